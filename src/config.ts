@@ -1,0 +1,122 @@
+import { readFileSync } from "node:fs";
+import { z } from "zod";
+
+/** A start that was refused because a setting is missing or wrong. The message names the setting, never its value. */
+export class ConfigError extends Error {}
+
+const list = z
+  .string()
+  .default("")
+  .transform((text) => text.split(",").map((item) => item.trim()))
+  .transform((items) => items.filter((item) => item !== ""));
+const port = z.coerce.number().int().min(0).max(65535);
+const flag = z
+  .enum(["true", "false"])
+  .default("false")
+  .transform((text) => text === "true");
+const word = z.string().regex(/^[a-z][a-z0-9]{0,31}$/, "lower-case letters and digits");
+const count = (fallback: number) => z.coerce.number().int().min(0).default(fallback);
+
+const common = z.object({
+  DATABASE_URL: z.string().min(1),
+  SEALING_KEY: z.string().regex(/^[A-Za-z0-9+/]{43}=$/, "32 bytes in base64"),
+  LOG_LEVEL: z.enum(["debug", "info", "warn", "error", "silent"]).default("info"),
+  HEALTH_HOST: z.string().default("127.0.0.1"),
+  HEALTH_PORT: port.default(0),
+  /** Development: plain http, loopback callbacks and the mailbox page. Never set it where others can reach the service. */
+  DEVELOPMENT: flag,
+});
+
+const apiSchema = common.extend({
+  HOST: z.string().default("127.0.0.1"),
+  PORT: port.default(8080),
+  BASE_URL: z.url(),
+  SERVICE_WORD: word.default("service"),
+  SERVICE_WORD_ALIASES: list.pipe(z.array(word)),
+  TRUSTED_PROXIES: list,
+  VAULT_URL: z.url(),
+  VAULT_CA_FILE: z.string().min(1),
+  VAULT_CERT_FILE: z.string().min(1),
+  VAULT_KEY_FILE: z.string().min(1),
+  SMTP_URL: z.string().optional(),
+  MAIL_FROM: z.string().default("Deputize <no-reply@localhost>"),
+  OPERATOR_TOKEN: z.string().min(32).optional(),
+  ALPHA_CREDITS_MICRO_USD: count(10_000_000),
+  SEND_CODE_PER_IP: count(5),
+  SEND_CODE_PER_ADDRESS: count(3),
+});
+
+const workerSchema = common.extend({
+  WEBHOOK_ALLOWED_CIDRS: list,
+});
+
+const operatorSchema = z.object({
+  API_URL: z.url(),
+  OPERATOR_TOKEN: z.string().min(32),
+  MANIFESTS_DIR: z.string().min(1),
+  STATUS_DIR: z.string().min(1),
+  SECRETS_DIR: z.string().min(1),
+  CONSOLE_URL: z.url(),
+  LOG_LEVEL: common.shape.LOG_LEVEL,
+});
+
+const migrateSchema = z.object({ DATABASE_URL: z.string().min(1) });
+
+/** Settings of the API role. */
+export type ApiConfig = z.infer<typeof apiSchema>;
+/** Settings of the worker role: relay and webhook delivery. */
+export type WorkerConfig = z.infer<typeof workerSchema>;
+/** Settings of the operator role over a folder of manifests. */
+export type OperatorConfig = z.infer<typeof operatorSchema>;
+
+type Environment = Record<string, string | undefined>;
+
+/**
+ * `NAME_FILE` may stand for `NAME` in every setting that can be a secret: the file's content, without its last line
+ * break, is the value. An unreadable file stops the start.
+ */
+function withFiles(environment: Environment): Environment {
+  const values: Environment = { ...environment };
+  for (const name of ["DATABASE_URL", "SEALING_KEY", "SMTP_URL", "OPERATOR_TOKEN"]) {
+    const file = environment[`${name}_FILE`];
+    if (file === undefined || values[name] !== undefined) continue;
+    try {
+      values[name] = readFileSync(file, "utf8").trimEnd();
+    } catch {
+      throw new ConfigError(`${name}_FILE names a file that cannot be read`);
+    }
+  }
+  return values;
+}
+
+function read<T>(schema: z.ZodType<T>, environment: Environment): T {
+  const present = Object.entries(withFiles(environment)).filter(([, value]) => value !== "");
+  const result = schema.safeParse(Object.fromEntries(present));
+  if (result.success) return result.data;
+  const faults = result.error.issues.map((issue) => `${issue.path.join(".")}: ${issue.message}`);
+  throw new ConfigError(`Settings are missing or wrong:\n  ${faults.join("\n  ")}`);
+}
+
+/** Reads the API's settings. Outside development an SMTP server must be set. Throws `ConfigError`. */
+export function readApiConfig(environment: Environment = process.env): ApiConfig {
+  const config = read(apiSchema, environment);
+  if (config.SMTP_URL === undefined && !config.DEVELOPMENT) {
+    throw new ConfigError("Settings are missing or wrong:\n  SMTP_URL: needed to send sign-in codes");
+  }
+  return config;
+}
+
+/** Reads the worker's settings. Throws `ConfigError`. */
+export function readWorkerConfig(environment: Environment = process.env): WorkerConfig {
+  return read(workerSchema, environment);
+}
+
+/** Reads the operator's settings. Throws `ConfigError`. */
+export function readOperatorConfig(environment: Environment = process.env): OperatorConfig {
+  return read(operatorSchema, environment);
+}
+
+/** Reads what `deputize migrate` needs. Throws `ConfigError`. */
+export function readMigrateConfig(environment: Environment = process.env): { DATABASE_URL: string } {
+  return read(migrateSchema, environment);
+}

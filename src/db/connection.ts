@@ -1,0 +1,44 @@
+import knex, { type Knex } from "knex";
+import pg from "pg";
+
+/** Ordinary queries, typed by `tables.ts`. */
+export type Database = Knex;
+/** A transaction on the same tables. */
+export type Transaction = Knex.Transaction;
+
+/** Postgres' 64-bit integers are read as numbers: every one kept here stays far inside ±(2^53−1). */
+const INT8 = 20;
+const types = {
+  getTypeParser(oid: number, format?: "text" | "binary") {
+    if (oid === INT8 && format !== "binary") return Number;
+    return pg.types.getTypeParser(oid, format as "text");
+  },
+};
+
+/** How to reach the database. `max` connections, each named `name` in the server's activity view. */
+export type ConnectionSettings = { url: string; name: string; max?: number; onError: (error: Error) => void };
+
+/** Opens a database for ordinary queries. A lost idle connection is reported, never fatal: the next query reconnects. */
+export function openDatabase({ url, name, max = 8, onError }: ConnectionSettings): Database {
+  const database = knex({
+    client: "pg",
+    connection: { connectionString: url, application_name: name, types } as Knex.PgConnectionConfig,
+    pool: { min: 0, max },
+    acquireConnectionTimeout: 5_000,
+  });
+  database.client.pool.on("error", onError);
+  return database;
+}
+
+/** Opens a plain pool for the hot statement and for single-purpose clients. */
+export function openPool({ url, name, max = 4, onError }: ConnectionSettings): pg.Pool {
+  const pool = new pg.Pool({
+    connectionString: url,
+    application_name: name,
+    max,
+    connectionTimeoutMillis: 5_000,
+    types: types as pg.CustomTypesConfig,
+  });
+  pool.on("error", onError);
+  return pool;
+}

@@ -1,0 +1,188 @@
+/** Row shapes of the API's database, one per table, as the driver returns them. */
+export type AccountRow = {
+  account_id: string;
+  email: string;
+  first_name: string | null;
+  last_name: string | null;
+  onboarding_step: "profile" | "account_type" | "complete";
+  account_type: "individual" | "organization" | null;
+  organization_name: string | null;
+  human_id: string | null;
+  root_key_id: string | null;
+  root_public_key: { ed25519: string; ml_dsa_65: string } | null;
+  created_at: Date;
+};
+
+export type SignInCodeRow = {
+  email_hash: Buffer;
+  code_hash: Buffer;
+  tries: number;
+  created_at: Date;
+  expires_at: Date;
+};
+
+export type SessionFamilyRow = {
+  family_id: string;
+  account_id: string;
+  created_at: Date;
+  ended_at: Date | null;
+  end_reason: "logout" | "refresh_reused" | null;
+};
+
+export type SessionRow = {
+  session_id: string;
+  family_id: string;
+  account_id: string;
+  token_hash: Buffer;
+  refresh_hash: Buffer;
+  csrf_hash: Buffer;
+  created_at: Date;
+  expires_at: Date;
+  refresh_expires_at: Date;
+  refreshed_at: Date | null;
+};
+
+export type BalanceRow = { account_id: string; balance_micro_usd: number };
+
+export type LedgerPostingRow = {
+  account_id: string;
+  posted_at: Date;
+  posting_id: Buffer;
+  kind: "alpha_credit" | "verification";
+  debit_book: string;
+  credit_book: string;
+  amount_micro_usd: number;
+};
+
+export type IdempotencyKeyRow = {
+  account_id: string;
+  route_id: string;
+  key: string;
+  body_hash: Buffer;
+  status: number | null;
+  answer_sealed: Buffer | null;
+  created_at: Date;
+};
+
+export type PlatformRow = {
+  platform_id: string;
+  account_id: string;
+  name: string;
+  description: string;
+  surface_type: string;
+  default_allowed_scopes: string[];
+  publish_state: "draft" | "pending_review" | "published" | "suspended";
+  signing_secret_sealed: Buffer;
+  external_id: string | null;
+  created_at: Date;
+  expires_at: Date;
+  removed_at: Date | null;
+};
+
+export type ConnectionRow = {
+  connection_id: string;
+  account_id: string;
+  platform_id: string;
+  verifier_id: string;
+  callback_url: string | null;
+  webhook_secret_sealed: Buffer;
+  next_event_seq: number;
+  undelivered_sealed: Buffer | null;
+  created_at: Date;
+  removed_at: Date | null;
+};
+
+export type ApiKeyRow = {
+  key_prefix: string;
+  key_hash: Buffer;
+  account_id: string;
+  connection_id: string;
+  created_at: Date;
+  retires_at: Date | null;
+};
+
+export type AgentRow = {
+  agent_id: string;
+  account_id: string;
+  connection_id: string;
+  name: string;
+  agent_type: string;
+  custody_mode: "custodial" | "self_custody";
+  vault_key_id: string | null;
+  public_key: { ed25519: string; ml_dsa_65: string };
+  attestation: unknown;
+  external_id: string | null;
+  created_at: Date;
+  disabled_at: Date | null;
+};
+
+export type DelegationRequestRow = {
+  request_id: string;
+  account_id: string;
+  connection_id: string;
+  agent_id: string;
+  requested_scope: string[];
+  constraints: unknown[];
+  requested_expires_at: Date | null;
+  requested_expires_in: number | null;
+  status: "pending" | "approved" | "denied" | "expired" | "withdrawn";
+  reason: string | null;
+  decided_by: string | null;
+  decided_at: Date | null;
+  external_id: string | null;
+  created_at: Date;
+  expires_at: Date;
+};
+
+export type CertificateRow = {
+  account_id: string;
+  cert_id: string;
+  connection_id: string;
+  agent_id: string;
+  request_id: string;
+  approved_scope: string[];
+  ceiling_scope: string[] | null;
+  cert_json: string;
+  status: "approved" | "revoked";
+  issued_at: Date;
+  expires_at: Date | null;
+  approved_by: string;
+  approval_channel: string;
+  revoked_at: Date | null;
+  revoke_reason: string | null;
+};
+
+export type AuditEventRow = {
+  account_id: string;
+  occurred_at: Date;
+  event_id: string;
+  event_type: "proof.verified" | "proof.rejected" | "proof.presented";
+  connection_id: string;
+  agent_id: string;
+  human_id: string | null;
+  cert_id: string | null;
+  decision: "allow" | "deny" | "indeterminate" | null;
+  decision_reason: string | null;
+  required_scope: string | null;
+  receipt: string | null;
+  receipt_hash: Buffer | null;
+};
+
+declare module "knex/types/tables.js" {
+  interface Tables {
+    accounts: AccountRow;
+    sign_in_codes: SignInCodeRow;
+    session_families: SessionFamilyRow;
+    sessions: SessionRow;
+    balances: BalanceRow;
+    ledger_postings: LedgerPostingRow;
+    idempotency_keys: IdempotencyKeyRow;
+    platforms: PlatformRow;
+    connections: ConnectionRow;
+    api_keys: ApiKeyRow;
+    agents: AgentRow;
+    delegation_requests: DelegationRequestRow;
+    certificates: CertificateRow;
+    audit_events: AuditEventRow;
+  }
+}

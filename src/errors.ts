@@ -1,0 +1,77 @@
+/**
+ * The closed set of error codes that leave this service, each with its HTTP status and the condition that
+ * produces it. The OpenAPI document and the reference in `docs/` are made from this table.
+ */
+export const errorCodes = {
+  invalid_request: [400, "The body, a parameter or a header is malformed, mistyped, missing or too large"],
+  invalid_code: [400, "The sign-in code is wrong, used, expired or was tried too often"],
+  invalid_scopes: [400, "A scope is neither canonical nor prefixed custom:"],
+  surface_not_available: [400, "The surface type is unknown or not open yet"],
+  ceiling_widened: [400, "default_allowed_scopes may only shrink"],
+  invalid_callback_url: [400, "The callback URL is not allowed"],
+  invalid_constraints: [400, "A constraint is malformed, or the constraints cannot be met together"],
+  invalid_expiry: [400, "The expiry is in the past, or given twice"],
+  agent_required: [400, "The connection has several agents: name one"],
+  scope_not_requested: [400, "The approved scope is empty or wider than requested"],
+  ceiling_exceeded: [400, "The scope is wider than the platform's ceiling"],
+  invalid_challenge: [400, "The challenge is unknown, spent, expired or somebody else's"],
+  invalid_proof: [400, "The proof is malformed, forged, mismatched or stale"],
+  invalid_scope: [400, "The required scope is not a valid scope"],
+  session_context_mismatch: [400, "The proof is bound to another operation"],
+  auth_required: [401, "There is no live session"],
+  invalid_api_key: [401, "The API key is missing, wrong or retired"],
+  operator_unauthorized: [401, "The operator's token is missing or wrong"],
+  credits_exhausted: [402, "The account has no credit for a decision"],
+  csrf_failed: [403, "The CSRF header is missing or does not match the cookie"],
+  onboarding_incomplete: [403, "The account's onboarding is not complete"],
+  not_available: [403, "The feature is not available yet"],
+  verifier_mismatch: [403, "The operation names another verifier or workspace"],
+  not_found: [404, "There is no such resource for this caller"],
+  no_active_delegation: [404, "The agent has no active certificate"],
+  namespace_not_bound: [404, "No account is bound to this namespace"],
+  method_not_allowed: [405, "The path exists, the method does not"],
+  onboarding_step: [409, "The onboarding is at another step"],
+  platform_limit: [409, "A personal account can register one platform"],
+  no_agent: [409, "The connection has no agent"],
+  agent_disabled: [409, "The agent is disabled"],
+  request_not_pending: [409, "The delegation request is no longer pending"],
+  external_conflict: [409, "The resource was registered before with other immutable fields"],
+  dependents_exist: [409, "Other resources still depend on this one"],
+  stale_epoch: [409, "A newer operator leads"],
+  idempotency_conflict: [409, "The idempotency key was used with another body"],
+  invocation_conflict: [409, "The invocation was used for another operation"],
+  outcome_conflict: [409, "Another outcome was reported before"],
+  rate_limited: [429, "Too many calls; see Retry-After"],
+  internal: [500, "An unexpected fault; nothing was decided"],
+  vault_unavailable: [503, "The key vault did not sign; nothing was changed"],
+  unavailable: [503, "A part that is needed is away; nothing was decided"],
+} as const satisfies Record<string, readonly [number, string]>;
+
+/** A stable error code of the service. */
+export type ErrorCode = keyof typeof errorCodes;
+
+/**
+ * A refused call. `message` is for people and never carries a secret; `code` is stable.
+ * `headers` are sent with the answer (for instance `Retry-After`, in whole seconds).
+ */
+export class ApiError extends Error {
+  readonly code: ErrorCode;
+  readonly status: number;
+  readonly headers: Record<string, string>;
+
+  constructor(code: ErrorCode, message?: string, headers: Record<string, string> = {}) {
+    super(message ?? errorCodes[code][1]);
+    this.name = "ApiError";
+    this.code = code;
+    this.status = errorCodes[code][0];
+    this.headers = headers;
+  }
+}
+
+/** The body of every error answer (specification §7). */
+export type ErrorBody = { error: { code: ErrorCode; message: string; status: number } };
+
+/** The answer body of an error: code, message and status, and nothing else. */
+export function errorBody(error: ApiError): ErrorBody {
+  return { error: { code: error.code, message: error.message, status: error.status } };
+}

@@ -1,0 +1,90 @@
+import type { ZodType } from "zod";
+import type { ErrorCode } from "./errors.ts";
+
+/** Who may call a route: anybody, a signed-in person, the holder of an API key, or the operator. */
+export type Access = "public" | "session" | "api_key" | "operator";
+
+/** A signed-in person. */
+export type SessionCaller = {
+  accountId: string;
+  sessionId: string;
+  familyId: string;
+  onboardingStep: "profile" | "account_type" | "complete";
+};
+
+/** The application behind an API key: one connection of one account. */
+export type ApiKeyCaller = { accountId: string; connectionId: string; keyPrefix: string; verifierId: string };
+
+/** The Kubernetes operator: `clusterId` names its cluster, `epoch` grows with each new leader. */
+export type OperatorCaller = { clusterId: string; epoch: number };
+
+/** The proven caller of a route by its access. */
+export type CallerOf = {
+  public: undefined;
+  session: SessionCaller;
+  api_key: ApiKeyCaller;
+  operator: OperatorCaller;
+};
+
+/** One call, authenticated and with every part validated against the route's schemas. */
+export type Call<A extends Access, P, Q, B> = {
+  caller: CallerOf[A];
+  params: P;
+  query: Q;
+  body: B;
+  /** The client's address, as far as trusted proxies vouch for it. */
+  ip: string;
+  requestId: string;
+  /** A request header by its lower-case name; `x-service-…` names whatever the service's word is. */
+  header(name: string): string | undefined;
+  /** The value of one of the service's cookies. */
+  cookie(name: CookieName): string | undefined;
+};
+
+/** The service's cookies; on the wire their names carry the service's word. */
+export type CookieName = "session" | "refresh" | "csrf";
+
+/** A cookie to set (`value`, `maxAgeSeconds`) or, with an empty value, to clear. */
+export type CookieChange = { name: CookieName; value: string; maxAgeSeconds: number };
+
+/** What a route answers. The status is the route's own unless given. */
+export type Answer<R> = {
+  body: R;
+  status?: 200 | 201;
+  headers?: Record<string, string>;
+  cookies?: CookieChange[];
+};
+
+/** One operation of the HTTP contract: what routes it, who may call it, what it takes, gives and refuses. */
+export type Route<A extends Access = Access, P = unknown, Q = unknown, B = unknown, R = unknown> = {
+  /** Unique name, snake_case; the OpenAPI operation id. */
+  id: string;
+  method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
+  /** Path with `{name}` parameters; the segment `service` becomes the service's word and its aliases. */
+  path: string;
+  summary: string;
+  access: A;
+  /** Session routes need a complete onboarding unless this is `"any"`. */
+  onboarding?: "any";
+  /** Session calls that change state need the CSRF header; `false` only where no session exists yet. */
+  csrf?: false;
+  params?: ZodType<P>;
+  query?: ZodType<Q>;
+  /** JSON body. Absent: the call takes none, whatever is sent is ignored. */
+  body?: ZodType<B>;
+  /** `"raw"`: the handler gets the unparsed bytes (a Buffer) and decodes strictly by itself. */
+  bodyForm?: "raw";
+  answer: { status: 200 | 201; schema: ZodType<R>; description: string };
+  /** Codes it can answer besides those of its access and of malformed calls. */
+  errors: ErrorCode[];
+  /** A creation: `Idempotency-Key` gives the first answer again for 24 hours. */
+  idempotent?: true;
+  handle(call: Call<A, P, Q, B>): Promise<Answer<R>>;
+};
+
+/** Declares a route, inferring the types of its parts from its schemas. */
+export function route<A extends Access, P = unknown, Q = unknown, B = undefined, R = unknown>(
+  declaration: Route<A, P, Q, B, R>,
+): Route {
+  return declaration as unknown as Route;
+}
