@@ -1,0 +1,203 @@
+import type { ChildProcess } from "node:child_process";
+import { once } from "node:events";
+import { mkdir, open, readFile } from "node:fs/promises";
+import { createServer } from "node:net";
+import { dirname, join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { Client } from "pg";
+import { spawnTied } from "./lifeline.mjs";
+import { findPostgres, POSTGRES_ENV, type PostgresBinaries, type ServerUser } from "./postgres_binaries.ts";
+import { dataPath, openData } from "./postgres_data.ts";
+import { serverUser } from "./postgres_user.ts";
+import { Problem } from "./problem.ts";
+
+/** Modest in memory, strict in durability, and no statement text in the log, where values could be. */
+const SETTINGS: Record<string, string> = {
+  unix_socket_directories: "",
+  max_connections: "100",
+  shared_buffers: "64MB",
+  synchronous_commit: "on",
+  timezone: "UTC",
+  log_timezone: "UTC",
+  log_min_error_statement: "panic",
+  jit: "off",
+};
+
+const START_MS = 60_000;
+const HELD_MS = 15_000;
+const FAST_STOP_MS = 20_000;
+
+export interface PostgresOptions {
+  /** Absolute. Created, with everything in it, when it is not there; the password is kept in `<dataDir>.password`. */
+  dataDir: string;
+  /** A TCP port on 127.0.0.1; a free one when absent. */
+  port?: number;
+  /** Server settings by name, over the defaults above. */
+  settings?: Record<string, string>;
+  /** The server's log, appended to. Default `<dataDir>.log`. */
+  logFile?: string;
+}
+
+/** A server that accepts connections on 127.0.0.1, by SCRAM, and that cannot outlive this process. */
+export interface RunningPostgres {
+  port: number;
+  pid: number;
+  /** Connection string of the superuser for one database. It holds the password: never print it. */
+  superuserUrl(database: string): string;
+  /** Resolves when the server process has ended, for whatever reason. */
+  exited: Promise<void>;
+  /** Ends open transactions, writes a checkpoint, and ends the server. Safe to call twice. */
+  stop(): Promise<void>;
+}
+
+interface Launch {
+  options: PostgresOptions;
+  user: ServerUser;
+  binaries: PostgresBinaries;
+  port: number;
+  logFile: string;
+}
+
+/**
+ * Starts Postgres on `dataDir`, and resolves when it has answered a query. A data folder still held by a server that is
+ * just ending is waited for.
+ * @throws {Problem} for a folder that is broken, of another version or in use, and for a port in use.
+ */
+export async function startPostgres(options: PostgresOptions): Promise<RunningPostgres> {
+  const user = await serverUser();
+  const binaries = await findPostgres(user);
+  const { password } = await openData(options.dataDir, binaries, user);
+  const logFile = options.logFile ?? `${options.dataDir}.log`;
+  await mkdir(dirname(logFile), { recursive: true });
+  const giveUp = performance.now() + HELD_MS;
+  for (;;) {
+    const port = options.port ?? (await freePort());
+    const attempt = await launch({ options, user, binaries, port, logFile });
+    if ("child" in attempt) {
+      const server = running(attempt.child, port, password);
+      await checkAnswers(server);
+      return server;
+    }
+    const again = attempt.failure === "held" || (attempt.failure === "port" && options.port === undefined);
+    if (!again || performance.now() > giveUp) {
+      throw explain(attempt, options, port, logFile);
+    }
+    await sleep(200);
+  }
+}
+
+type Failure = { failure: "held" | "port" | "other"; line: string };
+
+async function launch(how: Launch): Promise<{ child: ChildProcess } | Failure> {
+  const { dataDir, settings } = how.options;
+  const args = ["-D", dataPath(dataDir, how.user), "-h", "127.0.0.1", "-p", String(how.port)];
+  for (const [name, value] of Object.entries({ ...SETTINGS, ...settings })) {
+    args.push("-c", `${name}=${value}`);
+  }
+  const log = await open(how.logFile, "a", 0o600);
+  const { size: logStart } = await log.stat();
+  const child = spawnTied(how.binaries.postgres, args, {
+    ...how.user,
+    cwd: dataDir,
+    env: POSTGRES_ENV,
+    stdio: ["ignore", log.fd, log.fd],
+    signal: "INT",
+    graceMs: FAST_STOP_MS,
+  });
+  await log.close();
+  if (await isReady(child, join(dataDir, "postmaster.pid"))) {
+    return { child };
+  }
+  const text = (await readFile(how.logFile)).subarray(logStart).toString();
+  return { failure: classify(text), line: /FATAL: {2}(.*)/.exec(text)?.[1] ?? "it ended without a word" };
+}
+
+function classify(log: string): Failure["failure"] {
+  if (/lock file "postmaster\.pid" already exists|pre-existing shared memory block/.test(log)) {
+    return "held";
+  }
+  return /could not bind .*: Address already in use/.test(log) ? "port" : "other";
+}
+
+/** The last line of postmaster.pid is the server's own word on its state, as pg_ctl reads it. */
+async function isReady(child: ChildProcess, pidFile: string): Promise<boolean> {
+  const giveUp = performance.now() + START_MS;
+  while (child.exitCode === null && child.signalCode === null && child.pid !== undefined) {
+    const lines = (await readFile(pidFile, "utf8").catch(() => "")).split("\n");
+    if (Number(lines[0]) === child.pid && lines[7]?.trim() === "ready") {
+      return true;
+    }
+    if (performance.now() > giveUp) {
+      child.kill("SIGQUIT");
+      await once(child, "exit");
+    }
+    await sleep(10);
+  }
+  return false;
+}
+
+function running(child: ChildProcess, port: number, password: string): RunningPostgres {
+  const exited = new Promise<void>((resolve) => child.once("exit", () => resolve()));
+  async function stop(): Promise<void> {
+    for (const signal of ["SIGINT", "SIGQUIT"] as const) {
+      child.kill(signal);
+      const timer = new AbortController();
+      const late = sleep(FAST_STOP_MS, "late", { signal: timer.signal }).catch(() => "ended");
+      const first = await Promise.race([exited, late]);
+      timer.abort();
+      if (first !== "late") {
+        return;
+      }
+    }
+    child.kill("SIGKILL");
+    await exited;
+  }
+  return {
+    port,
+    pid: child.pid ?? 0,
+    superuserUrl: (database) =>
+      `postgres://postgres:${password}@127.0.0.1:${port}/${encodeURIComponent(database)}`,
+    exited,
+    stop,
+  };
+}
+
+async function checkAnswers(server: RunningPostgres): Promise<void> {
+  const client = new Client({ connectionString: server.superuserUrl("postgres") });
+  try {
+    await client.connect();
+    await client.query("SELECT 1");
+  } catch (cause) {
+    await server.stop();
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new Problem(`Postgres started but refused its own superuser: ${reason}`, undefined, { cause });
+  } finally {
+    await client.end().catch(() => undefined);
+  }
+}
+
+function explain(failed: Failure, options: PostgresOptions, port: number, logFile: string): Problem {
+  switch (failed.failure) {
+    case "held":
+      return new Problem(
+        `${options.dataDir} is in use by another Postgres: ${failed.line}`,
+        "Stop the one that uses it, or use another folder",
+      );
+    case "port":
+      return new Problem(`Port ${port} on 127.0.0.1 is in use, so Postgres cannot listen there`);
+    case "other":
+      return new Problem(`Postgres did not start: ${failed.line}`, `Its log is ${logFile}`);
+  }
+}
+
+async function freePort(): Promise<number> {
+  const probe = createServer().listen(0, "127.0.0.1");
+  await once(probe, "listening");
+  const address = probe.address();
+  probe.close();
+  await once(probe, "close");
+  if (address === null || typeof address === "string") {
+    throw new Error("a TCP server has a port");
+  }
+  return address.port;
+}

@@ -1,0 +1,87 @@
+import { randomBytes } from "node:crypto";
+import { Client, escapeIdentifier, escapeLiteral } from "pg";
+import { inject } from "vitest";
+
+/** A database of a test's own, on the run's Postgres. */
+export interface TestDatabase {
+  /** Connection string, as the database's owner. */
+  url: string;
+  /** Ends every connection to it and removes it, and its role if it got one of its own. */
+  drop(): Promise<void>;
+}
+
+export interface TestDatabaseOptions {
+  /** Name of a fresh login role that owns the database; a suffix makes it unique. Default: the superuser. */
+  role?: string;
+  /** Name of a database to copy. Default: an empty one. */
+  template?: string;
+}
+
+/** A fresh database: empty, or a copy of `template`. */
+export async function testDatabase(options: TestDatabaseOptions = {}): Promise<TestDatabase> {
+  const suffix = randomBytes(6).toString("hex");
+  const name = `test_${suffix}`;
+  const role = options.role === undefined ? undefined : `${options.role}_${suffix}`;
+  const url = databaseUrl(name);
+  await asSuperuser(async (client) => {
+    if (role !== undefined) {
+      const password = randomBytes(16).toString("hex");
+      await client.query(`CREATE ROLE ${escapeIdentifier(role)} LOGIN PASSWORD ${escapeLiteral(password)}`);
+      url.username = role;
+      url.password = password;
+    }
+    await create(client, name, role, options.template ?? "template0");
+  });
+  return {
+    url: url.href,
+    drop: () =>
+      asSuperuser(async (client) => {
+        await client.query(`DROP DATABASE ${escapeIdentifier(name)} WITH (FORCE)`);
+        if (role !== undefined) {
+          await client.query(`DROP ROLE ${escapeIdentifier(role)}`);
+        }
+      }),
+  };
+}
+
+const MIGRATED = "template_migrated";
+const MIGRATED_LOCK = 7_233_001;
+
+/** A database in which the API's migrations have run. They run once for the whole run; this is a copy. */
+export async function migratedDatabase(): Promise<TestDatabase> {
+  await asSuperuser(async (client) => {
+    await client.query("SELECT pg_advisory_lock($1)", [MIGRATED_LOCK]);
+    const { rowCount } = await client.query("SELECT FROM pg_database WHERE datname = $1", [MIGRATED]);
+    if (rowCount === 0) {
+      const { migrate } = await import("../../src/db/migrate.ts");
+      const unfinished = `unfinished_${randomBytes(6).toString("hex")}`;
+      await create(client, unfinished, undefined, "template0");
+      await migrate(databaseUrl(unfinished).href);
+      await client.query(`ALTER DATABASE ${escapeIdentifier(unfinished)} RENAME TO ${MIGRATED}`);
+    }
+  });
+  return testDatabase({ template: MIGRATED });
+}
+
+async function create(client: Client, name: string, role: string | undefined, template: string) {
+  const owner = role === undefined ? "" : `OWNER ${escapeIdentifier(role)}`;
+  await client.query(
+    `CREATE DATABASE ${escapeIdentifier(name)} ${owner} TEMPLATE ${escapeIdentifier(template)} STRATEGY file_copy`,
+  );
+}
+
+async function asSuperuser<T>(work: (client: Client) => Promise<T>): Promise<T> {
+  const client = new Client({ connectionString: inject("postgresUrl") });
+  await client.connect();
+  try {
+    return await work(client);
+  } finally {
+    await client.end();
+  }
+}
+
+function databaseUrl(name: string): URL {
+  const url = new URL(inject("postgresUrl"));
+  url.pathname = `/${name}`;
+  return url;
+}
