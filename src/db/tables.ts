@@ -152,6 +152,8 @@ export type CertificateRow = {
   revoke_reason: string | null;
 };
 
+export type ChallengeKeyRow = { day: number; secret_sealed: Buffer; created_at: Date };
+
 export type AuditEventRow = {
   account_id: string;
   occurred_at: Date;
@@ -183,6 +185,7 @@ declare module "knex/types/tables.js" {
     agents: AgentRow;
     delegation_requests: DelegationRequestRow;
     certificates: CertificateRow;
+    challenge_keys: ChallengeKeyRow;
     audit_events: AuditEventRow;
   }
 }

@@ -1,0 +1,79 @@
+import type { Pool } from "pg";
+import { type DecisionItem, type DecisionOutcome, decideBatch } from "./decision.ts";
+
+/** Decides one item, together with whatever else is being decided at the moment. */
+export type Decide = (item: DecisionItem) => Promise<DecisionOutcome>;
+
+/** `maxItems` per statement, `maxWaitMs` for the first item of a batch, `maxStatements` at once. */
+export type BatchLimits = { maxItems: number; maxWaitMs: number; maxStatements: number };
+
+const defaultLimits: BatchLimits = { maxItems: 64, maxWaitMs: 2, maxStatements: 2 };
+
+type Waiting = {
+  item: DecisionItem;
+  resolve(outcome: DecisionOutcome): void;
+  reject(error: unknown): void;
+};
+
+/**
+ * Gathers concurrent decisions into one statement. While all statements are under way the next batch grows, so
+ * batches are as large as the load needs and a lone item waits for nobody.
+ */
+export function createBatcher(pool: Pool, limits: BatchLimits = defaultLimits): Decide {
+  let waiting: Waiting[] = [];
+  let running = 0;
+  let timer: NodeJS.Timeout | undefined;
+
+  function schedule(): void {
+    if (running >= limits.maxStatements || waiting.length === 0) return;
+    if (waiting.length >= limits.maxItems || running === 0) setImmediate(flush);
+    else timer ??= setTimeout(flush, limits.maxWaitMs);
+  }
+
+  function flush(): void {
+    clearTimeout(timer);
+    timer = undefined;
+    if (running >= limits.maxStatements || waiting.length === 0) return;
+    const batch = waiting.slice(0, limits.maxItems);
+    waiting = waiting.slice(limits.maxItems);
+    running += 1;
+    void decideTogether(pool, batch).finally(() => {
+      running -= 1;
+      schedule();
+    });
+    schedule();
+  }
+
+  return (item) =>
+    new Promise((resolve, reject) => {
+      waiting.push({ item, resolve, reject });
+      schedule();
+    });
+}
+
+/** Settles every waiting item; never rejects itself. */
+async function decideTogether(pool: Pool, batch: readonly Waiting[]): Promise<void> {
+  try {
+    const outcomes = await decideBatch(
+      pool,
+      batch.map((waiting) => waiting.item),
+    );
+    batch.forEach((waiting, n) => {
+      waiting.resolve(outcomes[n] as DecisionOutcome);
+    });
+  } catch (error) {
+    if (batch.length > 1 && wasRefused(error)) {
+      await Promise.all(batch.map((waiting) => decideTogether(pool, [waiting])));
+      return;
+    }
+    for (const waiting of batch) waiting.reject(error);
+  }
+}
+
+/** Classes of errors after which nothing was done: bad data, a violated rule, a rolled back transaction. */
+const refusals = ["22", "23", "40"];
+
+function wasRefused(error: unknown): boolean {
+  const code = (error as { code?: unknown }).code;
+  return typeof code === "string" && code.length === 5 && refusals.includes(code.slice(0, 2));
+}

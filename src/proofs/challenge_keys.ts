@@ -1,0 +1,51 @@
+import { randomBytes } from "node:crypto";
+import type { Database } from "../db/connection.ts";
+import type { Seal } from "../seal.ts";
+import type { ChallengeKey } from "./challenge.ts";
+
+/** The daily keys that all replicas share. */
+export type ChallengeKeys = {
+  /** The key to issue with on a day; made by whichever replica comes first. */
+  forIssuing(day: number, now: Date): Promise<ChallengeKey>;
+  /** The key of a day, if one was ever made. */
+  find(day: number): Promise<ChallengeKey | undefined>;
+};
+
+/** Days kept in memory: today, yesterday, and one for clocks that differ. */
+const REMEMBERED_DAYS = 3;
+
+/** Keys kept sealed in Postgres and remembered here; a key never changes once made, so remembering is safe. */
+export function createChallengeKeys({ db, seal }: { db: Database; seal: Seal }): ChallengeKeys {
+  const remembered = new Map<number, ChallengeKey>();
+
+  async function find(day: number): Promise<ChallengeKey | undefined> {
+    const known = remembered.get(day);
+    if (known) return known;
+    const row = await db("challenge_keys").where({ day }).first();
+    if (!row) return undefined;
+    const key = { day, secret: Buffer.from(seal.open(row.secret_sealed, contextOf(day)), "base64") };
+    remembered.set(day, key);
+    for (const old of remembered.keys()) if (old <= day - REMEMBERED_DAYS) remembered.delete(old);
+    return key;
+  }
+
+  return {
+    find,
+    async forIssuing(day, now) {
+      const known = await find(day);
+      if (known) return known;
+      const sealed = seal.seal(randomBytes(32).toString("base64"), contextOf(day));
+      await db("challenge_keys")
+        .insert({ day, secret_sealed: sealed, created_at: now })
+        .onConflict("day")
+        .ignore();
+      const made = await find(day);
+      if (!made) throw new Error("The challenge key could not be stored");
+      return made;
+    },
+  };
+}
+
+function contextOf(day: number): string {
+  return `challenge_keys/${day}`;
+}
