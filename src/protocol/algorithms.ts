@@ -1,0 +1,59 @@
+import * as nativeKeys from "./native_keys.ts";
+import * as referenceKeys from "./reference_keys.ts";
+
+/** A private key that signs; its secret never leaves it. */
+export interface SigningKey {
+  readonly publicKey: Uint8Array;
+  sign(bytes: Uint8Array): Promise<Uint8Array>;
+}
+
+/** A public key that was found well-formed and answers whether a signature over `bytes` is its own. Never throws for hostile input. */
+export interface VerifyingKey {
+  verify(bytes: Uint8Array, signature: Uint8Array): Promise<boolean>;
+}
+
+/** One way to compute an algorithm. Both implementations of one algorithm give the same answer to every input. */
+export interface Implementation {
+  /** Makes the private key of a 32-byte seed. */
+  signingKey(seed: Uint8Array): SigningKey;
+  /** `undefined` when these bytes of the right length are no key that strict verification accepts. */
+  verifyingKey(publicKey: Uint8Array): VerifyingKey | undefined;
+}
+
+/** All that is particular to one signature algorithm (wire format §1, §2). Lengths in bytes. */
+export interface Algorithm {
+  readonly title: string;
+  readonly seedBytes: number;
+  readonly publicKeyBytes: number;
+  readonly signatureBytes: number;
+  /** Of the runtime's own library; `undefined` where that lacks the algorithm. */
+  readonly native: Implementation | undefined;
+  /** In JavaScript, slower, independent of the first. */
+  readonly reference: Implementation;
+}
+
+/**
+ * The two halves of every hybrid key and signature. Ed25519 is strict: canonical encodings only, no public key of small order,
+ * s below the group order, equation without cofactor. ML-DSA-65 is FIPS 204, pure mode, empty context.
+ */
+export const ALGORITHMS = {
+  ed25519: {
+    title: "Ed25519",
+    seedBytes: 32,
+    publicKeyBytes: 32,
+    signatureBytes: 64,
+    native: nativeKeys.ed25519,
+    reference: referenceKeys.ed25519,
+  },
+  ml_dsa_65: {
+    title: "ML-DSA-65",
+    seedBytes: 32,
+    publicKeyBytes: 1952,
+    signatureBytes: 3309,
+    native: nativeKeys.mlDsa65,
+    reference: referenceKeys.mlDsa65,
+  },
+} as const satisfies Record<string, Algorithm>;
+
+/** Name of one half, as it stands on the wire. */
+export type AlgorithmName = keyof typeof ALGORITHMS;

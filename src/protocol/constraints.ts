@@ -1,0 +1,109 @@
+import {
+  type GeoBox,
+  type GeoCircle,
+  type GeoPolygon,
+  geoBoxFault,
+  geoCircleFault,
+  geoPolygonFault,
+} from "./geo.ts";
+import { areNested, normalizePath, type ResourcePath } from "./resource_path.ts";
+import { type TimeWindow, timeWindowFault } from "./time_window.ts";
+
+/** Speed of at most `max_mps` metres per second (wire format §7). */
+export interface MaxSpeed {
+  type: "max_speed_mps";
+  max_mps: number;
+}
+
+/** Amount of at most `max_amount` in exactly `currency` (wire format §7). */
+export interface MaxAmount {
+  type: "max_amount";
+  max_amount: number;
+  currency: string;
+}
+
+/** Fewer than `count` invocations of the certificate in the last `window_s` seconds (wire format §7). */
+export interface MaxRate {
+  type: "max_rate";
+  count: number;
+  window_s: number;
+}
+
+/** JSON that an extension constraint may carry; numbers are safe integers (wire format §7). */
+export type ExtensionParams =
+  | null
+  | boolean
+  | string
+  | number
+  | ExtensionParams[]
+  | { [key: string]: ExtensionParams };
+
+/** The eight constraints that this implementation evaluates (wire format §7). */
+export type KnownConstraint =
+  | GeoCircle
+  | GeoPolygon
+  | GeoBox
+  | TimeWindow
+  | MaxSpeed
+  | MaxAmount
+  | MaxRate
+  | ResourcePath;
+
+/** A constraint of a type without an evaluator; it never holds here (wire format §7). */
+export interface ExtensionConstraint {
+  type: string;
+  params?: ExtensionParams;
+}
+
+/** One condition of a certificate; all conditions of all certificates of a chain must hold (wire format §7). */
+export type Constraint = KnownConstraint | ExtensionConstraint;
+
+/** Type of a constraint that has an evaluator. */
+export type ConstraintType = KnownConstraint["type"];
+
+type Faults = {
+  [T in ConstraintType]: (constraint: Extract<KnownConstraint, { type: T }>) => string | undefined;
+};
+
+const FAULTS: Faults = {
+  geo_circle: geoCircleFault,
+  geo_polygon: geoPolygonFault,
+  geo_bbox: geoBoxFault,
+  time_window: timeWindowFault,
+  max_speed_mps: ({ max_mps }) => (max_mps >= 0 ? undefined : "the limit is negative"),
+  max_amount: ({ max_amount, currency }) =>
+    max_amount >= 0 && currency !== "" ? undefined : "the limit is negative or has no currency",
+  max_rate: ({ count, window_s }) =>
+    count >= 1 && window_s >= 1 ? undefined : "count and window_s must be at least 1",
+  resource_path: ({ resource_id, path_prefix }) =>
+    resource_id !== "" && normalizePath(path_prefix ?? "/") !== undefined
+      ? undefined
+      : "the resource id is empty or the prefix is not a path",
+};
+
+/** Whether a constraint is of one of the eight types with an evaluator. */
+export function isKnownConstraint(constraint: Constraint): constraint is KnownConstraint {
+  return Object.hasOwn(FAULTS, constraint.type);
+}
+
+/** What makes a constraint one that can never hold, whatever the request; `undefined` when there is nothing, as for any extension. */
+export function constraintFault(constraint: Constraint): string | undefined {
+  if (!isKnownConstraint(constraint)) return undefined;
+  const fault = FAULTS[constraint.type] as (constraint: KnownConstraint) => string | undefined;
+  return fault(constraint);
+}
+
+/**
+ * Why no single request can satisfy all constraints of one certificate although each alone could be; `undefined` when none is
+ * known: resource paths of different resources or without nesting, and amounts in different currencies (wire format §7).
+ */
+export function contradiction(constraints: readonly Constraint[]): string | undefined {
+  const known = constraints.filter(isKnownConstraint);
+  if (!areNested(known.filter((constraint) => constraint.type === "resource_path"))) {
+    return "the resource_path constraints cannot be met together";
+  }
+  const currencies = known.flatMap((constraint) =>
+    constraint.type === "max_amount" ? [constraint.currency] : [],
+  );
+  return new Set(currencies).size > 1 ? "the max_amount constraints name different currencies" : undefined;
+}

@@ -1,0 +1,34 @@
+const FIELD_LOW_BYTE = 0xed;
+
+/** Canonical encodings of the eight points whose order divides 8, as hex of 32 bytes (RFC 8032 §5.1.2 encoding). */
+export const SMALL_ORDER_POINTS: readonly string[] = [
+  "0100000000000000000000000000000000000000000000000000000000000000",
+  "ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+  "0000000000000000000000000000000000000000000000000000000000000000",
+  "0000000000000000000000000000000000000000000000000000000000000080",
+  "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
+  "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc85",
+  "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
+  "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac03fa",
+];
+
+/** The points with x = 0 written with the sign of x set: no canonical encoding of anything. */
+const NEGATIVE_ZERO_POINTS: readonly string[] = [
+  "0100000000000000000000000000000000000000000000000000000000000080",
+  "ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff",
+];
+
+/**
+ * Whether 32 bytes may stand as a public key: y below 2^255−19, no negative zero, not of small order. Says nothing about
+ * whether they lie on the curve; a verification with bytes that do not is false anyway.
+ */
+export function isStrictPoint(encoded: Uint8Array): boolean {
+  if (isBeyondField(encoded)) return false;
+  const hex = Buffer.from(encoded.buffer, encoded.byteOffset, encoded.byteLength).toString("hex");
+  return !SMALL_ORDER_POINTS.includes(hex) && !NEGATIVE_ZERO_POINTS.includes(hex);
+}
+
+function isBeyondField(encoded: Uint8Array): boolean {
+  if (((encoded[31] ?? 0) & 0x7f) !== 0x7f || (encoded[0] ?? 0) < FIELD_LOW_BYTE) return false;
+  return encoded.subarray(1, 31).every((byte) => byte === 0xff);
+}

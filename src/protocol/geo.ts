@@ -1,0 +1,98 @@
+/** At most `radius_m` metres from a point, on a sphere (wire format §7). Degrees. */
+export interface GeoCircle {
+  type: "geo_circle";
+  lat: number;
+  lon: number;
+  radius_m: number;
+}
+
+/** Inside a polygon of at least three `[lat, lon]` corners, in degrees (wire format §7). */
+export interface GeoPolygon {
+  type: "geo_polygon";
+  points: [number, number][];
+}
+
+/** Inside a box, edges included; a `min_lon` over `max_lon` wraps the 180° meridian (wire format §7). Degrees and metres. */
+export interface GeoBox {
+  type: "geo_bbox";
+  min_lat: number;
+  min_lon: number;
+  max_lat: number;
+  max_lon: number;
+  min_alt_m?: number;
+  max_alt_m?: number;
+}
+
+const EARTH_RADIUS_M = 6_371_000;
+const MAX_POLYGON_SPAN_DEGREES = 180;
+
+/** Whether these are degrees of a place on earth. */
+export function isPosition(lat: number, lon: number): boolean {
+  return Math.abs(lat) <= 90 && Math.abs(lon) <= 180;
+}
+
+/** Metres between two points along the sphere, by the haversine formula. */
+export function distanceMetres(latA: number, lonA: number, latB: number, lonB: number): number {
+  const sinLat = Math.sin(radians(latB - latA) / 2);
+  const sinLon = Math.sin(radians(lonB - lonA) / 2);
+  const haversine = sinLat ** 2 + Math.cos(radians(latA)) * Math.cos(radians(latB)) * sinLon ** 2;
+  return 2 * EARTH_RADIUS_M * Math.asin(Math.min(1, Math.sqrt(haversine)));
+}
+
+/** Whether a point lies inside a polygon: ray casting with latitude and longitude taken as plane coordinates. */
+export function isInsidePolygon(
+  points: readonly (readonly [number, number])[],
+  lat: number,
+  lon: number,
+): boolean {
+  let inside = false;
+  let [previousLat, previousLon] = points.at(-1) ?? [Number.NaN, Number.NaN];
+  for (const [cornerLat, cornerLon] of points) {
+    if (cornerLat > lat !== previousLat > lat) {
+      const crossing =
+        ((previousLon - cornerLon) * (lat - cornerLat)) / (previousLat - cornerLat) + cornerLon;
+      if (lon < crossing) inside = !inside;
+    }
+    [previousLat, previousLon] = [cornerLat, cornerLon];
+  }
+  return inside;
+}
+
+/** Whether a longitude lies in a range, edges included, that wraps the 180° meridian when it runs from a larger to a smaller one. */
+export function isInsideLongitudes(min: number, max: number, lon: number): boolean {
+  return min <= max ? min <= lon && lon <= max : lon >= min || lon <= max;
+}
+
+/** What makes a circle one that nothing can be inside of; `undefined` when there is nothing. */
+export function geoCircleFault({ lat, lon, radius_m }: GeoCircle): string | undefined {
+  if (!isPosition(lat, lon)) return "the centre is not a place on earth";
+  return radius_m >= 0 ? undefined : "the radius is negative";
+}
+
+/** What makes a polygon one that is refused; `undefined` when there is nothing. */
+export function geoPolygonFault({ points }: GeoPolygon): string | undefined {
+  if (points.length < 3) return "a polygon has at least three points";
+  if (!points.every(([lat, lon]) => isPosition(lat, lon))) return "a point is not a place on earth";
+  const longitudes = points.map(([, lon]) => lon);
+  const span = longitudes.reduce((a, b) => Math.max(a, b)) - longitudes.reduce((a, b) => Math.min(a, b));
+  return span > MAX_POLYGON_SPAN_DEGREES ? "the polygon spans more than 180 degrees of longitude" : undefined;
+}
+
+/** What makes a box one that nothing can be inside of; `undefined` when there is nothing. */
+export function geoBoxFault(box: GeoBox): string | undefined {
+  if (!isPosition(box.min_lat, box.min_lon) || !isPosition(box.max_lat, box.max_lon)) {
+    return "a corner is not a place on earth";
+  }
+  if (box.min_lat > box.max_lat) return "min_lat is over max_lat";
+  const { min, max } = altitudeBounds(box);
+  return min > max ? "min_alt_m is over max_alt_m" : undefined;
+}
+
+/** The altitude bounds of a box in metres; altitude is ignored when both are 0. An absent bound is 0. */
+export function altitudeBounds({ min_alt_m = 0, max_alt_m = 0 }: GeoBox): { min: number; max: number } {
+  return { min: min_alt_m, max: max_alt_m };
+}
+
+function radians(degrees: number): number {
+  return (degrees * Math.PI) / 180;
+}

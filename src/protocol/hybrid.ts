@@ -1,0 +1,155 @@
+import { hash, randomBytes } from "node:crypto";
+import { LRUCache } from "lru-cache";
+import {
+  ALGORITHMS,
+  type AlgorithmName,
+  type Implementation,
+  type SigningKey,
+  type VerifyingKey,
+} from "./algorithms.ts";
+import { decodeBase64, encodeBase64 } from "./base64.ts";
+import { ProtocolError } from "./errors.ts";
+
+/** Public key as it stands on the wire: canonical base64 of 32 and of 1952 bytes (wire format §2). */
+export interface HybridPublicKey {
+  ed25519: string;
+  ml_dsa_65: string;
+}
+
+/** Signature as it stands on the wire: canonical base64 of 64 and of 3309 bytes (wire format §2). */
+export interface HybridSignature {
+  ed25519: string;
+  ml_dsa_65: string;
+}
+
+/** The two independent 32-byte secrets that a hybrid key is made from (wire format §2). */
+export interface HybridSeeds {
+  ed25519: Uint8Array;
+  ml_dsa_65: Uint8Array;
+}
+
+/** Both private halves, ready to sign; neither can be read back out of it. */
+export interface HybridPrivateKey {
+  readonly ed25519: SigningKey;
+  readonly ml_dsa_65: SigningKey;
+}
+
+/** What a hybrid check can be told to use instead of the native implementations, for comparison. */
+export type Backend = "native" | "reference";
+
+const HALVES = ["ed25519", "ml_dsa_65"] as const;
+const REMEMBERED_KEYS = 2048;
+const rememberedKeys = {
+  ed25519: new LRUCache<string, VerifyingKey>({ max: REMEMBERED_KEYS }),
+  ml_dsa_65: new LRUCache<string, VerifyingKey>({ max: REMEMBERED_KEYS }),
+};
+
+/** Fresh seeds from the operating system's random source. */
+export function generateSeeds(): HybridSeeds {
+  return {
+    ed25519: randomBytes(ALGORITHMS.ed25519.seedBytes),
+    ml_dsa_65: randomBytes(ALGORITHMS.ml_dsa_65.seedBytes),
+  };
+}
+
+/**
+ * The private key of two seeds. No copy of them stays in JavaScript memory with the native backend; the caller may overwrite them.
+ *
+ * @throws ProtocolError `wrong_length` when a seed is not 32 bytes
+ */
+export function importSeeds(seeds: HybridSeeds, backend: Backend = "native"): HybridPrivateKey {
+  for (const half of HALVES) {
+    if (seeds[half].length !== ALGORITHMS[half].seedBytes) {
+      throw new ProtocolError("wrong_length", `${half} seed is not ${ALGORITHMS[half].seedBytes} bytes`);
+    }
+  }
+  return {
+    ed25519: implementationOf("ed25519", backend).signingKey(seeds.ed25519),
+    ml_dsa_65: implementationOf("ml_dsa_65", backend).signingKey(seeds.ml_dsa_65),
+  };
+}
+
+/** The public key that belongs to a private one, in wire form. */
+export function publicKeyOf(privateKey: HybridPrivateKey): HybridPublicKey {
+  return {
+    ed25519: encodeBase64(privateKey.ed25519.publicKey),
+    ml_dsa_65: encodeBase64(privateKey.ml_dsa_65.publicKey),
+  };
+}
+
+/**
+ * Identifier of a key: the first 16 bytes of SHA-256 over both public halves, as 32 lowercase hex digits (wire format §2).
+ *
+ * @throws ProtocolError `invalid_base64` or `wrong_length` when a half is not a public key's text
+ */
+export function keyId(publicKey: HybridPublicKey): string {
+  const halves = HALVES.map((half) => decodeBase64(publicKey[half], ALGORITHMS[half].publicKeyBytes));
+  return hash("sha256", Buffer.concat(halves), "hex").slice(0, 32);
+}
+
+/** Whether two public keys are the same bytes; their texts are canonical, so comparing those is enough. */
+export function equalPublicKeys(left: HybridPublicKey, right: HybridPublicKey): boolean {
+  return left.ed25519 === right.ed25519 && left.ml_dsa_65 === right.ml_dsa_65;
+}
+
+/** Signs the same bytes with both halves at once, on the thread pool. */
+export async function signHybrid(privateKey: HybridPrivateKey, bytes: Uint8Array): Promise<HybridSignature> {
+  const [classical, postQuantum] = await Promise.all([
+    privateKey.ed25519.sign(bytes),
+    privateKey.ml_dsa_65.sign(bytes),
+  ]);
+  return { ed25519: encodeBase64(classical), ml_dsa_65: encodeBase64(postQuantum) };
+}
+
+/**
+ * Whether **both** halves of `signature` are `publicKey`'s over `bytes` (wire format §2).
+ *
+ * @throws ProtocolError `invalid_base64` or `wrong_length` when a text is no key's or no signature's; rejects when the crypto library breaks
+ */
+export async function verifyHybrid(
+  publicKey: HybridPublicKey,
+  bytes: Uint8Array,
+  signature: HybridSignature,
+  backend: Backend = "native",
+): Promise<boolean> {
+  return (await failedHalf(publicKey, bytes, signature, backend)) === undefined;
+}
+
+/** As {@link verifyHybrid}, telling which half failed first: `ed25519`, then `ml_dsa_65`; `undefined` when both hold. */
+export async function failedHalf(
+  publicKey: HybridPublicKey,
+  bytes: Uint8Array,
+  signature: HybridSignature,
+  backend: Backend = "native",
+): Promise<AlgorithmName | undefined> {
+  const verified = await Promise.all(
+    HALVES.map((half) => verifyHalf(half, publicKey[half], bytes, signature[half], backend)),
+  );
+  return HALVES.find((_, index) => verified[index] !== true);
+}
+
+async function verifyHalf(
+  half: AlgorithmName,
+  publicKey: string,
+  bytes: Uint8Array,
+  signature: string,
+  backend: Backend,
+): Promise<boolean> {
+  const decoded = decodeBase64(signature, ALGORITHMS[half].signatureBytes);
+  const key = verifyingKey(half, publicKey, backend);
+  return key === undefined ? false : key.verify(bytes, decoded);
+}
+
+function verifyingKey(half: AlgorithmName, publicKey: string, backend: Backend): VerifyingKey | undefined {
+  const remembered = backend === "native" ? rememberedKeys[half].get(publicKey) : undefined;
+  if (remembered !== undefined) return remembered;
+  const decoded = decodeBase64(publicKey, ALGORITHMS[half].publicKeyBytes);
+  const key = implementationOf(half, backend).verifyingKey(decoded);
+  if (key !== undefined && backend === "native") rememberedKeys[half].set(publicKey, key);
+  return key;
+}
+
+function implementationOf(half: AlgorithmName, backend: Backend): Implementation {
+  const algorithm = ALGORITHMS[half];
+  return backend === "native" ? (algorithm.native ?? algorithm.reference) : algorithm.reference;
+}

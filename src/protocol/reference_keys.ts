@@ -1,0 +1,66 @@
+import { ed25519 as curve } from "@noble/curves/ed25519.js";
+import { sha512 } from "@noble/hashes/sha2.js";
+import { ml_dsa65 } from "@noble/post-quantum/ml-dsa.js";
+import type { Implementation } from "./algorithms.ts";
+
+/** Strict Ed25519 in JavaScript: RFC 8032 with the equation without cofactor, by comparing the encoding of s·B − k·A with R. */
+export const ed25519: Implementation = {
+  signingKey: (seed) => {
+    const secret = Uint8Array.from(seed);
+    return {
+      publicKey: curve.getPublicKey(secret),
+      sign: async (bytes) => curve.sign(bytes, secret),
+    };
+  },
+  verifyingKey: (publicKey) => {
+    const point = decodePoint(publicKey);
+    if (point === undefined || point.isSmallOrder()) return undefined;
+    const encoded = Uint8Array.from(publicKey);
+    return { verify: async (bytes, signature) => verifyEd25519(point, encoded, bytes, signature) };
+  },
+};
+
+/** ML-DSA-65 in JavaScript (FIPS 204, pure mode, empty context). */
+export const mlDsa65: Implementation = {
+  signingKey: (seed) => {
+    const { publicKey, secretKey } = ml_dsa65.keygen(Uint8Array.from(seed));
+    return { publicKey, sign: async (bytes) => ml_dsa65.sign(bytes, secretKey) };
+  },
+  verifyingKey: (publicKey) => {
+    const encoded = Uint8Array.from(publicKey);
+    return {
+      verify: async (bytes, signature) =>
+        signature.length === ml_dsa65.lengths.signature && ml_dsa65.verify(signature, bytes, encoded),
+    };
+  },
+};
+
+type CurvePoint = ReturnType<typeof curve.Point.fromBytes>;
+
+function decodePoint(encoded: Uint8Array): CurvePoint | undefined {
+  try {
+    return curve.Point.fromBytes(encoded, false);
+  } catch {
+    return undefined;
+  }
+}
+
+function verifyEd25519(
+  key: CurvePoint,
+  encodedKey: Uint8Array,
+  bytes: Uint8Array,
+  signature: Uint8Array,
+): boolean {
+  if (signature.length !== 64) return false;
+  const commitment = signature.subarray(0, 32);
+  const response = readLittleEndian(signature.subarray(32));
+  const order = curve.Point.Fn.ORDER;
+  if (response >= order) return false;
+  const challenge = readLittleEndian(sha512(Buffer.concat([commitment, encodedKey, bytes]))) % order;
+  const expected = curve.Point.BASE.multiplyUnsafe(response).subtract(key.multiplyUnsafe(challenge));
+  return Buffer.compare(expected.toBytes(), commitment) === 0;
+}
+
+function readLittleEndian(bytes: Uint8Array): bigint {
+  return BigInt(`0x${Buffer.from(bytes).reverse().toString("hex")}`);
+}

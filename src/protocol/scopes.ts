@@ -1,0 +1,39 @@
+import { compareUtf8 } from "./canonical.ts";
+import { CANONICAL_SCOPES, WILDCARDS } from "./vocabulary.ts";
+
+const CUSTOM_PREFIX = "custom:";
+
+/** Whether `scope` may stand in a certificate: canonical, a wildcard, or `custom:` and at least one character (wire format §6). */
+export function isValidScope(scope: string): boolean {
+  return (
+    CANONICAL_SCOPES.has(scope) ||
+    WILDCARDS.has(scope) ||
+    (scope.startsWith(CUSTOM_PREFIX) && scope.length > CUSTOM_PREFIX.length)
+  );
+}
+
+/** The scopes that may not stand in a certificate, in their order; reserved prefixes are among them. Empty means all are valid. */
+export function invalidScopes(scopes: readonly string[]): string[] {
+  return scopes.filter((scope) => !isValidScope(scope));
+}
+
+/**
+ * Every scope that `scopes` grants, sorted by code point, each once. A wildcard gives the non-sensitive scopes of its group
+ * (wire format §6); anything else stands for itself, whether it is valid or not.
+ */
+export function expandScopes(scopes: readonly string[]): string[] {
+  return [...new Set(scopes.flatMap((scope) => WILDCARDS.get(scope) ?? [scope]))].sort(compareUtf8);
+}
+
+/** The scopes of `scopes`, expanded, that `ceiling` does not grant. Empty means that `scopes` stays within `ceiling`. */
+export function coversScopes(ceiling: readonly string[], scopes: readonly string[]): string[] {
+  const granted = new Set(expandScopes(ceiling));
+  return expandScopes(scopes).filter((scope) => !granted.has(scope));
+}
+
+/** What all lists grant together, expanded and sorted by code point: the effective scope of a chain (wire format §6). */
+export function intersectScopes(...lists: readonly (readonly string[])[]): string[] {
+  const [first = [], ...others] = lists;
+  const sets = others.map((scopes) => new Set(expandScopes(scopes)));
+  return expandScopes(first).filter((scope) => sets.every((granted) => granted.has(scope)));
+}
