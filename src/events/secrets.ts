@@ -1,0 +1,23 @@
+import { randomBytes } from "node:crypto";
+
+const SECRET_BYTES = 32;
+
+/** A new webhook signing secret: `whsec_` and the base64 of 32 random bytes, as Standard Webhooks libraries take it. */
+export function createWebhookSecret(): string {
+  return `whsec_${randomBytes(SECRET_BYTES).toString("base64")}`;
+}
+
+/** The seal's context of `connections.webhook_secret_sealed`. */
+export function webhookSecretContext(connectionId: string): string {
+  return `connections.webhook_secret:${connectionId}`;
+}
+
+/** The seal's context of `event_secrets.sealed`: the JSON object of an event's secrets. */
+export function eventSecretsContext(eventId: string): string {
+  return `event_secrets:${eventId}`;
+}
+
+/** The seal's context of `webhook_deliveries.body_sealed`: a body that carries secrets. */
+export function deliveryBodyContext(deliveryId: string): string {
+  return `webhook_deliveries.body:${deliveryId}`;
+}

@@ -1,0 +1,110 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { type Database, openDatabase } from "../../src/db/connection.ts";
+import { appendEvent, type LifecycleEvent } from "../../src/events/outbox.ts";
+import { eventSecretsContext } from "../../src/events/secrets.ts";
+import { migratedDatabase, type TestDatabase } from "../support/postgres.ts";
+import { makeConnection, seal, type TestConnection } from "./support/connection.ts";
+
+let home: TestDatabase;
+let database: Database;
+beforeAll(async () => {
+  home = await migratedDatabase();
+  database = openDatabase({ url: home.url, name: "test", onError: () => {} });
+});
+afterAll(async () => {
+  await database?.destroy();
+  await home?.drop();
+});
+
+const now = new Date("2026-01-02T03:04:05.678Z");
+
+function denied({ connectionId, accountId }: TestConnection, requestId: string): LifecycleEvent {
+  const fields = { request_id: requestId, connection_id: connectionId, org_id: accountId, agent_id: "a1" };
+  return { type: "delegation.denied", connectionId, fields };
+}
+
+function created({ connectionId, accountId, platformId, secret }: TestConnection): LifecycleEvent {
+  return {
+    type: "connection.created",
+    connectionId,
+    fields: {
+      connection_id: connectionId,
+      platform_id: platformId,
+      org_id: accountId,
+      org_name: "Ada Byron",
+      allowed_scopes: ["data:read"],
+      callback_url: null,
+    },
+    secrets: { api_key: "dpz_very_secret", webhook_signing_secret: secret },
+  };
+}
+
+const append = (event: LifecycleEvent) => database.transaction((tx) => appendEvent(tx, seal, event, now));
+const rowsOf = (connectionId: string) =>
+  database("outbox").where({ aggregateid: connectionId }).orderBy("id");
+
+test("appends an event with its kind first and its fields after it", async () => {
+  const connection = await makeConnection(database, null);
+  await append(denied(connection, "req-1"));
+  const [row] = await rowsOf(connection.connectionId);
+  expect(JSON.parse(row!.payload)).toEqual({
+    event: "delegation.denied",
+    request_id: "req-1",
+    connection_id: connection.connectionId,
+    org_id: connection.accountId,
+    agent_id: "a1",
+  });
+  expect(row).toMatchObject({ type: "delegation.denied", aggregate_seq: 1, created_at: now });
+});
+
+test("appends nothing when the change is rolled back", async () => {
+  const connection = await makeConnection(database, null);
+  const change = database.transaction(async (tx) => {
+    await appendEvent(tx, seal, created(connection), now);
+    throw new Error("the change failed");
+  });
+  await expect(change).rejects.toThrow("the change failed");
+  expect(await rowsOf(connection.connectionId)).toEqual([]);
+  await append(denied(connection, "req-1"));
+  expect((await rowsOf(connection.connectionId)).map((row) => row.aggregate_seq)).toEqual([1]);
+});
+
+test("numbers concurrent events of one connection without gap, in the order of their rows, on one shard", async () => {
+  const connection = await makeConnection(database, null);
+  await Promise.all(Array.from({ length: 20 }, (_, n) => append(denied(connection, `req-${n}`))));
+  const rows = await rowsOf(connection.connectionId);
+  expect(rows.map((row) => row.aggregate_seq)).toEqual(Array.from({ length: 20 }, (_, n) => n + 1));
+  expect(new Set(rows.map((row) => row.shard)).size).toBe(1);
+});
+
+test("seals secrets under the event's id and keeps them out of the payload", async () => {
+  const connection = await makeConnection(database, null);
+  await append(created(connection));
+  const [row] = await rowsOf(connection.connectionId);
+  expect(row!.payload).not.toContain("secret");
+  const kept = await database("event_secrets").where({ event_id: row!.event_id }).first();
+  expect(kept!.sealed.includes("dpz_very_secret")).toBe(false);
+  expect(JSON.parse(seal.open(kept!.sealed, eventSecretsContext(row!.event_id)))).toEqual({
+    api_key: "dpz_very_secret",
+    webhook_signing_secret: connection.secret,
+  });
+});
+
+test.each([
+  ["an unknown field", { api_key: "dpz_leak" }],
+  ["a mistyped field", { agent_id: 7 }],
+  ["another connection", { connection_id: "11111111-1111-4111-8111-111111111111" }],
+])("refuses an event with %s and appends nothing", async (_, change) => {
+  const connection = await makeConnection(database, null);
+  const event = denied(connection, "req-1");
+  const wrong = { ...event, fields: { ...event.fields, ...change } } as LifecycleEvent;
+  await expect(append(wrong)).rejects.toThrow();
+  expect(await rowsOf(connection.connectionId)).toEqual([]);
+});
+
+test("refuses an event of a connection that does not exist", async () => {
+  const connectionId = "11111111-1111-4111-8111-111111111111";
+  await expect(
+    append(denied({ connectionId, accountId: "o", platformId: "p", secret: "" }, "r")),
+  ).rejects.toThrow("no connection");
+});

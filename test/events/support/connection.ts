@@ -1,0 +1,49 @@
+import { randomUUID } from "node:crypto";
+import type { Database } from "../../../src/db/connection.ts";
+import { createWebhookSecret, webhookSecretContext } from "../../../src/events/secrets.ts";
+import { createSeal, type Seal } from "../../../src/seal.ts";
+
+/** The seal of these tests. */
+export const seal: Seal = createSeal(Buffer.alloc(32, 7));
+
+/** A connection with its account and platform, straight in the tables. */
+export type TestConnection = { connectionId: string; accountId: string; platformId: string; secret: string };
+
+/** Makes a connection whose events go to `callbackUrl`. */
+export async function makeConnection(
+  database: Database,
+  callbackUrl: string | null,
+): Promise<TestConnection> {
+  const connectionId = randomUUID();
+  const accountId = randomUUID();
+  const platformId = randomUUID();
+  const secret = createWebhookSecret();
+  const now = new Date();
+  await database("accounts").insert({
+    account_id: accountId,
+    email: `${accountId}@example.test`,
+    onboarding_step: "profile",
+    created_at: now,
+  });
+  await database("platforms").insert({
+    platform_id: platformId,
+    account_id: accountId,
+    name: "Shop",
+    description: "",
+    surface_type: "agentic_api",
+    default_allowed_scopes: ["data:read"],
+    signing_secret_sealed: Buffer.of(1),
+    created_at: now,
+    expires_at: now,
+  });
+  await database("connections").insert({
+    connection_id: connectionId,
+    account_id: accountId,
+    platform_id: platformId,
+    verifier_id: connectionId,
+    callback_url: callbackUrl,
+    webhook_secret_sealed: seal.seal(secret, webhookSecretContext(connectionId)),
+    created_at: now,
+  });
+  return { connectionId, accountId, platformId, secret };
+}
