@@ -16,7 +16,7 @@ create table platforms (
   expires_at timestamptz not null,
   removed_at timestamptz
 );
-create index platforms_account on platforms (account_id, created_at desc);
+create index platforms_account on platforms (account_id, created_at desc, platform_id desc) where removed_at is null;
 
 create table connections (
   connection_id uuid primary key,
@@ -26,13 +26,13 @@ create table connections (
   callback_url text,
   webhook_secret_sealed bytea not null,
   next_event_seq bigint not null default 1,
-  -- Credentials shown once, kept sealed for the operator until it says that it has stored them.
+  -- The API key shown once, kept sealed for the operator until it says that it has stored it.
   undelivered_sealed bytea,
   created_at timestamptz not null,
   removed_at timestamptz
 );
 create index connections_account on connections (account_id);
-create unique index connections_live_platform on connections (platform_id) where removed_at is null;
+create unique index connections_platform on connections (platform_id);
 
 create table api_keys (
   key_prefix text primary key,
@@ -42,6 +42,7 @@ create table api_keys (
   created_at timestamptz not null,
   retires_at timestamptz
 );
+create unique index api_keys_current on api_keys (connection_id) where retires_at is null;
 create index api_keys_connection on api_keys (connection_id);
 
 -- Every replica drops what it remembers of a key as soon as the change is committed.
@@ -64,8 +65,11 @@ create table agents (
   attestation jsonb,
   external_id text unique,
   created_at timestamptz not null,
-  disabled_at timestamptz
+  disabled_at timestamptz,
+  -- Since when the vault has to be told of this agent's end or of its smaller ceiling; null: it knows.
+  vault_due_at timestamptz
 );
-create index agents_connection on agents (connection_id, created_at desc);
+create index agents_connection on agents (connection_id, created_at desc, agent_id desc);
+create index agents_vault_due on agents (vault_due_at) where vault_due_at is not null;
 `,
 };

@@ -8,7 +8,8 @@ create table delegation_requests (
   connection_id uuid not null references connections,
   agent_id text not null references agents,
   requested_scope text[] not null,
-  constraints jsonb not null,
+  -- json, not jsonb: what was asked for is kept as it was written.
+  constraints json not null,
   -- What the certificate's end was asked to be: a moment, or seconds after approval; neither: until revoked.
   requested_expires_at timestamptz,
   requested_expires_in integer,
@@ -20,8 +21,8 @@ create table delegation_requests (
   created_at timestamptz not null,
   expires_at timestamptz not null
 );
-create index delegation_requests_account on delegation_requests (account_id, created_at desc);
-create index delegation_requests_connection on delegation_requests (connection_id) where status = 'pending';
+create index delegation_requests_account on delegation_requests (account_id, created_at desc, request_id desc);
+create index delegation_requests_pending on delegation_requests (connection_id, expires_at) where status = 'pending';
 
 create table certificates (
   account_id uuid not null references accounts,
@@ -44,7 +45,7 @@ create table certificates (
 );
 create unique index certificates_cert on certificates (cert_id);
 create index certificates_agent on certificates (agent_id, issued_at desc) where status = 'approved';
-create index certificates_connection on certificates (connection_id);
-create index certificates_history on certificates (account_id, issued_at desc);
+create index certificates_connection on certificates (connection_id) where status = 'approved';
+create index certificates_history on certificates (account_id, issued_at desc, cert_id desc);
 `,
 };

@@ -1,0 +1,51 @@
+import { createHash, randomInt } from "node:crypto";
+import { crc32 } from "node:zlib";
+
+const ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+const PREFIX_LENGTH = 8;
+const SECRET_LENGTH = 43;
+const CHECKSUM_LENGTH = 6;
+const form = new RegExp(
+  `^(dpz_[0-9A-Za-z]{${PREFIX_LENGTH}})_[0-9A-Za-z]{${SECRET_LENGTH}}_([0-9A-Za-z]{${CHECKSUM_LENGTH}})$`,
+);
+
+/** An API key at the moment it is made: the whole text to show once, its public prefix and what is stored. */
+export type NewApiKey = { apiKey: string; prefix: string; hash: Buffer };
+
+/**
+ * Makes `dpz_<8 prefix>_<43 secret>_<6 checksum>` in base62. The secret carries 256 bits. The checksum is the CRC-32 of
+ * all before its `_`, so that a scanner or the server can tell a typo or a stranger's text from a key without a look-up.
+ */
+export function newApiKey(): NewApiKey {
+  const prefix = `dpz_${randomText(PREFIX_LENGTH)}`;
+  const body = `${prefix}_${randomText(SECRET_LENGTH)}`;
+  const apiKey = `${body}_${checksumOf(body)}`;
+  return { apiKey, prefix, hash: hashApiKey(apiKey) };
+}
+
+/** The prefix of a well-formed key whose checksum holds; `undefined` for any other text. */
+export function apiKeyPrefix(presented: string): string | undefined {
+  const match = form.exec(presented);
+  if (match === null) return undefined;
+  const body = presented.slice(0, -(CHECKSUM_LENGTH + 1));
+  return checksumOf(body) === match[2] ? match[1] : undefined;
+}
+
+/** SHA-256 of a key: the only form in which it is stored. */
+export function hashApiKey(apiKey: string): Buffer {
+  return createHash("sha256").update(apiKey).digest();
+}
+
+function randomText(length: number): string {
+  return Array.from({ length }, () => ALPHABET.charAt(randomInt(ALPHABET.length))).join("");
+}
+
+function checksumOf(text: string): string {
+  let rest = crc32(text);
+  let digits = "";
+  for (let place = 0; place < CHECKSUM_LENGTH; place += 1) {
+    digits = ALPHABET.charAt(rest % ALPHABET.length) + digits;
+    rest = Math.floor(rest / ALPHABET.length);
+  }
+  return digits;
+}

@@ -1,0 +1,28 @@
+import { z } from "zod";
+
+/** One line of text for people: trimmed, not empty, at most `max` characters, without control characters. */
+export function oneLine(max: number) {
+  return z
+    .string()
+    .trim()
+    .min(1)
+    .max(max)
+    .regex(/^\P{Cc}*$/u, "must not contain control characters");
+}
+
+/** Text for people of at most `max` characters; may be empty and have line breaks. */
+export function freeText(max: number) {
+  return z
+    .string()
+    .max(max)
+    .regex(/^[\P{Cc}\t\n\r]*$/u, "must not contain control characters");
+}
+
+/** A moment as answers carry it: ISO 8601, UTC, milliseconds. */
+export const isoTime = z.iso.datetime();
+
+/** A moment as requests may carry it: ISO 8601 with any offset. */
+export const isoTimeInput = z.iso.datetime({ offset: true });
+
+/** An id in a path or a body. Its form is not judged here: what cannot be an id names nothing, which is `not_found`. */
+export const idText = z.string().min(1).max(200);
