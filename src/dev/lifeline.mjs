@@ -4,11 +4,12 @@ import { spawn } from "node:child_process";
 // closes the pipe or dies in any way, kill -9 included, and then ends the process that took the main shell's place.
 const SCRIPT = `
 signal=$1 tenths=$2; shift 2
+lives() { kill -0 $$ && ! grep -q ') Z ' /proc/$$/stat; }
 (
   read -r _ <&3
-  kill -s "$signal" $$ 2>/dev/null
-  while [ "$tenths" -gt 0 ] && kill -0 $$ 2>/dev/null; do sleep 0.1; tenths=$((tenths - 1)); done
-  kill -s KILL $$ 2>/dev/null
+  kill -s "$signal" $$
+  while lives && [ "$tenths" -gt 0 ]; do sleep 0.1; tenths=$((tenths - 1)); done
+  kill -s KILL $$
 ) >/dev/null 2>&1 &
 exec 3<&-
 exec "$@"

@@ -2,12 +2,13 @@ import type { ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { mkdir, open, readFile } from "node:fs/promises";
 import { createServer } from "node:net";
-import { dirname, join } from "node:path";
+import { dirname } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Client } from "pg";
 import { spawnTied } from "./lifeline.mjs";
 import { findPostgres, POSTGRES_ENV, type PostgresBinaries, type ServerUser } from "./postgres_binaries.ts";
 import { dataPath, openData } from "./postgres_data.ts";
+import { readLockFile, removeStaleLockFile } from "./postgres_lock.ts";
 import { serverUser } from "./postgres_user.ts";
 import { Problem } from "./problem.ts";
 
@@ -24,7 +25,6 @@ const SETTINGS: Record<string, string> = {
 };
 
 const START_MS = 60_000;
-const HELD_MS = 15_000;
 const FAST_STOP_MS = 20_000;
 
 export interface PostgresOptions {
@@ -69,7 +69,7 @@ export async function startPostgres(options: PostgresOptions): Promise<RunningPo
   const { password } = await openData(options.dataDir, binaries, user);
   const logFile = options.logFile ?? `${options.dataDir}.log`;
   await mkdir(dirname(logFile), { recursive: true });
-  const giveUp = performance.now() + HELD_MS;
+  const began = performance.now();
   for (;;) {
     const port = options.port ?? (await freePort());
     const attempt = await launch({ options, user, binaries, port, logFile });
@@ -78,12 +78,21 @@ export async function startPostgres(options: PostgresOptions): Promise<RunningPo
       await checkAnswers(server);
       return server;
     }
-    const again = attempt.failure === "held" || (attempt.failure === "port" && options.port === undefined);
-    if (!again || performance.now() > giveUp) {
+    const again =
+      attempt.failure === "held"
+        ? (await removeStaleLockFile(options.dataDir)) ||
+          performance.now() - began < (await patience(options.dataDir))
+        : attempt.failure === "port" && options.port === undefined;
+    if (!again) {
       throw explain(attempt, options, port, logFile);
     }
-    await sleep(200);
+    await sleep(100);
   }
+}
+
+/** Milliseconds to wait for whoever holds the folder: a server in full health will not let go of it. */
+async function patience(dataDir: string): Promise<number> {
+  return (await readLockFile(dataDir))?.status === "ready" ? 3000 : 30_000;
 }
 
 type Failure = { failure: "held" | "port" | "other"; line: string };
@@ -105,7 +114,7 @@ async function launch(how: Launch): Promise<{ child: ChildProcess } | Failure> {
     graceMs: FAST_STOP_MS,
   });
   await log.close();
-  if (await isReady(child, join(dataDir, "postmaster.pid"))) {
+  if (await isReady(child, dataDir)) {
     return { child };
   }
   const text = (await readFile(how.logFile)).subarray(logStart).toString();
@@ -119,12 +128,11 @@ function classify(log: string): Failure["failure"] {
   return /could not bind .*: Address already in use/.test(log) ? "port" : "other";
 }
 
-/** The last line of postmaster.pid is the server's own word on its state, as pg_ctl reads it. */
-async function isReady(child: ChildProcess, pidFile: string): Promise<boolean> {
+async function isReady(child: ChildProcess, dataDir: string): Promise<boolean> {
   const giveUp = performance.now() + START_MS;
   while (child.exitCode === null && child.signalCode === null && child.pid !== undefined) {
-    const lines = (await readFile(pidFile, "utf8").catch(() => "")).split("\n");
-    if (Number(lines[0]) === child.pid && lines[7]?.trim() === "ready") {
+    const lock = await readLockFile(dataDir);
+    if (lock?.pid === child.pid && lock.status === "ready") {
       return true;
     }
     if (performance.now() > giveUp) {

@@ -1,0 +1,3 @@
+export function processBirth(pid: number): string | undefined;
+
+export function claim(folder: string): Promise<{ release(): void } | { heldBy: number }>;
