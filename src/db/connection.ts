@@ -25,6 +25,8 @@ export function openDatabase({ url, name, max = 8, onError }: ConnectionSettings
     connection: { connectionString: url, application_name: name, types } as Knex.PgConnectionConfig,
     pool: { min: 0, max },
     acquireConnectionTimeout: 5_000,
+    // An error's text then shows the statement with its placeholders, never the values bound to them.
+    compileSqlOnError: false,
   });
   database.client.pool.on("error", onError);
   return database;

@@ -59,10 +59,13 @@ export type IdempotencyKeyRow = {
   route_id: string;
   key: string;
   body_hash: Buffer;
-  status: number | null;
+  run_id: string;
+  locked_until: Date;
   answer_sealed: Buffer | null;
   created_at: Date;
 };
+
+export type RateLimitRow = { key: string; points: number; expire: number | null };
 
 export type PlatformRow = {
   platform_id: string;
@@ -257,6 +260,7 @@ declare module "knex/types/tables.js" {
     balances: BalanceRow;
     ledger_postings: LedgerPostingRow;
     idempotency_keys: IdempotencyKeyRow;
+    rate_limits: RateLimitRow;
     platforms: PlatformRow;
     connections: ConnectionRow;
     api_keys: ApiKeyRow;

@@ -48,6 +48,7 @@ create table sessions (
   refreshed_at timestamptz
 );
 create index sessions_family on sessions (family_id);
+create index sessions_age on sessions (refresh_expires_at);
 
 create table balances (
   account_id uuid primary key references accounts,
@@ -75,11 +76,21 @@ create table idempotency_keys (
   route_id text not null,
   key text not null,
   body_hash bytea not null,
-  status smallint,
+  -- Who runs the call, and until when nobody else may; an answer ends the run.
+  run_id uuid not null,
+  locked_until timestamptz not null,
   answer_sealed bytea,
   created_at timestamptz not null,
   primary key (account_id, route_id, key)
 );
 create index idempotency_keys_age on idempotency_keys (created_at);
+
+-- Points used up in a window, shared by all replicas. Shape and use are rate-limiter-flexible's; \`expire\` is in Unix milliseconds.
+create table rate_limits (
+  key varchar(255) primary key,
+  points integer not null default 0,
+  expire bigint
+);
+create index rate_limits_age on rate_limits (expire);
 `,
 };
