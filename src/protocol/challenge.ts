@@ -25,22 +25,25 @@ export interface ChallengeBinding {
  */
 export function challengeSignBytes(binding: ChallengeBinding): Uint8Array {
   const { challenge, challenge_at, session_context, stream_id, stream_seq } = binding;
-  const parts = [decodeBase64(challenge, BINDING_BYTES), bigEndian(challenge_at)];
+  const parts = [decodeBase64(challenge, BINDING_BYTES), unsigned(challenge_at)];
   if (session_context !== undefined) parts.push(decodeBase64(session_context, BINDING_BYTES));
   if ((stream_id === undefined) !== (stream_seq === undefined)) {
     throw new ProtocolError("missing_field", "stream_id and stream_seq come together");
   }
   if (stream_id !== undefined && stream_seq !== undefined) {
-    parts.push(decodeBase64(stream_id, BINDING_BYTES), bigEndian(stream_seq));
+    parts.push(decodeBase64(stream_id, BINDING_BYTES), signed(stream_seq));
   }
   return Buffer.concat(parts);
 }
 
-function bigEndian(value: number): Uint8Array {
-  if (!Number.isSafeInteger(value) || value < 0) {
-    throw new ProtocolError("invalid_integer", `${value} is not an unsigned safe integer`);
-  }
+function unsigned(value: number): Uint8Array {
+  if (value < 0) throw new ProtocolError("invalid_integer", "a time before 1970");
+  return signed(value);
+}
+
+function signed(value: number): Uint8Array {
+  if (!Number.isSafeInteger(value)) throw new ProtocolError("invalid_integer", "not a safe integer");
   const bytes = Buffer.alloc(8);
-  bytes.writeBigUInt64BE(BigInt(value));
+  bytes.writeBigInt64BE(BigInt(value));
   return bytes;
 }

@@ -44,13 +44,23 @@ export const PROTOCOL_ERROR_CODES = [
 /** One of {@link PROTOCOL_ERROR_CODES}. */
 export type ProtocolErrorCode = (typeof PROTOCOL_ERROR_CODES)[number];
 
-/** Says that something is malformed by the wire format. Never carries key material or signatures in its message. */
+/** Says that something is malformed by the wire format, and where. Never carries key material or signatures in its message. */
 export class ProtocolError extends Error {
   override readonly name = "ProtocolError";
   readonly code: ProtocolErrorCode;
+  readonly detail: string;
+  /** Names and positions that lead to the fault, joined by `.`; empty when it is not inside anything. */
+  readonly path: string;
 
-  constructor(code: ProtocolErrorCode, detail: string) {
-    super(`${code}: ${detail}`);
+  constructor(code: ProtocolErrorCode, detail: string, path = "") {
+    super(path === "" ? `${code}: ${detail}` : `${code}: ${path}: ${detail}`);
     this.code = code;
+    this.detail = detail;
+    this.path = path;
+  }
+
+  /** The same error seen from one level further out. */
+  inside(name: string): ProtocolError {
+    return new ProtocolError(this.code, this.detail, this.path === "" ? name : `${name}.${this.path}`);
   }
 }

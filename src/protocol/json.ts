@@ -1,0 +1,226 @@
+import { isUtf8 } from "node:buffer";
+import { MAX_JSON_NESTING_DEPTH, MAX_PROOF_BUNDLE_BYTES } from "./constants.ts";
+import { ProtocolError } from "./errors.ts";
+
+/** A number written with a fraction, an exponent or as `-0`: fit for fields that are floats by definition, never for integers. */
+export class Decimal {
+  readonly value: number;
+
+  constructor(value: number) {
+    this.value = value;
+  }
+}
+
+/** What a strictly parsed document consists of. A plain `number` was written as a plain integer inside ±(2^53−1). */
+export type JsonValue = null | boolean | string | number | Decimal | JsonValue[] | JsonObject;
+
+/** An object of a strictly parsed document, with own members only. */
+export interface JsonObject {
+  [key: string]: JsonValue;
+}
+
+/** How large a document may be: bytes in all, and objects and arrays open at once. */
+export interface JsonLimits {
+  bytes: number;
+  depth: number;
+}
+
+const DOCUMENT_LIMITS: JsonLimits = { bytes: MAX_PROOF_BUNDLE_BYTES, depth: MAX_JSON_NESTING_DEPTH };
+const CONTROL_CHARACTER = /[^ -\uffff]/;
+const NUMBER = /(-?(?:0|[1-9][0-9]*))(\.[0-9]+)?([eE][+-]?[0-9]+)?/y;
+const NOWHERE = Number.POSITIVE_INFINITY;
+
+/**
+ * Reads one JSON document (RFC 8259) as strictly as wire format §5 demands, in time linear to its size.
+ *
+ * @throws ProtocolError `too_large`, `invalid_utf8` (a lone surrogate behind an escape included), `invalid_json`, `too_deep`,
+ * `duplicate_key`, `invalid_integer` (a plain integer outside ±(2^53−1)), `invalid_number`
+ */
+export function parseJson(bytes: Uint8Array, limits: JsonLimits = DOCUMENT_LIMITS): JsonValue {
+  if (bytes.length > limits.bytes) {
+    throw new ProtocolError("too_large", `${bytes.length} bytes, at most ${limits.bytes} are read`);
+  }
+  if (!isUtf8(bytes)) throw new ProtocolError("invalid_utf8", "the document is not well-formed UTF-8");
+  const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("utf8");
+  return new JsonReader(text, limits.depth).readDocument();
+}
+
+/** The same document as plain values: each {@link Decimal} as its number. For parts that are not the protocol's own. */
+export function plainJson(value: JsonValue): unknown {
+  if (value instanceof Decimal) return value.value;
+  if (Array.isArray(value)) return value.map(plainJson);
+  if (typeof value !== "object" || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([key, member]) => [key, plainJson(member)]));
+}
+
+class JsonReader {
+  readonly #text: string;
+  readonly #maxDepth: number;
+  readonly #hasControlCharacters: boolean;
+  #at = 0;
+  #depth = 0;
+  #nextEscape = -1;
+
+  constructor(text: string, maxDepth: number) {
+    this.#text = text;
+    this.#maxDepth = maxDepth;
+    this.#hasControlCharacters = CONTROL_CHARACTER.test(text);
+  }
+
+  readDocument(): JsonValue {
+    this.#skipSpace();
+    const value = this.#readValue();
+    this.#skipSpace();
+    if (this.#at < this.#text.length) throw this.#unexpected();
+    return value;
+  }
+
+  #readValue(): JsonValue {
+    switch (this.#text[this.#at]) {
+      case '"':
+        return this.#readString();
+      case "{":
+        return this.#readObject();
+      case "[":
+        return this.#readArray();
+      case "t":
+        return this.#readWord("true", true);
+      case "f":
+        return this.#readWord("false", false);
+      case "n":
+        return this.#readWord("null", null);
+      default:
+        return this.#readNumber();
+    }
+  }
+
+  #readObject(): JsonObject {
+    const object: JsonObject = {};
+    this.#open();
+    if (this.#closes("}")) return object;
+    do {
+      this.#skipSpace();
+      if (this.#text[this.#at] !== '"') throw this.#unexpected();
+      const key = this.#readString();
+      if (Object.hasOwn(object, key)) throw new ProtocolError("duplicate_key", `at offset ${this.#at}`);
+      this.#skipSpace();
+      if (!this.#accepts(":")) throw this.#unexpected();
+      this.#skipSpace();
+      addMember(object, key, this.#readValue());
+      this.#skipSpace();
+    } while (this.#accepts(","));
+    if (!this.#closes("}")) throw this.#unexpected();
+    return object;
+  }
+
+  #readArray(): JsonValue[] {
+    const items: JsonValue[] = [];
+    this.#open();
+    if (this.#closes("]")) return items;
+    do {
+      this.#skipSpace();
+      items.push(this.#readValue());
+      this.#skipSpace();
+    } while (this.#accepts(","));
+    if (!this.#closes("]")) throw this.#unexpected();
+    return items;
+  }
+
+  #readString(): string {
+    const start = this.#at + 1;
+    const end = this.#text.indexOf('"', start);
+    if (end === -1) throw this.#unexpected();
+    if (this.#nextEscape < start) {
+      const found = this.#text.indexOf("\\", start);
+      this.#nextEscape = found === -1 ? NOWHERE : found;
+    }
+    if (this.#nextEscape < end) return this.#readEscapedString();
+    const content = this.#text.slice(start, end);
+    if (this.#hasControlCharacters && CONTROL_CHARACTER.test(content)) throw this.#unexpected();
+    this.#at = end + 1;
+    return content;
+  }
+
+  #readEscapedString(): string {
+    let end = this.#nextEscape;
+    while (end < this.#text.length && this.#text[end] !== '"') end += this.#text[end] === "\\" ? 2 : 1;
+    const content = decodeLiteral(this.#text.slice(this.#at, end + 1));
+    if (content === undefined) throw this.#unexpected();
+    if (!content.isWellFormed()) throw new ProtocolError("invalid_utf8", "a lone surrogate");
+    this.#at = end + 1;
+    return content;
+  }
+
+  #readNumber(): number | Decimal {
+    NUMBER.lastIndex = this.#at;
+    const match = NUMBER.exec(this.#text);
+    if (match === null) throw this.#unexpected();
+    const [lexeme, whole, fraction, exponent] = match;
+    this.#at = NUMBER.lastIndex;
+    const value = Number(lexeme);
+    const isWhole = Number.isInteger(value);
+    if (whole === lexeme && whole !== "-0") {
+      if (!Number.isSafeInteger(value)) throw new ProtocolError("invalid_integer", "outside ±(2^53−1)");
+      return value;
+    }
+    if (!Number.isFinite(value) || (isWhole && !Number.isSafeInteger(value))) {
+      throw new ProtocolError("invalid_number", `${fraction ?? ""}${exponent ?? ""} is out of range`);
+    }
+    return new Decimal(value);
+  }
+
+  #readWord<T>(word: string, value: T): T {
+    if (!this.#text.startsWith(word, this.#at)) throw this.#unexpected();
+    this.#at += word.length;
+    return value;
+  }
+
+  #open(): void {
+    this.#at += 1;
+    this.#depth += 1;
+    if (this.#depth > this.#maxDepth) {
+      throw new ProtocolError("too_deep", `more than ${this.#maxDepth} objects and arrays are open`);
+    }
+    this.#skipSpace();
+  }
+
+  #closes(bracket: string): boolean {
+    if (!this.#accepts(bracket)) return false;
+    this.#depth -= 1;
+    return true;
+  }
+
+  #accepts(character: string): boolean {
+    if (this.#text[this.#at] !== character) return false;
+    this.#at += 1;
+    return true;
+  }
+
+  #skipSpace(): void {
+    while (isSpace(this.#text.charCodeAt(this.#at))) this.#at += 1;
+  }
+
+  #unexpected(): ProtocolError {
+    return new ProtocolError("invalid_json", `unexpected content at offset ${this.#at}`);
+  }
+}
+
+function isSpace(unit: number): boolean {
+  return unit === 0x20 || unit === 0x0a || unit === 0x0d || unit === 0x09;
+}
+
+function decodeLiteral(literal: string): string | undefined {
+  try {
+    return JSON.parse(literal) as string;
+  } catch {
+    return undefined;
+  }
+}
+
+function addMember(object: JsonObject, key: string, value: JsonValue): void {
+  if (key === "__proto__") {
+    Object.defineProperty(object, key, { value, enumerable: true, writable: true, configurable: true });
+  } else {
+    object[key] = value;
+  }
+}
