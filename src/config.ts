@@ -14,6 +14,7 @@ const flag = z
   .enum(["true", "false"])
   .default("false")
   .transform((text) => text === "true");
+const cidrs = list.pipe(z.array(z.union([z.cidrv4(), z.cidrv6()])));
 const word = z.string().regex(/^[a-z][a-z0-9]{0,31}$/, "lower-case letters and digits");
 const count = (fallback: number) => z.coerce.number().int().min(0).default(fallback);
 
@@ -25,13 +26,15 @@ const common = z.object({
   HEALTH_PORT: port.default(0),
   /** Development: plain http, loopback callbacks and the mailbox page. Never set it where others can reach the service. */
   DEVELOPMENT: flag,
+  SERVICE_WORD: word.default("service"),
+  /** Private networks that callback URLs may lead into; in development also this machine's own addresses. */
+  WEBHOOK_ALLOWED_CIDRS: cidrs,
 });
 
 const apiSchema = common.extend({
   HOST: z.string().default("127.0.0.1"),
   PORT: port.default(8080),
   BASE_URL: z.url(),
-  SERVICE_WORD: word.default("service"),
   SERVICE_WORD_ALIASES: list.pipe(z.array(word)),
   TRUSTED_PROXIES: list,
   VAULT_URL: z.url(),
@@ -46,9 +49,7 @@ const apiSchema = common.extend({
   SEND_CODE_PER_ADDRESS: count(3),
 });
 
-const workerSchema = common.extend({
-  WEBHOOK_ALLOWED_CIDRS: list,
-});
+const workerSchema = common;
 
 const operatorSchema = z.object({
   API_URL: z.url(),

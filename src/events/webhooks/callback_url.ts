@@ -1,0 +1,42 @@
+import { isIP } from "node:net";
+import type { AddressPolicy } from "./addresses.ts";
+
+const LONGEST_URL = 2048;
+
+/** Why a callback URL is refused before anything is resolved or sent. */
+export type CallbackFault =
+  | "not a URL of at most 2048 characters"
+  | "the scheme must be https"
+  | "a user name or password must not be in it"
+  | "the host must be a name that is not this machine's own";
+
+/**
+ * Checks the form of a callback URL: https (http in development), no user information, a host name rather than an
+ * address. Literal addresses and `localhost` pass only as far as the policy's allow-list names them. What the name
+ * resolves to is checked at every attempt.
+ */
+export function checkCallbackUrl(
+  text: string,
+  policy: AddressPolicy,
+): { url: URL } | { fault: CallbackFault } {
+  const url = text.length <= LONGEST_URL ? URL.parse(text) : null;
+  if (url === null) return { fault: "not a URL of at most 2048 characters" };
+  if (url.protocol !== "https:" && !(policy.development && url.protocol === "http:")) {
+    return { fault: "the scheme must be https" };
+  }
+  if (url.username !== "" || url.password !== "") {
+    return { fault: "a user name or password must not be in it" };
+  }
+  const address = fixedAddress(url);
+  if (url.hostname === "" || (address !== undefined && !policy.allows(address))) {
+    return { fault: "the host must be a name that is not this machine's own" };
+  }
+  return { url };
+}
+
+/** The address of a URL whose host needs no resolver: a literal one, or 127.0.0.1 for `localhost` and names below it. */
+export function fixedAddress(url: URL): string | undefined {
+  const host = url.hostname.replace(/^\[|\]$/g, "");
+  if (isIP(host) !== 0) return host;
+  return /(^|\.)localhost\.?$/.test(host) ? "127.0.0.1" : undefined;
+}
