@@ -67,6 +67,8 @@ export type IdempotencyKeyRow = {
 
 export type RateLimitRow = { key: string; points: number; expire: number | null };
 
+export type OperatorClusterRow = { cluster_id: string; epoch: number; seen_at: Date };
+
 export type PlatformRow = {
   platform_id: string;
   account_id: string;
@@ -261,6 +263,7 @@ declare module "knex/types/tables.js" {
     ledger_postings: LedgerPostingRow;
     idempotency_keys: IdempotencyKeyRow;
     rate_limits: RateLimitRow;
+    operator_clusters: OperatorClusterRow;
     platforms: PlatformRow;
     connections: ConnectionRow;
     api_keys: ApiKeyRow;

@@ -1,4 +1,4 @@
-/** People, their sessions, their credit, and the answers kept for idempotency keys. */
+/** People, their sessions and credit, answers kept for idempotency keys, rate limits, and the operators that have called. */
 export const accounts = {
   name: "0001_accounts",
   sql: `
@@ -92,5 +92,12 @@ create table rate_limits (
   expire bigint
 );
 create index rate_limits_age on rate_limits (expire);
+
+-- The newest leader seen of each cluster's operator; what an older one asks for is refused.
+create table operator_clusters (
+  cluster_id text primary key,
+  epoch bigint not null,
+  seen_at timestamptz not null
+);
 `,
 };
