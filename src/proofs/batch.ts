@@ -51,8 +51,8 @@ export function createBatcher(pool: Pool, limits: BatchLimits = defaultLimits): 
     });
 }
 
-/** Settles every waiting item; never rejects itself. */
-async function decideTogether(pool: Pool, batch: readonly Waiting[]): Promise<void> {
+/** Settles every waiting item; never rejects itself. What the database refused as a whole is tried once more item by item. */
+async function decideTogether(pool: Pool, batch: readonly Waiting[], isLastTry = false): Promise<void> {
   try {
     const outcomes = await decideBatch(
       pool,
@@ -62,11 +62,11 @@ async function decideTogether(pool: Pool, batch: readonly Waiting[]): Promise<vo
       waiting.resolve(outcomes[n] as DecisionOutcome);
     });
   } catch (error) {
-    if (batch.length > 1 && wasRefused(error)) {
-      await Promise.all(batch.map((waiting) => decideTogether(pool, [waiting])));
+    if (!wasRefused(error) || isLastTry) {
+      for (const waiting of batch) waiting.reject(error);
       return;
     }
-    for (const waiting of batch) waiting.reject(error);
+    await Promise.all(batch.map((waiting) => decideTogether(pool, [waiting], true)));
   }
 }
 

@@ -51,7 +51,8 @@ type AnswerRow = {
  *
  * Order matters twice. Challenges are inserted and balances locked in key order, because two batches that took them
  * in their own order would deadlock. `distinct on` keeps a challenge that stands twice in one batch from being joined
- * to both items: the later one is answered as spent.
+ * to both items: the later one is answered as spent. `for share` makes a revocation wait for the decisions that have
+ * read the certificate, and makes those that come later read it revoked: see decision record 0005.
  */
 const statement = `
 with item as (
@@ -69,11 +70,16 @@ spent as (
   on conflict do nothing
   returning connection_id, challenge
 ),
+pinned as (
+  select c.account_id, c.cert_id, c.status, c.ceiling_scope from certificates c
+  where (c.account_id, c.cert_id) in (select * from unnest($18::uuid[], $19::text[]))
+  order by c.account_id, c.cert_id for share
+),
 state as (
   select link.n, bool_or(c.status = 'revoked') as revoked, bool_or(c.cert_id is null) as unknown,
          bool_or(c.ceiling_scope is not null and not link.required_scope = any (c.ceiling_scope)) as over_ceiling
   from unnest($17::int[], $18::uuid[], $19::text[], $20::text[]) as link (n, account_id, cert_id, required_scope)
-  left join certificates c on c.account_id = link.account_id and c.cert_id = link.cert_id
+  left join pinned c on c.account_id = link.account_id and c.cert_id = link.cert_id
   group by link.n
 ),
 judged as (

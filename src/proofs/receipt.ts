@@ -16,12 +16,15 @@ export type ReceiptFields = {
   verifiedAt: Date;
 };
 
+/** A receipt's canonical JSON on both sides of its decision; the tail differs with the decision. */
+export type ReceiptParts = { head: string; tailAllow: string; tailOther: string };
+
 /**
  * The receipt's canonical JSON (RFC 8785), cut where the decision goes: the statement that decides fills it in,
  * `head ‖ "decision":"…","decision_reason":"…" ‖ tail`. All keys before the cut sort before `decision`, all after it
  * sort after `decision_reason`.
  */
-export function receiptParts(fields: ReceiptFields): { head: string; tailAllow: string; tailOther: string } {
+export function receiptParts(fields: ReceiptFields): ReceiptParts {
   const head = canonicalJson({
     agent_id: fields.agentId,
     bundle_hash: fields.bundleHash,
@@ -46,11 +49,7 @@ export function receiptParts(fields: ReceiptFields): { head: string; tailAllow: 
 }
 
 /** The whole receipt as text, with the decision filled in as the deciding statement does. */
-export function completeReceipt(
-  parts: { head: string; tailAllow: string; tailOther: string },
-  decision: string,
-  reason: string,
-): string {
+export function completeReceipt(parts: ReceiptParts, decision: string, reason: string): string {
   const tail = decision === "allow" ? parts.tailAllow : parts.tailOther;
   return `${parts.head}"decision":"${decision}","decision_reason":"${reason}"${tail}`;
 }

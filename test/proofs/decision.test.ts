@@ -262,3 +262,48 @@ describe("the batcher", () => {
     expect(await countOf("audit_events", records)).toBe(3);
   });
 });
+
+describe("revocation", () => {
+  test("waits for a decision that has read the certificate, and is seen by the next one", async () => {
+    const records = await insertRecords(db, 10 * price);
+    const deciding = await pool.connect();
+    await deciding.query("begin");
+    await deciding.query("select from certificates where cert_id = $1 for share", [records.certId]);
+    let isRevoked = false;
+    const revoking = db("certificates")
+      .where({ cert_id: records.certId })
+      .update({ status: "revoked" })
+      .then(() => {
+        isRevoked = true;
+      });
+    const { rows } = await waitForLock();
+    expect(rows.length).toBeGreaterThan(0);
+    expect(isRevoked).toBe(false);
+    await deciding.query("commit");
+    deciding.release();
+    await revoking;
+    expect(await decideOne(itemFor(records))).toMatchObject({ reason: "delegation_revoked" });
+  });
+
+  test("a decision that meets a revocation under way waits, and then reads it", async () => {
+    const records = await insertRecords(db, 10 * price);
+    const revoking = await pool.connect();
+    await revoking.query("begin");
+    await revoking.query("update certificates set status = 'revoked' where cert_id = $1", [records.certId]);
+    const deciding = decideOne(itemFor(records));
+    await waitForLock();
+    await revoking.query("commit");
+    revoking.release();
+    expect(await deciding).toMatchObject({ decision: "deny", reason: "delegation_revoked" });
+  });
+});
+
+/** Until some statement of this database waits for another's row. */
+async function waitForLock() {
+  for (;;) {
+    const blocked = await pool.query(
+      "select pid from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'",
+    );
+    if (blocked.rows.length > 0) return blocked;
+  }
+}

@@ -1,0 +1,32 @@
+import type { Database } from "../db/connection.ts";
+import { expandScopes } from "../protocol/scopes.ts";
+
+/** A certificate of an agent that may be presented now. */
+export type ActiveCertificate = { cert_id: string; cert_json: string; approved_scope: string[] };
+
+/** Which certificate to present: the one named, or the newest that grants a scope, or the newest. */
+export type CertificateChoice = { certId?: string | undefined; requiredScope?: string | undefined };
+
+/** Certificates of one agent looked through for one that grants a scope. */
+const CANDIDATES = 100;
+
+/** The agent's newest active certificate that fits the choice; nothing when there is none. */
+export async function findActiveCertificate(
+  db: Database,
+  agentId: string,
+  choice: CertificateChoice,
+  now: Date,
+): Promise<ActiveCertificate | undefined> {
+  const query = db("certificates")
+    .select("cert_id", "cert_json", "approved_scope")
+    .where({ agent_id: agentId, status: "approved" })
+    .andWhere((either) => either.whereNull("expires_at").orWhere("expires_at", ">=", now))
+    .orderBy("issued_at", "desc")
+    .orderBy("cert_id", "desc")
+    .limit(choice.requiredScope === undefined ? 1 : CANDIDATES);
+  if (choice.certId !== undefined) query.andWhere({ cert_id: choice.certId });
+  const candidates: ActiveCertificate[] = await query;
+  const { requiredScope } = choice;
+  if (requiredScope === undefined) return candidates[0];
+  return candidates.find((candidate) => expandScopes(candidate.approved_scope).includes(requiredScope));
+}

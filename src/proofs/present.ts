@@ -1,0 +1,145 @@
+import { uuidv7 } from "uuidv7";
+import { z } from "zod";
+import { addSeconds, type Clock, unixSeconds } from "../clock.ts";
+import type { Database } from "../db/connection.ts";
+import type { AgentRow } from "../db/tables.ts";
+import { ApiError } from "../errors.ts";
+import { decodeBase64 } from "../protocol/base64.ts";
+import { CHALLENGE_WINDOW_SECONDS } from "../protocol/constants.ts";
+import { ProtocolError } from "../protocol/errors.ts";
+import { type ApiKeyCaller, type Route, route } from "../route.ts";
+import type { VaultClient } from "../vault/client.ts";
+import { type ActiveCertificate, findActiveCertificate } from "./active_certificate.ts";
+import { readChallenge } from "./challenge.ts";
+
+const CONTEXT_BYTES = 32;
+
+const body = z.object({
+  challenge: z.string().max(256),
+  session_context: z.string().max(256).optional().describe("32 bytes in base64 that the proof is bound to"),
+  cert_id: z
+    .string()
+    .max(128)
+    .optional()
+    .describe("Present this certificate instead of the newest active one"),
+  required_scope: z
+    .string()
+    .max(256)
+    .optional()
+    .describe("Present the newest certificate that grants this scope"),
+});
+
+const answer = z.object({
+  proof_bundle: z.record(z.string(), z.unknown()).describe("Opaque; submit it to verify as it is"),
+  cert_id: z.string(),
+  expires_at: z.iso.datetime().describe("From then on the proof is stale"),
+});
+
+type PresentDeps = { db: Database; vault: Pick<VaultClient, "signChallenge">; clock: Clock };
+
+/** `POST …/agents/{agent_id}/present`: a proof bundle over a challenge, signed in the vault with the agent's key. */
+export function presentRoute({ db, vault, clock }: PresentDeps): Route {
+  return route({
+    id: "present_proof",
+    method: "POST",
+    path: "/v1/service/connections/{connection_id}/agents/{agent_id}/present",
+    summary: "Build a proof bundle with the agent's custodial key",
+    access: "api_key",
+    params: z.object({ connection_id: z.string(), agent_id: z.string() }),
+    body,
+    answer: { status: 200, schema: answer, description: "A proof, good for one verification" },
+    errors: ["not_found", "invalid_challenge", "no_active_delegation", "vault_unavailable"],
+    async handle({ caller, params, body }) {
+      const now = clock.now();
+      const challengeEnd = readPresentable(body.challenge, now);
+      const sessionContext = readContext(body.session_context);
+      const agent = await findAgent(db, caller, params);
+      const choice = { certId: body.cert_id, requiredScope: body.required_scope };
+      const certificate = await findActiveCertificate(db, agent.agent_id, choice, now);
+      if (!certificate) throw new ApiError("no_active_delegation");
+      const signedAt = unixSeconds(now);
+      const signed = await vault.signChallenge(agent.vault_key_id, {
+        challenge: body.challenge,
+        challenge_at: signedAt,
+        ...(sessionContext === undefined ? {} : { session_context: sessionContext }),
+      });
+      await recordPresented(db, caller, agent.agent_id, certificate, now);
+      const freshUntil = addSeconds(new Date(signedAt * 1000), CHALLENGE_WINDOW_SECONDS);
+      return {
+        body: {
+          proof_bundle: {
+            agent_id: agent.agent_id,
+            agent_pub_key: agent.public_key,
+            delegations: [JSON.parse(certificate.cert_json)],
+            challenge: body.challenge,
+            challenge_at: signedAt,
+            challenge_sig: signed.challenge_sig,
+            ...(sessionContext === undefined ? {} : { session_context: sessionContext }),
+          },
+          cert_id: certificate.cert_id,
+          expires_at: new Date(Math.min(challengeEnd.getTime(), freshUntil.getTime())).toISOString(),
+        },
+      };
+    },
+  });
+}
+
+/**
+ * When a challenge ends. Any connection's challenge may be presented for, so its MAC is left to verify; a shape that
+ * is not ours, or an expired one, is refused before the vault is asked.
+ */
+function readPresentable(challenge: string, now: Date): Date {
+  const claims = readChallenge(decodeOr(challenge, new ApiError("invalid_challenge")));
+  if (!claims || claims.expiresAt < now) throw new ApiError("invalid_challenge");
+  return claims.expiresAt;
+}
+
+function readContext(context: string | undefined): string | undefined {
+  if (context === undefined) return undefined;
+  const refused = new ApiError(
+    "invalid_request",
+    `session_context: must be ${CONTEXT_BYTES} bytes in base64`,
+  );
+  if (decodeOr(context, refused).length !== CONTEXT_BYTES) throw refused;
+  return context;
+}
+
+function decodeOr(text: string, refused: ApiError): Uint8Array {
+  try {
+    return decodeBase64(text);
+  } catch (error) {
+    if (error instanceof ProtocolError) throw refused;
+    throw error;
+  }
+}
+
+type PresentingAgent = Pick<AgentRow, "agent_id" | "public_key"> & { vault_key_id: string };
+
+async function findAgent(
+  db: Database,
+  caller: ApiKeyCaller,
+  { connection_id, agent_id }: { connection_id: string; agent_id: string },
+): Promise<PresentingAgent> {
+  if (connection_id !== caller.connectionId) throw new ApiError("not_found");
+  const row = await db("agents").where({ agent_id, connection_id }).first();
+  if (!row || row.vault_key_id === null) throw new ApiError("not_found");
+  return { ...row, vault_key_id: row.vault_key_id };
+}
+
+async function recordPresented(
+  db: Database,
+  caller: ApiKeyCaller,
+  agentId: string,
+  certificate: ActiveCertificate,
+  now: Date,
+): Promise<void> {
+  await db("audit_events").insert({
+    account_id: caller.accountId,
+    occurred_at: now,
+    event_id: uuidv7(),
+    event_type: "proof.presented",
+    connection_id: caller.connectionId,
+    agent_id: agentId,
+    cert_id: certificate.cert_id,
+  });
+}

@@ -1,0 +1,65 @@
+import type { ErrorCode } from "../errors.ts";
+
+/** What the protocol's first violation means to a verify call. */
+export type Verdict =
+  | { kind: "allow"; reason: "authorized" }
+  | { kind: "deny"; reason: DenyReason }
+  | {
+      kind: "refuse";
+      code: Extract<ErrorCode, "invalid_proof" | "invalid_challenge" | "session_context_mismatch">;
+    };
+
+/** Reasons of a denial that the pure rules can find; the deciding statement adds those of stored state. */
+export type DenyReason =
+  | "delegation_revoked"
+  | "delegation_expired"
+  | "not_yet_valid"
+  | "not_delegated"
+  | "untrusted_root"
+  | "constraint_denied"
+  | "constraint_unverifiable"
+  | "constraint_unknown"
+  | "delegation_not_authorized"
+  | "ceiling_exceeded";
+
+const denials: Record<string, DenyReason> = {
+  expired: "delegation_expired",
+  not_yet_valid: "not_yet_valid",
+  scope_denied: "not_delegated",
+  constraint_denied: "constraint_denied",
+  constraint_unverifiable: "constraint_unverifiable",
+  constraint_unknown: "constraint_unknown",
+  delegation_not_authorized: "delegation_not_authorized",
+};
+
+const contextFaults = new Set([
+  "session_context_mismatch",
+  "missing_session_context",
+  "session_context_unverifiable",
+]);
+
+/**
+ * Maps the protocol's outcome: a genuine proof that violates a rule is a denial, and spends its challenge; a forged,
+ * malformed or stale one is a refused call, and spends nothing.
+ */
+export function verdictOf(outcome: { violation?: { code: string } | undefined; genuine: boolean }): Verdict {
+  const { violation, genuine } = outcome;
+  if (violation === undefined) return { kind: "allow", reason: "authorized" };
+  const reason = denials[violation.code];
+  if (genuine && reason !== undefined) return { kind: "deny", reason };
+  if (violation.code === "unknown_challenge") return { kind: "refuse", code: "invalid_challenge" };
+  if (contextFaults.has(violation.code)) return { kind: "refuse", code: "session_context_mismatch" };
+  return { kind: "refuse", code: "invalid_proof" };
+}
+
+/** The protocol's word for where a decided proof stands (wire format §8). */
+export const identityStatusOf: Record<string, string> = {
+  authorized: "authorized_agent",
+  delegation_revoked: "revoked",
+  delegation_expired: "expired",
+  not_delegated: "scope_denied",
+  constraint_denied: "constraint_denied",
+  constraint_unverifiable: "constraint_unverifiable",
+  constraint_unknown: "constraint_unknown",
+  delegation_not_authorized: "delegation_not_authorized",
+};

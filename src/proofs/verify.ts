@@ -1,0 +1,145 @@
+import { uuidv7 } from "uuidv7";
+import { type Clock, unixSeconds } from "../clock.ts";
+import { ApiError } from "../errors.ts";
+import { decodeBase64 } from "../protocol/base64.ts";
+import { CHALLENGE_WINDOW_SECONDS } from "../protocol/constants.ts";
+import { bundleHash, type ProofBundle } from "../protocol/proof_bundle.ts";
+import { invalidScopes } from "../protocol/scopes.ts";
+import { type CertificateMemory, type Verification, verifyBundle } from "../protocol/verify.ts";
+import type { ApiKeyCaller } from "../route.ts";
+import type { Decide } from "./batch.ts";
+import { isIssuedBy, readChallenge } from "./challenge.ts";
+import type { ChallengeKeys } from "./challenge_keys.ts";
+import type { Decision, DecisionItem } from "./decision.ts";
+import type { VerifyCall } from "./envelope.ts";
+import { type ReceiptParts, receiptParts } from "./receipt.ts";
+import type { FindRoot, Root } from "./roots.ts";
+import { type Verdict, verdictOf } from "./verdict.ts";
+
+/** What verifying needs: the challenge keys, the trusted roots, and the statement that decides. */
+export type VerifyDeps = {
+  keys: ChallengeKeys;
+  findRoot: FindRoot;
+  memory: CertificateMemory;
+  decide: Decide;
+  clock: Clock;
+};
+
+/** A decision that is recorded, charged and final. */
+export type Verified = {
+  decision: Decision;
+  reason: string;
+  receiptHash: Buffer;
+  receiptParts: ReceiptParts;
+  item: DecisionItem;
+  verification: Verification;
+};
+
+/** Challenges from clocks that run ahead of this one are still believed when they end this many seconds too late. */
+const CLOCK_SKEW_SECONDS = 30;
+
+/**
+ * Decides on a proof: challenge, signatures, pure rules, then the one statement that spends, charges and records.
+ * Throws `ApiError` when no decision exists; a proof that is merely not allowed is a `deny`, not an error.
+ */
+export async function verifyProof(
+  deps: VerifyDeps,
+  caller: ApiKeyCaller,
+  call: VerifyCall,
+): Promise<Verified> {
+  const { bundle, options } = call;
+  const now = deps.clock.now();
+  if (options.required_scope.endsWith(":*") || invalidScopes([options.required_scope]).length > 0) {
+    throw new ApiError("invalid_scope", `required_scope: ${options.required_scope} is not a scope`);
+  }
+  const challenge = decodeBase64(bundle.challenge);
+  const challengeExpiresAt = await checkChallenge(deps.keys, challenge, caller.connectionId, now);
+  const [root, verification] = await Promise.all([
+    deps.findRoot(rootOf(bundle).issuer_id),
+    verifyBundle(bundle, {
+      now: unixSeconds(now),
+      required_scope: options.required_scope,
+      context: options.context ?? {},
+      revocation: "deferred",
+      certificateMemory: deps.memory,
+    }),
+  ]);
+  const verdict = judge(verification, root, bundle);
+  const eventId = uuidv7();
+  const parts = receiptParts({
+    receiptId: eventId,
+    connectionId: caller.connectionId,
+    verifierId: caller.verifierId,
+    agentId: bundle.agent_id,
+    humanId: rootOf(bundle).issuer_id,
+    certId: leafOf(bundle).cert_id,
+    requiredScope: options.required_scope,
+    grantedScope: verification.granted_scope ?? [],
+    bundleHash: Buffer.from(bundleHash(bundle)).toString("hex"),
+    verifiedAt: now,
+  });
+  const item: DecisionItem = {
+    accountId: caller.accountId,
+    connectionId: caller.connectionId,
+    challenge,
+    challengeExpiresAt,
+    decision: verdict.kind,
+    reason: verdict.reason,
+    certificates: root ? verification.consulted.map((certId) => ({ accountId: root.accountId, certId })) : [],
+    eventId,
+    decidedAt: now,
+    agentId: bundle.agent_id,
+    humanId: rootOf(bundle).issuer_id,
+    certId: leafOf(bundle).cert_id,
+    requiredScope: options.required_scope,
+    receiptHead: parts.head,
+    receiptTailAllow: parts.tailAllow,
+    receiptTailOther: parts.tailOther,
+  };
+  const outcome = await deps.decide(item);
+  if (outcome.kind === "challenge_spent") throw new ApiError("invalid_challenge");
+  if (outcome.kind === "credits_exhausted") throw new ApiError("credits_exhausted");
+  const { decision, reason, receiptHash } = outcome;
+  return { decision, reason, receiptHash, receiptParts: parts, item, verification };
+}
+
+/** When the challenge ends; throws `invalid_challenge`, alike for unknown, foreign and expired ones. */
+async function checkChallenge(
+  keys: ChallengeKeys,
+  challenge: Uint8Array,
+  connectionId: string,
+  now: Date,
+): Promise<Date> {
+  const refused = new ApiError("invalid_challenge");
+  const claims = readChallenge(challenge);
+  if (!claims) throw refused;
+  const secondsLeft = (claims.expiresAt.getTime() - now.getTime()) / 1000;
+  if (secondsLeft < 0 || secondsLeft > CHALLENGE_WINDOW_SECONDS + CLOCK_SKEW_SECONDS) throw refused;
+  const key = await keys.find(claims.day);
+  if (!key || !isIssuedBy(key, challenge, connectionId)) throw refused;
+  return claims.expiresAt;
+}
+
+/** The verdict of the pure rules, and of trust in the root. A root that nobody here vouches for comes before all else. */
+function judge(
+  verification: Verification,
+  root: Root | undefined,
+  bundle: ProofBundle,
+): Exclude<Verdict, { kind: "refuse" }> {
+  const verdict = verdictOf(verification);
+  if (verdict.kind === "refuse") throw new ApiError(verdict.code, verification.error_reason);
+  return root && isSameKey(root, bundle) ? verdict : { kind: "deny", reason: "untrusted_root" };
+}
+
+function isSameKey(root: Root, bundle: ProofBundle): boolean {
+  const { issuer_pub_key: presented } = rootOf(bundle);
+  return presented.ed25519 === root.publicKey.ed25519 && presented.ml_dsa_65 === root.publicKey.ml_dsa_65;
+}
+
+function leafOf(bundle: ProofBundle): ProofBundle["delegations"][number] {
+  return bundle.delegations[0] as ProofBundle["delegations"][number];
+}
+
+function rootOf(bundle: ProofBundle): ProofBundle["delegations"][number] {
+  return bundle.delegations.at(-1) as ProofBundle["delegations"][number];
+}
