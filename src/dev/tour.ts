@@ -1,0 +1,243 @@
+import { type Owner, signIn } from "./owner.ts";
+import type { QuickstartFolder } from "./quickstart.ts";
+import type { Receiver } from "./receiver.ts";
+import {
+  type Application,
+  deliveredEvent,
+  expectDecision,
+  expectEqual,
+  expectError,
+  present,
+  proofOf,
+  verify,
+  within,
+} from "./tour_calls.ts";
+
+/** What the tour acts on: a running stack, its manifests folder, and a webhook receiver. */
+export type TourWorld = {
+  baseUrl: string;
+  email: string;
+  quickstart: QuickstartFolder;
+  receiver: Receiver;
+};
+
+/** What the tour learns step by step. */
+export type TourState = {
+  owner: Owner;
+  application: Application;
+  requestId: string;
+  certId: string;
+  proof: unknown;
+  spareProof: unknown;
+};
+
+/** One step: a stable name, what a person reads, and the work; its answer is the detail shown. */
+export type TourStep = {
+  name: string;
+  title: string;
+  run(world: TourWorld, state: TourState): Promise<string>;
+};
+
+/** The scope that the example asks for and the owner holds back. */
+const WITHHELD_SCOPE = "custom:orders:refund";
+/** The scope that the owner grants and the tour uses. */
+export const USED_SCOPE = "data:read";
+
+const signedIn: TourStep = {
+  name: "owner_signed_in",
+  title: "A person signs in with a code sent by e-mail",
+  async run({ baseUrl, email }, state) {
+    const { owner, code, humanId, isNew } = await signIn(baseUrl, email);
+    state.owner = owner;
+    return `${email}, code ${code}, root identity ${humanId}${isNew ? " (new, in the vault)" : ""}`;
+  },
+};
+
+const platformRegistered: TourStep = {
+  name: "platform_registered",
+  title: "platform.yaml becomes a platform with an API key",
+  async run({ baseUrl, quickstart, receiver }, state) {
+    await quickstart.declarePlatform();
+    const credentials = await within(
+      "the platform's credentials",
+      () => quickstart.credentials(),
+      () => quickstart.explain("platform"),
+    );
+    const { connection_id: connectionId, api_key: apiKey } = credentials;
+    state.application = { baseUrl, connectionId, apiKey, agentId: "" };
+    receiver.useSecret(credentials.webhook_signing_secret);
+    const callback = { callback_url: receiver.url };
+    await state.owner.call("PUT", `/v1/service/connections/${connectionId}/callback`, callback);
+    return `connection ${connectionId}, key ${credentials.api_key_prefix}…`;
+  },
+};
+
+const agentKeyed: TourStep = {
+  name: "agent_keyed",
+  title: "agent.yaml becomes an agent with a hybrid key",
+  async run({ quickstart }, state) {
+    const agentId = await within(
+      "the agent's id",
+      async () => (await quickstart.status("agent"))?.agentID,
+      () => quickstart.explain("agent"),
+    );
+    state.application = { ...state.application, agentId };
+    return `agent ${agentId}, Ed25519 + ML-DSA-65, private halves in the vault`;
+  },
+};
+
+const delegationRequested: TourStep = {
+  name: "delegation_requested",
+  title: "delegation.yaml becomes a request to a person",
+  async run({ quickstart }, state) {
+    await quickstart.requestDelegation();
+    state.requestId = await within(
+      "the delegation request",
+      async () => (await quickstart.status("delegation"))?.requestID,
+      () => quickstart.explain("delegation"),
+    );
+    const request = await state.owner.call<DelegationRequest>("GET", requestPath(state));
+    expectEqual("the request", request.status, "pending");
+    return `${state.requestId} asks for ${request.requested_scope.join(", ")}`;
+  },
+};
+
+const approvedNarrower: TourStep = {
+  name: "approved_narrower",
+  title: "The person approves less than was asked for",
+  async run(_, state) {
+    const granted = await approve(state);
+    return `${state.certId} grants ${granted.join(", ")}`;
+  },
+};
+
+const approvalDelivered: TourStep = {
+  name: "approval_delivered",
+  title: "The application hears of it by webhook",
+  run: ({ receiver }, state) => deliveredEvent(receiver, "delegation.approved", state.certId),
+};
+
+const proofPresented: TourStep = {
+  name: "proof_presented",
+  title: "The agent proves it over a fresh challenge",
+  async run(_, state) {
+    state.proof = await proofOf(state.application);
+    state.spareProof = await proofOf(state.application);
+    return `a proof bundle of ${JSON.stringify(state.proof).length.toLocaleString("en")} bytes`;
+  },
+};
+
+const verifiedAllow: TourStep = {
+  name: "verified_allow",
+  title: `Verify, ${USED_SCOPE}`,
+  async run(_, { application, proof }) {
+    const answer = await verify(application, proof, USED_SCOPE);
+    return `${expectDecision(answer, "allow", "authorized")}, receipt ${String(answer.body.receipt_hash)}`;
+  },
+};
+
+const replayRefused: TourStep = {
+  name: "replay_refused",
+  title: "Verify the same proof again",
+  run: async (_, { application, proof }) =>
+    expectError(await verify(application, proof, USED_SCOPE), 400, "invalid_challenge"),
+};
+
+const notDelegatedDenied: TourStep = {
+  name: "not_delegated_denied",
+  title: `Verify what was held back, ${WITHHELD_SCOPE}`,
+  async run(_, { application }) {
+    const answer = await verify(application, await proofOf(application), WITHHELD_SCOPE);
+    return expectDecision(answer, "deny", "not_delegated");
+  },
+};
+
+const revoked: TourStep = {
+  name: "revoked",
+  title: "The person revokes, and the application hears of it",
+  async run({ receiver }, { owner, certId }) {
+    const path = `/v1/service/delegations/${certId}/revoke`;
+    const certificate = await owner.call<{ status: string }>("POST", path, { reason: "the tour is over" });
+    expectEqual("the certificate", certificate.status, "revoked");
+    return deliveredEvent(receiver, "delegation.revoked", certId);
+  },
+};
+
+const revokedDenied: TourStep = {
+  name: "revoked_denied",
+  title: "Verify a proof made before the revocation",
+  run: async (_, { application, spareProof }) =>
+    expectDecision(await verify(application, spareProof, USED_SCOPE), "deny", "delegation_revoked"),
+};
+
+const presentRefused: TourStep = {
+  name: "present_refused",
+  title: "Ask for a new proof",
+  run: async (_, { application }) => expectError(await present(application), 404, "no_active_delegation"),
+};
+
+const audited: TourStep = {
+  name: "audited",
+  title: "Every decision stands in the history, newest first",
+  async run(_, { owner, certId }) {
+    const { events } = await owner.call<{ events: AuditEvent[] }>(
+      "GET",
+      "/v1/service/audit/personal?limit=25",
+    );
+    const decisions = events
+      .filter((event) => event.cert_id === certId && event.details.decision !== undefined)
+      .map((event) => `${event.details.decision} ${event.details.decision_reason}`)
+      .join(", ");
+    expectEqual("the history", decisions, "deny delegation_revoked, deny not_delegated, allow authorized");
+    return decisions;
+  },
+};
+
+/** From YAML to allow, to revoked: the main job, each answer checked. */
+export const tourSteps: readonly TourStep[] = [
+  signedIn,
+  platformRegistered,
+  agentKeyed,
+  delegationRequested,
+  approvedNarrower,
+  approvalDelivered,
+  proofPresented,
+  verifiedAllow,
+  replayRefused,
+  notDelegatedDenied,
+  revoked,
+  revokedDenied,
+  presentRefused,
+  audited,
+];
+
+/** After the tour: a fresh delegation, approved and left standing, so that there is something to try by hand. */
+export const standingDelegation: TourStep = {
+  name: "standing_delegation",
+  title: "A fresh delegation, left standing for you to try",
+  async run(world, state) {
+    await delegationRequested.run(world, state);
+    const granted = await approve(state);
+    return `${state.certId} grants ${granted.join(", ")}`;
+  },
+};
+
+type DelegationRequest = { status: string; requested_scope: string[] };
+type Certificate = { cert_id: string; status: string; approved_scope: string[] };
+type AuditEvent = { cert_id: string; details: { decision?: string; decision_reason?: string } };
+
+function requestPath({ requestId }: TourState): string {
+  return `/v1/service/delegations/requests/${requestId}`;
+}
+
+/** Approves all but the withheld scope, and keeps the certificate's id. */
+async function approve(state: TourState): Promise<string[]> {
+  const request = await state.owner.call<DelegationRequest>("GET", requestPath(state));
+  const wanted = request.requested_scope.filter((scope) => scope !== WITHHELD_SCOPE);
+  const path = `${requestPath(state)}/approve`;
+  const certificate = await state.owner.call<Certificate>("POST", path, { approved_scope: wanted });
+  expectEqual("the certificate", certificate.status, "approved");
+  expectEqual("the approved scope", certificate.approved_scope.join(" "), wanted.join(" "));
+  state.certId = certificate.cert_id;
+  return certificate.approved_scope;
+}

@@ -1,0 +1,96 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Receiver } from "./receiver.ts";
+
+/** A step found something else than it must. */
+export class Surprise extends Error {}
+
+/** An answer of the API, whatever its status. */
+export type HttpAnswer = { status: number; body: Record<string, unknown> & { error?: { code?: string } } };
+
+/** Who presents and verifies: one connection's key, and one of its agents. */
+export type Application = { baseUrl: string; apiKey: string; connectionId: string; agentId: string };
+
+const CALL_TIMEOUT_MS = 10_000;
+const READY_TIMEOUT_MS = 30_000;
+const EVENT_TIMEOUT_MS = 30_000;
+const POLL_MS = 50;
+
+async function post({ baseUrl, apiKey }: Application, path: string, body?: unknown): Promise<HttpAnswer> {
+  const response = await fetch(new URL(path, baseUrl), {
+    method: "POST",
+    headers: {
+      "x-service-api-key": apiKey,
+      ...(body === undefined ? {} : { "content-type": "application/json" }),
+    },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    signal: AbortSignal.timeout(CALL_TIMEOUT_MS),
+  });
+  return { status: response.status, body: (await response.json()) as HttpAnswer["body"] };
+}
+
+/** Asks for a challenge and presents for it; the answer is whatever present answers. */
+export async function present(application: Application): Promise<HttpAnswer> {
+  const { connectionId, agentId } = application;
+  const issued = await post(application, "/v1/service/challenge");
+  expectEqual("the challenge's status", issued.status, 200);
+  const path = `/v1/service/connections/${connectionId}/agents/${agentId}/present`;
+  return post(application, path, { challenge: issued.body.challenge });
+}
+
+/** A proof bundle over a fresh challenge. Throws `Surprise` when there is none. */
+export async function proofOf(application: Application): Promise<unknown> {
+  const answer = await present(application);
+  if (answer.status !== 200) {
+    throw new Surprise(`present answered ${answer.status} ${answer.body.error?.code ?? ""}`);
+  }
+  return answer.body.proof_bundle;
+}
+
+/** Asks for a decision. */
+export function verify(application: Application, proof: unknown, scope: string): Promise<HttpAnswer> {
+  return post(application, "/v1/service/verify", { proof_bundle: proof, required_scope: scope });
+}
+
+/** Insists on a decision and says it. */
+export function expectDecision({ status, body }: HttpAnswer, decision: string, reason: string): string {
+  const got = `${status} ${body.decision} ${body.decision_reason}`;
+  expectEqual("the answer", body.error ? `${status} ${body.error.code}` : got, `200 ${decision} ${reason}`);
+  return `${decision} ${reason}`;
+}
+
+/** Insists on an error and says it. */
+export function expectError({ status, body }: HttpAnswer, wanted: number, code: string): string {
+  expectEqual("the answer", `${status} ${body.error?.code}`, `${wanted} ${code}`);
+  return `${status} ${code}`;
+}
+
+/** Throws `Surprise` when two values differ. */
+export function expectEqual(what: string, got: unknown, wanted: unknown): void {
+  if (got !== wanted) throw new Surprise(`${what} is ${String(got)}, not ${String(wanted)}`);
+}
+
+/** Waits for the delivery of an event about a certificate, and says its delivery id. */
+export async function deliveredEvent(receiver: Receiver, event: string, certId: string): Promise<string> {
+  const { delivery_id } = await receiver.waitFor(
+    (received) => received.event === event && JSON.stringify(received.body).includes(certId),
+    EVENT_TIMEOUT_MS,
+  );
+  return `${event}, delivery ${delivery_id}, signature checked`;
+}
+
+/** Asks again until there is an answer; after 30 s it throws `Surprise` with the last explanation there is. */
+export async function within<T>(
+  what: string,
+  ask: () => Promise<T | undefined>,
+  explain: () => Promise<string>,
+): Promise<T> {
+  const end = performance.now() + READY_TIMEOUT_MS;
+  for (;;) {
+    const answer = await ask();
+    if (answer !== undefined) return answer;
+    if (performance.now() > end) {
+      throw new Surprise(`${what} did not appear within ${READY_TIMEOUT_MS / 1000} s: ${await explain()}`);
+    }
+    await sleep(POLL_MS);
+  }
+}
