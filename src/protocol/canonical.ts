@@ -1,6 +1,5 @@
 import { ProtocolError } from "./errors.ts";
 
-const LINE_SEPARATORS = /[\u2028\u2029]/g;
 const KEYS_BEYOND_UTF16_ORDER = /[\ud800-\uffff]/;
 
 /** Deeper than any document of the format may be, and well within the stack. */
@@ -14,7 +13,8 @@ const MAX_DEPTH = 64;
  * whole and outside ±(2^53−1), `invalid_utf8` for text with a lone surrogate, `too_deep` for nesting over 64
  */
 export function canonicalJson(value: unknown): string {
-  return canonical(value, 0);
+  const json = canonical(value, 0);
+  return json.includes("\u2028") || json.includes("\u2029") ? escapeLineSeparators(json) : json;
 }
 
 /** UTF-8 bytes of {@link canonicalJson}. */
@@ -47,9 +47,11 @@ function canonical(value: unknown, depth: number): string {
 
 function canonicalText(text: string): string {
   if (!text.isWellFormed()) throw new ProtocolError("invalid_utf8", "text with a lone surrogate");
-  return JSON.stringify(text).replace(LINE_SEPARATORS, (separator) =>
-    separator === "\u2028" ? "\\u2028" : "\\u2029",
-  );
+  return JSON.stringify(text);
+}
+
+function escapeLineSeparators(json: string): string {
+  return json.replaceAll("\u2028", "\\u2028").replaceAll("\u2029", "\\u2029");
 }
 
 function canonicalNumber(value: number): string {

@@ -128,6 +128,17 @@ export async function failedHalf(
   return HALVES.find((_, index) => verified[index] !== true);
 }
 
+/** What is wrong with a signature, for people; `undefined` when both halves hold. Throws as {@link verifyHybrid}. */
+export async function signatureFault(
+  publicKey: HybridPublicKey,
+  bytes: Uint8Array,
+  signature: HybridSignature,
+  backend: Backend = "native",
+): Promise<string | undefined> {
+  const half = await failedHalf(publicKey, bytes, signature, backend);
+  return half === undefined ? undefined : `${ALGORITHMS[half].title} signature invalid`;
+}
+
 async function verifyHalf(
   half: AlgorithmName,
   publicKey: string,

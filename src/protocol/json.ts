@@ -26,7 +26,8 @@ export interface JsonLimits {
 }
 
 const DOCUMENT_LIMITS: JsonLimits = { bytes: MAX_PROOF_BUNDLE_BYTES, depth: MAX_JSON_NESTING_DEPTH };
-const CONTROL_CHARACTER = /[^ -\uffff]/;
+const SHORT_TEXT = 64;
+const CONTROL_CHARACTERS = Array.from({ length: 0x20 }, (_, code) => String.fromCharCode(code));
 const NUMBER = /(-?(?:0|[1-9][0-9]*))(\.[0-9]+)?([eE][+-]?[0-9]+)?/y;
 const NOWHERE = Number.POSITIVE_INFINITY;
 
@@ -64,7 +65,7 @@ class JsonReader {
   constructor(text: string, maxDepth: number) {
     this.#text = text;
     this.#maxDepth = maxDepth;
-    this.#hasControlCharacters = CONTROL_CHARACTER.test(text);
+    this.#hasControlCharacters = hasControlCharacter(text);
   }
 
   readDocument(): JsonValue {
@@ -136,7 +137,7 @@ class JsonReader {
     }
     if (this.#nextEscape < end) return this.#readEscapedString();
     const content = this.#text.slice(start, end);
-    if (this.#hasControlCharacters && CONTROL_CHARACTER.test(content)) throw this.#unexpected();
+    if (this.#hasControlCharacters && hasControlCharacter(content)) throw this.#unexpected();
     this.#at = end + 1;
     return content;
   }
@@ -207,6 +208,15 @@ class JsonReader {
 
 function isSpace(unit: number): boolean {
   return unit === 0x20 || unit === 0x0a || unit === 0x0d || unit === 0x09;
+}
+
+/** For long text one native search for each of the 32 is several times faster than a loop or a regular expression. */
+function hasControlCharacter(content: string): boolean {
+  if (content.length > SHORT_TEXT) return CONTROL_CHARACTERS.some((character) => content.includes(character));
+  for (let index = 0; index < content.length; index += 1) {
+    if (content.charCodeAt(index) < 0x20) return true;
+  }
+  return false;
 }
 
 function decodeLiteral(literal: string): string | undefined {

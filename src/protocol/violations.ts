@@ -1,0 +1,79 @@
+/**
+ * Why evidence is bad or does not belong together: the bundle is malformed, forged, stale or replayed (wire format §8). Nothing can
+ * be concluded about whom it names.
+ */
+export const EVIDENCE_CODES = [
+  "no_delegations",
+  "chain_too_deep",
+  "no_challenge",
+  "invalid_session_context",
+  "missing_session_context",
+  "session_context_mismatch",
+  "session_context_unverifiable",
+  "unknown_challenge",
+  "invalid_stream_id",
+  "invalid_stream_seq",
+  "missing_stream_context",
+  "stream_id_mismatch",
+  "stream_seq_replay",
+  "stream_seq_skip",
+  "stream_context_unverifiable",
+  "invalid_agent_key",
+  "key_mismatch",
+  "id_mismatch",
+  "version_mismatch",
+  "invalid_scope",
+  "bad_signature",
+  "broken_chain",
+  "broken_chain_keys",
+  "stale_challenge",
+  "bad_challenge_sig",
+] as const;
+
+/** Why good evidence is not allowed what it asks for (wire format §8). */
+export const PERMISSION_CODES = [
+  "expired",
+  "not_yet_valid",
+  "revoked",
+  "revocation_error",
+  "delegation_not_authorized",
+  "constraint_denied",
+  "constraint_unverifiable",
+  "constraint_unknown",
+  "scope_denied",
+] as const;
+
+/** Any reason that verification gives. Closed. */
+export type ViolationCode = (typeof EVIDENCE_CODES)[number] | (typeof PERMISSION_CODES)[number];
+
+/** One rule that does not hold. */
+export interface Violation {
+  code: ViolationCode;
+  detail: string;
+  /** Position in the chain, 0 for the leaf; absent when it concerns the bundle. */
+  certificate?: number;
+}
+
+const STATUS_CODES = [
+  "expired",
+  "revoked",
+  "scope_denied",
+  "constraint_denied",
+  "constraint_unverifiable",
+  "constraint_unknown",
+  "invalid_scope",
+  "delegation_not_authorized",
+] as const satisfies readonly ViolationCode[];
+
+/** What a verification says about the presenter in one word (wire format §8). */
+export type IdentityStatus = "authorized_agent" | "invalid" | (typeof STATUS_CODES)[number];
+
+/** The status that stands for a violation: its own code where the format has one, else `invalid` (wire format §8). */
+export function statusOf(violation: Violation): IdentityStatus {
+  return STATUS_CODES.find((code) => code === violation.code) ?? "invalid";
+}
+
+/** The violation as `error_reason`: `<code>: <detail>`, and the one published sentence without a code for an expired certificate. */
+export function reasonOf({ code, detail }: Violation): string {
+  return code === "expired" ? detail : `${code}: ${detail}`;
+}
