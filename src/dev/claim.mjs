@@ -45,7 +45,9 @@ export async function claim(folder) {
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   const own = `${process.pid}.${processBirth(process.pid)}`;
   for (let attempt = 1; ; attempt += 1) {
-    writeFileSync(join(folder, own), "", { mode: 0o600 });
+    if (!createFile(join(folder, own))) {
+      return { heldBy: process.pid };
+    }
     const other = firstLiving(folder, own);
     if (other === undefined) {
       return { release: () => rmSync(join(folder, own), { force: true }) };
@@ -59,20 +61,34 @@ export async function claim(folder) {
 }
 
 /**
+ * @param {string} path
+ * @returns {boolean} False when it was there.
+ */
+function createFile(path) {
+  try {
+    writeFileSync(path, "", { flag: "wx", mode: 0o600 });
+    return true;
+  } catch (error) {
+    if (/** @type {NodeJS.ErrnoException} */ (error).code === "EEXIST") {
+      return false;
+    }
+    throw error;
+  }
+}
+
+/**
  * @param {string} folder
  * @param {string} own
  * @returns {number | undefined}
  */
 function firstLiving(folder, own) {
-  for (const name of readdirSync(folder)) {
+  const living = readdirSync(folder).filter((name) => {
     const [pid, birth] = name.split(".");
-    if (name === own || pid === undefined) {
-      continue;
+    const lives = processBirth(Number(pid)) === birth;
+    if (!lives) {
+      rmSync(join(folder, name), { force: true });
     }
-    if (processBirth(Number(pid)) === birth) {
-      return Number(pid);
-    }
-    rmSync(join(folder, name), { force: true });
-  }
-  return undefined;
+    return lives && name !== own;
+  });
+  return living[0] === undefined ? undefined : Number.parseInt(living[0], 10);
 }

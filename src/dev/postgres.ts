@@ -1,11 +1,11 @@
 import type { ChildProcess } from "node:child_process";
 import { once } from "node:events";
-import { mkdir, open, readFile } from "node:fs/promises";
-import { createServer } from "node:net";
+import { mkdir } from "node:fs/promises";
 import { dirname } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Client } from "pg";
-import { spawnTied } from "./lifeline.mjs";
+import { type Part, type RunningPart, runningChild, spawnLogged } from "./part.ts";
+import { freePort } from "./ports.ts";
 import { findPostgres, POSTGRES_ENV, type PostgresBinaries, type ServerUser } from "./postgres_binaries.ts";
 import { dataPath, openData } from "./postgres_data.ts";
 import { readLockFile, removeStaleLockFile } from "./postgres_lock.ts";
@@ -25,7 +25,8 @@ const SETTINGS: Record<string, string> = {
 };
 
 const START_MS = 60_000;
-const FAST_STOP_MS = 20_000;
+const STOP_MS = 20_000;
+const HOST = "127.0.0.1";
 
 export interface PostgresOptions {
   /** Absolute. Created, with everything in it, when it is not there; the password is kept in `<dataDir>.password`. */
@@ -36,18 +37,15 @@ export interface PostgresOptions {
   settings?: Record<string, string>;
   /** The server's log, appended to. Default `<dataDir>.log`. */
   logFile?: string;
+  /** Called with the server's process id as soon as there is one. */
+  spawned?(pid: number): void;
 }
 
 /** A server that accepts connections on 127.0.0.1, by SCRAM, and that cannot outlive this process. */
-export interface RunningPostgres {
+export interface RunningPostgres extends RunningPart {
   port: number;
-  pid: number;
   /** Connection string of the superuser for one database. It holds the password: never print it. */
   superuserUrl(database: string): string;
-  /** Resolves when the server process has ended, for whatever reason. */
-  exited: Promise<void>;
-  /** Ends open transactions, writes a checkpoint, and ends the server. Safe to call twice. */
-  stop(): Promise<void>;
 }
 
 interface Launch {
@@ -99,25 +97,23 @@ type Failure = { failure: "held" | "port" | "other"; line: string };
 
 async function launch(how: Launch): Promise<{ child: ChildProcess } | Failure> {
   const { dataDir, settings } = how.options;
-  const args = ["-D", dataPath(dataDir, how.user), "-h", "127.0.0.1", "-p", String(how.port)];
+  const args = ["-D", dataPath(dataDir, how.user), "-h", HOST, "-p", String(how.port)];
   for (const [name, value] of Object.entries({ ...SETTINGS, ...settings })) {
     args.push("-c", `${name}=${value}`);
   }
-  const log = await open(how.logFile, "a", 0o600);
-  const { size: logStart } = await log.stat();
-  const child = spawnTied(how.binaries.postgres, args, {
+  const { child, output } = await spawnLogged(how.binaries.postgres, args, {
     ...how.user,
     cwd: dataDir,
     env: POSTGRES_ENV,
-    stdio: ["ignore", log.fd, log.fd],
+    logFile: how.logFile,
     signal: "INT",
-    graceMs: FAST_STOP_MS,
+    graceMs: STOP_MS,
   });
-  await log.close();
+  how.options.spawned?.(child.pid ?? 0);
   if (await isReady(child, dataDir)) {
     return { child };
   }
-  const text = (await readFile(how.logFile)).subarray(logStart).toString();
+  const text = await output();
   return { failure: classify(text), line: /FATAL: {2}(.*)/.exec(text)?.[1] ?? "it ended without a word" };
 }
 
@@ -145,28 +141,11 @@ async function isReady(child: ChildProcess, dataDir: string): Promise<boolean> {
 }
 
 function running(child: ChildProcess, port: number, password: string): RunningPostgres {
-  const exited = new Promise<void>((resolve) => child.once("exit", () => resolve()));
-  async function stop(): Promise<void> {
-    for (const signal of ["SIGINT", "SIGQUIT"] as const) {
-      child.kill(signal);
-      const timer = new AbortController();
-      const late = sleep(FAST_STOP_MS, "late", { signal: timer.signal }).catch(() => "ended");
-      const first = await Promise.race([exited, late]);
-      timer.abort();
-      if (first !== "late") {
-        return;
-      }
-    }
-    child.kill("SIGKILL");
-    await exited;
-  }
   return {
+    ...runningChild(child, STOP_MS, "SIGINT"),
     port,
-    pid: child.pid ?? 0,
     superuserUrl: (database) =>
-      `postgres://postgres:${password}@127.0.0.1:${port}/${encodeURIComponent(database)}`,
-    exited,
-    stop,
+      `postgres://postgres:${password}@${HOST}:${port}/${encodeURIComponent(database)}`,
   };
 }
 
@@ -192,20 +171,39 @@ function explain(failed: Failure, options: PostgresOptions, port: number, logFil
         "Stop the one that uses it, or use another folder",
       );
     case "port":
-      return new Problem(`Port ${port} on 127.0.0.1 is in use, so Postgres cannot listen there`);
+      return new Problem(`Port ${port} on ${HOST} is in use, so Postgres cannot listen there`);
     case "other":
       return new Problem(`Postgres did not start: ${failed.line}`, `Its log is ${logFile}`);
   }
 }
 
-async function freePort(): Promise<number> {
-  const probe = createServer().listen(0, "127.0.0.1");
-  await once(probe, "listening");
-  const address = probe.address();
-  probe.close();
-  await once(probe, "close");
-  if (address === null || typeof address === "string") {
-    throw new Error("a TCP server has a port");
-  }
-  return address.port;
+/** Postgres as a part of the stack; `superuserUrl` is known once it has started. */
+export interface PostgresPart extends Part {
+  superuserUrl(database: string): string;
+}
+
+/** A part that runs Postgres on `dataDir` and a fixed port, which `setting` changes. */
+export function postgresPart(options: {
+  dataDir: string;
+  port: number;
+  setting: string;
+  settings?: Record<string, string>;
+}): PostgresPart {
+  const { setting, ...rest } = options;
+  let last: RunningPostgres | undefined;
+  return {
+    name: "postgres",
+    title: "Postgres",
+    ports: [{ port: options.port, setting }],
+    async start({ logFile, spawned }) {
+      last = await startPostgres({ ...rest, logFile, spawned });
+      return last;
+    },
+    superuserUrl(database) {
+      if (last === undefined) {
+        throw new Error("Postgres has not been started");
+      }
+      return last.superuserUrl(database);
+    },
+  };
 }

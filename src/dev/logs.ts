@@ -1,0 +1,24 @@
+import { mkdir, rename } from "node:fs/promises";
+import { join } from "node:path";
+
+const KEPT = 3;
+
+/** The path of a part's log below the state folder. */
+export function logFile(folder: string, part: string): string {
+  return join(folder, "logs", `${part}.log`);
+}
+
+/** Sets the log of the run before aside as `.1`, that one as `.2`, and so on; the oldest of three goes. */
+export async function rotateLog(folder: string, part: string): Promise<string> {
+  const path = logFile(folder, part);
+  await mkdir(join(folder, "logs"), { recursive: true, mode: 0o700 });
+  for (let age = KEPT; age > 0; age -= 1) {
+    const from = age === 1 ? path : `${path}.${age - 1}`;
+    await rename(from, `${path}.${age}`).catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== "ENOENT") {
+        throw error;
+      }
+    });
+  }
+  return path;
+}

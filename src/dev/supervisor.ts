@@ -1,0 +1,107 @@
+import { processBirth } from "./claim.mjs";
+import { type Keeper, keepPart } from "./keeper.ts";
+import { rotateLog } from "./logs.ts";
+import type { Part } from "./part.ts";
+import { checkFree } from "./ports.ts";
+import { describeProblem } from "./problem.ts";
+import { type Run, untilEarlierRunEnded, writeRun } from "./run_file.ts";
+import { openStateFolder } from "./state_folder.ts";
+import type { Terminal } from "./terminal.ts";
+
+export interface StackOptions {
+  /** Where everything is kept; one stack at a time. */
+  folder: string;
+  terminal: Terminal;
+}
+
+/** Parts that run together, each tied to this process: they end when it ends, however it ends. */
+export interface Stack {
+  folder: string;
+  /** Starts a part after the ones before it. From then on it is started again whenever it ends by itself. */
+  start(part: Part): Promise<void>;
+  /** Ends the parts, the last started first, each with its own deadline; then lets go of the folder. */
+  stop(): Promise<void>;
+  /** Kills everything at once. */
+  kill(): void;
+}
+
+/**
+ * Claims a state folder for a stack, after the parts of an earlier one that was killed have ended.
+ * @throws {Problem} when another stack has it or its layout is another one.
+ */
+export async function openStack({ folder, terminal }: StackOptions): Promise<Stack> {
+  const state = await openStateFolder(folder);
+  await untilEarlierRunEnded(folder);
+  const over = new AbortController();
+  const keepers: Keeper[] = [];
+  const run: Run = { pid: process.pid, parts: {} };
+  let writing: Promise<void> = Promise.resolve();
+  let stopping: Promise<void> | undefined;
+
+  function record(part: Part, pid: number): void {
+    run.parts[part.name] = {
+      pid,
+      birth: processBirth(pid) ?? "",
+      ports: (part.ports ?? []).map(({ port }) => port),
+    };
+    writing = writing.then(() => writeRun(folder, run)).catch((error) => terminal.problem(error));
+  }
+
+  async function stopAll(): Promise<void> {
+    over.abort();
+    for (const keeper of keepers.toReversed()) {
+      await keeper.stop();
+    }
+    run.parts = {};
+    await writing.then(() => writeRun(folder, run));
+    state.release();
+  }
+
+  return {
+    folder,
+    async start(part) {
+      const step = terminal.step(part.name, part.title);
+      try {
+        over.signal.throwIfAborted();
+        await Promise.all((part.ports ?? []).map(checkFree));
+        const context = {
+          logFile: await rotateLog(folder, part.name),
+          signal: over.signal,
+          spawned: (pid: number) => record(part, pid),
+        };
+        const keeper = keepPart(part, context, (line) => terminal.warn(line));
+        keepers.push(keeper);
+        await keeper.started;
+        await writing;
+        step.done();
+      } catch (error) {
+        step.fail(over.signal.aborted ? "stopped" : (describeProblem(error)[0] ?? ""));
+        throw error;
+      }
+    },
+    stop: () => {
+      stopping ??= stopAll();
+      return stopping;
+    },
+    kill() {
+      over.abort();
+      for (const keeper of keepers.toReversed()) {
+        keeper.kill();
+      }
+    },
+  };
+}
+
+/** Opens a stack and starts its parts in order; when one fails, the ones before it are stopped. */
+export async function startStack(parts: readonly Part[], options: StackOptions): Promise<Stack> {
+  const stack = await openStack(options);
+  try {
+    for (const part of parts) {
+      await stack.start(part);
+    }
+  } catch (error) {
+    await stack.stop();
+    throw error;
+  }
+  return stack;
+}

@@ -1,0 +1,181 @@
+import { createColors } from "picocolors";
+import { describeProblem } from "./problem.ts";
+
+/** The part of a stream that is used. */
+export interface Output {
+  write(text: string): unknown;
+  isTTY?: boolean;
+  columns?: number;
+}
+
+export interface TerminalOptions {
+  out: Output;
+  err: Output;
+  /** False when colours are unwanted; they are never used where `out` is no terminal. */
+  color: boolean;
+  /** One JSON object per step on `out`, and nothing else there. */
+  json: boolean;
+}
+
+/** One thing under way. It ends once, by `done` or by `fail`. */
+export interface Step {
+  /** Says how far it is, on a terminal only. */
+  update(progress: string): void;
+  done(detail?: string): void;
+  fail(detail: string): void;
+}
+
+/** What a person, or with `json` a program, sees of the work. */
+export interface Terminal {
+  /**
+   * Begins a step: `name` is its stable name (`step` in JSON), `title` what a person reads. On a terminal it spins
+   * and counts the seconds. Ended, it is one line with its duration and one with the detail, or the JSON object
+   * `{ step, ok, ms, detail }`. A step begun while another is under way takes its place on the screen.
+   */
+  step(name: string, title: string): Step;
+  /** A line of text for people; nothing in JSON mode. */
+  line(text?: string): void;
+  /** A line on the error stream, in every mode. */
+  warn(text: string): void;
+  /** A problem's message and remedy, or any other error whole, on the error stream. */
+  problem(thrown: unknown): void;
+}
+
+const FRAMES = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
+const ERASE = "\r\x1b[2K";
+const FRAME_MS = 80;
+const REMIND_MS = 15_000;
+
+/** How steps and lines look on one kind of output. */
+interface Face {
+  step(name: string, title: string): Step;
+  print(stream: Output, text: string): void;
+}
+
+/** A terminal over two streams. */
+export function createTerminal({ out, err, color, json }: TerminalOptions): Terminal {
+  const face = json ? jsonFace(out) : out.isTTY === true ? liveFace(out, color) : plainFace(out);
+  const paint = createColors(color && err.isTTY === true);
+  return {
+    step: face.step,
+    line: (text = "") => {
+      if (!json) {
+        face.print(out, text);
+      }
+    },
+    warn: (text) => face.print(err, paint.yellow(text)),
+    problem(thrown) {
+      const [message = "", ...rest] = describeProblem(thrown);
+      face.print(err, [paint.red(message), ...rest].join("\n"));
+    },
+  };
+}
+
+/** Calls `report` when the step ends, once, with its duration. */
+function timed(report: (ok: boolean, ms: number, detail: string) => void): Pick<Step, "done" | "fail"> {
+  const began = performance.now();
+  let ended = false;
+  function end(ok: boolean, detail: string): void {
+    if (!ended) {
+      ended = true;
+      report(ok, Math.round(performance.now() - began), printable(detail));
+    }
+  }
+  return { done: (detail = "") => end(true, detail), fail: (detail) => end(false, detail) };
+}
+
+function jsonFace(out: Output): Face {
+  return {
+    step: (name) => ({
+      update: () => undefined,
+      ...timed((ok, ms, detail) => void out.write(`${JSON.stringify({ step: name, ok, ms, detail })}\n`)),
+    }),
+    print: (stream, text) => void stream.write(`${text}\n`),
+  };
+}
+
+function plainFace(out: Output): Face {
+  function print(stream: Output, text: string): void {
+    stream.write(`${text}\n`);
+  }
+  return {
+    print,
+    step(_, title) {
+      const began = performance.now();
+      const reminder = setInterval(() => {
+        print(out, `...  ${title} ${duration(performance.now() - began)}`);
+      }, REMIND_MS).unref();
+      const ends = timed((ok, ms, detail) => {
+        clearInterval(reminder);
+        print(out, `${ok ? "ok  " : "FAIL"} ${title} ${duration(ms)}`);
+        if (detail !== "") {
+          print(out, `     ${detail}`);
+        }
+      });
+      return { update: () => undefined, ...ends };
+    },
+  };
+}
+
+function liveFace(out: Output, color: boolean): Face {
+  const paint = createColors(color);
+  let draw: (() => void) | undefined;
+
+  function print(stream: Output, text: string): void {
+    if (draw !== undefined) {
+      out.write(ERASE);
+    }
+    stream.write(`${text}\n`);
+    draw?.();
+  }
+
+  function step(_: string, title: string): Step {
+    const began = performance.now();
+    let progress = "";
+    function drawSelf(): void {
+      const elapsed = performance.now() - began;
+      const frame = FRAMES[Math.floor(elapsed / FRAME_MS) % FRAMES.length] ?? "";
+      const text = `${title}${progress === "" ? "" : `: ${progress}`} ${duration(elapsed)}`;
+      out.write(`${ERASE}${paint.cyan(frame)} ${shorten(text, out.columns)}`);
+    }
+    const spin = setInterval(() => {
+      if (draw === drawSelf) {
+        drawSelf();
+      }
+    }, FRAME_MS).unref();
+    draw = drawSelf;
+    drawSelf();
+    const ends = timed((ok, ms, detail) => {
+      clearInterval(spin);
+      if (draw === drawSelf) {
+        draw = undefined;
+        out.write(ERASE);
+      }
+      print(out, `${ok ? paint.green("✔") : paint.red("✘")} ${title} ${paint.dim(duration(ms))}`);
+      if (detail !== "") {
+        print(out, `  ${ok ? paint.dim(detail) : paint.red(detail)}`);
+      }
+    });
+    return {
+      update(text) {
+        progress = printable(text);
+      },
+      ...ends,
+    };
+  }
+  return { print, step };
+}
+
+/** Milliseconds below a second, seconds above. */
+function duration(ms: number): string {
+  return ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(1)} s`;
+}
+
+function shorten(text: string, columns = 80): string {
+  const room = columns - 3;
+  return text.length <= room ? text : `${text.slice(0, room - 1)}…`;
+}
+
+function printable(text: string): string {
+  return text.replaceAll(/\p{Cc}+/gu, " ");
+}

@@ -1,0 +1,311 @@
+import { once } from "node:events";
+import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { processBirth } from "../../src/dev/claim.mjs";
+import { freePort } from "../../src/dev/ports.ts";
+import { Problem } from "../../src/dev/problem.ts";
+import { openStack, type Stack, startStack } from "../../src/dev/supervisor.ts";
+import { createTerminal } from "../../src/dev/terminal.ts";
+import { isRunning, killHard, type RunningScript, runScript, until } from "../support/process.ts";
+import { type PartOptions, testPart } from "./fixtures/parts.ts";
+
+let folder: string;
+let notes: string;
+let warnings: string;
+const stacks: Stack[] = [];
+const scripts: RunningScript[] = [];
+
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), "deputize-stack-"));
+  notes = join(folder, "..", `${folder.split("/").at(-1)}.notes`);
+  warnings = "";
+  await writeFile(notes, "");
+});
+
+afterEach(async () => {
+  await Promise.all(scripts.splice(0).map(({ child }) => killHard(child)));
+  await Promise.all(stacks.splice(0).map((stack) => stack.stop()));
+  await rm(folder, { recursive: true, force: true });
+  await rm(notes, { force: true });
+});
+
+const terminal = createTerminal({
+  out: { write: () => undefined },
+  err: {
+    write: (text) => {
+      warnings += text;
+    },
+  },
+  color: false,
+  json: false,
+});
+
+async function describePart(name: string, more: Partial<PartOptions> = {}): Promise<PartOptions> {
+  return { name, port: await freePort(), notes, ...more };
+}
+
+async function start(...parts: PartOptions[]): Promise<Stack> {
+  const stack = await startStack(parts.map(testPart), { folder, terminal });
+  stacks.push(stack);
+  return stack;
+}
+
+async function startElsewhere(...parts: PartOptions[]): Promise<RunningScript> {
+  const script = await runScript(join(import.meta.dirname, "fixtures/run_stack.ts"), [
+    folder,
+    JSON.stringify(parts),
+  ]);
+  scripts.push(script);
+  expect(script.firstLine).toBe("running");
+  return script;
+}
+
+async function refusal(work: Promise<unknown>): Promise<Problem> {
+  const thrown = await work.then(
+    () => undefined,
+    (error: unknown) => error,
+  );
+  expect(thrown).toBeInstanceOf(Problem);
+  return thrown as Problem;
+}
+
+async function noted(): Promise<string[]> {
+  return (await readFile(notes, "utf8")).trim().split("\n");
+}
+
+async function pids(): Promise<Record<string, number>> {
+  const run = JSON.parse(await readFile(join(folder, "run.json"), "utf8"));
+  const parts = Object.entries(run.parts as Record<string, { pid: number }>);
+  return Object.fromEntries(parts.map(([name, { pid }]) => [name, pid]));
+}
+
+describe("a stack", () => {
+  test("starts its parts in order and stops them in reverse", async () => {
+    const stack = await start(
+      await describePart("first"),
+      await describePart("second"),
+      await describePart("third"),
+    );
+    expect(await noted()).toEqual(["first up", "second up", "third up"]);
+    await stack.stop();
+    expect((await noted()).slice(3)).toEqual(["third down", "second down", "first down"]);
+  });
+
+  test("gives a part its own environment and nothing else", async () => {
+    await start(await describePart("only"));
+    const log = await readFile(join(folder, "logs", "only.log"), "utf8");
+    expect(
+      JSON.parse(log.trim()).filter((name: string) => !["OLDPWD", "PWD", "SHLVL", "_"].includes(name)),
+    ).toEqual(["GIVEN", "PATH"]);
+  });
+
+  test("tells in run.json which processes and ports it has, and that there are none after the end", async () => {
+    const only = await describePart("only");
+    const stack = await start(only);
+    const path = join(folder, "run.json");
+    const run = JSON.parse(await readFile(path, "utf8"));
+    expect(run).toEqual({
+      pid: process.pid,
+      parts: {
+        only: { pid: expect.any(Number), birth: processBirth(run.parts.only.pid), ports: [only.port] },
+      },
+    });
+    expect((await stat(path)).mode & 0o777).toBe(0o600);
+    await stack.stop();
+    expect(await pids()).toEqual({});
+  });
+
+  test("kills a part that does not end in time", async () => {
+    const stack = await start(await describePart("only", { manner: "stubborn", graceMs: 200 }));
+    const { only = 0 } = await pids();
+    await stack.stop();
+    expect(isRunning(only)).toBe(false);
+  });
+
+  test("keeps the logs of the last runs", async () => {
+    for (let run = 0; run < 5; run += 1) {
+      await (await start(await describePart("only"))).stop();
+    }
+    expect((await readdir(join(folder, "logs"))).sort()).toEqual([
+      "only.log",
+      "only.log.1",
+      "only.log.2",
+      "only.log.3",
+    ]);
+  });
+});
+
+describe("a part that ends by itself", () => {
+  test("is started again, later each time, with one line for each", async () => {
+    await start(await describePart("only"));
+    for (const [restarts, delay] of [0.25, 0.5].entries()) {
+      process.kill((await pids()).only ?? 0, "SIGKILL");
+      await until("it is back", async () => (await noted()).length === restarts + 2);
+      const lines = warnings.trim().split("\n");
+      expect(lines).toHaveLength(restarts + 1);
+      expect(lines.at(-1)).toMatch(/^The only ended (while starting )?\(SIGKILL\); /);
+      expect(lines.at(-1)).toContain(`; it is started again in ${delay} s`);
+    }
+    expect(await noted()).toEqual(["only up", "only up", "only up"]);
+  });
+
+  test("leaves the others running", async () => {
+    await start(await describePart("one"), await describePart("other"));
+    const before = await pids();
+    process.kill(before.one ?? 0, "SIGKILL");
+    await until("it is back", async () => (await pids()).one !== before.one);
+    expect((await pids()).other).toBe(before.other);
+  });
+
+  test("is not started again once the stack is stopped", async () => {
+    const stack = await start(await describePart("only"));
+    process.kill((await pids()).only ?? 0, "SIGKILL");
+    await until("its end is noticed", () => warnings !== "");
+    await stack.stop();
+    expect(await noted()).toEqual(["only up"]);
+  });
+});
+
+describe("a start that fails", () => {
+  test("names the part, how it ended and its last words, and stops the ones before", async () => {
+    const problem = await refusal(
+      start(await describePart("good"), await describePart("bad", { manner: "broken" })),
+    );
+    expect(problem.message).toBe("The bad ended while starting (exit status 3)");
+    expect(problem.remedy).toContain("cannot open the pod bay doors");
+    expect(problem.remedy).toContain(join(folder, "logs", "bad.log"));
+    expect(await noted()).toEqual(["good up", "good down"]);
+  });
+
+  test("because the part never becomes ready leaves no process", async () => {
+    const problem = await refusal(start(await describePart("only", { manner: "mute", startMs: 500 })));
+    expect(problem.message).toContain("The only did not become ready");
+    expect(await pids()).toEqual({});
+  });
+
+  test("because a port is in use names the port and its setting", async () => {
+    const taken = createServer().listen(0, "127.0.0.1");
+    await once(taken, "listening");
+    const { port } = taken.address() as { port: number };
+    const problem = await refusal(start(await describePart("only", { port })));
+    expect(problem.message).toContain(`Port ${port} on 127.0.0.1 is in use`);
+    expect(problem.remedy).toContain("--only-port");
+    taken.close();
+    await once(taken, "close");
+    await start(await describePart("only", { port }));
+  });
+});
+
+describe("a state folder", () => {
+  const open = async () => {
+    const stack = await openStack({ folder, terminal });
+    stacks.push(stack);
+    return stack;
+  };
+
+  test("belongs to one stack at a time", async () => {
+    const first = await start(await describePart("only"));
+    const problem = await refusal(open());
+    expect(problem.message).toContain(`already running on ${folder}, started by process ${process.pid}`);
+    expect(await noted()).toEqual(["only up"]);
+    await first.stop();
+    await open();
+  });
+
+  test("is taken over from a stack that is dead", async () => {
+    const { child } = await startElsewhere();
+    expect((await refusal(open())).message).toContain(`process ${child.pid}`);
+    await killHard(child);
+    await open();
+  });
+
+  test("is taken over when the process id belongs to another process now", async () => {
+    await mkdir(join(folder, "lock"));
+    await writeFile(join(folder, "lock", `${process.ppid}.1`), "");
+    await open();
+  });
+
+  test.each([
+    ["a newer layout", '{"layout":2}', "newer version"],
+    ["an older layout", '{"layout":0}', "older version"],
+    ["no number", '{"layout":"1"}', "cannot be understood"],
+    ["half a file", '{"lay', "cannot be understood"],
+    ["an empty file", "", "cannot be understood"],
+  ])("with %s is refused, and nothing in it is changed", async (_, content, message) => {
+    await writeFile(join(folder, "version.json"), content);
+    const problem = await refusal(open());
+    expect(problem.message).toContain(message);
+    expect(problem.remedy).toContain(`rm -r ${folder}`);
+    expect(await readFile(join(folder, "version.json"), "utf8")).toBe(content);
+    expect(await readdir(join(folder, "lock"))).toEqual([]);
+  });
+
+  test("with data but without a version is refused", async () => {
+    await mkdir(join(folder, "postgres"));
+    expect((await refusal(open())).message).toContain("holds data (postgres)");
+  });
+
+  test("is used again when its layout is this one's", async () => {
+    await (await open()).stop();
+    await mkdir(join(folder, "postgres"));
+    await open();
+  });
+
+  test("that is a file is refused", async () => {
+    await rm(folder, { recursive: true });
+    await writeFile(folder, "");
+    expect((await refusal(open())).message).toContain(`${folder} cannot be used`);
+  });
+});
+
+describe("when the stack's process is killed with no chance to say so", () => {
+  test("no part stays behind, not even one that ignores a request to end", async () => {
+    const { child } = await startElsewhere(
+      await describePart("good"),
+      await describePart("bad", { manner: "stubborn", graceMs: 300 }),
+    );
+    const { good = 0, bad = 0 } = await pids();
+    await killHard(child);
+    await until("both are gone", () => !isRunning(good) && !isRunning(bad));
+    expect((await noted()).filter((line) => line.endsWith("down"))).toEqual(["good down"]);
+  });
+
+  test("the next one on the folder waits for the parts of the dead one", async () => {
+    const only = await describePart("only", { manner: "stubborn", graceMs: 1000 });
+    const { child } = await startElsewhere(only);
+    const before = await pids();
+    await killHard(child);
+    await start(only);
+    expect(isRunning(before.only ?? 0)).toBe(false);
+  });
+});
+
+describe("a signal", () => {
+  test.each(["SIGINT", "SIGTERM", "SIGHUP"] as const)(
+    "%s stops the parts in order, and the exit status is 0",
+    async (signal) => {
+      const { child } = await startElsewhere(await describePart("first"), await describePart("second"));
+      const exit = once(child, "exit");
+      child.kill(signal);
+      expect(await exit).toEqual([0, null]);
+      expect((await noted()).slice(2)).toEqual(["second down", "first down"]);
+    },
+  );
+
+  test("that comes twice does not wait for anybody", async () => {
+    const { child } = await startElsewhere(
+      await describePart("only", { manner: "stubborn", graceMs: 600_000 }),
+    );
+    const { only = 0 } = await pids();
+    const exit = once(child, "exit");
+    child.kill("SIGINT");
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    expect(isRunning(only)).toBe(true);
+    child.kill("SIGINT");
+    expect(await exit).toEqual([130, null]);
+    await until("the part is gone", () => !isRunning(only));
+  });
+});

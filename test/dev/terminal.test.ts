@@ -1,0 +1,131 @@
+import { describe, expect, test } from "vitest";
+import { Problem } from "../../src/dev/problem.ts";
+import { createTerminal, type TerminalOptions } from "../../src/dev/terminal.ts";
+
+function terminalOn(isTTY: boolean, options: Partial<TerminalOptions> = {}) {
+  const written = { out: "", err: "" };
+  const stream = (name: "out" | "err") => ({
+    isTTY,
+    columns: 40,
+    write: (text: string) => {
+      written[name] += text;
+    },
+  });
+  const terminal = createTerminal({
+    out: stream("out"),
+    err: stream("err"),
+    color: true,
+    json: false,
+    ...options,
+  });
+  return { terminal, written };
+}
+
+const ESCAPE = String.fromCharCode(27);
+
+/** What remains on the screen after erasures and without colours. */
+function screen(text: string): string[] {
+  const lines = text.split("\n").map((line) => line.split(`${ESCAPE}[2K`).at(-1) ?? "");
+  return lines.map((line) => line.replaceAll(new RegExp(`${ESCAPE}\\[\\d+m`, "g"), ""));
+}
+
+describe("where there is no terminal", () => {
+  test("a step is one plain line, and one for its detail", () => {
+    const { terminal, written } = terminalOn(false);
+    terminal.step("one", "The first").done("seven");
+    terminal.step("two", "The second").done();
+    terminal.step("three", "The third").fail("broken");
+    expect(written.out).toMatch(
+      /^ok {3}The first \d+ ms\n {5}seven\nok {3}The second \d+ ms\nFAIL The third \d+ ms\n {5}broken\n$/,
+    );
+  });
+
+  test("nothing is coloured or erased", () => {
+    const { terminal, written } = terminalOn(false);
+    terminal.step("one", "The first").fail("broken");
+    terminal.warn("careful");
+    terminal.problem(new Problem("It is broken", "Mend it"));
+    expect(written.out + written.err).not.toContain(ESCAPE);
+  });
+});
+
+describe("on a terminal", () => {
+  test("a step under way is shown, and gives way to its end", () => {
+    const { terminal, written } = terminalOn(true);
+    const step = terminal.step("one", "The first");
+    expect(screen(written.out)).toEqual([expect.stringMatching(/^⠋ The first \d+ ms$/)]);
+    step.done("seven");
+    expect(screen(written.out)).toEqual([expect.stringMatching(/^✔ The first \d+ ms$/), "  seven", ""]);
+  });
+
+  test("colour needs to be wanted", () => {
+    const colored = terminalOn(true);
+    colored.terminal.step("one", "The first").done();
+    expect(colored.written.out).toContain(`${ESCAPE}[32m✔`);
+    const plain = terminalOn(true, { color: false });
+    plain.terminal.step("one", "The first").done();
+    expect(plain.written.out).not.toMatch(new RegExp(`${ESCAPE}\\[\\d+m`));
+  });
+
+  test("a line in between does not end up in the step's", () => {
+    const { terminal, written } = terminalOn(true);
+    const step = terminal.step("one", "The first");
+    terminal.line("by the way");
+    expect(screen(written.out)).toEqual(["by the way", expect.stringMatching(/^⠋ The first/)]);
+    step.done();
+    expect(screen(written.out)).toEqual(["by the way", expect.stringMatching(/^✔ The first/), ""]);
+  });
+
+  test("what is under way never needs more than a line", () => {
+    const { terminal, written } = terminalOn(true);
+    terminal.step("one", "x".repeat(200)).update("y".repeat(200));
+    const line = screen(written.out).at(-1) ?? "";
+    expect(line).toMatch(/x…$/);
+    expect(line.length).toBeLessThan(40);
+  });
+});
+
+describe("in JSON mode", () => {
+  test("each step is one object, and nothing else is on the stream", () => {
+    for (const isTTY of [true, false]) {
+      const { terminal, written } = terminalOn(isTTY, { json: true });
+      terminal.line("for people");
+      const one = terminal.step("one", "The first");
+      one.update("half");
+      one.done("seven");
+      terminal.step("two", "The second").fail("broken\nin two");
+      expect(written.out.split("\n").map((line) => (line === "" ? undefined : JSON.parse(line)))).toEqual([
+        { step: "one", ok: true, ms: expect.any(Number), detail: "seven" },
+        { step: "two", ok: false, ms: expect.any(Number), detail: "broken in two" },
+        undefined,
+      ]);
+    }
+  });
+
+  test("a problem is on the error stream", () => {
+    const { terminal, written } = terminalOn(false, { json: true });
+    terminal.problem(new Problem("It is broken", "Mend it"));
+    expect(written).toEqual({ out: "", err: "It is broken\nMend it\n" });
+  });
+});
+
+test("a step ends once", () => {
+  const { terminal, written } = terminalOn(false);
+  const step = terminal.step("one", "The first");
+  step.done();
+  step.fail("too late");
+  expect(written.out).toMatch(/^ok {3}The first \d+ ms\n$/);
+});
+
+test("what others wrote cannot move the cursor or change colours", () => {
+  const { terminal, written } = terminalOn(true, { color: false });
+  terminal.step("one", "The first").done(`${ESCAPE}[31mred\r\nover`);
+  expect(screen(written.out)).toContain("   [31mred over");
+});
+
+test("a problem is its message and its remedy, another error the whole of it", () => {
+  const { terminal, written } = terminalOn(false);
+  terminal.problem(new Problem("It is broken", "Mend it"));
+  terminal.problem(new TypeError("unexpected"));
+  expect(written.err).toMatch(/^It is broken\nMend it\nTypeError: unexpected\n\s+at /);
+});
