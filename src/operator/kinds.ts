@@ -1,0 +1,140 @@
+import type { Constraint } from "../protocol/constraints.ts";
+
+/** API group and version of every kind. */
+export const API_VERSION = "deputize.io/v1alpha1";
+
+/** Finalizer that keeps an object until what it stands for has been revoked or let go. */
+export const FINALIZER = "deputize.io/revoke";
+
+/** The kinds that the operator reconciles. */
+export const kinds = ["Platform", "Agent", "Delegation"] as const;
+export type Kind = (typeof kinds)[number];
+
+/** Names one object. */
+export type Key = { kind: Kind; namespace: string; name: string };
+
+/** A key as one text, for maps and logs. */
+export function keyText({ kind, namespace, name }: Key): string {
+  return `${kind}/${namespace}/${name}`;
+}
+
+/** Metadata of an object as Kubernetes keeps it. Times are ISO 8601. */
+export type Metadata = {
+  name: string;
+  namespace: string;
+  /** Made when the object was created; the same name created again has another one. */
+  uid: string;
+  /** Grows with every change of the spec. */
+  generation: number;
+  creationTimestamp: string;
+  /** Set once deletion was asked for; the object stays while it has finalizers. */
+  deletionTimestamp?: string;
+  finalizers: string[];
+  labels?: Record<string, string>;
+  annotations?: Record<string, string>;
+};
+
+/** One fact about an object, in Kubernetes' form. */
+export type Condition = {
+  type: string;
+  status: "True" | "False" | "Unknown";
+  reason: string;
+  message: string;
+  observedGeneration: number;
+  lastTransitionTime: string;
+};
+
+/** What every status has. */
+export type CommonStatus = { observedGeneration?: number; conditions?: Condition[] };
+
+export type DeletionPolicy = "Retain" | "Delete";
+export type Reference = { name: string };
+
+export type PlatformSpec = {
+  displayName: string;
+  description?: string;
+  surfaceType: string;
+  defaultAllowedScopes: string[];
+  callbackUrl?: string;
+  credentialsSecretName?: string;
+  keyRotation?: { every: string; grace?: string };
+  deletionPolicy?: DeletionPolicy;
+  suspend?: boolean;
+};
+
+export type PlatformStatus = CommonStatus & {
+  platformID?: string;
+  connectionID?: string;
+  apiKeyPrefix?: string;
+  credentialsSecretName?: string;
+  credentialsIssuedAt?: string;
+  callbackUrl?: string;
+};
+
+export type AgentSpec = {
+  platformRef: Reference;
+  displayName?: string;
+  agentType: string;
+  deletionPolicy?: DeletionPolicy;
+  suspend?: boolean;
+};
+
+export type AgentStatus = CommonStatus & {
+  agentID?: string;
+  custodyMode?: string;
+  publicKeyFingerprint?: string;
+};
+
+export type DelegationSpec = {
+  platformRef: Reference;
+  agentRef: Reference;
+  scopes: string[];
+  ttl?: string;
+  expiresAt?: string;
+  constraints?: Constraint[];
+  requestedBy?: string;
+  revoked?: boolean;
+  revokeReason?: string;
+  suspend?: boolean;
+};
+
+export type DelegationStatus = CommonStatus & {
+  requestID?: string;
+  certID?: string;
+  approvedScope?: string[];
+  certStatus?: "Active" | "Revoked" | "Expired";
+  issuedAt?: string;
+  expiresAt?: string;
+  decidedBy?: string;
+  approval?: Approval;
+};
+
+/** Decision of a Kubernetes user, written by that user and never by the operator. */
+export type Approval = {
+  decision: "Approved" | "Denied";
+  approvedScopes?: string[];
+  approver: { username: string; uid?: string };
+  observedGeneration: number;
+  message?: string;
+};
+
+type ObjectOf<K extends Kind, Spec, Status> = {
+  apiVersion: typeof API_VERSION;
+  kind: K;
+  metadata: Metadata;
+  spec: Spec;
+  status: Status;
+};
+
+export type Platform = ObjectOf<"Platform", PlatformSpec, PlatformStatus>;
+export type Agent = ObjectOf<"Agent", AgentSpec, AgentStatus>;
+export type Delegation = ObjectOf<"Delegation", DelegationSpec, DelegationStatus>;
+
+/** An object of each kind. */
+export type ObjectOfKind = { Platform: Platform; Agent: Agent; Delegation: Delegation };
+export type AnyObject = ObjectOfKind[Kind];
+
+/** The key of an object. */
+export function keyOf(object: AnyObject): Key {
+  return { kind: object.kind, namespace: object.metadata.namespace, name: object.metadata.name };
+}

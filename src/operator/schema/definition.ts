@@ -1,0 +1,58 @@
+import { readdir, readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { parse } from "yaml";
+import { z } from "zod";
+
+/** A CEL rule of a schema node. */
+export type CelRule = { rule: string; message?: string };
+
+/** The part of a structural OpenAPI schema that the definitions of `crds/` use. */
+export type StructuralSchema = {
+  type: "object" | "array" | "string" | "number" | "integer" | "boolean";
+  properties?: Record<string, StructuralSchema>;
+  items?: StructuralSchema;
+  required?: string[];
+  format?: string;
+  "x-kubernetes-list-type"?: "set" | "map" | "atomic";
+  "x-kubernetes-list-map-keys"?: string[];
+  "x-kubernetes-validations"?: CelRule[];
+  [keyword: string]: unknown;
+};
+
+/** One version of one kind, as its CustomResourceDefinition declares it. */
+export type Definition = { apiVersion: string; kind: string; schema: StructuralSchema };
+
+const file = z.object({
+  kind: z.literal("CustomResourceDefinition"),
+  spec: z.object({
+    group: z.string(),
+    names: z.object({ kind: z.string() }),
+    versions: z.array(
+      z.object({
+        name: z.string(),
+        schema: z.object({ openAPIV3Schema: z.custom<StructuralSchema>((value) => value instanceof Object) }),
+      }),
+    ),
+  }),
+});
+
+/** The folder of the repository that holds the definitions. */
+export const definitionsFolder = join(import.meta.dirname, "../../../crds");
+
+/** Every kind and version that a folder's CustomResourceDefinitions declare. Throws when the folder cannot be read. */
+export async function readDefinitions(folder: string = definitionsFolder): Promise<Definition[]> {
+  const names = (await readdir(folder)).filter((name) => name.endsWith(".yaml")).sort();
+  const documents = await Promise.all(
+    names.map(async (name) => parse(await readFile(join(folder, name), "utf8")) as unknown),
+  );
+  return documents.flatMap((document) => {
+    const definition = file.safeParse(document);
+    if (!definition.success) return [];
+    const { group, names: kindNames, versions } = definition.data.spec;
+    return versions.map((version) => ({
+      apiVersion: `${group}/${version.name}`,
+      kind: kindNames.kind,
+      schema: version.schema.openAPIV3Schema,
+    }));
+  });
+}

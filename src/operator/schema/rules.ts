@@ -1,0 +1,106 @@
+import { Environment } from "@marcbachmann/cel-js";
+import type { CelRule, StructuralSchema } from "./definition.ts";
+import type { Fault } from "./structure.ts";
+
+type CompiledRule = {
+  message: string;
+  isTransition: boolean;
+  holds(self: unknown, oldSelf: unknown): boolean;
+};
+type CompiledNode = {
+  schema: StructuralSchema;
+  rules: CompiledRule[];
+  properties: Map<string, CompiledNode>;
+  items?: CompiledNode;
+};
+
+/**
+ * Checks a well-structured object against the CEL rules of its schema as the API server does. Rules over `oldSelf` are
+ * asked only where there was a value before; members of lists have none.
+ */
+export type RulesCheck = (object: unknown, previous: unknown) => Fault[];
+
+/** Compiles the rules of a schema. Throws when one is not CEL. */
+export function rulesCheck(schema: StructuralSchema): RulesCheck {
+  const environment = new Environment().registerVariable("self", "dyn").registerVariable("oldSelf", "dyn");
+  const root = compile(environment, schema);
+  return (object, previous) => [...faults(root, object, previous, "")];
+}
+
+function compile(environment: Environment, schema: StructuralSchema): CompiledNode {
+  const children = Object.entries(schema.properties ?? {});
+  return {
+    schema,
+    rules: (schema["x-kubernetes-validations"] ?? []).map((rule) => compileRule(environment, rule)),
+    properties: new Map(children.map(([name, child]) => [name, compile(environment, child)])),
+    ...(schema.items === undefined ? {} : { items: compile(environment, schema.items) }),
+  };
+}
+
+function compileRule(environment: Environment, { rule, message }: CelRule): CompiledRule {
+  const program = environment.parse(rule);
+  const checked = program.check();
+  if (!checked.valid)
+    throw new Error(`The rule ${JSON.stringify(rule)} is not valid`, { cause: checked.error });
+  return {
+    message: message ?? `failed rule: ${rule}`,
+    isTransition: /\boldSelf\b/.test(rule),
+    holds: (self, oldSelf) => evaluates(() => program({ self, oldSelf })),
+  };
+}
+
+/** A rule that cannot be evaluated does not hold, as on the API server. */
+function evaluates(program: () => unknown): boolean {
+  try {
+    return program() === true;
+  } catch {
+    return false;
+  }
+}
+
+function* faults(node: CompiledNode, value: unknown, previous: unknown, path: string): Generator<Fault> {
+  if (value === undefined || value === null) return;
+  yield* brokenRules(node, value, previous, path);
+  if (Array.isArray(value)) {
+    const { items } = node;
+    if (items === undefined) return;
+    for (const [index, item] of value.entries()) yield* faults(items, item, undefined, `${path}[${index}]`);
+    return;
+  }
+  for (const [name, child] of node.properties) {
+    yield* faults(child, member(value, name), member(previous, name), path === "" ? name : `${path}.${name}`);
+  }
+}
+
+function* brokenRules(
+  { rules, schema }: CompiledNode,
+  value: unknown,
+  previous: unknown,
+  path: string,
+): Generator<Fault> {
+  const asked = rules.filter((rule) => !rule.isTransition || previous !== undefined);
+  if (asked.length === 0) return;
+  const self = toCel(schema, value);
+  const oldSelf = previous === undefined ? undefined : toCel(schema, previous);
+  for (const rule of asked) if (!rule.holds(self, oldSelf)) yield { path, message: rule.message };
+}
+
+function member(value: unknown, name: string): unknown {
+  return typeof value === "object" && value !== null ? (value as Record<string, unknown>)[name] : undefined;
+}
+
+/** A value as CEL sees it: times are times, and the order of a set means nothing. */
+function toCel(schema: StructuralSchema, value: unknown): unknown {
+  if (schema.format === "date-time" && typeof value === "string") return new Date(value);
+  if (Array.isArray(value)) {
+    const { items } = schema;
+    const members: unknown[] = items === undefined ? value : value.map((item) => toCel(items, item));
+    return schema["x-kubernetes-list-type"] === "set" ? members.toSorted() : members;
+  }
+  if (typeof value !== "object" || value === null || schema.properties === undefined) return value;
+  const entries = Object.entries(value).map(([name, item]) => {
+    const child = schema.properties?.[name];
+    return [name, child === undefined ? item : toCel(child, item)];
+  });
+  return Object.fromEntries(entries);
+}

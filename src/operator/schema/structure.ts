@@ -1,0 +1,102 @@
+import { Ajv, type ErrorObject, type ValidateFunction } from "ajv";
+import formats from "ajv-formats";
+import type { StructuralSchema } from "./definition.ts";
+import { isQualifiedName, metadataSchema } from "./metadata.ts";
+
+/** What is wrong with an object: where (`spec.scopes[0]`) and what, for people. */
+export type Fault = { path: string; message: string };
+
+type JsonSchema = { [keyword: string]: unknown };
+
+const keptKeywords = [
+  "type",
+  "required",
+  "enum",
+  "pattern",
+  "minLength",
+  "maxLength",
+  "minimum",
+  "maximum",
+  "minItems",
+  "maxItems",
+];
+
+/** Checks an object against a structural schema as the API server does with strict field validation. */
+export type StructureCheck = (object: unknown) => Fault[];
+
+/** The check of a kind's whole object. Unknown fields, also in metadata, are faults. */
+export function structureCheck(schema: StructuralSchema): StructureCheck {
+  const ajv = new Ajv({ allErrors: true, strict: true, strictRequired: false, unicodeRegExp: true });
+  formats.default(ajv, ["date-time"]);
+  ajv.addFormat("qualified-name", isQualifiedName);
+  ajv.addKeyword({
+    keyword: "uniqueBy",
+    type: "array",
+    schemaType: "array",
+    validate: (keys: string[], items: unknown[]) => isUniqueBy(keys, items),
+  });
+  const validate = ajv.compile({ ...toJsonSchema(schema), properties: rootProperties(schema) });
+  return (object) => faultsOf(validate, object);
+}
+
+function rootProperties(schema: StructuralSchema): JsonSchema {
+  const properties = Object.entries(schema.properties ?? {}).map(([name, node]) => [
+    name,
+    toJsonSchema(node),
+  ]);
+  return { ...Object.fromEntries(properties), metadata: metadataSchema };
+}
+
+function toJsonSchema(node: StructuralSchema): JsonSchema {
+  const schema: JsonSchema = {};
+  for (const keyword of keptKeywords) if (node[keyword] !== undefined) schema[keyword] = node[keyword];
+  if (node.format === "date-time") schema.format = node.format;
+  if (node.properties !== undefined) {
+    schema.additionalProperties = false;
+    schema.properties = Object.fromEntries(
+      Object.entries(node.properties).map(([name, child]) => [name, toJsonSchema(child)]),
+    );
+  }
+  if (node.items !== undefined) schema.items = toJsonSchema(node.items);
+  if (node["x-kubernetes-list-type"] === "set") schema.uniqueItems = true;
+  if (node["x-kubernetes-list-type"] === "map") schema.uniqueBy = node["x-kubernetes-list-map-keys"];
+  return schema;
+}
+
+function isUniqueBy(keys: string[], items: unknown[]): boolean {
+  const seen = items.map((item) => JSON.stringify(keys.map((key) => (item as JsonSchema | null)?.[key])));
+  return new Set(seen).size === items.length;
+}
+
+function faultsOf(validate: ValidateFunction, object: unknown): Fault[] {
+  if (validate(object)) return [];
+  return (validate.errors ?? []).filter((error) => error.keyword !== "propertyNames").map(faultOf);
+}
+
+function faultOf(error: ErrorObject): Fault {
+  const path = dotted(error.instancePath);
+  switch (error.keyword) {
+    case "additionalProperties":
+      return { path: joined(path, String(error.params.additionalProperty)), message: "unknown field" };
+    case "required":
+      return { path: joined(path, String(error.params.missingProperty)), message: "is required" };
+    case "enum":
+      return { path, message: `must be one of ${(error.params.allowedValues as unknown[]).join(", ")}` };
+    case "uniqueItems":
+    case "uniqueBy":
+      return { path, message: "must not list anything twice" };
+    default:
+      return { path, message: error.message ?? "is wrong" };
+  }
+}
+
+function dotted(pointer: string): string {
+  const segments = pointer.split("/").slice(1);
+  return segments
+    .map((segment) => segment.replaceAll("~1", "/").replaceAll("~0", "~"))
+    .reduce((path, segment) => (/^\d+$/.test(segment) ? `${path}[${segment}]` : joined(path, segment)), "");
+}
+
+function joined(path: string, name: string): string {
+  return path === "" ? name : `${path}.${name}`;
+}

@@ -1,0 +1,53 @@
+import { beforeAll, describe, expect, it } from "vitest";
+import { readDefinitions } from "../../src/operator/schema/definition.ts";
+import { loadSchemas, type Schemas } from "../../src/operator/schema.ts";
+import { SENSITIVE_SCOPES, WILDCARDS } from "../../src/protocol/vocabulary.ts";
+import { schemaCases } from "./schema_cases.ts";
+
+describe("schemas", () => {
+  let schemas: Schemas;
+  beforeAll(async () => {
+    schemas = await loadSchemas();
+  });
+
+  it.each(schemaCases)("$name", ({ object, previous, accepted }) => {
+    if (previous !== undefined) expect(schemas.judge(previous).faults).toBeUndefined();
+    expect(schemas.judge(object, previous).faults === undefined).toBe(accepted);
+  });
+
+  it("names the place and the fault", () => {
+    const object = {
+      apiVersion: "deputize.io/v1alpha1",
+      kind: "Delegation",
+      metadata: { name: "example" },
+      spec: { platformRef: { name: "shop" }, agentRef: {}, scopes: ["data:read", "x"], until: "tomorrow" },
+    };
+    const faults = schemas.judge(object).faults ?? [];
+    expect(faults).toContainEqual({ path: "spec.until", message: "unknown field" });
+    expect(faults).toContainEqual({ path: "spec.agentRef.name", message: "is required" });
+    expect(faults.map(({ path }) => path)).toContain("spec.scopes[1]");
+  });
+
+  it("refuses kinds it does not know", () => {
+    expect(schemas.judge({ apiVersion: "deputize.io/v1", kind: "Platform" }).faults).toHaveLength(1);
+    expect(schemas.judge({ apiVersion: "deputize.io/v1alpha1", kind: "Pod" }).faults).toHaveLength(1);
+    expect(schemas.judge(undefined).faults).toHaveLength(1);
+    expect(schemas.judge([]).faults).toHaveLength(1);
+  });
+
+  it("keeps the sensitive scopes in step with the vocabulary", async () => {
+    const groups = [...WILDCARDS.keys()].map((wildcard) => wildcard.slice(0, -1));
+    const reachable = [...SENSITIVE_SCOPES].filter((scope) =>
+      groups.some((group) => scope.startsWith(group)),
+    );
+    const definitions = JSON.stringify(await readDefinitions());
+    const lists = [...definitions.matchAll(/!\(s in (\[[^\]]+\])\)/g)].map(([, list]) =>
+      (JSON.parse((list ?? "").replaceAll("'", '"')) as string[]).sort(),
+    );
+    expect(lists).toEqual([reachable.sort(), reachable.sort()]);
+  });
+
+  it("declares no defaults, which would make a GitOps tool see a difference", async () => {
+    expect(JSON.stringify(await readDefinitions())).not.toContain('"default"');
+  });
+});

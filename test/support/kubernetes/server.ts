@@ -1,0 +1,154 @@
+import type { ChildProcess } from "node:child_process";
+import { generateKeyPairSync, randomBytes } from "node:crypto";
+import { once } from "node:events";
+import { mkdtemp, open, readFile, rm, writeFile } from "node:fs/promises";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { Agent, request } from "undici";
+import { spawnTied } from "../../../src/dev/lifeline.mjs";
+
+/** What the API server answered: HTTP status and decoded body, a `Status` object when it refused. */
+export type KubernetesAnswer = { status: number; body: KubernetesObject };
+/** A JSON object of the Kubernetes API. */
+export type KubernetesObject = { [field: string]: unknown };
+
+/** A running API server with real RBAC and admission, nothing else: no scheduler, no controllers. */
+export type Kubernetes = {
+  url: string;
+  /** Certificate that its TLS is checked with. */
+  ca: string;
+  /** Token of a member of `system:masters`. */
+  adminToken: string;
+  /** One call as the administrator. A body is JSON unless `contentType` says otherwise. */
+  call(method: string, path: string, body?: unknown, contentType?: string): Promise<KubernetesAnswer>;
+  stop(): Promise<void>;
+};
+
+/** Starts etcd and the API server in a temporary folder on free loopback ports. They cannot outlive this process. */
+export async function startKubernetes(binary: string): Promise<Kubernetes> {
+  const folder = await mkdtemp(join(tmpdir(), "deputize-kubernetes-"));
+  const children: ChildProcess[] = [];
+  const stop = async (): Promise<void> => {
+    for (const child of children.reverse()) await end(child);
+    await rm(folder, { recursive: true, force: true });
+  };
+  const start = async (program: string, flags: string[]): Promise<void> => {
+    const log = await open(join(folder, `${program}.log`), "w");
+    children.push(
+      spawnTied(binary, [program, ...flags], {
+        cwd: folder,
+        env: { PATH: process.env.PATH, HOME: folder },
+        stdio: ["ignore", log.fd, log.fd],
+      }),
+    );
+    await log.close();
+  };
+  try {
+    return { ...(await startBoth(folder, start)), stop };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+type StartProgram = (program: string, flags: string[]) => Promise<void>;
+
+async function startBoth(folder: string, start: StartProgram): Promise<Omit<Kubernetes, "stop">> {
+  const [etcdPort, peerPort, port] = await Promise.all([freePort(), freePort(), freePort()]);
+  const etcd = `http://127.0.0.1:${etcdPort}`;
+  await start("etcd", [
+    `--data-dir=${join(folder, "etcd")}`,
+    `--listen-client-urls=${etcd}`,
+    `--advertise-client-urls=${etcd}`,
+    `--listen-peer-urls=http://127.0.0.1:${peerPort}`,
+    "--unsafe-no-fsync",
+  ]);
+  const adminToken = randomBytes(16).toString("hex");
+  await writeFile(join(folder, "tokens.csv"), `${adminToken},admin,admin,system:masters\n`);
+  await writeServiceAccountKeys(folder);
+  await start("kube-apiserver", [
+    `--etcd-servers=${etcd}`,
+    "--bind-address=127.0.0.1",
+    `--secure-port=${port}`,
+    "--advertise-address=127.0.0.1",
+    `--cert-dir=${join(folder, "certificates")}`,
+    `--service-account-key-file=${join(folder, "accounts.pub")}`,
+    `--service-account-signing-key-file=${join(folder, "accounts.key")}`,
+    "--service-account-issuer=https://kubernetes.default.svc",
+    "--api-audiences=https://kubernetes.default.svc,deputize-api",
+    "--service-cluster-ip-range=10.96.0.0/16",
+    "--authorization-mode=RBAC",
+    `--token-auth-file=${join(folder, "tokens.csv")}`,
+    "--disable-admission-plugins=ServiceAccount",
+  ]);
+  const url = `https://127.0.0.1:${port}`;
+  const ca = await whenReady(url, join(folder, "certificates", "apiserver.crt"), adminToken);
+  const dispatcher = new Agent({ connect: { ca }, keepAliveTimeout: 1000 });
+  return {
+    url,
+    ca,
+    adminToken,
+    async call(method, path, body, contentType = "application/json") {
+      const answer = await request(new URL(path, url), {
+        method,
+        dispatcher,
+        headers: { authorization: `Bearer ${adminToken}`, "content-type": contentType },
+        ...(body === undefined ? {} : { body: typeof body === "string" ? body : JSON.stringify(body) }),
+      });
+      return { status: answer.statusCode, body: (await answer.body.json()) as KubernetesObject };
+    },
+  };
+}
+
+async function writeServiceAccountKeys(folder: string): Promise<void> {
+  const { privateKey, publicKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
+  await writeFile(join(folder, "accounts.key"), privateKey.export({ type: "pkcs1", format: "pem" }));
+  await writeFile(join(folder, "accounts.pub"), publicKey.export({ type: "spki", format: "pem" }));
+}
+
+/** The server's certificate, once it answers that it is ready. */
+async function whenReady(url: string, certificate: string, token: string): Promise<string> {
+  for (let tries = 0; tries < 600; tries += 1) {
+    const ca = await readFile(certificate, "utf8").catch(() => undefined);
+    if (ca !== undefined && (await isReady(url, ca, token))) return ca;
+    await sleep(100);
+  }
+  throw new Error("the Kubernetes API server did not become ready within a minute");
+}
+
+async function isReady(url: string, ca: string, token: string): Promise<boolean> {
+  const dispatcher = new Agent({ connect: { ca } });
+  try {
+    const answer = await request(new URL("/readyz", url), {
+      dispatcher,
+      headers: { authorization: `Bearer ${token}` },
+    });
+    await answer.body.dump();
+    return answer.statusCode === 200;
+  } catch {
+    return false;
+  } finally {
+    await dispatcher.close();
+  }
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const address = server.address();
+  server.close();
+  await once(server, "close");
+  if (address === null || typeof address === "string") throw new Error("no free port");
+  return address.port;
+}
+
+async function end(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  const exit = once(child, "exit");
+  child.kill("SIGTERM");
+  const timer = setTimeout(() => child.kill("SIGKILL"), 10_000);
+  await exit;
+  clearTimeout(timer);
+}
