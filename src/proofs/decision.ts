@@ -1,4 +1,4 @@
-import type { Pool } from "pg";
+import type { Pool, PoolClient } from "pg";
 
 /** Price of one decision in micro-USD (specification §8: 0.002 USD per verification). */
 export const VERIFICATION_PRICE_MICRO_USD = 2_000;
@@ -144,13 +144,16 @@ from item
 left join spent using (connection_id, challenge)
 left join decided on decided.n = item.n`;
 
-/** Decides a batch. Rejects when nothing can be known to be recorded; the callers then answer that no decision exists. */
-export async function decideBatch(pool: Pool, items: readonly DecisionItem[]): Promise<DecisionOutcome[]> {
+/** Decides a batch, in a commit of its own or within the client's transaction. Rejects when nothing can be known to be recorded; the callers then answer that no decision exists. */
+export async function decideBatch(
+  database: Pool | PoolClient,
+  items: readonly DecisionItem[],
+): Promise<DecisionOutcome[]> {
   const column = <T>(read: (item: DecisionItem, n: number) => T): T[] => items.map(read);
   const links = items.flatMap((item, n) =>
     item.certificates.map((certificate) => ({ n, item, ...certificate })),
   );
-  const { rows } = await pool.query<AnswerRow>({
+  const { rows } = await database.query<AnswerRow>({
     name: "decide",
     text: statement,
     values: [

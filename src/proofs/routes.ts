@@ -1,7 +1,7 @@
 import type { Pool } from "pg";
 import type { Clock } from "../clock.ts";
 import type { Database } from "../db/connection.ts";
-import { createCertificateMemory } from "../protocol/verify.ts";
+import { createCertificateMemory } from "../protocol/certificate_memory.ts";
 import type { Route } from "../route.ts";
 import type { Seal } from "../seal.ts";
 import type { VaultClient } from "../vault/client.ts";
@@ -12,22 +12,34 @@ import { presentRoute } from "./present.ts";
 import { createRootFinder } from "./roots.ts";
 import { verifyRoute } from "./verify_route.ts";
 
-/** What the proof routes are built from. `decisions` is a pool of its own, so that nothing else delays a decision. */
+const REMEMBERED_CERTIFICATES = 20_000;
+
+/**
+ * What the proof routes are built from. `decisions` and `rated` are pools of their own, so that nothing else delays a
+ * decision, and a busy certificate with a rate delays no other.
+ */
 export type ProofDeps = {
   db: Database;
   decisions: Pool;
+  rated: Pool;
   vault: Pick<VaultClient, "signChallenge">;
   seal: Seal;
   clock: Clock;
 };
 
 /** Challenge, present and verify. */
-export function proofRoutes({ db, decisions, vault, seal, clock }: ProofDeps): Route[] {
+export function proofRoutes({ db, decisions, rated, vault, seal, clock }: ProofDeps): Route[] {
   const keys = createChallengeKeys({ db, seal });
-  const memory = createCertificateMemory();
   return [
     challengeRoute({ keys, clock }),
     presentRoute({ db, vault, clock }),
-    verifyRoute({ keys, findRoot: createRootFinder(db), memory, decide: createBatcher(decisions), clock }),
+    verifyRoute({
+      keys,
+      findRoot: createRootFinder(db),
+      memory: createCertificateMemory(REMEMBERED_CERTIFICATES),
+      decide: createBatcher(decisions),
+      ratedPool: rated,
+      clock,
+    }),
   ];
 }

@@ -1,17 +1,21 @@
+import type { Pool } from "pg";
 import { uuidv7 } from "uuidv7";
 import { type Clock, unixSeconds } from "../clock.ts";
 import { ApiError } from "../errors.ts";
 import { decodeBase64 } from "../protocol/base64.ts";
+import type { CertificateMemory } from "../protocol/certificate_memory.ts";
 import { CHALLENGE_WINDOW_SECONDS } from "../protocol/constants.ts";
 import { bundleHash, type ProofBundle } from "../protocol/proof_bundle.ts";
 import { invalidScopes } from "../protocol/scopes.ts";
-import { type CertificateMemory, type Verification, verifyBundle } from "../protocol/verify.ts";
+import type { Verification } from "../protocol/verification.ts";
+import { verifyBundle } from "../protocol/verify.ts";
 import type { ApiKeyCaller } from "../route.ts";
 import type { Decide } from "./batch.ts";
 import { isIssuedBy, readChallenge } from "./challenge.ts";
 import type { ChallengeKeys } from "./challenge_keys.ts";
-import type { Decision, DecisionItem } from "./decision.ts";
+import { type Decision, type DecisionItem, type DecisionOutcome, decideBatch } from "./decision.ts";
 import type { VerifyCall } from "./envelope.ts";
+import { type CountAllows, isRated, withCountedAllows } from "./rates.ts";
 import { type ReceiptParts, receiptParts } from "./receipt.ts";
 import type { FindRoot, Root } from "./roots.ts";
 import { type Verdict, verdictOf } from "./verdict.ts";
@@ -22,6 +26,8 @@ export type VerifyDeps = {
   findRoot: FindRoot;
   memory: CertificateMemory;
   decide: Decide;
+  /** For certificates that limit how often they may be used. */
+  ratedPool: Pool;
   clock: Clock;
 };
 
@@ -54,49 +60,84 @@ export async function verifyProof(
   }
   const challenge = decodeBase64(bundle.challenge);
   const challengeExpiresAt = await checkChallenge(deps.keys, challenge, caller.connectionId, now);
+  const input: JudgeInput = { caller, call, challenge, challengeExpiresAt, now, root: undefined };
   const [root, verification] = await Promise.all([
     deps.findRoot(rootOf(bundle).issuer_id),
-    verifyBundle(bundle, {
-      now: unixSeconds(now),
-      required_scope: options.required_scope,
-      context: options.context ?? {},
-      revocation: "deferred",
-      certificateMemory: deps.memory,
-    }),
+    applyRules(deps, input, async () => 0),
   ]);
+  input.root = root;
+  const rated = root ? bundle.delegations.filter(isRated) : [];
+  if (root === undefined || rated.length === 0 || !verification.genuine) {
+    return settle(input, verification, deps.decide);
+  }
+  const counted = rated.map(({ cert_id: certId }) => ({ accountId: root.accountId, certId }));
+  return withCountedAllows(deps.ratedPool, counted, now, async (client, countAllows) => {
+    const decideWithin: Decide = async (item) => (await decideBatch(client, [item]))[0] as DecisionOutcome;
+    return settle(input, await applyRules(deps, input, countAllows), decideWithin);
+  });
+}
+
+type JudgeInput = {
+  caller: ApiKeyCaller;
+  call: VerifyCall;
+  challenge: Uint8Array;
+  challengeExpiresAt: Date;
+  now: Date;
+  root: Root | undefined;
+};
+
+function applyRules(
+  deps: VerifyDeps,
+  { call, now }: JudgeInput,
+  countAllows: CountAllows,
+): Promise<Verification> {
+  return verifyBundle(call.bundle, {
+    now: unixSeconds(now),
+    required_scope: call.options.required_scope,
+    context: { ...call.options.context, invocations: countAllows },
+    challengeStore: "deferred",
+    revocation: "deferred",
+    certificateMemory: deps.memory,
+  });
+}
+
+/** Lets the statement decide on what the rules found, and completes the record. */
+async function settle(input: JudgeInput, verification: Verification, decide: Decide): Promise<Verified> {
+  const { caller, call, now, root } = input;
+  const { bundle, options } = call;
   const verdict = judge(verification, root, bundle);
-  const eventId = uuidv7();
-  const parts = receiptParts({
-    receiptId: eventId,
-    connectionId: caller.connectionId,
-    verifierId: caller.verifierId,
+  const subject = {
     agentId: bundle.agent_id,
     humanId: rootOf(bundle).issuer_id,
     certId: leafOf(bundle).cert_id,
     requiredScope: options.required_scope,
+  };
+  const eventId = uuidv7();
+  const parts = receiptParts({
+    ...subject,
+    receiptId: eventId,
+    connectionId: caller.connectionId,
+    verifierId: caller.verifierId,
     grantedScope: verification.granted_scope ?? [],
     bundleHash: Buffer.from(bundleHash(bundle)).toString("hex"),
     verifiedAt: now,
   });
   const item: DecisionItem = {
+    ...subject,
     accountId: caller.accountId,
     connectionId: caller.connectionId,
-    challenge,
-    challengeExpiresAt,
+    challenge: input.challenge,
+    challengeExpiresAt: input.challengeExpiresAt,
     decision: verdict.kind,
     reason: verdict.reason,
     certificates: root ? verification.consulted.map((certId) => ({ accountId: root.accountId, certId })) : [],
     eventId,
     decidedAt: now,
-    agentId: bundle.agent_id,
-    humanId: rootOf(bundle).issuer_id,
-    certId: leafOf(bundle).cert_id,
-    requiredScope: options.required_scope,
     receiptHead: parts.head,
     receiptTailAllow: parts.tailAllow,
     receiptTailOther: parts.tailOther,
   };
-  const outcome = await deps.decide(item);
+  const outcome = await decide(item);
   if (outcome.kind === "challenge_spent") throw new ApiError("invalid_challenge");
   if (outcome.kind === "credits_exhausted") throw new ApiError("credits_exhausted");
   const { decision, reason, receiptHash } = outcome;

@@ -76,6 +76,5 @@ function answerOf(verified: Verified, explain: boolean): z.infer<typeof answer> 
 
 /** The protocol's own words when its rules decided; the reason when stored state did. */
 function errorReasonOf({ reason, item, verification }: Verified): string {
-  const decidedByRules = item.reason === reason && verification.error_reason;
-  return decidedByRules ? verification.error_reason : reason;
+  return item.reason === reason ? (verification.error_reason ?? reason) : reason;
 }

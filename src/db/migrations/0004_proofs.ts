@@ -36,6 +36,6 @@ create table audit_events (
   check ((event_type = 'proof.presented') = (decision is null))
 ) partition by range (occurred_at);
 create table audit_events_other partition of audit_events default;
-create index audit_events_certificate on audit_events (account_id, cert_id, occurred_at desc) where decision = 'allow';
+create index audit_events_allows on audit_events (cert_id, occurred_at desc) where decision = 'allow';
 `,
 };

@@ -1,0 +1,155 @@
+import { randomBytes, randomUUID } from "node:crypto";
+import { unixSeconds } from "../../src/clock.ts";
+import type { Database } from "../../src/db/connection.ts";
+import { newApiKey } from "../../src/platforms/api_key.ts";
+import { challengeDay, issueChallenge } from "../../src/proofs/challenge.ts";
+import { createChallengeKeys } from "../../src/proofs/challenge_keys.ts";
+import { encodeBase64 } from "../../src/protocol/base64.ts";
+import { type DelegationCert, delegationSignBytes } from "../../src/protocol/certificate.ts";
+import { challengeSignBytes } from "../../src/protocol/challenge.ts";
+import { NO_EXPIRY_SENTINEL, PROTOCOL_VERSION } from "../../src/protocol/constants.ts";
+import type { Constraint } from "../../src/protocol/constraints.ts";
+import { generateSeeds, importSeeds, keyId, publicKeyOf, signHybrid } from "../../src/protocol/hybrid.ts";
+import type { ProofBundle } from "../../src/protocol/proof_bundle.ts";
+import type { Seal } from "../../src/seal.ts";
+
+/** One account with a platform, an API key, an agent and a certificate, all with real keys that the test holds itself. */
+export type ProofWorld = {
+  accountId: string;
+  connectionId: string;
+  apiKey: string;
+  agentId: string;
+  humanId: string;
+  certificate: DelegationCert;
+  /** A signed bundle over a challenge; a fresh challenge of this connection unless one is given. */
+  prove(options?: ProveOptions): Promise<ProofBundle>;
+};
+
+export type ProveOptions = {
+  now?: Date;
+  challenge?: Uint8Array;
+  certificate?: DelegationCert;
+};
+
+export type WorldOptions = {
+  balanceMicroUsd?: number;
+  scope?: string[];
+  constraints?: Constraint[];
+  now?: Date;
+};
+
+/** Puts such a world into a migrated database, row for row as the features write it. */
+export async function createProofWorld(
+  db: Database,
+  seal: Seal,
+  options: WorldOptions = {},
+): Promise<ProofWorld> {
+  const now = options.now ?? new Date();
+  const scope = options.scope ?? ["data:read", "payments:send"];
+  const [rootKey, agentKey] = [importSeeds(generateSeeds()), importSeeds(generateSeeds())];
+  const [rootPublic, agentPublic] = [publicKeyOf(rootKey), publicKeyOf(agentKey)];
+  const [humanId, agentId] = [keyId(rootPublic), keyId(agentPublic)];
+  const [accountId, platformId, connectionId] = [randomUUID(), randomUUID(), randomUUID()];
+  const requestId = `req-${randomUUID()}`;
+  const apiKey = newApiKey();
+  const fields = {
+    cert_id: `cert-${randomUUID()}`,
+    version: PROTOCOL_VERSION,
+    issuer_id: humanId,
+    issuer_pub_key: rootPublic,
+    subject_id: agentId,
+    subject_pub_key: agentPublic,
+    scope,
+    constraints: options.constraints ?? [],
+    issued_at: unixSeconds(now) - 60,
+    expires_at: NO_EXPIRY_SENTINEL,
+  };
+  const certificate = { ...fields, signature: await signHybrid(rootKey, delegationSignBytes(fields)) };
+
+  await db("accounts").insert({
+    account_id: accountId,
+    email: `${randomBytes(6).toString("hex")}@example.test`,
+    onboarding_step: "complete",
+    account_type: "individual",
+    human_id: humanId,
+    root_key_id: `root-${humanId}`,
+    root_public_key: rootPublic,
+    created_at: now,
+  });
+  await db("balances").insert({ account_id: accountId, balance_micro_usd: options.balanceMicroUsd ?? 1e12 });
+  await db("platforms").insert({
+    platform_id: platformId,
+    account_id: accountId,
+    name: "shop",
+    description: "",
+    surface_type: "agentic_api",
+    default_allowed_scopes: scope,
+    signing_secret_sealed: Buffer.of(1),
+    created_at: now,
+    expires_at: now,
+  });
+  await db("connections").insert({
+    connection_id: connectionId,
+    account_id: accountId,
+    platform_id: platformId,
+    verifier_id: connectionId,
+    webhook_secret_sealed: Buffer.of(1),
+    created_at: now,
+  });
+  const owner = { account_id: accountId, connection_id: connectionId };
+  await db("api_keys").insert({
+    ...owner,
+    key_prefix: apiKey.prefix,
+    key_hash: apiKey.hash,
+    created_at: now,
+  });
+  await db("agents").insert({
+    ...owner,
+    agent_id: agentId,
+    name: "shop-bot",
+    agent_type: "api_agent",
+    custody_mode: "custodial",
+    public_key: agentPublic,
+    created_at: now,
+  });
+  await db("delegation_requests").insert({
+    ...owner,
+    request_id: requestId,
+    agent_id: agentId,
+    requested_scope: scope,
+    constraints: JSON.stringify([]) as unknown as unknown[],
+    status: "approved",
+    created_at: now,
+    expires_at: now,
+  });
+  await db("certificates").insert({
+    ...owner,
+    cert_id: certificate.cert_id,
+    agent_id: agentId,
+    request_id: requestId,
+    approved_scope: scope,
+    cert_json: JSON.stringify(certificate),
+    status: "approved",
+    issued_at: now,
+    approved_by: accountId,
+    approval_channel: "session",
+  });
+
+  const keys = createChallengeKeys({ db, seal });
+
+  async function prove(given: ProveOptions = {}): Promise<ProofBundle> {
+    const at = given.now ?? new Date();
+    const challenge =
+      given.challenge ?? issueChallenge(await keys.forIssuing(challengeDay(at), at), connectionId, at);
+    const binding = { challenge: encodeBase64(challenge), challenge_at: unixSeconds(at) };
+    return {
+      agent_id: agentId,
+      agent_pub_key: agentPublic,
+      delegations: [given.certificate ?? certificate],
+      ...binding,
+      challenge_sig: await signHybrid(agentKey, challengeSignBytes(binding)),
+    };
+  }
+
+  return { accountId, connectionId, apiKey: apiKey.apiKey, agentId, humanId, certificate, prove };
+}
