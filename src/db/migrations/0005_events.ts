@@ -14,7 +14,8 @@ create table outbox (
   shard smallint not null,
   payload text not null,
   headers jsonb not null,
-  created_at timestamptz not null
+  created_at timestamptz not null,
+  unique (aggregateid, aggregate_seq)
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 
 -- Secrets that an event's webhook body carries: they never pass through the bus. Deleted when the event is consumed.
@@ -101,10 +102,13 @@ create table webhook_deliveries (
   check ((state in ('delivered', 'rejected', 'blocked', 'failed', 'cancelled')) = (settled_at is not null)),
   check (num_nonnulls(body, body_sealed) = 1 or (num_nonnulls(body, body_sealed) = 0 and settled_at is not null))
 ) with (fillfactor = 70);
-create index webhook_deliveries_due on webhook_deliveries (endpoint_id, next_attempt_at) where state = 'pending';
-create index webhook_deliveries_sending on webhook_deliveries (endpoint_id, lease_until) where state = 'sending';
+create index webhook_deliveries_waiting on webhook_deliveries (endpoint_id) where state = 'pending';
+create index webhook_deliveries_retries on webhook_deliveries (endpoint_id, next_attempt_at)
+  where state = 'pending' and attempts > 0;
+-- Deliveries whose first attempt has no result yet: they go out one after the other.
 create index webhook_deliveries_first on webhook_deliveries (endpoint_id, aggregate_seq)
-  where (state = 'pending' and attempts = 0) or (state = 'sending' and attempts = 1);
+  where state in ('pending', 'sending') and attempts = case state when 'sending' then 1 else 0 end;
+create index webhook_deliveries_sending on webhook_deliveries (endpoint_id, lease_until) where state = 'sending';
 create index webhook_deliveries_history on webhook_deliveries (endpoint_id, aggregate_seq desc);
 create index webhook_deliveries_settled on webhook_deliveries (settled_at) where settled_at is not null;
 create index webhook_deliveries_held on webhook_deliveries (created_at) where state = 'held';

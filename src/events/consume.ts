@@ -1,0 +1,81 @@
+import type { Clock } from "../clock.ts";
+import type { Database, Transaction } from "../db/connection.ts";
+import type { Logger } from "../log.ts";
+import type { BusEvent, Consumer } from "./bus.ts";
+import { isOutage } from "./outage.ts";
+
+/** What consuming needs. */
+export type ConsumeDeps = { database: Database; clock: Clock; log: Logger };
+
+const TRIES = 3;
+
+/**
+ * Has a consumer handle events, each exactly once: events that its inbox knows are left out, and the others enter it
+ * in the transaction of their handling. When a batch fails, its events are handled one by one; one that fails three
+ * times is put aside as a dead letter. Throws when the database is away: then nothing is put aside, call again.
+ */
+export async function consume(deps: ConsumeDeps, consumer: Consumer, events: BusEvent[]): Promise<void> {
+  try {
+    await handleOnce(deps, consumer, events);
+  } catch (error) {
+    if (isOutage(error)) throw error;
+    for (const event of events) await handleOrPutAside(deps, consumer, event);
+  }
+  consumer.handled?.();
+}
+
+async function handleOnce(deps: ConsumeDeps, consumer: Consumer, events: BusEvent[]): Promise<void> {
+  await deps.database.transaction(async (tx) => {
+    const fresh = await enterInbox(tx, consumer, events, deps.clock.now());
+    if (fresh.length > 0) await consumer.handle(tx, fresh);
+  });
+}
+
+async function handleOrPutAside(deps: ConsumeDeps, consumer: Consumer, event: BusEvent): Promise<void> {
+  let reason = "";
+  for (let tries = 0; tries < TRIES; tries++) {
+    try {
+      return await handleOnce(deps, consumer, [event]);
+    } catch (error) {
+      if (isOutage(error)) throw error;
+      reason = error instanceof Error ? `${error.name}: ${error.message}` : "a thrown value";
+    }
+  }
+  deps.log.error({ consumer: consumer.name, event_id: event.eventId, reason }, "event put aside");
+  await putAside(deps, consumer, event, reason);
+}
+
+async function putAside(
+  { database, clock }: ConsumeDeps,
+  consumer: Consumer,
+  event: BusEvent,
+  reason: string,
+) {
+  const now = clock.now();
+  await database.transaction(async (tx) => {
+    const fresh = await enterInbox(tx, consumer, [event], now);
+    if (fresh.length === 0) return;
+    await tx("dead_letters").insert({
+      consumer: consumer.name,
+      event_id: event.eventId,
+      event: JSON.stringify(event),
+      reason,
+      created_at: now,
+    });
+  });
+}
+
+/** Rows go in by event id, so that two batches wait for each other in one order only. */
+async function enterInbox(
+  tx: Transaction,
+  consumer: Consumer,
+  events: BusEvent[],
+  now: Date,
+): Promise<BusEvent[]> {
+  const rows = [...new Set(events.map((event) => event.eventId))]
+    .sort()
+    .map((eventId) => ({ consumer: consumer.name, event_id: eventId, handled_at: now }));
+  const entered = await tx("inbox").insert(rows).onConflict().ignore().returning("event_id");
+  const fresh = new Set(entered.map((row) => row.event_id));
+  return events.filter((event) => fresh.delete(event.eventId));
+}

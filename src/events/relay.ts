@@ -1,0 +1,87 @@
+import type { Clock } from "../clock.ts";
+import { addSeconds } from "../clock.ts";
+import type { Database } from "../db/connection.ts";
+import type { OutboxRow } from "../db/tables.ts";
+import type { Bus, BusEvent } from "./bus.ts";
+
+/** Moves events from the outbox to the bus. */
+export type Relay = {
+  /** Publishes and deletes one batch of the worker's shards, in the order of their ids. True when there was one. */
+  step(): Promise<boolean>;
+};
+
+type Row = OutboxRow & { epoch: number; overtakes: boolean };
+
+const BATCH_ROWS = 200;
+const BATCH_BYTES = 1024 * 1024;
+/** A transaction that committed late has a lower id than rows read before: look back this often, in seconds. */
+const REWIND_SECONDS = 5;
+
+const READ = `
+select batch.* from (
+  select o.*, s.epoch,
+         exists (select from outbox earlier where earlier.aggregateid = o.aggregateid
+                 and earlier.aggregate_seq = o.aggregate_seq - 1 and earlier.id <= :lowWater) as overtakes,
+         row_number() over (order by o.id) as place, sum(octet_length(o.payload)) over (order by o.id) as bytes
+  from outbox o join relay_shards s on s.shard = o.shard and s.owner = :workerId
+  where o.id > :lowWater order by o.id limit ${BATCH_ROWS}) batch
+where place = 1 or bytes <= ${BATCH_BYTES} order by id`;
+
+const DELETE = `
+delete from outbox o using relay_shards s, unnest(cast(:ids as bigint[]), cast(:epochs as bigint[])) as sent (id, epoch)
+where o.id = sent.id and s.shard = o.shard and s.owner = :workerId and s.epoch = sent.epoch`;
+
+/**
+ * A relay for the shards that `workerId` owns. Reading, publishing and deleting are separate: no transaction is open
+ * while the bus works. Rows above `lowWater` only are read, which spares the remains of deleted rows; it goes back to
+ * the start every 5 s and when nothing is left, so no row is passed by. A row whose predecessor of the same aggregate
+ * lies below it waits for that, so the order of an aggregate is kept. An event may be published again after a fault,
+ * never left out.
+ */
+export function createRelay(deps: { database: Database; bus: Bus; clock: Clock; workerId: string }): Relay {
+  const { database, bus, clock, workerId } = deps;
+  let lowWater = 0;
+  let rewindAt = clock.now();
+
+  async function read(): Promise<Row[]> {
+    if (clock.now() >= rewindAt) {
+      lowWater = 0;
+      rewindAt = addSeconds(clock.now(), REWIND_SECONDS);
+    }
+    const { rows } = await database.raw(READ, { workerId, lowWater });
+    return rows;
+  }
+
+  async function publish(rows: Row[]): Promise<void> {
+    if (rows.length === 0) return;
+    await bus.publish(rows.map(toEvent));
+    const ids = rows.map((row) => row.id);
+    const epochs = rows.map((row) => row.epoch);
+    await database.raw(DELETE, { ids, epochs, workerId });
+  }
+
+  return {
+    async step() {
+      const before = lowWater;
+      const rows = await read();
+      const late = new Set(rows.filter((row) => row.overtakes).map((row) => row.aggregateid));
+      await publish(rows.filter((row) => !late.has(row.aggregateid)));
+      lowWater = late.size > 0 ? 0 : (rows.at(-1)?.id ?? 0);
+      return rows.length > 0 || before > 0;
+    },
+  };
+}
+
+function toEvent(row: OutboxRow): BusEvent {
+  return {
+    eventId: row.event_id,
+    type: row.type,
+    aggregateType: row.aggregatetype,
+    aggregateId: row.aggregateid,
+    aggregateSeq: row.aggregate_seq,
+    schemaVersion: row.schema_version,
+    payload: row.payload,
+    headers: row.headers,
+    createdAt: row.created_at,
+  };
+}

@@ -1,0 +1,40 @@
+import { addSeconds } from "../clock.ts";
+import type { Database } from "../db/connection.ts";
+
+const DAY = 24 * 60 * 60;
+/** Days that the inbox remembers an event: longer than a bus can bring it again. */
+const INBOX_DAYS = 14;
+/** Days that a settled delivery, a held one and a dead letter are kept. */
+const HISTORY_DAYS = 30;
+const BATCH = 1000;
+
+/**
+ * Removes what is past its time: inbox entries after 14 days, settled deliveries with their attempts, dead letters and
+ * workers long gone after 30; a delivery held for 30 days is cancelled. In small statements; true when there is more.
+ */
+export async function removeOld(database: Database, now: Date): Promise<boolean> {
+  const inboxEnd = addSeconds(now, -INBOX_DAYS * DAY);
+  const historyEnd = addSeconds(now, -HISTORY_DAYS * DAY);
+  const counts = await Promise.all([
+    database.raw(
+      `delete from inbox where (consumer, event_id) in
+         (select consumer, event_id from inbox where handled_at < :inboxEnd limit ${BATCH})`,
+      { inboxEnd },
+    ),
+    database.raw(
+      `delete from webhook_deliveries where delivery_id in
+         (select delivery_id from webhook_deliveries where settled_at < :historyEnd limit ${BATCH})`,
+      { historyEnd },
+    ),
+    database.raw(
+      `update webhook_deliveries set state = 'cancelled', settled_at = :now, body = null, body_sealed = null
+       where delivery_id in (select delivery_id from webhook_deliveries
+         where state = 'held' and created_at < :historyEnd limit ${BATCH})`,
+      { historyEnd, now },
+    ),
+    database.raw(`delete from event_secrets where created_at < :historyEnd`, { historyEnd }),
+    database.raw(`delete from dead_letters where created_at < :historyEnd`, { historyEnd }),
+    database.raw(`delete from relay_workers where alive_until < :historyEnd`, { historyEnd }),
+  ]);
+  return counts.some(({ rowCount }) => rowCount >= BATCH);
+}

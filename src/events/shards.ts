@@ -1,0 +1,78 @@
+import type { Database } from "../db/connection.ts";
+import { OUTBOX_SHARDS } from "./outbox.ts";
+
+/** Seconds that a lease on a shard lasts unless it is renewed. */
+export const LEASE_SECONDS = 15;
+/** Seconds between renewals. */
+export const RENEW_SECONDS = 5;
+
+/** The shards of the outbox that one worker relays. Times are the database's, whatever the worker's clock says. */
+export type ShardLeases = {
+  /** Says that the worker lives, renews its leases, takes free shards up to its share. */
+  renew(): Promise<void>;
+  /** Gives up what exceeds the worker's share since others came. Called between batches. */
+  dropSurplus(): Promise<void>;
+  /** Gives up everything, so that others need not wait for the leases to end. */
+  release(): Promise<void>;
+};
+
+/**
+ * Leases for the worker with this id, which is new at every start. Each taking of a shard raises its epoch; the
+ * statement that deletes published events checks owner and epoch, so a worker that was thought dead deletes nothing.
+ */
+export function createShardLeases(
+  database: Database,
+  workerId: string,
+  seconds = LEASE_SECONDS,
+): ShardLeases {
+  const bindings = { id: workerId, seconds };
+  let surplus = 0;
+
+  async function take(count: number): Promise<void> {
+    await database.raw(
+      `update relay_shards s set owner = :id, epoch = s.epoch + 1, held_until = now() + make_interval(secs => :seconds)
+       from (select shard from relay_shards where held_until < now() order by random() limit :count for update skip locked) free
+       where s.shard = free.shard`,
+      { ...bindings, count },
+    );
+  }
+
+  return {
+    async renew() {
+      await database.raw(
+        `insert into relay_workers values (:id, now() + make_interval(secs => :seconds))
+         on conflict (worker_id) do update set alive_until = excluded.alive_until`,
+        bindings,
+      );
+      const { rows } = await database.raw(
+        `with renewed as (
+           update relay_shards set held_until = now() + make_interval(secs => :seconds) where owner = :id returning shard)
+         select (select count(*) from renewed) as held,
+                (select count(*) from relay_workers where alive_until > now()) as workers`,
+        bindings,
+      );
+      const { held, workers } = rows[0];
+      const share = Math.ceil(OUTBOX_SHARDS / workers);
+      surplus = Math.max(0, held - share);
+      if (held < share) await take(share - held);
+    },
+    async dropSurplus() {
+      if (surplus === 0) return;
+      await database.raw(
+        `update relay_shards set owner = null, held_until = '-infinity' where shard in
+           (select shard from relay_shards where owner = :id order by shard limit :surplus)`,
+        { id: workerId, surplus },
+      );
+      surplus = 0;
+    },
+    async release() {
+      surplus = 0;
+      await database.raw(
+        `with freed as (
+           update relay_shards set owner = null, held_until = '-infinity' where owner = :id)
+         delete from relay_workers where worker_id = :id`,
+        bindings,
+      );
+    },
+  };
+}

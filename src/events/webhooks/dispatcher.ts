@@ -1,0 +1,125 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Clock } from "../../clock.ts";
+import type { Database } from "../../db/connection.ts";
+import type { Logger } from "../../log.ts";
+import type { Seal } from "../../seal.ts";
+import { isOutage } from "../outage.ts";
+import { deliveryBodyContext, webhookSecretContext } from "../secrets.ts";
+import { type Claimed, claimDeliveries } from "./claim.ts";
+import type { Sent } from "./outcome.ts";
+import type { Send } from "./send.ts";
+import { type Attempted, cancelDelivery, settleAttempt } from "./settle.ts";
+import { signedHeaders } from "./sign.ts";
+
+/** What delivering needs. `word` is the service's word, `random` is uniform in [0, 1). */
+export type DispatcherDeps = {
+  database: Database;
+  clock: Clock;
+  seal: Seal;
+  send: Send;
+  word: string;
+  log: Logger;
+  random?: () => number;
+  /** Most requests under way at once. */
+  limit?: number;
+  /** Told after each finished attempt: there is room for another one. */
+  finished?: () => void;
+};
+
+/** Sends deliveries that are due. */
+export type Dispatcher = {
+  /** Claims what there is room for and starts it. True when there was anything. */
+  step(): Promise<boolean>;
+  /** Resolves when no request is under way and every result is written. */
+  drain(): Promise<void>;
+};
+
+const LIMIT = 256;
+const WRITE_PAUSE = 100;
+
+/**
+ * A dispatcher. It answers for every delivery it claims: the request is signed at the time of the attempt, and its
+ * result is written even across a restart of the database, as long as the claim lasts.
+ */
+export function createDispatcher(deps: DispatcherDeps): Dispatcher {
+  const { database, clock, log, random = Math.random, limit = LIMIT, finished = () => {} } = deps;
+  const running = new Set<Promise<void>>();
+
+  async function write(delivery: Claimed, work: () => Promise<unknown>): Promise<void> {
+    for (;;) {
+      try {
+        await work();
+        return;
+      } catch (error) {
+        if (!isOutage(error) || clock.now() >= delivery.lease_until) throw error;
+        await sleep(WRITE_PAUSE);
+      }
+    }
+  }
+
+  async function attempt(delivery: Claimed): Promise<void> {
+    const startedAt = clock.now();
+    const url = delivery.callback_url;
+    if (url === null) return write(delivery, () => cancelDelivery(database, delivery, startedAt));
+    const sent = await request(deps, delivery, url);
+    const attempted = { delivery, sent, startedAt, endedAt: clock.now(), random: random() };
+    await write(delivery, () => settle(attempted));
+  }
+
+  async function settle(attempted: Attempted): Promise<void> {
+    const settled = await settleAttempt(database, attempted);
+    const { delivery_id, endpoint_id } = attempted.delivery;
+    if (settled === "stale") return log.warn({ delivery_id }, "a result came after its claim had ended");
+    if (settled.suspended) log.warn({ endpoint_id }, "webhook endpoint suspended");
+  }
+
+  async function run(delivery: Claimed): Promise<void> {
+    try {
+      await attempt(delivery);
+    } catch (error) {
+      log.error({ err: error, delivery_id: delivery.delivery_id }, "a result could not be written");
+    }
+  }
+
+  function start(delivery: Claimed): void {
+    const work = run(delivery).then(() => {
+      running.delete(work);
+      finished();
+    });
+    running.add(work);
+  }
+
+  return {
+    async step() {
+      const free = limit - running.size;
+      if (free <= 0) return false;
+      const claimed = await claimDeliveries(database, free, clock.now());
+      for (const delivery of claimed) start(delivery);
+      return claimed.length > 0;
+    },
+    async drain() {
+      while (running.size > 0) await Promise.all(running);
+    },
+  };
+}
+
+async function request(deps: DispatcherDeps, delivery: Claimed, url: string): Promise<Sent> {
+  const { seal, send, clock, word } = deps;
+  let prepared: { headers: Record<string, string>; body: string };
+  try {
+    const body = openBody(seal, delivery);
+    const secret = seal.open(delivery.webhook_secret_sealed, webhookSecretContext(delivery.connection_id));
+    const signable = { deliveryId: delivery.delivery_id, body };
+    prepared = { headers: signedHeaders(signable, secret, clock.now(), word), body };
+  } catch {
+    deps.log.error({ delivery_id: delivery.delivery_id }, "a sealed value of a delivery cannot be opened");
+    return { fault: "unprepared", detail: "internal" };
+  }
+  return send({ url, ...prepared });
+}
+
+function openBody(seal: Seal, delivery: Claimed): string {
+  if (delivery.body !== null) return delivery.body;
+  if (delivery.body_sealed === null) throw new Error("The delivery has no body");
+  return seal.open(delivery.body_sealed, deliveryBodyContext(delivery.delivery_id));
+}

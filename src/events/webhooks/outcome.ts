@@ -1,0 +1,36 @@
+/** What one request to a callback URL came to: an answer, or why there was none. */
+export type Sent =
+  | { status: number; retryAfter: string | undefined; excerpt: Buffer }
+  | { fault: SendFault; detail: string };
+
+/**
+ * Why there was no answer: no time left, the name not resolved, no connection (TLS included), the exchange broken
+ * off, an address that must not be connected to (then nothing was sent), or a request that could not be made up here.
+ */
+export type SendFault = "timeout" | "dns" | "connect" | "network" | "forbidden_address" | "unprepared";
+
+/**
+ * What an attempt means: `delivered`; `failed`, to be tried again; `rejected`, the receiver does not want it;
+ * `gone`, the receiver wants nothing any more; `blocked`, no request was made.
+ */
+export type Verdict = "delivered" | "failed" | "rejected" | "gone" | "blocked";
+
+/** Statuses below 500 that ask for another try: timeout, too early, too many requests. */
+const RETRIED = new Set([408, 425, 429]);
+/** Statuses of a receiver that is overloaded or away. */
+const STRAINED = new Set([429, 502, 503, 504]);
+const GONE = 410;
+
+/** The verdict on an attempt. Redirects are failures: they are never followed. */
+export function verdictOn(sent: Sent): Verdict {
+  if ("fault" in sent) return sent.fault === "forbidden_address" ? "blocked" : "failed";
+  const { status } = sent;
+  if (status >= 200 && status < 300) return "delivered";
+  if (status === GONE) return "gone";
+  return status >= 400 && status < 500 && !RETRIED.has(status) ? "rejected" : "failed";
+}
+
+/** Whether the receiver seems overloaded, so that the next try should not come soon. */
+export function isStrained(sent: Sent): boolean {
+  return "fault" in sent ? sent.fault === "timeout" : STRAINED.has(sent.status);
+}

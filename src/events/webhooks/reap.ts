@@ -1,0 +1,33 @@
+import type { Database } from "../../db/connection.ts";
+import { CLAIM_SECONDS } from "./claim.ts";
+import { MAX_ATTEMPTS } from "./schedule.ts";
+
+/** A delivery that only ever ends with the death of its worker stops here. */
+const MOST_ATTEMPTS = 2 * MAX_ATTEMPTS;
+
+const REAP = `
+with lost as (
+  select delivery_id, endpoint_id, attempts, lease_until from webhook_deliveries
+  where state = 'sending' and lease_until <= :now order by lease_until limit 500 for update skip locked
+), noted as (
+  insert into webhook_attempts (delivery_id, attempt, started_at, ended_at, outcome)
+  select delivery_id, attempts, lease_until - make_interval(secs => ${CLAIM_SECONDS}), lease_until, 'lost' from lost
+  on conflict do nothing
+), future as (
+  select lost.delivery_id, case when lost.attempts >= ${MOST_ATTEMPTS} then 'failed'
+         when e.state = 'suspended' then 'held' else 'pending' end as state
+  from lost join webhook_endpoints e on e.endpoint_id = lost.endpoint_id
+)
+update webhook_deliveries d set state = future.state, lease_token = null, lease_until = null,
+  next_attempt_at = case when future.state = 'pending' then cast(:now as timestamptz) end,
+  settled_at = case when future.state = 'failed' then cast(:now as timestamptz) end
+from future where d.delivery_id = future.delivery_id`;
+
+/**
+ * Frees deliveries whose worker died or was cut off: their claim has ended without a result. Whether the receiver got
+ * the request is not known, so they are tried again at once, under the same delivery id. Gives how many there were.
+ */
+export async function reapLost(database: Database, now: Date): Promise<number> {
+  const { rowCount } = await database.raw(REAP, { now });
+  return rowCount ?? 0;
+}

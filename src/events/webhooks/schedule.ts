@@ -1,0 +1,56 @@
+import { isStrained, type Sent } from "./outcome.ts";
+
+const MINUTE = 60;
+const HOUR = 60 * MINUTE;
+const DAY = 24 * HOUR;
+
+/** Seconds between the end of each attempt and the next one: 10 attempts over 75 h 35 m 5 s. */
+export const RETRY_DELAYS = [
+  5,
+  5 * MINUTE,
+  30 * MINUTE,
+  2 * HOUR,
+  5 * HOUR,
+  10 * HOUR,
+  14 * HOUR,
+  20 * HOUR,
+  24 * HOUR,
+] as const;
+
+/** Attempts before a delivery has failed. */
+export const MAX_ATTEMPTS = RETRY_DELAYS.length + 1;
+
+const SPREAD = 0.2;
+const STRAINED_DELAY = MINUTE;
+
+/**
+ * Milliseconds to wait after the failed attempt number `attempt` (1 is the first), or undefined when it was the last
+ * one. The schedule's delay ±20 %, at least 60 s when the receiver seems overloaded; a `Retry-After` can lengthen it
+ * to twice as much and at most 24 h, never shorten it. `random` is uniform in [0, 1).
+ */
+export function retryDelay(attempt: number, sent: Sent, now: Date, random: number): number | undefined {
+  const scheduled = RETRY_DELAYS[attempt - 1];
+  if (scheduled === undefined) return undefined;
+  const delay = isStrained(sent) ? strained(scheduled, random) : scheduled * spread(random);
+  const asked = "fault" in sent ? undefined : retryAfterSeconds(sent.retryAfter, now);
+  const seconds = asked === undefined ? delay : Math.max(delay, Math.min(asked, 2 * delay, DAY));
+  return Math.round(seconds * 1000);
+}
+
+/** The seconds that a `Retry-After` header asks for (whole seconds or an HTTP date), or undefined when it is neither. */
+export function retryAfterSeconds(header: string | undefined, now: Date): number | undefined {
+  if (header === undefined) return undefined;
+  if (/^\d{1,9}$/.test(header)) return Number(header);
+  const at = /^[A-Za-z]{3}, .* GMT$/.test(header) ? Date.parse(header) : Number.NaN;
+  return Number.isNaN(at) ? undefined : Math.max(0, (at - now.getTime()) / 1000);
+}
+
+function spread(random: number): number {
+  return 1 - SPREAD + 2 * SPREAD * random;
+}
+
+/** Never below the floor: what would fall below it is mirrored above it. */
+function strained(scheduled: number, random: number): number {
+  const delay = Math.max(scheduled, STRAINED_DELAY) * spread(random);
+  return STRAINED_DELAY + Math.abs(delay - STRAINED_DELAY);
+}

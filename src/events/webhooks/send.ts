@@ -1,0 +1,117 @@
+import type { LookupFunction } from "node:net";
+import { Client, type Dispatcher } from "undici";
+import type { AddressPolicy } from "./addresses.ts";
+import { checkCallbackUrl, fixedAddress } from "./callback_url.ts";
+import type { Sent } from "./outcome.ts";
+import type { Resolve } from "./resolve.ts";
+
+/** Makes one request to a callback URL. Never rejects. */
+export type Send = (request: SendRequest) => Promise<Sent>;
+
+/** The body is sent as it is. */
+export type SendRequest = { url: string; headers: Record<string, string>; body: string };
+
+/** `limits` are milliseconds; `deadline` bounds the whole request. `ca` replaces the machine's certificate authorities. */
+export type SenderDeps = {
+  policy: AddressPolicy;
+  resolve: Resolve;
+  limits?: { dns: number; connect: number; deadline: number };
+  ca?: string[];
+};
+
+/** Milliseconds. */
+const LIMITS = { dns: 2_000, connect: 5_000, deadline: 15_000 };
+const READ_BYTES = 64 * 1024;
+const KEPT_BYTES = 16 * 1024;
+
+/**
+ * A sender that keeps to the rules against requests into our own network: at every request the name is resolved, all
+ * of its addresses are checked, and the connection goes to those very addresses, straight (no proxy) and without
+ * following redirects. One deadline covers all of it; at most 64 KiB of the answer are read and 16 KiB kept.
+ */
+export function createSender({ policy, resolve, limits = LIMITS, ca }: SenderDeps): Send {
+  async function addressesOf(url: URL): Promise<string[]> {
+    const fixed = fixedAddress(url);
+    if (fixed !== undefined) return [fixed];
+    const late = Promise.withResolvers<never>();
+    const timer = setTimeout(() => late.reject(new Error("no answer in time")), limits.dns);
+    try {
+      return await Promise.race([resolve(url.hostname), late.promise]);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  return async function send({ url: text, headers, body }) {
+    const checked = checkCallbackUrl(text, policy);
+    if ("fault" in checked) return { fault: "forbidden_address", detail: checked.fault };
+    const { url } = checked;
+    const signal = AbortSignal.timeout(limits.deadline);
+    let addresses: string[];
+    try {
+      addresses = await addressesOf(url);
+    } catch (error) {
+      return { fault: "dns", detail: codeOf(error) };
+    }
+    if (!addresses.every(policy.allows)) {
+      return { fault: "forbidden_address", detail: "the host has an address that is not allowed" };
+    }
+    const connect = { lookup: pinned(addresses), timeout: limits.connect, ...(ca && { ca }) };
+    return exchange(url, connect, { method: "POST", path: url.pathname + url.search, headers, body, signal });
+  };
+}
+
+async function exchange(
+  url: URL,
+  connect: Client.Options["connect"] & object,
+  request: Omit<Dispatcher.RequestOptions, "signal"> & { signal: AbortSignal },
+): Promise<Sent> {
+  const client = new Client(url.origin, { connect, allowH2: false, headersTimeout: 0, bodyTimeout: 0 });
+  let connected = false;
+  client.once("connect", () => {
+    connected = true;
+  });
+  try {
+    const answer = await client.request({ ...request, reset: true });
+    const retryAfter = answer.headers["retry-after"];
+    return {
+      status: answer.statusCode,
+      retryAfter: Array.isArray(retryAfter) ? retryAfter[0] : retryAfter,
+      excerpt: await readExcerpt(answer.body),
+    };
+  } catch (error) {
+    const detail = codeOf(error);
+    if (request.signal.aborted || detail === "UND_ERR_CONNECT_TIMEOUT") return { fault: "timeout", detail };
+    return { fault: connected ? "network" : "connect", detail };
+  } finally {
+    await client.destroy().catch(() => {});
+  }
+}
+
+async function readExcerpt(body: AsyncIterable<Buffer>): Promise<Buffer> {
+  const kept: Buffer[] = [];
+  let read = 0;
+  for await (const chunk of body) {
+    if (read < KEPT_BYTES) kept.push(chunk.subarray(0, KEPT_BYTES - read));
+    read += chunk.length;
+    if (read >= READ_BYTES) break;
+  }
+  return Buffer.concat(kept);
+}
+
+/** Answers every look-up with the addresses that were checked. */
+function pinned(addresses: string[]): LookupFunction {
+  const entries = addresses.map((address) => ({ address, family: address.includes(":") ? 6 : 4 }));
+  return (_name, options, done) => {
+    if (options.all) return done(null, entries);
+    const [first] = entries;
+    if (first === undefined) return done(new Error("no address"), "");
+    done(null, first.address, first.family);
+  };
+}
+
+/** A short code for an error: never its message, which can hold what was sent. */
+function codeOf(error: unknown): string {
+  if (!(error instanceof Error)) return "unknown";
+  return "code" in error && typeof error.code === "string" ? error.code : error.name;
+}

@@ -1,0 +1,93 @@
+import type { Database, Transaction } from "../../db/connection.ts";
+import type { WebhookDeliveryRow } from "../../db/tables.ts";
+import type { Claimed } from "./claim.ts";
+import { FRESH_HEALTH, type Health, healthAfter } from "./health.ts";
+import { type Sent, type Verdict, verdictOn } from "./outcome.ts";
+import { retryDelay } from "./schedule.ts";
+
+/** One finished attempt. `random` is uniform in [0, 1): it spreads the next one. */
+export type Attempted = { delivery: Claimed; sent: Sent; startedAt: Date; endedAt: Date; random: number };
+
+/** What the result was written as; `stale` when the claim had ended and others decide about the delivery. */
+export type Settled = { state: WebhookDeliveryRow["state"]; suspended: boolean } | "stale";
+
+const HEALTH_COLUMNS = Object.keys(FRESH_HEALTH) as (keyof Health)[];
+
+type Change = Partial<WebhookDeliveryRow> & { state: WebhookDeliveryRow["state"] };
+
+/**
+ * Writes an attempt's result: the attempt, what becomes of the delivery, and the endpoint's health, all against the
+ * claim's token. A suspension holds everything that waits for the endpoint. Repeating it is harmless.
+ */
+export async function settleAttempt(database: Database, attempted: Attempted): Promise<Settled> {
+  const { delivery, sent, startedAt, endedAt } = attempted;
+  const verdict = verdictOn(sent);
+  return database.transaction(async (tx) => {
+    const endpoint = await tx("webhook_endpoints")
+      .where({ endpoint_id: delivery.endpoint_id })
+      .forUpdate()
+      .first(HEALTH_COLUMNS);
+    const claim = { delivery_id: delivery.delivery_id, lease_token: delivery.lease_token };
+    const held = await tx("webhook_deliveries").where(claim).forUpdate().first("delivery_id");
+    if (endpoint === undefined || held === undefined) return "stale";
+    const health = healthAfter(endpoint, verdict, startedAt, endedAt);
+    const suspended = health.state === "suspended";
+    const change = changeOf(attempted, verdict, suspended);
+    await tx("webhook_attempts").insert(attemptRow(attempted, verdict));
+    await tx("webhook_deliveries")
+      .where(claim)
+      .update({ next_attempt_at: null, lease_token: null, lease_until: null, ...change });
+    await tx("webhook_endpoints").where({ endpoint_id: delivery.endpoint_id }).update(health);
+    if (suspended && endpoint.state === "active") await holdWaiting(tx, delivery.endpoint_id);
+    return { state: change.state, suspended: suspended && endpoint.state === "active" };
+  });
+}
+
+/** Ends a claimed delivery without an attempt: there is no longer a URL to send it to. */
+export async function cancelDelivery(database: Database, delivery: Claimed, now: Date): Promise<void> {
+  await database("webhook_deliveries")
+    .where({ delivery_id: delivery.delivery_id, lease_token: delivery.lease_token })
+    .update({
+      state: "cancelled",
+      settled_at: now,
+      lease_token: null,
+      lease_until: null,
+      body: null,
+      body_sealed: null,
+    });
+}
+
+function changeOf(
+  { delivery, sent, endedAt, random }: Attempted,
+  verdict: Verdict,
+  suspended: boolean,
+): Change {
+  if (verdict === "gone") return { state: "held" };
+  if (verdict === "delivered") return { state: "delivered", settled_at: endedAt, body_sealed: null };
+  if (verdict !== "failed") return { state: verdict, settled_at: endedAt };
+  const delay = retryDelay(delivery.attempts, sent, endedAt, random);
+  if (delay === undefined) return { state: "failed", settled_at: endedAt };
+  if (suspended) return { state: "held" };
+  return { state: "pending", next_attempt_at: new Date(endedAt.getTime() + delay) };
+}
+
+function attemptRow({ delivery, sent, startedAt, endedAt }: Attempted, verdict: Verdict) {
+  const carriedSecrets = delivery.body === null;
+  const answered = "status" in sent;
+  return {
+    delivery_id: delivery.delivery_id,
+    attempt: delivery.attempts,
+    started_at: startedAt,
+    ended_at: endedAt,
+    outcome: verdict,
+    status: answered ? sent.status : null,
+    detail: answered ? null : sent.detail,
+    response_excerpt: answered && !carriedSecrets ? sent.excerpt : null,
+  };
+}
+
+async function holdWaiting(tx: Transaction, endpointId: string): Promise<void> {
+  await tx("webhook_deliveries")
+    .where({ endpoint_id: endpointId, state: "pending" })
+    .update({ state: "held", next_attempt_at: null });
+}
