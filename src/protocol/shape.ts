@@ -60,12 +60,17 @@ export function text(limit = Number.POSITIVE_INFINITY): Decoder<string> {
   };
 }
 
+/** As `decode`, and not empty: for what is left out rather than sent empty. */
+export function nonEmpty<T extends { length: number }>(decode: Decoder<T>): Decoder<T> {
+  return (value) => {
+    const decoded = decode(value);
+    if (decoded.length === 0) throw new ProtocolError("missing_field", "present, but empty");
+    return decoded;
+  };
+}
+
 /** Text that names something: not empty, at most 512 UTF-8 bytes (wire format §1). */
-export const identifier: Decoder<string> = (value) => {
-  const name = text(MAX_IDENTIFIER_LENGTH_BYTES)(value);
-  if (name === "") throw new ProtocolError("missing_field", "an empty identifier");
-  return name;
-};
+export const identifier: Decoder<string> = nonEmpty(text(MAX_IDENTIFIER_LENGTH_BYTES));
 
 /** A plain integer, at least `min`, inside ±(2^53−1). */
 export function integer(min = Number.MIN_SAFE_INTEGER): Decoder<number> {

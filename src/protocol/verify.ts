@@ -1,41 +1,19 @@
 import { delegationSignBytes } from "./certificate.ts";
 import { memoryKey } from "./certificate_memory.ts";
+import { CONSTRAINTS_RULE, NOT_REVOKED_RULE, SIGNATURE_RULE } from "./certificate_rules.ts";
 import { challengeSignBytes } from "./challenge.ts";
-import { MAX_DELEGATION_CHAIN_DEPTH } from "./constants.ts";
+import { CHALLENGE_KNOWN_RULE } from "./challenge_rules.ts";
 import { evaluateConstraints } from "./constraint_evaluation.ts";
 import { ProtocolError } from "./errors.ts";
+import { firstViolation, isSound, listChecks, reached } from "./findings.ts";
 import { signatureFault } from "./hybrid.ts";
 import type { ProofBundle } from "./proof_bundle.ts";
-import type { Check, Evidence, Verification, VerifyOptions } from "./verification.ts";
-import {
-  CERTIFICATE_RULES,
-  type CertificateRule,
-  CHALLENGE_RULES,
-  CONSTRAINT_RULE,
-  effectiveScope,
-  LINK_RULES,
-  OPENING_RULES,
-  type RuleKind,
-  SCOPE_RULE,
-} from "./verification_rules.ts";
-import { reasonOf, statusOf, type Violation } from "./violations.ts";
+import type { Evidence, Verification, VerifyOptions } from "./verification.ts";
+import { effectiveScope, orderSteps, type Step } from "./verification_rules.ts";
+import { reasonOf, statusOf } from "./violations.ts";
 
 export { type CertificateMemory, createCertificateMemory } from "./certificate_memory.ts";
 export type { ChallengeStore, Check, RevocationLookup, Verification, VerifyOptions } from "./verification.ts";
-
-/** One rule applied to one bundle or to one certificate of it, at its place in the order of §8. */
-interface Step {
-  name: string;
-  kind: RuleKind;
-  certificate?: number;
-  check(): Violation | undefined;
-}
-
-/** The first step that does not hold. */
-interface Finding {
-  at: number;
-  violation: Violation;
-}
 
 /**
  * Verifies a decoded proof bundle (wire format §8): an ordered list of pure rules, of which the first that does not hold is the
@@ -61,60 +39,20 @@ export async function verifyBundle(bundle: ProofBundle, options: VerifyOptions):
   return conclude(steps, evidence, checked && isSound(steps));
 }
 
-function orderSteps(evidence: Evidence): Step[] {
-  const chain = evidence.bundle.delegations.slice(0, MAX_DELEGATION_CHAIN_DEPTH);
-  const forCertificate = (rule: CertificateRule, index: number): Step[] => {
-    const certificate = chain[index];
-    if (certificate === undefined) return [];
-    const position = { index, certificate, parent: chain[index + 1] };
-    const { name, kind } = rule;
-    return [{ name, kind, certificate: index, check: () => rule.check(evidence, position) }];
-  };
-  const forBundle = ({ name, kind, check }: (typeof OPENING_RULES)[number]): Step => ({
-    name,
-    kind,
-    check: () => check(evidence),
-  });
-  const hasStore = evidence.options.challengeStore !== undefined;
-  const perCertificate = [...CERTIFICATE_RULES, ...(hasStore ? [] : [CONSTRAINT_RULE]), ...LINK_RULES];
-  return [
-    ...OPENING_RULES.map(forBundle),
-    ...chain.flatMap((_, index) => perCertificate.flatMap((rule) => forCertificate(rule, index))),
-    ...CHALLENGE_RULES.map(forBundle),
-    ...(hasStore ? chain.flatMap((_, index) => forCertificate(CONSTRAINT_RULE, index)) : []),
-    forBundle(SCOPE_RULE),
-  ];
-}
-
-function firstViolation(steps: readonly Step[], kind?: RuleKind): Finding | undefined {
-  for (const [at, step] of steps.entries()) {
-    const violation = kind === undefined || step.kind === kind ? step.check() : undefined;
-    if (violation !== undefined) return { at, violation };
-  }
-  return undefined;
-}
-
-function isSound(steps: readonly Step[]): boolean {
-  return firstViolation(steps, "evidence") === undefined;
-}
-
-/** The steps of one rule that come before anything that is known to be violated. */
-function reached(steps: readonly Step[], name: string): Step[] {
-  const end = firstViolation(steps)?.at ?? steps.length;
-  return steps.filter((step, at) => step.name === name && at < end);
-}
-
 async function askStore(steps: readonly Step[], { bundle, options, facts }: Evidence): Promise<void> {
   const store = options.challengeStore;
-  if (store === undefined || store === "deferred" || reached(steps, "challenge_known").length === 0) return;
+  if (store === undefined || store === "deferred" || reached(steps, CHALLENGE_KNOWN_RULE.name).length === 0)
+    return;
   facts.challengeKnown = await store.isKnown(bundle.challenge);
 }
 
 /** Checks all signatures of a bundle that may be genuine, else those that the answer depends on. Whether it was all of them. */
 async function checkSignatures(steps: readonly Step[], evidence: Evidence): Promise<boolean> {
   const all = isSound(steps);
-  const wanted = all ? steps : reached(steps, "signature");
-  const certificates = wanted.filter(({ name }) => name === "signature").map(checkCertificateSignature);
+  const wanted = all ? steps : reached(steps, SIGNATURE_RULE.name);
+  const certificates = wanted
+    .filter(({ name }) => name === SIGNATURE_RULE.name)
+    .map(checkCertificateSignature);
   await Promise.all([...certificates, all ? checkChallengeSignature() : undefined]);
   return all;
 
@@ -161,7 +99,7 @@ async function faultOf(check: () => Promise<string | undefined>): Promise<string
 async function lookUpRevocation(steps: readonly Step[], { bundle, options, facts }: Evidence): Promise<void> {
   const lookup = options.revocation;
   if (lookup === undefined || lookup === "deferred") return;
-  for (const { certificate: index = 0 } of reached(steps, "not_revoked")) {
+  for (const { certificate: index = 0 } of reached(steps, NOT_REVOKED_RULE.name)) {
     const certificate = bundle.delegations[index];
     if (certificate === undefined) return;
     facts.revocation[index] = await stateOf(async () => lookup(certificate));
@@ -189,7 +127,7 @@ async function spendChallenge(
 
 async function holdConstraints(steps: readonly Step[], { bundle, options, facts }: Evidence): Promise<void> {
   if (bundle.delegations.every(({ constraints }) => constraints.length === 0)) return;
-  for (const { certificate: index = 0 } of reached(steps, CONSTRAINT_RULE.name)) {
+  for (const { certificate: index = 0 } of reached(steps, CONSTRAINTS_RULE.name)) {
     const certificate = bundle.delegations[index];
     if (certificate === undefined) return;
     const input = { certId: certificate.cert_id, now: options.now, context: options.context ?? {} };
@@ -201,7 +139,7 @@ async function holdConstraints(steps: readonly Step[], { bundle, options, facts 
 function conclude(steps: readonly Step[], { bundle, options }: Evidence, genuine: boolean): Verification {
   const finding = firstViolation(steps);
   const end = finding?.at ?? steps.length;
-  const consulted = steps.filter(({ name }, at) => name === "not_revoked" && at <= end);
+  const consulted = steps.filter(({ name }, at) => name === NOT_REVOKED_RULE.name && at <= end);
   const common = {
     checks: listChecks(steps, end, genuine),
     genuine,
@@ -225,16 +163,4 @@ function conclude(steps: readonly Step[], { bundle, options }: Evidence, genuine
 
 function certificateId(bundle: ProofBundle, { certificate: index = 0 }: Step): string {
   return bundle.delegations[index]?.cert_id ?? "";
-}
-
-/** Rules after the first violation count as passed only where they were held against a genuine proof all the same. */
-function listChecks(steps: readonly Step[], end: number, genuine: boolean): Check[] {
-  const outcomes = new Map<string, Check["outcome"]>();
-  for (const [at, { name, kind }] of steps.entries()) {
-    const passed = at < end || (genuine && kind === "evidence");
-    const outcome = at === end ? "failed" : passed ? "passed" : "not_reached";
-    const sofar = outcomes.get(name);
-    if (sofar === undefined || sofar === "passed" || outcome === "failed") outcomes.set(name, outcome);
-  }
-  return [...outcomes].map(([name, outcome]) => ({ name, outcome }));
 }

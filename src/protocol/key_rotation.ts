@@ -1,0 +1,106 @@
+import { canonicalBytes } from "./canonical.ts";
+import { PROTOCOL_VERSION } from "./constants.ts";
+import { ProtocolError } from "./errors.ts";
+import {
+  equalPublicKeys,
+  type HybridPrivateKey,
+  type HybridPublicKey,
+  type HybridSignature,
+  signHybrid,
+} from "./hybrid.ts";
+import { parseJson } from "./json.ts";
+import { type Decoder, identifier, integer, object, publicKey, signature, timestamp } from "./shape.ts";
+import { issuerFault, type StatementFault, statementSignatureFault } from "./statements.ts";
+
+/** Why a key is replaced (wire format §4). */
+export const ROTATION_REASONS = [
+  "routine",
+  "compromise_suspected",
+  "device_lost",
+  "recovery",
+  "other",
+] as const;
+
+/** One of {@link ROTATION_REASONS}. */
+export type RotationReason = (typeof ROTATION_REASONS)[number];
+
+/** Says that a new key takes the place of an old one, signed by both: wire format §4, field for field. */
+export interface KeyRotationStatement {
+  version: number;
+  old_id: string;
+  old_pub_key: HybridPublicKey;
+  new_id: string;
+  new_pub_key: HybridPublicKey;
+  /** Unix seconds. */
+  rotated_at: number;
+  reason: RotationReason;
+  signature_old: HybridSignature;
+  signature_new: HybridSignature;
+}
+
+/** A statement before it is signed. */
+export type KeyRotationFields = Omit<KeyRotationStatement, "signature_old" | "signature_new">;
+
+const rotationReason: Decoder<RotationReason> = (value) => {
+  const reason = ROTATION_REASONS.find((known) => known === value);
+  if (reason === undefined) throw new ProtocolError("wrong_type", "not a reason for a rotation");
+  return reason;
+};
+
+const shape: Decoder<KeyRotationStatement> = object({
+  version: integer(),
+  old_id: identifier,
+  old_pub_key: publicKey,
+  new_id: identifier,
+  new_pub_key: publicKey,
+  rotated_at: timestamp,
+  reason: rotationReason,
+  signature_old: signature,
+  signature_new: signature,
+});
+
+/** Reads an untrusted statement strictly (wire format §5). Throws `ProtocolError`. */
+export function decodeKeyRotation(bytes: Uint8Array): KeyRotationStatement {
+  return shape(parseJson(bytes));
+}
+
+/** The bytes that both keys sign: canonical JSON of all fields but the two signatures. */
+export function keyRotationSignBytes(fields: KeyRotationFields): Uint8Array {
+  const { version, old_id, old_pub_key, new_id, new_pub_key, rotated_at, reason } = fields;
+  return canonicalBytes({ new_id, new_pub_key, old_id, old_pub_key, reason, rotated_at, version });
+}
+
+/** Signs a statement with the key that goes and the key that comes. */
+export async function issueKeyRotation(
+  fields: KeyRotationFields,
+  oldKey: HybridPrivateKey,
+  newKey: HybridPrivateKey,
+): Promise<KeyRotationStatement> {
+  const bytes = keyRotationSignBytes(fields);
+  const [signature_old, signature_new] = await Promise.all([
+    signHybrid(oldKey, bytes),
+    signHybrid(newKey, bytes),
+  ]);
+  return { ...fields, signature_old, signature_new };
+}
+
+/**
+ * Why a rotation does not hold; `undefined` when it does: version 1, two different keys with their own ids, and both signatures.
+ * That the old key is the one in force is the caller's to know.
+ */
+export async function verifyKeyRotation(
+  statement: KeyRotationStatement,
+): Promise<StatementFault | undefined> {
+  const { version, old_id, old_pub_key, new_id, new_pub_key } = statement;
+  if (version !== PROTOCOL_VERSION) return { code: "version_mismatch", detail: `version ${version}` };
+  if (equalPublicKeys(old_pub_key, new_pub_key)) {
+    return { code: "same_key", detail: "a key cannot take its own place" };
+  }
+  const bytes = keyRotationSignBytes(statement);
+  return (
+    issuerFault(old_id, old_pub_key) ??
+    issuerFault(new_id, new_pub_key) ??
+    (await statementSignatureFault(old_pub_key, bytes, statement.signature_old, "bad_signature_old")) ??
+    (await statementSignatureFault(new_pub_key, bytes, statement.signature_new, "bad_signature_new"))
+  );
+}

@@ -1,0 +1,57 @@
+import { canonicalBytes } from "./canonical.ts";
+import type { HybridPrivateKey, HybridPublicKey, HybridSignature } from "./hybrid.ts";
+import { parseJson } from "./json.ts";
+import { type Decoder, identifier, list, object, signature, timestamp } from "./shape.ts";
+import { issuerFault, type StatementFault, sign, statementSignatureFault } from "./statements.ts";
+
+/** All certificates an issuer has revoked, as of a time: wire format §4, field for field. */
+export interface RevocationList {
+  issuer_id: string;
+  /** Unix seconds. */
+  updated_at: number;
+  revoked_certs: string[];
+  signature: HybridSignature;
+}
+
+/** A list before it is signed. */
+export type RevocationListFields = Omit<RevocationList, "signature">;
+
+const shape: Decoder<RevocationList> = object({
+  issuer_id: identifier,
+  updated_at: timestamp,
+  revoked_certs: list(identifier),
+  signature,
+});
+
+/** Reads an untrusted list strictly (wire format §5). Throws `ProtocolError`. */
+export function decodeRevocationList(bytes: Uint8Array): RevocationList {
+  return shape(parseJson(bytes));
+}
+
+/** The bytes that the issuer signs: canonical JSON of all fields but the signature. */
+export function revocationListSignBytes({
+  issuer_id,
+  updated_at,
+  revoked_certs,
+}: RevocationListFields): Uint8Array {
+  return canonicalBytes({ issuer_id, revoked_certs, updated_at });
+}
+
+/** Signs a list with its issuer's key. */
+export function issueRevocationList(
+  fields: RevocationListFields,
+  issuer: HybridPrivateKey,
+): Promise<RevocationList> {
+  return sign(fields, revocationListSignBytes, issuer);
+}
+
+/** Why a list is not `issuer`'s; `undefined` when it is. Whether it is recent enough is the caller's to judge by `updated_at`. */
+export async function verifyRevocationList(
+  list: RevocationList,
+  issuer: HybridPublicKey,
+): Promise<StatementFault | undefined> {
+  return (
+    issuerFault(list.issuer_id, issuer) ??
+    (await statementSignatureFault(issuer, revocationListSignBytes(list), list.signature))
+  );
+}

@@ -1,0 +1,45 @@
+import { decodeBase64 } from "./base64.ts";
+import type { DelegationCert } from "./certificate.ts";
+import { ProtocolError } from "./errors.ts";
+import type { Evidence } from "./verification.ts";
+import type { Violation, ViolationCode } from "./violations.ts";
+
+/** Whether a rule asks if the evidence is good, or if good evidence is allowed what it asks for. */
+export type RuleKind = "evidence" | "permission";
+
+/** One named rule about the bundle as a whole. Pure. */
+export interface BundleRule {
+  name: string;
+  kind: RuleKind;
+  check(evidence: Evidence): Violation | undefined;
+}
+
+/** One named rule about each certificate, with the one that issued it; the root has none. Pure. */
+export interface CertificateRule {
+  name: string;
+  kind: RuleKind;
+  check(evidence: Evidence, position: CertificatePosition): Violation | undefined;
+}
+
+/** A certificate where it stands in its chain. */
+export interface CertificatePosition {
+  index: number;
+  certificate: DelegationCert;
+  parent: DelegationCert | undefined;
+}
+
+/** A violation, of the bundle or of the certificate at a position. */
+export function violation(code: ViolationCode, detail: string, certificate?: number): Violation {
+  return certificate === undefined ? { code, detail } : { code, detail, certificate };
+}
+
+/** Whether `text` is canonical base64 of `length` bytes. */
+export function hasBytes(text: string, length: number): boolean {
+  try {
+    decodeBase64(text, length);
+    return true;
+  } catch (error) {
+    if (error instanceof ProtocolError) return false;
+    throw error;
+  }
+}
