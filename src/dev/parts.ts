@@ -1,0 +1,136 @@
+import { execFile } from "node:child_process";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { type Part, processPart } from "./part.ts";
+import { Problem } from "./problem.ts";
+import { untilAnswers } from "./readiness.ts";
+
+/** Ports of the stack; those that nobody needs to know are free ones, chosen at each start. */
+export type StackPorts = {
+  api: number;
+  apiHealth: number;
+  vault: number;
+  vaultHealth: number;
+  workerHealth: number;
+  operatorHealth: number;
+};
+
+/** Where the program, the stack's files and the files with its secrets are. */
+export type StackPaths = {
+  program: string;
+  vaultProgram: string;
+  vaultData: string;
+  databaseUrlFile: string;
+  vaultDatabaseUrlFile: string;
+  sealingKeyFile: string;
+  operatorTokenFile: string;
+  manifests: string;
+  status: string;
+  credentials: string;
+};
+
+type Environment = Record<string, string | undefined>;
+
+/** The processes of the stack after Postgres, each with an environment of its own and nothing more. */
+export function stackParts(ports: StackPorts, paths: StackPaths, inherited: Environment) {
+  const baseUrl = `http://127.0.0.1:${ports.api}`;
+  const part = (about: {
+    name: string;
+    title: string;
+    health: number;
+    args: string[];
+    env: Environment;
+    ports?: Part["ports"];
+  }): Part =>
+    processPart({
+      name: about.name,
+      title: about.title,
+      command: process.execPath,
+      args: about.args,
+      env: { ...inherited, ...about.env },
+      ready: (signal) => untilAnswers(`http://127.0.0.1:${about.health}/readyz`, signal),
+      ...(about.ports ? { ports: about.ports } : {}),
+    });
+  const database = { DATABASE_URL_FILE: paths.databaseUrlFile, SEALING_KEY_FILE: paths.sealingKeyFile };
+
+  return {
+    baseUrl,
+    vault: part({
+      name: "keyvault",
+      title: "Key vault on its PKCS#11 token",
+      health: ports.vaultHealth,
+      args: [paths.vaultProgram, "serve"],
+      env: vaultEnvironment(ports, paths),
+    }),
+    api: part({
+      name: "api",
+      title: `API on ${baseUrl}`,
+      health: ports.apiHealth,
+      args: [paths.program, "api"],
+      ports: [{ port: ports.api, setting: "--port" }],
+      env: {
+        ...database,
+        DEVELOPMENT: "true",
+        PORT: String(ports.api),
+        BASE_URL: baseUrl,
+        HEALTH_PORT: String(ports.apiHealth),
+        VAULT_URL: `https://127.0.0.1:${ports.vault}`,
+        VAULT_CA_FILE: join(paths.vaultData, "tls", "ca.pem"),
+        VAULT_CERT_FILE: join(paths.vaultData, "tls", "api.pem"),
+        VAULT_KEY_FILE: join(paths.vaultData, "tls", "api.key"),
+        OPERATOR_TOKEN_FILE: paths.operatorTokenFile,
+      },
+    }),
+    worker: part({
+      name: "worker",
+      title: "Worker for events and webhooks",
+      health: ports.workerHealth,
+      args: [paths.program, "worker"],
+      env: {
+        ...database,
+        DEVELOPMENT: "true",
+        HEALTH_PORT: String(ports.workerHealth),
+        WEBHOOK_ALLOWED_CIDRS: "127.0.0.0/8",
+      },
+    }),
+    operator: part({
+      name: "operator",
+      title: `Operator on ${paths.manifests}`,
+      health: ports.operatorHealth,
+      args: [paths.program, "operator"],
+      env: {
+        API_URL: baseUrl,
+        CONSOLE_URL: baseUrl,
+        OPERATOR_TOKEN_FILE: paths.operatorTokenFile,
+        MANIFESTS_DIR: paths.manifests,
+        STATUS_DIR: paths.status,
+        SECRETS_DIR: paths.credentials,
+        HEALTH_PORT: String(ports.operatorHealth),
+      },
+    }),
+  };
+}
+
+/** Makes what the vault needs; on a vault that has it, changes nothing. Throws `Problem` with the vault's own words. */
+export async function initialiseVault(
+  ports: StackPorts,
+  paths: StackPaths,
+  inherited: Environment,
+): Promise<void> {
+  const env = { ...inherited, ...vaultEnvironment(ports, paths) };
+  try {
+    await promisify(execFile)(process.execPath, [paths.vaultProgram, "init"], { env });
+  } catch (error) {
+    const said = (error as { stderr?: string }).stderr?.trim();
+    throw new Problem(`The key vault could not be made ready: ${said || String(error)}`);
+  }
+}
+
+function vaultEnvironment(ports: StackPorts, paths: StackPaths): Environment {
+  return {
+    KEYVAULT_DATA_DIR: paths.vaultData,
+    KEYVAULT_DATABASE_URL_FILE: paths.vaultDatabaseUrlFile,
+    KEYVAULT_PORT: String(ports.vault),
+    KEYVAULT_HEALTH_PORT: String(ports.vaultHealth),
+  };
+}

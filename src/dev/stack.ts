@@ -1,0 +1,95 @@
+import { mkdir, stat } from "node:fs/promises";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { databaseUrl, migrateDatabase, prepareDatabases } from "./databases.ts";
+import { initialiseVault, type StackPaths, type StackPorts, stackParts } from "./parts.ts";
+import { freePort } from "./ports.ts";
+import { postgresPart } from "./postgres.ts";
+import { openQuickstart, type QuickstartFolder } from "./quickstart.ts";
+import { openSecrets } from "./secrets.ts";
+import type { Stack } from "./supervisor.ts";
+import type { Terminal } from "./terminal.ts";
+
+/** A stack whose parts are all ready. */
+export type RunningStack = { baseUrl: string; quickstart: QuickstartFolder };
+
+type StackSettings = {
+  /** The API's port on 127.0.0.1; 0 takes a free one. */
+  apiPort: number;
+  /** What every part inherits of this process's environment. */
+  inherited: Record<string, string | undefined>;
+};
+
+const root = fileURLToPath(new URL("../..", import.meta.url));
+
+/**
+ * Starts Postgres, the vault, the API, the worker and the operator, in that order, each when the one before is ready.
+ * What is there from an earlier run is used again. Throws `Problem`.
+ */
+export async function startParts(
+  stack: Stack,
+  terminal: Terminal,
+  settings: StackSettings,
+): Promise<RunningStack> {
+  const inFolder = (...names: string[]) => join(stack.folder, ...names);
+  const dataDir = inFolder("postgres", "data");
+  const secrets = await openSecrets(inFolder("secrets"), !(await exists(dataDir)));
+  const ports: StackPorts = {
+    api: settings.apiPort === 0 ? await freePort() : settings.apiPort,
+    apiHealth: await freePort(),
+    vault: await freePort(),
+    vaultHealth: await freePort(),
+    workerHealth: await freePort(),
+    operatorHealth: await freePort(),
+  };
+  const postgres = postgresPart({ dataDir, port: await freePort(), setting: "another start" });
+  await stack.start(postgres);
+  const own = [
+    { name: "deputize", password: secrets.databasePassword },
+    { name: "keyvault", password: secrets.vaultDatabasePassword },
+  ] as const;
+  const [url, vaultUrl] = own.map((database) => databaseUrl(database, postgres.ports?.[0]?.port ?? 0)) as [
+    string,
+    string,
+  ];
+  const paths: StackPaths = {
+    program: join(root, "src", "main.ts"),
+    vaultProgram: join(root, "keyvault", "main.ts"),
+    vaultData: inFolder("keyvault"),
+    databaseUrlFile: await secrets.write("database.url", url),
+    vaultDatabaseUrlFile: await secrets.write("keyvault.url", vaultUrl),
+    sealingKeyFile: secrets.sealingKeyFile,
+    operatorTokenFile: secrets.operatorTokenFile,
+    manifests: inFolder("manifests"),
+    status: inFolder("status"),
+    credentials: inFolder("credentials"),
+  };
+  const schema = terminal.step("schema", "Databases and their schema");
+  try {
+    await prepareDatabases(postgres.superuserUrl("postgres"), own);
+    await Promise.all([migrateDatabase(url), initialiseVault(ports, paths, settings.inherited)]);
+    for (const folder of [paths.manifests, paths.status, paths.credentials]) {
+      await mkdir(folder, { recursive: true, mode: 0o700 });
+    }
+    schema.done();
+  } catch (error) {
+    schema.fail("not prepared");
+    throw error;
+  }
+  const { baseUrl, vault, api, worker, operator } = stackParts(ports, paths, settings.inherited);
+  for (const part of [vault, api, worker, operator]) await stack.start(part);
+  const quickstart = openQuickstart({
+    examples: join(root, "docs", "examples", "quickstart"),
+    manifests: paths.manifests,
+    status: paths.status,
+    secrets: paths.credentials,
+  });
+  return { baseUrl, quickstart };
+}
+
+async function exists(path: string): Promise<boolean> {
+  return stat(path).then(
+    () => true,
+    () => false,
+  );
+}
