@@ -1,0 +1,92 @@
+import { z } from "zod";
+import type { Clock } from "../clock.ts";
+import type { Database, Transaction } from "../db/connection.ts";
+import { ApiError } from "../errors.ts";
+import { keyId } from "../protocol/hybrid.ts";
+import { type Route, route } from "../route.ts";
+import type { VaultClient } from "../vault/client.ts";
+import { grantAlphaCredits } from "./credits.ts";
+import { displayName } from "./names.ts";
+
+const body = z.discriminatedUnion("account_type", [
+  z.object({ account_type: z.literal("individual") }),
+  z.object({ account_type: z.literal("organization"), organization_name: displayName(200) }),
+]);
+const answer = z.object({
+  onboarding_step: z.literal("complete"),
+  account_type: z.enum(["individual", "organization"]),
+  human_id: z.string().describe("The account's root identity"),
+  credits: z.int().describe("Balance in micro-USD"),
+});
+
+type AccountTypeDeps = {
+  db: Database;
+  clock: Clock;
+  vault: Pick<VaultClient, "createKey">;
+  alphaCredits: number;
+};
+
+type RootKey = Awaited<ReturnType<VaultClient["createKey"]>>;
+
+/**
+ * `POST /v1/auth/onboarding/account-type`: the last step. The vault makes the account's root key; then identity, step
+ * and alpha credits are written in one transaction.
+ *
+ * The key is asked for under an idempotency key that is the account's, so whatever breaks off in between leaves the
+ * step as it was, and the next try, by anybody and on any replica, gets the same key.
+ */
+export function accountTypeRoute(deps: AccountTypeDeps): Route {
+  return route({
+    id: "set_account_type",
+    method: "POST",
+    path: "/v1/auth/onboarding/account-type",
+    summary: "Choose the account's type; creates its root identity",
+    access: "session",
+    onboarding: "any",
+    body,
+    answer: { status: 200, schema: answer, description: "Onboarding is complete" },
+    errors: ["onboarding_step", "vault_unavailable"],
+    async handle({ caller: { accountId, onboardingStep }, body }) {
+      if (onboardingStep !== "account_type") throw new ApiError("onboarding_step");
+      const key = await createRootKey(deps, accountId);
+      const humanId = keyId(key.public_key);
+      await deps.db.transaction((tx) => complete(tx, deps, { accountId, humanId, key, type: body }));
+      return {
+        body: {
+          onboarding_step: "complete" as const,
+          account_type: body.account_type,
+          human_id: humanId,
+          credits: deps.alphaCredits,
+        },
+      };
+    },
+  });
+}
+
+async function createRootKey({ vault }: AccountTypeDeps, accountId: string): Promise<RootKey> {
+  return vault.createKey(
+    { tenant: accountId, purpose: "account_root", label: "account root" },
+    `account-root-${accountId}`,
+  );
+}
+
+type Completion = { accountId: string; humanId: string; key: RootKey; type: z.infer<typeof body> };
+
+async function complete(
+  tx: Transaction,
+  { clock, alphaCredits }: AccountTypeDeps,
+  { accountId, humanId, key, type }: Completion,
+): Promise<void> {
+  const completed = await tx("accounts")
+    .where({ account_id: accountId, onboarding_step: "account_type" })
+    .update({
+      onboarding_step: "complete",
+      account_type: type.account_type,
+      organization_name: type.account_type === "organization" ? type.organization_name : null,
+      human_id: humanId,
+      root_key_id: key.key_id,
+      root_public_key: key.public_key,
+    });
+  if (completed !== 1) throw new ApiError("onboarding_step");
+  await grantAlphaCredits(tx, { accountId, amount: alphaCredits }, clock.now());
+}

@@ -1,0 +1,53 @@
+import { createTransport } from "nodemailer";
+import type { Clock } from "../clock.ts";
+import type { ApiConfig } from "../config.ts";
+import type { Logger } from "../log.ts";
+import { createMailbox, type Mailbox } from "./mailbox.ts";
+
+/** One mail, as text. */
+export type Mail = { to: string; subject: string; text: string };
+
+/** Sends mail. */
+export type Mailer = {
+  /** Resolves when the mail was taken over for delivery, rejects when it was not. */
+  send(mail: Mail): Promise<void>;
+  close(): void;
+};
+
+const TIMEOUT_MS = 10_000;
+
+type MailConfig = Pick<ApiConfig, "SMTP_URL" | "MAIL_FROM">;
+
+/**
+ * A mailer for the settings: the SMTP server of `SMTP_URL`, reached within 10 seconds; without one, which the settings
+ * allow in development only, a mailbox in memory, which is returned too.
+ */
+export function createMailer(
+  { SMTP_URL, MAIL_FROM }: MailConfig,
+  { log, clock }: { log: Logger; clock: Clock },
+): { mailer: Mailer; mailbox?: Mailbox } {
+  if (SMTP_URL === undefined) {
+    const mailbox = createMailbox({ log, clock });
+    return { mailer: mailbox, mailbox };
+  }
+  return { mailer: createSmtpMailer(SMTP_URL, MAIL_FROM) };
+}
+
+function createSmtpMailer(url: string, from: string): Mailer {
+  const transport = createTransport(
+    {
+      url,
+      connectionTimeout: TIMEOUT_MS,
+      dnsTimeout: TIMEOUT_MS,
+      greetingTimeout: TIMEOUT_MS,
+      socketTimeout: TIMEOUT_MS,
+    },
+    { from, disableFileAccess: true, disableUrlAccess: true },
+  );
+  return {
+    async send({ to, subject, text }) {
+      await transport.sendMail({ to: { name: "", address: to }, subject, text });
+    },
+    close: () => transport.close(),
+  };
+}

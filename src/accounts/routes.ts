@@ -1,0 +1,41 @@
+import type { Clock } from "../clock.ts";
+import type { Database } from "../db/connection.ts";
+import type { Logger } from "../log.ts";
+import type { Route } from "../route.ts";
+import type { VaultClient } from "../vault/client.ts";
+import { accountTypeRoute } from "./account_type.ts";
+import type { CodeHashes } from "./codes.ts";
+import { logoutRoute } from "./logout.ts";
+import type { Mailer } from "./mail.ts";
+import { profileRoute } from "./profile.ts";
+import { refreshRoute } from "./refresh.ts";
+import { sendCodeRoute } from "./send_code.ts";
+import type { SendLimits } from "./send_limits.ts";
+import { sessionRoute } from "./session_route.ts";
+import { verifyCodeRoute } from "./verify_code.ts";
+
+/** What accounts are made with. */
+export type AccountsDeps = {
+  db: Database;
+  clock: Clock;
+  vault: Pick<VaultClient, "createKey">;
+  mailer: Pick<Mailer, "send">;
+  hashes: CodeHashes;
+  limits: SendLimits;
+  /** Alpha credits of a new account, in micro-USD. */
+  alphaCredits: number;
+  log: Logger;
+};
+
+/** Operations on accounts: sign-in, onboarding, sessions (specification §4, Account). */
+export function accountsRoutes(deps: AccountsDeps): Route[] {
+  return [
+    sendCodeRoute(deps),
+    verifyCodeRoute(deps),
+    profileRoute(deps),
+    accountTypeRoute(deps),
+    refreshRoute(deps),
+    sessionRoute(deps),
+    logoutRoute(deps),
+  ];
+}

@@ -1,0 +1,21 @@
+import type { Clock } from "../clock.ts";
+import { addSeconds } from "../clock.ts";
+import type { Database } from "../db/connection.ts";
+import { REFRESH_SECONDS } from "./sessions.ts";
+
+/**
+ * Deletes what can no longer have an effect: codes and rate limits that are over, and sessions a refresh lifetime after
+ * their refresh token ended, with families that have none left. Safe to run on several replicas at once.
+ */
+export async function sweepAccounts({ db, clock }: { db: Database; clock: Clock }): Promise<void> {
+  const now = clock.now();
+  await db("sign_in_codes").where("expires_at", "<", now).delete();
+  await db("rate_limits").where("expire", "<", now.getTime()).delete();
+  await db("sessions").where("refresh_expires_at", "<", addSeconds(now, -REFRESH_SECONDS)).delete();
+  await db("session_families")
+    .where("created_at", "<", addSeconds(now, -2 * REFRESH_SECONDS))
+    .whereNotExists((sessions) =>
+      sessions.from("sessions").whereRaw("sessions.family_id = session_families.family_id"),
+    )
+    .delete();
+}

@@ -1,0 +1,76 @@
+import type { RequestListener } from "node:http";
+import type Koa from "koa";
+import type { ApiConfig } from "../config.ts";
+import type { Logger } from "../log.ts";
+import type { Metrics } from "../metrics.ts";
+import type { Route } from "../route.ts";
+import type { Authenticators } from "./authenticate.ts";
+import { createClientAddress } from "./client_address.ts";
+import { createCookies } from "./cookies.ts";
+import { createDirectRoutes, type MountedRoute, pathOf } from "./direct_routes.ts";
+import { createFinishExchange, openExchange } from "./exchange.ts";
+import type { Idempotency } from "./idempotency.ts";
+import { createKoa } from "./koa.ts";
+import { createNames } from "./names.ts";
+import { securityHeaders } from "./security_headers.ts";
+import { serveRoute } from "./serve.ts";
+
+/** What the API's HTTP side is made of. */
+export type AppDeps = {
+  routes: readonly Route[];
+  /** Middleware for what is not an operation of the contract: documents and pages for people. */
+  pages?: readonly Koa.Middleware[];
+  config: Pick<ApiConfig, "BASE_URL" | "SERVICE_WORD" | "SERVICE_WORD_ALIASES" | "TRUSTED_PROXIES">;
+  authenticators: Authenticators;
+  idempotency: Idempotency;
+  log: Logger;
+  metrics: Metrics;
+  /** For tests: an answer that differs from its route's declaration becomes `internal`. */
+  checkAnswers?: boolean;
+};
+
+/**
+ * The listener of the API's port. Every operation is served under the service's word and its aliases; an unknown path is
+ * `not_found`, a known one with another method `method_not_allowed`. Throws when two routes have the same id or place.
+ *
+ * Operations whose path has no parameter are found by one look-up and do without Koa: on verify its router costs more
+ * than all else that happens here. Everything else goes through Koa's router, and ends in the same place.
+ */
+export function createApp(deps: AppDeps): RequestListener {
+  const { config, log, metrics } = deps;
+  const names = createNames(config.SERVICE_WORD, config.SERVICE_WORD_ALIASES);
+  const serveDeps = {
+    authenticators: deps.authenticators,
+    names,
+    cookies: createCookies(names, config.BASE_URL),
+    clientAddress: createClientAddress(config.TRUSTED_PROXIES),
+    idempotency: deps.idempotency,
+    checkAnswers: deps.checkAnswers ?? false,
+  };
+  const commonHeaders = securityHeaders(config.BASE_URL);
+  const finish = createFinishExchange({ log, metrics, commonHeaders });
+  const mounted = deps.routes.map((route) => ({ route, serve: serveRoute(route, serveDeps) }));
+  refuseDuplicates(mounted);
+  const direct = createDirectRoutes(mounted, names);
+  const koa = createKoa({ mounted, names, finish, pages: deps.pages ?? [], log, commonHeaders });
+  return (request, response) => {
+    const found = direct.get(request.method ?? "")?.get(pathOf(request.url ?? ""));
+    if (found === undefined) {
+      void koa(request, response);
+      return;
+    }
+    void finish(openExchange(request, response), found.route.id, ({ requestId }) =>
+      found.serve({ message: request, params: {}, requestId }),
+    );
+  };
+}
+
+function refuseDuplicates(mounted: readonly MountedRoute[]): void {
+  const seen = new Set<string>();
+  for (const { route } of mounted) {
+    for (const name of [route.id, `${route.method} ${route.path.replaceAll(/\{\w+\}/g, "{}")}`]) {
+      if (seen.has(name)) throw new Error(`Two routes are ${name}`);
+      seen.add(name);
+    }
+  }
+}

@@ -1,0 +1,93 @@
+import type { IncomingMessage } from "node:http";
+import getRawBody, { type RawBodyError } from "raw-body";
+import { ApiError } from "../errors.ts";
+import { ProtocolError } from "../protocol/errors.ts";
+import { type JsonValue, parseJson, plainJson } from "../protocol/json.ts";
+
+/** Bytes a request's body may have. */
+export const MAX_BODY_BYTES = 262_144;
+/** Objects and arrays that may be open at once in a JSON body. */
+const MAX_BODY_DEPTH = 32;
+
+const EMPTY = Buffer.alloc(0);
+const JSON_TYPE = /^application\/json\s*(?:;\s*charset="?utf-8"?\s*)?$/i;
+
+/**
+ * The bytes of a request's body; none when it has none. Throws `invalid_request` as soon as the length that is
+ * announced, or what has arrived, is over `MAX_BODY_BYTES`, and for a body that is compressed or breaks off.
+ */
+export async function readBody(request: IncomingMessage): Promise<Buffer> {
+  const { "content-length": length, "transfer-encoding": transfer } = request.headers;
+  if ((length === undefined || length === "0") && transfer === undefined) return EMPTY;
+  if (request.headers["content-encoding"] !== undefined) {
+    throw new ApiError("invalid_request", "content-encoding: send the body as it is");
+  }
+  try {
+    return await getRawBody(request, { limit: MAX_BODY_BYTES, length: length ?? null });
+  } catch (error) {
+    throw bodyFault(error as RawBodyError);
+  }
+}
+
+function bodyFault(error: RawBodyError): ApiError {
+  return error.type === "entity.too.large"
+    ? new ApiError("invalid_request", `body: larger than ${MAX_BODY_BYTES} bytes`)
+    : new ApiError("invalid_request", "body: broke off before its end");
+}
+
+/** Refuses with `invalid_request` a body that is not declared as JSON. No body needs no declaration. */
+export function requireJson(request: IncomingMessage, body: Buffer): void {
+  if (body.length > 0 && !JSON_TYPE.test(request.headers["content-type"] ?? "")) {
+    throw new ApiError("invalid_request", "content-type: must be application/json");
+  }
+}
+
+/**
+ * The value of a JSON body, read as strictly as the protocol's own documents: well-formed UTF-8, no duplicate members,
+ * no deep nesting. Throws `invalid_request`, naming the fault and never repeating content, also for text that the
+ * database has no room for (U+0000). An empty body is `undefined`.
+ */
+export function parseBody(body: Buffer): unknown {
+  if (body.length === 0) return undefined;
+  const value = plainJson(readJson(body));
+  if (body.includes("\\u0000")) refuseNul(value, "body");
+  return value;
+}
+
+function readJson(body: Buffer): JsonValue {
+  try {
+    return parseJson(body, { bytes: MAX_BODY_BYTES, depth: MAX_BODY_DEPTH });
+  } catch (error) {
+    if (!(error instanceof ProtocolError)) throw error;
+    throw new ApiError("invalid_request", `body: ${error.code}: ${error.detail}`);
+  }
+}
+
+function refuseNul(value: unknown, path: string): void {
+  if (typeof value === "string" && value.includes("\0"))
+    throw new ApiError("invalid_request", `${path}: holds U+0000`);
+  if (typeof value !== "object" || value === null) return;
+  for (const [key, member] of Object.entries(value)) {
+    refuseNul(key, `${path}: a member's name`);
+    refuseNul(member, `${path}.${key}`);
+  }
+}
+
+const DRAIN_BYTES = 1_048_576;
+const DRAIN_MS = 5_000;
+
+/**
+ * Takes in what is left of a request that was answered before it was read, so that the client gets to read the answer;
+ * one that goes on for more than 1 MiB or 5 s is cut off.
+ */
+export function drain(request: IncomingMessage): void {
+  if (request.complete || request.destroyed) return;
+  let rest = DRAIN_BYTES;
+  const cutOff = setTimeout(() => request.destroy(), DRAIN_MS);
+  request.on("data", (chunk: Buffer) => {
+    rest -= chunk.length;
+    if (rest < 0) request.destroy();
+  });
+  request.once("close", () => clearTimeout(cutOff));
+  request.resume();
+}

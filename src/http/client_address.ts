@@ -1,0 +1,53 @@
+import { isIP } from "node:net";
+import ipaddr from "ipaddr.js";
+import { ConfigError } from "../config.ts";
+
+type Address = ReturnType<typeof ipaddr.parse>;
+type Range = [Address, number];
+
+/** Tells the client's address of a call from its TCP peer and its `X-Forwarded-For`. */
+export type ClientAddress = (peer: string | undefined, forwardedFor: string | undefined) => string;
+
+/**
+ * The client is the rightmost hop that is not a trusted proxy: each trusted proxy vouches for the hop it appended, and
+ * for nothing further left, so a forged header never moves the answer. A hop that is no address ends the walk at the
+ * proxy that passed it on. `trusted` holds addresses and CIDR blocks; with none of them the peer is the client.
+ * Throws `ConfigError` for an entry that is neither.
+ */
+export function createClientAddress(trusted: readonly string[]): ClientAddress {
+  const ranges = trusted.map(readRange);
+  const isTrusted = (address: Address): boolean => ranges.some((range) => matches(address, range));
+  return (peer, forwardedFor) => {
+    let client = readAddress(peer ?? "");
+    if (client === undefined) return "unknown";
+    const hops = forwardedFor === undefined || ranges.length === 0 ? [] : forwardedFor.split(",");
+    while (hops.length > 0 && isTrusted(client)) {
+      const hop = readAddress((hops.pop() ?? "").trim());
+      if (hop === undefined) break;
+      client = hop;
+    }
+    return client.toString();
+  };
+}
+
+/** An IPv4 address, or an IPv6 one that may stand in brackets, or either with a port; IPv4 inside IPv6 is IPv4. */
+function readAddress(text: string): Address | undefined {
+  const bare = /^\[([^\]]+)\](?::\d+)?$/.exec(text)?.[1] ?? /^([\d.]+):\d+$/.exec(text)?.[1] ?? text;
+  const withoutZone = bare.replace(/%.*$/, "");
+  return isIP(withoutZone) === 0 ? undefined : ipaddr.process(withoutZone);
+}
+
+function readRange(text: string): Range {
+  const [base = "", bits] = text.split("/");
+  if (isIP(base) !== 0 && (bits === undefined || ipaddr.isValidCIDR(text))) {
+    const address = ipaddr.parse(base);
+    return [address, bits === undefined ? address.toByteArray().length * 8 : Number(bits)];
+  }
+  throw new ConfigError(
+    `Settings are missing or wrong:\n  TRUSTED_PROXIES: ${text} is not an address or a CIDR block`,
+  );
+}
+
+function matches(address: Address, [base, bits]: Range): boolean {
+  return address.kind() === base.kind() && address.match(base, bits);
+}

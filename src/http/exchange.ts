@@ -1,0 +1,80 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Logger } from "../log.ts";
+import type { Metrics } from "../metrics.ts";
+import { drain } from "./body.ts";
+import { describeFault, toApiError } from "./faults.ts";
+import { errorReply, type Reply, sendReply } from "./replies.ts";
+import { requestIdOf } from "./request_id.ts";
+
+/** One request and its response, with the id that the caller and the log know it by. */
+export type Exchange = {
+  request: IncomingMessage;
+  response: ServerResponse;
+  requestId: string;
+  /** `performance.now()` at the request's arrival. */
+  startedAt: number;
+};
+
+/** Brings every exchange to its end, whatever happens in between. */
+export type FinishExchange = (
+  exchange: Exchange,
+  route: string,
+  work: (exchange: Exchange) => Promise<Reply>,
+) => Promise<void>;
+
+/** An exchange that has just arrived. */
+export function openExchange(request: IncomingMessage, response: ServerResponse): Exchange {
+  return {
+    request,
+    response,
+    requestId: requestIdOf(request.headers["x-request-id"]),
+    startedAt: performance.now(),
+  };
+}
+
+/**
+ * The one place where an exchange ends: `work`'s answer or its error becomes the response, with the headers that every
+ * answer has; time and status are counted under `route`. Faults of ours are logged with the request's id, refusals and
+ * successes are not. Never rejects.
+ */
+export function createFinishExchange({
+  log,
+  metrics,
+  commonHeaders,
+}: {
+  log: Logger;
+  metrics: Metrics;
+  commonHeaders: Record<string, string>;
+}): FinishExchange {
+  const histogram = createObserver(metrics);
+  return async (exchange, route, work) => {
+    const { request, response, requestId, startedAt } = exchange;
+    const reply = await work(exchange).catch((error: unknown) => {
+      const refusal = toApiError(error);
+      if (refusal !== error) {
+        const level = refusal.code === "internal" ? "error" : "warn";
+        log[level]({ request_id: requestId, route, err: describeFault(error) }, refusal.message);
+      }
+      return errorReply(refusal);
+    });
+    try {
+      sendReply(response, reply, { ...commonHeaders, "x-request-id": requestId });
+    } catch (error) {
+      log.error({ request_id: requestId, route, err: describeFault(error) }, "an answer could not be sent");
+      response.destroy();
+    }
+    drain(request);
+    histogram(route, reply.status, (performance.now() - startedAt) / 1000);
+  };
+}
+
+/** Observes without looking the labels up each time: there are few pairs of them. */
+function createObserver({ httpRequests }: Metrics) {
+  const known = new Map<string, Map<number, { observe(seconds: number): void }>>();
+  return (route: string, status: number, seconds: number): void => {
+    const byStatus = known.get(route) ?? new Map<number, { observe(seconds: number): void }>();
+    const bound = byStatus.get(status) ?? httpRequests.labels(route, String(status));
+    known.set(route, byStatus.set(status, bound));
+    bound.observe(seconds);
+  };
+}

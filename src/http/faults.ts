@@ -1,0 +1,66 @@
+import { ApiError } from "../errors.ts";
+
+const AWAY_SYSTEM_CODES = new Set([
+  "EAI_AGAIN",
+  "ECONNABORTED",
+  "ECONNREFUSED",
+  "ECONNRESET",
+  "EHOSTUNREACH",
+  "ENETUNREACH",
+  "ENOTFOUND",
+  "EPIPE",
+  "ETIMEDOUT",
+]);
+
+/**
+ * Postgres states in which a repetition may succeed: 08 connection, 53 resources used up, 57P shut down, 40 given up
+ * for another transaction, 25006 a server that has become read-only.
+ */
+const AWAY_STATES = /^(?:08...|53...|57P..|40...|25006)$/;
+
+const AWAY_MESSAGES = [
+  /^Connection terminated/,
+  /^timeout exceeded when trying to connect$/,
+  /^Client has encountered a connection error/,
+  /^Client was closed and is not queryable$/,
+  /^Cannot use a pool after calling end/,
+  /^Unable to acquire a connection$/,
+  /^Query read timeout$/,
+];
+
+/** What is told of an unexpected fault: its kind and where it arose. */
+export type Fault = { type: string; code?: string; message: string; stack?: string };
+
+/**
+ * What a caller is told of anything thrown: an `ApiError` as it is, a part that is away as `unavailable`, all else as
+ * `internal`, without a word of what happened.
+ */
+export function toApiError(error: unknown): ApiError {
+  if (error instanceof ApiError) return error;
+  return new ApiError(isAway(error) ? "unavailable" : "internal");
+}
+
+/** Whether an error says that the database, or another part reached over the network, is away. */
+export function isAway(error: unknown): boolean {
+  if (!(error instanceof Error)) return false;
+  if (error.name === "KnexTimeoutError" || error.name === "TimeoutError") return true;
+  const code = codeOf(error);
+  if (code !== undefined && (AWAY_SYSTEM_CODES.has(code) || AWAY_STATES.test(code))) return true;
+  return AWAY_MESSAGES.some((pattern) => pattern.test(error.message.split(" - ").at(-1) ?? ""));
+}
+
+/** A fault for the log. Members that could carry a caller's data (a database error's `detail`, …) are left out. */
+export function describeFault(error: unknown): Fault {
+  if (!(error instanceof Error)) return { type: typeof error, message: "not an error" };
+  const code = codeOf(error);
+  return {
+    type: error.name,
+    ...(code === undefined ? {} : { code }),
+    message: error.message,
+    ...(error.stack === undefined ? {} : { stack: error.stack }),
+  };
+}
+
+function codeOf(error: Error): string | undefined {
+  return "code" in error && typeof error.code === "string" ? error.code : undefined;
+}

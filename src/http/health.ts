@@ -1,0 +1,59 @@
+import type { RequestListener, ServerResponse } from "node:http";
+import type { Metrics } from "../metrics.ts";
+import { pathOf } from "./direct_routes.ts";
+
+const READY_MS = 2_000;
+
+/**
+ * The listener of the health port, which is not for the outside. `/livez`: this process runs. `/readyz`: `ready`
+ * resolved to true within 2 seconds, else 503. `/metrics`: Prometheus text.
+ */
+export function createHealth({
+  metrics,
+  ready,
+}: {
+  metrics: Pick<Metrics, "registry">;
+  ready(): Promise<boolean>;
+}): RequestListener {
+  const pages: Record<string, (response: ServerResponse) => Promise<void>> = {
+    "/livez": async (response) => sendText(response, 200, "ok\n"),
+    "/readyz": async (response) =>
+      (await inTime(ready)) ? sendText(response, 200, "ok\n") : sendText(response, 503, "not ready\n"),
+    "/metrics": async (response) =>
+      sendText(response, 200, await metrics.registry.metrics(), metrics.registry.contentType),
+  };
+  return (request, response) => {
+    const page = pages[pathOf(request.url ?? "")];
+    if (page === undefined || (request.method !== "GET" && request.method !== "HEAD")) {
+      sendText(response, 404, "not found\n");
+      return;
+    }
+    page(response).catch(() => sendText(response, 500, "failed\n"));
+  };
+}
+
+async function inTime(ready: () => Promise<boolean>): Promise<boolean> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<boolean>((resolve) => {
+    timer = setTimeout(resolve, READY_MS, false);
+  });
+  try {
+    return await Promise.race([ready(), late]);
+  } catch {
+    return false;
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+function sendText(
+  response: ServerResponse,
+  status: number,
+  text: string,
+  contentType = "text/plain; charset=utf-8",
+): void {
+  if (response.headersSent) return;
+  response
+    .writeHead(status, { "content-type": contentType, "content-length": Buffer.byteLength(text) })
+    .end(text);
+}

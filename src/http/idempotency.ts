@@ -1,0 +1,128 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { z } from "zod";
+import { addSeconds, type Clock } from "../clock.ts";
+import type { Database } from "../db/connection.ts";
+import { ApiError } from "../errors.ts";
+import { newId } from "../ids.ts";
+import type { Logger } from "../log.ts";
+import type { Seal } from "../seal.ts";
+import { describeFault } from "./faults.ts";
+
+/** Seconds a first answer is kept. */
+export const IDEMPOTENCY_SECONDS = 24 * 60 * 60;
+/** Seconds after which the run of a process that died may be taken over. */
+export const RUN_SECONDS = 60;
+const WAIT_MS = 10_000;
+const POLL_MS = 50;
+
+/** One call that carries an `Idempotency-Key`. `bodyHash` is of all that makes the call this one. */
+export type KeyedCall = { accountId: string; routeId: string; key: string; bodyHash: Buffer };
+
+/** The part of an answer that a repetition gives again. */
+export type KeptAnswer = { status: number; body: unknown; headers: Record<string, string> };
+
+/** Runs keyed calls once. */
+export type Idempotency = {
+  /**
+   * The answer of `run`, or of the first call with this key. Calls that come while the first one runs wait for it.
+   * Only successes are kept: a refusal changed nothing, so the call may be tried again. Kept answers are sealed, since
+   * they may show secrets. Throws `idempotency_conflict` when the key came with another body within 24 hours, and when
+   * the first call is still running after 10 seconds.
+   *
+   * A process that dies between the change and the keeping of its answer leaves the key locked for a minute; the call
+   * then runs once more.
+   */
+  once(call: KeyedCall, run: () => Promise<KeptAnswer>): Promise<{ answer: KeptAnswer; replayed: boolean }>;
+  /** Forgets answers older than 24 hours. */
+  sweep(): Promise<void>;
+};
+
+/** The form of an `Idempotency-Key`: 1–255 printable ASCII characters. */
+export const idempotencyKey = z.string().regex(/^[!-~]{1,255}$/, "1 to 255 printable ASCII characters");
+
+type IdempotencyDeps = { db: Database; seal: Seal; clock: Clock; log: Logger };
+
+/** Idempotency kept in the database, so that it holds across replicas. */
+export function createIdempotency({ db, seal, clock, log }: IdempotencyDeps): Idempotency {
+  /** The call itself is over by then, and its caller is told how it went. */
+  const forgotten = (error: unknown) =>
+    log.warn({ err: describeFault(error) }, "an idempotency key stays locked");
+  return {
+    async once(call, run) {
+      const begun = await begin(call);
+      if (begun.kind === "answered") return { answer: begun.answer, replayed: true };
+      const answer = await run().catch(async (error: unknown) => {
+        await release(call, begun.runId).catch(forgotten);
+        throw error;
+      });
+      await keep(call, begun.runId, answer).catch(forgotten);
+      return { answer, replayed: false };
+    },
+    async sweep() {
+      await db("idempotency_keys").where("created_at", "<=", oldest(clock.now())).delete();
+    },
+  };
+
+  async function begin(
+    call: KeyedCall,
+  ): Promise<{ kind: "run"; runId: string } | { kind: "answered"; answer: KeptAnswer }> {
+    const runId = newId();
+    for (let waited = 0; ; waited += POLL_MS) {
+      if (await take(call, runId)) return { kind: "run", runId };
+      const answer = await keptAnswer(call);
+      if (answer !== undefined) return { kind: "answered", answer };
+      if (waited >= WAIT_MS) {
+        throw new ApiError("idempotency_conflict", "The first call with this key is still running");
+      }
+      await sleep(POLL_MS);
+    }
+  }
+
+  /** Takes the key when it is free: never used, used too long ago, or left by a run that has ended without an answer. */
+  async function take(call: KeyedCall, runId: string): Promise<boolean> {
+    const now = clock.now();
+    const { rowCount } = await db.raw(
+      `insert into idempotency_keys as kept (account_id, route_id, key, body_hash, run_id, locked_until, created_at)
+       values (:accountId, :routeId, :key, :bodyHash, :runId, :lockedUntil, :now)
+       on conflict (account_id, route_id, key) do update
+       set body_hash = excluded.body_hash, run_id = excluded.run_id, locked_until = excluded.locked_until,
+           created_at = excluded.created_at, answer_sealed = null
+       where kept.created_at <= :oldest
+          or (kept.answer_sealed is null and kept.locked_until <= :now and kept.body_hash = excluded.body_hash)`,
+      { ...call, runId, now, lockedUntil: addSeconds(now, RUN_SECONDS), oldest: oldest(now) },
+    );
+    return rowCount === 1;
+  }
+
+  /** The kept answer; `undefined` while there is none. */
+  async function keptAnswer(call: KeyedCall): Promise<KeptAnswer | undefined> {
+    const row = await db("idempotency_keys").where(rowOf(call)).first("body_hash", "answer_sealed");
+    if (row === undefined) return undefined;
+    if (!row.body_hash.equals(call.bodyHash)) throw new ApiError("idempotency_conflict");
+    return row.answer_sealed === null ? undefined : JSON.parse(seal.open(row.answer_sealed, contextOf(call)));
+  }
+
+  async function keep(call: KeyedCall, runId: string, answer: KeptAnswer): Promise<void> {
+    await db("idempotency_keys")
+      .where({ ...rowOf(call), run_id: runId })
+      .update({ answer_sealed: seal.seal(JSON.stringify(answer), contextOf(call)) });
+  }
+
+  async function release(call: KeyedCall, runId: string): Promise<void> {
+    await db("idempotency_keys")
+      .where({ ...rowOf(call), run_id: runId })
+      .delete();
+  }
+}
+
+function rowOf({ accountId, routeId, key }: KeyedCall) {
+  return { account_id: accountId, route_id: routeId, key };
+}
+
+function contextOf({ accountId, routeId, key }: KeyedCall): string {
+  return `idempotency_keys:${accountId}:${routeId}:${key}`;
+}
+
+function oldest(now: Date): Date {
+  return addSeconds(now, -IDEMPOTENCY_SECONDS);
+}

@@ -1,0 +1,64 @@
+import type Koa from "koa";
+import type { DeliveredMail, Mailbox } from "../accounts/mailbox.ts";
+
+const PATH = "/dev/mailbox";
+
+/**
+ * `GET /dev/mailbox`: what the development mailbox holds, newest first; a page for people, JSON for who asks for it.
+ * Whoever can open it can sign in as anybody, so it is mounted in development only.
+ */
+export function mailboxPage(mailbox: Pick<Mailbox, "list">): Koa.Middleware {
+  return async (ctx, next) => {
+    if (ctx.path !== PATH || ctx.method !== "GET") return next();
+    const mails = mailbox.list();
+    if (ctx.accepts("html", "json") === "json") {
+      ctx.body = { mails: mails.map(({ sentAt, ...mail }) => ({ ...mail, sent_at: sentAt.toISOString() })) };
+      return;
+    }
+    ctx.set(
+      "content-security-policy",
+      "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
+    );
+    ctx.type = "html";
+    ctx.body = page(mails);
+  };
+}
+
+function page(mails: readonly DeliveredMail[]): string {
+  const list = mails.length === 0 ? "<p>No mail yet.</p>" : mails.map(article).join("\n");
+  return `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<meta http-equiv="refresh" content="5">
+<title>Development mailbox</title>
+<style>
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 44rem; margin: 2rem auto; padding: 0 1rem; color: #1a1a1a; background: #fff }
+article { border-top: 1px solid #ccc; padding: 1rem 0 }
+pre { font: inherit; white-space: pre-wrap; margin: .5rem 0 0 }
+time { color: #595959 }
+@media (prefers-color-scheme: dark) { body { color: #eee; background: #121212 } article { border-color: #444 } time { color: #aaa } }
+</style>
+</head>
+<body>
+<h1>Development mailbox</h1>
+<p>Mail that was not sent, because no SMTP server is set. The page reloads by itself.</p>
+${list}
+</body>
+</html>
+`;
+}
+
+function article({ to, subject, text, sentAt }: DeliveredMail): string {
+  const time = sentAt.toISOString();
+  return `<article>
+<h2>${escapeHtml(subject)}</h2>
+<div>to ${escapeHtml(to)}, <time datetime="${time}">${time}</time></div>
+<pre>${escapeHtml(text)}</pre>
+</article>`;
+}
+
+function escapeHtml(text: string): string {
+  return text.replaceAll(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
+}

@@ -1,0 +1,21 @@
+import type { Clock } from "../clock.ts";
+import type { Database } from "../db/connection.ts";
+import type { OperatorCaller } from "../route.ts";
+
+/**
+ * Admits an operator unless a newer leader of its cluster was admitted before, on any replica. An epoch that is new is
+ * committed before its first call is served, so from then on an older leader is refused.
+ */
+export function createAdmitOperator({ db, clock }: { db: Database; clock: Clock }) {
+  return async ({ clusterId, epoch }: OperatorCaller): Promise<boolean> => {
+    const seen = await db("operator_clusters").where("cluster_id", clusterId).first("epoch");
+    if (seen !== undefined && seen.epoch >= epoch) return seen.epoch === epoch;
+    const { rowCount } = await db.raw(
+      `insert into operator_clusters as known (cluster_id, epoch, seen_at) values (?, ?, ?)
+       on conflict (cluster_id) do update set epoch = excluded.epoch, seen_at = excluded.seen_at
+       where known.epoch <= excluded.epoch`,
+      [clusterId, epoch, clock.now()],
+    );
+    return rowCount === 1;
+  };
+}

@@ -1,0 +1,21 @@
+import type { ErrorCode } from "../errors.ts";
+import type { Access, Route } from "../route.ts";
+
+const accessErrors: Record<Access, ErrorCode[]> = {
+  public: [],
+  session: ["auth_required"],
+  api_key: ["invalid_api_key"],
+  operator: ["operator_unauthorized", "stale_epoch"],
+};
+
+/** Every code that a route can answer: its own, and those of its access, its parts and of any call. */
+export function routeErrors(route: Route): ErrorCode[] {
+  const codes: ErrorCode[] = ["invalid_request", ...accessErrors[route.access]];
+  if (route.access === "session") {
+    if (route.csrf !== false && route.method !== "GET") codes.push("csrf_failed");
+    if (route.onboarding !== "any") codes.push("onboarding_incomplete");
+  }
+  if (route.path.includes("{")) codes.push("not_found");
+  if (route.idempotent) codes.push("idempotency_conflict");
+  return [...new Set([...codes, ...route.errors, "internal" as const, "unavailable" as const])];
+}

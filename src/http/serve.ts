@@ -1,0 +1,146 @@
+import { hash } from "node:crypto";
+import type { IncomingMessage } from "node:http";
+import type { ZodType } from "zod";
+import { ApiError } from "../errors.ts";
+import type { Answer, Call, CookieName, Route } from "../route.ts";
+import { type Authenticators, authenticateRoute } from "./authenticate.ts";
+import { parseBody, readBody, requireJson } from "./body.ts";
+import type { ClientAddress } from "./client_address.ts";
+import type { Cookies } from "./cookies.ts";
+import { type Idempotency, idempotencyKey } from "./idempotency.ts";
+import type { Names } from "./names.ts";
+import { jsonReply, type Reply } from "./replies.ts";
+import { routeErrors } from "./route_errors.ts";
+import { readQuery, validate } from "./validate.ts";
+
+/** What serving a route takes. */
+export type ServeDeps = {
+  authenticators: Authenticators;
+  names: Names;
+  cookies: Cookies;
+  clientAddress: ClientAddress;
+  idempotency: Idempotency;
+  /** Holds every answer against its route's declaration. For tests: a difference is answered as `internal`. */
+  checkAnswers: boolean;
+};
+
+/** One request to a route, as the router found it. */
+export type Request = { message: IncomingMessage; params: Record<string, string>; requestId: string };
+
+/** Answers requests to one route. Rejects with an `ApiError`, or with what broke. */
+export type Serve = (request: Request) => Promise<Reply>;
+
+type AnyCall = Call<Route["access"], unknown, unknown, unknown>;
+
+/** How a route is served, in order: who calls, what is sent, is it well-formed, do it, answer. */
+export function serveRoute(route: Route, deps: ServeDeps): Serve {
+  const authenticate = authenticateRoute(route, deps.authenticators, deps.cookies);
+  const run = deps.checkAnswers ? checked(route) : route.handle.bind(route);
+  return async (request) => {
+    const call = new IncomingCall(request, deps);
+    call.caller = await authenticate({ request: request.message, header: call.header });
+    const bytes = await readBody(request.message);
+    validateParts(route, call, bytes);
+    const key = route.idempotent === true ? call.header("idempotency-key") : undefined;
+    if (key === undefined) return answerReply(route, await run(call), deps.cookies);
+    return serveOnce(
+      { route, call, bytes, key: validate(idempotencyKey, key, "idempotency-key") },
+      run,
+      deps,
+    );
+  };
+}
+
+/** A call while it is put together. Its address and headers are worked out only when they are asked for. */
+class IncomingCall implements AnyCall {
+  caller: AnyCall["caller"];
+  params: unknown;
+  query: unknown;
+  body: unknown;
+  readonly requestId: string;
+  readonly header: (name: string) => string | undefined;
+  readonly cookie: (name: CookieName) => string | undefined;
+  readonly message: IncomingMessage;
+  readonly #deps: ServeDeps;
+
+  constructor({ message, params, requestId }: Request, deps: ServeDeps) {
+    this.message = message;
+    this.params = params;
+    this.requestId = requestId;
+    this.#deps = deps;
+    this.header = (name) => readHeader(message, deps.names.headers(name));
+    this.cookie = (name) => deps.cookies.read(message.headers.cookie, name);
+  }
+
+  get ip(): string {
+    return this.#deps.clientAddress(this.message.socket.remoteAddress, this.header("x-forwarded-for"));
+  }
+}
+
+function readHeader({ headers }: IncomingMessage, names: readonly string[]): string | undefined {
+  for (const name of names) {
+    const value = headers[name];
+    if (value !== undefined) return Array.isArray(value) ? value.join(", ") : value;
+  }
+  return undefined;
+}
+
+/** A path parameter that has not the form of an id names nothing, so it is `not_found` like any unknown id. */
+function validateParts(route: Route, call: IncomingCall, bytes: Buffer): void {
+  call.params = readParams(route.params, call.params as Record<string, string>);
+  if (route.query !== undefined)
+    call.query = validate(route.query, readQuery(call.message.url ?? ""), "query");
+  if (route.bodyForm === "raw" || route.body !== undefined) requireJson(call.message, bytes);
+  if (route.bodyForm === "raw") call.body = bytes;
+  else if (route.body !== undefined) call.body = validate(route.body, parseBody(bytes), "body");
+}
+
+function readParams(schema: ZodType | undefined, params: Record<string, string>): unknown {
+  if (Object.values(params).some((value) => value.includes("\0"))) throw new ApiError("not_found");
+  const result = schema === undefined ? { success: true, data: params } : schema.safeParse(params);
+  if (!result.success) throw new ApiError("not_found");
+  return result.data;
+}
+
+type Run = (call: AnyCall) => Promise<Answer<unknown>>;
+
+type Once = { route: Route; call: IncomingCall; bytes: Buffer; key: string };
+
+async function serveOnce({ route, call, bytes, key }: Once, run: Run, deps: ServeDeps): Promise<Reply> {
+  const accountId =
+    call.caller !== undefined && "accountId" in call.caller ? call.caller.accountId : undefined;
+  if (accountId === undefined) throw new Error(`${route.id}: only calls of an account can be idempotent`);
+  const target = `${JSON.stringify([call.params, call.query])}\n`;
+  const bodyHash = hash("sha256", Buffer.concat([Buffer.from(target), bytes]), "buffer");
+  const { answer, replayed } = await deps.idempotency.once(
+    { accountId, routeId: route.id, key, bodyHash },
+    async () => {
+      const { status = route.answer.status, body, headers = {} } = await run(call);
+      return { status, body, headers };
+    },
+  );
+  return jsonReply(answer.status, answer.body, {
+    ...answer.headers,
+    ...(replayed ? { "idempotent-replayed": "true" } : {}),
+  });
+}
+
+function answerReply(route: Route, answer: Answer<unknown>, cookies: Cookies): Reply {
+  const reply = jsonReply(answer.status ?? route.answer.status, answer.body, answer.headers);
+  return answer.cookies === undefined ? reply : { ...reply, cookies: answer.cookies.map(cookies.write) };
+}
+
+/** The handler, held against its declaration: the answer's form, and that a refusal's code is one of the declared. */
+function checked(route: Route): Run {
+  const declared = new Set<string>(routeErrors(route));
+  return async (call) => {
+    const answer = await route.handle(call).catch((error: unknown) => {
+      if (!(error instanceof ApiError) || declared.has(error.code)) throw error;
+      throw new Error(`${route.id} does not declare ${error.code}`);
+    });
+    const result = route.answer.schema.safeParse(answer.body);
+    if (!result.success)
+      throw new Error(`${route.id} answers otherwise than declared: ${result.error.message}`);
+    return answer;
+  };
+}

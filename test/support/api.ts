@@ -1,0 +1,138 @@
+import { randomBytes } from "node:crypto";
+import { Writable } from "node:stream";
+import { pino } from "pino";
+import { createCodeHashes } from "../../src/accounts/codes.ts";
+import type { Mailer } from "../../src/accounts/mail.ts";
+import { createMailbox } from "../../src/accounts/mailbox.ts";
+import { accountsRoutes } from "../../src/accounts/routes.ts";
+import { createSendLimits } from "../../src/accounts/send_limits.ts";
+import { createFindSession } from "../../src/accounts/sessions.ts";
+import type { Clock } from "../../src/clock.ts";
+import { type Database, openDatabase } from "../../src/db/connection.ts";
+import { type AppDeps, createApp } from "../../src/http/app.ts";
+import { createIdempotency } from "../../src/http/idempotency.ts";
+import { mailboxPage } from "../../src/http/mailbox_page.ts";
+import { createAdmitOperator } from "../../src/http/operator_epochs.ts";
+import { createSharedToken } from "../../src/http/operator_token.ts";
+import { type RunningServer, startServer } from "../../src/http/server.ts";
+import type { Logger } from "../../src/log.ts";
+import { createMetrics, type Metrics } from "../../src/metrics.ts";
+import type { ApiKeyCaller, Route } from "../../src/route.ts";
+import { createSeal, type Seal } from "../../src/seal.ts";
+import { type SteeredClock, steeredClock } from "./clock.ts";
+import { createFakeVault, type FakeVault } from "./fake_vault.ts";
+import { createClient, type HttpClient } from "./http.ts";
+import { migratedDatabase } from "./postgres.ts";
+
+/** The token under which the test API knows its operator. */
+export const OPERATOR_TOKEN = "operator-token-of-the-tests-32-characters";
+
+/** What routes under test are made with. */
+export type TestParts = { db: Database; clock: Clock; seal: Seal; vault: FakeVault; log: Logger };
+
+/** What a test may choose about its API. */
+export type ApiOptions = {
+  /** Routes besides the accounts'. */
+  routes?: (parts: TestParts) => Route[];
+  findApiKey?: (parts: TestParts) => (presented: string) => Promise<ApiKeyCaller | undefined>;
+  config?: Partial<AppDeps["config"]>;
+  pages?: AppDeps["pages"];
+  /** Default: one that stands at the time of the start. */
+  clock?: SteeredClock;
+  mailer?: Pick<Mailer, "send">;
+  perIp?: number;
+  perAddress?: number;
+  alphaCredits?: number;
+  /** Another API on the database of this one. */
+  shares?: TestApi;
+};
+
+/** The API's HTTP side with the accounts' routes, on a database of its own, listening on this machine. */
+export type TestApi = TestParts & {
+  url: string;
+  databaseUrl: string;
+  clock: SteeredClock;
+  server: RunningServer;
+  metrics: Metrics;
+  /** Every log line so far, as it was written. */
+  lines: string[];
+  /** A fresh client with cookies of its own. */
+  client(): HttpClient;
+  stop(): Promise<void>;
+};
+
+/** Starts such an API. Limits of sending codes are high unless they are given. */
+export async function startApi(options: ApiOptions = {}): Promise<TestApi> {
+  const database = options.shares === undefined ? await migratedDatabase() : undefined;
+  const databaseUrl = database?.url ?? options.shares?.databaseUrl ?? "";
+  const lines: string[] = [];
+  const log = pino({ level: "debug" }, memory(lines));
+  const db = openDatabase({ url: databaseUrl, name: "test-api", onError: () => {} });
+  const sealingKey = options.shares === undefined ? randomBytes(32) : sealingKeys.get(options.shares);
+  if (sealingKey === undefined) throw new Error("The shared API is not known");
+  const seal = createSeal(sealingKey);
+  const clock = options.clock ?? options.shares?.clock ?? steeredClock();
+  const vault = options.shares?.vault ?? createFakeVault();
+  const mailbox = createMailbox({ log, clock });
+  const metrics = createMetrics();
+  const parts: TestParts = { db, clock, seal, vault, log };
+  const config = {
+    BASE_URL: "http://127.0.0.1",
+    SERVICE_WORD: "service",
+    SERVICE_WORD_ALIASES: [],
+    TRUSTED_PROXIES: [],
+    ...options.config,
+  };
+  const accounts = accountsRoutes({
+    ...parts,
+    mailer: options.mailer ?? mailbox,
+    hashes: createCodeHashes(sealingKey),
+    limits: createSendLimits({ db, perIp: options.perIp ?? 1000, perAddress: options.perAddress ?? 1000 }),
+    alphaCredits: options.alphaCredits ?? 10_000_000,
+  });
+  const app = createApp({
+    config,
+    routes: [...accounts, ...(options.routes?.(parts) ?? [])],
+    pages: [mailboxPage(mailbox), ...(options.pages ?? [])],
+    authenticators: {
+      findSession: createFindSession({ db, clock }),
+      findApiKey: options.findApiKey?.(parts) ?? (async () => undefined),
+      isOperator: createSharedToken(OPERATOR_TOKEN),
+      admitOperator: createAdmitOperator({ db, clock }),
+    },
+    idempotency: createIdempotency({ db, seal, clock, log }),
+    log,
+    metrics,
+    checkAnswers: true,
+  });
+  const server = await startServer(app, { host: "127.0.0.1", port: 0 });
+  const url = `http://127.0.0.1:${server.port}`;
+  const api: TestApi = {
+    ...parts,
+    url,
+    databaseUrl,
+    clock,
+    server,
+    metrics,
+    lines,
+    client: () => createClient(url, config.SERVICE_WORD),
+    async stop() {
+      await server.stop(1_000);
+      await db.destroy();
+      await database?.drop();
+    },
+  };
+  sealingKeys.set(api, sealingKey);
+  return api;
+}
+
+const sealingKeys = new WeakMap<TestApi, Buffer>();
+
+function memory(lines: string[]): Writable {
+  return new Writable({
+    write(chunk: Buffer, _encoding, done) {
+      lines.push(chunk.toString());
+      done();
+    },
+  });
+}

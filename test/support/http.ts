@@ -1,0 +1,114 @@
+import { expect } from "vitest";
+
+/** An answer, read whole. `body` is its JSON object; empty when it is something else, which `text` shows. */
+export type HttpAnswer = { status: number; headers: Headers; body: Record<string, unknown>; text: string };
+
+/** What a call may carry besides its path. */
+export type CallOptions = {
+  body?: unknown;
+  headers?: Record<string, string>;
+  /** `false` leaves the CSRF header out. */
+  csrf?: boolean;
+};
+
+/** A small browser: keeps cookies, repeats the CSRF cookie in its header on calls that change state. */
+export type HttpClient = {
+  get(path: string, options?: CallOptions): Promise<HttpAnswer>;
+  post(path: string, body?: unknown, options?: CallOptions): Promise<HttpAnswer>;
+  call(method: string, path: string, options?: CallOptions): Promise<HttpAnswer>;
+  /** The value of a cookie by its name on the wire. */
+  cookie(name: string): string | undefined;
+  setCookie(name: string, value: string): void;
+  /** The newest sign-in code in the development mailbox for an address. */
+  codeFor(email: string): Promise<string>;
+  /** Signs in by mail; the account is opened the first time. */
+  signIn(email: string): Promise<{ account_id: string; onboarding_step: string }>;
+  /** Takes a fresh account through onboarding; signs in first. */
+  onboard(
+    email: string,
+    type?: { organization_name: string },
+  ): Promise<{ account_id: string; human_id: string }>;
+};
+
+/** A client of the API at `baseUrl`, with cookies of its own. `word` is the service's. */
+export function createClient(baseUrl: string, word = "service"): HttpClient {
+  const cookies = new Map<string, { value: string; path: string }>();
+
+  function cookieHeader(path: string): string {
+    return [...cookies]
+      .filter(([, cookie]) => path.startsWith(cookie.path))
+      .map(([name, { value }]) => `${name}=${value}`)
+      .join("; ");
+  }
+
+  function keep(header: string): void {
+    const [pair = "", ...attributes] = header.split("; ");
+    const [name = "", value = ""] = pair.split("=");
+    const of = (key: string) => attributes.find((each) => each.startsWith(`${key}=`))?.slice(key.length + 1);
+    if (of("Max-Age") === "0") cookies.delete(name);
+    else cookies.set(name, { value, path: of("Path") ?? "/" });
+  }
+
+  const client: HttpClient = {
+    get: (path, options) => client.call("GET", path, options),
+    post: (path, body, options) => client.call("POST", path, { body, ...options }),
+    async call(method, path, { body, headers = {}, csrf = method !== "GET" } = {}) {
+      const cookie = cookieHeader(path);
+      const token = cookies.get(`${word}_csrf`)?.value;
+      const response = await fetch(new URL(path, baseUrl), {
+        method,
+        redirect: "manual",
+        headers: {
+          ...(body === undefined ? {} : { "content-type": "application/json" }),
+          ...(cookie === "" ? {} : { cookie }),
+          ...(csrf && token !== undefined ? { [`x-${word}-csrf`]: token } : {}),
+          ...headers,
+        },
+        ...(body === undefined ? {} : { body: typeof body === "string" ? body : JSON.stringify(body) }),
+      });
+      response.headers.getSetCookie().forEach(keep);
+      const text = await response.text();
+      const isJson = response.headers.get("content-type")?.startsWith("application/json") ?? false;
+      return {
+        status: response.status,
+        headers: response.headers,
+        body: isJson ? JSON.parse(text) : {},
+        text,
+      };
+    },
+    cookie: (name) => cookies.get(name)?.value,
+    setCookie: (name, value) => {
+      cookies.set(name, { value, path: cookies.get(name)?.path ?? "/" });
+    },
+    async codeFor(email) {
+      const { body } = await client.get("/dev/mailbox", { headers: { accept: "application/json" } });
+      const mails = body.mails as { to: string; text: string }[];
+      return /\b\d{6}\b/.exec(mails.find(({ to }) => to === email)?.text ?? "")?.[0] ?? "";
+    },
+    async signIn(email) {
+      const sent = await client.post("/v1/auth/email/send-code", { email });
+      expect(sent).toMatchObject({ status: 200, body: { status: "code_sent" } });
+      const verified = await client.post("/v1/auth/email/verify-code", {
+        email,
+        code: await client.codeFor(email),
+      });
+      expect(verified.status).toBe(200);
+      return verified.body as { account_id: string; onboarding_step: string };
+    },
+    async onboard(email, type) {
+      const { account_id } = await client.signIn(email);
+      const profile = await client.post("/v1/auth/onboarding/profile", {
+        first_name: "Ada",
+        last_name: "Lovelace",
+      });
+      expect(profile.status).toBe(200);
+      const chosen = await client.post(
+        "/v1/auth/onboarding/account-type",
+        type === undefined ? { account_type: "individual" } : { account_type: "organization", ...type },
+      );
+      expect(chosen.status).toBe(200);
+      return { account_id, human_id: String(chosen.body.human_id) };
+    },
+  };
+  return client;
+}
