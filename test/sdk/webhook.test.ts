@@ -1,0 +1,94 @@
+import { createHmac } from "node:crypto";
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { verifyWebhook } from "../../src/sdk/webhook.ts";
+
+const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+const rawBody = Buffer.from('{"event":"delegation.revoked","reason":"Zoë left"}');
+const timestamp = 1_772_366_400;
+const deliveryId = "7d0e1f3c-0000-5000-8000-000000000001";
+const sign = (text: string | Buffer, key = secret) => createHmac("sha256", key).update(text).digest("hex");
+const headers = {
+  "x-service-signature": sign(Buffer.concat([Buffer.from(`${timestamp}.`), rawBody])),
+  "x-service-timestamp": String(timestamp),
+  "x-service-delivery-id": deliveryId,
+};
+const request = { headers, rawBody, secret, now: timestamp };
+const bad = { ok: false, reason: "bad_signature" };
+
+test("accepts a genuine delivery and gives its id", () => {
+  expect(verifyWebhook(request)).toEqual({ ok: true, deliveryId });
+  expect(verifyWebhook({ ...request, rawBody: rawBody.toString() })).toEqual({ ok: true, deliveryId });
+});
+
+test("accepts a signature that another implementation (OpenSSL) made", () => {
+  const example = {
+    "x-service-signature": "ca458d767c4041a70394d25abfdb6d6bc3777d2044b7dcf28fcc31911996fde4",
+    "x-service-timestamp": "1700000000",
+    "x-service-delivery-id": deliveryId,
+  };
+  const given = { headers: example, rawBody: '{"event":"x"}', secret: "secret", now: 1_700_000_000 };
+  expect(verifyWebhook(given)).toEqual({ ok: true, deliveryId });
+});
+
+describe("the timestamp", () => {
+  test.each([-299, 299])("may be %i s away", (offset) => {
+    expect(verifyWebhook({ ...request, now: timestamp + offset })).toEqual({ ok: true, deliveryId });
+  });
+
+  test.each([-300, 300, 86_400])("may not be %i s away", (offset) => {
+    expect(verifyWebhook({ ...request, now: timestamp + offset })).toEqual({
+      ok: false,
+      reason: "stale_timestamp",
+    });
+  });
+
+  test.each(["", "abc", "1e9", "-5", "1772366400.5", " 1772366400", "Infinity", "9".repeat(16)])(
+    "may not be %j, even when signed",
+    (text) => {
+      const signed = {
+        ...headers,
+        "x-service-timestamp": text,
+        "x-service-signature": sign(`${text}.${rawBody}`),
+      };
+      expect(verifyWebhook({ ...request, headers: signed })).toEqual(bad);
+    },
+  );
+});
+
+describe("refuses", () => {
+  test("any change of one byte of the body", () => {
+    fc.assert(
+      fc.property(fc.nat(rawBody.length - 1), fc.integer({ min: 1, max: 255 }), (at, flip) => {
+        const changed = Buffer.from(rawBody);
+        changed.writeUInt8(changed.readUInt8(at) ^ flip, at);
+        expect(verifyWebhook({ ...request, rawBody: changed })).toEqual(bad);
+      }),
+    );
+  });
+
+  test.each([
+    ["another timestamp", { "x-service-timestamp": String(timestamp + 1) }],
+    ["an upper-case signature", { "x-service-signature": headers["x-service-signature"].toUpperCase() }],
+    ["a shortened signature", { "x-service-signature": headers["x-service-signature"].slice(1) }],
+    ["a lengthened signature", { "x-service-signature": `${headers["x-service-signature"]}0` }],
+    ["an empty signature", { "x-service-signature": "" }],
+    ["no signature", { "x-service-signature": undefined }],
+    ["two signatures", { "x-service-signature": [headers["x-service-signature"], "0"] }],
+    ["no timestamp", { "x-service-timestamp": undefined }],
+    ["no delivery id", { "x-service-delivery-id": undefined }],
+    ["a signature of other length in bytes", { "x-service-signature": "é".repeat(64) }],
+  ])("%s", (_, change) => {
+    expect(verifyWebhook({ ...request, headers: { ...headers, ...change } })).toEqual(bad);
+  });
+
+  test("another secret", () => expect(verifyWebhook({ ...request, secret: `${secret}x` })).toEqual(bad));
+
+  test("headers of another word", () => {
+    expect(verifyWebhook({ ...request, word: "acme" })).toEqual(bad);
+    const renamed = Object.fromEntries(
+      Object.entries(headers).map(([name, value]) => [name.replace("service", "acme"), value]),
+    );
+    expect(verifyWebhook({ ...request, headers: renamed, word: "acme" })).toEqual({ ok: true, deliveryId });
+  });
+});
