@@ -1,0 +1,10 @@
+// Plain JavaScript for any Node: this file alone must be understood by versions too old for the rest.
+const OLDEST = 20;
+
+if (Number.parseInt(process.versions.node, 10) < OLDEST) {
+  console.error(`Node ${OLDEST} or newer is needed to begin; this is Node ${process.versions.node}.`);
+  console.error("Install one from https://nodejs.org and run the same command again.");
+  process.exit(1);
+}
+
+void import("./setup/main.mjs").then(({ main }) => main(process.argv.slice(2)));

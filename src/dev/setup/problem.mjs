@@ -1,0 +1,11 @@
+/** What a person has to put right before anything can start: one sentence, and what to do. */
+export class SetupProblem extends Error {
+  /**
+   * @param {string} message
+   * @param {string} remedy
+   */
+  constructor(message, remedy) {
+    super(message);
+    this.remedy = remedy;
+  }
+}

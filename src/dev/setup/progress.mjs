@@ -1,0 +1,31 @@
+const FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏";
+const REMIND_SECONDS = 15;
+
+/**
+ * Shows on the error stream that something takes its time: a spinner with the seconds on a terminal, plain lines
+ * elsewhere. The returned function ends it.
+ *
+ * @param {string} title
+ * @returns {(outcome: string) => void}
+ */
+export function showProgress(title) {
+  const began = performance.now();
+  const elapsed = () => Math.round((performance.now() - began) / 1000);
+  const live = process.stderr.isTTY === true;
+  let frame = 0;
+  if (!live) {
+    process.stderr.write(`${title} ...\n`);
+  }
+  const timer = setInterval(
+    () => {
+      const spin = live ? `\r\x1b[2K${FRAMES[frame % FRAMES.length]} ` : "";
+      process.stderr.write(`${spin}${title} ... ${elapsed()} s${live ? "" : "\n"}`);
+      frame += 1;
+    },
+    live ? 100 : REMIND_SECONDS * 1000,
+  );
+  return (outcome) => {
+    clearInterval(timer);
+    process.stderr.write(`${live ? "\r\x1b[2K" : ""}${title}: ${outcome}, ${elapsed()} s\n`);
+  };
+}

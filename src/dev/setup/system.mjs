@@ -1,0 +1,123 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { accessSync, closeSync, constants, existsSync, mkdirSync, openSync, readFileSync } from "node:fs";
+import { delimiter, join } from "node:path";
+import { BUILT_TOKEN_LIBRARY } from "./packages.mjs";
+import { SetupProblem } from "./problem.mjs";
+import { showProgress } from "./progress.mjs";
+
+/** Where SoftHSM's PKCS#11 module is on Debian and Ubuntu, Fedora, Arch, from source, and from Homebrew. */
+const MODULES = [
+  "/usr/lib/softhsm/libsofthsm2.so",
+  "/usr/lib/x86_64-linux-gnu/softhsm/libsofthsm2.so",
+  "/usr/lib/aarch64-linux-gnu/softhsm/libsofthsm2.so",
+  "/usr/lib64/pkcs11/libsofthsm2.so",
+  "/usr/lib64/softhsm/libsofthsm2.so",
+  "/usr/lib/pkcs11/libsofthsm2.so",
+  "/usr/local/lib/softhsm/libsofthsm2.so",
+  "/opt/homebrew/lib/softhsm/libsofthsm2.so",
+];
+
+/** Package managers, and what they call the things that may be missing. */
+const MANAGERS = [
+  { command: "apt-get", install: "apt-get install -y", token: "softhsm2", compiler: "make g++ python3" },
+  { command: "dnf", install: "dnf install -y", token: "softhsm", compiler: "make gcc-c++ python3" },
+  { command: "pacman", install: "pacman -S --needed", token: "softhsm", compiler: "make gcc python" },
+  { command: "brew", install: "brew install", token: "softhsm", compiler: "make gcc python" },
+];
+
+const APT_OPTIONS = ["-y", "--no-install-recommends", "-o", "DPkg::Lock::Timeout=300"];
+
+/** The PKCS#11 module to use: the one set, else SoftHSM where a system keeps it. */
+export function findModule() {
+  return process.env.KEYVAULT_PKCS11_MODULE || MODULES.find((path) => existsSync(path));
+}
+
+/**
+ * Makes sure of what npm does not bring: SoftHSM when a token is needed, and a C++ compiler as long as the library that
+ * talks to it is not built. Root on a system with apt gets them installed, anybody else the line to type.
+ *
+ * @param {string} root
+ * @param {{ token: boolean }} needs
+ */
+export async function installSystemPackages(root, { token }) {
+  const lacksToken = () => token && findModule() === undefined;
+  const lacksCompiler = () => !existsSync(join(root, BUILT_TOKEN_LIBRARY)) && !hasCompiler();
+  const wanted = [lacksToken() ? "token" : undefined, lacksCompiler() ? "compiler" : undefined].filter(
+    Boolean,
+  );
+  if (wanted.length === 0) {
+    return;
+  }
+  const manager = MANAGERS.find(({ command }) => isCommand(command));
+  const names = manager === undefined ? "" : wanted.map((what) => manager[what]).join(" ");
+  const isRoot = process.getuid?.() === 0;
+  if (isRoot && manager?.command === "apt-get") {
+    await installByApt(root, names.split(" "));
+    if (!lacksToken() && !lacksCompiler()) {
+      return;
+    }
+  }
+  const needs = wanted.map((what) => (what === "token" ? "SoftHSM, a PKCS#11 token," : "a C++ compiler"));
+  throw new SetupProblem(
+    `${needs.join(" and ")} ${wanted.length === 1 ? "is" : "are"} needed and not installed.`,
+    manager === undefined
+      ? "Install them, or set KEYVAULT_PKCS11_MODULE to the path of another PKCS#11 module."
+      : `Run this once, then the same command again:\n\n  ${isRoot || manager.command === "brew" ? "" : "sudo "}${manager.install} ${names}\n`,
+  );
+}
+
+function hasCompiler() {
+  return isCommand("make") && isCommand("python3") && ["c++", "g++", "clang++"].some(isCommand);
+}
+
+/** @param {string} name */
+function isCommand(name) {
+  return (process.env.PATH ?? "").split(delimiter).some((folder) => {
+    try {
+      accessSync(join(folder, name), constants.X_OK);
+      return folder !== "";
+    } catch {
+      return false;
+    }
+  });
+}
+
+/**
+ * @param {string} root
+ * @param {string[]} names
+ */
+async function installByApt(root, names) {
+  const folder = join(root, ".deputize", "setup");
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  const path = join(folder, "apt.log");
+  const log = openSync(path, "w", 0o600);
+  const apt = (/** @type {string[]} */ ...args) => runToTheEnd("apt-get", args, log);
+  const done = showProgress(`Installing ${names.join(", ")}`);
+  const installed =
+    (await apt("install", ...APT_OPTIONS, ...names)) ||
+    ((await apt("update", "-y")) && (await apt("install", ...APT_OPTIONS, ...names)));
+  closeSync(log);
+  done(installed ? "done" : "failed");
+  if (!installed) {
+    const lines = readFileSync(path, "utf8").split("\n");
+    throw new SetupProblem(
+      `apt-get could not install ${names.join(", ")}:\n${lines.filter((line) => line.startsWith("E:")).join("\n")}`,
+      `All it said is in ${path}`,
+    );
+  }
+}
+
+/**
+ * In a session of its own, so that nobody's Ctrl-C leaves the system's package database half written.
+ *
+ * @param {string} command
+ * @param {string[]} args
+ * @param {number} log
+ */
+async function runToTheEnd(command, args, log) {
+  const env = { ...process.env, DEBIAN_FRONTEND: "noninteractive", LC_ALL: "C" };
+  const child = spawn(command, args, { env, detached: true, stdio: ["ignore", log, log] });
+  const [code] = await once(child, "exit");
+  return code === 0;
+}

@@ -1,0 +1,16 @@
+const VITEST = ["node_modules/vitest/vitest.mjs", "run", "--config"];
+
+/**
+ * What can be run: `command` is what the locked Node executes, `token` tells whether it needs a PKCS#11 module.
+ *
+ * @type {Record<string, { command: string[], token: boolean } | undefined>}
+ */
+export const TARGETS = {
+  start: { command: ["src/main.ts", "dev"], token: true },
+  test: { command: [...VITEST, "test/vitest.config.ts"], token: true },
+  "test:slow": { command: [...VITEST, "test/vitest.slow.config.ts"], token: true },
+  bench: { command: ["test/bench/main.ts"], token: true },
+  conformance: { command: ["test/conformance.ts"], token: true },
+  deputize: { command: ["src/main.ts"], token: false },
+  keyvault: { command: ["keyvault/main.ts"], token: true },
+};

@@ -1,0 +1,14 @@
+import { defineConfig } from "vitest/config";
+import base from "./vitest.config.ts";
+
+/** What takes minutes, or the whole machine: one file at a time. */
+export default defineConfig({
+  test: {
+    ...base.test,
+    include: ["test/**/*.slow.test.ts"],
+    exclude: ["node_modules/**"],
+    maxWorkers: 1,
+    testTimeout: 600_000,
+    hookTimeout: 600_000,
+  },
+});
