@@ -1,0 +1,201 @@
+import type pg from "pg";
+import type { Clock } from "../clock.ts";
+import { VaultError } from "../errors.ts";
+import type { Logger } from "../log.ts";
+import type { Token } from "../token/client.ts";
+import { appendRecords } from "./append.ts";
+import { closeLedger, type Head, type Ledger, LedgerMismatch, openLedger } from "./ledger.ts";
+import { type AuditEntry, createRecord, recordBytes } from "./record.ts";
+
+const MAX_BATCH = 128;
+
+/** What a change did: its value, its record unless it did nothing, and what to do in this process the moment it is durable. */
+export type Change<T> = { value: T; entry?: AuditEntry; committed?: () => void };
+
+/**
+ * The audit chain's only writer, and through it the only way to change the vault's state: everything it is given is taken in order, one
+ * transaction at a time, and resolves when it is on disk. Concurrent records share a transaction.
+ *
+ * Rejects with `VaultError audit_unavailable` when the database does not take the record, and with `token_unavailable` when the token
+ * does not chain it; the record may then still appear, but nothing it speaks of was released.
+ */
+export type Journal = {
+  /**
+   * Writes a record, unless `stillTrue` answers false when its turn has come: false is then given and nothing written. It is asked
+   * after every earlier change took effect and before any later one.
+   */
+  record(entry: AuditEntry, stillTrue?: () => boolean): Promise<boolean>;
+  /** Runs `apply` and writes its record in one transaction. When `apply` throws, nothing happened, and its error is passed on. */
+  change<T>(apply: (client: pg.Client) => Promise<Change<T>>): Promise<T>;
+  /** The last record known to be durable. */
+  head(): Head;
+  /** Proves that records can be written, connecting anew if needed. Rejects with `VaultError audit_unavailable`. */
+  probe(): Promise<void>;
+  /** Waits for what was given so far, then lets go of the database. */
+  close(): Promise<void>;
+};
+
+type Pending =
+  | {
+      kind: "record";
+      entry: AuditEntry;
+      stillTrue: () => boolean;
+      resolve(written: boolean): void;
+      reject(error: Error): void;
+    }
+  | {
+      kind: "change";
+      apply(client: pg.Client): Promise<Change<unknown>>;
+      resolve(value: unknown): void;
+      reject(error: Error): void;
+    };
+
+/** What the journal needs. `reopened` is called whenever it connects anew: until then, others may have changed what was read before. */
+export type JournalParts = { databaseUrl: string; token: Token; clock: Clock; log: Logger; reopened(): void };
+
+/**
+ * Opens the chain. Rejects with `LedgerHeld` when another process writes it, `LedgerMismatch` when it does not end in a record of this
+ * token, or the database's error. Afterwards a lost connection is opened again by the next call.
+ */
+export async function openJournal({
+  databaseUrl,
+  token,
+  clock,
+  log,
+  reopened,
+}: JournalParts): Promise<Journal> {
+  const queue: Pending[] = [];
+  let ledger: Ledger | undefined;
+  let head: Head | undefined;
+  let draining = false;
+  let running: Promise<void> = Promise.resolve();
+
+  async function connect(): Promise<Ledger> {
+    const opened = await openLedger(databaseUrl, token, head);
+    opened.client.once("end", () => lose(opened));
+    ledger = opened;
+    head = opened.head;
+    reopened();
+    return opened;
+  }
+
+  function lose(lost: Ledger): void {
+    if (ledger !== lost) return;
+    ledger = undefined;
+    closeLedger(lost.client);
+    log.warn({ event: "audit_connection_lost" });
+  }
+
+  function give(pending: Pending): void {
+    queue.push(pending);
+    if (draining) return;
+    draining = true;
+    running = drain();
+  }
+
+  async function drain(): Promise<void> {
+    while (queue.length > 0) {
+      const batch = takeBatch(queue);
+      try {
+        const current = ledger ?? (await connect());
+        if (batch[0]?.kind === "change") await writeChange(current, batch[0]);
+        else await writeRecords(current, batch as Extract<Pending, { kind: "record" }>[]);
+      } catch (error) {
+        const cause = unavailable(error);
+        for (const pending of batch) pending.reject(cause);
+      }
+    }
+    draining = false;
+  }
+
+  async function writeRecords(current: Ledger, batch: Extract<Pending, { kind: "record" }>[]): Promise<void> {
+    const taken = batch.filter((pending) => {
+      const wanted = pending.stillTrue();
+      if (!wanted) pending.resolve(false);
+      return wanted;
+    });
+    if (taken.length === 0) return;
+    const next = await append(
+      current,
+      taken.map(({ entry }) => entry),
+    );
+    head = current.head = next;
+    for (const pending of taken) pending.resolve(true);
+  }
+
+  async function writeChange(current: Ledger, pending: Extract<Pending, { kind: "change" }>): Promise<void> {
+    const { client } = current;
+    await onConnection(current, () => client.query("BEGIN"));
+    let change: Change<unknown>;
+    try {
+      change = await pending.apply(client);
+    } catch (error) {
+      await onConnection(current, () => client.query("ROLLBACK"));
+      return pending.reject(error instanceof VaultError ? error : unavailable(error));
+    }
+    try {
+      const next = await append(current, change.entry === undefined ? [] : [change.entry]);
+      await onConnection(current, () => client.query("COMMIT"));
+      head = current.head = next;
+    } catch (error) {
+      await onConnection(current, () => client.query("ROLLBACK"));
+      throw error;
+    }
+    change.committed?.();
+    pending.resolve(change.value);
+  }
+
+  async function append(current: Ledger, entries: readonly AuditEntry[]): Promise<Head> {
+    if (entries.length === 0) return current.head;
+    const records = entries.map((entry, index) =>
+      createRecord(entry, current.head.seq + 1 + index, clock.now()),
+    );
+    const macs = await token.chain(current.head.mac, records.map(recordBytes));
+    const rows = records.map((record, index) => ({ ...record, mac: Buffer.from(macs[index] ?? []) }));
+    await onConnection(current, () => appendRecords(current.client, rows));
+    return rows.at(-1) ?? current.head;
+  }
+
+  /** After any failed statement the connection's state, and what it wrote, are in doubt: the next batch starts from a fresh one. */
+  async function onConnection<T>(current: Ledger, query: () => Promise<T>): Promise<T> {
+    try {
+      return await query();
+    } catch (error) {
+      lose(current);
+      throw error;
+    }
+  }
+
+  function unavailable(error: unknown): VaultError {
+    if (error instanceof VaultError) return error;
+    const event = error instanceof LedgerMismatch ? "audit_mismatch" : "audit_unavailable";
+    log.error({ event, reason: error instanceof Error ? error.message : "unknown" });
+    return new VaultError("audit_unavailable", undefined, { cause: error });
+  }
+
+  await connect();
+  const journal: Journal = {
+    record: (entry, stillTrue = () => true) =>
+      new Promise((resolve, reject) => give({ kind: "record", entry, stillTrue, resolve, reject })),
+    change: <T>(apply: (client: pg.Client) => Promise<Change<T>>) =>
+      new Promise<T>((resolve, reject) =>
+        give({ kind: "change", apply, resolve: resolve as (value: unknown) => void, reject }),
+      ),
+    head: () => head ?? { seq: 0, mac: Buffer.alloc(32) },
+    probe: () => journal.change(async (client) => ({ value: void (await client.query("SELECT 1")) })),
+    async close() {
+      await running;
+      const last = ledger;
+      ledger = undefined;
+      if (last !== undefined) closeLedger(last.client);
+    },
+  };
+  return journal;
+}
+
+/** The first change alone, or as many leading records as one statement takes. */
+function takeBatch(queue: Pending[]): Pending[] {
+  const change = queue.findIndex(({ kind }) => kind === "change");
+  const records = change === -1 ? queue.length : change;
+  return queue.splice(0, Math.max(1, Math.min(records, MAX_BATCH)));
+}

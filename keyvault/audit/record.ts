@@ -1,0 +1,70 @@
+import { canonicalBytes } from "../../src/protocol/canonical.ts";
+import type { AuditRow, Purpose } from "../db/rows.ts";
+import type { RefusalCode } from "../errors.ts";
+
+/** Who made a call, as the client certificate says. `local` is the command line on the vault's own machine. */
+export type Role = "api" | "admin" | "auditor" | "local";
+
+/** A caller: role and name of the certificate's `deputize://role/<role>/<name>`. */
+export type Caller = { role: Role; name: string };
+
+/** What was asked for. */
+export type StatementKind =
+  | "key_create"
+  | "key_disable"
+  | "ceiling_shrink"
+  | "delegation"
+  | "challenge"
+  | "call";
+
+/**
+ * How it ended: `granted` is written before a signature leaves, so a granted record without a signature in the world means that the answer
+ * was lost; `failed` follows a `granted` one whose signature could not be made; the others are the refusal's code.
+ */
+export type Outcome = "granted" | "failed" | RefusalCode;
+
+/** One record as the operations write it. `digest` is SHA-256 of the signed bytes; `detail` names what the statement is about. */
+export type AuditEntry = {
+  caller: Caller;
+  keyId?: string;
+  purpose?: Purpose;
+  statement: StatementKind;
+  digest?: Uint8Array;
+  outcome: Outcome;
+  detail?: Readonly<Record<string, string>>;
+};
+
+/** The code before the first record. */
+export const GENESIS = Buffer.alloc(32);
+
+/** An entry at its place in the chain, still without its code. */
+export function createRecord(entry: AuditEntry, seq: number, recordedAt: Date): Omit<AuditRow, "mac"> {
+  return {
+    seq,
+    recorded_at: recordedAt,
+    caller: entry.caller.name,
+    role: entry.caller.role,
+    key_id: entry.keyId ?? null,
+    purpose: entry.purpose ?? null,
+    statement: entry.statement,
+    digest: entry.digest === undefined ? null : Buffer.from(entry.digest),
+    outcome: entry.outcome,
+    detail: { ...entry.detail },
+  };
+}
+
+/** The bytes of a record that the audit key authenticates, after the previous record's code: canonical JSON of every column but `mac`. */
+export function recordBytes(record: Omit<AuditRow, "mac">): Uint8Array {
+  return canonicalBytes({
+    seq: record.seq,
+    recorded_at: record.recorded_at.toISOString(),
+    caller: record.caller,
+    role: record.role,
+    key_id: record.key_id,
+    purpose: record.purpose,
+    statement: record.statement,
+    digest: record.digest?.toString("base64") ?? null,
+    outcome: record.outcome,
+    detail: record.detail,
+  });
+}

@@ -1,0 +1,59 @@
+import type { Database } from "../db/connection.ts";
+import type { AuditRow } from "../db/rows.ts";
+import type { Token } from "../token/client.ts";
+import type { Head } from "./ledger.ts";
+import { GENESIS, recordBytes } from "./record.ts";
+
+/** What verification found: the whole chain holds, or the first record at which it does not. */
+export type ChainVerdict = { intact: true; head: Head } | ChainFault;
+
+/** A chain that does not hold from record `seq` on. */
+export type ChainFault = { intact: false; seq: number; reason: "altered" | "missing" | "cut" };
+
+const PAGE = 500;
+
+/**
+ * Walks the chain from its first record and recomputes every code with the token's audit key. The first record that was altered, taken out
+ * or put in is named. A tail that was cut off shows only against a head noted before: pass it as `expected`.
+ *
+ * @param onProgress called with the number of records that hold so far
+ */
+export async function verifyChain(
+  database: Database,
+  token: Token,
+  expected?: Head,
+  onProgress: (records: number) => void = () => {},
+): Promise<ChainVerdict> {
+  let head: Head = { seq: 0, mac: GENESIS };
+  for (;;) {
+    const page = await database<AuditRow>("audit").where("seq", ">", head.seq).orderBy("seq").limit(PAGE);
+    if (page.length === 0) break;
+    const macs = await token.chain(head.mac, page.map(recordBytes));
+    const fault = firstFault(page, macs, head.seq + 1) ?? headFault(page, expected);
+    if (fault !== undefined) return fault;
+    head = page.at(-1) ?? head;
+    onProgress(head.seq);
+  }
+  if (expected !== undefined && head.seq < expected.seq)
+    return { intact: false, seq: head.seq + 1, reason: "cut" };
+  return { intact: true, head: { seq: head.seq, mac: head.mac } };
+}
+
+function firstFault(
+  page: readonly AuditRow[],
+  macs: readonly Uint8Array[],
+  firstSeq: number,
+): ChainFault | undefined {
+  for (const [index, row] of page.entries()) {
+    const seq = firstSeq + index;
+    if (row.seq !== seq) return { intact: false, seq, reason: "missing" };
+    if (!row.mac.equals(macs[index] ?? GENESIS)) return { intact: false, seq, reason: "altered" };
+  }
+  return undefined;
+}
+
+function headFault(page: readonly AuditRow[], expected: Head | undefined): ChainFault | undefined {
+  const row = page.find(({ seq }) => seq === expected?.seq);
+  if (row === undefined || expected === undefined || row.mac.equals(expected.mac)) return undefined;
+  return { intact: false, seq: row.seq, reason: "altered" };
+}

@@ -1,0 +1,70 @@
+import { Command, InvalidArgumentError } from "commander";
+import type { Head } from "../audit/ledger.ts";
+import { type ChainVerdict, verifyChain } from "../audit/verify.ts";
+import { loadConfig } from "../config.ts";
+import { openDatabase } from "../db/connection.ts";
+import { createLog } from "../log.ts";
+import { openToken } from "../token/client.ts";
+import { tokenSettings } from "../token/install.ts";
+
+const HEAD = /^(\d{1,15}):([0-9a-f]{64})$/;
+const BROKEN_EXIT_CODE = 2;
+
+const ABOUT = `Recompute every record's code with the token's audit key, from the first record to the last.
+
+The first record that was altered, taken out or put in is named. That the newest records were cut off shows only against a head noted before, for instance by "keyvault status": pass it as --head. Works beside a running vault.
+
+Exit code: 0 the chain holds, 2 it does not, 1 it could not be checked.`;
+
+/** `keyvault audit …` */
+export function auditCommand(): Command {
+  const verify = new Command("verify")
+    .summary("check the whole audit chain")
+    .description(ABOUT)
+    .option("--head <seq:code>", "a head noted before, which must still be in the chain", parseHead)
+    .option("--json", "print JSON")
+    .action(async ({ head, json }: { head?: Head; json?: true }) => {
+      const verdict = await checkChain(head);
+      process.stdout.write(json ? `${JSON.stringify(printable(verdict))}\n` : `${describe(verdict)}\n`);
+      if (!verdict.intact) process.exitCode = BROKEN_EXIT_CODE;
+    });
+  return new Command("audit").summary("check the audit chain").addCommand(verify);
+}
+
+async function checkChain(head: Head | undefined): Promise<ChainVerdict> {
+  const config = loadConfig();
+  const token = await openToken(await tokenSettings(config.token), createLog("error"));
+  const database = openDatabase(config.databaseUrl, 1);
+  try {
+    return await verifyChain(database, token, head, progress());
+  } finally {
+    await Promise.all([token.close(), database.destroy()]);
+  }
+}
+
+function progress(): (records: number) => void {
+  if (!process.stderr.isTTY) return () => {};
+  return (records) => process.stderr.write(`\r${records} records hold`);
+}
+
+function parseHead(text: string): Head {
+  const [, seq, mac] = HEAD.exec(text) ?? [];
+  if (seq === undefined || mac === undefined)
+    throw new InvalidArgumentError("It looks like 42:0f3a… (64 hexadecimal digits).");
+  return { seq: Number(seq), mac: Buffer.from(mac, "hex") };
+}
+
+function printable(verdict: ChainVerdict): object {
+  return verdict.intact
+    ? { intact: true, records: verdict.head.seq, head: verdict.head.mac.toString("hex") }
+    : verdict;
+}
+
+function describe(verdict: ChainVerdict): string {
+  if (verdict.intact)
+    return `All ${verdict.head.seq} records hold. Head ${verdict.head.seq}:${verdict.head.mac.toString("hex")}`;
+  const what = { altered: "was altered", missing: "is missing", cut: "and those after it were cut off" }[
+    verdict.reason
+  ];
+  return `The chain is broken: record ${verdict.seq} ${what}.`;
+}

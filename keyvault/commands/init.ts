@@ -1,0 +1,38 @@
+import { Command } from "commander";
+import { systemClock } from "../clock.ts";
+import { loadConfig } from "../config.ts";
+import { type InitStep, initialise } from "../init.ts";
+import { createLog } from "../log.ts";
+import { SETTINGS_HELP } from "./settings.ts";
+
+const ABOUT = `Make what a vault needs and does not have yet: its tables, the token with its PIN file, key-encryption key and audit key, the service key, a TLS authority and the certificates of the server, the API and one admin.
+
+Run it again at any time: it completes what an interruption left out, and changes nothing that is there.`;
+
+/** `keyvault init` */
+export function initCommand(): Command {
+  return new Command("init")
+    .summary("make token, tables, keys and certificates")
+    .description(ABOUT)
+    .option("--json", "print one JSON object for each step")
+    .addHelpText("after", SETTINGS_HELP)
+    .action(async ({ json }: { json?: true }) => {
+      const config = loadConfig();
+      const say = json ? sayJson : sayLine;
+      await initialise(config, systemClock, createLog("error"), say);
+      if (json) return;
+      process.stdout.write(
+        `\nThe vault in ${config.dataDir} is ready. Back up its token folder and PIN file, apart from each other.\n`,
+      );
+    });
+}
+
+function sayJson(step: InitStep): void {
+  process.stdout.write(`${JSON.stringify(step)}\n`);
+}
+
+function sayLine({ step, created }: InitStep): void {
+  process.stdout.write(
+    `${step.padEnd(14)} ${created.length === 0 ? "already there" : `made ${created.join(", ")}`}\n`,
+  );
+}

@@ -1,0 +1,64 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import type { Command } from "commander";
+import { Agent, request } from "undici";
+import { loadConfig } from "../config.ts";
+import { Problem } from "../problem.ts";
+
+/** Options of the commands that ask a running vault. */
+export type RemoteOptions = { url?: string; ca?: string; cert?: string; key?: string; json?: true };
+
+const TIMEOUT_MS = 10_000;
+
+/** Adds the options of a command that asks a running vault. */
+export function withRemoteOptions(command: Command): Command {
+  return command
+    .option("--url <url>", "the vault's address (default: this machine, KEYVAULT_PORT)")
+    .option("--ca <file>", "the authority that signed the vault's certificate (default: <data>/tls/ca.pem)")
+    .option("--cert <file>", "your certificate (default: <data>/tls/admin.pem)")
+    .option("--key <file>", "its private key (default: <data>/tls/admin.key)")
+    .option("--json", "print JSON");
+}
+
+/** Asks a running vault by the caller's certificate. Throws a `Problem` when it does not answer or refuses. */
+export async function ask(options: RemoteOptions, path: string): Promise<unknown> {
+  const { url, ...tls } = resolveOptions(options);
+  const dispatcher = new Agent({ connect: { ...tls, minVersion: "TLSv1.3" } });
+  try {
+    const answer = await request(new URL(path, url), {
+      dispatcher,
+      headersTimeout: TIMEOUT_MS,
+      bodyTimeout: TIMEOUT_MS,
+    });
+    const body = await answer.body.json();
+    if (answer.statusCode === 200) return body;
+    throw new Problem(
+      (body as { error?: { message?: string } }).error?.message ?? `The vault answered ${answer.statusCode}`,
+    );
+  } catch (error) {
+    if (error instanceof Problem) throw error;
+    throw new Problem(`The vault at ${url} does not answer: ${(error as Error).message}`, { cause: error });
+  } finally {
+    await dispatcher.close();
+  }
+}
+
+function resolveOptions(options: RemoteOptions): { url: string; ca: Buffer; cert: Buffer; key: Buffer } {
+  const { url, ca, cert, key } = options;
+  const config = url && ca && cert && key ? undefined : loadConfig();
+  const inTls = (file: string): string => join(config?.tlsDir ?? "", file);
+  return {
+    url: url ?? `https://localhost:${config?.listen.port}`,
+    ca: readFile(ca ?? inTls("ca.pem")),
+    cert: readFile(cert ?? inTls("admin.pem")),
+    key: readFile(key ?? inTls("admin.key")),
+  };
+}
+
+function readFile(path: string): Buffer {
+  try {
+    return readFileSync(path);
+  } catch {
+    throw new Problem(`${path} cannot be read`);
+  }
+}

@@ -1,0 +1,20 @@
+/** The settings that `--help` explains. */
+export const SETTINGS_HELP = `
+Settings (environment):
+  KEYVAULT_DATA_DIR           folder of token, PIN file and certificates; required
+  KEYVAULT_DATABASE_URL       the vault's own database, postgres://…; required
+  KEYVAULT_DATABASE_URL_FILE  a file that holds that URL, instead
+  KEYVAULT_PKCS11_MODULE      the PKCS#11 library; default: SoftHSM where Linux distributions put it
+  KEYVAULT_TOKEN_LABEL        the token's label; default: deputize
+  KEYVAULT_TOKEN_DIR          where SoftHSM keeps the token; default: <data>/token
+  KEYVAULT_TOKEN_ENVIRONMENT  names of variables that another module's vendor wants, comma-separated
+  KEYVAULT_PIN_FILE           the file with the token's PIN; default: <data>/pin
+  KEYVAULT_HOST, _PORT        where to listen; default: 127.0.0.1, 8443 (0 takes a free port)
+  KEYVAULT_SERVER_NAMES       names and addresses in the server's certificate; default: localhost,127.0.0.1
+  KEYVAULT_TLS_CA_FILE, _CERT_FILE, _KEY_FILE
+                              the server's TLS files; default: <data>/tls/{ca.pem,server.pem,server.key}
+  KEYVAULT_HEALTH_HOST, _PORT plain-HTTP /livez and /readyz for probes; off unless the port is set
+  KEYVAULT_LOG_LEVEL          debug, info, warn, error or silent; default: info
+  KEYVAULT_EXIT_ON_STDIN_CLOSE  1: stop when standard input ends, for a parent that starts the vault
+
+The PIN itself is no setting: it is read from its file by the one process that uses it.`;

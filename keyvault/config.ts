@@ -1,0 +1,135 @@
+import { readFileSync } from "node:fs";
+import { basename, join, resolve } from "node:path";
+import { z } from "zod";
+import { Problem } from "./problem.ts";
+import { findSoftHsm } from "./token/softhsm.ts";
+
+/** A start that was refused because a setting is missing or wrong. The message names the setting, never its value. */
+export class ConfigError extends Problem {
+  override readonly name = "ConfigError";
+}
+
+const port = z.coerce.number().int().min(0).max(65_535);
+const path = z.string().min(1);
+const names = z
+  .string()
+  .transform((text) => text.split(",").map((item) => item.trim()))
+  .transform((items) => items.filter((item) => item !== ""));
+
+const schema = z.object({
+  KEYVAULT_DATA_DIR: path,
+  KEYVAULT_DATABASE_URL: z.string().regex(/^postgres(ql)?:\/\//, "must start with postgres://"),
+  KEYVAULT_PKCS11_MODULE: path.optional(),
+  KEYVAULT_TOKEN_LABEL: z
+    .string()
+    .regex(/^[\x21-\x7e]{1,32}$/, "1 to 32 visible characters")
+    .default("deputize"),
+  KEYVAULT_TOKEN_DIR: path.optional(),
+  KEYVAULT_TOKEN_ENVIRONMENT: names.default([]),
+  KEYVAULT_PIN_FILE: path.optional(),
+  KEYVAULT_HOST: z.string().min(1).default("127.0.0.1"),
+  KEYVAULT_PORT: port.default(8443),
+  KEYVAULT_SERVER_NAMES: names.pipe(z.array(z.string()).min(1)).default(["localhost", "127.0.0.1"]),
+  KEYVAULT_TLS_CA_FILE: path.optional(),
+  KEYVAULT_TLS_CERT_FILE: path.optional(),
+  KEYVAULT_TLS_KEY_FILE: path.optional(),
+  KEYVAULT_HEALTH_HOST: z.string().min(1).default("127.0.0.1"),
+  KEYVAULT_HEALTH_PORT: port.optional(),
+  KEYVAULT_LOG_LEVEL: z.enum(["debug", "info", "warn", "error", "silent"]).default("info"),
+  KEYVAULT_EXIT_ON_STDIN_CLOSE: z.enum(["0", "1"]).default("0"),
+});
+
+/** Where the token is and how its module is started. `managed` tokens are SoftHSM's, made and kept in `dir` by the vault itself. */
+export type TokenConfig = {
+  module: string;
+  label: string;
+  pinFile: string;
+  dir: string;
+  managed: boolean;
+  /** Variables that a vendor's module wants, by name; the child gets these and no others. */
+  environment: Readonly<Record<string, string>>;
+};
+
+/** Files of the vault's own TLS end. */
+export type TlsConfig = { caFile: string; certFile: string; keyFile: string };
+
+/** All settings of the process, absolute paths throughout. */
+export type Config = {
+  dataDir: string;
+  databaseUrl: string;
+  token: TokenConfig;
+  tls: TlsConfig;
+  tlsDir: string;
+  serverNames: readonly string[];
+  listen: { host: string; port: number };
+  /** Plain HTTP for probes, off unless a port is set. */
+  health: { host: string; port: number } | undefined;
+  logLevel: string;
+  exitOnStdinClose: boolean;
+};
+
+type Environment = Record<string, string | undefined>;
+
+/**
+ * The settings of this environment. `KEYVAULT_DATABASE_URL_FILE` may name a file that holds the URL.
+ * @throws ConfigError naming every setting that is missing or wrong
+ */
+export function loadConfig(environment: Environment = process.env): Config {
+  const parsed = schema.safeParse(withDatabaseFile(environment));
+  if (!parsed.success) {
+    const lines = parsed.error.issues.map(({ path, message }) => `  ${path.join(".")}: ${message}`);
+    throw new ConfigError(`These settings are missing or wrong:\n${lines.join("\n")}`);
+  }
+  const settings = parsed.data;
+  const dataDir = resolve(settings.KEYVAULT_DATA_DIR);
+  const inData = (given: string | undefined, ...name: string[]): string =>
+    given === undefined ? join(dataDir, ...name) : resolve(given);
+  const module = settings.KEYVAULT_PKCS11_MODULE ?? findSoftHsm();
+  if (module === undefined) {
+    throw new ConfigError(
+      "No PKCS#11 module was found: install SoftHSM (Debian: softhsm2) or set KEYVAULT_PKCS11_MODULE",
+    );
+  }
+  return {
+    dataDir,
+    databaseUrl: settings.KEYVAULT_DATABASE_URL,
+    token: {
+      module,
+      label: settings.KEYVAULT_TOKEN_LABEL,
+      pinFile: inData(settings.KEYVAULT_PIN_FILE, "pin"),
+      dir: inData(settings.KEYVAULT_TOKEN_DIR, "token"),
+      managed: basename(module).startsWith("libsofthsm2"),
+      environment: pick(environment, settings.KEYVAULT_TOKEN_ENVIRONMENT),
+    },
+    tls: {
+      caFile: inData(settings.KEYVAULT_TLS_CA_FILE, "tls", "ca.pem"),
+      certFile: inData(settings.KEYVAULT_TLS_CERT_FILE, "tls", "server.pem"),
+      keyFile: inData(settings.KEYVAULT_TLS_KEY_FILE, "tls", "server.key"),
+    },
+    tlsDir: join(dataDir, "tls"),
+    serverNames: settings.KEYVAULT_SERVER_NAMES,
+    listen: { host: settings.KEYVAULT_HOST, port: settings.KEYVAULT_PORT },
+    health:
+      settings.KEYVAULT_HEALTH_PORT === undefined
+        ? undefined
+        : { host: settings.KEYVAULT_HEALTH_HOST, port: settings.KEYVAULT_HEALTH_PORT },
+    logLevel: settings.KEYVAULT_LOG_LEVEL,
+    exitOnStdinClose: settings.KEYVAULT_EXIT_ON_STDIN_CLOSE === "1",
+  };
+}
+
+function withDatabaseFile(environment: Environment): Environment {
+  const file = environment.KEYVAULT_DATABASE_URL_FILE;
+  if (file === undefined || environment.KEYVAULT_DATABASE_URL !== undefined) return environment;
+  try {
+    return { ...environment, KEYVAULT_DATABASE_URL: readFileSync(file, "utf8").trim() };
+  } catch {
+    throw new ConfigError("KEYVAULT_DATABASE_URL_FILE names a file that cannot be read");
+  }
+}
+
+function pick(environment: Environment, wanted: readonly string[]): Record<string, string> {
+  return Object.fromEntries(
+    wanted.flatMap((name) => (environment[name] === undefined ? [] : [[name, environment[name]]])),
+  );
+}

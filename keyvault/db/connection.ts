@@ -1,0 +1,45 @@
+import knex, { type Knex } from "knex";
+import pg from "pg";
+
+/** Ordinary queries, typed by `rows.ts`. */
+export type Database = Knex;
+
+const CONNECT_TIMEOUT_MS = 3_000;
+const QUERY_TIMEOUT_MS = 5_000;
+const INT8 = 20;
+
+/** Postgres' 64-bit integers are read as numbers: the only ones kept here count audit records. */
+const types = {
+  getTypeParser(oid: number, format?: "text" | "binary") {
+    if (oid === INT8 && format !== "binary") return Number;
+    return pg.types.getTypeParser(oid, format as "text");
+  },
+} as pg.CustomTypesConfig;
+
+/** Opens the vault's database for ordinary queries. A lost connection is replaced by the next query; nothing is fatal. */
+export function openDatabase(url: string, max = 4): Database {
+  return knex({
+    client: "pg",
+    connection: {
+      connectionString: url,
+      application_name: "keyvault",
+      connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+      query_timeout: QUERY_TIMEOUT_MS,
+      types,
+    } as Knex.PgConnectionConfig,
+    pool: { min: 0, max },
+    acquireConnectionTimeout: CONNECT_TIMEOUT_MS,
+  });
+}
+
+/** A connection of its own, not yet connected; queries that take longer than 5 s fail. The caller listens for `error` and ends it. */
+export function createClient(url: string): pg.Client {
+  return new pg.Client({
+    connectionString: url,
+    application_name: "keyvault-audit",
+    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+    query_timeout: QUERY_TIMEOUT_MS,
+    keepAlive: true,
+    types,
+  });
+}

@@ -1,0 +1,47 @@
+import type { Knex } from "knex";
+import { createClient, openDatabase } from "./connection.ts";
+import { keys } from "./migrations/0001_keys.ts";
+import { audit } from "./migrations/0002_audit.ts";
+
+/** Numbered, forward-only. A landed one is never edited: a change is a new number at the end. */
+const migrations = [keys, audit];
+
+/** One step of the schema: a numbered name and the SQL that makes it. */
+export type Migration = { name: string; sql: string };
+
+/**
+ * Brings the vault's database to the newest schema, each migration in a transaction of its own, and gives the names of those it applied.
+ * Safe to run again and from several processes. Throws when the database is newer than this code.
+ */
+export async function migrate(url: string): Promise<string[]> {
+  const database = openDatabase(url, 2);
+  const lock = createClient(url);
+  lock.on("error", () => {});
+  try {
+    await lock.connect();
+    await lock.query("SELECT pg_advisory_lock($1)", [MIGRATION_LOCK]);
+    // knex's own lock is a row, which a killed migration leaves behind; whoever holds the advisory lock may clear it.
+    await database.migrate.forceFreeMigrationsLock(settings);
+    const [, applied] = await database.migrate.latest(settings);
+    return applied;
+  } finally {
+    lock.end().catch(() => {});
+    await database.destroy();
+  }
+}
+
+const MIGRATION_LOCK = 7_233_102;
+
+const settings: Knex.MigratorConfig = {
+  tableName: "schema_migrations",
+  migrationSource: {
+    getMigrations: async () => migrations,
+    getMigrationName: (migration: Migration) => migration.name,
+    getMigration: async (migration: Migration) => ({
+      up: (transaction) => transaction.raw(migration.sql),
+      down: async () => {
+        throw new Error("Migrations go forward only");
+      },
+    }),
+  },
+};

@@ -1,0 +1,68 @@
+/**
+ * The closed set of error codes that leave the vault, each with its HTTP status and the condition that produces it.
+ * Callers may rely on codes and statuses; messages are for people.
+ */
+export const errorCodes = {
+  invalid_request: [400, "The body, a header or the path is malformed, mistyped, missing or too large"],
+  forbidden: [403, "The caller's role may not make this call"],
+  purpose_mismatch: [403, "The key has another purpose"],
+  policy_violation: [403, "The statement breaks a rule of the key or of the vault"],
+  not_found: [404, "There is no such call"],
+  key_not_found: [404, "The tenant has no such key"],
+  key_disabled: [409, "The key is disabled"],
+  idempotency_conflict: [409, "The idempotency key was used with another body"],
+  rate_limited: [429, "Too many calls; see Retry-After"],
+  key_damaged: [500, "A stored key or its attestation was altered; nothing was signed with it"],
+  internal: [500, "An unexpected fault; nothing was signed"],
+  sealed: [503, "The vault is sealed"],
+  token_unavailable: [503, "The PKCS#11 token does not answer; nothing was signed"],
+  audit_unavailable: [503, "The audit record could not be written; nothing was signed"],
+  unavailable: [503, "The vault's database does not answer"],
+} as const satisfies Record<string, readonly [number, string]>;
+
+/** A stable error code of the vault. */
+export type ErrorCode = keyof typeof errorCodes;
+
+/** Codes that a rule, rather than a fault, answers with. */
+export type RefusalCode = Extract<
+  ErrorCode,
+  | "invalid_request"
+  | "forbidden"
+  | "purpose_mismatch"
+  | "policy_violation"
+  | "key_not_found"
+  | "key_disabled"
+  | "idempotency_conflict"
+>;
+
+/** A refused call: a value, because the vault is well and has decided against it. `message` never holds a secret. */
+export type Refusal = { refused: RefusalCode; message: string };
+
+/** A refusal with the code's own wording unless `message` says it better. */
+export function refuse(code: RefusalCode, message: string = errorCodes[code][1]): Refusal {
+  return { refused: code, message };
+}
+
+/** Tells a refusal from an answer. */
+export function isRefusal(value: object): value is Refusal {
+  return "refused" in value;
+}
+
+/** A malformed call, or a part of the vault that does not work. `message` never holds a secret. */
+export class VaultError extends Error {
+  readonly code: ErrorCode;
+
+  constructor(code: ErrorCode, message: string = errorCodes[code][1], options?: ErrorOptions) {
+    super(message, options);
+    this.name = "VaultError";
+    this.code = code;
+  }
+}
+
+/** The body of every error answer. */
+export type ErrorBody = { error: { code: ErrorCode; message: string; status: number } };
+
+/** Code, message and status of an error answer, and nothing else. */
+export function errorBody(code: ErrorCode, message: string): ErrorBody {
+  return { error: { code, message, status: errorCodes[code][0] } };
+}

@@ -1,0 +1,39 @@
+import { mkdir, open, readdir, rename } from "node:fs/promises";
+import { dirname, join } from "node:path";
+
+/** Writes a file whole or not at all, readable by its owner only unless `mode` says otherwise, and waits until it is on disk. */
+export async function writeFileDurably(path: string, content: string, mode = 0o600): Promise<void> {
+  const unfinished = `${path}.unfinished`;
+  const file = await open(unfinished, "w", mode);
+  try {
+    await file.chmod(mode);
+    await file.writeFile(content);
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+  await rename(unfinished, path);
+  await syncPath(dirname(path));
+}
+
+/** Moves a finished folder into place, after everything in it is on disk. */
+export async function moveFolderDurably(from: string, to: string): Promise<void> {
+  for (const entry of await readdir(from, { recursive: true })) await syncPath(join(from, entry));
+  await syncPath(from);
+  await rename(from, to);
+  await syncPath(dirname(to));
+}
+
+/** Makes a folder, and those above it, for the owner only. */
+export async function makePrivateFolder(path: string): Promise<void> {
+  await mkdir(path, { recursive: true, mode: 0o700 });
+}
+
+async function syncPath(path: string): Promise<void> {
+  const handle = await open(path, "r");
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}

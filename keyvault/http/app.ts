@@ -1,0 +1,119 @@
+import type { TLSSocket } from "node:tls";
+import Router from "@koa/router";
+import Koa from "koa";
+import type { Journal } from "../audit/journal.ts";
+import { recordRefusal } from "../audit/refusals.ts";
+import type { Clock } from "../clock.ts";
+import {
+  type ErrorCode,
+  errorBody,
+  errorCodes,
+  isRefusal,
+  type Refusal,
+  refuse,
+  VaultError,
+} from "../errors.ts";
+import type { Logger } from "../log.ts";
+import type { Readiness } from "../readiness.ts";
+import { createPeerReader, holds, type Peer } from "./caller.ts";
+import { type Call, createCalls, isKeyId, type Operations } from "./calls.ts";
+
+/** What the application needs besides the operations. */
+export type AppParts = {
+  operations: Operations;
+  readiness: Readiness;
+  journal: Pick<Journal, "record">;
+  clock: Clock;
+  log: Logger;
+};
+
+/** The vault's HTTP application. Every answer is JSON; every error has the one error body. */
+export function createApp({ operations, readiness, journal, clock, log }: AppParts): Koa {
+  const readPeer = createPeerReader();
+  const router = new Router();
+  router.get("/livez", (context) => {
+    context.body = { status: "live" };
+  });
+  router.get("/readyz", async (context) => {
+    await readiness.check();
+    context.body = { status: "ready" };
+  });
+  for (const call of createCalls(operations)) {
+    router.register(call.path, [call.method], async (context) => {
+      const result = await invoke(call, context, authenticate(context));
+      if (isRefusal(result)) answerError(context, result.refused, result.message);
+      else context.body = result;
+    });
+  }
+
+  function authenticate(context: Koa.Context): Peer["caller"] {
+    const peer = readPeer(context.req.socket as TLSSocket);
+    if (peer === undefined) throw new VaultError("forbidden", "The certificate gives no role");
+    if (!holds(peer, clock.now())) throw new VaultError("forbidden", "The certificate has expired");
+    return peer.caller;
+  }
+
+  async function invoke(call: Call, context: Koa.Context, caller: Peer["caller"]): Promise<object | Refusal> {
+    const keyId: string = context.params.id ?? "";
+    const early = earlyRefusal(call, caller, keyId);
+    if (early !== undefined) return recordCall(call, caller, keyId, early);
+    try {
+      return await call.handle({ caller, keyId, context });
+    } catch (error) {
+      if (!(error instanceof VaultError) || error.code !== "invalid_request") throw error;
+      return recordCall(call, caller, keyId, refuse("invalid_request", error.message));
+    }
+  }
+
+  /** Refusals that no operation saw are recorded here, so that no attempt to change or sign goes unseen. */
+  async function recordCall(
+    call: Call,
+    caller: Peer["caller"],
+    keyId: string,
+    refusal: Refusal,
+  ): Promise<Refusal> {
+    if (call.method === "GET" && refusal.refused !== "forbidden") return refusal;
+    const detail = { call: `${call.method} ${call.path}` };
+    return recordRefusal(
+      journal,
+      { caller, statement: "call", detail, ...(isKeyId(keyId) && { keyId }) },
+      refusal,
+    );
+  }
+
+  async function answerErrors(context: Koa.Context, next: Koa.Next): Promise<void> {
+    context.set("cache-control", "no-store");
+    try {
+      await next();
+      if (context.status === 404 && context.body === undefined)
+        answerError(context, "not_found", errorCodes.not_found[1]);
+    } catch (error) {
+      const known = error instanceof VaultError ? error : new VaultError("internal");
+      const level = errorCodes[known.code][0] >= 500 ? "error" : "warn";
+      log[level]({
+        event: "call_failed",
+        code: known.code,
+        path: context.path,
+        err: known.code === "internal" ? error : known.cause,
+      });
+      answerError(context, known.code, known.message);
+    }
+  }
+
+  const app = new Koa();
+  app.silent = true;
+  app.use(answerErrors).use(router.routes());
+  return app;
+}
+
+function earlyRefusal(call: Call, caller: Peer["caller"], keyId: string): Refusal | undefined {
+  if (!call.roles.includes(caller.role)) return refuse("forbidden");
+  return call.path.includes(":id") && !isKeyId(keyId) ? refuse("key_not_found") : undefined;
+}
+
+function answerError(context: Koa.Context, code: ErrorCode, message: string): void {
+  context.status = errorCodes[code][0];
+  if (context.status === 503) context.set("retry-after", "1");
+  context.body = errorBody(code, message);
+  if (!context.req.complete) context.set("connection", "close");
+}

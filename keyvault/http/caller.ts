@@ -1,0 +1,46 @@
+import "reflect-metadata";
+import type { TLSSocket } from "node:tls";
+import * as x509 from "@peculiar/x509";
+import type { Caller, Role } from "../audit/record.ts";
+
+/** Roles that a client certificate can give. */
+export type RemoteRole = Exclude<Role, "local">;
+
+/** Who is at the other end, and from when to when its certificate says so. */
+export type Peer = { caller: Caller & { role: RemoteRole }; notBefore: Date; notAfter: Date };
+
+const ROLE_URI = /^deputize:\/\/role\/(api|admin|auditor)\/([A-Za-z0-9._-]{1,64})$/;
+
+/**
+ * Reads the role out of certificates that the TLS layer has verified, once for each connection. A certificate has a role only when it
+ * has exactly one URI among its alternative names and that is `deputize://role/<role>/<name>`.
+ */
+export function createPeerReader(): (socket: TLSSocket) => Peer | undefined {
+  const known = new WeakMap<TLSSocket, Peer>();
+  return (socket) => {
+    const remembered = known.get(socket);
+    if (remembered !== undefined) return remembered;
+    const certificate = socket.authorized ? socket.getPeerX509Certificate() : undefined;
+    const peer = certificate === undefined ? undefined : peerOf(certificate.raw);
+    if (peer !== undefined) known.set(socket, peer);
+    return peer;
+  };
+}
+
+/** Whether a peer's certificate holds at `now`: a connection may outlive it. */
+export function holds({ notBefore, notAfter }: Peer, now: Date): boolean {
+  return notBefore <= now && now <= notAfter;
+}
+
+function peerOf(der: Buffer): Peer | undefined {
+  const certificate = new x509.X509Certificate(der);
+  const names = certificate.getExtension(x509.SubjectAlternativeNameExtension)?.names.toJSON() ?? [];
+  const uris = names.filter(({ type }) => type === "url");
+  const [, role, name] = ROLE_URI.exec(uris.length === 1 ? (uris[0]?.value ?? "") : "") ?? [];
+  if (role === undefined || name === undefined) return undefined;
+  return {
+    caller: { role: role as RemoteRole, name },
+    notBefore: certificate.notBefore,
+    notAfter: certificate.notAfter,
+  };
+}

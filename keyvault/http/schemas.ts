@@ -1,0 +1,77 @@
+import { z } from "zod";
+import { invalidScopes } from "../../src/protocol/scopes.ts";
+import { VAULT_TENANT } from "../keys/disable.ts";
+import type { DelegationRequest } from "../sign/delegation.ts";
+
+const LABEL = /^[^\p{C}]{1,128}$/u;
+const NAME = /^[A-Za-z0-9][A-Za-z0-9._:@-]{0,127}$/;
+const MAX_SCOPES = 128;
+
+const name = z.string().regex(NAME, "1 to 128 letters, digits and ._:@-");
+const tenant = name.refine((value) => value !== VAULT_TENANT, "is the vault's own");
+const scopes = z
+  .array(z.string().max(256))
+  .max(MAX_SCOPES)
+  .refine((list) => invalidScopes(list).length === 0, "holds a scope that is not valid");
+const publicKey = z.strictObject({ ed25519: z.string(), ml_dsa_65: z.string() });
+const text = z.string().max(512);
+const seconds = z.int().min(0);
+
+/** Names that stand in paths, headers and bodies. */
+export const keyIdPattern = /^[0-9a-f]{32}$/;
+export const idempotencyKeyPattern = /^[\x21-\x7e]{8,200}$/;
+
+/** Body of `POST /v1/keys`. */
+export const createKeyBody = z.strictObject({
+  tenant,
+  purpose: z.enum(["account_root", "agent"]),
+  label: z.string().regex(LABEL, "1 to 128 printable characters"),
+  ceiling: scopes.exactOptional(),
+});
+
+/** Body of `POST /v1/keys/{id}/disable`: the API says whose key it means; an admin need not. */
+export const disableBody = z.strictObject({ tenant: tenant.exactOptional() });
+
+/** Body of `POST /v1/keys/{id}/ceiling`. */
+export const ceilingBody = z.strictObject({ tenant, ceiling: scopes });
+
+/** Body of `POST /v1/keys/{id}/sign/delegation`. The certificate's contents are checked by the protocol's own rules, later. */
+export const delegationBody = z.strictObject({
+  tenant,
+  certificate: z.strictObject({
+    cert_id: name,
+    version: z.int(),
+    issuer_id: text,
+    subject_id: text,
+    subject_pub_key: publicKey,
+    scope: z.array(z.string()),
+    constraints: z.array(z.looseObject({ type: z.string() })),
+    issued_at: seconds,
+    expires_at: seconds,
+  }) as z.ZodType<DelegationRequest>,
+  approval: z.strictObject({
+    ceiling: scopes,
+    request_id: name,
+    approved_by: name,
+    external_subject: z.boolean().exactOptional(),
+  }),
+});
+
+/** Body of `POST /v1/keys/{id}/sign/challenge`. */
+export const challengeBody = z.strictObject({
+  tenant,
+  challenge: z.string().max(64),
+  challenge_at: seconds,
+  session_context: z.string().max(64).exactOptional(),
+  stream: z.strictObject({ stream_id: z.string().max(64), stream_seq: z.int().min(1) }).exactOptional(),
+});
+
+/** Query of `GET /v1/keys/{id}`. */
+export const keyQuery = z.strictObject({ tenant: tenant.exactOptional() });
+
+/** Query of `GET /v1/keys`. */
+export const listQuery = z.strictObject({
+  tenant: name.exactOptional(),
+  after: z.string().regex(keyIdPattern).exactOptional(),
+  limit: z.coerce.number().int().min(1).max(500).default(100),
+});

@@ -1,0 +1,46 @@
+import type { Clock } from "./clock.ts";
+import type { Config } from "./config.ts";
+import { openDatabase } from "./db/connection.ts";
+import { migrate } from "./db/migrate.ts";
+import { makePrivateFolder } from "./files.ts";
+import type { Logger } from "./log.ts";
+import { installTls } from "./tls/install.ts";
+import { installToken } from "./token/install.ts";
+import { openVault } from "./vault.ts";
+
+/** One thing `keyvault init` sees to, and whether it had to be made. */
+export type InitStep = { step: "database" | "token" | "service key" | "certificates"; created: string[] };
+
+/**
+ * Makes everything a vault needs that is not there yet: tables, token with its PIN and keys, service key, TLS authority and first
+ * certificates. Each step is whole or absent, so running it again after any interruption completes it, and running it on a finished
+ * vault changes nothing.
+ *
+ * @throws Problem when what is there does not belong together, for instance a database whose token is gone
+ */
+export async function initialise(
+  config: Config,
+  clock: Clock,
+  log: Logger,
+  report: (step: InitStep) => void = () => {},
+): Promise<void> {
+  await makePrivateFolder(config.dataDir);
+  report({ step: "database", created: await migrate(config.databaseUrl) });
+  const records = await countAudit(config.databaseUrl);
+  report({ step: "token", created: records === 0 ? await installToken(config.token, log) : [] });
+  const vault = await openVault(config, clock, log, "create");
+  const made = vault.journal.head().seq > records;
+  await vault.close();
+  report({ step: "service key", created: made ? ["service key"] : [] });
+  report({ step: "certificates", created: await installTls(config.tlsDir, config.serverNames, clock.now()) });
+}
+
+async function countAudit(url: string): Promise<number> {
+  const database = openDatabase(url, 1);
+  try {
+    const row = await database("audit").max<{ max: number | null }[]>("seq as max");
+    return row[0]?.max ?? 0;
+  } finally {
+    await database.destroy();
+  }
+}

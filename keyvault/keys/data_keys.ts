@@ -1,0 +1,73 @@
+import { randomBytes } from "node:crypto";
+import { LRUCache } from "lru-cache";
+import type { TenantRow } from "../db/rows.ts";
+import { VaultError } from "../errors.ts";
+import type { Token } from "../token/client.ts";
+import { DamagedBox } from "../token/fault.ts";
+import { dataKeyContext } from "./wrapping.ts";
+
+const DATA_KEY_BYTES = 32;
+const KEPT_TENANTS = 512;
+const KEPT_MS = 60_000;
+
+/** A tenant's data key as the token wrapped it. */
+export type WrappedDataKey = Pick<TenantRow, "tenant" | "kek" | "wrapped_data_key">;
+
+/** Tenants' data keys in use. At most 512 are kept unwrapped, each for at most a minute, and overwritten when they are let go. */
+export type DataKeys = {
+  /** A fresh data key for a tenant, wrapped; nothing is stored yet. */
+  create(tenant: string): Promise<WrappedDataKey>;
+  /**
+   * Runs `work` on the unwrapped key. It must be done with the key when it returns: the bytes may be overwritten at once.
+   * Rejects with `VaultError key_damaged` when the stored key was altered, or `token_unavailable`.
+   */
+  use<T>(wrapped: WrappedDataKey, work: (dataKey: Uint8Array) => T): Promise<T>;
+  /** Overwrites everything kept. */
+  clear(): void;
+};
+
+/** Data keys wrapped by the token. */
+export function createDataKeys(token: Token): DataKeys {
+  const kept = new LRUCache<string, Buffer>({
+    max: KEPT_TENANTS,
+    ttl: KEPT_MS,
+    ttlAutopurge: true,
+    dispose: (dataKey) => dataKey.fill(0),
+  });
+
+  async function unwrap({ tenant, kek, wrapped_data_key }: WrappedDataKey): Promise<Uint8Array> {
+    try {
+      return await token.unwrap({ kek, box: wrapped_data_key }, dataKeyContext(tenant));
+    } catch (error) {
+      if (error instanceof DamagedBox) throw new VaultError("key_damaged", undefined, { cause: error });
+      throw error;
+    }
+  }
+
+  return {
+    async create(tenant) {
+      const dataKey = randomBytes(DATA_KEY_BYTES);
+      try {
+        const { kek, box } = await token.wrap(dataKey, dataKeyContext(tenant));
+        return { tenant, kek, wrapped_data_key: Buffer.from(box) };
+      } finally {
+        dataKey.fill(0);
+      }
+    },
+
+    async use(wrapped, work) {
+      const name = `${wrapped.tenant}\n${wrapped.wrapped_data_key.toString("base64")}`;
+      const known = kept.get(name);
+      if (known !== undefined) return work(known);
+      const fresh = await unwrap(wrapped);
+      kept.set(name, Buffer.from(fresh));
+      try {
+        return work(fresh);
+      } finally {
+        fresh.fill(0);
+      }
+    },
+
+    clear: () => kept.clear(),
+  };
+}

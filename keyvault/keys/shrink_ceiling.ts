@@ -1,0 +1,40 @@
+import { coversScopes } from "../../src/protocol/scopes.ts";
+import type { Caller } from "../audit/record.ts";
+import { isRefusal, type Refusal, refuse } from "../errors.ts";
+import { changeKey, type KeyChangeParts, type KeyTarget } from "./change.ts";
+
+/**
+ * Narrows the ceiling recorded with a key. A ceiling that grants anything the recorded one does not is refused with `policy_violation`;
+ * a key without a ceiling takes its first. Certificates signed before keep what they say.
+ */
+export type ShrinkCeiling = (
+  caller: Caller,
+  target: KeyTarget,
+  ceiling: string[],
+) => Promise<{ key_id: string; ceiling: readonly string[] } | Refusal>;
+
+/** Narrowing on these parts. */
+export function createCeilingShrinking(parts: KeyChangeParts): ShrinkCeiling {
+  return async (caller, target, ceiling) => {
+    const shrunk = await changeKey(
+      parts,
+      target,
+      { caller, statement: "ceiling_shrink" },
+      async (client, row) => {
+        const wider = row.ceiling === null ? [] : coversScopes(row.ceiling, ceiling);
+        if (wider.length > 0) {
+          return refuse(
+            "policy_violation",
+            `The recorded ceiling does not grant ${wider.slice(0, 3).join(", ")}`,
+          );
+        }
+        await client.query("UPDATE keys SET ceiling = $2 WHERE key_id = $1", [
+          row.key_id,
+          JSON.stringify(ceiling),
+        ]);
+        return { ...row, ceiling };
+      },
+    );
+    return isRefusal(shrunk) ? shrunk : { key_id: shrunk.key_id, ceiling: shrunk.ceiling ?? ceiling };
+  };
+}

@@ -1,0 +1,32 @@
+import type { HybridPublicKey } from "../../src/protocol/hybrid.ts";
+import type { KeyRow, Purpose } from "../db/rows.ts";
+import type { Attestation } from "./attestation.ts";
+import type { Key } from "./store.ts";
+
+/** The public parts of a key, as callers see them. Times are ISO 8601. */
+export type KeyView = {
+  key_id: string;
+  tenant: string;
+  purpose: Purpose;
+  label: string;
+  state: KeyRow["state"];
+  ceiling: readonly string[] | null;
+  public_key: HybridPublicKey;
+  attestation: Attestation;
+  created_at: string;
+};
+
+/** What may be shown of a key. */
+export function viewKey(key: Key): KeyView {
+  return {
+    key_id: key.keyId,
+    tenant: key.tenant,
+    purpose: key.purpose,
+    label: key.label,
+    state: key.state,
+    ceiling: key.ceiling,
+    public_key: key.publicKey,
+    attestation: key.attestation,
+    created_at: key.createdAt.toISOString(),
+  };
+}

@@ -1,0 +1,41 @@
+import { Command } from "commander";
+import { auditCommand } from "./commands/audit.ts";
+import { describeFailure } from "./commands/failure.ts";
+import { initCommand } from "./commands/init.ts";
+import { migrateCommand } from "./commands/migrate.ts";
+import { serveCommand } from "./commands/serve.ts";
+import { statusCommand } from "./commands/status.ts";
+
+const ABOUT =
+  "Keeps the keys that sign delegations. It makes keys and signs statements that it has checked; it never signs bytes " +
+  "that a caller chose, and no key ever leaves it.";
+
+const FIRST_START = `
+A first start, with SoftHSM installed and an empty Postgres database of its own:
+
+  export KEYVAULT_DATA_DIR=/var/lib/keyvault
+  export KEYVAULT_DATABASE_URL=postgres://keyvault:…@127.0.0.1/keyvault
+  keyvault init     # token, PIN file, tables, service key, certificates
+  keyvault serve    # HTTPS on 127.0.0.1:8443, for those certificates
+
+Settings come from the environment only: "keyvault serve --help" lists them.
+docs/keyvault.md has the rest.`;
+
+const program = new Command("keyvault")
+  .description(ABOUT)
+  .addHelpText("after", FIRST_START)
+  .addCommand(initCommand())
+  .addCommand(serveCommand())
+  .addCommand(statusCommand())
+  .addCommand(auditCommand())
+  .addCommand(migrateCommand())
+  .showHelpAfterError('(say "keyvault --help" to see what there is)');
+
+try {
+  await program.parseAsync();
+} catch (error) {
+  const message = describeFailure(error);
+  if (message === undefined) throw error;
+  console.error(`keyvault: ${message}`);
+  process.exitCode = 1;
+}

@@ -1,0 +1,76 @@
+import type { Clock } from "./clock.ts";
+import type { Config } from "./config.ts";
+import { migrate } from "./db/migrate.ts";
+import { createApp } from "./http/app.ts";
+import type { Operations } from "./http/calls.ts";
+import { type Listening, serveHealth, serveTls } from "./http/server.ts";
+import { createKeyDisabling } from "./keys/disable.ts";
+import { createKeyReading } from "./keys/get.ts";
+import { createKeyListing } from "./keys/list.ts";
+import { createCeilingShrinking } from "./keys/shrink_ceiling.ts";
+import type { Logger } from "./log.ts";
+import { createReadiness } from "./readiness.ts";
+import { createChallengeSigning } from "./sign/challenge.ts";
+import { createDelegationSigning } from "./sign/delegation.ts";
+import { createStatusReading } from "./status.ts";
+import { openVault, type Vault } from "./vault.ts";
+
+/** A vault that answers calls. */
+export type Serving = {
+  port: number;
+  healthPort: number | undefined;
+  vault: Vault;
+  /** Ends the calls in flight, then the vault. Safe to call once. */
+  stop(): Promise<void>;
+};
+
+/**
+ * Opens the vault, brings its tables up to date and listens. Rejects with a `Problem` when a part is missing or does not belong to the
+ * others, or with the error of the port; whatever was opened is closed again.
+ */
+export async function serve(config: Config, clock: Clock, log: Logger): Promise<Serving> {
+  await migrate(config.databaseUrl);
+  const vault = await openVault(config, clock, log, "require");
+  const listening: Listening[] = [];
+  const stop = async (): Promise<void> => {
+    await Promise.all(listening.map((server) => server.stop()));
+    const { seq, mac } = vault.journal.head();
+    log.info({ event: "audit_head", seq, mac: mac.toString("hex") });
+    await vault.close();
+  };
+  try {
+    const readiness = createReadiness(vault.token, vault.journal, () => performance.now());
+    const app = createApp({
+      operations: operationsOf(vault, clock),
+      readiness,
+      journal: vault.journal,
+      clock,
+      log,
+    });
+    const tls = await serveTls(app, config.tls, config.listen);
+    listening.push(tls);
+    const health = config.health && (await serveHealth(readiness, config.health));
+    if (health !== undefined) listening.push(health);
+    return { port: tls.port, healthPort: health?.port, vault, stop };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+function operationsOf(
+  { token, database, journal, custody, store, createKey }: Vault,
+  clock: Clock,
+): Operations {
+  const signing = { store, custody, journal, clock };
+  return {
+    createKey,
+    getKey: createKeyReading({ store }),
+    listKeys: createKeyListing({ database }),
+    disableKey: createKeyDisabling({ journal, store, clock }),
+    shrinkCeiling: createCeilingShrinking({ journal, store }),
+    signDelegation: createDelegationSigning(signing),
+    signChallenge: createChallengeSigning(signing),
+    readStatus: createStatusReading({ database, token, journal }),
+  };
+}

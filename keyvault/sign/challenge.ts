@@ -1,0 +1,49 @@
+import { type ChallengeBinding, challengeSignBytes } from "../../src/protocol/challenge.ts";
+import { ProtocolError } from "../../src/protocol/errors.ts";
+import type { HybridPublicKey, HybridSignature } from "../../src/protocol/hybrid.ts";
+import type { Caller } from "../audit/record.ts";
+import { isRefusal, type Refusal, refuse } from "../errors.ts";
+import { CLOCK_TOLERANCE_SECONDS, type SigningParts, signStatement } from "./statement.ts";
+
+/** An agent's answer to a challenge: the last fields of a proof bundle. */
+export type SignedChallenge = {
+  agent_id: string;
+  agent_pub_key: HybridPublicKey;
+  challenge_sig: HybridSignature;
+};
+
+/** Signs a challenge, with what it is bound to, with an agent's key. */
+export type SignChallenge = (
+  caller: Caller,
+  keyId: string,
+  request: { tenant: string; binding: ChallengeBinding },
+) => Promise<SignedChallenge | Refusal>;
+
+/** Signing challenges on these parts. */
+export function createChallengeSigning(parts: SigningParts): SignChallenge {
+  return async (caller, keyId, { tenant, binding }) => {
+    const call = { caller, keyId, tenant, purpose: "agent", statement: "challenge", detail: {} } as const;
+    const signed = await signStatement(parts, call, async (_, now) => judge(binding, now));
+    if (isRefusal(signed)) return signed;
+    return {
+      agent_id: signed.key.keyId,
+      agent_pub_key: signed.key.publicKey,
+      challenge_sig: signed.signature,
+    };
+  };
+}
+
+function judge(binding: ChallengeBinding, now: number): Uint8Array | Refusal {
+  if (Math.abs(now - binding.challenge_at) > CLOCK_TOLERANCE_SECONDS) {
+    return refuse(
+      "policy_violation",
+      `challenge_at is more than ${CLOCK_TOLERANCE_SECONDS} s away from the vault's clock`,
+    );
+  }
+  try {
+    return challengeSignBytes(binding);
+  } catch (error) {
+    if (error instanceof ProtocolError) return refuse("invalid_request", error.message);
+    throw error;
+  }
+}

@@ -1,0 +1,116 @@
+import {
+  checkIssuable,
+  type DelegationCert,
+  type DelegationFields,
+  delegationSignBytes,
+} from "../../src/protocol/certificate.ts";
+import { equalPublicKeys } from "../../src/protocol/hybrid.ts";
+import { coversScopes } from "../../src/protocol/scopes.ts";
+import type { Caller } from "../audit/record.ts";
+import { isRefusal, type Refusal, refuse } from "../errors.ts";
+import type { Key } from "../keys/store.ts";
+import { CLOCK_TOLERANCE_SECONDS, type SigningParts, signStatement } from "./statement.ts";
+
+/** The fields of a certificate that a caller fills; the vault adds the issuer's public key and the signature. */
+export type DelegationRequest = Omit<DelegationFields, "issuer_pub_key">;
+
+/** What the human approved, as the caller says. Nothing outside `ceiling` is signed, whatever the certificate asks for. */
+export type Approval = {
+  ceiling: string[];
+  request_id: string;
+  approved_by: string;
+  /** The subject's key is not in this vault; only the approval and the issuer's ceiling bound it. */
+  external_subject?: boolean;
+};
+
+/** Signs a delegation certificate with an account's root key and gives it whole. */
+export type SignDelegation = (
+  caller: Caller,
+  keyId: string,
+  request: { tenant: string; certificate: DelegationRequest; approval: Approval },
+) => Promise<DelegationCert | Refusal>;
+
+/** What is known when a delegation is decided on. */
+type DelegationInput = {
+  fields: DelegationFields;
+  approval: Approval;
+  issuer: Key;
+  subject: Key | undefined;
+};
+
+/** Signing delegations on these parts. */
+export function createDelegationSigning(parts: SigningParts): SignDelegation {
+  return async (caller, keyId, { tenant, certificate, approval }) => {
+    const detail = {
+      cert_id: certificate.cert_id,
+      subject_id: certificate.subject_id,
+      request_id: approval.request_id,
+      approved_by: approval.approved_by,
+    };
+    const call = { caller, keyId, tenant, purpose: "account_root", statement: "delegation", detail } as const;
+    const signed = await signStatement(parts, call, async (issuer, now) => {
+      const fields = { ...certificate, issuer_pub_key: issuer.publicKey };
+      const subject = await parts.store.find(certificate.subject_id);
+      const input = { fields, approval, issuer, subject };
+      return (
+        RULES.map((rule) => rule(input, now)).find((violated) => violated !== undefined) ??
+        delegationSignBytes(fields)
+      );
+    });
+    if (isRefusal(signed)) return signed;
+    return { ...certificate, issuer_pub_key: signed.key.publicKey, signature: signed.signature };
+  };
+}
+
+type Rule = (input: DelegationInput, now: number) => Refusal | undefined;
+
+const violation = (message: string): Refusal => refuse("policy_violation", message);
+
+const RULES: readonly Rule[] = [
+  function isWellFormed({ fields }) {
+    const fault = checkIssuable(fields);
+    return fault && refuse("invalid_request", `certificate: ${fault.message}`);
+  },
+  function isIssuedByThisKey({ fields, issuer }) {
+    return fields.issuer_id === issuer.keyId ? undefined : violation("The issuer is another key");
+  },
+  function hasKnownSubject({ subject, approval, issuer }) {
+    if (subject === undefined)
+      return approval.external_subject === true
+        ? undefined
+        : violation("The subject is no key of this vault");
+    return subject.tenant === issuer.tenant ? undefined : violation("The subject is no key of this tenant");
+  },
+  function hasAgentSubject({ subject, fields }) {
+    if (subject === undefined) return undefined;
+    if (subject.purpose !== "agent") return violation("The subject is no agent's key");
+    if (subject.state !== "active") return refuse("key_disabled", "The subject's key is disabled");
+    return equalPublicKeys(subject.publicKey, fields.subject_pub_key)
+      ? undefined
+      : violation("The subject has another public key");
+  },
+  function isIssuedNow({ fields }, now) {
+    return Math.abs(now - fields.issued_at) <= CLOCK_TOLERANCE_SECONDS
+      ? undefined
+      : violation(`issued_at is more than ${CLOCK_TOLERANCE_SECONDS} s away from the vault's clock`);
+  },
+  function isNotExpired({ fields }, now) {
+    return now <= fields.expires_at ? undefined : violation("expires_at is past");
+  },
+  function isApproved({ fields, approval }) {
+    return within(fields.scope, approval.ceiling, "approval's ceiling");
+  },
+  function isWithinIssuerCeiling({ fields, issuer }) {
+    return issuer.ceiling === null ? undefined : within(fields.scope, issuer.ceiling, "issuer's ceiling");
+  },
+  function isWithinSubjectCeiling({ fields, subject }) {
+    return subject?.ceiling ? within(fields.scope, subject.ceiling, "subject's ceiling") : undefined;
+  },
+];
+
+function within(scope: readonly string[], ceiling: readonly string[], name: string): Refusal | undefined {
+  const wider = coversScopes(ceiling, scope);
+  return wider.length === 0
+    ? undefined
+    : violation(`The ${name} does not grant ${wider.slice(0, 3).join(", ")}`);
+}

@@ -1,0 +1,84 @@
+import { hash } from "node:crypto";
+import type { HybridSignature } from "../../src/protocol/hybrid.ts";
+import type { Journal } from "../audit/journal.ts";
+import type { AuditEntry, Caller, StatementKind } from "../audit/record.ts";
+import { recordRefusal } from "../audit/refusals.ts";
+import { type Clock, unixSeconds } from "../clock.ts";
+import type { Purpose } from "../db/rows.ts";
+import { isRefusal, type Refusal, refuse, VaultError } from "../errors.ts";
+import type { Custody } from "../keys/custody.ts";
+import type { Key, KeyStore } from "../keys/store.ts";
+
+/** Seconds by which a time in a statement may differ from the vault's clock, either way, both ends included. */
+export const CLOCK_TOLERANCE_SECONDS = 60;
+
+/** What signing needs. */
+export type SigningParts = { store: KeyStore; custody: Custody; journal: Journal; clock: Clock };
+
+/** The key a caller names, for a tenant it names, for one kind of statement. */
+export type SigningCall = {
+  caller: Caller;
+  keyId: string;
+  tenant: string;
+  purpose: Purpose;
+  statement: StatementKind;
+  /** What the statement is about, for the audit. */
+  detail: Readonly<Record<string, string>>;
+};
+
+/** Decides on the statement and builds its bytes: the only source of bytes that are ever signed. `now` is in Unix seconds. */
+export type Judge = (key: Key, now: number) => Promise<Uint8Array | Refusal>;
+
+/** A signature and the key it was made with. */
+export type Signed = { key: Key; signature: HybridSignature; bytes: Uint8Array };
+
+const ATTEMPTS = 5;
+
+/**
+ * Signs a statement with both halves, or refuses. The signature is made while its audit record is written, and leaves only when the record
+ * is durable. A key or ceiling changed in between makes the whole decision be taken anew: what was decided on is what is recorded.
+ */
+export async function signStatement(
+  parts: SigningParts,
+  call: SigningCall,
+  judge: Judge,
+): Promise<Signed | Refusal> {
+  const { store, custody, journal, clock } = parts;
+  for (let attempt = 0; attempt < ATTEMPTS; attempt += 1) {
+    const version = store.version();
+    const key = ownKey(await store.find(call.keyId), call);
+    if (isRefusal(key)) return recordRefusal(journal, call, key);
+    const bytes = await decide(key, call, () => judge(key, unixSeconds(clock.now())));
+    const about = { ...call, purpose: key.purpose };
+    if (isRefusal(bytes)) return recordRefusal(journal, about, bytes);
+    const entry = { ...about, digest: hash("sha256", bytes, "buffer") };
+    const [signing, recording] = await Promise.allSettled([
+      custody.sign(key, bytes),
+      journal.record({ ...entry, outcome: "granted" }, () => store.version() === version),
+    ]);
+    if (recording.status === "rejected") throw recording.reason;
+    if (!recording.value) continue;
+    if (signing.status === "rejected") return fail(journal, entry, signing.reason);
+    return { key, signature: signing.value, bytes };
+  }
+  throw new VaultError("unavailable", "The key is being changed by other calls");
+}
+
+function ownKey(key: Key | undefined, call: SigningCall): Key | Refusal {
+  return key === undefined || key.tenant !== call.tenant ? refuse("key_not_found") : key;
+}
+
+async function decide(
+  key: Key,
+  call: SigningCall,
+  judge: () => Promise<Uint8Array | Refusal>,
+): Promise<Uint8Array | Refusal> {
+  if (key.purpose !== call.purpose) return refuse("purpose_mismatch", `The key's purpose is ${key.purpose}`);
+  if (key.state !== "active") return refuse("key_disabled");
+  return judge();
+}
+
+async function fail(journal: Journal, entry: Omit<AuditEntry, "outcome">, reason: unknown): Promise<never> {
+  await journal.record({ ...entry, outcome: "failed" });
+  throw reason;
+}

@@ -1,0 +1,74 @@
+import type { Logger } from "../log.ts";
+import { DamagedBox, TokenFault } from "./fault.ts";
+import type { ReplyFrame, TokenAnswers, TokenFailure, TokenRequest } from "./messages.ts";
+import { startTokenProcess } from "./process.ts";
+
+/** One life of the child that owns the token. */
+export type TokenConnection = {
+  pid: number | undefined;
+  /**
+   * Asks the child. Rejects with `DamagedBox` as the operation says, and with `TokenFault` when the child reports a fault, ends, or
+   * lets the deadline pass: it is then killed, so that no late answer can be taken for another call's.
+   */
+  request<K extends TokenRequest["kind"]>(
+    message: Extract<TokenRequest, { kind: K }>,
+    deadlineMs: number,
+  ): Promise<TokenAnswers[K]>;
+  /** Ends the child at once. */
+  kill(): void;
+  /** Resolves when the child has ended and every call in flight was rejected. */
+  ended: Promise<void>;
+};
+
+type Waiting = { resolve(answer: unknown): void; reject(error: Error): void; deadline: NodeJS.Timeout };
+
+/** Starts a child with this environment and nothing else. */
+export function connectToken(environment: Readonly<Record<string, string>>, log: Logger): TokenConnection {
+  const waiting = new Map<number, Waiting>();
+  const { promise: ended, resolve: tellEnded } = Promise.withResolvers<void>();
+  let alive = true;
+  let lastId = 0;
+
+  const child = startTokenProcess(environment, { reply: settle, ended: end }, log);
+
+  function settle(frame: ReplyFrame): void {
+    const call = waiting.get(frame.id);
+    if (call === undefined) return;
+    waiting.delete(frame.id);
+    clearTimeout(call.deadline);
+    if ("answer" in frame) call.resolve(frame.answer);
+    else call.reject(failed(frame.failure));
+  }
+
+  function end(): void {
+    alive = false;
+    for (const call of waiting.values()) {
+      clearTimeout(call.deadline);
+      call.reject(new TokenFault("The token's process ended"));
+    }
+    waiting.clear();
+    tellEnded();
+  }
+
+  return {
+    pid: child.pid,
+    ended,
+    kill: child.kill,
+    request(message, deadlineMs) {
+      if (!alive) return Promise.reject(new TokenFault("The token's process is away"));
+      const id = ++lastId;
+      return new Promise((resolve, reject) => {
+        const deadline = setTimeout(() => {
+          log.error({ event: "token_deadline", kind: message.kind });
+          child.kill();
+        }, deadlineMs);
+        waiting.set(id, { resolve: resolve as (answer: unknown) => void, reject, deadline });
+        child.send({ id, request: message });
+      });
+    },
+  };
+}
+
+function failed({ reason, message }: TokenFailure): Error {
+  return reason === "damaged" ? new DamagedBox() : new TokenFault(message);
+}

@@ -1,0 +1,73 @@
+import { randomBytes } from "node:crypto";
+import { existsSync } from "node:fs";
+import { rm } from "node:fs/promises";
+import { dirname } from "node:path";
+import type { TokenConfig } from "../config.ts";
+import { makePrivateFolder, moveFolderDurably, writeFileDurably } from "../files.ts";
+import type { Logger } from "../log.ts";
+import type { TokenSettings } from "./client.ts";
+import { connectToken } from "./connection.ts";
+import { TokenFault } from "./fault.ts";
+import { prepareSoftHsm } from "./softhsm.ts";
+
+const PIN_BYTES = 32;
+const PROVISION_DEADLINE_MS = 60_000;
+
+/** How the child is started for a token that is in place. Throws a `TokenFault` when a SoftHSM token is not. */
+export async function tokenSettings(config: TokenConfig): Promise<TokenSettings> {
+  if (config.managed && !existsSync(config.dir)) {
+    throw new TokenFault(
+      `There is no token in ${config.dir}: restore it, or start a new vault by "keyvault init" on an empty database`,
+    );
+  }
+  return settingsOf(config);
+}
+
+async function settingsOf(config: TokenConfig): Promise<TokenSettings> {
+  const home = config.managed ? await prepareSoftHsm(config.dir) : {};
+  return { place: placeOf(config), environment: { ...config.environment, ...home } };
+}
+
+/**
+ * Makes the token ready and gives the labels of the keys it generated: none when it was ready before. A SoftHSM token is made aside
+ * and moved into place when it is whole, so a run that was cut off leaves nothing that a later run could mistake for a token.
+ *
+ * @throws TokenFault when there is a token but not its PIN, or the module refuses
+ */
+export async function installToken(config: TokenConfig, log: Logger): Promise<string[]> {
+  if (!config.managed) return provision(await tokenSettings(config), false, log);
+  if (existsSync(config.dir)) {
+    if (!existsSync(config.pinFile)) {
+      throw new TokenFault(
+        `There is a token in ${config.dir}, but its PIN file ${config.pinFile} is gone: put it back`,
+      );
+    }
+    return [];
+  }
+  if (!existsSync(config.pinFile)) await writePin(config.pinFile);
+  const aside = `${config.dir}.unfinished`;
+  await rm(aside, { recursive: true, force: true });
+  const created = await provision(await settingsOf({ ...config, dir: aside }), true, log);
+  await moveFolderDurably(aside, config.dir);
+  return created;
+}
+
+async function provision(settings: TokenSettings, initialise: boolean, log: Logger): Promise<string[]> {
+  const connection = connectToken(settings.environment, log);
+  try {
+    const request = { kind: "provision", initialise, ...settings.place } as const;
+    return (await connection.request(request, PROVISION_DEADLINE_MS)).created;
+  } finally {
+    connection.kill();
+    await connection.ended;
+  }
+}
+
+async function writePin(path: string): Promise<void> {
+  await makePrivateFolder(dirname(path));
+  await writeFileDurably(path, `${randomBytes(PIN_BYTES).toString("hex")}\n`);
+}
+
+function placeOf({ module, label, pinFile }: TokenConfig): TokenSettings["place"] {
+  return { module, label, pinFile };
+}

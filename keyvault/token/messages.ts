@@ -1,0 +1,40 @@
+/** A text encrypted under a version of the key-encryption key: `box` = nonce (12) ‖ ciphertext ‖ tag (16). */
+export type Wrapped = { kek: string; box: Uint8Array };
+
+/** Where the token is and what opens it. The PIN itself is read from `pinFile` by the child and by nobody else. */
+export type TokenPlace = { module: string; label: string; pinFile: string };
+
+/** What the child may be asked. Nothing else is understood, so nothing else of PKCS#11 can be reached. */
+export type TokenRequest =
+  | ({ kind: "open" } & TokenPlace)
+  | ({ kind: "provision"; initialise: boolean } & TokenPlace)
+  | { kind: "wrap"; plain: Uint8Array; context: Uint8Array }
+  | { kind: "unwrap"; wrapped: Wrapped; context: Uint8Array }
+  | { kind: "chain"; previous: Uint8Array; texts: Uint8Array[] }
+  | { kind: "health" };
+
+/** What an opened token is: found keys and the module's own words about itself. */
+export type TokenInfo = { manufacturer: string; model: string; serial: string; keks: string[] };
+
+/** The answer's type for each request. */
+export type TokenAnswers = {
+  open: TokenInfo;
+  provision: { created: string[] };
+  wrap: Wrapped;
+  unwrap: Uint8Array;
+  chain: Uint8Array[];
+  health: { keks: string[] };
+};
+
+/**
+ * Why a request failed: `damaged` when the text does not belong to the context and key it is said to (the token is well),
+ * `token` for everything that makes the token unusable; the child ends itself after saying so.
+ */
+export type TokenFailure = { reason: "damaged" | "token"; message: string };
+
+/** One request or reply on the pipe. */
+export type RequestFrame = { id: number; request: TokenRequest };
+export type ReplyFrame = { id: number } & (
+  | { answer: TokenAnswers[TokenRequest["kind"]] }
+  | { failure: TokenFailure }
+);

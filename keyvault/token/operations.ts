@@ -1,0 +1,105 @@
+import pkcs11 from "pkcs11js";
+import { DamagedBox, TokenFault } from "./fault.ts";
+import type { Wrapped } from "./messages.ts";
+import type { TokenKeys } from "./objects.ts";
+import { describe, freshNonce, type Session } from "./session.ts";
+
+const NONCE_BYTES = 12;
+const TAG_BYTES = 16;
+const MAC_BYTES = 32;
+const MAX_PLAIN_BYTES = 4096;
+const PROBE = Buffer.from("deputize keyvault probe");
+
+/** What an opened token does. Everything is synchronous and in one session: PKCS#11 allows one operation at a time in it. */
+export type TokenOperations = {
+  /** Encrypts under the newest key-encryption key, bound to `context`. */
+  wrap(plain: Uint8Array, context: Uint8Array): Wrapped;
+  /** The text wrapped under the same context. Throws `DamagedBox` when it was altered or belongs elsewhere. */
+  unwrap(wrapped: Wrapped, context: Uint8Array): Uint8Array;
+  /** Chained HMAC-SHA256 under the audit key: mac[i] = HMAC(mac[i−1] ‖ texts[i]), with mac[−1] = `previous`. */
+  chain(previous: Uint8Array, texts: readonly Uint8Array[]): Uint8Array[];
+  /** Proves the session by a round trip of a known text. Throws `TokenFault`. */
+  health(): void;
+};
+
+/** The operations of an opened token on its keys. */
+export function createOperations({ library, handle }: Session, keys: TokenKeys): TokenOperations {
+  const newest = [...keys.keks.keys()].at(-1) ?? "";
+
+  function mechanism(nonce: Buffer, context: Uint8Array): pkcs11.Mechanism {
+    const parameter = {
+      type: pkcs11.CK_PARAMS_AES_GCM,
+      iv: nonce,
+      aad: Buffer.from(context),
+      ivBits: NONCE_BYTES * 8,
+      tagBits: TAG_BYTES * 8,
+    };
+    return { mechanism: pkcs11.CKM_AES_GCM, parameter };
+  }
+
+  function kek(label: string): pkcs11.Handle {
+    const found = keys.keks.get(label);
+    if (found === undefined)
+      throw new TokenFault(`The token has no ${label}, under which a stored key is wrapped`);
+    return found;
+  }
+
+  function encrypt(label: string, plain: Uint8Array, context: Uint8Array): Buffer {
+    const nonce = freshNonce(NONCE_BYTES);
+    library.C_EncryptInit(handle, mechanism(nonce, context), kek(label));
+    const sealed = library.C_Encrypt(handle, Buffer.from(plain), Buffer.alloc(plain.length + TAG_BYTES));
+    return Buffer.concat([nonce, sealed]);
+  }
+
+  function decrypt(label: string, box: Uint8Array, context: Uint8Array): Buffer {
+    const nonce = Buffer.from(box.subarray(0, NONCE_BYTES));
+    const sealed = Buffer.from(box.subarray(NONCE_BYTES));
+    library.C_DecryptInit(handle, mechanism(nonce, context), kek(label));
+    return library.C_Decrypt(handle, sealed, Buffer.alloc(sealed.length));
+  }
+
+  function probe(label: string): void {
+    const opened = decrypt(label, encrypt(label, PROBE, PROBE), PROBE);
+    if (!opened.equals(PROBE)) throw new TokenFault("The token gives wrong answers");
+  }
+
+  return {
+    wrap(plain, context) {
+      if (plain.length === 0 || plain.length > MAX_PLAIN_BYTES)
+        throw new TokenFault("A text of this length is not wrapped");
+      return { kek: newest, box: encrypt(newest, plain, context) };
+    },
+
+    unwrap(wrapped, context) {
+      if (wrapped.box.length <= NONCE_BYTES + TAG_BYTES) throw new DamagedBox();
+      const label = wrapped.kek;
+      kek(label);
+      try {
+        return decrypt(label, wrapped.box, context);
+      } catch {
+        // Modules answer a wrong tag with a general error (SoftHSM does), so only a probe tells it from a broken token.
+        probe(label);
+        throw new DamagedBox();
+      }
+    },
+
+    chain(previous, texts) {
+      if (previous.length !== MAC_BYTES)
+        throw new TokenFault("The previous record's code has a wrong length");
+      let last = Buffer.from(previous);
+      return texts.map((text) => {
+        library.C_SignInit(handle, { mechanism: pkcs11.CKM_SHA256_HMAC }, keys.audit);
+        last = Buffer.from(library.C_Sign(handle, Buffer.concat([last, text]), Buffer.alloc(MAC_BYTES)));
+        return last;
+      });
+    },
+
+    health() {
+      try {
+        probe(newest);
+      } catch (error) {
+        throw new TokenFault(`The token does not work: ${describe(error)}`);
+      }
+    },
+  };
+}

@@ -1,0 +1,116 @@
+import { randomBytes } from "node:crypto";
+import { readFileSync, statSync } from "node:fs";
+import pkcs11 from "pkcs11js";
+import { TokenFault } from "./fault.ts";
+import type { TokenPlace } from "./messages.ts";
+
+/** Characters of a PIN that a module without lock-out must have: 32 random bytes in hexadecimal are 64. */
+export const MIN_PIN_LENGTH = 32;
+
+const REQUIRED_MECHANISMS = {
+  CKM_AES_KEY_GEN: pkcs11.CKM_AES_KEY_GEN,
+  CKM_AES_GCM: pkcs11.CKM_AES_GCM,
+  CKM_GENERIC_SECRET_KEY_GEN: pkcs11.CKM_GENERIC_SECRET_KEY_GEN,
+  CKM_SHA256_HMAC: pkcs11.CKM_SHA256_HMAC,
+} as const;
+
+/** A loaded module, one slot of it, and the one session that everything runs in. */
+export type Session = {
+  library: pkcs11.PKCS11;
+  slot: pkcs11.Handle;
+  handle: pkcs11.Handle;
+};
+
+/** The module at `path`, loaded and initialised. Throws a `TokenFault` that names the path. */
+export function loadModule(path: string): pkcs11.PKCS11 {
+  const library = new pkcs11.PKCS11();
+  try {
+    library.load(path);
+    library.C_Initialize();
+  } catch (error) {
+    throw new TokenFault(`The PKCS#11 module ${path} cannot be loaded: ${describe(error)}`);
+  }
+  return library;
+}
+
+/** The initialised slot whose token carries `label`, or undefined. Two tokens with the label are refused. */
+export function findSlot(library: pkcs11.PKCS11, label: string): pkcs11.Handle | undefined {
+  const found = library.C_GetSlotList(true).filter((slot) => {
+    const info = library.C_GetTokenInfo(slot);
+    return (info.flags & pkcs11.CKF_TOKEN_INITIALIZED) !== 0 && info.label.trim() === label;
+  });
+  if (found.length > 1)
+    throw new TokenFault(`${found.length} tokens are labelled ${label}; one was expected`);
+  return found[0];
+}
+
+/** Opens the labelled token with the PIN of the file and checks that it can do what the vault needs. */
+export function openSession(place: TokenPlace): Session {
+  const library = loadModule(place.module);
+  const slot = findSlot(library, place.label);
+  if (slot === undefined)
+    throw new TokenFault(`The module has no token labelled ${place.label}: run "keyvault init"`);
+  requireMechanisms(library, slot);
+  return login(library, slot, place.pinFile);
+}
+
+/** A read-write session of the slot, logged in as the user. */
+export function login(library: pkcs11.PKCS11, slot: pkcs11.Handle, pinFile: string): Session {
+  const handle = library.C_OpenSession(slot, pkcs11.CKF_SERIAL_SESSION | pkcs11.CKF_RW_SESSION);
+  try {
+    library.C_Login(handle, pkcs11.CKU_USER, readPin(library, pinFile));
+  } catch (error) {
+    if (error instanceof TokenFault) throw error;
+    throw new TokenFault(`The token does not accept the PIN of ${pinFile}: ${describe(error)}`);
+  }
+  return { library, slot, handle };
+}
+
+/**
+ * The PIN in the file, without the line's end. Refuses a file that everybody may read and, for SoftHSM, which never locks a
+ * guesser out, a PIN shorter than {@link MIN_PIN_LENGTH}.
+ */
+export function readPin(library: pkcs11.PKCS11, pinFile: string): string {
+  let pin: string;
+  let mode: number;
+  try {
+    pin = readFileSync(pinFile, "utf8").trim();
+    mode = statSync(pinFile).mode;
+  } catch (error) {
+    throw new TokenFault(`The PIN file ${pinFile} cannot be read: ${describe(error)}`);
+  }
+  if ((mode & 0o007) !== 0)
+    throw new TokenFault(`The PIN file ${pinFile} is open to everybody: chmod 600 it`);
+  if (isSoftHsm(library) && pin.length < MIN_PIN_LENGTH) {
+    throw new TokenFault(
+      `The PIN of ${pinFile} has ${pin.length} characters; SoftHSM needs at least ${MIN_PIN_LENGTH}`,
+    );
+  }
+  return pin;
+}
+
+/** Whether the module is SoftHSM, whose tokens are files that the vault itself may make. */
+export function isSoftHsm(library: pkcs11.PKCS11): boolean {
+  return library.C_GetInfo().manufacturerID.trim().startsWith("SoftHSM");
+}
+
+/** Refuses a slot that lacks a mechanism, naming every one that is missing. */
+export function requireMechanisms(library: pkcs11.PKCS11, slot: pkcs11.Handle): void {
+  const offered = new Set(library.C_GetMechanismList(slot));
+  const missing = Object.entries(REQUIRED_MECHANISMS).filter(([, mechanism]) => !offered.has(mechanism));
+  if (missing.length > 0) {
+    throw new TokenFault(
+      `The token lacks mechanisms that are needed: ${missing.map(([name]) => name).join(", ")}`,
+    );
+  }
+}
+
+/** Bytes that nobody chose, for nonces. */
+export function freshNonce(bytes: number): Buffer {
+  return randomBytes(bytes);
+}
+
+/** An error of the module in words, without its arguments. */
+export function describe(error: unknown): string {
+  return error instanceof Error ? error.message : "unknown error";
+}

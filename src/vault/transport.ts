@@ -1,0 +1,78 @@
+import { type Dispatcher, Pool } from "undici";
+import { type VaultRefusalCode, VaultRefused, VaultUnavailable } from "./errors.ts";
+
+/** How to reach the vault, PEM contents. */
+export type TransportSettings = {
+  /** Base URL, `https://…`; its host must be in the vault's certificate. */
+  url: string;
+  ca: string | Buffer;
+  cert: string | Buffer;
+  key: string | Buffer;
+  /** Connections kept open at most. Default 16. */
+  connections?: number;
+  /** Milliseconds from call to answer. Default 5,000. */
+  deadlineMs?: number;
+};
+
+/** One call to the vault. */
+export type VaultCall = { method: "GET" | "POST"; path: string; body?: object; idempotencyKey?: string };
+
+/** Makes calls over kept-alive mutual TLS. */
+export type Transport = {
+  /** The answer's body. Throws `VaultRefused` for a 4xx and `VaultUnavailable` for everything else that is no success. */
+  call<T>(call: VaultCall): Promise<T>;
+  close(): Promise<void>;
+};
+
+const DEFAULT_CONNECTIONS = 16;
+const DEFAULT_DEADLINE_MS = 5_000;
+
+/** A transport with these settings. It connects when it is first used. */
+export function createTransport(settings: TransportSettings): Transport {
+  const {
+    url,
+    ca,
+    cert,
+    key,
+    connections = DEFAULT_CONNECTIONS,
+    deadlineMs = DEFAULT_DEADLINE_MS,
+  } = settings;
+  const pool = new Pool(url, {
+    connections,
+    pipelining: 1,
+    connect: { ca, cert, key, minVersion: "TLSv1.3", timeout: deadlineMs },
+  });
+  return {
+    async call<T>({ method, path, body, idempotencyKey }: VaultCall): Promise<T> {
+      const headers: Record<string, string> = {};
+      if (body !== undefined) headers["content-type"] = "application/json";
+      if (idempotencyKey !== undefined) headers["idempotency-key"] = idempotencyKey;
+      const request = { method, path, headers, body: body === undefined ? null : JSON.stringify(body) };
+      const { status, answer } = await exchange(pool, request, deadlineMs);
+      if (status >= 200 && status < 300) return answer as T;
+      throw errorOf(status, answer);
+    },
+    close: () => pool.destroy(),
+  };
+}
+
+async function exchange(
+  pool: Pool,
+  request: Dispatcher.RequestOptions,
+  deadlineMs: number,
+): Promise<{ status: number; answer: unknown }> {
+  try {
+    const response = await pool.request({ ...request, signal: AbortSignal.timeout(deadlineMs) });
+    return { status: response.statusCode, answer: await response.body.json() };
+  } catch (error) {
+    throw new VaultUnavailable("unreachable", "The key vault did not answer", { cause: error });
+  }
+}
+
+function errorOf(status: number, answer: unknown): VaultRefused | VaultUnavailable {
+  const { code = "unknown", message = `The key vault answered ${status}` } =
+    (answer as { error?: { code?: string; message?: string } } | null)?.error ?? {};
+  return status >= 400 && status < 500
+    ? new VaultRefused(code as VaultRefusalCode, message, status)
+    : new VaultUnavailable(code, message);
+}
