@@ -28,6 +28,7 @@ export const EVIDENCE_CODES = [
   "broken_chain_keys",
   "stale_challenge",
   "bad_challenge_sig",
+  "session_token_invalid",
 ] as const;
 
 /** Why good evidence is not allowed what it asks for (wire format §8). */
