@@ -18,12 +18,16 @@ const cidrs = list.pipe(z.array(z.union([z.cidrv4(), z.cidrv6()])));
 const word = z.string().regex(/^[a-z][a-z0-9]{0,31}$/, "lower-case letters and digits");
 const count = (fallback: number) => z.coerce.number().int().min(0).default(fallback);
 
-const common = z.object({
-  DATABASE_URL: z.string().min(1),
-  SEALING_KEY: z.string().regex(/^[A-Za-z0-9+/]{43}=$/, "32 bytes in base64"),
+/** What every role that stays up has. Its health port, plain HTTP, is not for the outside; 0 takes a free one. */
+const role = z.object({
   LOG_LEVEL: z.enum(["debug", "info", "warn", "error", "silent"]).default("info"),
   HEALTH_HOST: z.string().default("127.0.0.1"),
   HEALTH_PORT: port.default(0),
+});
+
+const common = role.extend({
+  DATABASE_URL: z.string().min(1),
+  SEALING_KEY: z.string().regex(/^[A-Za-z0-9+/]{43}=$/, "32 bytes in base64"),
   /** Development: plain http, loopback callbacks and the mailbox page. Never set it where others can reach the service. */
   DEVELOPMENT: flag,
   SERVICE_WORD: word.default("service"),
@@ -51,18 +55,19 @@ const apiSchema = common.extend({
 
 const workerSchema = common;
 
-const operatorSchema = z.object({
+const operatorSchema = role.extend({
   API_URL: z.url(),
   OPERATOR_TOKEN: z.string().min(32),
   MANIFESTS_DIR: z.string().min(1),
   STATUS_DIR: z.string().min(1),
   SECRETS_DIR: z.string().min(1),
   CONSOLE_URL: z.url(),
-  LOG_LEVEL: common.shape.LOG_LEVEL,
 });
 
 const migrateSchema = z.object({ DATABASE_URL: z.string().min(1) });
 
+/** Settings that every role has. */
+export type RoleConfig = z.infer<typeof role>;
 /** Settings of the API role. */
 export type ApiConfig = z.infer<typeof apiSchema>;
 /** Settings of the worker role: relay and webhook delivery. */

@@ -46,8 +46,8 @@ export async function signIn(
   }
 
   await call("POST", "/v1/auth/email/send-code", { email });
-  const mailbox = await call<{ messages: Mail[] }>("GET", "/dev/mailbox");
-  const mail = mailbox.messages.find((message) => message.to === email);
+  const mailbox = await call<{ mails: Mail[] }>("GET", "/dev/mailbox");
+  const mail = mailbox.mails.find((message) => message.to === email);
   const code = mail && /\b\d{6}\b/.exec(mail.text)?.[0];
   if (!code) throw new Error("The sign-in code did not arrive in the development mailbox");
   let { onboarding_step: step } = await call<{ onboarding_step: string }>(

@@ -29,6 +29,10 @@ export type StackPaths = {
   credentials: string;
 };
 
+/** Sign-in codes in 15 minutes: on one's own machine the tour may run as often as one likes. */
+const SIGN_INS = "1000";
+const LOOPBACK = "127.0.0.0/8";
+
 type Environment = Record<string, string | undefined>;
 
 /** The processes of the stack after Postgres, each with an environment of its own and nothing more. */
@@ -79,6 +83,9 @@ export function stackParts(ports: StackPorts, paths: StackPaths, inherited: Envi
         VAULT_CERT_FILE: join(paths.vaultData, "tls", "api.pem"),
         VAULT_KEY_FILE: join(paths.vaultData, "tls", "api.key"),
         OPERATOR_TOKEN_FILE: paths.operatorTokenFile,
+        SEND_CODE_PER_IP: SIGN_INS,
+        SEND_CODE_PER_ADDRESS: SIGN_INS,
+        WEBHOOK_ALLOWED_CIDRS: LOOPBACK,
       },
     }),
     worker: part({
@@ -90,7 +97,7 @@ export function stackParts(ports: StackPorts, paths: StackPaths, inherited: Envi
         ...database,
         DEVELOPMENT: "true",
         HEALTH_PORT: String(ports.workerHealth),
-        WEBHOOK_ALLOWED_CIDRS: "127.0.0.0/8",
+        WEBHOOK_ALLOWED_CIDRS: LOOPBACK,
       },
     }),
     operator: part({

@@ -58,7 +58,8 @@ export function presentRoute({ db, vault, clock }: PresentDeps): Route {
       const certificate = await findActiveCertificate(db, agent.agent_id, choice, now);
       if (!certificate) throw new ApiError("no_active_delegation");
       const signedAt = unixSeconds(now);
-      const signed = await vault.signChallenge(agent.vault_key_id, {
+      const key = { tenant: agent.account_id, keyId: agent.vault_key_id };
+      const signed = await vault.signChallenge(key, {
         challenge: body.challenge,
         challenge_at: signedAt,
         ...(sessionContext === undefined ? {} : { session_context: sessionContext }),
@@ -113,7 +114,7 @@ function decodeOr(text: string, refused: ApiError): Uint8Array {
   }
 }
 
-type PresentingAgent = Pick<AgentRow, "agent_id" | "public_key"> & { vault_key_id: string };
+type PresentingAgent = Pick<AgentRow, "agent_id" | "account_id" | "public_key"> & { vault_key_id: string };
 
 async function findAgent(
   db: Database,

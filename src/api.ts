@@ -1,0 +1,132 @@
+import { readFile } from "node:fs/promises";
+import { createCodeHashes } from "./accounts/codes.ts";
+import { createMailer } from "./accounts/mail.ts";
+import { accountsRoutes } from "./accounts/routes.ts";
+import { createSendLimits } from "./accounts/send_limits.ts";
+import { createFindSession } from "./accounts/sessions.ts";
+import { sweepAccounts } from "./accounts/sweep.ts";
+import { auditRoutes } from "./audit/routes.ts";
+import type { Clock } from "./clock.ts";
+import type { ApiConfig } from "./config.ts";
+import { openDatabase, openPool } from "./db/connection.ts";
+import { internalDelegationRoutes } from "./delegations/internal.ts";
+import { delegationRoutes } from "./delegations/routes.ts";
+import { createAddressPolicy } from "./events/webhooks/addresses.ts";
+import { createApp } from "./http/app.ts";
+import { createIdempotency } from "./http/idempotency.ts";
+import { mailboxPage } from "./http/mailbox_page.ts";
+import { openApiDocument, openApiPage } from "./http/openapi.ts";
+import { createAdmitOperator } from "./http/operator_epochs.ts";
+import { createSharedToken } from "./http/operator_token.ts";
+import { startServer } from "./http/server.ts";
+import type { Logger } from "./log.ts";
+import type { Metrics } from "./metrics.ts";
+import { createApiKeyFinder } from "./platforms/api_key_finder.ts";
+import { internalPlatformRoutes } from "./platforms/internal.ts";
+import { platformRoutes } from "./platforms/routes.ts";
+import { maintainPartitions } from "./proofs/partitions.ts";
+import { proofRoutes } from "./proofs/routes.ts";
+import { createSeal } from "./seal.ts";
+import { createVaultClient } from "./vault/client.ts";
+
+/** The running API. */
+export type Api = {
+  host: string;
+  port: number;
+  /** Whether calls can be served: the database answers. */
+  isReady(): Promise<boolean>;
+  /** Lets the calls under way finish, then lets go of everything. */
+  stop(): Promise<void>;
+};
+
+type ApiDeps = { config: ApiConfig; clock: Clock; log: Logger; metrics: Metrics; version: string };
+
+const UPKEEP_MS = 30 * 60 * 1000;
+
+/** Composes the API from its parts and listens. Needs a migrated database; the vault may come later. */
+export async function startApi({ config, clock, log, metrics, version }: ApiDeps): Promise<Api> {
+  const onError = (error: Error) => log.warn({ err: error }, "database connection lost");
+  const url = config.DATABASE_URL;
+  const db = openDatabase({ url, name: "deputize-api", max: 8, onError });
+  const decisions = openPool({ url, name: "deputize-decisions", max: 4, onError });
+  const rated = openPool({ url, name: "deputize-rates", max: 2, onError });
+  const sealingKey = Buffer.from(config.SEALING_KEY, "base64");
+  const seal = createSeal(sealingKey);
+  const vault = createVaultClient({
+    url: config.VAULT_URL,
+    ca: await readFile(config.VAULT_CA_FILE),
+    cert: await readFile(config.VAULT_CERT_FILE),
+    key: await readFile(config.VAULT_KEY_FILE),
+  });
+  const { mailer, mailbox } = createMailer(config, { log, clock });
+  const apiKeys = createApiKeyFinder({ db, clock, url, onError });
+  const idempotency = createIdempotency({ db, seal, clock, log });
+  const callbacks = createAddressPolicy({
+    development: config.DEVELOPMENT,
+    allowedCidrs: config.WEBHOOK_ALLOWED_CIDRS,
+  });
+  const shared = { db, seal, clock, vault, log };
+  const routes = [
+    ...accountsRoutes({
+      ...shared,
+      mailer,
+      hashes: createCodeHashes(sealingKey),
+      limits: createSendLimits({
+        db,
+        perIp: config.SEND_CODE_PER_IP,
+        perAddress: config.SEND_CODE_PER_ADDRESS,
+      }),
+      alphaCredits: config.ALPHA_CREDITS_MICRO_USD,
+    }),
+    ...platformRoutes({ ...shared, callbacks }),
+    ...delegationRoutes(shared),
+    ...proofRoutes({ ...shared, decisions, rated }),
+    ...auditRoutes(shared),
+    ...internalPlatformRoutes({ ...shared, callbacks }),
+    ...internalDelegationRoutes(shared),
+  ];
+  const document = openApiDocument(routes, { baseUrl: config.BASE_URL, word: config.SERVICE_WORD, version });
+  const listener = createApp({
+    routes,
+    pages: [openApiPage(document), ...(mailbox && config.DEVELOPMENT ? [mailboxPage(mailbox)] : [])],
+    config,
+    authenticators: {
+      findSession: createFindSession({ db, clock }),
+      findApiKey: apiKeys.find,
+      isOperator: createSharedToken(config.OPERATOR_TOKEN),
+      admitOperator: createAdmitOperator({ db, clock }),
+    },
+    idempotency,
+    log,
+    metrics,
+  });
+
+  const upkeep = async () => {
+    await maintainPartitions(decisions, clock.now());
+    await sweepAccounts({ db, clock });
+    await idempotency.sweep();
+  };
+  await maintainPartitions(decisions, clock.now());
+  const timer = setInterval(() => {
+    upkeep().catch((error: unknown) => log.warn({ err: error }, "upkeep failed; it is tried again"));
+  }, UPKEEP_MS);
+  const server = await startServer(listener, { host: config.HOST, port: config.PORT });
+  log.info({ host: server.host, port: server.port }, "api listens");
+
+  return {
+    host: server.host,
+    port: server.port,
+    async isReady() {
+      await db.raw("select 1");
+      return true;
+    },
+    async stop() {
+      clearInterval(timer);
+      await server.stop();
+      await apiKeys.close();
+      await vault.close();
+      mailer.close();
+      await Promise.all([db.destroy(), decisions.end(), rated.end()]);
+    },
+  };
+}

@@ -1,0 +1,81 @@
+import { readFile } from "node:fs/promises";
+import { systemClock } from "./clock.ts";
+import {
+  type RoleConfig,
+  readApiConfig,
+  readMigrateConfig,
+  readOperatorConfig,
+  readWorkerConfig,
+} from "./config.ts";
+import { createHealth } from "./http/health.ts";
+import { startServer } from "./http/server.ts";
+import { createLog, type Logger } from "./log.ts";
+import { createMetrics, type Metrics } from "./metrics.ts";
+
+/** A role that is up: whether it can do its work, and how it ends in order. */
+type RunningRole = { isReady(): Promise<boolean>; stop(): Promise<void> };
+
+/** Serves the HTTP API until a signal ends it. */
+export async function runApi(): Promise<void> {
+  const config = readApiConfig();
+  const { startApi } = await import("./api.ts");
+  await run("api", config, async ({ log, metrics }) =>
+    startApi({ config, clock: systemClock, log, metrics, version: await readVersion() }),
+  );
+}
+
+/** Relays events and delivers webhooks until a signal ends it. */
+export async function runWorker(): Promise<void> {
+  const config = readWorkerConfig();
+  const { startWorker } = await import("./events/worker.ts");
+  await run("worker", config, async ({ log }) => {
+    const worker = startWorker({ config, clock: systemClock, log });
+    return { isReady: async () => (await worker.health()).ok, stop: worker.stop };
+  });
+}
+
+/** Makes declared resources true until a signal ends it. */
+export async function runOperator(): Promise<void> {
+  const config = readOperatorConfig();
+  const { startOperator } = await import("./operator/run.ts");
+  await run("operator", config, async ({ log }) => startOperator({ config, clock: systemClock, log }));
+}
+
+/** Brings the database to this version's schema, and says what was applied. */
+export async function runMigrate(): Promise<void> {
+  const { DATABASE_URL } = readMigrateConfig();
+  const { migrate } = await import("./db/migrate.ts");
+  const { applied } = await migrate(DATABASE_URL);
+  createLog("info", "migrate").info({ applied }, applied.length > 0 ? "migrated" : "nothing to migrate");
+}
+
+/** Starts a role and its health port, and ends both at the first SIGTERM or SIGINT. A second one ends at once. */
+async function run(
+  name: string,
+  config: RoleConfig,
+  start: (deps: { log: Logger; metrics: Metrics }) => Promise<RunningRole>,
+): Promise<void> {
+  const log = createLog(config.LOG_LEVEL, name);
+  const metrics = createMetrics({ processMetrics: true });
+  const role = await start({ log, metrics });
+  const health = await startServer(createHealth({ metrics, ready: role.isReady }), {
+    host: config.HEALTH_HOST,
+    port: config.HEALTH_PORT,
+  });
+  log.info({ health_port: health.port }, "ready");
+  const signal = await firstSignal();
+  log.info({ signal }, "stopping");
+  await role.stop();
+  await health.stop(0);
+}
+
+function firstSignal(): Promise<NodeJS.Signals> {
+  return new Promise((resolve) => {
+    for (const name of ["SIGTERM", "SIGINT"] as const) process.once(name, () => resolve(name));
+  });
+}
+
+async function readVersion(): Promise<string> {
+  const manifest = await readFile(new URL("../package.json", import.meta.url), "utf8");
+  return (JSON.parse(manifest) as { version: string }).version;
+}
