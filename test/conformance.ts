@@ -1,0 +1,35 @@
+import { resolve } from "node:path";
+import { conformanceFolder, type Mismatch, type Outcome, runConformance } from "./support/conformance.ts";
+
+const SHOWN_CHARACTERS = 200;
+
+const folder = process.argv[2] === undefined ? conformanceFolder() : resolve(process.argv[2]);
+const outcomes = await runConformance(folder);
+console.log(`conformance vectors of ${folder}`);
+for (const [kind, results] of Map.groupBy(outcomes, (outcome) => outcome.kind)) printKind(kind, results);
+const failed = outcomes.filter(hasFailed).length;
+console.log(`${outcomes.length - failed} passed, ${failed} failed`);
+if (outcomes.length === 0) console.error("no vectors were found there");
+process.exitCode = failed > 0 || outcomes.length === 0 ? 1 : 0;
+
+function printKind(kind: string, results: Outcome[]): void {
+  const failures = results.filter(hasFailed);
+  console.log(`  ${kind.padEnd(20)} ${results.length - failures.length}/${results.length}`);
+  for (const { name, mismatches } of failures) {
+    console.log(`    ${name}`);
+    for (const mismatch of mismatches) printMismatch(mismatch);
+  }
+}
+
+function printMismatch({ check, expected, got }: Mismatch): void {
+  console.log(`      ${check}\n        expected ${shown(expected)}\n        got      ${shown(got)}`);
+}
+
+function hasFailed({ mismatches }: Outcome): boolean {
+  return mismatches.length > 0;
+}
+
+function shown(value: unknown): string {
+  const text = JSON.stringify(value) ?? String(value);
+  return text.length > SHOWN_CHARACTERS ? `${text.slice(0, SHOWN_CHARACTERS)}… (${text.length})` : text;
+}

@@ -1,0 +1,40 @@
+import { decodeBase64 } from "../../src/protocol/base64.ts";
+import { ProtocolError } from "../../src/protocol/errors.ts";
+import type { JsonObject } from "../../src/protocol/json.ts";
+import { decodeProofBundle } from "../../src/protocol/proof_bundle.ts";
+import { decodeSessionToken } from "../../src/protocol/session_token.ts";
+import { verifyBundle } from "../../src/protocol/verify.ts";
+import type { Outcome } from "./conformance.ts";
+
+/**
+ * Hands one malformed document to the decoder of its target. It must be refused there; a case with `strictness` `decode_or_verify` may
+ * be refused by verification instead, at the moment its challenge was signed.
+ */
+export async function checkNegativeCase(item: JsonObject): Promise<Outcome> {
+  const { name, target, doc_b64, strictness } = item;
+  if (typeof doc_b64 !== "string") throw new Error("the case has no doc_b64");
+  const answer = await refusalOf(String(target), decodeBase64(doc_b64), strictness === "decode_or_verify");
+  const mismatches =
+    answer === undefined ? [{ check: String(strictness), expected: "refused", got: "accepted" }] : [];
+  return { kind: "wire-negative", name: String(name), mismatches };
+}
+
+async function refusalOf(
+  target: string,
+  document: Uint8Array,
+  mayVerify: boolean,
+): Promise<string | undefined> {
+  try {
+    if (target === "token") {
+      decodeSessionToken(document);
+      return undefined;
+    }
+    if (target !== "bundle") throw new Error(`unknown target ${target}`);
+    const bundle = decodeProofBundle(document);
+    if (!mayVerify) return undefined;
+    return (await verifyBundle(bundle, { now: bundle.challenge_at })).error_reason;
+  } catch (error) {
+    if (error instanceof ProtocolError) return error.message;
+    throw error;
+  }
+}

@@ -1,0 +1,36 @@
+import { z } from "zod";
+import { decodeBase64, encodeBase64 } from "../../src/protocol/base64.ts";
+import { chainHash, type DelegationCert } from "../../src/protocol/certificate.ts";
+import { type JsonObject, plainJson } from "../../src/protocol/json.ts";
+import { decodeSessionToken, sessionTokenSignBytes } from "../../src/protocol/session_token.ts";
+import { verifyStreamedTurn } from "../../src/protocol/streamed_turn.ts";
+import { compareAnswer } from "./conformance_verify.ts";
+import type { Expectations, Vector } from "./vector.ts";
+
+const turnShape = z.object({
+  session_secret_hex: z.string(),
+  token: z.unknown(),
+  challenge: z.string(),
+  challenge_at: z.number(),
+  challenge_sig: z.object({ ed25519: z.string(), ml_dsa_65: z.string() }),
+  verify_now: z.number(),
+});
+
+/** Signed bytes, MAC and chain hash of a token, and the answer about the turn that comes with it. */
+export async function checkSessionToken(
+  { expected }: Vector,
+  document: JsonObject,
+  expect: Expectations,
+): Promise<void> {
+  const plain = plainJson(document) as { session_token: unknown; cert_chain?: DelegationCert[] };
+  const { session_secret_hex, token, verify_now, ...turn } = turnShape.parse(plain.session_token);
+  const decoded = decodeSessionToken(Buffer.from(JSON.stringify(token)));
+  expect.bytes("signed bytes", expected.session_token_sign_bytes_hex, () => sessionTokenSignBytes(decoded));
+  expect.bytes("MAC", expected.session_token_mac_hex, () => decodeBase64(decoded.mac));
+  if (plain.cert_chain !== undefined) {
+    expect.equal("chain hash", decoded.chain_hash, encodeBase64(chainHash(plain.cert_chain)));
+  }
+  const secret = Buffer.from(session_secret_hex, "hex");
+  const answer = await verifyStreamedTurn(decoded, turn, { secret, now: verify_now });
+  compareAnswer(expect, expected.streamed_turn, answer);
+}

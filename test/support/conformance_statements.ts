@@ -1,0 +1,125 @@
+import { decodeBase64 } from "../../src/protocol/base64.ts";
+import type { HybridSignature } from "../../src/protocol/hybrid.ts";
+import { type JsonObject, plainJson } from "../../src/protocol/json.ts";
+import {
+  decodeKeyRotation,
+  keyRotationSignBytes,
+  verifyKeyRotation,
+} from "../../src/protocol/key_rotation.ts";
+import {
+  decodeRevocationList,
+  revocationListSignBytes,
+  verifyRevocationList,
+} from "../../src/protocol/revocation_list.ts";
+import {
+  decodeRevocationPush,
+  revocationPushSignBytes,
+  verifyRevocationPush,
+} from "../../src/protocol/revocation_push.ts";
+import {
+  decodeTransactionReceipt,
+  transactionReceiptSignBytes,
+  verifyTransactionReceipt,
+} from "../../src/protocol/transaction_receipt.ts";
+import {
+  decodeWitnessEntry,
+  verifyWitnessEntry,
+  witnessEntrySignBytes,
+} from "../../src/protocol/witness_entry.ts";
+import { type Expectations, keyOf, type Vector } from "./vector.ts";
+
+/** Signed bytes and signature of a revocation list. */
+export async function checkRevocationList(
+  vector: Vector,
+  document: JsonObject,
+  expect: Expectations,
+): Promise<void> {
+  const list = decodeRevocationList(bytesOf(document, "revocation_list"));
+  const fault = await verifyRevocationList(list, keyOf(vector, list.issuer_id));
+  expect.bytes("signed bytes", vector.expected.revocation_sign_bytes_hex, () =>
+    revocationListSignBytes(list),
+  );
+  expectSignature(vector, expect, "revocation_signature", list.signature);
+  expect.equal("verifies", declared(vector), fault === undefined);
+}
+
+/** Signed bytes and signature of a revocation push. */
+export async function checkRevocationPush(
+  vector: Vector,
+  document: JsonObject,
+  expect: Expectations,
+): Promise<void> {
+  const push = decodeRevocationPush(bytesOf(document, "revocation_push"));
+  const fault = await verifyRevocationPush(push, keyOf(vector, push.issuer_id));
+  expect.bytes("signed bytes", vector.expected.revocation_push_sign_bytes_hex, () =>
+    revocationPushSignBytes(push),
+  );
+  expectSignature(vector, expect, "revocation_push_signature", push.signature);
+  expect.equal("verifies", declared(vector), fault === undefined);
+}
+
+/** Signed bytes and signature of a witness entry. */
+export async function checkWitnessEntry(
+  vector: Vector,
+  document: JsonObject,
+  expect: Expectations,
+): Promise<void> {
+  const entry = decodeWitnessEntry(bytesOf(document, "witness_entry"));
+  const fault = await verifyWitnessEntry(entry, keyOf(vector, entry.witness_id));
+  expect.bytes("signed bytes", vector.expected.witness_entry_sign_bytes_hex, () =>
+    witnessEntrySignBytes(entry),
+  );
+  expectSignature(vector, expect, "witness_entry_signature", entry.signature);
+  expect.equal("verifies", declared(vector), fault === undefined);
+}
+
+/** Signed bytes and both signatures of a key rotation. */
+export async function checkKeyRotation(
+  vector: Vector,
+  document: JsonObject,
+  expect: Expectations,
+): Promise<void> {
+  const statement = decodeKeyRotation(bytesOf(document, "key_rotation"));
+  const fault = await verifyKeyRotation(statement);
+  expect.bytes("signed bytes", vector.expected.key_rotation_sign_bytes_hex, () =>
+    keyRotationSignBytes(statement),
+  );
+  expectSignature(vector, expect, "key_rotation_signature_old", statement.signature_old);
+  expectSignature(vector, expect, "key_rotation_signature_new", statement.signature_new);
+  expect.equal("verifies", declared(vector), fault === undefined);
+}
+
+/** Signed bytes of a transaction receipt, and whether it is valid. */
+export async function checkTransactionReceipt(
+  { expected, timestamps }: Vector,
+  document: JsonObject,
+  expect: Expectations,
+): Promise<void> {
+  const receipt = decodeTransactionReceipt(bytesOf(document, "transaction_receipt"));
+  const now = timestamps.verifier_now ?? receipt.created_at;
+  const fault = await verifyTransactionReceipt(receipt, () => ({ now }));
+  expect.bytes("signed bytes", expected.receipt_sign_bytes_hex, () => transactionReceiptSignBytes(receipt));
+  expect.equal("valid", expected.receipt_valid, fault === undefined);
+}
+
+/** A part of a vector as a document of its own. Numbers keep their value; only bundles carry floats, and those are not re-read here. */
+function bytesOf(document: JsonObject, part: string): Uint8Array {
+  return Buffer.from(JSON.stringify(plainJson(document[part] ?? null)));
+}
+
+/** Whether the vector's signatures are to verify: they are, unless it says otherwise. */
+function declared({ expected }: Vector): boolean {
+  return !Object.entries(expected).some(([name, value]) => name.endsWith("verify_ok") && value === false);
+}
+
+function expectSignature(
+  { expected }: Vector,
+  expect: Expectations,
+  prefix: string,
+  signature: HybridSignature,
+): void {
+  for (const half of ["ed25519", "ml_dsa_65"] as const) {
+    const hex = expected[`${prefix}_${half}_hex`];
+    if (hex !== undefined) expect.bytes(`${prefix} ${half}`, hex, () => decodeBase64(signature[half]));
+  }
+}

@@ -1,0 +1,51 @@
+import { importSeeds, keyId, publicKeyOf } from "../../src/protocol/hybrid.ts";
+import { type JsonObject, plainJson } from "../../src/protocol/json.ts";
+import { expandScopes } from "../../src/protocol/scopes.ts";
+import type { Outcome } from "./conformance.ts";
+import { checkSessionToken } from "./conformance_session_token.ts";
+import {
+  checkKeyRotation,
+  checkRevocationList,
+  checkRevocationPush,
+  checkTransactionReceipt,
+  checkWitnessEntry,
+} from "./conformance_statements.ts";
+import { checkVerify } from "./conformance_verify.ts";
+import { Expectations, type Vector, vectorShape } from "./vector.ts";
+
+type CheckKind = (vector: Vector, document: JsonObject, expect: Expectations) => void | Promise<void>;
+
+const KINDS: Record<string, CheckKind> = {
+  verify: checkVerify,
+  scope: ({ scope_input, expected }, _, expect) =>
+    expect.equal("expanded scopes", expected.expanded_scopes, expandScopes(scope_input ?? [])),
+  revocation: checkRevocationList,
+  revocation_push: checkRevocationPush,
+  witness_entry: checkWitnessEntry,
+  key_rotation: checkKeyRotation,
+  session_token: checkSessionToken,
+  transaction_receipt: checkTransactionReceipt,
+};
+
+/** Checks one published vector: its keys, its signed bytes, and what verifying it gives. */
+export async function checkVector(document: JsonObject): Promise<Outcome> {
+  const vector = vectorShape.parse(plainJson(document));
+  const expect = new Expectations();
+  for (const { role, public_key, id, ...seeds } of vector.entities) {
+    expect.equal(`${role}: id`, id, keyId(public_key));
+    expect.equal(
+      `${role}: public key`,
+      public_key,
+      publicKeyOf(
+        importSeeds({
+          ed25519: Buffer.from(seeds.ed25519_seed_hex, "hex"),
+          ml_dsa_65: Buffer.from(seeds.ml_dsa_65_seed_hex, "hex"),
+        }),
+      ),
+    );
+  }
+  const check = KINDS[vector.kind];
+  if (check === undefined) expect.equal("kind", `one of ${Object.keys(KINDS).join(", ")}`, vector.kind);
+  await check?.(vector, document, expect);
+  return { kind: vector.kind, name: vector.name, mismatches: expect.mismatches };
+}

@@ -1,0 +1,111 @@
+import { z } from "zod";
+import { delegationSignBytes } from "../../src/protocol/certificate.ts";
+import { challengeSignBytes } from "../../src/protocol/challenge.ts";
+import type { ConstraintContext } from "../../src/protocol/constraint_evaluation.ts";
+import { ProtocolError } from "../../src/protocol/errors.ts";
+import { type JsonObject, plainJson } from "../../src/protocol/json.ts";
+import { type ProofBundle, proofBundle } from "../../src/protocol/proof_bundle.ts";
+import { type Verification, type VerifyOptions, verifyBundle } from "../../src/protocol/verify.ts";
+import type { Expectations, Vector } from "./vector.ts";
+
+const CONTEXT_FIELDS: Record<string, keyof ConstraintContext> = {
+  current_lat: "latitude",
+  current_lon: "longitude",
+  current_alt_m: "altitude_m",
+  current_speed_mps: "speed_mps",
+  requested_amount: "amount",
+  requested_currency: "currency",
+  requested_resource_id: "resource_id",
+  requested_path: "path",
+};
+const INVOCATIONS_FIELD = /^invocations/;
+const REVOCATION_OPTION = /revoked/;
+
+const optionsShape = z.looseObject({
+  now: z.number(),
+  required_scope: z.string().optional(),
+  session_context: z.string().optional(),
+  stream: z.object({ stream_id: z.string(), last_seen_seq: z.number() }).optional(),
+});
+
+const resultShape = z.object({
+  valid: z.boolean(),
+  identity_status: z.string(),
+  human_id: z.string().optional(),
+  agent_id: z.string().optional(),
+  granted_scope: z.array(z.string()).optional(),
+});
+
+type Answer = Pick<Verification, "valid" | "identity_status" | "human_id" | "agent_id" | "granted_scope">;
+
+/** Signed bytes of every certificate and of the challenge, and the answer of verification under the vector's options. */
+export async function checkVerify(vector: Vector, document: JsonObject, expect: Expectations): Promise<void> {
+  const { expected } = vector;
+  const plain = plainJson(document.bundle ?? null) as ProofBundle;
+  const signedBytes = z.array(z.string()).parse(expected.delegation_sign_bytes_hex ?? []);
+  expect.equal("number of certificates", signedBytes.length, plain.delegations.length);
+  for (const [index, hex] of signedBytes.entries()) {
+    const certificate = plain.delegations[index];
+    if (certificate !== undefined) {
+      expect.bytes(`signed bytes of certificate ${index}`, hex, () => delegationSignBytes(certificate));
+    }
+  }
+  expect.bytes("signed bytes of the challenge", expected.challenge_sign_bytes_hex, () =>
+    challengeSignBytes(plain),
+  );
+  compareAnswer(expect, expected.verify_result, await answerOf(document, optionsOf(vector)));
+}
+
+/** Compares what a vector fixes: `valid`, `identity_status`, the scope as a set, and with success who was found. */
+export function compareAnswer(expect: Expectations, expected: unknown, got: Answer): void {
+  const result = resultShape.parse(expected);
+  expect.equal("valid", result.valid, got.valid);
+  expect.equal("identity_status", result.identity_status, got.identity_status);
+  expect.equal("granted_scope", sorted(result.granted_scope), sorted(got.granted_scope));
+  if (!result.valid) return;
+  expect.equal("human_id", result.human_id, got.human_id);
+  expect.equal("agent_id", result.agent_id, got.agent_id);
+}
+
+/** What a vector verifies against. An option or a context field that is not understood is an error, never passed over. */
+export function optionsOf({ expected, verifier_context }: Vector): VerifyOptions {
+  const { now, required_scope, session_context, stream, ...others } = optionsShape.parse(
+    expected.verify_options,
+  );
+  const revoked = Object.entries(others).map(([name, value]) => {
+    if (!REVOCATION_OPTION.test(name)) throw new Error(`unknown verify option ${name}`);
+    return value;
+  });
+  return {
+    now,
+    required_scope,
+    session_context,
+    stream,
+    context: contextOf(verifier_context ?? {}),
+    revocation: ({ cert_id }) =>
+      revoked.some((value) => value === true || (Array.isArray(value) && value.includes(cert_id))),
+  };
+}
+
+function contextOf(fields: Record<string, number | string>): ConstraintContext {
+  const context: Record<string, unknown> = {};
+  for (const [name, value] of Object.entries(fields)) {
+    const field = INVOCATIONS_FIELD.test(name) ? "invocations" : CONTEXT_FIELDS[name];
+    if (field === undefined) throw new Error(`unknown context field ${name}`);
+    context[field] = field === "invocations" ? () => value : value;
+  }
+  return context;
+}
+
+async function answerOf(document: JsonObject, options: VerifyOptions): Promise<Answer> {
+  try {
+    return await verifyBundle(proofBundle(document.bundle ?? null), options);
+  } catch (error) {
+    if (error instanceof ProtocolError) return { valid: false, identity_status: "invalid" };
+    throw error;
+  }
+}
+
+function sorted(scopes: readonly string[] | undefined): string[] {
+  return [...(scopes ?? [])].sort();
+}

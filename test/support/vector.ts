@@ -1,0 +1,59 @@
+import { isDeepStrictEqual } from "node:util";
+import { z } from "zod";
+import { ProtocolError } from "../../src/protocol/errors.ts";
+import type { HybridPublicKey } from "../../src/protocol/hybrid.ts";
+import type { Mismatch } from "./conformance.ts";
+
+const publicKey = z.object({ ed25519: z.string(), ml_dsa_65: z.string() });
+
+const entity = z.object({
+  role: z.string(),
+  ed25519_seed_hex: z.string(),
+  ml_dsa_65_seed_hex: z.string(),
+  public_key: publicKey,
+  id: z.string(),
+});
+
+/** What all vectors have in common, and what each kind adds. */
+export const vectorShape = z.object({
+  name: z.string(),
+  kind: z.string(),
+  entities: z.array(entity).default([]),
+  timestamps: z.record(z.string(), z.number()).default({}),
+  scope_input: z.array(z.string()).optional(),
+  verifier_context: z.record(z.string(), z.union([z.number(), z.string()])).optional(),
+  expected: z.record(z.string(), z.unknown()),
+});
+
+/** A published vector as plain values. */
+export type Vector = z.infer<typeof vectorShape>;
+
+/** Collects what a vector expects and did not get. */
+export class Expectations {
+  readonly mismatches: Mismatch[] = [];
+
+  equal(check: string, expected: unknown, got: unknown): void {
+    if (!isDeepStrictEqual(expected, got)) this.mismatches.push({ check, expected, got });
+  }
+
+  /** Compares bytes with hex. Bytes that cannot be made, because the value is malformed, are no match. */
+  bytes(check: string, expectedHex: unknown, make: () => Uint8Array): void {
+    this.equal(check, expectedHex, hexOrError(make));
+  }
+}
+
+/** The key of the vector's entity with an id. */
+export function keyOf(vector: Vector, id: string): HybridPublicKey {
+  const found = vector.entities.find((candidate) => candidate.id === id);
+  if (found === undefined) throw new Error(`the vector has no entity ${id}`);
+  return found.public_key;
+}
+
+function hexOrError(make: () => Uint8Array): string {
+  try {
+    return Buffer.from(make()).toString("hex");
+  } catch (error) {
+    if (error instanceof ProtocolError) return error.message;
+    throw error;
+  }
+}
