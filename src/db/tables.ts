@@ -1,3 +1,6 @@
+/** Any JSON value, as the driver reads it from a json column. */
+export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
+
 /** Row shapes of the API's database, one per table, as the driver returns them. */
 export type AccountRow = {
   account_id: string;
@@ -115,7 +118,7 @@ export type AgentRow = {
   custody_mode: "custodial" | "self_custody";
   vault_key_id: string | null;
   public_key: { ed25519: string; ml_dsa_65: string };
-  attestation: unknown;
+  attestation: Json | null;
   external_id: string | null;
   created_at: Date;
   disabled_at: Date | null;

@@ -1,4 +1,5 @@
 import { ApiError } from "../errors.ts";
+import { VaultRefused, VaultUnavailable } from "../vault/errors.ts";
 
 const AWAY_SYSTEM_CODES = new Set([
   "EAI_AGAIN",
@@ -32,11 +33,13 @@ const AWAY_MESSAGES = [
 export type Fault = { type: string; code?: string; message: string; stack?: string };
 
 /**
- * What a caller is told of anything thrown: an `ApiError` as it is, a part that is away as `unavailable`, all else as
- * `internal`, without a word of what happened.
+ * What a caller is told of anything thrown: an `ApiError` as it is, a vault that is away or will not sign as
+ * `vault_unavailable`, another part that is away as `unavailable`, all else as `internal`, without a word of what happened.
  */
 export function toApiError(error: unknown): ApiError {
   if (error instanceof ApiError) return error;
+  if (error instanceof VaultUnavailable || error instanceof VaultRefused)
+    return new ApiError("vault_unavailable");
   return new ApiError(isAway(error) ? "unavailable" : "internal");
 }
 

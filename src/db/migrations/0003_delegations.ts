@@ -22,7 +22,8 @@ create table delegation_requests (
   expires_at timestamptz not null
 );
 create index delegation_requests_account on delegation_requests (account_id, created_at desc, request_id desc);
-create index delegation_requests_pending on delegation_requests (connection_id, expires_at) where status = 'pending';
+create index delegation_requests_pending on delegation_requests (account_id, expires_at) where status = 'pending';
+create index delegation_requests_connection on delegation_requests (connection_id) where status = 'pending';
 
 create table certificates (
   account_id uuid not null references accounts,

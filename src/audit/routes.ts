@@ -1,0 +1,8 @@
+import type { Database } from "../db/connection.ts";
+import type { Route } from "../route.ts";
+import { personalAuditRoute } from "./personal_route.ts";
+
+/** The calls of specification §4 "Audit". */
+export function auditRoutes(deps: { db: Database }): Route[] {
+  return [personalAuditRoute(deps)];
+}

@@ -1,0 +1,50 @@
+import type { AgentRow } from "../db/tables.ts";
+import { ApiError } from "../errors.ts";
+import type { Owner } from "../platforms/owner.ts";
+import { checkIssuable, type DelegationFields } from "../protocol/certificate.ts";
+import { MAX_JSON_NESTING_DEPTH, NO_EXPIRY_SENTINEL, PROTOCOL_VERSION } from "../protocol/constants.ts";
+import type { Constraint } from "../protocol/constraints.ts";
+
+/** What a certificate says: who lends what to whom, under which constraints, from when to when (Unix seconds). */
+export type Grant = {
+  certId: string;
+  owner: Owner;
+  agent: AgentRow;
+  scope: readonly string[];
+  constraints: readonly unknown[];
+  issuedAt: number;
+  /** `null`: until revoked. */
+  end: number | null;
+};
+
+/**
+ * The certificate of a grant before it is signed. Throws `invalid_constraints` for constraints that are malformed or
+ * that nothing could ever meet, also together.
+ */
+export function certificateFields(grant: Grant): DelegationFields {
+  if (grant.constraints.some((constraint) => isDeeper(constraint, MAX_JSON_NESTING_DEPTH))) {
+    throw new ApiError("invalid_constraints", "constraints: nested too deep");
+  }
+  const fields: DelegationFields = {
+    cert_id: grant.certId,
+    version: PROTOCOL_VERSION,
+    issuer_id: grant.owner.humanId,
+    issuer_pub_key: grant.owner.rootPublicKey,
+    subject_id: grant.agent.agent_id,
+    subject_pub_key: grant.agent.public_key,
+    scope: [...grant.scope],
+    constraints: [...grant.constraints] as Constraint[],
+    issued_at: grant.issuedAt,
+    expires_at: grant.end ?? NO_EXPIRY_SENTINEL,
+  };
+  const fault = checkIssuable(fields);
+  if (fault === undefined) return fields;
+  if (fault.code === "identifier_mismatch" || fault.code === "invalid_key") throw fault;
+  throw new ApiError("invalid_constraints", fault.message);
+}
+
+/** Looks no deeper than `limit`, so that hostile nesting cannot exhaust the stack. */
+function isDeeper(value: unknown, limit: number): boolean {
+  if (typeof value !== "object" || value === null) return false;
+  return limit === 0 || Object.values(value).some((member) => isDeeper(member, limit - 1));
+}

@@ -1,0 +1,28 @@
+import type { Database, Transaction } from "../db/connection.ts";
+import type { CertificateRow } from "../db/tables.ts";
+import { ApiError } from "../errors.ts";
+import { isCertificateId } from "../ids.ts";
+
+/** A certificate with who approved it, by e-mail. */
+export type CertificateRecord = Omit<CertificateRow, "approved_by"> & { approved_by: string };
+
+/** All certificates; narrow it by `t.` (certificates). */
+export function selectCertificates(db: Database | Transaction) {
+  return db("certificates as t")
+    .join("accounts as a", "a.account_id", "t.approved_by")
+    .select<CertificateRecord[]>("t.*", "a.email as approved_by");
+}
+
+/** The account's certificate with this id. Throws `not_found`. */
+export async function findCertificate(
+  db: Database | Transaction,
+  accountId: string,
+  certId: string,
+): Promise<CertificateRecord> {
+  if (!isCertificateId(certId)) throw new ApiError("not_found");
+  const [record] = await selectCertificates(db)
+    .where({ "t.account_id": accountId, "t.cert_id": certId })
+    .limit(1);
+  if (record === undefined) throw new ApiError("not_found");
+  return record;
+}

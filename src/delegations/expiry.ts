@@ -1,0 +1,56 @@
+import { z } from "zod";
+import { unixSeconds } from "../clock.ts";
+import { ApiError } from "../errors.ts";
+import { NO_EXPIRY_SENTINEL } from "../protocol/constants.ts";
+import { isoTimeInput } from "../schemas.ts";
+
+const LONGEST_SECONDS = 2_147_483_647;
+
+/** How a call may say when a certificate ends: a moment, or seconds after approval; neither: until revoked. */
+export const expiryFields = {
+  expires_at: isoTimeInput.nullish(),
+  expires_in: z.number().int().min(1).max(LONGEST_SECONDS).nullish(),
+};
+
+/** When a certificate is asked to end: a moment (Unix seconds), or seconds after approval; both `null`: until revoked. */
+export type ExpiryWish = { at: number | null; inSeconds: number | null };
+
+/** Reads a call's expiry. Throws `invalid_expiry` when it is given twice. Whether it can still be met is told by {@link endOf}. */
+export function readExpiry(fields: {
+  expires_at?: string | null | undefined;
+  expires_in?: number | null | undefined;
+}): ExpiryWish {
+  const at = fields.expires_at == null ? null : unixSeconds(new Date(fields.expires_at));
+  const inSeconds = fields.expires_in ?? null;
+  if (at !== null && inSeconds !== null) {
+    throw new ApiError("invalid_expiry", "Give expires_at or expires_in, not both");
+  }
+  return { at, inSeconds };
+}
+
+/**
+ * The last second (Unix) of a certificate approved at `now`; `null` for none. Throws `invalid_expiry` when that is not
+ * after `now`, or so late that it would mean "until revoked" on the wire.
+ */
+export function endOf({ at, inSeconds }: ExpiryWish, now: Date): number | null {
+  const end = at ?? (inSeconds === null ? null : unixSeconds(now) + inSeconds);
+  if (end === null) return null;
+  if (end <= unixSeconds(now)) throw new ApiError("invalid_expiry", "The expiry is in the past");
+  if (end >= NO_EXPIRY_SENTINEL) {
+    throw new ApiError("invalid_expiry", "The expiry is too late; leave it out for one without an end");
+  }
+  return end;
+}
+
+/**
+ * The end of a certificate approved at `now`: what the approver says, else what was requested. An approver may shorten
+ * what was requested, never lengthen it. Throws `invalid_expiry`.
+ */
+export function approvedEnd(requested: ExpiryWish, approver: ExpiryWish, now: Date): number | null {
+  const limit = endOf(requested, now);
+  const end = endOf(approver, now) ?? limit;
+  if (limit !== null && end !== null && end > limit) {
+    throw new ApiError("invalid_expiry", "The expiry is later than requested");
+  }
+  return end;
+}

@@ -1,0 +1,26 @@
+import type { Clock } from "../clock.ts";
+import type { Database } from "../db/connection.ts";
+import type { Route } from "../route.ts";
+import type { Seal } from "../seal.ts";
+import { getCertificateRoute, listCertificatesRoute, revokeRoute } from "./certificate_routes.ts";
+import { approveRoute, denyRoute } from "./decision_routes.ts";
+import { getRequestRoute, listRequestsRoute } from "./request_routes.ts";
+import { selfRequestRoute } from "./self_request_route.ts";
+import type { SignDeps } from "./sign_grant.ts";
+
+/** What the calls about delegations work with. */
+export type DelegationDeps = SignDeps & { db: Database; seal: Seal; clock: Clock };
+
+/** The calls of specification §4 "Delegation". Requests come before certificates: `requests` is no certificate's id. */
+export function delegationRoutes(deps: DelegationDeps): Route[] {
+  return [
+    selfRequestRoute(deps),
+    listRequestsRoute(deps),
+    getRequestRoute(deps),
+    approveRoute(deps),
+    denyRoute(deps),
+    listCertificatesRoute(deps),
+    getCertificateRoute(deps),
+    revokeRoute(deps),
+  ];
+}

@@ -1,0 +1,94 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { Client } from "pg";
+
+const CHANNEL = "api_keys";
+const FIRST_DELAY_MS = 100;
+const LONGEST_DELAY_MS = 5_000;
+const HEARTBEAT_MS = 2_000;
+const ANSWER_WITHIN_MS = 2_000;
+
+/** What a listener hears: that it may be trusted from now on, that a key changed, that it heard nothing for a while. */
+export type ApiKeyHearer = {
+  onListening(): void;
+  onChange(keyPrefix: string): void;
+  onDeaf(): void;
+};
+
+/** A running listener. */
+export type ApiKeyChanges = { close(): Promise<void> };
+
+/**
+ * Listens for committed changes of API keys on a connection of its own, and connects again, with growing delays, for as
+ * long as it is not closed. A connection that no longer answers counts as lost. Faults are reported, never thrown.
+ */
+export function listenForApiKeyChanges(
+  { url, onError }: { url: string; onError: (error: Error) => void },
+  hearer: ApiKeyHearer,
+): ApiKeyChanges {
+  const closing = new AbortController();
+  const running = listenForEver(url, hearer, onError, closing.signal);
+  return {
+    async close() {
+      closing.abort();
+      await running;
+    },
+  };
+}
+
+async function listenForEver(
+  url: string,
+  hearer: ApiKeyHearer,
+  onError: (error: Error) => void,
+  closing: AbortSignal,
+): Promise<void> {
+  let delay = FIRST_DELAY_MS;
+  while (!closing.aborted) {
+    try {
+      await listenOnce(url, hearer, closing, () => {
+        delay = FIRST_DELAY_MS;
+      });
+    } catch (error) {
+      onError(error instanceof Error ? error : new Error(String(error)));
+    } finally {
+      hearer.onDeaf();
+    }
+    await passed(delay * (0.75 + Math.random() / 2), closing);
+    delay = Math.min(delay * 2, LONGEST_DELAY_MS);
+  }
+}
+
+/** Listens until `closing` is signalled. Rejects when the connection cannot be made, is lost or no longer answers. */
+async function listenOnce(
+  url: string,
+  hearer: ApiKeyHearer,
+  closing: AbortSignal,
+  onListening: () => void,
+): Promise<void> {
+  const client = new Client({
+    connectionString: url,
+    application_name: "deputize-api-keys",
+    connectionTimeoutMillis: ANSWER_WITHIN_MS,
+    query_timeout: ANSWER_WITHIN_MS,
+    keepAlive: true,
+  });
+  const lost = new AbortController();
+  client.on("error", (error) => lost.abort(error));
+  client.on("end", () => lost.abort(new Error("The connection that listens for API key changes ended")));
+  client.on("notification", ({ payload }) => hearer.onChange(payload ?? ""));
+  const over = AbortSignal.any([lost.signal, closing]);
+  try {
+    await client.connect();
+    await client.query(`listen ${CHANNEL}`);
+    hearer.onListening();
+    onListening();
+    while (await passed(HEARTBEAT_MS, over)) await client.query("select 1");
+  } finally {
+    await Promise.race([client.end().catch(() => {}), sleep(ANSWER_WITHIN_MS, undefined, { ref: false })]);
+  }
+  if (!closing.aborted) lost.signal.throwIfAborted();
+}
+
+/** Whether the time passed before `over` was signalled. */
+function passed(ms: number, over: AbortSignal): Promise<boolean> {
+  return sleep(ms, true, { signal: over }).catch(() => false);
+}

@@ -1,0 +1,59 @@
+import type { Clock } from "../clock.ts";
+import type { Transaction } from "../db/connection.ts";
+import { pinCertificates } from "../delegations/end_authority.ts";
+import { expandScopes } from "../protocol/scopes.ts";
+import { checkScopes, checkShrinks } from "./ceiling.ts";
+import { lockConnection } from "./connection_lock.ts";
+import { findPlatform, type LivePlatform } from "./platform_record.ts";
+import { type SettleDeps, settleVault } from "./settle_vault.ts";
+
+/** What may change of a platform; members left out stay as they are. */
+export type PlatformChange = {
+  name?: string | undefined;
+  description?: string | undefined;
+  default_allowed_scopes?: readonly string[] | undefined;
+};
+
+/**
+ * Changes a platform's name, description or ceiling, and gives it as it is then. The ceiling only shrinks; certificates
+ * approved under the wider one keep their text and lose what is above, from the commit on. The vault is told afterwards;
+ * while it is away the change holds all the same. Throws `not_found`, `invalid_scopes`, `ceiling_widened`.
+ */
+export async function changePlatform(
+  deps: SettleDeps & { clock: Clock },
+  accountId: string,
+  platformId: string,
+  change: PlatformChange,
+): Promise<LivePlatform> {
+  const { connection_id } = await findPlatform(deps.db, accountId, platformId);
+  await deps.db.transaction(async (tx) => {
+    await lockConnection(tx, connection_id);
+    const record = await findPlatform(tx, accountId, platformId);
+    const ceiling = change.default_allowed_scopes && checkScopes(change.default_allowed_scopes);
+    if (ceiling) await shrinkCeiling(tx, record, ceiling, deps.clock.now());
+    await tx("platforms")
+      .where({ platform_id: platformId })
+      .update({
+        name: change.name ?? record.name,
+        description: change.description ?? record.description,
+        default_allowed_scopes: ceiling ?? record.default_allowed_scopes,
+      });
+  });
+  await settleVault(deps, connection_id);
+  return findPlatform(deps.db, accountId, platformId);
+}
+
+async function shrinkCeiling(
+  tx: Transaction,
+  record: LivePlatform,
+  ceiling: readonly string[],
+  now: Date,
+): Promise<void> {
+  checkShrinks(record.default_allowed_scopes, ceiling);
+  const expanded = expandScopes(ceiling);
+  if (expanded.length === expandScopes(record.default_allowed_scopes).length) return;
+  const { connection_id } = record;
+  await pinCertificates(tx, { connection_id });
+  await tx("certificates").where({ connection_id, status: "approved" }).update({ ceiling_scope: expanded });
+  await tx("agents").where({ connection_id }).whereNull("disabled_at").update({ vault_due_at: now });
+}

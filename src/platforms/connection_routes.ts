@@ -1,0 +1,89 @@
+import { z } from "zod";
+import type { Clock } from "../clock.ts";
+import type { AddressPolicy } from "../events/webhooks/addresses.ts";
+import { type Route, route } from "../route.ts";
+import { idText, isoTime } from "../schemas.ts";
+import type { Seal } from "../seal.ts";
+import { removeConnection } from "./remove_connection.ts";
+import { MAX_GRACE_SECONDS, rotateKey } from "./rotate_key.ts";
+import { setCallback } from "./set_callback.ts";
+import type { SettleDeps } from "./settle_vault.ts";
+import { callbackUrl } from "./shapes.ts";
+
+type Deps = SettleDeps & { seal: Seal; clock: Clock; callbacks: AddressPolicy };
+
+const params = z.object({ connection_id: idText });
+
+/** `PUT /v1/service/connections/{connection_id}/callback`. */
+export function setCallbackRoute(deps: Deps): Route {
+  return route({
+    id: "set_callback",
+    method: "PUT",
+    path: "/v1/service/connections/{connection_id}/callback",
+    summary: "Set or clear where a connection's events are delivered",
+    access: "session",
+    params,
+    body: z.object({ callback_url: callbackUrl }),
+    answer: {
+      status: 200,
+      schema: z.object({ connection_id: z.string(), callback_url: z.string().nullable() }),
+      description: "The callback URL from now on",
+    },
+    errors: ["not_found", "invalid_callback_url"],
+    async handle({ caller, params, body }) {
+      await setCallback(deps, caller.accountId, params.connection_id, body.callback_url);
+      return { body: { connection_id: params.connection_id, callback_url: body.callback_url } };
+    },
+  });
+}
+
+/** `POST /v1/service/connections/{connection_id}/rotate-key`. */
+export function rotateKeyRoute(deps: Deps): Route {
+  return route({
+    id: "rotate_api_key",
+    method: "POST",
+    path: "/v1/service/connections/{connection_id}/rotate-key",
+    summary: "Replace a connection's API key",
+    access: "session",
+    idempotent: true,
+    params,
+    body: z.object({ grace_seconds: z.number().int().min(0).max(MAX_GRACE_SECONDS).default(0) }).optional(),
+    answer: {
+      status: 200,
+      schema: z.object({
+        api_key: z.string().describe("Shown once"),
+        api_key_prefix: z.string(),
+        previous_prefix: z.string(),
+      }),
+      description: "The new key; the previous one is good until the grace is over",
+    },
+    errors: ["not_found"],
+    async handle({ caller, params, body }) {
+      const graceSeconds = body?.grace_seconds ?? 0;
+      const rotation = { accountId: caller.accountId, connectionId: params.connection_id, graceSeconds };
+      return { body: await rotateKey(deps, rotation) };
+    },
+  });
+}
+
+/** `DELETE /v1/service/connections/{connection_id}`. */
+export function removeConnectionRoute(deps: Deps): Route {
+  return route({
+    id: "remove_connection",
+    method: "DELETE",
+    path: "/v1/service/connections/{connection_id}",
+    summary: "Remove a connection with its platform, keys, agents and certificates, for ever",
+    access: "session",
+    params,
+    answer: {
+      status: 200,
+      schema: z.object({ connection_id: z.string(), removed_at: isoTime }),
+      description: "When it was removed; the same when repeated",
+    },
+    errors: ["not_found"],
+    async handle({ caller, params }) {
+      const removedAt = await removeConnection(deps, caller.accountId, params.connection_id);
+      return { body: { connection_id: params.connection_id, removed_at: removedAt.toISOString() } };
+    },
+  });
+}

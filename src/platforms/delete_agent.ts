@@ -1,0 +1,42 @@
+import type { Clock } from "../clock.ts";
+import type { Transaction } from "../db/connection.ts";
+import type { AgentRow } from "../db/tables.ts";
+import { endAuthority } from "../delegations/end_authority.ts";
+import { appendEvent } from "../events/outbox.ts";
+import type { Seal } from "../seal.ts";
+import { findAgent } from "./agent_record.ts";
+import { lockConnection } from "./connection_lock.ts";
+import { type SettleDeps, settleVault } from "./settle_vault.ts";
+
+const REASON = "agent deleted";
+
+/**
+ * Ends an agent for ever: its certificates are revoked, each told by one `delegation.revoked`, its pending requests
+ * withdrawn. The vault disables its key afterwards; while it is away the deletion holds all the same. Gives when it was
+ * disabled; a repeated call gives the same. Throws `not_found`.
+ */
+export async function deleteAgent(
+  deps: SettleDeps & { seal: Seal; clock: Clock },
+  connectionId: string,
+  agentId: string,
+): Promise<Date> {
+  const disabledAt = await deps.db.transaction(async (tx) => {
+    await lockConnection(tx, connectionId);
+    const agent = await findAgent(tx, connectionId, agentId);
+    if (agent.disabled_at !== null) return agent.disabled_at;
+    const now = deps.clock.now();
+    await tx("agents").where({ agent_id: agentId }).update({ disabled_at: now, vault_due_at: now });
+    await endDelegations(tx, deps.seal, agent, now);
+    return now;
+  });
+  await settleVault(deps, connectionId);
+  return disabledAt;
+}
+
+async function endDelegations(tx: Transaction, seal: Seal, agent: AgentRow, now: Date): Promise<void> {
+  const { agent_id, connection_id, account_id } = agent;
+  for (const { cert_id } of await endAuthority(tx, { connection_id, agent_id }, REASON, now)) {
+    const fields = { cert_id, agent_id, connection_id, org_id: account_id, reason: REASON };
+    await appendEvent(tx, seal, { type: "delegation.revoked", connectionId: connection_id, fields }, now);
+  }
+}

@@ -1,0 +1,72 @@
+import type { Database, Transaction } from "../db/connection.ts";
+import type { PlatformRow } from "../db/tables.ts";
+import { ApiError } from "../errors.ts";
+import { isUuid } from "../ids.ts";
+
+/** A platform with its connection and the prefix of its current API key; without secrets. */
+export type PlatformRecord = Omit<PlatformRow, "signing_secret_sealed"> & {
+  connection_id: string;
+  callback_url: string | null;
+  /** `null` once the connection is removed. */
+  api_key_prefix: string | null;
+};
+
+/** A platform that is not removed, with a current API key. */
+export type LivePlatform = PlatformRecord & { api_key_prefix: string };
+
+/** All platforms with their connections; narrow it by `p.` (platforms) and `c.` (connections). */
+export function selectPlatforms(db: Database | Transaction) {
+  return db("platforms as p")
+    .join("connections as c", "c.platform_id", "p.platform_id")
+    .leftJoin("api_keys as k", (on) => on.on("k.connection_id", "c.connection_id").onNull("k.retires_at"))
+    .select<PlatformRecord[]>(
+      "p.platform_id",
+      "p.account_id",
+      "p.name",
+      "p.description",
+      "p.surface_type",
+      "p.default_allowed_scopes",
+      "p.publish_state",
+      "p.external_id",
+      "p.created_at",
+      "p.expires_at",
+      "p.removed_at",
+      "c.connection_id",
+      "c.callback_url",
+      "k.key_prefix as api_key_prefix",
+    );
+}
+
+/** The account's platform with this id. Throws `not_found` when it is another's, removed or nobody's. */
+export async function findPlatform(
+  db: Database | Transaction,
+  accountId: string,
+  platformId: string,
+): Promise<LivePlatform> {
+  return liveRecord(db, { "p.platform_id": platformId, "p.account_id": accountId }, platformId);
+}
+
+/** The account's platform with this connection. Throws `not_found` when it is another's, removed or nobody's. */
+export async function findConnection(
+  db: Database | Transaction,
+  accountId: string,
+  connectionId: string,
+): Promise<LivePlatform> {
+  return liveRecord(db, { "c.connection_id": connectionId, "c.account_id": accountId }, connectionId);
+}
+
+async function liveRecord(
+  db: Database | Transaction,
+  where: Record<string, string>,
+  id: string,
+): Promise<LivePlatform> {
+  if (!isUuid(id)) throw new ApiError("not_found");
+  const [record] = await selectPlatforms(db).where(where).limit(1);
+  if (record === undefined || !isLive(record)) throw new ApiError("not_found");
+  return record;
+}
+
+/** Whether a platform is not removed. */
+export function isLive(record: PlatformRecord): record is LivePlatform {
+  return record.removed_at === null && record.api_key_prefix !== null;
+}

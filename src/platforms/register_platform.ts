@@ -1,0 +1,155 @@
+import { addSeconds, type Clock } from "../clock.ts";
+import type { Database, Transaction } from "../db/connection.ts";
+import { ApiError } from "../errors.ts";
+import { appendEvent } from "../events/outbox.ts";
+import { createWebhookSecret, webhookSecretContext } from "../events/secrets.ts";
+import type { AddressPolicy } from "../events/webhooks/addresses.ts";
+import { newId } from "../ids.ts";
+import type { Seal } from "../seal.ts";
+import { type NewApiKey, newApiKey } from "./api_key.ts";
+import { checkCallbackUrl } from "./callback_url.ts";
+import { checkScopes } from "./ceiling.ts";
+import type { Owner } from "./owner.ts";
+import { newSigningSecret, signingSecretContext, undeliveredContext } from "./secrets.ts";
+import { checkSurface } from "./surface.ts";
+
+const PLATFORM_LIFETIME_SECONDS = 365 * 24 * 3600;
+const PERSONAL_PLATFORMS = 1;
+
+/** What the registration of platforms works with. */
+export type RegisterDeps = { db: Database; seal: Seal; clock: Clock; callbacks: AddressPolicy };
+
+/** A platform as it is asked for. `externalId` names the Kubernetes object that declares it. */
+export type PlatformWish = {
+  name: string;
+  description: string;
+  surfaceType: string;
+  allowedScopes: readonly string[];
+  callbackUrl: string | null;
+  externalId: string | null;
+};
+
+/** The three secrets that are shown once. */
+export type Credentials = { api_key: string; signing_secret: string; webhook_signing_secret: string };
+
+/** A registered platform's ids and its credentials. */
+export type Registered = { platformId: string; connectionId: string; credentials: Credentials };
+
+type Draft = Registered & { owner: Owner; wish: PlatformWish; key: NewApiKey };
+
+/**
+ * Registers a platform with its connection, its first API key and two secrets, and tells `connection.created`: all or
+ * nothing. A personal account has one platform at most, however many calls race for it.
+ *
+ * Throws `surface_not_available`, `invalid_scopes`, `invalid_callback_url`, `platform_limit`; `external_conflict` when
+ * the external id is taken.
+ */
+export async function registerPlatform(
+  deps: RegisterDeps,
+  owner: Owner,
+  wish: PlatformWish,
+): Promise<Registered> {
+  checkSurface(wish.surfaceType);
+  const allowedScopes = checkScopes(wish.allowedScopes);
+  if (wish.callbackUrl !== null) checkCallbackUrl(wish.callbackUrl, deps.callbacks);
+  const draft = draftOf(owner, { ...wish, allowedScopes });
+  await deps.db.transaction(async (tx) => {
+    await checkLimits(tx, draft);
+    await insertRows(tx, deps, draft);
+    await tellCreated(tx, deps, draft);
+  });
+  const { platformId, connectionId, credentials } = draft;
+  return { platformId, connectionId, credentials };
+}
+
+function draftOf(owner: Owner, wish: PlatformWish): Draft {
+  const key = newApiKey();
+  return {
+    owner,
+    wish,
+    key,
+    platformId: newId(),
+    connectionId: newId(),
+    credentials: {
+      api_key: key.apiKey,
+      signing_secret: newSigningSecret(),
+      webhook_signing_secret: createWebhookSecret(),
+    },
+  };
+}
+
+/** Registrations of one account happen one after another, so that each counts what the one before it made. */
+async function checkLimits(tx: Transaction, { owner, wish }: Draft): Promise<void> {
+  await tx("accounts").select("account_id").where({ account_id: owner.accountId }).forNoKeyUpdate();
+  if (wish.externalId !== null) {
+    const taken = await tx("platforms").where({ external_id: wish.externalId }).first("platform_id");
+    if (taken !== undefined) throw new ApiError("external_conflict");
+  }
+  if (owner.accountType === "organization") return;
+  const live = await tx("platforms")
+    .select("platform_id")
+    .where({ account_id: owner.accountId })
+    .whereNull("removed_at")
+    .limit(PERSONAL_PLATFORMS);
+  if (live.length >= PERSONAL_PLATFORMS) throw new ApiError("platform_limit");
+}
+
+async function insertRows(tx: Transaction, { seal, clock }: RegisterDeps, draft: Draft): Promise<void> {
+  const { owner, wish, key, platformId, connectionId, credentials } = draft;
+  const now = clock.now();
+  await tx("platforms").insert({
+    platform_id: platformId,
+    account_id: owner.accountId,
+    name: wish.name,
+    description: wish.description,
+    surface_type: wish.surfaceType,
+    default_allowed_scopes: [...wish.allowedScopes],
+    signing_secret_sealed: seal.seal(credentials.signing_secret, signingSecretContext(platformId)),
+    external_id: wish.externalId,
+    created_at: now,
+    expires_at: addSeconds(now, PLATFORM_LIFETIME_SECONDS),
+  });
+  await tx("connections").insert({
+    connection_id: connectionId,
+    account_id: owner.accountId,
+    platform_id: platformId,
+    verifier_id: connectionId,
+    callback_url: wish.callbackUrl,
+    webhook_secret_sealed: seal.seal(credentials.webhook_signing_secret, webhookSecretContext(connectionId)),
+    undelivered_sealed:
+      wish.externalId === null ? null : seal.seal(key.apiKey, undeliveredContext(connectionId)),
+    created_at: now,
+  });
+  await tx("api_keys").insert({
+    key_prefix: key.prefix,
+    key_hash: key.hash,
+    account_id: owner.accountId,
+    connection_id: connectionId,
+    created_at: now,
+  });
+}
+
+async function tellCreated(tx: Transaction, { seal, clock }: RegisterDeps, draft: Draft): Promise<void> {
+  const { owner, wish, platformId, connectionId, credentials } = draft;
+  await appendEvent(
+    tx,
+    seal,
+    {
+      type: "connection.created",
+      connectionId,
+      fields: {
+        connection_id: connectionId,
+        platform_id: platformId,
+        org_id: owner.accountId,
+        org_name: owner.orgName,
+        allowed_scopes: [...wish.allowedScopes],
+        callback_url: wish.callbackUrl,
+      },
+      secrets: {
+        api_key: credentials.api_key,
+        webhook_signing_secret: credentials.webhook_signing_secret,
+      },
+    },
+    clock.now(),
+  );
+}

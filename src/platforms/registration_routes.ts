@@ -1,0 +1,75 @@
+import type { z } from "zod";
+import { ApiError } from "../errors.ts";
+import { type Answer, type Route, route } from "../route.ts";
+import { findOwner, type Owner } from "./owner.ts";
+import { findPlatform } from "./platform_record.ts";
+import { type RegisterDeps, registerPlatform } from "./register_platform.ts";
+import { registeredShape, registrationBody, showPlatform } from "./shapes.ts";
+
+type Registration = { id: string; path: string; summary: string; accountType: Owner["accountType"] };
+
+const personal: Registration = {
+  id: "register_personal_platform",
+  path: "/v1/service/platforms/personal",
+  summary: "Register the platform of a personal account",
+  accountType: "individual",
+};
+
+const organization: Registration = {
+  id: "register_platform",
+  path: "/v1/service/platforms",
+  summary: "Register a platform of an organization",
+  accountType: "organization",
+};
+
+/** `POST /v1/service/platforms/personal` and, for organizations, `POST /v1/service/platforms`. */
+export function registrationRoutes(deps: RegisterDeps): Route[] {
+  return [personal, organization].map((kind) => registrationRoute(deps, kind));
+}
+
+function registrationRoute(deps: RegisterDeps, { id, path, summary, accountType }: Registration): Route {
+  return route({
+    id,
+    method: "POST",
+    path,
+    summary,
+    access: "session",
+    idempotent: true,
+    body: registrationBody,
+    answer: {
+      status: 201,
+      schema: registeredShape,
+      description: "The platform, with its secrets shown once",
+    },
+    errors: [
+      "not_available",
+      "surface_not_available",
+      "invalid_scopes",
+      "invalid_callback_url",
+      ...(accountType === "individual" ? (["platform_limit"] as const) : []),
+    ],
+    async handle({ caller, body }) {
+      const owner = await findOwner(deps.db, caller.accountId);
+      if (owner.accountType !== accountType)
+        throw new ApiError("not_available", `Only for accounts of type ${accountType}`);
+      return register(deps, owner, body);
+    },
+  });
+}
+
+async function register(
+  deps: RegisterDeps,
+  owner: Owner,
+  body: z.infer<typeof registrationBody>,
+): Promise<Answer<z.infer<typeof registeredShape>>> {
+  const { platformId, credentials } = await registerPlatform(deps, owner, {
+    name: body.name,
+    description: body.description ?? "",
+    surfaceType: body.surface_type,
+    allowedScopes: body.default_allowed_scopes,
+    callbackUrl: body.callback_url ?? null,
+    externalId: null,
+  });
+  const record = await findPlatform(deps.db, owner.accountId, platformId);
+  return { body: { ...showPlatform(record), ...credentials } };
+}

@@ -1,0 +1,61 @@
+import type { Clock } from "../clock.ts";
+import type { Transaction } from "../db/connection.ts";
+import { endAuthority } from "../delegations/end_authority.ts";
+import { ApiError } from "../errors.ts";
+import { appendEvent } from "../events/outbox.ts";
+import { isUuid } from "../ids.ts";
+import type { Seal } from "../seal.ts";
+import { lockConnection } from "./connection_lock.ts";
+import { type PlatformRecord, selectPlatforms } from "./platform_record.ts";
+import { retireKeys } from "./rotate_key.ts";
+import { type SettleDeps, settleVault } from "./settle_vault.ts";
+
+const REASON = "connection removed";
+
+/**
+ * Removes a connection with its platform for ever: its API keys die, its certificates are revoked, its pending requests
+ * withdrawn, its agents disabled, and `connection.removed` is told once. The vault disables the agents' keys afterwards;
+ * while it is away the removal holds all the same. Gives when it was removed; a repeated call gives the same.
+ * Throws `not_found`.
+ */
+export async function removeConnection(
+  deps: SettleDeps & { seal: Seal; clock: Clock },
+  accountId: string,
+  connectionId: string,
+): Promise<Date> {
+  if (!isUuid(connectionId)) throw new ApiError("not_found");
+  const removedAt = await deps.db.transaction(async (tx) => {
+    await lockConnection(tx, connectionId);
+    const [record] = await selectPlatforms(tx)
+      .where({ "c.connection_id": connectionId, "c.account_id": accountId })
+      .limit(1);
+    if (record === undefined) throw new ApiError("not_found");
+    if (record.removed_at !== null) return record.removed_at;
+    const now = deps.clock.now();
+    await removeRows(tx, record, now);
+    const fields = {
+      connection_id: connectionId,
+      org_id: accountId,
+      removed_at: now.toISOString(),
+    };
+    await appendEvent(tx, deps.seal, { type: "connection.removed", connectionId, fields }, now);
+    return now;
+  });
+  await settleVault(deps, connectionId);
+  return removedAt;
+}
+
+async function removeRows(
+  tx: Transaction,
+  { connection_id, platform_id }: PlatformRecord,
+  now: Date,
+): Promise<void> {
+  await retireKeys(tx, connection_id, now);
+  await endAuthority(tx, { connection_id }, REASON, now);
+  await tx("agents")
+    .where({ connection_id })
+    .whereNull("disabled_at")
+    .update({ disabled_at: now, vault_due_at: now });
+  await tx("connections").where({ connection_id }).update({ removed_at: now, undelivered_sealed: null });
+  await tx("platforms").where({ platform_id }).update({ removed_at: now });
+}

@@ -1,0 +1,59 @@
+import { addSeconds, type Clock } from "../clock.ts";
+import type { Database, Transaction } from "../db/connection.ts";
+import { appendEvent } from "../events/outbox.ts";
+import type { Seal } from "../seal.ts";
+import { newApiKey } from "./api_key.ts";
+import { lockConnection } from "./connection_lock.ts";
+import { findConnection } from "./platform_record.ts";
+import { undeliveredContext } from "./secrets.ts";
+
+/** Longest time for which a replaced API key stays good, in seconds. */
+export const MAX_GRACE_SECONDS = 86_400;
+
+/** A connection whose key is rotated; every earlier key is good for `graceSeconds` more, 0–86400, and no longer. */
+export type Rotation = { accountId: string; connectionId: string; graceSeconds: number };
+
+/** The answer of a rotation: the new key, shown once. */
+export type RotatedKey = { api_key: string; api_key_prefix: string; previous_prefix: string };
+
+/**
+ * Replaces a connection's API key and tells `connection.key_rotated`. For a platform that the operator declared the new
+ * key is kept sealed until the operator has stored it. Throws `not_found`.
+ */
+export async function rotateKey(
+  { db, seal, clock }: { db: Database; seal: Seal; clock: Clock },
+  { accountId, connectionId, graceSeconds }: Rotation,
+): Promise<RotatedKey> {
+  const { connection_id } = await findConnection(db, accountId, connectionId);
+  return db.transaction(async (tx) => {
+    await lockConnection(tx, connection_id);
+    const record = await findConnection(tx, accountId, connection_id);
+    const now = clock.now();
+    const key = newApiKey();
+    await retireKeys(tx, connection_id, addSeconds(now, graceSeconds));
+    await tx("api_keys").insert({
+      key_prefix: key.prefix,
+      key_hash: key.hash,
+      account_id: accountId,
+      connection_id,
+      created_at: now,
+    });
+    if (record.external_id !== null) {
+      await tx("connections")
+        .where({ connection_id })
+        .update({ undelivered_sealed: seal.seal(key.apiKey, undeliveredContext(connection_id)) });
+    }
+    const prefixes = { api_key_prefix: key.prefix, previous_prefix: record.api_key_prefix };
+    const fields = { connection_id, ...prefixes };
+    await appendEvent(tx, seal, { type: "connection.key_rotated", connectionId: connection_id, fields }, now);
+    return { api_key: key.apiKey, ...prefixes };
+  });
+}
+
+/** Lets no key of a connection be good at `end` or later; keys that end earlier keep their end. */
+export async function retireKeys(tx: Transaction, connectionId: string, end: Date): Promise<void> {
+  await tx("api_keys")
+    .where({ connection_id: connectionId })
+    .andWhere((key) => key.whereNull("retires_at").orWhere("retires_at", ">", end))
+    .update({ retires_at: end });
+}

@@ -1,0 +1,18 @@
+import { randomBytes } from "node:crypto";
+
+const SECRET_BYTES = 32;
+
+/** A new platform signing secret: `dps_` and 32 random bytes in base64url. */
+export function newSigningSecret(): string {
+  return `dps_${randomBytes(SECRET_BYTES).toString("base64url")}`;
+}
+
+/** The seal's context of `platforms.signing_secret_sealed`. */
+export function signingSecretContext(platformId: string): string {
+  return `platforms.signing_secret:${platformId}`;
+}
+
+/** The seal's context of `connections.undelivered_sealed`: the API key that the operator has not stored yet. */
+export function undeliveredContext(connectionId: string): string {
+  return `connections.undelivered:${connectionId}`;
+}
