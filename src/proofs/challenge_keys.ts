@@ -1,4 +1,5 @@
 import { randomBytes } from "node:crypto";
+import { LRUCache } from "lru-cache";
 import type { Database } from "../db/connection.ts";
 import type { Seal } from "../seal.ts";
 import type { ChallengeKey } from "./challenge.ts";
@@ -14,32 +15,30 @@ export type ChallengeKeys = {
 /** Days kept in memory: today, yesterday, and one for clocks that differ. */
 const REMEMBERED_DAYS = 3;
 
-/** Keys kept sealed in Postgres and remembered here; a key never changes once made, so remembering is safe. */
+/**
+ * Keys kept sealed in Postgres and remembered here; a key never changes once made, so remembering is safe. Concurrent
+ * questions about one day ask the database once.
+ */
 export function createChallengeKeys({ db, seal }: { db: Database; seal: Seal }): ChallengeKeys {
-  const remembered = new Map<number, ChallengeKey>();
-
-  async function find(day: number): Promise<ChallengeKey | undefined> {
-    const known = remembered.get(day);
-    if (known) return known;
-    const row = await db("challenge_keys").where({ day }).first();
-    if (!row) return undefined;
-    const key = { day, secret: Buffer.from(seal.open(row.secret_sealed, contextOf(day)), "base64") };
-    remembered.set(day, key);
-    for (const old of remembered.keys()) if (old <= day - REMEMBERED_DAYS) remembered.delete(old);
-    return key;
-  }
+  const keys = new LRUCache<number, ChallengeKey>({
+    max: REMEMBERED_DAYS,
+    fetchMethod: async (day) => {
+      const row = await db("challenge_keys").where({ day }).first();
+      return row && { day, secret: Buffer.from(seal.open(row.secret_sealed, contextOf(day)), "base64") };
+    },
+  });
 
   return {
-    find,
+    find: (day) => keys.fetch(day),
     async forIssuing(day, now) {
-      const known = await find(day);
+      const known = await keys.fetch(day);
       if (known) return known;
       const sealed = seal.seal(randomBytes(32).toString("base64"), contextOf(day));
       await db("challenge_keys")
         .insert({ day, secret_sealed: sealed, created_at: now })
         .onConflict("day")
         .ignore();
-      const made = await find(day);
+      const made = await keys.fetch(day);
       if (!made) throw new Error("The challenge key could not be stored");
       return made;
     },

@@ -10,19 +10,20 @@ export type FindRoot = (humanId: string) => Promise<Root | undefined>;
 
 const REMEMBERED_ROOTS = 10_000;
 
-/** Remembers found roots only: a root key never changes, while an unknown one may be made at any moment. */
+/**
+ * Remembers found roots only: a root key never changes, while an unknown one may be made at any moment. Concurrent
+ * questions about one root ask the database once.
+ */
 export function createRootFinder(db: Database): FindRoot {
-  const remembered = new LRUCache<string, Root>({ max: REMEMBERED_ROOTS });
-  return async (humanId) => {
-    const known = remembered.get(humanId);
-    if (known) return known;
-    const row = await db("accounts")
-      .select("account_id", "root_public_key")
-      .where({ human_id: humanId })
-      .first();
-    if (!row?.root_public_key) return undefined;
-    const root = { accountId: row.account_id, publicKey: row.root_public_key };
-    remembered.set(humanId, root);
-    return root;
-  };
+  const roots = new LRUCache<string, Root>({
+    max: REMEMBERED_ROOTS,
+    fetchMethod: async (humanId) => {
+      const row = await db("accounts")
+        .select("account_id", "root_public_key")
+        .where({ human_id: humanId })
+        .first();
+      return row?.root_public_key ? { accountId: row.account_id, publicKey: row.root_public_key } : undefined;
+    },
+  });
+  return (humanId) => roots.fetch(humanId);
 }
