@@ -27,9 +27,15 @@ export function openDatabase({ url, name, max = 8, onError }: ConnectionSettings
     acquireConnectionTimeout: 5_000,
     // An error's text then shows the statement with its placeholders, never the values bound to them.
     compileSqlOnError: false,
+    log: { warn: report(onError), error: report(onError) },
   });
   database.client.pool.on("error", onError);
   return database;
+}
+
+/** The library's own notices go where errors go, not to the console. */
+function report(onError: (error: Error) => void): (notice: unknown) => void {
+  return (notice) => onError(notice instanceof Error ? notice : new Error(String(notice)));
 }
 
 /** Opens a plain pool for the hot statement and for single-purpose clients. */

@@ -20,10 +20,10 @@ export function createLocalBus(deps: ConsumeDeps): Bus {
   }
 
   return {
-    publish(events) {
+    async publish(events) {
       if (closed) throw new Error("The bus is closed");
       const consumed = consumers.map((consumer) => consume(deps, consumer, events));
-      return track(Promise.all(consumed).then(() => {}));
+      await track(Promise.all(consumed).then(() => {}));
     },
     async subscribe(consumer) {
       consumers.push(consumer);

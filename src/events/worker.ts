@@ -13,7 +13,7 @@ import { createAddressPolicy } from "./webhooks/addresses.ts";
 import { createWebhookConsumer } from "./webhooks/consumer.ts";
 import { createDispatcher } from "./webhooks/dispatcher.ts";
 import { reapLost } from "./webhooks/reap.ts";
-import { resolveByDns } from "./webhooks/resolve.ts";
+import { createResolve } from "./webhooks/resolve.ts";
 import { createSender } from "./webhooks/send.ts";
 
 /** What the worker role is made of. `leaseSeconds` is how long its shards stay its own when it dies. */
@@ -63,7 +63,7 @@ export function startWorker({ config, clock, log, leaseSeconds = LEASE_SECONDS }
     database,
     clock,
     seal,
-    send: createSender({ policy, resolve: resolveByDns }),
+    send: createSender({ policy, resolve: createResolve() }),
     word: config.SERVICE_WORD,
     log,
     finished: () => sending.wake(),

@@ -1,6 +1,6 @@
 import type { Clock } from "../../clock.ts";
 import type { Transaction } from "../../db/connection.ts";
-import type { WebhookDeliveryRow } from "../../db/tables.ts";
+import type { WebhookDeliveryRow, WebhookEndpointRow } from "../../db/tables.ts";
 import type { Seal } from "../../seal.ts";
 import type { BusEvent, Consumer } from "../bus.ts";
 import { deliveryBodyContext, eventSecretsContext } from "../secrets.ts";
@@ -10,7 +10,10 @@ import { FRESH_HEALTH } from "./health.ts";
 /** `created` is told after the commit that there may be deliveries to send. */
 export type WebhookConsumerDeps = { seal: Seal; clock: Clock; created?: () => void };
 
-type Body = Pick<WebhookDeliveryRow, "body" | "body_sealed">;
+/** Endpoints by connection. */
+type Endpoints = Map<string, Pick<WebhookEndpointRow, "endpoint_id" | "state">>;
+/** Sealed secrets by event. */
+type Secrets = Map<string, Buffer>;
 
 /**
  * The consumer that makes one delivery of each event for the endpoint of its connection, with the body's bytes fixed
@@ -18,72 +21,79 @@ type Body = Pick<WebhookDeliveryRow, "body" | "body_sealed">;
  * the body in sealed form only, and their row goes away with the event.
  */
 export function createWebhookConsumer({ seal, clock, created }: WebhookConsumerDeps): Consumer {
-  async function bodyOf(tx: Transaction, event: BusEvent, deliveryId: string): Promise<Body> {
-    const kept = await tx("event_secrets").where({ event_id: event.eventId }).first();
-    if (kept === undefined) return { body: event.payload, body_sealed: null };
-    const secrets = JSON.parse(seal.open(kept.sealed, eventSecretsContext(event.eventId)));
-    const body = JSON.stringify({ ...JSON.parse(event.payload), ...secrets });
-    return { body: null, body_sealed: seal.seal(body, deliveryBodyContext(deliveryId)) };
-  }
-
   return {
     name: "webhooks",
     async handle(tx, events) {
       const now = clock.now();
-      const states = await openEndpoints(tx, events, now);
-      for (const event of events) {
-        const endpointId = endpointIdOf(event.aggregateId);
-        const state = states.get(endpointId);
-        if (state !== undefined) {
-          const deliveryId = deliveryIdOf(endpointId, event.eventId);
-          const active = state === "active";
-          await tx("webhook_deliveries").insert({
-            delivery_id: deliveryId,
-            endpoint_id: endpointId,
-            event_id: event.eventId,
-            event_type: event.type,
-            aggregate_seq: event.aggregateSeq,
-            ...(await bodyOf(tx, event, deliveryId)),
-            state: active ? "pending" : "held",
-            next_attempt_at: active ? now : null,
-            created_at: now,
-          });
-        }
-      }
-      await tx("event_secrets").whereIn("event_id", idsOf(events)).delete();
+      const secrets = await takeSecrets(tx, events);
+      const endpoints = await openEndpoints(tx, events, now);
+      const rows = events.flatMap((event) => {
+        const endpoint = endpoints.get(event.aggregateId);
+        if (endpoint === undefined) return [];
+        return [deliveryRow(seal, event, endpoint, secrets.get(event.eventId), now)];
+      });
+      if (rows.length === 0) return;
+      await tx("webhook_deliveries").insert(rows).onConflict("delivery_id").ignore();
     },
     ...(created && { handled: created }),
   };
 }
 
-const idsOf = (events: BusEvent[]) => events.map((event) => event.eventId);
-
-/** The endpoints of the events' connections that have a callback URL, made if need be, and their states. */
-async function openEndpoints(
-  tx: Transaction,
-  events: BusEvent[],
+function deliveryRow(
+  seal: Seal,
+  event: BusEvent,
+  { endpoint_id, state }: Pick<WebhookEndpointRow, "endpoint_id" | "state">,
+  secrets: Buffer | undefined,
   now: Date,
-): Promise<Map<string, "active" | "suspended">> {
+): Partial<WebhookDeliveryRow> {
+  const deliveryId = deliveryIdOf(endpoint_id, event.eventId);
+  const active = state === "active";
+  return {
+    delivery_id: deliveryId,
+    endpoint_id,
+    event_id: event.eventId,
+    event_type: event.type,
+    aggregate_seq: event.aggregateSeq,
+    body: secrets === undefined ? event.payload : null,
+    body_sealed: secrets === undefined ? null : sealedBody(seal, event, secrets, deliveryId),
+    state: active ? "pending" : "held",
+    next_attempt_at: active ? now : null,
+    created_at: now,
+  };
+}
+
+function sealedBody(seal: Seal, event: BusEvent, sealed: Buffer, deliveryId: string): Buffer {
+  const secrets = JSON.parse(seal.open(sealed, eventSecretsContext(event.eventId)));
+  const body = JSON.stringify({ ...JSON.parse(event.payload), ...secrets });
+  return seal.seal(body, deliveryBodyContext(deliveryId));
+}
+
+async function takeSecrets(tx: Transaction, events: BusEvent[]): Promise<Secrets> {
+  const eventIds = events.map((event) => event.eventId);
+  const rows = await tx("event_secrets")
+    .whereIn("event_id", eventIds)
+    .delete()
+    .returning(["event_id", "sealed"]);
+  return new Map(rows.map((row) => [row.event_id, row.sealed]));
+}
+
+/** The endpoints of the events' connections that have a callback URL, made if need be. */
+async function openEndpoints(tx: Transaction, events: BusEvent[], now: Date): Promise<Endpoints> {
   const connectionIds = [...new Set(events.map((event) => event.aggregateId))];
   const connections = await tx("connections")
     .whereIn("connection_id", connectionIds)
     .whereNotNull("callback_url")
-    .select("connection_id");
-  const endpoints = connections
-    .map((row) => ({ endpoint_id: endpointIdOf(row.connection_id), connection_id: row.connection_id }))
-    .sort((one, other) => (one.endpoint_id < other.endpoint_id ? -1 : 1));
-  if (endpoints.length === 0) return new Map();
-  await tx("webhook_endpoints")
-    .insert(endpoints.map((endpoint) => ({ ...endpoint, ...FRESH_HEALTH, created_at: now })))
-    .onConflict("endpoint_id")
-    .ignore();
+    .pluck("connection_id");
+  if (connections.length === 0) return new Map();
+  const fresh = connections
+    .map((connectionId) => ({ endpoint_id: endpointIdOf(connectionId), connection_id: connectionId }))
+    .sort((one, other) => (one.endpoint_id < other.endpoint_id ? -1 : 1))
+    .map((ids) => ({ ...ids, ...FRESH_HEALTH, created_at: now }));
+  await tx("webhook_endpoints").insert(fresh).onConflict("endpoint_id").ignore();
   const rows = await tx("webhook_endpoints")
-    .whereIn(
-      "endpoint_id",
-      endpoints.map((endpoint) => endpoint.endpoint_id),
-    )
+    .whereIn("connection_id", connections)
     .orderBy("endpoint_id")
     .forShare()
-    .select("endpoint_id", "state");
-  return new Map(rows.map((row) => [row.endpoint_id, row.state]));
+    .select("connection_id", "endpoint_id", "state");
+  return new Map(rows.map((row) => [row.connection_id, row]));
 }

@@ -8,19 +8,22 @@ const TRIES = 2;
 const LIMIT_MILLISECONDS = 2000;
 
 /**
- * Asks the machine's name servers for A and AAAA records, for at most 2 s. It takes no thread of the pool, so a name
- * server that hangs for one receiver delays no other one and no signature.
+ * Asks name servers (those given as `address:port`, else the machine's own) for A and AAAA records, for at most 2 s.
+ * It takes no thread of the pool, so a name server that hangs for one receiver delays no other one and no signature.
  */
-export const resolveByDns: Resolve = async (name) => {
-  const resolver = new Resolver({ timeout: TRY_MILLISECONDS, tries: TRIES });
-  const limit = setTimeout(() => resolver.cancel(), LIMIT_MILLISECONDS);
-  try {
-    const answers = await Promise.allSettled([resolver.resolve4(name), resolver.resolve6(name)]);
-    const addresses = answers.flatMap((answer) => (answer.status === "fulfilled" ? answer.value : []));
-    const failure = answers.find((answer) => answer.status === "rejected");
-    if (addresses.length === 0) throw failure?.reason ?? new Error("no address");
-    return addresses;
-  } finally {
-    clearTimeout(limit);
-  }
-};
+export function createResolve(servers?: string[]): Resolve {
+  return async function resolve(name) {
+    const resolver = new Resolver({ timeout: TRY_MILLISECONDS, tries: TRIES });
+    if (servers !== undefined) resolver.setServers(servers);
+    const limit = setTimeout(() => resolver.cancel(), LIMIT_MILLISECONDS);
+    try {
+      const answers = await Promise.allSettled([resolver.resolve4(name), resolver.resolve6(name)]);
+      const addresses = answers.flatMap((answer) => (answer.status === "fulfilled" ? answer.value : []));
+      const failure = answers.find((answer) => answer.status === "rejected");
+      if (addresses.length === 0) throw failure?.reason ?? new Error("no address");
+      return addresses;
+    } finally {
+      clearTimeout(limit);
+    }
+  };
+}

@@ -1,0 +1,71 @@
+import { randomUUID } from "node:crypto";
+import { expect, test } from "vitest";
+import { addSeconds } from "../../src/clock.ts";
+import { removeOld } from "../../src/events/retention.ts";
+import { endpointIdOf } from "../../src/events/webhooks/endpoint.ts";
+import { FRESH_HEALTH } from "../../src/events/webhooks/health.ts";
+import { makeConnection } from "./support/connection.ts";
+import { useDatabase } from "./support/database.ts";
+
+const home = useDatabase();
+const now = new Date("2026-03-31T00:00:00.000Z");
+const ago = (days: number, seconds = 0) => addSeconds(now, -days * 86_400 - seconds);
+
+test("forgets inbox entries after 14 days", async () => {
+  const entry = (handledAt: Date) => ({ consumer: "test", event_id: randomUUID(), handled_at: handledAt });
+  const [old, kept] = [entry(ago(14, 1)), entry(ago(14))];
+  await home.database("inbox").insert([old, kept]);
+  await removeOld(home.database, now);
+  expect(await home.database("inbox").where({ consumer: "test" }).pluck("event_id")).toEqual([kept.event_id]);
+});
+
+test("removes settled deliveries with their attempts after 30 days, and cancels held ones", async () => {
+  const { connectionId } = await makeConnection(home.database, null);
+  const endpointId = endpointIdOf(connectionId);
+  const endpoint = { endpoint_id: endpointId, connection_id: connectionId, created_at: ago(90) };
+  await home.database("webhook_endpoints").insert({ ...FRESH_HEALTH, ...endpoint });
+  let seq = 0;
+  async function delivery(state: "delivered" | "held" | "pending", at: Date): Promise<string> {
+    const id = randomUUID();
+    await home.database("webhook_deliveries").insert({
+      delivery_id: id,
+      endpoint_id: endpointId,
+      event_id: randomUUID(),
+      event_type: "delegation.denied",
+      aggregate_seq: ++seq,
+      body: "{}",
+      state,
+      next_attempt_at: state === "pending" ? at : null,
+      settled_at: state === "delivered" ? at : null,
+      created_at: at,
+    });
+    const attempt = { delivery_id: id, attempt: 1, started_at: at, ended_at: at, outcome: "failed" };
+    await home.database("webhook_attempts").insert(attempt);
+    return id;
+  }
+  const settled = await delivery("delivered", ago(30, 1));
+  const recent = await delivery("delivered", ago(30));
+  const heldLong = await delivery("held", ago(30, 1));
+  const held = await delivery("held", ago(30));
+  const pending = await delivery("pending", ago(60));
+  await removeOld(home.database, now);
+  const rows = await home.database("webhook_deliveries").orderBy("aggregate_seq");
+  expect(rows.map((row) => [row.delivery_id, row.state, row.body])).toEqual([
+    [recent, "delivered", "{}"],
+    [heldLong, "cancelled", null],
+    [held, "held", "{}"],
+    [pending, "pending", "{}"],
+  ]);
+  expect(await home.database("webhook_attempts").where({ delivery_id: settled })).toEqual([]);
+});
+
+test("says that there is more while there is, and ends", async () => {
+  const entries = Array.from({ length: 1500 }, () => ({
+    consumer: "many",
+    event_id: randomUUID(),
+    handled_at: ago(20),
+  }));
+  await home.database.batchInsert("inbox", entries, 500);
+  expect([await removeOld(home.database, now), await removeOld(home.database, now)]).toEqual([true, false]);
+  expect(await home.database("inbox").where({ consumer: "many" })).toEqual([]);
+});

@@ -1,0 +1,28 @@
+import { afterAll, beforeAll } from "vitest";
+import { type Database, openDatabase } from "../../../src/db/connection.ts";
+import { migratedDatabase, type TestDatabase } from "../../support/postgres.ts";
+
+/** A migrated database for the file's tests. */
+export type Home = { readonly url: string; readonly database: Database };
+
+/** Declares the file's database: made before its tests, removed after them. */
+export function useDatabase(): Home {
+  let test: TestDatabase;
+  let database: Database;
+  beforeAll(async () => {
+    test = await migratedDatabase();
+    database = openDatabase({ url: test.url, name: "test", max: 24, onError: () => {} });
+  });
+  afterAll(async () => {
+    await database?.destroy();
+    await test?.drop();
+  });
+  return {
+    get url() {
+      return test.url;
+    },
+    get database() {
+      return database;
+    },
+  };
+}

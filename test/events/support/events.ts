@@ -1,0 +1,66 @@
+import type { Database, Transaction } from "../../../src/db/connection.ts";
+import type { Bus, BusEvent } from "../../../src/events/bus.ts";
+import { appendEvent, type LifecycleEvent } from "../../../src/events/outbox.ts";
+import { seal, type TestConnection } from "./connection.ts";
+
+/** An event of a connection, told apart by its request id. */
+export function deniedEvent(connection: TestConnection, requestId: string): LifecycleEvent {
+  const { connectionId, accountId } = connection;
+  const fields = {
+    request_id: requestId,
+    connection_id: connectionId,
+    org_id: accountId,
+    agent_id: "agent-1",
+  };
+  return { type: "delegation.denied", connectionId, fields };
+}
+
+/** The event of a connection's creation, with its secrets. */
+export function createdEvent(connection: TestConnection, apiKey: string): LifecycleEvent {
+  const { connectionId, accountId, platformId, secret } = connection;
+  return {
+    type: "connection.created",
+    connectionId,
+    fields: {
+      connection_id: connectionId,
+      platform_id: platformId,
+      org_id: accountId,
+      org_name: "Ada Byron",
+      allowed_scopes: ["data:read"],
+      callback_url: "https://hooks.example.test/",
+    },
+    secrets: { api_key: apiKey, webhook_signing_secret: secret },
+  };
+}
+
+/** Appends an event in the transaction given, or in one of its own. */
+export async function append(
+  database: Database | Transaction,
+  event: LifecycleEvent,
+  now = new Date(),
+): Promise<void> {
+  await database.transaction((tx) => appendEvent(tx, seal, event, now));
+}
+
+/** A bus that keeps what was published, and fails when told to. */
+export function recordingBus(): Bus & { published: BusEvent[]; batches: number; failing: boolean } {
+  const bus = {
+    published: [] as BusEvent[],
+    batches: 0,
+    failing: false,
+    async publish(events: BusEvent[]) {
+      if (bus.failing) throw new Error("the bus is away");
+      bus.batches += 1;
+      bus.published.push(...events);
+    },
+    subscribe: async () => {},
+    health: async () => ({ ok: true }),
+    close: async () => {},
+  };
+  return bus;
+}
+
+/** The request id that an event of `deniedEvent` carries. */
+export function requestIdOf(event: BusEvent): string {
+  return JSON.parse(event.payload).request_id;
+}

@@ -1,0 +1,110 @@
+import { randomUUID } from "node:crypto";
+import { pino } from "pino";
+import { createLocalBus } from "../../../src/events/local_bus.ts";
+import { createRelay } from "../../../src/events/relay.ts";
+import { createShardLeases } from "../../../src/events/shards.ts";
+import { createAddressPolicy } from "../../../src/events/webhooks/addresses.ts";
+import { createWebhookConsumer } from "../../../src/events/webhooks/consumer.ts";
+import { createDispatcher, type DispatcherDeps } from "../../../src/events/webhooks/dispatcher.ts";
+import { createResolve } from "../../../src/events/webhooks/resolve.ts";
+import { createSender } from "../../../src/events/webhooks/send.ts";
+import { seal } from "./connection.ts";
+import type { Home } from "./database.ts";
+import { type VirtualClock, virtualClock } from "./time.ts";
+
+/** The worker's parts on a virtual clock, moved by hand. */
+export type Harness = {
+  clock: VirtualClock;
+  /** Relays everything in the outbox. */
+  relay(): Promise<void>;
+  /** Sends everything that is due, again and again, until nothing is. */
+  deliver(): Promise<void>;
+  /** Both. */
+  run(): Promise<void>;
+  /** The moment of the next attempt; undefined when nothing waits. */
+  nextAttempt(): Promise<Date | undefined>;
+  deliveries(connectionId: string): Promise<Delivery[]>;
+};
+
+/** A delivery's state and what its attempts came to. */
+export type Delivery = {
+  deliveryId: string;
+  eventType: string;
+  state: string;
+  attempts: { outcome: string; status: number | null; detail: string | null; excerpt: string | null }[];
+};
+
+/** Makes the parts over the file's database; it owns every shard. */
+export async function startHarness(home: Home, change: Partial<DispatcherDeps> = {}): Promise<Harness> {
+  const { database } = home;
+  const clock = virtualClock();
+  const log = pino({ level: "silent" });
+  const workerId = randomUUID();
+  await database("relay_workers").delete();
+  await database("relay_shards").update({ owner: null, held_until: new Date(0) });
+  await createShardLeases(database, workerId, 3600).renew();
+  const bus = createLocalBus({ database, clock, log });
+  await bus.subscribe(createWebhookConsumer({ seal, clock }));
+  const relay = createRelay({ database, bus, clock, workerId });
+  const policy = createAddressPolicy({ development: true, allowedCidrs: ["127.0.0.0/8"] });
+  const limits = { dns: 500, connect: 1000, deadline: 2000 };
+  const send = createSender({ policy, resolve: createResolve(), limits });
+  const dispatcher = createDispatcher({
+    database,
+    clock,
+    seal,
+    send,
+    word: "service",
+    log,
+    random: () => 0.5,
+    ...change,
+  });
+
+  const harness: Harness = {
+    clock,
+    async relay() {
+      while (await relay.step());
+    },
+    async deliver() {
+      while (await dispatcher.step()) await dispatcher.drain();
+    },
+    async run() {
+      await harness.relay();
+      await harness.deliver();
+    },
+    async nextAttempt() {
+      const row = await database("webhook_deliveries")
+        .where({ state: "pending" })
+        .orderBy("next_attempt_at")
+        .first("next_attempt_at");
+      return row?.next_attempt_at ?? undefined;
+    },
+    async deliveries(connectionId) {
+      const rows = await database("webhook_deliveries as d")
+        .join("webhook_endpoints as e", "e.endpoint_id", "d.endpoint_id")
+        .where("e.connection_id", connectionId)
+        .orderBy("d.aggregate_seq")
+        .select("d.delivery_id", "d.event_type", "d.state");
+      return Promise.all(rows.map(read));
+    },
+  };
+
+  async function read(row: { delivery_id: string; event_type: string; state: string }): Promise<Delivery> {
+    const attempts = await database("webhook_attempts")
+      .where({ delivery_id: row.delivery_id })
+      .orderBy("attempt");
+    return {
+      deliveryId: row.delivery_id,
+      eventType: row.event_type,
+      state: row.state,
+      attempts: attempts.map(({ outcome, status, detail, response_excerpt }) => ({
+        outcome,
+        status,
+        detail,
+        excerpt: response_excerpt?.toString() ?? null,
+      })),
+    };
+  }
+
+  return harness;
+}

@@ -1,0 +1,22 @@
+import { pino } from "pino";
+import { systemClock } from "../../../src/clock.ts";
+import { startWorker, type Worker } from "../../../src/events/worker.ts";
+
+/** The seal's key of these tests, as the worker's settings have it. */
+export const SEALING_KEY = Buffer.alloc(32, 7).toString("base64");
+
+/** Starts the worker role in this process, with loopback opened. */
+export function startTestWorker(url: string, leaseSeconds = 15): Worker {
+  return startWorker({
+    config: {
+      DATABASE_URL: url,
+      SEALING_KEY,
+      SERVICE_WORD: "service",
+      DEVELOPMENT: true,
+      WEBHOOK_ALLOWED_CIDRS: ["127.0.0.0/8"],
+    },
+    clock: systemClock,
+    log: pino({ level: "silent" }),
+    leaseSeconds,
+  });
+}

@@ -1,0 +1,123 @@
+import { afterEach, beforeEach, expect, test } from "vitest";
+import type { Worker } from "../../src/events/worker.ts";
+import { makeConnection } from "./support/connection.ts";
+import { useDatabase } from "./support/database.ts";
+import { append, createdEvent, deniedEvent } from "./support/events.ts";
+import { type Receiver, startReceiver } from "./support/receiver.ts";
+import { eventually } from "./support/time.ts";
+import { startTestWorker } from "./support/worker.ts";
+
+const home = useDatabase();
+let receiver: Receiver;
+let workers: Worker[];
+
+beforeEach(async () => {
+  receiver = await startReceiver();
+  workers = [];
+});
+afterEach(async () => {
+  await Promise.all(workers.map((worker) => worker.stop()));
+  await receiver.close();
+});
+
+function start(): Worker {
+  const worker = startTestWorker(home.url);
+  workers.push(worker);
+  return worker;
+}
+
+async function connect() {
+  const connection = await makeConnection(home.database, receiver.url);
+  receiver.secret = connection.secret;
+  return connection;
+}
+const range = (count: number) => Array.from({ length: count }, (_, n) => `req-${n}`);
+
+test("delivers what is appended, from creation on, in order, rightly signed", async () => {
+  start();
+  const connection = await connect();
+  await append(home.database, createdEvent(connection, "dpz_key"));
+  for (const id of range(20)) await append(home.database, deniedEvent(connection, id));
+  await eventually("21 deliveries", () => receiver.requests.length >= 21);
+  expect(receiver.requests.map(({ event }) => event.request_id)).toEqual([undefined, ...range(20)]);
+  expect(receiver.requests.flatMap(({ faults }) => faults)).toEqual([]);
+});
+
+test("several workers together deliver each event once, and share the shards", async () => {
+  const connections = await Promise.all(Array.from({ length: 12 }, connect));
+  start();
+  start();
+  start();
+  await Promise.all(
+    connections.map(async (connection, n) => {
+      for (const id of range(10)) await append(home.database, deniedEvent(connection, `${n}-${id}`));
+    }),
+  );
+  await eventually("120 deliveries", () => receiver.requests.length >= 120);
+  const delivered = new Set(receiver.requests.map(({ deliveryId }) => deliveryId));
+  expect([receiver.requests.length, delivered.size]).toEqual([120, 120]);
+  for (const [n, connection] of connections.entries()) {
+    const own = receiver.requests.filter(({ event }) => event.connection_id === connection.connectionId);
+    expect(own.map(({ event }) => event.request_id)).toEqual(range(10).map((id) => `${n}-${id}`));
+  }
+});
+
+test("stopping finishes what is under way, writes its result, and gives the shards to the next worker at once", async () => {
+  const first = start();
+  const connection = await connect();
+  let answer = () => {};
+  receiver.reply = async () => {
+    await new Promise<void>((resolve) => {
+      answer = resolve;
+    });
+    return 204;
+  };
+  await append(home.database, deniedEvent(connection, "req-0"));
+  await eventually("the request is under way", () => receiver.open === 1);
+  let stopped = false;
+  const stopping = first.stop().then(() => {
+    stopped = true;
+  });
+  await append(home.database, deniedEvent(connection, "req-1"));
+  await new Promise((resolve) => setTimeout(resolve, 200));
+  expect(stopped).toBe(false);
+  answer();
+  await stopping;
+  workers = [];
+  const [delivery] = await home.database("webhook_deliveries").orderBy("created_at", "desc");
+  expect(delivery!.state).toBe("delivered");
+  receiver.reply = () => 204;
+  start();
+  await eventually("the next worker delivers", () => receiver.requests.length === 2);
+});
+
+test("survives its connections being cut again and again", async () => {
+  start();
+  const connection = await connect();
+  const cut = `select pg_terminate_backend(pid) from pg_stat_activity
+               where datname = current_database() and application_name = 'deputize-worker'`;
+  for (const id of range(30)) {
+    await append(home.database, deniedEvent(connection, id));
+    if (Number(id.slice(4)) % 3 === 0) await home.database.raw(cut);
+  }
+  const ids = () => new Set(receiver.requests.map(({ event }) => event.request_id));
+  await eventually("30 events", () => ids().size === 30);
+  const settled = async () =>
+    (await home.database("webhook_deliveries").whereIn("state", ["pending", "sending"])).length;
+  await eventually("every result is written", async () => (await settled()) === 0);
+  expect(receiver.requests.length).toBeLessThanOrEqual(30 + 10);
+});
+
+test("tells how much waits, and for how long", async () => {
+  const worker = start();
+  await eventually("nothing waits", async () => (await worker.health()).events_waiting === 0);
+  expect(await worker.health()).toEqual({ ok: true, events_waiting: 0, oldest_event_age: 0 });
+  const connection = await connect();
+  const elsewhere = await home.database.transaction();
+  await elsewhere.raw("lock table inbox in exclusive mode");
+  await append(home.database, deniedEvent(connection, "req-0"), new Date(Date.now() - 60_000));
+  const { events_waiting, oldest_event_age } = await worker.health();
+  await elsewhere.rollback();
+  expect(events_waiting).toBe(1);
+  expect(oldest_event_age).toBeGreaterThanOrEqual(60);
+});
