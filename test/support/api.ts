@@ -28,7 +28,14 @@ import { migratedDatabase } from "./postgres.ts";
 export const OPERATOR_TOKEN = "operator-token-of-the-tests-32-characters";
 
 /** What routes under test are made with. */
-export type TestParts = { db: Database; clock: Clock; seal: Seal; vault: FakeVault; log: Logger };
+export type TestParts = {
+  db: Database;
+  databaseUrl: string;
+  clock: Clock;
+  seal: Seal;
+  vault: FakeVault;
+  log: Logger;
+};
 
 /** What a test may choose about its API. */
 export type ApiOptions = {
@@ -50,7 +57,6 @@ export type ApiOptions = {
 /** The API's HTTP side with the accounts' routes, on a database of its own, listening on this machine. */
 export type TestApi = TestParts & {
   url: string;
-  databaseUrl: string;
   clock: SteeredClock;
   server: RunningServer;
   metrics: Metrics;
@@ -75,7 +81,7 @@ export async function startApi(options: ApiOptions = {}): Promise<TestApi> {
   const vault = options.shares?.vault ?? createFakeVault();
   const mailbox = createMailbox({ log, clock });
   const metrics = createMetrics();
-  const parts: TestParts = { db, clock, seal, vault, log };
+  const parts: TestParts = { db, databaseUrl, clock, seal, vault, log };
   const config = {
     BASE_URL: "http://127.0.0.1",
     SERVICE_WORD: "service",
@@ -110,7 +116,6 @@ export async function startApi(options: ApiOptions = {}): Promise<TestApi> {
   const api: TestApi = {
     ...parts,
     url,
-    databaseUrl,
     clock,
     server,
     metrics,

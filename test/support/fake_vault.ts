@@ -1,39 +1,124 @@
-import { randomUUID } from "node:crypto";
+import { checkIssuable, type DelegationFields, delegationSignBytes } from "../../src/protocol/certificate.ts";
+import { challengeSignBytes } from "../../src/protocol/challenge.ts";
 import {
   generateSeeds,
   type HybridPrivateKey,
   type HybridPublicKey,
   importSeeds,
+  keyId,
   publicKeyOf,
+  signHybrid,
 } from "../../src/protocol/hybrid.ts";
-import type { VaultClient } from "../../src/vault/client.ts";
+import { coversScopes } from "../../src/protocol/scopes.ts";
+import type { CreatedKey, KeyReference, VaultClient } from "../../src/vault/client.ts";
+import { type VaultRefusalCode, VaultRefused } from "../../src/vault/errors.ts";
 
-/** What tests may look at and break in the fake vault. */
-export type FakeVault = Pick<VaultClient, "createKey"> & {
-  /** While set, every call rejects with it. */
-  failure: Error | undefined;
-  /** Keys by id, with the private halves that the real vault never gives. */
-  keys: Map<
-    string,
-    { tenant: string; purpose: string; privateKey: HybridPrivateKey; publicKey: HybridPublicKey }
-  >;
+/** A key of the fake vault, with the private half that the real one never gives. */
+export type FakeKey = {
+  tenant: string;
+  purpose: string;
+  privateKey: HybridPrivateKey;
+  publicKey: HybridPublicKey;
+  ceiling: string[] | null;
+  disabled: boolean;
 };
 
-/** A vault in memory with real keys: the same idempotency key gives the same key again. */
+/** What tests may look at and break in the fake vault. */
+export type FakeVault = Omit<VaultClient, "getKey" | "health" | "close"> & {
+  /** While set, every call rejects with it. */
+  failure: Error | undefined;
+  /** Keys by id. */
+  keys: Map<string, FakeKey>;
+  /** Calls by name, in their order. */
+  calls: string[];
+  /** Awaited in every call before anything happens: tests hold calls here to make them race. */
+  pause: (() => Promise<void>) | undefined;
+};
+
+/** A vault in memory with real keys and the real one's rules, but for times: the same idempotency key gives the same key again. */
 export function createFakeVault(): FakeVault {
-  const made = new Map<string, string>();
+  const made = new Map<string, { body: string; created: CreatedKey }>();
+
+  async function enter(call: string): Promise<void> {
+    vault.calls.push(call);
+    await vault.pause?.();
+    if (vault.failure !== undefined) throw vault.failure;
+  }
+
+  function own({ tenant, keyId: id }: KeyReference): FakeKey {
+    const key = vault.keys.get(id);
+    if (key === undefined || key.tenant !== tenant) throw refused("key_not_found");
+    return key;
+  }
+
+  function signing(reference: KeyReference, purpose: string): FakeKey {
+    const key = own(reference);
+    if (key.purpose !== purpose) throw refused("purpose_mismatch");
+    if (key.disabled) throw refused("key_disabled");
+    return key;
+  }
+
+  function checkDelegation(fields: DelegationFields, ceilings: (string[] | null | undefined)[]): void {
+    if (checkIssuable(fields) !== undefined) throw refused("invalid_request");
+    const subject = vault.keys.get(fields.subject_id);
+    if (subject?.purpose !== "agent") throw refused("policy_violation");
+    if (subject.disabled) throw refused("key_disabled");
+    for (const ceiling of [...ceilings, subject.ceiling]) {
+      if (ceiling && coversScopes(ceiling, fields.scope).length > 0) throw refused("policy_violation");
+    }
+  }
+
   const vault: FakeVault = {
     failure: undefined,
     keys: new Map(),
-    async createKey({ tenant, purpose }, idempotencyKey) {
-      if (vault.failure !== undefined) throw vault.failure;
-      const keyId = made.get(idempotencyKey) ?? randomUUID();
-      made.set(idempotencyKey, keyId);
-      const privateKey = vault.keys.get(keyId)?.privateKey ?? importSeeds(generateSeeds());
+    calls: [],
+    pause: undefined,
+    async createKey(order, idempotencyKey) {
+      await enter("createKey");
+      const body = JSON.stringify(order);
+      const known = made.get(idempotencyKey);
+      if (known !== undefined && known.body !== body) throw refused("idempotency_conflict");
+      if (known !== undefined) return known.created;
+      const { tenant, purpose, ceiling = null } = order;
+      const privateKey = importSeeds(generateSeeds());
       const publicKey = publicKeyOf(privateKey);
-      vault.keys.set(keyId, { tenant, purpose, privateKey, publicKey });
-      return { key_id: keyId, public_key: publicKey, attestation: {} } as never;
+      const id = keyId(publicKey);
+      vault.keys.set(id, { tenant, purpose, privateKey, publicKey, ceiling, disabled: false });
+      const attestation = { key_id: id, attested_by: "fake", signature: { ed25519: "", ml_dsa_65: "" } };
+      const created = { key_id: id, public_key: publicKey, attestation };
+      made.set(idempotencyKey, { body, created });
+      return created;
+    },
+    async signDelegation(reference, certificate, approval) {
+      await enter("signDelegation");
+      const issuer = signing(reference, "account_root");
+      const fields = { ...certificate, issuer_pub_key: issuer.publicKey };
+      checkDelegation(fields, [approval.ceiling, issuer.ceiling]);
+      return { ...fields, signature: await signHybrid(issuer.privateKey, delegationSignBytes(fields)) };
+    },
+    async signChallenge(reference, binding) {
+      await enter("signChallenge");
+      const { privateKey, publicKey } = signing(reference, "agent");
+      return {
+        agent_id: reference.keyId,
+        agent_pub_key: publicKey,
+        challenge_sig: await signHybrid(privateKey, challengeSignBytes(binding)),
+      };
+    },
+    async disableKey(reference) {
+      await enter("disableKey");
+      own(reference).disabled = true;
+    },
+    async shrinkCeiling(reference, ceiling) {
+      await enter("shrinkCeiling");
+      const key = own(reference);
+      if (key.ceiling && coversScopes(key.ceiling, ceiling).length > 0) throw refused("policy_violation");
+      key.ceiling = ceiling;
     },
   };
   return vault;
+}
+
+function refused(code: VaultRefusalCode): VaultRefused {
+  return new VaultRefused(code, `The fake vault refused: ${code}`, 400);
 }

@@ -1,0 +1,254 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { webhookSecretContext } from "../../src/events/secrets.ts";
+import { createAddressPolicy } from "../../src/events/webhooks/addresses.ts";
+import { checkCallbackUrl } from "../../src/platforms/callback_url.ts";
+import { signingSecretContext } from "../../src/platforms/secrets.ts";
+import { WILDCARDS } from "../../src/protocol/vocabulary.ts";
+import { type PlatformApi, registerPlatform, startPlatformApi } from "../support/platform_world.ts";
+
+let api: PlatformApi;
+beforeAll(async () => {
+  api = await startPlatformApi();
+});
+afterAll(() => api.stop());
+
+const path = "/v1/service/platforms/personal";
+const wish = { name: "Shop", surface_type: "agentic_api", default_allowed_scopes: ["data:read"] };
+
+describe("registering a personal platform", () => {
+  test("answers the platform object of the specification", async () => {
+    const person = await api.person();
+    const { status, body } = await person.client.post(path, {
+      ...wish,
+      description: "sells",
+      callback_url: null,
+    });
+    expect(status).toBe(201);
+    expect(body).toEqual({
+      api_key: expect.stringMatching(/^dpz_\w{8}_\w{43}_\w{6}$/),
+      api_key_prefix: String(body.api_key).slice(0, 12),
+      connection_id: expect.stringMatching(/^[0-9a-f-]{36}$/),
+      description: "sells",
+      created_at: api.clock.now().toISOString(),
+      expires_at: new Date(api.clock.now().getTime() + 365 * 86_400_000).toISOString(),
+      name: "Shop",
+      platform_id: expect.stringMatching(/^[0-9a-f-]{36}$/),
+      publish_state: "draft",
+      signing_secret: expect.stringMatching(/^dps_[\w-]{43}$/),
+      surface_type: "agentic_api",
+      webhook_signing_secret: expect.stringMatching(/^whsec_[A-Za-z0-9+/]{43}=$/),
+      default_allowed_scopes: ["data:read"],
+      callback_url: null,
+    });
+  });
+
+  test("gives an empty description when none is given", async () => {
+    const { answer } = await registerPlatform(await api.person());
+    expect(answer.body.description).toBe("");
+  });
+
+  test("stores no secret readable: the key as SHA-256, the others sealed to their rows", async () => {
+    const { platformId, connectionId, answer } = await registerPlatform(await api.person());
+    const platform = await api.db("platforms").where({ platform_id: platformId }).first();
+    const connection = await api.db("connections").where({ connection_id: connectionId }).first();
+    const key = await api.db("api_keys").where({ connection_id: connectionId }).first();
+    const { api_key, signing_secret, webhook_signing_secret } = answer.body as Record<string, string>;
+    expect(api.seal.open(platform!.signing_secret_sealed, signingSecretContext(platformId))).toBe(
+      signing_secret,
+    );
+    expect(api.seal.open(connection!.webhook_secret_sealed, webhookSecretContext(connectionId))).toBe(
+      webhook_signing_secret,
+    );
+    expect(connection!.undelivered_sealed).toBeNull();
+    const stored = JSON.stringify([platform, connection, key], (_, value: unknown) =>
+      value instanceof Buffer || (value as { type?: string } | null)?.type === "Buffer"
+        ? Buffer.from(value as Buffer).toString("latin1")
+        : value,
+    );
+    for (const secret of [api_key!, signing_secret!, webhook_signing_secret!])
+      expect(stored).not.toContain(secret);
+    expect(api.lines.join()).not.toContain(String(api_key).slice(13, 50));
+  });
+
+  test("tells connection.created once, with its secrets sealed away from the payload", async () => {
+    const person = await api.person();
+    const { platformId, connectionId, answer } = await registerPlatform(person, {
+      callback_url: "https://hooks.example.com/in",
+    });
+    expect(await api.events(connectionId)).toEqual([
+      {
+        event: "connection.created",
+        connection_id: connectionId,
+        platform_id: platformId,
+        org_id: person.accountId,
+        org_name: "Ada Lovelace",
+        allowed_scopes: ["data:read", "data:share", "payments:send", "custom:orders:refund"],
+        callback_url: "https://hooks.example.com/in",
+      },
+    ]);
+    const payloads = JSON.stringify(await api.db("outbox").where({ aggregateid: connectionId }));
+    expect(payloads).not.toContain(answer.body.api_key);
+    expect(payloads).not.toContain(answer.body.webhook_signing_secret);
+  });
+
+  test("accepts each wildcard, custom scopes and 64 scopes, each once and in order", async () => {
+    const scopes = [...WILDCARDS.keys()];
+    const custom = Array.from({ length: 64 - scopes.length }, (_, n) => `custom:area:${n}`);
+    const { answer } = await registerPlatform(await api.person(), {
+      default_allowed_scopes: [...scopes, ...custom],
+    });
+    expect(answer.body.default_allowed_scopes).toEqual([...scopes, ...custom]);
+    const repeated = await registerPlatform(await api.person(), {
+      default_allowed_scopes: ["data:read", "custom:a", "data:read"],
+    });
+    expect(repeated.answer.body.default_allowed_scopes).toEqual(["data:read", "custom:a"]);
+  });
+
+  test("names every scope that is none", async () => {
+    const { client } = await api.person();
+    const bad = [
+      "data:everything",
+      "custom:",
+      "urn:x",
+      "x-shop:read",
+      "custom:a\nb",
+      `custom:${"a".repeat(250)}`,
+      "*",
+    ];
+    const { status, body } = await client.post(path, {
+      ...wish,
+      default_allowed_scopes: ["data:read", ...bad],
+    });
+    expect({ status, code: code(body) }).toEqual({ status: 400, code: "invalid_scopes" });
+    const { message } = body.error as { message: string };
+    for (const scope of bad) expect(message).toContain(JSON.stringify(scope.slice(0, 80)).slice(0, -1));
+    expect(message).not.toContain("data:read");
+  });
+
+  test("accepts a scope of 256 bytes and refuses one of 257", async () => {
+    const { client } = await api.person();
+    const scope = `custom:${"é".repeat(124)}a`;
+    expect(Buffer.byteLength(scope)).toBe(256);
+    const refused = await client.post(path, { ...wish, default_allowed_scopes: [`${scope}a`] });
+    expect(code(refused.body)).toBe("invalid_scopes");
+    expect((await client.post(path, { ...wish, default_allowed_scopes: [scope] })).status).toBe(201);
+  });
+
+  test.each([
+    ["no scope", { default_allowed_scopes: [] }, "invalid_request"],
+    [
+      "65 scopes",
+      { default_allowed_scopes: Array.from({ length: 65 }, (_, n) => `custom:${n}`) },
+      "invalid_request",
+    ],
+    ["scopes that are no texts", { default_allowed_scopes: [1] }, "invalid_request"],
+    ["no name", { name: undefined }, "invalid_request"],
+    ["a name of blanks", { name: "   " }, "invalid_request"],
+    ["a name of 129 characters", { name: "n".repeat(129) }, "invalid_request"],
+    ["a name with a line break", { name: "a\nb" }, "invalid_request"],
+    ["a description of 1001 characters", { description: "d".repeat(1001) }, "invalid_request"],
+    ["an unknown surface", { surface_type: "smoke_signals" }, "surface_not_available"],
+    ["a surface of Object's", { surface_type: "toString" }, "surface_not_available"],
+    ["a surface not open yet", { surface_type: "conversational_ai" }, "surface_not_available"],
+    ["another one", { surface_type: "meetings" }, "surface_not_available"],
+    ["a third one", { surface_type: "physical_ai" }, "surface_not_available"],
+    ["a callback to another machine inside", { callback_url: "http://10.0.0.1/" }, "invalid_callback_url"],
+    ["a callback that is no URL", { callback_url: "hooks" }, "invalid_callback_url"],
+  ])("refuses %s and leaves nothing behind", async (_, change, expected) => {
+    const { client, accountId } = await api.person();
+    const { status, body } = await client.post(path, { ...wish, ...change });
+    expect({ status, code: code(body) }).toEqual({ status: 400, code: expected });
+    expect(await api.db("platforms").where({ account_id: accountId })).toEqual([]);
+  });
+
+  test("accepts a name of 128 characters and a description of 1000 with line breaks", async () => {
+    const { answer } = await registerPlatform(await api.person(), {
+      name: "n".repeat(128),
+      description: `${"d".repeat(998)}\n.`,
+    });
+    expect(answer.status).toBe(201);
+  });
+
+  test("gives a personal account one platform, also when 16 calls race for it", async () => {
+    const { client, accountId } = await api.person();
+    const answers = await Promise.all(Array.from({ length: 16 }, () => client.post(path, wish)));
+    expect(answers.filter(({ status }) => status === 201)).toHaveLength(1);
+    expect(
+      answers.filter(({ status, body }) => status === 409 && code(body) === "platform_limit"),
+    ).toHaveLength(15);
+    expect(await api.db("platforms").where({ account_id: accountId })).toHaveLength(1);
+  });
+
+  test("gives the first answer again for an idempotency key, secrets included", async () => {
+    const { client } = await api.person();
+    const headers = { "idempotency-key": "once" };
+    const first = await client.post(path, wish, { headers });
+    const again = await client.post(path, wish, { headers });
+    expect(again.status).toBe(201);
+    expect(again.body).toEqual(first.body);
+    const other = await client.post(path, { ...wish, name: "Other" }, { headers });
+    expect(code(other.body)).toBe("idempotency_conflict");
+  });
+
+  test("needs a session, a CSRF header and a complete onboarding", async () => {
+    expect(code((await api.client().post(path, wish)).body)).toBe("auth_required");
+    const { client } = await api.person();
+    expect(code((await client.post(path, wish, { csrf: false })).body)).toBe("csrf_failed");
+    const fresh = api.client();
+    await fresh.signIn("fresh@example.test");
+    expect(code((await fresh.post(path, wish)).body)).toBe("onboarding_incomplete");
+  });
+});
+
+describe("registering an organization's platforms", () => {
+  test("may be done many times", async () => {
+    const { client } = await api.person({ organization_name: "Acme" });
+    for (const name of ["One", "Two", "Three"]) {
+      expect((await client.post("/v1/service/platforms", { ...wish, name })).status).toBe(201);
+    }
+    const listed = await client.get("/v1/service/platforms");
+    expect((listed.body.items as { name: string }[]).map(({ name }) => name)).toEqual([
+      "Three",
+      "Two",
+      "One",
+    ]);
+  });
+
+  test("tells the organization's name", async () => {
+    const { client } = await api.person({ organization_name: "Acme" });
+    const { body } = await client.post("/v1/service/platforms", wish);
+    expect(await api.events(String(body.connection_id))).toMatchObject([{ org_name: "Acme" }]);
+  });
+
+  test("is not open to a personal account, nor the personal one to an organization", async () => {
+    const person = await api.person();
+    const company = await api.person({ organization_name: "Acme" });
+    const refused = [
+      await person.client.post("/v1/service/platforms", wish),
+      await company.client.post(path, wish),
+    ];
+    expect(refused.map(({ status, body }) => [status, code(body)])).toEqual([
+      [403, "not_available"],
+      [403, "not_available"],
+    ]);
+  });
+});
+
+test("a callback URL keeps the outbox's rules, and holds nothing a parser would drop", () => {
+  const policy = createAddressPolicy({ development: false, allowedCidrs: [] });
+  expect(() => checkCallbackUrl("https://example.com/a?b=c", policy)).not.toThrow();
+  for (const url of [
+    "http://example.com/",
+    "https://127.0.0.1/",
+    "https://u@example.com/",
+    "https://exa\tmple.com/",
+  ]) {
+    expect(() => checkCallbackUrl(url, policy)).toThrow(
+      expect.objectContaining({ code: "invalid_callback_url" }),
+    );
+  }
+});
+
+function code(body: Record<string, unknown>): unknown {
+  return (body.error as { code?: unknown } | undefined)?.code;
+}

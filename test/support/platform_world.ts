@@ -1,0 +1,125 @@
+import { randomUUID } from "node:crypto";
+import { auditRoutes } from "../../src/audit/routes.ts";
+import { internalDelegationRoutes } from "../../src/delegations/internal.ts";
+import { delegationRoutes } from "../../src/delegations/routes.ts";
+import { createAddressPolicy } from "../../src/events/webhooks/addresses.ts";
+import { createApiKeyFinder } from "../../src/platforms/api_key_finder.ts";
+import { internalPlatformRoutes } from "../../src/platforms/internal.ts";
+import { platformRoutes } from "../../src/platforms/routes.ts";
+import { type ApiOptions, OPERATOR_TOKEN, startApi, type TestApi } from "./api.ts";
+import type { HttpAnswer, HttpClient } from "./http.ts";
+
+/** The API with platforms, delegations and audit, API keys included; in development, loopback callbacks allowed. */
+export type PlatformApi = TestApi & {
+  /** A client signed in to a fresh account. */
+  person(type?: { organization_name: string }): Promise<Person>;
+  /** A call of the operator of `cluster`. */
+  operator(method: string, path: string, body?: unknown, options?: OperatorOptions): Promise<HttpAnswer>;
+  /** The outbox's events of one connection, in order. */
+  events(connectionId: string): Promise<{ event: string; [field: string]: unknown }[]>;
+};
+
+export type OperatorOptions = { cluster?: string; epoch?: number; token?: string };
+
+/** A signed-in person with a complete account. */
+export type Person = { client: HttpClient; accountId: string; humanId: string; email: string };
+
+export async function startPlatformApi(
+  options: ApiOptions & { development?: boolean } = {},
+): Promise<PlatformApi> {
+  const callbacks = createAddressPolicy({
+    development: options.development ?? true,
+    allowedCidrs: options.development === false ? [] : ["127.0.0.0/8"],
+  });
+  const finders: { close(): Promise<void> }[] = [];
+  const api = await startApi({
+    ...options,
+    routes: (parts) => [
+      ...platformRoutes({ ...parts, callbacks }),
+      ...delegationRoutes(parts),
+      ...auditRoutes(parts),
+      ...internalPlatformRoutes({ ...parts, callbacks }),
+      ...internalDelegationRoutes(parts),
+      ...(options.routes?.(parts) ?? []),
+    ],
+    findApiKey: ({ db, clock, databaseUrl }) => {
+      const finder = createApiKeyFinder({ db, clock, url: databaseUrl, onError: () => {} });
+      finders.push(finder);
+      return finder.find;
+    },
+  });
+  const operatorClient = api.client();
+  return {
+    ...api,
+    async person(type) {
+      const client = api.client();
+      const email = `${randomUUID()}@example.test`;
+      const { account_id, human_id } = await client.onboard(email, type);
+      return { client, accountId: account_id, humanId: human_id, email };
+    },
+    operator(method, path, body, { cluster = "c1", epoch = 1, token = OPERATOR_TOKEN } = {}) {
+      const headers = {
+        authorization: `Bearer ${token}`,
+        "x-deputize-cluster": cluster,
+        "x-deputize-epoch": String(epoch),
+      };
+      return operatorClient.call(method, path, { body, headers });
+    },
+    async events(connectionId) {
+      const rows = await api.db("outbox").where({ aggregateid: connectionId }).orderBy("aggregate_seq");
+      return rows.map((row) => JSON.parse(row.payload));
+    },
+    async stop() {
+      await Promise.all(finders.map((finder) => finder.close()));
+      await api.stop();
+    },
+  };
+}
+
+/** A registered platform, as its registration answered it. */
+export type TestPlatform = { platformId: string; connectionId: string; apiKey: string; answer: HttpAnswer };
+
+/** Registers a person's platform. */
+export async function registerPlatform(
+  { client }: Person,
+  fields: Record<string, unknown> = {},
+): Promise<TestPlatform> {
+  const answer = await client.post("/v1/service/platforms/personal", {
+    name: "Shop",
+    surface_type: "agentic_api",
+    default_allowed_scopes: ["data:read", "data:share", "payments:send", "custom:orders:refund"],
+    ...fields,
+  });
+  if (answer.status !== 201) throw new Error(answer.text);
+  const { platform_id, connection_id, api_key } = answer.body as Record<string, string>;
+  return { platformId: platform_id ?? "", connectionId: connection_id ?? "", apiKey: api_key ?? "", answer };
+}
+
+/** Creates an agent and gives its id. */
+export async function createAgent(
+  client: HttpClient,
+  platform: TestPlatform,
+  fields: Record<string, unknown> = {},
+): Promise<string> {
+  const answer = await client.post(
+    `/v1/service/connections/${platform.connectionId}/agents`,
+    { name: "shop-bot", agent_type: "api_agent", ...fields },
+    { headers: { "x-service-api-key": platform.apiKey } },
+  );
+  if (answer.status !== 201) throw new Error(answer.text);
+  return String(answer.body.agent_id);
+}
+
+/** Files a person's own request and gives its id. */
+export async function selfRequest(
+  { client }: Person,
+  connectionId: string,
+  fields: Record<string, unknown> = {},
+): Promise<string> {
+  const answer = await client.post("/v1/service/delegations/self-request", {
+    connection_id: connectionId,
+    ...fields,
+  });
+  if (answer.status !== 201) throw new Error(answer.text);
+  return String(answer.body.request_id);
+}
