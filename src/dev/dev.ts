@@ -47,6 +47,8 @@ export async function runDev(options: DevOptions): Promise<number> {
       clock: systemClock,
     });
     try {
+      const earlier = await quickstart.credentials();
+      if (earlier) receiver.useSecret(earlier.webhook_signing_secret);
       const world: TourWorld = { baseUrl, email: OWNER_EMAIL, quickstart, receiver };
       const state = {} as TourState;
       terminal.line("\nThe main job: a person lends an agent authority, and takes it back\n");

@@ -10,7 +10,7 @@ export type ReceivedEvent = { event: string; delivery_id: string; body: Record<s
 /** A webhook receiver on loopback that follows the receiver rules of the specification. */
 export type Receiver = {
   url: string;
-  /** The key deliveries are checked with; until it is set, deliveries are put off with 503. */
+  /** The key deliveries are checked with; until it is set, deliveries are put off with 500. */
   useSecret(secret: string): void;
   /** The next event (received already or to come) that fits; rejects after `timeoutMs`. */
   waitFor(fits: (received: ReceivedEvent) => boolean, timeoutMs: number): Promise<ReceivedEvent>;
@@ -36,7 +36,7 @@ export async function startReceiver({
     headers: Record<string, string | string[] | undefined>,
     rawBody: Buffer,
   ): Promise<number> {
-    if (secret === undefined) return 503;
+    if (secret === undefined) return 500;
     const checked = verifyWebhook({ headers, rawBody, secret, now: unixSeconds(clock.now()) });
     if (!checked.ok) return 401;
     if (seen.has(checked.deliveryId)) return 204;

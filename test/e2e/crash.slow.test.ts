@@ -1,0 +1,229 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { randomInt } from "node:crypto";
+import { once } from "node:events";
+import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import { Client } from "pg";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { processBirth } from "../../src/dev/claim.mjs";
+import { startPostgres } from "../../src/dev/postgres.ts";
+import { VERIFICATION_PRICE_MICRO_USD } from "../../src/proofs/decision.ts";
+
+/**
+ * Kills one part of a running stack with SIGKILL at a random moment of the tour, round after round on the same data,
+ * then starts again: the tour must pass, and nothing that was answered may be lost or half-done.
+ * `CRASH_SEED` repeats a run, `CRASH_ROUNDS` changes how many rounds there are.
+ */
+const SEED = Number(process.env.CRASH_SEED ?? randomInt(2 ** 31));
+const ROUNDS = Number(process.env.CRASH_ROUNDS ?? 8);
+const VICTIMS = ["api", "keyvault", "token child", "worker", "postgres", "operator", "stack"] as const;
+const TOUR_MS = 6_000;
+const RUN_TIMEOUT_MS = 120_000;
+
+const program = fileURLToPath(new URL("../../src/main.ts", import.meta.url));
+const vault = fileURLToPath(new URL("../../keyvault/main.ts", import.meta.url));
+let folder: string;
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "deputize-crash-"));
+});
+
+afterAll(async () => {
+  await rm(folder, { recursive: true, force: true });
+});
+
+/** A small generator with a seed (mulberry32), so that a run can be repeated. */
+function createRandom(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let t = Math.imul(state ^ (state >>> 15), 1 | state);
+    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
+    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
+type Tour = {
+  child: ChildProcess;
+  steps: () => string[];
+  exit: Promise<number | null>;
+  output: () => string;
+};
+
+function startTour(): Tour {
+  const args = [program, "dev", "--once", "--json", "--port", "0", "--data", folder];
+  const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "pipe"] });
+  let output = "";
+  child.stdout.on("data", (chunk: Buffer) => {
+    output += chunk;
+  });
+  child.stderr.on("data", (chunk: Buffer) => {
+    output += chunk;
+  });
+  return {
+    child,
+    output: () => output,
+    steps: () => [...output.matchAll(/^\{"step":"([^"]+)","ok":true/gm)].map((match) => match[1] as string),
+    exit: once(child, "exit").then(([code]) => code as number | null),
+  };
+}
+
+async function finished(tour: Tour): Promise<number | null> {
+  const timeout = AbortSignal.timeout(RUN_TIMEOUT_MS);
+  const late = once(timeout, "abort").then(() => {
+    tour.child.kill("SIGKILL");
+    throw new Error(`the tour did not end:\n${tour.output()}`);
+  });
+  return Promise.race([tour.exit, late]);
+}
+
+type Parts = Record<string, { pid: number; birth: string }>;
+
+async function partsOf(): Promise<Parts> {
+  const text = await readFile(join(folder, "run.json"), "utf8").catch(() => "{}");
+  return (JSON.parse(text) as { parts?: Parts }).parts ?? {};
+}
+
+async function pidOf(victim: (typeof VICTIMS)[number], tour: Tour): Promise<number | undefined> {
+  if (victim === "stack") return tour.child.pid;
+  const parts = await partsOf();
+  if (victim !== "token child") return parts[victim]?.pid;
+  const vaultPid = parts.keyvault?.pid;
+  const children = await readFile(`/proc/${vaultPid}/task/${vaultPid}/children`, "utf8").catch(() => "");
+  const [pid] = children.trim().split(/\s+/);
+  return pid ? Number(pid) : undefined;
+}
+
+/** Processes that still work on the folder, whoever started them. */
+async function leftOver(): Promise<string[]> {
+  const found: string[] = [];
+  for (const pid of (await readdir("/proc")).filter((name) => /^\d+$/.test(name))) {
+    if (Number(pid) === process.pid) continue;
+    const command = await readFile(`/proc/${pid}/cmdline`, "utf8").catch(() => "");
+    const environment = await readFile(`/proc/${pid}/environ`, "utf8").catch(() => "");
+    if (command.includes(folder) || environment.includes(folder)) found.push(`${pid} ${command}`);
+  }
+  return found;
+}
+
+async function noneLeft(): Promise<void> {
+  for (let tries = 0; tries < 200; tries += 1) {
+    if ((await leftOver()).length === 0) return;
+    await sleep(100);
+  }
+  expect(await leftOver()).toEqual([]);
+}
+
+test(`whatever is killed, whenever, nothing answered is lost (CRASH_SEED=${SEED})`, {
+  timeout: 20 * 60_000,
+}, async () => {
+  console.log(`CRASH_SEED=${SEED} CRASH_ROUNDS=${ROUNDS}`);
+  const random = createRandom(SEED);
+  expect(await finished(startTour())).toBe(0);
+  for (let round = 0; round < ROUNDS; round += 1) {
+    const victim = VICTIMS[Math.floor(random() * VICTIMS.length)] as (typeof VICTIMS)[number];
+    const wait = Math.floor(random() * TOUR_MS);
+    const tour = startTour();
+    await Promise.race([sleep(wait), tour.exit]);
+    const pid = tour.child.exitCode === null ? await pidOf(victim, tour) : undefined;
+    if (pid !== undefined && processBirth(pid) !== undefined) process.kill(pid, "SIGKILL");
+    const code = await finished(tour);
+    const last = tour.steps().at(-1) ?? "nothing";
+    console.log(
+      `round ${round}: ${pid === undefined ? "nothing" : victim} killed after ${wait} ms, last step ${last}, exit ${code}`,
+    );
+    await noneLeft();
+    await checkOffline();
+  }
+  const recovery = startTour();
+  expect(await finished(recovery), recovery.output()).toBe(0);
+  await noneLeft();
+  await checkOffline();
+  await checkVaultAudit();
+});
+
+type Fact = { fact: string; wrong: number };
+
+/** Each fact counts what contradicts it. */
+const FACTS: Record<string, string> = {
+  "a decision has its spent challenge": `
+    select count(*)::int from ledger_postings p where kind = 'verification'
+    and not exists (select from spent_challenges s where s.challenge = p.posting_id)`,
+  "decisions, spent challenges and audit rows are as many": `
+    select abs((select count(*) from spent_challenges) - (select count(*) from audit_events where decision is not null))::int`,
+  "allows and denials are charged once each": `
+    select abs((select count(*) from ledger_postings where kind = 'verification')
+             - (select count(*) from audit_events where decision in ('allow', 'deny')))::int`,
+  "a balance is what its postings leave": `
+    select count(*)::int from balances b where balance_micro_usd <> (
+      select coalesce(sum(case kind when 'alpha_credit' then amount_micro_usd else -amount_micro_usd end), 0)
+      from ledger_postings p where p.account_id = b.account_id)`,
+  "every posting has the price": `
+    select count(*)::int from ledger_postings where kind = 'verification' and amount_micro_usd <> ${VERIFICATION_PRICE_MICRO_USD}`,
+  "an approved request has its certificate, and only such": `
+    select count(*)::int from delegation_requests r full join certificates c using (request_id)
+    where (r.status = 'approved') is distinct from (c.cert_id is not null)`,
+  "every approval is told once": `
+    select count(*)::int from certificates c where 1 <> (
+      select count(*) from (
+        select payload as text from outbox where type = 'delegation.approved'
+        union all select body from webhook_deliveries where event_type = 'delegation.approved') e
+      where e.text like '%' || c.cert_id || '%')`,
+  "every revocation is told once": `
+    select count(*)::int from certificates c where (case status when 'revoked' then 1 else 0 end) <> (
+      select count(*) from (
+        select payload as text from outbox where type = 'delegation.revoked'
+        union all select body from webhook_deliveries where event_type = 'delegation.revoked') e
+      where e.text like '%' || c.cert_id || '%')`,
+  "no delivery without a future": `
+    select count(*)::int from webhook_deliveries where state not in ('pending', 'sending', 'delivered')`,
+  "one platform, one connection, one agent": `
+    select ((select count(*) from platforms) + (select count(*) from connections) + (select count(*) from agents) - 3)::int`,
+};
+
+async function checkOffline(): Promise<void> {
+  const postgres = await startPostgres({ dataDir: join(folder, "postgres", "data") });
+  try {
+    const client = new Client({ connectionString: postgres.superuserUrl("deputize") });
+    await client.connect();
+    try {
+      const broken: Fact[] = [];
+      for (const [fact, sql] of Object.entries(FACTS)) {
+        const { rows } = await client.query<Record<string, number>>(sql);
+        const wrong = Number(Object.values(rows[0] ?? {})[0]);
+        if (wrong !== 0) broken.push({ fact, wrong });
+      }
+      expect(broken).toEqual([]);
+      const { rows } = await client.query<{ delivery_id: string }>(
+        "select delivery_id from webhook_deliveries where state = 'delivered'",
+      );
+      const received = await readFile(join(folder, "received.jsonl"), "utf8");
+      expect(rows.filter(({ delivery_id }) => !received.includes(delivery_id))).toEqual([]);
+    } finally {
+      await client.end();
+    }
+  } finally {
+    await postgres.stop();
+  }
+}
+
+async function checkVaultAudit(): Promise<void> {
+  const postgres = await startPostgres({ dataDir: join(folder, "postgres", "data") });
+  try {
+    const child = spawn(process.execPath, [vault, "audit", "verify"], {
+      env: {
+        PATH: process.env.PATH,
+        KEYVAULT_DATA_DIR: join(folder, "keyvault"),
+        KEYVAULT_DATABASE_URL: postgres.superuserUrl("keyvault"),
+      },
+      stdio: "inherit",
+    });
+    const [code] = await once(child, "exit");
+    expect(code).toBe(0);
+  } finally {
+    await postgres.stop();
+  }
+}
