@@ -82,7 +82,7 @@ export async function openJournal({
   function lose(lost: Ledger): void {
     if (ledger !== lost) return;
     ledger = undefined;
-    closeLedger(lost.client);
+    void closeLedger(lost.client);
     log.warn({ event: "audit_connection_lost" });
   }
 
@@ -153,7 +153,8 @@ export async function openJournal({
     const macs = await token.chain(current.head.mac, records.map(recordBytes));
     const rows = records.map((record, index) => ({ ...record, mac: Buffer.from(macs[index] ?? []) }));
     await onConnection(current, () => appendRecords(current.client, rows));
-    return rows.at(-1) ?? current.head;
+    const last = rows.at(-1) ?? current.head;
+    return { seq: last.seq, mac: last.mac };
   }
 
   /** After any failed statement the connection's state, and what it wrote, are in doubt: the next batch starts from a fresh one. */
@@ -187,7 +188,7 @@ export async function openJournal({
       await running;
       const last = ledger;
       ledger = undefined;
-      if (last !== undefined) closeLedger(last.client);
+      if (last !== undefined) await closeLedger(last.client);
     },
   };
   return journal;

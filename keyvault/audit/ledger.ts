@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import type pg from "pg";
 import { createClient } from "../db/connection.ts";
 import type { AuditRow } from "../db/rows.ts";
@@ -27,6 +28,9 @@ export type Ledger = { client: pg.Client; head: Head };
 
 /** Held by the session of the one writer; its end, for whatever reason, frees it. */
 const LEDGER_LOCK = 7_233_101;
+const LOCK_WAIT_MS = 3_000;
+const LOCK_NOT_AVAILABLE = "55P03";
+const CLOSE_DEADLINE_MS = 1_000;
 
 /**
  * Connects as the only writer of this database and checks that the chain still ends as it should: the last record verifies under the
@@ -40,22 +44,31 @@ export async function openLedger(url: string, token: Token, known: Head | undefi
   try {
     await client.connect();
     await client.query("SET synchronous_commit = on");
-    const { rows } = await client.query<{ held: boolean }>("SELECT pg_try_advisory_lock($1) AS held", [
-      LEDGER_LOCK,
-    ]);
-    if (rows[0]?.held !== true) throw new LedgerHeld();
+    await hold(client);
     const head = await readHead(client, token);
     await requireKnown(client, known);
     return { client, head };
   } catch (error) {
-    closeLedger(client);
+    void closeLedger(client);
     throw error;
   }
 }
 
-/** Ends the connection without waiting for a server that may not answer. */
-export function closeLedger(client: pg.Client): void {
-  client.end().catch(() => {});
+/** Ends the connection. Resolves, at the latest after a second, whether the server takes notice or not. */
+export async function closeLedger(client: pg.Client): Promise<void> {
+  const ended = client.end().catch(() => {});
+  await Promise.race([ended, sleep(CLOSE_DEADLINE_MS, undefined, { ref: false })]);
+}
+
+/** Takes the lock, waiting a little for a writer whose connection is just ending. */
+async function hold(client: pg.Client): Promise<void> {
+  try {
+    await client.query(`SET lock_timeout = '${LOCK_WAIT_MS}ms'`);
+    await client.query("SELECT pg_advisory_lock($1)", [LEDGER_LOCK]);
+    await client.query("SET lock_timeout = 0");
+  } catch (error) {
+    throw (error as { code?: string }).code === LOCK_NOT_AVAILABLE ? new LedgerHeld() : error;
+  }
 }
 
 async function readHead(client: pg.Client, token: Token): Promise<Head> {

@@ -18,6 +18,9 @@ export async function readBody<T>(request: IncomingMessage, schema: z.ZodType<T>
   if (!JSON_TYPE.test(request.headers["content-type"] ?? "")) {
     throw new VaultError("invalid_request", "content-type: must be application/json");
   }
+  if (request.headers["content-encoding"] !== undefined) {
+    throw new VaultError("invalid_request", "content-encoding: send the body as it is");
+  }
   const bytes = await readBytes(request);
   try {
     return shaped(schema, plainJson(parseJson(bytes)), "body");

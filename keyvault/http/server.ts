@@ -1,3 +1,4 @@
+import { constants } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { createServer as createPlainServer } from "node:http";
 import { createServer, type Server } from "node:https";
@@ -27,18 +28,21 @@ export async function serveTls(app: Koa, tls: TlsConfig, address: Address): Prom
   const [ca, cert, key] = await Promise.all(
     [tls.caFile, tls.certFile, tls.keyFile].map((file) => readFile(file)),
   );
-  const options = { ca, cert, key, requestCert: true, rejectUnauthorized: true } as const;
-  const limits = {
-    handshakeTimeout: HANDSHAKE_TIMEOUT_MS,
-    requestTimeout: REQUEST_TIMEOUT_MS,
-    keepAliveTimeout: KEEP_ALIVE_MS,
-  };
   const handle = app.callback();
   const server = createServer(
-    { ...options, ...limits, minVersion: "TLSv1.3", sessionTimeout: 1 },
-    (request, response) => {
-      void handle(request, response);
+    {
+      ca,
+      cert,
+      key,
+      requestCert: true,
+      rejectUnauthorized: true,
+      minVersion: "TLSv1.3",
+      secureOptions: constants.SSL_OP_NO_TICKET,
+      handshakeTimeout: HANDSHAKE_TIMEOUT_MS,
+      requestTimeout: REQUEST_TIMEOUT_MS,
+      keepAliveTimeout: KEEP_ALIVE_MS,
     },
+    (request, response) => void handle(request, response),
   );
   return listen(server, address);
 }

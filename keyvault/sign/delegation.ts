@@ -67,12 +67,12 @@ type Rule = (input: DelegationInput, now: number) => Refusal | undefined;
 const violation = (message: string): Refusal => refuse("policy_violation", message);
 
 const RULES: readonly Rule[] = [
+  function isIssuedByThisKey({ fields, issuer }) {
+    return fields.issuer_id === issuer.keyId ? undefined : violation("The issuer is another key");
+  },
   function isWellFormed({ fields }) {
     const fault = checkIssuable(fields);
     return fault && refuse("invalid_request", `certificate: ${fault.message}`);
-  },
-  function isIssuedByThisKey({ fields, issuer }) {
-    return fields.issuer_id === issuer.keyId ? undefined : violation("The issuer is another key");
   },
   function hasKnownSubject({ subject, approval, issuer }) {
     if (subject === undefined)

@@ -1,0 +1,253 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
+import { type Journal, openJournal } from "../../../keyvault/audit/journal.ts";
+import type { AuditEntry } from "../../../keyvault/audit/record.ts";
+import { verifyChain } from "../../../keyvault/audit/verify.ts";
+import { type Database, openDatabase } from "../../../keyvault/db/connection.ts";
+import { openToken, type Token } from "../../../keyvault/token/client.ts";
+import { tokenSettings } from "../../../keyvault/token/install.ts";
+import { API, createHome, SILENT, testClock, type VaultHome } from "../fixture.ts";
+
+let home: VaultHome;
+let token: Token;
+let database: Database;
+let journal: Journal;
+let reopened = 0;
+const clock = testClock();
+
+const entry = (detail: string): AuditEntry => ({
+  caller: API,
+  statement: "challenge",
+  outcome: "granted",
+  digest: Buffer.alloc(32, 5),
+  detail: { note: detail },
+});
+const open = () =>
+  openJournal({
+    databaseUrl: home.config.databaseUrl,
+    token,
+    clock,
+    log: SILENT,
+    reopened: () => {
+      reopened += 1;
+    },
+  });
+const notes = async (): Promise<string[]> =>
+  (
+    await home.sql<{ note: string }>(
+      "SELECT detail->>'note' AS note FROM audit WHERE detail ? 'note' ORDER BY seq",
+    )
+  ).map(({ note }) => note);
+const endWriters = () =>
+  home.sql(
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'keyvault-audit' AND datname = current_database()",
+  );
+
+/** Alters rows as somebody with the database's own rights would. */
+async function tamper(sql: string): Promise<void> {
+  await home.sql(
+    `ALTER TABLE audit DISABLE TRIGGER audit_append_only; ${sql}; ALTER TABLE audit ENABLE TRIGGER audit_append_only`,
+  );
+}
+
+beforeAll(async () => {
+  home = await createHome();
+  token = await openToken(await tokenSettings(home.config.token), SILENT);
+  database = openDatabase(home.config.databaseUrl, 2);
+});
+afterAll(async () => {
+  await Promise.all([token.close(), database.destroy()]);
+  await home.remove();
+});
+beforeEach(async () => {
+  journal = await open();
+});
+afterEach(async () => {
+  await journal.close();
+});
+
+test("a record that resolved is in the database, in the order given, however many come at once", async () => {
+  const given = Array.from({ length: 500 }, (_, index) => `n${index}`);
+  await Promise.all(given.map((note) => journal.record(entry(note))));
+  expect(await notes()).toEqual(given);
+  expect(await verifyChain(database, token)).toEqual({ intact: true, head: journal.head() });
+});
+
+test("many concurrent records share few transactions", async () => {
+  const before = await home.sql<{ xact: string }>("SELECT count(DISTINCT xmin::text) AS xact FROM audit");
+  await Promise.all(Array.from({ length: 200 }, () => journal.record(entry("shared"))));
+  const after = await home.sql<{ xact: string }>("SELECT count(DISTINCT xmin::text) AS xact FROM audit");
+  expect(Number(after[0]?.xact) - Number(before[0]?.xact)).toBeLessThanOrEqual(4);
+});
+
+test("asks stillTrue in its turn: after a change before it took effect, and writes nothing for a no", async () => {
+  let state = "old";
+  const seen: string[] = [];
+  const ask = () => {
+    seen.push(state);
+    return state === "old";
+  };
+  const results = await Promise.all([
+    journal.record(entry("before"), ask),
+    journal.change(async () => ({
+      value: "changed",
+      entry: entry("change"),
+      committed: () => {
+        state = "new";
+      },
+    })),
+    journal.record(entry("after"), ask),
+  ]);
+  expect(results).toEqual([true, "changed", false]);
+  expect(seen).toEqual(["old", "new"]);
+  expect((await notes()).slice(-2)).toEqual(["before", "change"]);
+});
+
+test("a change that throws leaves neither its writes nor a record, and the next one works", async () => {
+  const { seq } = journal.head();
+  const failing = journal.change(async (client) => {
+    await client.query("INSERT INTO tenants VALUES ('half', 'kek-1', '\\x00', now())");
+    throw new Error("no");
+  });
+  await expect(failing).rejects.toMatchObject({ code: "audit_unavailable" });
+  expect(await home.sql("SELECT FROM tenants WHERE tenant = 'half'")).toEqual([]);
+  expect(journal.head().seq).toBe(seq);
+  await journal.record(entry("next"));
+  expect((await notes()).at(-1)).toBe("next");
+});
+
+test("without a connection it rejects with audit_unavailable or reconnects, and tells that others may have written", async () => {
+  const before = reopened;
+  await endWriters();
+  await journal
+    .record(entry("x"))
+    .catch((error: unknown) => expect(error).toMatchObject({ code: "audit_unavailable" }));
+  await journal.record(entry("back"));
+  expect(reopened).toBe(before + 1);
+  expect((await notes()).at(-1)).toBe("back");
+  expect((await verifyChain(database, token)).intact).toBe(true);
+});
+
+test("a connection that ends under load loses no record it acknowledged", async () => {
+  const acknowledged: string[] = [];
+  const load = Array.from({ length: 40 }, async (_, writer) => {
+    for (let round = 0; round < 10; round += 1) {
+      const note = `load-${writer}-${round}`;
+      await journal.record(entry(note)).then(
+        () => acknowledged.push(note),
+        (error: unknown) => expect(error).toMatchObject({ code: "audit_unavailable" }),
+      );
+    }
+  });
+  await sleep(5);
+  await endWriters();
+  await Promise.all(load);
+  const written = new Set(await notes());
+  expect(acknowledged.length).toBeGreaterThan(0);
+  expect(acknowledged.filter((note) => !written.has(note))).toEqual([]);
+  expect((await verifyChain(database, token)).intact).toBe(true);
+});
+
+test("a second writer of the same database is refused", async () => {
+  await expect(open()).rejects.toThrow(/Another vault process/);
+});
+
+test("the database refuses to update, delete or truncate records", async () => {
+  for (const sql of ["UPDATE audit SET outcome = 'granted'", "DELETE FROM audit", "TRUNCATE audit"]) {
+    await expect(home.sql(sql)).rejects.toThrow(/append-only/);
+  }
+});
+
+test("names the first record that was altered, in any column", async () => {
+  await Promise.all(
+    ["t1", "t2", "t3"].map((note) =>
+      journal.record({ ...entry(note), keyId: "0".repeat(32), purpose: "agent" }),
+    ),
+  );
+  const [row] = await home.sql<{ seq: number }>("SELECT seq::int FROM audit WHERE detail->>'note' = 't2'");
+  const changes = [
+    "recorded_at = recorded_at + interval '1 ms'",
+    "caller = 'api2'",
+    "role = 'admin'",
+    "key_id = repeat('1', 32)",
+    "key_id = NULL",
+    "purpose = 'service'",
+    "statement = 'delegation'",
+    "digest = decode(repeat('06', 32), 'hex')",
+    "digest = NULL",
+    "outcome = 'failed'",
+    `detail = '{"note": "t9"}'`,
+    "mac = decode(repeat('00', 32), 'hex')",
+  ];
+  for (const change of changes) {
+    await home.sql("CREATE TABLE kept AS SELECT * FROM audit WHERE detail->>'note' = 't2'");
+    await tamper(`UPDATE audit SET ${change} WHERE detail->>'note' = 't2'`);
+    expect(await verifyChain(database, token), change).toEqual({
+      intact: false,
+      seq: row?.seq,
+      reason: "altered",
+    });
+    await tamper(
+      `DELETE FROM audit WHERE seq = ${row?.seq}; INSERT INTO audit SELECT * FROM kept; DROP TABLE kept`,
+    );
+  }
+  expect((await verifyChain(database, token)).intact).toBe(true);
+});
+
+test("finds a record taken out, two swapped, and one put in", async () => {
+  const { seq } = journal.head();
+  await tamper(
+    `CREATE TABLE kept AS SELECT * FROM audit WHERE seq = ${seq - 1}; DELETE FROM audit WHERE seq = ${seq - 1}`,
+  );
+  expect(await verifyChain(database, token)).toEqual({ intact: false, seq: seq - 1, reason: "missing" });
+  await tamper("INSERT INTO audit SELECT * FROM kept; DROP TABLE kept");
+
+  const swap = `UPDATE audit SET seq = CASE seq WHEN ${seq} THEN ${seq - 1} + 1000000 ELSE ${seq} + 1000000 END WHERE seq IN (${seq}, ${seq - 1}); UPDATE audit SET seq = seq - 1000000 WHERE seq > 1000000`;
+  await tamper(swap);
+  expect(await verifyChain(database, token)).toEqual({ intact: false, seq: seq - 1, reason: "altered" });
+  await tamper(swap);
+
+  await tamper(
+    `INSERT INTO audit SELECT ${seq + 1}, recorded_at, caller, role, key_id, purpose, statement, digest, outcome, detail, mac FROM audit WHERE seq = ${seq}`,
+  );
+  expect(await verifyChain(database, token)).toEqual({ intact: false, seq: seq + 1, reason: "altered" });
+  await tamper(`DELETE FROM audit WHERE seq = ${seq + 1}`);
+  expect((await verifyChain(database, token)).intact).toBe(true);
+});
+
+test("finds a cut tail against a head noted before", async () => {
+  await journal.record(entry("noted"));
+  const noted = journal.head();
+  await journal.close();
+  await tamper(
+    `CREATE TABLE kept AS SELECT * FROM audit WHERE seq = ${noted.seq}; DELETE FROM audit WHERE seq = ${noted.seq}`,
+  );
+  expect((await verifyChain(database, token)).intact).toBe(true);
+  expect(await verifyChain(database, token, noted)).toEqual({ intact: false, seq: noted.seq, reason: "cut" });
+  await tamper("INSERT INTO audit SELECT * FROM kept; DROP TABLE kept");
+  expect(await verifyChain(database, token, noted)).toEqual({ intact: true, head: noted });
+});
+
+test("does not go on behind a database that was set back under it", async () => {
+  await journal.record(entry("lost by a failover"));
+  const { seq } = journal.head();
+  await tamper(
+    `CREATE TABLE kept AS SELECT * FROM audit WHERE seq = ${seq}; DELETE FROM audit WHERE seq = ${seq}`,
+  );
+  await endWriters();
+  await sleep(50);
+  for (let attempt = 0; attempt < 3; attempt += 1) {
+    await expect(journal.record(entry("never"))).rejects.toMatchObject({ code: "audit_unavailable" });
+  }
+  await tamper("INSERT INTO audit SELECT * FROM kept; DROP TABLE kept");
+  await journal.record(entry("again"));
+  expect((await notes()).at(-1)).toBe("again");
+});
+
+test("does not open on a last record that does not verify", async () => {
+  await journal.record(entry("last"));
+  await journal.close();
+  await tamper("UPDATE audit SET outcome = 'failed' WHERE detail->>'note' = 'last'");
+  await expect(open()).rejects.toThrow(/does not verify/);
+  await tamper("UPDATE audit SET outcome = 'granted' WHERE detail->>'note' = 'last'");
+});

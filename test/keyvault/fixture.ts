@@ -1,0 +1,139 @@
+import { readFileSync } from "node:fs";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import pg from "pg";
+import type { Caller } from "../../keyvault/audit/record.ts";
+import { type ChainVerdict, verifyChain } from "../../keyvault/audit/verify.ts";
+import type { Clock } from "../../keyvault/clock.ts";
+import { type Config, loadConfig } from "../../keyvault/config.ts";
+import { isRefusal } from "../../keyvault/errors.ts";
+import { initialise } from "../../keyvault/init.ts";
+import type { CreatedKey, KeyRequest } from "../../keyvault/keys/create.ts";
+import { createLog } from "../../keyvault/log.ts";
+import { type Serving, serve } from "../../keyvault/serve.ts";
+import { type Identity, issueCertificate, type Subject } from "../../keyvault/tls/authority.ts";
+import { testDatabase } from "../support/postgres.ts";
+
+export const SILENT = createLog("silent");
+export const API: Caller = { role: "api", name: "api" };
+export const ADMIN: Caller = { role: "admin", name: "admin" };
+
+/** A clock that stands still until it is moved, at first at the machine's time. */
+export type TestClock = Clock & { at: Date; move(seconds: number): void };
+
+export function testClock(): TestClock {
+  const clock: TestClock = {
+    at: new Date(),
+    now: () => clock.at,
+    move: (seconds) => {
+      clock.at = new Date(clock.at.getTime() + seconds * 1000);
+    },
+  };
+  return clock;
+}
+
+/** A vault's folder and database, initialised, not running. */
+export type VaultHome = {
+  dir: string;
+  environment: Record<string, string>;
+  config: Config;
+  /** A statement on the vault's database, as its owner. */
+  sql<Row extends pg.QueryResultRow>(text: string, values?: unknown[]): Promise<Row[]>;
+  remove(): Promise<void>;
+};
+
+export async function createHome(options: { initialised?: boolean } = {}): Promise<VaultHome> {
+  const dir = await mkdtemp(join(tmpdir(), "keyvault-test-"));
+  const database = await testDatabase({ role: "keyvault" });
+  const environment = {
+    KEYVAULT_DATA_DIR: join(dir, "data"),
+    KEYVAULT_DATABASE_URL: database.url,
+    KEYVAULT_PORT: "0",
+    KEYVAULT_HEALTH_PORT: "0",
+    KEYVAULT_LOG_LEVEL: "silent",
+  };
+  const config = loadConfig(environment);
+  if (options.initialised !== false) await initialise(config, { now: () => new Date() }, SILENT);
+  return {
+    dir,
+    environment,
+    config,
+    async sql<Row extends pg.QueryResultRow>(text: string, values: unknown[] = []) {
+      const client = new pg.Client({ connectionString: database.url });
+      await client.connect();
+      try {
+        return (await client.query<Row>(text, values)).rows;
+      } finally {
+        await client.end();
+      }
+    },
+    async remove() {
+      await database.drop();
+      await rm(dir, { recursive: true, force: true });
+    },
+  };
+}
+
+/** A running vault with a clock of its own. */
+export type TestVault = Serving & {
+  home: VaultHome;
+  clock: TestClock;
+  url: string;
+  /** Makes a key by the operation, past HTTP, and insists that it is made. */
+  makeKey(request: KeyRequest, requestKey?: string): Promise<CreatedKey>;
+  verifyAudit(): Promise<ChainVerdict>;
+  /** Stops the vault and starts another on the same home. */
+  restart(): Promise<TestVault>;
+  close(): Promise<void>;
+};
+
+let requests = 0;
+
+export async function startVault(home?: VaultHome): Promise<TestVault> {
+  const place = home ?? (await createHome());
+  const clock = testClock();
+  const serving = await serve(place.config, clock, SILENT);
+  const { vault } = serving;
+  return {
+    ...serving,
+    home: place,
+    clock,
+    url: `https://localhost:${serving.port}`,
+    async makeKey(request, requestKey = `test:${++requests}`) {
+      const created = await vault.createKey(API, requestKey, request);
+      if (isRefusal(created)) throw new Error(`The key was refused: ${created.refused}`);
+      return created;
+    },
+    verifyAudit: () => verifyChain(vault.database, vault.token),
+    async restart() {
+      await serving.stop();
+      return startVault(place);
+    },
+    async close() {
+      await serving.stop();
+      await place.remove();
+    },
+  };
+}
+
+/** One of the identities that `keyvault init` made, with the authority that signed it. */
+export function readIdentity(
+  home: VaultHome,
+  name: "api" | "admin" | "server",
+): { ca: string; cert: string; key: string } {
+  const read = (file: string): string => readFileSync(join(home.config.tlsDir, file), "utf8");
+  return { ca: read("ca.pem"), cert: read(`${name}.pem`), key: read(`${name}.key`) };
+}
+
+/** An identity of the home's authority that `keyvault init` did not make; by default it holds for an hour around now. */
+export async function issueIdentity(
+  home: VaultHome,
+  subject: Subject,
+  validity = { notBefore: new Date(Date.now() - 3_600_000), notAfter: new Date(Date.now() + 3_600_000) },
+): Promise<{ ca: string; cert: string; key: string }> {
+  const read = (file: string): string => readFileSync(join(home.config.tlsDir, file), "utf8");
+  const authority: Identity = { certificate: read("ca.pem"), privateKey: read("ca.key") };
+  const identity = await issueCertificate(authority, subject, validity);
+  return { ca: authority.certificate, cert: identity.certificate, key: identity.privateKey };
+}

@@ -1,0 +1,200 @@
+import { connect } from "node:tls";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { createAuthority, issueCertificate } from "../../../keyvault/tls/authority.ts";
+import { issueIdentity, readIdentity, startVault, type TestVault } from "../fixture.ts";
+import { type Client, call } from "./caller_support.ts";
+
+let vault: TestVault;
+let api: Client;
+let admin: Client;
+
+const HOUR = 3_600_000;
+const around = (from: number, to: number) => ({
+  notBefore: new Date(Date.now() + from),
+  notAfter: new Date(Date.now() + to),
+});
+const ready = (client: Client) => call(`${vault.url}/readyz`, client);
+
+beforeAll(async () => {
+  vault = await startVault();
+  api = readIdentity(vault.home, "api");
+  admin = readIdentity(vault.home, "admin");
+});
+afterAll(() => vault.close());
+
+test("answers a client with the authority's certificate, over TLS 1.3", async () => {
+  expect(await ready(api)).toEqual({ status: 200, body: { status: "ready" } });
+  const socket = connect({ port: vault.port, host: "localhost", ...api });
+  await new Promise((resolve) => socket.once("secureConnect", resolve));
+  expect(socket.getProtocol()).toBe("TLSv1.3");
+  socket.destroy();
+});
+
+test("drops a client without a certificate", async () => {
+  await expect(ready({ ca: api.ca })).rejects.toThrow(/certificate required/i);
+});
+
+test("drops a client with a certificate of another authority or of its own making", async () => {
+  const authority = await createAuthority(around(-HOUR, HOUR));
+  const foreign = await issueCertificate(
+    authority,
+    { kind: "client", role: "api", name: "api" },
+    around(-HOUR, HOUR),
+  );
+  await expect(ready({ ca: api.ca, cert: foreign.certificate, key: foreign.privateKey })).rejects.toThrow();
+  await expect(
+    ready({ ca: api.ca, cert: authority.certificate, key: authority.privateKey }),
+  ).rejects.toThrow();
+});
+
+test("drops an expired certificate, one that does not hold yet, and the vault's own server certificate", async () => {
+  const subject = { kind: "client", role: "api", name: "api" } as const;
+  await expect(ready(await issueIdentity(vault.home, subject, around(-2 * HOUR, -1000)))).rejects.toThrow();
+  await expect(ready(await issueIdentity(vault.home, subject, around(HOUR, 2 * HOUR)))).rejects.toThrow();
+  await expect(ready(readIdentity(vault.home, "server"))).rejects.toThrow();
+  expect((await ready(await issueIdentity(vault.home, subject))).status).toBe(200);
+});
+
+test("refuses, on an open connection, a certificate that has expired since", async () => {
+  const path = `${vault.url}/v1/keys/${"0".repeat(32)}?tenant=a`;
+  const notAfter = new Date(Math.floor(Date.now() / 1000) * 1000 + 60_000);
+  const identity = await issueIdentity(
+    vault.home,
+    { kind: "client", role: "api", name: "api" },
+    { notBefore: new Date(Date.now() - HOUR), notAfter },
+  );
+  const before = vault.clock.at;
+  vault.clock.at = notAfter;
+  expect((await call(path, identity)).body.error?.code).toBe("key_not_found");
+  vault.clock.at = new Date(notAfter.getTime() + 1000);
+  expect((await call(path, identity)).body.error?.code).toBe("forbidden");
+  vault.clock.at = before;
+});
+
+test("drops TLS 1.2 and older", async () => {
+  await expect(ready({ ...api, maxVersion: "TLSv1.2" })).rejects.toThrow(/protocol version/i);
+  await expect(ready({ ...api, minVersion: "TLSv1", maxVersion: "TLSv1.1" })).rejects.toThrow();
+});
+
+test("does not resume sessions, so every connection shows its certificate", async () => {
+  const tickets: Buffer[] = [];
+  const socket = connect({ port: vault.port, host: "localhost", ...api });
+  socket.on("session", (session) => tickets.push(session));
+  await new Promise((resolve) => socket.once("secureConnect", resolve));
+  socket.write("GET /livez HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+  socket.resume();
+  await new Promise((resolve) => socket.once("close", resolve));
+  for (const session of tickets) {
+    const again = connect({ port: vault.port, host: "localhost", ...api, session });
+    await new Promise((resolve) => again.once("secureConnect", resolve));
+    expect(again.isSessionReused()).toBe(false);
+    again.destroy();
+  }
+});
+
+test("gives no role to a certificate of the authority without exactly one role URI", async () => {
+  const { webcrypto } = await import("node:crypto");
+  const x509 = await import("@peculiar/x509");
+  const { readFileSync } = await import("node:fs");
+  const read = (file: string) => readFileSync(`${vault.home.config.tlsDir}/${file}`, "utf8");
+  const algorithm = { name: "ECDSA", namedCurve: "P-256" };
+  const signingKey = await webcrypto.subtle.importKey(
+    "pkcs8",
+    x509.PemConverter.decodeFirst(read("ca.key")),
+    algorithm,
+    false,
+    ["sign"],
+  );
+  const role = (path: string) => ({ type: "url", value: `deputize://role/${path}` }) as const;
+  const names: { type: "url" | "dns"; value: string }[][] = [
+    [{ type: "dns", value: "localhost" }],
+    [role("api/one"), role("admin/one")],
+    [role("root/one")],
+    [role("api/")],
+    [role("api/one/two")],
+    [role(`api/${"a".repeat(65)}`)],
+    [{ type: "url", value: "https://role/api/one" }],
+    [{ type: "dns", value: "URI:deputize://role/api/one" }],
+  ];
+  for (const alternatives of names) {
+    const keys = await webcrypto.subtle.generateKey(algorithm, true, ["sign", "verify"]);
+    const certificate = await x509.X509CertificateGenerator.create({
+      serialNumber: "01",
+      subject: "CN=deputize://role/api/one",
+      issuer: new x509.X509Certificate(api.ca).subject,
+      ...around(-HOUR, HOUR),
+      signingKey,
+      publicKey: keys.publicKey,
+      signingAlgorithm: { name: "ECDSA", hash: "SHA-256" },
+      extensions: [new x509.SubjectAlternativeNameExtension(alternatives)],
+    });
+    const key = x509.PemConverter.encode(
+      await webcrypto.subtle.exportKey("pkcs8", keys.privateKey),
+      "PRIVATE KEY",
+    );
+    const answer = await call(`${vault.url}/v1/keys`, { ca: api.ca, cert: certificate.toString("pem"), key });
+    expect(answer, JSON.stringify(alternatives)).toMatchObject({
+      status: 403,
+      body: { error: { code: "forbidden", status: 403 } },
+    });
+  }
+});
+
+const KEY = `/v1/keys/${"0".repeat(32)}`;
+const CALLS: [method: string, path: string, roles: string[]][] = [
+  ["POST", "/v1/keys", ["api"]],
+  ["GET", "/v1/keys", ["admin", "auditor"]],
+  ["GET", `${KEY}?tenant=acc-1`, ["api", "admin", "auditor"]],
+  ["POST", `${KEY}/disable`, ["api", "admin"]],
+  ["POST", `${KEY}/ceiling`, ["api"]],
+  ["POST", `${KEY}/sign/delegation`, ["api"]],
+  ["POST", `${KEY}/sign/challenge`, ["api"]],
+  ["GET", "/v1/status", ["admin", "auditor"]],
+];
+
+test.each(CALLS)(
+  "%s %s is for its roles only, and a try by another is recorded",
+  async (method, path, allowed) => {
+    for (const role of ["api", "admin", "auditor"] as const) {
+      const identity = await issueIdentity(vault.home, { kind: "client", role, name: "tester" });
+      const before = vault.vault.journal.head().seq;
+      const { status } = await call(`${vault.url}${path}`, identity, {
+        method,
+        ...(method === "POST" && { body: {} }),
+      });
+      if (allowed.includes(role)) {
+        expect([200, 400, 404], role).toContain(status);
+      } else {
+        expect(status, role).toBe(403);
+        const rows = await vault.home.sql(
+          "SELECT caller, role, statement, outcome FROM audit WHERE seq > $1",
+          [before],
+        );
+        expect(rows).toEqual([{ caller: "tester", role, statement: "call", outcome: "forbidden" }]);
+      }
+    }
+  },
+);
+
+test("there is nothing else to reach: no export, no raw signing, no enabling, no other method", async () => {
+  const tries: [string, string][] = [
+    ["GET", `${KEY}/seeds`],
+    ["POST", `${KEY}/export`],
+    ["POST", `${KEY}/sign`],
+    ["POST", `${KEY}/sign/raw`],
+    ["POST", `${KEY}/enable`],
+    ["POST", `${KEY}/destroy`],
+    ["DELETE", KEY],
+    ["PUT", KEY],
+    ["GET", "/v1/audit"],
+    ["GET", "/"],
+  ];
+  for (const [method, path] of tries) {
+    for (const client of [api, admin]) {
+      expect(await call(`${vault.url}${path}`, client, { method }), `${method} ${path}`).toMatchObject({
+        status: 404,
+        body: { error: { code: "not_found" } },
+      });
+    }
+  }
+});

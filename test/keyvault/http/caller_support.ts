@@ -1,0 +1,46 @@
+import { request as httpsRequest } from "node:https";
+import type { SecureVersion } from "node:tls";
+
+/** What a client brings to the handshake. */
+export type Client = {
+  ca: string;
+  cert?: string;
+  key?: string;
+  maxVersion?: SecureVersion;
+  minVersion?: SecureVersion;
+};
+
+/** An answer, or the code of the error that came instead. */
+export type Answer = {
+  status: number;
+  body: { error?: { code: string; status: number } } & Record<string, unknown>;
+};
+
+export type Options = { method?: string; body?: unknown; headers?: Record<string, string> };
+
+/** One HTTPS request on a connection of its own. Rejects when the connection does not come about or breaks. */
+export function call(
+  url: string,
+  client: Client,
+  { method = "GET", body, headers = {} }: Options = {},
+): Promise<Answer> {
+  return new Promise((resolve, reject) => {
+    const typed = body === undefined ? headers : { "content-type": "application/json", ...headers };
+    const request = httpsRequest(url, { ...client, method, headers: typed, agent: false }, (response) => {
+      const chunks: Buffer[] = [];
+      response.on("data", (chunk: Buffer) => chunks.push(chunk)).on("error", reject);
+      response.on("end", () => {
+        const text = Buffer.concat(chunks).toString();
+        resolve({ status: response.statusCode ?? 0, body: text === "" ? {} : JSON.parse(text) });
+      });
+    });
+    request.on("error", reject);
+    request.end(
+      body === undefined
+        ? undefined
+        : typeof body === "string" || Buffer.isBuffer(body)
+          ? body
+          : JSON.stringify(body),
+    );
+  });
+}

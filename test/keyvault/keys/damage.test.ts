@@ -1,0 +1,130 @@
+import { randomUUID } from "node:crypto";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { unixSeconds } from "../../../keyvault/clock.ts";
+import type { CreatedKey } from "../../../keyvault/keys/create.ts";
+import { createChallengeSigning } from "../../../keyvault/sign/challenge.ts";
+import { createDelegationSigning } from "../../../keyvault/sign/delegation.ts";
+import { API, startVault, type TestVault } from "../fixture.ts";
+
+let vault: TestVault;
+let root: CreatedKey;
+let agent: CreatedKey;
+let other: CreatedKey;
+
+beforeAll(async () => {
+  vault = await startVault();
+  root = await vault.makeKey({ tenant: "acc-1", purpose: "account_root", label: "root" });
+  agent = await vault.makeKey({ tenant: "acc-1", purpose: "agent", label: "one" });
+  other = await vault.makeKey({ tenant: "acc-1", purpose: "agent", label: "two" });
+  await vault.makeKey({ tenant: "acc-2", purpose: "agent", label: "three" });
+});
+afterAll(() => vault.close());
+
+const parts = () => ({ ...vault.vault, clock: vault.clock });
+const answerChallenge = (keyId: string) =>
+  createChallengeSigning(parts())(API, keyId, {
+    tenant: "acc-1",
+    binding: {
+      challenge: Buffer.alloc(32, 1).toString("base64"),
+      challenge_at: unixSeconds(vault.clock.now()),
+    },
+  });
+const delegateTo = (subject: CreatedKey, publicKey = subject.public_key) => {
+  const now = unixSeconds(vault.clock.now());
+  return createDelegationSigning(parts())(API, root.key_id, {
+    tenant: "acc-1",
+    certificate: {
+      cert_id: `cert-${randomUUID()}`,
+      version: 1,
+      issuer_id: root.key_id,
+      subject_id: subject.key_id,
+      subject_pub_key: publicKey,
+      scope: ["data:read"],
+      constraints: [],
+      issued_at: now,
+      expires_at: now + 60,
+    },
+    approval: { ceiling: ["data:read"], request_id: "r", approved_by: "u" },
+  });
+};
+
+/** Runs `during` while a column of the agent's row has another value, as somebody with the database's rights could give it. */
+async function altered(
+  column: string,
+  value: string,
+  during: () => Promise<unknown>,
+  table = "keys",
+  where = `key_id = '${agent.key_id}'`,
+) {
+  await vault.home.sql(`CREATE TABLE kept AS SELECT ${column} AS value FROM ${table} WHERE ${where}`);
+  await vault.home.sql(`UPDATE ${table} SET ${column} = ${value} WHERE ${where}`);
+  vault.vault.store.changed();
+  vault.vault.dataKeys.clear();
+  try {
+    await during();
+  } finally {
+    await vault.home.sql(
+      `UPDATE ${table} SET ${column} = (SELECT value FROM kept) WHERE ${where}; DROP TABLE kept`,
+    );
+    vault.vault.store.changed();
+    vault.vault.dataKeys.clear();
+  }
+}
+
+const ofOther = (column: string) => `(SELECT o.${column} FROM keys o WHERE o.key_id = '${other.key_id}')`;
+
+test("works while nothing is altered", async () => {
+  expect(await answerChallenge(agent.key_id)).toHaveProperty("challenge_sig");
+  expect(await delegateTo(agent)).toHaveProperty("signature");
+});
+
+test.each([
+  [
+    "a flipped bit of the wrapped seeds",
+    "wrapped_seeds",
+    () => "set_bit(wrapped_seeds, 200, 1 - get_bit(wrapped_seeds, 200))",
+  ],
+  ["another key's wrapped seeds", "wrapped_seeds", () => ofOther("wrapped_seeds")],
+  ["another key's public key", "public_key", () => ofOther("public_key")],
+  ["another key's public key and attestation", "attestation", () => ofOther("attestation")],
+  ["another purpose", "purpose", () => "'account_root'"],
+  ["another tenant", "tenant", () => "'acc-2'"],
+  ["another version", "seeds_version", () => "2"],
+])("finds %s, and does not sign", async (_, column, value) => {
+  await altered(column, value(), async () => {
+    await expect(answerChallenge(agent.key_id)).rejects.toMatchObject({ code: "key_damaged" });
+  });
+  expect(await answerChallenge(agent.key_id)).toHaveProperty("challenge_sig");
+});
+
+test("finds a tenant's data key that was altered or is another tenant's", async () => {
+  const tenants: [string, string, string] = ["wrapped_data_key", "tenants", "tenant = 'acc-1'"];
+  const values = [
+    "set_bit(wrapped_data_key, 100, 1 - get_bit(wrapped_data_key, 100))",
+    "(SELECT o.wrapped_data_key FROM tenants o WHERE o.tenant = 'acc-2')",
+  ];
+  for (const value of values) {
+    const check = () => expect(answerChallenge(agent.key_id)).rejects.toMatchObject({ code: "key_damaged" });
+    await altered(tenants[0], value, check, tenants[1], tenants[2]);
+  }
+  expect(await answerChallenge(agent.key_id)).toHaveProperty("challenge_sig");
+});
+
+test("does not delegate to a subject whose stored public key was swapped for the attacker's", async () => {
+  await altered("public_key", ofOther("public_key"), async () => {
+    await expect(delegateTo(agent, other.public_key)).rejects.toMatchObject({ code: "key_damaged" });
+    await expect(delegateTo(agent)).rejects.toMatchObject({ code: "key_damaged" });
+  });
+});
+
+test("a signature that fails after its grant was recorded leaves a record that says so", async () => {
+  await altered("wrapped_seeds", ofOther("wrapped_seeds"), async () => {
+    await expect(answerChallenge(agent.key_id)).rejects.toMatchObject({ code: "key_damaged" });
+  });
+  const records = await vault.home.sql(
+    "SELECT outcome FROM audit WHERE key_id = $1 ORDER BY seq DESC LIMIT 2",
+    [agent.key_id],
+  );
+  expect(records).toEqual([{ outcome: "failed" }, { outcome: "granted" }]);
+  expect((await vault.verifyAudit()).intact).toBe(true);
+});

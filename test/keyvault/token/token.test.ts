@@ -1,0 +1,152 @@
+import { execFile } from "node:child_process";
+import { chmod, readFile, writeFile } from "node:fs/promises";
+import { createRequire } from "node:module";
+import { promisify } from "node:util";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { openToken, type Token } from "../../../keyvault/token/client.ts";
+import { DamagedBox } from "../../../keyvault/token/fault.ts";
+import { tokenSettings } from "../../../keyvault/token/install.ts";
+import { createHome, SILENT, type VaultHome } from "../fixture.ts";
+
+let home: VaultHome;
+let token: Token;
+
+beforeAll(async () => {
+  home = await createHome();
+  token = await openToken(await tokenSettings(home.config.token), SILENT);
+});
+afterAll(async () => {
+  await token.close();
+  await home.remove();
+});
+
+const context = Buffer.from("tenant acc-1");
+const plain = Buffer.alloc(32, 7);
+
+test("gives back what it wrapped, under the same context only", async () => {
+  const wrapped = await token.wrap(plain, context);
+  expect(wrapped.kek).toBe("kek-1");
+  expect(Buffer.from(await token.unwrap(wrapped, context))).toEqual(plain);
+  await expect(token.unwrap(wrapped, Buffer.from("tenant acc-2"))).rejects.toBeInstanceOf(DamagedBox);
+});
+
+test("never wraps to the same bytes twice", async () => {
+  const [one, other] = await Promise.all([token.wrap(plain, context), token.wrap(plain, context)]);
+  expect(Buffer.from(one.box).equals(Buffer.from(other.box))).toBe(false);
+});
+
+test("finds any flipped bit of a wrapped text, and works on", async () => {
+  const { kek, box } = await token.wrap(plain, context);
+  for (let at = 0; at < box.length; at += 1) {
+    const altered = Buffer.from(box);
+    altered[at]! ^= 1;
+    await expect(token.unwrap({ kek, box: altered }, context)).rejects.toBeInstanceOf(DamagedBox);
+  }
+  await expect(token.unwrap({ kek, box: box.subarray(0, 28) }, context)).rejects.toBeInstanceOf(DamagedBox);
+  expect(Buffer.from(await token.unwrap({ kek, box }, context))).toEqual(plain);
+});
+
+test("chains codes: each covers the one before it, wherever the chain is cut into calls", async () => {
+  const texts = ["a", "b", "c"].map((text) => Buffer.from(text));
+  const start = Buffer.alloc(32);
+  const whole = await token.chain(start, texts);
+  const [first] = await token.chain(start, texts.slice(0, 1));
+  const rest = await token.chain(first!, texts.slice(1));
+  expect([first, ...rest]).toEqual(whole);
+  expect(new Set(whole.map((mac) => Buffer.from(mac).toString("hex"))).size).toBe(3);
+});
+
+test("a killed child fails the calls in flight with token_unavailable, and comes back with the same keys", async () => {
+  const wrapped = await token.wrap(plain, context);
+  const pid = token.pid()!;
+  process.kill(pid, "SIGSTOP");
+  const flight = Array.from({ length: 50 }, () => token.unwrap(wrapped, context));
+  process.kill(pid, "SIGKILL");
+  for (const call of flight) await expect(call).rejects.toMatchObject({ code: "token_unavailable" });
+  await expect
+    .poll(
+      () =>
+        token.health().then(
+          () => true,
+          () => false,
+        ),
+      { timeout: 10_000 },
+    )
+    .toBe(true);
+  expect(token.pid()).not.toBe(pid);
+  expect(Buffer.from(await token.unwrap(wrapped, context))).toEqual(plain);
+});
+
+test("a child that stops answering is replaced, and its calls fail", async () => {
+  const pid = token.pid()!;
+  process.kill(pid, "SIGSTOP");
+  await expect(token.health()).rejects.toMatchObject({ code: "token_unavailable" });
+  await expect
+    .poll(
+      () =>
+        token.health().then(
+          () => true,
+          () => false,
+        ),
+      { timeout: 10_000 },
+    )
+    .toBe(true);
+  expect(token.pid()).not.toBe(pid);
+});
+
+test("the keys in the token are sensitive and can never be taken out", async () => {
+  const script = `
+    const pkcs11 = require(${JSON.stringify(createRequire(import.meta.url).resolve("pkcs11js"))});
+    const library = new pkcs11.PKCS11();
+    library.load(process.argv[1]);
+    library.C_Initialize();
+    const slot = library.C_GetSlotList(true).find((slot) => library.C_GetTokenInfo(slot).label.trim() === "deputize");
+    const session = library.C_OpenSession(slot, pkcs11.CKF_SERIAL_SESSION);
+    library.C_Login(session, pkcs11.CKU_USER, require("node:fs").readFileSync(process.argv[2], "utf8").trim());
+    library.C_FindObjectsInit(session, []);
+    const found = [];
+    for (let object; (object = library.C_FindObjects(session)); ) {
+      const types = ["CKA_LABEL", "CKA_SENSITIVE", "CKA_EXTRACTABLE", "CKA_ALWAYS_SENSITIVE", "CKA_NEVER_EXTRACTABLE"];
+      const values = library.C_GetAttributeValue(session, object, types.map((type) => ({ type: pkcs11[type] })));
+      const value = (() => { try { library.C_GetAttributeValue(session, object, [{ type: pkcs11.CKA_VALUE }]); return "read"; } catch (error) { return error.message; } })();
+      found.push([values[0].value.toString(), ...values.slice(1).map(({ value }) => value[0]), value]);
+    }
+    console.log(JSON.stringify(found.sort()));`;
+  const { environment, place } = await tokenSettings(home.config.token);
+  const { stdout } = await promisify(execFile)(
+    process.execPath,
+    ["-e", script, place.module, place.pinFile],
+    { env: { ...environment } },
+  );
+  expect(JSON.parse(stdout)).toEqual([
+    ["audit-1", 1, 0, 1, 1, "CKR_ATTRIBUTE_SENSITIVE"],
+    ["kek-1", 1, 0, 1, 1, "CKR_ATTRIBUTE_SENSITIVE"],
+  ]);
+});
+
+test("refuses to open with another PIN, a short one, one that everybody may read, and none", async () => {
+  const { place, environment } = await tokenSettings(home.config.token);
+  const pin = await readFile(place.pinFile, "utf8");
+  const open = (pinFile: string) => openToken({ place: { ...place, pinFile }, environment }, SILENT);
+  const file = `${home.dir}/pin`;
+  await writeFile(file, "0".repeat(64), { mode: 0o600 });
+  await expect(open(file)).rejects.toThrow(/does not accept the PIN/);
+  await writeFile(file, "0".repeat(31));
+  await expect(open(file)).rejects.toThrow(/31 characters; SoftHSM needs at least 32/);
+  await writeFile(file, pin);
+  await chmod(file, 0o604);
+  await expect(open(file)).rejects.toThrow(/open to everybody/);
+  await expect(open(`${file}.none`)).rejects.toThrow(/cannot be read/);
+  await chmod(file, 0o640);
+  await (await open(file)).close();
+});
+
+test("says which module cannot be loaded and which token is not there", async () => {
+  const { place, environment } = await tokenSettings(home.config.token);
+  await expect(openToken({ place: { ...place, module: "/none.so" }, environment }, SILENT)).rejects.toThrow(
+    /\/none\.so cannot be loaded/,
+  );
+  await expect(openToken({ place: { ...place, label: "other" }, environment }, SILENT)).rejects.toThrow(
+    /no token labelled other/,
+  );
+});
