@@ -33,7 +33,7 @@ export interface Algorithm {
 }
 
 /**
- * The two halves of every hybrid key and signature. Ed25519 is strict: canonical encodings only, no public key of small order,
+ * The two halves of every hybrid key and signature. Ed25519 is strict: canonical encodings only, neither A nor R of small order,
  * s below the group order, equation without cofactor. ML-DSA-65 is FIPS 204, pure mode, empty context.
  */
 export const ALGORITHMS = {

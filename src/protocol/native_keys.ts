@@ -4,11 +4,19 @@ import { isStrictPoint } from "./ed25519_points.ts";
 
 type NativeName = "ed25519" | "ml-dsa-65";
 
-/** Ed25519 by the runtime's OpenSSL, on its thread pool, with the strict public key rules that OpenSSL leaves out. */
+/** Ed25519 by the runtime's OpenSSL, on its thread pool, with strict rules about points that do not hang on its version. */
 export const ed25519: Implementation = {
   signingKey: (seed) =>
     signingKey(createPrivateKey({ key: viewOf(seed), format: "raw-private", asymmetricKeyType: "ed25519" })),
-  verifyingKey: (publicKey) => (isStrictPoint(publicKey) ? verifyingKey(publicKey, "ed25519") : undefined),
+  verifyingKey: (publicKey) => {
+    const key = isStrictPoint(publicKey) ? verifyingKey(publicKey, "ed25519") : undefined;
+    return (
+      key && {
+        verify: async (bytes, signature) =>
+          isStrictPoint(signature.subarray(0, 32)) && key.verify(bytes, signature),
+      }
+    );
+  },
 };
 
 /** ML-DSA-65 by the runtime's OpenSSL, on its thread pool; `undefined` where that is older than 3.5. */

@@ -2,6 +2,7 @@ import { ed25519 as curve } from "@noble/curves/ed25519.js";
 import { sha512 } from "@noble/hashes/sha2.js";
 import { ml_dsa65 } from "@noble/post-quantum/ml-dsa.js";
 import type { Implementation } from "./algorithms.ts";
+import { isStrictPoint } from "./ed25519_points.ts";
 
 /** Strict Ed25519 in JavaScript: RFC 8032 with the equation without cofactor, by comparing the encoding of s·B − k·A with R. */
 export const ed25519: Implementation = {
@@ -14,7 +15,7 @@ export const ed25519: Implementation = {
   },
   verifyingKey: (publicKey) => {
     const point = decodePoint(publicKey);
-    if (point === undefined || point.isSmallOrder()) return undefined;
+    if (point === undefined || !isStrictPoint(publicKey)) return undefined;
     const encoded = Uint8Array.from(publicKey);
     return { verify: async (bytes, signature) => verifyEd25519(point, encoded, bytes, signature) };
   },
@@ -53,6 +54,7 @@ function verifyEd25519(
 ): boolean {
   if (signature.length !== 64) return false;
   const commitment = signature.subarray(0, 32);
+  if (!isStrictPoint(commitment)) return false;
   const response = readLittleEndian(signature.subarray(32));
   const order = curve.Point.Fn.ORDER;
   if (response >= order) return false;

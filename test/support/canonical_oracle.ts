@@ -1,0 +1,27 @@
+import canonicalize from "canonicalize";
+
+/**
+ * Canonical JSON by an implementation that is not ours: RFC 8785 by the `canonicalize` package, adapted to the two deviations of the
+ * wire format. Keys go through it as the hex of their UTF-8 bytes, so that its order by UTF-16 unit is the order by byte.
+ */
+export function independentCanonicalJson(value: unknown): string {
+  const ordered = canonicalize(withHexKeys(value)) ?? "";
+  return ordered
+    .replace(
+      /"k:([0-9a-f]*)":/g,
+      (_, hex: string) => `${JSON.stringify(Buffer.from(hex, "hex").toString("utf8"))}:`,
+    )
+    .replace(/\u2028/g, "\\u2028")
+    .replace(/\u2029/g, "\\u2029");
+}
+
+function withHexKeys(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(withHexKeys);
+  if (typeof value !== "object" || value === null) return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([key, member]) => [
+      `k:${Buffer.from(key, "utf8").toString("hex")}`,
+      withHexKeys(member),
+    ]),
+  );
+}
