@@ -57,6 +57,7 @@ export type ApiOptions = {
 /** The API's HTTP side with the accounts' routes, on a database of its own, listening on this machine. */
 export type TestApi = TestParts & {
   url: string;
+  sealingKey: Buffer;
   clock: SteeredClock;
   server: RunningServer;
   metrics: Metrics;
@@ -74,8 +75,7 @@ export async function startApi(options: ApiOptions = {}): Promise<TestApi> {
   const lines: string[] = [];
   const log = pino({ level: "debug" }, memory(lines));
   const db = openDatabase({ url: databaseUrl, name: "test-api", onError: () => {} });
-  const sealingKey = options.shares === undefined ? randomBytes(32) : sealingKeys.get(options.shares);
-  if (sealingKey === undefined) throw new Error("The shared API is not known");
+  const sealingKey = options.shares?.sealingKey ?? randomBytes(32);
   const seal = createSeal(sealingKey);
   const clock = options.clock ?? options.shares?.clock ?? steeredClock();
   const vault = options.shares?.vault ?? createFakeVault();
@@ -113,9 +113,10 @@ export async function startApi(options: ApiOptions = {}): Promise<TestApi> {
   });
   const server = await startServer(app, { host: "127.0.0.1", port: 0 });
   const url = `http://127.0.0.1:${server.port}`;
-  const api: TestApi = {
+  return {
     ...parts,
     url,
+    sealingKey,
     clock,
     server,
     metrics,
@@ -127,11 +128,7 @@ export async function startApi(options: ApiOptions = {}): Promise<TestApi> {
       await database?.drop();
     },
   };
-  sealingKeys.set(api, sealingKey);
-  return api;
 }
-
-const sealingKeys = new WeakMap<TestApi, Buffer>();
 
 function memory(lines: string[]): Writable {
   return new Writable({

@@ -1,0 +1,258 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { startApi, type TestApi } from "../support/api.ts";
+import type { HttpAnswer, HttpClient } from "../support/http.ts";
+
+const SESSION = "/v1/auth/session";
+const REFRESH = "/v1/auth/refresh";
+const LOGOUT = "/v1/auth/logout";
+const signedOut = { status: 401, body: { error: { code: "auth_required", status: 401 } } };
+const DAY = 24 * 60 * 60;
+
+let api: TestApi;
+let other: TestApi;
+beforeAll(async () => {
+  api = await startApi();
+  other = await startApi({ shares: api });
+});
+afterAll(async () => {
+  await other.stop();
+  await api.stop();
+});
+
+let count = 0;
+async function signedIn(email = `person${++count}@example.com`): Promise<HttpClient> {
+  const client = api.client();
+  await client.signIn(email);
+  return client;
+}
+
+/** The same browser a moment ago: a client with the cookies that `client` has now. */
+function copyOf(client: HttpClient, at: TestApi = api): HttpClient {
+  const copy = at.client();
+  for (const name of ["service_session", "service_refresh", "service_csrf"]) {
+    copy.setCookie(name, client.cookie(name) ?? "");
+  }
+  return copy;
+}
+
+function cookieNamed(answer: HttpAnswer, name: string): string {
+  return answer.headers.getSetCookie().find((cookie) => cookie.startsWith(`${name}=`)) ?? "";
+}
+
+describe("a session", () => {
+  test("tells who is signed in and until when, and never its tokens", async () => {
+    const client = await signedIn("ada@example.com");
+    const answer = await client.get(SESSION);
+    expect(answer.body).toEqual({
+      account_id: expect.stringMatching(/^[0-9a-f-]{36}$/),
+      email: "ada@example.com",
+      first_name: null,
+      last_name: null,
+      onboarding_step: "profile",
+      account_type: null,
+      organization_name: null,
+      human_id: null,
+      credits: 0,
+      expires_at: new Date(api.clock.now().getTime() + 900_000).toISOString(),
+    });
+    for (const name of ["service_session", "service_refresh", "service_csrf"]) {
+      expect(client.cookie(name)).toMatch(/^[A-Za-z0-9_-]{43}$/);
+      expect(answer.text).not.toContain(client.cookie(name));
+    }
+  });
+
+  test("lives 15 minutes less a millisecond", async () => {
+    const client = await signedIn();
+    api.clock.advance(899.999);
+    expect((await client.get(SESSION)).status).toBe(200);
+  });
+
+  test("is over after 15 minutes", async () => {
+    const client = await signedIn();
+    api.clock.advance(900);
+    expect(await client.get(SESSION)).toMatchObject(signedOut);
+  });
+
+  test("is seen by every replica", async () => {
+    expect((await copyOf(await signedIn(), other).get(SESSION)).status).toBe(200);
+  });
+
+  test.each([
+    ["missing", undefined],
+    ["empty", ""],
+    ["a stranger's", "x".repeat(43)],
+    ["malformed", "%%%"],
+  ])("whose cookie is %s is none", async (_, token) => {
+    const client = api.client();
+    if (token !== undefined) client.setCookie("service_session", token);
+    expect(await client.get(SESSION)).toMatchObject(signedOut);
+  });
+
+  test("leaves the database as hashes only", async () => {
+    const client = await signedIn();
+    const { rows } = await api.db.raw("select string_agg(sessions::text, ' ') as text from sessions");
+    for (const name of ["service_session", "service_refresh", "service_csrf"]) {
+      expect(rows[0].text).not.toContain(client.cookie(name));
+      expect(rows[0].text).not.toContain(Buffer.from(client.cookie(name) ?? "").toString("hex"));
+      expect(rows[0].text).not.toContain(Buffer.from(client.cookie(name) ?? "", "base64url").toString("hex"));
+    }
+  });
+
+  test("never has its tokens in the log", async () => {
+    const client = await signedIn();
+    await client.post(REFRESH);
+    const lines = api.lines.join("");
+    for (const name of ["service_session", "service_refresh", "service_csrf"]) {
+      expect(lines).not.toContain(client.cookie(name));
+    }
+  });
+});
+
+describe("cookies", () => {
+  test("of a sign-in carry the attributes that their use needs", async () => {
+    const client = api.client();
+    await client.post("/v1/auth/email/send-code", { email: "cookies@example.com" });
+    const answer = await client.post("/v1/auth/email/verify-code", {
+      email: "cookies@example.com",
+      code: await client.codeFor("cookies@example.com"),
+    });
+    const attributes = (name: string) => cookieNamed(answer, name).split("; ").slice(1).sort();
+    expect(attributes("service_session")).toEqual(["HttpOnly", "Max-Age=900", "Path=/", "SameSite=Lax"]);
+    expect(attributes("service_refresh")).toEqual([
+      "HttpOnly",
+      "Max-Age=2592000",
+      "Path=/v1/auth/refresh",
+      "SameSite=Lax",
+    ]);
+    expect(attributes("service_csrf")).toEqual(["Max-Age=2592000", "Path=/", "SameSite=Lax"]);
+    expect(answer.headers.getSetCookie()).toHaveLength(3);
+  });
+});
+
+describe("refreshing", () => {
+  test("gives 15 new minutes and three new cookies, and ends the session before", async () => {
+    const client = await signedIn();
+    const before = copyOf(client);
+    api.clock.advance(600);
+    const answer = await client.post(REFRESH);
+    const end = new Date(api.clock.now().getTime() + 900_000).toISOString();
+    expect(answer).toMatchObject({ status: 200, text: JSON.stringify({ expires_at: end }) });
+    for (const name of ["service_session", "service_refresh", "service_csrf"]) {
+      expect(client.cookie(name)).not.toBe(before.cookie(name));
+    }
+    expect((await client.get(SESSION)).body).toMatchObject({ expires_at: end });
+    expect(await before.get(SESSION)).toMatchObject(signedOut);
+  });
+
+  test("needs the new CSRF token afterwards", async () => {
+    const client = await signedIn();
+    const old = client.cookie("service_csrf") ?? "";
+    await client.post(REFRESH);
+    expect(await client.post(LOGOUT, {}, { headers: { "x-service-csrf": old } })).toMatchObject({
+      status: 403,
+      body: { error: { code: "csrf_failed" } },
+    });
+    expect((await client.post(LOGOUT, {})).status).toBe(200);
+  });
+
+  test("works long after the session has expired, until the refresh token is 30 days old", async () => {
+    const client = await signedIn();
+    api.clock.advance(30 * DAY - 0.001);
+    expect((await client.post(REFRESH)).status).toBe(200);
+  });
+
+  test("is refused when the refresh token is 30 days old", async () => {
+    const client = await signedIn();
+    api.clock.advance(30 * DAY);
+    expect(await client.post(REFRESH)).toMatchObject(signedOut);
+  });
+
+  test("is refused without a refresh cookie, or with one nobody was given", async () => {
+    expect(await api.client().post(REFRESH)).toMatchObject(signedOut);
+    const client = await signedIn();
+    client.setCookie("service_refresh", "x".repeat(43));
+    expect(await client.post(REFRESH)).toMatchObject(signedOut);
+  });
+
+  test.each([
+    ["no header", { csrf: false }],
+    ["another header", { headers: { "x-service-csrf": "x".repeat(43) } }],
+  ])("with %s changes nothing: the token is not used up", async (_, options) => {
+    const client = await signedIn();
+    for (let n = 0; n < 3; n += 1) {
+      expect(await client.post(REFRESH, undefined, options)).toMatchObject({
+        status: 403,
+        body: { error: { code: "csrf_failed" } },
+      });
+    }
+    expect((await client.get(SESSION)).status).toBe(200);
+    expect((await client.post(REFRESH)).status).toBe(200);
+  });
+
+  test("with a token used before ends the whole family, the newest session included", async () => {
+    const client = await signedIn();
+    const thief = copyOf(client);
+    await client.post(REFRESH);
+    await client.post(REFRESH);
+    expect(await thief.post(REFRESH)).toMatchObject(signedOut);
+    expect(await client.get(SESSION)).toMatchObject(signedOut);
+    expect(await client.post(REFRESH)).toMatchObject(signedOut);
+    expect(api.lines.some((line) => line.includes("a refresh token came twice"))).toBe(true);
+  });
+
+  test("ends one family only: another sign-in of the same person goes on", async () => {
+    const [one, two] = [await signedIn("both@example.com"), await signedIn("both@example.com")];
+    const thief = copyOf(one);
+    await one.post(REFRESH);
+    await thief.post(REFRESH);
+    expect(await one.get(SESSION)).toMatchObject(signedOut);
+    expect((await two.get(SESSION)).status).toBe(200);
+  });
+
+  test("twice at once succeeds once, and leaves no live session behind", async () => {
+    for (let round = 0; round < 20; round += 1) {
+      const client = await signedIn();
+      const [first, second] = [copyOf(client), copyOf(client, other)];
+      const answers = await Promise.all([first.post(REFRESH), second.post(REFRESH)]);
+      expect(answers.map(({ status }) => status).sort()).toEqual([200, 401]);
+      for (const each of [client, first, second]) expect(await each.get(SESSION)).toMatchObject(signedOut);
+      for (const each of [first, second]) expect(await each.post(REFRESH)).toMatchObject(signedOut);
+    }
+  });
+});
+
+describe("logging out", () => {
+  test("ends the session and its refresh token at once and clears the cookies", async () => {
+    const client = await signedIn();
+    const kept = copyOf(client);
+    const answer = await client.post(LOGOUT);
+    expect(answer).toMatchObject({ status: 200, text: '{"status":"signed_out"}' });
+    for (const name of ["service_session", "service_refresh", "service_csrf"]) {
+      expect(cookieNamed(answer, name)).toMatch(new RegExp(`^${name}=; Max-Age=0`));
+      expect(client.cookie(name)).toBeUndefined();
+    }
+    expect(await kept.get(SESSION)).toMatchObject(signedOut);
+    expect(await kept.post(REFRESH)).toMatchObject(signedOut);
+  });
+
+  test("ends no other sign-in of the person", async () => {
+    const [one, two] = [await signedIn("here@example.com"), await signedIn("here@example.com")];
+    await one.post(LOGOUT, { everywhere: false });
+    expect((await two.get(SESSION)).status).toBe(200);
+  });
+
+  test("everywhere ends all of the person's, and nobody else's", async () => {
+    const [one, two] = [await signedIn("all@example.com"), await signedIn("all@example.com")];
+    const stranger = await signedIn();
+    expect((await one.post(LOGOUT, { everywhere: true })).status).toBe(200);
+    expect(await two.get(SESSION)).toMatchObject(signedOut);
+    expect(await two.post(REFRESH)).toMatchObject(signedOut);
+    expect((await stranger.get(SESSION)).status).toBe(200);
+  });
+
+  test("needs the CSRF header", async () => {
+    const client = await signedIn();
+    expect(await client.post(LOGOUT, {}, { csrf: false })).toMatchObject({ status: 403 });
+    expect((await client.get(SESSION)).status).toBe(200);
+  });
+});
