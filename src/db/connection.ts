@@ -16,13 +16,29 @@ const types = {
 };
 
 /** How to reach the database. `max` connections, each named `name` in the server's activity view. */
-export type ConnectionSettings = { url: string; name: string; max?: number; onError: (error: Error) => void };
+export type ConnectionSettings = {
+  url: string;
+  name: string;
+  max?: number;
+  /** The server ends a transaction left idle this long: a frozen process must not keep others from its rows. */
+  idleTransactionMs?: number;
+  onError: (error: Error) => void;
+};
+
+const IDLE_TRANSACTION_MS = 30_000;
 
 /** Opens a database for ordinary queries. A lost idle connection is reported, never fatal: the next query reconnects. */
-export function openDatabase({ url, name, max = 8, onError }: ConnectionSettings): Database {
+export function openDatabase(settings: ConnectionSettings): Database {
+  const { url, name, max = 8, idleTransactionMs = IDLE_TRANSACTION_MS, onError } = settings;
   const database = knex({
     client: "pg",
-    connection: { connectionString: url, application_name: name, types } as Knex.PgConnectionConfig,
+    connection: {
+      connectionString: url,
+      application_name: name,
+      types,
+      keepAlive: true,
+      idle_in_transaction_session_timeout: idleTransactionMs,
+    } as Knex.PgConnectionConfig,
     pool: { min: 0, max },
     acquireConnectionTimeout: 5_000,
     // An error's text then shows the statement with its placeholders, never the values bound to them.
@@ -39,12 +55,15 @@ function report(onError: (error: Error) => void): (notice: unknown) => void {
 }
 
 /** Opens a plain pool for the hot statement and for single-purpose clients. */
-export function openPool({ url, name, max = 4, onError }: ConnectionSettings): pg.Pool {
+export function openPool(settings: ConnectionSettings): pg.Pool {
+  const { url, name, max = 4, idleTransactionMs = IDLE_TRANSACTION_MS, onError } = settings;
   const pool = new pg.Pool({
     connectionString: url,
     application_name: name,
     max,
     connectionTimeoutMillis: 5_000,
+    keepAlive: true,
+    idle_in_transaction_session_timeout: idleTransactionMs,
     types: types as pg.CustomTypesConfig,
   });
   pool.on("error", onError);

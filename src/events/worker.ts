@@ -10,13 +10,17 @@ import { createRelay } from "./relay.ts";
 import { removeOld } from "./retention.ts";
 import { createShardLeases, LEASE_SECONDS, RENEW_SECONDS } from "./shards.ts";
 import { createAddressPolicy } from "./webhooks/addresses.ts";
+import { CLAIM_SECONDS } from "./webhooks/claim.ts";
 import { createWebhookConsumer } from "./webhooks/consumer.ts";
 import { createDispatcher } from "./webhooks/dispatcher.ts";
 import { reapLost } from "./webhooks/reap.ts";
 import { createResolve } from "./webhooks/resolve.ts";
 import { createSender } from "./webhooks/send.ts";
 
-/** What the worker role is made of. `leaseSeconds` is how long its shards stay its own when it dies. */
+/** How long what a worker holds stays its own when it dies, and how often others look for it. */
+export type WorkerTiming = { leaseSeconds: number; claimSeconds: number; reapSeconds: number };
+
+/** What the worker role is made of. */
 export type WorkerDeps = {
   config: Pick<
     WorkerConfig,
@@ -24,7 +28,7 @@ export type WorkerDeps = {
   >;
   clock: Clock;
   log: Logger;
-  leaseSeconds?: number;
+  timing?: WorkerTiming;
 };
 
 /** How the events are doing. Ages are seconds. */
@@ -40,19 +44,26 @@ export type Worker = {
   stop(): Promise<void>;
 };
 
-const REAP_MILLISECONDS = 5_000;
+const TIMING: WorkerTiming = { leaseSeconds: LEASE_SECONDS, claimSeconds: CLAIM_SECONDS, reapSeconds: 5 };
+const IDLE_TRANSACTION_MS = 10_000;
 const CLEAN_MILLISECONDS = 60 * 60 * 1000;
 
 /**
  * Starts the relay of the outbox and the delivery of webhooks. It needs no other part to be up, not even the database:
  * it goes on trying. Any number of workers may run; they divide the work. Throws on a malformed setting.
  */
-export function startWorker({ config, clock, log, leaseSeconds = LEASE_SECONDS }: WorkerDeps): Worker {
+export function startWorker({ config, clock, log, timing = TIMING }: WorkerDeps): Worker {
   const onError = (error: Error) => log.debug({ err: error }, "database connection lost");
-  const database = openDatabase({ url: config.DATABASE_URL, name: "deputize-worker", max: 16, onError });
+  const database = openDatabase({
+    url: config.DATABASE_URL,
+    name: "deputize-worker",
+    max: 16,
+    idleTransactionMs: IDLE_TRANSACTION_MS,
+    onError,
+  });
   const seal = createSeal(Buffer.from(config.SEALING_KEY, "base64"));
   const workerId = randomUUID();
-  const leases = createShardLeases(database, workerId, leaseSeconds);
+  const leases = createShardLeases(database, workerId, timing.leaseSeconds);
   const bus = createLocalBus({ database, clock, log });
   const relay = createRelay({ database, bus, clock, workerId });
   const policy = createAddressPolicy({
@@ -66,11 +77,12 @@ export function startWorker({ config, clock, log, leaseSeconds = LEASE_SECONDS }
     send: createSender({ policy, resolve: createResolve() }),
     word: config.SERVICE_WORD,
     log,
+    claimSeconds: timing.claimSeconds,
     finished: () => sending.wake(),
   });
   const subscribed = bus.subscribe(createWebhookConsumer({ seal, clock, created: () => sending.wake() }));
 
-  const renewal = (leaseSeconds / LEASE_SECONDS) * RENEW_SECONDS * 1000;
+  const renewal = (timing.leaseSeconds / LEASE_SECONDS) * RENEW_SECONDS * 1000;
   const leasing = startLoop({
     name: "shard leases",
     log,
@@ -94,10 +106,10 @@ export function startWorker({ config, clock, log, leaseSeconds = LEASE_SECONDS }
   const reaping = startLoop({
     name: "lost deliveries",
     log,
-    shortestPause: REAP_MILLISECONDS,
-    longestPause: REAP_MILLISECONDS,
+    shortestPause: timing.reapSeconds * 1000,
+    longestPause: timing.reapSeconds * 1000,
     async step() {
-      if ((await reapLost(database, clock.now())) > 0) sending.wake();
+      if ((await reapLost(database, clock.now(), timing.claimSeconds)) > 0) sending.wake();
       return false;
     },
   });

@@ -84,8 +84,13 @@ join connections c on c.connection_id = e.connection_id`;
  * Claims up to `free` due deliveries, fairly between endpoints and within each endpoint's limit of parallel requests.
  * A claim counts as an attempt, even if the worker dies with it.
  */
-export async function claimDeliveries(database: Database, free: number, now: Date): Promise<Claimed[]> {
-  const leaseUntil = addSeconds(now, CLAIM_SECONDS);
+export async function claimDeliveries(
+  database: Database,
+  free: number,
+  now: Date,
+  seconds = CLAIM_SECONDS,
+): Promise<Claimed[]> {
+  const leaseUntil = addSeconds(now, seconds);
   const { rows } = await database.raw(CLAIM, { free, now, leaseUntil });
   return rows;
 }

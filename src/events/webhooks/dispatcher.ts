@@ -22,6 +22,8 @@ export type DispatcherDeps = {
   random?: () => number;
   /** Most requests under way at once. */
   limit?: number;
+  /** How long a claim lasts. */
+  claimSeconds?: number;
   /** Told after each finished attempt: there is room for another one. */
   finished?: () => void;
 };
@@ -42,7 +44,15 @@ const WRITE_PAUSE = 100;
  * result is written even across a restart of the database, as long as the claim lasts.
  */
 export function createDispatcher(deps: DispatcherDeps): Dispatcher {
-  const { database, clock, log, random = Math.random, limit = LIMIT, finished = () => {} } = deps;
+  const {
+    database,
+    clock,
+    log,
+    random = Math.random,
+    limit = LIMIT,
+    claimSeconds,
+    finished = () => {},
+  } = deps;
   const running = new Set<Promise<void>>();
 
   async function write(delivery: Claimed, work: () => Promise<unknown>): Promise<void> {
@@ -93,7 +103,7 @@ export function createDispatcher(deps: DispatcherDeps): Dispatcher {
     async step() {
       const free = limit - running.size;
       if (free <= 0) return false;
-      const claimed = await claimDeliveries(database, free, clock.now());
+      const claimed = await claimDeliveries(database, free, clock.now(), claimSeconds);
       for (const delivery of claimed) start(delivery);
       return claimed.length > 0;
     },

@@ -11,7 +11,7 @@ with lost as (
   where state = 'sending' and lease_until <= :now order by lease_until limit 500 for update skip locked
 ), noted as (
   insert into webhook_attempts (delivery_id, attempt, started_at, ended_at, outcome)
-  select delivery_id, attempts, lease_until - make_interval(secs => ${CLAIM_SECONDS}), lease_until, 'lost' from lost
+  select delivery_id, attempts, lease_until - make_interval(secs => :seconds), lease_until, 'lost' from lost
   on conflict do nothing
 ), future as (
   select lost.delivery_id, case when lost.attempts >= ${MOST_ATTEMPTS} then 'failed'
@@ -25,9 +25,9 @@ from future where d.delivery_id = future.delivery_id`;
 
 /**
  * Frees deliveries whose worker died or was cut off: their claim has ended without a result. Whether the receiver got
- * the request is not known, so they are tried again at once, under the same delivery id. Gives how many there were.
+ * the request is not known, so they are tried again at once, under the same delivery id. `seconds` is how long a claim lasts. Gives how many there were.
  */
-export async function reapLost(database: Database, now: Date): Promise<number> {
-  const { rowCount } = await database.raw(REAP, { now });
+export async function reapLost(database: Database, now: Date, seconds = CLAIM_SECONDS): Promise<number> {
+  const { rowCount } = await database.raw(REAP, { now, seconds });
   return rowCount ?? 0;
 }

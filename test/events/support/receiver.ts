@@ -24,8 +24,9 @@ export type Reply = (
 export type Receiver = {
   url: string;
   requests: Received[];
-  /** Signatures are checked with it. */
+  /** Signatures are checked with it, unless the connection has one of its own in `secrets`. */
   secret: string;
+  secrets: Map<string, string>;
   reply: Reply;
   /** How many requests have come in but have no answer yet, and the most there ever were. */
   open: number;
@@ -40,6 +41,7 @@ export async function startReceiver(now: () => number = Date.now, secret = ""): 
     url: "",
     requests: [],
     secret,
+    secrets: new Map(),
     reply: () => 204,
     open: 0,
     mostOpen: 0,
@@ -55,13 +57,15 @@ export async function startReceiver(now: () => number = Date.now, secret = ""): 
     const chunks: Buffer[] = [];
     for await (const chunk of request) chunks.push(chunk);
     const body = Buffer.concat(chunks).toString();
+    const event = JSON.parse(body);
+    const key = receiver.secrets.get(event.connection_id) ?? receiver.secret;
     const received: Received = {
       path: request.url ?? "",
       headers: request.headers,
       body,
-      event: JSON.parse(body),
+      event,
       deliveryId: String(request.headers["x-service-delivery-id"]),
-      faults: faultsOf(request, body, receiver.secret, now()),
+      faults: faultsOf(request, body, key, now()),
     };
     receiver.requests.push(received);
     const status = await receiver.reply(received, response, receiver.requests.length);
