@@ -10,7 +10,7 @@ export interface TiedOptions {
   gid?: number;
   stdio: [Stream, Stream, Stream];
   /** Name of the signal that asks the child to end, without "SIG". */
-  signal?: "TERM" | "INT" | "QUIT";
+  signal?: "TERM" | "INT" | "KILL";
   /** Milliseconds from that signal to SIGKILL. */
   graceMs?: number;
 }

@@ -21,8 +21,14 @@ async function parentOf(script: string, graceMs: number) {
     process.execPath,
     ...args,
   ]);
-  ended.push(() => killHard(child));
-  return { parent: child, pid: Number(firstLine) };
+  const pid = Number(firstLine);
+  ended.push(async () => {
+    await killHard(child);
+    if (isRunning(pid)) {
+      process.kill(pid, "SIGKILL");
+    }
+  });
+  return { parent: child, pid };
 }
 
 describe("a tied process", () => {
@@ -40,6 +46,21 @@ describe("a tied process", () => {
     );
     await killHard(parent);
     await until("it is gone", () => !isRunning(pid));
+  });
+
+  test("takes what it started with it, when it is killed and when it ends", async () => {
+    for (const end of ["KILL", "EXIT"]) {
+      const script = `sleep 600 & echo $!; ${end === "EXIT" ? "exit 0" : "sleep 600"}`;
+      const child = spawnTied("/bin/sh", ["-c", script], { env, stdio: ["ignore", "pipe", "inherit"] });
+      const [line] = (await once(
+        createInterface({ input: child.stdout as NodeJS.ReadableStream }),
+        "line",
+      )) as [string];
+      if (end === "KILL") {
+        await killHard(child);
+      }
+      await until("its own child is gone", () => !isRunning(Number(line)));
+    }
   });
 
   test("has the whole grace time to end", async () => {

@@ -168,6 +168,7 @@ async function npm(root, title, args) {
     cwd: root,
     env: npmEnvironment(root),
     stdio: ["ignore", log, log],
+    signal: "KILL",
   });
   closeSync(log);
   const [code] = await once(child, "exit");

@@ -1,6 +1,8 @@
 import { once } from "node:events";
+import { readFileSync } from "node:fs";
 import { constants } from "node:os";
 import { delimiter, join } from "node:path";
+import { processBirth } from "../claim.mjs";
 import { spawnTied } from "../lifeline.mjs";
 import { LOCKED_NODE } from "./packages.mjs";
 
@@ -8,6 +10,7 @@ const SIGNALS = /** @type {const} */ (["SIGINT", "SIGTERM", "SIGHUP"]);
 /** A terminal's Ctrl-C comes twice under npm, from the terminal and from npm, within moments. */
 const SAME_MS = 200;
 const GRACE_MS = 30_000;
+const FOLLOW_MS = 1000;
 
 /**
  * Runs the locked Node and passes on its exit status, and to it the signals that this process gets. It ends when this
@@ -32,7 +35,7 @@ export async function runTarget(root, args, module) {
   });
   forwardSignals(child);
   if (process.env.npm_lifecycle_event !== undefined) {
-    followParent(child);
+    followNpm(child);
   }
   const [code, signal] = await once(child, "exit");
   return code ?? 128 + constants.signals[/** @type {NodeJS.Signals} */ (signal)];
@@ -52,14 +55,35 @@ function forwardSignals(child) {
   }
 }
 
-/** @param {import("node:child_process").ChildProcess} child */
-function followParent(child) {
+/**
+ * Ends the child when npm is gone, which runs this process directly or through a shell.
+ *
+ * @param {import("node:child_process").ChildProcess} child
+ */
+function followNpm(child) {
   const parent = process.ppid;
+  const npm = shellParent(parent) ?? parent;
+  const birth = processBirth(npm);
   const timer = setInterval(() => {
-    if (process.ppid !== parent) {
+    if (process.ppid !== parent || processBirth(npm) !== birth) {
       clearInterval(timer);
       child.kill("SIGTERM");
     }
-  }, 500);
+  }, FOLLOW_MS);
   timer.unref();
+}
+
+/**
+ * The parent of the shell that runs an npm script; undefined for another process, and where /proc is not.
+ *
+ * @param {number} pid
+ */
+function shellParent(pid) {
+  try {
+    const runsScript = readFileSync(`/proc/${pid}/cmdline`, "utf8").includes("src/dev/setup.mjs");
+    const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
+    return runsScript ? Number(stat.slice(stat.lastIndexOf(")") + 2).split(" ")[1]) : undefined;
+  } catch {
+    return undefined;
+  }
 }
