@@ -97,18 +97,23 @@ async function checkLimits(tx: Transaction, { owner, wish }: Draft): Promise<voi
 async function insertRows(tx: Transaction, { seal, clock }: RegisterDeps, draft: Draft): Promise<void> {
   const { owner, wish, key, platformId, connectionId, credentials } = draft;
   const now = clock.now();
-  await tx("platforms").insert({
-    platform_id: platformId,
-    account_id: owner.accountId,
-    name: wish.name,
-    description: wish.description,
-    surface_type: wish.surfaceType,
-    default_allowed_scopes: [...wish.allowedScopes],
-    signing_secret_sealed: seal.seal(credentials.signing_secret, signingSecretContext(platformId)),
-    external_id: wish.externalId,
-    created_at: now,
-    expires_at: addSeconds(now, PLATFORM_LIFETIME_SECONDS),
-  });
+  const inserted = await tx("platforms")
+    .insert({
+      platform_id: platformId,
+      account_id: owner.accountId,
+      name: wish.name,
+      description: wish.description,
+      surface_type: wish.surfaceType,
+      default_allowed_scopes: [...wish.allowedScopes],
+      signing_secret_sealed: seal.seal(credentials.signing_secret, signingSecretContext(platformId)),
+      external_id: wish.externalId,
+      created_at: now,
+      expires_at: addSeconds(now, PLATFORM_LIFETIME_SECONDS),
+    })
+    .onConflict("external_id")
+    .ignore()
+    .returning("platform_id");
+  if (inserted.length === 0) throw new ApiError("external_conflict", "Registered for another account");
   await tx("connections").insert({
     connection_id: connectionId,
     account_id: owner.accountId,

@@ -123,3 +123,30 @@ export async function selfRequest(
   if (answer.status !== 201) throw new Error(answer.text);
   return String(answer.body.request_id);
 }
+
+/** The code of an error answer; `undefined` for any other. */
+export function errorCode({ body }: HttpAnswer): unknown {
+  return (body.error as { code?: unknown } | undefined)?.code;
+}
+
+/** Approves a request and gives the answer. */
+export function approve(
+  { client }: Person,
+  requestId: string,
+  scope: string[],
+  fields: Record<string, unknown> = {},
+): Promise<HttpAnswer> {
+  const path = `/v1/service/delegations/requests/${requestId}/approve`;
+  return client.post(path, { approved_scope: scope, ...fields });
+}
+
+/** A person's platform with an agent and an approved certificate for `scope`. */
+export async function delegated(api: PlatformApi, scope: string[] = ["data:read"]) {
+  const person = await api.person();
+  const platform = await registerPlatform(person);
+  const agentId = await createAgent(api.client(), platform);
+  const requestId = await selfRequest(person, platform.connectionId);
+  const answer = await approve(person, requestId, scope);
+  if (answer.status !== 200) throw new Error(answer.text);
+  return { person, platform, agentId, requestId, certId: String(answer.body.cert_id), answer };
+}

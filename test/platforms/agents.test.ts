@@ -1,0 +1,332 @@
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { createAgent as create } from "../../src/platforms/create_agent.ts";
+import { settleVault } from "../../src/platforms/settle_vault.ts";
+import { keyId } from "../../src/protocol/hybrid.ts";
+import { VaultRefused, VaultUnavailable } from "../../src/vault/client.ts";
+import type { HttpAnswer } from "../support/http.ts";
+import {
+  createAgent,
+  delegated,
+  errorCode,
+  type PlatformApi,
+  registerPlatform,
+  selfRequest,
+  startPlatformApi,
+  type TestPlatform,
+} from "../support/platform_world.ts";
+
+let api: PlatformApi;
+beforeAll(async () => {
+  api = await startPlatformApi();
+});
+afterEach(() => {
+  api.vault.failure = undefined;
+  api.vault.pause = undefined;
+});
+afterAll(() => api.stop());
+
+function call(
+  platform: TestPlatform,
+  method: string,
+  path = "",
+  body?: unknown,
+  headers = {},
+): Promise<HttpAnswer> {
+  return api.client().call(method, `/v1/service/connections/${platform.connectionId}/agents${path}`, {
+    body,
+    headers: { "x-service-api-key": platform.apiKey, ...headers },
+  });
+}
+
+const wish = { name: "shop-bot", agent_type: "api_agent" };
+
+describe("creating an agent", () => {
+  test("answers the agent of the specification, whose id is its key's", async () => {
+    const platform = await registerPlatform(await api.person());
+    const { status, body } = await call(platform, "POST", "", wish);
+    expect(status).toBe(201);
+    expect(body).toEqual({
+      agent_id: keyId(body.public_key_json as Parameters<typeof keyId>[0]),
+      name: "shop-bot",
+      agent_type: "api_agent",
+      custody_mode: "custodial",
+      public_key_json: { ed25519: expect.any(String), ml_dsa_65: expect.any(String) },
+      connection_id: platform.connectionId,
+      created_at: api.clock.now().toISOString(),
+      disabled_at: null,
+    });
+  });
+
+  test("keeps its key in the vault, for the account, under the platform's ceiling", async () => {
+    const person = await api.person();
+    const platform = await registerPlatform(person, { default_allowed_scopes: ["data:*"] });
+    const agentId = await createAgent(api.client(), platform);
+    expect(api.vault.keys.get(agentId)).toMatchObject({
+      tenant: person.accountId,
+      purpose: "agent",
+      ceiling: ["data:*"],
+    });
+    const row = await api.db("agents").where({ agent_id: agentId }).first();
+    expect(row!.attestation).toMatchObject({ key_id: agentId });
+  });
+
+  test.each(["api_agent", "voice_agent", "meeting_bot", "mcp_server", "robot", "custom"])(
+    "accepts the type %s",
+    async (agent_type) => {
+      const platform = await registerPlatform(await api.person());
+      expect((await call(platform, "POST", "", { ...wish, agent_type })).body.agent_type).toBe(agent_type);
+    },
+  );
+
+  test.each([
+    ["an unknown type", { agent_type: "ghost" }],
+    ["no name", { name: undefined }],
+    ["an empty name", { name: "" }],
+    ["a name of 257 bytes", { name: `${"é".repeat(128)}a` }],
+  ])("refuses %s without asking the vault", async (_, change) => {
+    const platform = await registerPlatform(await api.person());
+    const before = api.vault.calls.length;
+    const answer = await call(platform, "POST", "", { ...wish, ...change });
+    expect([answer.status, errorCode(answer)]).toEqual([400, "invalid_request"]);
+    expect(api.vault.calls).toHaveLength(before);
+  });
+
+  test("accepts a name of 256 bytes", async () => {
+    const platform = await registerPlatform(await api.person());
+    expect((await call(platform, "POST", "", { ...wish, name: "é".repeat(128) })).status).toBe(201);
+  });
+
+  test("leaves nothing behind when the vault is away", async () => {
+    const platform = await registerPlatform(await api.person());
+    api.vault.failure = new VaultUnavailable("unreachable", "away");
+    const answer = await call(platform, "POST", "", wish);
+    expect([answer.status, errorCode(answer)]).toEqual([503, "vault_unavailable"]);
+    expect(await api.db("agents").where({ connection_id: platform.connectionId })).toEqual([]);
+  });
+
+  test("makes one agent of one idempotency key, another of each other call", async () => {
+    const platform = await registerPlatform(await api.person());
+    const once = () => call(platform, "POST", "", wish, { "idempotency-key": "k" });
+    const [first, again] = [await once(), await once()];
+    expect(again.body).toEqual(first.body);
+    const others = await Promise.all([call(platform, "POST", "", wish), call(platform, "POST", "", wish)]);
+    expect(new Set([first, ...others].map(({ body }) => body.agent_id)).size).toBe(3);
+  });
+
+  test("finds its key again after a crash between the vault and the database, or after it", async () => {
+    const person = await api.person();
+    const platform = await registerPlatform(person);
+    const order = {
+      accountId: person.accountId,
+      connectionId: platform.connectionId,
+      name: "bot",
+      agentType: "api_agent",
+      attemptKey: "attempt",
+      externalId: null,
+    } as const;
+    const crash = new Error("crash");
+    const dying: typeof api.vault = {
+      ...api.vault,
+      async createKey(...order) {
+        await api.vault.createKey(...order);
+        throw crash;
+      },
+    };
+    await expect(create({ ...api, vault: dying }, order)).rejects.toBe(crash);
+    const keys = api.vault.keys.size;
+    const agent = await create(api, order);
+    const again = await create(api, order);
+    expect(again.agent_id).toBe(agent.agent_id);
+    expect(api.vault.keys.size).toBe(keys);
+    expect(await api.db("agents").where({ connection_id: platform.connectionId })).toHaveLength(1);
+  });
+
+  test("tells the vault a ceiling that shrank while it made the key", async () => {
+    const person = await api.person();
+    const platform = await registerPlatform(person);
+    const { promise: held, resolve: release } = Promise.withResolvers<void>();
+    const { promise: reached, resolve: reach } = Promise.withResolvers<void>();
+    api.vault.pause = () => {
+      reach();
+      return held;
+    };
+    const creating = call(platform, "POST", "", wish);
+    await reached;
+    api.vault.pause = undefined;
+    await person.client.call("PATCH", `/v1/service/platforms/${platform.platformId}`, {
+      body: { default_allowed_scopes: ["data:read"] },
+    });
+    release();
+    const { body } = await creating;
+    expect(api.vault.keys.get(String(body.agent_id))!.ceiling).toEqual(["data:read"]);
+  });
+
+  test("is refused when the connection was removed while the vault made the key", async () => {
+    const person = await api.person();
+    const platform = await registerPlatform(person);
+    const { promise: held, resolve: release } = Promise.withResolvers<void>();
+    const { promise: reached, resolve: reach } = Promise.withResolvers<void>();
+    api.vault.pause = () => {
+      reach();
+      return held;
+    };
+    const creating = call(platform, "POST", "", wish);
+    await reached;
+    api.vault.pause = undefined;
+    await person.client.call("DELETE", `/v1/service/connections/${platform.connectionId}`);
+    release();
+    expect(errorCode(await creating)).toBe("not_found");
+    expect(await api.db("agents").where({ connection_id: platform.connectionId })).toEqual([]);
+  });
+});
+
+describe("an API key", () => {
+  test("opens its own connection's agents only", async () => {
+    const mine = await registerPlatform(await api.person());
+    const theirs = await registerPlatform(await api.person());
+    const agentId = await createAgent(api.client(), theirs);
+    const crossed = { ...theirs, apiKey: mine.apiKey };
+    for (const [method, path, body] of [
+      ["POST", "", wish],
+      ["GET", "", undefined],
+      ["GET", `/${agentId}`, undefined],
+      ["DELETE", `/${agentId}`, undefined],
+    ] as const) {
+      const answer = await call(crossed, method, path, body);
+      expect([method, answer.status, errorCode(answer)]).toEqual([method, 404, "not_found"]);
+    }
+    const own = await call(mine, "GET", `/${agentId}`);
+    expect(errorCode(own)).toBe("not_found");
+    expect(errorCode(await call(mine, "DELETE", `/${agentId}`))).toBe("not_found");
+    expect((await call(theirs, "GET", `/${agentId}`)).body.disabled_at).toBeNull();
+  });
+
+  test("is needed, and a session does not stand in for it", async () => {
+    const person = await api.person();
+    const { connectionId } = await registerPlatform(person);
+    const path = `/v1/service/connections/${connectionId}/agents`;
+    expect(errorCode(await person.client.get(path))).toBe("invalid_api_key");
+    expect(errorCode(await api.client().post(path, wish))).toBe("invalid_api_key");
+  });
+});
+
+describe("listing agents", () => {
+  test("pages through those that are not deleted, newest first", async () => {
+    const platform = await registerPlatform(await api.person());
+    const ids: string[] = [];
+    for (let n = 0; n < 5; n += 1) {
+      api.clock.advance(1);
+      ids.unshift(await createAgent(api.client(), platform, { name: `bot ${n}` }));
+    }
+    await call(platform, "DELETE", `/${ids[2]}`);
+    const first = await call(platform, "GET", "?limit=2");
+    const second = await call(platform, "GET", `?limit=2&cursor=${String(first.body.next_cursor)}`);
+    const shown = [first, second].flatMap(({ body }) => body.items as { agent_id: string }[]);
+    expect(shown.map(({ agent_id }) => agent_id)).toEqual([ids[0], ids[1], ids[3], ids[4]]);
+    expect(second.body.next_cursor).toBeNull();
+  });
+
+  test("finds nothing under an id that is none", async () => {
+    const platform = await registerPlatform(await api.person());
+    for (const id of ["nope", "0".repeat(32), "%00"]) {
+      expect(errorCode(await call(platform, "GET", `/${id}`))).toBe("not_found");
+    }
+  });
+});
+
+describe("deleting an agent", () => {
+  test("disables its key, revokes its certificates and withdraws its requests, each told once", async () => {
+    const { person, platform, agentId, certId } = await delegated(api);
+    const pending = await selfRequest(person, platform.connectionId);
+    const deleted = await call(platform, "DELETE", `/${agentId}`);
+    const disabledAt = api.clock.now().toISOString();
+    expect([deleted.status, deleted.body]).toEqual([200, { agent_id: agentId, disabled_at: disabledAt }]);
+    expect(api.vault.keys.get(agentId)!.disabled).toBe(true);
+    const certificate = await person.client.get(`/v1/service/delegations/${certId}`);
+    expect(certificate.body).toMatchObject({ status: "revoked", revoke_reason: "agent deleted" });
+    const request = await person.client.get(`/v1/service/delegations/requests/${pending}`);
+    expect(request.body.status).toBe("withdrawn");
+    expect((await call(platform, "GET", `/${agentId}`)).body.disabled_at).toBe(disabledAt);
+
+    api.clock.advance(5);
+    expect((await call(platform, "DELETE", `/${agentId}`)).body).toEqual(deleted.body);
+    const told = (await api.events(platform.connectionId)).filter(
+      ({ event }) => event === "delegation.revoked",
+    );
+    expect(told).toEqual([
+      {
+        event: "delegation.revoked",
+        cert_id: certId,
+        agent_id: agentId,
+        connection_id: platform.connectionId,
+        org_id: person.accountId,
+        reason: "agent deleted",
+      },
+    ]);
+  });
+
+  test("leaves the connection's other agents as they are", async () => {
+    const { person, platform, agentId, certId } = await delegated(api);
+    const other = await createAgent(api.client(), platform);
+    const kept = await selfRequest(person, platform.connectionId, { agent_id: agentId });
+    await call(platform, "DELETE", `/${other}`);
+    expect((await person.client.get(`/v1/service/delegations/${certId}`)).body.status).toBe("approved");
+    expect((await person.client.get(`/v1/service/delegations/requests/${kept}`)).body.status).toBe("pending");
+    expect(api.vault.keys.get(agentId)!.disabled).toBe(false);
+  });
+});
+
+describe("telling the vault", () => {
+  test("goes on past a key that the vault refuses, once", async () => {
+    const gone = await delegated(api);
+    const well = await delegated(api);
+    api.vault.failure = new VaultUnavailable("unreachable", "away");
+    for (const { platform, agentId } of [gone, well]) await call(platform, "DELETE", `/${agentId}`);
+    api.vault.failure = undefined;
+    api.vault.keys.delete(gone.agentId);
+    expect(await settleVault(api)).toBe(2);
+    expect(api.vault.keys.get(well.agentId)!.disabled).toBe(true);
+    expect(await settleVault(api)).toBe(0);
+  });
+
+  test("keeps what the vault was too busy or too broken for, and tells the others", async () => {
+    const { platform, agentId } = await delegated(api);
+    const other = await createAgent(api.client(), platform);
+    const busy = new VaultRefused("rate_limited", "busy", 429);
+    const broken = new VaultUnavailable("key_damaged", "broken");
+    for (const failure of [busy, broken]) {
+      api.vault.failure = failure;
+      await call(platform, "DELETE", `/${agentId}`);
+      expect((await api.db("agents").where({ agent_id: agentId }).first())!.vault_due_at).not.toBeNull();
+    }
+    api.vault.failure = undefined;
+    const disable = api.vault.disableKey;
+    api.vault.disableKey = (key) => (key.keyId === agentId ? Promise.reject(broken) : disable(key));
+    await call(platform, "DELETE", `/${other}`);
+    api.vault.disableKey = disable;
+    expect([agentId, other].map((id) => api.vault.keys.get(id)!.disabled)).toEqual([false, true]);
+    expect(await settleVault(api)).toBe(1);
+    expect(api.vault.keys.get(agentId)!.disabled).toBe(true);
+  });
+
+  test("asks a vault that does not answer once, not for each agent", async () => {
+    const person = await api.person();
+    const platform = await registerPlatform(person);
+    for (let n = 0; n < 3; n += 1) await createAgent(api.client(), platform);
+    api.vault.failure = new VaultUnavailable("unreachable", "away");
+    const before = api.vault.calls.length;
+    await person.client.call("DELETE", `/v1/service/connections/${platform.connectionId}`);
+    expect(api.vault.calls.length - before).toBe(1);
+    api.vault.failure = undefined;
+    expect(await settleVault(api, platform.connectionId)).toBe(3);
+  });
+
+  test("says in the log what stays to be done, and no secret", async () => {
+    const { platform, agentId } = await delegated(api);
+    api.vault.failure = new VaultUnavailable("sealed", "The vault is sealed");
+    await call(platform, "DELETE", `/${agentId}`);
+    const said = api.lines.filter((line) => line.includes(agentId)).join();
+    expect(said).toContain("The vault is sealed");
+    expect(said).not.toContain(platform.apiKey.slice(13));
+  });
+});

@@ -1,0 +1,341 @@
+import { randomUUID } from "node:crypto";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { VaultUnavailable } from "../../src/vault/client.ts";
+import type { HttpAnswer } from "../support/http.ts";
+import {
+  errorCode,
+  type OperatorOptions,
+  type Person,
+  type PlatformApi,
+  registerPlatform,
+  startPlatformApi,
+} from "../support/platform_world.ts";
+
+let api: PlatformApi;
+beforeAll(async () => {
+  api = await startPlatformApi();
+});
+afterEach(() => {
+  api.vault.failure = undefined;
+});
+afterAll(() => api.stop());
+
+const newUid = () => `c1.${randomUUID()}`;
+const path = (id: string) => `/internal/v1/platforms/${encodeURIComponent(id)}`;
+const agentPath = (id: string) => `/internal/v1/agents/${encodeURIComponent(id)}`;
+
+function declaration(person: Person, fields: Record<string, unknown> = {}) {
+  return {
+    account_email: person.email,
+    name: "Shop",
+    surface_type: "agentic_api",
+    default_allowed_scopes: ["data:read", "data:share"],
+    ...fields,
+  };
+}
+
+function put(id: string, body: unknown, options?: OperatorOptions): Promise<HttpAnswer> {
+  return api.operator("PUT", path(id), body, options);
+}
+
+async function declared(fields: Record<string, unknown> = {}) {
+  const person = await api.person();
+  const id = newUid();
+  const answer = await put(id, declaration(person, fields));
+  expect(answer.status).toBe(200);
+  return { person, id, answer, credentials: answer.body.credentials as Record<string, string> };
+}
+
+const list = (answer: HttpAnswer, apiKey: string | undefined) =>
+  api.client().get(`/v1/service/connections/${String(answer.body.connection_id)}/agents`, {
+    headers: { "x-service-api-key": apiKey ?? "" },
+  });
+
+describe("declaring a platform", () => {
+  test("registers it and gives its credentials, which work", async () => {
+    const { person, answer, credentials } = await declared({ callback_url: "https://hooks.example.com/" });
+    expect(answer.body).toEqual({
+      platform_id: expect.any(String),
+      connection_id: expect.any(String),
+      api_key_prefix: credentials.api_key!.slice(0, 12),
+      default_allowed_scopes: ["data:read", "data:share"],
+      callback_url: "https://hooks.example.com/",
+      credentials: {
+        api_key: expect.stringMatching(/^dpz_/),
+        signing_secret: expect.stringMatching(/^dps_/),
+        webhook_signing_secret: expect.stringMatching(/^whsec_/),
+      },
+    });
+    expect((await list(answer, credentials.api_key)).status).toBe(200);
+    const shown = await person.client.get("/v1/service/platforms");
+    expect(shown.body.items).toMatchObject([{ platform_id: answer.body.platform_id, name: "Shop" }]);
+  });
+
+  test("finds the account whatever the letters' case", async () => {
+    const person = await api.person();
+    const answer = await put(newUid(), declaration(person, { account_email: person.email.toUpperCase() }));
+    expect(answer.status).toBe(200);
+  });
+
+  test("gives the same answer, credentials included, until they are acknowledged", async () => {
+    const { person, id, answer, credentials } = await declared();
+    const again = await put(id, declaration(person));
+    expect(again.body).toEqual(answer.body);
+    const acknowledge = (prefix: string) =>
+      api.operator("POST", `${path(id)}/credentials/acknowledge`, { api_key_prefix: prefix });
+    expect(errorCode(await acknowledge("dpz_00000000"))).toBe("external_conflict");
+    expect((await put(id, declaration(person))).body.credentials).toEqual(credentials);
+    for (let time = 0; time < 2; time += 1) {
+      const acknowledged = await acknowledge(credentials.api_key!.slice(0, 12));
+      expect([acknowledged.status, acknowledged.body]).toEqual([200, { acknowledged: true }]);
+    }
+    expect((await put(id, declaration(person))).body).toEqual({ ...answer.body, credentials: null });
+    expect(await api.events(String(answer.body.connection_id))).toHaveLength(1);
+  });
+
+  test("registers it once when 8 calls race", async () => {
+    const person = await api.person();
+    const id = newUid();
+    const answers = await Promise.all(Array.from({ length: 8 }, () => put(id, declaration(person))));
+    expect(answers.map(({ status }) => status)).toEqual(Array(8).fill(200));
+    for (const { body } of answers) expect(body).toEqual(answers[0]!.body);
+    expect(await api.db("platforms").where({ account_id: person.accountId })).toHaveLength(1);
+  });
+
+  test("applies name, description, a smaller ceiling, and a callback when it is given", async () => {
+    const { person, id, answer } = await declared({ callback_url: "https://one.example/", description: "d" });
+    const renamed = await put(
+      id,
+      declaration(person, { name: "Renamed", default_allowed_scopes: ["data:read"] }),
+    );
+    expect(renamed.body).toMatchObject({
+      callback_url: "https://one.example/",
+      default_allowed_scopes: ["data:read"],
+      connection_id: answer.body.connection_id,
+    });
+    const shown = await person.client.get(`/v1/service/platforms/${String(answer.body.platform_id)}`);
+    expect(shown.body).toMatchObject({
+      name: "Renamed",
+      description: "",
+      default_allowed_scopes: ["data:read"],
+    });
+    const now = declaration(person, { name: "Renamed", default_allowed_scopes: ["data:read"] });
+    expect((await put(id, { ...now, callback_url: "https://two.example/" })).body.callback_url).toBe(
+      "https://two.example/",
+    );
+    expect((await put(id, { ...now, callback_url: null })).body.callback_url).toBeNull();
+    const widened = await put(id, declaration(person));
+    expect([widened.status, errorCode(widened)]).toEqual([400, "ceiling_widened"]);
+  });
+
+  test("changes nothing when one of the changes is refused", async () => {
+    const { person, id, answer } = await declared();
+    const refused = await put(id, declaration(person, { name: "New", callback_url: "https://10.0.0.1/" }));
+    expect(errorCode(refused)).toBe("invalid_callback_url");
+    const shown = await person.client.get(`/v1/service/platforms/${String(answer.body.platform_id)}`);
+    expect(shown.body.name).toBe("Shop");
+  });
+
+  test("keeps the rules that people's registrations keep", async () => {
+    const person = await api.person();
+    const refused = async (fields: Record<string, unknown>) =>
+      errorCode(await put(newUid(), declaration(person, fields)));
+    expect(await refused({ default_allowed_scopes: ["nope"] })).toBe("invalid_scopes");
+    expect(await refused({ surface_type: "meetings" })).toBe("surface_not_available");
+    expect(await refused({ callback_url: "ftp://x/" })).toBe("invalid_callback_url");
+    expect(await refused({ account_email: "nobody@example.test" })).toBe("namespace_not_bound");
+    expect(await refused({ name: "" })).toBe("invalid_request");
+    await registerPlatform(person);
+    expect(await refused({})).toBe("platform_limit");
+  });
+
+  test("needs a complete onboarding", async () => {
+    const client = api.client();
+    const email = `${randomUUID()}@example.test`;
+    await client.signIn(email);
+    const answer = await put(newUid(), declaration({ email } as Person));
+    expect([answer.status, errorCode(answer)]).toEqual([403, "onboarding_incomplete"]);
+  });
+
+  test("refuses another account or surface for an object it knows, and an object it removed", async () => {
+    const { person, id } = await declared();
+    const other = await api.person();
+    expect(errorCode(await put(id, declaration(other)))).toBe("external_conflict");
+    expect(errorCode(await put(id, declaration(person, { surface_type: "meetings" })))).toBe(
+      "external_conflict",
+    );
+    await api.operator("DELETE", path(id));
+    expect(errorCode(await put(id, declaration(person)))).toBe("external_conflict");
+  });
+
+  test("is one account's only when two accounts race for one object", async () => {
+    const people = await Promise.all([api.person(), api.person(), api.person()]);
+    const id = newUid();
+    const answers = await Promise.all(people.map((person) => put(id, declaration(person))));
+    expect(answers.map(({ status }) => status).sort()).toEqual([200, 409, 409]);
+    expect(await api.db("platforms").where({ external_id: id })).toHaveLength(1);
+  });
+});
+
+describe("rotating declared credentials", () => {
+  test("replaces the key at once, keeps the secrets, and gives them again until they are acknowledged", async () => {
+    const { person, id, answer, credentials } = await declared();
+    await api.operator("POST", `${path(id)}/credentials/acknowledge`, {
+      api_key_prefix: credentials.api_key!.slice(0, 12),
+    });
+    const rotated = await api.operator("POST", `${path(id)}/credentials/rotate`);
+    const fresh = rotated.body.credentials as Record<string, string>;
+    expect(rotated.body).toEqual({
+      ...answer.body,
+      api_key_prefix: fresh.api_key!.slice(0, 12),
+      credentials: { ...credentials, api_key: fresh.api_key },
+    });
+    expect(fresh.api_key).not.toBe(credentials.api_key);
+    expect((await put(id, declaration(person))).body).toEqual(rotated.body);
+    expect((await list(answer, fresh.api_key)).status).toBe(200);
+    await expect.poll(async () => (await list(answer, credentials.api_key)).status).toBe(401);
+  });
+
+  test("a key that a person rotated is given to the operator as well", async () => {
+    const { person, id, answer, credentials } = await declared();
+    await api.operator("POST", `${path(id)}/credentials/acknowledge`, {
+      api_key_prefix: credentials.api_key!.slice(0, 12),
+    });
+    const rotated = await person.client.post(
+      `/v1/service/connections/${String(answer.body.connection_id)}/rotate-key`,
+    );
+    const again = await put(id, declaration(person));
+    expect(again.body.credentials).toEqual({ ...credentials, api_key: rotated.body.api_key });
+  });
+
+  test("finds nothing for an object that is unknown or removed", async () => {
+    const { id } = await declared();
+    await api.operator("DELETE", path(id));
+    for (const each of [id, newUid()]) {
+      expect(errorCode(await api.operator("POST", `${path(each)}/credentials/rotate`))).toBe("not_found");
+      const body = { api_key_prefix: "dpz_00000000" };
+      expect(errorCode(await api.operator("POST", `${path(each)}/credentials/acknowledge`, body))).toBe(
+        "not_found",
+      );
+    }
+  });
+});
+
+describe("removing a declared platform", () => {
+  test("ends it, and answers the same again and for what never was", async () => {
+    const { id, answer, credentials } = await declared();
+    for (const each of [id, id, newUid()]) {
+      const removed = await api.operator("DELETE", path(each));
+      expect([removed.status, removed.body]).toEqual([200, { removed: true }]);
+    }
+    await expect.poll(async () => (await list(answer, credentials.api_key)).status).toBe(401);
+    const events = await api.events(String(answer.body.connection_id));
+    expect(events.map(({ event }) => event)).toEqual(["connection.created", "connection.removed"]);
+    const row = await api
+      .db("connections")
+      .where({ connection_id: String(answer.body.connection_id) })
+      .first();
+    expect(row!.undelivered_sealed).toBeNull();
+  });
+});
+
+describe("declaring an agent", () => {
+  const wish = (platform: string, fields = {}) => ({
+    platform_external_id: platform,
+    name: "bot",
+    agent_type: "api_agent",
+    ...fields,
+  });
+
+  test("creates it once, renames it, and never brings it back", async () => {
+    const { id: platform } = await declared();
+    const id = newUid();
+    const created = await api.operator("PUT", agentPath(id), wish(platform));
+    expect(created.body).toEqual({
+      agent_id: expect.stringMatching(/^[0-9a-f]{32}$/),
+      name: "bot",
+      agent_type: "api_agent",
+      custody_mode: "custodial",
+      public_key_json: { ed25519: expect.any(String), ml_dsa_65: expect.any(String) },
+      disabled: false,
+    });
+    const races = await Promise.all(
+      Array.from({ length: 4 }, () => api.operator("PUT", agentPath(id), wish(platform))),
+    );
+    for (const { body } of races) expect(body).toEqual(created.body);
+    const renamed = await api.operator("PUT", agentPath(id), wish(platform, { name: "renamed" }));
+    expect(renamed.body).toEqual({ ...created.body, name: "renamed" });
+    for (const each of [id, id, newUid()]) {
+      expect((await api.operator("DELETE", agentPath(each))).body).toEqual({ removed: true });
+    }
+    expect((await api.operator("PUT", agentPath(id), wish(platform))).body).toMatchObject({
+      agent_id: created.body.agent_id,
+      disabled: true,
+    });
+    expect(api.vault.keys.get(String(created.body.agent_id))!.disabled).toBe(true);
+  });
+
+  test("makes one agent when 8 first calls race", async () => {
+    const { id: platform } = await declared();
+    const id = newUid();
+    const answers = await Promise.all(
+      Array.from({ length: 8 }, () => api.operator("PUT", agentPath(id), wish(platform))),
+    );
+    expect(new Set(answers.map(({ body }) => body.agent_id)).size).toBe(1);
+    expect(await api.db("agents").where({ external_id: id })).toHaveLength(1);
+  });
+
+  test("refuses another platform or type for an object it knows", async () => {
+    const [one, two] = [await declared(), await declared()];
+    const id = newUid();
+    await api.operator("PUT", agentPath(id), wish(one.id));
+    expect(errorCode(await api.operator("PUT", agentPath(id), wish(two.id)))).toBe("external_conflict");
+    const robot = wish(one.id, { agent_type: "robot" });
+    expect(errorCode(await api.operator("PUT", agentPath(id), robot))).toBe("external_conflict");
+  });
+
+  test("needs a registered platform and a vault", async () => {
+    expect(errorCode(await api.operator("PUT", agentPath(newUid()), wish(newUid())))).toBe("not_found");
+    const { id: platform } = await declared();
+    const id = newUid();
+    api.vault.failure = new VaultUnavailable("sealed", "sealed");
+    expect(errorCode(await api.operator("PUT", agentPath(id), wish(platform)))).toBe("vault_unavailable");
+    api.vault.failure = undefined;
+    expect((await api.operator("PUT", agentPath(id), wish(platform))).status).toBe(200);
+    await api.operator("DELETE", path(platform));
+    expect(errorCode(await api.operator("PUT", agentPath(newUid()), wish(platform)))).toBe("not_found");
+  });
+});
+
+describe("the operator of another cluster", () => {
+  test("sees and changes nothing of this one's", async () => {
+    const { person, id } = await declared();
+    const agent = newUid();
+    const options = { cluster: "c2" };
+    for (const [method, target, body] of [
+      ["PUT", path(id), declaration(person)],
+      ["DELETE", path(id), undefined],
+      ["POST", `${path(id)}/credentials/rotate`, undefined],
+      ["POST", `${path(id)}/credentials/acknowledge`, { api_key_prefix: "dpz_00000000" }],
+      ["PUT", agentPath(agent), { platform_external_id: id, name: "b", agent_type: "robot" }],
+      ["DELETE", agentPath(agent), undefined],
+      ["PUT", agentPath("c2.x"), { platform_external_id: id, name: "b", agent_type: "robot" }],
+      ["PUT", path("c2."), declaration(person)],
+      ["PUT", path("c22.x"), declaration(person)],
+    ] as const) {
+      const answer = await api.operator(method, target, body, options);
+      expect([target, answer.status, errorCode(answer)]).toEqual([target, 404, "not_found"]);
+    }
+    expect((await put(id, declaration(person))).body.credentials).not.toBeNull();
+  });
+
+  test("a token is needed, and an older leader is refused", async () => {
+    const person = await api.person();
+    const wrong = await put(newUid(), declaration(person), { token: "wrong" });
+    expect([wrong.status, errorCode(wrong)]).toEqual([401, "operator_unauthorized"]);
+    const cluster = "c9";
+    await api.operator("DELETE", path("c9.x"), undefined, { cluster, epoch: 7 });
+    const stale = await api.operator("DELETE", path("c9.x"), undefined, { cluster, epoch: 6 });
+    expect([stale.status, errorCode(stale)]).toEqual([409, "stale_epoch"]);
+  });
+});
