@@ -1,0 +1,37 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { migrate } from "../../../src/db/migrate.ts";
+import { freePort } from "../../../src/dev/ports.ts";
+import { type RunningPostgres, startPostgres } from "../../../src/dev/postgres.ts";
+
+/** A durable Postgres of one test's own, on a fixed port, that may be stopped the hard way and started again. */
+export type FragilePostgres = {
+  url: string;
+  /** Immediate shutdown: no checkpoint, no farewell; sessions are cut. Then started again. */
+  crash(downMs: number): Promise<void>;
+  remove(): Promise<void>;
+};
+
+/** Starts it with the API's migrations in place. */
+export async function startFragilePostgres(): Promise<FragilePostgres> {
+  const folder = await mkdtemp(join(tmpdir(), "deputize-fragile-"));
+  const port = await freePort();
+  const start = () => startPostgres({ dataDir: join(folder, "postgres"), port });
+  let server: RunningPostgres = await start();
+  const url = server.superuserUrl("postgres");
+  await migrate(url);
+  return {
+    url,
+    async crash(downMs) {
+      process.kill(server.pid, "SIGQUIT");
+      await server.exited;
+      await new Promise((resolve) => setTimeout(resolve, downMs));
+      server = await start();
+    },
+    async remove() {
+      await server.stop();
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+}

@@ -1,0 +1,130 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { type Database, openDatabase } from "../../src/db/connection.ts";
+import { spawnWorker, type WorkerProcess } from "./support/child.ts";
+import { makeConnection, type TestConnection } from "./support/connection.ts";
+import { useDatabase } from "./support/database.ts";
+import { append, deniedEvent } from "./support/events.ts";
+import { chances, checkInvariants, isQuiet, printedSeed, startLoad } from "./support/load.ts";
+import { type FragilePostgres, startFragilePostgres } from "./support/postgres.ts";
+import { type Receiver, startReceiver } from "./support/receiver.ts";
+import { eventually } from "./support/time.ts";
+import { startTestWorker } from "./support/worker.ts";
+
+const home = useDatabase();
+let receiver: Receiver;
+let cleanUp: (() => Promise<unknown>)[];
+
+beforeEach(async () => {
+  await home.database.raw("truncate outbox, inbox, event_secrets, webhook_endpoints, dead_letters cascade");
+  await home.database("relay_workers").delete();
+  receiver = await startReceiver();
+  cleanUp = [() => receiver.close()];
+});
+afterEach(async () => {
+  for (const clean of cleanUp.reverse()) await clean();
+});
+
+async function connect(database: Database, count: number): Promise<TestConnection[]> {
+  const made = Array.from({ length: count }, () => makeConnection(database, receiver.url));
+  const connections = await Promise.all(made);
+  for (const { connectionId, secret } of connections) receiver.secrets.set(connectionId, secret);
+  return connections;
+}
+
+test("a frozen worker's shards and deliveries are taken over, and it does no harm when it wakes", async () => {
+  const timing = { leaseSeconds: 2, claimSeconds: 4, reapSeconds: 0.5 };
+  const chance = chances(printedSeed());
+  const start = async (): Promise<WorkerProcess> => {
+    const worker = await spawnWorker(home.url, timing);
+    cleanUp.push(() => worker.kill("SIGKILL"));
+    return worker;
+  };
+  receiver.reply = async () => {
+    await sleep(chance() * 20);
+    return 204;
+  };
+  const workers = [await start(), await start()];
+  const load = startLoad(home.database, await connect(home.database, 20), chance);
+  for (let round = 0; round < 4; round++) {
+    await sleep(500 + chance() * 1500);
+    const frozen = workers[round % 2]!;
+    frozen.signal("SIGSTOP");
+    const before = load.ledger.committed.length;
+    await eventually(
+      "events appended since are received, whatever shard they are on",
+      () => {
+        const received = new Set(receiver.requests.map(({ event }) => event.request_id));
+        const since = load.ledger.committed.slice(before, before + 100);
+        return since.length === 100 && since.every((id) => received.has(id));
+      },
+      60,
+    );
+    frozen.signal("SIGCONT");
+  }
+  await load.stop();
+  const calm = startLoad(home.database, await connect(home.database, 5), chance, load.ledger);
+  await sleep(1000);
+  await calm.stop();
+  await eventually("nothing waits any more", () => isQuiet(home.database), 60);
+  const checked = await checkInvariants(home.database, receiver, load.ledger);
+  console.log(checked, `${load.ledger.committed.length} events`);
+  expect(checked.orderedConnections).toBeGreaterThanOrEqual(5);
+}, 300_000);
+
+test("Postgres is stopped the hard way ten times under load", async () => {
+  const chance = chances(printedSeed());
+  const postgres: FragilePostgres = await startFragilePostgres();
+  cleanUp.push(() => postgres.remove());
+  const database = openDatabase({ url: postgres.url, name: "test", max: 8, onError: () => {} });
+  cleanUp.push(() => database.destroy());
+  const worker = startTestWorker(postgres.url, { leaseSeconds: 2, claimSeconds: 20, reapSeconds: 0.5 });
+  cleanUp.push(() => worker.stop());
+  receiver.reply = async () => {
+    await sleep(chance() * 50);
+    return 204;
+  };
+  const load = startLoad(database, await connect(database, 10), chance);
+  for (let round = 0; round < 10; round++) {
+    await sleep(200 + chance() * 1500);
+    await postgres.crash(chance() * 2000);
+  }
+  await sleep(1000);
+  await load.stop();
+  const calm = startLoad(database, await connect(database, 5), chance, load.ledger);
+  await sleep(1000);
+  await calm.stop();
+  await eventually("nothing waits any more", () => isQuiet(database), 120);
+  const { ledger } = load;
+  const checked = await checkInvariants(database, receiver, ledger);
+  console.log(checked, `${ledger.committed.length} events, ${ledger.unknown.length} unknown`);
+  expect(ledger.committed.length).toBeGreaterThan(100);
+  expect(checked.orderedConnections).toBeGreaterThanOrEqual(5);
+}, 300_000);
+
+test("40 receivers that hang keep none of 160 healthy ones waiting", async () => {
+  const [healthy, hanging] = [await connect(home.database, 160), await connect(home.database, 40)];
+  const hang = new Set(hanging.map(({ connectionId }) => connectionId));
+  let release = () => {};
+  const gate = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  receiver.reply = async ({ event }) => {
+    if (hang.has(String(event.connection_id))) await gate;
+    return 204;
+  };
+  const worker = startTestWorker(home.url);
+  cleanUp.push(() => worker.stop());
+  for (const connection of hanging) await append(home.database, deniedEvent(connection, "hangs"));
+  await eventually("all the hanging requests are under way", () => receiver.open === 40);
+  for (let n = 0; n < 5; n++) {
+    await Promise.all(healthy.map((connection) => append(home.database, deniedEvent(connection, `ok-${n}`))));
+  }
+  const delivered = () =>
+    home.database("webhook_deliveries").where({ state: "delivered" }).pluck("delivery_id");
+  await eventually("the healthy ones have everything", async () => (await delivered()).length === 800, 14);
+  expect(receiver.open).toBe(40);
+  release();
+  await eventually("the others too", () => isQuiet(home.database));
+  expect(receiver.requests.length).toBe(840);
+}, 120_000);
