@@ -52,6 +52,8 @@ export type ApiOptions = {
   alphaCredits?: number;
   /** Another API on the database of this one. */
   shares?: TestApi;
+  /** Another way to that database. */
+  databaseUrl?: string;
 };
 
 /** The API's HTTP side with the accounts' routes, on a database of its own, listening on this machine. */
@@ -71,7 +73,7 @@ export type TestApi = TestParts & {
 /** Starts such an API. Limits of sending codes are high unless they are given. */
 export async function startApi(options: ApiOptions = {}): Promise<TestApi> {
   const database = options.shares === undefined ? await migratedDatabase() : undefined;
-  const databaseUrl = database?.url ?? options.shares?.databaseUrl ?? "";
+  const databaseUrl = options.databaseUrl ?? database?.url ?? options.shares?.databaseUrl ?? "";
   const lines: string[] = [];
   const log = pino({ level: "debug" }, memory(lines));
   const db = openDatabase({ url: databaseUrl, name: "test-api", onError: () => {} });

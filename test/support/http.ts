@@ -68,11 +68,10 @@ export function createClient(baseUrl: string, word = "service"): HttpClient {
       });
       response.headers.getSetCookie().forEach(keep);
       const text = await response.text();
-      const isJson = response.headers.get("content-type")?.startsWith("application/json") ?? false;
       return {
         status: response.status,
         headers: response.headers,
-        body: isJson ? JSON.parse(text) : {},
+        body: readJson(response, text),
         text,
       };
     },
@@ -111,4 +110,9 @@ export function createClient(baseUrl: string, word = "service"): HttpClient {
     },
   };
   return client;
+}
+
+function readJson({ headers }: Response, text: string): Record<string, unknown> {
+  const isJson = headers.get("content-type")?.startsWith("application/json") ?? false;
+  return isJson && text !== "" ? JSON.parse(text) : {};
 }

@@ -1,0 +1,67 @@
+import { once } from "node:events";
+import { type AddressInfo, connect, createServer, type Socket } from "node:net";
+
+/** A way to a server that a test can break. */
+export type TcpProxy = {
+  /** The server's URL with the proxy's address in it. */
+  url: string;
+  /** Ends every connection and accepts no new one that lasts. */
+  cut(): void;
+  /** Keeps connections open but passes nothing on. */
+  stall(): void;
+  /** Passes everything on again; connections of before stay as they were left. */
+  mend(): void;
+  stop(): Promise<void>;
+};
+
+/** Starts a proxy to the host and port of `url`. */
+export async function startTcpProxy(url: string): Promise<TcpProxy> {
+  const target = new URL(url);
+  const sockets = new Set<Socket>();
+  let state: "open" | "cut" | "stalled" = "open";
+  const server = createServer((near) => {
+    if (state === "cut") {
+      near.destroy();
+      return;
+    }
+    const far = connect(Number(target.port), target.hostname);
+    for (const [from, to] of [
+      [near, far],
+      [far, near],
+    ] as const) {
+      sockets.add(from);
+      from.on("data", (chunk) => {
+        if (state === "open") to.write(chunk);
+      });
+      from.on("error", () => to.destroy());
+      from.on("close", () => {
+        sockets.delete(from);
+        to.destroy();
+      });
+    }
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const own = new URL(url);
+  own.hostname = "127.0.0.1";
+  own.port = String((server.address() as AddressInfo).port);
+  const cut = () => {
+    state = "cut";
+    for (const socket of sockets) socket.destroy();
+  };
+  return {
+    url: own.href,
+    cut,
+    stall() {
+      state = "stalled";
+    },
+    mend() {
+      state = "open";
+    },
+    async stop() {
+      cut();
+      server.close();
+      await once(server, "close");
+    },
+  };
+}
