@@ -25,8 +25,8 @@ export async function initialise(
   report: (step: InitStep) => void = () => {},
 ): Promise<void> {
   await makePrivateFolder(config.dataDir);
-  report({ step: "database", created: await migrate(config.databaseUrl) });
-  const records = await countAudit(config.databaseUrl);
+  report({ step: "database", created: await migrate(config.databaseUrl, log) });
+  const records = await countAudit(config.databaseUrl, log);
   report({ step: "token", created: records === 0 ? await installToken(config.token, log) : [] });
   const vault = await openVault(config, clock, log, "create");
   const made = vault.journal.head().seq > records;
@@ -35,8 +35,8 @@ export async function initialise(
   report({ step: "certificates", created: await installTls(config.tlsDir, config.serverNames, clock.now()) });
 }
 
-async function countAudit(url: string): Promise<number> {
-  const database = openDatabase(url, 1);
+async function countAudit(url: string, log: Logger): Promise<number> {
+  const database = openDatabase(url, log, 1);
   try {
     const row = await database("audit").max<{ max: number | null }[]>("seq as max");
     return row[0]?.max ?? 0;

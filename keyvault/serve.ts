@@ -29,7 +29,7 @@ export type Serving = {
  * others, or with the error of the port; whatever was opened is closed again.
  */
 export async function serve(config: Config, clock: Clock, log: Logger): Promise<Serving> {
-  await migrate(config.databaseUrl);
+  await migrate(config.databaseUrl, log);
   const vault = await openVault(config, clock, log, "require");
   const listening: Listening[] = [];
   const stop = async (): Promise<void> => {

@@ -49,7 +49,7 @@ export async function openVault(
   try {
     const token = await openToken(await tokenSettings(config.token), log);
     closers.push(() => token.close());
-    const database = openDatabase(config.databaseUrl);
+    const database = openDatabase(config.databaseUrl, log);
     closers.push(() => database.destroy());
     const dataKeys = createDataKeys(token);
     closers.push(() => dataKeys.clear());

@@ -33,8 +33,9 @@ export function auditCommand(): Command {
 
 async function checkChain(head: Head | undefined): Promise<ChainVerdict> {
   const config = loadConfig();
-  const token = await openToken(await tokenSettings(config.token), createLog("error"));
-  const database = openDatabase(config.databaseUrl, 1);
+  const log = createLog("error");
+  const token = await openToken(await tokenSettings(config.token), log);
+  const database = openDatabase(config.databaseUrl, log, 1);
   try {
     return await verifyChain(database, token, head, progress());
   } finally {

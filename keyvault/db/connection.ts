@@ -1,5 +1,6 @@
 import knex, { type Knex } from "knex";
 import pg from "pg";
+import type { Logger } from "../log.ts";
 
 /** Ordinary queries, typed by `rows.ts`. */
 export type Database = Knex;
@@ -17,9 +18,11 @@ const types = {
 } as pg.CustomTypesConfig;
 
 /** Opens the vault's database for ordinary queries. A lost connection is replaced by the next query; nothing is fatal. */
-export function openDatabase(url: string, max = 4): Database {
+export function openDatabase(url: string, log: Logger, max = 4): Database {
+  const say = (text: unknown): void => log.warn({ event: "database_trouble", text: String(text) });
   return knex({
     client: "pg",
+    log: { warn: say, error: say, deprecate: say, debug: () => {} },
     connection: {
       connectionString: url,
       application_name: "keyvault",

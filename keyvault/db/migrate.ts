@@ -1,4 +1,5 @@
 import type { Knex } from "knex";
+import type { Logger } from "../log.ts";
 import { createClient, openDatabase } from "./connection.ts";
 import { keys } from "./migrations/0001_keys.ts";
 import { audit } from "./migrations/0002_audit.ts";
@@ -13,8 +14,8 @@ export type Migration = { name: string; sql: string };
  * Brings the vault's database to the newest schema, each migration in a transaction of its own, and gives the names of those it applied.
  * Safe to run again and from several processes. Throws when the database is newer than this code.
  */
-export async function migrate(url: string): Promise<string[]> {
-  const database = openDatabase(url, 2);
+export async function migrate(url: string, log: Logger): Promise<string[]> {
+  const database = openDatabase(url, log, 2);
   const lock = createClient(url);
   lock.on("error", () => {});
   try {

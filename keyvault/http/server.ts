@@ -1,6 +1,10 @@
 import { constants } from "node:crypto";
 import { readFile } from "node:fs/promises";
-import { createServer as createPlainServer } from "node:http";
+import {
+  createServer as createPlainServer,
+  type Server as PlainServer,
+  type ServerResponse,
+} from "node:http";
 import { createServer, type Server } from "node:https";
 import type { AddressInfo } from "node:net";
 import type Koa from "koa";
@@ -12,6 +16,7 @@ const HANDSHAKE_TIMEOUT_MS = 10_000;
 const REQUEST_TIMEOUT_MS = 15_000;
 const KEEP_ALIVE_MS = 75_000;
 const STOP_DEADLINE_MS = 10_000;
+const SWEEP_MS = 20;
 
 /** A server that listens. */
 export type Listening = {
@@ -64,10 +69,7 @@ async function answerProbe(url: string | undefined, readiness: Readiness): Promi
   );
 }
 
-async function listen(
-  server: Server | ReturnType<typeof createPlainServer>,
-  { host, port }: Address,
-): Promise<Listening> {
+async function listen(server: Server | PlainServer, { host, port }: Address): Promise<Listening> {
   await new Promise<void>((resolve, reject) => {
     server.once("error", reject);
     server.listen(port, host, () => {
@@ -75,14 +77,18 @@ async function listen(
       resolve();
     });
   });
-  return {
-    port: (server.address() as AddressInfo).port,
-    async stop() {
-      const closed = new Promise<void>((resolve) => server.close(() => resolve()));
-      server.closeIdleConnections();
-      const deadline = setTimeout(() => server.closeAllConnections(), STOP_DEADLINE_MS);
-      await closed;
-      clearTimeout(deadline);
-    },
-  };
+  return { port: (server.address() as AddressInfo).port, stop: () => stop(server) };
+}
+
+/** Connections are kept alive, so each is told to close with its last answer, and those that idle are closed as they are met. */
+async function stop(server: Server | PlainServer): Promise<void> {
+  const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+  server.prependListener("request", (_, response: ServerResponse) =>
+    response.setHeader("connection", "close"),
+  );
+  const sweep = setInterval(() => server.closeIdleConnections(), SWEEP_MS);
+  const deadline = setTimeout(() => server.closeAllConnections(), STOP_DEADLINE_MS);
+  await closed;
+  clearInterval(sweep);
+  clearTimeout(deadline);
 }

@@ -53,7 +53,7 @@ async function tamper(sql: string): Promise<void> {
 beforeAll(async () => {
   home = await createHome();
   token = await openToken(await tokenSettings(home.config.token), SILENT);
-  database = openDatabase(home.config.databaseUrl, 2);
+  database = openDatabase(home.config.databaseUrl, SILENT, 2);
 });
 afterAll(async () => {
   await Promise.all([token.close(), database.destroy()]);

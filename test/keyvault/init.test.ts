@@ -1,0 +1,175 @@
+import { X509Certificate } from "node:crypto";
+import { existsSync } from "node:fs";
+import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { afterEach, expect, test } from "vitest";
+import { loadConfig } from "../../keyvault/config.ts";
+import { type InitStep, initialise } from "../../keyvault/init.ts";
+import { serve } from "../../keyvault/serve.ts";
+import { createHome, SILENT, startVault, testClock, type VaultHome } from "./fixture.ts";
+
+let home: VaultHome;
+
+afterEach(() => home.remove());
+
+async function init(place = home): Promise<InitStep[]> {
+  const steps: InitStep[] = [];
+  await initialise(place.config, testClock(), SILENT, (step) => steps.push(step));
+  return steps;
+}
+
+const made = (steps: InitStep[]) => Object.fromEntries(steps.map(({ step, created }) => [step, created]));
+const NOTHING = { database: [], token: [], "service key": [], certificates: [] };
+
+test("makes everything once, and a second time nothing", async () => {
+  home = await createHome({ initialised: false });
+  expect(made(await init())).toEqual({
+    database: ["0001_keys", "0002_audit"],
+    token: ["kek-1", "audit-1"],
+    "service key": ["service key"],
+    certificates: ["ca", "server", "api", "admin"],
+  });
+  const before = await Promise.all(
+    ["pin", "tls/ca.pem", "tls/api.key"].map((file) => readFile(join(home.config.dataDir, file))),
+  );
+  expect(made(await init())).toEqual(NOTHING);
+  const after = await Promise.all(
+    ["pin", "tls/ca.pem", "tls/api.key"].map((file) => readFile(join(home.config.dataDir, file))),
+  );
+  expect(after).toEqual(before);
+});
+
+test("secrets are for the owner only, and the PIN is 32 random bytes", async () => {
+  home = await createHome();
+  const { dataDir } = home.config;
+  const mode = async (path: string) => (await stat(join(dataDir, path))).mode & 0o777;
+  for (const folder of [".", "token", "token/objects", "tls"]) expect(await mode(folder), folder).toBe(0o700);
+  for (const file of [
+    "pin",
+    "token/softhsm2.conf",
+    "tls/ca.key",
+    "tls/server.key",
+    "tls/api.key",
+    "tls/admin.key",
+  ]) {
+    expect(await mode(file), file).toBe(0o600);
+  }
+  expect(await readFile(join(dataDir, "pin"), "utf8")).toMatch(/^[0-9a-f]{64}\n$/);
+});
+
+test("certificates are the authority's, each for its one use", async () => {
+  home = await createHome();
+  const read = async (name: string) =>
+    new X509Certificate(await readFile(join(home.config.tlsDir, `${name}.pem`)));
+  const authority = await read("ca");
+  expect(authority.ca).toBe(true);
+  for (const name of ["server", "api", "admin"]) {
+    const certificate = await read(name);
+    expect(certificate.verify(authority.publicKey)).toBe(true);
+    expect(certificate.ca).toBe(false);
+    expect(certificate.keyUsage).toEqual([name === "server" ? "1.3.6.1.5.5.7.3.1" : "1.3.6.1.5.5.7.3.2"]);
+  }
+  expect((await read("api")).subjectAltName).toBe("URI:deputize://role/api/api");
+  expect((await read("admin")).subjectAltName).toBe("URI:deputize://role/admin/admin");
+  expect((await read("server")).subjectAltName).toBe("DNS:localhost, IP Address:127.0.0.1");
+});
+
+test.each<[string, (home: VaultHome) => Promise<unknown>]>([
+  ["after the PIN file", async ({ config }) => rm(config.token.dir, { recursive: true })],
+  [
+    "while the token was made",
+    async ({ config }) => rename(config.token.dir, `${config.token.dir}.unfinished`),
+  ],
+])("a run that was cut off %s is completed by the next", async (_, cutOff) => {
+  home = await createHome();
+  await home.sql("DROP SCHEMA public CASCADE; CREATE SCHEMA public");
+  await cutOff(home);
+  expect(made(await init())).toMatchObject({ token: ["kek-1", "audit-1"], "service key": ["service key"] });
+  expect(existsSync(`${home.config.token.dir}.unfinished`)).toBe(false);
+  const vault = await startVault(home);
+  await vault.makeKey({ tenant: "acc-1", purpose: "agent", label: "works" });
+  await vault.stop();
+});
+
+test("a run that was cut off before the service key, or between certificates, is completed by the next", async () => {
+  home = await createHome();
+  await home.sql("DROP SCHEMA public CASCADE; CREATE SCHEMA public");
+  for (const file of ["api.pem", "admin.pem", "admin.key"]) await rm(join(home.config.tlsDir, file));
+  expect(made(await init())).toEqual({
+    database: ["0001_keys", "0002_audit"],
+    token: [],
+    "service key": ["service key"],
+    certificates: ["api", "admin"],
+  });
+});
+
+test("a migration that was killed does not lock the vault out", async () => {
+  home = await createHome();
+  await home.sql("UPDATE schema_migrations_lock SET is_locked = 1");
+  expect(made(await init())).toEqual(NOTHING);
+});
+
+test("refuses a token without its PIN file, and makes no new PIN", async () => {
+  home = await createHome();
+  await rm(home.config.token.pinFile);
+  await expect(init()).rejects.toThrow(/PIN file .* cannot be read/);
+  await home.sql("DROP SCHEMA public CASCADE; CREATE SCHEMA public");
+  await expect(init()).rejects.toThrow(/its PIN file .* is gone/);
+  expect(existsSync(home.config.token.pinFile)).toBe(false);
+});
+
+test("refuses a database whose token is gone, and makes no new token", async () => {
+  home = await createHome();
+  await rm(home.config.token.dir, { recursive: true });
+  await expect(init()).rejects.toThrow(/There is no token in .*: restore it/);
+  await expect(serve(home.config, testClock(), SILENT)).rejects.toThrow(/There is no token in/);
+  expect(existsSync(home.config.token.dir)).toBe(false);
+});
+
+test("refuses another vault's token", async () => {
+  home = await createHome();
+  const other = await createHome();
+  const mixed = loadConfig({ ...other.environment, KEYVAULT_DATABASE_URL: home.config.databaseUrl });
+  await expect(serve(mixed, testClock(), SILENT)).rejects.toThrow(/belongs to another token/);
+  await other.remove();
+});
+
+test("refuses certificates that do not belong together, naming them", async () => {
+  home = await createHome();
+  const inTls = (file: string) => join(home.config.tlsDir, file);
+  await rename(inTls("api.key"), inTls("api.kept"));
+  await expect(init()).rejects.toThrow(/api\.pem is there without its key/);
+  await writeFile(inTls("api.key"), await readFile(inTls("admin.key")));
+  await expect(init()).rejects.toThrow(/api\.pem is there without its key/);
+  await rename(inTls("api.kept"), inTls("api.key"));
+  await rm(inTls("ca.pem"));
+  await expect(init()).rejects.toThrow(/server\.pem is not of the authority/);
+  await writeFile(inTls("ca.pem"), "not a certificate");
+  await expect(init()).rejects.toThrow(/ca\.pem or its key is damaged/);
+});
+
+test("a vault that was moved to another folder works there", async () => {
+  home = await createHome();
+  const moved = join(home.dir, "elsewhere");
+  await rename(home.config.dataDir, moved);
+  const there = { ...home, config: loadConfig({ ...home.environment, KEYVAULT_DATA_DIR: moved }) };
+  const vault = await startVault(there);
+  await vault.makeKey({ tenant: "acc-1", purpose: "agent", label: "works" });
+  await vault.stop();
+});
+
+test("a vault without tables, or without a service key, is not served", async () => {
+  home = await createHome();
+  await home.sql("DROP SCHEMA public CASCADE; CREATE SCHEMA public");
+  await expect(serve(home.config, testClock(), SILENT)).rejects.toThrow(
+    /no service key: run "keyvault init"/,
+  );
+});
+
+test("leaves nothing half-written in the data folder", async () => {
+  home = await createHome();
+  await mkdir(join(home.config.dataDir, "token.unfinished", "objects"), { recursive: true });
+  await init();
+  const names = await readdir(home.config.dataDir);
+  expect(names.sort()).toEqual(["pin", "tls", "token", "token.unfinished"]);
+});

@@ -1,0 +1,111 @@
+import pg from "pg";
+import { afterAll, beforeAll, expect, inject, test } from "vitest";
+import { unixSeconds } from "../../keyvault/clock.ts";
+import { readIdentity, startVault, type TestVault } from "./fixture.ts";
+import { type Client, call } from "./http/caller_support.ts";
+
+let vault: TestVault;
+let api: Client;
+let agent: string;
+
+beforeAll(async () => {
+  vault = await startVault();
+  api = readIdentity(vault.home, "api");
+  agent = (await vault.makeKey({ tenant: "acc-1", purpose: "agent", label: "agent" })).key_id;
+});
+afterAll(() => vault.close());
+
+const answer = () =>
+  call(`${vault.url}/v1/keys/${agent}/sign/challenge`, api, {
+    method: "POST",
+    body: {
+      tenant: "acc-1",
+      challenge: Buffer.alloc(32, 1).toString("base64"),
+      challenge_at: unixSeconds(vault.clock.now()),
+    },
+  });
+const status = async () => (await answer()).status;
+const probe = async (path: string) => (await fetch(`http://127.0.0.1:${vault.healthPort}${path}`)).status;
+
+/** Runs `during` while nobody but a superuser may connect to the vault's database. */
+async function withoutDatabase(during: () => Promise<unknown>): Promise<void> {
+  const name = new URL(vault.home.config.databaseUrl).pathname.slice(1);
+  const admin = new pg.Client({ connectionString: inject("postgresUrl") });
+  await admin.connect();
+  await admin.query(`ALTER DATABASE ${name} ALLOW_CONNECTIONS false`);
+  await admin.query("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1", [name]);
+  try {
+    await during();
+  } finally {
+    await admin.query(`ALTER DATABASE ${name} ALLOW_CONNECTIONS true`);
+    await admin.end();
+  }
+}
+
+test("without a database nothing is signed, and it signs again when the database is back", async () => {
+  expect(await status()).toBe(200);
+  const before = vault.vault.journal.head().seq;
+  await withoutDatabase(async () => {
+    for (let attempt = 0; attempt < 3; attempt += 1) {
+      expect(await answer()).toMatchObject({
+        status: 503,
+        body: { error: { code: "audit_unavailable", status: 503 } },
+      });
+    }
+    expect(await call(`${vault.url}/v1/keys/${"0".repeat(32)}?tenant=acc-1`, api)).toMatchObject({
+      status: 503,
+      body: { error: { code: "unavailable" } },
+    });
+    await expect.poll(() => probe("/readyz"), { timeout: 5_000 }).toBe(503);
+    expect(await probe("/livez")).toBe(200);
+  });
+  expect(vault.vault.journal.head().seq).toBe(before);
+  await expect.poll(status, { timeout: 10_000 }).toBe(200);
+  await expect.poll(() => probe("/readyz"), { timeout: 5_000 }).toBe(200);
+  expect((await vault.verifyAudit()).intact).toBe(true);
+});
+
+test("without its token process nothing is signed, and it signs again when the process is back", async () => {
+  const pid = vault.vault.token.pid()!;
+  process.kill(pid, "SIGSTOP");
+  const flight = [answer(), answer(), answer()];
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  process.kill(pid, "SIGKILL");
+  for (const result of await Promise.all(flight)) {
+    expect(result).toMatchObject({
+      status: 503,
+      body: { error: { code: "token_unavailable", status: 503 } },
+    });
+  }
+  await expect.poll(status, { timeout: 10_000 }).toBe(200);
+  expect(vault.vault.token.pid()).not.toBe(pid);
+  expect((await vault.verifyAudit()).intact).toBe(true);
+});
+
+test("a full or read-only database signs nothing either", async () => {
+  await vault.home.sql("ALTER TABLE audit ADD CONSTRAINT full_disk CHECK (false) NOT VALID");
+  expect(await answer()).toMatchObject({ status: 503, body: { error: { code: "audit_unavailable" } } });
+  await vault.home.sql("ALTER TABLE audit DROP CONSTRAINT full_disk");
+  expect(await status()).toBe(200);
+});
+
+test("creates no key without its record: both or neither", async () => {
+  await vault.home.sql("ALTER TABLE audit ADD CONSTRAINT full_disk CHECK (false) NOT VALID");
+  const create = () =>
+    call(`${vault.url}/v1/keys`, api, {
+      method: "POST",
+      body: { tenant: "acc-new", purpose: "agent", label: "new" },
+      headers: { "idempotency-key": "while-full" },
+    });
+  expect(await create()).toMatchObject({ status: 503, body: { error: { code: "audit_unavailable" } } });
+  expect(await vault.home.sql("SELECT FROM keys WHERE tenant = 'acc-new'")).toEqual([]);
+  expect(await vault.home.sql("SELECT FROM tenants WHERE tenant = 'acc-new'")).toEqual([]);
+  await vault.home.sql("ALTER TABLE audit DROP CONSTRAINT full_disk");
+  expect((await create()).status).toBe(200);
+});
+
+test("probes tell yes or no and nothing else", async () => {
+  expect(await probe("/readyz")).toBe(200);
+  expect(await probe("/v1/keys")).toBe(404);
+  expect(await (await fetch(`http://127.0.0.1:${vault.healthPort}/readyz`)).text()).toBe("");
+});

@@ -1,0 +1,203 @@
+import { randomUUID } from "node:crypto";
+import { createServer, type Server } from "node:https";
+import type { AddressInfo } from "node:net";
+import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { delegationSignBytes } from "../../src/protocol/certificate.ts";
+import { challengeSignBytes } from "../../src/protocol/challenge.ts";
+import { verifyHybrid } from "../../src/protocol/hybrid.ts";
+import { createVaultClient, type VaultClient } from "../../src/vault/client.ts";
+import { issueIdentity, readIdentity, startVault, type TestVault } from "../keyvault/fixture.ts";
+
+let vault: TestVault;
+let client: VaultClient;
+const others: { close(): Promise<unknown> }[] = [];
+
+beforeAll(async () => {
+  vault = await startVault();
+  client = createVaultClient({ url: vault.url, ...readIdentity(vault.home, "api") });
+});
+afterAll(async () => {
+  await client.close();
+  await vault.close();
+});
+afterEach(async () => {
+  for (const other of others.splice(0)) await other.close();
+});
+
+const now = () => Math.floor(vault.clock.now().getTime() / 1000);
+const bytes = (fill: number) => Buffer.alloc(32, fill).toString("base64");
+
+async function makePair(tenant = "acc-1") {
+  const root = await client.createKey({ tenant, purpose: "account_root", label: "root" }, randomUUID());
+  const agent = await client.createKey(
+    { tenant, purpose: "agent", label: "agent", ceiling: ["data:*"] },
+    randomUUID(),
+  );
+  const certificate = {
+    cert_id: `cert-${randomUUID()}`,
+    version: 1,
+    issuer_id: root.key_id,
+    subject_id: agent.key_id,
+    subject_pub_key: agent.public_key,
+    scope: ["data:read"],
+    constraints: [{ type: "time_window" as const, start: "08:00", end: "18:00", tz: "Europe/Zurich" }],
+    issued_at: now(),
+    expires_at: now() + 3600,
+  };
+  const approval = { ceiling: ["data:read"], request_id: randomUUID(), approved_by: randomUUID() };
+  return { root, agent, certificate, approval };
+}
+
+/** A client of a server that behaves as `answer` says. */
+async function clientOf(answer: Parameters<typeof createServer>[1], deadlineMs = 300): Promise<VaultClient> {
+  const { ca, cert, key } = readIdentity(vault.home, "server");
+  const server: Server = createServer({ cert, key }, answer);
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const url = `https://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const own = createVaultClient({ url, ...readIdentity(vault.home, "api"), ca, deadlineMs });
+  others.push(own, { close: async () => server.close().closeAllConnections() });
+  return own;
+}
+
+const answering = (status: number, body: string) =>
+  clientOf((_, response) => response.writeHead(status, { "content-type": "application/json" }).end(body));
+
+test("makes keys, signs with them and stops them, over one kept-alive pool", async () => {
+  await client.health();
+  const { root, agent, certificate, approval } = await makePair();
+  const signed = await client.signDelegation({ tenant: "acc-1", keyId: root.key_id }, certificate, approval);
+  expect(await verifyHybrid(root.public_key, delegationSignBytes(signed), signed.signature)).toBe(true);
+
+  const key = { tenant: "acc-1", keyId: agent.key_id };
+  const binding = {
+    challenge: bytes(1),
+    challenge_at: now(),
+    session_context: bytes(2),
+    stream_id: bytes(3),
+    stream_seq: 1,
+  };
+  for (const asked of [binding, { challenge: bytes(1), challenge_at: now() }]) {
+    const answer = await client.signChallenge(key, asked);
+    expect(await verifyHybrid(agent.public_key, challengeSignBytes(asked), answer.challenge_sig)).toBe(true);
+  }
+  await client.shrinkCeiling(key, ["data:read"]);
+  expect(await client.getKey(key)).toMatchObject({
+    key_id: agent.key_id,
+    ceiling: ["data:read"],
+    state: "active",
+  });
+  await client.disableKey(key);
+  await expect(client.signChallenge(key, binding)).rejects.toMatchObject({
+    name: "VaultRefused",
+    code: "key_disabled",
+    status: 409,
+  });
+});
+
+test("tells a refusal by its code", async () => {
+  const { root, agent, certificate, approval } = await makePair();
+  const key = { tenant: "acc-1", keyId: root.key_id };
+  const refusals: [() => Promise<unknown>, string][] = [
+    [() => client.signDelegation(key, certificate, { ...approval, ceiling: [] }), "policy_violation"],
+    [() => client.signDelegation({ ...key, tenant: "acc-2" }, certificate, approval), "key_not_found"],
+    [
+      () =>
+        client.signDelegation(
+          { ...key, keyId: agent.key_id },
+          { ...certificate, issuer_id: agent.key_id },
+          approval,
+        ),
+      "purpose_mismatch",
+    ],
+    [() => client.signDelegation(key, { ...certificate, version: 2 }, approval), "invalid_request"],
+    [() => client.getKey({ tenant: "acc-1", keyId: "../status" }), "key_not_found"],
+    [
+      () => client.shrinkCeiling({ tenant: "acc-1", keyId: agent.key_id }, ["files:read"]),
+      "policy_violation",
+    ],
+  ];
+  for (const [call, code] of refusals)
+    await expect(call()).rejects.toMatchObject({ name: "VaultRefused", code });
+  await client.createKey({ tenant: "acc-1", purpose: "agent", label: "one" }, "the-same-name");
+  await expect(
+    client.createKey({ tenant: "acc-1", purpose: "agent", label: "two" }, "the-same-name"),
+  ).rejects.toMatchObject({
+    code: "idempotency_conflict",
+  });
+});
+
+test.each([500, 502, 503])("a %d is an unavailable vault, with its code", async (status) => {
+  const own = await answering(
+    status,
+    JSON.stringify({ error: { code: "sealed", message: "The vault is sealed", status } }),
+  );
+  await expect(own.health()).rejects.toMatchObject({ name: "VaultUnavailable", code: "sealed" });
+});
+
+test.each([
+  ["no JSON", 200, "<html>"],
+  ["an error without a body", 503, ""],
+  ["a refusal that is no JSON", 403, "no"],
+])("an answer with %s is an unavailable vault", async (_, status, body) => {
+  await expect((await answering(status, body)).health()).rejects.toMatchObject({ name: "VaultUnavailable" });
+});
+
+test("a vault that does not answer in time is unavailable, and so is one that breaks off", async () => {
+  const silent = await clientOf(() => {});
+  await expect(silent.health()).rejects.toMatchObject({ name: "VaultUnavailable", code: "unreachable" });
+  const breaking = await clientOf((_, response) => {
+    response.writeHead(200, { "content-length": "100" });
+    response.write("{");
+    setTimeout(() => response.destroy(), 20);
+  });
+  await expect(breaking.health()).rejects.toMatchObject({ name: "VaultUnavailable", code: "unreachable" });
+});
+
+test("nobody listening is an unavailable vault", async () => {
+  const own = createVaultClient({ url: "https://localhost:1", ...readIdentity(vault.home, "api") });
+  others.push(own);
+  await expect(own.health()).rejects.toMatchObject({ name: "VaultUnavailable", code: "unreachable" });
+});
+
+test("does not talk to a server of another authority, of another name, or without TLS 1.3", async () => {
+  const asApi = readIdentity(vault.home, "api");
+  const stranger = await issueIdentity(vault.home, { kind: "server", names: ["elsewhere.example"] });
+  const client = await issueIdentity(vault.home, { kind: "client", role: "admin", name: "one" });
+  const server = readIdentity(vault.home, "server");
+  const servers: [{ cert: string; key: string; maxVersion?: "TLSv1.2" }, string][] = [
+    [stranger, asApi.ca],
+    [client, asApi.ca],
+    [server, stranger.cert],
+    [{ ...server, maxVersion: "TLSv1.2" }, asApi.ca],
+  ];
+  for (const [options, ca] of servers) {
+    let reached = false;
+    const listening = createServer(
+      { cert: options.cert, key: options.key, ...(options.maxVersion && { maxVersion: options.maxVersion }) },
+      (_, response) => {
+        reached = true;
+        response.end("{}");
+      },
+    );
+    await new Promise<void>((resolve) => listening.listen(0, "127.0.0.1", resolve));
+    const own = createVaultClient({
+      url: `https://127.0.0.1:${(listening.address() as AddressInfo).port}`,
+      ...asApi,
+      ca,
+    });
+    others.push(own, { close: async () => listening.close().closeAllConnections() });
+    await expect(own.health()).rejects.toMatchObject({ name: "VaultUnavailable" });
+    expect(reached).toBe(false);
+  }
+});
+
+test("keeps many calls at once within its connections, and all are answered", async () => {
+  const { agent } = await makePair();
+  const narrow = createVaultClient({ url: vault.url, ...readIdentity(vault.home, "api"), connections: 2 });
+  others.push(narrow);
+  const key = { tenant: "acc-1", keyId: agent.key_id };
+  const answers = await Promise.all(
+    Array.from({ length: 60 }, () => narrow.signChallenge(key, { challenge: bytes(1), challenge_at: now() })),
+  );
+  expect(answers).toHaveLength(60);
+});
