@@ -27,7 +27,11 @@ export type AppDeps = {
   metrics: Metrics;
   /** For tests: an answer that differs from its route's declaration becomes `internal`. */
   checkAnswers?: boolean;
+  /** Milliseconds in which every call is answered. Default 15,000. */
+  deadlineMs?: number;
 };
+
+const DEADLINE_MS = 15_000;
 
 /**
  * The listener of the API's port. Every operation is served under the service's word and its aliases; an unknown path is
@@ -48,7 +52,12 @@ export function createApp(deps: AppDeps): RequestListener {
     checkAnswers: deps.checkAnswers ?? false,
   };
   const commonHeaders = securityHeaders(config.BASE_URL);
-  const finish = createFinishExchange({ log, metrics, commonHeaders });
+  const finish = createFinishExchange({
+    log,
+    metrics,
+    commonHeaders,
+    deadlineMs: deps.deadlineMs ?? DEADLINE_MS,
+  });
   const mounted = deps.routes.map((route) => ({ route, serve: serveRoute(route, serveDeps) }));
   refuseDuplicates(mounted);
   const direct = createDirectRoutes(mounted, names);

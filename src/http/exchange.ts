@@ -1,10 +1,13 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { ApiError } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import type { Metrics } from "../metrics.ts";
 import { drain } from "./body.ts";
 import { describeFault, toApiError } from "./faults.ts";
 import { errorReply, type Reply, sendReply } from "./replies.ts";
 import { requestIdOf } from "./request_id.ts";
+
+const LATE = "No answer in time; whether the call had an effect is not known";
 
 /** One request and its response, with the id that the caller and the log know it by. */
 export type Exchange = {
@@ -32,25 +35,31 @@ export function openExchange(request: IncomingMessage, response: ServerResponse)
   };
 }
 
+type FinishDeps = {
+  log: Logger;
+  metrics: Metrics;
+  commonHeaders: Record<string, string>;
+  /** Milliseconds after which a call that has no answer is given one. */
+  deadlineMs: number;
+};
+
 /**
  * The one place where an exchange ends: `work`'s answer or its error becomes the response, with the headers that every
- * answer has; time and status are counted under `route`. Faults of ours are logged with the request's id, refusals and
- * successes are not. Never rejects.
+ * answer has; time and status are counted under `route`. A call that hangs, because a part it needs does, becomes
+ * `unavailable` at the deadline. Faults of ours are logged with the request's id, refusals and successes are not.
+ * Never rejects.
  */
 export function createFinishExchange({
   log,
   metrics,
   commonHeaders,
-}: {
-  log: Logger;
-  metrics: Metrics;
-  commonHeaders: Record<string, string>;
-}): FinishExchange {
+  deadlineMs,
+}: FinishDeps): FinishExchange {
   const histogram = createObserver(metrics);
   return async (exchange, route, work) => {
     const { request, response, requestId, startedAt } = exchange;
-    const reply = await work(exchange).catch((error: unknown) => {
-      const refusal = toApiError(error);
+    const reply = await withDeadline(work(exchange), deadlineMs).catch((error: unknown) => {
+      const refusal = error instanceof LateAnswer ? new ApiError("unavailable", LATE) : toApiError(error);
       if (refusal !== error) {
         const level = refusal.code === "internal" ? "error" : "warn";
         log[level]({ request_id: requestId, route, err: describeFault(error) }, refusal.message);
@@ -66,6 +75,18 @@ export function createFinishExchange({
     drain(request);
     histogram(route, reply.status, (performance.now() - startedAt) / 1000);
   };
+}
+
+class LateAnswer extends Error {
+  override readonly name = "LateAnswer";
+}
+
+/** `work`, or a rejection when it takes longer. The work itself goes on: what it still does is not known to the caller. */
+function withDeadline<T>(work: Promise<T>, deadlineMs: number): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => reject(new LateAnswer(`no answer in ${deadlineMs} ms`)), deadlineMs);
+    work.then(resolve, reject).finally(() => clearTimeout(timer));
+  });
 }
 
 /** Observes without looking the labels up each time: there are few pairs of them. */

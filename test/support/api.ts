@@ -52,6 +52,8 @@ export type ApiOptions = {
   alphaCredits?: number;
   /** Another API on the database of this one. */
   shares?: TestApi;
+  /** Milliseconds in which calls are answered. */
+  deadlineMs?: number;
   /** Another way to that database. */
   databaseUrl?: string;
 };
@@ -112,6 +114,7 @@ export async function startApi(options: ApiOptions = {}): Promise<TestApi> {
     log,
     metrics,
     checkAnswers: true,
+    deadlineMs: options.deadlineMs ?? 30_000,
   });
   const server = await startServer(app, { host: "127.0.0.1", port: 0 });
   const url = `http://127.0.0.1:${server.port}`;

@@ -1,0 +1,84 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { createNames } from "../../src/http/names.ts";
+import { startApi, type TestApi } from "../support/api.ts";
+import { createClient } from "../support/http.ts";
+import { echoRoute } from "./support/sample_routes.ts";
+
+describe("names", () => {
+  const names = createNames("service", ["ratify", "ratify", "service"]);
+
+  test("serve a path under the word and each alias once", () => {
+    expect(names.paths("/v1/service/verify")).toEqual(["/v1/service/verify", "/v1/ratify/verify"]);
+    expect(names.paths("/v1/service")).toEqual(["/v1/service", "/v1/ratify"]);
+  });
+
+  test("leave paths alone that have no word", () => {
+    expect(names.paths("/v1/auth/service-account")).toEqual(["/v1/auth/service-account"]);
+    expect(names.paths("/v1/myservice/x")).toEqual(["/v1/myservice/x"]);
+  });
+
+  test("know a header under the word and each alias", () => {
+    expect(names.headers("x-service-api-key")).toEqual(["x-service-api-key", "x-ratify-api-key"]);
+    expect(names.headers("x-request-id")).toEqual(["x-request-id"]);
+  });
+
+  test("call cookies by the word alone", () => {
+    expect(names.cookie("csrf")).toBe("service_csrf");
+    expect(createNames("acme", ["service"]).cookie("csrf")).toBe("acme_csrf");
+  });
+});
+
+describe("a service with another word and an alias", () => {
+  const caller = { accountId: "a", connectionId: "c", keyPrefix: "k", verifierId: "v" };
+  let api: TestApi;
+  beforeAll(async () => {
+    api = await startApi({
+      config: { SERVICE_WORD: "acme", SERVICE_WORD_ALIASES: ["ratify"] },
+      findApiKey: () => async (presented) => (presented === "known" ? caller : undefined),
+      routes: () => [
+        echoRoute({ id: "keyed", access: "api_key" }),
+        echoRoute({ id: "keyed_thing", access: "api_key", path: "/v1/service/things/{id}" }),
+        echoRoute({ id: "changing", access: "session", onboarding: "any", path: "/v1/service/changing" }),
+      ],
+    });
+  });
+  afterAll(() => api.stop());
+
+  test.each(["acme", "ratify"])("is reached by %s in path and header", async (word) => {
+    for (const path of ["echo", "things/7"]) {
+      for (const header of ["x-acme-api-key", "x-ratify-api-key"]) {
+        const answer = await api
+          .client()
+          .post(`/v1/${word}/${path}`, undefined, { headers: { [header]: "known" } });
+        expect(answer).toMatchObject({ status: 200, body: { caller } });
+      }
+    }
+  });
+
+  test("is not reached by the neutral word when that is none of its own", async () => {
+    const headers = { "x-acme-api-key": "known" };
+    expect((await api.client().post("/v1/service/echo", undefined, { headers })).status).toBe(404);
+    const answer = await api
+      .client()
+      .post("/v1/acme/echo", undefined, { headers: { "x-service-api-key": "known" } });
+    expect(answer).toMatchObject({ status: 401, body: { error: { code: "invalid_api_key" } } });
+  });
+
+  test("has cookies of its word, and takes the CSRF header of each", async () => {
+    const client = createClient(api.url, "acme");
+    await client.signIn("ada@example.com");
+    const token = client.cookie("acme_csrf") ?? "";
+    for (const header of ["x-acme-csrf", "x-ratify-csrf"]) {
+      const answer = await client.post("/v1/ratify/changing", undefined, {
+        csrf: false,
+        headers: { [header]: token },
+      });
+      expect(answer.status).toBe(200);
+    }
+    const answer = await client.post("/v1/acme/changing", undefined, {
+      csrf: false,
+      headers: { "x-service-csrf": token },
+    });
+    expect(answer).toMatchObject({ status: 403, body: { error: { code: "csrf_failed" } } });
+  });
+});
