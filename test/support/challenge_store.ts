@@ -1,0 +1,18 @@
+import type { ChallengeStore } from "../../src/protocol/verify.ts";
+
+/** A challenge store in memory with some open challenges, that writes down what it is asked. */
+export function memoryStore(...challenges: string[]): ChallengeStore & { log: string[] } {
+  const open = new Set(challenges);
+  const log: string[] = [];
+  return {
+    log,
+    isKnown: (challenge) => {
+      log.push("isKnown");
+      return Promise.resolve(open.has(challenge));
+    },
+    spend: (challenge) => {
+      log.push("spend");
+      return open.delete(challenge);
+    },
+  };
+}
