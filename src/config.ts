@@ -58,6 +58,8 @@ const workerSchema = common;
 const operatorSchema = role.extend({
   API_URL: z.url(),
   OPERATOR_TOKEN: z.string().min(32),
+  /** Where the token stands, when it does not stand in the environment: it is read again from there. */
+  OPERATOR_TOKEN_FILE: z.string().optional(),
   MANIFESTS_DIR: z.string().min(1),
   STATUS_DIR: z.string().min(1),
   SECRETS_DIR: z.string().min(1),

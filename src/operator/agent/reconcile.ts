@@ -1,0 +1,102 @@
+import { hash } from "node:crypto";
+import { canonicalBytes } from "../../protocol/canonical.ts";
+import type { AgentAnswer, ApiFailure } from "../api_client.ts";
+import { definedOnly, type Fact, isTrue, readiness, withFacts } from "../conditions.ts";
+import { isOutage, verdictOf, visitAfter } from "../failures.ts";
+import type { Agent, AgentStatus, Condition } from "../kinds.ts";
+import type { Visit } from "../queue/queue.ts";
+import type { Verdict } from "../reasons.ts";
+import { dependentsOfAgent, platformFault } from "../references.ts";
+import { report } from "../report.ts";
+import { terminate } from "../termination.ts";
+import type { World } from "../world.ts";
+import { type AgentInput, agentRefusal, isKnownAgent } from "./rules.ts";
+
+/** Makes an Agent true: has its key made once, and disabled when the Agent is deleted and its policy says so. */
+export async function reconcileAgent(world: World, object: Agent, failures: number): Promise<Visit> {
+  const { api, resources, states } = world;
+  const externalId = world.externalIdOf(object);
+  if (object.metadata.deletionTimestamp !== undefined) {
+    const dependents = dependentsOfAgent(resources, object);
+    const release = async () =>
+      object.spec.deletionPolicy === "Delete" ? api.removeAgent(externalId) : { value: undefined };
+    return terminate(world, object, { dependents, release, failures });
+  }
+  const platform = resources.get("Platform", object.metadata.namespace, object.spec.platformRef.name);
+  const found = await states.read(externalId);
+  const input: AgentInput = { object, platform, state: found.value?.agent };
+  if (found.failure !== undefined) return reportFailure(world, input, found.failure);
+  const refusal = agentRefusal(input);
+  if (refusal !== undefined) {
+    await report(world, object, agentStatus(world, input, refusal, input.state !== undefined), refusal);
+    return {};
+  }
+  if (isKnownAgent(input)) {
+    const verdict = active(object.status.agentID ?? "");
+    await report(world, object, agentStatus(world, input, verdict, true), verdict);
+    return {};
+  }
+  return register(world, input, externalId);
+}
+
+async function register(world: World, input: AgentInput, externalId: string): Promise<Visit> {
+  const { object, platform } = input;
+  if (platform === undefined) throw new Error("An agent without its platform");
+  const { value, failure } = await world.api.putAgent(externalId, {
+    platform_external_id: world.externalIdOf(platform),
+    name: object.spec.displayName ?? object.metadata.name,
+    agent_type: object.spec.agentType,
+  });
+  if (failure !== undefined) return reportFailure(world, input, failure);
+  const verdict = active(value.agent_id);
+  await report(world, object, agentStatus(world, input, verdict, true, value), verdict);
+  return {};
+}
+
+function active(agentId: string): Verdict {
+  return { reason: "Active", message: `Agent ${agentId} has its key in the vault` };
+}
+
+function agentStatus(
+  { clock }: World,
+  { object, platform }: AgentInput,
+  verdict: Verdict,
+  hasKey: boolean,
+  answer?: AgentAnswer,
+): AgentStatus & { conditions: Condition[] } {
+  const { generation } = object.metadata;
+  const usable = hasKey && verdict.reason !== "Revoked";
+  const missing = platformFault(object.spec.platformRef.name, platform);
+  const facts: Fact[] = [
+    ...readiness(verdict),
+    { type: "ReferencesResolved", status: missing === undefined ? "True" : "False", ...missing },
+    { type: "KeyReady", status: usable ? "True" : "False", ...(usable ? {} : { reason: verdict.reason }) },
+  ];
+  return definedOnly<AgentStatus & { conditions: Condition[] }>({
+    ...object.status,
+    ...(answer && {
+      agentID: answer.agent_id,
+      custodyMode: answer.custody_mode,
+      publicKeyFingerprint: fingerprint(answer.public_key_json),
+    }),
+    observedGeneration: generation,
+    conditions: withFacts(object.status.conditions ?? [], facts, { generation, now: clock.now() }),
+  });
+}
+
+/** SHA-256 of the public key's canonical JSON. */
+function fingerprint(publicKey: unknown): string {
+  return `sha256:${hash("sha256", canonicalBytes(publicKey), "hex")}`;
+}
+
+/** An outage leaves the status of what stands as it is. */
+async function reportFailure(world: World, input: AgentInput, failure: ApiFailure): Promise<Visit> {
+  const { object } = input;
+  const verdict = verdictOf(failure);
+  const mayWait = isOutage(failure) && isTrue(object.status, "Ready");
+  if (failure.kind !== "superseded" && !mayWait) {
+    const hasKey = isOutage(failure) ? isTrue(object.status, "KeyReady") : input.state !== undefined;
+    await report(world, object, agentStatus(world, input, verdict, hasKey), verdict);
+  }
+  return visitAfter(verdict, failure);
+}

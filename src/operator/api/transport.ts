@@ -1,0 +1,112 @@
+import { Agent, type Dispatcher, request } from "undici";
+import type { ZodType } from "zod";
+import { type ErrorCode, errorCodes } from "../../errors.ts";
+import { errorAnswer } from "./answers.ts";
+import type { ApiFailure, ApiResult } from "./failure.ts";
+import type { TokenSource } from "./token.ts";
+
+/** One call: method, path and body, and the form of its answer. */
+export type Call<T> = { method: "PUT" | "POST" | "DELETE"; path: string; body?: object; answer: ZodType<T> };
+
+/** Sends calls of the operator to the API. */
+export type Transport = {
+  /** The answer of a call within its deadline. Never rejects; every way to fail is a value. */
+  send<T>(call: Call<T>): Promise<ApiResult<T>>;
+  close(): Promise<void>;
+};
+
+type Options = {
+  baseUrl: string;
+  tokens: TokenSource;
+  clusterId: string;
+  epoch: number;
+  deadlineMs: number;
+};
+
+/** Longest wait that a Retry-After header is believed. */
+const MAX_RETRY_AFTER_SECONDS = 3600;
+
+/** Connects to an API. Connections are kept alive and shared by all calls. */
+export function createTransport({ baseUrl, tokens, clusterId, epoch, deadlineMs }: Options): Transport {
+  const dispatcher = new Agent({ allowH2: false, connections: 16, keepAliveTimeout: 30_000 });
+
+  async function exchange<T>({ method, path, body, answer }: Call<T>): Promise<ApiResult<T>> {
+    const response = await request(new URL(path, baseUrl), {
+      method,
+      dispatcher,
+      signal: AbortSignal.timeout(deadlineMs),
+      headers: {
+        accept: "application/json",
+        authorization: `Bearer ${await tokens.current()}`,
+        "x-deputize-cluster": clusterId,
+        "x-deputize-epoch": String(epoch),
+        ...(body === undefined ? {} : { "content-type": "application/json" }),
+      },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+    const text = await response.body.text();
+    if (response.statusCode >= 300) return { failure: failureOf(response, text) };
+    const result = answer.safeParse(parsed(text));
+    if (result.success) return { value: result.data };
+    return { failure: unavailable(`the answer to ${method} has an unknown form`) };
+  }
+
+  return {
+    async send(call) {
+      try {
+        const result = await exchange(call);
+        if (result.failure?.kind === "unauthorized") tokens.forget();
+        return result;
+      } catch (error) {
+        return { failure: unavailable(causeOf(error)) };
+      }
+    },
+    close: () => dispatcher.destroy(),
+  };
+}
+
+function failureOf({ statusCode, headers }: Dispatcher.ResponseData, text: string): ApiFailure {
+  const body = errorAnswer.safeParse(parsed(text));
+  const code = body.success ? body.data.error.code : undefined;
+  const message = body.success ? body.data.error.message : `it answered ${statusCode}`;
+  if (code === "operator_unauthorized") return { kind: "unauthorized", message };
+  if (code === "stale_epoch") return { kind: "superseded", message };
+  if (code === undefined || !isErrorCode(code) || isPassing(statusCode, code)) {
+    return unavailable(message, retryAfterMs(headers["retry-after"]));
+  }
+  return { kind: "refused", code, message };
+}
+
+/** Whether the same call may succeed later. The vault's absence is told apart, as it concerns keys only. */
+function isPassing(status: number, code: ErrorCode): boolean {
+  return code !== "vault_unavailable" && (status >= 500 || status === 429);
+}
+
+function isErrorCode(code: string): code is ErrorCode {
+  return Object.hasOwn(errorCodes, code);
+}
+
+function unavailable(message: string, retryAfter?: number): ApiFailure {
+  return { kind: "unavailable", message, ...(retryAfter === undefined ? {} : { retryAfterMs: retryAfter }) };
+}
+
+function retryAfterMs(header: string | string[] | undefined): number | undefined {
+  const seconds = Number(header);
+  if (typeof header !== "string" || !Number.isInteger(seconds) || seconds < 0) return undefined;
+  return Math.min(seconds, MAX_RETRY_AFTER_SECONDS) * 1000;
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** The kind of a network fault, without addresses, headers or bodies. */
+function causeOf(error: unknown): string {
+  const { name, code } = error as { name?: unknown; code?: unknown };
+  if (name === "TimeoutError") return "it did not answer in time";
+  return typeof code === "string" ? `the call failed (${code})` : "the call failed";
+}

@@ -1,0 +1,74 @@
+import { reconcileAgent } from "./agent/reconcile.ts";
+import { isTrue } from "./conditions.ts";
+import { reconcileDelegation } from "./delegation/reconcile.ts";
+import { concerned } from "./fan_out.ts";
+import { type AnyObject, FINALIZER, type Key, keyOf, keyText } from "./kinds.ts";
+import { createPlatformReconciler } from "./platform/reconcile.ts";
+import { startPoll } from "./poll.ts";
+import { createQueue, type Visit } from "./queue/queue.ts";
+import type { World } from "./world.ts";
+
+/** Runs the reconcilers over everything there is. */
+export type Controller = {
+  /** Stops new work and resolves when what is under way has ended. */
+  stop(): Promise<void>;
+};
+
+const WORKERS = 10;
+
+/** Begins to reconcile: whatever changes is looked at, together with what refers to it. Resolves once all was read. */
+export async function startController(world: World): Promise<Controller> {
+  const { resources, log } = world;
+  const reconcilePlatform = createPlatformReconciler();
+
+  async function run(key: Key, failures: number): Promise<Visit> {
+    const object: AnyObject | undefined = resources.get(key.kind, key.namespace, key.name);
+    if (object === undefined) return {};
+    if (needsFinalizer(object)) {
+      await resources.setFinalizer(object, true);
+      return {};
+    }
+    switch (object.kind) {
+      case "Platform":
+        return reconcilePlatform(world, object, failures);
+      case "Agent":
+        return reconcileAgent(world, object, failures);
+      case "Delegation":
+        return reconcileDelegation(world, object, failures);
+    }
+  }
+
+  const queue = createQueue({
+    workers: WORKERS,
+    run,
+    onError: (key, error) =>
+      log.error({ object: keyText(key), err: error }, "the object could not be reconciled"),
+  });
+  resources.subscribe((change) => {
+    for (const object of concerned(resources, change)) queue.add(keyOf(object), isUrgent(object));
+  });
+  await resources.start();
+  const poll = startPoll(world, {
+    enqueue(key, urgent) {
+      queue.forget(key);
+      queue.add(key, urgent);
+    },
+  });
+  return {
+    async stop() {
+      poll.stop();
+      await queue.stop();
+    },
+  };
+}
+
+/** Nothing is asked of the API before the object is sure to stay until that is taken back. */
+function needsFinalizer({ metadata }: AnyObject): boolean {
+  return metadata.deletionTimestamp === undefined && !metadata.finalizers.includes(FINALIZER);
+}
+
+/** What takes authority away goes first. */
+function isUrgent(object: AnyObject): boolean {
+  if (object.metadata.deletionTimestamp !== undefined) return true;
+  return object.kind === "Delegation" && object.spec.revoked === true && !isTrue(object.status, "Revoked");
+}

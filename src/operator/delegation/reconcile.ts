@@ -1,0 +1,106 @@
+import { unixSeconds } from "../../clock.ts";
+import type { ApiFailure, ApiResult, DelegationState, DelegationWish } from "../api_client.ts";
+import { isTrue } from "../conditions.ts";
+import { durationSeconds } from "../durations.ts";
+import { isOutage, verdictOf, visitAfter } from "../failures.ts";
+import type { Delegation } from "../kinds.ts";
+import type { Visit } from "../queue/queue.ts";
+import { recheckOf } from "../reasons.ts";
+import { report } from "../report.ts";
+import { terminate } from "../termination.ts";
+import type { World } from "../world.ts";
+import { type DelegationInput, nextStep } from "./rules.ts";
+import { delegationStatus, unknownStatus } from "./status.ts";
+
+const DELETED = "The Delegation was deleted";
+/** Calls that one visit may make: the request or its revocation, and never the same again. */
+const MAX_CALLS = 2;
+
+/** Makes a Delegation true: files it once, follows the owner's decision, revokes when told to or when deleted. */
+export async function reconcileDelegation(
+  world: World,
+  object: Delegation,
+  failures: number,
+): Promise<Visit> {
+  const externalId = world.externalIdOf(object);
+  if (object.metadata.deletionTimestamp !== undefined) {
+    const release = () => world.api.revokeDelegation(externalId, object.spec.revokeReason ?? DELETED);
+    return terminate(world, object, { dependents: [], release, failures });
+  }
+  const found = await world.states.read(externalId);
+  let input = gather(world, object, found.value?.delegation);
+  if (found.failure !== undefined) return reportFailure(world, input, found.failure);
+  for (let calls = 0; ; calls += 1) {
+    const next = nextStep(input);
+    if (next.step === "report") {
+      await report(world, object, delegationStatus(input, next.verdict), next.verdict);
+      return comeBack(msUntilExpiry(input) ?? recheckOf(next.verdict.reason));
+    }
+    if (calls === MAX_CALLS) throw new Error(`The API does not follow ${next.step}`);
+    const { value, failure } = await call(world, input, next.step);
+    if (failure !== undefined) return reportFailure(world, input, failure);
+    input = { ...input, state: value };
+  }
+}
+
+function gather(world: World, object: Delegation, state: DelegationState | undefined): DelegationInput {
+  const { resources, clock, consoleUrl } = world;
+  const { metadata, spec } = object;
+  return {
+    object,
+    platform: resources.get("Platform", metadata.namespace, spec.platformRef.name),
+    agent: resources.get("Agent", metadata.namespace, spec.agentRef.name),
+    state,
+    now: clock.now(),
+    consoleUrl,
+  };
+}
+
+function call(
+  { api, externalIdOf }: World,
+  { object, platform, agent }: DelegationInput,
+  step: "request" | "revoke",
+): Promise<ApiResult<DelegationState>> {
+  const externalId = externalIdOf(object);
+  if (step === "revoke") return api.revokeDelegation(externalId, object.spec.revokeReason);
+  if (platform === undefined || agent === undefined) throw new Error("A request without its references");
+  return api.putDelegation(externalId, wishOf(object, externalIdOf(platform), externalIdOf(agent)));
+}
+
+function wishOf({ spec }: Delegation, platformId: string, agentId: string): DelegationWish {
+  return {
+    platform_external_id: platformId,
+    agent_external_id: agentId,
+    requested_scope: spec.scopes,
+    ...(spec.expiresAt === undefined ? {} : { expires_at: new Date(spec.expiresAt).toISOString() }),
+    ...(spec.ttl === undefined ? {} : { expires_in: durationSeconds(spec.ttl) }),
+    ...(spec.constraints === undefined ? {} : { constraints: spec.constraints }),
+  };
+}
+
+/** An outage leaves the status of what stands, and needs nothing, as it is. */
+async function reportFailure(world: World, input: DelegationInput, failure: ApiFailure): Promise<Visit> {
+  const { object } = input;
+  const urgent = object.spec.revoked === true;
+  const verdict = verdictOf(failure);
+  const visit = visitAfter(verdict, failure);
+  const mayWait = isOutage(failure) && isTrue(object.status, "Ready") && !urgent;
+  if (failure.kind !== "superseded" && !mayWait) {
+    await report(world, object, failed(input, failure, verdict), verdict);
+  }
+  return visit.retry ? { ...visit, urgent } : visit;
+}
+
+function failed(input: DelegationInput, failure: ApiFailure, verdict: ReturnType<typeof verdictOf>) {
+  return isOutage(failure) ? unknownStatus(input, verdict) : delegationStatus(input, verdict);
+}
+
+function comeBack(afterMs: number | undefined): Visit {
+  return afterMs === undefined ? {} : { afterMs };
+}
+
+function msUntilExpiry({ state, now }: DelegationInput): number | undefined {
+  if (state?.status !== "approved" || state.expires_at === null) return undefined;
+  const end = (unixSeconds(new Date(state.expires_at)) + 1) * 1000;
+  return end > now.getTime() ? end - now.getTime() : undefined;
+}

@@ -1,0 +1,162 @@
+import { unixSeconds } from "../../clock.ts";
+import { coversScopes, invalidScopes } from "../../protocol/scopes.ts";
+import type { DelegationState } from "../api_client.ts";
+import type { Agent, Delegation, Platform } from "../kinds.ts";
+import type { Verdict } from "../reasons.ts";
+import { agentFault, platformFault } from "../references.ts";
+
+/** Everything that a decision about a Delegation depends on. `state`: what the API has, if it knows the Delegation. */
+export type DelegationInput = {
+  object: Delegation;
+  platform?: Platform | undefined;
+  agent?: Agent | undefined;
+  state?: DelegationState | undefined;
+  now: Date;
+  consoleUrl: string;
+};
+
+/** What to do next: call the API, or only say how it stands. */
+export type DelegationStep = { step: "request" } | { step: "revoke" } | { step: "report"; verdict: Verdict };
+
+type Rule = (input: DelegationInput) => Verdict | undefined;
+type FiledRule = (input: DelegationInput, state: DelegationState) => Verdict | undefined;
+
+/** Decides about a Delegation; of the rules the first that has something to say. */
+export function nextStep(input: DelegationInput): DelegationStep {
+  const { object, state } = input;
+  if (state === undefined) {
+    const verdict = firstOf(beforeRequest, (rule) => rule(input));
+    return verdict === undefined ? { step: "request" } : { step: "report", verdict };
+  }
+  const isOpen = state.status === "pending" || state.status === "approved";
+  if (object.spec.revoked === true && isOpen) return { step: "revoke" };
+  const verdict = firstOf(afterRequest, (rule) => rule(input, state)) ?? awaiting(input, state);
+  return { step: "report", verdict };
+}
+
+const revokedUnasked: Rule = ({ object }) =>
+  object.spec.revoked === true
+    ? { reason: "Revoked", message: "Revoked before it was asked for" }
+    : undefined;
+
+const suspendedUnasked: Rule = ({ object }) =>
+  object.spec.suspend === true
+    ? { reason: "Suspended", message: "Not asked for while suspended" }
+    : undefined;
+
+const endedUnasked: Rule = ({ object: { spec }, now }) =>
+  spec.expiresAt !== undefined && hasEnded(spec.expiresAt, now)
+    ? { reason: "Expired", message: "expiresAt had passed before the delegation was asked for" }
+    : undefined;
+
+const platformReady: Rule = ({ object: { spec }, platform }) =>
+  platformFault(spec.platformRef.name, platform);
+
+const agentReady: Rule = ({ object: { spec }, agent }) =>
+  agentFault(spec.agentRef.name, agent, spec.platformRef.name);
+
+const scopesValid: Rule = ({ object: { spec } }) => {
+  const invalid = invalidScopes(spec.scopes);
+  return invalid.length === 0
+    ? undefined
+    : { reason: "InvalidScopes", message: `Unknown: ${invalid.join(", ")}` };
+};
+
+const scopesWithinCeiling: Rule = (input) => {
+  const over = beyondCeiling(input);
+  if (over === undefined || over.length === 0) return undefined;
+  return { reason: "CeilingExceeded", message: `Beyond the Platform's ceiling: ${over.join(", ")}` };
+};
+
+const beforeRequest: readonly Rule[] = [
+  revokedUnasked,
+  suspendedUnasked,
+  endedUnasked,
+  platformReady,
+  agentReady,
+  scopesValid,
+  scopesWithinCeiling,
+];
+
+const revoked: FiledRule = (_, { status, reason }) => {
+  if (status === "revoked") return { reason: "Revoked", message: because("Revoked", reason) };
+  if (status === "withdrawn")
+    return { reason: "Revoked", message: because("The request was withdrawn", reason) };
+  return undefined;
+};
+
+const denied: FiledRule = (_, { status, reason, decided_by }) =>
+  status === "denied"
+    ? { reason: "Denied", message: because(`Denied by ${decided_by ?? "the owner"}`, reason) }
+    : undefined;
+
+const requestExpired: FiledRule = (_, { status }) =>
+  status === "expired"
+    ? { reason: "Expired", message: "Nobody decided about the request in time" }
+    : undefined;
+
+const certificateExpired: FiledRule = ({ now }, { status, expires_at }) =>
+  status === "approved" && expires_at !== null && hasEnded(expires_at, now)
+    ? { reason: "Expired", message: `The certificate ended at ${expires_at}` }
+    : undefined;
+
+const active: FiledRule = (input, { status, approved_scope, expires_at }) => {
+  if (status !== "approved") return undefined;
+  const { spec } = input.object;
+  const granted = `${spec.agentRef.name} may ${(approved_scope ?? []).join(", ")}`;
+  const notes = [
+    `${granted} ${expires_at === null ? "until revoked" : `until ${expires_at}`}`,
+    ...(spec.suspend === true ? ["suspending takes nothing back"] : []),
+    ...deniedByCeiling(input),
+  ];
+  return { reason: "Active", message: notes.join("; ") };
+};
+
+const suspended: FiledRule = ({ object }) =>
+  object.spec.suspend === true
+    ? { reason: "Suspended", message: "The request is filed and can still be decided" }
+    : undefined;
+
+const afterRequest: readonly FiledRule[] = [
+  revoked,
+  denied,
+  requestExpired,
+  certificateExpired,
+  active,
+  suspended,
+];
+
+function awaiting({ consoleUrl }: DelegationInput, { request_id }: DelegationState): Verdict {
+  const link = `${consoleUrl.replace(/\/$/, "")}/requests/${request_id}`;
+  return { reason: "AwaitingApproval", message: `The account's owner decides at ${link}` };
+}
+
+/** Scopes, granted or else asked for, that the Platform's ceiling does not hold; `undefined` without a Platform. */
+export function beyondCeiling({ object, platform, state }: DelegationInput): string[] | undefined {
+  if (platform === undefined) return undefined;
+  return coversScopes(platform.spec.defaultAllowedScopes, state?.approved_scope ?? object.spec.scopes);
+}
+
+/** Whether a certificate with this end is no longer good: it is good through its last second. */
+export function hasEnded(expiresAt: string, now: Date): boolean {
+  return unixSeconds(now) > unixSeconds(new Date(expiresAt));
+}
+
+function deniedByCeiling(input: DelegationInput): string[] {
+  const over = beyondCeiling(input) ?? [];
+  return over.length === 0
+    ? []
+    : [`verification denies what the ceiling no longer holds: ${over.join(", ")}`];
+}
+
+function because(what: string, reason: string | null): string {
+  return reason === null || reason === "" ? what : `${what}: ${reason}`;
+}
+
+function firstOf<R>(rules: readonly R[], ask: (rule: R) => Verdict | undefined): Verdict | undefined {
+  for (const rule of rules) {
+    const verdict = ask(rule);
+    if (verdict !== undefined) return verdict;
+  }
+  return undefined;
+}

@@ -1,0 +1,87 @@
+import type { DelegationState } from "../api_client.ts";
+import { definedOnly, type Fact, readiness, withFacts } from "../conditions.ts";
+import type { Condition, DelegationStatus } from "../kinds.ts";
+import type { Verdict } from "../reasons.ts";
+import { agentFault, platformFault } from "../references.ts";
+import { beyondCeiling, type DelegationInput, hasEnded } from "./rules.ts";
+
+/** The status of a Delegation whose state at the API is known, `input.state` being absent when it has none. */
+export function delegationStatus(
+  input: DelegationInput,
+  verdict: Verdict,
+): DelegationStatus & { conditions: Condition[] } {
+  const { object, state, now } = input;
+  const { generation } = object.metadata;
+  const facts = [...readiness(verdict), ...ownFacts(input, verdict)];
+  return definedOnly<DelegationStatus & { conditions: Condition[] }>({
+    observedGeneration: generation,
+    requestID: state?.request_id,
+    certID: state?.cert_id ?? undefined,
+    approvedScope: state?.approved_scope ?? undefined,
+    certStatus: state === undefined ? undefined : certStatus(state, now),
+    issuedAt: state?.issued_at ?? undefined,
+    expiresAt: state?.expires_at ?? undefined,
+    decidedBy: state?.decided_by ?? undefined,
+    conditions: withFacts(object.status.conditions ?? [], facts, { generation, now }),
+  });
+}
+
+/** The status when the API could not be asked: what was known stays, the verdict is new. */
+export function unknownStatus(
+  { object, now }: DelegationInput,
+  verdict: Verdict,
+): DelegationStatus & { conditions: Condition[] } {
+  const { approval: _, ...known } = object.status;
+  const { generation } = object.metadata;
+  const conditions = withFacts(known.conditions ?? [], readiness(verdict), { generation, now });
+  return { ...known, observedGeneration: generation, conditions };
+}
+
+function ownFacts(input: DelegationInput, verdict: Verdict): Fact[] {
+  const { state } = input;
+  const { reason } = verdict;
+  const decision = (type: string, isSo: boolean): Fact => ({
+    type,
+    status: isSo ? "True" : state === undefined || state.status === "pending" ? "Unknown" : "False",
+    ...(isSo ? {} : { reason }),
+  });
+  const fact = (type: string, isSo: boolean): Fact => ({
+    type,
+    status: isSo ? "True" : "False",
+    ...(isSo ? {} : { reason }),
+  });
+  return [
+    references(input),
+    ceiling(input),
+    fact("Requested", state !== undefined),
+    decision("Approved", state !== undefined && state.cert_id !== null),
+    decision("Denied", state?.status === "denied"),
+    decision("Issued", state !== undefined && state.cert_id !== null),
+    fact("Revoked", verdict.reason === "Revoked"),
+  ];
+}
+
+function references({ object: { spec }, platform, agent }: DelegationInput): Fact {
+  const fault =
+    platformFault(spec.platformRef.name, platform) ??
+    agentFault(spec.agentRef.name, agent, spec.platformRef.name);
+  return { type: "ReferencesResolved", status: fault === undefined ? "True" : "False", ...fault };
+}
+
+function ceiling(input: DelegationInput): Fact {
+  const over = beyondCeiling(input);
+  if (over === undefined) return { type: "WithinCeiling", status: "Unknown", reason: "PlatformNotReady" };
+  if (over.length === 0) return { type: "WithinCeiling", status: "True" };
+  return {
+    type: "WithinCeiling",
+    status: "False",
+    reason: "CeilingExceeded",
+    message: `Beyond the Platform's ceiling: ${over.join(", ")}`,
+  };
+}
+
+function certStatus(state: DelegationState, now: Date): DelegationStatus["certStatus"] {
+  if (state.cert_id === null) return undefined;
+  if (state.status === "revoked") return "Revoked";
+  return state.expires_at !== null && hasEnded(state.expires_at, now) ? "Expired" : "Active";
+}

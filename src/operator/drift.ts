@@ -1,0 +1,40 @@
+import { conditionOf, isTrue } from "./conditions.ts";
+import { hasEnded } from "./delegation/rules.ts";
+import type { AnyObject, Delegation } from "./kinds.ts";
+import type { ExternalState } from "./states.ts";
+
+/** Whether an object's status no longer says what the API has, so that it must be looked at. */
+export function hasDrifted(object: AnyObject, state: ExternalState, now: Date): boolean {
+  switch (object.kind) {
+    case "Platform": {
+      const { platform } = state;
+      if (platform === undefined || platform.removed) return isTrue(object.status, "Registered");
+      return platform.api_key_prefix !== object.status.apiKeyPrefix;
+    }
+    case "Agent": {
+      const { agent } = state;
+      if (agent === undefined || agent.disabled) return isTrue(object.status, "KeyReady");
+      return agent.agent_id !== object.status.agentID;
+    }
+    case "Delegation":
+      return delegationDrifted(object, state.delegation, now);
+  }
+}
+
+function delegationDrifted({ status }: Delegation, state: ExternalState["delegation"], now: Date): boolean {
+  if (state === undefined) return status.requestID !== undefined;
+  if (state.request_id !== status.requestID || (state.cert_id ?? undefined) !== status.certID) return true;
+  const reason = conditionOf(status, "Ready")?.reason;
+  switch (state.status) {
+    case "pending":
+      return reason !== "AwaitingApproval" && reason !== "Suspended";
+    case "approved":
+      return reason !== (state.expires_at !== null && hasEnded(state.expires_at, now) ? "Expired" : "Active");
+    case "denied":
+      return reason !== "Denied";
+    case "expired":
+      return reason !== "Expired";
+    default:
+      return reason !== "Revoked";
+  }
+}

@@ -1,0 +1,48 @@
+import type { ErrorCode } from "../errors.ts";
+import type { ApiFailure } from "./api_client.ts";
+import type { Visit } from "./queue/queue.ts";
+import { progressOf, type Reason, recheckOf, type Verdict } from "./reasons.ts";
+
+/** The reason that a refusal of the API stands for. What is not listed is a fault of the spec. */
+const refusals: Partial<Record<ErrorCode, Reason>> = {
+  namespace_not_bound: "NamespaceNotBound",
+  onboarding_incomplete: "NamespaceNotBound",
+  invalid_scopes: "InvalidScopes",
+  ceiling_widened: "CeilingExceeded",
+  ceiling_exceeded: "CeilingExceeded",
+  platform_limit: "PlatformLimit",
+  external_conflict: "ExternalConflict",
+  not_found: "PlatformNotReady",
+  no_agent: "AgentNotReady",
+  agent_required: "AgentNotReady",
+  agent_disabled: "AgentNotReady",
+  dependents_exist: "DependentsExist",
+  vault_unavailable: "VaultUnavailable",
+};
+
+/** What to report of a call that failed. */
+export function verdictOf(failure: ApiFailure): Verdict {
+  switch (failure.kind) {
+    case "refused":
+      return { reason: refusals[failure.code] ?? "InvalidSpec", message: failure.message };
+    case "unauthorized":
+      return { reason: "AuthorizationFailed", message: failure.message };
+    default:
+      return { reason: "ApiUnavailable", message: `The API is not available: ${failure.message}` };
+  }
+}
+
+/** Whether the cause is that the API could not be asked, rather than its answer. */
+export function isOutage(failure: ApiFailure): boolean {
+  return failure.kind !== "refused";
+}
+
+/** When to come back after a verdict: what waits for something that is not watched is tried again by itself. */
+export function visitAfter({ reason }: Verdict, failure?: ApiFailure): Visit {
+  if (failure !== undefined && (isOutage(failure) || progressOf(reason) === "waiting")) {
+    const notBeforeMs = failure.kind === "unavailable" ? failure.retryAfterMs : undefined;
+    return { retry: true, ...(notBeforeMs === undefined ? {} : { notBeforeMs }) };
+  }
+  const afterMs = recheckOf(reason);
+  return afterMs === undefined ? {} : { afterMs };
+}

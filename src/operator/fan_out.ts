@@ -1,0 +1,60 @@
+import type { AnyObject } from "./kinds.ts";
+import { secretName } from "./platform/secret.ts";
+import type { Change, Resources } from "./resources.ts";
+
+type Copy = Pick<Resources, "list" | "get">;
+
+/** The objects that a change may concern: the one that changed, what refers to it, and what waits for it to go. */
+export function concerned(copy: Copy, change: Change): AnyObject[] {
+  switch (change.kind) {
+    case "Platform":
+      return [...changed(copy, change.kind, change), ...referringToPlatform(copy, change)];
+    case "Agent":
+      return [
+        ...changed(copy, change.kind, change),
+        ...referringToAgent(copy, change),
+        ...leaving(copy, change),
+      ];
+    case "Delegation":
+      return [...changed(copy, change.kind, change), ...leaving(copy, change)];
+    case "Secret":
+      return publishedIn(copy, change);
+    case "Tenants":
+      return copy.list("Platform");
+  }
+}
+
+function changed(copy: Copy, kind: AnyObject["kind"], { namespace, name }: Change): AnyObject[] {
+  const object: AnyObject | undefined = copy.get(kind, namespace, name);
+  return object === undefined ? [] : [object];
+}
+
+function referringToPlatform(copy: Copy, { namespace, name }: Change): AnyObject[] {
+  return [...copy.list("Agent"), ...copy.list("Delegation")].filter(
+    ({ metadata, spec }) => metadata.namespace === namespace && spec.platformRef.name === name,
+  );
+}
+
+function referringToAgent(copy: Copy, { namespace, name }: Change): AnyObject[] {
+  return copy
+    .list("Delegation")
+    .filter(({ metadata, spec }) => metadata.namespace === namespace && spec.agentRef.name === name);
+}
+
+/** What is being deleted in the namespace and may have waited for the last object that refers to it. */
+function leaving(copy: Copy, { namespace }: Change): AnyObject[] {
+  const objects: AnyObject[] = [...copy.list("Platform"), ...copy.list("Agent")];
+  return objects.filter(
+    ({ metadata }) => metadata.namespace === namespace && metadata.deletionTimestamp !== undefined,
+  );
+}
+
+function publishedIn(copy: Copy, { namespace, name }: Change): AnyObject[] {
+  return copy
+    .list("Platform")
+    .filter(
+      (platform) =>
+        platform.metadata.namespace === namespace &&
+        (secretName(platform) === name || platform.status.credentialsSecretName === name),
+    );
+}

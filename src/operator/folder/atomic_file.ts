@@ -1,0 +1,71 @@
+import { randomBytes } from "node:crypto";
+import { link, mkdir, open, rename, rm } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
+
+/** How a file is written: its permissions, and whether one that is there may be replaced. */
+type Options = { mode: number; folderMode: number; replace: boolean };
+
+/** Name pattern of files that a crash may have left half-written. Nothing reads them. */
+export const UNFINISHED = /^\..*\.unfinished$/;
+
+/**
+ * Writes a whole file or none of it, durably. Missing folders are made. `false`: a file was there that may not be
+ * replaced; it was left as it is.
+ */
+export async function writeAtomically(path: string, text: string, options: Options): Promise<boolean> {
+  const folder = dirname(path);
+  await mkdir(folder, { recursive: true, mode: options.folderMode });
+  const unfinished = join(folder, `.${basename(path)}.${randomBytes(6).toString("hex")}.unfinished`);
+  try {
+    await writeDurably(unfinished, text, options.mode);
+    if (options.replace) await rename(unfinished, path);
+    else if (!(await linked(unfinished, path))) return false;
+    await syncFolder(folder);
+    return true;
+  } finally {
+    await rm(unfinished, { force: true });
+  }
+}
+
+/** Removes a file durably; one that is not there is no fault. */
+export async function removeDurably(path: string): Promise<void> {
+  await rm(path, { force: true });
+  await syncFolder(dirname(path)).catch((error: unknown) => {
+    if (!isMissing(error)) throw error;
+  });
+}
+
+/** Whether an error says that a file or folder is not there. */
+export function isMissing(error: unknown): boolean {
+  return (error as { code?: unknown }).code === "ENOENT";
+}
+
+async function writeDurably(path: string, text: string, mode: number): Promise<void> {
+  const file = await open(path, "wx", mode);
+  try {
+    await file.writeFile(text, "utf8");
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+}
+
+/** Gives a file its name only when nothing else has it. */
+async function linked(from: string, to: string): Promise<boolean> {
+  try {
+    await link(from, to);
+    return true;
+  } catch (error) {
+    if ((error as { code?: unknown }).code === "EEXIST") return false;
+    throw error;
+  }
+}
+
+async function syncFolder(path: string): Promise<void> {
+  const folder = await open(path, "r");
+  try {
+    await folder.sync();
+  } finally {
+    await folder.close();
+  }
+}

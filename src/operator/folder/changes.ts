@@ -1,0 +1,114 @@
+import { randomUUID } from "node:crypto";
+import { isDeepStrictEqual } from "node:util";
+import type { Clock } from "../../clock.ts";
+import { type Fact, readiness, withFacts } from "../conditions.ts";
+import { type AnyObject, type CommonStatus, type Condition, FINALIZER, type Key } from "../kinds.ts";
+import type { Known, Manifest } from "./plan.ts";
+import { reportText } from "./state_file.ts";
+
+/** Condition that only a folder states: that the manifest as it is now was refused and the last accepted one holds. */
+export const ACCEPTED = "Accepted";
+
+type Change = (known: Known | undefined) => Known | undefined;
+
+/** Creates an object, or gives it a new spec and a new generation. One that is being deleted is left alone. */
+export function accept(manifest: Manifest, file: string, { clock }: { clock: Clock }): Change {
+  return (known) => {
+    if (known === undefined) return { manifest: file, object: created(manifest, clock.now()) };
+    const { object } = known;
+    if (object.metadata.deletionTimestamp !== undefined) return known;
+    const { uid, creationTimestamp, finalizers } = object.metadata;
+    const isNewSpec = !isDeepStrictEqual(object.spec, manifest.spec);
+    const generation = object.metadata.generation + (isNewSpec ? 1 : 0);
+    const metadata = { ...manifest.metadata, uid, generation, creationTimestamp, finalizers };
+    const next = { ...object, metadata, spec: manifest.spec } as AnyObject;
+    return { manifest: file, object: withoutRefusal(next) };
+  };
+}
+
+/** Notes that nothing is wrong with an unchanged manifest, and where it lies now. */
+export function confirm(file: string): Change {
+  return (known) => {
+    if (known === undefined) return undefined;
+    const object = withoutRefusal(known.object);
+    return object === known.object && known.manifest === file ? known : { manifest: file, object };
+  };
+}
+
+/** Notes why the manifest of an object is refused; the object stays as it was. */
+export function refuse(message: string, { clock }: { clock: Clock }): Change {
+  return (known) => {
+    if (known === undefined) return undefined;
+    const { object } = known;
+    const at = { generation: object.metadata.generation, now: clock.now() };
+    const note = { ...refusal(message), message: `${message}; the last accepted version holds` };
+    const conditions = withFacts(object.status.conditions ?? [], [note], at);
+    if (conditions[0]?.message === conditionOfType(object.status)?.message) return known;
+    return { ...known, object: { ...object, status: { ...object.status, conditions } } as AnyObject };
+  };
+}
+
+/** What is shown of a manifest that was never accepted. */
+export function refusalReport(key: Key, file: string, message: string, { clock }: { clock: Clock }): string {
+  const facts = [...readiness({ reason: "InvalidSpec", message }), refusal(message)];
+  return reportText(key, file, withFacts([], facts, { generation: 0, now: clock.now() }));
+}
+
+/** Marks an object as deleted; one without finalizers is gone at once. */
+export function remove({ clock }: { clock: Clock }): Change {
+  return (known) => {
+    if (known === undefined || known.object.metadata.deletionTimestamp !== undefined) return known;
+    const { object } = known;
+    if (object.metadata.finalizers.length === 0) return undefined;
+    const metadata = { ...object.metadata, deletionTimestamp: clock.now().toISOString() };
+    return { ...known, object: { ...object, metadata } as AnyObject };
+  };
+}
+
+/** Adds or removes the operator's finalizer. A deleted object goes with its last one. */
+export function setFinalizer(uid: string, present: boolean): Change {
+  return ofUid(uid, (known) => {
+    const { metadata } = known.object;
+    if (metadata.finalizers.includes(FINALIZER) === present) return known;
+    const others = metadata.finalizers.filter((name) => name !== FINALIZER);
+    const finalizers = present ? [...others, FINALIZER] : others;
+    if (finalizers.length === 0 && metadata.deletionTimestamp !== undefined) return undefined;
+    return { ...known, object: { ...known.object, metadata: { ...metadata, finalizers } } as AnyObject };
+  });
+}
+
+/** Replaces what the operator says; what the folder and people say stays. */
+export function writeStatus(uid: string, status: CommonStatus): Change {
+  return ofUid(uid, (known) => {
+    const { object } = known;
+    const own = (status.conditions ?? []).filter(({ type }) => type !== ACCEPTED);
+    const refused = conditionOfType(object.status);
+    const approval = "approval" in object.status ? { approval: object.status.approval } : {};
+    const next = { ...status, ...approval, conditions: refused === undefined ? own : [...own, refused] };
+    return { ...known, object: { ...object, status: next } as AnyObject };
+  });
+}
+
+function ofUid(uid: string, change: (known: Known) => Known | undefined): Change {
+  return (known) => (known?.object.metadata.uid === uid ? change(known) : known);
+}
+
+function created({ metadata, ...manifest }: Manifest, now: Date): AnyObject {
+  const { name, namespace, ...notes } = metadata;
+  const own = { uid: randomUUID(), generation: 1, creationTimestamp: now.toISOString(), finalizers: [] };
+  return { ...manifest, metadata: { name, namespace, ...own, ...notes }, status: {} } as unknown as AnyObject;
+}
+
+function refusal(message: string): Fact {
+  return { type: ACCEPTED, status: "False", reason: "InvalidSpec", message };
+}
+
+function conditionOfType(status: CommonStatus): Condition | undefined {
+  return status.conditions?.find(({ type }) => type === ACCEPTED);
+}
+
+function withoutRefusal(object: AnyObject): AnyObject {
+  if (conditionOfType(object.status) === undefined) return object;
+  const conditions = object.status.conditions?.filter(({ type }) => type !== ACCEPTED);
+  return { ...object, status: { ...object.status, conditions } } as AnyObject;
+}

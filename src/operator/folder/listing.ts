@@ -1,0 +1,95 @@
+import type { Dirent, Stats } from "node:fs";
+import { readdir, readFile, stat } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { MAX_FILE_BYTES, type ManifestFile, readDocuments } from "./documents.ts";
+
+/** The manifests of a folder, or why they cannot be told. */
+export type Reading =
+  | { files: ManifestFile[]; fingerprint: string; fault?: never }
+  | { files?: never; fingerprint?: never; fault: string };
+
+/** Files by their path inside the folder; a stamp differs whenever the file was written or replaced. */
+type Listing = Map<string, { stamp: string; size: number }>;
+
+const MAX_DEPTH = 16;
+const MANIFEST = /\.ya?ml$/;
+
+/**
+ * Reads every `*.yaml` and `*.yml` below a folder. What begins with a dot is left out; links are followed. A file that
+ * appeared, changed or vanished within `settleMs` or while it was read is unsettled: it may be half-written, or about to
+ * be replaced. A folder that cannot be read whole is a fault: an incomplete list never passes for a complete one.
+ */
+export async function readManifests(folder: string, settleMs: number): Promise<Reading> {
+  try {
+    const before = await list(folder);
+    await sleep(settleMs);
+    const listed = await list(folder);
+    const files = await Promise.all([...listed].map(([path, { size }]) => readOne(folder, path, size)));
+    const after = await list(folder);
+    const isSettled = ({ path }: { path: string }) =>
+      [before, after].every((listing) => listing.get(path)?.stamp === listed.get(path)?.stamp);
+    const vanished = [...before.keys(), ...after.keys()].filter((path) => !listed.has(path)).map(unsettled);
+    return {
+      files: [...files.map((file) => (isSettled(file) ? file : unsettled(file.path))), ...vanished],
+      fingerprint: fingerprint(listed),
+    };
+  } catch (error) {
+    return { fault: `the folder cannot be read (${String((error as { code?: unknown }).code ?? error)})` };
+  }
+}
+
+/** A text that differs whenever a manifest was added, removed or written; `undefined` when the folder cannot be read. */
+export async function fingerprintOf(folder: string): Promise<string | undefined> {
+  return list(folder).then(fingerprint, () => undefined);
+}
+
+function fingerprint(listing: Listing): string {
+  return [...listing].map(([path, { stamp }]) => `${path} ${stamp}`).join("\n");
+}
+
+function unsettled(path: string): ManifestFile {
+  return { path, fault: "is being written", unsettled: true };
+}
+
+async function readOne(folder: string, path: string, size: number): Promise<ManifestFile> {
+  if (size > MAX_FILE_BYTES) return { path, fault: `has more than ${MAX_FILE_BYTES} bytes` };
+  try {
+    return readDocuments(path, await readFile(join(folder, path), "utf8"));
+  } catch (error) {
+    return { path, fault: `cannot be read (${String((error as { code?: unknown }).code ?? "unknown")})` };
+  }
+}
+
+async function list(folder: string): Promise<Listing> {
+  const listing: Listing = new Map();
+  await collect(folder, "", 0, listing);
+  return new Map([...listing].sort(([left], [right]) => (left < right ? -1 : 1)));
+}
+
+async function collect(folder: string, inner: string, depth: number, listing: Listing): Promise<void> {
+  if (depth > MAX_DEPTH) throw new Error(`more than ${MAX_DEPTH} folders deep`);
+  const entries = await readdir(join(folder, inner), { withFileTypes: true });
+  for (const entry of entries.filter(mayMatter)) {
+    const path = inner === "" ? entry.name : `${inner}/${entry.name}`;
+    const stats = await statOf(join(folder, path));
+    if (stats?.isDirectory()) await collect(folder, path, depth + 1, listing);
+    else if (MANIFEST.test(path)) listing.set(path, { stamp: stampOf(stats), size: stats?.size ?? 0 });
+  }
+}
+
+function mayMatter(entry: Dirent): boolean {
+  return !entry.name.startsWith(".") && (!entry.isFile() || MANIFEST.test(entry.name));
+}
+
+function stampOf(stats: Stats | undefined): string {
+  return stats === undefined ? "gone" : `${stats.size} ${stats.mtimeMs} ${stats.ino}`;
+}
+
+/** A file that vanished since it was listed, or a link to nothing, has no stats. */
+function statOf(path: string): Promise<Stats | undefined> {
+  return stat(path).catch((error: unknown) => {
+    if ((error as { code?: unknown }).code === "ENOENT") return undefined;
+    throw error;
+  });
+}

@@ -1,0 +1,93 @@
+import { join, relative, sep } from "node:path";
+import type { Clock } from "../../clock.ts";
+import type { Logger } from "../../log.ts";
+import { type Kind, keyOf, type ObjectOfKind } from "../kinds.ts";
+import type { Change, Resources } from "../resources.ts";
+import type { Schemas } from "../schema.ts";
+import { parseTenants } from "../tenants.ts";
+import { setFinalizer, writeStatus } from "./changes.ts";
+import { openErrorFile } from "./error_file.ts";
+import { openEventFile } from "./events.ts";
+import { createLooks } from "./looks.ts";
+import { openSecretFiles } from "./secrets.ts";
+import { openStore } from "./store.ts";
+import { watchFolder } from "./watch.ts";
+
+type Options = {
+  manifestsDir: string;
+  statusDir: string;
+  secretsDir: string;
+  schemas: Schemas;
+  clock: Clock;
+  log: Logger;
+  settleMs?: number;
+  missingMs?: number;
+  rescanMs?: number;
+};
+
+const SETTLE_MS = 200;
+const MISSING_MS = 1000;
+const RESCAN_MS = 15_000;
+
+/**
+ * Objects declared as YAML files in a folder. It stands in for the API server: it validates, gives uids and generations,
+ * keeps status and finalizers (one file per object in `statusDir`) and Secrets (in `secretsDir`). Throws `StateDamaged`.
+ */
+export async function openFolder(options: Options): Promise<Resources> {
+  const { manifestsDir, statusDir, secretsDir, schemas, clock, log } = options;
+  const { settleMs = SETTLE_MS, missingMs = MISSING_MS, rescanMs = RESCAN_MS } = options;
+  const store = await openStore(statusDir);
+  const secrets = openSecretFiles(secretsDir);
+  const events = openEventFile(join(statusDir, "events.jsonl"), { clock });
+  const errors = openErrorFile(join(statusDir, "errors.yaml"));
+  const times = { settleMs, missingMs, rescanMs };
+  const looks = createLooks({ folder: manifestsDir, schemas, store, errors, clock, log, ...times });
+  const listeners: ((change: Change) => void)[] = [];
+  let bindings = parseTenants(store.tenants()?.data ?? {});
+
+  function tell(change: Change): void {
+    if (change.kind === "Tenants") bindings = parseTenants(store.tenants()?.data ?? {});
+    for (const listener of listeners) listener(change);
+  }
+
+  function tellOfSecret(path: string): void {
+    const [namespace, file] = relative(secretsDir, path).split(sep);
+    if (namespace === undefined || file?.endsWith(".yaml") !== true) return;
+    tell({ kind: "Secret", namespace, name: file.slice(0, -".yaml".length) });
+  }
+
+  store.subscribe(tell);
+  const watches = [
+    watchFolder(manifestsDir, { log, onChange: () => looks.soon() }),
+    watchFolder(secretsDir, { log, onChange: tellOfSecret }),
+  ];
+
+  return {
+    async start() {
+      await looks.first();
+      for (const { object } of store.known().values()) tell(keyOf(object));
+    },
+    subscribe: (listener) => void listeners.push(listener),
+    list: <K extends Kind>(kind: K) => {
+      const objects = [...store.known().values()].map(({ object }) => object);
+      return objects.filter((object) => object.kind === kind) as ObjectOfKind[K][];
+    },
+    get: <K extends Kind>(kind: K, namespace: string, name: string) =>
+      store.get({ kind, namespace, name })?.object as ObjectOfKind[K] | undefined,
+    binding: (namespace) => bindings.get(namespace),
+    async setFinalizer(object, present) {
+      await store.change(keyOf(object), setFinalizer(object.metadata.uid, present));
+      if (store.get(keyOf(object)) === undefined) looks.soon();
+    },
+    writeStatus: (object, status) => store.change(keyOf(object), writeStatus(object.metadata.uid, status)),
+    readSecret: secrets.read,
+    writeSecret: secrets.write,
+    removeSecret: secrets.remove,
+    recordEvent: events.record,
+    async stop() {
+      await Promise.all(watches.map((watch) => watch.close()));
+      await looks.stop();
+      await events.flush();
+    },
+  };
+}

@@ -1,0 +1,106 @@
+import { parse, stringify } from "yaml";
+import { z } from "zod";
+import { type AnyObject, API_VERSION, type Key, kinds } from "../kinds.ts";
+import type { Known, TenantsFound } from "./plan.ts";
+
+/** A start that was refused because a file of the operator's own state cannot be understood. */
+export class StateDamaged extends Error {
+  /** `file` is the path a person would look at. */
+  constructor(file: string) {
+    super(
+      `${file} cannot be understood. It is the operator's own record: restore it, or remove it to have the object registered anew.`,
+    );
+    this.name = "StateDamaged";
+  }
+}
+
+/** Annotation of a state file that says which manifest the object was read from. */
+const MANIFEST = "deputize.io/manifest";
+
+const metadata = z.object({
+  name: z.string(),
+  namespace: z.string(),
+  uid: z.string().min(1),
+  generation: z.int().min(1),
+  creationTimestamp: z.string(),
+  deletionTimestamp: z.string().optional(),
+  finalizers: z.array(z.string()).default([]),
+  labels: z.record(z.string(), z.string()).optional(),
+  annotations: z.record(z.string(), z.string()),
+});
+
+const stateFile = z.object({
+  apiVersion: z.literal(API_VERSION),
+  kind: z.enum(kinds),
+  metadata,
+  spec: z.record(z.string(), z.unknown()),
+  status: z.record(z.string(), z.unknown()).default({}),
+});
+
+const tenantsFile = z.object({
+  metadata: z.object({ annotations: z.record(z.string(), z.string()) }),
+  data: z.record(z.string(), z.string()),
+});
+
+/** A state file's text: the object as `kubectl get -o yaml` would show it. */
+export function stateText({ object, manifest }: Known): string {
+  const annotations = { ...object.metadata.annotations, [MANIFEST]: manifest };
+  return stringify({ ...object, metadata: { ...object.metadata, annotations } }, { lineWidth: 0 });
+}
+
+/** Reads a state file back; `undefined` when it only reports a manifest that was never accepted. Throws `StateDamaged`. */
+export function parseState(file: string, text: string): Known | undefined {
+  const document = parsed(file, text);
+  if (isReport(document)) return undefined;
+  const result = stateFile.safeParse(document);
+  if (!result.success) throw new StateDamaged(file);
+  const { [MANIFEST]: manifest, ...annotations } = result.data.metadata.annotations;
+  if (manifest === undefined) throw new StateDamaged(file);
+  const { annotations: _, ...rest } = result.data.metadata;
+  const own = Object.keys(annotations).length > 0 ? { annotations } : {};
+  return { object: { ...result.data, metadata: { ...rest, ...own } } as AnyObject, manifest };
+}
+
+/** The text that stands in the place of a state file for a manifest that was never accepted. */
+export function reportText({ kind, namespace, name }: Key, manifest: string, conditions: unknown[]): string {
+  return stringify(
+    {
+      apiVersion: API_VERSION,
+      kind,
+      metadata: { name, namespace, annotations: { [MANIFEST]: manifest } },
+      status: { conditions },
+    },
+    { lineWidth: 0 },
+  );
+}
+
+/** The record of the tenants that were accepted last. */
+export function tenantsText({ data, manifest }: TenantsFound): string {
+  return stringify({
+    apiVersion: "v1",
+    kind: "ConfigMap",
+    metadata: { name: "deputize-tenants", annotations: { [MANIFEST]: manifest } },
+    data,
+  });
+}
+
+/** Reads that record. Throws `StateDamaged`. */
+export function parseTenantsState(file: string, text: string): TenantsFound {
+  const result = tenantsFile.safeParse(parsed(file, text));
+  const manifest = result.data?.metadata.annotations[MANIFEST];
+  if (!result.success || manifest === undefined) throw new StateDamaged(file);
+  return { data: result.data.data, manifest };
+}
+
+function parsed(file: string, text: string): unknown {
+  try {
+    return parse(text);
+  } catch {
+    throw new StateDamaged(file);
+  }
+}
+
+function isReport(document: unknown): boolean {
+  const { metadata: found } = (document ?? {}) as { metadata?: { uid?: unknown } };
+  return typeof found === "object" && found !== null && found.uid === undefined;
+}

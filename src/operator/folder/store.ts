@@ -1,0 +1,113 @@
+import { readdir, readFile, rm } from "node:fs/promises";
+import { join, relative } from "node:path";
+import { type Key, keyOf, keyText } from "../kinds.ts";
+import type { Change } from "../resources.ts";
+import { isMissing, removeDurably, UNFINISHED, writeAtomically } from "./atomic_file.ts";
+import { frozen } from "./freeze.ts";
+import type { Known, TenantsFound } from "./plan.ts";
+import { parseState, parseTenantsState, StateDamaged, stateText, tenantsText } from "./state_file.ts";
+import { createTurns } from "./turns.ts";
+
+/** The objects of a folder and what is known of them, kept in one file per object. */
+export type Store = {
+  known(): ReadonlyMap<string, Known>;
+  get(key: Key): Known | undefined;
+  tenants(): TenantsFound | undefined;
+  /**
+   * Replaces what is kept of one object; `undefined` from `change` forgets it, the same value writes nothing. Changes of
+   * one object happen one after the other. When it resolves the file is written and listeners have been told.
+   */
+  change(key: Key, change: (known: Known | undefined) => Known | undefined): Promise<void>;
+  setTenants(tenants: TenantsFound | undefined): Promise<void>;
+  /** Shows a text in place of the state of an object that does not exist, or with `undefined` removes it. */
+  setReport(key: Key, text: string | undefined): Promise<void>;
+  /** Keys of the texts shown so. */
+  reports(): Key[];
+  subscribe(listener: (change: Change) => void): void;
+};
+
+const WRITTEN = { mode: 0o644, folderMode: 0o755, replace: true };
+const TENANTS_FILE = "tenants.yaml";
+const STATE_FILE = /^(platform|agent|delegation)\..+\.yaml$/;
+
+/** Opens the state of a folder. Throws `StateDamaged` naming the first file that cannot be understood. */
+export async function openStore(folder: string): Promise<Store> {
+  const turns = createTurns();
+  const listeners: ((change: Change) => void)[] = [];
+  const known = new Map<string, Known>();
+  const reports = new Map<string, { key: Key; text: string }>();
+  const pathOf = (key: Key) => join(folder, key.namespace, `${key.kind.toLowerCase()}.${key.name}.yaml`);
+  const tell = (change: Change) => {
+    for (const listener of listeners) listener(change);
+  };
+
+  for (const path of await stateFiles(folder)) {
+    const state = parseState(path, await readFile(path, "utf8"));
+    if (state === undefined) await rm(path);
+    else if (pathOf(keyOf(state.object)) !== path) throw new StateDamaged(path);
+    else known.set(keyText(keyOf(state.object)), frozen(state));
+  }
+  let tenants = await readTenants(join(folder, TENANTS_FILE));
+
+  return {
+    known: () => known,
+    get: (key) => known.get(keyText(key)),
+    tenants: () => tenants,
+    reports: () => [...reports.values()].map(({ key }) => key),
+    subscribe: (listener) => void listeners.push(listener),
+    change: (key, change) =>
+      turns(keyText(key), async () => {
+        const id = keyText(key);
+        const before = known.get(id);
+        const after = change(before);
+        if (after === before) return;
+        if (after === undefined) await removeDurably(pathOf(key));
+        else await writeAtomically(pathOf(key), stateText(after), WRITTEN);
+        if (after === undefined) known.delete(id);
+        else known.set(id, frozen(after));
+        reports.delete(id);
+        tell(key);
+      }),
+    setTenants: (next) =>
+      turns(TENANTS_FILE, async () => {
+        const path = join(folder, TENANTS_FILE);
+        if (next === undefined) await removeDurably(path);
+        else await writeAtomically(path, tenantsText(next), WRITTEN);
+        tenants = next;
+        tell({ kind: "Tenants", namespace: "", name: "" });
+      }),
+    setReport: (key, text) =>
+      turns(keyText(key), async () => {
+        const id = keyText(key);
+        if (known.has(id) || reports.get(id)?.text === text) return;
+        if (text === undefined) await removeDurably(pathOf(key));
+        else await writeAtomically(pathOf(key), text, WRITTEN);
+        if (text === undefined) reports.delete(id);
+        else reports.set(id, { key, text });
+      }),
+  };
+}
+
+/** Files of objects, each in the folder of its namespace. What a crash left unfinished is cleared away. */
+async function stateFiles(folder: string): Promise<string[]> {
+  const entries = await readdir(folder, { recursive: true, withFileTypes: true }).catch((error: unknown) => {
+    if (isMissing(error)) return [];
+    throw error;
+  });
+  const files = entries.filter((entry) => entry.isFile());
+  for (const { parentPath, name } of files) {
+    if (UNFINISHED.test(name)) await rm(join(parentPath, name), { force: true });
+  }
+  return files
+    .filter(({ parentPath, name }) => relative(folder, parentPath) !== "" && STATE_FILE.test(name))
+    .map(({ parentPath, name }) => join(parentPath, name));
+}
+
+async function readTenants(path: string): Promise<TenantsFound | undefined> {
+  try {
+    return parseTenantsState(path, await readFile(path, "utf8"));
+  } catch (error) {
+    if (isMissing(error)) return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,126 @@
+import { isDeepStrictEqual } from "node:util";
+import type { ApiFailure, PlatformAnswer } from "../api_client.ts";
+import { durationSeconds } from "../durations.ts";
+import type { Platform } from "../kinds.ts";
+import type { Secret } from "../resources.ts";
+import type { World } from "../world.ts";
+import {
+  deliveredSecret,
+  holdsKey,
+  isOwnSecret,
+  issuedAt,
+  movedSecret,
+  secretName,
+  type WantedSecret,
+} from "./secret.ts";
+
+/**
+ * How publishing ended: the Secret stands; somebody else's is in its place; Secret or key were changed by another
+ * meanwhile; or the API failed.
+ */
+export type Publication =
+  | { kind: "published"; answer: PlatformAnswer; issued: Date }
+  | { kind: "not_owned" }
+  | { kind: "raced" }
+  | { kind: "failed"; failure: ApiFailure };
+
+/** The Secrets that concern a Platform: the one in the place wanted now, and the one where it was before. */
+export type HeldSecrets = { current?: Secret | undefined; former?: Secret | undefined };
+
+/** Reads both. */
+export async function readSecrets(
+  { resources }: Pick<World, "resources">,
+  platform: Platform,
+): Promise<HeldSecrets> {
+  const { namespace } = platform.metadata;
+  const name = secretName(platform);
+  const formerName = platform.status.credentialsSecretName;
+  return {
+    current: await resources.readSecret(namespace, name),
+    former:
+      formerName === undefined || formerName === name
+        ? undefined
+        : await resources.readSecret(namespace, formerName),
+  };
+}
+
+/** When the key in a Secret is to be replaced; `undefined`: never. */
+export function rotationDue({ spec }: Platform, secret: Secret): Date | undefined {
+  if (spec.keyRotation === undefined) return undefined;
+  return new Date(issuedAt(secret).getTime() + durationSeconds(spec.keyRotation.every) * 1000);
+}
+
+/**
+ * Has the Secret hold the credentials of the API's current key: stores and acknowledges what is delivered, moves what was
+ * stored elsewhere, replaces a key that is lost or due. A Secret that is not the Platform's own is never touched.
+ */
+export async function publishCredentials(
+  world: World,
+  platform: Platform,
+  answer: PlatformAnswer,
+): Promise<Publication> {
+  const secrets = await readSecrets(world, platform);
+  const { current } = secrets;
+  if (current !== undefined && !isOwnSecret(current, platform)) return { kind: "not_owned" };
+  if (answer.credentials !== null) return store(world, platform, answer, secrets);
+  const held = Object.values(secrets).find(
+    (secret) => secret !== undefined && holdsKey(secret, platform, answer.api_key_prefix),
+  );
+  if (held === undefined) return replaceKey(world, platform, secrets, 0);
+  const due = rotationDue(platform, held);
+  if (due !== undefined && due <= world.clock.now()) {
+    return replaceKey(world, platform, secrets, durationSeconds(platform.spec.keyRotation?.grace ?? ""));
+  }
+  return settle(world, platform, answer, secrets, movedSecret(held, platform, world.apiUrl));
+}
+
+async function replaceKey(
+  world: World,
+  platform: Platform,
+  secrets: HeldSecrets,
+  graceSeconds: number,
+): Promise<Publication> {
+  const { value, failure } = await world.api.rotateCredentials(world.externalIdOf(platform), graceSeconds);
+  return failure === undefined ? store(world, platform, value, secrets) : { kind: "failed", failure };
+}
+
+async function store(
+  world: World,
+  platform: Platform,
+  answer: PlatformAnswer,
+  secrets: HeldSecrets,
+): Promise<Publication> {
+  const { credentials, api_key_prefix } = answer;
+  if (credentials === null) {
+    return { kind: "failed", failure: { kind: "unavailable", message: "it gave no credentials" } };
+  }
+  const { apiUrl, clock } = world;
+  const { current } = secrets;
+  const issued = current?.data.api_key === credentials.api_key ? issuedAt(current) : clock.now();
+  const wanted = deliveredSecret(platform, answer, credentials, { apiUrl, issued });
+  const publication = await settle(world, platform, answer, secrets, wanted);
+  if (publication.kind !== "published") return publication;
+  const { failure } = await world.api.acknowledgeCredentials(world.externalIdOf(platform), api_key_prefix);
+  if (failure === undefined) return publication;
+  return failure.kind === "refused" ? { kind: "raced" } : { kind: "failed", failure };
+}
+
+/** Writes the Secret where it differs and removes the one it replaces. */
+async function settle(
+  { resources }: World,
+  platform: Platform,
+  answer: PlatformAnswer,
+  { current, former }: HeldSecrets,
+  wanted: WantedSecret,
+): Promise<Publication> {
+  if (!isStored(current, wanted) && !(await resources.writeSecret(wanted, current)))
+    return { kind: "not_owned" };
+  if (former !== undefined && isOwnSecret(former, platform)) await resources.removeSecret(former);
+  return { kind: "published", answer, issued: issuedAt(wanted) };
+}
+
+function isStored(current: Secret | undefined, wanted: WantedSecret): boolean {
+  if (current === undefined) return false;
+  const { version: _, ...stored } = current;
+  return isDeepStrictEqual(stored, wanted);
+}

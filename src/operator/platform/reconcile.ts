@@ -1,0 +1,122 @@
+import type { ApiFailure, ApiResult, PlatformWish } from "../api_client.ts";
+import { isTrue } from "../conditions.ts";
+import { isOutage, verdictOf, visitAfter } from "../failures.ts";
+import type { Platform } from "../kinds.ts";
+import type { Visit } from "../queue/queue.ts";
+import { recheckOf } from "../reasons.ts";
+import { dependentsOfPlatform } from "../references.ts";
+import { report } from "../report.ts";
+import { terminate } from "../termination.ts";
+import type { World } from "../world.ts";
+import { publishCredentials, readSecrets, rotationDue } from "./credentials.ts";
+import { active, type LastWish, nextStep, notOwned, type PlatformInput } from "./rules.ts";
+import { isOwnSecret } from "./secret.ts";
+import { platformStatus, unknownStatus } from "./status.ts";
+
+/** Makes a Platform true. */
+export type ReconcilePlatform = (world: World, object: Platform, failures: number) => Promise<Visit>;
+
+/** A reconciler that remembers what it has told the API, so that a settled Platform costs no call. */
+export function createPlatformReconciler(): ReconcilePlatform {
+  const lastWishes = new Map<string, LastWish>();
+  return async (world, object, failures) => {
+    const { uid, deletionTimestamp } = object.metadata;
+    if (deletionTimestamp === undefined) return reconcile(world, object, lastWishes);
+    lastWishes.delete(uid);
+    const dependents = dependentsOfPlatform(world.resources, object);
+    return terminate(world, object, { dependents, release: () => release(world, object), failures });
+  };
+}
+
+async function reconcile(world: World, object: Platform, lastWishes: Map<string, LastWish>): Promise<Visit> {
+  const { resources, states, clock, apiUrl } = world;
+  const { uid, namespace } = object.metadata;
+  const found = await states.read(world.externalIdOf(object));
+  const input: PlatformInput = {
+    object,
+    binding: resources.binding(namespace),
+    state: found.value?.platform,
+    secrets: await readSecrets(world, object),
+    lastWish: lastWishes.get(uid),
+    apiUrl,
+    now: clock.now(),
+  };
+  if (found.failure !== undefined) return reportFailure(world, input, found.failure);
+  const next = nextStep(input);
+  if (next.step === "report") {
+    const registered = input.state !== undefined && !input.state.removed;
+    await report(world, object, platformStatus(input, next.verdict, { registered }), next.verdict);
+    return comeBack(msUntilRotation(input) ?? recheckOf(next.verdict.reason));
+  }
+  const visit = await register(world, input, next.tenant.accountEmail);
+  if (visit.retry !== true) lastWishes.set(uid, { generation: object.metadata.generation, at: input.now });
+  return visit;
+}
+
+async function register(world: World, input: PlatformInput, accountEmail: string): Promise<Visit> {
+  const { object } = input;
+  const wish = wishOf(object, accountEmail);
+  const { value, failure } = await world.api.putPlatform(world.externalIdOf(object), wish);
+  if (failure !== undefined) return reportFailure(world, input, failure);
+  const told = { registered: true, callbackUrl: wish.callback_url ?? undefined };
+  const published = await publishCredentials(world, object, value);
+  if (published.kind === "raced") return { retry: true };
+  if (published.kind === "failed") return reportFailure(world, input, published.failure);
+  if (published.kind === "not_owned") {
+    const verdict = notOwned(object);
+    await report(world, object, platformStatus(input, verdict, told), verdict);
+    return {};
+  }
+  const verdict = active(object, published.answer.api_key_prefix);
+  await report(world, object, platformStatus(input, verdict, { ...told, published }), verdict);
+  return comeBack(msUntilRotation({ ...input, secrets: await readSecrets(world, object) }));
+}
+
+/** A callback URL that this object set before and no longer has is removed; one set elsewhere is left alone. */
+function wishOf({ spec, status }: Platform, accountEmail: string): PlatformWish {
+  const callback = spec.callbackUrl ?? (status.callbackUrl === undefined ? undefined : null);
+  return {
+    account_email: accountEmail,
+    name: spec.displayName,
+    description: spec.description ?? "",
+    surface_type: spec.surfaceType,
+    default_allowed_scopes: spec.defaultAllowedScopes,
+    ...(callback === undefined ? {} : { callback_url: callback }),
+  };
+}
+
+async function release(world: World, object: Platform): Promise<ApiResult<unknown>> {
+  if (object.spec.deletionPolicy !== "Delete") return { value: undefined };
+  const result = await world.api.removePlatform(world.externalIdOf(object));
+  const unknown = result.failure?.kind === "refused" && result.failure.code === "not_found";
+  if (result.failure !== undefined && !unknown) return result;
+  const { current, former } = await readSecrets(world, object);
+  for (const secret of [current, former]) {
+    if (secret !== undefined && isOwnSecret(secret, object)) await world.resources.removeSecret(secret);
+  }
+  return { value: undefined };
+}
+
+/** An outage leaves the status of what stands as it is. */
+async function reportFailure(world: World, input: PlatformInput, failure: ApiFailure): Promise<Visit> {
+  const { object, state } = input;
+  const verdict = verdictOf(failure);
+  const stands =
+    isTrue(object.status, "Ready") && object.status.observedGeneration === object.metadata.generation;
+  if (failure.kind !== "superseded" && !(isOutage(failure) && stands)) {
+    const status = isOutage(failure)
+      ? unknownStatus(input, verdict)
+      : platformStatus(input, verdict, { registered: state !== undefined });
+    await report(world, object, status, verdict);
+  }
+  return visitAfter(verdict, failure);
+}
+
+function comeBack(afterMs: number | undefined): Visit {
+  return afterMs === undefined ? {} : { afterMs };
+}
+
+function msUntilRotation({ object, secrets: { current }, now }: PlatformInput): number | undefined {
+  const due = current === undefined ? undefined : rotationDue(object, current);
+  return due === undefined ? undefined : Math.max(due.getTime() - now.getTime(), 1000);
+}

@@ -1,0 +1,103 @@
+import { coversScopes, invalidScopes } from "../../protocol/scopes.ts";
+import type { PlatformState } from "../api/answers.ts";
+import { isTrue } from "../conditions.ts";
+import type { Platform } from "../kinds.ts";
+import type { Verdict } from "../reasons.ts";
+import type { Binding, Tenant } from "../tenants.ts";
+import { type HeldSecrets, rotationDue } from "./credentials.ts";
+import { holdsKey, isOwnSecret, secretName } from "./secret.ts";
+
+/** What was last told to the API about a Platform by this process. */
+export type LastWish = { generation: number; at: Date };
+
+/** Everything that a decision about a Platform depends on. `state`: what the API has, if it knows the Platform. */
+export type PlatformInput = {
+  object: Platform;
+  binding?: Binding | undefined;
+  state?: PlatformState | undefined;
+  secrets: HeldSecrets;
+  lastWish?: LastWish | undefined;
+  apiUrl: string;
+  now: Date;
+};
+
+/** What to do next: register or update at the API for this tenant, or only say how it stands. */
+export type PlatformStep = { step: "register"; tenant: Tenant } | { step: "report"; verdict: Verdict };
+
+type Rule = (input: PlatformInput) => Verdict | undefined;
+
+/** How long it may take until a change made elsewhere is set right: the wish is told again after this time. */
+export const REPEAT_MS = 10 * 60 * 1000;
+
+const suspended: Rule = ({ object }) =>
+  object.spec.suspend === true ? { reason: "Suspended", message: "spec.suspend is true" } : undefined;
+
+const removed: Rule = ({ state }) =>
+  state?.removed === true
+    ? { reason: "Revoked", message: "The connection was removed in the account" }
+    : undefined;
+
+const bound: Rule = ({ object, binding }) => {
+  if (binding?.tenant !== undefined) return undefined;
+  const { namespace } = object.metadata;
+  const fault = binding === undefined ? "has no entry" : `has a faulty entry (${binding.fault})`;
+  return { reason: "NamespaceNotBound", message: `Namespace ${namespace} ${fault} in deputize-tenants` };
+};
+
+const scopesValid: Rule = ({ object }) => {
+  const invalid = invalidScopes(object.spec.defaultAllowedScopes);
+  return invalid.length === 0
+    ? undefined
+    : { reason: "InvalidScopes", message: `Unknown: ${invalid.join(", ")}` };
+};
+
+const withinTenant: Rule = ({ object, binding }) => {
+  const ceiling = binding?.tenant?.ceiling;
+  const over = ceiling === undefined ? [] : coversScopes(ceiling, object.spec.defaultAllowedScopes);
+  if (over.length === 0) return undefined;
+  return { reason: "CeilingExceeded", message: `Beyond what the namespace may have: ${over.join(", ")}` };
+};
+
+const secretFree: Rule = ({ object, secrets: { current } }) =>
+  current === undefined || isOwnSecret(current, object) ? undefined : notOwned(object);
+
+const rules: readonly Rule[] = [suspended, removed, bound, scopesValid, withinTenant, secretFree];
+
+/** Decides about a Platform; of the rules the first that has something to say. */
+export function nextStep(input: PlatformInput): PlatformStep {
+  for (const rule of rules) {
+    const verdict = rule(input);
+    if (verdict !== undefined) return { step: "report", verdict };
+  }
+  const { binding, state } = input;
+  if (state !== undefined && isSettled(input, state)) {
+    return { step: "report", verdict: active(input.object, state.api_key_prefix) };
+  }
+  if (binding?.tenant === undefined) throw new Error("A platform without a tenant");
+  return { step: "register", tenant: binding.tenant };
+}
+
+/** Whether the API needs not be asked: it was told lately, and the Secret has its current key. */
+function isSettled(
+  { object, secrets: { current, former }, lastWish, apiUrl, now }: PlatformInput,
+  state: PlatformState,
+): boolean {
+  const { metadata, status } = object;
+  if (lastWish === undefined || lastWish.generation !== metadata.generation) return false;
+  if (now.getTime() - lastWish.at.getTime() >= REPEAT_MS) return false;
+  if (!isTrue(status, "Ready") || former !== undefined) return false;
+  if (current === undefined || !holdsKey(current, object, state.api_key_prefix)) return false;
+  const due = rotationDue(object, current);
+  return current.data.base_url === apiUrl && (due === undefined || due > now);
+}
+
+/** The verdict of a Platform whose Secret is somebody else's. */
+export function notOwned(object: Platform): Verdict {
+  const message = `Secret ${secretName(object)} exists and is not this Platform's; it was left as it is`;
+  return { reason: "SecretNotOwned", message };
+}
+
+/** The verdict of a Platform whose credentials are published. */
+export function active(object: Platform, prefix: string): Verdict {
+  return { reason: "Active", message: `Registered; Secret ${secretName(object)} holds API key ${prefix}` };
+}

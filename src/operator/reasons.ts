@@ -1,0 +1,102 @@
+/**
+ * How far an object is, told by its reason: `done` (Ready), `waiting` (the operator comes back by itself), `stuck` (a
+ * person has to change something), `paused`.
+ */
+export type Progress = "done" | "waiting" | "stuck" | "paused";
+
+type Entry = {
+  progress: Progress;
+  meaning: string;
+  /** Milliseconds after which to look again, where the cause lies outside of what is watched. */
+  recheckMs?: number;
+};
+
+/** The closed set of reasons of the condition Ready, used alike in other conditions, events and metrics. */
+export const reasons = {
+  Active: { progress: "done", meaning: "Everything is in place." },
+  AwaitingApproval: {
+    progress: "waiting",
+    meaning: "The request is filed; the account's owner has not decided yet. The message has the link.",
+  },
+  Issuing: { progress: "waiting", meaning: "Approved in Kubernetes; the certificate is being issued." },
+  PlatformNotReady: {
+    progress: "waiting",
+    meaning: "The Platform referred to does not exist, is being deleted or is not registered.",
+  },
+  AgentNotReady: {
+    progress: "waiting",
+    meaning:
+      "The Agent referred to does not exist, is being deleted, has no key or belongs to another Platform.",
+  },
+  CeilingExceeded: {
+    progress: "stuck",
+    meaning:
+      "The scopes go beyond the Platform's ceiling, or the ceiling beyond the namespace's or what was registered.",
+  },
+  InvalidScopes: {
+    progress: "stuck",
+    meaning: "A scope is neither in the vocabulary nor prefixed custom:.",
+  },
+  InvalidSpec: {
+    progress: "stuck",
+    meaning: "The manifest or a value in it is refused; the message says why.",
+  },
+  PlatformLimit: {
+    progress: "stuck",
+    meaning: "The account cannot register another platform.",
+    recheckMs: 30_000,
+  },
+  NamespaceNotBound: {
+    progress: "stuck",
+    meaning: "No account is bound to the namespace, or the account has not finished its onboarding.",
+    recheckMs: 5_000,
+  },
+  ExternalConflict: {
+    progress: "stuck",
+    meaning: "The service knows the object with other values that cannot be changed.",
+  },
+  ApprovalPolicyMissing: {
+    progress: "stuck",
+    meaning: "The admission policies that guard approvals are missing or altered.",
+  },
+  ApproverNotLinked: {
+    progress: "stuck",
+    meaning: "The Kubernetes user who approved is not linked to the account.",
+  },
+  Denied: { progress: "stuck", meaning: "The owner said no." },
+  Revoked: {
+    progress: "stuck",
+    meaning: "The authority was taken back, or the agent or platform was removed in the account.",
+  },
+  Expired: { progress: "stuck", meaning: "The certificate has ended, or nobody decided in time." },
+  ApiUnavailable: { progress: "waiting", meaning: "The service's API does not answer." },
+  VaultUnavailable: { progress: "waiting", meaning: "The key vault does not answer." },
+  AuthorizationFailed: { progress: "stuck", meaning: "The API refuses the operator's token." },
+  SecretNotOwned: {
+    progress: "stuck",
+    meaning: "The Secret for the credentials exists and was not made for this Platform.",
+  },
+  Suspended: { progress: "paused", meaning: "spec.suspend is true." },
+  Terminating: { progress: "waiting", meaning: "The object is being deleted." },
+  DependentsExist: {
+    progress: "waiting",
+    meaning: "The object is deleted after the objects that refer to it.",
+  },
+} as const satisfies Record<string, Entry>;
+
+/** A documented reason. */
+export type Reason = keyof typeof reasons;
+
+/** What was found out about an object: a reason and a sentence for people. */
+export type Verdict = { reason: Reason; message: string };
+
+/** The progress that a reason stands for. */
+export function progressOf(reason: Reason): Progress {
+  return reasons[reason].progress;
+}
+
+/** Milliseconds after which an object with this reason is looked at again without a change; `undefined`: when one comes. */
+export function recheckOf(reason: Reason): number | undefined {
+  const entry: Entry = reasons[reason];
+  return entry.recheckMs;
+}

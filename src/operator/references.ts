@@ -1,0 +1,48 @@
+import { isTrue } from "./conditions.ts";
+import type { Agent, AnyObject, Delegation, Platform } from "./kinds.ts";
+import type { Verdict } from "./reasons.ts";
+import type { Resources } from "./resources.ts";
+
+/** Why nothing new can be built on a Platform; `undefined` when something can. */
+export function platformFault(name: string, platform: Platform | undefined): Verdict | undefined {
+  const fault = (what: string): Verdict => ({
+    reason: "PlatformNotReady",
+    message: `Platform ${name} ${what}`,
+  });
+  if (platform === undefined) return fault("does not exist");
+  if (platform.metadata.deletionTimestamp !== undefined) return fault("is being deleted");
+  if (platform.spec.suspend === true) return fault("is suspended");
+  return isTrue(platform.status, "Registered") ? undefined : fault("is not registered yet");
+}
+
+/** Why an Agent cannot be lent anything on a Platform; `undefined` when it can. */
+export function agentFault(
+  name: string,
+  agent: Agent | undefined,
+  platformName: string,
+): Verdict | undefined {
+  const fault = (what: string): Verdict => ({ reason: "AgentNotReady", message: `Agent ${name} ${what}` });
+  if (agent === undefined) return fault("does not exist");
+  if (agent.metadata.deletionTimestamp !== undefined) return fault("is being deleted");
+  const { platformRef } = agent.spec;
+  if (platformRef.name !== platformName)
+    return fault(`belongs to Platform ${platformRef.name}, not ${platformName}`);
+  return isTrue(agent.status, "KeyReady") ? undefined : fault("has no key yet");
+}
+
+type Lists = Pick<Resources, "list">;
+
+/** The Agents and Delegations that refer to a Platform. */
+export function dependentsOfPlatform({ list }: Lists, { metadata }: Platform): AnyObject[] {
+  const refers = ({ metadata: { namespace }, spec }: Agent | Delegation) =>
+    namespace === metadata.namespace && spec.platformRef.name === metadata.name;
+  return [...list("Agent").filter(refers), ...list("Delegation").filter(refers)];
+}
+
+/** The Delegations that refer to an Agent. */
+export function dependentsOfAgent({ list }: Lists, { metadata }: Agent): AnyObject[] {
+  return list("Delegation").filter(
+    ({ metadata: { namespace }, spec }) =>
+      namespace === metadata.namespace && spec.agentRef.name === metadata.name,
+  );
+}

@@ -1,0 +1,30 @@
+import { conditionOf, sameStatus } from "./conditions.ts";
+import { type AnyObject, type CommonStatus, type Condition, keyOf, keyText } from "./kinds.ts";
+import { progressOf, type Verdict } from "./reasons.ts";
+import type { World } from "./world.ts";
+
+type Reporter = Pick<World, "resources" | "log">;
+
+/**
+ * Writes a status, once, when it says anything new; then tells of a new reason as an event and in the log. An unchanged
+ * status writes nothing.
+ */
+export async function report(
+  { resources, log }: Reporter,
+  object: AnyObject,
+  status: CommonStatus & { conditions: Condition[] },
+  { reason, message }: Verdict,
+): Promise<void> {
+  if (sameStatus(ownPart(object.status), status)) return;
+  await resources.writeStatus(object, status);
+  if (conditionOf(object.status, "Ready")?.reason === reason) return;
+  log.info({ object: keyText(keyOf(object)), reason }, message);
+  const type = progressOf(reason) === "stuck" ? "Warning" : "Normal";
+  resources.recordEvent(object, { type, reason, message });
+}
+
+/** A status without what people write. */
+function ownPart(status: AnyObject["status"]): CommonStatus {
+  const { approval: _, ...own } = { approval: undefined, ...status };
+  return own;
+}

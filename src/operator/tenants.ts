@@ -1,0 +1,41 @@
+import { parse } from "yaml";
+import { z } from "zod";
+
+/** Name of the ConfigMap that binds namespaces to accounts. It lies in the operator's namespace; an administrator writes it. */
+export const TENANTS_NAME = "deputize-tenants";
+
+/** What a namespace is bound to: an account, the most its Platforms may allow, and who may approve in Kubernetes. */
+export type Tenant = { accountEmail: string; ceiling?: string[]; approvers?: string[] };
+
+/** The binding of one namespace, or why its entry cannot be used. A faulty entry binds nothing. */
+export type Binding = { tenant: Tenant; fault?: never } | { tenant?: never; fault: string };
+
+const entry = z.strictObject({
+  accountEmail: z.email().max(320),
+  ceiling: z.array(z.string().min(1).max(256)).min(1).max(64).optional(),
+  approvers: z.array(z.string().min(1).max(253)).max(64).optional(),
+});
+
+/**
+ * Reads the ConfigMap's data: each key is a namespace, each value YAML with `accountEmail` and, if wanted, `ceiling` and
+ * `approvers`. A faulty entry spoils no other.
+ */
+export function parseTenants(data: Readonly<Record<string, string>>): Map<string, Binding> {
+  return new Map(Object.entries(data).map(([namespace, text]) => [namespace, parseEntry(text)]));
+}
+
+function parseEntry(text: string): Binding {
+  let document: unknown;
+  try {
+    document = parse(text);
+  } catch {
+    return { fault: "the entry is not YAML" };
+  }
+  const result = entry.safeParse(document);
+  if (!result.success) {
+    const [issue] = result.error.issues;
+    return { fault: [issue?.path.join("."), issue?.message].filter(Boolean).join(": ") };
+  }
+  const { accountEmail, ceiling, approvers } = result.data;
+  return { tenant: { accountEmail, ...(ceiling && { ceiling }), ...(approvers && { approvers }) } };
+}

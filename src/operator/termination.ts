@@ -1,0 +1,68 @@
+import type { ApiFailure, ApiResult } from "./api_client.ts";
+import { readiness, withFacts } from "./conditions.ts";
+import { type AnyObject, FINALIZER } from "./kinds.ts";
+import type { Visit } from "./queue/queue.ts";
+import type { Verdict } from "./reasons.ts";
+import { report } from "./report.ts";
+import type { World } from "./world.ts";
+
+/** Failures in a row after which an object that cannot be let go counts as stalled. Tries go on every 30 s. */
+export const STALLED_AFTER_FAILURES = 20;
+
+type Ending = {
+  /** Objects that must go first. */
+  dependents: AnyObject[];
+  /** Takes back what the object stands for. An answer that it never was there is success. */
+  release(): Promise<ApiResult<unknown>>;
+  failures: number;
+};
+
+/** Lets a deleted object go: only when nothing refers to it and what it stands for has been taken back. */
+export async function terminate(world: World, object: AnyObject, ending: Ending): Promise<Visit> {
+  if (!object.metadata.finalizers.includes(FINALIZER)) return {};
+  const { dependents } = ending;
+  if (dependents.length > 0) {
+    await reportEnding(world, object, { reason: "DependentsExist", message: waitsFor(dependents) }, false);
+    return {};
+  }
+  const { failure } = await ending.release();
+  if (failure === undefined || isUnknownThere(failure)) {
+    await world.resources.setFinalizer(object, false);
+    return {};
+  }
+  if (failure.kind !== "superseded") {
+    const stalled = ending.failures + 1 >= STALLED_AFTER_FAILURES;
+    const message = `Not yet let go: ${failure.message}`;
+    await reportEnding(world, object, { reason: "Terminating", message }, stalled);
+  }
+  const notBeforeMs = failure.kind === "unavailable" ? failure.retryAfterMs : undefined;
+  return { retry: true, urgent: true, ...(notBeforeMs === undefined ? {} : { notBeforeMs }) };
+}
+
+function isUnknownThere(failure: ApiFailure): boolean {
+  return failure.kind === "refused" && failure.code === "not_found";
+}
+
+async function reportEnding(
+  world: World,
+  object: AnyObject,
+  verdict: Verdict,
+  stalled: boolean,
+): Promise<void> {
+  const { generation } = object.metadata;
+  const facts = readiness(verdict).map((fact) =>
+    fact.type === "Stalled" && stalled ? { ...fact, status: "True" as const } : fact,
+  );
+  const at = { generation, now: world.clock.now() };
+  const conditions = withFacts(object.status.conditions ?? [], facts, at);
+  const { approval: _, ...status } = { approval: undefined, ...object.status };
+  await report(world, object, { ...status, observedGeneration: generation, conditions }, verdict);
+}
+
+const NAMED_DEPENDENTS = 5;
+
+function waitsFor(dependents: AnyObject[]): string {
+  const named = dependents.slice(0, NAMED_DEPENDENTS).map(({ kind, metadata }) => `${kind} ${metadata.name}`);
+  const more = dependents.length - named.length;
+  return `Waits until these are gone: ${named.join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
+}

@@ -1,0 +1,26 @@
+import type { Clock } from "../clock.ts";
+import type { Logger } from "../log.ts";
+import type { ApiClient } from "./api_client.ts";
+import type { AnyObject } from "./kinds.ts";
+import type { Resources } from "./resources.ts";
+import type { StateReader } from "./states.ts";
+
+/** What the reconcilers read and act on. */
+export type World = {
+  resources: Resources;
+  api: ApiClient;
+  states: StateReader;
+  clock: Clock;
+  log: Logger;
+  /** Base URL of the API that applications are told to call. */
+  apiUrl: string;
+  /** Base URL of the console that people are sent to. */
+  consoleUrl: string;
+  /** Under which id the API knows an object. */
+  externalIdOf(object: AnyObject): string;
+};
+
+/** External ids are `<cluster>.<uid>`: never used twice, and never read back from a status. */
+export function externalIds(clusterId: string): World["externalIdOf"] {
+  return ({ metadata }) => `${clusterId}.${metadata.uid}`;
+}

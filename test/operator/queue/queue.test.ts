@@ -1,0 +1,236 @@
+import fc from "fast-check";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { type Key, keyText } from "../../../src/operator/kinds.ts";
+import { createQueue, type Queue, type Visit } from "../../../src/operator/queue/queue.ts";
+
+const key = (name: string, namespace = "default"): Key => ({ kind: "Platform", namespace, name });
+
+type Step = { add: string; urgent: boolean } | { end: number; visit: Visit } | { pass: number };
+type Run = { key: string; failures: number; end(visit: Visit): void; fail(error: Error): void };
+
+/** A queue whose runs end when the test says so. */
+function controlled(workers = 10, random = () => 1) {
+  const runs: Run[] = [];
+  const errors: unknown[] = [];
+  const queue = createQueue({
+    workers,
+    random,
+    onError: (_, error) => errors.push(error),
+    run: ({ name }, failures) =>
+      new Promise<Visit>((resolve, reject) => {
+        runs.push({ key: name, failures, end: resolve, fail: reject });
+      }),
+  });
+  const next = async (): Promise<Run | undefined> => {
+    await vi.advanceTimersByTimeAsync(0);
+    return runs.shift();
+  };
+  return { queue, errors, next, runs };
+}
+
+/** Ends a run and lets what follows from it happen. */
+async function end(run: Run | undefined, visit: Visit = {}): Promise<void> {
+  run?.end(visit);
+  await vi.advanceTimersByTimeAsync(0);
+}
+
+describe("queue", () => {
+  beforeEach(() => void vi.useFakeTimers());
+  afterEach(() => void vi.useRealTimers());
+
+  it("runs a key at once", async () => {
+    const { queue, next } = controlled();
+    queue.add(key("a"));
+    expect((await next())?.key).toBe("a");
+  });
+
+  it("runs a key once however often it was added before", async () => {
+    const { queue, next } = controlled(1);
+    queue.add(key("blocker"));
+    const blocker = await next();
+    for (let count = 0; count < 5; count += 1) queue.add(key("a"));
+    await end(blocker);
+    await end(await next());
+    expect(await next()).toBeUndefined();
+  });
+
+  it("runs a key once more, and not at the same time, when it was added during its run", async () => {
+    const { queue, next } = controlled();
+    queue.add(key("a"));
+    const first = await next();
+    queue.add(key("a"));
+    queue.add(key("a"));
+    expect(await next()).toBeUndefined();
+    await end(first);
+    await end(await next());
+    expect(await next()).toBeUndefined();
+  });
+
+  it("never has more runs than workers", async () => {
+    const { queue, runs } = controlled(3);
+    for (let count = 0; count < 10; count += 1) queue.add(key(`k${count}`));
+    await vi.advanceTimersByTimeAsync(0);
+    expect(runs).toHaveLength(3);
+    expect(queue.depth()).toEqual({ waiting: 7, running: 3 });
+  });
+
+  it("comes back when the run says so, not before", async () => {
+    const { queue, next } = controlled();
+    queue.add(key("a"));
+    await end(await next(), { afterMs: 5000 });
+    await vi.advanceTimersByTimeAsync(4999);
+    expect(await next()).toBeUndefined();
+    await vi.advanceTimersByTimeAsync(1);
+    expect((await next())?.failures).toBe(0);
+  });
+
+  it("forgets an earlier time to come back when the key runs before", async () => {
+    const { queue, next } = controlled();
+    queue.add(key("a"));
+    await end(await next(), { afterMs: 5000 });
+    queue.add(key("a"));
+    await end(await next());
+    await vi.advanceTimersByTimeAsync(10_000);
+    expect(await next()).toBeUndefined();
+  });
+
+  it("comes back once on the way to a time that no timer can hold", async () => {
+    const { queue, next } = controlled();
+    queue.add(key("a"));
+    await end(await next(), { afterMs: 60 * 24 * 3600 * 1000 });
+    await vi.advanceTimersByTimeAsync(24 * 3600 * 1000);
+    expect(await next()).toBeDefined();
+  });
+
+  it("retries after 1 s, 2 s, 4 s … 5 min", async () => {
+    const { queue, next } = controlled();
+    queue.add(key("a"));
+    for (const [failures, delay] of [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300].entries()) {
+      const run = await next();
+      expect(run?.failures).toBe(failures);
+      await end(run, { retry: true });
+      await vi.advanceTimersByTimeAsync(delay * 1000 - 1);
+      expect(await next()).toBeUndefined();
+      await vi.advanceTimersByTimeAsync(1);
+    }
+  });
+
+  it("retries urgent work after 250 ms … 30 s", async () => {
+    const { queue, next } = controlled();
+    queue.add(key("a"), true);
+    for (const delay of [250, 500, 1000, 2000, 4000, 8000, 16_000, 30_000, 30_000]) {
+      await end(await next(), { retry: true, urgent: true });
+      await vi.advanceTimersByTimeAsync(delay - 1);
+      expect(await next()).toBeUndefined();
+      await vi.advanceTimersByTimeAsync(1);
+    }
+  });
+
+  it("spreads retries over half of the delay", async () => {
+    const { queue, next } = controlled(1, () => 0);
+    queue.add(key("a"));
+    await end(await next(), { retry: true });
+    await vi.advanceTimersByTimeAsync(499);
+    expect(await next()).toBeUndefined();
+    await vi.advanceTimersByTimeAsync(1);
+    expect(await next()).toBeDefined();
+  });
+
+  it("waits as long as it was told to when that is longer", async () => {
+    const { queue, next } = controlled();
+    queue.add(key("a"));
+    await end(await next(), { retry: true, notBeforeMs: 20_000 });
+    await vi.advanceTimersByTimeAsync(19_999);
+    expect(await next()).toBeUndefined();
+    await vi.advanceTimersByTimeAsync(1);
+    expect(await next()).toBeDefined();
+  });
+
+  it("counts failures from the start after a success, and after being told to forget", async () => {
+    const { queue, next } = controlled();
+    queue.add(key("a"));
+    await end(await next(), { retry: true });
+    queue.add(key("a"));
+    const second = await next();
+    expect(second?.failures).toBe(1);
+    await end(second);
+    queue.add(key("a"));
+    const again = await next();
+    expect(again?.failures).toBe(0);
+    await end(again, { retry: true });
+    queue.forget(key("a"));
+    queue.add(key("a"));
+    expect((await next())?.failures).toBe(0);
+  });
+
+  it("tells of a run that throws, and retries it", async () => {
+    const { queue, next, errors } = controlled();
+    queue.add(key("a"));
+    const fault = new Error("disk full");
+    (await next())?.fail(fault);
+    await vi.advanceTimersByTimeAsync(1000);
+    expect(errors).toEqual([fault]);
+    expect((await next())?.failures).toBe(1);
+  });
+
+  it("stops when the runs under way have ended, and starts none after", async () => {
+    const { queue, next } = controlled();
+    queue.add(key("a"));
+    const run = await next();
+    queue.add(key("a"));
+    let stopped = false;
+    const stopping = queue.stop().then(() => (stopped = true));
+    queue.add(key("b"));
+    await vi.advanceTimersByTimeAsync(0);
+    expect(stopped).toBe(false);
+    await end(run, { retry: true });
+    await stopping;
+    await vi.advanceTimersByTimeAsync(600_000);
+    expect(await next()).toBeUndefined();
+  });
+
+  it("never runs a key twice at once and never loses an addition, whatever happens", async () => {
+    const step: fc.Arbitrary<Step> = fc.oneof(
+      fc.record({ add: fc.constantFrom("a", "b", "c", "d"), urgent: fc.boolean() }),
+      fc.record({ end: fc.nat(10), visit: fc.constantFrom<Visit>({}, { afterMs: 10 }, { retry: true }) }),
+      fc.record({ pass: fc.integer({ min: 1, max: 5000 }) }),
+    );
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { maxLength: 60 }), async (steps) => {
+        const owed = new Set<string>();
+        const open = new Map<string, (visit: Visit) => void>();
+        const queue: Queue = createQueue({
+          workers: 2,
+          onError: () => undefined,
+          run: (each) =>
+            new Promise((resolve) => {
+              const id = keyText(each);
+              expect(open.has(id)).toBe(false);
+              owed.delete(id);
+              open.set(id, resolve);
+            }),
+        });
+        const endOne = async (index: number, visit: Visit) => {
+          const [id, resolve] = [...open][index % Math.max(open.size, 1)] ?? [];
+          if (id === undefined || resolve === undefined) return;
+          open.delete(id);
+          resolve(visit);
+          await vi.advanceTimersByTimeAsync(0);
+        };
+        const take = async (each: Step) => {
+          if ("end" in each) return endOne(each.end, each.visit);
+          if ("pass" in each) return vi.advanceTimersByTimeAsync(each.pass);
+          owed.add(keyText(key(each.add)));
+          return queue.add(key(each.add), each.urgent);
+        };
+        for (const each of steps) await take(each);
+        for (let rounds = 0; rounds < 20; rounds += 1) await endOne(0, {});
+        expect(owed).toEqual(new Set());
+        const stopping = queue.stop();
+        while (open.size > 0) await endOne(0, {});
+        await stopping;
+      }),
+      { numRuns: 200 },
+    );
+  });
+});
