@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { createServer, type RequestListener } from "node:http";
+import { createServer, type RequestListener, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Duplex } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -16,7 +16,8 @@ export type RunningServer = {
   host: string;
   port: number;
   /**
-   * Takes no new connection, lets the answers under way finish for at most `graceMs`, then cuts off what is left.
+   * Takes no new connection, lets the answers under way finish for at most `graceMs`, telling each client that its
+   * connection ends, then cuts off what is left.
    * Resolves when every connection is closed; calling it again waits for the same end.
    */
   stop(graceMs?: number): Promise<void>;
@@ -34,6 +35,7 @@ export async function startServer(
   { host, port }: { host: string; port: number },
 ): Promise<RunningServer> {
   let draining = false;
+  const open = new Set<ServerResponse>();
   const server = createServer(
     {
       maxHeaderSize: MAX_HEADER_BYTES,
@@ -46,6 +48,8 @@ export async function startServer(
     },
     (request, response) => {
       if (draining) response.shouldKeepAlive = false;
+      open.add(response);
+      response.once("close", () => open.delete(response));
       listener(request, response);
     },
   );
@@ -60,6 +64,7 @@ export async function startServer(
   let stopped: Promise<void> | undefined;
   const drainAndClose = async (graceMs: number): Promise<void> => {
     draining = true;
+    for (const response of open) response.shouldKeepAlive = false;
     let closed = false;
     const end = new Promise<void>((resolve) => server.close(() => resolve())).then(() => {
       closed = true;

@@ -1,0 +1,254 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { z } from "zod";
+import { createIdempotency } from "../../src/http/idempotency.ts";
+import { type Route, route } from "../../src/route.ts";
+import { startApi, type TestApi } from "../support/api.ts";
+import type { HttpClient } from "../support/http.ts";
+import { refusal } from "./support/sample_routes.ts";
+
+const PATH = "/v1/service/things";
+const conflict = { status: 409, body: { error: { code: "idempotency_conflict", status: 409 } } };
+const caller = {
+  accountId: "019a0000-0000-7000-8000-00000000000a",
+  connectionId: "c",
+  keyPrefix: "k",
+  verifierId: "v",
+};
+
+let api: TestApi;
+let other: TestApi;
+let ada: HttpClient;
+let made: number;
+let before: () => Promise<unknown>;
+
+function creation(overrides: Partial<Route> = {}): Route {
+  return route({
+    id: "create_thing",
+    method: "POST",
+    path: PATH,
+    summary: "Create",
+    access: "session",
+    onboarding: "any",
+    idempotent: true,
+    body: z.object({ name: z.string() }),
+    answer: {
+      status: 201,
+      schema: z.object({ id: z.int(), name: z.string(), secret: z.string() }),
+      description: "created",
+    },
+    errors: ["platform_limit"],
+    async handle({ body }) {
+      await before();
+      made += 1;
+      return {
+        body: { id: made, name: body.name, secret: "show-once" },
+        headers: { location: `/things/${made}` },
+      };
+    },
+    ...overrides,
+  } as Route<"session", unknown, unknown, { name: string }, { id: number; name: string; secret: string }>);
+}
+
+beforeAll(async () => {
+  const routes = () => [
+    creation(),
+    creation({ id: "create_part", path: "/v1/service/things/{id}/parts" }),
+    creation({ id: "create_by_key", path: "/v1/service/keyed", access: "api_key" }),
+  ];
+  const findApiKey = () => async () => caller;
+  api = await startApi({ routes, findApiKey });
+  other = await startApi({ routes, findApiKey, shares: api });
+  ada = api.client();
+  await ada.onboard("ada@example.com");
+});
+afterAll(async () => {
+  await other.stop();
+  await api.stop();
+});
+beforeEach(async () => {
+  made = 0;
+  before = async () => {};
+  await api.db("idempotency_keys").delete();
+});
+
+function create(key: string | undefined, body: unknown = { name: "n" }, client = ada, path = PATH) {
+  return client.post(path, body, { headers: key === undefined ? {} : { "idempotency-key": key } });
+}
+
+/** The same person at the other replica. */
+function adaThere(): HttpClient {
+  const client = other.client();
+  for (const name of ["service_session", "service_csrf"]) client.setCookie(name, ada.cookie(name) ?? "");
+  return client;
+}
+
+describe("an idempotency key", () => {
+  test("gives the first answer again, secrets and headers included, and says that it is a repetition", async () => {
+    const first = await create("k-1");
+    const again = await create("k-1");
+    expect(first).toMatchObject({ status: 201, body: { id: 1, name: "n", secret: "show-once" } });
+    expect(first.headers.get("idempotent-replayed")).toBeNull();
+    expect(again.status).toBe(201);
+    expect(again.text).toBe(first.text);
+    expect(again.headers.get("location")).toBe("/things/1");
+    expect(again.headers.get("idempotent-replayed")).toBe("true");
+    expect(made).toBe(1);
+  });
+
+  test("is not needed: each call without one creates", async () => {
+    await create(undefined);
+    await create(undefined);
+    expect(made).toBe(2);
+  });
+
+  test("with another body is a conflict, and creates nothing", async () => {
+    await create("k-1");
+    expect(await create("k-1", { name: "other" })).toMatchObject(conflict);
+    expect(made).toBe(1);
+  });
+
+  test("is another one for another account, route or parameter", async () => {
+    const eve = api.client();
+    await eve.onboard(`eve${Date.now()}@example.com`);
+    await create("k-1");
+    expect((await create("k-1", undefined, eve)).body).toMatchObject({ id: 2 });
+    expect((await create("k-1", undefined, ada, `${PATH}/1/parts`)).body).toMatchObject({ id: 3 });
+    expect(await create("k-1", undefined, ada, `${PATH}/2/parts`)).toMatchObject(conflict);
+  });
+
+  test("belongs to the account of an API key too", async () => {
+    await create("k-1", undefined, api.client(), "/v1/service/keyed");
+    const again = await create("k-1", undefined, other.client(), "/v1/service/keyed");
+    expect(again).toMatchObject({ status: 201, body: { id: 1 } });
+    expect(made).toBe(1);
+  });
+
+  test("is known to every replica", async () => {
+    await create("k-1");
+    expect((await create("k-1", undefined, adaThere())).body).toMatchObject({ id: 1 });
+    expect(made).toBe(1);
+  });
+
+  test("still gives the first answer a millisecond before 24 hours are over, and creates anew after them", async () => {
+    const start = api.clock.now();
+    const age = async (milliseconds: number) =>
+      api.db("idempotency_keys").update({ created_at: new Date(start.getTime() - milliseconds) });
+    await create("k-1");
+    await age(86_400_000 - 1);
+    expect((await create("k-1")).body).toMatchObject({ id: 1 });
+    await age(86_400_000);
+    expect((await create("k-1", { name: "other" })).body).toMatchObject({ id: 2, name: "other" });
+    expect((await create("k-1", { name: "other" })).body).toMatchObject({ id: 2 });
+  });
+
+  test("of a refused call may be used again, with another body too", async () => {
+    before = refusal("platform_limit");
+    expect(await create("k-1")).toMatchObject({ status: 409, body: { error: { code: "platform_limit" } } });
+    before = async () => {};
+    expect((await create("k-1", { name: "better" })).body).toMatchObject({ id: 1, name: "better" });
+  });
+
+  test("of a malformed call is not used up", async () => {
+    expect((await create("k-1", { name: 7 })).status).toBe(400);
+    expect((await create("k-1")).status).toBe(201);
+  });
+
+  test.each(["x", "~".repeat(255), "019a9a9a-0000-7000-8000-000000000000", "a/b?c=d"])(
+    "may be %s",
+    async (key) => {
+      expect((await create(key)).status).toBe(201);
+      expect((await create(key)).headers.get("idempotent-replayed")).toBe("true");
+    },
+  );
+
+  test.each([
+    ["256 characters", "x".repeat(256)],
+    ["a space inside", "a b"],
+    ["empty", ""],
+    ["not ASCII", "\u00e9"],
+  ])("is malformed with %s", async (_, key) => {
+    expect(await create(key)).toMatchObject({ status: 400, body: { error: { code: "invalid_request" } } });
+    expect(made).toBe(0);
+  });
+
+  test("creates once when it comes many times at once to two replicas, and all get the one answer", async () => {
+    for (let round = 0; round < 10; round += 1) {
+      made = 0;
+      before = () => new Promise((resolve) => setTimeout(resolve, 20));
+      const answers = await Promise.all(
+        [ada, adaThere(), ada, adaThere()].map((client) => create(`race-${round}`, undefined, client)),
+      );
+      expect(answers.map(({ status }) => status)).toEqual([201, 201, 201, 201]);
+      expect(new Set(answers.map(({ text }) => text)).size).toBe(1);
+      expect(made).toBe(1);
+    }
+  });
+
+  test("with another body is a conflict while the first call still runs", async () => {
+    let release = (_: unknown): void => {};
+    before = () => new Promise((resolve) => (release = resolve));
+    const first = create("k-1");
+    await expect.poll(async () => (await api.db("idempotency_keys")).length).toBe(1);
+    expect(await create("k-1", { name: "other" })).toMatchObject(conflict);
+    release(undefined);
+    expect((await first).status).toBe(201);
+  });
+
+  test("waits for a first call that is refused in the end, and then runs itself", async () => {
+    let refuse = (_: unknown): void => {};
+    before = () => new Promise((_, reject) => (refuse = reject));
+    const first = create("k-1");
+    await expect.poll(async () => (await api.db("idempotency_keys")).length).toBe(1);
+    const second = create("k-1");
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    before = async () => {};
+    refuse(new Error("broken"));
+    expect((await first).status).toBe(500);
+    expect(await second).toMatchObject({ status: 201, body: { id: 1 } });
+  });
+
+  test("left by a process that died is free again after a minute, for the same body only", async () => {
+    const start = api.clock.now();
+    await create("k-1");
+    const died = async (milliseconds: number) =>
+      api
+        .db("idempotency_keys")
+        .update({ answer_sealed: null, locked_until: new Date(start.getTime() + milliseconds) });
+    await died(0);
+    expect(await create("k-1", { name: "other" })).toMatchObject(conflict);
+    expect((await create("k-1")).body).toMatchObject({ id: 2 });
+    await died(1);
+    const waiting = create("k-1");
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    expect(made).toBe(2);
+    await died(0);
+    expect((await waiting).body).toMatchObject({ id: 3 });
+  });
+
+  test("keeps its answer sealed: the database does not show it, and it fits no other key", async () => {
+    await create("k-1");
+    await create("k-2", { name: "m" });
+    const { rows } = await api.db.raw(
+      "select string_agg(idempotency_keys::text, ' ') as text from idempotency_keys",
+    );
+    expect(rows[0].text).not.toContain("show-once");
+    expect(rows[0].text).not.toContain(Buffer.from("show-once").toString("hex"));
+    await api.db.raw(
+      "update idempotency_keys set answer_sealed = (select answer_sealed from idempotency_keys where key = 'k-1') where key = 'k-2'",
+    );
+    expect((await create("k-2", { name: "m" })).status).toBe(500);
+  });
+
+  test("is swept when it is 24 hours old, not before", async () => {
+    const idempotency = createIdempotency({ ...api, log: api.log });
+    await create("k-1");
+    await api
+      .db("idempotency_keys")
+      .update({ created_at: new Date(api.clock.now().getTime() - 86_400_000 + 1) });
+    await idempotency.sweep();
+    expect(await api.db("idempotency_keys")).toHaveLength(1);
+    await api.db("idempotency_keys").update({ created_at: new Date(api.clock.now().getTime() - 86_400_000) });
+    await idempotency.sweep();
+    expect(await api.db("idempotency_keys")).toEqual([]);
+  });
+});
