@@ -1,0 +1,117 @@
+import fc from "fast-check";
+import { beforeAll, describe, expect, test } from "vitest";
+import { canonicalJson } from "../../src/protocol/canonical.ts";
+import { ProtocolError } from "../../src/protocol/errors.ts";
+import { decodeProofBundle, type ProofBundle } from "../../src/protocol/proof_bundle.ts";
+import { type VerifyOptions, verifyBundle } from "../../src/protocol/verify.ts";
+import { bytes32, encode, NOW, prove } from "../support/chains.ts";
+import { bindings, CONTEXT, certificates } from "../support/proof_arbitraries.ts";
+import { flipBit, refusal } from "../support/tampering.ts";
+
+/** The verifier's own values for a bundle as it was presented. */
+function optionsFor(bundle: ProofBundle): VerifyOptions {
+  return {
+    now: NOW,
+    required_scope: "files:read",
+    context: CONTEXT,
+    session_context: bundle.session_context,
+    stream: bundle.stream_id === undefined ? undefined : { stream_id: bundle.stream_id, last_seen_seq: 0 },
+  };
+}
+
+describe("any valid proof", () => {
+  test("is signed, decoded and verified, by both implementations alike", async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(certificates, { minLength: 1, maxLength: 3 }),
+        bindings,
+        async (changes, binding) => {
+          const bundle = await prove(changes, binding);
+          const decoded = decodeProofBundle(encode(bundle));
+          const [native, reference] = await Promise.all([
+            verifyBundle(decoded, optionsFor(bundle)),
+            verifyBundle(decoded, { ...optionsFor(bundle), backend: "reference" }),
+          ]);
+          expect(native.error_reason).toBeUndefined();
+          expect(reference).toEqual(native);
+        },
+      ),
+      { numRuns: 60 },
+    );
+  });
+
+  test("is refused after any change of a single bit", async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        certificates,
+        bindings,
+        fc.array(fc.nat(), { minLength: 40, maxLength: 40 }),
+        async (change, binding, bits) => {
+          const bundle = await prove([change], binding);
+          const document = encode(bundle);
+          for (const bit of bits) {
+            const changed = flipBit(document, bit);
+            const reason = await refusal(changed, optionsFor(bundle));
+            if (reason === undefined)
+              expect(canonicalJson(decodeProofBundle(changed))).toBe(canonicalJson(bundle));
+          }
+        },
+      ),
+      { numRuns: 60 },
+    );
+  });
+});
+
+describe("a plain proof", () => {
+  let document: Uint8Array;
+  let options: VerifyOptions;
+
+  beforeAll(async () => {
+    const bundle = await prove([{ scope: ["files:read"] }], { session_context: bytes32(1) });
+    document = encode(bundle);
+    options = optionsFor(bundle);
+  });
+
+  test("is refused after any change of a single bit, whatever it then says", async () => {
+    expect(await refusal(document, options)).toBeUndefined();
+    await fc.assert(
+      fc.asyncProperty(fc.nat(document.length * 8 - 1), async (bit) => {
+        expect(await refusal(flipBit(document, bit), options)).toBeDefined();
+      }),
+      { numRuns: 3_000 },
+    );
+  });
+
+  test("is refused, and nothing worse, when pieces of it are cut, doubled or moved", async () => {
+    const position = fc.nat(document.length);
+    await fc.assert(
+      fc.asyncProperty(position, position, position, async (a, b, c) => {
+        const [from = 0, to = 0] = [a, b].sort((left, right) => left - right);
+        const piece = document.subarray(from, to);
+        const rest = Buffer.concat([document.subarray(0, from), document.subarray(to)]);
+        const moved = Buffer.concat([rest.subarray(0, c), piece, rest.subarray(c)]);
+        for (const changed of [
+          rest,
+          moved,
+          Buffer.concat([document.subarray(0, to), document.subarray(from)]),
+        ]) {
+          if (Buffer.compare(changed, document) !== 0) expect(await refusal(changed, options)).toBeDefined();
+        }
+      }),
+      { numRuns: 300 },
+    );
+  });
+});
+
+test("random documents are refused with a protocol error", () => {
+  const piece = fc.oneof(
+    fc.uint8Array({ maxLength: 20 }),
+    fc.constantFrom(...'{}[]",:\\0-1.5e9tn'.split("")).map((text) => Buffer.from(text)),
+  );
+  fc.assert(
+    fc.property(fc.array(piece, { maxLength: 40 }), (pieces) => {
+      expect(() => decodeProofBundle(Buffer.concat(pieces))).toThrow(ProtocolError);
+    }),
+    { numRuns: 3_000 },
+  );
+});

@@ -1,0 +1,152 @@
+import { beforeAll, describe, expect, test } from "vitest";
+import { presentProof } from "../../src/protocol/issuing.ts";
+import {
+  decodeTransactionReceipt,
+  type ProvenParty,
+  signTransaction,
+  type TransactionReceipt,
+  transactionReceiptSignBytes,
+  verifyTransactionReceipt,
+} from "../../src/protocol/transaction_receipt.ts";
+import {
+  AGENT,
+  binding,
+  certify,
+  encode,
+  NOW,
+  ROOT,
+  type TestKey,
+  tamper,
+  testKey,
+} from "../support/chains.ts";
+
+const SELLER = testKey(3);
+let receipt: TransactionReceipt;
+
+async function party(party_id: string, role: string, agent: TestKey, scope: string): Promise<ProvenParty> {
+  const certificate = await certify(ROOT, agent, { scope: [scope] });
+  const proof_bundle = await presentProof(agent.privateKey, [certificate], binding());
+  return { party_id, role, agent_id: agent.id, agent_pub_key: agent.publicKey, proof_bundle };
+}
+
+beforeAll(async () => {
+  const fields = {
+    version: 1,
+    transaction_id: "tx-1",
+    created_at: NOW,
+    terms_schema_uri: "https://example.org/terms/v1",
+    terms_canonical_json: Buffer.from('{"amount":500}').toString("base64"),
+    parties: [
+      await party("seller", "seller", SELLER, "transact:sell"),
+      await party("buyer", "buyer", AGENT, "payments:send"),
+    ],
+  };
+  receipt = {
+    ...fields,
+    party_signatures: [
+      await signTransaction(fields, "buyer", AGENT.privateKey),
+      await signTransaction(fields, "seller", SELLER.privateKey),
+    ],
+  };
+});
+
+const fault = async (changes: Partial<TransactionReceipt> = {}, now = NOW) =>
+  (await verifyTransactionReceipt({ ...receipt, ...changes }, () => ({ now })))?.code;
+
+describe("a transaction receipt", () => {
+  test("travels and holds, in whichever order its parties stand", async () => {
+    expect(decodeTransactionReceipt(encode(receipt))).toEqual(receipt);
+    expect(await fault()).toBeUndefined();
+    expect(
+      await fault({
+        parties: [...receipt.parties].reverse(),
+        party_signatures: [...receipt.party_signatures].reverse(),
+      }),
+    ).toBeUndefined();
+  });
+
+  test("is signed with its parties sorted and without their proofs", () => {
+    const signed = JSON.parse(Buffer.from(transactionReceiptSignBytes(receipt)).toString());
+    expect(signed.parties.map((each: object) => [Object.keys(each), (each as ProvenParty).party_id])).toEqual(
+      [
+        [["agent_id", "agent_pub_key", "party_id", "role"], "buyer"],
+        [["agent_id", "agent_pub_key", "party_id", "role"], "seller"],
+      ],
+    );
+  });
+
+  test.each([
+    ["transaction_id", "tx-2"],
+    ["created_at", NOW + 1],
+    ["terms_schema_uri", "https://example.org/terms/v2"],
+    ["terms_canonical_json", ""],
+  ])("does not hold with its %s changed", async (name, value) => {
+    expect(await fault({ [name]: value })).toBe("party_signature_invalid");
+  });
+
+  test("does not hold with a role changed", async () => {
+    const parties = receipt.parties.map((each) => ({ ...each, role: "witness" }));
+    expect(await fault({ parties })).toBe("party_signature_invalid");
+  });
+
+  test("needs every party's signature, once, and nobody else's", async () => {
+    const [buyer, seller] = receipt.party_signatures as [
+      (typeof receipt.party_signatures)[0],
+      (typeof receipt.party_signatures)[0],
+    ];
+    expect(await fault({ party_signatures: [buyer] })).toBe("missing_party_signature");
+    expect(await fault({ party_signatures: [buyer, buyer, seller] })).toBe("duplicate_party_signature");
+    expect(await fault({ party_signatures: [buyer, seller, { ...seller, party_id: "x" }] })).toBe(
+      "unknown_party_signature",
+    );
+    expect(await fault({ party_signatures: [buyer, { ...buyer, party_id: "seller" }] })).toBe(
+      "party_signature_invalid",
+    );
+    const broken = {
+      ...seller,
+      signature: { ...seller.signature, ml_dsa_65: tamper(seller.signature.ml_dsa_65) },
+    };
+    expect(await fault({ party_signatures: [buyer, broken] })).toBe("party_signature_invalid");
+  });
+
+  test("needs parties, each once, in version 1", async () => {
+    expect(await fault({ parties: [], party_signatures: [] })).toBe("no_parties");
+    expect(await fault({ parties: [...receipt.parties, ...receipt.parties] })).toBe("duplicate_party");
+    expect(await fault({ version: 2 })).toBe("version_mismatch");
+  });
+
+  test("needs every party's own proof to hold", async () => {
+    expect(await fault({}, NOW + 301)).toBe("party_proof_invalid");
+    const [seller, buyer] = receipt.parties as [ProvenParty, ProvenParty];
+    expect(await fault({ parties: [seller, { ...buyer, proof_bundle: seller.proof_bundle }] })).toBe(
+      "party_agent_mismatch",
+    );
+    const denied = await verifyTransactionReceipt(receipt, ({ role }) => ({
+      now: NOW,
+      required_scope: role === "seller" ? "transact:sell" : "contract:sign",
+    }));
+    expect(denied).toMatchObject({
+      code: "party_proof_invalid",
+      detail: expect.stringMatching(/^party "buyer": scope_denied: /),
+    });
+  });
+
+  test("is decoded strictly, its proofs too", () => {
+    const [first] = receipt.parties as [ProvenParty];
+    const refuses = (code: string) => expect.objectContaining({ code });
+    expect(() => decodeTransactionReceipt(encode({ ...receipt, extra: 1 }))).toThrow(
+      refuses("unknown_field"),
+    );
+    expect(() => decodeTransactionReceipt(encode({ ...receipt, parties: [{ ...first, extra: 1 }] }))).toThrow(
+      refuses("unknown_field"),
+    );
+    expect(() =>
+      decodeTransactionReceipt(
+        encode({ ...receipt, parties: [{ ...first, proof_bundle: { ...first.proof_bundle, extra: 1 } }] }),
+      ),
+    ).toThrow(refuses("unknown_field"));
+    expect(() => decodeTransactionReceipt(encode({ ...receipt, terms_canonical_json: "?" }))).toThrow(
+      refuses("invalid_base64"),
+    );
+  });
+});

@@ -1,0 +1,21 @@
+import { ProtocolError } from "../../src/protocol/errors.ts";
+import { decodeProofBundle } from "../../src/protocol/proof_bundle.ts";
+import { type VerifyOptions, verifyBundle } from "../../src/protocol/verify.ts";
+
+/** A copy of `document` with one bit changed; positions beyond its end start over. */
+export function flipBit(document: Uint8Array, bit: number): Uint8Array {
+  const changed = Uint8Array.from(document);
+  const at = (bit >> 3) % changed.length;
+  changed[at] = (changed[at] ?? 0) ^ (1 << (bit & 7));
+  return changed;
+}
+
+/** Why a document is refused, by the decoder or by verification; `undefined` when it is accepted. Any other error passes through. */
+export async function refusal(document: Uint8Array, options: VerifyOptions): Promise<string | undefined> {
+  try {
+    return (await verifyBundle(decodeProofBundle(document), options)).error_reason;
+  } catch (error) {
+    if (error instanceof ProtocolError) return error.message;
+    throw error;
+  }
+}
