@@ -2,6 +2,7 @@ import type Koa from "koa";
 import { type ZodType, z } from "zod";
 import { type ErrorCode, errorCodes } from "../errors.ts";
 import type { Access, Route } from "../route.ts";
+import { idempotencyKey } from "./idempotency.ts";
 import { createNames, type Names } from "./names.ts";
 import { routeErrors } from "./route_errors.ts";
 
@@ -36,7 +37,7 @@ export function openApiDocument(routes: readonly Route[], { baseUrl, word, versi
   for (const route of routes) {
     if (route.access === "operator") continue;
     const [path = route.path] = names.paths(route.path);
-    paths[path] = { ...paths[path], [route.method.toLowerCase()]: operation(route, names) };
+    paths[path] = { ...paths[path], [route.method.toLowerCase()]: operation(route) };
   }
   return {
     openapi: "3.1.0",
@@ -74,7 +75,7 @@ function securitySchemes(names: Names): Json {
   };
 }
 
-function operation(route: Route, names: Names): Json {
+function operation(route: Route): Json {
   return {
     operationId: route.id,
     summary: route.summary,
@@ -85,7 +86,7 @@ function operation(route: Route, names: Names): Json {
     responses: {
       [route.answer.status]: {
         description: route.answer.description,
-        headers: responseHeaders(route, names),
+        headers: { "X-Request-Id": { schema: { type: "string" } } },
         content: { "application/json": { schema: schemaOf(route.answer.schema, "output") } },
       },
       ...errorResponses(routeErrors(route)),
@@ -109,11 +110,12 @@ function security(route: Route): Json[] {
 }
 
 function parameters(route: Route): Json {
-  const inPath = members(route.params).map(([name, schema]) => ({
+  const declared = new Map(members(route.params));
+  const inPath = [...route.path.matchAll(/\{(\w+)\}/g)].map(([, name = ""]) => ({
     name,
     in: "path",
     required: true,
-    schema,
+    schema: declared.get(name) ?? { type: "string" },
   }));
   const required = requiredMembers(route.query);
   const inQuery = members(route.query).map(([name, schema]) => ({
@@ -122,19 +124,17 @@ function parameters(route: Route): Json {
     required: required.has(name),
     schema,
   }));
-  const inHeader = route.idempotent
-    ? [
-        {
-          name: "Idempotency-Key",
-          in: "header",
-          required: false,
-          schema: { type: "string", minLength: 1, maxLength: 255 },
-        },
-      ]
-    : [];
-  const all = [...inPath, ...inQuery, ...inHeader];
+  const all = [...inPath, ...inQuery, ...(route.idempotent ? [idempotencyHeader] : [])];
   return all.length === 0 ? {} : { parameters: all };
 }
+
+const idempotencyHeader = {
+  name: "Idempotency-Key",
+  in: "header",
+  required: false,
+  description: "The same key and body give the first answer again for 24 hours",
+  schema: schemaOf(idempotencyKey, "input"),
+};
 
 function members(schema: ZodType | undefined): [string, unknown][] {
   return schema === undefined ? [] : Object.entries((schemaOf(schema, "input").properties as Json) ?? {});
@@ -150,14 +150,6 @@ function requestBody(route: Route): Json {
   return {
     requestBody: { required, content: { "application/json": { schema: schemaOf(route.body, "input") } } },
   };
-}
-
-function responseHeaders(route: Route, names: Names): Json {
-  const requestId = { "X-Request-Id": { schema: { type: "string" } } };
-  const setsCookies = route.path.startsWith("/v1/auth/") && route.access === "public";
-  return setsCookies
-    ? { ...requestId, "Set-Cookie": { description: names.cookie("session"), schema: { type: "string" } } }
-    : requestId;
 }
 
 function errorResponses(codes: ErrorCode[]): Json {
