@@ -2,7 +2,7 @@ import type { AgentRow } from "../db/tables.ts";
 import { ApiError } from "../errors.ts";
 import type { Owner } from "../platforms/owner.ts";
 import { checkIssuable, type DelegationFields } from "../protocol/certificate.ts";
-import { MAX_JSON_NESTING_DEPTH, NO_EXPIRY_SENTINEL, PROTOCOL_VERSION } from "../protocol/constants.ts";
+import { NO_EXPIRY_SENTINEL, PROTOCOL_VERSION } from "../protocol/constants.ts";
 import type { Constraint } from "../protocol/constraints.ts";
 
 /** What a certificate says: who lends what to whom, under which constraints, from when to when (Unix seconds). */
@@ -22,9 +22,6 @@ export type Grant = {
  * that nothing could ever meet, also together.
  */
 export function certificateFields(grant: Grant): DelegationFields {
-  if (grant.constraints.some((constraint) => isDeeper(constraint, MAX_JSON_NESTING_DEPTH))) {
-    throw new ApiError("invalid_constraints", "constraints: nested too deep");
-  }
   const fields: DelegationFields = {
     cert_id: grant.certId,
     version: PROTOCOL_VERSION,
@@ -41,10 +38,4 @@ export function certificateFields(grant: Grant): DelegationFields {
   if (fault === undefined) return fields;
   if (fault.code === "identifier_mismatch" || fault.code === "invalid_key") throw fault;
   throw new ApiError("invalid_constraints", fault.message);
-}
-
-/** Looks no deeper than `limit`, so that hostile nesting cannot exhaust the stack. */
-function isDeeper(value: unknown, limit: number): boolean {
-  if (typeof value !== "object" || value === null) return false;
-  return limit === 0 || Object.values(value).some((member) => isDeeper(member, limit - 1));
 }
