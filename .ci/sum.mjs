@@ -1,0 +1,60 @@
+// Adds up what .ci/run left in a folder: for each suite or check `<name>.status`, for a suite also `<name>.json`.
+// Prints what failed or was skipped, then as its last line "N passed, N failed"; ends 0 only when nothing was either.
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+
+const folder = process.argv[2];
+const sum = { passed: 0, failed: 0, skipped: 0 };
+let complaints = 0;
+
+function complain(line) {
+  complaints += 1;
+  console.log(line);
+}
+
+function addSuite(name, status) {
+  const report = JSON.parse(readFileSync(join(folder, `${name}.json`), "utf8"));
+  const before = sum.failed;
+  for (const file of report.testResults) {
+    for (const { fullName, status: outcome } of file.assertionResults) {
+      const kind = outcome === "passed" || outcome === "failed" ? outcome : "skipped";
+      sum[kind] += 1;
+      if (kind !== "passed") {
+        complain(`${kind}: ${name}: ${fullName}`);
+      }
+    }
+    if (file.status === "failed" && !file.assertionResults.some(({ status: outcome }) => outcome === "failed")) {
+      sum.failed += 1;
+      complain(`failed: ${name}: ${file.name} as a whole: ${file.message}`);
+    }
+  }
+  if (status !== 0 && sum.failed === before) {
+    sum.failed += 1;
+    complain(`failed: ${name} ended with status ${status}`);
+  }
+  if (report.testResults.length === 0) {
+    complain(`${name} has no tests`);
+  }
+}
+
+function addCheck(name, status) {
+  sum[status === 0 ? "passed" : "failed"] += 1;
+  if (status !== 0) {
+    complain(`failed: ${name} ended with status ${status}`);
+  }
+}
+
+const names = readdirSync(folder).filter((file) => file.endsWith(".status"));
+for (const name of names.map((file) => file.slice(0, -".status".length))) {
+  const status = Number(readFileSync(join(folder, `${name}.status`), "utf8"));
+  if (existsSync(join(folder, `${name}.json`))) {
+    addSuite(name, status);
+  } else {
+    addCheck(name, status);
+  }
+}
+if (sum.skipped > 0) {
+  console.log("A test is skipped when a part it needs cannot be had; here that is a failure.");
+}
+console.log(`${sum.passed} passed, ${sum.failed} failed${sum.skipped > 0 ? `, ${sum.skipped} skipped` : ""}`);
+process.exitCode = complaints === 0 && names.length > 0 ? 0 : 1;

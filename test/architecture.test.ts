@@ -1,0 +1,194 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { LATER_WORDS, type SourceFile, strangersAtTop, violations } from "./support/architecture.ts";
+
+const ROOT = join(import.meta.dirname, "..");
+const TEXT = /\.(ts|mts|mjs|js|json|ya?ml|md|sh|tpl|html|css)$|(^|\/)(run|Dockerfile)$/;
+
+function projectFiles(): SourceFile[] {
+  const folders = ["src", "keyvault", "test", "crds", "charts", "docs", ".ci"];
+  const paths = folders.flatMap((folder) =>
+    readdirSync(join(ROOT, folder), { recursive: true, withFileTypes: true })
+      .filter((entry) => entry.isFile() && TEXT.test(entry.name))
+      .map((entry) => join(entry.parentPath, entry.name).slice(ROOT.length + 1)),
+  );
+  return paths.map((path) => ({ path, text: readFileSync(join(ROOT, path), "utf8") }));
+}
+
+describe("the project", () => {
+  test("keeps the rules of the house", () => {
+    const files = projectFiles();
+    expect(files.map(({ path }) => path)).toEqual(
+      expect.arrayContaining(["src/main.ts", "keyvault/main.ts", ".ci/run"]),
+    );
+    expect(violations(files)).toEqual([]);
+  });
+
+  test("has nothing at its top that does not belong there", () => {
+    expect(strangersAtTop(readdirSync(ROOT))).toEqual([]);
+  });
+});
+
+describe("the check of the rules", () => {
+  function found(path: string, text: string, ...others: SourceFile[]): string[] {
+    return violations([{ path, text }, ...others]);
+  }
+  const reading = (specifier: string) => `import { a } from "${specifier}";`;
+
+  test.each([
+    ["src/proofs/verify.ts", "../protocol/verify.ts"],
+    ["src/proofs/verify.ts", "../db/pool.ts"],
+    ["src/proofs/verify.ts", "../clock.ts"],
+    ["src/proofs/verify.ts", "../audit/append.ts"],
+    ["src/proofs/verify.ts", "./batch.ts"],
+    ["src/http/app.ts", "../proofs/verify.ts"],
+    ["src/main.ts", "./http/app.ts"],
+    ["src/dev/dev.ts", "../http/app.ts"],
+    ["src/vault/client.ts", "../protocol/hybrid.ts"],
+    ["src/operator/agent/reconcile.ts", "../../protocol/scopes.ts"],
+    ["keyvault/sign/challenge.ts", "../../src/protocol/hybrid.ts"],
+    ["keyvault/sign/challenge.ts", "../clock.ts"],
+  ])("lets %s import %s", (path, specifier) => {
+    expect(found(path, reading(specifier))).toEqual([]);
+  });
+
+  test.each([
+    ["src/protocol/verify.ts", "../clock.ts"],
+    ["src/protocol/verify.ts", "../db/pool.ts"],
+    ["src/clock.ts", "./db/pool.ts"],
+    ["src/db/pool.ts", "../proofs/verify.ts"],
+    ["src/db/pool.ts", "../vault/client.ts"],
+    ["src/vault/client.ts", "../db/pool.ts"],
+    ["src/proofs/verify.ts", "../http/app.ts"],
+    ["src/proofs/verify.ts", "../main.ts"],
+    ["src/proofs/verify.ts", "../dev/dev.ts"],
+    ["src/http/app.ts", "../operator/run.ts"],
+    ["src/http/app.ts", "../dev/dev.ts"],
+    ["src/operator/run.ts", "../db/pool.ts"],
+    ["src/operator/run.ts", "../vault/client.ts"],
+    ["src/operator/run.ts", "../platforms/platform.ts"],
+    ["src/events/relay.ts", "../vault/client.ts"],
+    ["src/sdk/guard.ts", "../config.ts"],
+    ["src/main.ts", "../keyvault/serve.ts"],
+    ["src/protocol/verify.ts", "../../test/support/clock.ts"],
+    ["src/surprise/new.ts", "../protocol/verify.ts"],
+    ["keyvault/serve.ts", "../src/clock.ts"],
+    ["keyvault/serve.ts", "../src/vault/client.ts"],
+    ["keyvault/serve.ts", "../test/support/clock.ts"],
+  ])("does not let %s import %s", (path, specifier) => {
+    expect(found(path, reading(specifier))).toEqual([expect.stringContaining(`${path} imports `)]);
+  });
+
+  test.each([
+    'import "../db/pool.ts";',
+    'import type { Pool } from "../db/pool.ts";',
+    'import {\n  a,\n  b,\n} from "../db/pool.ts";',
+    'export { a } from "../db/pool.ts";',
+    'export * from "../db/pool.ts";',
+    'const pool = await import("../db/pool.ts");',
+    'type Pool = import("../db/pool.ts").Pool;',
+  ])("sees the import in %j", (text) => {
+    expect(found("src/protocol/verify.ts", text)).toEqual([
+      "src/protocol/verify.ts imports src/db/pool.ts: against the direction",
+    ]);
+  });
+
+  test("takes no notice of what only looks like an import", () => {
+    const text = '// import "../db/pool.ts"\nconst example = \'import "../db/pool.ts"\';';
+    expect(found("src/protocol/verify.ts", text)).toEqual([]);
+  });
+
+  test("sees a circle, and how it goes", () => {
+    const circle = [
+      { path: "src/proofs/a.ts", text: reading("./b.ts") },
+      { path: "src/proofs/b.ts", text: reading("../audit/c.ts") },
+      { path: "src/audit/c.ts", text: reading("../proofs/a.ts") },
+    ];
+    expect(violations(circle)).toEqual([
+      "imports go in a circle: src/audit/c.ts -> src/proofs/a.ts -> src/proofs/b.ts -> src/audit/c.ts",
+    ]);
+    expect(violations(circle.slice(0, 2))).toEqual([]);
+    const ofTypes = { path: "src/audit/c.ts", text: 'import type { a } from "../proofs/a.ts";' };
+    expect(violations([...circle.slice(0, 2), ofTypes])).toEqual([]);
+  });
+
+  test.each([
+    "Date.now()",
+    "new Date()",
+    "new Date",
+    "Date()",
+    'Date["now"]()',
+    "globalThis.Date.now()",
+    "[1].map(Date.now)",
+  ])("lets only a clock read the time by %s", (expression) => {
+    const text = `export const now = () => ${expression};`;
+    expect(found("src/proofs/verify.ts", text)).toEqual(["src/proofs/verify.ts reads the time"]);
+    expect(found("keyvault/serve.ts", text)).toEqual(["keyvault/serve.ts reads the time"]);
+    expect(found("src/clock.ts", text)).toEqual([]);
+    expect(found("keyvault/clock.ts", text)).toEqual([]);
+  });
+
+  test("lets anybody make a time from a number", () => {
+    expect(
+      found(
+        "src/proofs/verify.ts",
+        'new Date(0); Date.parse("x"); Date.UTC(1, 2); "Date.now()"; // Date.now()',
+      ),
+    ).toEqual([]);
+  });
+
+  test.each([
+    "process.env.A",
+    "process.env",
+    'process["env"]',
+    "globalThis.process.env.A",
+    "({ ...process.env })",
+  ])("lets only a process's settings read the environment by %s", (expression) => {
+    const text = `export const value = ${expression};`;
+    expect(found("src/http/app.ts", text)).toEqual(["src/http/app.ts reads the environment"]);
+    expect(found("keyvault/token/child.ts", text)).toEqual(["keyvault/token/child.ts reads the environment"]);
+    expect(found("src/config.ts", text)).toEqual([]);
+    expect(found("keyvault/config.ts", text)).toEqual([]);
+    expect(found("src/dev/setup/npm.mjs", text)).toEqual([]);
+  });
+
+  test("sees the environment imported by name", () => {
+    expect(found("src/http/app.ts", 'import { env } from "node:process";')).toEqual([
+      "src/http/app.ts reads the environment",
+    ]);
+  });
+
+  test("lets a file have 300 lines and not 301", () => {
+    const lines = (count: number) => "export {};\n".repeat(count);
+    expect(found("src/http/app.ts", lines(300))).toEqual([]);
+    expect(found("src/http/app.ts", lines(301))).toEqual(["src/http/app.ts has 301 lines"]);
+    expect(found("keyvault/serve.ts", lines(301))).toEqual(["keyvault/serve.ts has 301 lines"]);
+    expect(found("test/http/app.test.ts", lines(301))).toEqual([]);
+  });
+
+  test.each(LATER_WORDS.map((word) => `// ${word}: later`))("lets nothing be put off by %j", (text) => {
+    for (const path of [
+      "src/http/app.ts",
+      "docs/notes.md",
+      "test/http/app.test.ts",
+      "charts/deputize/values.yaml",
+    ]) {
+      expect(found(path, `\n${text}\n`)).toEqual([`${path}:2 puts something off`]);
+    }
+  });
+
+  test("wants file names in lower case with underscores", () => {
+    expect(found("src/http/rateLimit.ts", "")).toEqual([
+      "src/http/rateLimit.ts is not in lower case with underscores",
+    ]);
+    expect(found("src/http/rate_limit.ts", "")).toEqual([]);
+  });
+
+  test("knows what belongs at the top", () => {
+    expect(strangersAtTop(["src", "README.md", ".ci", ".biome.json", "notes.txt", "dist"])).toEqual([
+      "notes.txt",
+      "dist",
+    ]);
+  });
+});

@@ -1,0 +1,248 @@
+import { posix } from "node:path";
+import { parseSync } from "vite";
+
+/** One file of the project: its path from the top, with forward slashes, and its text. */
+export interface SourceFile {
+  path: string;
+  text: string;
+}
+
+/** What a file of sources contains that the rules speak of. */
+interface Contents {
+  /** Project files it imports or re-exports, in any form, types included. */
+  imports: string[];
+  /** Those of them that are there when it runs. */
+  loads: string[];
+  readsTime: boolean;
+  readsEnvironment: boolean;
+}
+
+const FEATURES = ["accounts", "platforms", "delegations", "proofs", "audit", "events"];
+
+/** Folders of `src`, and its own files, from the ground up: each may import what stands on an earlier line. */
+const LEVELS: readonly (readonly string[])[] = [
+  ["protocol"],
+  [
+    "clock.ts",
+    "config.ts",
+    "errors.ts",
+    "ids.ts",
+    "log.ts",
+    "metrics.ts",
+    "page.ts",
+    "route.ts",
+    "schemas.ts",
+    "seal.ts",
+  ],
+  ["db", "vault"],
+  FEATURES,
+  ["http", "operator", "console", "sdk"],
+  ["main.ts", "api.ts", "roles.ts", "dev"],
+];
+
+/** Units that may import others of their own level. */
+const SOCIABLE = new Set([...(LEVELS[1] ?? []), ...FEATURES, ...(LEVELS[5] ?? [])]);
+
+/** What a unit must not reach although its level would allow it, and why. */
+const WITHHELD: readonly { unit: string; from: readonly string[]; why: string }[] = [
+  { unit: "operator", from: ["db", "vault", ...FEATURES], why: "the operator knows the API by HTTP only" },
+  { unit: "events", from: ["vault"], why: "the worker has no access to the vault" },
+  {
+    unit: "sdk",
+    from: ["db", "vault", ...FEATURES, ...(LEVELS[1] ?? [])],
+    why: "it runs in other people's programs",
+  },
+];
+
+const LONGEST = 300;
+const CLOCKS = new Set(["src/clock.ts", "keyvault/clock.ts"]);
+const CONFIGS = new Set(["src/config.ts", "src/dev/config.ts", "keyvault/config.ts"]);
+const SETUP = /^src\/dev\/(setup\.mjs$|setup\/)/;
+const TOP = new Set([
+  ...["package.json", "package-lock.json", "tsconfig.json", "README.md", "Dockerfile"],
+  ...["charts", "crds", "docs", "keyvault", "node_modules", "src", "test"],
+]);
+const SOURCE = /\.(ts|mts|mjs|js)$/;
+/** Put together so that this file does not break the rule itself. */
+export const LATER_WORDS = [
+  ["TO", "DO"],
+  ["FIX", "ME"],
+  ["X", "XX"],
+].map((parts) => parts.join(""));
+const LATER = new RegExp(`\\b(${LATER_WORDS.join("|")})\\b`);
+
+/** Every way in which the files break the rules of the house, one line each; none when they keep them. */
+export function violations(files: readonly SourceFile[]): string[] {
+  const found: string[] = [];
+  const loads = new Map<string, string[]>();
+  for (const file of files) {
+    found.push(...aboutText(file));
+    if (/^(src|keyvault)\//.test(file.path) && SOURCE.test(file.path)) {
+      const contents = read(file);
+      loads.set(file.path, contents.loads);
+      found.push(
+        ...aboutSource(file, contents),
+        ...contents.imports.flatMap((to) => aboutImport(file.path, to)),
+      );
+    }
+  }
+  return [...found, ...circles(loads)];
+}
+
+/** Names at the project's top that do not belong there. */
+export function strangersAtTop(names: readonly string[]): string[] {
+  return names.filter((name) => !TOP.has(name) && !name.startsWith("."));
+}
+
+function aboutText({ path, text }: SourceFile): string[] {
+  const line = text.split("\n").findIndex((content) => LATER.test(content));
+  return [
+    ...(line === -1 ? [] : [`${path}:${line + 1} puts something off`]),
+    ...(/^[a-z0-9_./-]+$/.test(path) || !/^(src|keyvault|test)\//.test(path)
+      ? []
+      : [`${path} is not in lower case with underscores`]),
+  ];
+}
+
+function aboutSource({ path, text }: SourceFile, { readsTime, readsEnvironment }: Contents): string[] {
+  const lines = text.trimEnd().split("\n").length;
+  return [
+    ...(lines > LONGEST ? [`${path} has ${lines} lines`] : []),
+    ...(readsTime && !CLOCKS.has(path) ? [`${path} reads the time`] : []),
+    ...(readsEnvironment && !CONFIGS.has(path) && !SETUP.test(path) ? [`${path} reads the environment`] : []),
+  ];
+}
+
+function aboutImport(from: string, to: string): string[] {
+  const line = `${from} imports ${to}`;
+  const [fromTop, fromUnit = ""] = from.split("/");
+  const [toTop, toUnit = ""] = to.split("/");
+  if (fromTop === "keyvault") {
+    const allowed = toTop === "keyvault" || to.startsWith("src/protocol/");
+    return allowed ? [] : [`${line}: of src, the vault knows the protocol only`];
+  }
+  if (toTop !== "src") {
+    return [`${line}: src knows nothing outside src`];
+  }
+  if (fromUnit === toUnit) {
+    return [];
+  }
+  const [fromLevel, toLevel] = [levelOf(fromUnit), levelOf(toUnit)];
+  if (fromLevel === -1) {
+    return [`${line}: ${fromUnit} has no place in the order of src`];
+  }
+  if (toLevel === -1 || toLevel > fromLevel || (toLevel === fromLevel && !SOCIABLE.has(fromUnit))) {
+    return [`${line}: against the direction`];
+  }
+  const rule = WITHHELD.find(({ unit, from: withheld }) => unit === fromUnit && withheld.includes(toUnit));
+  return rule === undefined ? [] : [`${line}: ${rule.why}`];
+}
+
+function levelOf(unit: string): number {
+  return LEVELS.findIndex((units) => units.includes(unit));
+}
+
+/** Each circle of imports once, as the way round it from its first file in alphabetical order. */
+function circles(loads: ReadonlyMap<string, readonly string[]>): string[] {
+  const done = new Set<string>();
+  const found: string[] = [];
+  function visit(path: string, way: string[]): void {
+    const start = way.indexOf(path);
+    if (start !== -1) {
+      found.push(`imports go in a circle: ${[...way.slice(start), path].join(" -> ")}`);
+    } else if (!done.has(path)) {
+      for (const next of loads.get(path) ?? []) {
+        visit(next, [...way, path]);
+      }
+      done.add(path);
+    }
+  }
+  for (const path of [...loads.keys()].sort()) {
+    visit(path, []);
+  }
+  return found;
+}
+
+function read({ path, text }: SourceFile): Contents {
+  const { program, module, errors } = parseSync(path, text);
+  if (errors.length > 0) {
+    throw new Error(`${path} cannot be parsed: ${errors[0]?.message}`);
+  }
+  const statements = [
+    ...module.staticImports.map(({ moduleRequest, entries }) => ({ to: moduleRequest.value, entries })),
+    ...module.staticExports.map(({ entries }) => ({ to: entries[0]?.moduleRequest?.value ?? "", entries })),
+  ];
+  const isLoaded = (entries: readonly { isType: boolean }[]) =>
+    entries.length === 0 || entries.some(({ isType }) => !isType);
+  const specifiers = statements.map(({ to }) => to);
+  const loaded = statements.filter(({ entries }) => isLoaded(entries)).map(({ to }) => to);
+  const contents: Contents = { imports: [], loads: [], readsTime: false, readsEnvironment: false };
+  walk(program, (node) => {
+    contents.readsTime ||= isReadingTime(node);
+    contents.readsEnvironment ||= isMember(node, "process", "env") || importsEnvironment(node);
+    const source =
+      node.type === "ImportExpression" || node.type === "TSImportType" ? literal(node.source) : undefined;
+    specifiers.push(...(source === undefined ? [] : [source]));
+  });
+  contents.imports = locate(path, specifiers);
+  contents.loads = locate(path, loaded);
+  return contents;
+}
+
+/** The project's files among what a file imports. */
+function locate(from: string, specifiers: readonly string[]): string[] {
+  const local = specifiers.filter((specifier) => specifier.startsWith("."));
+  return [...new Set(local.map((specifier) => posix.join(posix.dirname(from), specifier)))];
+}
+
+type Node = { type: string } & Record<string, unknown>;
+
+function walk(value: unknown, visit: (node: Node) => void): void {
+  if (Array.isArray(value)) {
+    for (const item of value) {
+      walk(item, visit);
+    }
+  } else if (typeof value === "object" && value !== null) {
+    if ("type" in value && typeof value.type === "string") {
+      visit(value as Node);
+    }
+    for (const part of Object.values(value)) {
+      walk(part, visit);
+    }
+  }
+}
+
+/** `Date.now`, `new Date()` without an argument, `Date()`. */
+function isReadingTime(node: Node): boolean {
+  if (isMember(node, "Date", "now")) {
+    return true;
+  }
+  const creates = node.type === "NewExpression" && (node.arguments as unknown[]).length === 0;
+  return (creates || node.type === "CallExpression") && isName(node.callee, "Date");
+}
+
+function importsEnvironment(node: Node): boolean {
+  const fromProcess =
+    node.type === "ImportDeclaration" && /^(node:)?process$/.test(literal(node.source) ?? "");
+  return fromProcess && (node.specifiers as Node[]).some(({ imported }) => isName(imported, "env"));
+}
+
+/** `object.property` or `object["property"]`, also below `globalThis`. */
+function isMember(node: Node, object: string, property: string): boolean {
+  if (node.type !== "MemberExpression") {
+    return false;
+  }
+  const owner = node.object as Node;
+  const ofObject = isName(owner, object) || isMember(owner, "globalThis", object);
+  return ofObject && (isName(node.property, property) || literal(node.property) === property);
+}
+
+function isName(value: unknown, name: string): boolean {
+  const node = value as Node | undefined;
+  return node?.type === "Identifier" && node.name === name;
+}
+
+function literal(value: unknown): string | undefined {
+  const node = value as Node | undefined;
+  return node?.type === "Literal" && typeof node.value === "string" ? node.value : undefined;
+}
