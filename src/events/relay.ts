@@ -17,14 +17,19 @@ const BATCH_BYTES = 1024 * 1024;
 /** A transaction that committed late has a lower id than rows read before: look back this often, in seconds. */
 const REWIND_SECONDS = 5;
 
+/* The shards go in as an array, so that the rows are read along the primary key and no further than the batch. */
 const READ = `
-select batch.* from (
-  select o.*, s.epoch,
-         exists (select from outbox earlier where earlier.aggregateid = o.aggregateid
-                 and earlier.aggregate_seq = o.aggregate_seq - 1 and earlier.id <= :lowWater) as overtakes,
-         row_number() over (order by o.id) as place, sum(octet_length(o.payload)) over (order by o.id) as bytes
-  from outbox o join relay_shards s on s.shard = o.shard and s.owner = :workerId
-  where o.id > :lowWater order by o.id limit ${BATCH_ROWS}) batch
+with own as materialized (select shard, epoch from relay_shards where owner = :workerId),
+batch as (
+  select o.* from outbox o
+  where o.id > :lowWater and exists (select from own) and o.shard = any (array(select shard from own))
+  order by o.id limit ${BATCH_ROWS}),
+sized as (
+  select batch.*, row_number() over (order by id) as place, sum(octet_length(payload)) over (order by id) as bytes from batch)
+select sized.*, own.epoch,
+       exists (select from outbox earlier where earlier.aggregateid = sized.aggregateid
+               and earlier.aggregate_seq = sized.aggregate_seq - 1 and earlier.id <= :lowWater) as overtakes
+from sized join own on own.shard = sized.shard
 where place = 1 or bytes <= ${BATCH_BYTES} order by id`;
 
 const DELETE = `

@@ -1,11 +1,13 @@
 import { randomUUID } from "node:crypto";
 import type { Clock } from "../clock.ts";
 import type { WorkerConfig } from "../config.ts";
-import { openDatabase } from "../db/connection.ts";
+import { type Database, openDatabase } from "../db/connection.ts";
 import type { Logger } from "../log.ts";
+import type { Metrics } from "../metrics.ts";
 import { createSeal } from "../seal.ts";
 import { createLocalBus } from "./local_bus.ts";
-import { startLoop } from "./loop.ts";
+import { type Loop, startLoop } from "./loop.ts";
+import { createEventMetrics } from "./metrics.ts";
 import { createRelay } from "./relay.ts";
 import { removeOld } from "./retention.ts";
 import { createShardLeases, LEASE_SECONDS, RENEW_SECONDS } from "./shards.ts";
@@ -28,6 +30,7 @@ export type WorkerDeps = {
   >;
   clock: Clock;
   log: Logger;
+  metrics?: Pick<Metrics, "registry">;
   timing?: WorkerTiming;
 };
 
@@ -46,13 +49,13 @@ export type Worker = {
 
 const TIMING: WorkerTiming = { leaseSeconds: LEASE_SECONDS, claimSeconds: CLAIM_SECONDS, reapSeconds: 5 };
 const IDLE_TRANSACTION_MS = 10_000;
-const CLEAN_MILLISECONDS = 60 * 60 * 1000;
+const CLEAN_SECONDS = 60 * 60;
 
 /**
  * Starts the relay of the outbox and the delivery of webhooks. It needs no other part to be up, not even the database:
  * it goes on trying. Any number of workers may run; they divide the work. Throws on a malformed setting.
  */
-export function startWorker({ config, clock, log, timing = TIMING }: WorkerDeps): Worker {
+export function startWorker({ config, clock, log, metrics, timing = TIMING }: WorkerDeps): Worker {
   const onError = (error: Error) => log.debug({ err: error }, "database connection lost");
   const database = openDatabase({
     url: config.DATABASE_URL,
@@ -62,6 +65,7 @@ export function startWorker({ config, clock, log, timing = TIMING }: WorkerDeps)
     onError,
   });
   const seal = createSeal(Buffer.from(config.SEALING_KEY, "base64"));
+  const measured = metrics && createEventMetrics(metrics);
   const workerId = randomUUID();
   const leases = createShardLeases(database, workerId, timing.leaseSeconds);
   const bus = createLocalBus({ database, clock, log });
@@ -70,6 +74,7 @@ export function startWorker({ config, clock, log, timing = TIMING }: WorkerDeps)
     development: config.DEVELOPMENT,
     allowedCidrs: config.WEBHOOK_ALLOWED_CIDRS,
   });
+  const wakeSending = () => sending.wake();
   const dispatcher = createDispatcher({
     database,
     clock,
@@ -78,21 +83,15 @@ export function startWorker({ config, clock, log, timing = TIMING }: WorkerDeps)
     word: config.SERVICE_WORD,
     log,
     claimSeconds: timing.claimSeconds,
-    finished: () => sending.wake(),
+    finished: wakeSending,
+    ...(measured && { measure: measured.attempt }),
   });
-  const subscribed = bus.subscribe(createWebhookConsumer({ seal, clock, created: () => sending.wake() }));
+  const subscribed = bus.subscribe(createWebhookConsumer({ seal, clock, created: wakeSending }));
 
-  const renewal = (timing.leaseSeconds / LEASE_SECONDS) * RENEW_SECONDS * 1000;
-  const leasing = startLoop({
-    name: "shard leases",
-    log,
-    shortestPause: renewal,
-    longestPause: renewal,
-    async step() {
-      await leases.renew();
-      return false;
-    },
-  });
+  /** A loop that takes a step once in so many seconds, and more of them at once while it says so. */
+  const every = (seconds: number, name: string, step: () => Promise<boolean>): Loop =>
+    startLoop({ name, log, step, shortestPause: seconds * 1000, longestPause: seconds * 1000 });
+
   const relaying = startLoop({
     name: "relay",
     log,
@@ -103,33 +102,23 @@ export function startWorker({ config, clock, log, timing = TIMING }: WorkerDeps)
     },
   });
   const sending = startLoop({ name: "webhooks", log, step: dispatcher.step });
-  const reaping = startLoop({
-    name: "lost deliveries",
-    log,
-    shortestPause: timing.reapSeconds * 1000,
-    longestPause: timing.reapSeconds * 1000,
-    async step() {
-      if ((await reapLost(database, clock.now(), timing.claimSeconds)) > 0) sending.wake();
-      return false;
-    },
+  const reaping = every(timing.reapSeconds, "lost deliveries", async () => {
+    if ((await reapLost(database, clock.now(), timing.claimSeconds)) > 0) wakeSending();
+    return false;
   });
-  const cleaning = startLoop({
-    name: "retention",
-    log,
-    shortestPause: CLEAN_MILLISECONDS,
-    longestPause: CLEAN_MILLISECONDS,
-    step: () => removeOld(database, clock.now()),
+  const cleaning = every(CLEAN_SECONDS, "retention", () => removeOld(database, clock.now()));
+  const leasing = every((timing.leaseSeconds / LEASE_SECONDS) * RENEW_SECONDS, "shard leases", async () => {
+    await leases.renew();
+    const { waiting, oldestSeconds } = await readOutbox(database, clock);
+    measured?.outbox(waiting, oldestSeconds);
+    return false;
   });
 
   return {
     wake: relaying.wake,
     async health() {
-      const { rows } = await database.raw(
-        "select count(*) as waiting, min(created_at) as oldest from outbox",
-      );
-      const { waiting, oldest } = rows[0] as { waiting: number; oldest: Date | null };
-      const age = oldest === null ? 0 : Math.max(0, (clock.now().getTime() - oldest.getTime()) / 1000);
-      return { ok: (await bus.health()).ok, events_waiting: waiting, oldest_event_age: age };
+      const { waiting, oldestSeconds } = await readOutbox(database, clock);
+      return { ok: (await bus.health()).ok, events_waiting: waiting, oldest_event_age: oldestSeconds };
     },
     async stop() {
       await Promise.all([relaying, sending, reaping, cleaning].map((loop) => loop.stop()));
@@ -140,4 +129,14 @@ export function startWorker({ config, clock, log, timing = TIMING }: WorkerDeps)
       await database.destroy();
     },
   };
+}
+
+async function readOutbox(
+  database: Database,
+  clock: Clock,
+): Promise<{ waiting: number; oldestSeconds: number }> {
+  const { rows } = await database.raw("select count(*) as waiting, min(created_at) as oldest from outbox");
+  const { waiting, oldest } = rows[0] as { waiting: number; oldest: Date | null };
+  const now = clock.now().getTime();
+  return { waiting, oldestSeconds: oldest === null ? 0 : Math.max(0, (now - oldest.getTime()) / 1000) };
 }

@@ -1,3 +1,4 @@
+import { Registry } from "prom-client";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import type { Worker } from "../../src/events/worker.ts";
 import { makeConnection } from "./support/connection.ts";
@@ -106,6 +107,23 @@ test("survives its connections being cut again and again", async () => {
     (await home.database("webhook_deliveries").whereIn("state", ["pending", "sending"])).length;
   await eventually("every result is written", async () => (await settled()) === 0);
   expect(receiver.requests.length).toBeLessThanOrEqual(30 + 10);
+});
+
+test("counts what waits and what was sent, without naming anybody", async () => {
+  const registry = new Registry();
+  const worker = startTestWorker(home.url, undefined, { registry });
+  workers.push(worker);
+  const connection = await connect();
+  receiver.reply = (_request, _response, nth) => (nth === 1 ? 400 : 204);
+  await append(home.database, deniedEvent(connection, "req-0"));
+  await append(home.database, deniedEvent(connection, "req-1"));
+  const text = () => registry.metrics();
+  await eventually("both are counted", async () => (await text()).includes('outcome="delivered"'));
+  expect(await text()).toContain('deputize_webhook_attempt_seconds_count{outcome="rejected"} 1');
+  expect(await text()).toContain('deputize_webhook_attempt_seconds_count{outcome="delivered"} 1');
+  expect(await text()).toMatch(/^deputize_outbox_events \d+$/m);
+  expect(await text()).toMatch(/^deputize_outbox_oldest_seconds \d/m);
+  expect(await text()).not.toContain(connection.connectionId);
 });
 
 test("tells how much waits, and for how long", async () => {

@@ -6,7 +6,7 @@ import type { Seal } from "../../seal.ts";
 import { isOutage } from "../outage.ts";
 import { deliveryBodyContext, webhookSecretContext } from "../secrets.ts";
 import { type Claimed, claimDeliveries } from "./claim.ts";
-import type { Sent } from "./outcome.ts";
+import { type Sent, type Verdict, verdictOn } from "./outcome.ts";
 import type { Send } from "./send.ts";
 import { type Attempted, cancelDelivery, settleAttempt } from "./settle.ts";
 import { signedHeaders } from "./sign.ts";
@@ -24,7 +24,9 @@ export type DispatcherDeps = {
   limit?: number;
   /** How long a claim lasts. */
   claimSeconds?: number;
-  /** Told after each finished attempt: there is room for another one. */
+  /** Told of each request's result. */
+  measure?: (verdict: Verdict, seconds: number) => void;
+  /** Told after each finished delivery: there is room for another one. */
   finished?: () => void;
 };
 
@@ -79,6 +81,8 @@ export function createDispatcher(deps: DispatcherDeps): Dispatcher {
   async function settle(attempted: Attempted): Promise<void> {
     const settled = await settleAttempt(database, attempted);
     const { delivery_id, endpoint_id } = attempted.delivery;
+    const seconds = (attempted.endedAt.getTime() - attempted.startedAt.getTime()) / 1000;
+    deps.measure?.(verdictOn(attempted.sent), seconds);
     if (settled === "stale") return log.warn({ delivery_id }, "a result came after its claim had ended");
     if (settled.suspended) log.warn({ endpoint_id }, "webhook endpoint suspended");
   }

@@ -1,12 +1,12 @@
 import { pino } from "pino";
 import { systemClock } from "../../../src/clock.ts";
-import { startWorker, type Worker, type WorkerTiming } from "../../../src/events/worker.ts";
+import { startWorker, type Worker, type WorkerDeps, type WorkerTiming } from "../../../src/events/worker.ts";
 
 /** The seal's key of these tests, as the worker's settings have it. */
 export const SEALING_KEY = Buffer.alloc(32, 7).toString("base64");
 
 /** Starts the worker role in this process, with loopback opened. */
-export function startTestWorker(url: string, timing?: WorkerTiming): Worker {
+export function startTestWorker(url: string, timing?: WorkerTiming, metrics?: WorkerDeps["metrics"]): Worker {
   return startWorker({
     config: {
       DATABASE_URL: url,
@@ -18,5 +18,6 @@ export function startTestWorker(url: string, timing?: WorkerTiming): Worker {
     clock: systemClock,
     log: pino({ level: "silent" }),
     ...(timing && { timing }),
+    ...(metrics && { metrics }),
   });
 }
