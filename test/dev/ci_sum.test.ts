@@ -1,0 +1,78 @@
+import { spawnSync } from "node:child_process";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test } from "vitest";
+
+let folder: string;
+
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), "deputize-sum-"));
+});
+
+afterEach(() => rm(folder, { recursive: true, force: true }));
+
+async function check(name: string, status: number): Promise<void> {
+  await writeFile(join(folder, `${name}.status`), `${status}\n`);
+}
+
+async function suite(name: string, status: number, outcomes: string[], file = "passed"): Promise<void> {
+  const assertionResults = outcomes.map((outcome, index) => ({ fullName: `test ${index}`, status: outcome }));
+  const testResults = [{ name: "a.test.ts", status: file, message: "no such module", assertionResults }];
+  await check(name, status);
+  await writeFile(join(folder, `${name}.json`), JSON.stringify({ testResults }));
+}
+
+function sum(): { status: number | null; last: string; said: string } {
+  const script = join(import.meta.dirname, "../../.ci/sum.mjs");
+  const { status, stdout } = spawnSync(process.execPath, [script, folder], { encoding: "utf8" });
+  return { status, last: stdout.trimEnd().split("\n").at(-1) ?? "", said: stdout };
+}
+
+test("adds up suites and checks, and ends 0 when all passed", async () => {
+  await suite("tests", 0, ["passed", "passed"]);
+  await suite("slow", 0, ["passed"]);
+  await check("types", 0);
+  expect(sum()).toMatchObject({ status: 0, last: "4 passed, 0 failed" });
+});
+
+test("fails with a failed test, and names it", async () => {
+  await suite("tests", 1, ["passed", "failed"]);
+  expect(sum()).toMatchObject({ status: 1, last: "1 passed, 1 failed" });
+  expect(sum().said).toContain("failed: tests: test 1");
+});
+
+test.each(["skipped", "pending", "todo", "disabled"])("fails with a test that is %s", async (outcome) => {
+  await suite("tests", 0, ["passed", outcome]);
+  expect(sum()).toMatchObject({ status: 1, last: "1 passed, 0 failed, 1 skipped" });
+});
+
+test("fails with a check that failed", async () => {
+  await suite("tests", 0, ["passed"]);
+  await check("types", 2);
+  expect(sum()).toMatchObject({ status: 1, last: "1 passed, 1 failed" });
+});
+
+test("fails with a file that could not be loaded", async () => {
+  await suite("tests", 1, [], "failed");
+  expect(sum()).toMatchObject({ status: 1, last: "0 passed, 1 failed" });
+  expect(sum().said).toContain("no such module");
+});
+
+test("fails with a suite that ended badly although its tests passed", async () => {
+  await suite("tests", 1, ["passed"]);
+  expect(sum()).toMatchObject({ status: 1, last: "1 passed, 1 failed" });
+});
+
+test("fails with a suite that ended before it wrote a report", async () => {
+  await check("tests", 137);
+  expect(sum()).toMatchObject({ status: 1, last: "0 passed, 1 failed" });
+});
+
+test("fails with a suite of no tests, and with nothing at all", async () => {
+  expect(sum()).toMatchObject({ status: 1, last: "0 passed, 0 failed" });
+  await check("types", 0);
+  await writeFile(join(folder, "tests.status"), "0\n");
+  await writeFile(join(folder, "tests.json"), '{"testResults":[]}');
+  expect(sum()).toMatchObject({ status: 1, last: "1 passed, 0 failed" });
+});

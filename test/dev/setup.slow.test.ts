@@ -1,0 +1,207 @@
+import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync } from "node:fs";
+import { copyFile, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { delimiter, join } from "node:path";
+import { text } from "node:stream/consumers";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { isRunning, until } from "../support/process.ts";
+
+const ROOT = join(import.meta.dirname, "../..");
+const QUICK_TEST = "test/dev/terminal.test.ts";
+
+let above: string;
+let clone: string;
+
+beforeAll(async () => {
+  above = await mkdtemp(join(tmpdir(), "deputize-clone-"));
+  clone = join(above, "clone");
+  execFileSync("git", ["clone", "--quiet", "--no-hardlinks", ROOT, clone]);
+});
+
+afterAll(() => rm(above, { recursive: true, force: true }));
+
+/** This environment as it was before npm and the project's setup put theirs in. */
+function foreignEnvironment(more: Record<string, string> = {}): Record<string, string | undefined> {
+  const kept = Object.entries(process.env).filter(
+    ([name]) => !/^(npm_|VITEST|NODE_|INIT_CWD|KEYVAULT_|TEST$)/i.test(name),
+  );
+  const path = (process.env.PATH ?? "").split(delimiter).filter((folder) => !folder.includes("node_modules"));
+  return { ...Object.fromEntries(kept), PATH: path.join(delimiter), ...more };
+}
+
+function npm(args: string[], more: Record<string, string> = {}): ChildProcess {
+  return spawn("npm", args, { cwd: clone, env: foreignEnvironment(more), stdio: ["ignore", "pipe", "pipe"] });
+}
+
+async function finish(child: ChildProcess): Promise<{ code: number | null; said: string }> {
+  const [out, err] = await Promise.all([
+    text(child.stdout as NodeJS.ReadableStream),
+    text(child.stderr as NodeJS.ReadableStream),
+    once(child, "exit"),
+  ]);
+  return { code: child.exitCode, said: out + err };
+}
+
+const quickTest = (...args: string[]) => ["test", ...args, "--", QUICK_TEST];
+
+describe.sequential("npm test in a fresh clone that only root can enter", () => {
+  test("installs everything by itself and passes", async () => {
+    expect((await stat(above)).mode & 0o077).toBe(0);
+    const { code, said } = await finish(npm(quickTest()));
+    expect(said).toMatch(/Installing packages: done, \d+ s/);
+    expect(said).toMatch(/Tests .*passed/);
+    expect(code).toBe(0);
+    expect(execFileSync("git", ["status", "--short"], { cwd: clone, encoding: "utf8" })).toBe("");
+  });
+
+  test("installs nothing the second time", async () => {
+    const { code, said } = await finish(npm(quickTest()));
+    expect(said).not.toContain("Installing");
+    expect(code).toBe(0);
+  });
+
+  test("passes its arguments and its exit status on", async () => {
+    const { code, said } = await finish(npm(["test", "--", "test/no/such.test.ts"]));
+    expect(said).toContain("test/no/such.test.ts");
+    expect(code).toBe(1);
+  });
+
+  test("recognises what was installed by hand", async () => {
+    await rm(join(clone, "node_modules/.deputize.json"));
+    const { code, said } = await finish(npm(quickTest()));
+    expect(said).not.toContain("Installing");
+    expect(code).toBe(0);
+  });
+});
+
+describe.sequential("a broken installation is mended", () => {
+  test.each([
+    ["Node", "node_modules/node/bin/node"],
+    ["the PKCS#11 library", "node_modules/pkcs11js/build/Release/pkcs11.node"],
+  ])("when %s is missing", async (_, path) => {
+    await rm(join(clone, path));
+    const { code, said } = await finish(npm(quickTest()));
+    expect(said).toMatch(/Building packages: done/);
+    expect(code).toBe(0);
+    expect(existsSync(join(clone, path))).toBe(true);
+  });
+
+  test("when a package is missing and the lock has changed", async () => {
+    await rm(join(clone, "node_modules/koa"), { recursive: true });
+    const lock = join(clone, "package-lock.json");
+    await writeFile(lock, `${await readFile(lock, "utf8")}\n`);
+    const { code, said } = await finish(npm(quickTest()));
+    execFileSync("git", ["checkout", "--quiet", "package-lock.json"], { cwd: clone });
+    expect(said).toMatch(/Installing packages: done/);
+    expect(code).toBe(0);
+    expect(existsSync(join(clone, "node_modules/koa/package.json"))).toBe(true);
+  });
+
+  test("when npm was told not to run install scripts", async () => {
+    await rm(join(clone, "node_modules"), { recursive: true });
+    const { code, said } = await finish(npm(quickTest("--ignore-scripts")));
+    expect(said).toMatch(/Installing packages: done[^]*Building packages: done/);
+    expect(code).toBe(0);
+  });
+
+  test("when the installation was killed midway, and two start at once afterwards", async () => {
+    await rm(join(clone, "node_modules"), { recursive: true });
+    const claims = join(clone, ".deputize/setup/lock");
+    const killed = npm(quickTest());
+    await until(
+      "npm is at work",
+      async () => (await readdir(join(clone, "node_modules")).catch(() => [])).length > 50,
+      60_000,
+    );
+    const [claim = ""] = await readdir(claims);
+    const installer = execFileSync("pgrep", ["-P", claim.split(".")[0] ?? ""], { encoding: "utf8" });
+    process.kill(Number.parseInt(claim, 10), "SIGKILL");
+    await finish(killed);
+    await until("npm ci is gone", () => !isRunning(Number.parseInt(installer, 10)));
+    const both = await Promise.all([finish(npm(quickTest())), finish(npm(quickTest()))]);
+    expect(both.map(({ code }) => code)).toEqual([0, 0]);
+    expect(both.filter(({ said }) => said.includes("Installing packages")).length).toBe(1);
+    expect(both.filter(({ said }) => said.includes("Waiting for another setup")).length).toBe(1);
+  });
+});
+
+describe.sequential("a target", () => {
+  beforeAll(() =>
+    copyFile(join(import.meta.dirname, "fixtures/stay.ts"), join(clone, "test/conformance.ts")),
+  );
+
+  async function start(child: ChildProcess) {
+    let said = "";
+    child.stdout?.on("data", (chunk: Buffer) => {
+      said += chunk.toString();
+    });
+    await until("it is up", () => /^\{.*\}\s*$/m.test(said), 60_000);
+    const line = /^\{.*\}/m.exec(said)?.[0] ?? "";
+    const target = JSON.parse(line) as { version: string; args: string[]; pid: number; token: string };
+    return { target, said: () => said };
+  }
+
+  /** npm, its shell and setup, by what they are. */
+  function ancestors(pid: number): { npm: number; setup: number } {
+    const parentOf = (child: number) =>
+      Number(execFileSync("ps", ["-o", "ppid=", "-p", String(child)], { encoding: "utf8" }));
+    const setup = parentOf(pid);
+    const next = parentOf(setup);
+    const name = execFileSync("ps", ["-o", "args=", "-p", String(next)], { encoding: "utf8" });
+    return { setup, npm: name.startsWith("npm ") ? next : parentOf(next) };
+  }
+
+  test("runs in the locked Node with its arguments as they are and the token's module", async () => {
+    const child = npm(["run", "conformance", "--", "--flag", "a b", "$HOME", ""]);
+    const { target } = await start(child);
+    const { version } = JSON.parse(await readFile(join(clone, "node_modules/node/package.json"), "utf8"));
+    expect(target.version).toBe(`v${version}`);
+    expect(target.args).toEqual(["--flag", "a b", "$HOME", ""]);
+    expect(existsSync(target.token)).toBe(true);
+    process.kill(ancestors(target.pid).setup, "SIGTERM");
+    expect((await finish(child)).code).toBe(8);
+  });
+
+  test.each(["setup", "npm"] as const)("ends when %s is killed with no chance to say so", async (who) => {
+    const { target } = await start(npm(["run", "conformance"]));
+    process.kill(ancestors(target.pid)[who], "SIGKILL");
+    await until("it is gone", () => !isRunning(target.pid));
+  });
+
+  test("hears one Ctrl-C as one, and two as two", async () => {
+    for (const [presses, heard] of [
+      [1, ["SIGINT 1"]],
+      [2, ["SIGINT 1", "SIGINT 2"]],
+    ] as const) {
+      const terminal = spawn("script", ["-qec", "npm run conformance", "/dev/null"], {
+        cwd: clone,
+        env: foreignEnvironment(),
+        stdio: ["pipe", "pipe", "inherit"],
+      });
+      const { target, said } = await start(terminal);
+      for (let press = 1; press <= presses; press += 1) {
+        terminal.stdin.write("\x03");
+        await until("it is heard", () => said().includes(`SIGINT ${press}`));
+      }
+      await until("it is gone", () => !isRunning(target.pid));
+      expect(said().match(/SIGINT \d/g)).toEqual(heard);
+      terminal.stdin.end();
+      await once(terminal, "exit");
+    }
+  });
+
+  test("that does not exist is named, with those that do", async () => {
+    const setup = spawn("node", ["src/dev/setup.mjs", "stat"], {
+      cwd: clone,
+      env: foreignEnvironment(),
+      stdio: ["ignore", "pipe", "pipe"],
+    });
+    const { code, said } = await finish(setup);
+    expect(code).toBe(1);
+    expect(said).toBe(
+      'There is no "stat"\nChoose one of: start, test, test:slow, bench, conformance, deputize, keyvault\n',
+    );
+  });
+});
