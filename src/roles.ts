@@ -28,8 +28,8 @@ export async function runApi(): Promise<void> {
 export async function runWorker(): Promise<void> {
   const config = readWorkerConfig();
   const { startWorker } = await import("./events/worker.ts");
-  await run("worker", config, async ({ log }) => {
-    const worker = startWorker({ config, clock: systemClock, log });
+  await run("worker", config, async ({ log, metrics }) => {
+    const worker = startWorker({ config, clock: systemClock, log, metrics });
     return { isReady: async () => (await worker.health()).ok, stop: worker.stop };
   });
 }
