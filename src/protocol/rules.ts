@@ -43,3 +43,10 @@ export function hasBytes(text: string, length: number): boolean {
     throw error;
   }
 }
+
+/** Whether `text` has the length and the padding of base64 of `length` bytes: enough where its content is held against other text. */
+export function hasEncodedLength(text: string, length: number): boolean {
+  const padding = (3 - (length % 3)) % 3;
+  const isPadded = text.endsWith("=".repeat(padding)) && !text.endsWith("=".repeat(padding + 1));
+  return text.length === Math.ceil(length / 3) * 4 && isPadded;
+}

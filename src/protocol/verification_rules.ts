@@ -21,7 +21,14 @@ import {
 } from "./challenge_rules.ts";
 import { BINDING_BYTES, MAX_DELEGATION_CHAIN_DEPTH } from "./constants.ts";
 import { equalPublicKeys } from "./hybrid.ts";
-import { type BundleRule, type CertificateRule, hasBytes, type RuleKind, violation } from "./rules.ts";
+import {
+  type BundleRule,
+  type CertificateRule,
+  hasBytes,
+  hasEncodedLength,
+  type RuleKind,
+  violation,
+} from "./rules.ts";
 import { intersectScopes } from "./scopes.ts";
 import type { Evidence } from "./verification.ts";
 import type { Violation } from "./violations.ts";
@@ -55,8 +62,8 @@ const AGENT_KEY_RULE: BundleRule = {
   check: ({ bundle: { agent_id, agent_pub_key, delegations } }) => {
     const leaf = delegations[0];
     if (
-      !hasBytes(agent_pub_key.ed25519, ALGORITHMS.ed25519.publicKeyBytes) ||
-      !hasBytes(agent_pub_key.ml_dsa_65, ALGORITHMS.ml_dsa_65.publicKeyBytes)
+      !hasEncodedLength(agent_pub_key.ed25519, ALGORITHMS.ed25519.publicKeyBytes) ||
+      !hasEncodedLength(agent_pub_key.ml_dsa_65, ALGORITHMS.ml_dsa_65.publicKeyBytes)
     ) {
       return violation("invalid_agent_key", "agent public key has a wrong length");
     }

@@ -114,9 +114,18 @@ describe("the agent", () => {
     const bundle = await prove();
     expect(await code({ ...bundle, agent_pub_key: ROOT.publicKey })).toBe("key_mismatch");
     expect(await code({ ...bundle, agent_id: ROOT.id })).toBe("id_mismatch");
-    expect(await code({ ...bundle, agent_pub_key: { ...AGENT.publicKey, ed25519: "AAAA" } })).toBe(
-      "invalid_agent_key",
-    );
+    for (const length of [3, 31, 33]) {
+      const ed25519 = Buffer.alloc(length).toString("base64");
+      expect(await code({ ...bundle, agent_pub_key: { ...AGENT.publicKey, ed25519 } })).toBe(
+        "invalid_agent_key",
+      );
+    }
+    for (const length of [1951, 1953]) {
+      const ml_dsa_65 = Buffer.alloc(length).toString("base64");
+      expect(await code({ ...bundle, agent_pub_key: { ...AGENT.publicKey, ml_dsa_65 } })).toBe(
+        "invalid_agent_key",
+      );
+    }
   });
 
   test("cannot present another agent's certificate", async () => {
