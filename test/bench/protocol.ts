@@ -1,0 +1,117 @@
+import { getHeapStatistics } from "node:v8";
+import { ALGORITHMS } from "../../src/protocol/algorithms.ts";
+import { canonicalBytes } from "../../src/protocol/canonical.ts";
+import { delegationSignBytes } from "../../src/protocol/certificate.ts";
+import type { CertificateMemory } from "../../src/protocol/certificate_memory.ts";
+import { type Backend, importSeeds, signHybrid } from "../../src/protocol/hybrid.ts";
+import { decodeProofBundle, type ProofBundle } from "../../src/protocol/proof_bundle.ts";
+import { createCertificateMemory, verifyBundle } from "../../src/protocol/verify.ts";
+import { encode, NOW, prove, ROOT } from "../support/chains.ts";
+
+/** Something whose cost is measured, one run after the other. */
+interface Case {
+  name: string;
+  times: number;
+  run: () => unknown;
+}
+
+/** What one run costs: microseconds, and bytes allocated on the JavaScript heap. */
+interface Cost {
+  microseconds: number;
+  allocated: number;
+}
+
+const ROUNDS = 9;
+const WARMUP = 500;
+
+const document = encode(await chainOf(1));
+const text = Buffer.from(document).toString();
+const bundle = decodeProofBundle(document);
+const chains = { 1: bundle, 3: await chainOf(3), 8: await chainOf(8) };
+const memory = createCertificateMemory();
+const message = Buffer.alloc(64, 1);
+const mlDsa = ROOT.privateKey.ml_dsa_65;
+const verifier = ALGORITHMS.ml_dsa_65.native?.verifyingKey(mlDsa.publicKey);
+const signature = await mlDsa.sign(message);
+
+const cases: Case[] = [
+  { name: "verify depth 1, cold", times: 100, run: () => verify(chains[1]) },
+  { name: "verify depth 1, warm", times: 100, run: () => verify(chains[1], memory) },
+  { name: "verify depth 3, cold", times: 40, run: () => verify(chains[3]) },
+  { name: "verify depth 3, warm", times: 100, run: () => verify(chains[3], memory) },
+  { name: "verify depth 8, cold", times: 20, run: () => verify(chains[8]) },
+  { name: "verify depth 8, warm", times: 100, run: () => verify(chains[8], memory) },
+  { name: "verify depth 1, cold, @noble", times: 5, run: () => verify(chains[1], undefined, "reference") },
+  { name: "verify one ML-DSA-65", times: 100, run: () => verifier?.verify(message, signature) },
+  { name: "sign", times: 50, run: () => signHybrid(ROOT.privateKey, message) },
+  {
+    name: "import two seeds",
+    times: 50,
+    run: () => importSeeds({ ed25519: message.subarray(32), ml_dsa_65: message.subarray(32) }),
+  },
+  { name: "decode depth 1", times: 1000, run: () => decodeProofBundle(document) },
+  { name: "JSON.parse depth 1", times: 1000, run: () => JSON.parse(text) },
+  { name: "canonicalise depth 1", times: 1000, run: () => canonicalBytes(bundle) },
+  {
+    name: "signed bytes of a certificate",
+    times: 1000,
+    run: () => bundle.delegations.map(delegationSignBytes),
+  },
+];
+
+const costs = new Map(cases.map(({ name }): [string, Cost[]] => [name, []]));
+for (const { times, run } of cases)
+  for (let count = 0; count < Math.min(times, WARMUP); count += 1) await run();
+for (let round = 0; round < ROUNDS; round += 1) {
+  for (const each of cases) costs.get(each.name)?.push(await measure(each));
+}
+
+for (const [name, rounds] of costs) {
+  const microseconds = median(rounds.map((cost) => cost.microseconds)).toFixed(1);
+  const kibibytes = (median(rounds.map((cost) => cost.allocated)) / 1024).toFixed(1);
+  console.log(`${name.padEnd(34)}${microseconds.padStart(10)} µs${kibibytes.padStart(10)} KiB`);
+}
+console.log("");
+printRatio("decode depth 1", "JSON.parse depth 1", "at most 3");
+printRatio("verify depth 1, cold, @noble", "verify depth 1, cold", "as large as may be");
+printRatio("verify depth 1, cold", "verify one ML-DSA-65", "at most 4.7");
+printRatio("verify depth 1, warm", "verify one ML-DSA-65", "at most 2.5");
+
+async function chainOf(depth: number): Promise<ProofBundle> {
+  const scope = ["meeting:attend", "identity:delegate"];
+  return prove(Array.from({ length: depth }, () => ({ scope })));
+}
+
+async function verify(
+  proof: ProofBundle,
+  certificateMemory?: CertificateMemory,
+  backend: Backend = "native",
+): Promise<void> {
+  const options = { now: NOW, required_scope: "meeting:attend", certificateMemory, backend };
+  const { valid } = await verifyBundle(proof, options);
+  if (!valid) throw new Error("a valid proof was refused");
+}
+
+async function measure({ times, run }: Case): Promise<Cost> {
+  const allocatedBefore = getHeapStatistics().total_allocated_bytes;
+  const start = process.hrtime.bigint();
+  for (let count = 0; count < times; count += 1) await run();
+  const elapsed = Number(process.hrtime.bigint() - start);
+  const allocated = getHeapStatistics().total_allocated_bytes - allocatedBefore;
+  return { microseconds: elapsed / times / 1000, allocated: allocated / times };
+}
+
+/** The median over rounds of two costs taken in the same round, so that a machine that is busy for a while spoils neither. */
+function printRatio(dividend: string, divisor: string, aim: string): void {
+  const below = costs.get(divisor) ?? [];
+  const ratios = (costs.get(dividend) ?? []).map(
+    ({ microseconds }, round) => microseconds / (below[round]?.microseconds ?? Number.NaN),
+  );
+  console.log(
+    `${`${dividend} / ${divisor}`.padEnd(58)}${median(ratios).toFixed(2).padStart(7)}   aim: ${aim}`,
+  );
+}
+
+function median(values: number[]): number {
+  return [...values].sort((a, b) => a - b)[values.length >> 1] ?? Number.NaN;
+}
