@@ -10,6 +10,7 @@ import { Client } from "pg";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { processBirth } from "../../src/dev/claim.mjs";
 import { startPostgres } from "../../src/dev/postgres.ts";
+import { tourSteps } from "../../src/dev/tour.ts";
 import { VERIFICATION_PRICE_MICRO_USD } from "../../src/proofs/decision.ts";
 
 /**
@@ -18,9 +19,12 @@ import { VERIFICATION_PRICE_MICRO_USD } from "../../src/proofs/decision.ts";
  * `CRASH_SEED` repeats a run, `CRASH_ROUNDS` changes how many rounds there are.
  */
 const SEED = Number(process.env.CRASH_SEED ?? randomInt(2 ** 31));
-const ROUNDS = Number(process.env.CRASH_ROUNDS ?? 8);
+const ROUNDS = Number(process.env.CRASH_ROUNDS ?? 12);
 const VICTIMS = ["api", "keyvault", "token child", "worker", "postgres", "operator", "stack"] as const;
-const TOUR_MS = 6_000;
+const PARTS_STARTED = ["keyvault", "api", "worker"];
+const MOMENTS = [...PARTS_STARTED, ...tourSteps.map((step) => step.name)];
+/** A step takes 5 to 400 ms: the kill comes somewhere in the one or two after the chosen one. */
+const JITTER_MS = 250;
 const RUN_TIMEOUT_MS = 120_000;
 
 const program = fileURLToPath(new URL("../../src/main.ts", import.meta.url));
@@ -48,9 +52,11 @@ function createRandom(seed: number): () => number {
 
 type Tour = {
   child: ChildProcess;
-  steps: () => string[];
+  steps(): string[];
+  /** Resolves once a step was done; never, when the tour ends before it. */
+  reached(step: string): Promise<void>;
   exit: Promise<number | null>;
-  output: () => string;
+  output(): string;
 };
 
 function startTour(): Tour {
@@ -63,10 +69,15 @@ function startTour(): Tour {
   child.stderr.on("data", (chunk: Buffer) => {
     output += chunk;
   });
+  const steps = () =>
+    [...output.matchAll(/^\{"step":"([^"]+)","ok":true/gm)].map((match) => match[1] as string);
   return {
     child,
     output: () => output,
-    steps: () => [...output.matchAll(/^\{"step":"([^"]+)","ok":true/gm)].map((match) => match[1] as string),
+    steps,
+    async reached(step) {
+      while (!steps().includes(step) && child.exitCode === null) await once(child.stdout, "data");
+    },
     exit: once(child, "exit").then(([code]) => code as number | null),
   };
 }
@@ -125,15 +136,16 @@ test(`whatever is killed, whenever, nothing answered is lost (CRASH_SEED=${SEED}
   expect(await finished(startTour())).toBe(0);
   for (let round = 0; round < ROUNDS; round += 1) {
     const victim = VICTIMS[Math.floor(random() * VICTIMS.length)] as (typeof VICTIMS)[number];
-    const wait = Math.floor(random() * TOUR_MS);
+    const moment = MOMENTS[Math.floor(random() * MOMENTS.length)] as string;
+    const jitter = Math.floor(random() * JITTER_MS);
     const tour = startTour();
-    await Promise.race([sleep(wait), tour.exit]);
+    await Promise.race([tour.reached(moment).then(() => sleep(jitter)), tour.exit]);
     const pid = tour.child.exitCode === null ? await pidOf(victim, tour) : undefined;
     if (pid !== undefined && processBirth(pid) !== undefined) process.kill(pid, "SIGKILL");
     const code = await finished(tour);
     const last = tour.steps().at(-1) ?? "nothing";
     console.log(
-      `round ${round}: ${pid === undefined ? "nothing" : victim} killed after ${wait} ms, last step ${last}, exit ${code}`,
+      `round ${round}: ${pid === undefined ? "nothing" : victim} killed ${jitter} ms after ${moment}, last step ${last}, exit ${code}`,
     );
     await noneLeft();
     await checkOffline();
