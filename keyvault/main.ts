@@ -5,6 +5,10 @@ import { initCommand } from "./commands/init.ts";
 import { migrateCommand } from "./commands/migrate.ts";
 import { serveCommand } from "./commands/serve.ts";
 import { statusCommand } from "./commands/status.ts";
+import { ConfigError } from "./config.ts";
+
+/** As sysexits.h has it: something is wrong with the configuration. */
+const CONFIG_EXIT_CODE = 78;
 
 const ABOUT =
   "Keeps the keys that sign delegations. It makes keys and signs statements that it has checked; it never signs bytes " +
@@ -37,5 +41,5 @@ try {
   const message = describeFailure(error);
   if (message === undefined) throw error;
   console.error(`keyvault: ${message}`);
-  process.exitCode = 1;
+  process.exitCode = error instanceof ConfigError ? CONFIG_EXIT_CODE : 1;
 }

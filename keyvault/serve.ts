@@ -47,7 +47,7 @@ export async function serve(config: Config, clock: Clock, log: Logger): Promise<
       clock,
       log,
     });
-    const tls = await serveTls(app, config.tls, config.listen);
+    const tls = await serveTls(app, config.tls, config.listen, log);
     listening.push(tls);
     const health = config.health && (await serveHealth(readiness, config.health));
     if (health !== undefined) listening.push(health);

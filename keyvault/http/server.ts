@@ -10,6 +10,7 @@ import type { AddressInfo } from "node:net";
 import type Koa from "koa";
 import type { TlsConfig } from "../config.ts";
 import { VaultError } from "../errors.ts";
+import type { Logger } from "../log.ts";
 import type { Readiness } from "../readiness.ts";
 
 const HANDSHAKE_TIMEOUT_MS = 10_000;
@@ -29,7 +30,7 @@ export type Listening = {
 export type Address = { host: string; port: number };
 
 /** Serves the application by TLS 1.3 to clients whose certificate the authority signed. Sessions are not resumed, so each is checked anew. */
-export async function serveTls(app: Koa, tls: TlsConfig, address: Address): Promise<Listening> {
+export async function serveTls(app: Koa, tls: TlsConfig, address: Address, log: Logger): Promise<Listening> {
   const [ca, cert, key] = await Promise.all(
     [tls.caFile, tls.certFile, tls.keyFile].map((file) => readFile(file)),
   );
@@ -49,6 +50,9 @@ export async function serveTls(app: Koa, tls: TlsConfig, address: Address): Prom
     },
     (request, response) => void handle(request, response),
   );
+  server.on("tlsClientError", (error: NodeJS.ErrnoException, socket) => {
+    log.warn({ event: "handshake_refused", code: error.code, address: socket.remoteAddress });
+  });
   return listen(server, address);
 }
 

@@ -52,9 +52,9 @@ export async function signStatement(
     const about = { ...call, purpose: key.purpose };
     if (isRefusal(bytes)) return recordRefusal(journal, about, bytes);
     const entry = { ...about, digest: hash("sha256", bytes, "buffer") };
-    const [signing, recording] = await Promise.allSettled([
-      custody.sign(key, bytes),
+    const [recording, signing] = await Promise.allSettled([
       journal.record({ ...entry, outcome: "granted" }, () => store.version() === version),
+      custody.sign(key, bytes),
     ]);
     if (recording.status === "rejected") throw recording.reason;
     if (!recording.value) continue;

@@ -69,7 +69,7 @@ test("without its token process nothing is signed, and it signs again when the p
   const pid = vault.vault.token.pid()!;
   process.kill(pid, "SIGSTOP");
   const flight = [answer(), answer(), answer()];
-  await new Promise((resolve) => setTimeout(resolve, 300));
+  await new Promise((resolve) => setTimeout(resolve, 1_500));
   process.kill(pid, "SIGKILL");
   for (const result of await Promise.all(flight)) {
     expect(result).toMatchObject({

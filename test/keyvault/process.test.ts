@@ -5,13 +5,15 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { challengeSignBytes } from "../../src/protocol/challenge.ts";
 import { verifyHybrid } from "../../src/protocol/hybrid.ts";
 import { createVaultClient, type VaultClient } from "../../src/vault/client.ts";
 import { createHome, readIdentity, type VaultHome } from "./fixture.ts";
 
 const MAIN = fileURLToPath(new URL("../../keyvault/main.ts", import.meta.url));
+
+vi.setConfig({ testTimeout: 120_000 });
 
 let home: VaultHome;
 let client: VaultClient | undefined;
@@ -200,19 +202,19 @@ test("ends when its standard input does, if told to, and otherwise stays", async
   expect(free.child.exitCode).toBeNull();
 });
 
-test("says in one line what is wrong, and ends with 1", async () => {
+test("says in one line what is wrong, and ends with 1, or 78 when a setting is wrong", async () => {
   const serving = await startServing();
-  const failures: [string[], Record<string, string>, RegExp][] = [
+  const failures: [string[], Record<string, string>, RegExp, code?: number][] = [
     [["serve"], {}, /Another vault process writes to this database/],
     [["serve"], { KEYVAULT_DATA_DIR: join(home.dir, "none") }, /There is no token in/],
     [["serve"], { KEYVAULT_PKCS11_MODULE: "/none.so" }, /\/none\.so cannot be loaded/],
     [["serve"], { KEYVAULT_DATABASE_URL: "postgres://u:hunter2@127.0.0.1:1/d" }, /nothing listens there/],
-    [["serve"], { KEYVAULT_DATA_DIR: "" }, /KEYVAULT_DATA_DIR/],
+    [["serve"], { KEYVAULT_DATA_DIR: "" }, /KEYVAULT_DATA_DIR/, 78],
     [["status", "--url", "https://localhost:1"], {}, /does not answer/],
   ];
-  for (const [args, environment, expected] of failures) {
+  for (const [args, environment, expected, code = 1] of failures) {
     const { child, output } = start(args, environment);
-    expect(await exited(child), output()).toBe(1);
+    expect(await exited(child), output()).toBe(code);
     expect(output()).toMatch(expected);
     expect(output()).not.toMatch(/hunter2|\n\s+at /);
     expect(
