@@ -203,9 +203,8 @@ const agents: SchemaCase[] = [
   refuses("an unknown type", agent({ agentType: "toaster" })),
   refuses("another type later", agent({ agentType: "robot" }), agent()),
   refuses("another platform later", agent({ platformRef: { name: "store" } }), agent()),
-  refuses("a name for people later", agent({ displayName: "Bot" }), agent()),
-  refuses("no name for people later", agent(), agent({ displayName: "Bot" })),
-  refuses("another name for people later", agent({ displayName: "Bit" }), agent({ displayName: "Bot" })),
+  accepts("another name for people later", agent({ displayName: "Bit" }), agent({ displayName: "Bot" })),
+  accepts("no name for people later", agent(), agent({ displayName: "Bot" })),
   accepts("suspending later", agent({ displayName: "Bot", suspend: true }), agent({ displayName: "Bot" })),
 ];
 

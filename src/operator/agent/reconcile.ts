@@ -48,7 +48,7 @@ async function register(world: World, input: AgentInput, externalId: string): Pr
     agent_type: object.spec.agentType,
   });
   if (failure !== undefined) return reportFailure(world, input, failure);
-  const verdict = active(value.agent_id);
+  const verdict = agentRefusal({ ...input, state: value }) ?? active(value.agent_id);
   await report(world, object, agentStatus(world, input, verdict, true, value), verdict);
   return {};
 }

@@ -48,7 +48,8 @@ export type DelegationState = z.infer<typeof delegationState>;
 export const platformState = z.object({
   platform_id: text,
   connection_id: text,
-  api_key_prefix: text,
+  /** Null when the platform was removed. */
+  api_key_prefix: text.nullable(),
   removed: z.boolean(),
 });
 /** A registered platform as the API has it. */

@@ -27,8 +27,9 @@ async function applyRefusals(
 ): Promise<void> {
   for (const { key, file, message } of refused) {
     await store.change(key, refuse(message, { clock }));
-    await store.setReport(key, refusalReport(key, file, message, { clock }));
+    await store.setReport(key, { message, text: refusalReport(key, file, message, { clock }) });
   }
   const current = new Set(refused.map(({ key }) => keyText(key)));
-  for (const key of store.reports()) if (!current.has(keyText(key))) await store.setReport(key, undefined);
+  for (const { key } of store.reports())
+    if (!current.has(keyText(key))) await store.setReport(key, undefined);
 }

@@ -56,7 +56,9 @@ export function planChanges({ files, known, tenants, schemas }: Input): Plan {
   const unsettled = new Set(files.filter((file) => file.unsettled).map(({ path }) => path));
   plan.errors.push(...doubts.map(({ error }) => error).filter(({ file }) => !unsettled.has(file)));
   const declared = declarations(files);
-  for (const [id, group] of declared) judge(plan, group, known.get(id), schemas);
+  for (const [id, group] of declared) {
+    if (!mayBeDeclaredTwice(group, known.get(id), doubts)) judge(plan, group, known.get(id), schemas);
+  }
   for (const [id, { object, manifest }] of known) {
     const isDoubtful = doubts.some((doubt) => concerns(doubt, manifest, object.metadata.name));
     if (!declared.has(id) && !isDoubtful) plan.removed.push(keyOf(object));
@@ -79,6 +81,16 @@ function doubtsOf({ path, fault, documents = [] }: ManifestFile): Doubt[] {
 
 function concerns({ error, name }: Doubt, file: string, objectName: string): boolean {
   return error.file === file && (name === undefined || name === objectName);
+}
+
+/** Whether the file that an object came from cannot be told now, so that another file may be its second declaration. */
+function mayBeDeclaredTwice(
+  group: Declaration[],
+  known: Known | undefined,
+  doubts: readonly Doubt[],
+): boolean {
+  if (known === undefined || group.some(({ file }) => file === known.manifest)) return false;
+  return doubts.some((doubt) => concerns(doubt, known.manifest, known.object.metadata.name));
 }
 
 function declarations(files: readonly ManifestFile[]): Map<string, Declaration[]> {
@@ -134,6 +146,8 @@ function findTenants(
     ),
   );
   const [first, ...others] = found;
+  const isDoubtful =
+    before !== undefined && doubts.some((doubt) => concerns(doubt, before.manifest, TENANTS_NAME));
   if (others.length > 0) {
     for (const { manifest, number } of found) {
       plan.errors.push({
@@ -142,9 +156,9 @@ function findTenants(
         faults: ["deputize-tenants is declared more than once"],
       });
     }
-  } else if (first !== undefined) plan.tenants = { data: first.data, manifest: first.manifest };
-  else if (before === undefined || !doubts.some((doubt) => concerns(doubt, before.manifest, TENANTS_NAME)))
-    plan.tenants = "none";
+  } else if (first !== undefined && (first.manifest === before?.manifest || !isDoubtful)) {
+    plan.tenants = { data: first.data, manifest: first.manifest };
+  } else if (first === undefined && !isDoubtful) plan.tenants = "none";
 }
 
 /** What of an object a manifest declares. */

@@ -8,6 +8,9 @@ import type { Known, TenantsFound } from "./plan.ts";
 import { parseState, parseTenantsState, StateDamaged, stateText, tenantsText } from "./state_file.ts";
 import { createTurns } from "./turns.ts";
 
+/** Why a manifest was never accepted, and the text of the file that says so. */
+export type Report = { message: string; text: string };
+
 /** The objects of a folder and what is known of them, kept in one file per object. */
 export type Store = {
   known(): ReadonlyMap<string, Known>;
@@ -19,10 +22,10 @@ export type Store = {
    */
   change(key: Key, change: (known: Known | undefined) => Known | undefined): Promise<void>;
   setTenants(tenants: TenantsFound | undefined): Promise<void>;
-  /** Shows a text in place of the state of an object that does not exist, or with `undefined` removes it. */
-  setReport(key: Key, text: string | undefined): Promise<void>;
-  /** Keys of the texts shown so. */
-  reports(): Key[];
+  /** Shows a report in place of the state of an object that does not exist, or with `undefined` removes it. */
+  setReport(key: Key, report: Report | undefined): Promise<void>;
+  /** What is shown so. */
+  reports(): { key: Key; report: Report }[];
   subscribe(listener: (change: Change) => void): void;
 };
 
@@ -35,7 +38,7 @@ export async function openStore(folder: string): Promise<Store> {
   const turns = createTurns();
   const listeners: ((change: Change) => void)[] = [];
   const known = new Map<string, Known>();
-  const reports = new Map<string, { key: Key; text: string }>();
+  const reports = new Map<string, { key: Key; report: Report }>();
   const pathOf = (key: Key) => join(folder, key.namespace, `${key.kind.toLowerCase()}.${key.name}.yaml`);
   const tell = (change: Change) => {
     for (const listener of listeners) listener(change);
@@ -53,7 +56,7 @@ export async function openStore(folder: string): Promise<Store> {
     known: () => known,
     get: (key) => known.get(keyText(key)),
     tenants: () => tenants,
-    reports: () => [...reports.values()].map(({ key }) => key),
+    reports: () => [...reports.values()],
     subscribe: (listener) => void listeners.push(listener),
     change: (key, change) =>
       turns(keyText(key), async () => {
@@ -76,14 +79,14 @@ export async function openStore(folder: string): Promise<Store> {
         tenants = next;
         tell({ kind: "Tenants", namespace: "", name: "" });
       }),
-    setReport: (key, text) =>
+    setReport: (key, report) =>
       turns(keyText(key), async () => {
         const id = keyText(key);
-        if (known.has(id) || reports.get(id)?.text === text) return;
-        if (text === undefined) await removeDurably(pathOf(key));
-        else await writeAtomically(pathOf(key), text, WRITTEN);
-        if (text === undefined) reports.delete(id);
-        else reports.set(id, { key, text });
+        if (known.has(id) || reports.get(id)?.report.message === report?.message) return;
+        if (report === undefined) await removeDurably(pathOf(key));
+        else await writeAtomically(pathOf(key), report.text, WRITTEN);
+        if (report === undefined) reports.delete(id);
+        else reports.set(id, { key, report });
       }),
   };
 }

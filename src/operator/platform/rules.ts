@@ -70,8 +70,9 @@ export function nextStep(input: PlatformInput): PlatformStep {
     if (verdict !== undefined) return { step: "report", verdict };
   }
   const { binding, state } = input;
-  if (state !== undefined && isSettled(input, state)) {
-    return { step: "report", verdict: active(input.object, state.api_key_prefix) };
+  const prefix = state?.api_key_prefix ?? undefined;
+  if (prefix !== undefined && isSettled(input, prefix)) {
+    return { step: "report", verdict: active(input.object, prefix) };
   }
   if (binding?.tenant === undefined) throw new Error("A platform without a tenant");
   return { step: "register", tenant: binding.tenant };
@@ -80,13 +81,13 @@ export function nextStep(input: PlatformInput): PlatformStep {
 /** Whether the API needs not be asked: it was told lately, and the Secret has its current key. */
 function isSettled(
   { object, secrets: { current, former }, lastWish, apiUrl, now }: PlatformInput,
-  state: PlatformState,
+  prefix: string,
 ): boolean {
   const { metadata, status } = object;
   if (lastWish === undefined || lastWish.generation !== metadata.generation) return false;
   if (now.getTime() - lastWish.at.getTime() >= REPEAT_MS) return false;
   if (!isTrue(status, "Ready") || former !== undefined) return false;
-  if (current === undefined || !holdsKey(current, object, state.api_key_prefix)) return false;
+  if (current === undefined || !holdsKey(current, object, prefix)) return false;
   const due = rotationDue(object, current);
   return current.data.base_url === apiUrl && (due === undefined || due > now);
 }

@@ -21,7 +21,7 @@ export function platformStatus(
   const { published, registered } = known;
   const hasKey =
     published !== undefined ||
-    (state !== undefined && current !== undefined && holdsKey(current, object, state.api_key_prefix));
+    (current !== undefined && holdsKey(current, object, state?.api_key_prefix ?? ""));
   const fact = (type: string, isSo: boolean): Fact => ({
     type,
     status: isSo ? "True" : "False",

@@ -1,0 +1,288 @@
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { type AnyObject, FINALIZER, type Key, type Kind, keyOf } from "../../src/operator/kinds.ts";
+import type { Change, Resources, Secret } from "../../src/operator/resources.ts";
+import { until } from "../support/process.ts";
+
+/** A place for objects with nothing in it yet, and the hands of people in it. */
+export type ResourcesHarness = {
+  /** Not started yet. */
+  resources: Resources;
+  /** Declares an object, as a person would; one that is refused changes nothing. */
+  apply(manifest: object): Promise<void>;
+  /** Takes a declaration away. */
+  remove(key: Key): Promise<void>;
+  /** Sets the bindings: namespaces and their entries. */
+  bind(data: Record<string, string>): Promise<void>;
+  /** A Secret that somebody else makes or changes. */
+  putSecret(secret: Omit<Secret, "version">): Promise<void>;
+  /** Ends it, and opens it again over the same data. Not started yet. */
+  reopen(): Promise<Resources>;
+  close(): Promise<void>;
+};
+
+const NAME = "shop";
+const key: Key = { kind: "Platform", namespace: "default", name: NAME };
+
+const platform = (spec: object = {}, metadata: object = {}) => ({
+  apiVersion: "deputize.io/v1alpha1",
+  kind: "Platform",
+  metadata: { name: NAME, namespace: "default", ...metadata },
+  spec: {
+    displayName: "Shop",
+    surfaceType: "agentic_api",
+    defaultAllowedScopes: ["data:read", "payments:send"],
+    ...spec,
+  },
+});
+
+const secret = (data: Record<string, string> = { api_key: "first" }): Omit<Secret, "version"> => ({
+  namespace: "default",
+  name: "shop-credentials",
+  type: "deputize.io/platform-credentials",
+  annotations: { "deputize.io/platform-uid": "1" },
+  data,
+});
+
+const status = (message: string) => ({
+  observedGeneration: 1,
+  platformID: "p-1",
+  conditions: [
+    {
+      type: "Ready",
+      status: "True" as const,
+      reason: "Active",
+      message,
+      observedGeneration: 1,
+      lastTransitionTime: "2026-01-01T00:00:00.000Z",
+    },
+  ],
+});
+
+/** What every place for objects guarantees. */
+export function describeResources(name: string, open: () => Promise<ResourcesHarness>): void {
+  describe(`resources in ${name}`, () => {
+    let harness: ResourcesHarness;
+    let resources: Resources;
+    let changes: Change[];
+
+    beforeEach(async () => {
+      harness = await open();
+      use(harness.resources);
+    });
+    afterEach(() => harness.close());
+
+    function use(opened: Resources): void {
+      resources = opened;
+      changes = [];
+      resources.subscribe((change) => changes.push(change));
+    }
+
+    const get = (): AnyObject | undefined => resources.get("Platform", key.namespace, NAME);
+    const told = (kind: Kind | "Secret" | "Tenants", of = NAME) =>
+      changes.some((change) => change.kind === kind && (kind === "Tenants" || change.name === of));
+
+    async function existing(metadata: object = {}): Promise<AnyObject> {
+      await harness.apply(platform({}, metadata));
+      await resources.start();
+      await until("the object is there", () => get() !== undefined);
+      return get() as AnyObject;
+    }
+
+    async function finalized(): Promise<AnyObject> {
+      await resources.setFinalizer(await existing(), true);
+      await until("the finalizer is there", () => get()?.metadata.finalizers.includes(FINALIZER) === true);
+      return get() as AnyObject;
+    }
+
+    it("give what was there before the start, and tell of each", async () => {
+      const object = await existing();
+      expect(object.metadata).toMatchObject({
+        name: NAME,
+        namespace: "default",
+        generation: 1,
+        finalizers: [],
+      });
+      expect(object.metadata.uid).toMatch(/^[0-9a-f-]{36}$/);
+      expect(object.spec).toEqual(platform().spec);
+      expect(resources.list("Platform").map(keyOf)).toEqual([key]);
+      expect(resources.list("Agent")).toEqual([]);
+      expect(told("Platform")).toBe(true);
+    });
+
+    it("give what comes later", async () => {
+      await resources.start();
+      expect(get()).toBeUndefined();
+      await harness.apply(platform());
+      await until("the object is there", () => get() !== undefined);
+      expect(told("Platform")).toBe(true);
+    });
+
+    it("count a new spec as a new generation of the same object", async () => {
+      const { metadata } = await existing();
+      await harness.apply(platform({ displayName: "New shop" }));
+      await until("the spec is new", () => get()?.metadata.generation === 2);
+      expect(get()?.metadata.uid).toBe(metadata.uid);
+      expect(get()?.spec).toMatchObject({ displayName: "New shop" });
+    });
+
+    it("do not count a new label as a new generation", async () => {
+      await existing();
+      await harness.apply(platform({}, { labels: { team: "a" } }));
+      await until("the label is there", () => get()?.metadata.labels?.team === "a");
+      expect(get()?.metadata.generation).toBe(1);
+    });
+
+    it("keep the object as it was when a change is refused", async () => {
+      await existing();
+      await harness.apply(platform({ defaultAllowedScopes: ["data:read", "data:share"] }));
+      await harness.apply(platform({ displayName: "Told after" }, { name: "marker" }));
+      await until(
+        "the later one was taken",
+        () => resources.get("Platform", "default", "marker") !== undefined,
+      );
+      expect(get()?.spec).toEqual(platform().spec);
+      expect(get()?.metadata.generation).toBe(1);
+    });
+
+    it("keep a status, tell of it, and give it again after a restart", async () => {
+      const object = await existing();
+      changes.length = 0;
+      await resources.writeStatus(object, status("all is well"));
+      await until("the status is there", () => get()?.status.conditions?.[0]?.message === "all is well");
+      expect(told("Platform")).toBe(true);
+      expect(get()?.metadata.generation).toBe(1);
+      use(await harness.reopen());
+      await resources.start();
+      expect(get()?.metadata.uid).toBe(object.metadata.uid);
+      expect(get()?.status).toEqual(status("all is well"));
+    });
+
+    it("replace a status as a whole", async () => {
+      const object = await existing();
+      await resources.writeStatus(object, status("all is well"));
+      const { platformID: _, ...less } = status("all is well");
+      await resources.writeStatus(object, less);
+      await until("the field is gone", () => get() !== undefined && !("platformID" in (get()?.status ?? {})));
+    });
+
+    it("write no status to an object that took the place of the one meant", async () => {
+      const before = await existing();
+      await harness.remove(key);
+      await until("it is gone", () => get() === undefined);
+      await harness.apply(platform());
+      await until("it is there again", () => get() !== undefined);
+      await resources.writeStatus(before, status("late"));
+      await resources.setFinalizer(before, true);
+      expect(get()?.metadata.uid).not.toBe(before.metadata.uid);
+      expect(get()?.status.conditions ?? []).toEqual([]);
+      expect(get()?.metadata.finalizers).toEqual([]);
+    });
+
+    it("let an object without a finalizer go at once", async () => {
+      await existing();
+      changes.length = 0;
+      await harness.remove(key);
+      await until("it is gone", () => get() === undefined);
+      expect(told("Platform")).toBe(true);
+    });
+
+    it("keep a deleted object until its finalizer is removed", async () => {
+      const object = await finalized();
+      changes.length = 0;
+      await harness.remove(key);
+      await until("it is being deleted", () => get()?.metadata.deletionTimestamp !== undefined);
+      expect(told("Platform")).toBe(true);
+      use(await harness.reopen());
+      await resources.start();
+      expect(get()?.metadata.deletionTimestamp).toBeDefined();
+      await resources.setFinalizer(object, false);
+      await until("it is gone", () => get() === undefined);
+    });
+
+    it("make an object that is declared again a new one", async () => {
+      const object = await finalized();
+      await harness.remove(key);
+      await until("it is being deleted", () => get()?.metadata.deletionTimestamp !== undefined);
+      await resources.setFinalizer(object, false);
+      await until("it is gone", () => get() === undefined);
+      await harness.apply(platform());
+      await until("it is there again", () => get() !== undefined);
+      expect(get()?.metadata).toMatchObject({ generation: 1, finalizers: [] });
+      expect(get()?.metadata.uid).not.toBe(object.metadata.uid);
+      expect(get()?.status.conditions ?? []).toEqual([]);
+    });
+
+    it("give objects that nobody can change in place", async () => {
+      const object = await existing();
+      expect(() => Object.assign(object.spec, { displayName: "Changed" })).toThrow(TypeError);
+      expect(() => Object.assign(object.metadata, { uid: "other" })).toThrow(TypeError);
+    });
+
+    it("bind namespaces to accounts, and tell of a new binding", async () => {
+      await harness.bind({ default: "accountEmail: owner@example.test", broken: "accountEmail: nobody" });
+      await resources.start();
+      await until("the binding is there", () => resources.binding("default") !== undefined);
+      expect(resources.binding("default")).toEqual({ tenant: { accountEmail: "owner@example.test" } });
+      expect(resources.binding("broken")?.fault).toContain("accountEmail");
+      expect(resources.binding("other")).toBeUndefined();
+      changes.length = 0;
+      await harness.bind({ other: "accountEmail: owner@example.test\nceiling: [data:read]" });
+      await until("the new binding is there", () => resources.binding("other") !== undefined);
+      expect(resources.binding("other")?.tenant?.ceiling).toEqual(["data:read"]);
+      expect(resources.binding("default")).toBeUndefined();
+      expect(told("Tenants")).toBe(true);
+    });
+
+    it("create a Secret once and never over another one", async () => {
+      await resources.start();
+      expect(await resources.readSecret("default", "shop-credentials")).toBeUndefined();
+      expect(await resources.writeSecret(secret())).toBe(true);
+      expect(await resources.readSecret("default", "shop-credentials")).toMatchObject(secret());
+      expect(await resources.writeSecret(secret({ api_key: "second" }))).toBe(false);
+      expect((await resources.readSecret("default", "shop-credentials"))?.data).toEqual({ api_key: "first" });
+    });
+
+    it("replace exactly the Secret that was read", async () => {
+      await resources.start();
+      await resources.writeSecret(secret());
+      const read = await resources.readSecret("default", "shop-credentials");
+      expect(await resources.writeSecret(secret({ api_key: "second" }), read)).toBe(true);
+      expect(await resources.writeSecret(secret({ api_key: "third" }), read)).toBe(false);
+      expect((await resources.readSecret("default", "shop-credentials"))?.data).toEqual({
+        api_key: "second",
+      });
+    });
+
+    it("keep text of any kind in a Secret", async () => {
+      await resources.start();
+      const data = { api_key: "ünï: {}\n'\"\u0001 ", empty: "" };
+      await resources.writeSecret(secret(data));
+      expect((await resources.readSecret("default", "shop-credentials"))?.data).toEqual(data);
+    });
+
+    it("remove exactly the Secret that was read", async () => {
+      await resources.start();
+      await resources.writeSecret(secret());
+      const read = (await resources.readSecret("default", "shop-credentials")) as Secret;
+      await resources.writeSecret(secret({ api_key: "second" }), read);
+      expect(await resources.removeSecret(read)).toBe(false);
+      const current = (await resources.readSecret("default", "shop-credentials")) as Secret;
+      expect(await resources.removeSecret(current)).toBe(true);
+      expect(await resources.readSecret("default", "shop-credentials")).toBeUndefined();
+      expect(await resources.removeSecret(current)).toBe(true);
+    });
+
+    it("tell of Secrets that others change", async () => {
+      await resources.start();
+      await harness.putSecret({ ...secret(), type: "Opaque" });
+      await until("the change was told", () => told("Secret", "shop-credentials"));
+      expect((await resources.readSecret("default", "shop-credentials"))?.type).toBe("Opaque");
+    });
+
+    it("take events without fail", async () => {
+      const object = await existing();
+      resources.recordEvent(object, { type: "Normal", reason: "Active", message: "all is well" });
+      await resources.stop();
+    });
+  });
+}
