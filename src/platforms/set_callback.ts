@@ -1,15 +1,18 @@
+import type { Clock } from "../clock.ts";
 import type { Database } from "../db/connection.ts";
 import type { AddressPolicy } from "../events/webhooks/addresses.ts";
+import { resumeEndpoint } from "../events/webhooks/endpoint.ts";
 import { checkCallbackUrl } from "./callback_url.ts";
 import { lockConnection } from "./connection_lock.ts";
 import { findConnection } from "./platform_record.ts";
 
 /**
- * Sets or, with `null`, clears where a connection's events are delivered. Events from now on go there.
+ * Sets or, with `null`, clears where a connection's events are delivered. Events from now on go there, and so
+ * do those that are still to be delivered; an endpoint that was suspended is resumed.
  * Throws `invalid_callback_url`, `not_found`.
  */
 export async function setCallback(
-  { db, callbacks }: { db: Database; callbacks: AddressPolicy },
+  { db, callbacks, clock }: { db: Database; callbacks: AddressPolicy; clock: Clock },
   accountId: string,
   connectionId: string,
   callbackUrl: string | null,
@@ -20,5 +23,6 @@ export async function setCallback(
     await lockConnection(tx, connection_id);
     await findConnection(tx, accountId, connection_id);
     await tx("connections").where({ connection_id }).update({ callback_url: callbackUrl });
+    if (callbackUrl !== null) await resumeEndpoint(tx, connection_id, "replay", clock.now());
   });
 }

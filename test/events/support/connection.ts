@@ -45,5 +45,12 @@ export async function makeConnection(
     webhook_secret_sealed: seal.seal(secret, webhookSecretContext(connectionId)),
     created_at: now,
   });
+  await database("api_keys").insert({
+    key_prefix: connectionId.slice(0, 8),
+    key_hash: Buffer.alloc(32),
+    account_id: accountId,
+    connection_id: connectionId,
+    created_at: now,
+  });
   return { connectionId, accountId, platformId, secret };
 }

@@ -1,6 +1,8 @@
 import { v5 as uuidv5 } from "uuid";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { createAddressPolicy } from "../../../src/events/webhooks/addresses.ts";
 import { resumeEndpoint } from "../../../src/events/webhooks/endpoint.ts";
+import { setCallback } from "../../../src/platforms/set_callback.ts";
 import { makeConnection, type TestConnection } from "../support/connection.ts";
 import { useDatabase } from "../support/database.ts";
 import { append, createdEvent, deniedEvent } from "../support/events.ts";
@@ -347,6 +349,21 @@ describe("a receiver that is down for days", () => {
     await harness.run();
     expect(await states(connection)).toEqual(["cancelled", "cancelled", "delivered"]);
     expect(requestIds()).toEqual(["first", "third"]);
+  });
+
+  test("is resumed by a new callback URL, which gets what was held", async () => {
+    const connection = await connect();
+    receiver.reply = () => 410;
+    await deny(connection, "first");
+    await harness.run();
+    const callbacks = createAddressPolicy({ development: true, allowedCidrs: ["127.0.0.0/8"] });
+    const deps = { db: home.database, callbacks, clock: harness.clock };
+    const url = receiver.url.replace("/hook", "/new");
+    await setCallback(deps, connection.accountId, connection.connectionId, url);
+    receiver.reply = () => 204;
+    await harness.deliver();
+    expect(receiver.requests.map(({ path }) => path)).toEqual(["/hook", "/new"]);
+    expect(await states(connection)).toEqual(["delivered"]);
   });
 
   test("does not use up attempts while the breaker is open, and gets one probe when it ends", async () => {
