@@ -3,17 +3,18 @@ import { invalidScopes } from "../../src/protocol/scopes.ts";
 import { VAULT_TENANT } from "../keys/disable.ts";
 import type { DelegationRequest } from "../sign/delegation.ts";
 
-const LABEL = /^[^\p{C}]{1,128}$/u;
+const ONE_LINE = /^\P{Cc}+$/u;
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._:@-]{0,127}$/;
 const MAX_SCOPES = 128;
 
 const name = z.string().regex(NAME, "1 to 128 letters, digits and ._:@-");
 const tenant = name.refine((value) => value !== VAULT_TENANT, "is the vault's own");
 const scopes = z
-  .array(z.string().max(256))
+  .array(z.string().max(256).regex(ONE_LINE))
   .max(MAX_SCOPES)
   .refine((list) => invalidScopes(list).length === 0, "holds a scope that is not valid");
 const publicKey = z.strictObject({ ed25519: z.string(), ml_dsa_65: z.string() });
+const oneLine = (length: number) => z.string().max(length).regex(ONE_LINE, "one line of text");
 const text = z.string().max(512);
 const seconds = z.int().min(0);
 
@@ -25,7 +26,7 @@ export const idempotencyKeyPattern = /^[\x21-\x7e]{8,200}$/;
 export const createKeyBody = z.strictObject({
   tenant,
   purpose: z.enum(["account_root", "agent"]),
-  label: z.string().regex(LABEL, "1 to 128 printable characters"),
+  label: oneLine(256),
   ceiling: scopes.exactOptional(),
 });
 
@@ -52,7 +53,7 @@ export const delegationBody = z.strictObject({
   approval: z.strictObject({
     ceiling: scopes,
     request_id: name,
-    approved_by: name,
+    approved_by: oneLine(320),
     external_subject: z.boolean().exactOptional(),
   }),
 });

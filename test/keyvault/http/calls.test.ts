@@ -71,6 +71,27 @@ test("makes a key under an idempotency key only", async () => {
   });
 });
 
+test("takes names as people have them, and no control characters", async () => {
+  const body = { tenant: "acc-1", purpose: "agent", label: "Zoë’s 👩‍💻 agent", ceiling: ["custom:grün"] };
+  expect((await post("/v1/keys", body, { "idempotency-key": "a-human-name" })).status).toBe(200);
+  for (const odd of [
+    { label: "a\nb" },
+    { label: "" },
+    { label: "\u0000" },
+    { ceiling: ["custom:\u0000"] },
+    { label: "x".repeat(257) },
+  ]) {
+    expect((await post("/v1/keys", { ...body, ...odd }, { "idempotency-key": "an-odd-name" })).status).toBe(
+      400,
+    );
+  }
+  const approved = {
+    ...delegation(),
+    approval: { ...delegation().approval, approved_by: "o'neil+bank@example.com" },
+  };
+  expect((await post(`/v1/keys/${root}/sign/delegation`, approved)).status).toBe(200);
+});
+
 test("shows a key's public parts to its tenant, and nothing that opens it", async () => {
   const { body, status } = await ask(`/v1/keys/${agent}?tenant=acc-1`);
   expect(status).toBe(200);
