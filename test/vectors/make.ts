@@ -1,10 +1,30 @@
-import { writeFileSync } from "node:fs";
+import { execFileSync } from "node:child_process";
+import { mkdirSync, writeFileSync } from "node:fs";
+import { dirname, resolve } from "node:path";
 import { ed25519Cases } from "./make_ed25519.ts";
 import { mlDsa65Cases } from "./make_ml_dsa_65.ts";
+import { negativeCases } from "./make_negative.ts";
+import { verifyVector } from "./make_verify.ts";
+import { VERIFY_CASES } from "./verify_cases.ts";
 
-write("signatures/ed25519.json", ed25519Cases());
-write("signatures/ml_dsa_65.json", mlDsa65Cases());
+/** Everything in this folder that is data, by file name. The same at every run. */
+export function vectorFiles(): Map<string, unknown> {
+  return new Map<string, unknown>([
+    ["signatures/ed25519.json", ed25519Cases()],
+    ["signatures/ml_dsa_65.json", mlDsa65Cases()],
+    ["conformance/wire-negative/cases.json", negativeCases()],
+    ...VERIFY_CASES.map((each): [string, unknown] => [
+      `conformance/v1/${each.name}.json`,
+      verifyVector(each),
+    ]),
+  ]);
+}
 
-function write(name: string, content: unknown): void {
-  writeFileSync(new URL(name, import.meta.url), `${JSON.stringify(content, null, 2)}\n`);
+if (import.meta.main) {
+  for (const [name, content] of vectorFiles()) {
+    const file = resolve(import.meta.dirname, name);
+    mkdirSync(dirname(file), { recursive: true });
+    writeFileSync(file, `${JSON.stringify(content, null, 2)}\n`);
+  }
+  execFileSync("biome", ["format", "--write", import.meta.dirname], { stdio: "inherit" });
 }
