@@ -125,7 +125,7 @@ export async function selfRequest(
 }
 
 /** The code of an error answer; `undefined` for any other. */
-export function errorCode({ body }: HttpAnswer): unknown {
+export function errorCode({ body }: Pick<HttpAnswer, "body">): unknown {
   return (body.error as { code?: unknown } | undefined)?.code;
 }
 
