@@ -195,9 +195,16 @@ describe("the account-type step", () => {
     const onOther = other.client();
     for (const name of ["service_session", "service_csrf"])
       onOther.setCookie(name, client.cookie(name) ?? "");
+    const waiting: (() => void)[] = [];
+    api.vault.pause = () =>
+      new Promise((resolve) => {
+        waiting.push(resolve);
+        if (waiting.length === 4) for (const go of waiting) go();
+      });
     const answers = await Promise.all(
       [client, onOther, client, onOther].map((each) => each.post(TYPE, { account_type: "individual" })),
     );
+    api.vault.pause = undefined;
     expect(answers.map(({ status }) => status).sort()).toEqual([200, 409, 409, 409]);
     expect((await ledger(accountId)).rows).toHaveLength(2);
     expect([...api.vault.keys].filter(([, { tenant }]) => tenant === accountId)).toHaveLength(1);

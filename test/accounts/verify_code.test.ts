@@ -105,6 +105,14 @@ describe("a sign-in code", () => {
     expect(await verify(code)).toMatchObject(refused);
   });
 
+  test("has five tries of its own when the one before had used up its", async () => {
+    const { email, code, verify } = await sent();
+    for (let n = 0; n < 5; n += 1) await verify(wrong(code));
+    const client = api.client();
+    await client.post(SEND, { email });
+    expect((await verify(await client.codeFor(email))).status).toBe(200);
+  });
+
   test("opens one session when it comes many times at once, to two replicas", async () => {
     for (let round = 0; round < 10; round += 1) {
       const { email, code } = await sent();

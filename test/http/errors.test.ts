@@ -24,6 +24,8 @@ beforeAll(async () => {
         path: "/v1/service/things/{thing_id}",
         params: z.object({ thing_id: z.string() }),
       }),
+      echoRoute({ id: "newest_part", method: "GET", path: "/v1/service/things/{thing_id}/parts/newest" }),
+      echoRoute({ id: "part", method: "GET", path: "/v1/service/things/{thing_id}/parts/{part_id}" }),
       echoRoute({ id: "newest_thing", method: "GET", path: "/v1/service/things/newest" }),
       echoRoute({
         id: "put_thing",
@@ -268,6 +270,12 @@ describe("a path", () => {
     expect((await api.client().get("/v1/service/things/other")).body).toMatchObject({
       params: { thing_id: "other" },
     });
+  });
+
+  test("prefers the route with fewer parameters, whatever their order", async () => {
+    const part = await api.client().get("/v1/service/things/7/parts/newest");
+    expect(part.body).toMatchObject({ params: { thing_id: "7" } });
+    expect(part.body).not.toHaveProperty("params.part_id");
   });
 
   test("gives its parameters decoded; one that holds what cannot be stored names nothing", async () => {
