@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import { type Clock, unixSeconds } from "../clock.ts";
 import type { Database, Transaction } from "../db/connection.ts";
 import type { AgentRow } from "../db/tables.ts";
@@ -102,8 +103,8 @@ function grantOf({ owner, agent, request, approval, now }: Judged): Grant {
 
 /** The approver's constraints besides the requested ones; one that stands in both stays one. */
 function together(requested: readonly unknown[], approver: readonly unknown[]): unknown[] {
-  const known = new Set(requested.map((constraint) => JSON.stringify(constraint)));
-  return [...requested, ...approver.filter((constraint) => !known.has(JSON.stringify(constraint)))];
+  const added = approver.filter((each) => !requested.some((known) => isDeepStrictEqual(known, each)));
+  return [...requested, ...added];
 }
 
 /** Under the connection's lock all is as it was judged, or the approval is refused: the request and the ceiling are read anew. */

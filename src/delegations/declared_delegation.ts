@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import type { Clock } from "../clock.ts";
 import type { Database } from "../db/connection.ts";
 import { ApiError } from "../errors.ts";
@@ -63,7 +64,7 @@ async function isSame(
     new Set(scope).symmetricDifference(new Set(filed.requested_scope)).size === 0 &&
     end === expiry.at &&
     filed.requested_expires_in === expiry.inSeconds &&
-    JSON.stringify(filed.constraints) === JSON.stringify(constraints)
+    isDeepStrictEqual(filed.constraints, constraints)
   );
 }
 

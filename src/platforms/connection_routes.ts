@@ -5,10 +5,10 @@ import { type Route, route } from "../route.ts";
 import { idText, isoTime } from "../schemas.ts";
 import type { Seal } from "../seal.ts";
 import { removeConnection } from "./remove_connection.ts";
-import { MAX_GRACE_SECONDS, rotateKey } from "./rotate_key.ts";
+import { rotateKey } from "./rotate_key.ts";
 import { setCallback } from "./set_callback.ts";
 import type { SettleDeps } from "./settle_vault.ts";
-import { callbackUrl } from "./shapes.ts";
+import { callbackUrl, rotationBody } from "./shapes.ts";
 
 type Deps = SettleDeps & { seal: Seal; clock: Clock; callbacks: AddressPolicy };
 
@@ -47,7 +47,7 @@ export function rotateKeyRoute(deps: Deps): Route {
     access: "session",
     idempotent: true,
     params,
-    body: z.object({ grace_seconds: z.number().int().min(0).max(MAX_GRACE_SECONDS).default(0) }).optional(),
+    body: rotationBody,
     answer: {
       status: 200,
       schema: z.object({

@@ -14,7 +14,7 @@ import { externalId, requireOwnObject } from "./external_id.ts";
 import type { LivePlatform } from "./platform_record.ts";
 import { removeConnection } from "./remove_connection.ts";
 import { rotateKey } from "./rotate_key.ts";
-import { registeredShape, registrationBody } from "./shapes.ts";
+import { registeredShape, registrationBody, rotationBody } from "./shapes.ts";
 
 type Deps = DeclareDeps & { seal: Seal; clock: Clock };
 
@@ -98,21 +98,23 @@ export function acknowledgeRoute({ db }: Deps): Route {
   });
 }
 
-/** `POST /internal/v1/platforms/{external_id}/credentials/rotate`: for when the stored credentials are gone. */
+/** `POST /internal/v1/platforms/{external_id}/credentials/rotate`: for when the stored ones are gone or due. */
 export function rotateCredentialsRoute(deps: Deps): Route {
   return route({
     id: "internal_rotate_credentials",
     method: "POST",
     path: `${path}/credentials/rotate`,
-    summary: "Replace a platform's API key at once",
+    summary: "Replace a platform's API key",
     access: "operator",
     params,
+    body: rotationBody,
     answer: { status: 200, schema: state, description: "The platform, with its credentials" },
     errors: ["not_found"],
-    async handle({ caller, params }) {
+    async handle({ caller, params, body }) {
       requireOwnObject(caller, params.external_id);
       const { account_id, connection_id } = await requireDeclaredPlatform(deps.db, params.external_id);
-      await rotateKey(deps, { accountId: account_id, connectionId: connection_id, graceSeconds: 0 });
+      const graceSeconds = body?.grace_seconds ?? 0;
+      await rotateKey(deps, { accountId: account_id, connectionId: connection_id, graceSeconds });
       return { body: await showState(deps, await requireDeclaredPlatform(deps.db, params.external_id)) };
     },
   });

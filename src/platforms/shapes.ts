@@ -4,6 +4,7 @@ import { freeText, isoTime, oneLine } from "../schemas.ts";
 import { scopeList } from "./ceiling.ts";
 import { agentTypes } from "./create_agent.ts";
 import type { LivePlatform } from "./platform_record.ts";
+import { MAX_GRACE_SECONDS } from "./rotate_key.ts";
 import { surfaceTypes } from "./surface.ts";
 
 /** A platform's name. */
@@ -27,6 +28,11 @@ export const registrationBody = z.object({
   description: platformDescription.optional(),
   callback_url: callbackUrl.optional(),
 });
+
+/** How long the replaced API key stays good; the body may be left out. */
+export const rotationBody = z
+  .object({ grace_seconds: z.number().int().min(0).max(MAX_GRACE_SECONDS).default(0) })
+  .optional();
 
 /** A platform as answers show it, without secrets. */
 export const platformShape = z.object({

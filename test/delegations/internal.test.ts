@@ -127,7 +127,11 @@ describe("declaring a delegation", () => {
       const answer = await declare({ expires_in: 60, constraints, ...change }, id);
       expect([answer.status, errorCode(answer)]).toEqual([409, "external_conflict"]);
     }
-    const reordered = { requested_scope: ["data:share", "data:read"], expires_in: 60, constraints };
+    const reordered = {
+      requested_scope: ["data:share", "data:read"],
+      expires_in: 60,
+      constraints: [{ max_mps: 3, type: "max_speed_mps" }],
+    };
     expect((await declare(reordered, id)).status).toBe(200);
   });
 

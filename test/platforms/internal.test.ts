@@ -196,6 +196,15 @@ describe("rotating declared credentials", () => {
     await expect.poll(async () => (await list(answer, credentials.api_key)).status).toBe(401);
   });
 
+  test("leaves the key before good for as long as the operator says", async () => {
+    const { id, answer, credentials } = await declared();
+    const rotate = (grace_seconds: number) =>
+      api.operator("POST", `${path(id)}/credentials/rotate`, { grace_seconds });
+    expect((await rotate(86_400)).status).toBe(200);
+    expect((await list(answer, credentials.api_key)).status).toBe(200);
+    expect(errorCode(await rotate(86_401))).toBe("invalid_request");
+  });
+
   test("a key that a person rotated is given to the operator as well", async () => {
     const { person, id, answer, credentials } = await declared();
     await api.operator("POST", `${path(id)}/credentials/acknowledge`, {
