@@ -50,6 +50,8 @@ export type ApiOptions = {
   perIp?: number;
   perAddress?: number;
   alphaCredits?: number;
+  /** Default: one in memory. */
+  vault?: FakeVault;
   /** Another API on the database of this one. */
   shares?: TestApi;
   /** Milliseconds in which calls are answered. */
@@ -82,7 +84,7 @@ export async function startApi(options: ApiOptions = {}): Promise<TestApi> {
   const sealingKey = options.shares?.sealingKey ?? randomBytes(32);
   const seal = createSeal(sealingKey);
   const clock = options.clock ?? options.shares?.clock ?? steeredClock();
-  const vault = options.shares?.vault ?? createFakeVault();
+  const vault = options.vault ?? options.shares?.vault ?? createFakeVault();
   const mailbox = createMailbox({ log, clock });
   const metrics = createMetrics();
   const parts: TestParts = { db, databaseUrl, clock, seal, vault, log };

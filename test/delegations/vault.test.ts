@@ -1,0 +1,125 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { settleVault } from "../../src/platforms/settle_vault.ts";
+import { decodeDelegationCert, delegationSignBytes } from "../../src/protocol/certificate.ts";
+import { verifyHybrid } from "../../src/protocol/hybrid.ts";
+import { createVaultClient, type VaultClient } from "../../src/vault/client.ts";
+import { createHome, readIdentity, startVault, type TestVault, type VaultHome } from "../keyvault/fixture.ts";
+import { createFakeVault } from "../support/fake_vault.ts";
+import {
+  approve,
+  createAgent,
+  delegated,
+  errorCode,
+  type PlatformApi,
+  registerPlatform,
+  selfRequest,
+  startPlatformApi,
+} from "../support/platform_world.ts";
+
+let home: VaultHome;
+let vault: TestVault;
+let client: VaultClient;
+let api: PlatformApi;
+
+/** The real vault, over mutual TLS, with the API's certificate; reached at whatever port it has after a restart. */
+beforeAll(async () => {
+  home = await createHome();
+  vault = await startVault(home);
+  connect();
+  const throughClient = Object.fromEntries(
+    (["createKey", "signDelegation", "signChallenge", "disableKey", "shrinkCeiling"] as const).map((call) => [
+      call,
+      (...parameters: never[]) => (client[call] as (...given: never[]) => Promise<unknown>)(...parameters),
+    ]),
+  );
+  api = await startPlatformApi({ vault: { ...createFakeVault(), ...throughClient } });
+});
+
+afterAll(async () => {
+  await api.stop();
+  await client.close();
+  await vault.close();
+});
+
+function connect(): void {
+  client = createVaultClient({ url: vault.url, ...readIdentity(home, "api") });
+  if (api !== undefined) vault.clock.at = api.clock.now();
+}
+
+test("a certificate is signed in the vault with the key that was made at onboarding", async () => {
+  const { person, agentId, certId } = await delegated(api);
+  const { body } = await person.client.get(`/v1/service/delegations/${certId}`);
+  const certificate = decodeDelegationCert(Buffer.from(JSON.stringify(body.cert_json)));
+  expect(certificate).toMatchObject({ issuer_id: person.humanId, subject_id: agentId, scope: ["data:read"] });
+  expect(
+    await verifyHybrid(certificate.issuer_pub_key, delegationSignBytes(certificate), certificate.signature),
+  ).toBe(true);
+  expect((await vault.verifyAudit()).intact).toBe(true);
+});
+
+test("a smaller ceiling and the end of an agent reach its key in the vault", async () => {
+  const { person, platform, agentId } = await delegated(api);
+  const key = { tenant: person.accountId, keyId: agentId };
+  expect(await client.getKey(key)).toMatchObject({
+    state: "active",
+    ceiling: ["data:read", "data:share", "payments:send", "custom:orders:refund"],
+  });
+  for (const scopes of [["data:*"], ["data:share"]]) {
+    await person.client.call("PATCH", `/v1/service/platforms/${platform.platformId}`, {
+      body: { default_allowed_scopes: scopes },
+    });
+    expect((await client.getKey(key)).ceiling).toEqual(scopes);
+  }
+  for (let time = 0; time < 2; time += 1) {
+    await person.client.call("DELETE", `/v1/service/connections/${platform.connectionId}`);
+    expect((await client.getKey(key)).state).toBe("disabled");
+  }
+  expect(await api.db("agents").whereNotNull("vault_due_at")).toEqual([]);
+});
+
+test("the vault holds an approval to the agent's own ceiling, should the API forget it", async () => {
+  const { person, platform, agentId } = await delegated(api);
+  const requestId = await selfRequest(person, platform.connectionId);
+  await client.shrinkCeiling({ tenant: person.accountId, keyId: agentId }, ["data:read"]);
+  const answer = await approve(person, requestId, ["data:share"]);
+  expect([answer.status, errorCode(answer)]).toEqual([503, "vault_unavailable"]);
+  expect((await approve(person, requestId, ["data:read"])).status).toBe(200);
+});
+
+test("one idempotency key makes one key in the vault, whatever becomes of the first answer", async () => {
+  const platform = await registerPlatform(await api.person());
+  const create = () =>
+    api
+      .client()
+      .post(
+        `/v1/service/connections/${platform.connectionId}/agents`,
+        { name: "bot", agent_type: "robot" },
+        { headers: { "x-service-api-key": platform.apiKey, "idempotency-key": "one" } },
+      );
+  const first = await create();
+  await api.db("idempotency_keys").delete();
+  const again = await create();
+  expect(again.body).toEqual(first.body);
+});
+
+test("while the vault is stopped nothing is approved or created, and what ended is told to it afterwards", async () => {
+  const { person, platform, agentId } = await delegated(api);
+  const requestId = await selfRequest(person, platform.connectionId);
+  const doomed = await createAgent(api.client(), platform);
+  await vault.stop();
+  const answer = await approve(person, requestId, ["data:read"]);
+  expect([answer.status, errorCode(answer)]).toEqual([503, "vault_unavailable"]);
+  const headers = { "x-service-api-key": platform.apiKey };
+  const path = `/v1/service/connections/${platform.connectionId}/agents`;
+  const created = await api.client().post(path, { name: "b", agent_type: "robot" }, { headers });
+  expect(errorCode(created)).toBe("vault_unavailable");
+  expect((await api.client().call("DELETE", `${path}/${doomed}`, { headers })).status).toBe(200);
+  await client.close();
+
+  vault = await startVault(home);
+  connect();
+  expect(await settleVault(api)).toBe(1);
+  const key = (id: string) => client.getKey({ tenant: person.accountId, keyId: id });
+  expect([(await key(doomed)).state, (await key(agentId)).state]).toEqual(["disabled", "active"]);
+  expect((await approve(person, requestId, ["data:read"])).status).toBe(200);
+});
