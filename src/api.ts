@@ -23,6 +23,7 @@ import type { Logger } from "./log.ts";
 import type { Metrics } from "./metrics.ts";
 import { createApiKeyFinder } from "./platforms/api_key_finder.ts";
 import { internalPlatformRoutes } from "./platforms/internal.ts";
+import { keepVaultSettled } from "./platforms/keep_vault_settled.ts";
 import { platformRoutes } from "./platforms/routes.ts";
 import { maintainPartitions } from "./proofs/partitions.ts";
 import { proofRoutes } from "./proofs/routes.ts";
@@ -110,6 +111,7 @@ export async function startApi({ config, clock, log, metrics, version }: ApiDeps
   const timer = setInterval(() => {
     upkeep().catch((error: unknown) => log.warn({ err: error }, "upkeep failed; it is tried again"));
   }, UPKEEP_MS);
+  const settling = keepVaultSettled(shared);
   const server = await startServer(listener, { host: config.HOST, port: config.PORT });
   log.info({ host: server.host, port: server.port }, "api listens");
 
@@ -123,6 +125,7 @@ export async function startApi({ config, clock, log, metrics, version }: ApiDeps
     async stop() {
       clearInterval(timer);
       await server.stop();
+      await settling.stop();
       await apiKeys.close();
       await vault.close();
       mailer.close();

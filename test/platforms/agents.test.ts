@@ -1,5 +1,7 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { createAgent as create } from "../../src/platforms/create_agent.ts";
+import { keepVaultSettled } from "../../src/platforms/keep_vault_settled.ts";
 import { settleVault } from "../../src/platforms/settle_vault.ts";
 import { keyId } from "../../src/protocol/hybrid.ts";
 import { VaultRefused, VaultUnavailable } from "../../src/vault/client.ts";
@@ -319,6 +321,26 @@ describe("telling the vault", () => {
     expect(api.vault.calls.length - before).toBe(1);
     api.vault.failure = undefined;
     expect(await settleVault(api, platform.connectionId)).toBe(3);
+  });
+
+  test("goes on by itself until it is stopped", async () => {
+    const { platform, agentId } = await delegated(api);
+    api.vault.failure = new VaultUnavailable("unreachable", "away");
+    await call(platform, "DELETE", `/${agentId}`);
+    const settling = keepVaultSettled(api, 10);
+    const asked = api.vault.calls.length;
+    await expect.poll(() => api.vault.calls.length).toBeGreaterThan(asked + 2);
+    api.vault.failure = undefined;
+    await expect.poll(() => api.vault.keys.get(agentId)!.disabled).toBe(true);
+    await settling.stop();
+    const other = await delegated(api);
+    api.vault.failure = new VaultUnavailable("unreachable", "away");
+    await call(other.platform, "DELETE", `/${other.agentId}`);
+    const after = api.vault.calls.length;
+    await sleep(100);
+    expect(api.vault.calls).toHaveLength(after);
+    api.vault.failure = undefined;
+    expect(await settleVault(api)).toBe(1);
   });
 
   test("says in the log what stays to be done, and no secret", async () => {
