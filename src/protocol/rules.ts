@@ -1,4 +1,4 @@
-import { decodeBase64 } from "./base64.ts";
+import { checkBase64 } from "./base64.ts";
 import type { DelegationCert } from "./certificate.ts";
 import { ProtocolError } from "./errors.ts";
 import type { Evidence } from "./verification.ts";
@@ -36,7 +36,7 @@ export function violation(code: ViolationCode, detail: string, certificate?: num
 /** Whether `text` is canonical base64 of `length` bytes. */
 export function hasBytes(text: string, length: number): boolean {
   try {
-    decodeBase64(text, length);
+    checkBase64(text, length);
     return true;
   } catch (error) {
     if (error instanceof ProtocolError) return false;

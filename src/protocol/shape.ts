@@ -1,5 +1,5 @@
 import { ALGORITHMS } from "./algorithms.ts";
-import { decodeBase64 } from "./base64.ts";
+import { checkBase64 } from "./base64.ts";
 import { MAX_IDENTIFIER_LENGTH_BYTES } from "./constants.ts";
 import { ProtocolError } from "./errors.ts";
 import type { HybridPublicKey, HybridSignature } from "./hybrid.ts";
@@ -100,7 +100,7 @@ export const float: Decoder<number> = (value) => {
 export function base64(length?: number): Decoder<string> {
   return (value) => {
     if (typeof value !== "string") throw wrongType("a base64 string");
-    decodeBase64(value, length);
+    checkBase64(value, length);
     return value;
   };
 }

@@ -6,7 +6,7 @@ import { verifyBundle } from "../../src/protocol/verify.ts";
 import { runConformance } from "../support/conformance.ts";
 import { optionsOf } from "../support/conformance_verify.ts";
 import type { Vector } from "../support/vector.ts";
-import { vectorFiles } from "../vectors/make.ts";
+import { vectorFiles, withExample } from "../vectors/make.ts";
 import { VERIFY_CASES } from "../vectors/verify_cases.ts";
 
 const FOLDER = resolve(import.meta.dirname, "../vectors");
@@ -23,6 +23,12 @@ describe("the project's own vectors", () => {
       const kept: unknown = JSON.parse(await readFile(resolve(FOLDER, name), "utf8"));
       expect(kept, name).toEqual(JSON.parse(JSON.stringify(content)));
     }
+  });
+
+  test("are where the worked example of the documentation comes from", async () => {
+    const page = await readFile(resolve(FOLDER, "../../docs/wire_format.md"), "utf8");
+    expect(page).toBe(withExample(page));
+    expect(page).toContain("SHA-256");
   });
 
   test.each(VERIFY_CASES.filter(({ code }) => code !== undefined))(

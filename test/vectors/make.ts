@@ -1,11 +1,12 @@
 import { execFileSync } from "node:child_process";
-import { mkdirSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { ed25519Cases } from "./make_ed25519.ts";
 import { mlDsa65Cases } from "./make_ml_dsa_65.ts";
 import { negativeCases } from "./make_negative.ts";
 import { verifyVector } from "./make_verify.ts";
 import { VERIFY_CASES } from "./verify_cases.ts";
+import { workedExample } from "./worked_example.ts";
 
 /** Everything in this folder that is data, by file name. The same at every run. */
 export function vectorFiles(): Map<string, unknown> {
@@ -20,11 +21,24 @@ export function vectorFiles(): Map<string, unknown> {
   ]);
 }
 
+/** The page with the example between its two marks made anew. */
+export function withExample(page: string): string {
+  const [start, end] = [
+    "<!-- worked example: made by test/vectors/make.ts -->",
+    "<!-- end of worked example -->",
+  ];
+  const [before = "", rest = ""] = page.split(start);
+  const [, after = ""] = rest.split(end);
+  return `${before}${start}\n\n${workedExample()}\n\n${end}${after}`;
+}
+
 if (import.meta.main) {
   for (const [name, content] of vectorFiles()) {
     const file = resolve(import.meta.dirname, name);
     mkdirSync(dirname(file), { recursive: true });
     writeFileSync(file, `${JSON.stringify(content, null, 2)}\n`);
   }
+  const page = resolve(import.meta.dirname, "../../docs/wire_format.md");
+  writeFileSync(page, withExample(readFileSync(page, "utf8")));
   execFileSync("biome", ["format", "--write", import.meta.dirname], { stdio: "inherit" });
 }

@@ -31,6 +31,13 @@ const path = (path_prefix: string) => ({ type: "resource_path", resource_id: "re
 /** What the published vectors leave open. */
 export const VERIFY_CASES: VerifyCase[] = [
   {
+    name: "own_worked_example",
+    description: "The example of docs/wire_format.md.",
+    options: { required_scope: "meeting:attend" },
+    status: "authorized_agent",
+    granted: ["meeting:attend"],
+  },
+  {
     name: "own_no_expiry",
     description: "A certificate until revoked.",
     chain: [{ expires_at: NO_EXPIRY_SENTINEL }],
