@@ -23,7 +23,7 @@ export type Page<Row> = { rows: Row[]; next_cursor: string | null };
 export type PageOrder = { time: string; id: string; isId(text: string): boolean };
 
 /** The place of a row in its list: its time to the microsecond, as the database keeps it, and its id. */
-const place = z.tuple([z.iso.datetime({ precision: 6 }), z.string()]);
+const place = z.tuple([z.iso.datetime({ precision: 6 }).refine(isDatabaseTime), z.string()]);
 type Place = z.infer<typeof place>;
 
 /**
@@ -57,6 +57,11 @@ export async function readPage<Row>(
     rows: rows.slice(0, page.limit),
     next_cursor: last === undefined ? null : writeCursor([last.page_time, last.page_id]),
   };
+}
+
+/** The database's calendar has no year 0. */
+function isDatabaseTime(text: string): boolean {
+  return !text.startsWith("0000");
 }
 
 function writeCursor(last: Place): string {

@@ -55,8 +55,8 @@ export function personalAuditRoute({ db }: { db: Database }): Route {
       if (query.event_type !== undefined) found.where({ event_type: query.event_type });
       if (query.agent_id !== undefined) found.where({ agent_id: query.agent_id });
       if (query.decision !== undefined) found.where({ decision: query.decision });
-      if (query.since !== undefined) found.where("occurred_at", ">=", query.since);
-      if (query.until !== undefined) found.where("occurred_at", "<", query.until);
+      if (query.since !== undefined) found.where("occurred_at", ">=", new Date(query.since));
+      if (query.until !== undefined) found.where("occurred_at", "<", new Date(query.until));
       const columns = found.select(
         "event_id",
         "event_type",

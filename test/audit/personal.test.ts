@@ -179,6 +179,7 @@ describe("the audit history", () => {
       at(1),
     ]);
     expect((await read("?since=2026-01-01T02:00:02%2B02:00")).ids).toEqual([at(3), at(2)]);
+    expect((await read("?since=0000-01-01T00:00:00Z&until=9999-12-31T23:59:59Z")).ids).toHaveLength(4);
     expect((await read("?decision=deny&event_type=proof.verified")).ids).toEqual([]);
     const [indeterminate] = (await read("?decision=indeterminate")).events;
     expect(indeterminate!.details).not.toHaveProperty("receipt_id");
