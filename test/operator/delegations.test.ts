@@ -1,0 +1,226 @@
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { until } from "../support/process.ts";
+import {
+  condition,
+  delegation,
+  type OperatorFolder,
+  only,
+  operatorFolder,
+  platform,
+} from "./operator_folder.ts";
+
+describe("delegations in a folder", () => {
+  let world: OperatorFolder;
+  beforeEach(async () => {
+    world = await operatorFolder();
+  });
+  afterEach(() => world.dispose());
+
+  it("are asked for once and wait for the owner, with a link", async () => {
+    await world.start();
+    const requestId = await world.declareDelegation();
+    const state = await world.state("Delegation", "bot");
+    expect(condition(state, "Ready")).toMatchObject({
+      status: "False",
+      message: `The account's owner decides at https://console.example.test/requests/${requestId}`,
+    });
+    const statuses = state.status?.conditions?.map(({ type, status }) => `${type} ${status}`);
+    expect(statuses).toEqual([
+      "Ready False",
+      "Reconciling True",
+      "Stalled False",
+      "ReferencesResolved True",
+      "WithinCeiling True",
+      "Requested True",
+      "Approved Unknown",
+      "Denied Unknown",
+      "Issued Unknown",
+      "Revoked False",
+    ]);
+    expect(only(world.api.delegations).wish).toMatchObject({
+      requested_scope: ["data:read", "payments:send"],
+      expires_in: 86_400,
+    });
+    expect(only(world.api.delegations).wish).not.toHaveProperty("expires_at");
+  });
+
+  it("become active within seconds of an approval, with what was approved", async () => {
+    await world.start();
+    const requestId = await world.declareDelegation();
+    world.api.approve(requestId, ["data:read"]);
+    const state = await world.reaches("Delegation", "bot", "Active");
+    const { cert_id, expires_at } = only(world.api.delegations);
+    expect(state.status).toMatchObject({
+      requestID: requestId,
+      certID: cert_id,
+      certStatus: "Active",
+      approvedScope: ["data:read"],
+      expiresAt: expires_at,
+      decidedBy: "owner@example.test",
+    });
+    for (const type of ["Ready", "Approved", "Issued"]) expect(condition(state, type)?.status).toBe("True");
+    expect(condition(state, "Denied")?.status).toBe("False");
+    expect(world.api.callsTo("PUT", "/delegations")).toHaveLength(1);
+  });
+
+  it("say that they were denied, and why", async () => {
+    await world.start();
+    const requestId = await world.declareDelegation();
+    world.api.decide(requestId, "denied", "not this one");
+    const state = await world.reaches("Delegation", "bot", "Denied");
+    expect(condition(state, "Ready")?.message).toContain("not this one");
+    expect(condition(state, "Denied")?.status).toBe("True");
+    expect(condition(state, "Stalled")?.status).toBe("True");
+  });
+
+  it("say that nobody decided in time", async () => {
+    await world.start();
+    const requestId = await world.declareDelegation();
+    world.api.decide(requestId, "expired");
+    await world.reaches("Delegation", "bot", "Expired");
+  });
+
+  it("say that their time is over, by themselves", async () => {
+    await world.start();
+    const requestId = await world.declareDelegation();
+    world.api.approve(requestId, ["data:read"], new Date(Date.now() + 3000));
+    await world.reaches("Delegation", "bot", "Active");
+    const state = await world.reaches("Delegation", "bot", "Expired");
+    expect(state.status).toMatchObject({ certStatus: "Expired" });
+    expect(condition(state, "Ready")?.status).toBe("False");
+  });
+
+  it("are not asked for when their end has passed", async () => {
+    await world.start();
+    await world.declareAgent();
+    const past = delegation({ ttl: undefined, expiresAt: "2020-01-01T00:00:00Z" });
+    await world.folders.write("delegation.yaml", past);
+    await world.reaches("Delegation", "bot", "Expired");
+    expect(world.api.delegations.size).toBe(0);
+  });
+
+  it("are revoked with the reason given, for good", async () => {
+    await world.start();
+    const requestId = await world.declareDelegation();
+    world.api.approve(requestId, ["data:read"]);
+    await world.reaches("Delegation", "bot", "Active");
+    await world.folders.write(
+      "delegation.yaml",
+      delegation({ revoked: true, revokeReason: "left the team" }),
+    );
+    const state = await world.reaches("Delegation", "bot", "Revoked");
+    expect(only(world.api.delegations)).toMatchObject({ status: "revoked", reason: "left the team" });
+    expect(state.status).toMatchObject({ certStatus: "Revoked" });
+    expect(condition(state, "Revoked")?.status).toBe("True");
+    await world.folders.write("delegation.yaml", delegation());
+    await until("taking it back is refused", async () => (await world.folders.errors()).length === 1);
+    expect(only(world.api.delegations).status).toBe("revoked");
+  });
+
+  it("are withdrawn when revoked before a decision, and never asked for when revoked before", async () => {
+    await world.start();
+    await world.declareDelegation();
+    await world.folders.write("delegation.yaml", delegation({ revoked: true }));
+    await world.reaches("Delegation", "bot", "Revoked");
+    expect(only(world.api.delegations).status).toBe("withdrawn");
+    await world.folders.write("other.yaml", delegation({ revoked: true }, { name: "other" }));
+    await world.reaches("Delegation", "other", "Revoked");
+    expect(world.api.delegations.size).toBe(1);
+  });
+
+  it("are revoked when their manifest is taken away, and asked for anew when it is back", async () => {
+    await world.start();
+    const requestId = await world.declareDelegation();
+    world.api.approve(requestId, ["data:read"]);
+    await world.reaches("Delegation", "bot", "Active");
+    await world.folders.remove("delegation.yaml");
+    await world.gone("Delegation", "bot");
+    expect(only(world.api.delegations)).toMatchObject({
+      status: "revoked",
+      reason: "The Delegation was deleted",
+    });
+    await world.folders.write("delegation.yaml", delegation());
+    const state = await world.reaches("Delegation", "bot", "AwaitingApproval");
+    expect(state.status?.requestID).not.toBe(requestId);
+    expect(world.api.delegations.size).toBe(2);
+  });
+
+  it("are revoked although suspended", async () => {
+    await world.start();
+    const requestId = await world.declareDelegation();
+    world.api.approve(requestId, ["data:read"]);
+    await world.reaches("Delegation", "bot", "Active");
+    await world.folders.write("delegation.yaml", delegation({ suspend: true }));
+    await until("it says what suspending does not do", async () => {
+      const ready = condition(await world.state("Delegation", "bot"), "Ready");
+      return ready?.status === "True" && ready.message.includes("suspending takes nothing back");
+    });
+    await world.folders.write("delegation.yaml", delegation({ suspend: true, revoked: true }));
+    await world.reaches("Delegation", "bot", "Revoked");
+    expect(only(world.api.delegations).status).toBe("revoked");
+  });
+
+  it("notice a revocation in the console at the next look", async () => {
+    await world.start();
+    const requestId = await world.declareDelegation();
+    world.api.approve(requestId, ["data:read"]);
+    await world.reaches("Delegation", "bot", "Active");
+    world.api.decide(requestId, "revoked", "in the console");
+    await world.folders.write("platform.yaml", platform({ displayName: "Touched" }));
+    const state = await world.reaches("Delegation", "bot", "Revoked");
+    expect(condition(state, "Ready")?.message).toContain("in the console");
+  });
+
+  it.each([
+    [
+      "a platform that is not there",
+      { platformRef: { name: "other" } },
+      "PlatformNotReady",
+      "other does not exist",
+    ],
+    ["an agent that is not there", { agentRef: { name: "other" } }, "AgentNotReady", "other does not exist"],
+    ["a scope above the ceiling", { scopes: ["data:read", "data:share"] }, "CeilingExceeded", "data:share"],
+    ["a scope that does not exist", { scopes: ["data:fly"] }, "InvalidScopes", "data:fly"],
+    ["suspend", { suspend: true }, "Suspended", "suspended"],
+  ] as const)("are not asked for with %s", async (_, spec, reason, message) => {
+    await world.start();
+    await world.declareAgent();
+    await world.folders.write("delegation.yaml", delegation(spec));
+    const state = await world.reaches("Delegation", "bot", reason);
+    expect(condition(state, "Ready")?.message).toContain(message);
+    expect(condition(state, "Requested")?.status).toBe("False");
+    expect(world.api.delegations.size).toBe(0);
+  });
+
+  it("are not asked for an agent of another platform", async () => {
+    await world.start();
+    await world.declareAgent();
+    await world.folders.write("second.yaml", platform({}, { name: "second" }));
+    await world.reaches("Platform", "second", "Active");
+    await world.folders.write("delegation.yaml", delegation({ platformRef: { name: "second" } }));
+    const state = await world.reaches("Delegation", "bot", "AgentNotReady");
+    expect(condition(state, "Ready")?.message).toContain("belongs to Platform shop");
+  });
+
+  it("stay active and say so when the ceiling shrinks below what was approved", async () => {
+    await world.start();
+    const requestId = await world.declareDelegation();
+    world.api.approve(requestId, ["data:read", "payments:send"]);
+    await world.reaches("Delegation", "bot", "Active");
+    await world.folders.write("platform.yaml", platform({ defaultAllowedScopes: ["data:read"] }));
+    await until("it is told", async () => {
+      return condition(await world.state("Delegation", "bot"), "WithinCeiling")?.status === "False";
+    });
+    const state = await world.state("Delegation", "bot");
+    expect(condition(state, "Ready")).toMatchObject({ status: "True", reason: "Active" });
+    expect(condition(state, "Ready")?.message).toContain("no longer holds: payments:send");
+  });
+
+  it("report what the API refuses about their constraints", async () => {
+    world.api.fail("PUT /internal/v1/delegations", "invalid_constraints");
+    await world.start();
+    await world.declareAgent();
+    await world.folders.write("delegation.yaml", delegation());
+    await world.reaches("Delegation", "bot", "InvalidSpec");
+  });
+});

@@ -1,0 +1,81 @@
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { tenants } from "./folder/folders.ts";
+import {
+  agent,
+  condition,
+  delegation,
+  type OperatorFolder,
+  only,
+  operatorFolder,
+  platform,
+} from "./operator_folder.ts";
+
+describe("deletion in a folder", () => {
+  let world: OperatorFolder;
+  beforeEach(async () => {
+    world = await operatorFolder();
+  });
+  afterEach(() => world.dispose());
+
+  it("waits for what depends on the object, and then goes through", async () => {
+    await world.start();
+    await world.folders.write("all.yaml", tenants(), platform({ deletionPolicy: "Delete" }));
+    await world.folders.write("agent.yaml", agent({ deletionPolicy: "Delete" }));
+    await world.folders.write("delegation.yaml", delegation());
+    await world.reaches("Delegation", "bot", "AwaitingApproval");
+    await world.folders.write("all.yaml", tenants());
+    const waiting = await world.reaches("Platform", "shop", "DependentsExist");
+    expect(condition(waiting, "Ready")?.message).toContain("Agent bot, Delegation bot");
+    await world.folders.remove("agent.yaml");
+    await world.reaches("Agent", "bot", "DependentsExist");
+    expect(only(world.api.agents).disabled).toBe(false);
+    await world.folders.remove("delegation.yaml");
+    for (const [kind, name] of [
+      ["Delegation", "bot"],
+      ["Agent", "bot"],
+      ["Platform", "shop"],
+    ] as const) {
+      await world.gone(kind, name);
+    }
+    expect(only(world.api.delegations).status).toBe("withdrawn");
+    expect(only(world.api.agents).disabled).toBe(true);
+    expect(only(world.api.platforms).removed).toBe(true);
+    expect(await world.credentials()).toBeUndefined();
+  });
+
+  it("leaves platform, key and Secret where the policy retains them", async () => {
+    await world.start();
+    await world.declareAgent();
+    await world.folders.remove("agent.yaml");
+    await world.folders.remove("platform.yaml");
+    await world.gone("Agent", "bot");
+    await world.gone("Platform", "shop");
+    expect(only(world.api.agents).disabled).toBe(false);
+    expect(only(world.api.platforms).removed).toBe(false);
+    expect(await world.credentials()).toBeDefined();
+  });
+
+  it("goes through for objects that were never registered", async () => {
+    await world.folders.write("all.yaml", platform({ deletionPolicy: "Delete" }), agent(), delegation());
+    await world.start();
+    await world.reaches("Delegation", "bot", "PlatformNotReady");
+    await world.folders.write("all.yaml", "# empty\n");
+    await world.gone("Delegation", "bot");
+    await world.gone("Platform", "shop");
+  });
+
+  it("waits for the API, also while suspended, and revokes when it is back", async () => {
+    await world.start();
+    const requestId = await world.declareDelegation();
+    world.api.approve(requestId, ["data:read"]);
+    await world.reaches("Delegation", "bot", "Active");
+    await world.folders.write("delegation.yaml", delegation({ suspend: true }));
+    await world.api.goAway();
+    await world.folders.remove("delegation.yaml");
+    const state = await world.reaches("Delegation", "bot", "Terminating");
+    expect(state.metadata.finalizers).toEqual(["deputize.io/revoke"]);
+    await world.api.comeBack();
+    await world.gone("Delegation", "bot");
+    expect(only(world.api.delegations).status).toBe("revoked");
+  });
+});

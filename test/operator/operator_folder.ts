@@ -1,0 +1,168 @@
+import { join } from "node:path";
+import { systemClock } from "../../src/clock.ts";
+import type { OperatorConfig } from "../../src/config.ts";
+import { createLog } from "../../src/log.ts";
+import { openSecretFiles } from "../../src/operator/folder/secrets.ts";
+import type { Kind } from "../../src/operator/kinds.ts";
+import type { Reason } from "../../src/operator/reasons.ts";
+import { type Operator, startOperator } from "../../src/operator/run.ts";
+import { type FakeInternalApi, startFakeInternalApi } from "../support/fake_internal_api.ts";
+import { until } from "../support/process.ts";
+import { QUICK, type StateFile, type TestFolders, tenants, testFolders } from "./folder/folders.ts";
+
+export const TOKEN = "operator-token-of-thirty-two-characters";
+export const OWNER = "owner@example.test";
+
+const api = "deputize.io/v1alpha1";
+
+export const platform = (spec: object = {}, metadata: object = {}): object => ({
+  apiVersion: api,
+  kind: "Platform",
+  metadata: { name: "shop", ...metadata },
+  spec: {
+    displayName: "Shop",
+    surfaceType: "agentic_api",
+    defaultAllowedScopes: ["data:read", "payments:send", "custom:orders:refund"],
+    ...spec,
+  },
+});
+export const agent = (spec: object = {}, metadata: object = {}): object => ({
+  apiVersion: api,
+  kind: "Agent",
+  metadata: { name: "bot", ...metadata },
+  spec: { platformRef: { name: "shop" }, agentType: "api_agent", ...spec },
+});
+export const delegation = (spec: object = {}, metadata: object = {}): object => ({
+  apiVersion: api,
+  kind: "Delegation",
+  metadata: { name: "bot", ...metadata },
+  spec: {
+    platformRef: { name: "shop" },
+    agentRef: { name: "bot" },
+    scopes: ["data:read", "payments:send"],
+    ttl: "24h",
+    ...spec,
+  },
+});
+
+/** An operator over folders of its own, against a fake of the API with one account. */
+export type OperatorFolder = {
+  api: FakeInternalApi;
+  folders: TestFolders;
+  config: OperatorConfig;
+  operator(): Operator;
+  start(): Promise<void>;
+  stop(): Promise<void>;
+  /** Declares tenants, platform and agent, and waits until the agent has its key. */
+  declareAgent(): Promise<void>;
+  /** Besides, declares the delegation, and waits until it awaits approval. Gives its request's id. */
+  declareDelegation(spec?: object): Promise<string>;
+  state(kind: Kind, name: string): Promise<StateFile>;
+  /** Waits until Ready of an object has a reason, and gives its state file. */
+  reaches(kind: Kind, name: string, reason: Reason, ms?: number): Promise<StateFile>;
+  gone(kind: Kind, name: string): Promise<void>;
+  /** The credentials in the Secret; `undefined` when there is none. */
+  credentials(name?: string): Promise<Record<string, string> | undefined>;
+  /** The same, read without an operator. */
+  secretFile(): Promise<Record<string, string> | undefined>;
+  dispose(): Promise<void>;
+};
+
+/** A condition of a state file. */
+export function condition(state: StateFile | undefined, type: string) {
+  return state?.status?.conditions?.find((each) => each.type === type);
+}
+
+/** Makes folders and fake; the operator is started by `start`. */
+export async function operatorFolder(): Promise<OperatorFolder> {
+  const fake = await startFakeInternalApi({ token: TOKEN });
+  fake.accounts.set(OWNER, { onboarded: true, platformLimit: 10 });
+  const folders = await testFolders();
+  const config: OperatorConfig = {
+    API_URL: fake.url,
+    CONSOLE_URL: "https://console.example.test/",
+    OPERATOR_TOKEN: TOKEN,
+    MANIFESTS_DIR: folders.manifests,
+    STATUS_DIR: folders.status,
+    SECRETS_DIR: folders.secrets,
+    LOG_LEVEL: "silent",
+    HEALTH_HOST: "127.0.0.1",
+    HEALTH_PORT: 0,
+  };
+  let running: Operator | undefined;
+
+  async function reaches(kind: Kind, name: string, reason: Reason, ms?: number): Promise<StateFile> {
+    let state: StateFile | undefined;
+    await until(
+      `${kind} ${name} is ${reason}`,
+      async () => {
+        state = await folders.state(kind, name);
+        return condition(state, "Ready")?.reason === reason;
+      },
+      ms,
+    ).catch((error: unknown) => {
+      throw new Error(`${String(error)}; it is ${JSON.stringify(state?.status?.conditions ?? state)}`);
+    });
+    return state as StateFile;
+  }
+
+  async function declareAgent(): Promise<void> {
+    await folders.write("tenants.yaml", tenants());
+    await folders.write("platform.yaml", platform());
+    await folders.write("agent.yaml", agent());
+    await reaches("Agent", "bot", "Active");
+  }
+
+  return {
+    api: fake,
+    folders,
+    config,
+    operator: () => running as Operator,
+    async start() {
+      const log = createLog("silent", "test");
+      running = await startOperator({ config, clock: systemClock, log, folderTimes: QUICK });
+    },
+    async stop() {
+      await running?.stop();
+      running = undefined;
+    },
+    declareAgent,
+    async declareDelegation(spec = {}) {
+      await declareAgent();
+      await folders.write("delegation.yaml", delegation(spec));
+      const state = await reaches("Delegation", "bot", "AwaitingApproval");
+      return String(state.status?.requestID);
+    },
+    async state(kind, name) {
+      const state = await folders.state(kind, name);
+      if (state === undefined) throw new Error(`no state of ${kind} ${name}`);
+      return state;
+    },
+    reaches,
+    gone: (kind, name) =>
+      until(`${kind} ${name} is gone`, async () => (await folders.state(kind, name)) === undefined),
+    async credentials(name = "shop-credentials") {
+      const secret = await running?.resources.readSecret("default", name);
+      return secret?.data;
+    },
+    secretFile: async () =>
+      (await openSecretFiles(folders.secrets).read("default", "shop-credentials"))?.data,
+    async dispose() {
+      await running?.stop();
+      await fake.stop();
+      await folders.dispose();
+    },
+  };
+}
+
+/** The one value of a map that must have one. */
+export function only<T>(map: Map<string, T>): T {
+  const [value, ...others] = map.values();
+  if (value === undefined || others.length > 0) throw new Error(`${map.size} values, not one`);
+  return value;
+}
+
+/** Where an object's state file lies. */
+export function statePath({ folders }: OperatorFolder, kind: Kind, name: string): string {
+  return join(folders.status, "default", `${kind.toLowerCase()}.${name}.yaml`);
+}

@@ -1,0 +1,151 @@
+import { readFile, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { until } from "../support/process.ts";
+import { tenants } from "./folder/folders.ts";
+import {
+  agent,
+  condition,
+  delegation,
+  type OperatorFolder,
+  only,
+  operatorFolder,
+  platform,
+  statePath,
+} from "./operator_folder.ts";
+
+describe("the operator in an outage", () => {
+  let world: OperatorFolder;
+  beforeEach(async () => {
+    world = await operatorFolder();
+  });
+  afterEach(() => world.dispose());
+
+  describe("an outage", () => {
+    it("of the API is told, and over as soon as it answers", async () => {
+      await world.api.goAway();
+      await world.folders.write("all.yaml", tenants(), platform(), agent());
+      await world.start();
+      const state = await world.reaches("Platform", "shop", "ApiUnavailable");
+      expect(condition(state, "Ready")?.message).toContain("ECONNREFUSED");
+      expect(condition(state, "Registered")?.status).toBe("Unknown");
+      await world.api.comeBack();
+      await world.reaches("Agent", "bot", "Active");
+    });
+
+    it.each([
+      ["an error without a code", { status: 502, body: "<html>bad gateway</html>" }],
+      ["an answer that is no JSON", { status: 200, body: "OK" }],
+      ["an answer of an unknown form", { status: 200, body: '{"platforms":{"x":{}}}' }],
+      ["unavailable", "unavailable"],
+      ["a fault", "internal"],
+      ["a rate limit", "rate_limited"],
+      ["a cut connection", "cut"],
+    ] as const)("that shows as %s is told and outlasted", async (_, failure) => {
+      world.api.fail("POST /internal/v1/state", failure);
+      await world.folders.write("all.yaml", tenants(), platform());
+      await world.start();
+      await world.reaches("Platform", "shop", "ApiUnavailable");
+      world.api.heal();
+      await world.reaches("Platform", "shop", "Active", 40_000);
+    });
+
+    it("leaves what is active as it is", async () => {
+      await world.start();
+      const requestId = await world.declareDelegation();
+      world.api.approve(requestId, ["data:read"]);
+      await world.reaches("Delegation", "bot", "Active");
+      const kept = await Promise.all(
+        (["Platform", "Agent", "Delegation"] as const).map((kind) =>
+          readFile(statePath(world, kind, kind === "Platform" ? "shop" : "bot"), "utf8"),
+        ),
+      );
+      await world.stop();
+      await world.api.goAway();
+      await world.start();
+      await sleep(2500);
+      const now = await Promise.all(
+        (["Platform", "Agent", "Delegation"] as const).map((kind) =>
+          readFile(statePath(world, kind, kind === "Platform" ? "shop" : "bot"), "utf8"),
+        ),
+      );
+      expect(now).toEqual(kept);
+    });
+
+    it("during a revocation delays it, urgently tried again", async () => {
+      await world.start();
+      const requestId = await world.declareDelegation();
+      world.api.approve(requestId, ["data:read"]);
+      await world.reaches("Delegation", "bot", "Active");
+      world.api.fail("POST /internal/v1/delegations", "unavailable", 3);
+      await world.folders.write("delegation.yaml", delegation({ revoked: true }));
+      const state = await world.reaches("Delegation", "bot", "ApiUnavailable");
+      expect(state.status).toMatchObject({ certStatus: "Active" });
+      await world.reaches("Delegation", "bot", "Revoked");
+    });
+
+    it("of the token is told, and over when it is replaced", async () => {
+      const file = join(world.folders.root, "token");
+      await writeFile(file, `${"x".repeat(40)}\n`);
+      world.config.OPERATOR_TOKEN_FILE = file;
+      await world.folders.write("all.yaml", tenants(), platform());
+      await world.start();
+      const state = await world.reaches("Platform", "shop", "AuthorizationFailed");
+      expect(condition(state, "Stalled")?.status).toBe("True");
+      await writeFile(file, `${world.config.OPERATOR_TOKEN}\n`);
+      await world.reaches("Platform", "shop", "Active");
+    });
+
+    it("of a leader that was followed by another writes nothing", async () => {
+      await world.start();
+      await world.declareAgent();
+      world.api.fail("POST /internal/v1/state", "stale_epoch");
+      await world.folders.write("delegation.yaml", delegation());
+      await until("it was tried", () => world.api.callsTo("POST", "/state").length > 5);
+      await sleep(300);
+      expect((await world.state("Delegation", "bot")).status ?? {}).toEqual({});
+    });
+  });
+
+  describe("credentials", () => {
+    it("are delivered again when the answer to the registration was lost", async () => {
+      world.api.loseAnswer("PUT /internal/v1/platforms");
+      await world.folders.write("all.yaml", tenants(), platform());
+      await world.start();
+      await world.reaches("Platform", "shop", "Active");
+      expect((await world.credentials())?.api_key).toBe(only(world.api.platforms).api_key);
+      expect(only(world.api.platforms).retired).toEqual([]);
+    });
+
+    it("are acknowledged again when that answer was lost", async () => {
+      world.api.loseAnswer("POST /internal/v1/platforms");
+      await world.folders.write("all.yaml", tenants(), platform());
+      await world.start();
+      await world.reaches("Platform", "shop", "Active");
+      expect(only(world.api.platforms)).toMatchObject({ undelivered: false, retired: [] });
+    });
+
+    it("are replaced once when the answer to a rotation was lost", async () => {
+      await world.start();
+      await world.declareAgent();
+      world.api.loseAnswer("POST /internal/v1/platforms");
+      await rm(join(world.folders.secrets, "default", "shop-credentials.yaml"));
+      await until("the Secret is back", async () => (await world.credentials()) !== undefined);
+      await until("it is acknowledged", () => !only(world.api.platforms).undelivered);
+      expect(only(world.api.platforms).retired).toHaveLength(1);
+      expect((await world.credentials())?.api_key).toBe(only(world.api.platforms).api_key);
+    });
+
+    it("are not acknowledged before they are stored", async () => {
+      world.api.fail("POST /internal/v1/platforms", "unavailable");
+      await world.folders.write("all.yaml", tenants(), platform());
+      await world.start();
+      await until("the Secret is there", async () => (await world.credentials()) !== undefined);
+      await world.reaches("Platform", "shop", "ApiUnavailable");
+      expect(only(world.api.platforms).undelivered).toBe(true);
+      world.api.heal();
+      await until("it is acknowledged", () => !only(world.api.platforms).undelivered);
+    });
+  });
+});

@@ -1,0 +1,227 @@
+import { mkdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { until } from "../support/process.ts";
+import { tenants } from "./folder/folders.ts";
+import { condition, type OperatorFolder, OWNER, only, operatorFolder, platform } from "./operator_folder.ts";
+
+describe("platforms in a folder", () => {
+  let world: OperatorFolder;
+  beforeEach(async () => {
+    world = await operatorFolder();
+  });
+  afterEach(() => world.dispose());
+
+  it("are registered, with their credentials in a Secret that is acknowledged", async () => {
+    await world.start();
+    await world.declareAgent();
+    const state = await world.state("Platform", "shop");
+    const registered = only(world.api.platforms);
+    expect(registered.undelivered).toBe(false);
+    expect(registered.wish).toMatchObject({
+      account_email: OWNER,
+      name: "Shop",
+      surface_type: "agentic_api",
+    });
+    expect(registered.wish).not.toHaveProperty("callback_url");
+    expect([...world.api.platforms.keys()]).toEqual([`${world.operator().clusterId}.${state.metadata.uid}`]);
+    expect(state.metadata.finalizers).toEqual(["deputize.io/revoke"]);
+    expect(state.status).toMatchObject({
+      observedGeneration: 1,
+      platformID: registered.platform_id,
+      connectionID: registered.connection_id,
+      apiKeyPrefix: registered.api_key_prefix,
+      credentialsSecretName: "shop-credentials",
+      conditions: expect.arrayContaining(
+        ["Ready", "Registered", "CredentialsPublished"].map((type) =>
+          expect.objectContaining({ type, status: "True" }),
+        ),
+      ),
+    });
+    expect(await world.credentials()).toEqual({
+      api_key: registered.api_key,
+      api_key_prefix: registered.api_key_prefix,
+      connection_id: registered.connection_id,
+      platform_id: registered.platform_id,
+      signing_secret: registered.signing_secret,
+      webhook_signing_secret: registered.webhook_signing_secret,
+      base_url: world.api.url,
+    });
+    const path = join(world.folders.secrets, "default", "shop-credentials.yaml");
+    expect((await stat(path)).mode & 0o777).toBe(0o600);
+    expect(JSON.stringify(state)).not.toContain(registered.api_key);
+  });
+
+  it("follow changes of their manifest; a callback that was taken away is removed", async () => {
+    await world.start();
+    await world.declareAgent();
+    const callbackUrl = "https://shop.example.test/hooks";
+    await world.folders.write("platform.yaml", platform({ displayName: "New", callbackUrl }));
+    await until("the callback is set", () => only(world.api.platforms).callback_url === callbackUrl);
+    await world.folders.write("platform.yaml", platform({ displayName: "New" }));
+    await until("it is removed", () => only(world.api.platforms).callback_url === null);
+    expect(only(world.api.platforms).wish.name).toBe("New");
+    await until(
+      "it is settled",
+      async () => (await world.state("Platform", "shop")).status?.observedGeneration === 3,
+    );
+    expect((await world.state("Platform", "shop")).status).not.toHaveProperty("callbackUrl");
+  });
+
+  it("wait for the namespace to be bound, for the account, and for its onboarding", async () => {
+    world.api.accounts.clear();
+    await world.folders.write("platform.yaml", platform());
+    await world.start();
+    const unbound = await world.reaches("Platform", "shop", "NamespaceNotBound");
+    expect(condition(unbound, "Ready")?.message).toContain("no entry");
+    expect(condition(unbound, "Stalled")?.status).toBe("True");
+    expect(world.api.callsTo("PUT", "/platforms")).toEqual([]);
+    await world.folders.write("tenants.yaml", tenants({ default: "accountEmail: nobody" }));
+    const message = async () => condition(await world.state("Platform", "shop"), "Ready")?.message ?? "";
+    await until("the faulty entry is told", async () => (await message()).includes("faulty"));
+    await world.folders.write("tenants.yaml", tenants());
+    await until("the missing account is told", async () => (await message()).includes("No account"));
+    world.api.accounts.set(OWNER, { onboarded: true, platformLimit: 1 });
+    await world.reaches("Platform", "shop", "Active");
+  });
+
+  it("stay within what the namespace may have, and within the account's limit", async () => {
+    await world.folders.write(
+      "tenants.yaml",
+      tenants({ default: `accountEmail: ${OWNER}\nceiling: ["data:*", "payments:send"]` }),
+    );
+    await world.folders.write("platform.yaml", platform());
+    await world.start();
+    const state = await world.reaches("Platform", "shop", "CeilingExceeded");
+    expect(condition(state, "Ready")?.message).toContain("custom:orders:refund");
+    expect(world.api.callsTo("PUT", "/platforms")).toEqual([]);
+    await world.folders.write("platform.yaml", platform({ defaultAllowedScopes: ["data:read"] }));
+    await world.reaches("Platform", "shop", "Active");
+    world.api.accounts.set(OWNER, { onboarded: true, platformLimit: 1 });
+    const second = platform({ defaultAllowedScopes: ["data:read"] }, { name: "second" });
+    await world.folders.write("second.yaml", second);
+    await world.reaches("Platform", "second", "PlatformLimit");
+    expect(world.api.platforms.size).toBe(1);
+  });
+
+  it("name scopes that are in no vocabulary", async () => {
+    await world.folders.write("all.yaml", tenants(), platform({ defaultAllowedScopes: ["data:fly"] }));
+    await world.start();
+    const state = await world.reaches("Platform", "shop", "InvalidScopes");
+    expect(condition(state, "Ready")?.message).toContain("data:fly");
+    expect(world.api.platforms.size).toBe(0);
+  });
+
+  it("report what the API refuses about the spec", async () => {
+    await world.folders.write("all.yaml", tenants(), platform({ callbackUrl: "http://shop.example.test" }));
+    await world.start();
+    const state = await world.reaches("Platform", "shop", "InvalidSpec");
+    expect(condition(state, "Stalled")?.status).toBe("True");
+    await world.folders.write("all.yaml", tenants(), platform());
+    await world.reaches("Platform", "shop", "Active");
+  });
+
+  it("report that the service knows them with other values", async () => {
+    world.api.fail("PUT /internal/v1/platforms", "external_conflict");
+    await world.folders.write("all.yaml", tenants(), platform());
+    await world.start();
+    await world.reaches("Platform", "shop", "ExternalConflict");
+  });
+
+  it("never touch a Secret that somebody else made, nor register then", async () => {
+    const path = join(world.folders.secrets, "default", "shop-credentials.yaml");
+    await mkdir(join(world.folders.secrets, "default"), { recursive: true });
+    const foreign =
+      "apiVersion: v1\nkind: Secret\nmetadata: {name: shop-credentials}\ntype: Opaque\ndata: {a: Yg==}\n";
+    await writeFile(path, foreign);
+    await world.folders.write("all.yaml", tenants(), platform());
+    await world.start();
+    await world.reaches("Platform", "shop", "SecretNotOwned");
+    expect(await readFile(path, "utf8")).toBe(foreign);
+    expect(world.api.platforms.size).toBe(0);
+    await rm(path);
+    await world.reaches("Platform", "shop", "Active");
+  });
+
+  it("get a new key, not a new registration, when their Secret is gone or damaged", async () => {
+    await world.start();
+    await world.declareAgent();
+    const path = join(world.folders.secrets, "default", "shop-credentials.yaml");
+    const first = only(world.api.platforms).api_key;
+    await rm(path);
+    await until("the Secret is back", async () => (await world.credentials()) !== undefined);
+    const second = only(world.api.platforms).api_key;
+    expect(second).not.toBe(first);
+    expect((await world.credentials())?.api_key).toBe(second);
+    await until("it is acknowledged", () => !only(world.api.platforms).undelivered);
+    const damaged = (await readFile(path, "utf8")).replace(/ {2}signing_secret: .*\n/, "");
+    await writeFile(path, damaged);
+    await until("the key is replaced", () => only(world.api.platforms).api_key !== second);
+    await until("the Secret is whole", async () => {
+      return (await world.credentials())?.api_key === only(world.api.platforms).api_key;
+    });
+    expect(world.api.platforms.size).toBe(1);
+  });
+
+  it("move their credentials to a Secret of another name without a new key", async () => {
+    await world.start();
+    await world.declareAgent();
+    const before = await world.credentials();
+    await world.folders.write("platform.yaml", platform({ credentialsSecretName: "elsewhere" }));
+    await until("it has moved", async () => (await world.credentials("elsewhere")) !== undefined);
+    expect(await world.credentials("elsewhere")).toEqual(before);
+    await until("the old one is gone", async () => (await world.credentials()) === undefined);
+    expect(world.api.callsTo("POST", "rotate")).toEqual([]);
+  });
+
+  it("hand on a key that a person replaced in the console", async () => {
+    await world.start();
+    await world.declareAgent();
+    world.api.rotateKey([...world.api.platforms.keys()][0] as string);
+    await world.folders.write("platform.yaml", platform({ displayName: "Touched" }));
+    await until("the Secret has it", async () => {
+      return (await world.credentials())?.api_key === only(world.api.platforms).api_key;
+    });
+    expect(world.api.callsTo("POST", "rotate")).toEqual([]);
+  });
+
+  it("renew their key when its time has come, with the grace that is asked for", async () => {
+    await world.start();
+    await world.declareAgent();
+    const path = join(world.folders.secrets, "default", "shop-credentials.yaml");
+    const aged = (await readFile(path, "utf8")).replace(
+      /deputize.io\/issued-at: .*/,
+      `deputize.io/issued-at: "${new Date(Date.now() - 59 * 60_000 - 58_000).toISOString()}"`,
+    );
+    await writeFile(path, aged);
+    const { api_key_prefix: old } = only(world.api.platforms);
+    await world.folders.write("platform.yaml", platform({ keyRotation: { every: "1h", grace: "30m" } }));
+    await until("the key is renewed", () => only(world.api.platforms).retired.length === 1);
+    expect(only(world.api.platforms).retired).toEqual([{ prefix: old, graceSeconds: 1800 }]);
+    await until("the Secret has it", async () => {
+      return (await world.credentials())?.api_key === only(world.api.platforms).api_key;
+    });
+  });
+
+  it("are left alone while suspended, and registered after", async () => {
+    await world.folders.write("all.yaml", tenants(), platform({ suspend: true }));
+    await world.start();
+    const state = await world.reaches("Platform", "shop", "Suspended");
+    expect([condition(state, "Stalled")?.status, condition(state, "Reconciling")?.status]).toEqual([
+      "False",
+      "False",
+    ]);
+    expect(world.api.platforms.size).toBe(0);
+    await world.folders.write("all.yaml", tenants(), platform());
+    await world.reaches("Platform", "shop", "Active");
+  });
+
+  it("say that they were removed in the account, and are not registered again", async () => {
+    await world.start();
+    await world.declareAgent();
+    only(world.api.platforms).removed = true;
+    await world.folders.write("platform.yaml", platform({ displayName: "Touched" }));
+    await world.reaches("Platform", "shop", "Revoked");
+    expect(world.api.platforms.size).toBe(1);
+  });
+});

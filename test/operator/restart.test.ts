@@ -1,0 +1,79 @@
+import { readFile, stat } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { reasons } from "../../src/operator/reasons.ts";
+import { until } from "../support/process.ts";
+import { type OperatorFolder, only, operatorFolder, statePath } from "./operator_folder.ts";
+
+describe("the operator over a restart", () => {
+  let world: OperatorFolder;
+  beforeEach(async () => {
+    world = await operatorFolder();
+  });
+  afterEach(() => world.dispose());
+
+  it("writes nothing when it starts again and nothing changed, and asks for nothing twice", async () => {
+    await world.start();
+    const requestId = await world.declareDelegation();
+    world.api.approve(requestId, ["data:read"]);
+    await world.reaches("Delegation", "bot", "Active");
+    const stamps = async () => {
+      const paths = [
+        statePath(world, "Platform", "shop"),
+        statePath(world, "Agent", "bot"),
+        statePath(world, "Delegation", "bot"),
+        join(world.folders.secrets, "default", "shop-credentials.yaml"),
+      ];
+      return Promise.all(
+        paths.map(async (path) => (({ ino, mtimeMs }) => `${ino} ${mtimeMs}`)(await stat(path))),
+      );
+    };
+    await sleep(300);
+    const before = await stamps();
+    await world.stop();
+    world.api.calls.length = 0;
+    await world.start();
+    await until("every object was looked at", () => world.api.callsTo("PUT", "/platforms").length === 1);
+    await sleep(500);
+    expect(await stamps()).toEqual(before);
+    expect(
+      world.api.calls.filter(({ method }) => method !== "POST").map(({ path }) => path.split("/")[3]),
+    ).toEqual(["platforms"]);
+    expect(world.api.calls.every(({ path }) => !/rotate|acknowledge|revoke/.test(path))).toBe(true);
+  });
+
+  it("tells every new reason as an event", async () => {
+    await world.start();
+    await world.declareDelegation();
+    await world.stop();
+    const text = await readFile(join(world.folders.status, "events.jsonl"), "utf8");
+    const events = text
+      .trim()
+      .split("\n")
+      .map((line) => JSON.parse(line) as { object: string; reason: string });
+    expect(events.filter(({ object }) => object === "Delegation/default/bot").at(-1)?.reason).toBe(
+      "AwaitingApproval",
+    );
+    expect(events.map(({ reason }) => reason).every((reason) => Object.hasOwn(reasons, reason))).toBe(true);
+  });
+
+  it("keeps secrets out of states, events and errors", async () => {
+    await world.start();
+    await world.declareAgent();
+    await world.stop();
+    const { api_key, signing_secret, webhook_signing_secret } = only(world.api.platforms);
+    const texts = await Promise.all(
+      [
+        "default/platform.shop.yaml",
+        "default/agent.bot.yaml",
+        "events.jsonl",
+        "cluster.yaml",
+        "tenants.yaml",
+      ].map((file) => readFile(join(world.folders.status, file), "utf8")),
+    );
+    for (const secret of [api_key, signing_secret, webhook_signing_secret, world.config.OPERATOR_TOKEN]) {
+      expect(texts.join("\n")).not.toContain(secret);
+    }
+  });
+});
