@@ -62,14 +62,14 @@ export function createFinishExchange({
       const refusal = error instanceof LateAnswer ? new ApiError("unavailable", LATE) : toApiError(error);
       if (refusal !== error) {
         const level = refusal.code === "internal" ? "error" : "warn";
-        log[level]({ request_id: requestId, route, err: describeFault(error) }, refusal.message);
+        log[level]({ request_id: requestId, route, fault: describeFault(error) }, refusal.message);
       }
       return errorReply(refusal);
     });
     try {
       sendReply(response, reply, { ...commonHeaders, "x-request-id": requestId });
     } catch (error) {
-      log.error({ request_id: requestId, route, err: describeFault(error) }, "an answer could not be sent");
+      log.error({ request_id: requestId, route, fault: describeFault(error) }, "an answer could not be sent");
       response.destroy();
     }
     drain(request);

@@ -46,7 +46,7 @@ type IdempotencyDeps = { db: Database; seal: Seal; clock: Clock; log: Logger };
 export function createIdempotency({ db, seal, clock, log }: IdempotencyDeps): Idempotency {
   /** The call itself is over by then, and its caller is told how it went. */
   const forgotten = (error: unknown) =>
-    log.warn({ err: describeFault(error) }, "an idempotency key stays locked");
+    log.warn({ fault: describeFault(error) }, "an idempotency key stays locked");
   return {
     async once(call, run) {
       const begun = await begin(call);

@@ -29,7 +29,7 @@ type State = { exchange: Exchange };
 export function createKoa({ mounted, names, finish, pages, log, commonHeaders }: KoaDeps): KoaListener {
   const router = createRouter(mounted, names, finish);
   const koa = new Koa<State>();
-  koa.on("error", (error: unknown) => log.warn({ err: describeFault(error) }, "a response broke off"));
+  koa.on("error", (error: unknown) => log.warn({ fault: describeFault(error) }, "a response broke off"));
   koa.use(async (ctx, next) => {
     ctx.state.exchange = openExchange(ctx.req, ctx.res);
     ctx.set({ ...commonHeaders, "x-request-id": ctx.state.exchange.requestId });

@@ -103,9 +103,9 @@ describe("an error", () => {
       level: 50,
       request_id: "trace-1",
       route: "fail",
-      err: { code: "23505", message: "boom at table x" },
+      fault: { type: "Error", code: "23505", message: "boom at table x" },
     });
-    expect(line.err.stack).toContain("errors.test.ts");
+    expect(line.fault.stack).toContain("errors.test.ts");
     expect(api.lines.at(-1)).not.toContain("sesame");
     expect(api.lines.at(-1)).not.toContain("ada@example.com");
   });
@@ -121,17 +121,37 @@ describe("an error", () => {
     expect(await post(FAIL)).toMatchObject({ status: 500, body: { error: { code: "internal" } } });
   });
 
-  test("of a database's statement is logged without the values it was given", async () => {
+  test.each([
+    ["a value of a wrong form", { account_id: "secret-1", email: "secret-2@example.com" }, "22P02"],
+    [
+      "a value that is there already",
+      { account_id: "019a0000-0000-7000-8000-00000000000a", email: "secret-3@example.com" },
+      "23505",
+    ],
+    [
+      "a value that is not allowed",
+      { account_id: "019a0000-0000-7000-8000-00000000000b", email: "SECRET-4@example.com" },
+      "23514",
+    ],
+  ])("of a database's statement with %s is logged without it", async (_, row, code) => {
+    const columns = { onboarding_step: "profile" as const, created_at: new Date() };
     fail = async () => {
+      const taken = { account_id: "019a0000-0000-7000-8000-00000000000a", email: "taken@example.com" };
       await api
         .db("accounts")
-        .insert({ account_id: "not-a-uuid-secret-1", email: "secret-2@example.com" } as never);
+        .insert({ ...taken, ...columns })
+        .onConflict()
+        .ignore();
+      await api.db("accounts").insert({ ...row, ...columns });
       throw new Error("not reached");
     };
     expect(await post(FAIL)).toMatchObject({ status: 500 });
     const line = api.lines.at(-1) ?? "";
-    expect(line).toContain("insert into");
-    expect(line).not.toContain("secret-2");
+    expect(JSON.parse(line).fault).toMatchObject({ type: "error", code });
+    expect(line).toContain('insert into \\"accounts\\"');
+    expect(line).toContain(`SQLSTATE ${code}`);
+    expect(line.toLowerCase()).not.toContain("secret-");
+    expect(line).not.toContain("00000000000a");
   });
 
   test("of the vault is vault_unavailable", async () => {
