@@ -156,7 +156,7 @@ function verifyingKey(half: AlgorithmName, publicKey: string, backend: Backend):
   if (remembered !== undefined) return remembered;
   const decoded = decodeBase64(publicKey, ALGORITHMS[half].publicKeyBytes);
   const key = implementationOf(half, backend).verifyingKey(decoded);
-  if (key !== undefined && backend === "native") rememberedKeys[half].set(publicKey, key);
+  if (key !== undefined && backend === "native") rememberedKeys[half].set(encodeBase64(decoded), key);
   return key;
 }
 

@@ -1,4 +1,4 @@
-import { isUtf8 } from "node:buffer";
+import { isAscii, isUtf8 } from "node:buffer";
 import { MAX_JSON_NESTING_DEPTH, MAX_PROOF_BUNDLE_BYTES } from "./constants.ts";
 import { ProtocolError } from "./errors.ts";
 
@@ -27,6 +27,8 @@ export interface JsonLimits {
 
 const DOCUMENT_LIMITS: JsonLimits = { bytes: MAX_PROOF_BUNDLE_BYTES, depth: MAX_JSON_NESTING_DEPTH };
 const SHORT_TEXT = 64;
+const SHORTEST_REFERENCE = 13;
+const LONGEST_NAME = 1024;
 const CONTROL_CHARACTERS = Array.from({ length: 0x20 }, (_, code) => String.fromCharCode(code));
 const NUMBER = /(-?(?:0|[1-9][0-9]*))(\.[0-9]+)?([eE][+-]?[0-9]+)?/y;
 const NOWHERE = Number.POSITIVE_INFINITY;
@@ -42,8 +44,10 @@ export function parseJson(bytes: Uint8Array, limits: JsonLimits = DOCUMENT_LIMIT
     throw new ProtocolError("too_large", `${bytes.length} bytes, at most ${limits.bytes} are read`);
   }
   if (!isUtf8(bytes)) throw new ProtocolError("invalid_utf8", "the document is not well-formed UTF-8");
-  const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("utf8");
-  return new JsonReader(text, limits.depth).readDocument();
+  return new JsonReader(
+    Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength),
+    limits.depth,
+  ).readDocument();
 }
 
 /** The same document as plain values: each {@link Decimal} as its number. For parts that are not the protocol's own. */
@@ -55,6 +59,8 @@ export function plainJson(value: JsonValue): unknown {
 }
 
 class JsonReader {
+  readonly #bytes: Buffer;
+  readonly #isAscii: boolean;
   readonly #text: string;
   readonly #maxDepth: number;
   readonly #hasControlCharacters: boolean;
@@ -62,10 +68,12 @@ class JsonReader {
   #depth = 0;
   #nextEscape = -1;
 
-  constructor(text: string, maxDepth: number) {
-    this.#text = text;
+  constructor(bytes: Buffer, maxDepth: number) {
+    this.#bytes = bytes;
+    this.#isAscii = isAscii(bytes);
+    this.#text = bytes.toString("utf8");
     this.#maxDepth = maxDepth;
-    this.#hasControlCharacters = hasControlCharacter(text);
+    this.#hasControlCharacters = hasControlCharacter(this.#text);
   }
 
   readDocument(): JsonValue {
@@ -136,10 +144,22 @@ class JsonReader {
       this.#nextEscape = found === -1 ? NOWHERE : found;
     }
     if (this.#nextEscape < end) return this.#readEscapedString();
-    const content = this.#text.slice(start, end);
+    const content = this.#part(start, end);
     if (this.#hasControlCharacters && hasControlCharacter(content)) throw this.#unexpected();
     this.#at = end + 1;
     return content;
+  }
+
+  /**
+   * Part of the document. The runtime makes it a reference that keeps the whole document in memory for as long as it is kept itself, so
+   * what is as long as a name, and may well be kept, becomes a string of its own; keys and signatures do not.
+   */
+  #part(start: number, end: number): string {
+    const part = this.#text.slice(start, end);
+    if (part.length < SHORTEST_REFERENCE || part.length > LONGEST_NAME) return part;
+    return this.#isAscii
+      ? this.#bytes.toString("latin1", start, end)
+      : Buffer.from(part, "utf8").toString("utf8");
   }
 
   #readEscapedString(): string {

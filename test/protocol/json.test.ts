@@ -1,3 +1,5 @@
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { Decimal, parseJson, plainJson } from "../../src/protocol/json.ts";
@@ -143,6 +145,26 @@ describe("strict JSON", () => {
   test("takes the largest whole number with a fraction of zero", () => {
     expect(parse("9007199254740991.0")).toEqual(new Decimal(9007199254740991));
   });
+});
+
+test.each([
+  ["ASCII", "a"],
+  ["other characters", "é"],
+])("a name that is kept does not keep its document of %s", (_, character) => {
+  setFlagsFromString("--expose-gc");
+  const collect = runInNewContext("gc") as () => void;
+  const heap = () => {
+    collect();
+    return process.memoryUsage().heapUsed;
+  };
+  const padding = character.repeat(50_000);
+  const before = heap();
+  const names = Array.from({ length: 200 }, (_, index) => {
+    const document = parse(`{"name":"the name of document ${index}","padding":"${padding}"}`);
+    return (document as { name: string }).name;
+  });
+  expect(heap() - before).toBeLessThan(2_000_000);
+  expect(names[199]).toBe("the name of document 199");
 });
 
 function isSafe(value: unknown): boolean {
