@@ -1,0 +1,105 @@
+import { describe, expect, it } from "vitest";
+import { hasDrifted } from "../../src/operator/drift.ts";
+import type { Reason } from "../../src/operator/reasons.ts";
+import type { ExternalState } from "../../src/operator/states.ts";
+import { aDelegation, anAgent, anApproval, aPlatform, aState, NOW, truth } from "./objects.ts";
+
+const platform = aPlatform({ status: { apiKeyPrefix: "dpz_1" } });
+const platformState = { platform_id: "p", connection_id: "c", api_key_prefix: "dpz_1", removed: false };
+const agent = anAgent();
+const agentState = { agent_id: "a".repeat(32), disabled: false };
+
+const delegation = (reason: Reason, ids: object = { requestID: "req-1" }) =>
+  aDelegation({ status: { ...ids, conditions: [truth("Ready", { reason })] } });
+const issued = { requestID: "req-1", certID: "cert-1" };
+
+describe("drift", () => {
+  it.each<[string, boolean, Parameters<typeof hasDrifted>[0], ExternalState]>([
+    ["a platform as it is", false, platform, { platform: platformState }],
+    [
+      "a platform with another key",
+      true,
+      platform,
+      { platform: { ...platformState, api_key_prefix: "dpz_2" } },
+    ],
+    [
+      "a platform that was removed",
+      true,
+      platform,
+      { platform: { ...platformState, api_key_prefix: null, removed: true } },
+    ],
+    ["a platform that is unknown", true, platform, {}],
+    ["a platform that never was registered", false, aPlatform({ status: { conditions: [] } }), {}],
+    ["an agent as it is", false, agent, { agent: agentState }],
+    ["an agent that was disabled", true, agent, { agent: { ...agentState, disabled: true } }],
+    [
+      "an agent known to be disabled",
+      false,
+      anAgent({ status: { conditions: [] } }),
+      { agent: { ...agentState, disabled: true } },
+    ],
+    ["an agent that is unknown", true, agent, {}],
+    [
+      "an agent that the status does not tell of",
+      true,
+      anAgent({ status: { agentID: "b" } }),
+      { agent: agentState },
+    ],
+    ["a request that is pending", false, delegation("AwaitingApproval"), { delegation: aState() }],
+    ["a request that was approved", true, delegation("AwaitingApproval"), { delegation: anApproval() }],
+    [
+      "a request that was denied",
+      true,
+      delegation("AwaitingApproval"),
+      { delegation: aState({ status: "denied" }) },
+    ],
+    [
+      "a request that nobody decided",
+      true,
+      delegation("AwaitingApproval"),
+      { delegation: aState({ status: "expired" }) },
+    ],
+    ["a request that is unknown", true, delegation("AwaitingApproval"), {}],
+    ["a request that was never made", false, delegation("CeilingExceeded", {}), {}],
+    [
+      "a request that the status does not tell of",
+      true,
+      delegation("ApiUnavailable", {}),
+      { delegation: aState() },
+    ],
+    ["a suspended request", false, delegation("Suspended"), { delegation: aState() }],
+    ["an active certificate", false, delegation("Active", issued), { delegation: anApproval() }],
+    [
+      "a certificate that was revoked",
+      true,
+      delegation("Active", issued),
+      { delegation: anApproval({ status: "revoked" }) },
+    ],
+    [
+      "a certificate that ended",
+      true,
+      delegation("Active", issued),
+      { delegation: anApproval({ expires_at: "2026-06-01T11:00:00.000Z" }) },
+    ],
+    [
+      "a certificate known to have ended",
+      false,
+      delegation("Expired", issued),
+      { delegation: anApproval({ expires_at: "2026-06-01T11:00:00.000Z" }) },
+    ],
+    [
+      "a certificate known to be revoked",
+      false,
+      delegation("Revoked", issued),
+      { delegation: anApproval({ status: "revoked" }) },
+    ],
+    [
+      "a request known to be denied",
+      false,
+      delegation("Denied"),
+      { delegation: aState({ status: "denied" }) },
+    ],
+  ])("of %s: %s", (_, expected, object, state) => {
+    expect(hasDrifted(object, state, NOW)).toBe(expected);
+  });
+});

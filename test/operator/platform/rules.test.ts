@@ -1,0 +1,136 @@
+import { describe, expect, it } from "vitest";
+import { nextStep, type PlatformInput, REPEAT_MS } from "../../../src/operator/platform/rules.ts";
+import { SECRET_TYPE } from "../../../src/operator/platform/secret.ts";
+import type { Secret } from "../../../src/operator/resources.ts";
+import { aPlatform, NOW, truth } from "../objects.ts";
+
+const API_URL = "https://api.example.test";
+const ago = (ms: number) => new Date(NOW.getTime() - ms);
+
+const secret = (changes: Partial<Secret> = {}): Secret => ({
+  namespace: "default",
+  name: "shop-credentials",
+  type: SECRET_TYPE,
+  annotations: {
+    "deputize.io/platform-uid": "uid-of-shop",
+    "deputize.io/issued-at": ago(3_600_000).toISOString(),
+  },
+  data: {
+    api_key: "k",
+    api_key_prefix: "dpz_1",
+    connection_id: "c",
+    platform_id: "p",
+    signing_secret: "s",
+    webhook_signing_secret: "w",
+    base_url: API_URL,
+  },
+  version: "1",
+  ...changes,
+});
+const state = { platform_id: "p", connection_id: "c", api_key_prefix: "dpz_1", removed: false };
+
+/** A platform with nothing left to do, but for what is given. */
+const input = (changes: Partial<PlatformInput> = {}): PlatformInput => ({
+  object: aPlatform(),
+  binding: { tenant: { accountEmail: "owner@example.test" } },
+  state,
+  secrets: { current: secret() },
+  lastWish: { generation: 1, at: NOW },
+  apiUrl: API_URL,
+  now: NOW,
+  ...changes,
+});
+const outcome = (changes: Partial<PlatformInput>): string => {
+  const next = nextStep(input(changes));
+  return next.step === "report" ? next.verdict.reason : next.step;
+};
+const withData = (changes: Record<string, string>) => ({
+  current: secret({ data: { ...secret().data, ...changes } }),
+});
+const rotated = (every: string) => ({ object: aPlatform({ spec: { keyRotation: { every } } }) });
+
+describe("the next step of a platform", () => {
+  it.each<[string, Partial<PlatformInput>, string]>([
+    ["is none when all is said and done", {}, "Active"],
+    ["is the registration when the API knows nothing", { state: undefined, secrets: {} }, "register"],
+    [
+      "is none while suspended",
+      { object: aPlatform({ spec: { suspend: true } }), state: undefined },
+      "Suspended",
+    ],
+    [
+      "is none once removed in the account",
+      { state: { ...state, api_key_prefix: null, removed: true } },
+      "Revoked",
+    ],
+    ["waits for a binding", { binding: undefined }, "NamespaceNotBound"],
+    ["waits for a binding without faults", { binding: { fault: "not YAML" } }, "NamespaceNotBound"],
+    [
+      "needs scopes of the vocabulary",
+      { object: aPlatform({ spec: { defaultAllowedScopes: ["urn:x"] } }) },
+      "InvalidScopes",
+    ],
+    [
+      "needs a ceiling within the namespace's",
+      { binding: { tenant: { accountEmail: "o@example.test", ceiling: ["data:read"] } } },
+      "CeilingExceeded",
+    ],
+    [
+      "takes a ceiling that the namespace's wildcards grant",
+      { binding: { tenant: { accountEmail: "o@example.test", ceiling: ["data:read", "payments:*"] } } },
+      "Active",
+    ],
+    [
+      "leaves a Secret of another type",
+      { secrets: { current: secret({ type: "Opaque" }) } },
+      "SecretNotOwned",
+    ],
+    [
+      "leaves a Secret of another platform",
+      { secrets: { current: secret({ annotations: { "deputize.io/platform-uid": "x" } }) } },
+      "SecretNotOwned",
+    ],
+    ["is to tell the API after a start", { lastWish: undefined }, "register"],
+    ["is to tell the API of a new spec", { lastWish: { generation: 0, at: NOW } }, "register"],
+    [
+      "is none shortly before it is time to tell again",
+      { lastWish: { generation: 1, at: ago(REPEAT_MS - 1) } },
+      "Active",
+    ],
+    ["is to tell the API again then", { lastWish: { generation: 1, at: ago(REPEAT_MS) } }, "register"],
+    [
+      "is to tell the API while not Ready",
+      { object: aPlatform({ status: { conditions: [truth("Ready", { status: "False" })] } }) },
+      "register",
+    ],
+    ["is to bring the Secret back", { secrets: {} }, "register"],
+    ["is to mend a Secret that lacks something", { secrets: withData({ signing_secret: "" }) }, "register"],
+    [
+      "is to fetch a key that is current elsewhere",
+      { state: { ...state, api_key_prefix: "dpz_2" } },
+      "register",
+    ],
+    [
+      "is to correct the base URL",
+      { secrets: withData({ base_url: "https://old.example.test" }) },
+      "register",
+    ],
+    [
+      "is to clear away the former Secret",
+      { secrets: { current: secret(), former: secret({ name: "old" }) } },
+      "register",
+    ],
+    ["is none before the key is due", rotated("1h1s"), "Active"],
+    ["is the rotation when the key is due", rotated("1h"), "register"],
+    [
+      "is the rotation when nobody knows since when the key is there",
+      {
+        ...rotated("720h"),
+        secrets: { current: secret({ annotations: { "deputize.io/platform-uid": "uid-of-shop" } }) },
+      },
+      "register",
+    ],
+  ])("%s", (_, changes, expected) => {
+    expect(outcome(changes)).toBe(expected);
+  });
+});

@@ -1,0 +1,31 @@
+import { describe, expect, it } from "vitest";
+import { parseTenants } from "../../src/operator/tenants.ts";
+
+describe("tenants", () => {
+  it("bind each namespace to an account, with a ceiling and approvers when given", () => {
+    const bindings = parseTenants({
+      a: "accountEmail: a@example.test",
+      b: "accountEmail: b@example.test\nceiling: [data:read]\napprovers: [jane]",
+    });
+    expect(bindings.get("a")).toEqual({ tenant: { accountEmail: "a@example.test" } });
+    expect(bindings.get("b")).toEqual({
+      tenant: { accountEmail: "b@example.test", ceiling: ["data:read"], approvers: ["jane"] },
+    });
+    expect(bindings.get("c")).toBeUndefined();
+  });
+
+  it.each([
+    ["no YAML", "accountEmail: [", "not YAML"],
+    ["text", "owner@example.test", "expected object"],
+    ["nothing", "", "expected object"],
+    ["no account", "ceiling: [data:read]", "accountEmail"],
+    ["no address", "accountEmail: nobody", "accountEmail"],
+    ["an unknown field", "accountEmail: a@example.test\ncelling: [data:read]", "celling"],
+    ["an empty ceiling", "accountEmail: a@example.test\nceiling: []", "ceiling"],
+  ])("bind nothing by an entry with %s, and spoil no other", (_, text, fault) => {
+    const bindings = parseTenants({ bad: text, good: "accountEmail: a@example.test" });
+    expect(bindings.get("bad")?.tenant).toBeUndefined();
+    expect(bindings.get("bad")?.fault).toContain(fault);
+    expect(bindings.get("good")?.tenant).toBeDefined();
+  });
+});

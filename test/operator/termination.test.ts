@@ -1,0 +1,79 @@
+import { describe, expect, it } from "vitest";
+import { createLog } from "../../src/log.ts";
+import type { ApiFailure } from "../../src/operator/api_client.ts";
+import type { CommonStatus } from "../../src/operator/kinds.ts";
+import { STALLED_AFTER_FAILURES, terminate } from "../../src/operator/termination.ts";
+import type { World } from "../../src/operator/world.ts";
+import { aDelegation, NOW } from "./objects.ts";
+
+const object = aDelegation({ metadata: { deletionTimestamp: "2026-06-01T11:00:00.000Z" } });
+
+async function end(failure: ApiFailure | undefined, failures = 0, ended = object) {
+  const written: CommonStatus[] = [];
+  let released = 0;
+  let finalizerRemoved = false;
+  const world = {
+    resources: {
+      writeStatus: async (_: unknown, status: CommonStatus) => void written.push(status),
+      setFinalizer: async () => {
+        finalizerRemoved = true;
+      },
+      recordEvent: () => undefined,
+    },
+    clock: { now: () => NOW },
+    log: createLog("silent", "test"),
+  } as unknown as World;
+  const release = async () => {
+    released += 1;
+    return failure === undefined ? { value: undefined } : { failure };
+  };
+  const visit = await terminate(world, ended, { dependents: [], release, failures });
+  const stalled = written[0]?.conditions?.find(({ type }) => type === "Stalled")?.status;
+  return { visit, stalled, finalizerRemoved, released, written };
+}
+
+const outage: ApiFailure = { kind: "unavailable", message: "away" };
+
+describe("termination", () => {
+  it("removes the finalizer once the API has confirmed, and not before", async () => {
+    expect(await end(undefined)).toMatchObject({ finalizerRemoved: true, released: 1, visit: {} });
+    expect(await end(outage)).toMatchObject({
+      finalizerRemoved: false,
+      visit: { retry: true, urgent: true },
+    });
+    expect(await end({ kind: "refused", code: "internal", message: "" })).toMatchObject({
+      finalizerRemoved: false,
+    });
+  });
+
+  it("takes for confirmed that the API never knew the object", async () => {
+    expect(await end({ kind: "refused", code: "not_found", message: "" })).toMatchObject({
+      finalizerRemoved: true,
+    });
+  });
+
+  it("counts as stalled after many failures, and goes on trying", async () => {
+    expect(await end(outage, STALLED_AFTER_FAILURES - 2)).toMatchObject({ stalled: "False" });
+    const late = await end(outage, STALLED_AFTER_FAILURES - 1);
+    expect(late).toMatchObject({ stalled: "True", finalizerRemoved: false, visit: { retry: true } });
+  });
+
+  it("waits as long as the API asks for", async () => {
+    expect((await end({ ...outage, retryAfterMs: 7000 })).visit).toMatchObject({ notBeforeMs: 7000 });
+  });
+
+  it("leaves an object alone that does not wait for this operator", async () => {
+    const other = aDelegation({ metadata: { finalizers: ["example.test/other"], deletionTimestamp: "x" } });
+    expect(await end(undefined, 0, other)).toMatchObject({ released: 0, finalizerRemoved: false });
+  });
+
+  it("writes nothing for a leader that another has followed", async () => {
+    expect((await end({ kind: "superseded", message: "" })).written).toEqual([]);
+  });
+
+  it("writes the same failure once", async () => {
+    const [status] = (await end(outage)).written;
+    const again = aDelegation({ metadata: object.metadata, status: { ...status } });
+    expect((await end(outage, 1, again)).written).toEqual([]);
+  });
+});
