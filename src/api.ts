@@ -42,15 +42,18 @@ export type Api = {
 
 type ApiDeps = { config: ApiConfig; clock: Clock; log: Logger; metrics: Metrics; version: string };
 
+/** Below the deadline of a call: a statement ends before its caller is told that the effect is not known. */
+const STATEMENT_MS = 10_000;
 const UPKEEP_MS = 30 * 60 * 1000;
 
 /** Composes the API from its parts and listens. Needs a migrated database; the vault may come later. */
 export async function startApi({ config, clock, log, metrics, version }: ApiDeps): Promise<Api> {
   const onError = (error: Error) => log.warn({ err: error }, "database connection lost");
   const url = config.DATABASE_URL;
-  const db = openDatabase({ url, name: "deputize-api", max: 8, onError });
-  const decisions = openPool({ url, name: "deputize-decisions", max: 4, onError });
-  const rated = openPool({ url, name: "deputize-rates", max: 2, onError });
+  const common = { url, statementMs: STATEMENT_MS, onError };
+  const db = openDatabase({ ...common, name: "deputize-api", max: 8 });
+  const decisions = openPool({ ...common, name: "deputize-decisions", max: 4 });
+  const rated = openPool({ ...common, name: "deputize-rates", max: 2 });
   const sealingKey = Buffer.from(config.SEALING_KEY, "base64");
   const seal = createSeal(sealingKey);
   const vault = createVaultClient({

@@ -22,6 +22,8 @@ export type ConnectionSettings = {
   max?: number;
   /** The server ends a transaction left idle this long: a frozen process must not keep others from its rows. */
   idleTransactionMs?: number;
+  /** The server gives a statement up after this long. Default: never; what answers calls should have an end. */
+  statementMs?: number;
   onError: (error: Error) => void;
 };
 
@@ -29,7 +31,7 @@ const IDLE_TRANSACTION_MS = 30_000;
 
 /** Opens a database for ordinary queries. A lost idle connection is reported, never fatal: the next query reconnects. */
 export function openDatabase(settings: ConnectionSettings): Database {
-  const { url, name, max = 8, idleTransactionMs = IDLE_TRANSACTION_MS, onError } = settings;
+  const { url, name, max = 8, idleTransactionMs = IDLE_TRANSACTION_MS, statementMs = 0, onError } = settings;
   const database = knex({
     client: "pg",
     connection: {
@@ -38,6 +40,7 @@ export function openDatabase(settings: ConnectionSettings): Database {
       types,
       keepAlive: true,
       idle_in_transaction_session_timeout: idleTransactionMs,
+      statement_timeout: statementMs,
     } as Knex.PgConnectionConfig,
     pool: { min: 0, max },
     acquireConnectionTimeout: 5_000,
@@ -56,7 +59,7 @@ function report(onError: (error: Error) => void): (notice: unknown) => void {
 
 /** Opens a plain pool for the hot statement and for single-purpose clients. */
 export function openPool(settings: ConnectionSettings): pg.Pool {
-  const { url, name, max = 4, idleTransactionMs = IDLE_TRANSACTION_MS, onError } = settings;
+  const { url, name, max = 4, idleTransactionMs = IDLE_TRANSACTION_MS, statementMs = 0, onError } = settings;
   const pool = new pg.Pool({
     connectionString: url,
     application_name: name,
@@ -64,6 +67,7 @@ export function openPool(settings: ConnectionSettings): pg.Pool {
     connectionTimeoutMillis: 5_000,
     keepAlive: true,
     idle_in_transaction_session_timeout: idleTransactionMs,
+    statement_timeout: statementMs,
     types: types as pg.CustomTypesConfig,
   });
   pool.on("error", onError);

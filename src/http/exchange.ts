@@ -1,9 +1,10 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { ApiError } from "../errors.ts";
+import { describeFault } from "../fault.ts";
 import type { Logger } from "../log.ts";
 import type { Metrics } from "../metrics.ts";
 import { drain } from "./body.ts";
-import { describeFault, toApiError } from "./faults.ts";
+import { toApiError } from "./faults.ts";
 import { errorReply, type Reply, sendReply } from "./replies.ts";
 import { requestIdOf } from "./request_id.ts";
 

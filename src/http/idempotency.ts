@@ -3,10 +3,10 @@ import { z } from "zod";
 import { addSeconds, type Clock } from "../clock.ts";
 import type { Database } from "../db/connection.ts";
 import { ApiError } from "../errors.ts";
+import { describeFault } from "../fault.ts";
 import { newId } from "../ids.ts";
 import type { Logger } from "../log.ts";
 import type { Seal } from "../seal.ts";
-import { describeFault } from "./faults.ts";
 
 /** Seconds a first answer is kept. */
 export const IDEMPOTENCY_SECONDS = 24 * 60 * 60;

@@ -2,10 +2,10 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import Router from "@koa/router";
 import Koa from "koa";
 import { ApiError } from "../errors.ts";
+import { describeFault } from "../fault.ts";
 import type { Logger } from "../log.ts";
 import type { MountedRoute } from "./direct_routes.ts";
 import { type Exchange, type FinishExchange, openExchange } from "./exchange.ts";
-import { describeFault } from "./faults.ts";
 import type { Names } from "./names.ts";
 import { errorReply, type Reply } from "./replies.ts";
 
