@@ -5,8 +5,10 @@ import { asObject, type Decoder, float, integer, list, object, text } from "./sh
 
 type Decoders = { [T in ConstraintType]: Decoder<Extract<KnownConstraint, { type: T }>> };
 
+const coordinates = list(float);
+
 const point: Decoder<[number, number]> = (value) => {
-  const [lat, lon, ...others] = list(float)(value);
+  const [lat, lon, ...others] = coordinates(value);
   if (lat === undefined || lon === undefined || others.length > 0) {
     throw new ProtocolError("wrong_length", "a point is [lat, lon]");
   }

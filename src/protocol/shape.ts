@@ -47,7 +47,7 @@ export function list<T>(item: Decoder<T>, limit = Number.POSITIVE_INFINITY): Dec
     if (!Array.isArray(value)) throw wrongType("an array");
     if (value.length > limit)
       throw new ProtocolError("limit_exceeded", `${value.length} items, at most ${limit}`);
-    return value.map((member, index) => inside(String(index), item, member));
+    return value.map((member, index) => inside(index, item, member));
   };
 }
 
@@ -125,11 +125,11 @@ export function asObject(value: JsonValue): JsonObject {
   return value;
 }
 
-function inside<T>(name: string, decode: Decoder<T>, value: JsonValue): T {
+function inside<T>(name: string | number, decode: Decoder<T>, value: JsonValue): T {
   try {
     return decode(value);
   } catch (error) {
-    throw error instanceof ProtocolError ? error.inside(name) : error;
+    throw error instanceof ProtocolError ? error.inside(String(name)) : error;
   }
 }
 
