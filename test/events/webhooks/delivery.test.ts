@@ -225,6 +225,25 @@ describe("secrets of connection.created", () => {
   });
 });
 
+test("a result is written though the database cuts the connection that writes it, and nothing is sent again", async () => {
+  const connection = await connect();
+  await deny(connection);
+  await harness.relay();
+  const lock = await home.database.transaction();
+  receiver.reply = async () => {
+    await lock("webhook_endpoints").forUpdate();
+    return 204;
+  };
+  const delivering = harness.deliver();
+  const waiting =
+    "select pid from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'";
+  await expect.poll(async () => (await home.database.raw(waiting)).rows.length).toBe(1);
+  await home.database.raw(`select pg_terminate_backend(pid) from (${waiting}) w`);
+  await lock.rollback();
+  await delivering;
+  expect([receiver.requests.length, await states(connection)]).toEqual([1, ["delivered"]]);
+});
+
 describe("outcomes", () => {
   test.each([
     [200, "delivered", "delivered", undefined],
@@ -372,6 +391,7 @@ describe("a receiver that is down for days", () => {
     for (let n = 0; n < 8; n++) await deny(connection, `req-${n}`);
     await harness.run();
     expect(receiver.requests.length).toBe(5);
+    await home.database("webhook_endpoints").update({ concurrency: 8 });
     harness.clock.advance(59.999);
     await harness.deliver();
     expect(receiver.requests.length).toBe(5);
