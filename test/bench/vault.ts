@@ -15,7 +15,8 @@ import { createVaultClient, type VaultClient } from "../../src/vault/client.ts";
 /**
  * What a hybrid signature costs over mutual TLS with its audit record on disk, against importing two seeds and signing in this
  * process: measured in turns in one run, so that a busy machine slows both. The vault is a process of its own on a Postgres that waits
- * for the disk; this process is the client. `node test/bench/vault.ts [--json]`.
+ * for the disk; this process is the client. Where other things use the machine, the processor's time is what to compare.
+ * `node test/bench/vault.ts [--json]`.
  */
 const WARM_UP = 300;
 const PAIRS = 1_500;
@@ -61,6 +62,9 @@ type Figures = {
   p50_ratio: number;
   p99_ratio: number;
   bare_per_second: number;
+  /** Processor's microseconds for one signature at 16 at once, and the signatures a second that two cores have time for. */
+  cpu_us: { bare: number; client: number; vault: number; token: number; postgres: number };
+  two_cores_per_second: number;
   load: { concurrency: number; per_second: number; share_of_bare: number; p50_ms: number; p99_ms: number }[];
 };
 type Percentiles = { p50: number; p99: number };
@@ -84,7 +88,10 @@ async function measure(client: VaultClient): Promise<Figures> {
     near.push(...(await times(1, 1, bare)));
     far.push(...(await times(1, 1, remote)));
   }
+  const ownCpu = process.cpuUsage();
   const bareRate = await rate(LOAD, 4, bare);
+  const bareCpu = cpuSince(ownCpu);
+  const cpu_us = { bare: bareCpu / LOAD, ...(await cpuOf(remote)) };
   const load: Figures["load"] = [];
   for (const concurrency of CONCURRENCY) {
     const { perSecond, durations } = await rate(LOAD, concurrency, remote);
@@ -104,8 +111,49 @@ async function measure(client: VaultClient): Promise<Figures> {
     p50_ratio: overMtls.p50 / inProcess.p50,
     p99_ratio: overMtls.p99 / inProcess.p99,
     bare_per_second: Math.round(bareRate.perSecond),
+    cpu_us,
+    two_cores_per_second: Math.round(2e6 / (cpu_us.client + cpu_us.vault + cpu_us.token + cpu_us.postgres)),
     load,
   };
+}
+
+async function cpuOf(remote: () => Promise<unknown>): Promise<Omit<Figures["cpu_us"], "bare">> {
+  const pids = { vault: vault.pid ?? 0, token: childrenOf(vault.pid ?? 0)[0] ?? 0 };
+  const read = () => ({
+    vault: cpuOfProcess(pids.vault),
+    token: cpuOfProcess(pids.token),
+    postgres: cpuOfGroup(postgres.pid),
+  });
+  const before = read();
+  const own = process.cpuUsage();
+  await times(LOAD, 16, remote);
+  const client = cpuSince(own) / LOAD;
+  const after = read();
+  const used = (part: keyof typeof after): number => (after[part] - before[part]) / LOAD;
+  return { client, vault: used("vault"), token: used("token"), postgres: used("postgres") };
+}
+
+function cpuSince(before: NodeJS.CpuUsage): number {
+  const { user, system } = process.cpuUsage(before);
+  return user + system;
+}
+
+/** Processor's time of a process so far, in microseconds; Linux counts it in ticks of 10 ms. */
+function cpuOfProcess(pid: number): number {
+  const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ").at(-1)?.split(" ") ?? [];
+  return (Number(fields[11]) + Number(fields[12])) * 10_000;
+}
+
+function cpuOfGroup(pid: number): number {
+  return [pid, ...childrenOf(pid)].reduce((sum, member) => sum + cpuOfProcess(member), 0);
+}
+
+function childrenOf(pid: number): number[] {
+  return readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8")
+    .trim()
+    .split(" ")
+    .filter(Boolean)
+    .map(Number);
 }
 
 async function rate(count: number, concurrency: number, work: () => Promise<unknown>) {
@@ -137,7 +185,8 @@ function percentiles(durations: number[]): Percentiles {
   return { p50: at(0.5), p99: at(0.99) };
 }
 
-function report({ in_process_ms, over_mtls_ms, p50_ratio, p99_ratio, bare_per_second, load }: Figures): void {
+function report(figures: Figures): void {
+  const { in_process_ms, over_mtls_ms, p50_ratio, p99_ratio, bare_per_second, cpu_us, load } = figures;
   const round = (value: number): number => Number(value.toFixed(2));
   console.table({
     "in process": { p50: round(in_process_ms.p50), p99: round(in_process_ms.p99) },
@@ -145,6 +194,9 @@ function report({ in_process_ms, over_mtls_ms, p50_ratio, p99_ratio, bare_per_se
     ratio: { p50: round(p50_ratio), p99: round(p99_ratio) },
   });
   console.log(`bare signatures per second, 4 at once: ${bare_per_second}`);
+  console.log("processor's microseconds for one signature:");
+  console.table(Object.fromEntries(Object.entries(cpu_us).map(([part, value]) => [part, Math.round(value)])));
+  console.log(`two cores have time for ${figures.two_cores_per_second} a second`);
   console.table(
     load.map((row) => ({
       ...row,
