@@ -1,5 +1,5 @@
 import { PROTOCOL_VERSION } from "./constants.ts";
-import { equalPublicKeys } from "./hybrid.ts";
+import { equalPublicKeys, isIdOf } from "./hybrid.ts";
 import { type CertificateRule, violation } from "./rules.ts";
 import { invalidScopes } from "./scopes.ts";
 
@@ -48,6 +48,7 @@ export const ALREADY_VALID_RULE: CertificateRule = {
 export const NOT_REVOKED_RULE: CertificateRule = {
   name: "not_revoked",
   kind: "permission",
+  looksAtFacts: true,
   check: ({ facts }, { index }) => {
     const state = facts.revocation[index];
     if (state === "revoked") return violation("revoked", `cert ${index} has been revoked`, index);
@@ -61,6 +62,7 @@ export const NOT_REVOKED_RULE: CertificateRule = {
 export const SIGNATURE_RULE: CertificateRule = {
   name: "signature",
   kind: "evidence",
+  looksAtFacts: true,
   check: ({ facts }, { index }) => {
     const fault = facts.signatureFaults[index];
     return fault === undefined ? undefined : violation("bad_signature", `cert ${index}: ${fault}`, index);
@@ -71,6 +73,7 @@ export const SIGNATURE_RULE: CertificateRule = {
 export const CONSTRAINTS_RULE: CertificateRule = {
   name: "constraints",
   kind: "permission",
+  looksAtFacts: true,
   check: ({ facts }, { index }) => {
     const refusal = facts.refusals[index];
     return refusal === undefined
@@ -79,12 +82,16 @@ export const CONSTRAINTS_RULE: CertificateRule = {
   },
 };
 
-/** Its issuer, by id and key, is the subject of the next certificate towards the root. */
+/** Its issuer, by id and key, is the subject of the next certificate towards the root; the root's issuer goes by its key's own id. */
 export const LINK_RULE: CertificateRule = {
   name: "link",
   kind: "evidence",
   check: (_, { certificate, parent, index }) => {
-    if (parent === undefined) return undefined;
+    if (parent === undefined) {
+      return isIdOf(certificate.issuer_id, certificate.issuer_pub_key)
+        ? undefined
+        : violation("broken_chain", `cert ${index} has an issuer id that is not its key's`, index);
+    }
     if (certificate.issuer_id !== parent.subject_id) {
       return violation(
         "broken_chain",

@@ -28,6 +28,7 @@ export const SESSION_CONTEXT_RULE: BundleRule = {
 export const CHALLENGE_KNOWN_RULE: BundleRule = {
   name: "challenge_known",
   kind: "evidence",
+  looksAtFacts: true,
   check: ({ facts }) => (facts.challengeKnown === false ? unknownChallenge() : undefined),
 };
 
@@ -67,6 +68,7 @@ export const FRESHNESS_RULE: BundleRule = {
 export const CHALLENGE_SIGNATURE_RULE: BundleRule = {
   name: "challenge_signature",
   kind: "evidence",
+  looksAtFacts: true,
   check: ({ facts: { challengeFault } }) =>
     challengeFault === undefined
       ? undefined
@@ -77,6 +79,7 @@ export const CHALLENGE_SIGNATURE_RULE: BundleRule = {
 export const CHALLENGE_SPENT_RULE: BundleRule = {
   name: "challenge_spent",
   kind: "evidence",
+  looksAtFacts: true,
   check: ({ facts }) => (facts.challengeSpent === false ? unknownChallenge() : undefined),
 };
 

@@ -18,15 +18,17 @@ export async function askStore(steps: readonly Step[], { bundle, options, facts 
   facts.challengeKnown = await store.isKnown(bundle.challenge);
 }
 
-/** Checks all signatures of a bundle that may be genuine, else those that the answer depends on. Whether it was all of them. */
-export async function checkSignatures(steps: readonly Step[], evidence: Evidence): Promise<boolean> {
+/**
+ * Checks all signatures of a bundle that may be genuine; of any other, those that the answer depends on. What is wrong with evidence
+ * stays wrong, so a bundle that is still sound when all facts are in had all of its signatures checked.
+ */
+export async function checkSignatures(steps: readonly Step[], evidence: Evidence): Promise<void> {
   const all = isSound(steps);
   const wanted = all ? steps : reached(steps, SIGNATURE_RULE.name);
   const certificates = wanted
     .filter(({ name }) => name === SIGNATURE_RULE.name)
     .map(checkCertificateSignature);
   await Promise.all([...certificates, all ? checkChallengeSignature() : undefined]);
-  return all;
 
   async function checkCertificateSignature({ certificate: index = 0 }: Step): Promise<void> {
     evidence.facts.signatureFaults[index] = await certificateFault(evidence, index);
@@ -95,10 +97,9 @@ async function stateOf(isRevoked: () => Promise<boolean>): Promise<"good" | "rev
 export async function spendChallenge(
   steps: readonly Step[],
   { bundle, options, facts }: Evidence,
-  checked: boolean,
 ): Promise<void> {
   const store = options.challengeStore;
-  if (store === undefined || store === "deferred" || !checked || !isSound(steps)) return;
+  if (store === undefined || store === "deferred" || !isSound(steps)) return;
   facts.challengeSpent = await store.spend(bundle.challenge);
 }
 

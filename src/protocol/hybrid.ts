@@ -87,6 +87,16 @@ export function keyId(publicKey: HybridPublicKey): string {
   return hash("sha256", Buffer.concat(halves), "hex").slice(0, 32);
 }
 
+/** Whether `id` is the identifier of a key (wire format §2). False when the key is malformed. */
+export function isIdOf(id: string, publicKey: HybridPublicKey): boolean {
+  try {
+    return keyId(publicKey) === id;
+  } catch (error) {
+    if (error instanceof ProtocolError) return false;
+    throw error;
+  }
+}
+
 /** Whether two public keys are the same bytes; their texts are canonical, so comparing those is enough. */
 export function equalPublicKeys(left: HybridPublicKey, right: HybridPublicKey): boolean {
   return left.ed25519 === right.ed25519 && left.ml_dsa_65 === right.ml_dsa_65;

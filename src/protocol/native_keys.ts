@@ -41,7 +41,9 @@ function supportsMlDsa(): boolean {
 
 function signingKey(key: KeyObject): SigningKey {
   return {
-    publicKey: createPublicKey(key).export({ format: "raw-public" }),
+    get publicKey() {
+      return createPublicKey(key).export({ format: "raw-public" });
+    },
     sign: (bytes) =>
       new Promise((resolve, reject) =>
         sign(null, bytes, key, (error, signature) => (error ? reject(error) : resolve(signature))),

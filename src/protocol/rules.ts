@@ -11,6 +11,8 @@ export type RuleKind = "evidence" | "permission";
 export interface BundleRule {
   name: string;
   kind: RuleKind;
+  /** Whether it looks at facts that are gathered on the way, so that its answer may change; any other answers once. */
+  looksAtFacts?: true;
   check(evidence: Evidence): Violation | undefined;
 }
 
@@ -18,6 +20,8 @@ export interface BundleRule {
 export interface CertificateRule {
   name: string;
   kind: RuleKind;
+  /** As in {@link BundleRule}. */
+  looksAtFacts?: true;
   check(evidence: Evidence, position: CertificatePosition): Violation | undefined;
 }
 

@@ -51,9 +51,9 @@ export async function verifyStreamedTurn(
   };
   const steps = orderTurnSteps(evidence, token, options);
   await askStore(steps, evidence);
-  const checked = await checkSignatures(steps, evidence);
-  await spendChallenge(steps, evidence, checked);
-  return conclude(steps, token, checked && isSound(steps));
+  await checkSignatures(steps, evidence);
+  await spendChallenge(steps, evidence);
+  return conclude(steps, token, isSound(steps));
 }
 
 function orderTurnSteps(evidence: Evidence, token: SessionToken, options: TurnOptions): Step[] {

@@ -20,7 +20,7 @@ import {
   STREAM_RULE,
 } from "./challenge_rules.ts";
 import { BINDING_BYTES, MAX_DELEGATION_CHAIN_DEPTH } from "./constants.ts";
-import { equalPublicKeys } from "./hybrid.ts";
+import { equalPublicKeys, isIdOf } from "./hybrid.ts";
 import {
   type BundleRule,
   type CertificateRule,
@@ -70,9 +70,12 @@ const AGENT_KEY_RULE: BundleRule = {
     if (leaf === undefined || !equalPublicKeys(agent_pub_key, leaf.subject_pub_key)) {
       return violation("key_mismatch", "agent public key does not match delegation subject");
     }
-    return agent_id === leaf.subject_id
+    if (agent_id !== leaf.subject_id) {
+      return violation("id_mismatch", "agent id does not match delegation subject");
+    }
+    return isIdOf(agent_id, agent_pub_key)
       ? undefined
-      : violation("id_mismatch", "agent id does not match delegation subject");
+      : violation("id_mismatch", "agent id is not its public key's");
   },
 };
 
@@ -118,7 +121,11 @@ export function orderSteps(evidence: Evidence): Step[] {
 
 /** Rules about the bundle as a whole, as steps. */
 export function bundleSteps(evidence: Evidence, rules: readonly BundleRule[]): Step[] {
-  return rules.map(({ name, kind, check }) => ({ name, kind, check: () => check(evidence) }));
+  return rules.map(({ name, kind, looksAtFacts, check }) => ({
+    name,
+    kind,
+    check: answering(() => check(evidence), looksAtFacts),
+  }));
 }
 
 /** What a whole chain grants, sorted by code point (wire format §6). */
@@ -130,11 +137,21 @@ function certificateSteps(evidence: Evidence, rules: readonly CertificateRule[])
   const chain = evidence.bundle.delegations.slice(0, MAX_DELEGATION_CHAIN_DEPTH);
   return chain.flatMap((certificate, index) => {
     const position = { index, certificate, parent: chain[index + 1] };
-    return rules.map(({ name, kind, check }) => ({
+    return rules.map(({ name, kind, looksAtFacts, check }) => ({
       name,
       kind,
       certificate: index,
-      check: () => check(evidence, position),
+      check: answering(() => check(evidence, position), looksAtFacts),
     }));
   });
+}
+
+/** Steps are asked again as facts come in; one that looks at none is worked out once. */
+function answering(check: Step["check"], looksAtFacts: true | undefined): Step["check"] {
+  if (looksAtFacts) return check;
+  let answer: { violation: Violation | undefined } | undefined;
+  return () => {
+    answer ??= { violation: check() };
+    return answer.violation;
+  };
 }

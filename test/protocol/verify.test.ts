@@ -128,6 +128,12 @@ describe("the agent", () => {
     }
   });
 
+  test("goes by its own key's id, whatever an issuer names it", async () => {
+    const victim = testKey(67).id;
+    const bundle = await proveOne({ subject_id: victim });
+    expect(await code({ ...bundle, agent_id: victim })).toBe("id_mismatch");
+  });
+
   test("cannot present another agent's certificate", async () => {
     const [certificate] = (await prove()).delegations as [DelegationCert];
     const thief = testKey(66);
@@ -164,6 +170,16 @@ describe("each certificate", () => {
       error_reason: "delegation certificate has expired",
       human_id: ROOT.id,
       agent_id: AGENT.id,
+    });
+  });
+
+  test.each([0, 3, 7])("is signed, also at position %d of 8", async (index) => {
+    const bundle = await prove(Array.from({ length: 8 }, () => ({})));
+    const certificate = bundle.delegations[index] as DelegationCert;
+    certificate.signature = { ...certificate.signature, ml_dsa_65: tamper(certificate.signature.ml_dsa_65) };
+    expect((await verifyBundle(bundle, options())).violation).toMatchObject({
+      code: "bad_signature",
+      certificate: index,
     });
   });
 
@@ -213,6 +229,12 @@ describe("each certificate", () => {
     expect(await code(await present(leaf, other))).toBe("broken_chain");
     expect(await code(await present(leaf, sameId))).toBe("broken_chain_keys");
     expect(await code(await present(leaf, root, root))).toBe("broken_chain");
+  });
+
+  test("at the root is issued under the id of the key that signed it", async () => {
+    const victim = testKey(67).id;
+    expect(await code(await proveOne({ issuer_id: victim }))).toBe("broken_chain");
+    expect(await code(await prove([{}, { issuer_id: victim }]))).toBe("broken_chain");
   });
 
   test("may be issued only by one that may delegate, by name", async () => {
