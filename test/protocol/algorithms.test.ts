@@ -132,6 +132,13 @@ describe.each([["ed25519", ed25519Cases] as const, ["ml_dsa_65", mlDsa65Cases] a
 );
 
 describe("public key points", () => {
+  test.each(BACKENDS)("of small order or not canonical are no keys at all: %s", (backend) => {
+    const refused = ed25519Cases.filter((entry) => entry.class === "small-order key");
+    const keys = refused.map(({ public_key }) => Buffer.from(public_key, "hex"));
+    expect(keys).toHaveLength(12);
+    for (const key of keys) expect(implementation("ed25519", backend).verifyingKey(key)).toBeUndefined();
+  });
+
   test("the refused ones are exactly the eight points of small order", () => {
     const generator = ed25519.Point.fromHex(SMALL_ORDER_POINTS.at(-2) ?? "");
     const multiples = Array.from({ length: 8 }, (_, times) =>
