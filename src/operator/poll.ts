@@ -58,7 +58,7 @@ export function startPoll(world: PollWorld, { enqueue, random = Math.random }: O
   }
 
   async function drift(): Promise<void> {
-    await look(allObjects(world), isUnsettled);
+    await look(allObjects(world), (object) => object.kind === "Platform" || isUnsettled(object));
     if (!stopped) driftTimer = setTimeout(drift, driftMs());
   }
 
@@ -107,7 +107,7 @@ function waitsForApi(object: AnyObject): boolean {
   return readyReason(object) === "ApiUnavailable" || readyReason(object) === "AuthorizationFailed";
 }
 
-/** Whether something else than the API may have changed what the object waits for. */
+/** Whether something else than the API may have changed what the object waits for. Platforms are told again anyway. */
 function isUnsettled(object: AnyObject): boolean {
   const reason = readyReason(object);
   return reason === undefined || !(reason === "Active" || FINAL.has(reason));

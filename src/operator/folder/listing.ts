@@ -44,6 +44,32 @@ export async function fingerprintOf(folder: string): Promise<string | undefined>
   return list(folder).then(fingerprint, () => undefined);
 }
 
+/**
+ * A folder and those below it that may hold manifests, by an id that another folder under the same path does not share.
+ * Folders that cannot be read are left out.
+ */
+export async function listFolders(root: string): Promise<Map<string, string>> {
+  const folders = new Map<string, string>();
+  const add = async (path: string, depth: number): Promise<void> => {
+    const stats = await statOf(path).catch(() => undefined);
+    if (stats?.isDirectory() !== true || depth > MAX_DEPTH) return;
+    folders.set(`${stats.ino} ${path}`, path);
+    const entries = await readdir(path, { withFileTypes: true }).catch(() => []);
+    const names = entries.filter((entry) => mayMatter(entry) && !entry.isFile()).map(({ name }) => name);
+    await Promise.all(names.map((name) => add(join(path, name), depth + 1)));
+  };
+  await add(root, 0);
+  return folders;
+}
+
+/** Stamps of the files below a folder by their path in it; those of a folder that cannot be read whole are unknown. */
+export async function listStamps(folder: string): Promise<Map<string, string> | undefined> {
+  return list(folder).then(
+    (listing) => new Map([...listing].map(([path, { stamp }]) => [path, stamp])),
+    () => undefined,
+  );
+}
+
 function fingerprint(listing: Listing): string {
   return [...listing].map(([path, { stamp }]) => `${path} ${stamp}`).join("\n");
 }

@@ -7,6 +7,7 @@ import type { ErrorFile } from "./error_file.ts";
 import { fingerprintOf, readManifests } from "./listing.ts";
 import { planChanges } from "./plan.ts";
 import type { Store } from "./store.ts";
+import { watchFolders } from "./watch.ts";
 
 /** Brings the store in line with the manifests, again and again. */
 export type Looks = {
@@ -44,8 +45,10 @@ export function createLooks(options: Options): Looks {
   let wanted = false;
   let timer: NodeJS.Timeout | undefined;
   let stopped = false;
+  const watch = watchFolders(folder, { log, onHint: soon });
 
   async function look(): Promise<Outcome> {
+    await watch.refresh();
     const reading = await readManifests(folder, settleMs);
     if (reading.fault !== undefined) {
       lastFingerprint = undefined;
@@ -98,6 +101,7 @@ export function createLooks(options: Options): Looks {
   }
 
   async function rescan(): Promise<void> {
+    await watch.refresh();
     const fingerprint = await fingerprintOf(folder);
     if (stopped || running !== undefined) return;
     if (fingerprint === undefined || fingerprint !== lastFingerprint) await run();
@@ -122,6 +126,7 @@ export function createLooks(options: Options): Looks {
     async stop() {
       stopped = true;
       clearTimeout(timer);
+      watch.close();
       await running;
     },
   };

@@ -1,4 +1,5 @@
-import { join, relative, sep } from "node:path";
+import { mkdir } from "node:fs/promises";
+import { join } from "node:path";
 import type { Clock } from "../../clock.ts";
 import type { Logger } from "../../log.ts";
 import { type Kind, keyOf, type ObjectOfKind } from "../kinds.ts";
@@ -9,9 +10,9 @@ import { setFinalizer, writeStatus } from "./changes.ts";
 import { openErrorFile } from "./error_file.ts";
 import { openEventFile } from "./events.ts";
 import { createLooks } from "./looks.ts";
+import { createSecretWatch } from "./secret_watch.ts";
 import { openSecretFiles } from "./secrets.ts";
 import { openStore } from "./store.ts";
-import { watchFolder } from "./watch.ts";
 
 type Options = {
   manifestsDir: string;
@@ -50,20 +51,18 @@ export async function openFolder(options: Options): Promise<Resources> {
     for (const listener of listeners) listener(change);
   }
 
-  function tellOfSecret(path: string): void {
-    const [namespace, file] = relative(secretsDir, path).split(sep);
-    if (namespace === undefined || file?.endsWith(".yaml") !== true) return;
-    tell({ kind: "Secret", namespace, name: file.slice(0, -".yaml".length) });
-  }
-
   store.subscribe(tell);
-  const watches = [
-    watchFolder(manifestsDir, { log, onChange: () => looks.soon() }),
-    watchFolder(secretsDir, { log, onChange: tellOfSecret }),
-  ];
+  const secretWatch = createSecretWatch({
+    folder: secretsDir,
+    log,
+    tell: (namespace, name) => tell({ kind: "Secret", namespace, name }),
+    rescanMs,
+  });
 
   return {
     async start() {
+      await mkdir(secretsDir, { recursive: true, mode: 0o700 });
+      await secretWatch.start();
       await looks.first();
       for (const { object } of store.known().values()) tell(keyOf(object));
     },
@@ -81,11 +80,15 @@ export async function openFolder(options: Options): Promise<Resources> {
     },
     writeStatus: (object, status) => store.change(keyOf(object), writeStatus(object.metadata.uid, status)),
     readSecret: secrets.read,
-    writeSecret: secrets.write,
+    async writeSecret(secret, previous) {
+      const isWritten = await secrets.write(secret, previous);
+      if (isWritten) secretWatch.note(secret.namespace, secret.name);
+      return isWritten;
+    },
     removeSecret: secrets.remove,
     recordEvent: events.record,
     async stop() {
-      await Promise.all(watches.map((watch) => watch.close()));
+      await secretWatch.stop();
       await looks.stop();
       await events.flush();
     },

@@ -210,7 +210,7 @@ describe("a folder of manifests", () => {
       await until("it is told", async () => (await faults()).some((text) => text.includes(fault)));
       await settle();
       expect(shop()?.metadata.deletionTimestamp).toBeUndefined();
-      expect(await readdir(folders.root)).toEqual(["manifests", "status"].sort());
+      expect(await readdir(folders.root)).toEqual(["manifests", "secrets", "status"]);
     });
 
     it("a foreign object in the file keeps no other object from being deleted", async () => {
