@@ -131,6 +131,17 @@ describe("a transaction receipt", () => {
     });
   });
 
+  test("needs the party to be named as its proof is, even where it signed otherwise", async () => {
+    const { party_signatures: _, ...fields } = receipt;
+    const parties = receipt.parties.map((each) => ({ ...each, agent_id: "someone" }));
+    const renamed = { ...fields, parties };
+    const signatures = [
+      await signTransaction(renamed, "buyer", AGENT.privateKey),
+      await signTransaction(renamed, "seller", SELLER.privateKey),
+    ];
+    expect(await fault({ parties, party_signatures: signatures })).toBe("party_agent_mismatch");
+  });
+
   test("is decoded strictly, its proofs too", () => {
     const [first] = receipt.parties as [ProvenParty];
     const refuses = (code: string) => expect.objectContaining({ code });
