@@ -17,7 +17,7 @@ export async function signGrant(
 ): Promise<DelegationCert> {
   const { issuer_pub_key, ...certificate } = certificateFields(grant);
   const key = { tenant: grant.owner.accountId, keyId: grant.owner.rootKeyId };
-  const approval = { ceiling, request_id: requestId, approved_by: grant.owner.email };
+  const approval = { ceiling, request_id: requestId, approved_by: grant.owner.accountId };
   const signed = await vault.signDelegation(key, certificate, approval);
   const asked = delegationSignBytes({ ...certificate, issuer_pub_key });
   if (Buffer.compare(delegationSignBytes(signed), asked) !== 0) {
