@@ -192,6 +192,7 @@ describe("a target", () => {
         env: foreignEnvironment(),
         stdio: ["pipe", "pipe", "inherit"],
       });
+      const exit = once(terminal, "exit");
       const { target, said } = await start(terminal);
       for (let press = 1; press <= presses; press += 1) {
         terminal.stdin.write("\x03");
@@ -201,7 +202,7 @@ describe("a target", () => {
       await until("it is gone", () => !isRunning(target.pid));
       expect(said().match(/SIGINT \d/g)).toEqual(heard);
       terminal.stdin.end();
-      await once(terminal, "exit");
+      await exit;
     }
   });
 
