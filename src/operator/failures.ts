@@ -1,5 +1,7 @@
 import type { ErrorCode } from "../errors.ts";
 import type { ApiFailure } from "./api_client.ts";
+import { conditionOf } from "./conditions.ts";
+import type { AnyObject } from "./kinds.ts";
 import type { Visit } from "./queue/queue.ts";
 import { progressOf, type Reason, recheckOf, type Verdict } from "./reasons.ts";
 
@@ -30,6 +32,21 @@ export function verdictOf(failure: ApiFailure): Verdict {
     default:
       return { reason: "ApiUnavailable", message: `The API is not available: ${failure.message}` };
   }
+}
+
+/** Reasons of what is as it should be until people or the API say otherwise. */
+const STANDING: ReadonlySet<string> = new Set<Reason>([
+  "Active",
+  "AwaitingApproval",
+  "Denied",
+  "Revoked",
+  "Expired",
+]);
+
+/** Whether an object has nothing left to do for its current spec, so that its status can stay through an outage. */
+export function standsThroughOutage({ metadata, status }: AnyObject): boolean {
+  const reason = conditionOf(status, "Ready")?.reason;
+  return reason !== undefined && STANDING.has(reason) && status.observedGeneration === metadata.generation;
 }
 
 /** Whether the cause is that the API could not be asked, rather than its answer. */

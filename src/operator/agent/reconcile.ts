@@ -2,7 +2,7 @@ import { hash } from "node:crypto";
 import { canonicalBytes } from "../../protocol/canonical.ts";
 import type { AgentAnswer, ApiFailure } from "../api_client.ts";
 import { definedOnly, type Fact, isTrue, readiness, withFacts } from "../conditions.ts";
-import { isOutage, verdictOf, visitAfter } from "../failures.ts";
+import { isOutage, standsThroughOutage, verdictOf, visitAfter } from "../failures.ts";
 import type { Agent, AgentStatus, Condition } from "../kinds.ts";
 import type { Visit } from "../queue/queue.ts";
 import type { Verdict } from "../reasons.ts";
@@ -93,8 +93,8 @@ function fingerprint(publicKey: unknown): string {
 async function reportFailure(world: World, input: AgentInput, failure: ApiFailure): Promise<Visit> {
   const { object } = input;
   const verdict = verdictOf(failure);
-  const mayWait = isOutage(failure) && isTrue(object.status, "Ready");
-  if (failure.kind !== "superseded" && !mayWait) {
+  const mayStay = isOutage(failure) && standsThroughOutage(object);
+  if (failure.kind !== "superseded" && !mayStay) {
     const hasKey = isOutage(failure) ? isTrue(object.status, "KeyReady") : input.state !== undefined;
     await report(world, object, agentStatus(world, input, verdict, hasKey), verdict);
   }

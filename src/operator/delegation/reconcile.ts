@@ -1,8 +1,8 @@
 import { unixSeconds } from "../../clock.ts";
 import type { ApiFailure, ApiResult, DelegationState, DelegationWish } from "../api_client.ts";
-import { isTrue } from "../conditions.ts";
+import { conditionOf } from "../conditions.ts";
 import { durationSeconds } from "../durations.ts";
-import { isOutage, verdictOf, visitAfter } from "../failures.ts";
+import { isOutage, standsThroughOutage, verdictOf, visitAfter } from "../failures.ts";
 import type { Delegation } from "../kinds.ts";
 import type { Visit } from "../queue/queue.ts";
 import { recheckOf } from "../reasons.ts";
@@ -78,17 +78,17 @@ function wishOf({ spec }: Delegation, platformId: string, agentId: string): Dele
   };
 }
 
-/** An outage leaves the status of what stands, and needs nothing, as it is. */
+/** An outage leaves the status of what stands as it is. What people wait for is tried again urgently. */
 async function reportFailure(world: World, input: DelegationInput, failure: ApiFailure): Promise<Visit> {
   const { object } = input;
-  const urgent = object.spec.revoked === true;
   const verdict = verdictOf(failure);
   const visit = visitAfter(verdict, failure);
-  const mayWait = isOutage(failure) && isTrue(object.status, "Ready") && !urgent;
-  if (failure.kind !== "superseded" && !mayWait) {
+  const mayStay = isOutage(failure) && standsThroughOutage(object);
+  if (failure.kind !== "superseded" && !mayStay) {
     await report(world, object, failed(input, failure, verdict), verdict);
   }
-  return visit.retry ? { ...visit, urgent } : visit;
+  const isAwaited = conditionOf(object.status, "Ready")?.reason === "AwaitingApproval";
+  return visit.retry ? { ...visit, urgent: isAwaited || object.spec.revoked === true } : visit;
 }
 
 function failed(input: DelegationInput, failure: ApiFailure, verdict: ReturnType<typeof verdictOf>) {

@@ -1,6 +1,5 @@
 import type { ApiFailure, ApiResult, PlatformWish } from "../api_client.ts";
-import { isTrue } from "../conditions.ts";
-import { isOutage, verdictOf, visitAfter } from "../failures.ts";
+import { isOutage, standsThroughOutage, verdictOf, visitAfter } from "../failures.ts";
 import type { Platform } from "../kinds.ts";
 import type { Visit } from "../queue/queue.ts";
 import { recheckOf } from "../reasons.ts";
@@ -101,9 +100,8 @@ async function release(world: World, object: Platform): Promise<ApiResult<unknow
 async function reportFailure(world: World, input: PlatformInput, failure: ApiFailure): Promise<Visit> {
   const { object, state } = input;
   const verdict = verdictOf(failure);
-  const stands =
-    isTrue(object.status, "Ready") && object.status.observedGeneration === object.metadata.generation;
-  if (failure.kind !== "superseded" && !(isOutage(failure) && stands)) {
+  const mayStay = isOutage(failure) && standsThroughOutage(object);
+  if (failure.kind !== "superseded" && !mayStay) {
     const status = isOutage(failure)
       ? unknownStatus(input, verdict)
       : platformStatus(input, verdict, { registered: state !== undefined });
