@@ -4,12 +4,18 @@ type Environment = Record<string, string | undefined>;
 export interface DevConfig {
   /** What every part inherits, and nothing more: where programs and the home folder are. */
   inherited: Environment;
+  /** The PKCS#11 module for the vault; undefined leaves the choice to it. */
+  pkcs11Module: string | undefined;
   /** False when NO_COLOR is set, or the terminal says it is a dumb one. */
   color: boolean;
 }
 
 /** Reads the development stack's settings. */
 export function readDevConfig(environment: Environment = process.env): DevConfig {
-  const { PATH, HOME, NO_COLOR, TERM } = environment;
-  return { inherited: { PATH, HOME }, color: (NO_COLOR ?? "") === "" && TERM !== "dumb" };
+  const { PATH, HOME, KEYVAULT_PKCS11_MODULE, NO_COLOR, TERM } = environment;
+  return {
+    inherited: { PATH, HOME },
+    pkcs11Module: KEYVAULT_PKCS11_MODULE,
+    color: (NO_COLOR ?? "") === "" && TERM !== "dumb",
+  };
 }

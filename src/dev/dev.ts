@@ -23,7 +23,7 @@ const OWNER_EMAIL = "owner@example.test";
  * with `once` ends. Resolves to the exit status: 0, 1 at the first surprise, 130 when interrupted.
  */
 export async function runDev(options: DevOptions): Promise<number> {
-  const { color, inherited } = readDevConfig();
+  const { color, ...settings } = readDevConfig();
   const terminal = createTerminal({
     out: process.stdout,
     err: process.stderr,
@@ -41,7 +41,7 @@ export async function runDev(options: DevOptions): Promise<number> {
   }
   return runStack(stack, terminal, async (interrupted) => {
     terminal.line("Starting\n");
-    const { baseUrl, quickstart } = await startParts(stack, terminal, { apiPort, inherited });
+    const { baseUrl, quickstart } = await startParts(stack, terminal, { apiPort, ...settings });
     const receiver = await startReceiver({
       logFile: join(stack.folder, "received.jsonl"),
       clock: systemClock,

@@ -1,6 +1,7 @@
-import { execFile } from "node:child_process";
+import { once } from "node:events";
 import { join } from "node:path";
-import { promisify } from "node:util";
+import { text } from "node:stream/consumers";
+import { spawnTied } from "./lifeline.mjs";
 import { type Part, processPart } from "./part.ts";
 import { Problem } from "./problem.ts";
 import { untilAnswers } from "./readiness.ts";
@@ -20,6 +21,7 @@ export type StackPaths = {
   program: string;
   vaultProgram: string;
   vaultData: string;
+  pkcs11Module: string | undefined;
   databaseUrlFile: string;
   vaultDatabaseUrlFile: string;
   sealingKeyFile: string;
@@ -29,6 +31,8 @@ export type StackPaths = {
   credentials: string;
 };
 
+/** What changes the API's port. */
+export const API_PORT_SETTING = "--port";
 /** Sign-in codes in 15 minutes: on one's own machine the tour may run as often as one likes. */
 const SIGN_INS = "1000";
 const LOOPBACK = "127.0.0.0/8";
@@ -71,7 +75,7 @@ export function stackParts(ports: StackPorts, paths: StackPaths, inherited: Envi
       title: `API on ${baseUrl}`,
       health: ports.apiHealth,
       args: [paths.program, "api"],
-      ports: [{ port: ports.api, setting: "--port" }],
+      ports: [{ port: ports.api, setting: API_PORT_SETTING }],
       env: {
         ...database,
         DEVELOPMENT: "true",
@@ -124,18 +128,20 @@ export async function initialiseVault(
   paths: StackPaths,
   inherited: Environment,
 ): Promise<void> {
-  const env = { ...inherited, ...vaultEnvironment(ports, paths) };
-  try {
-    await promisify(execFile)(process.execPath, [paths.vaultProgram, "init"], { env });
-  } catch (error) {
-    const said = (error as { stderr?: string }).stderr?.trim();
-    throw new Problem(`The key vault could not be made ready: ${said || String(error)}`);
+  const init = spawnTied(process.execPath, [paths.vaultProgram, "init"], {
+    env: { ...inherited, ...vaultEnvironment(ports, paths) },
+    stdio: ["ignore", "ignore", "pipe"],
+  });
+  const [said] = await Promise.all([init.stderr ? text(init.stderr) : "", once(init, "close")]);
+  if (init.exitCode !== 0) {
+    throw new Problem(`The key vault could not be made ready: ${said.trim() || init.signalCode}`);
   }
 }
 
 function vaultEnvironment(ports: StackPorts, paths: StackPaths): Environment {
   return {
     KEYVAULT_DATA_DIR: paths.vaultData,
+    KEYVAULT_PKCS11_MODULE: paths.pkcs11Module,
     KEYVAULT_DATABASE_URL_FILE: paths.vaultDatabaseUrlFile,
     KEYVAULT_PORT: String(ports.vault),
     KEYVAULT_HEALTH_PORT: String(ports.vaultHealth),

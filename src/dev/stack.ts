@@ -2,8 +2,8 @@ import { mkdir, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { databaseUrl, migrateDatabase, prepareDatabases } from "./databases.ts";
-import { initialiseVault, type StackPaths, type StackPorts, stackParts } from "./parts.ts";
-import { freePort } from "./ports.ts";
+import { API_PORT_SETTING, initialiseVault, type StackPaths, type StackPorts, stackParts } from "./parts.ts";
+import { checkFree, freePort } from "./ports.ts";
 import { postgresPart } from "./postgres.ts";
 import { openQuickstart, type QuickstartFolder } from "./quickstart.ts";
 import { openSecrets } from "./secrets.ts";
@@ -18,6 +18,8 @@ type StackSettings = {
   apiPort: number;
   /** What every part inherits of this process's environment. */
   inherited: Record<string, string | undefined>;
+  /** The vault's PKCS#11 module; undefined for the one it finds. */
+  pkcs11Module: string | undefined;
 };
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
@@ -31,6 +33,9 @@ export async function startParts(
   terminal: Terminal,
   settings: StackSettings,
 ): Promise<RunningStack> {
+  if (settings.apiPort !== 0) {
+    await checkFree({ port: settings.apiPort, setting: API_PORT_SETTING });
+  }
   const inFolder = (...names: string[]) => join(stack.folder, ...names);
   const dataDir = inFolder("postgres", "data");
   const secrets = await openSecrets(inFolder("secrets"), !(await exists(dataDir)));
@@ -56,6 +61,7 @@ export async function startParts(
     program: join(root, "src", "main.ts"),
     vaultProgram: join(root, "keyvault", "main.ts"),
     vaultData: inFolder("keyvault"),
+    pkcs11Module: settings.pkcs11Module,
     databaseUrlFile: await secrets.write("database.url", url),
     vaultDatabaseUrlFile: await secrets.write("keyvault.url", vaultUrl),
     sealingKeyFile: secrets.sealingKeyFile,

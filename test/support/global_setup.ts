@@ -1,7 +1,8 @@
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { TestProject } from "vitest/node";
+import { processBirth } from "../../src/dev/claim.mjs";
 import { startPostgres } from "../../src/dev/postgres.ts";
 
 declare module "vitest" {
@@ -11,9 +12,22 @@ declare module "vitest" {
   }
 }
 
+const PREFIX = "deputize-test-";
+
+/** What runs left behind that were killed: each folder is named after its process. */
+async function removeAbandoned(): Promise<void> {
+  for (const name of await readdir(tmpdir())) {
+    const owner = name.startsWith(PREFIX) ? /^(\d+)\.(\S+)-/.exec(name.slice(PREFIX.length)) : null;
+    if (owner !== null && processBirth(Number(owner[1])) !== owner[2]) {
+      await rm(join(tmpdir(), name), { recursive: true, force: true });
+    }
+  }
+}
+
 /** One Postgres for the run, in a temporary folder. Nothing in it outlives the run, so it never waits for the disk. */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
-  const folder = await mkdtemp(join(tmpdir(), "deputize-test-"));
+  await removeAbandoned();
+  const folder = await mkdtemp(join(tmpdir(), `${PREFIX}${process.pid}.${processBirth(process.pid)}-`));
   const postgres = await startPostgres({
     dataDir: join(folder, "postgres"),
     settings: { fsync: "off", full_page_writes: "off", max_connections: "300", shared_buffers: "128MB" },

@@ -58,11 +58,13 @@ export async function installSystemPackages(root, { token }) {
       return;
     }
   }
-  const needs = wanted.map((what) => (what === "token" ? "SoftHSM, a PKCS#11 token," : "a C++ compiler"));
+  const needs = wanted.map((what) =>
+    what === "token" ? "SoftHSM (a PKCS#11 token)" : "A C++ compiler with make and Python 3",
+  );
   throw new SetupProblem(
     `${needs.join(" and ")} ${wanted.length === 1 ? "is" : "are"} needed and not installed.`,
     manager === undefined
-      ? "Install them, or set KEYVAULT_PKCS11_MODULE to the path of another PKCS#11 module."
+      ? "Install it with your system's package manager; for another PKCS#11 module set KEYVAULT_PKCS11_MODULE to its path."
       : `Run this once, then the same command again:\n\n  ${isRoot || manager.command === "brew" ? "" : "sudo "}${manager.install} ${names}\n`,
   );
 }
