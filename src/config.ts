@@ -1,8 +1,11 @@
 import { readFileSync } from "node:fs";
 import { z } from "zod";
 
+/** A start that was refused for something a person can put right: the message says what, and no stack is shown. */
+export class StartRefused extends Error {}
+
 /** A start that was refused because a setting is missing or wrong. The message names the setting, never its value. */
-export class ConfigError extends Error {}
+export class ConfigError extends StartRefused {}
 
 const list = z
   .string()

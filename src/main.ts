@@ -1,5 +1,5 @@
 import { Command, Option } from "commander";
-import { ConfigError } from "./config.ts";
+import { StartRefused } from "./config.ts";
 
 /**
  * `deputize <role>`: one program, one role a process. Each role is loaded only when it is asked for, so that a role
@@ -44,7 +44,7 @@ program
 try {
   await program.parseAsync();
 } catch (error) {
-  if (!(error instanceof ConfigError)) throw error;
+  if (!(error instanceof StartRefused)) throw error;
   console.error(error.message);
   process.exitCode = 78;
 }

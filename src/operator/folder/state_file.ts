@@ -1,10 +1,11 @@
 import { parse, stringify } from "yaml";
 import { z } from "zod";
+import { StartRefused } from "../../config.ts";
 import { type AnyObject, API_VERSION, type Key, kinds } from "../kinds.ts";
 import type { Known, TenantsFound } from "./plan.ts";
 
 /** A start that was refused because a file of the operator's own state cannot be understood. */
-export class StateDamaged extends Error {
+export class StateDamaged extends StartRefused {
   /** `file` is the path a person would look at. */
   constructor(file: string) {
     super(
