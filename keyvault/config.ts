@@ -1,7 +1,9 @@
 import { readFileSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
 import { z } from "zod";
+import { invalidScopes } from "../src/protocol/scopes.ts";
 import { Problem } from "./problem.ts";
+import type { DelegationPolicy } from "./sign/delegation.ts";
 import { findSoftHsm } from "./token/softhsm.ts";
 
 /** A start that was refused because a setting is missing or wrong. The message names the setting, never its value. */
@@ -35,6 +37,10 @@ const schema = z.object({
   KEYVAULT_TLS_KEY_FILE: path.optional(),
   KEYVAULT_HEALTH_HOST: z.string().min(1).default("127.0.0.1"),
   KEYVAULT_HEALTH_PORT: port.optional(),
+  KEYVAULT_CEILING: names
+    .refine((list) => invalidScopes(list).length === 0, "holds a scope that is not valid")
+    .optional(),
+  KEYVAULT_EXTERNAL_SUBJECTS: z.enum(["0", "1"]).default("0"),
   KEYVAULT_LOG_LEVEL: z.enum(["debug", "info", "warn", "error", "silent"]).default("info"),
   KEYVAULT_EXIT_ON_STDIN_CLOSE: z.enum(["0", "1"]).default("0"),
 });
@@ -64,6 +70,7 @@ export type Config = {
   listen: { host: string; port: number };
   /** Plain HTTP for probes, off unless a port is set. */
   health: { host: string; port: number } | undefined;
+  delegations: DelegationPolicy;
   logLevel: string;
   exitOnStdinClose: boolean;
 };
@@ -113,6 +120,10 @@ export function loadConfig(environment: Environment = process.env): Config {
       settings.KEYVAULT_HEALTH_PORT === undefined
         ? undefined
         : { host: settings.KEYVAULT_HEALTH_HOST, port: settings.KEYVAULT_HEALTH_PORT },
+    delegations: {
+      ceiling: settings.KEYVAULT_CEILING,
+      externalSubjects: settings.KEYVAULT_EXTERNAL_SUBJECTS === "1",
+    },
     logLevel: settings.KEYVAULT_LOG_LEVEL,
     exitOnStdinClose: settings.KEYVAULT_EXIT_ON_STDIN_CLOSE === "1",
   };

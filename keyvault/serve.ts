@@ -41,7 +41,7 @@ export async function serve(config: Config, clock: Clock, log: Logger): Promise<
   try {
     const readiness = createReadiness(vault.token, vault.journal, () => performance.now());
     const app = createApp({
-      operations: operationsOf(vault, clock),
+      operations: operationsOf(vault, clock, config),
       readiness,
       journal: vault.journal,
       clock,
@@ -61,6 +61,7 @@ export async function serve(config: Config, clock: Clock, log: Logger): Promise<
 function operationsOf(
   { token, database, journal, custody, store, createKey }: Vault,
   clock: Clock,
+  config: Config,
 ): Operations {
   const signing = { store, custody, journal, clock };
   return {
@@ -69,7 +70,7 @@ function operationsOf(
     listKeys: createKeyListing({ database }),
     disableKey: createKeyDisabling({ journal, store, clock }),
     shrinkCeiling: createCeilingShrinking({ journal, store }),
-    signDelegation: createDelegationSigning(signing),
+    signDelegation: createDelegationSigning({ ...signing, policy: config.delegations }),
     signChallenge: createChallengeSigning(signing),
     readStatus: createStatusReading({ database, token, journal }),
   };

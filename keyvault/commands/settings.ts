@@ -14,6 +14,8 @@ Settings (environment):
   KEYVAULT_TLS_CA_FILE, _CERT_FILE, _KEY_FILE
                               the server's TLS files; default: <data>/tls/{ca.pem,server.pem,server.key}
   KEYVAULT_HEALTH_HOST, _PORT plain-HTTP /livez and /readyz for probes; off unless the port is set
+  KEYVAULT_CEILING            scopes that may be delegated at all, comma-separated; default: no bound
+  KEYVAULT_EXTERNAL_SUBJECTS  1: keys that are not in this vault may be delegated to; default: 0
   KEYVAULT_LOG_LEVEL          debug, info, warn, error or silent; default: info
   KEYVAULT_EXIT_ON_STDIN_CLOSE  1: stop when standard input ends, for a parent that starts the vault
 

@@ -22,13 +22,16 @@ const seconds = z.int().min(0);
 export const keyIdPattern = /^[0-9a-f]{32}$/;
 export const idempotencyKeyPattern = /^[\x21-\x7e]{8,200}$/;
 
-/** Body of `POST /v1/keys`. */
-export const createKeyBody = z.strictObject({
-  tenant,
-  purpose: z.enum(["account_root", "agent"]),
-  label: oneLine(256),
-  ceiling: scopes.exactOptional(),
-});
+/** Body of `POST /v1/keys`. An agent's key is bounded from its first moment; a root is bounded by its tenant's earlier ones. */
+export const createKeyBody = z.discriminatedUnion("purpose", [
+  z.strictObject({
+    tenant,
+    purpose: z.literal("account_root"),
+    label: oneLine(256),
+    ceiling: scopes.exactOptional(),
+  }),
+  z.strictObject({ tenant, purpose: z.literal("agent"), label: oneLine(256), ceiling: scopes }),
+]);
 
 /** Body of `POST /v1/keys/{id}/disable`: the API says whose key it means; an admin need not. */
 export const disableBody = z.strictObject({ tenant: tenant.exactOptional() });

@@ -8,12 +8,13 @@ import { recordRefusal } from "../audit/refusals.ts";
 import { type Clock, unixSeconds } from "../clock.ts";
 import type { Database } from "../db/connection.ts";
 import type { KeyRow, Purpose } from "../db/rows.ts";
-import { type Refusal, refuse, VaultError } from "../errors.ts";
+import { isRefusal, type Refusal, refuse, VaultError } from "../errors.ts";
 import { type Attestation, attestationSignBytes } from "./attestation.ts";
 import type { Custody, KeptKey } from "./custody.ts";
 import type { DataKeys } from "./data_keys.ts";
 import { insertKey, insertTenant, type NewKeyRow, readRequest } from "./insert.ts";
 import { available, readTenant } from "./store.ts";
+import { exceedsTenantCeiling } from "./tenant_ceiling.ts";
 
 /** What a key is made from. `ceiling` bounds, for good, what may be delegated by it or to it; it can only shrink. */
 export type KeyRequest = { tenant: string; purpose: Purpose; label: string; ceiling?: string[] };
@@ -93,9 +94,11 @@ export function createKeyCreation({
     async function store(
       client: pg.Client,
       prepared: Prepared,
-    ): Promise<Change<"stored" | "raced" | KeyRow>> {
+    ): Promise<Change<"stored" | "raced" | KeyRow | Refusal>> {
       const known = await readRequest(client, requestKey);
       if (known !== undefined) return { value: known };
+      const refusal = await exceedsTenantCeiling(client, request);
+      if (refusal !== undefined) return { value: refusal, entry: { ...about, outcome: refusal.refused } };
       const { key, attestation, createdAt } = prepared;
       if (!(await insertTenant(client, { ...key.dataKey, created_at: createdAt }))) return { value: "raced" };
       await insertKey(client, rowOf(prepared, request, requestKey, requestHash));
@@ -109,7 +112,8 @@ export function createKeyCreation({
       const prepared = await prepare(request);
       const stored = await journal.change((client) => store(client, prepared));
       if (stored === "stored") return created(rowOf(prepared, request, requestKey, requestHash));
-      if (stored !== "raced") return replay(stored);
+      if (stored === "raced") continue;
+      return isRefusal(stored) ? stored : replay(stored);
     }
     throw new VaultError("unavailable", "The tenant's first key is being made by other calls");
   };

@@ -19,7 +19,7 @@ export type Approval = {
   ceiling: string[];
   request_id: string;
   approved_by: string;
-  /** The subject's key is not in this vault; only the approval and the issuer's ceiling bound it. */
+  /** The subject's key is not in this vault; it has no ceiling of its own, and the vault must be set to allow it. */
   external_subject?: boolean;
 };
 
@@ -30,16 +30,25 @@ export type SignDelegation = (
   request: { tenant: string; certificate: DelegationRequest; approval: Approval },
 ) => Promise<DelegationCert | Refusal>;
 
+/** Bounds that whoever runs the vault sets, out of every caller's reach. */
+export type DelegationPolicy = {
+  /** Scopes that may be delegated at all; undefined sets no bound. */
+  ceiling: readonly string[] | undefined;
+  /** Whether anything may be delegated to a key that is not in this vault. */
+  externalSubjects: boolean;
+};
+
 /** What is known when a delegation is decided on. */
 type DelegationInput = {
+  policy: DelegationPolicy;
   fields: DelegationFields;
   approval: Approval;
   issuer: Key;
   subject: Key | undefined;
 };
 
-/** Signing delegations on these parts. */
-export function createDelegationSigning(parts: SigningParts): SignDelegation {
+/** Signing delegations on these parts, within the policy. */
+export function createDelegationSigning(parts: SigningParts & { policy: DelegationPolicy }): SignDelegation {
   return async (caller, keyId, { tenant, certificate, approval }) => {
     const detail = {
       cert_id: certificate.cert_id,
@@ -51,7 +60,7 @@ export function createDelegationSigning(parts: SigningParts): SignDelegation {
     const signed = await signStatement(parts, call, async (issuer, now) => {
       const fields = { ...certificate, issuer_pub_key: issuer.publicKey };
       const subject = await parts.store.find(certificate.subject_id);
-      const input = { fields, approval, issuer, subject };
+      const input = { policy: parts.policy, fields, approval, issuer, subject };
       return (
         RULES.map((rule) => rule(input, now)).find((violated) => violated !== undefined) ??
         delegationSignBytes(fields)
@@ -74,11 +83,13 @@ const RULES: readonly Rule[] = [
     const fault = checkIssuable(fields);
     return fault && refuse("invalid_request", `certificate: ${fault.message}`);
   },
-  function hasKnownSubject({ subject, approval, issuer }) {
-    if (subject === undefined)
-      return approval.external_subject === true
+  function hasKnownSubject({ subject, approval, issuer, policy }) {
+    if (subject === undefined) {
+      if (approval.external_subject !== true) return violation("The subject is no key of this vault");
+      return policy.externalSubjects
         ? undefined
-        : violation("The subject is no key of this vault");
+        : violation("This vault delegates to its own keys only: see KEYVAULT_EXTERNAL_SUBJECTS");
+    }
     return subject.tenant === issuer.tenant ? undefined : violation("The subject is no key of this tenant");
   },
   function hasAgentSubject({ subject, fields }) {
@@ -99,6 +110,9 @@ const RULES: readonly Rule[] = [
   },
   function isApproved({ fields, approval }) {
     return within(fields.scope, approval.ceiling, "approval's ceiling");
+  },
+  function isWithinPolicy({ fields, policy }) {
+    return policy.ceiling && within(fields.scope, policy.ceiling, "vault's ceiling");
   },
   function isWithinIssuerCeiling({ fields, issuer }) {
     return issuer.ceiling === null ? undefined : within(fields.scope, issuer.ceiling, "issuer's ceiling");

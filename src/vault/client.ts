@@ -11,8 +11,14 @@ export type KeyPurpose = "account_root" | "agent";
 /** A key of the vault and the tenant (account) it must belong to: another tenant's is answered like one that does not exist. */
 export type KeyReference = { tenant: string; keyId: string };
 
-/** A key to make. `ceiling`, when given, bounds every delegation the key issues or receives, for good. */
-export type NewKey = { tenant: string; purpose: KeyPurpose; label: string; ceiling?: string[] };
+/**
+ * A key to make. `ceiling` bounds every delegation the key issues or receives, for good; an agent's key has one, and a tenant's further
+ * root keys stay within what an earlier one was bounded to.
+ */
+export type NewKey = { tenant: string; label: string } & (
+  | { purpose: "account_root"; ceiling?: string[] }
+  | { purpose: "agent"; ceiling: string[] }
+);
 
 /** The vault's signed word that it keeps a key; carried along, checked by whoever knows the service key. */
 export type KeyAttestation = {
@@ -40,6 +46,7 @@ export type VaultApproval = {
   ceiling: string[];
   request_id: string;
   approved_by: string;
+  /** The subject's key is not in the vault; refused unless the vault is set to allow it. */
   external_subject?: boolean;
 };
 

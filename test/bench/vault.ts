@@ -71,7 +71,7 @@ type Percentiles = { p50: number; p99: number };
 
 async function measure(client: VaultClient): Promise<Figures> {
   const { key_id } = await client.createKey(
-    { tenant: "bench", purpose: "agent", label: "bench" },
+    { tenant: "bench", purpose: "agent", label: "bench", ceiling: [] },
     "bench-key",
   );
   const seeds = generateSeeds();

@@ -94,7 +94,7 @@ test("creates no key without its record: both or neither", async () => {
   const create = () =>
     call(`${vault.url}/v1/keys`, api, {
       method: "POST",
-      body: { tenant: "acc-new", purpose: "agent", label: "new" },
+      body: { tenant: "acc-new", purpose: "agent", label: "new", ceiling: [] },
       headers: { "idempotency-key": "while-full" },
     });
   expect(await create()).toMatchObject({ status: 503, body: { error: { code: "audit_unavailable" } } });

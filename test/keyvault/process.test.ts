@@ -85,7 +85,10 @@ const auditVerify = async (...args: string[]) => {
 test("the PIN is in no argument, environment, log line or answer of parent or child", async () => {
   const pin = (await readFile(home.config.token.pinFile, "utf8")).trim();
   const { child, output } = await startServing();
-  const key = await client!.createKey({ tenant: "acc-1", purpose: "agent", label: "agent" }, "some-name");
+  const key = await client!.createKey(
+    { tenant: "acc-1", purpose: "agent", label: "agent", ceiling: ["data:read"] },
+    "some-name",
+  );
   await client!.signChallenge({ tenant: "acc-1", keyId: key.key_id }, challenge());
   const [token] = childrenOf(child.pid!);
   expect(readFileSync(`/proc/${token}/cmdline`, "utf8")).toMatch(/keyvault\/token\/child\.ts/);
@@ -115,7 +118,10 @@ test("only the child loads the PKCS#11 library", async () => {
 
 test("a vault killed while it signs leaves a chain that verifies, keys that work, and no orphan", async () => {
   const first = await startServing();
-  const key = await client!.createKey({ tenant: "acc-1", purpose: "agent", label: "agent" }, "kept-name");
+  const key = await client!.createKey(
+    { tenant: "acc-1", purpose: "agent", label: "agent", ceiling: ["data:read"] },
+    "kept-name",
+  );
   const reference = { tenant: "acc-1", keyId: key.key_id };
   const [token] = childrenOf(first.child.pid!);
   let signed = 0;
@@ -136,9 +142,12 @@ test("a vault killed while it signs leaves a chain that verifies, keys that work
   );
   expect(row?.granted).toBeGreaterThanOrEqual(signed);
   await startServing();
-  expect(await client!.createKey({ tenant: "acc-1", purpose: "agent", label: "agent" }, "kept-name")).toEqual(
-    key,
-  );
+  expect(
+    await client!.createKey(
+      { tenant: "acc-1", purpose: "agent", label: "agent", ceiling: ["data:read"] },
+      "kept-name",
+    ),
+  ).toEqual(key);
   const binding = challenge();
   const again = await client!.signChallenge(reference, binding);
   expect(await verifyHybrid(key.public_key, challengeSignBytes(binding), again.challenge_sig)).toBe(true);
@@ -152,7 +161,7 @@ test("a vault killed while it makes keys has, for every key it answered, a key w
     for (let round = 0; ; round += 1) {
       const name = `maker-${maker}-${round}`;
       const made = await client!
-        .createKey({ tenant: `acc-${maker}`, purpose: "agent", label: name }, name)
+        .createKey({ tenant: `acc-${maker}`, purpose: "agent", label: name, ceiling: [] }, name)
         .catch(() => undefined);
       if (made === undefined) return;
       answered.push(made.key_id);
@@ -181,7 +190,10 @@ test("a vault killed while it makes keys has, for every key it answered, a key w
 
 test("calls in flight are answered before a stop, and the port is free after it", async () => {
   const { child } = await startServing();
-  const key = await client!.createKey({ tenant: "acc-1", purpose: "agent", label: "agent" }, "some-name");
+  const key = await client!.createKey(
+    { tenant: "acc-1", purpose: "agent", label: "agent", ceiling: ["data:read"] },
+    "some-name",
+  );
   const flight = Array.from({ length: 32 }, () =>
     client!.signChallenge({ tenant: "acc-1", keyId: key.key_id }, challenge()),
   );
@@ -245,7 +257,10 @@ test("a port in use is named", async () => {
 
 test("the command line tells status and finds a broken chain", async () => {
   const { port } = await startServing();
-  await client!.createKey({ tenant: "acc-1", purpose: "agent", label: "agent" }, "some-name");
+  await client!.createKey(
+    { tenant: "acc-1", purpose: "agent", label: "agent", ceiling: ["data:read"] },
+    "some-name",
+  );
   const status = start(["status", "--json", "--url", `https://localhost:${port}`]);
   expect(await exited(status.child)).toBe(0);
   const { audit, keys } = JSON.parse(status.output()) as {

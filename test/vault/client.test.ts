@@ -118,9 +118,9 @@ test("tells a refusal by its code", async () => {
   ];
   for (const [call, code] of refusals)
     await expect(call()).rejects.toMatchObject({ name: "VaultRefused", code });
-  await client.createKey({ tenant: "acc-1", purpose: "agent", label: "one" }, "the-same-name");
+  await client.createKey({ tenant: "acc-1", purpose: "agent", label: "one", ceiling: [] }, "the-same-name");
   await expect(
-    client.createKey({ tenant: "acc-1", purpose: "agent", label: "two" }, "the-same-name"),
+    client.createKey({ tenant: "acc-1", purpose: "agent", label: "two", ceiling: [] }, "the-same-name"),
   ).rejects.toMatchObject({
     code: "idempotency_conflict",
   });

@@ -31,7 +31,7 @@ const answerChallenge = (keyId: string) =>
   });
 const delegateTo = (subject: CreatedKey, publicKey = subject.public_key) => {
   const now = unixSeconds(vault.clock.now());
-  return createDelegationSigning(parts())(API, root.key_id, {
+  return createDelegationSigning({ ...parts(), policy: vault.home.config.delegations })(API, root.key_id, {
     tenant: "acc-1",
     certificate: {
       cert_id: `cert-${randomUUID()}`,

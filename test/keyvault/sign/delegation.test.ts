@@ -9,6 +9,7 @@ import { createCeilingShrinking } from "../../../keyvault/keys/shrink_ceiling.ts
 import {
   type Approval,
   createDelegationSigning,
+  type DelegationPolicy,
   type DelegationRequest,
 } from "../../../keyvault/sign/delegation.ts";
 import { delegationSignBytes } from "../../../src/protocol/certificate.ts";
@@ -42,10 +43,13 @@ type Change = {
   keyId?: string;
   certificate?: Partial<DelegationRequest>;
   approval?: Partial<Approval>;
+  policy?: DelegationPolicy;
 };
 
-function sign({ tenant = "acc-1", keyId = root.key_id, certificate, approval }: Change = {}) {
-  return createDelegationSigning({ ...vault.vault, clock: vault.clock })(API, keyId, {
+const OPEN: DelegationPolicy = { ceiling: undefined, externalSubjects: true };
+
+function sign({ tenant = "acc-1", keyId = root.key_id, certificate, approval, policy = OPEN }: Change = {}) {
+  return createDelegationSigning({ ...vault.vault, clock: vault.clock, policy })(API, keyId, {
     tenant,
     certificate: {
       cert_id: `cert-${randomUUID()}`,
@@ -150,6 +154,14 @@ test("keeps within the ceilings recorded with issuer and subject, whatever the a
   ).toHaveProperty("signature");
 });
 
+test("keeps within the ceiling that the vault itself is set to", async () => {
+  const policy = { ...OPEN, ceiling: ["data:*"] };
+  expect(await sign({ policy })).toHaveProperty("signature");
+  expect(await sign({ certificate: { scope: ["files:read"] }, policy })).toMatchObject({
+    refused: "policy_violation",
+  });
+});
+
 test("a ceiling can shrink, at once, and never grow", async () => {
   const bounded = await vault.makeKey({
     tenant: "acc-1",
@@ -245,11 +257,18 @@ test("refuses to name another issuer, or a subject that is not this tenant's age
   });
 });
 
-test("signs for a key outside the vault only when it is marked external", async () => {
+test("signs for a key outside the vault only when it is marked external and the vault is set to allow it", async () => {
   const publicKey = publicKeyOf(importSeeds(generateSeeds()));
   const certificate = { subject_id: keyId(publicKey), subject_pub_key: publicKey };
   expect(await sign({ certificate })).toMatchObject({ refused: "policy_violation" });
   expect(await sign({ certificate, approval: { external_subject: true } })).toHaveProperty("signature");
+  expect(
+    await sign({
+      certificate,
+      approval: { external_subject: true },
+      policy: { ...OPEN, externalSubjects: false },
+    }),
+  ).toMatchObject({ refused: "policy_violation" });
   expect(
     await sign({
       certificate: { ...certificate, scope: ["files:write"] },

@@ -1,0 +1,302 @@
+import { randomUUID } from "node:crypto";
+import { connect } from "node:tls";
+import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { unixSeconds } from "../../keyvault/clock.ts";
+import type { CreatedKey } from "../../keyvault/keys/create.ts";
+import { challengeSignBytes } from "../../src/protocol/challenge.ts";
+import {
+  generateSeeds,
+  type HybridPublicKey,
+  type HybridSignature,
+  importSeeds,
+  keyId,
+  publicKeyOf,
+  verifyHybrid,
+} from "../../src/protocol/hybrid.ts";
+import { readIdentity, startVault, type TestVault } from "./fixture.ts";
+import { type Answer, type Client, call } from "./http/caller_support.ts";
+
+/*
+ * Everything here is tried with the certificate that `keyvault init` made for the API, over the wire. What comes before a certificate
+ * is accepted (expired, self-signed, of another authority, TLS 1.2) and the roles of each call stand in http/access.test.ts, bodies
+ * that are malformed or too large in http/calls.test.ts.
+ */
+
+let vault: TestVault;
+let api: Client;
+let root: CreatedKey;
+let agent: CreatedKey;
+let foreignRoot: CreatedKey;
+let foreignAgent: CreatedKey;
+let serviceId: string;
+let headBefore: number;
+
+beforeAll(async () => {
+  vault = await startVault();
+  api = readIdentity(vault.home, "api");
+  const bounded = { tenant: "acc-1", ceiling: ["data:read", "data:write"] };
+  root = await vault.makeKey({ ...bounded, purpose: "account_root", label: "root" });
+  agent = await vault.makeKey({ ...bounded, purpose: "agent", label: "agent" });
+  foreignRoot = await vault.makeKey({ tenant: "acc-2", purpose: "account_root", label: "root" });
+  foreignAgent = await vault.makeKey({ tenant: "acc-2", purpose: "agent", label: "agent", ceiling: [] });
+  const [service] = await vault.home.sql<{ key_id: string }>(
+    "SELECT key_id FROM keys WHERE purpose = 'service'",
+  );
+  serviceId = service!.key_id;
+});
+afterAll(() => vault.close());
+beforeEach(() => {
+  headBefore = head();
+});
+
+const head = () => vault.vault.journal.head().seq;
+const now = () => unixSeconds(vault.clock.now());
+const get = (path: string): Promise<Answer> => call(`${vault.url}${path}`, api);
+const post = (path: string, body: unknown, headers: Record<string, string> = {}): Promise<Answer> =>
+  call(`${vault.url}${path}`, api, { method: "POST", body, headers });
+const sign = (kind: string, keyId: string, body: object) => post(`/v1/keys/${keyId}/sign/${kind}`, body);
+const createKey = (body: object) => post("/v1/keys", body, { "idempotency-key": randomUUID() });
+const codeOf = ({ body }: Answer) => body.error?.code;
+
+const challenge = (tenant = "acc-1") => ({
+  tenant,
+  challenge: Buffer.alloc(32, 1).toString("base64"),
+  challenge_at: now(),
+});
+
+function delegation(
+  change: { tenant?: string; certificate?: object; approval?: object; issuer?: CreatedKey } = {},
+) {
+  const { tenant = "acc-1", issuer = root } = change;
+  return {
+    tenant,
+    certificate: {
+      cert_id: `cert-${randomUUID()}`,
+      version: 1,
+      issuer_id: issuer.key_id,
+      subject_id: agent.key_id,
+      subject_pub_key: agent.public_key,
+      scope: ["data:read"],
+      constraints: [],
+      issued_at: now(),
+      expires_at: now() + 60,
+      ...change.certificate,
+    },
+    approval: {
+      ceiling: ["data:*", "files:read"],
+      request_id: "req-1",
+      approved_by: "user-1",
+      ...change.approval,
+    },
+  };
+}
+
+const delegate = (change: Parameters<typeof delegation>[0] = {}) =>
+  sign("delegation", (change.issuer ?? root).key_id, delegation(change));
+
+/** Records written since the test began, oldest first. */
+const recorded = () =>
+  vault.home.sql<{ statement: string; outcome: string; key_id: string | null; role: string }>(
+    "SELECT statement, outcome, key_id, role FROM audit WHERE seq > $1 ORDER BY seq",
+    [headBefore],
+  );
+
+test("the tries below fail for their own reasons: the plain calls are granted", async () => {
+  expect((await sign("challenge", agent.key_id, challenge())).status).toBe(200);
+  expect((await delegate()).status).toBe(200);
+});
+
+test("cannot export or list keys", async () => {
+  for (const path of ["/v1/keys", "/v1/keys?tenant=acc-1", "/v1/status"])
+    expect(codeOf(await get(path)), path).toBe("forbidden");
+  const shown = JSON.stringify((await get(`/v1/keys/${agent.key_id}?tenant=acc-1`)).body);
+  const [row] = await vault.home.sql<{ wrapped_seeds: Buffer }>(
+    "SELECT wrapped_seeds FROM keys WHERE key_id = $1",
+    [agent.key_id],
+  );
+  expect(shown).toContain(agent.public_key.ed25519);
+  expect(shown).not.toContain(row!.wrapped_seeds.toString("base64").slice(0, 40));
+  expect(shown).not.toMatch(/seed|wrapped|request_key|data_key/);
+  expect(codeOf(await get(`/v1/keys/${agent.key_id}`))).toBe("invalid_request");
+  expect(codeOf(await get(`/v1/keys/${serviceId}?tenant=vault`))).toBe("invalid_request");
+});
+
+test("cannot use another tenant's key, in any call, nor tell it from one that does not exist", async () => {
+  const absent = "0".repeat(32);
+  const tries: ((foreign: string) => Promise<Answer>)[] = [
+    (id) => get(`/v1/keys/${id}?tenant=acc-1`),
+    (id) => sign("challenge", id, challenge()),
+    (id) => sign("delegation", id, delegation({ certificate: { issuer_id: id } })),
+    (id) => post(`/v1/keys/${id}/disable`, { tenant: "acc-1" }),
+    (id) => post(`/v1/keys/${id}/ceiling`, { tenant: "acc-1", ceiling: [] }),
+  ];
+  for (const attempt of tries) {
+    const unknown = await attempt(absent);
+    expect(codeOf(unknown)).toBe("key_not_found");
+    for (const { key_id } of [foreignRoot, foreignAgent]) expect(await attempt(key_id)).toEqual(unknown);
+  }
+  const subject = { subject_id: foreignAgent.key_id, subject_pub_key: foreignAgent.public_key };
+  for (const approval of [{}, { external_subject: true }])
+    expect(codeOf(await delegate({ certificate: subject, approval }))).toBe("policy_violation");
+  expect(codeOf(await sign("challenge", foreignAgent.key_id, challenge("acc-2")))).toBeUndefined();
+});
+
+test("cannot sign for a purpose the key does not have", async () => {
+  expect(codeOf(await sign("challenge", root.key_id, challenge()))).toBe("purpose_mismatch");
+  expect(codeOf(await delegate({ issuer: agent }))).toBe("purpose_mismatch");
+  for (const kind of ["challenge", "delegation"]) {
+    const body = kind === "challenge" ? challenge("vault") : delegation({ tenant: "vault" });
+    expect(codeOf(await sign(kind, serviceId, body)), kind).toBe("invalid_request");
+  }
+  expect(codeOf(await sign("challenge", serviceId, challenge()))).toBe("key_not_found");
+  expect(codeOf(await createKey({ tenant: "acc-1", purpose: "service", label: "mine" }))).toBe(
+    "invalid_request",
+  );
+  expect(codeOf(await createKey({ tenant: "vault", purpose: "account_root", label: "mine" }))).toBe(
+    "invalid_request",
+  );
+});
+
+test("cannot widen a delegation beyond the ceilings of its issuer and subject", async () => {
+  for (const scope of [["files:read"], ["data:*"], ["data:read", "payments:send"]])
+    expect(codeOf(await delegate({ certificate: { scope } })), scope.join()).toMatch(
+      /policy_violation|invalid_request/,
+    );
+  for (const { key_id } of [root, agent]) {
+    const wider = { tenant: "acc-1", ceiling: ["data:*"] };
+    expect(codeOf(await post(`/v1/keys/${key_id}/ceiling`, wider))).toBe("policy_violation");
+  }
+});
+
+test("cannot get a wider ceiling by making another root key, also when the first is disabled", async () => {
+  const order = { tenant: "acc-3", purpose: "account_root", label: "root" };
+  const first = await createKey({ ...order, ceiling: ["data:read"] });
+  const ceilings = [undefined, ["data:*"], ["data:read", "files:read"]];
+  const tryAll = async () => {
+    for (const ceiling of ceilings) {
+      expect(codeOf(await createKey({ ...order, ...(ceiling && { ceiling }) }))).toBe("policy_violation");
+    }
+  };
+  await tryAll();
+  expect((await post(`/v1/keys/${String(first.body.key_id)}/disable`, { tenant: "acc-3" })).status).toBe(200);
+  await tryAll();
+  expect((await createKey({ ...order, ceiling: ["data:read"] })).status).toBe(200);
+  expect((await recorded()).filter(({ outcome }) => outcome === "policy_violation")).toHaveLength(6);
+  expect(await vault.home.sql("SELECT FROM keys WHERE tenant = 'acc-3'")).toHaveLength(2);
+});
+
+test("cannot make an agent's key without a ceiling", async () => {
+  const order = { tenant: "acc-1", purpose: "agent", label: "free" };
+  expect(codeOf(await createKey(order))).toBe("invalid_request");
+  expect((await createKey({ ...order, ceiling: [] })).status).toBe(200);
+});
+
+test("cannot delegate to a key of its own making", async () => {
+  const mine = publicKeyOf(importSeeds(generateSeeds()));
+  const certificate = { subject_id: keyId(mine), subject_pub_key: mine };
+  for (const approval of [{}, { external_subject: true }])
+    expect(codeOf(await delegate({ certificate, approval }))).toBe("policy_violation");
+  expect(codeOf(await delegate({ certificate: { subject_pub_key: mine } }))).toBe("invalid_request");
+});
+
+test("cannot re-enable or destroy a key", async () => {
+  const { key_id } = await vault.makeKey(
+    { tenant: "acc-1", purpose: "agent", label: "off" },
+    "api:the-off-key",
+  );
+  for (const action of ["enable", "destroy"]) {
+    const answer = await post(`/v1/keys/${key_id}/${action}`, { tenant: "acc-1" });
+    expect([403, 404], action).toContain(answer.status);
+  }
+  await call(`${vault.url}/v1/keys/${key_id}`, api, { method: "DELETE" });
+  expect((await sign("challenge", key_id, challenge())).status).toBe(200);
+  await post(`/v1/keys/${key_id}/disable`, { tenant: "acc-1" });
+  await post(`/v1/keys/${key_id}/enable`, { tenant: "acc-1" });
+  expect(codeOf(await sign("challenge", key_id, challenge()))).toBe("key_disabled");
+  const again = { tenant: "acc-1", purpose: "agent", label: "off", ceiling: [] };
+  const replay = await post("/v1/keys", again, { "idempotency-key": "the-off-key" });
+  expect(codeOf(replay)).toBe("idempotency_conflict");
+  expect(codeOf(await sign("challenge", key_id, challenge()))).toBe("key_disabled");
+  expect(await vault.home.sql("SELECT FROM keys WHERE key_id = $1", [key_id])).toHaveLength(1);
+});
+
+test("cannot leave no record: each attempt is in the chain before its answer, refused ones too", async () => {
+  const tries: [() => Promise<Answer>, string][] = [
+    [() => sign("challenge", agent.key_id, challenge()), "granted"],
+    [() => sign("challenge", foreignAgent.key_id, challenge()), "key_not_found"],
+    [() => sign("challenge", root.key_id, challenge()), "purpose_mismatch"],
+    [() => sign("challenge", agent.key_id, { ...challenge(), challenge_at: now() - 61 }), "policy_violation"],
+    [() => sign("challenge", agent.key_id, { bytes: "x" }), "invalid_request"],
+    [() => delegate({ certificate: { scope: ["files:read"] } }), "policy_violation"],
+    [() => createKey({ tenant: "acc-1", purpose: "service", label: "mine" }), "invalid_request"],
+    [
+      () => post(`/v1/keys/${agent.key_id}/ceiling`, { tenant: "acc-1", ceiling: ["data:*"] }),
+      "policy_violation",
+    ],
+    [() => get("/v1/keys"), "forbidden"],
+  ];
+  for (const [attempt, outcome] of tries) {
+    const before = head();
+    await attempt();
+    const rows = await vault.home.sql("SELECT outcome, role, caller FROM audit WHERE seq > $1", [before]);
+    expect(rows).toEqual([{ outcome, role: "api", caller: "api" }]);
+  }
+  expect((await vault.verifyAudit()).intact).toBe(true);
+});
+
+test("cannot hide a signature by hanging up before the answer", async () => {
+  const body = JSON.stringify(challenge());
+  const socket = connect({ port: vault.port, host: "localhost", ...api });
+  await new Promise((resolve) => socket.once("secureConnect", resolve));
+  const lines = [
+    `POST /v1/keys/${agent.key_id}/sign/challenge HTTP/1.1`,
+    "host: localhost",
+    "content-type: application/json",
+    `content-length: ${body.length}`,
+  ];
+  await new Promise<void>((resolve) => {
+    socket.write(`${lines.join("\r\n")}\r\n\r\n${body}`, () => resolve());
+  });
+  socket.destroy();
+  await expect
+    .poll(recorded, { timeout: 10_000 })
+    .toMatchObject([{ statement: "challenge", outcome: "granted", key_id: agent.key_id, role: "api" }]);
+});
+
+test("cannot get one half of a hybrid signature, also while the token's process dies under it", async () => {
+  for (const extra of [{ halves: ["ed25519"] }, { algorithm: "ed25519" }])
+    expect(codeOf(await sign("challenge", agent.key_id, { ...challenge(), ...extra }))).toBe(
+      "invalid_request",
+    );
+  vault.vault.dataKeys.clear();
+  const flight = Array.from({ length: 24 }, async (_, index) => {
+    if (index === 12) process.kill(vault.vault.token.pid()!, "SIGKILL");
+    const binding = challenge();
+    return { binding, answer: await sign("challenge", agent.key_id, binding) };
+  });
+  for (const { binding, answer } of await Promise.all(flight)) {
+    if (answer.status !== 200) {
+      expect(answer).toMatchObject({ status: 503, body: { error: { code: "token_unavailable" } } });
+      expect(Object.keys(answer.body)).toEqual(["error"]);
+      continue;
+    }
+    const signature = answer.body.challenge_sig as HybridSignature;
+    const bytes = challengeSignBytes({ challenge: binding.challenge, challenge_at: binding.challenge_at });
+    expect(await verifyHybrid(answer.body.agent_pub_key as HybridPublicKey, bytes, signature)).toBe(true);
+  }
+  await expect
+    .poll(async () => (await sign("challenge", agent.key_id, challenge())).status, { timeout: 10_000 })
+    .toBe(200);
+});
+
+test("cannot replay a statement later: an old time is refused, and a repeated creation makes nothing new", async () => {
+  const old = { challenge: challenge(), delegation: delegation() };
+  vault.clock.move(61);
+  expect(codeOf(await sign("challenge", agent.key_id, old.challenge))).toBe("policy_violation");
+  expect(codeOf(await sign("delegation", root.key_id, old.delegation))).toBe("policy_violation");
+  const order = { tenant: "acc-1", purpose: "agent", label: "once", ceiling: [] };
+  const twice = [1, 2].map(() => post("/v1/keys", order, { "idempotency-key": "made-only-once" }));
+  const [one, other] = await Promise.all(twice);
+  expect(one).toEqual(other);
+  expect(await vault.home.sql("SELECT FROM keys WHERE label = 'once'")).toHaveLength(1);
+});
