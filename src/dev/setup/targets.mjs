@@ -10,6 +10,7 @@ export const TARGETS = {
   test: { command: [...VITEST, "test/vitest.config.ts"], token: true },
   "test:slow": { command: [...VITEST, "test/vitest.slow.config.ts"], token: true },
   bench: { command: ["test/bench/main.ts"], token: true },
+  fuzz: { command: ["test/fuzz/main.ts"], token: false },
   conformance: { command: ["test/conformance.ts"], token: true },
   deputize: { command: ["src/main.ts"], token: false },
   keyvault: { command: ["keyvault/main.ts"], token: true },

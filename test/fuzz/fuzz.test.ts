@@ -1,0 +1,128 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { beforeAll, describe, expect, test } from "vitest";
+import { parseJson } from "../../src/protocol/json.ts";
+import { CORPUS, keep, keptInputs } from "./corpus.ts";
+import { type Coverage, startCoverage } from "./coverage.ts";
+import { shareCurrent } from "./current.ts";
+import { type Finding, fuzz, type Target } from "./loop.ts";
+import { mutate } from "./mutations.ts";
+import { parse } from "./oracles.ts";
+import { createRandom } from "./random.ts";
+import { allTargets } from "./targets.ts";
+
+const NO_COVERAGE: Coverage = { sawNew: () => false, countNew: () => 0, total: () => 0, close: () => {} };
+
+let targets: Target[];
+
+beforeAll(async () => {
+  targets = await allTargets();
+});
+
+/** Fuzzes for so many batches of each target; what was found. */
+async function find(
+  fuzzed: Target[],
+  batches: number,
+  coverage = NO_COVERAGE,
+): Promise<{ findings: Finding[]; kept: number }> {
+  const findings: Finding[] = [];
+  let left = batches;
+  const { kept } = await fuzz(fuzzed, {
+    seed: 1,
+    coverage,
+    goesOn: () => left-- > 0,
+    starts: () => {},
+    finds: (finding) => findings.push(finding),
+  });
+  return { findings, kept };
+}
+
+describe("inputs that found something once", () => {
+  test("find nothing any more", async () => {
+    for (const { target, file, input } of await keptInputs(CORPUS)) {
+      const known = targets.find(({ name }) => name === target);
+      expect(known, `${target}/${file}`).toBeDefined();
+      await expect(known?.run(input), `${target}/${file}`).resolves.toBeTypeOf("string");
+    }
+  });
+
+  test("are kept under their target and read again", async () => {
+    const folder = await mkdtemp(join(tmpdir(), "corpus-"));
+    const input = Buffer.from([0, 255]);
+    await keep({ target: "parser", input, message: "" }, folder);
+    expect(await keptInputs(folder)).toEqual([{ target: "parser", file: expect.any(String), input }]);
+    await rm(folder, { recursive: true });
+  });
+});
+
+describe("fuzzing", () => {
+  test("takes every genuine document for what it is, and finds nothing in a short run", async () => {
+    const { findings, kept } = await find(targets, 2);
+    expect(findings).toEqual([]);
+    expect(kept).toBeGreaterThan(targets.length);
+    for (const { name, seeds, run } of targets.filter(({ name }) => name !== "constraints")) {
+      for (const seed of seeds) expect(await run(seed), name).toMatch(/^(accepted|verified|genuine)/);
+    }
+  });
+
+  test("finds what is planted: a crash, and an error of the protocol where none may come out", async () => {
+    const seeds = [Buffer.from('{"a":[1,2]}')];
+    const crash: Target = {
+      name: "crash",
+      seeds,
+      run: (input) => {
+        if (Buffer.from(input).includes("\u2028")) throw new TypeError("planted");
+        return "fine";
+      },
+    };
+    const slip: Target = {
+      name: "slip",
+      seeds,
+      run: (input) => (input.length === 12 ? parse(Buffer.from("{}")) : String(parseJson(input))),
+    };
+    const found = await find([crash, slip], 60);
+    expect(found.findings.map(({ target, message }) => [target, message.split(":")[0]])).toEqual(
+      expect.arrayContaining([
+        ["crash", "TypeError"],
+        ["slip", "ProtocolError"],
+      ]),
+    );
+  });
+
+  test("keeps what reaches new source", async () => {
+    const coverage = startCoverage(new URL("../../src/protocol/json.ts", import.meta.url).href);
+    const target: Target = {
+      name: "parser",
+      seeds: [Buffer.from("[]")],
+      run: (input) => {
+        try {
+          parseJson(input);
+        } catch {}
+        return "one outcome";
+      },
+    };
+    const guided = await find([target], 40, coverage);
+    coverage.close();
+    const blind = await find([target], 40);
+    expect(coverage.total()).toBeGreaterThan(0);
+    expect(guided.kept).toBeGreaterThan(blind.kept);
+  });
+
+  test("does the same again with the same seed", () => {
+    const [input, other] = [Buffer.from('{"a":[1,"b",null]}'), Buffer.from('["c",2]')];
+    const run = (seed: number) => {
+      const random = createRandom(seed);
+      return Array.from({ length: 50 }, () => Buffer.from(mutate(input, other, random)).toString("hex"));
+    };
+    expect(run(7)).toEqual(run(7));
+    expect(run(7)).not.toEqual(run(8));
+  });
+});
+
+test("another thread sees which input is running", () => {
+  const current = shareCurrent();
+  const elsewhere = shareCurrent(current.memory);
+  current.write("parser", Buffer.from("[1"));
+  expect(elsewhere.read()).toEqual({ count: 1, name: "parser", input: Buffer.from("[1") });
+});

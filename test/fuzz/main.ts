@@ -1,0 +1,70 @@
+import { randomInt } from "node:crypto";
+import { Worker } from "node:worker_threads";
+import { keep } from "./corpus.ts";
+import { shareCurrent } from "./current.ts";
+import type { Finding, Tally } from "./loop.ts";
+
+/**
+ * `npm run fuzz [-- seconds [seed]]`: coverage-guided fuzzing of the parser, every decoder and verification, 600 seconds when left out.
+ * Ends with 1 when something was found; the inputs are kept in `test/fuzz/corpus`, and `npm test` runs them from then on.
+ */
+const DEFAULT_SECONDS = 600;
+const HANG_MS = 20_000;
+const LOOK_MS = 1000;
+const HEAP_MB = 1024;
+
+const [seconds, seed] = [
+  Number(process.argv[2] ?? DEFAULT_SECONDS),
+  Number(process.argv[3] ?? randomInt(2 ** 31)),
+];
+if (!(seconds > 0) || !Number.isSafeInteger(seed)) {
+  console.error("Usage: npm run fuzz [-- seconds [seed]]");
+  process.exit(2);
+}
+console.log(`fuzzing for ${seconds} s with seed ${seed}`);
+const current = shareCurrent();
+const worker = new Worker(new URL("./worker.ts", import.meta.url), {
+  workerData: { seed, seconds, memory: current.memory },
+  resourceLimits: { maxOldGenerationSizeMb: HEAP_MB },
+});
+const watch = watchForHang();
+let tally: Tally | undefined;
+let findings = 0;
+worker.on("message", (message: { finding?: Finding; tally?: Tally }) => {
+  if (message.finding !== undefined) void report(message.finding);
+  tally ??= message.tally;
+});
+worker.on("error", (error) => void reportCurrent(`${error}`));
+worker.on("exit", () => {
+  clearInterval(watch);
+  if (tally === undefined && findings === 0) void reportCurrent("the thread ended");
+  if (tally !== undefined) summarize(tally);
+});
+
+function watchForHang(): NodeJS.Timeout {
+  let seen = { count: 0, since: performance.now() };
+  return setInterval(() => {
+    const { count } = current.read();
+    if (count !== seen.count) seen = { count, since: performance.now() };
+    if (count > 0 && performance.now() - seen.since > HANG_MS) {
+      void reportCurrent(`no answer within ${HANG_MS / 1000} s`).then(() => worker.terminate());
+    }
+  }, LOOK_MS);
+}
+
+function reportCurrent(message: string): Promise<void> {
+  const { name, input } = current.read();
+  return report({ target: name, input, message });
+}
+
+async function report(finding: Finding): Promise<void> {
+  findings += 1;
+  process.exitCode = 1;
+  console.error(`${finding.target}: ${finding.message}\n  kept as ${await keep(finding)}`);
+}
+
+function summarize({ executed, kept, outcomes, covered }: Tally): void {
+  const characters = `${covered} characters of source`;
+  console.log(`${executed} inputs; ${kept} kept for mutation, ${outcomes} outcomes, ${characters} reached`);
+  console.log(findings === 0 ? "nothing was found" : `${findings} findings`);
+}

@@ -1,0 +1,142 @@
+import { AWKWARD_BYTES, AWKWARD_TOKENS } from "./dictionary.ts";
+import { pick, type Random } from "./random.ts";
+
+const TOKENS = /"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*|true|false|null|[\s\S]/g;
+const MAX_BYTES = 140_000;
+const MOST_CHANGES = 4;
+
+type Mutation = (input: Uint8Array, other: Uint8Array, random: Random) => Uint8Array;
+
+/** A changed copy of `input`, by one to four mutations of its bytes or of its JSON tokens; may take pieces of `other`. */
+export function mutate(input: Uint8Array, other: Uint8Array, random: Random): Uint8Array {
+  let changed = input;
+  for (let changes = 1 + random(MOST_CHANGES); changes > 0; changes -= 1) {
+    changed = pick(random, MUTATIONS)(changed, other, random);
+  }
+  return changed.subarray(0, MAX_BYTES);
+}
+
+const flipBit: Mutation = (input, _, random) => {
+  const changed = Uint8Array.from(input);
+  const at = random(changed.length + 1);
+  if (at < changed.length) changed[at] = (changed[at] ?? 0) ^ (1 << random(8));
+  return changed;
+};
+
+const insertBytes: Mutation = (input, _, random) => {
+  const at = random(input.length + 1);
+  return Buffer.concat([input.subarray(0, at), pick(random, AWKWARD_BYTES), input.subarray(at)]);
+};
+
+const moveBytes: Mutation = (input, other, random) => {
+  const from = random(other.length + 1);
+  const piece = other.subarray(from, from + 1 + random(64));
+  const at = random(input.length + 1);
+  return Buffer.concat([input.subarray(0, at), piece, input.subarray(at + random(2) * piece.length)]);
+};
+
+const cutBytes: Mutation = (input, _, random) => {
+  const at = random(input.length + 1);
+  return Buffer.concat([input.subarray(0, at), input.subarray(at + 1 + random(64))]);
+};
+
+const replaceToken = onTokens((tokens, _, random) => {
+  tokens[random(tokens.length)] = pick(random, AWKWARD_TOKENS);
+});
+
+const exchangeToken = onTokens((tokens, others, random) => {
+  const at = random(tokens.length);
+  const sameKind = others.filter((other) => other[0] === tokens[at]?.[0]);
+  if (sameKind.length > 0) tokens[at] = pick(random, sameKind);
+});
+
+const respellToken = onTokens((tokens, _, random) => {
+  const at = random(tokens.length);
+  const token = tokens[at] ?? "";
+  const unit = random(token.length + 1);
+  const spelled = `\\u${token.charCodeAt(unit).toString(16).padStart(4, "0")}`;
+  if (token.startsWith('"') && unit > 0 && unit < token.length - 1 && !token.includes("\\")) {
+    tokens[at] = token.slice(0, unit) + spelled + token.slice(unit + 1);
+  }
+});
+
+const changeNumber = onTokens((tokens, _, random) => {
+  const numbers = tokens.flatMap((token, at) => (/^-?\d/.test(token) ? [at] : []));
+  if (numbers.length === 0) return;
+  const at = pick(random, numbers);
+  const value = Number(tokens[at]);
+  const changed = [
+    value + 1,
+    value - 1,
+    -value,
+    value * 1.5,
+    value / 3,
+    value + 300,
+    value - 301,
+    value * 1e300,
+  ];
+  tokens[at] = String(pick(random, changed));
+});
+
+const doubleTokens = onTokens((tokens, _, random) => {
+  const from = random(tokens.length);
+  const piece = tokens.slice(from, from + 1 + random(24));
+  tokens.splice(random(2) === 0 ? from : random(tokens.length), 0, ...piece);
+});
+
+const spliceTokens = onTokens((tokens, others, random) => {
+  const from = random(others.length + 1);
+  const piece = others.slice(from, from + 1 + random(48));
+  tokens.splice(random(tokens.length), random(piece.length + 1), ...piece);
+});
+
+const cutTokens = onTokens((tokens, _, random) => {
+  tokens.splice(random(tokens.length), 1 + random(8));
+});
+
+const wrapToken = onTokens((tokens, _, random) => {
+  const at = random(tokens.length);
+  const depth = 1 + random(18);
+  tokens[at] =
+    random(2) === 0
+      ? "[".repeat(depth) + tokens[at] + "]".repeat(depth)
+      : '{"a":'.repeat(depth) + tokens[at] + "}".repeat(depth);
+});
+
+const repeatItems = onTokens((tokens, _, random) => {
+  const opening = tokens.flatMap((token, at) => (token === "[" ? [at] : []));
+  if (opening.length === 0) return;
+  const at = pick(random, opening);
+  tokens[at] = `[${`${pick(random, AWKWARD_TOKENS)},`.repeat(pick(random, [1, 9, 31, 32, 127, 128, 5000]))}`;
+});
+
+const MUTATIONS: readonly Mutation[] = [
+  flipBit,
+  insertBytes,
+  moveBytes,
+  cutBytes,
+  replaceToken,
+  exchangeToken,
+  exchangeToken,
+  respellToken,
+  changeNumber,
+  changeNumber,
+  doubleTokens,
+  spliceTokens,
+  cutTokens,
+  wrapToken,
+  repeatItems,
+];
+
+function onTokens(change: (tokens: string[], others: string[], random: Random) => void): Mutation {
+  return (input, other, random) => {
+    const tokens = tokensOf(input);
+    if (tokens.length === 0) return input;
+    change(tokens, tokensOf(other), random);
+    return Buffer.from(tokens.join(""), "utf8");
+  };
+}
+
+function tokensOf(document: Uint8Array): string[] {
+  return Buffer.from(document).toString("utf8").match(TOKENS) ?? [];
+}

@@ -1,0 +1,68 @@
+import { isDeepStrictEqual } from "node:util";
+import { canonicalBytes, canonicalJson } from "../../src/protocol/canonical.ts";
+import { MAX_PROOF_BUNDLE_BYTES } from "../../src/protocol/constants.ts";
+import { ProtocolError } from "../../src/protocol/errors.ts";
+import { parseJson, plainJson } from "../../src/protocol/json.ts";
+import { independentCanonicalJson } from "../support/canonical_oracle.ts";
+
+const SIGNATURE_CHARACTERS = [88, 4412];
+
+/** Fails the input that is being run. */
+export function demand(holds: boolean, claim: string): asserts holds {
+  if (!holds) throw new Error(claim);
+}
+
+/** How a refusal came out: its code and where, without positions. Anything but a protocol error is a crash. */
+export function refusedWith(error: unknown): string {
+  if (!(error instanceof ProtocolError)) throw error;
+  return `${error.code} ${error.path.replaceAll(/\d+/g, "#").slice(0, 80)}`;
+}
+
+/** Parses; what is accepted must be what `JSON.parse` accepts, with the same values, and have one stable canonical text. */
+export function parse(input: Uint8Array): string {
+  let plain: unknown;
+  try {
+    plain = plainJson(parseJson(input));
+  } catch (error) {
+    return refusedWith(error);
+  }
+  demand(isDeepStrictEqual(plain, jsonParse(input)), "the parser reads other values than JSON.parse");
+  const text = canonicalJson(plain);
+  demand(
+    text === independentCanonicalJson(plain),
+    "canonical JSON differs from an independent implementation",
+  );
+  demand(text === canonicalJson(JSON.parse(text)), "canonical JSON is not stable");
+  return "accepted";
+}
+
+/**
+ * Decodes; what is accepted must say all that the document says and nothing else, and be accepted again when written canonically.
+ * Gives the refusal, or the decoded object.
+ */
+export function decode<T>(decoder: (bytes: Uint8Array) => T, input: Uint8Array): string | { object: T } {
+  let object: T;
+  try {
+    object = decoder(input);
+  } catch (error) {
+    return refusedWith(error);
+  }
+  const text = canonicalJson(object);
+  demand(text === canonicalJson(jsonParse(input)), "the decoder lost or added something");
+  const again = canonicalBytes(object);
+  if (again.length <= MAX_PROOF_BUNDLE_BYTES) {
+    demand(canonicalJson(decoder(again)) === text, "decoding what was encoded gives something else");
+  }
+  return { object };
+}
+
+/** Every signature text in a document, however deep. */
+export function signatureTexts(value: unknown): string[] {
+  if (typeof value === "string") return SIGNATURE_CHARACTERS.includes(value.length) ? [value] : [];
+  if (typeof value !== "object" || value === null) return [];
+  return Object.values(value).flatMap(signatureTexts);
+}
+
+function jsonParse(input: Uint8Array): unknown {
+  return JSON.parse(Buffer.from(input).toString("utf8"));
+}

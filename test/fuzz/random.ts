@@ -1,0 +1,20 @@
+/** Draws whole numbers from 0 up to, and without, its argument. The same seed gives the same numbers. */
+export type Random = (bound: number) => number;
+
+/** The mulberry32 generator: 32 bits of state, plenty for choosing mutations and for nothing else. */
+export function createRandom(seed: number): Random {
+  let state = seed >>> 0;
+  return (bound) => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) % bound;
+  };
+}
+
+/** One of several things. */
+export function pick<T>(random: Random, items: readonly T[]): T {
+  const item = items[random(items.length)];
+  if (item === undefined) throw new Error("nothing to pick from");
+  return item;
+}
