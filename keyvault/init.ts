@@ -29,9 +29,8 @@ export async function initialise(
   const records = await countAudit(config.databaseUrl, log);
   report({ step: "token", created: records === 0 ? await installToken(config.token, log) : [] });
   const vault = await openVault(config, clock, log, "create");
-  const made = vault.journal.head().seq > records;
   await vault.close();
-  report({ step: "service key", created: made ? ["service key"] : [] });
+  report({ step: "service key", created: vault.serviceKeyMade ? ["service key"] : [] });
   report({ step: "certificates", created: await installTls(config.tlsDir, config.serverNames, clock.now()) });
 }
 

@@ -59,7 +59,7 @@ export async function serve(config: Config, clock: Clock, log: Logger): Promise<
 }
 
 function operationsOf(
-  { token, database, journal, custody, store, createKey }: Vault,
+  { token, database, journal, custody, seals, store, createKey }: Vault,
   clock: Clock,
   config: Config,
 ): Operations {
@@ -67,9 +67,9 @@ function operationsOf(
   return {
     createKey,
     getKey: createKeyReading({ store }),
-    listKeys: createKeyListing({ database }),
-    disableKey: createKeyDisabling({ journal, store, clock }),
-    shrinkCeiling: createCeilingShrinking({ journal, store }),
+    listKeys: createKeyListing({ database, seals }),
+    disableKey: createKeyDisabling({ journal, store, seals, clock }),
+    shrinkCeiling: createCeilingShrinking({ journal, store, seals }),
     signDelegation: createDelegationSigning({ ...signing, policy: config.delegations }),
     signChallenge: createChallengeSigning(signing),
     readStatus: createStatusReading({ database, token, journal }),

@@ -4,11 +4,13 @@ import type { Clock } from "./clock.ts";
 import type { Config } from "./config.ts";
 import { type Database, openDatabase } from "./db/connection.ts";
 import { VaultError } from "./errors.ts";
-import { type CreateKey, createKeyCreation } from "./keys/create.ts";
+import { adoptStates } from "./keys/adopt.ts";
+import { type CreateKey, type CreateKeyParts, createKeyCreation } from "./keys/create.ts";
 import { type Custody, createCustody, type KeptKey } from "./keys/custody.ts";
 import { createDataKeys, type DataKeys } from "./keys/data_keys.ts";
 import { VAULT_TENANT } from "./keys/disable.ts";
-import { createKeyStore, type Key, type KeyStore, keyOf, readKey } from "./keys/store.ts";
+import { createSeals, type Seals } from "./keys/state.ts";
+import { createKeyStore, type JoinedKeyRow, type Key, type KeyStore, keyOf, readKey } from "./keys/store.ts";
 import type { Logger } from "./log.ts";
 import { Problem } from "./problem.ts";
 import { openToken, type Token } from "./token/client.ts";
@@ -24,8 +26,11 @@ export type Vault = {
   journal: Journal;
   dataKeys: DataKeys;
   custody: Custody;
+  seals: Seals;
   store: KeyStore;
   createKey: CreateKey;
+  /** Whether the service key had to be made. */
+  serviceKeyMade: boolean;
   close(): Promise<void>;
 };
 
@@ -55,7 +60,8 @@ export async function openVault(
     closers.push(() => dataKeys.clear());
     const custody = createCustody(dataKeys);
     let service: KeptKey | undefined;
-    const store = createKeyStore(database, () => requireService(service).publicKey);
+    const seals = createSeals(token);
+    const store = createKeyStore(database, seals, () => requireService(service).publicKey);
     const journal = await openJournal({
       databaseUrl: config.databaseUrl,
       token,
@@ -64,16 +70,20 @@ export async function openVault(
       reopened: () => store.changed(),
     });
     closers.push(() => journal.close());
-    const parts = { database, custody, dataKeys, journal, clock };
-    service = await openServiceKey(parts, rule);
+    const parts = { database, custody, dataKeys, seals, journal, clock };
+    await adoptStates(parts);
+    const opened = await openServiceKey(parts, rule);
+    service = opened.key;
     return {
       token,
       database,
       journal,
       dataKeys,
       custody,
+      seals,
       store,
       createKey: createKeyCreation({ ...parts, service }),
+      serviceKeyMade: opened.made,
       close,
     };
   } catch (error) {
@@ -82,27 +92,28 @@ export async function openVault(
   }
 }
 
-type Parts = { database: Database; custody: Custody; dataKeys: DataKeys; journal: Journal; clock: Clock };
+type Parts = Omit<CreateKeyParts, "service">;
 
-async function openServiceKey(parts: Parts, rule: ServiceKeyRule): Promise<Key> {
+async function openServiceKey(parts: Parts, rule: ServiceKeyRule): Promise<{ key: Key; made: boolean }> {
   const stored = await readServiceKey(parts.database);
-  if (stored !== undefined) return proven(stored, parts.custody);
+  if (stored !== undefined) return { key: await proven(stored, parts), made: false };
   if (rule === "require") throw new Problem('This vault has no service key: run "keyvault init"');
   const create = createKeyCreation({ ...parts, service: undefined });
   await create(LOCAL, SERVICE_REQUEST, { tenant: VAULT_TENANT, purpose: "service", label: "service key" });
-  return proven(requireService(await readServiceKey(parts.database)), parts.custody);
+  return { key: await proven(requireService(await readServiceKey(parts.database)), parts), made: true };
 }
 
-async function readServiceKey(database: Database): Promise<Key | undefined> {
+async function readServiceKey(database: Database): Promise<JoinedKeyRow | undefined> {
   const row = await database("keys")
     .where({ request_key: SERVICE_REQUEST })
     .first<{ key_id: string } | undefined>("key_id");
-  const joined = row && (await readKey(database, row.key_id));
-  return joined && keyOf(joined);
+  return row && readKey(database, row.key_id);
 }
 
-async function proven(key: Key, custody: Custody): Promise<Key> {
+async function proven(joined: JoinedKeyRow, { custody, seals }: Parts): Promise<Key> {
   try {
+    const key = keyOf(joined);
+    await seals.require({ keys: [joined.key], tenants: [joined.tenant] });
     if (equalPublicKeys(await custody.publicKey(key), key.publicKey)) return key;
   } catch (error) {
     if (!(error instanceof VaultError) || error.code !== "key_damaged") throw error;

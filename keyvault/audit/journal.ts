@@ -25,8 +25,11 @@ export type Journal = {
    * after every earlier change took effect and before any later one.
    */
   record(entry: AuditEntry, stillTrue?: () => boolean): Promise<boolean>;
-  /** Runs `apply` and writes its record in one transaction. When `apply` throws, nothing happened, and its error is passed on. */
-  change<T>(apply: (client: pg.Client) => Promise<Change<T>>): Promise<T>;
+  /**
+   * Runs `apply` and writes its record, numbered `seq`, in one transaction. When `apply` throws, nothing happened, and its error is
+   * passed on.
+   */
+  change<T>(apply: (client: pg.Client, seq: number) => Promise<Change<T>>): Promise<T>;
   /** The last record known to be durable. */
   head(): Head;
   /** Proves that records can be written, connecting anew if needed. Rejects with `VaultError audit_unavailable`. */
@@ -45,7 +48,7 @@ type Pending =
     }
   | {
       kind: "change";
-      apply(client: pg.Client): Promise<Change<unknown>>;
+      apply(client: pg.Client, seq: number): Promise<Change<unknown>>;
       resolve(value: unknown): void;
       reject(error: Error): void;
     };
@@ -128,7 +131,7 @@ export async function openJournal({
     await onConnection(current, () => client.query("BEGIN"));
     let change: Change<unknown>;
     try {
-      change = await pending.apply(client);
+      change = await pending.apply(client, current.head.seq + 1);
     } catch (error) {
       await onConnection(current, () => client.query("ROLLBACK"));
       return pending.reject(error instanceof VaultError ? error : unavailable(error));
@@ -178,7 +181,7 @@ export async function openJournal({
   const journal: Journal = {
     record: (entry, stillTrue = () => true) =>
       new Promise((resolve, reject) => give({ kind: "record", entry, stillTrue, resolve, reject })),
-    change: <T>(apply: (client: pg.Client) => Promise<Change<T>>) =>
+    change: <T>(apply: (client: pg.Client, seq: number) => Promise<Change<T>>) =>
       new Promise<T>((resolve, reject) =>
         give({ kind: "change", apply, resolve: resolve as (value: unknown) => void, reject }),
       ),

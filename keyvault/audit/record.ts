@@ -12,6 +12,14 @@ export type Caller = { role: Role; name: string };
 export type StatementKind =
   | "key_create"
   | "key_disable"
+  | "key_enable"
+  | "key_destroy"
+  | "key_destroy_cancel"
+  | "key_erase"
+  | "tenant_destroy"
+  | "tenant_destroy_cancel"
+  | "tenant_erase"
+  | "state_adopt"
   | "ceiling_shrink"
   | "delegation"
   | "challenge"
@@ -19,7 +27,8 @@ export type StatementKind =
 
 /**
  * How it ended: `granted` is written before a signature leaves, so a granted record without a signature in the world means that the answer
- * was lost; `failed` follows a `granted` one whose signature could not be made; the others are the refusal's code.
+ * was lost; `failed` follows a `granted` one whose signature could not be made, or says that what was to be changed had been altered; the
+ * others are the refusal's code.
  */
 export type Outcome = "granted" | "failed" | RefusalCode;
 

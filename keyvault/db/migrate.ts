@@ -3,9 +3,10 @@ import type { Logger } from "../log.ts";
 import { createClient, openDatabase } from "./connection.ts";
 import { keys } from "./migrations/0001_keys.ts";
 import { audit } from "./migrations/0002_audit.ts";
+import { lifecycle } from "./migrations/0003_lifecycle.ts";
 
 /** Numbered, forward-only. A landed one is never edited: a change is a new number at the end. */
-const migrations = [keys, audit];
+const migrations = [keys, audit, lifecycle];
 
 /** One step of the schema: a numbered name and the SQL that makes it. */
 export type Migration = { name: string; sql: string };

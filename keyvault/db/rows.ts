@@ -4,8 +4,22 @@ import type { Attestation } from "../keys/attestation.ts";
 /** What a key may sign; fixed when it is made. */
 export type Purpose = "account_root" | "agent" | "service";
 
-/** One row of `tenants`: the tenant's data key, wrapped by the token. */
-export type TenantRow = { tenant: string; kek: string; wrapped_data_key: Buffer; created_at: Date };
+/** What one admin asked for and a second one has not granted yet. `days`: how long a destruction waits. */
+export type Pending = { action: "enable" | "destroy"; admin: string; asked_at: string; days?: number };
+
+/** One row of `tenants`: the tenant's data key, wrapped by the token and empty once it was destroyed. */
+export type TenantRow = {
+  tenant: string;
+  kek: string;
+  wrapped_data_key: Buffer;
+  created_at: Date;
+  state: "active" | "destroying" | "destroyed";
+  pending: Pending | null;
+  destroy_at: Date | null;
+  /** Number of the audit record that gave the row this state; with `state_mac` null only before a vault of an older version is opened. */
+  state_seq: number | null;
+  state_mac: Buffer | null;
+};
 
 /** One row of `keys`. */
 export type KeyRow = {
@@ -18,9 +32,13 @@ export type KeyRow = {
   seeds_version: number;
   attestation: Attestation;
   ceiling: string[] | null;
-  state: "active" | "disabled";
+  state: "active" | "disabled" | "destroying" | "destroyed";
   created_at: Date;
   disabled_at: Date | null;
+  pending: Pending | null;
+  destroy_at: Date | null;
+  state_seq: number | null;
+  state_mac: Buffer | null;
   request_key: string;
   request_hash: Buffer;
 };

@@ -2,31 +2,79 @@ import type pg from "pg";
 import type { Change, Journal } from "../audit/journal.ts";
 import type { AuditEntry } from "../audit/record.ts";
 import type { KeyRow } from "../db/rows.ts";
-import { isRefusal, type Refusal, refuse } from "../errors.ts";
+import { isRefusal, type Refusal, refuse, VaultError } from "../errors.ts";
+import { KEY_SUPERSEDED, type Seals, type Superseded } from "./state.ts";
 import type { KeyStore } from "./store.ts";
 
 /** What changing a stored key needs. */
-export type KeyChangeParts = { journal: Journal; store: KeyStore };
+export type KeyChangeParts = { journal: Journal; store: KeyStore; seals: Seals };
 
 /** A key to change. With a `tenant`, another tenant's key is answered like one that does not exist. */
 export type KeyTarget = { keyId: string; tenant: string | undefined };
 
+/** What a change makes of a row, and what its record says besides. */
+export type Changed<Row> = { row: Row; detail?: Readonly<Record<string, string>> };
+
 /**
  * Changes one key and records it in the same transaction; from the moment it is durable no signature is released under the old state.
- * `apply` sees the locked row and either refuses or writes; a refusal is recorded too and changes nothing.
+ * `apply` sees the locked row, proven to be as the vault wrote it, and refuses or gives the new one; a refusal is recorded too and changes
+ * nothing. Rejects with `VaultError key_damaged`, recorded as `failed`, when the row was altered.
  */
 export async function changeKey(
-  { journal, store }: KeyChangeParts,
+  { journal, store, seals }: KeyChangeParts,
   { keyId, tenant }: KeyTarget,
   about: Omit<AuditEntry, "outcome" | "keyId" | "purpose">,
-  apply: (client: pg.Client, row: KeyRow) => Promise<KeyRow | Refusal>,
+  apply: (row: KeyRow) => Changed<KeyRow> | Refusal,
 ): Promise<KeyRow | Refusal> {
-  return journal.change(async (client): Promise<Change<KeyRow | Refusal>> => {
-    const { rows } = await client.query<KeyRow>("SELECT * FROM keys WHERE key_id = $1 FOR UPDATE", [keyId]);
-    const row = rows.find((found) => tenant === undefined || found.tenant === tenant);
-    const result = row === undefined ? refuse("key_not_found") : await apply(client, row);
+  const result = await journal.change(async (client, seq): Promise<Change<KeyRow | Refusal | "damaged">> => {
+    const found = await lockKey(client, keyId);
+    const row = found !== undefined && (tenant === undefined || found.tenant === tenant) ? found : undefined;
     const entry = { ...about, keyId, ...(row && { purpose: row.purpose }) };
-    if (isRefusal(result)) return { value: result, entry: { ...entry, outcome: result.refused } };
-    return { value: result, entry: { ...entry, outcome: "granted" }, committed: () => store.changed(keyId) };
+    if (row === undefined) return refused(entry, refuse("key_not_found"));
+    const [intact] = await seals.check({ keys: [row], tenants: [] });
+    if (intact !== true) return { value: "damaged", entry: { ...entry, outcome: "failed" } };
+    const changed = apply(row);
+    if (isRefusal(changed)) return refused(entry, changed);
+    const { keys } = await seals.seal({ keys: [{ ...changed.row, state_seq: seq }], tenants: [] });
+    for (const sealed of keys) await writeState(client, sealed);
+    const detail = { ...about.detail, ...changed.detail };
+    return {
+      value: changed.row,
+      entry: { ...entry, detail, outcome: "granted" },
+      committed: () => store.changed(keyId),
+    };
   });
+  if (result === "damaged") throw new VaultError("key_damaged");
+  return result;
+}
+
+function refused(entry: Omit<AuditEntry, "outcome">, refusal: Refusal): Change<Refusal> {
+  return { value: refusal, entry: { ...entry, outcome: refusal.refused } };
+}
+
+async function lockKey(client: pg.Client, keyId: string): Promise<(KeyRow & Superseded) | undefined> {
+  const { rows } = await client.query<KeyRow & Superseded>(
+    `SELECT keys.*, ${KEY_SUPERSEDED} AS superseded FROM keys WHERE key_id = $1 FOR UPDATE`,
+    [keyId],
+  );
+  return rows[0];
+}
+
+async function writeState(client: pg.Client, row: KeyRow): Promise<void> {
+  await client.query(
+    `UPDATE keys SET state = $2, ceiling = $3, pending = $4, disabled_at = $5, destroy_at = $6, wrapped_seeds = $7,
+                     state_seq = $8, state_mac = $9
+     WHERE key_id = $1`,
+    [
+      row.key_id,
+      row.state,
+      row.ceiling === null ? null : JSON.stringify(row.ceiling),
+      row.pending,
+      row.disabled_at,
+      row.destroy_at,
+      row.wrapped_seeds,
+      row.state_seq,
+      row.state_mac,
+    ],
+  );
 }

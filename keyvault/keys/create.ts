@@ -3,7 +3,7 @@ import type pg from "pg";
 import { canonicalBytes } from "../../src/protocol/canonical.ts";
 import type { HybridPublicKey } from "../../src/protocol/hybrid.ts";
 import type { Change, Journal } from "../audit/journal.ts";
-import type { Caller } from "../audit/record.ts";
+import type { AuditEntry, Caller } from "../audit/record.ts";
 import { recordRefusal } from "../audit/refusals.ts";
 import { type Clock, unixSeconds } from "../clock.ts";
 import type { Database } from "../db/connection.ts";
@@ -12,9 +12,11 @@ import { isRefusal, type Refusal, refuse, VaultError } from "../errors.ts";
 import { type Attestation, attestationSignBytes } from "./attestation.ts";
 import type { Custody, KeptKey } from "./custody.ts";
 import type { DataKeys } from "./data_keys.ts";
-import { insertKey, insertTenant, type NewKeyRow, readRequest } from "./insert.ts";
+import { insertKey, type NewKeyRow, readRequest } from "./insert.ts";
+import type { Seals } from "./state.ts";
 import { available, readTenant } from "./store.ts";
 import { exceedsTenantCeiling } from "./tenant_ceiling.ts";
+import { NEW_TENANT, placeTenant, refuseEnding } from "./tenant_place.ts";
 
 /** What a key is made from. `ceiling` bounds, for good, what may be delegated by it or to it; it can only shrink. */
 export type KeyRequest = { tenant: string; purpose: Purpose; label: string; ceiling?: string[] };
@@ -37,10 +39,13 @@ export type CreateKeyParts = {
   database: Database;
   custody: Custody;
   dataKeys: DataKeys;
+  seals: Seals;
   journal: Journal;
   clock: Clock;
   service: KeptKey | undefined;
 };
+
+type Stored = "stored" | "raced" | "damaged" | KeyRow | Refusal;
 
 type Prepared = { key: KeptKey; attestation: Attestation; createdAt: Date };
 
@@ -51,12 +56,15 @@ export function createKeyCreation({
   database,
   custody,
   dataKeys,
+  seals,
   journal,
   clock,
   service,
 }: CreateKeyParts): CreateKey {
-  async function prepare({ tenant, purpose }: KeyRequest): Promise<Prepared> {
-    const dataKey = (await readTenant(database, tenant)) ?? (await dataKeys.create(tenant));
+  async function prepare({ tenant, purpose }: KeyRequest): Promise<Prepared | Refusal> {
+    const known = await readTenant(database, tenant);
+    if (known !== undefined && known.state !== "active") return refuseEnding();
+    const dataKey = known ?? (await dataKeys.create(tenant));
     const key = await custody.generate(dataKey, tenant, purpose);
     const createdAt = clock.now();
     const signer = service ?? key;
@@ -84,46 +92,83 @@ export function createKeyCreation({
     } as const;
 
     async function replay(row: KeyRow): Promise<CreatedKey | Refusal> {
-      const entry = { ...about, keyId: row.key_id };
-      if (!row.request_hash.equals(requestHash))
-        return recordRefusal(journal, entry, refuse("idempotency_conflict"));
-      await journal.record({ ...entry, outcome: "granted", detail: { ...about.detail, repeated: "true" } });
-      return created(row);
+      const same = row.request_hash.equals(requestHash);
+      return same
+        ? repeat(journal, about, row)
+        : recordRefusal(journal, { ...about, keyId: row.key_id }, refuse("idempotency_conflict"));
     }
 
-    async function store(
-      client: pg.Client,
-      prepared: Prepared,
-    ): Promise<Change<"stored" | "raced" | KeyRow | Refusal>> {
-      const known = await readRequest(client, requestKey);
-      if (known !== undefined) return { value: known };
-      const refusal = await exceedsTenantCeiling(client, request);
-      if (refusal !== undefined) return { value: refusal, entry: { ...about, outcome: refusal.refused } };
-      const { key, attestation, createdAt } = prepared;
-      if (!(await insertTenant(client, { ...key.dataKey, created_at: createdAt }))) return { value: "raced" };
-      await insertKey(client, rowOf(prepared, request, requestKey, requestHash));
-      const digest = hash("sha256", attestationSignBytes(attestation), "buffer");
-      return { value: "stored", entry: { ...about, keyId: key.keyId, digest, outcome: "granted" } };
+    async function attempt(): Promise<Exclude<Stored, "stored"> | CreatedKey> {
+      const prepared = await prepare(request);
+      if (isRefusal(prepared)) return recordRefusal(journal, about, prepared);
+      const made = { about, prepared, request, requestKey, requestHash };
+      const stored = await journal.change((client, seq) => storeKey(client, seq, seals, made));
+      return stored === "stored" ? created(rowOf(made)) : stored;
     }
 
     const known = await available(() => database<KeyRow>("keys").where({ request_key: requestKey }).first());
     if (known !== undefined) return replay(known);
-    for (let attempt = 0; attempt < ATTEMPTS; attempt += 1) {
-      const prepared = await prepare(request);
-      const stored = await journal.change((client) => store(client, prepared));
-      if (stored === "stored") return created(rowOf(prepared, request, requestKey, requestHash));
-      if (stored === "raced") continue;
-      return isRefusal(stored) ? stored : replay(stored);
+    for (let tries = 0; tries < ATTEMPTS; tries += 1) {
+      const result = await attempt();
+      if (result === "raced") continue;
+      if (result === "damaged") throw new VaultError("key_damaged");
+      return "request_hash" in result ? replay(result) : result;
     }
     throw new VaultError("unavailable", "The tenant's first key is being made by other calls");
   };
 }
 
-function created({ key_id, public_key, attestation }: NewKeyRow): CreatedKey {
+/** Everything that decides on a new key's row and record. */
+type NewKey = {
+  about: Omit<AuditEntry, "outcome" | "keyId" | "digest">;
+  prepared: Prepared;
+  request: KeyRequest;
+  requestKey: string;
+  requestHash: Buffer;
+};
+
+/** Stores key and tenant, or says why not; to be called in a transaction of the journal. */
+async function storeKey(client: pg.Client, seq: number, seals: Seals, made: NewKey): Promise<Change<Stored>> {
+  const { about, prepared, request } = made;
+  const known = await readRequest(client, made.requestKey);
+  if (known !== undefined) return { value: known };
+  const refusal = await exceedsTenantCeiling(client, request);
+  if (refusal !== undefined) return { value: refusal, entry: { ...about, outcome: refusal.refused } };
+  const { key, attestation, createdAt } = prepared;
+  const sealed = await seals.seal({
+    keys: [{ ...rowOf(made), state_seq: seq }],
+    tenants: [{ ...NEW_TENANT, ...key.dataKey, created_at: createdAt, state_seq: seq }],
+  });
+  const [row, tenant] = [sealed.keys[0], sealed.tenants[0]];
+  if (row === undefined || tenant === undefined) throw new VaultError("internal");
+  const entry = { ...about, keyId: key.keyId };
+  const fault = await placeTenant(client, seals, tenant);
+  if (fault !== undefined) return misplaced(fault, entry);
+  await insertKey(client, row);
+  const digest = hash("sha256", attestationSignBytes(attestation), "buffer");
+  return { value: "stored", entry: { ...entry, digest, outcome: "granted" } };
+}
+
+function misplaced(
+  fault: "raced" | "damaged" | Refusal,
+  entry: Omit<AuditEntry, "outcome">,
+): Change<"raced" | "damaged" | Refusal> {
+  if (fault === "raced") return { value: fault };
+  const outcome = fault === "damaged" ? "failed" : fault.refused;
+  return { value: fault, entry: { ...entry, outcome } };
+}
+
+async function repeat(journal: Journal, about: NewKey["about"], row: KeyRow): Promise<CreatedKey> {
+  const detail = { ...about.detail, repeated: "true" };
+  await journal.record({ ...about, keyId: row.key_id, outcome: "granted", detail });
+  return created(row);
+}
+
+function created({ key_id, public_key, attestation }: CreatedKey): CreatedKey {
   return { key_id, public_key, attestation };
 }
 
-function rowOf(prepared: Prepared, request: KeyRequest, requestKey: string, requestHash: Buffer): NewKeyRow {
+function rowOf({ prepared, request, requestKey, requestHash }: NewKey): Omit<NewKeyRow, "state_seq"> {
   const { key, attestation, createdAt } = prepared;
   return {
     key_id: key.keyId,
@@ -138,5 +183,9 @@ function rowOf(prepared: Prepared, request: KeyRequest, requestKey: string, requ
     created_at: createdAt,
     request_key: requestKey,
     request_hash: requestHash,
+    state: "active",
+    disabled_at: null,
+    pending: null,
+    destroy_at: null,
   };
 }

@@ -1,10 +1,12 @@
 import type { Caller } from "../audit/record.ts";
 import type { Clock } from "../clock.ts";
-import type { KeyRow } from "../db/rows.ts";
 import { isRefusal, type Refusal, refuse } from "../errors.ts";
 import { changeKey, type KeyChangeParts, type KeyTarget } from "./change.ts";
 
-/** Stops a key from signing, at once and for good as far as this call goes. Disabling a disabled key changes nothing and succeeds. */
+/**
+ * Stops a key from signing, at once and for good as far as this call goes; a request to enable it that waits for a second admin is
+ * dropped. Disabling a key that does not sign anyway succeeds.
+ */
 export type DisableKey = (
   caller: Caller,
   target: KeyTarget,
@@ -16,22 +18,13 @@ export const VAULT_TENANT = "vault";
 /** Disabling on these parts. */
 export function createKeyDisabling(parts: KeyChangeParts & { clock: Clock }): DisableKey {
   return async (caller, target) => {
-    const disabled = await changeKey(
-      parts,
-      target,
-      { caller, statement: "key_disable" },
-      async (client, row) => {
-        if (row.tenant === VAULT_TENANT)
-          return refuse("policy_violation", "The vault's own key cannot be disabled");
-        if (row.state === "disabled") return row;
-        const disabledAt = parts.clock.now();
-        await client.query("UPDATE keys SET state = 'disabled', disabled_at = $2 WHERE key_id = $1", [
-          row.key_id,
-          disabledAt,
-        ]);
-        return { ...row, state: "disabled", disabled_at: disabledAt } satisfies KeyRow;
-      },
-    );
+    const disabled = await changeKey(parts, target, { caller, statement: "key_disable" }, (row) => {
+      if (row.tenant === VAULT_TENANT)
+        return refuse("policy_violation", "The vault's own key cannot be disabled");
+      const pending = row.pending?.action === "enable" ? null : row.pending;
+      if (row.state !== "active") return { row: { ...row, pending } };
+      return { row: { ...row, pending, state: "disabled", disabled_at: parts.clock.now() } };
+    });
     return isRefusal(disabled) ? disabled : { key_id: disabled.key_id, state: "disabled" };
   };
 }

@@ -1,8 +1,9 @@
 import type pg from "pg";
 import type { KeyRow, TenantRow } from "../db/rows.ts";
+import { type Superseded, TENANT_SUPERSEDED } from "./state.ts";
 
 /** A key row before it is stored. */
-export type NewKeyRow = Omit<KeyRow, "state" | "disabled_at">;
+export type NewKeyRow = Omit<KeyRow, "state_mac">;
 
 /** The key made earlier under this request name, if any. */
 export async function readRequest(client: pg.Client, requestKey: string): Promise<KeyRow | undefined> {
@@ -10,23 +11,27 @@ export async function readRequest(client: pg.Client, requestKey: string): Promis
   return rows[0];
 }
 
-/** Stores a tenant unless it is there; tells whether its stored data key is this one. */
-export async function insertTenant(client: pg.Client, tenant: TenantRow): Promise<boolean> {
-  const values = [tenant.tenant, tenant.kek, tenant.wrapped_data_key, tenant.created_at];
-  await client.query("INSERT INTO tenants VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING", values);
-  const { rowCount } = await client.query("SELECT FROM tenants WHERE tenant = $1 AND wrapped_data_key = $2", [
-    tenant.tenant,
-    tenant.wrapped_data_key,
-  ]);
-  return rowCount === 1;
+/** Stores an active tenant unless it is there, and gives what is stored now. */
+export async function insertTenant(client: pg.Client, tenant: TenantRow): Promise<TenantRow & Superseded> {
+  const { state_seq, state_mac, created_at } = tenant;
+  await client.query(
+    `INSERT INTO tenants (tenant, kek, wrapped_data_key, created_at, state_seq, state_mac)
+     VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING`,
+    [tenant.tenant, tenant.kek, tenant.wrapped_data_key, created_at, state_seq, state_mac],
+  );
+  const { rows } = await client.query<TenantRow & Superseded>(
+    `SELECT tenants.*, ${TENANT_SUPERSEDED} AS superseded FROM tenants WHERE tenant = $1 FOR UPDATE`,
+    [tenant.tenant],
+  );
+  return rows[0] ?? { ...tenant, superseded: false };
 }
 
 /** Stores an active key. */
-export async function insertKey(client: pg.Client, row: NewKeyRow): Promise<void> {
+export async function insertKey(client: pg.Client, row: KeyRow): Promise<void> {
   await client.query(
     `INSERT INTO keys (key_id, tenant, purpose, label, public_key, wrapped_seeds, seeds_version, attestation, ceiling,
-                       created_at, request_key, request_hash)
-     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
+                       created_at, request_key, request_hash, state_seq, state_mac)
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)`,
     [
       row.key_id,
       row.tenant,
@@ -40,6 +45,8 @@ export async function insertKey(client: pg.Client, row: NewKeyRow): Promise<void
       row.created_at,
       row.request_key,
       row.request_hash,
+      row.state_seq,
+      row.state_mac,
     ],
   );
 }

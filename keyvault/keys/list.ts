@@ -1,26 +1,29 @@
 import type { Database } from "../db/connection.ts";
-import { available, type JoinedKeyRow, keyOf } from "./store.ts";
+import type { Seals } from "./state.ts";
+import { available, joinedRow, keyOf, selectKeys } from "./store.ts";
 import { type KeyView, viewKey } from "./view.ts";
 
 /** One page of keys, oldest first; `next` continues after it and is null on the last page. */
-export type KeyPage = { keys: KeyView[]; next: string | null };
+export type KeyPage = { keys: ListedKey[]; next: string | null };
+
+/** A key in a list. `damaged`: its state or ceiling is not what the vault wrote last. */
+export type ListedKey = KeyView & { damaged: boolean };
 
 /** Lists keys, of one tenant or of all, `limit` at a time after the key id `after`. */
 export type ListKeys = (filter: { tenant?: string; after?: string; limit: number }) => Promise<KeyPage>;
 
 /** Listing keys of a database. */
-export function createKeyListing({ database }: { database: Database }): ListKeys {
+export function createKeyListing({ database, seals }: { database: Database; seals: Seals }): ListKeys {
   return async ({ tenant, after, limit }) => {
-    const query = database("keys")
-      .join("tenants", "tenants.tenant", "keys.tenant")
+    const query = selectKeys(database)
       .orderBy("key_id")
       .limit(limit + 1);
     if (tenant !== undefined) query.where("keys.tenant", tenant);
     if (after !== undefined) query.where("key_id", ">", after);
-    const rows = await available(() =>
-      query.select<JoinedKeyRow[]>("keys.*", "tenants.kek", "tenants.wrapped_data_key"),
-    );
-    const keys = rows.slice(0, limit).map((row) => viewKey(keyOf(row)));
+    const rows = await available(() => query);
+    const page = rows.slice(0, limit).map(joinedRow);
+    const intact = await seals.check({ keys: page.map(({ key }) => key), tenants: [] });
+    const keys = page.map((row, index) => ({ ...viewKey(keyOf(row)), damaged: intact[index] !== true }));
     return { keys, next: rows.length > limit ? (keys.at(-1)?.key_id ?? null) : null };
   };
 }

@@ -16,25 +16,14 @@ export type ShrinkCeiling = (
 /** Narrowing on these parts. */
 export function createCeilingShrinking(parts: KeyChangeParts): ShrinkCeiling {
   return async (caller, target, ceiling) => {
-    const shrunk = await changeKey(
-      parts,
-      target,
-      { caller, statement: "ceiling_shrink" },
-      async (client, row) => {
-        const wider = row.ceiling === null ? [] : coversScopes(row.ceiling, ceiling);
-        if (wider.length > 0) {
-          return refuse(
-            "policy_violation",
-            `The recorded ceiling does not grant ${wider.slice(0, 3).join(", ")}`,
-          );
-        }
-        await client.query("UPDATE keys SET ceiling = $2 WHERE key_id = $1", [
-          row.key_id,
-          JSON.stringify(ceiling),
-        ]);
-        return { ...row, ceiling };
-      },
-    );
+    const shrunk = await changeKey(parts, target, { caller, statement: "ceiling_shrink" }, (row) => {
+      const wider = row.ceiling === null ? [] : coversScopes(row.ceiling, ceiling);
+      if (wider.length === 0) return { row: { ...row, ceiling } };
+      return refuse(
+        "policy_violation",
+        `The recorded ceiling does not grant ${wider.slice(0, 3).join(", ")}`,
+      );
+    });
     return isRefusal(shrunk) ? shrunk : { key_id: shrunk.key_id, ceiling: shrunk.ceiling ?? ceiling };
   };
 }

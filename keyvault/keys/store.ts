@@ -1,3 +1,4 @@
+import type { Knex } from "knex";
 import { LRUCache } from "lru-cache";
 import type { HybridPublicKey } from "../../src/protocol/hybrid.ts";
 import type { Database } from "../db/connection.ts";
@@ -6,6 +7,7 @@ import { VaultError } from "../errors.ts";
 import { type Attestation, verifyAttestation } from "./attestation.ts";
 import type { KeptKey } from "./custody.ts";
 import type { WrappedDataKey } from "./data_keys.ts";
+import { KEY_SUPERSEDED, type Seals, type Superseded, TENANT_SUPERSEDED } from "./state.ts";
 
 const KEPT_KEYS = 10_000;
 const KEPT_MS = 60_000;
@@ -17,10 +19,15 @@ export type Key = KeptKey & {
   ceiling: readonly string[] | null;
   attestation: Attestation;
   createdAt: Date;
+  /** What waits for a second admin, and when the seeds are erased. */
+  pending: KeyRow["pending"];
+  destroyAt: Date | null;
+  /** A tenant that is being destroyed signs nothing, whatever its keys' states. */
+  tenantState: TenantRow["state"];
 };
 
-/** A stored row with its tenant's data key. */
-export type JoinedKeyRow = KeyRow & Pick<TenantRow, "kek" | "wrapped_data_key">;
+/** A stored row with its tenant's. */
+export type JoinedKeyRow = { key: KeyRow & Superseded; tenant: TenantRow & Superseded };
 
 /**
  * Keys by id, remembered for up to a minute. Only this process changes them (it holds the ledger), and every change calls
@@ -28,8 +35,8 @@ export type JoinedKeyRow = KeyRow & Pick<TenantRow, "kek" | "wrapped_data_key">;
  */
 export type KeyStore = {
   /**
-   * The key, its attestation checked; undefined when there is none.
-   * Rejects with `VaultError key_damaged` when the row is not what the service key attested, `unavailable` without a database.
+   * The key, its attestation and state checked; undefined when there is none. Rejects with `VaultError key_damaged` when the row is not
+   * what the service key attested or not in the state the vault gave it last, `unavailable` without a database.
    */
   find(keyId: string): Promise<Key | undefined>;
   /** Counts up whenever something that was read before may no longer be true. */
@@ -39,7 +46,7 @@ export type KeyStore = {
 };
 
 /** A store that trusts the keys attested by `service`. */
-export function createKeyStore(database: Database, service: () => HybridPublicKey): KeyStore {
+export function createKeyStore(database: Database, seals: Seals, service: () => HybridPublicKey): KeyStore {
   const kept = new LRUCache<string, Key>({ max: KEPT_KEYS, ttl: KEPT_MS });
   let version = 0;
 
@@ -51,7 +58,11 @@ export function createKeyStore(database: Database, service: () => HybridPublicKe
       const row = await readKey(database, keyId);
       if (row === undefined) return undefined;
       const key = keyOf(row);
-      if (!(await verifyAttestation(key.attestation, key, service()))) throw new VaultError("key_damaged");
+      const [attested] = await Promise.all([
+        verifyAttestation(key.attestation, key, service()),
+        seals.require({ keys: [row.key], tenants: [row.tenant] }),
+      ]);
+      if (!attested) throw new VaultError("key_damaged");
       if (before === version) kept.set(keyId, key);
       return key;
     },
@@ -64,25 +75,71 @@ export function createKeyStore(database: Database, service: () => HybridPublicKe
   };
 }
 
-/** A tenant's wrapped data key, or undefined before its first key. */
-export async function readTenant(database: Database, tenant: string): Promise<WrappedDataKey | undefined> {
+/** A tenant's wrapped data key and state, or undefined before its first key. */
+export async function readTenant(
+  database: Database,
+  tenant: string,
+): Promise<(WrappedDataKey & Pick<TenantRow, "state">) | undefined> {
   return available(() =>
-    database<TenantRow>("tenants").where({ tenant }).first("tenant", "kek", "wrapped_data_key"),
+    database<TenantRow>("tenants").where({ tenant }).first("tenant", "kek", "wrapped_data_key", "state"),
   );
 }
 
 /** One stored key with what opens it, or undefined. */
 export async function readKey(database: Database, keyId: string): Promise<JoinedKeyRow | undefined> {
-  return available(() =>
-    database("keys")
-      .join("tenants", "tenants.tenant", "keys.tenant")
-      .where({ key_id: keyId })
-      .first<JoinedKeyRow>("keys.*", "tenants.kek", "tenants.wrapped_data_key"),
-  );
+  const [row] = await available(() => selectKeys(database).where({ key_id: keyId }));
+  return row && joinedRow(row);
+}
+
+/** Stored keys with their tenants, to be narrowed; {@link joinedRow} reads the rows. */
+export function selectKeys(database: Database): Knex.QueryBuilder<FlatRow, FlatRow[]> {
+  const tenantColumns = TENANT_COLUMNS.map((column) => `tenants.${column} AS tenant_${column}`).join(", ");
+  return database("keys")
+    .join("tenants", "tenants.tenant", "keys.tenant")
+    .select(
+      database.raw(
+        `keys.*, ${KEY_SUPERSEDED} AS superseded, ${tenantColumns}, ${TENANT_SUPERSEDED} AS tenant_superseded`,
+      ),
+    );
+}
+
+const TENANT_COLUMNS = [
+  "kek",
+  "wrapped_data_key",
+  "created_at",
+  "state",
+  "pending",
+  "destroy_at",
+  "state_seq",
+  "state_mac",
+] as const;
+
+type FlatRow = KeyRow &
+  Superseded & {
+    [Column in keyof Omit<TenantRow, "tenant"> as `tenant_${Column}`]: TenantRow[Column];
+  } & { tenant_superseded: boolean };
+
+/** One row of {@link selectKeys}. */
+export function joinedRow(row: FlatRow): JoinedKeyRow {
+  return {
+    key: row,
+    tenant: {
+      tenant: row.tenant,
+      kek: row.tenant_kek,
+      wrapped_data_key: row.tenant_wrapped_data_key,
+      created_at: row.tenant_created_at,
+      state: row.tenant_state,
+      pending: row.tenant_pending,
+      destroy_at: row.tenant_destroy_at,
+      state_seq: row.tenant_state_seq,
+      state_mac: row.tenant_state_mac,
+      superseded: row.tenant_superseded,
+    },
+  };
 }
 
 /** A row in the operations' terms. */
-export function keyOf(row: JoinedKeyRow): Key {
+export function keyOf({ key: row, tenant }: JoinedKeyRow): Key {
   return {
     keyId: row.key_id,
     tenant: row.tenant,
@@ -90,12 +147,15 @@ export function keyOf(row: JoinedKeyRow): Key {
     publicKey: row.public_key,
     version: row.seeds_version,
     wrappedSeeds: row.wrapped_seeds,
-    dataKey: { tenant: row.tenant, kek: row.kek, wrapped_data_key: row.wrapped_data_key },
+    dataKey: { tenant: row.tenant, kek: tenant.kek, wrapped_data_key: tenant.wrapped_data_key },
     label: row.label,
     state: row.state,
     ceiling: row.ceiling,
     attestation: row.attestation,
     createdAt: row.created_at,
+    pending: row.pending,
+    destroyAt: row.destroy_at,
+    tenantState: tenant.state,
   };
 }
 

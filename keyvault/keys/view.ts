@@ -12,6 +12,10 @@ export type KeyView = {
   state: KeyRow["state"];
   ceiling: readonly string[] | null;
   public_key: HybridPublicKey;
+  /** What one admin asked for and another has not granted yet; null when nothing waits. */
+  pending: KeyRow["pending"];
+  /** When the seeds are erased, or were; null unless the key is being destroyed. */
+  destroy_at: string | null;
   attestation: Attestation;
   created_at: string;
 };
@@ -26,6 +30,8 @@ export function viewKey(key: Key): KeyView {
     state: key.state,
     ceiling: key.ceiling,
     public_key: key.publicKey,
+    pending: key.pending,
+    destroy_at: key.destroyAt?.toISOString() ?? null,
     attestation: key.attestation,
     created_at: key.createdAt.toISOString(),
   };

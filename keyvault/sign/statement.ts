@@ -74,7 +74,7 @@ async function decide(
   judge: () => Promise<Uint8Array | Refusal>,
 ): Promise<Uint8Array | Refusal> {
   if (key.purpose !== call.purpose) return refuse("purpose_mismatch", `The key's purpose is ${key.purpose}`);
-  if (key.state !== "active") return refuse("key_disabled");
+  if (key.state !== "active" || key.tenantState !== "active") return refuse("key_disabled");
   return judge();
 }
 

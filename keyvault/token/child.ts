@@ -74,6 +74,8 @@ function answer(request: TokenRequest, opened: Opened | undefined): TokenAnswers
       return operations.unwrap(request.wrapped, request.context);
     case "chain":
       return operations.chain(request.previous, request.texts);
+    case "authenticate":
+      return operations.authenticate(request.texts);
     case "health":
       operations.health();
       return { keks: info.keks };

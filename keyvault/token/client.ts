@@ -21,6 +21,8 @@ export type Token = {
   unwrap(wrapped: Wrapped, context: Uint8Array): Promise<Uint8Array>;
   /** Chained HMAC-SHA256 under the audit key: mac[i] = HMAC(mac[i−1] ‖ texts[i]), with mac[−1] = `previous` (32 bytes). */
   chain(previous: Uint8Array, texts: Uint8Array[]): Promise<Uint8Array[]>;
+  /** HMAC-SHA256 of each text under the audit key, never equal to a code of the chain: for what the database must not change. */
+  authenticate(texts: Uint8Array[]): Promise<Uint8Array[]>;
   /** Proves the token by a round trip through its newest key. */
   health(): Promise<{ keks: string[] }>;
   /** What the token said of itself when it was last opened. */
@@ -97,6 +99,7 @@ export async function openToken({ place, environment }: TokenSettings, log: Logg
     wrap: (plain, context) => call({ kind: "wrap", plain, context }),
     unwrap: (wrapped, context) => call({ kind: "unwrap", wrapped, context }),
     chain: (previous, texts) => call({ kind: "chain", previous, texts }),
+    authenticate: (texts) => call({ kind: "authenticate", texts }),
     health: () => call({ kind: "health" }),
     info: () => info,
     pid: () => current?.pid,

@@ -11,6 +11,7 @@ export type TokenRequest =
   | { kind: "wrap"; plain: Uint8Array; context: Uint8Array }
   | { kind: "unwrap"; wrapped: Wrapped; context: Uint8Array }
   | { kind: "chain"; previous: Uint8Array; texts: Uint8Array[] }
+  | { kind: "authenticate"; texts: Uint8Array[] }
   | { kind: "health" };
 
 /** What an opened token is: found keys and the module's own words about itself. */
@@ -23,6 +24,7 @@ export type TokenAnswers = {
   wrap: Wrapped;
   unwrap: Uint8Array;
   chain: Uint8Array[];
+  authenticate: Uint8Array[];
   health: { keks: string[] };
 };
 

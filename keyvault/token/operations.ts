@@ -1,3 +1,4 @@
+import { hash } from "node:crypto";
 import pkcs11 from "pkcs11js";
 import { DamagedBox, TokenFault } from "./fault.ts";
 import type { Wrapped } from "./messages.ts";
@@ -8,6 +9,8 @@ const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
 const MAC_BYTES = 32;
 const MAX_PLAIN_BYTES = 4096;
+/** Stands where a chained record has the code before it, so that no code of a state is ever a record's, nor the other way round. */
+const STATE_DOMAIN = hash("sha256", "deputize keyvault state", "buffer");
 const PROBE = Buffer.from("deputize keyvault probe");
 
 /** What an opened token does. Everything is synchronous and in one session: PKCS#11 allows one operation at a time in it. */
@@ -18,6 +21,8 @@ export type TokenOperations = {
   unwrap(wrapped: Wrapped, context: Uint8Array): Uint8Array;
   /** Chained HMAC-SHA256 under the audit key: mac[i] = HMAC(mac[i−1] ‖ texts[i]), with mac[−1] = `previous`. */
   chain(previous: Uint8Array, texts: readonly Uint8Array[]): Uint8Array[];
+  /** HMAC-SHA256 of each text under the audit key, in a domain of its own: never a code of the chain. */
+  authenticate(texts: readonly Uint8Array[]): Uint8Array[];
   /** Proves the session by a round trip of a known text. Throws `TokenFault`. */
   health(): void;
 };
@@ -63,6 +68,11 @@ export function createOperations({ library, handle }: Session, keys: TokenKeys):
     if (!opened.equals(PROBE)) throw new TokenFault("The token gives wrong answers");
   }
 
+  function hmac(previous: Uint8Array, text: Uint8Array): Buffer {
+    library.C_SignInit(handle, { mechanism: pkcs11.CKM_SHA256_HMAC }, keys.audit);
+    return Buffer.from(library.C_Sign(handle, Buffer.concat([previous, text]), Buffer.alloc(MAC_BYTES)));
+  }
+
   return {
     wrap(plain, context) {
       if (plain.length === 0 || plain.length > MAX_PLAIN_BYTES)
@@ -86,13 +96,14 @@ export function createOperations({ library, handle }: Session, keys: TokenKeys):
     chain(previous, texts) {
       if (previous.length !== MAC_BYTES)
         throw new TokenFault("The previous record's code has a wrong length");
-      let last = Buffer.from(previous);
+      let last: Buffer = Buffer.from(previous);
       return texts.map((text) => {
-        library.C_SignInit(handle, { mechanism: pkcs11.CKM_SHA256_HMAC }, keys.audit);
-        last = Buffer.from(library.C_Sign(handle, Buffer.concat([last, text]), Buffer.alloc(MAC_BYTES)));
+        last = hmac(last, text);
         return last;
       });
     },
+
+    authenticate: (texts) => texts.map((text) => hmac(STATE_DOMAIN, text)),
 
     health() {
       try {

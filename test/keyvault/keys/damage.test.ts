@@ -2,6 +2,9 @@ import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { unixSeconds } from "../../../keyvault/clock.ts";
 import type { CreatedKey } from "../../../keyvault/keys/create.ts";
+import { createKeyDisabling } from "../../../keyvault/keys/disable.ts";
+import { createKeyListing } from "../../../keyvault/keys/list.ts";
+import { createCeilingShrinking } from "../../../keyvault/keys/shrink_ceiling.ts";
 import { createChallengeSigning } from "../../../keyvault/sign/challenge.ts";
 import { createDelegationSigning } from "../../../keyvault/sign/delegation.ts";
 import { API, startVault, type TestVault } from "../fixture.ts";
@@ -95,6 +98,58 @@ test.each([
     await expect(answerChallenge(agent.key_id)).rejects.toMatchObject({ code: "key_damaged" });
   });
   expect(await answerChallenge(agent.key_id)).toHaveProperty("challenge_sig");
+});
+
+test.each([
+  ["a disabled key made active again", "state = 'active', disabled_at = NULL"],
+  ["a wider ceiling", `ceiling = '["data:read", "payments:send"]'`],
+  ["a ceiling taken away", "ceiling = NULL"],
+  [
+    "a request of an admin who never made it",
+    `pending = '{"action":"enable","admin":"x","asked_at":"2026-01-01T00:00:00Z"}'`,
+  ],
+  ["a code taken away", "state_mac = NULL"],
+  ["another record's number", "state_seq = state_seq + 1"],
+  [
+    "another key's state and code",
+    `(state, disabled_at, ceiling, state_seq, state_mac) =
+      (SELECT o.state, o.disabled_at, o.ceiling, o.state_seq, o.state_mac FROM keys o WHERE o.label = 'one')`,
+  ],
+])("finds %s, and neither signs with the key nor changes it", async (_, change) => {
+  const made = await vault.makeKey({ tenant: "acc-1", purpose: "agent", label: "s", ceiling: ["data:read"] });
+  await createKeyDisabling(parts())(API, { keyId: made.key_id, tenant: "acc-1" });
+  const challenge = () => answerChallenge(made.key_id);
+  expect(await challenge()).toMatchObject({ refused: "key_disabled" });
+  await vault.home.sql(`UPDATE keys SET ${change} WHERE key_id = '${made.key_id}'`);
+  vault.vault.store.changed();
+  await expect(challenge()).rejects.toMatchObject({ code: "key_damaged" });
+  await expect(
+    createCeilingShrinking(parts())(API, { keyId: made.key_id, tenant: "acc-1" }, []),
+  ).rejects.toMatchObject({ code: "key_damaged" });
+  const listed = await createKeyListing(vault.vault)({ tenant: "acc-1", limit: 100 });
+  expect(listed.keys.filter(({ damaged }) => damaged).map(({ key_id }) => key_id)).toContain(made.key_id);
+  await vault.home.sql("DELETE FROM keys WHERE key_id = $1", [made.key_id]);
+});
+
+test("finds an earlier state put back with the code it had, for the record of the change is later", async () => {
+  const { key_id } = await vault.makeKey({ tenant: "acc-1", purpose: "agent", label: "back" });
+  await vault.home.sql("CREATE TABLE earlier AS SELECT * FROM keys WHERE key_id = $1", [key_id]);
+  await createKeyDisabling(parts())(API, { keyId: key_id, tenant: "acc-1" });
+  await vault.home.sql(`UPDATE keys k SET state = e.state, disabled_at = e.disabled_at, state_seq = e.state_seq,
+    state_mac = e.state_mac FROM earlier e WHERE k.key_id = e.key_id`);
+  await vault.home.sql("DROP TABLE earlier");
+  vault.vault.store.changed();
+  await expect(answerChallenge(key_id)).rejects.toMatchObject({ code: "key_damaged" });
+  await vault.home.sql("DELETE FROM keys WHERE key_id = $1", [key_id]);
+});
+
+test("finds a tenant's state that was altered, and makes no key for it", async () => {
+  await vault.home.sql("UPDATE tenants SET state_seq = state_seq + 1 WHERE tenant = 'acc-2'");
+  await expect(vault.makeKey({ tenant: "acc-2", purpose: "agent", label: "four" })).rejects.toMatchObject({
+    code: "key_damaged",
+  });
+  await vault.home.sql("UPDATE tenants SET state_seq = state_seq - 1 WHERE tenant = 'acc-2'");
+  await vault.makeKey({ tenant: "acc-2", purpose: "agent", label: "four" });
 });
 
 test("finds a tenant's data key that was altered or is another tenant's", async () => {

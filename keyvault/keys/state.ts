@@ -1,0 +1,91 @@
+import { canonicalBytes } from "../../src/protocol/canonical.ts";
+import type { KeyRow, TenantRow } from "../db/rows.ts";
+import { VaultError } from "../errors.ts";
+import type { Token } from "../token/client.ts";
+
+/** Whether a later audit record than the row's own speaks of a change: then the row is an earlier state, put back. */
+export type Superseded = { superseded: boolean };
+
+/** SQL of {@link Superseded} for a row of `keys`. */
+export const KEY_SUPERSEDED = `EXISTS (
+  SELECT FROM audit WHERE audit.key_id = keys.key_id AND audit.seq > keys.state_seq AND audit.outcome = 'granted'
+    AND audit.statement IN ('key_disable', 'key_enable', 'key_destroy', 'key_destroy_cancel', 'key_erase', 'ceiling_shrink'))`;
+
+/** SQL of {@link Superseded} for a row of `tenants`. */
+export const TENANT_SUPERSEDED = `EXISTS (
+  SELECT FROM audit WHERE audit.detail ->> 'tenant' = tenants.tenant AND audit.seq > tenants.state_seq
+    AND audit.outcome = 'granted' AND audit.statement IN ('tenant_destroy', 'tenant_destroy_cancel', 'tenant_erase'))`;
+
+type KeyState = Omit<KeyRow, "state_mac">;
+type TenantState = Omit<TenantRow, "state_mac">;
+
+/** The token's word on what a key or a tenant may do, so that nobody gives it another state or ceiling by the database alone. */
+export type Seals = {
+  /** The rows with their codes, in one call of the token. */
+  seal<K extends KeyState, T extends TenantState>(rows: {
+    keys: readonly K[];
+    tenants: readonly T[];
+  }): Promise<{ keys: (K & { state_mac: Buffer })[]; tenants: (T & { state_mac: Buffer })[] }>;
+  /** Which of the rows are as the vault wrote them last, in order: keys, then tenants. */
+  check(rows: {
+    keys: readonly (KeyRow & Superseded)[];
+    tenants: readonly (TenantRow & Superseded)[];
+  }): Promise<boolean[]>;
+  /** As {@link Seals.check}. Rejects with `VaultError key_damaged` unless all are. */
+  require(rows: Parameters<Seals["check"]>[0]): Promise<void>;
+};
+
+/** Seals by the token's audit key. */
+export function createSeals(token: Pick<Token, "authenticate">): Seals {
+  const codes = async (keys: readonly KeyState[], tenants: readonly TenantState[]): Promise<Buffer[]> => {
+    const texts = [...keys.map(keyStateBytes), ...tenants.map(tenantStateBytes)];
+    return (await token.authenticate(texts)).map((code) => Buffer.from(code));
+  };
+  const seals: Seals = {
+    async seal({ keys, tenants }) {
+      const macs = await codes(keys, tenants);
+      const sealed = <R>(row: R, index: number) => ({ ...row, state_mac: macs[index] ?? Buffer.alloc(0) });
+      return {
+        keys: keys.map(sealed),
+        tenants: tenants.map((row, index) => sealed(row, keys.length + index)),
+      };
+    },
+    async check({ keys, tenants }) {
+      const macs = await codes(keys, tenants);
+      return [...keys, ...tenants].map(
+        (row, index) =>
+          !row.superseded && row.state_mac !== null && macs[index]?.equals(row.state_mac) === true,
+      );
+    },
+    async require(rows) {
+      const results = await seals.check(rows);
+      if (results.includes(false)) throw new VaultError("key_damaged");
+    },
+  };
+  return seals;
+}
+
+function keyStateBytes(row: KeyState): Uint8Array {
+  return canonicalBytes({
+    type: "key_state",
+    key_id: row.key_id,
+    tenant: row.tenant,
+    state: row.state,
+    ceiling: row.ceiling,
+    pending: row.pending,
+    disabled_at: row.disabled_at?.toISOString() ?? null,
+    destroy_at: row.destroy_at?.toISOString() ?? null,
+    seq: row.state_seq,
+  });
+}
+
+function tenantStateBytes(row: TenantState): Uint8Array {
+  return canonicalBytes({
+    type: "tenant_state",
+    tenant: row.tenant,
+    state: row.state,
+    pending: row.pending,
+    destroy_at: row.destroy_at?.toISOString() ?? null,
+    seq: row.state_seq,
+  });
+}

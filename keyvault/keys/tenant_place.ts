@@ -1,0 +1,29 @@
+import type pg from "pg";
+import type { TenantRow } from "../db/rows.ts";
+import { type Refusal, refuse } from "../errors.ts";
+import { insertTenant } from "./insert.ts";
+import type { Seals } from "./state.ts";
+
+/** A tenant before anything happened to it. */
+export const NEW_TENANT = { state: "active", pending: null, destroy_at: null } as const;
+
+/** The refusal of a new key whose tenant is to end. */
+export function refuseEnding(): Refusal {
+  return refuse("policy_violation", "The tenant's keys are destroyed, or will be");
+}
+
+/**
+ * Sees that a new key's tenant is there with the data key that the key was wrapped under: `raced` when it has another one by now,
+ * `damaged` when its row was altered, undefined when all is well.
+ */
+export async function placeTenant(
+  client: pg.Client,
+  seals: Seals,
+  tenant: TenantRow,
+): Promise<"raced" | "damaged" | Refusal | undefined> {
+  const stored = await insertTenant(client, tenant);
+  const [intact] = await seals.check({ keys: [], tenants: [stored] });
+  if (intact !== true) return "damaged";
+  if (stored.state !== "active") return refuseEnding();
+  return stored.wrapped_data_key.equals(tenant.wrapped_data_key) ? undefined : "raced";
+}
