@@ -12,7 +12,9 @@ log.info({ api_key: "planted-value", nested: { signing_secret: "planted-value", 
 `;
 
 test("a log line carries neither what the database quotes nor fields that hold a secret", () => {
-  const lines = execFileSync(process.execPath, ["--input-type=module", "--eval", script], { encoding: "utf8" });
+  const lines = execFileSync(process.execPath, ["--input-type=module", "--eval", script], {
+    encoding: "utf8",
+  });
   expect(lines).not.toContain("planted-value");
   expect(lines).toContain("23505");
   expect(lines).toContain("t_key");
