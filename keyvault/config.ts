@@ -35,6 +35,7 @@ const schema = z.object({
   KEYVAULT_TLS_CA_FILE: path.optional(),
   KEYVAULT_TLS_CERT_FILE: path.optional(),
   KEYVAULT_TLS_KEY_FILE: path.optional(),
+  KEYVAULT_TLS_REVOKED_FILE: path.optional(),
   KEYVAULT_HEALTH_HOST: z.string().min(1).default("127.0.0.1"),
   KEYVAULT_HEALTH_PORT: port.optional(),
   KEYVAULT_CEILING: names
@@ -56,8 +57,8 @@ export type TokenConfig = {
   environment: Readonly<Record<string, string>>;
 };
 
-/** Files of the vault's own TLS end. */
-export type TlsConfig = { caFile: string; certFile: string; keyFile: string };
+/** Files of the vault's own TLS end, and the list of certificates that were revoked. */
+export type TlsConfig = { caFile: string; certFile: string; keyFile: string; revokedFile: string };
 
 /** All settings of the process, absolute paths throughout. */
 export type Config = {
@@ -112,6 +113,7 @@ export function loadConfig(environment: Environment = process.env): Config {
       caFile: inData(settings.KEYVAULT_TLS_CA_FILE, "tls", "ca.pem"),
       certFile: inData(settings.KEYVAULT_TLS_CERT_FILE, "tls", "server.pem"),
       keyFile: inData(settings.KEYVAULT_TLS_KEY_FILE, "tls", "server.key"),
+      revokedFile: inData(settings.KEYVAULT_TLS_REVOKED_FILE, "tls", "revoked"),
     },
     tlsDir: join(dataDir, "tls"),
     serverNames: settings.KEYVAULT_SERVER_NAMES,

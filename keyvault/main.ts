@@ -1,5 +1,6 @@
 import { Command } from "commander";
 import { auditCommand } from "./commands/audit.ts";
+import { certCommand } from "./commands/cert.ts";
 import { describeFailure } from "./commands/failure.ts";
 import { initCommand } from "./commands/init.ts";
 import { migrateCommand } from "./commands/migrate.ts";
@@ -32,6 +33,7 @@ const program = new Command("keyvault")
   .addCommand(serveCommand())
   .addCommand(statusCommand())
   .addCommand(auditCommand())
+  .addCommand(certCommand())
   .addCommand(migrateCommand())
   .showHelpAfterError('(say "keyvault --help" to see what there is)');
 

@@ -13,6 +13,7 @@ import { createReadiness } from "./readiness.ts";
 import { createChallengeSigning } from "./sign/challenge.ts";
 import { createDelegationSigning } from "./sign/delegation.ts";
 import { createStatusReading } from "./status.ts";
+import { openTrust, type Trust } from "./tls/trust.ts";
 import { openVault, type Vault } from "./vault.ts";
 
 /** A vault that answers calls. */
@@ -20,6 +21,7 @@ export type Serving = {
   port: number;
   healthPort: number | undefined;
   vault: Vault;
+  trust: Trust;
   /** Ends the calls in flight, then the vault. Safe to call once. */
   stop(): Promise<void>;
 };
@@ -30,10 +32,15 @@ export type Serving = {
  */
 export async function serve(config: Config, clock: Clock, log: Logger): Promise<Serving> {
   await migrate(config.databaseUrl, log);
-  const vault = await openVault(config, clock, log, "require");
+  const trust = await openTrust(config.tls, log);
+  const vault = await openVault(config, clock, log, "require").catch((error: unknown) => {
+    trust.stop();
+    throw error;
+  });
   const listening: Listening[] = [];
   const stop = async (): Promise<void> => {
     await Promise.all(listening.map((server) => server.stop()));
+    trust.stop();
     const { seq, mac } = vault.journal.head();
     log.info({ event: "audit_head", seq, mac: mac.toString("hex") });
     await vault.close();
@@ -44,14 +51,15 @@ export async function serve(config: Config, clock: Clock, log: Logger): Promise<
       operations: operationsOf(vault, clock, config),
       readiness,
       journal: vault.journal,
+      trust,
       clock,
       log,
     });
-    const tls = await serveTls(app, config.tls, config.listen, log);
+    const tls = await serveTls(app, trust, config.listen, log);
     listening.push(tls);
     const health = config.health && (await serveHealth(readiness, config.health));
     if (health !== undefined) listening.push(health);
-    return { port: tls.port, healthPort: health?.port, vault, stop };
+    return { port: tls.port, healthPort: health?.port, vault, trust, stop };
   } catch (error) {
     await stop();
     throw error;

@@ -1,4 +1,3 @@
-import { readFile } from "node:fs/promises";
 import { createCodeHashes } from "./accounts/codes.ts";
 import { createMailer } from "./accounts/mail.ts";
 import { accountsRoutes } from "./accounts/routes.ts";
@@ -29,6 +28,7 @@ import { maintainPartitions } from "./proofs/partitions.ts";
 import { proofRoutes } from "./proofs/routes.ts";
 import { createSeal } from "./seal.ts";
 import { createVaultClient } from "./vault/client.ts";
+import { readCredentials } from "./vault/credentials.ts";
 
 /** The running API. */
 export type Api = {
@@ -56,11 +56,11 @@ export async function startApi({ config, clock, log, metrics, version }: ApiDeps
   const rated = openPool({ ...common, name: "deputize-rates", max: 2 });
   const sealingKey = Buffer.from(config.SEALING_KEY, "base64");
   const seal = createSeal(sealingKey);
+  const vaultFiles = { ca: config.VAULT_CA_FILE, cert: config.VAULT_CERT_FILE, key: config.VAULT_KEY_FILE };
   const vault = createVaultClient({
     url: config.VAULT_URL,
-    ca: await readFile(config.VAULT_CA_FILE),
-    cert: await readFile(config.VAULT_CERT_FILE),
-    key: await readFile(config.VAULT_KEY_FILE),
+    ...(await readCredentials(vaultFiles)),
+    files: vaultFiles,
   });
   const { mailer, mailbox } = createMailer(config, { log, clock });
   const apiKeys = createApiKeyFinder({ db, clock, url, onError });

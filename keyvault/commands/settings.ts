@@ -13,6 +13,7 @@ Settings (environment):
   KEYVAULT_SERVER_NAMES       names and addresses in the server's certificate; default: localhost,127.0.0.1
   KEYVAULT_TLS_CA_FILE, _CERT_FILE, _KEY_FILE
                               the server's TLS files; default: <data>/tls/{ca.pem,server.pem,server.key}
+  KEYVAULT_TLS_REVOKED_FILE   serial numbers of revoked certificates; default: <data>/tls/revoked
   KEYVAULT_HEALTH_HOST, _PORT plain-HTTP /livez and /readyz for probes; off unless the port is set
   KEYVAULT_CEILING            scopes that may be delegated at all, comma-separated; default: no bound
   KEYVAULT_EXTERNAL_SUBJECTS  1: keys that are not in this vault may be delegated to; default: 0

@@ -15,7 +15,8 @@ import {
 } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import type { Readiness } from "../readiness.ts";
-import { createPeerReader, holds, type Peer } from "./caller.ts";
+import type { Trust } from "../tls/trust.ts";
+import { createPeerCheck, createPeerReader, holds, type Peer } from "./caller.ts";
 import { type Call, createCalls, isKeyId, type Operations } from "./calls.ts";
 
 /** What the application needs besides the operations. */
@@ -23,12 +24,14 @@ export type AppParts = {
   operations: Operations;
   readiness: Readiness;
   journal: Pick<Journal, "record">;
+  trust: Pick<Trust, "accepts" | "generation">;
   clock: Clock;
   log: Logger;
 };
 
 /** The vault's HTTP application. Every answer is JSON; every error has the one error body. */
-export function createApp({ operations, readiness, journal, clock, log }: AppParts): Koa {
+export function createApp({ operations, readiness, journal, trust, clock, log }: AppParts): Koa {
+  const isAccepted = createPeerCheck(trust);
   const readPeer = createPeerReader();
   const router = new Router();
   router.get("/livez", (context) => {
@@ -81,6 +84,17 @@ export function createApp({ operations, readiness, journal, clock, log }: AppPar
     );
   }
 
+  async function requireAccepted(context: Koa.Context, next: Koa.Next): Promise<void> {
+    if (!isAccepted(context.req.socket as TLSSocket)) {
+      context.set("connection", "close");
+      throw new VaultError(
+        "forbidden",
+        "The certificate was revoked, or its authority is not trusted any more",
+      );
+    }
+    await next();
+  }
+
   async function answerErrors(context: Koa.Context, next: Koa.Next): Promise<void> {
     context.set("cache-control", "no-store");
     try {
@@ -102,7 +116,7 @@ export function createApp({ operations, readiness, journal, clock, log }: AppPar
 
   const app = new Koa();
   app.silent = true;
-  app.use(answerErrors).use(router.routes());
+  app.use(answerErrors).use(requireAccepted).use(router.routes());
   return app;
 }
 

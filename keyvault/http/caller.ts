@@ -2,6 +2,7 @@ import "reflect-metadata";
 import type { TLSSocket } from "node:tls";
 import * as x509 from "@peculiar/x509";
 import type { Caller, Role } from "../audit/record.ts";
+import type { Trust } from "../tls/trust.ts";
 
 /** Roles that a client certificate can give. */
 export type RemoteRole = Exclude<Role, "local">;
@@ -10,6 +11,25 @@ export type RemoteRole = Exclude<Role, "local">;
 export type Peer = { caller: Caller & { role: RemoteRole }; notBefore: Date; notAfter: Date };
 
 const ROLE_URI = /^deputize:\/\/role\/(api|admin|auditor)\/([A-Za-z0-9._-]{1,64})$/;
+
+/**
+ * Tells whether the certificate at the other end is still accepted: it may have been revoked, or its authority exchanged, while its
+ * connection is open. Judged once for each connection and set of TLS files.
+ */
+export function createPeerCheck(
+  trust: Pick<Trust, "accepts" | "generation">,
+): (socket: TLSSocket) => boolean {
+  const judged = new WeakMap<TLSSocket, { generation: number; accepted: boolean }>();
+  return (socket) => {
+    const generation = trust.generation();
+    const known = judged.get(socket);
+    if (known?.generation === generation) return known.accepted;
+    const certificate = socket.authorized ? socket.getPeerX509Certificate() : undefined;
+    const accepted = certificate !== undefined && trust.accepts(certificate);
+    judged.set(socket, { generation, accepted });
+    return accepted;
+  };
+}
 
 /**
  * Reads the role out of certificates that the TLS layer has verified, once for each connection. A certificate has a role only when it

@@ -1,5 +1,4 @@
 import { constants } from "node:crypto";
-import { readFile } from "node:fs/promises";
 import {
   createServer as createPlainServer,
   type Server as PlainServer,
@@ -7,11 +6,13 @@ import {
 } from "node:http";
 import { createServer, type Server } from "node:https";
 import type { AddressInfo } from "node:net";
+import type { SecureContextOptions } from "node:tls";
 import type Koa from "koa";
-import type { TlsConfig } from "../config.ts";
 import { VaultError } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import type { Readiness } from "../readiness.ts";
+import type { TlsMaterial } from "../tls/material.ts";
+import type { Trust } from "../tls/trust.ts";
 
 const HANDSHAKE_TIMEOUT_MS = 10_000;
 const REQUEST_TIMEOUT_MS = 15_000;
@@ -29,21 +30,17 @@ export type Listening = {
 /** Where to listen; port 0 takes a free one. */
 export type Address = { host: string; port: number };
 
-/** Serves the application by TLS 1.3 to clients whose certificate the authority signed. Sessions are not resumed, so each is checked anew. */
-export async function serveTls(app: Koa, tls: TlsConfig, address: Address, log: Logger): Promise<Listening> {
-  const [ca, cert, key] = await Promise.all(
-    [tls.caFile, tls.certFile, tls.keyFile].map((file) => readFile(file)),
-  );
+/**
+ * Serves the application by TLS 1.3 to clients whose certificate the authority signed and nobody revoked. Sessions are not resumed, so each
+ * is checked anew. Exchanged TLS files hold for new connections; those that are open stay, and the application judges them again.
+ */
+export async function serveTls(app: Koa, trust: Trust, address: Address, log: Logger): Promise<Listening> {
   const handle = app.callback();
   const server = createServer(
     {
-      ca,
-      cert,
-      key,
+      ...contextOf(trust.material()),
       requestCert: true,
       rejectUnauthorized: true,
-      minVersion: "TLSv1.3",
-      secureOptions: constants.SSL_OP_NO_TICKET,
       handshakeTimeout: HANDSHAKE_TIMEOUT_MS,
       requestTimeout: REQUEST_TIMEOUT_MS,
       keepAliveTimeout: KEEP_ALIVE_MS,
@@ -53,7 +50,19 @@ export async function serveTls(app: Koa, tls: TlsConfig, address: Address, log: 
   server.on("tlsClientError", (error: NodeJS.ErrnoException, socket) => {
     log.warn({ event: "handshake_refused", code: error.code, address: socket.remoteAddress });
   });
+  server.on("secureConnection", (socket) => {
+    const certificate = socket.getPeerX509Certificate();
+    if (certificate !== undefined && trust.accepts(certificate)) return;
+    log.warn({ event: "handshake_refused", code: "revoked", address: socket.remoteAddress });
+    socket.destroy();
+  });
+  trust.onChange((material) => server.setSecureContext(contextOf(material)));
   return listen(server, address);
+}
+
+function contextOf({ authorities, cert, key }: TlsMaterial): SecureContextOptions {
+  const ca = authorities.map((authority) => authority.toString());
+  return { ca, cert, key, minVersion: "TLSv1.3", secureOptions: constants.SSL_OP_NO_TICKET };
 }
 
 /** Serves `/livez` and `/readyz` by plain HTTP, for probes that have no certificate. They tell nothing but yes or no. */

@@ -55,7 +55,8 @@ async function ensure(
   return identity;
 }
 
-async function readIdentity(certificateFile: string, keyFile: string): Promise<Identity> {
+/** A certificate and the key it belongs to. Throws a `Problem` that names the file that is missing or damaged. */
+export async function readIdentity(certificateFile: string, keyFile: string): Promise<Identity> {
   try {
     const [certificate, privateKey] = await Promise.all([
       readFile(certificateFile, "utf8"),
@@ -80,7 +81,8 @@ function requireIssued(file: string, identity: Identity, authority: Identity): v
   );
 }
 
-function validity(now: Date, days: number): Validity {
+/** From five minutes ago, for clocks that are behind, to `days` from now. */
+export function validity(now: Date, days: number): Validity {
   return {
     notBefore: new Date(now.getTime() - CLOCK_SKEW_MS),
     notAfter: new Date(now.getTime() + days * DAY_MS),

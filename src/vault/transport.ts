@@ -1,4 +1,5 @@
 import { type Dispatcher, Pool } from "undici";
+import { type CredentialFiles, type Credentials, watchCredentials } from "./credentials.ts";
 import { type VaultRefusalCode, VaultRefused, VaultUnavailable } from "./errors.ts";
 
 /** How to reach the vault, PEM contents. */
@@ -8,8 +9,12 @@ export type TransportSettings = {
   ca: string | Buffer;
   cert: string | Buffer;
   key: string | Buffer;
+  /** Where those three came from, if they are to be read again when the files change. */
+  files?: CredentialFiles;
   /** Connections kept open at most. Default 16. */
   connections?: number;
+  /** Milliseconds between two looks at `files`. Default 5,000. */
+  lookEveryMs?: number;
   /** Milliseconds from call to answer. Default 5,000. */
   deadlineMs?: number;
 };
@@ -29,19 +34,24 @@ const DEFAULT_DEADLINE_MS = 5_000;
 
 /** A transport with these settings. It connects when it is first used. */
 export function createTransport(settings: TransportSettings): Transport {
-  const {
-    url,
-    ca,
-    cert,
-    key,
-    connections = DEFAULT_CONNECTIONS,
-    deadlineMs = DEFAULT_DEADLINE_MS,
-  } = settings;
-  const pool = new Pool(url, {
-    connections,
-    pipelining: 1,
-    connect: { ca, cert, key, minVersion: "TLSv1.3", timeout: deadlineMs },
-  });
+  const { url, files, connections = DEFAULT_CONNECTIONS, deadlineMs = DEFAULT_DEADLINE_MS } = settings;
+  const open = ({ ca, cert, key }: Pick<TransportSettings, "ca" | "cert" | "key">): Pool =>
+    new Pool(url, {
+      connections,
+      pipelining: 1,
+      connect: { ca, cert, key, minVersion: "TLSv1.3", timeout: deadlineMs },
+    });
+  let pool = open(settings);
+
+  /** Calls in flight end on the connections they have. */
+  function exchangeCredentials(credentials: Credentials): void {
+    const former = pool;
+    pool = open(credentials);
+    former.close().catch(() => {});
+  }
+
+  const stopWatching =
+    files && watchCredentials(files, buffersOf(settings), exchangeCredentials, settings.lookEveryMs);
   return {
     async call<T>({ method, path, body, idempotencyKey }: VaultCall): Promise<T> {
       const headers: Record<string, string> = {};
@@ -52,7 +62,10 @@ export function createTransport(settings: TransportSettings): Transport {
       if (status >= 200 && status < 300) return answer as T;
       throw errorOf(status, answer);
     },
-    close: () => pool.destroy(),
+    close() {
+      stopWatching?.();
+      return pool.destroy();
+    },
   };
 }
 
@@ -75,4 +88,8 @@ function errorOf(status: number, answer: unknown): VaultRefused | VaultUnavailab
   return status >= 400 && status < 500
     ? new VaultRefused(code as VaultRefusalCode, message, status)
     : new VaultUnavailable(code, message);
+}
+
+function buffersOf({ ca, cert, key }: TransportSettings): Credentials {
+  return { ca: Buffer.from(ca), cert: Buffer.from(cert), key: Buffer.from(key) };
 }

@@ -1,11 +1,15 @@
 import { randomUUID } from "node:crypto";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { createServer, type Server } from "node:https";
 import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { delegationSignBytes } from "../../src/protocol/certificate.ts";
 import { challengeSignBytes } from "../../src/protocol/challenge.ts";
 import { verifyHybrid } from "../../src/protocol/hybrid.ts";
 import { createVaultClient, type VaultClient } from "../../src/vault/client.ts";
+import { readCredentials } from "../../src/vault/credentials.ts";
 import { issueIdentity, readIdentity, startVault, type TestVault } from "../keyvault/fixture.ts";
 
 let vault: TestVault;
@@ -200,4 +204,52 @@ test("keeps many calls at once within its connections, and all are answered", as
     Array.from({ length: 60 }, () => narrow.signChallenge(key, { challenge: bytes(1), challenge_at: now() })),
   );
   expect(answers).toHaveLength(60);
+});
+
+test("reads its certificate again when the files change, while calls go on, and goes on with what it has while they are half exchanged", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "vault-client-"));
+  const files = { ca: join(folder, "ca.pem"), cert: join(folder, "api.pem"), key: join(folder, "api.key") };
+  const issue = (name: string) => issueIdentity(vault.home, { kind: "client", role: "api", name });
+  const write = async (identity: { ca: string; cert: string; key: string }) => {
+    await writeFile(files.ca, identity.ca);
+    await writeFile(files.cert, identity.cert);
+    await writeFile(files.key, identity.key);
+  };
+  const first = await issue("first");
+  await write(first);
+  const own = createVaultClient({
+    url: vault.url,
+    ...(await readCredentials(files)),
+    files,
+    lookEveryMs: 20,
+  });
+  others.push(own, { close: () => rm(folder, { recursive: true }) });
+  const { key_id } = await own.createKey(
+    { tenant: "acc-watch", purpose: "agent", label: "agent", ceiling: [] },
+    randomUUID(),
+  );
+  const sign = () =>
+    own.signChallenge({ tenant: "acc-watch", keyId: key_id }, { challenge: bytes(1), challenge_at: now() });
+  const callers = async () =>
+    (
+      await vault.home.sql<{ caller: string }>("SELECT DISTINCT caller FROM audit WHERE key_id = $1", [
+        key_id,
+      ])
+    ).map(({ caller }) => caller);
+  await sign();
+  const second = await issue("second");
+  await writeFile(files.cert, second.cert);
+  await new Promise((resolve) => setTimeout(resolve, 200));
+  await sign();
+  expect(await callers()).toEqual(["first"]);
+  await writeFile(files.key, second.key);
+  await expect
+    .poll(
+      async () => {
+        await Promise.all([sign(), sign(), sign()]);
+        return (await callers()).sort();
+      },
+      { timeout: 10_000 },
+    )
+    .toEqual(["first", "second"]);
 });

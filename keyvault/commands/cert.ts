@@ -1,0 +1,84 @@
+import { join } from "node:path";
+import { Command, InvalidArgumentError, Option } from "commander";
+import { systemClock } from "../clock.ts";
+import { loadConfig } from "../config.ts";
+import type { Subject } from "../tls/authority.ts";
+import { issueFiles, revokeCertificate } from "../tls/issue.ts";
+
+const NAME = /^[A-Za-z0-9._-]{1,64}$/;
+const DEFAULT_DAYS = "397";
+
+const ISSUE = `Issue a certificate with a fresh key, from the authority in <data>/tls. Run it where ca.key is; a running vault needs no restart to accept the new certificate.
+
+A role of api, admin or auditor makes a client's certificate with that role; "server" makes the vault's own, which a running vault takes up within seconds.`;
+
+const REVOKE = `Add a certificate to the revocation list. A running vault refuses it within seconds, on open connections too.
+
+A certificate that is no longer at hand is revoked by a line with its serial number, in hexadecimal, in <data>/tls/revoked.`;
+
+type IssueOptions = { role: string; name?: string; days: number; out?: string; replace?: true; json?: true };
+
+/** `keyvault cert …` */
+export function certCommand(): Command {
+  const issue = new Command("issue")
+    .summary("issue a certificate")
+    .description(ISSUE)
+    .addOption(
+      new Option("--role <role>", "what it is for")
+        .choices(["api", "admin", "auditor", "server"])
+        .makeOptionMandatory(),
+    )
+    .option("--name <name>", "who it is for: stands in every audit record", parseName)
+    .option("--days <days>", "how long it holds", parseDays, parseDays(DEFAULT_DAYS))
+    .option("--out <stem>", "where to: <stem>.pem and <stem>.key (default: <data>/tls/<role>-<name>)")
+    .option("--replace", "overwrite those files")
+    .option("--json", "print JSON")
+    .action(runIssue);
+  const revoke = new Command("revoke")
+    .summary("refuse a certificate from now on")
+    .description(REVOKE)
+    .argument("<certificate>", "its file")
+    .option("--json", "print JSON")
+    .action(async (file: string, { json }: { json?: true }) => {
+      const serial = await revokeCertificate(loadConfig().tls.revokedFile, file, systemClock.now());
+      process.stdout.write(json ? `${JSON.stringify({ revoked: serial })}\n` : `Revoked ${serial}\n`);
+    });
+  return new Command("cert").summary("issue and revoke certificates").addCommand(issue).addCommand(revoke);
+}
+
+async function runIssue(options: IssueOptions, command: Command): Promise<void> {
+  const config = loadConfig();
+  const subject = subjectOf(options, config.serverNames, command);
+  const name = subject.kind === "server" ? "server" : `${subject.role}-${subject.name}`;
+  const issued = await issueFiles(
+    config.tlsDir,
+    {
+      subject,
+      days: options.days,
+      stem: options.out ?? join(config.tlsDir, name),
+      replace: options.replace === true,
+    },
+    systemClock.now(),
+  );
+  if (options.json) return void process.stdout.write(`${JSON.stringify(issued)}\n`);
+  const rows = Object.entries({ ...issued, not_after: issued.not_after.slice(0, 10) });
+  process.stdout.write(rows.map(([key, value]) => `${key.replace("_", " ").padEnd(12)} ${value}\n`).join(""));
+}
+
+function subjectOf({ role, name }: IssueOptions, names: readonly string[], command: Command): Subject {
+  if (role === "server") return { kind: "server", names };
+  if (name === undefined) command.error("error: --name is needed for a client's certificate");
+  return { kind: "client", role: role as "api" | "admin" | "auditor", name };
+}
+
+function parseName(text: string): string {
+  if (!NAME.test(text)) throw new InvalidArgumentError("It is 1 to 64 letters, digits and ._-");
+  return text;
+}
+
+function parseDays(text: string): number {
+  const days = Number(text);
+  if (!Number.isInteger(days) || days < 1 || days > 3650)
+    throw new InvalidArgumentError("It is 1 to 3650 days.");
+  return days;
+}

@@ -1,0 +1,65 @@
+import { X509Certificate } from "node:crypto";
+import { existsSync } from "node:fs";
+import { appendFile, readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { writeFileDurably } from "../files.ts";
+import { Problem } from "../problem.ts";
+import { issueCertificate, type Subject } from "./authority.ts";
+import { readIdentity, validity } from "./install.ts";
+import { normaliseSerial } from "./material.ts";
+
+/** A certificate to issue: what it is for, for how long, and the files `<stem>.pem` and `<stem>.key` it goes to. */
+export type CertificateOrder = { subject: Subject; days: number; stem: string; replace: boolean };
+
+/** A certificate that was issued. `serial` is what a revocation names. */
+export type IssuedCertificate = { certificate: string; key: string; serial: string; not_after: string };
+
+/**
+ * Issues a certificate with a fresh key from the authority in `tlsDir`, on the vault's own machine. The key's file is written first.
+ * @throws Problem when the authority's key is not there, or files would be overwritten unasked
+ */
+export async function issueFiles(
+  tlsDir: string,
+  { subject, days, stem, replace }: CertificateOrder,
+  now: Date,
+): Promise<IssuedCertificate> {
+  const authority = await readIdentity(join(tlsDir, "ca.pem"), join(tlsDir, "ca.key"));
+  const files = { certificate: `${stem}.pem`, key: `${stem}.key` };
+  if (!replace && (existsSync(files.certificate) || existsSync(files.key)))
+    throw new Problem(`${files.certificate} or its key is there: say --replace to put others in their place`);
+  const identity = await issueCertificate(authority, subject, validity(now, days));
+  await writeFileDurably(files.key, identity.privateKey);
+  await writeFileDurably(files.certificate, identity.certificate, 0o644);
+  const certificate = new X509Certificate(identity.certificate);
+  return {
+    ...files,
+    serial: normaliseSerial(certificate.serialNumber),
+    not_after: new Date(certificate.validTo).toISOString(),
+  };
+}
+
+/** Adds a certificate to the revocation list, once; gives its serial number. A running vault takes notice within seconds. */
+export async function revokeCertificate(
+  revokedFile: string,
+  certificateFile: string,
+  now: Date,
+): Promise<string> {
+  const certificate = await readCertificate(certificateFile);
+  const serial = normaliseSerial(certificate.serialNumber);
+  const known = await readFile(revokedFile, "utf8").catch(() => "");
+  if (known.split("\n").some((line) => line.startsWith(`${serial} `))) return serial;
+  const subject = certificate.subject.replaceAll(/[\r\n]+/g, " ");
+  await appendFile(revokedFile, `${serial} # ${subject}, revoked ${now.toISOString()}\n`, {
+    mode: 0o600,
+    flush: true,
+  });
+  return serial;
+}
+
+async function readCertificate(file: string): Promise<X509Certificate> {
+  try {
+    return new X509Certificate(await readFile(file));
+  } catch (error) {
+    throw new Problem(`${file} is no certificate that can be read`, { cause: error });
+  }
+}

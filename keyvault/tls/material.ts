@@ -1,0 +1,84 @@
+import { createPrivateKey, X509Certificate } from "node:crypto";
+import { readFile } from "node:fs/promises";
+import type { TlsConfig } from "../config.ts";
+import { Problem } from "../problem.ts";
+
+/** What the vault's own TLS end is made of, and whom it lets in: PEM bytes, parsed authorities, serial numbers that were revoked. */
+export type TlsMaterial = {
+  ca: Buffer;
+  cert: Buffer;
+  key: Buffer;
+  authorities: readonly X509Certificate[];
+  revoked: ReadonlySet<string>;
+};
+
+const PEM_CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
+const SERIAL_LINE = /^([0-9a-f]{1,64})\s*(#.*)?$/;
+
+/**
+ * Reads the server's TLS files and the revocation list (absent means empty), whole and belonging together or not at all.
+ * @throws Problem naming the file that is missing, damaged, or of another key
+ */
+export async function readMaterial(files: TlsConfig): Promise<TlsMaterial> {
+  const [ca, cert, key, revoked] = await Promise.all([
+    readPem(files.caFile),
+    readPem(files.certFile),
+    readPem(files.keyFile),
+    readRevoked(files.revokedFile),
+  ]);
+  const authorities = parse(files.caFile, () =>
+    (ca.toString("latin1").match(PEM_CERTIFICATE) ?? []).map((pem) => new X509Certificate(pem)),
+  );
+  if (authorities.length === 0) throw new Problem(`${files.caFile} holds no certificate`);
+  const own = parse(files.certFile, () => new X509Certificate(cert));
+  if (!own.checkPrivateKey(parse(files.keyFile, () => createPrivateKey(key))))
+    throw new Problem(`${files.keyFile} is not the key of ${files.certFile}`);
+  return { ca, cert, key, authorities, revoked };
+}
+
+/** A serial number as the list has it: lower-case hexadecimal without leading zeros. */
+export function normaliseSerial(serial: string): string {
+  return serial
+    .replaceAll(":", "")
+    .toLowerCase()
+    .replace(/^0+(?=.)/, "");
+}
+
+/** Whether a client's certificate is one of the authorities' and was not revoked. Its dates and role are judged elsewhere. */
+export function isTrusted({ authorities, revoked }: TlsMaterial, certificate: X509Certificate): boolean {
+  if (revoked.has(normaliseSerial(certificate.serialNumber))) return false;
+  return authorities.some((ca) => certificate.checkIssued(ca) && certificate.verify(ca.publicKey));
+}
+
+async function readPem(file: string): Promise<Buffer> {
+  try {
+    return await readFile(file);
+  } catch (error) {
+    throw new Problem(`${file} cannot be read: run "keyvault init", or put it back`, { cause: error });
+  }
+}
+
+async function readRevoked(file: string): Promise<ReadonlySet<string>> {
+  const text = await readFile(file, "utf8").catch((error: NodeJS.ErrnoException) => {
+    if (error.code === "ENOENT") return "";
+    throw new Problem(`${file} cannot be read`, { cause: error });
+  });
+  const lines = text.split("\n").map((line) => line.trim());
+  const told = lines.filter((line) => line !== "" && !line.startsWith("#"));
+  return new Set(
+    told.map((line) => {
+      const [, serial] = SERIAL_LINE.exec(line.toLowerCase().replaceAll(":", "")) ?? [];
+      if (serial === undefined)
+        throw new Problem(`${file} has a line that is no serial number in hexadecimal`);
+      return normaliseSerial(serial);
+    }),
+  );
+}
+
+function parse<T>(file: string, read: () => T): T {
+  try {
+    return read();
+  } catch (error) {
+    throw new Problem(`${file} is damaged`, { cause: error });
+  }
+}
