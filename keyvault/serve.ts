@@ -8,6 +8,11 @@ import { createKeyDisabling } from "./keys/disable.ts";
 import { createKeyReading } from "./keys/get.ts";
 import { createKeyListing } from "./keys/list.ts";
 import { createCeilingShrinking } from "./keys/shrink_ceiling.ts";
+import { createKeyDestruction, createKeyDestructionCancelling } from "./lifecycle/destroy_key.ts";
+import { createTenantDestruction, createTenantDestructionCancelling } from "./lifecycle/destroy_tenant.ts";
+import { createKeyEnabling } from "./lifecycle/enable_key.ts";
+import { createErasing } from "./lifecycle/erase_due.ts";
+import { keepErasing } from "./lifecycle/keep_erasing.ts";
 import type { Logger } from "./log.ts";
 import { createReadiness } from "./readiness.ts";
 import { createChallengeSigning } from "./sign/challenge.ts";
@@ -38,8 +43,10 @@ export async function serve(config: Config, clock: Clock, log: Logger): Promise<
     throw error;
   });
   const listening: Listening[] = [];
+  const erasing = keepErasing(createErasing({ ...vault, clock }), log);
   const stop = async (): Promise<void> => {
     await Promise.all(listening.map((server) => server.stop()));
+    await erasing.stop();
     trust.stop();
     const { seq, mac } = vault.journal.head();
     log.info({ event: "audit_head", seq, mac: mac.toString("hex") });
@@ -67,17 +74,23 @@ export async function serve(config: Config, clock: Clock, log: Logger): Promise<
 }
 
 function operationsOf(
-  { token, database, journal, custody, seals, store, createKey }: Vault,
+  { token, database, journal, custody, seals, dataKeys, store, createKey }: Vault,
   clock: Clock,
   config: Config,
 ): Operations {
   const signing = { store, custody, journal, clock };
+  const changing = { journal, store, seals, dataKeys, clock };
   return {
     createKey,
     getKey: createKeyReading({ store }),
     listKeys: createKeyListing({ database, seals }),
-    disableKey: createKeyDisabling({ journal, store, seals, clock }),
-    shrinkCeiling: createCeilingShrinking({ journal, store, seals }),
+    disableKey: createKeyDisabling(changing),
+    shrinkCeiling: createCeilingShrinking(changing),
+    enableKey: createKeyEnabling(changing),
+    destroyKey: createKeyDestruction(changing),
+    cancelKeyDestruction: createKeyDestructionCancelling(changing),
+    destroyTenant: createTenantDestruction(changing),
+    cancelTenantDestruction: createTenantDestructionCancelling(changing),
     signDelegation: createDelegationSigning({ ...signing, policy: config.delegations }),
     signChallenge: createChallengeSigning(signing),
     readStatus: createStatusReading({ database, token, journal }),

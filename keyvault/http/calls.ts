@@ -11,6 +11,7 @@ import type { SignChallenge } from "../sign/challenge.ts";
 import type { SignDelegation } from "../sign/delegation.ts";
 import type { ReadStatus } from "../status.ts";
 import { readBody, shaped } from "./body.ts";
+import { createLifecycleCalls, type LifecycleOperations } from "./lifecycle_calls.ts";
 import {
   ceilingBody,
   challengeBody,
@@ -24,7 +25,7 @@ import {
 } from "./schemas.ts";
 
 /** The operations behind the calls. */
-export type Operations = {
+export type Operations = LifecycleOperations & {
   createKey: CreateKey;
   getKey: GetKey;
   listKeys: ListKeys;
@@ -116,6 +117,7 @@ export function createCalls(operations: Operations): readonly Call[] {
       roles: ["admin", "auditor"],
       handle: () => operations.readStatus(),
     },
+    ...createLifecycleCalls(operations),
   ];
 }
 

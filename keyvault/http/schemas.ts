@@ -18,6 +18,9 @@ const oneLine = (length: number) => z.string().max(length).regex(ONE_LINE, "one 
 const text = z.string().max(512);
 const seconds = z.int().min(0);
 
+/** A tenant in a path. */
+export const tenantName = tenant;
+
 /** Names that stand in paths, headers and bodies. */
 export const keyIdPattern = /^[0-9a-f]{32}$/;
 export const idempotencyKeyPattern = /^[\x21-\x7e]{8,200}$/;

@@ -150,6 +150,11 @@ const CALLS: [method: string, path: string, roles: string[]][] = [
   ["POST", `${KEY}/sign/delegation`, ["api"]],
   ["POST", `${KEY}/sign/challenge`, ["api"]],
   ["GET", "/v1/status", ["admin", "auditor"]],
+  ["POST", `${KEY}/enable`, ["admin"]],
+  ["POST", `${KEY}/destroy`, ["admin"]],
+  ["POST", `${KEY}/destroy/cancel`, ["admin"]],
+  ["POST", "/v1/tenants/acc-1/destroy", ["admin"]],
+  ["POST", "/v1/tenants/acc-1/destroy/cancel", ["admin"]],
 ];
 
 test.each(CALLS)(
@@ -176,14 +181,12 @@ test.each(CALLS)(
   },
 );
 
-test("there is nothing else to reach: no export, no raw signing, no enabling, no other method", async () => {
+test("there is nothing else to reach: no export, no raw signing, no other method", async () => {
   const tries: [string, string][] = [
     ["GET", `${KEY}/seeds`],
     ["POST", `${KEY}/export`],
     ["POST", `${KEY}/sign`],
     ["POST", `${KEY}/sign/raw`],
-    ["POST", `${KEY}/enable`],
-    ["POST", `${KEY}/destroy`],
     ["DELETE", KEY],
     ["PUT", KEY],
     ["GET", "/v1/audit"],

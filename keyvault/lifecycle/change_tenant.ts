@@ -1,0 +1,65 @@
+import type pg from "pg";
+import type { Change, Journal } from "../audit/journal.ts";
+import type { AuditEntry } from "../audit/record.ts";
+import type { TenantRow } from "../db/rows.ts";
+import { isRefusal, type Refusal, refuse, VaultError } from "../errors.ts";
+import type { Changed } from "../keys/change.ts";
+import type { DataKeys } from "../keys/data_keys.ts";
+import { type Seals, type Superseded, TENANT_SUPERSEDED } from "../keys/state.ts";
+import type { KeyStore } from "../keys/store.ts";
+
+/** What changing a tenant needs. */
+export type TenantChangeParts = { journal: Journal; store: KeyStore; seals: Seals; dataKeys: DataKeys };
+
+/**
+ * Changes one tenant and records it in the same transaction; whatever was remembered of its keys is forgotten at that moment. `apply` sees
+ * the locked row, proven to be as the vault wrote it. A tenant without keys is answered with `key_not_found`.
+ * Rejects with `VaultError key_damaged`, recorded as `failed`, when the row was altered.
+ */
+export async function changeTenant(
+  { journal, store, seals, dataKeys }: TenantChangeParts,
+  tenant: string,
+  about: Omit<AuditEntry, "outcome" | "keyId" | "purpose">,
+  apply: (row: TenantRow) => Changed<TenantRow> | Refusal,
+): Promise<TenantRow | Refusal> {
+  const result = await journal.change(
+    async (client, seq): Promise<Change<TenantRow | Refusal | "damaged">> => {
+      const row = await lockTenant(client, tenant);
+      const entry = { ...about, detail: { ...about.detail, tenant } };
+      if (row === undefined)
+        return { value: refuse("key_not_found"), entry: { ...entry, outcome: "key_not_found" } };
+      const [intact] = await seals.check({ keys: [], tenants: [row] });
+      if (intact !== true) return { value: "damaged", entry: { ...entry, outcome: "failed" } };
+      const changed = apply(row);
+      if (isRefusal(changed)) return { value: changed, entry: { ...entry, outcome: changed.refused } };
+      const sealed = await seals.seal({ keys: [], tenants: [{ ...changed.row, state_seq: seq }] });
+      for (const row of sealed.tenants) await writeTenant(client, row);
+      return {
+        value: changed.row,
+        entry: { ...entry, detail: { ...entry.detail, ...changed.detail }, outcome: "granted" },
+        committed() {
+          dataKeys.clear();
+          store.changed();
+        },
+      };
+    },
+  );
+  if (result === "damaged") throw new VaultError("key_damaged");
+  return result;
+}
+
+async function lockTenant(client: pg.Client, tenant: string): Promise<(TenantRow & Superseded) | undefined> {
+  const { rows } = await client.query<TenantRow & Superseded>(
+    `SELECT tenants.*, ${TENANT_SUPERSEDED} AS superseded FROM tenants WHERE tenant = $1 FOR UPDATE`,
+    [tenant],
+  );
+  return rows[0];
+}
+
+async function writeTenant(client: pg.Client, row: TenantRow): Promise<void> {
+  await client.query(
+    `UPDATE tenants SET state = $2, pending = $3, destroy_at = $4, wrapped_data_key = $5, state_seq = $6, state_mac = $7
+     WHERE tenant = $1`,
+    [row.tenant, row.state, row.pending, row.destroy_at, row.wrapped_data_key, row.state_seq, row.state_mac],
+  );
+}

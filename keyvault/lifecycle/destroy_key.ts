@@ -1,0 +1,56 @@
+import type { Caller } from "../audit/record.ts";
+import type { Clock } from "../clock.ts";
+import type { KeyRow } from "../db/rows.ts";
+import { isRefusal, type Refusal, refuse } from "../errors.ts";
+import { type Changed, changeKey, type KeyChangeParts } from "../keys/change.ts";
+import { VAULT_TENANT } from "../keys/disable.ts";
+import { decideByTwo } from "./approval.ts";
+import { daysAfter, type KeyOutcome, keyOutcome } from "./outcome.ts";
+
+/** Ends a key: it signs no more from the moment the second admin asks, and its seeds are erased `days` (7 to 30) later. */
+export type DestroyKey = (caller: Caller, keyId: string, days: number) => Promise<KeyOutcome | Refusal>;
+
+/** Takes a destruction back before its time, asked for or granted. The key is left disabled. One admin suffices. */
+export type CancelKeyDestruction = (caller: Caller, keyId: string) => Promise<KeyOutcome | Refusal>;
+
+type Parts = KeyChangeParts & { clock: Clock };
+
+/** Destroying on these parts. */
+export function createKeyDestruction(parts: Parts): DestroyKey {
+  return async (caller, keyId, days) => {
+    const about = { caller, statement: "key_destroy", detail: { days: String(days) } } as const;
+    const row = await changeKey(parts, { keyId, tenant: undefined }, about, (row) =>
+      decide(row, caller, days, parts.clock.now()),
+    );
+    return isRefusal(row) ? row : keyOutcome(row);
+  };
+}
+
+/** Cancelling on these parts. */
+export function createKeyDestructionCancelling(parts: Parts): CancelKeyDestruction {
+  return async (caller, keyId) => {
+    const about = { caller, statement: "key_destroy_cancel" } as const;
+    const row = await changeKey(parts, { keyId, tenant: undefined }, about, (row) => {
+      if (row.state === "destroying") return { row: { ...row, state: "disabled", destroy_at: null } };
+      if (row.pending?.action === "destroy") return { row: { ...row, pending: null } };
+      return refuse("policy_violation", "No destruction of this key is under way");
+    });
+    return isRefusal(row) ? row : keyOutcome(row);
+  };
+}
+
+function decide(row: KeyRow, caller: Caller, days: number, now: Date): Changed<KeyRow> | Refusal {
+  if (row.tenant === VAULT_TENANT) return refuse("policy_violation", "The vault's own key is not destroyed");
+  if (row.destroy_at !== null) return refuse("policy_violation", `The key is ${row.state} already`);
+  const decision = decideByTwo(row.pending, { action: "destroy", days }, caller, now);
+  if (decision !== "granted")
+    return isRefusal(decision) ? decision : { row: { ...row, pending: decision }, detail: { step: "asked" } };
+  const disabled_at = row.disabled_at ?? now;
+  const ending = {
+    state: "destroying",
+    disabled_at,
+    pending: null,
+    destroy_at: daysAfter(now, days),
+  } as const;
+  return { row: { ...row, ...ending }, detail: { step: "done", asked_by: row.pending?.admin ?? "" } };
+}

@@ -1,0 +1,67 @@
+import type { Caller } from "../audit/record.ts";
+import type { Clock } from "../clock.ts";
+import type { Database } from "../db/connection.ts";
+import { refuse, VaultError } from "../errors.ts";
+import { changeKey } from "../keys/change.ts";
+import { available } from "../keys/store.ts";
+import { changeTenant, type TenantChangeParts } from "./change_tenant.ts";
+
+/** Erases the seeds and data keys whose time has come, each with its record, and gives how many. Safe to call at any time, again and again. */
+export type EraseDue = () => Promise<{ keys: number; tenants: number }>;
+
+const LOCAL: Caller = { role: "local", name: "waiting-period" };
+const BATCH = 500;
+const NOTHING = Buffer.alloc(0);
+
+/** Erasing on these parts. */
+export function createErasing(parts: TenantChangeParts & { clock: Clock; database: Database }): EraseDue {
+  const { clock, database } = parts;
+  const due = (table: "keys" | "tenants") =>
+    available(() =>
+      database(table)
+        .where({ state: "destroying" })
+        .where("destroy_at", "<=", clock.now())
+        .orderBy("destroy_at")
+        .limit(BATCH)
+        .select<{ key_id: string; tenant: string }[]>(table === "keys" ? ["key_id", "tenant"] : ["tenant"]),
+    );
+  const isDue = (row: { state: string; destroy_at: Date | null }): boolean =>
+    row.state === "destroying" && row.destroy_at !== null && row.destroy_at <= clock.now();
+
+  async function eraseTenant(tenant: string): Promise<void> {
+    await changeTenant(parts, tenant, { caller: LOCAL, statement: "tenant_erase" }, (row) =>
+      isDue(row)
+        ? { row: { ...row, state: "destroyed", wrapped_data_key: NOTHING } }
+        : refuse("policy_violation", "The destruction was cancelled"),
+    );
+  }
+
+  async function eraseKey(keyId: string): Promise<void> {
+    const about = { caller: LOCAL, statement: "key_erase" } as const;
+    await changeKey(parts, { keyId, tenant: undefined }, about, (row) =>
+      isDue(row)
+        ? { row: { ...row, state: "destroyed", wrapped_seeds: NOTHING } }
+        : refuse("policy_violation", "The destruction was cancelled"),
+    );
+  }
+
+  return async () => {
+    const erased = { keys: 0, tenants: 0 };
+    for (const { tenant } of await due("tenants"))
+      if (await unlessDamaged(() => eraseTenant(tenant))) erased.tenants += 1;
+    for (const { key_id } of await due("keys"))
+      if (await unlessDamaged(() => eraseKey(key_id))) erased.keys += 1;
+    return erased;
+  };
+}
+
+/** An altered row is not erased, and keeps none of the others from it. */
+async function unlessDamaged(erase: () => Promise<void>): Promise<boolean> {
+  try {
+    await erase();
+    return true;
+  } catch (error) {
+    if (error instanceof VaultError && error.code === "key_damaged") return false;
+    throw error;
+  }
+}

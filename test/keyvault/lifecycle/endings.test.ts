@@ -1,0 +1,172 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { unixSeconds } from "../../../keyvault/clock.ts";
+import { createErasing } from "../../../keyvault/lifecycle/erase_due.ts";
+import { issueIdentity, readIdentity, startVault, type TestVault } from "../fixture.ts";
+import { type Client, call } from "../http/caller_support.ts";
+
+let vault: TestVault;
+let api: Client;
+let alice: Client;
+let bob: Client;
+
+beforeAll(async () => {
+  vault = await startVault();
+  const year = { notBefore: new Date(Date.now() - 3_600_000), notAfter: new Date(Date.now() + 3e10) };
+  api = readIdentity(vault.home, "api");
+  alice = await issueIdentity(vault.home, { kind: "client", role: "admin", name: "alice" }, year);
+  bob = await issueIdentity(vault.home, { kind: "client", role: "admin", name: "bob" }, year);
+});
+afterAll(() => vault.close());
+
+const DAY = 86_400;
+const makeKey = async (tenant: string) =>
+  (await vault.makeKey({ tenant, purpose: "agent", label: "agent", ceiling: ["data:read"] })).key_id;
+const post = (client: Client, path: string, body: unknown = {}) =>
+  call(`${vault.url}${path}`, client, { method: "POST", body });
+const sign = async (keyId: string, tenant: string) => {
+  const challenge = Buffer.alloc(32, 1).toString("base64");
+  const body = { tenant, challenge, challenge_at: unixSeconds(vault.clock.now()) };
+  const answer = await post(api, `/v1/keys/${keyId}/sign/challenge`, body);
+  return answer.body.error?.code ?? answer.status;
+};
+const eraseDue = () => createErasing({ ...vault.vault, clock: vault.clock })();
+const code = (answer: { body: { error?: { code: string } } }) => answer.body.error?.code;
+
+test("a disabled key signs again only when two different admins ask for it", async () => {
+  const key = await makeKey("acc-1");
+  const enable = (client: Client) => post(client, `/v1/keys/${key}/enable`);
+  expect(code(await enable(alice))).toBe("policy_violation");
+  await post(api, `/v1/keys/${key}/disable`, { tenant: "acc-1" });
+  expect(code(await enable(api))).toBe("forbidden");
+  expect((await enable(alice)).body).toMatchObject({ state: "disabled", pending: { admin: "alice" } });
+  expect(code(await enable(alice))).toBe("policy_violation");
+  expect(await sign(key, "acc-1")).toBe("key_disabled");
+  expect((await enable(bob)).body).toEqual({ key_id: key, state: "active", pending: null, destroy_at: null });
+  expect(await sign(key, "acc-1")).toBe(200);
+  const records = await vault.home.sql(
+    "SELECT caller, outcome, detail FROM audit WHERE key_id = $1 AND statement = 'key_enable' ORDER BY seq",
+    [key],
+  );
+  expect(records).toEqual([
+    { caller: "alice", outcome: "policy_violation", detail: {} },
+    { caller: "alice", outcome: "granted", detail: { step: "asked" } },
+    { caller: "alice", outcome: "policy_violation", detail: {} },
+    { caller: "bob", outcome: "granted", detail: { step: "done", asked_by: "alice" } },
+  ]);
+});
+
+test("what one admin asked for counts for 24 hours, and not a second longer", async () => {
+  for (const [seconds, state] of [
+    [DAY, "active"],
+    [DAY + 1, "disabled"],
+  ] as const) {
+    const key = await makeKey("acc-1");
+    await post(alice, `/v1/keys/${key}/disable`);
+    await post(alice, `/v1/keys/${key}/enable`);
+    vault.clock.move(seconds);
+    expect((await post(bob, `/v1/keys/${key}/enable`)).body.state).toBe(state);
+  }
+});
+
+test("disabling takes back what waits to enable the key", async () => {
+  const key = await makeKey("acc-1");
+  await post(api, `/v1/keys/${key}/disable`, { tenant: "acc-1" });
+  await post(alice, `/v1/keys/${key}/enable`);
+  await post(api, `/v1/keys/${key}/disable`, { tenant: "acc-1" });
+  expect((await post(bob, `/v1/keys/${key}/enable`)).body).toMatchObject({ state: "disabled" });
+});
+
+test("two admins destroy a key: it stops at once, and its seeds are gone when the days are over", async () => {
+  const key = await makeKey("acc-1");
+  const destroy = (client: Client, after_days = 7) => post(client, `/v1/keys/${key}/destroy`, { after_days });
+  for (const days of [6, 31]) expect(code(await destroy(alice, days))).toBe("invalid_request");
+  expect(code(await destroy(api))).toBe("forbidden");
+  expect((await destroy(alice)).body).toMatchObject({ state: "active" });
+  expect((await destroy(bob, 8)).body).toMatchObject({ state: "active", pending: { admin: "bob", days: 8 } });
+  expect(await sign(key, "acc-1")).toBe(200);
+  expect((await destroy(alice, 8)).body).toMatchObject({ state: "destroying", pending: null });
+  expect(await sign(key, "acc-1")).toBe("key_disabled");
+  expect(code(await destroy(bob))).toBe("policy_violation");
+  expect(code(await post(alice, `/v1/keys/${key}/enable`))).toBe("policy_violation");
+  vault.clock.move(8 * DAY - 1);
+  expect((await eraseDue()).keys).toBe(0);
+  vault.clock.move(1);
+  expect((await eraseDue()).keys).toBe(1);
+  expect((await eraseDue()).keys).toBe(0);
+  const [row] = await vault.home.sql("SELECT state, wrapped_seeds FROM keys WHERE key_id = $1", [key]);
+  expect(row).toEqual({ state: "destroyed", wrapped_seeds: Buffer.alloc(0) });
+  expect(await sign(key, "acc-1")).toBe("key_disabled");
+  expect(code(await post(alice, `/v1/keys/${key}/destroy/cancel`))).toBe("policy_violation");
+  expect((await vault.verifyAudit()).intact).toBe(true);
+});
+
+test("seeds put back from a copy of the database do not make a destroyed key sign", async () => {
+  const key = await makeKey("acc-3");
+  await vault.home.sql("CREATE TABLE copy AS SELECT * FROM keys WHERE key_id = $1", [key]);
+  for (const admin of [alice, bob]) await post(admin, `/v1/keys/${key}/destroy`, { after_days: 7 });
+  vault.clock.move(7 * DAY);
+  await eraseDue();
+  await vault.home.sql("DELETE FROM keys WHERE key_id = $1", [key]);
+  await vault.home.sql("INSERT INTO keys SELECT * FROM copy");
+  await vault.home.sql("DROP TABLE copy");
+  vault.vault.store.changed();
+  expect(await sign(key, "acc-3")).toBe("key_damaged");
+});
+
+test("one admin cancels a destruction; the key is then disabled until two enable it", async () => {
+  const key = await makeKey("acc-1");
+  await post(alice, `/v1/keys/${key}/destroy`, { after_days: 7 });
+  expect((await post(bob, `/v1/keys/${key}/destroy/cancel`)).body).toMatchObject({
+    state: "active",
+    pending: null,
+  });
+  for (const admin of [alice, bob]) await post(admin, `/v1/keys/${key}/destroy`, { after_days: 7 });
+  expect((await post(alice, `/v1/keys/${key}/destroy/cancel`)).body).toMatchObject({
+    state: "disabled",
+    destroy_at: null,
+  });
+  vault.clock.move(30 * DAY);
+  expect((await eraseDue()).keys).toBe(0);
+  for (const admin of [alice, bob]) await post(admin, `/v1/keys/${key}/enable`);
+  expect(await sign(key, "acc-1")).toBe(200);
+});
+
+test("two admins destroy a tenant's data key: its keys are unusable, other tenants' are not", async () => {
+  const [key, other] = [await makeKey("acc-9"), await makeKey("acc-8")];
+  const destroy = (client: Client) => post(client, "/v1/tenants/acc-9/destroy", { after_days: 7 });
+  expect(code(await destroy(api))).toBe("forbidden");
+  expect(code(await post(alice, "/v1/tenants/none/destroy", { after_days: 7 }))).toBe("key_not_found");
+  expect(code(await post(alice, "/v1/tenants/vault/destroy", { after_days: 7 }))).toBe("invalid_request");
+  await destroy(alice);
+  expect(code(await destroy(alice))).toBe("policy_violation");
+  expect(await sign(key, "acc-9")).toBe(200);
+  expect((await destroy(bob)).body).toMatchObject({ tenant: "acc-9", state: "destroying" });
+  expect(await sign(key, "acc-9")).toBe("key_disabled");
+  await expect(makeKey("acc-9")).rejects.toThrow(/policy_violation/);
+  expect((await post(alice, "/v1/tenants/acc-9/destroy/cancel")).body).toMatchObject({ state: "active" });
+  expect(await sign(key, "acc-9")).toBe(200);
+  for (const admin of [alice, bob]) await destroy(admin);
+  vault.clock.move(7 * DAY);
+  expect((await eraseDue()).tenants).toBe(1);
+  const [row] = await vault.home.sql("SELECT state, wrapped_data_key FROM tenants WHERE tenant = 'acc-9'");
+  expect(row).toEqual({ state: "destroyed", wrapped_data_key: Buffer.alloc(0) });
+  expect(await sign(key, "acc-9")).toBe("key_disabled");
+  await expect(makeKey("acc-9")).rejects.toThrow(/policy_violation/);
+  expect(await sign(other, "acc-8")).toBe(200);
+});
+
+test("an altered row is not erased, and keeps no other from it", async () => {
+  const [altered, due] = [await makeKey("acc-7"), await makeKey("acc-7")];
+  for (const admin of [alice, bob]) await post(admin, `/v1/keys/${due}/destroy`, { after_days: 7 });
+  await vault.home.sql(
+    "UPDATE keys SET state = 'destroying', disabled_at = now(), destroy_at = '2020-01-01' WHERE key_id = $1",
+    [altered],
+  );
+  vault.clock.move(7 * DAY);
+  expect((await eraseDue()).keys).toBe(1);
+  const [row] = await vault.home.sql<{ size: number }>(
+    "SELECT octet_length(wrapped_seeds) AS size FROM keys WHERE key_id = $1",
+    [altered],
+  );
+  expect(row?.size).toBe(92);
+});
