@@ -56,7 +56,11 @@ const apiSchema = common.extend({
   SEND_CODE_PER_ADDRESS: count(3),
 });
 
-const workerSchema = common;
+const workerSchema = common.extend({
+  /** Seconds that a dead worker's share of the outbox, and the deliveries it was sending, stay its own. */
+  LEASE_SECONDS: z.coerce.number().int().min(2).default(15),
+  CLAIM_SECONDS: z.coerce.number().int().min(20).default(60),
+});
 
 const operatorSchema = role.extend({
   API_URL: z.url(),

@@ -29,7 +29,12 @@ export async function runWorker(): Promise<void> {
   const config = readWorkerConfig();
   const { startWorker } = await import("./events/worker.ts");
   await run("worker", config, async ({ log, metrics }) => {
-    const worker = startWorker({ config, clock: systemClock, log, metrics });
+    const timing = {
+      leaseSeconds: config.LEASE_SECONDS,
+      claimSeconds: config.CLAIM_SECONDS,
+      reapSeconds: config.LEASE_SECONDS / 3,
+    };
+    const worker = startWorker({ config, clock: systemClock, log, metrics, timing });
     return { isReady: async () => (await worker.health()).ok, stop: worker.stop };
   });
 }

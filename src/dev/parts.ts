@@ -102,6 +102,8 @@ export function stackParts(ports: StackPorts, paths: StackPaths, inherited: Envi
         DEVELOPMENT: "true",
         HEALTH_PORT: String(ports.workerHealth),
         WEBHOOK_ALLOWED_CIDRS: LOOPBACK,
+        LEASE_SECONDS: "3",
+        CLAIM_SECONDS: "20",
       },
     }),
     operator: part({

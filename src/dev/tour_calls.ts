@@ -12,8 +12,8 @@ export type Application = { baseUrl: string; apiKey: string; connectionId: strin
 
 const CALL_TIMEOUT_MS = 10_000;
 const READY_TIMEOUT_MS = 30_000;
-/** A worker that was killed holds what it was sending for a minute; then another takes it over. */
-const EVENT_TIMEOUT_MS = 90_000;
+/** A worker that was killed holds what it was sending for 20 s; then the next one takes it over. */
+const EVENT_TIMEOUT_MS = 60_000;
 const POLL_MS = 50;
 
 async function post({ baseUrl, apiKey }: Application, path: string, body?: unknown): Promise<HttpAnswer> {
