@@ -1,7 +1,8 @@
 import { AWKWARD_BYTES, AWKWARD_TOKENS } from "./dictionary.ts";
 import { pick, type Random } from "./random.ts";
 
-const TOKENS = /"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*|true|false|null|[\s\S]/g;
+/** Takes a string without its end as well, so that it never has to go back. */
+const TOKENS = /"(?:[^"\\]|\\[\s\S])*"?|-?\d[\d.eE+-]*|true|false|null|[\s\S]/g;
 const MAX_BYTES = 140_000;
 const MOST_CHANGES = 4;
 
