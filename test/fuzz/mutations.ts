@@ -3,6 +3,7 @@ import { pick, type Random } from "./random.ts";
 
 /** Takes a string without its end as well, so that it never has to go back. */
 const TOKENS = /"(?:[^"\\]|\\[\s\S])*"?|-?\d[\d.eE+-]*|true|false|null|[\s\S]/g;
+const BASE64 = /^"[A-Za-z0-9+/]{40,}={0,2}"$/;
 const MAX_BYTES = 140_000;
 const MOST_CHANGES = 4;
 
@@ -79,6 +80,14 @@ const changeNumber = onTokens((tokens, _, random) => {
   tokens[at] = String(pick(random, changed));
 });
 
+const changeBytesInside = onTokens((tokens, _, random) => {
+  const encoded = tokens.flatMap((token, at) => (BASE64.test(token) ? [at] : []));
+  if (encoded.length === 0) return;
+  const at = pick(random, encoded);
+  const bytes = Buffer.from(tokens[at] ?? "", "base64");
+  tokens[at] = JSON.stringify(Buffer.from(flipBit(bytes, bytes, random)).toString("base64"));
+});
+
 const doubleTokens = onTokens((tokens, _, random) => {
   const from = random(tokens.length);
   const piece = tokens.slice(from, from + 1 + random(24));
@@ -122,6 +131,8 @@ const MUTATIONS: readonly Mutation[] = [
   respellToken,
   changeNumber,
   changeNumber,
+  changeBytesInside,
+  changeBytesInside,
   doubleTokens,
   spliceTokens,
   cutTokens,
