@@ -57,8 +57,9 @@ function watchForHang(): NodeJS.Timeout {
   }, LOOK_MS);
 }
 
+/** 0 for a thread that has just ended. */
 async function cpuMilliseconds(): Promise<number> {
-  const { user, system } = await worker.cpuUsage();
+  const { user, system } = await worker.cpuUsage().catch(() => ({ user: 0, system: 0 }));
   return (user + system) / 1000;
 }
 
