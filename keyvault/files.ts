@@ -18,10 +18,15 @@ export async function writeFileDurably(path: string, content: string, mode = 0o6
 
 /** Moves a finished folder into place, after everything in it is on disk. */
 export async function moveFolderDurably(from: string, to: string): Promise<void> {
-  for (const entry of await readdir(from, { recursive: true })) await syncPath(join(from, entry));
-  await syncPath(from);
+  await syncFolder(from);
   await rename(from, to);
   await syncPath(dirname(to));
+}
+
+/** Waits until a folder and everything in it is on disk. */
+export async function syncFolder(path: string): Promise<void> {
+  for (const entry of await readdir(path, { recursive: true })) await syncPath(join(path, entry));
+  await syncPath(path);
 }
 
 /** Makes a folder, and those above it, for the owner only. */

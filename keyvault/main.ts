@@ -3,6 +3,7 @@ import { auditCommand } from "./commands/audit.ts";
 import { certCommand } from "./commands/cert.ts";
 import { describeFailure } from "./commands/failure.ts";
 import { initCommand } from "./commands/init.ts";
+import { kekCommand } from "./commands/kek.ts";
 import { migrateCommand } from "./commands/migrate.ts";
 import { serveCommand } from "./commands/serve.ts";
 import { statusCommand } from "./commands/status.ts";
@@ -32,6 +33,7 @@ const program = new Command("keyvault")
   .addCommand(initCommand())
   .addCommand(serveCommand())
   .addCommand(statusCommand())
+  .addCommand(kekCommand())
   .addCommand(auditCommand())
   .addCommand(certCommand())
   .addCommand(migrateCommand())

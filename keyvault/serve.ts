@@ -2,22 +2,10 @@ import type { Clock } from "./clock.ts";
 import type { Config } from "./config.ts";
 import { migrate } from "./db/migrate.ts";
 import { createApp } from "./http/app.ts";
-import type { Operations } from "./http/calls.ts";
 import { type Listening, serveHealth, serveTls } from "./http/server.ts";
-import { createKeyDisabling } from "./keys/disable.ts";
-import { createKeyReading } from "./keys/get.ts";
-import { createKeyListing } from "./keys/list.ts";
-import { createCeilingShrinking } from "./keys/shrink_ceiling.ts";
-import { createKeyDestruction, createKeyDestructionCancelling } from "./lifecycle/destroy_key.ts";
-import { createTenantDestruction, createTenantDestructionCancelling } from "./lifecycle/destroy_tenant.ts";
-import { createKeyEnabling } from "./lifecycle/enable_key.ts";
-import { createErasing } from "./lifecycle/erase_due.ts";
-import { keepErasing } from "./lifecycle/keep_erasing.ts";
 import type { Logger } from "./log.ts";
+import { openOperations } from "./operations.ts";
 import { createReadiness } from "./readiness.ts";
-import { createChallengeSigning } from "./sign/challenge.ts";
-import { createDelegationSigning } from "./sign/delegation.ts";
-import { createStatusReading } from "./status.ts";
 import { openTrust, type Trust } from "./tls/trust.ts";
 import { openVault, type Vault } from "./vault.ts";
 
@@ -43,10 +31,10 @@ export async function serve(config: Config, clock: Clock, log: Logger): Promise<
     throw error;
   });
   const listening: Listening[] = [];
-  const erasing = keepErasing(createErasing({ ...vault, clock }), log);
+  const open = openOperations(vault, clock, config, log);
   const stop = async (): Promise<void> => {
     await Promise.all(listening.map((server) => server.stop()));
-    await erasing.stop();
+    await open.stop();
     trust.stop();
     const { seq, mac } = vault.journal.head();
     log.info({ event: "audit_head", seq, mac: mac.toString("hex") });
@@ -55,7 +43,7 @@ export async function serve(config: Config, clock: Clock, log: Logger): Promise<
   try {
     const readiness = createReadiness(vault.token, vault.journal, () => performance.now());
     const app = createApp({
-      operations: operationsOf(vault, clock, config),
+      operations: open.operations,
       readiness,
       journal: vault.journal,
       trust,
@@ -71,28 +59,4 @@ export async function serve(config: Config, clock: Clock, log: Logger): Promise<
     await stop();
     throw error;
   }
-}
-
-function operationsOf(
-  { token, database, journal, custody, seals, dataKeys, store, createKey }: Vault,
-  clock: Clock,
-  config: Config,
-): Operations {
-  const signing = { store, custody, journal, clock };
-  const changing = { journal, store, seals, dataKeys, clock };
-  return {
-    createKey,
-    getKey: createKeyReading({ store }),
-    listKeys: createKeyListing({ database, seals }),
-    disableKey: createKeyDisabling(changing),
-    shrinkCeiling: createCeilingShrinking(changing),
-    enableKey: createKeyEnabling(changing),
-    destroyKey: createKeyDestruction(changing),
-    cancelKeyDestruction: createKeyDestructionCancelling(changing),
-    destroyTenant: createTenantDestruction(changing),
-    cancelTenantDestruction: createTenantDestructionCancelling(changing),
-    signDelegation: createDelegationSigning({ ...signing, policy: config.delegations }),
-    signChallenge: createChallengeSigning(signing),
-    readStatus: createStatusReading({ database, token, journal }),
-  };
 }

@@ -1,12 +1,14 @@
 import type { Journal } from "./audit/journal.ts";
 import type { Database } from "./db/connection.ts";
+import type { RewrapProgress, Rewrapping } from "./kek/rewrap.ts";
 import { available } from "./keys/store.ts";
 import type { Token } from "./token/client.ts";
 
 /** What the vault is and has, without a secret in it. */
 export type Status = {
   token: { manufacturer: string; model: string; serial: string; keks: string[]; answers: boolean };
-  keys: { tenants: number; active: number; disabled: number };
+  kek: RewrapProgress;
+  keys: { tenants: number; active: number; disabled: number; destroying: number; destroyed: number };
   audit: { records: number; head: string };
 };
 
@@ -18,16 +20,19 @@ export function createStatusReading(parts: {
   database: Database;
   token: Token;
   journal: Journal;
+  rewrapping: Pick<Rewrapping, "progress">;
 }): ReadStatus {
-  const { database, token, journal } = parts;
+  const { database, token, journal, rewrapping } = parts;
   return async () => {
-    const [counts, answers] = await Promise.all([
+    const [counts, kek, answers] = await Promise.all([
       available(() => count(database)),
+      rewrapping.progress(),
       token.health().then(yes, no),
     ]);
     const head = journal.head();
     return {
       token: { ...token.info(), answers },
+      kek,
       keys: counts,
       audit: { records: head.seq, head: head.mac.toString("hex") },
     };
@@ -38,7 +43,9 @@ async function count(database: Database): Promise<Status["keys"]> {
   const { rows } = await database.raw(`
     SELECT (SELECT count(*) FROM tenants) AS tenants,
            count(*) FILTER (WHERE state = 'active') AS active,
-           count(*) FILTER (WHERE state = 'disabled') AS disabled
+           count(*) FILTER (WHERE state = 'disabled') AS disabled,
+           count(*) FILTER (WHERE state = 'destroying') AS destroying,
+           count(*) FILTER (WHERE state = 'destroyed') AS destroyed
     FROM keys`);
   return rows[0];
 }

@@ -20,20 +20,26 @@ export function withRemoteOptions(command: Command): Command {
     .option("--json", "print JSON");
 }
 
-/** Asks a running vault by the caller's certificate. Throws a `Problem` when it does not answer or refuses. */
-export async function ask(options: RemoteOptions, path: string): Promise<unknown> {
+/** Asks a running vault by the caller's certificate: a GET, or with a `body` a POST. Throws a `Problem` when it does not answer or refuses. */
+export async function ask(options: RemoteOptions, path: string, body?: object): Promise<unknown> {
   const { url, ...tls } = resolveOptions(options);
   const dispatcher = new Agent({ connect: { ...tls, minVersion: "TLSv1.3" } });
   try {
     const answer = await request(new URL(path, url), {
+      ...(body && {
+        method: "POST",
+        headers: { "content-type": "application/json" },
+        body: JSON.stringify(body),
+      }),
       dispatcher,
       headersTimeout: TIMEOUT_MS,
       bodyTimeout: TIMEOUT_MS,
     });
-    const body = await answer.body.json();
-    if (answer.statusCode === 200) return body;
+    const answered = await answer.body.json();
+    if (answer.statusCode === 200) return answered;
     throw new Problem(
-      (body as { error?: { message?: string } }).error?.message ?? `The vault answered ${answer.statusCode}`,
+      (answered as { error?: { message?: string } }).error?.message ??
+        `The vault answered ${answer.statusCode}`,
     );
   } catch (error) {
     if (error instanceof Problem) throw error;

@@ -11,6 +11,7 @@ import type { SignChallenge } from "../sign/challenge.ts";
 import type { SignDelegation } from "../sign/delegation.ts";
 import type { ReadStatus } from "../status.ts";
 import { readBody, shaped } from "./body.ts";
+import { createKekCalls, type KekOperations } from "./kek_calls.ts";
 import { createLifecycleCalls, type LifecycleOperations } from "./lifecycle_calls.ts";
 import {
   ceilingBody,
@@ -25,16 +26,17 @@ import {
 } from "./schemas.ts";
 
 /** The operations behind the calls. */
-export type Operations = LifecycleOperations & {
-  createKey: CreateKey;
-  getKey: GetKey;
-  listKeys: ListKeys;
-  disableKey: DisableKey;
-  shrinkCeiling: ShrinkCeiling;
-  signDelegation: SignDelegation;
-  signChallenge: SignChallenge;
-  readStatus: ReadStatus;
-};
+export type Operations = LifecycleOperations &
+  KekOperations & {
+    createKey: CreateKey;
+    getKey: GetKey;
+    listKeys: ListKeys;
+    disableKey: DisableKey;
+    shrinkCeiling: ShrinkCeiling;
+    signDelegation: SignDelegation;
+    signChallenge: SignChallenge;
+    readStatus: ReadStatus;
+  };
 
 /** One call as its handler sees it: who calls, the key in the path, the request. */
 export type Invocation = { caller: Caller; keyId: string; context: Koa.Context };
@@ -118,6 +120,7 @@ export function createCalls(operations: Operations): readonly Call[] {
       handle: () => operations.readStatus(),
     },
     ...createLifecycleCalls(operations),
+    ...createKekCalls(operations),
   ];
 }
 

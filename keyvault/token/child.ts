@@ -76,6 +76,11 @@ function answer(request: TokenRequest, opened: Opened | undefined): TokenAnswers
       return operations.chain(request.previous, request.texts);
     case "authenticate":
       return operations.authenticate(request.texts);
+    case "rewrap":
+      return operations.rewrap(request.boxes);
+    case "rotate":
+      info.keks = operations.rotate();
+      return { keks: info.keks };
     case "health":
       operations.health();
       return { keks: info.keks };

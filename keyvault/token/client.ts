@@ -23,6 +23,13 @@ export type Token = {
   chain(previous: Uint8Array, texts: Uint8Array[]): Promise<Uint8Array[]>;
   /** HMAC-SHA256 of each text under the audit key, never equal to a code of the chain: for what the database must not change. */
   authenticate(texts: Uint8Array[]): Promise<Uint8Array[]>;
+  /**
+   * The boxes anew under the newest key-encryption key; null for one that was altered or belongs elsewhere. What is in them never leaves
+   * the child.
+   */
+  rewrap(boxes: { wrapped: Wrapped; context: Uint8Array }[]): Promise<(Wrapped | null)[]>;
+  /** Generates the next version of the key-encryption key, which wraps from then on, and gives all versions. */
+  rotate(): Promise<{ keks: string[] }>;
   /** Proves the token by a round trip through its newest key. */
   health(): Promise<{ keks: string[] }>;
   /** What the token said of itself when it was last opened. */
@@ -100,6 +107,12 @@ export async function openToken({ place, environment }: TokenSettings, log: Logg
     unwrap: (wrapped, context) => call({ kind: "unwrap", wrapped, context }),
     chain: (previous, texts) => call({ kind: "chain", previous, texts }),
     authenticate: (texts) => call({ kind: "authenticate", texts }),
+    rewrap: (boxes) => call({ kind: "rewrap", boxes }),
+    async rotate() {
+      const { keks } = await call({ kind: "rotate" });
+      info = { ...info, keks };
+      return { keks };
+    },
     health: () => call({ kind: "health" }),
     info: () => info,
     pid: () => current?.pid,

@@ -12,6 +12,8 @@ export type TokenRequest =
   | { kind: "unwrap"; wrapped: Wrapped; context: Uint8Array }
   | { kind: "chain"; previous: Uint8Array; texts: Uint8Array[] }
   | { kind: "authenticate"; texts: Uint8Array[] }
+  | { kind: "rewrap"; boxes: { wrapped: Wrapped; context: Uint8Array }[] }
+  | { kind: "rotate" }
   | { kind: "health" };
 
 /** What an opened token is: found keys and the module's own words about itself. */
@@ -25,6 +27,8 @@ export type TokenAnswers = {
   unwrap: Uint8Array;
   chain: Uint8Array[];
   authenticate: Uint8Array[];
+  rewrap: (Wrapped | null)[];
+  rotate: { keks: string[] };
   health: { keks: string[] };
 };
 

@@ -44,6 +44,13 @@ export function createMissingKeys(session: Session): string[] {
   return created;
 }
 
+/** Generates the version after the newest of `keks` inside the token and adds it. Throws a `TokenFault` when the module does not. */
+export function createNextKek(session: Session, keks: Map<string, pkcs11.Handle>): void {
+  const newest = Math.max(...[...keks.keys()].map(version));
+  const label = `kek-${newest + 1}`;
+  keks.set(label, generateKek(session, label));
+}
+
 function secretKeys({ library, handle }: Session): Map<string, pkcs11.Handle> {
   library.C_FindObjectsInit(handle, [{ type: pkcs11.CKA_CLASS, value: pkcs11.CKO_SECRET_KEY }]);
   const objects: pkcs11.Handle[] = [];
@@ -61,8 +68,8 @@ function secretKeys({ library, handle }: Session): Map<string, pkcs11.Handle> {
   return labels;
 }
 
-function generateKek(session: Session, label: string): void {
-  generate(session, label, pkcs11.CKM_AES_KEY_GEN, [
+function generateKek(session: Session, label: string): pkcs11.Handle {
+  return generate(session, label, pkcs11.CKM_AES_KEY_GEN, [
     { type: pkcs11.CKA_KEY_TYPE, value: pkcs11.CKK_AES },
     { type: pkcs11.CKA_ENCRYPT, value: true },
     { type: pkcs11.CKA_DECRYPT, value: true },
@@ -81,8 +88,8 @@ function generate(
   label: string,
   mechanism: number,
   uses: pkcs11.Template,
-): void {
-  library.C_GenerateKey(handle, { mechanism }, [
+): pkcs11.Handle {
+  return library.C_GenerateKey(handle, { mechanism }, [
     { type: pkcs11.CKA_CLASS, value: pkcs11.CKO_SECRET_KEY },
     { type: pkcs11.CKA_LABEL, value: label },
     { type: pkcs11.CKA_ID, value: Buffer.from(label) },

@@ -2,7 +2,7 @@ import { hash } from "node:crypto";
 import pkcs11 from "pkcs11js";
 import { DamagedBox, TokenFault } from "./fault.ts";
 import type { Wrapped } from "./messages.ts";
-import type { TokenKeys } from "./objects.ts";
+import { createNextKek, type TokenKeys } from "./objects.ts";
 import { describe, freshNonce, type Session } from "./session.ts";
 
 const NONCE_BYTES = 12;
@@ -23,13 +23,18 @@ export type TokenOperations = {
   chain(previous: Uint8Array, texts: readonly Uint8Array[]): Uint8Array[];
   /** HMAC-SHA256 of each text under the audit key, in a domain of its own: never a code of the chain. */
   authenticate(texts: readonly Uint8Array[]): Uint8Array[];
+  /** The boxes anew under the newest key-encryption key; null for one that was altered or belongs elsewhere. */
+  rewrap(boxes: readonly { wrapped: Wrapped; context: Uint8Array }[]): (Wrapped | null)[];
+  /** Makes the next version of the key-encryption key and proves it; gives all versions, oldest first. */
+  rotate(): string[];
   /** Proves the session by a round trip of a known text. Throws `TokenFault`. */
   health(): void;
 };
 
 /** The operations of an opened token on its keys. */
-export function createOperations({ library, handle }: Session, keys: TokenKeys): TokenOperations {
-  const newest = [...keys.keks.keys()].at(-1) ?? "";
+export function createOperations(session: Session, keys: TokenKeys): TokenOperations {
+  const { library, handle } = session;
+  const newest = (): string => [...keys.keks.keys()].at(-1) ?? "";
 
   function mechanism(nonce: Buffer, context: Uint8Array): pkcs11.Mechanism {
     const parameter = {
@@ -68,6 +73,31 @@ export function createOperations({ library, handle }: Session, keys: TokenKeys):
     if (!opened.equals(PROBE)) throw new TokenFault("The token gives wrong answers");
   }
 
+  function unwrap(wrapped: Wrapped, context: Uint8Array): Buffer {
+    if (wrapped.box.length <= NONCE_BYTES + TAG_BYTES) throw new DamagedBox();
+    const label = wrapped.kek;
+    kek(label);
+    try {
+      return decrypt(label, wrapped.box, context);
+    } catch {
+      // Modules answer a wrong tag with a general error (SoftHSM does), so only a probe tells it from a broken token.
+      probe(label);
+      throw new DamagedBox();
+    }
+  }
+
+  function renew(wrapped: Wrapped, context: Uint8Array): Wrapped | null {
+    try {
+      const plain = unwrap(wrapped, context);
+      const renewed = { kek: newest(), box: encrypt(newest(), plain, context) };
+      plain.fill(0);
+      return renewed;
+    } catch (error) {
+      if (error instanceof DamagedBox) return null;
+      throw error;
+    }
+  }
+
   function hmac(previous: Uint8Array, text: Uint8Array): Buffer {
     library.C_SignInit(handle, { mechanism: pkcs11.CKM_SHA256_HMAC }, keys.audit);
     return Buffer.from(library.C_Sign(handle, Buffer.concat([previous, text]), Buffer.alloc(MAC_BYTES)));
@@ -77,20 +107,17 @@ export function createOperations({ library, handle }: Session, keys: TokenKeys):
     wrap(plain, context) {
       if (plain.length === 0 || plain.length > MAX_PLAIN_BYTES)
         throw new TokenFault("A text of this length is not wrapped");
-      return { kek: newest, box: encrypt(newest, plain, context) };
+      return { kek: newest(), box: encrypt(newest(), plain, context) };
     },
 
-    unwrap(wrapped, context) {
-      if (wrapped.box.length <= NONCE_BYTES + TAG_BYTES) throw new DamagedBox();
-      const label = wrapped.kek;
-      kek(label);
-      try {
-        return decrypt(label, wrapped.box, context);
-      } catch {
-        // Modules answer a wrong tag with a general error (SoftHSM does), so only a probe tells it from a broken token.
-        probe(label);
-        throw new DamagedBox();
-      }
+    unwrap,
+
+    rewrap: (boxes) => boxes.map(({ wrapped, context }) => renew(wrapped, context)),
+
+    rotate() {
+      createNextKek(session, keys.keks);
+      probe(newest());
+      return [...keys.keks.keys()];
     },
 
     chain(previous, texts) {
@@ -107,7 +134,7 @@ export function createOperations({ library, handle }: Session, keys: TokenKeys):
 
     health() {
       try {
-        probe(newest);
+        probe(newest());
       } catch (error) {
         throw new TokenFault(`The token does not work: ${describe(error)}`);
       }

@@ -155,6 +155,8 @@ const CALLS: [method: string, path: string, roles: string[]][] = [
   ["POST", `${KEY}/destroy/cancel`, ["admin"]],
   ["POST", "/v1/tenants/acc-1/destroy", ["admin"]],
   ["POST", "/v1/tenants/acc-1/destroy/cancel", ["admin"]],
+  ["POST", "/v1/kek/rewrap", ["admin"]],
+  ["POST", "/v1/kek/rotate", ["admin"]],
 ];
 
 test.each(CALLS)(

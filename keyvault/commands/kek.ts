@@ -1,0 +1,55 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { Command } from "commander";
+import type { RewrapProgress } from "../kek/rewrap.ts";
+import { Problem } from "../problem.ts";
+import type { Status } from "../status.ts";
+import { createProgressBar } from "./progress_bar.ts";
+import { ask, type RemoteOptions, withRemoteOptions } from "./remote.ts";
+
+const POLL_MS = 200;
+const DAMAGED_EXIT_CODE = 2;
+
+const ABOUT_ROTATE = `Make the next version of the key-encryption key inside the token. From then on it wraps the data keys of new tenants; what is there stays under its version until "keyvault kek rewrap".
+
+Back up the token folder after it, before anything else: a backup from before does not have the new version. Old versions stay in the token, because old backups of the database need them.`;
+
+const ABOUT_REWRAP = `Wrap every tenant's data key anew under the newest version. The vault signs meanwhile. Cut off by anything, it goes on where it was when it is called again; Ctrl-C ends the display and not the work.
+
+Exit code: 0 all is under the newest version, 2 some data keys are damaged and named, 1 it was not finished.`;
+
+/** `keyvault kek …` */
+export function kekCommand(): Command {
+  const rotate = new Command("rotate").summary("make a new key-encryption key").description(ABOUT_ROTATE);
+  withRemoteOptions(rotate).action(async (options: RemoteOptions) => {
+    const made = (await ask(options, "/v1/kek/rotate", {})) as { kek: string; keks: string[] };
+    const text = `${made.kek} wraps from now on.\nNext: back up the token folder, then "keyvault kek rewrap".`;
+    process.stdout.write(`${options.json ? JSON.stringify(made) : text}\n`);
+  });
+  const rewrap = new Command("rewrap")
+    .summary("wrap all data keys under the newest")
+    .description(ABOUT_REWRAP);
+  withRemoteOptions(rewrap).action(runRewrap);
+  return new Command("kek").summary("rotate the key-encryption key").addCommand(rotate).addCommand(rewrap);
+}
+
+async function runRewrap(options: RemoteOptions): Promise<void> {
+  const bar = createProgressBar();
+  let progress = (await ask(options, "/v1/kek/rewrap", {})) as RewrapProgress;
+  while (progress.running) {
+    bar.show(progress.done, progress.done + progress.remaining);
+    await sleep(POLL_MS);
+    progress = ((await ask(options, "/v1/status")) as Status).kek;
+  }
+  bar.show(progress.done, progress.done + progress.remaining);
+  bar.end();
+  process.stdout.write(`${options.json ? JSON.stringify(progress) : describe(progress)}\n`);
+  if (progress.fault !== null) throw new Problem(`Not finished (${progress.fault}): call it again to go on`);
+  if (progress.remaining > 0) throw new Problem("Not finished: call it again to go on");
+  if (progress.damaged.length > 0) process.exitCode = DAMAGED_EXIT_CODE;
+}
+
+function describe({ kek, done, remaining, damaged }: RewrapProgress): string {
+  const lines = [`${done} data keys wrapped anew under ${kek}, ${remaining} to go.`];
+  if (damaged.length > 0) lines.push(`${damaged.length} do not open: tenants ${damaged.join(", ")}`);
+  return lines.join("\n");
+}

@@ -1,0 +1,126 @@
+import type { Journal } from "../audit/journal.ts";
+import type { Caller } from "../audit/record.ts";
+import type { Database } from "../db/connection.ts";
+import type { TenantRow } from "../db/rows.ts";
+import { VaultError } from "../errors.ts";
+import { available } from "../keys/store.ts";
+import { dataKeyContext } from "../keys/wrapping.ts";
+import type { Token } from "../token/client.ts";
+
+/** How far rewrapping is. `remaining` counts data keys that an older version still wraps, `damaged` names those that do not open. */
+export type RewrapProgress = {
+  running: boolean;
+  kek: string;
+  done: number;
+  remaining: number;
+  damaged: string[];
+  /** The code of the fault that ended the last run; what is left is done by the next. */
+  fault: string | null;
+};
+
+/**
+ * Wraps the tenants' data keys anew under the newest key-encryption key, beside all other calls. Each batch goes into the database with its
+ * audit record in one transaction, so a run that was cut off anywhere is continued by the next start, and nothing is done twice.
+ */
+export type Rewrapping = {
+  /** Begins, or answers how far it is when it has begun. */
+  start(caller: Caller): Promise<RewrapProgress>;
+  progress(): Promise<RewrapProgress>;
+  /** Ends after the batch in hand. */
+  stop(): Promise<void>;
+};
+
+const BATCH = 250;
+
+type Wrapped = Pick<TenantRow, "tenant" | "kek" | "wrapped_data_key">;
+
+/** Rewrapping on these parts. */
+export function createRewrapping(parts: { journal: Journal; token: Token; database: Database }): Rewrapping {
+  const { journal, token, database } = parts;
+  let run: Promise<void> | undefined;
+  let stopping = false;
+  let done = 0;
+  let fault: string | null = null;
+  let damaged: string[] = [];
+
+  const newest = (): string => token.info().keks.at(-1) ?? "";
+  const older = () =>
+    database<TenantRow>("tenants").whereNot({ kek: newest() }).whereNot({ state: "destroyed" });
+
+  async function progress(): Promise<RewrapProgress> {
+    const [row] = await available(() => older().count<{ count: number }[]>("* as count"));
+    const remaining = (row?.count ?? 0) - damaged.length;
+    return { running: run !== undefined, kek: newest(), done, remaining, damaged, fault };
+  }
+
+  async function rewrapAll(caller: Caller): Promise<void> {
+    for (let after = ""; !stopping; ) {
+      const batch = await available(() =>
+        older()
+          .where("tenant", ">", after)
+          .orderBy("tenant")
+          .limit(BATCH)
+          .select("tenant", "kek", "wrapped_data_key"),
+      );
+      if (batch.length === 0) return;
+      await rewrapBatch(caller, batch);
+      after = batch.at(-1)?.tenant ?? after;
+    }
+  }
+
+  async function rewrapBatch(caller: Caller, batch: readonly Wrapped[]): Promise<void> {
+    const renewed = await token.rewrap(
+      batch.map(({ tenant, kek, wrapped_data_key }) => ({
+        wrapped: { kek, box: wrapped_data_key },
+        context: dataKeyContext(tenant),
+      })),
+    );
+    const rows = batch.flatMap((row, index) => {
+      const box = renewed[index];
+      return box ? [{ ...row, kek: box.kek, box: Buffer.from(box.box) }] : [];
+    });
+    damaged.push(...batch.filter((_, index) => !renewed[index]).map(({ tenant }) => tenant));
+    done += await journal.change(async (client) => {
+      const { rowCount } = await client.query(
+        `UPDATE tenants SET kek = renewed.kek, wrapped_data_key = renewed.box
+         FROM unnest($1::text[], $2::text[], $3::bytea[], $4::bytea[]) AS renewed (tenant, kek, box, old)
+         WHERE tenants.tenant = renewed.tenant AND tenants.wrapped_data_key = renewed.old`,
+        [
+          rows.map(({ tenant }) => tenant),
+          rows.map(({ kek }) => kek),
+          rows.map(({ box }) => box),
+          rows.map(({ wrapped_data_key }) => wrapped_data_key),
+        ],
+      );
+      const detail = { kek: newest(), tenants: String(rowCount ?? 0) };
+      return { value: rowCount ?? 0, entry: { caller, statement: "kek_rewrap", outcome: "granted", detail } };
+    });
+  }
+
+  return {
+    progress,
+    async start(caller) {
+      await journal.record({
+        caller,
+        statement: "kek_rewrap",
+        outcome: "granted",
+        detail: { kek: newest() },
+      });
+      if (run === undefined) {
+        [done, fault, damaged] = [0, null, []];
+        run = rewrapAll(caller)
+          .catch((error: unknown) => {
+            fault = error instanceof VaultError ? error.code : "internal";
+          })
+          .finally(() => {
+            run = undefined;
+          });
+      }
+      return progress();
+    },
+    async stop() {
+      stopping = true;
+      await run;
+    },
+  };
+}

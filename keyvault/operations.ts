@@ -1,0 +1,58 @@
+import type { Clock } from "./clock.ts";
+import type { Config } from "./config.ts";
+import { syncFolder } from "./files.ts";
+import type { Operations } from "./http/calls.ts";
+import { createRewrapping } from "./kek/rewrap.ts";
+import { createKekRotation } from "./kek/rotate.ts";
+import { createKeyDisabling } from "./keys/disable.ts";
+import { createKeyReading } from "./keys/get.ts";
+import { createKeyListing } from "./keys/list.ts";
+import { createCeilingShrinking } from "./keys/shrink_ceiling.ts";
+import { createKeyDestruction, createKeyDestructionCancelling } from "./lifecycle/destroy_key.ts";
+import { createTenantDestruction, createTenantDestructionCancelling } from "./lifecycle/destroy_tenant.ts";
+import { createKeyEnabling } from "./lifecycle/enable_key.ts";
+import { createErasing } from "./lifecycle/erase_due.ts";
+import { keepErasing } from "./lifecycle/keep_erasing.ts";
+import type { Logger } from "./log.ts";
+import { createChallengeSigning } from "./sign/challenge.ts";
+import { createDelegationSigning } from "./sign/delegation.ts";
+import { createStatusReading } from "./status.ts";
+import type { Vault } from "./vault.ts";
+
+/** Everything an open vault can be asked, and what it does by itself until it is stopped. */
+export type OpenOperations = { operations: Operations; stop(): Promise<void> };
+
+/** The operations of an open vault. What it does by itself, erasing and rewrapping, ends with `stop`. */
+export function openOperations(vault: Vault, clock: Clock, config: Config, log: Logger): OpenOperations {
+  const { token, database, journal, custody, seals, dataKeys, store, createKey } = vault;
+  const erasing = keepErasing(createErasing({ ...vault, clock }), log);
+  const rewrapping = createRewrapping({ journal, token, database });
+  const settle = async (): Promise<void> => {
+    if (config.token.managed) await syncFolder(config.token.dir);
+  };
+  const signing = { store, custody, journal, clock };
+  const changing = { journal, store, seals, dataKeys, clock };
+  const operations: Operations = {
+    createKey,
+    getKey: createKeyReading({ store }),
+    listKeys: createKeyListing({ database, seals }),
+    disableKey: createKeyDisabling(changing),
+    shrinkCeiling: createCeilingShrinking(changing),
+    enableKey: createKeyEnabling(changing),
+    destroyKey: createKeyDestruction(changing),
+    cancelKeyDestruction: createKeyDestructionCancelling(changing),
+    destroyTenant: createTenantDestruction(changing),
+    cancelTenantDestruction: createTenantDestructionCancelling(changing),
+    rotateKek: createKekRotation({ journal, token, settle }),
+    rewrapping,
+    signDelegation: createDelegationSigning({ ...signing, policy: config.delegations }),
+    signChallenge: createChallengeSigning(signing),
+    readStatus: createStatusReading({ database, token, journal, rewrapping }),
+  };
+  return {
+    operations,
+    async stop() {
+      await Promise.all([erasing.stop(), rewrapping.stop()]);
+    },
+  };
+}

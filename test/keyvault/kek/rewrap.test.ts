@@ -1,0 +1,108 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { unixSeconds } from "../../../keyvault/clock.ts";
+import { drawProgress } from "../../../keyvault/commands/progress_bar.ts";
+import type { RewrapProgress } from "../../../keyvault/kek/rewrap.ts";
+import { dataKeyContext } from "../../../keyvault/keys/wrapping.ts";
+import { readIdentity, startVault, type TestVault } from "../fixture.ts";
+import { type Client, call } from "../http/caller_support.ts";
+import { storeTenants, tenantsByKek } from "./tenants_support.ts";
+
+let vault: TestVault;
+let admin: Client;
+let api: Client;
+let agent: string;
+
+beforeAll(async () => {
+  vault = await startVault();
+  admin = readIdentity(vault.home, "admin");
+  api = readIdentity(vault.home, "api");
+  agent = (await makeKey("acc-1")).key_id;
+  await storeTenants(vault.home, vault.vault.token, 1_200);
+});
+afterAll(() => vault.close());
+
+const makeKey = (tenant: string) =>
+  vault.makeKey({ tenant, purpose: "agent", label: "agent", ceiling: ["data:read"] });
+const post = (path: string, body: unknown = {}, client = admin) =>
+  call(`${vault.url}${path}`, client, { method: "POST", body });
+const sign = async () =>
+  (
+    await post(
+      `/v1/keys/${agent}/sign/challenge`,
+      {
+        tenant: "acc-1",
+        challenge: Buffer.alloc(32, 1).toString("base64"),
+        challenge_at: unixSeconds(vault.clock.now()),
+      },
+      api,
+    )
+  ).status;
+const progress = async () => (await call(`${vault.url}/v1/status`, admin)).body.kek as RewrapProgress;
+const rewrapped = async () => {
+  await post("/v1/kek/rewrap");
+  await expect.poll(async () => (await progress()).running, { timeout: 30_000 }).toBe(false);
+  return progress();
+};
+
+test("a new version wraps what comes, the old one opens what it wrapped", async () => {
+  expect((await post("/v1/kek/rotate")).body).toEqual({ kek: "kek-2", keks: ["kek-1", "kek-2"] });
+  expect(await sign()).toBe(200);
+  await makeKey("acc-new");
+  expect(await tenantsByKek(vault.home)).toEqual({ "kek-1": 1_202, "kek-2": 1 });
+  expect((await progress()).remaining).toBe(1_202);
+});
+
+test("rewrapping stops with a token that is away, and the next call goes on; signing goes on meanwhile", async () => {
+  const [box] = await vault.home.sql<{ wrapped_data_key: Buffer }>(
+    "SELECT wrapped_data_key FROM tenants WHERE tenant = 'bulk-7'",
+  );
+  await post("/v1/kek/rewrap");
+  const signed = await Promise.all(Array.from({ length: 10 }, sign));
+  expect(signed.every((status) => status === 200)).toBe(true);
+  await expect
+    .poll(async () => (await tenantsByKek(vault.home))["kek-2"], { interval: 5 })
+    .toBeGreaterThan(1);
+  process.kill(vault.vault.token.pid()!, "SIGKILL");
+  await expect.poll(async () => (await progress()).running, { timeout: 30_000 }).toBe(false);
+  await expect.poll(sign, { timeout: 30_000 }).toBe(200);
+  const last = await rewrapped();
+  expect(last).toMatchObject({ remaining: 0, damaged: [], fault: null });
+  expect(await tenantsByKek(vault.home)).toEqual({ "kek-2": 1_203 });
+  const [after] = await vault.home.sql<{ kek: string; wrapped_data_key: Buffer }>(
+    "SELECT kek, wrapped_data_key FROM tenants WHERE tenant = 'bulk-7'",
+  );
+  expect(after?.wrapped_data_key).not.toEqual(box?.wrapped_data_key);
+  const opened = await vault.vault.token.unwrap(
+    { kek: after!.kek, box: after!.wrapped_data_key },
+    dataKeyContext("bulk-7"),
+  );
+  expect(Buffer.from(opened)).toEqual(Buffer.alloc(32, "bulk-7"));
+  vault.vault.store.changed();
+  vault.vault.dataKeys.clear();
+  expect(await sign()).toBe(200);
+  expect((await vault.verifyAudit()).intact).toBe(true);
+});
+
+test("a data key that was altered is named and left alone, and all others are wrapped anew", async () => {
+  await post("/v1/kek/rotate");
+  await vault.home.sql(
+    "UPDATE tenants SET wrapped_data_key = set_bit(wrapped_data_key, 9, 1 - get_bit(wrapped_data_key, 9)) WHERE tenant = 'bulk-5'",
+  );
+  expect(await rewrapped()).toMatchObject({ kek: "kek-3", done: 1_202, remaining: 0, damaged: ["bulk-5"] });
+  expect(await tenantsByKek(vault.home)).toEqual({ "kek-2": 1, "kek-3": 1_202 });
+});
+
+test("each batch is on record with the admin who began it", async () => {
+  const [row] = await vault.home.sql<{ tenants: number }>(
+    `SELECT sum((detail ->> 'tenants')::int)::int AS tenants FROM audit
+     WHERE statement = 'kek_rewrap' AND caller = 'admin' AND detail ->> 'kek' = 'kek-3'`,
+  );
+  expect(row?.tenants).toBe(1_202);
+});
+
+test("the bar fits its terminal", () => {
+  for (const columns of [20, 80, 120])
+    expect(drawProgress(2_500, 5_000, columns).length).toBeLessThanOrEqual(Math.max(columns, 26));
+  expect(drawProgress(2_500, 5_000, 80)).toBe(`[${"#".repeat(20)}${"-".repeat(20)}]  50 %  2500 of 5000`);
+  expect(drawProgress(0, 0, 80)).toContain("100 %");
+});

@@ -1,0 +1,26 @@
+import { dataKeyContext } from "../../../keyvault/keys/wrapping.ts";
+import type { Token } from "../../../keyvault/token/client.ts";
+import type { VaultHome } from "../fixture.ts";
+
+/** Stores tenants `bulk-1…n`, each with a data key of its own under the token's newest key-encryption key. */
+export async function storeTenants(home: VaultHome, token: Token, count: number): Promise<void> {
+  const names = Array.from({ length: count }, (_, index) => `bulk-${index + 1}`);
+  const boxes: Buffer[] = [];
+  for (const name of names) {
+    const { box } = await token.wrap(Buffer.alloc(32, name), dataKeyContext(name));
+    boxes.push(Buffer.from(box));
+  }
+  await home.sql(
+    `INSERT INTO tenants (tenant, kek, wrapped_data_key, created_at)
+     SELECT name, $3, box, now() FROM unnest($1::text[], $2::bytea[]) AS made (name, box)`,
+    [names, boxes, token.info().keks.at(-1)],
+  );
+}
+
+/** How many tenants each version of the key-encryption key wraps. */
+export async function tenantsByKek(home: VaultHome): Promise<Record<string, number>> {
+  const rows = await home.sql<{ kek: string; count: number }>(
+    "SELECT kek, count(*)::int FROM tenants GROUP BY kek",
+  );
+  return Object.fromEntries(rows.map(({ kek, count }) => [kek, count]));
+}
