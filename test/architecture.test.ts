@@ -7,9 +7,10 @@ const ROOT = join(import.meta.dirname, "..");
 const TEXT = /\.(ts|mts|mjs|js|json|ya?ml|md|sh|tpl|html|css)$|(^|\/)(run|Dockerfile)$/;
 
 function projectFiles(): SourceFile[] {
-  const folders = ["src", "keyvault", "test", "crds", "charts", "docs", ".ci"];
-  const present = folders.filter((folder) => existsSync(join(ROOT, folder)));
-  const paths = present.flatMap((folder) =>
+  const folders = ["src", "keyvault", "test", "crds", "charts", "docs", ".ci"].filter((folder) =>
+    existsSync(join(ROOT, folder)),
+  );
+  const paths = folders.flatMap((folder) =>
     readdirSync(join(ROOT, folder), { recursive: true, withFileTypes: true })
       .filter((entry) => entry.isFile() && TEXT.test(entry.name))
       .map((entry) => join(entry.parentPath, entry.name).slice(ROOT.length + 1)),

@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { cp, lstat, mkdir, rename, rm } from "node:fs/promises";
+import { chmod, cp, lstat, mkdir, readdir, rename, rm } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { basename, dirname, join } from "node:path";
 import { promisify } from "node:util";
@@ -82,12 +82,14 @@ async function copyForUser(native: string): Promise<string> {
   }
   const partial = `${target}.partial-${process.pid}`;
   try {
-    await mkdir(CACHE, { recursive: true, mode: 0o755 });
+    await mkdir(CACHE, { recursive: true });
     await cp(native, partial, {
       recursive: true,
       verbatimSymlinks: true,
       filter: (path) => !basename(path).endsWith(".a"),
     });
+    await letEverybodyRead(partial);
+    await chmod(CACHE, 0o755);
     await rename(partial, target).catch(async (error: NodeJS.ErrnoException) => {
       if (error.code !== "ENOTEMPTY" && error.code !== "EEXIST") {
         throw error;
@@ -103,6 +105,17 @@ async function copyForUser(native: string): Promise<string> {
     await rm(partial, { recursive: true, force: true });
   }
   return target;
+}
+
+/** Whatever the umask was of who installed the packages, and is of this process. */
+async function letEverybodyRead(folder: string): Promise<void> {
+  const entries = await readdir(folder, { recursive: true, withFileTypes: true });
+  await chmod(folder, 0o755);
+  for (const entry of entries.filter((found) => !found.isSymbolicLink())) {
+    const path = join(entry.parentPath, entry.name);
+    const isExecutable = entry.isDirectory() || ((await lstat(path)).mode & 0o100) !== 0;
+    await chmod(path, isExecutable ? 0o755 : 0o644);
+  }
 }
 
 async function ownedByRoot(path: string): Promise<boolean> {
