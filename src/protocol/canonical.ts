@@ -4,6 +4,8 @@ const KEYS_BEYOND_UTF16_ORDER = /[\ud800-\uffff]/;
 
 /** Deeper than any document of the format may be, and well within the stack. */
 const MAX_DEPTH = 64;
+const DIGIT_0 = 0x30;
+const DIGIT_9 = 0x39;
 
 /**
  * The one text of `value` that is signed (wire format §3): RFC 8785 with keys sorted by UTF-8 byte order at every level and
@@ -13,7 +15,7 @@ const MAX_DEPTH = 64;
  * whole and outside ±(2^53−1), `invalid_utf8` for text with a lone surrogate, `too_deep` for nesting over 64
  */
 export function canonicalJson(value: unknown): string {
-  const json = canonical(value, 0);
+  const json = JSON.stringify(ordered(value, 0));
   return json.includes("\u2028") || json.includes("\u2029") ? escapeLineSeparators(json) : json;
 }
 
@@ -30,45 +32,72 @@ export function compareUtf8(left: string, right: string): number {
   return Buffer.compare(Buffer.from(left, "utf8"), Buffer.from(right, "utf8"));
 }
 
-function canonical(value: unknown, depth: number): string {
+function escapeLineSeparators(json: string): string {
+  return json.replaceAll("\u2028", "\\u2028").replaceAll("\u2029", "\\u2029");
+}
+
+/** A copy with its keys in order at every level, for `JSON.stringify` to write as it stands. Refuses what has no canonical form. */
+function ordered(value: unknown, depth: number): unknown {
   switch (typeof value) {
     case "string":
-      return canonicalText(value);
+      return wellFormed(value);
     case "number":
-      return canonicalNumber(value);
+      return finite(value);
     case "boolean":
-      return value ? "true" : "false";
+      return value;
     case "object":
-      return value === null ? "null" : canonicalStructure(value, depth + 1);
+      if (value === null) return value;
+      if (depth >= MAX_DEPTH) throw new ProtocolError("too_deep", `nesting over ${MAX_DEPTH}`);
+      return Array.isArray(value) ? orderedItems(value, depth + 1) : orderedMembers(value, depth + 1);
     default:
       throw new ProtocolError("unsupported_value", `a ${typeof value} has no canonical form`);
   }
 }
 
-function canonicalText(text: string): string {
+function wellFormed(text: string): string {
   if (!text.isWellFormed()) throw new ProtocolError("invalid_utf8", "text with a lone surrogate");
-  return JSON.stringify(text);
+  return text;
 }
 
-function escapeLineSeparators(json: string): string {
-  return json.replaceAll("\u2028", "\\u2028").replaceAll("\u2029", "\\u2029");
-}
-
-function canonicalNumber(value: number): string {
+function finite(value: number): number {
   if (!Number.isFinite(value) || (Number.isInteger(value) && !Number.isSafeInteger(value))) {
     throw new ProtocolError("invalid_number", `${value} has no canonical form`);
   }
-  return String(value);
+  return value;
 }
 
-function canonicalStructure(value: object, depth: number): string {
-  if (depth > MAX_DEPTH) throw new ProtocolError("too_deep", `nesting over ${MAX_DEPTH}`);
-  if (Array.isArray(value)) return `[${Array.from(value, (item) => canonical(item, depth)).join(",")}]`;
+function orderedItems(items: readonly unknown[], depth: number): unknown[] {
+  return Array.from(items, (item) => ordered(item, depth));
+}
+
+function orderedMembers(value: object, depth: number): object {
   const prototype: unknown = Object.getPrototypeOf(value);
   if (prototype !== Object.prototype && prototype !== null) {
     throw new ProtocolError("unsupported_value", "only plain objects and arrays have a canonical form");
   }
-  const members = Object.entries(value).filter(([, member]) => member !== undefined);
-  members.sort(([left], [right]) => compareUtf8(left, right));
-  return `{${members.map(([key, member]) => `${canonicalText(key)}:${canonical(member, depth)}`).join(",")}}`;
+  const members = value as Record<string, unknown>;
+  const keys = Object.keys(members);
+  const sorted = isSorted(keys) ? keys : keys.sort(compareUtf8);
+  const copy: Record<string, unknown> = sorted.some(isOrderedByRuntime) ? inOrder(sorted) : {};
+  for (const key of sorted) {
+    const member = members[key];
+    if (member !== undefined) copy[wellFormed(key)] = ordered(member, depth);
+  }
+  return copy;
+}
+
+function isSorted(keys: readonly string[]): boolean {
+  return keys.every((key, index) => index === 0 || compareUtf8(keys[index - 1] ?? "", key) < 0);
+}
+
+/** Whether the runtime may not keep a key where it was put, or as what it was put: those like an index, and the prototype's. */
+function isOrderedByRuntime(key: string): boolean {
+  const first = key.charCodeAt(0);
+  return (first >= DIGIT_0 && first <= DIGIT_9) || key === "__proto__";
+}
+
+/** An object that lists those of its keys that it has in the given order, and none of which means anything to the runtime. */
+function inOrder(keys: readonly string[]): Record<string, unknown> {
+  const members: Record<string, unknown> = Object.create(null);
+  return new Proxy(members, { ownKeys: () => keys.filter((key) => Object.hasOwn(members, key)) });
 }

@@ -63,6 +63,33 @@ describe("canonical JSON", () => {
     expect(canonicalJson(JSON.parse('{"__proto__":1,"a":2}'))).toBe('{"__proto__":1,"a":2}');
   });
 
+  test("sorts keys like an index by their bytes, and not as the runtime lists them", () => {
+    const value = {
+      "9": 1,
+      "10": 2,
+      a: { "2": 1, "-1": 2, "01": 3 },
+      "1a": 3,
+      "4294967295": undefined,
+      __proto: 4,
+    };
+    expect(canonicalJson(value)).toBe('{"10":2,"1a":3,"9":1,"__proto":4,"a":{"-1":2,"01":3,"2":1}}');
+    expect(canonicalJson(JSON.parse('{"b":1,"__proto__":{"1":[{"0":2,"":3}]},"0":4}'))).toBe(
+      '{"0":4,"__proto__":{"1":[{"":3,"0":2}]},"b":1}',
+    );
+  });
+
+  test("equals an independent implementation on objects full of keys that the runtime orders itself", () => {
+    const key = fc.oneof(
+      fc.nat(120).map(String),
+      fc.constantFrom("__proto__", "", "-1", "01", "a", "toJSON", "4294967294"),
+    );
+    fc.assert(
+      fc.property(fc.dictionary(key, fc.dictionary(key, fc.nat())), (value) => {
+        expect(canonicalJson(value)).toBe(independentCanonicalJson(value));
+      }),
+    );
+  });
+
   test("is UTF-8 as bytes", () => {
     expect(Buffer.from(canonicalBytes("é")).toString("hex")).toBe("22c3a922");
   });
