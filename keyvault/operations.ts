@@ -1,3 +1,4 @@
+import { createAuditListing } from "./audit/list.ts";
 import type { Clock } from "./clock.ts";
 import type { Config } from "./config.ts";
 import { syncFolder } from "./files.ts";
@@ -47,6 +48,7 @@ export function openOperations(vault: Vault, clock: Clock, config: Config, log: 
     rewrapping,
     signDelegation: createDelegationSigning({ ...signing, policy: config.delegations }),
     signChallenge: createChallengeSigning(signing),
+    listAudit: createAuditListing({ database, journal }),
     readStatus: createStatusReading({ database, token, journal, rewrapping }),
   };
   return {

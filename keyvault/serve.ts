@@ -1,3 +1,4 @@
+import { keepHeads } from "./audit/heads.ts";
 import type { Clock } from "./clock.ts";
 import type { Config } from "./config.ts";
 import { migrate } from "./db/migrate.ts";
@@ -32,12 +33,12 @@ export async function serve(config: Config, clock: Clock, log: Logger): Promise<
   });
   const listening: Listening[] = [];
   const open = openOperations(vault, clock, config, log);
+  const heads = keepHeads({ journal: vault.journal, clock, log, file: config.auditHeadsFile });
   const stop = async (): Promise<void> => {
     await Promise.all(listening.map((server) => server.stop()));
     await open.stop();
     trust.stop();
-    const { seq, mac } = vault.journal.head();
-    log.info({ event: "audit_head", seq, mac: mac.toString("hex") });
+    await heads.stop();
     await vault.close();
   };
   try {

@@ -14,14 +14,14 @@ const PAGE = 500;
 
 /**
  * Walks the chain from its first record and recomputes every code with the token's audit key. The first record that was altered, taken out
- * or put in is named. A tail that was cut off shows only against a head noted before: pass it as `expected`.
+ * or put in is named. A tail that was cut off shows only against a head noted before: pass those as `expected`.
  *
  * @param onProgress called with the number of records that hold so far
  */
 export async function verifyChain(
   database: Database,
   token: Token,
-  expected?: Head,
+  expected: readonly Head[] = [],
   onProgress: (records: number) => void = () => {},
 ): Promise<ChainVerdict> {
   let head: Head = { seq: 0, mac: GENESIS };
@@ -34,8 +34,7 @@ export async function verifyChain(
     head = page.at(-1) ?? head;
     onProgress(head.seq);
   }
-  if (expected !== undefined && head.seq < expected.seq)
-    return { intact: false, seq: head.seq + 1, reason: "cut" };
+  if (expected.some(({ seq }) => head.seq < seq)) return { intact: false, seq: head.seq + 1, reason: "cut" };
   return { intact: true, head: { seq: head.seq, mac: head.mac } };
 }
 
@@ -52,8 +51,7 @@ function firstFault(
   return undefined;
 }
 
-function headFault(page: readonly AuditRow[], expected: Head | undefined): ChainFault | undefined {
-  const row = page.find(({ seq }) => seq === expected?.seq);
-  if (row === undefined || expected === undefined || row.mac.equals(expected.mac)) return undefined;
-  return { intact: false, seq: row.seq, reason: "altered" };
+function headFault(page: readonly AuditRow[], expected: readonly Head[]): ChainFault | undefined {
+  const row = page.find(({ seq, mac }) => expected.some((head) => head.seq === seq && !head.mac.equals(mac)));
+  return row && { intact: false, seq: row.seq, reason: "altered" };
 }

@@ -1,4 +1,5 @@
 import { Command, InvalidArgumentError } from "commander";
+import { readHeads } from "../audit/heads.ts";
 import type { Head } from "../audit/ledger.ts";
 import { type ChainVerdict, verifyChain } from "../audit/verify.ts";
 import { loadConfig } from "../config.ts";
@@ -6,13 +7,14 @@ import { openDatabase } from "../db/connection.ts";
 import { createLog } from "../log.ts";
 import { openToken } from "../token/client.ts";
 import { tokenSettings } from "../token/install.ts";
+import { auditExportCommand, auditTailCommand } from "./audit_tail.ts";
 
 const HEAD = /^(\d{1,15}):([0-9a-f]{64})$/;
 const BROKEN_EXIT_CODE = 2;
 
 const ABOUT = `Recompute every record's code with the token's audit key, from the first record to the last.
 
-The first record that was altered, taken out or put in is named. That the newest records were cut off shows only against a head noted before, for instance by "keyvault status": pass it as --head. Works beside a running vault.
+The first record that was altered, taken out or put in is named. That the newest records were cut off shows only against a head noted before, for instance by "keyvault status": pass it as --head, or a file of them as --heads. Works beside a running vault.
 
 Exit code: 0 the chain holds, 2 it does not, 1 it could not be checked.`;
 
@@ -22,22 +24,28 @@ export function auditCommand(): Command {
     .summary("check the whole audit chain")
     .description(ABOUT)
     .option("--head <seq:code>", "a head noted before, which must still be in the chain", parseHead)
+    .option("--heads <file>", "a file of heads, of KEYVAULT_AUDIT_HEADS_FILE or `keyvault audit export`")
     .option("--json", "print JSON")
-    .action(async ({ head, json }: { head?: Head; json?: true }) => {
-      const verdict = await checkChain(head);
+    .action(async ({ head, heads, json }: { head?: Head; heads?: string; json?: true }) => {
+      const noted = heads === undefined ? [] : await readHeads(heads);
+      const verdict = await checkChain(head === undefined ? noted : [...noted, head]);
       process.stdout.write(json ? `${JSON.stringify(printable(verdict))}\n` : `${describe(verdict)}\n`);
       if (!verdict.intact) process.exitCode = BROKEN_EXIT_CODE;
     });
-  return new Command("audit").summary("check the audit chain").addCommand(verify);
+  return new Command("audit")
+    .summary("look at the audit chain and check it")
+    .addCommand(auditTailCommand())
+    .addCommand(verify)
+    .addCommand(auditExportCommand());
 }
 
-async function checkChain(head: Head | undefined): Promise<ChainVerdict> {
+async function checkChain(heads: readonly Head[]): Promise<ChainVerdict> {
   const config = loadConfig();
   const log = createLog("error");
   const token = await openToken(await tokenSettings(config.token), log);
   const database = openDatabase(config.databaseUrl, log, 1);
   try {
-    return await verifyChain(database, token, head, progress());
+    return await verifyChain(database, token, heads, progress());
   } finally {
     await Promise.all([token.close(), database.destroy()]);
   }

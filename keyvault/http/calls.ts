@@ -1,4 +1,5 @@
 import type Koa from "koa";
+import type { ListAudit } from "../audit/list.ts";
 import type { Caller, Role } from "../audit/record.ts";
 import type { Refusal } from "../errors.ts";
 import { VaultError } from "../errors.ts";
@@ -10,6 +11,7 @@ import type { ShrinkCeiling } from "../keys/shrink_ceiling.ts";
 import type { SignChallenge } from "../sign/challenge.ts";
 import type { SignDelegation } from "../sign/delegation.ts";
 import type { ReadStatus } from "../status.ts";
+import { createAuditCalls } from "./audit_calls.ts";
 import { readBody, shaped } from "./body.ts";
 import { createKekCalls, type KekOperations } from "./kek_calls.ts";
 import { createLifecycleCalls, type LifecycleOperations } from "./lifecycle_calls.ts";
@@ -36,6 +38,7 @@ export type Operations = LifecycleOperations &
     signDelegation: SignDelegation;
     signChallenge: SignChallenge;
     readStatus: ReadStatus;
+    listAudit: ListAudit;
   };
 
 /** One call as its handler sees it: who calls, the key in the path, the request. */
@@ -52,6 +55,7 @@ export type Call = {
 /** Every call of the vault, with its roles: all there is to reach from outside. */
 export function createCalls(operations: Operations): readonly Call[] {
   return [
+    ...createAuditCalls(operations),
     {
       method: "POST",
       path: "/v1/keys",

@@ -107,7 +107,7 @@ test("the tries below fail for their own reasons: the plain calls are granted", 
 });
 
 test("cannot export or list keys", async () => {
-  for (const path of ["/v1/keys", "/v1/keys?tenant=acc-1", "/v1/status"])
+  for (const path of ["/v1/keys", "/v1/keys?tenant=acc-1", "/v1/status", "/v1/audit"])
     expect(codeOf(await get(path)), path).toBe("forbidden");
   const shown = JSON.stringify((await get(`/v1/keys/${agent.key_id}?tenant=acc-1`)).body);
   const [row] = await vault.home.sql<{ wrapped_seeds: Buffer }>(

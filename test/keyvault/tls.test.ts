@@ -16,6 +16,8 @@ import { type Client, call } from "./http/caller_support.ts";
 const MAIN = fileURLToPath(new URL("../../keyvault/main.ts", import.meta.url));
 const HOUR = 3_600_000;
 
+vi.setConfig({ testTimeout: 120_000 });
+
 let vault: TestVault;
 let api: Client;
 const sockets: TLSSocket[] = [];

@@ -223,9 +223,13 @@ test("finds a cut tail against a head noted before", async () => {
     `CREATE TABLE kept AS SELECT * FROM audit WHERE seq = ${noted.seq}; DELETE FROM audit WHERE seq = ${noted.seq}`,
   );
   expect((await verifyChain(database, token)).intact).toBe(true);
-  expect(await verifyChain(database, token, noted)).toEqual({ intact: false, seq: noted.seq, reason: "cut" });
+  expect(await verifyChain(database, token, [noted])).toEqual({
+    intact: false,
+    seq: noted.seq,
+    reason: "cut",
+  });
   await tamper("INSERT INTO audit SELECT * FROM kept; DROP TABLE kept");
-  expect(await verifyChain(database, token, noted)).toEqual({ intact: true, head: noted });
+  expect(await verifyChain(database, token, [noted])).toEqual({ intact: true, head: noted });
 });
 
 test("does not go on behind a database that was set back under it", async () => {

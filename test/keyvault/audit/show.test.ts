@@ -1,0 +1,133 @@
+import { execFile, spawn } from "node:child_process";
+import { once } from "node:events";
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { keepHeads, readHeads } from "../../../keyvault/audit/heads.ts";
+import type { AuditPage, AuditView } from "../../../keyvault/audit/list.ts";
+import { verifyChain } from "../../../keyvault/audit/verify.ts";
+import { auditHeader, auditLine } from "../../../keyvault/commands/audit_table.ts";
+import { API, issueIdentity, readIdentity, SILENT, startVault, type TestVault } from "../fixture.ts";
+import { type Client, call } from "../http/caller_support.ts";
+
+const MAIN = fileURLToPath(new URL("../../../keyvault/main.ts", import.meta.url));
+
+vi.setConfig({ testTimeout: 120_000 });
+
+let vault: TestVault;
+let auditor: Client;
+
+beforeAll(async () => {
+  vault = await startVault();
+  auditor = await issueIdentity(vault.home, { kind: "client", role: "auditor", name: "audit" });
+  for (const label of ["one", "two", "three"])
+    await vault.makeKey({ tenant: "acc-1", purpose: "agent", label });
+});
+afterAll(() => vault.close());
+
+const read = async (query: string): Promise<AuditPage> =>
+  (await call(`${vault.url}/v1/audit?${query}`, auditor)).body as unknown as AuditPage;
+const cli = (...args: string[]) =>
+  promisify(execFile)(process.execPath, [MAIN, "audit", ...args], { env: vault.home.environment });
+const record = (note: string) =>
+  vault.vault.journal.record({ caller: API, statement: "call", outcome: "forbidden", detail: { note } });
+
+test("gives the whole chain page by page, each record once and in order, with codes that match the database", async () => {
+  const seen: AuditView[] = [];
+  for (let after: number | null = 0; after !== null; ) {
+    const page: AuditPage = await read(`after=${after}&limit=2`);
+    seen.push(...page.records);
+    after = page.next;
+  }
+  const rows = await vault.home.sql(
+    "SELECT seq::int, encode(mac, 'hex') AS mac, statement FROM audit ORDER BY seq",
+  );
+  expect(seen.map(({ seq, mac, statement }) => ({ seq, mac, statement }))).toEqual(rows);
+  expect((await read("limit=1")).records).toEqual(seen.slice(-1));
+  expect((await read(`after=${seen.length}`)).records).toEqual([]);
+  for (const query of ["limit=0", "limit=1001", "after=-1", "after=x", "order=desc"])
+    expect((await call(`${vault.url}/v1/audit?${query}`, auditor)).status, query).toBe(400);
+});
+
+test("lines fit 80 and 120 columns, whatever stands in them, and stay aligned", () => {
+  const widest: AuditView = {
+    seq: 999_999,
+    recorded_at: "2026-11-21T10:00:00.123Z",
+    caller: "x".repeat(64),
+    role: "auditor",
+    key_id: "f".repeat(32),
+    purpose: "agent",
+    statement: "key_destroy_cancel",
+    digest: null,
+    outcome: "idempotency_conflict",
+    detail: {},
+    mac: "0".repeat(64),
+  };
+  const plain = { ...widest, seq: 1, caller: "api", outcome: "granted", key_id: null };
+  for (const width of [80, 120]) {
+    const lines = [auditHeader(width), auditLine(widest, width), auditLine(plain, width)];
+    for (const line of lines) expect(line.length).toBeLessThanOrEqual(width);
+    const at = auditHeader(width).indexOf("OUTCOME");
+    expect(lines[1]?.slice(at)).toMatch(/^idempotency_con/);
+    expect(lines[2]?.slice(at)).toBe("granted");
+  }
+  expect(auditLine(widest, 120)).toContain("f".repeat(32));
+});
+
+test("the command line shows the newest records, follows, and exports heads that find a cut tail", async () => {
+  const remote = ["--url", vault.url];
+  const { stdout } = await cli("tail", "-n", "2", ...remote);
+  expect(stdout.trim().split("\n")).toHaveLength(3);
+  expect(stdout).toMatch(/SEQ +TIME.*\n.*key_create +granted/);
+  const json = (await cli("tail", "-n", "1", "--json", ...remote)).stdout;
+  expect(JSON.parse(json)).toEqual((await read("limit=1")).records[0]);
+
+  const follower = spawn(process.execPath, [MAIN, "audit", "tail", "-n", "1", "-f", "--json", ...remote], {
+    env: vault.home.environment,
+  });
+  const lines = createInterface({ input: follower.stdout });
+  await once(lines, "line");
+  const next = once(lines, "line");
+  await record("followed");
+  expect(JSON.parse((await next)[0] as string)).toMatchObject({ detail: { note: "followed" } });
+  follower.kill("SIGKILL");
+
+  const file = join(vault.home.dir, "exported");
+  await cli("export", file, ...remote);
+  await record("after the first head");
+  await cli("export", file, ...remote);
+  expect(await readHeads(file)).toHaveLength(2);
+  await cli("verify", "--heads", file);
+  const [, second] = await readHeads(file);
+  await writeFile(file, `${new Date().toISOString()} ${second!.seq + 1}:${"0".repeat(64)}\n`, { flag: "a" });
+  await expect(cli("verify", "--heads", file)).rejects.toMatchObject({ code: 2 });
+  await writeFile(file, "nonsense\n");
+  await expect(cli("verify", "--heads", file)).rejects.toThrow(/line 1 is no head/);
+});
+
+test("a running vault notes its head when it moved and at its stop, and only then", async () => {
+  const file = join(vault.home.dir, "kept");
+  const parts = { journal: vault.vault.journal, clock: vault.clock, log: SILENT, file };
+  const heads = keepHeads(parts, 10);
+  const noted = () => readHeads(file).catch(() => []);
+  await expect.poll(async () => (await noted()).length).toBe(1);
+  await record("moves it");
+  await expect.poll(async () => (await noted()).length).toBe(2);
+  await heads.stop();
+  await heads.stop();
+  expect(await noted()).toHaveLength(2);
+  const stopping = keepHeads(parts, 3_600_000);
+  await record("before the stop");
+  await stopping.stop();
+  expect((await noted()).at(-1)).toEqual(vault.vault.journal.head());
+  expect((await verifyChain(vault.vault.database, vault.vault.token, await noted())).intact).toBe(true);
+  expect((await readFile(file, "utf8")).split("\n")[0]).toMatch(/^\d{4}-\d\d-\d\dT\S+Z \d+:[0-9a-f]{64}$/);
+});
+
+test("an admin may read the audit too", async () => {
+  const answer = await call(`${vault.url}/v1/audit`, readIdentity(vault.home, "admin"));
+  expect(answer.status).toBe(200);
+});
