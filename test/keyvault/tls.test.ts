@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { connect, type TLSSocket } from "node:tls";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
-import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, expect, test, vi } from "vitest";
 import { createAuthority } from "../../keyvault/tls/authority.ts";
 import { issueFiles, revokeCertificate } from "../../keyvault/tls/issue.ts";
 import { normaliseSerial } from "../../keyvault/tls/material.ts";
