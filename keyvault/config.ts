@@ -4,6 +4,7 @@ import { z } from "zod";
 import { invalidScopes } from "../src/protocol/scopes.ts";
 import { Problem } from "./problem.ts";
 import type { DelegationPolicy } from "./sign/delegation.ts";
+import type { SigningRates } from "./sign/statement.ts";
 import { findSoftHsm } from "./token/softhsm.ts";
 
 /** A start that was refused because a setting is missing or wrong. The message names the setting, never its value. */
@@ -12,6 +13,7 @@ export class ConfigError extends Problem {
 }
 
 const port = z.coerce.number().int().min(0).max(65_535);
+const count = z.coerce.number().int().min(0).max(1_000_000);
 const path = z.string().min(1);
 const names = z
   .string()
@@ -43,9 +45,17 @@ const schema = z.object({
     .refine((list) => invalidScopes(list).length === 0, "holds a scope that is not valid")
     .optional(),
   KEYVAULT_EXTERNAL_SUBJECTS: z.enum(["0", "1"]).default("0"),
+  KEYVAULT_KEYS_PER_TENANT: count.default(10_000),
+  KEYVAULT_RATE_PER_KEY: count.default(250),
+  KEYVAULT_RATE_PER_TENANT: count.default(1_000),
+  KEYVAULT_MAX_CONNECTIONS: count.default(1_000),
+  KEYVAULT_HANDSHAKE_RATE: count.default(200),
   KEYVAULT_LOG_LEVEL: z.enum(["debug", "info", "warn", "error", "silent"]).default("info"),
   KEYVAULT_EXIT_ON_STDIN_CLOSE: z.enum(["0", "1"]).default("0"),
 });
+
+/** Connections at once, and handshakes a second from one address; 0 sets no bound. */
+export type ConnectionLimits = { most: number; handshakeRate: number };
 
 /** Where the token is and how its module is started. `managed` tokens are SoftHSM's, made and kept in `dir` by the vault itself. */
 export type TokenConfig = {
@@ -75,6 +85,10 @@ export type Config = {
   /** Where heads of the audit chain are noted, if anywhere but in the log. */
   auditHeadsFile: string | undefined;
   delegations: DelegationPolicy;
+  signingRates: SigningRates;
+  /** Keys that a tenant may have, destroyed ones not counted; 0 sets no bound. */
+  keysPerTenant: number;
+  connections: ConnectionLimits;
   logLevel: string;
   exitOnStdinClose: boolean;
 };
@@ -129,6 +143,15 @@ export function loadConfig(environment: Environment = process.env): Config {
     delegations: {
       ceiling: settings.KEYVAULT_CEILING,
       externalSubjects: settings.KEYVAULT_EXTERNAL_SUBJECTS === "1",
+    },
+    signingRates: {
+      perKey: settings.KEYVAULT_RATE_PER_KEY,
+      perTenant: settings.KEYVAULT_RATE_PER_TENANT,
+    },
+    keysPerTenant: settings.KEYVAULT_KEYS_PER_TENANT,
+    connections: {
+      most: settings.KEYVAULT_MAX_CONNECTIONS,
+      handshakeRate: settings.KEYVAULT_HANDSHAKE_RATE,
     },
     logLevel: settings.KEYVAULT_LOG_LEVEL,
     exitOnStdinClose: settings.KEYVAULT_EXIT_ON_STDIN_CLOSE === "1",

@@ -33,10 +33,11 @@ export type RefusalCode = Extract<
   | "key_not_found"
   | "key_disabled"
   | "idempotency_conflict"
+  | "rate_limited"
 >;
 
 /** A refused call: a value, because the vault is well and has decided against it. `message` never holds a secret. */
-export type Refusal = { refused: RefusalCode; message: string };
+export type Refusal = { refused: RefusalCode; message: string; retryAfterSeconds?: number };
 
 /** A refusal with the code's own wording unless `message` says it better. */
 export function refuse(code: RefusalCode, message: string = errorCodes[code][1]): Refusal {

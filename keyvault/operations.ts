@@ -31,7 +31,8 @@ export function openOperations(vault: Vault, clock: Clock, config: Config, log: 
   const settle = async (): Promise<void> => {
     if (config.token.managed) await syncFolder(config.token.dir);
   };
-  const signing = { store, custody, journal, clock };
+  const { rates, signingRates } = vault;
+  const signing = { store, custody, journal, clock, rates, signingRates };
   const changing = { journal, store, seals, dataKeys, clock };
   const operations: Operations = {
     createKey,

@@ -51,7 +51,7 @@ export async function serve(config: Config, clock: Clock, log: Logger): Promise<
       clock,
       log,
     });
-    const tls = await serveTls(app, trust, config.listen, log);
+    const tls = await serveTls(app, trust, { ...config.listen, limits: config.connections }, log);
     listening.push(tls);
     const health = config.health && (await serveHealth(readiness, config.health));
     if (health !== undefined) listening.push(health);

@@ -13,6 +13,8 @@ import { createSeals, type Seals } from "./keys/state.ts";
 import { createKeyStore, type JoinedKeyRow, type Key, type KeyStore, keyOf, readKey } from "./keys/store.ts";
 import type { Logger } from "./log.ts";
 import { Problem } from "./problem.ts";
+import { createRates, type Rates } from "./rates.ts";
+import type { SigningRates } from "./sign/statement.ts";
 import { openToken, type Token } from "./token/client.ts";
 import { tokenSettings } from "./token/install.ts";
 
@@ -29,6 +31,8 @@ export type Vault = {
   seals: Seals;
   store: KeyStore;
   createKey: CreateKey;
+  rates: Rates;
+  signingRates: SigningRates;
   /** Whether the service key had to be made. */
   serviceKeyMade: boolean;
   close(): Promise<void>;
@@ -70,7 +74,7 @@ export async function openVault(
       reopened: () => store.changed(),
     });
     closers.push(() => journal.close());
-    const parts = { database, custody, dataKeys, seals, journal, clock };
+    const parts = { database, custody, dataKeys, seals, journal, clock, keysPerTenant: config.keysPerTenant };
     await adoptStates(parts);
     const opened = await openServiceKey(parts, rule);
     service = opened.key;
@@ -83,6 +87,8 @@ export async function openVault(
       seals,
       store,
       createKey: createKeyCreation({ ...parts, service }),
+      rates: createRates(() => performance.now()),
+      signingRates: config.signingRates,
       serviceKeyMade: opened.made,
       close,
     };

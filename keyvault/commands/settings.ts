@@ -18,6 +18,11 @@ Settings (environment):
   KEYVAULT_AUDIT_HEADS_FILE   a file to which the audit chain's head is appended every minute; default: none
   KEYVAULT_CEILING            scopes that may be delegated at all, comma-separated; default: no bound
   KEYVAULT_EXTERNAL_SUBJECTS  1: keys that are not in this vault may be delegated to; default: 0
+  KEYVAULT_RATE_PER_KEY, _PER_TENANT
+                              signatures a second, twice as many at once; default: 250, 1000; 0: no bound
+  KEYVAULT_KEYS_PER_TENANT    keys that a tenant may have; default: 10000; 0: no bound
+  KEYVAULT_MAX_CONNECTIONS    connections at once; default: 1000; 0: no bound
+  KEYVAULT_HANDSHAKE_RATE     handshakes a second from one address; default: 200; 0: no bound
   KEYVAULT_LOG_LEVEL          debug, info, warn, error or silent; default: info
   KEYVAULT_EXIT_ON_STDIN_CLOSE  1: stop when standard input ends, for a parent that starts the vault
 

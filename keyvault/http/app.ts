@@ -44,8 +44,12 @@ export function createApp({ operations, readiness, journal, trust, clock, log }:
   for (const call of createCalls(operations)) {
     router.register(call.path, [call.method], async (context) => {
       const result = await invoke(call, context, authenticate(context));
-      if (isRefusal(result)) answerError(context, result.refused, result.message);
-      else context.body = result;
+      if (!isRefusal(result)) context.body = result;
+      else {
+        answerError(context, result.refused, result.message);
+        if (result.retryAfterSeconds !== undefined)
+          context.set("retry-after", String(result.retryAfterSeconds));
+      }
     });
   }
 

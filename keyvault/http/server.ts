@@ -5,11 +5,13 @@ import {
   type ServerResponse,
 } from "node:http";
 import { createServer, type Server } from "node:https";
-import type { AddressInfo } from "node:net";
+import type { AddressInfo, Socket } from "node:net";
 import type { SecureContextOptions } from "node:tls";
 import type Koa from "koa";
+import type { ConnectionLimits } from "../config.ts";
 import { VaultError } from "../errors.ts";
 import type { Logger } from "../log.ts";
+import { createRates } from "../rates.ts";
 import type { Readiness } from "../readiness.ts";
 import type { TlsMaterial } from "../tls/material.ts";
 import type { Trust } from "../tls/trust.ts";
@@ -34,7 +36,12 @@ export type Address = { host: string; port: number };
  * Serves the application by TLS 1.3 to clients whose certificate the authority signed and nobody revoked. Sessions are not resumed, so each
  * is checked anew. Exchanged TLS files hold for new connections; those that are open stay, and the application judges them again.
  */
-export async function serveTls(app: Koa, trust: Trust, address: Address, log: Logger): Promise<Listening> {
+export async function serveTls(
+  app: Koa,
+  trust: Trust,
+  address: Address & { limits: ConnectionLimits },
+  log: Logger,
+): Promise<Listening> {
   const handle = app.callback();
   const server = createServer(
     {
@@ -47,6 +54,7 @@ export async function serveTls(app: Koa, trust: Trust, address: Address, log: Lo
     },
     (request, response) => void handle(request, response),
   );
+  limit(server, address.limits, log);
   server.on("tlsClientError", (error: NodeJS.ErrnoException, socket) => {
     log.warn({ event: "handshake_refused", code: error.code, address: socket.remoteAddress });
   });
@@ -58,6 +66,18 @@ export async function serveTls(app: Koa, trust: Trust, address: Address, log: Lo
   });
   trust.onChange((material) => server.setSecureContext(contextOf(material)));
   return listen(server, address);
+}
+
+/** Drops connections beyond the limits before any handshake is made for them. */
+function limit(server: Server, { most, handshakeRate }: ConnectionLimits, log: Logger): void {
+  if (most > 0) server.maxConnections = most;
+  const rates = createRates(() => performance.now());
+  server.prependListener("connection", (socket: Socket) => {
+    const name = socket.remoteAddress ?? "";
+    if (rates.take([{ name, rate: handshakeRate }]) === undefined) return;
+    log.debug({ event: "handshake_refused", code: "rate_limited", address: name });
+    socket.destroy();
+  });
 }
 
 function contextOf({ authorities, cert, key }: TlsMaterial): SecureContextOptions {

@@ -13,6 +13,7 @@ import { type Attestation, attestationSignBytes } from "./attestation.ts";
 import type { Custody, KeptKey } from "./custody.ts";
 import type { DataKeys } from "./data_keys.ts";
 import { insertKey, type NewKeyRow, readRequest } from "./insert.ts";
+import { exceedsQuota } from "./quota.ts";
 import type { Seals } from "./state.ts";
 import { available, readTenant } from "./store.ts";
 import { exceedsTenantCeiling } from "./tenant_ceiling.ts";
@@ -40,6 +41,8 @@ export type CreateKeyParts = {
   custody: Custody;
   dataKeys: DataKeys;
   seals: Seals;
+  /** Keys that a tenant may have; 0 sets no bound. */
+  keysPerTenant: number;
   journal: Journal;
   clock: Clock;
   service: KeptKey | undefined;
@@ -57,6 +60,7 @@ export function createKeyCreation({
   custody,
   dataKeys,
   seals,
+  keysPerTenant,
   journal,
   clock,
   service,
@@ -101,7 +105,7 @@ export function createKeyCreation({
     async function attempt(): Promise<Exclude<Stored, "stored"> | CreatedKey> {
       const prepared = await prepare(request);
       if (isRefusal(prepared)) return recordRefusal(journal, about, prepared);
-      const made = { about, prepared, request, requestKey, requestHash };
+      const made = { about, prepared, request, requestKey, requestHash, keysPerTenant };
       const stored = await journal.change((client, seq) => storeKey(client, seq, seals, made));
       return stored === "stored" ? created(rowOf(made)) : stored;
     }
@@ -125,6 +129,7 @@ type NewKey = {
   request: KeyRequest;
   requestKey: string;
   requestHash: Buffer;
+  keysPerTenant: number;
 };
 
 /** Stores key and tenant, or says why not; to be called in a transaction of the journal. */
@@ -132,7 +137,9 @@ async function storeKey(client: pg.Client, seq: number, seals: Seals, made: NewK
   const { about, prepared, request } = made;
   const known = await readRequest(client, made.requestKey);
   if (known !== undefined) return { value: known };
-  const refusal = await exceedsTenantCeiling(client, request);
+  const refusal =
+    (await exceedsQuota(client, request.tenant, made.keysPerTenant)) ??
+    (await exceedsTenantCeiling(client, request));
   if (refusal !== undefined) return { value: refusal, entry: { ...about, outcome: refusal.refused } };
   const { key, attestation, createdAt } = prepared;
   const sealed = await seals.seal({

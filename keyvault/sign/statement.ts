@@ -8,12 +8,23 @@ import type { Purpose } from "../db/rows.ts";
 import { isRefusal, type Refusal, refuse, VaultError } from "../errors.ts";
 import type { Custody } from "../keys/custody.ts";
 import type { Key, KeyStore } from "../keys/store.ts";
+import type { Rate, Rates } from "../rates.ts";
 
 /** Seconds by which a time in a statement may differ from the vault's clock, either way, both ends included. */
 export const CLOCK_TOLERANCE_SECONDS = 60;
 
 /** What signing needs. */
-export type SigningParts = { store: KeyStore; custody: Custody; journal: Journal; clock: Clock };
+export type SigningParts = {
+  store: KeyStore;
+  custody: Custody;
+  journal: Journal;
+  clock: Clock;
+  rates: Rates;
+  signingRates: SigningRates;
+};
+
+/** Signatures a second that one key, and all keys of one tenant, may make. */
+export type SigningRates = { perKey: Rate; perTenant: Rate };
 
 /** The key a caller names, for a tenant it names, for one kind of statement. */
 export type SigningCall = {
@@ -44,6 +55,8 @@ export async function signStatement(
   judge: Judge,
 ): Promise<Signed | Refusal> {
   const { store, custody, journal, clock } = parts;
+  const tooFast = exceedsRates(parts, call);
+  if (tooFast !== undefined) return recordRefusal(journal, call, tooFast);
   for (let attempt = 0; attempt < ATTEMPTS; attempt += 1) {
     const version = store.version();
     const key = ownKey(await store.find(call.keyId), call);
@@ -62,6 +75,17 @@ export async function signStatement(
     return { key, signature: signing.value, bytes };
   }
   throw new VaultError("unavailable", "The key is being changed by other calls");
+}
+
+function exceedsRates(
+  { rates, signingRates: { perKey, perTenant } }: SigningParts,
+  { keyId, tenant }: SigningCall,
+): Refusal | undefined {
+  const wait = rates.take([
+    { name: `key ${keyId}`, rate: perKey },
+    { name: `tenant ${tenant}`, rate: perTenant },
+  ]);
+  return wait === undefined ? undefined : { ...refuse("rate_limited"), retryAfterSeconds: Math.ceil(wait) };
 }
 
 function ownKey(key: Key | undefined, call: SigningCall): Key | Refusal {

@@ -30,6 +30,8 @@ const environment = {
   KEYVAULT_DATA_DIR: join(dir, "vault"),
   KEYVAULT_DATABASE_URL: await createDatabase(),
   KEYVAULT_PORT: "0",
+  KEYVAULT_RATE_PER_KEY: "0",
+  KEYVAULT_RATE_PER_TENANT: "0",
   KEYVAULT_LOG_LEVEL: "info",
   KEYVAULT_EXIT_ON_STDIN_CLOSE: "1",
 };

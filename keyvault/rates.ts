@@ -1,0 +1,41 @@
+import { LRUCache } from "lru-cache";
+
+/** A number of calls a second, over time; twice as many at once are let through after a rest. 0 sets no bound. */
+export type Rate = number;
+
+/** Bounds on how often something may happen, by name. */
+export type Rates = {
+  /**
+   * Takes one from every named bucket, or from none: then gives the seconds until all of them would have one. Undefined when it may happen.
+   */
+  take(wanted: readonly { name: string; rate: Rate }[]): number | undefined;
+};
+
+type Bucket = { left: number; at: number };
+
+const BURST = 2;
+const BUCKETS = 200_000;
+
+/** Token buckets. `elapsed` is a clock that never goes back, in milliseconds. */
+export function createRates(elapsed: () => number): Rates {
+  const buckets = new LRUCache<string, Bucket>({ max: BUCKETS });
+
+  function fill(name: string, rate: Rate, now: number): Bucket {
+    const known = buckets.get(name) ?? { left: rate * BURST, at: now };
+    const left = Math.min(rate * BURST, known.left + ((now - known.at) / 1000) * rate);
+    return { left, at: now };
+  }
+
+  return {
+    take(wanted) {
+      const now = elapsed();
+      const bounded = wanted.filter(({ rate }) => rate > 0);
+      const filled = bounded.map(({ name, rate }) => ({ name, rate, bucket: fill(name, rate, now) }));
+      const waits = filled.map(({ rate, bucket }) => (1 - bucket.left) / rate);
+      const longest = Math.max(0, ...waits);
+      for (const { name, bucket } of filled)
+        buckets.set(name, { ...bucket, left: bucket.left - (longest > 0 ? 0 : 1) });
+      return longest > 0 ? longest : undefined;
+    },
+  };
+}
