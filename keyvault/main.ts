@@ -4,6 +4,7 @@ import { certCommand } from "./commands/cert.ts";
 import { describeFailure } from "./commands/failure.ts";
 import { initCommand } from "./commands/init.ts";
 import { kekCommand } from "./commands/kek.ts";
+import { keysCommand } from "./commands/keys.ts";
 import { migrateCommand } from "./commands/migrate.ts";
 import { serveCommand } from "./commands/serve.ts";
 import { statusCommand } from "./commands/status.ts";
@@ -33,6 +34,7 @@ const program = new Command("keyvault")
   .addCommand(initCommand())
   .addCommand(serveCommand())
   .addCommand(statusCommand())
+  .addCommand(keysCommand())
   .addCommand(kekCommand())
   .addCommand(auditCommand())
   .addCommand(certCommand())

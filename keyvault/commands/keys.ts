@@ -1,0 +1,145 @@
+import { Command, InvalidArgumentError } from "commander";
+import type { KeyPage, ListedKey } from "../keys/list.ts";
+import type { KeyView } from "../keys/view.ts";
+import type { KeyOutcome } from "../lifecycle/outcome.ts";
+import { ask, type RemoteOptions, withRemoteOptions } from "./remote.ts";
+import { type Column, drawTable } from "./table.ts";
+
+const KEY_ID = /^[0-9a-f]{32}$/;
+const DAMAGED_EXIT_CODE = 2;
+/** Columns of a terminal from which on the list has room for dates. */
+const WITH_DATES = 92;
+
+const ABOUT_KEYS = `Look at a running vault's keys and decide on their lives, by an admin's certificate (to look, an auditor's is enough).
+
+A key is active, disabled (it signs no more), destroying (it signs no more, and its seeds are erased on a day) or destroyed. Disabling takes one admin and works at once. Enabling and destroying take two: the first one's wish waits 24 hours for another admin to run the same command with a certificate of another name.`;
+
+const ABOUT_LIST = `List keys, sorted by id: all of them, or one tenant's. A key whose row was altered in the database is shown as DAMAGED.
+
+Exit code: 0, or 2 when a key is damaged.`;
+
+const ABOUT_DESTROY = `Ask for a key's destruction, or grant it to another admin who asked for the same number of days. From the second admin's call on the key does not sign; its seeds are erased when the days are over. Until then one admin takes it back with --cancel, which leaves the key disabled.`;
+
+type ListOptions = RemoteOptions & { tenant?: string };
+type DestroyOptions = RemoteOptions & { days: number; cancel?: true };
+
+/** `keyvault keys …` */
+export function keysCommand(): Command {
+  const list = new Command("list").summary("list keys").description(ABOUT_LIST);
+  withRemoteOptions(list)
+    .option("--tenant <name>", "only this tenant's")
+    .action(async (options: ListOptions) => {
+      const keys = await readAll(options);
+      write(options, keys, describeList(keys, process.stdout.columns || 80));
+      if (keys.some(({ damaged }) => damaged)) process.exitCode = DAMAGED_EXIT_CODE;
+    });
+  const show = withId(new Command("show").summary("show one key's public parts"));
+  show.action(async (id: string, options: RemoteOptions) => {
+    const key = (await ask(options, `/v1/keys/${id}`)) as KeyView;
+    write(options, key, describeKey(key));
+  });
+  const disable = withId(new Command("disable").summary("stop a key from signing, at once"));
+  disable.action(async (id: string, options: RemoteOptions) => {
+    const outcome = (await ask(options, `/v1/keys/${id}/disable`, {})) as object;
+    write(options, outcome, `${id} is disabled: it signs no more.\n`);
+  });
+  const enable = withId(new Command("enable").summary("let a disabled key sign again (two admins)"));
+  enable.action((id: string, options: RemoteOptions) => decide(options, `/v1/keys/${id}/enable`, {}));
+  const destroy = withId(new Command("destroy").summary("end a key (two admins)").description(ABOUT_DESTROY))
+    .option("--days <days>", "days until the seeds are erased, 7 to 30", parseDays, 30)
+    .option("--cancel", "take the destruction back");
+  destroy.action((id: string, options: DestroyOptions) =>
+    options.cancel
+      ? decide(options, `/v1/keys/${id}/destroy/cancel`, {})
+      : decide(options, `/v1/keys/${id}/destroy`, { after_days: options.days }),
+  );
+  return [list, show, disable, enable, destroy].reduce(
+    (command, sub) => command.addCommand(sub),
+    new Command("keys").summary("look at keys; disable, enable and destroy them").description(ABOUT_KEYS),
+  );
+}
+
+function withId(command: Command): Command {
+  return withRemoteOptions(command.argument("<key>", "the key's id, 32 hexadecimal digits", parseId));
+}
+
+async function decide(options: RemoteOptions, path: string, body: object): Promise<void> {
+  const outcome = (await ask(options, path, body)) as KeyOutcome;
+  write(options, outcome, describeOutcome(outcome));
+}
+
+async function readAll(options: ListOptions): Promise<ListedKey[]> {
+  const keys: ListedKey[] = [];
+  for (let after: string | null = ""; after !== null; ) {
+    const query = new URLSearchParams({
+      limit: "500",
+      ...(after && { after }),
+      ...(options.tenant !== undefined && { tenant: options.tenant }),
+    });
+    const page = (await ask(options, `/v1/keys?${query}`)) as KeyPage;
+    keys.push(...page.keys);
+    after = page.next;
+  }
+  return keys;
+}
+
+/** The keys as a table that fits the terminal; for `keyvault keys list`. */
+export function describeList(keys: readonly ListedKey[], columns: number): string {
+  const wide = columns >= WITH_DATES;
+  const head = [
+    { heading: "KEY" },
+    { heading: "TENANT", shrinks: true },
+    { heading: "PURPOSE" },
+    { heading: "STATE" },
+    ...(wide ? [{ heading: "CREATED" }] : []),
+    { heading: "LABEL", shrinks: true },
+  ] satisfies Column[];
+  const rows = keys.map((key) => [
+    key.key_id,
+    key.tenant,
+    key.purpose,
+    key.damaged ? "DAMAGED" : key.pending ? `${key.state}*` : key.state,
+    ...(wide ? [key.created_at.slice(0, 10)] : []),
+    key.label,
+  ]);
+  const waits = keys.some(({ pending }) => pending) ? "* waits for a second admin\n" : "";
+  return keys.length === 0 ? "There are no keys.\n" : drawTable(head, rows, columns) + waits;
+}
+
+function describeKey(key: KeyView): string {
+  const lines: [string, string][] = [
+    ["key", key.key_id],
+    ["tenant", key.tenant],
+    ["purpose", key.purpose],
+    ["label", key.label],
+    ["state", key.state],
+    ["ceiling", key.ceiling === null ? "none recorded" : key.ceiling.join(", ") || "nothing"],
+    ["created", key.created_at],
+    ["attested by", key.attestation.attested_by],
+  ];
+  if (key.pending)
+    lines.push(["waits", `${key.pending.admin} asked to ${key.pending.action} it, ${key.pending.asked_at}`]);
+  if (key.destroy_at) lines.push(["erased", key.destroy_at]);
+  return lines.map(([name, value]) => `${name.padEnd(12)} ${value}\n`).join("");
+}
+
+function describeOutcome({ key_id, state, pending, destroy_at }: KeyOutcome): string {
+  if (pending !== null)
+    return `${key_id} is still ${state}: another admin must run the same command within 24 hours.\n`;
+  return `${key_id} is ${state}${destroy_at === null ? "" : `; its seeds are erased ${destroy_at}`}.\n`;
+}
+
+function write(options: RemoteOptions, value: unknown, text: string): void {
+  process.stdout.write(options.json ? `${JSON.stringify(value)}\n` : text);
+}
+
+function parseId(text: string): string {
+  if (!KEY_ID.test(text)) throw new InvalidArgumentError("A key's id has 32 hexadecimal digits.");
+  return text;
+}
+
+function parseDays(text: string): number {
+  const days = Number(text);
+  if (!Number.isInteger(days) || days < 7 || days > 30) throw new InvalidArgumentError("It is 7 to 30.");
+  return days;
+}
