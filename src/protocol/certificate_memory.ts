@@ -20,11 +20,10 @@ export function createCertificateMemory(max: number = DEFAULT_MAX): CertificateM
   };
 }
 
-/** SHA-256 over signed bytes and signature, as base64. The issuer's key is among the signed bytes; the signature's length is fixed. */
-export function memoryKey(signedBytes: Uint8Array, signature: HybridSignature): string {
-  return createHash("sha256")
-    .update(signedBytes)
-    .update(signature.ed25519, "latin1")
-    .update(signature.ml_dsa_65, "latin1")
-    .digest("base64");
+/**
+ * SHA-256 over signed bytes and signature, as base64. The issuer's key is among the signed bytes. No base64 has a `.`, so what is
+ * remembered is never mistaken for something cut elsewhere.
+ */
+export function memoryKey(signedBytes: Uint8Array, { ed25519, ml_dsa_65 }: HybridSignature): string {
+  return createHash("sha256").update(signedBytes).update(`.${ed25519}.${ml_dsa_65}`, "utf8").digest("base64");
 }

@@ -12,11 +12,15 @@ export interface TimeWindow {
 const CLOCK = /^(?:[01]\d|2[0-3]):[0-5]\d$/;
 const ZONE_NAME = /^[A-Za-z][A-Za-z0-9_+\-/]*$/;
 
-/** Local time of day as HH:MM at `now` (Unix seconds); `undefined` when `tz` names no zone of the IANA database. */
+/**
+ * Local time of day as HH:MM at `now` (Unix seconds); `undefined` when `tz` names no zone of the IANA database. The runtime would take a
+ * name in any case; other verifiers look for a file of that very name, so only the database's own spelling counts.
+ */
 export function localClock(now: number, tz: string): string | undefined {
   if (!ZONE_NAME.test(tz)) return undefined;
   try {
     const local = Temporal.Instant.fromEpochMilliseconds(now * 1000).toZonedDateTimeISO(tz);
+    if (local.timeZoneId !== tz) return undefined;
     return local.toPlainTime().toString({ smallestUnit: "minute" });
   } catch {
     return undefined;

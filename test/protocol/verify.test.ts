@@ -560,6 +560,22 @@ describe("a remembered certificate", () => {
     expect(await code({ ...bundle, challenge_sig }, { certificateMemory: all })).toBe("bad_challenge_sig");
   });
 
+  test("is not recognised with its signature cut elsewhere, or with other characters of the same low byte", async () => {
+    const certificateMemory = createCertificateMemory();
+    const bundle = await prove();
+    const [leaf] = bundle.delegations as [DelegationCert];
+    expect(await code(bundle, { certificateMemory })).toBe("valid");
+    const { ed25519, ml_dsa_65 } = leaf.signature;
+    const lookalike = String.fromCharCode(ed25519.charCodeAt(0) + 256) + ed25519.slice(1);
+    for (const signature of [
+      { ed25519: ed25519.slice(0, -1), ml_dsa_65: ed25519.slice(-1) + ml_dsa_65 },
+      { ed25519: lookalike, ml_dsa_65 },
+    ]) {
+      const forged = { ...bundle, delegations: [{ ...leaf, signature }] };
+      expect(await code(forged, { certificateMemory })).toBe("bad_signature");
+    }
+  });
+
   test("is forgotten when the memory is full, and a bad one is never remembered", async () => {
     const certificateMemory = createCertificateMemory(2);
     for (const key of ["a", "b", "c"]) certificateMemory.add(key);
