@@ -40,6 +40,7 @@ const schema = z.object({
   KEYVAULT_TLS_REVOKED_FILE: path.optional(),
   KEYVAULT_HEALTH_HOST: z.string().min(1).default("127.0.0.1"),
   KEYVAULT_HEALTH_PORT: port.optional(),
+  KEYVAULT_RECOVERY_KEY_FILE: path.optional(),
   KEYVAULT_AUDIT_HEADS_FILE: path.optional(),
   KEYVAULT_CEILING: names
     .refine((list) => invalidScopes(list).length === 0, "holds a scope that is not valid")
@@ -82,6 +83,8 @@ export type Config = {
   listen: { host: string; port: number };
   /** Plain HTTP for probes, off unless a port is set. */
   health: { host: string; port: number } | undefined;
+  /** Public half of the key that backups are encrypted to. */
+  recoveryKeyFile: string;
   /** Where heads of the audit chain are noted, if anywhere but in the log. */
   auditHeadsFile: string | undefined;
   delegations: DelegationPolicy;
@@ -139,6 +142,7 @@ export function loadConfig(environment: Environment = process.env): Config {
       settings.KEYVAULT_HEALTH_PORT === undefined
         ? undefined
         : { host: settings.KEYVAULT_HEALTH_HOST, port: settings.KEYVAULT_HEALTH_PORT },
+    recoveryKeyFile: inData(settings.KEYVAULT_RECOVERY_KEY_FILE, "recovery.pub"),
     auditHeadsFile: settings.KEYVAULT_AUDIT_HEADS_FILE && resolve(settings.KEYVAULT_AUDIT_HEADS_FILE),
     delegations: {
       ceiling: settings.KEYVAULT_CEILING,

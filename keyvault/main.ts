@@ -1,5 +1,6 @@
 import { Command } from "commander";
 import { auditCommand } from "./commands/audit.ts";
+import { backupCommand } from "./commands/backup.ts";
 import { certCommand } from "./commands/cert.ts";
 import { describeFailure } from "./commands/failure.ts";
 import { initCommand } from "./commands/init.ts";
@@ -37,6 +38,7 @@ const program = new Command("keyvault")
   .addCommand(keysCommand())
   .addCommand(kekCommand())
   .addCommand(auditCommand())
+  .addCommand(backupCommand())
   .addCommand(certCommand())
   .addCommand(migrateCommand())
   .showHelpAfterError('(say "keyvault --help" to see what there is)');

@@ -1,4 +1,5 @@
 import { createAuditListing } from "./audit/list.ts";
+import { createBackups } from "./backup/create.ts";
 import type { Clock } from "./clock.ts";
 import type { Config } from "./config.ts";
 import { syncFolder } from "./files.ts";
@@ -49,6 +50,7 @@ export function openOperations(vault: Vault, clock: Clock, config: Config, log: 
     rewrapping,
     signDelegation: createDelegationSigning({ ...signing, policy: config.delegations }),
     signChallenge: createChallengeSigning(signing),
+    createBackup: createBackups({ config, journal, clock }),
     listAudit: createAuditListing({ database, journal }),
     readStatus: createStatusReading({ database, token, journal, rewrapping }),
   };

@@ -20,6 +20,7 @@ export type StatementKind =
   | "tenant_destroy_cancel"
   | "tenant_erase"
   | "state_adopt"
+  | "backup"
   | "kek_rotate"
   | "kek_rewrap"
   | "ceiling_shrink"

@@ -15,6 +15,7 @@ Settings (environment):
                               the server's TLS files; default: <data>/tls/{ca.pem,server.pem,server.key}
   KEYVAULT_TLS_REVOKED_FILE   serial numbers of revoked certificates; default: <data>/tls/revoked
   KEYVAULT_HEALTH_HOST, _PORT plain-HTTP /livez and /readyz for probes; off unless the port is set
+  KEYVAULT_RECOVERY_KEY_FILE  public half of the key that backups are encrypted to; default: <data>/recovery.pub
   KEYVAULT_AUDIT_HEADS_FILE   a file to which the audit chain's head is appended every minute; default: none
   KEYVAULT_CEILING            scopes that may be delegated at all, comma-separated; default: no bound
   KEYVAULT_EXTERNAL_SUBJECTS  1: keys that are not in this vault may be delegated to; default: 0

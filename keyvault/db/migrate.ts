@@ -8,6 +8,11 @@ import { lifecycle } from "./migrations/0003_lifecycle.ts";
 /** Numbered, forward-only. A landed one is never edited: a change is a new number at the end. */
 const migrations = [keys, audit, lifecycle];
 
+/** Names of all migrations that this code knows, in their order. */
+export function migrationNames(): string[] {
+  return migrations.map(({ name }) => name);
+}
+
 /** One step of the schema: a numbered name and the SQL that makes it. */
 export type Migration = { name: string; sql: string };
 

@@ -1,6 +1,7 @@
 import type Koa from "koa";
 import type { ListAudit } from "../audit/list.ts";
 import type { Caller, Role } from "../audit/record.ts";
+import type { CreateBackup } from "../backup/create.ts";
 import type { Refusal } from "../errors.ts";
 import { VaultError } from "../errors.ts";
 import type { CreateKey } from "../keys/create.ts";
@@ -12,6 +13,7 @@ import type { SignChallenge } from "../sign/challenge.ts";
 import type { SignDelegation } from "../sign/delegation.ts";
 import type { ReadStatus } from "../status.ts";
 import { createAuditCalls } from "./audit_calls.ts";
+import { createBackupCalls } from "./backup_calls.ts";
 import { readBody, shaped } from "./body.ts";
 import { createKekCalls, type KekOperations } from "./kek_calls.ts";
 import { createLifecycleCalls, type LifecycleOperations } from "./lifecycle_calls.ts";
@@ -39,6 +41,7 @@ export type Operations = LifecycleOperations &
     signChallenge: SignChallenge;
     readStatus: ReadStatus;
     listAudit: ListAudit;
+    createBackup: CreateBackup;
   };
 
 /** One call as its handler sees it: who calls, the key in the path, the request. */
@@ -56,6 +59,7 @@ export type Call = {
 export function createCalls(operations: Operations): readonly Call[] {
   return [
     ...createAuditCalls(operations),
+    ...createBackupCalls(operations),
     {
       method: "POST",
       path: "/v1/keys",

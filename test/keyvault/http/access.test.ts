@@ -158,6 +158,7 @@ const CALLS: [method: string, path: string, roles: string[]][] = [
   ["POST", "/v1/kek/rewrap", ["admin"]],
   ["POST", "/v1/kek/rotate", ["admin"]],
   ["GET", "/v1/audit", ["admin", "auditor"]],
+  ["POST", "/v1/backup", ["admin"]],
 ];
 
 test.each(CALLS)(

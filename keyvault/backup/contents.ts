@@ -1,0 +1,70 @@
+import { readdir, readFile } from "node:fs/promises";
+import { join, relative } from "node:path";
+import type pg from "pg";
+
+/** Tables in the order in which they can be filled again, each with the column its rows are read by. */
+export const BACKUP_TABLES = [
+  ["tenants", "tenant"],
+  ["keys", "key_id"],
+  ["audit", "seq"],
+] as const;
+
+/** First line of a backup. `migrations` tells the schema that the rows fit; `head` is the audit chain's last record. */
+export type Manifest = {
+  kind: "manifest";
+  version: 1;
+  created_at: string;
+  migrations: string[];
+  head: { seq: number; mac: string };
+  /** Files of a SoftHSM token by their path in its folder, base64; empty for a token that is backed up by its own means. */
+  token: Record<string, string>;
+};
+
+/** The other lines: some rows of one table, in the database's own JSON, and at the end how many there were. */
+export type RowsLine = { kind: "rows"; table: string; rows: unknown[] };
+export type EndLine = { kind: "end"; counts: Record<string, number> };
+
+const PAGE = 500;
+
+/** Lines of a backup, of what `client`'s open transaction sees. It must be a snapshot; it is ended with the last line, or on the way out. */
+export async function* backupLines(client: pg.Client, manifest: Manifest): AsyncGenerator<string> {
+  try {
+    yield line(manifest);
+    const counts: Record<string, number> = {};
+    for (const [table, column] of BACKUP_TABLES) {
+      counts[table] = 0;
+      for await (const rows of pages(client, table, column)) {
+        counts[table] += rows.length;
+        yield line({ kind: "rows", table, rows });
+      }
+    }
+    yield line({ kind: "end", counts });
+  } finally {
+    await client.end().catch(() => {});
+  }
+}
+
+/** A token folder's files. */
+export async function readTokenFiles(folder: string): Promise<Record<string, string>> {
+  const entries = await readdir(folder, { recursive: true, withFileTypes: true });
+  const files = entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name));
+  const contents = files.map(
+    async (file) => [relative(folder, file), await readFile(file, "base64")] as const,
+  );
+  return Object.fromEntries(await Promise.all(contents));
+}
+
+async function* pages(client: pg.Client, table: string, column: string): AsyncGenerator<unknown[]> {
+  await client.query(
+    `DECLARE backup_${table} NO SCROLL CURSOR FOR SELECT to_jsonb(t) AS row FROM ${table} t ORDER BY ${column}`,
+  );
+  for (;;) {
+    const { rows } = await client.query<{ row: unknown }>(`FETCH ${PAGE} FROM backup_${table}`);
+    if (rows.length === 0) break;
+    yield rows.map(({ row }) => row);
+  }
+}
+
+function line(content: Manifest | RowsLine | EndLine): string {
+  return `${JSON.stringify(content)}\n`;
+}

@@ -1,0 +1,139 @@
+import {
+  createCipheriv,
+  createDecipheriv,
+  createPrivateKey,
+  createPublicKey,
+  diffieHellman,
+  generateKeyPairSync,
+  hkdfSync,
+  type KeyObject,
+} from "node:crypto";
+import { Problem } from "../problem.ts";
+
+const MAGIC = Buffer.from("deputize keyvault backup 1\n");
+const POINT_BYTES = 32;
+const LENGTH_BYTES = 4;
+const NONCE_BYTES = 12;
+const TAG_BYTES = 16;
+const FRAME_BYTES = 65_536;
+const LAST = 1;
+
+/** A key pair to recover backups with, PEM: X25519. The vault keeps the public half only. */
+export function createRecoveryKey(): { publicKey: string; privateKey: string } {
+  const { publicKey, privateKey } = generateKeyPairSync("x25519");
+  return {
+    publicKey: publicKey.export({ type: "spki", format: "pem" }).toString(),
+    privateKey: privateKey.export({ type: "pkcs8", format: "pem" }).toString(),
+  };
+}
+
+/**
+ * Encrypts text to a recovery key: magic ‖ one-time X25519 key (32) ‖ frames of u32be length ‖ AES-256-GCM text and tag. The key is
+ * HKDF-SHA256 of the shared secret over both public keys; a frame's nonce is its number and whether it is the last, so frames can be
+ * neither moved nor left out, and the end cannot be cut off.
+ */
+export async function* sealStream(texts: AsyncIterable<string>, recoveryKey: string): AsyncGenerator<Buffer> {
+  const recipient = createPublicKey(recoveryKey);
+  const once = generateKeyPairSync("x25519");
+  const key = deriveKey(once.privateKey, recipient, pointOf(once.publicKey), pointOf(recipient));
+  yield Buffer.concat([MAGIC, pointOf(once.publicKey)]);
+  let number = 0;
+  let rest = Buffer.alloc(0);
+  for await (const text of texts) {
+    rest = Buffer.concat([rest, Buffer.from(text)]);
+    for (; rest.length > FRAME_BYTES; rest = rest.subarray(FRAME_BYTES))
+      yield sealFrame(key, number++, 0, rest.subarray(0, FRAME_BYTES));
+  }
+  yield sealFrame(key, number, LAST, rest);
+}
+
+/** The text that {@link sealStream} encrypted, in pieces. Throws a `Problem` when it is altered, cut off, or for another recovery key. */
+export async function* openStream(bytes: AsyncIterable<Buffer>, recoveryKey: string): AsyncGenerator<Buffer> {
+  const take = createTaker(bytes);
+  if (!(await take(MAGIC.length)).equals(MAGIC)) throw new Problem("This is no backup of a key vault");
+  const point = await take(POINT_BYTES);
+  const own = createPrivateKey(recoveryKey);
+  const key = deriveKey(own, publicOf(point), point, pointOf(createPublicKey(own)));
+  for (let number = 0, last = false; !last; number += 1) {
+    const length = (await take(LENGTH_BYTES)).readUInt32BE();
+    if (length > FRAME_BYTES + TAG_BYTES || length < TAG_BYTES) throw damaged(number);
+    const box = await take(length);
+    const opened = openFrame(key, number, 0, box) ?? openFrame(key, number, LAST, box);
+    if (opened === undefined) throw damaged(number);
+    yield opened.text;
+    last = opened.last;
+  }
+  if (!(await take.isAtEnd())) throw new Problem("The backup goes on after its end");
+}
+
+function sealFrame(key: Buffer, number: number, last: number, text: Buffer): Buffer {
+  const cipher = createCipheriv("aes-256-gcm", key, nonceOf(number, last));
+  const box = Buffer.concat([cipher.update(text), cipher.final(), cipher.getAuthTag()]);
+  const length = Buffer.alloc(LENGTH_BYTES);
+  length.writeUInt32BE(box.length);
+  return Buffer.concat([length, box]);
+}
+
+function openFrame(
+  key: Buffer,
+  number: number,
+  last: number,
+  box: Buffer,
+): { text: Buffer; last: boolean } | undefined {
+  const decipher = createDecipheriv("aes-256-gcm", key, nonceOf(number, last));
+  decipher.setAuthTag(box.subarray(-TAG_BYTES));
+  try {
+    const text = Buffer.concat([decipher.update(box.subarray(0, -TAG_BYTES)), decipher.final()]);
+    return { text, last: last === LAST };
+  } catch {
+    return undefined;
+  }
+}
+
+function nonceOf(number: number, last: number): Buffer {
+  const nonce = Buffer.alloc(NONCE_BYTES);
+  nonce.writeUIntBE(number, NONCE_BYTES - 7, 6);
+  nonce[NONCE_BYTES - 1] = last;
+  return nonce;
+}
+
+function deriveKey(privateKey: KeyObject, publicKey: KeyObject, once: Buffer, recipient: Buffer): Buffer {
+  const secret = diffieHellman({ privateKey, publicKey });
+  return Buffer.from(hkdfSync("sha256", secret, Buffer.concat([once, recipient]), MAGIC, 32));
+}
+
+function pointOf(key: KeyObject): Buffer {
+  return Buffer.from(key.export({ format: "jwk" }).x ?? "", "base64url");
+}
+
+function publicOf(point: Buffer): KeyObject {
+  return createPublicKey({
+    key: { kty: "OKP", crv: "X25519", x: point.toString("base64url") },
+    format: "jwk",
+  });
+}
+
+const damaged = (frame: number): Problem =>
+  new Problem(`The backup is damaged at part ${frame + 1}, or it is for another recovery key`);
+
+type Taker = ((length: number) => Promise<Buffer>) & { isAtEnd(): Promise<boolean> };
+
+function createTaker(bytes: AsyncIterable<Buffer>): Taker {
+  const source = bytes[Symbol.asyncIterator]();
+  let rest = Buffer.alloc(0);
+  async function fill(length: number): Promise<boolean> {
+    while (rest.length < length) {
+      const next = await source.next();
+      if (next.done === true) return false;
+      rest = Buffer.concat([rest, next.value]);
+    }
+    return true;
+  }
+  const take = async (length: number): Promise<Buffer> => {
+    if (!(await fill(length))) throw new Problem("The backup was cut off");
+    const taken = rest.subarray(0, length);
+    rest = rest.subarray(length);
+    return taken;
+  };
+  return Object.assign(take, { isAtEnd: async () => !(await fill(1)) });
+}

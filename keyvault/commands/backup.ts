@@ -1,0 +1,86 @@
+import { createReadStream, existsSync } from "node:fs";
+import { readFile, rm } from "node:fs/promises";
+import { Command } from "commander";
+import { restoreBackup } from "../backup/restore.ts";
+import { createRecoveryKey } from "../backup/sealed_stream.ts";
+import { loadConfig } from "../config.ts";
+import { writeFileDurably } from "../files.ts";
+import { createLog } from "../log.ts";
+import { Problem } from "../problem.ts";
+import { download, type RemoteOptions, withRemoteOptions } from "./remote.ts";
+
+const KEY = `Make the key pair that backups are encrypted to. The public half stays with the vault; take the private half away from this machine, it opens every backup.`;
+
+const CREATE = `Write a backup of a running vault to a file: the token's folder, all wrapped keys and the audit, encrypted to the recovery key. Needs an admin's certificate. The PIN is not in it: keep it apart, or who opens the backup has the keys.`;
+
+const RESTORE = `Put a backup back where no vault is: no token in the data folder, an empty database. The PIN file goes to its place by hand, and "keyvault init" then makes new certificates unless the old ones are put back too.
+
+Afterwards "keyvault audit verify" proves that token, database and chain belong together.`;
+
+type Json = { json?: true };
+
+/** `keyvault backup …` */
+export function backupCommand(): Command {
+  const key = new Command("key")
+    .summary("make the recovery key")
+    .description(KEY)
+    .argument("<file>", "where the private half goes")
+    .option("--json", "print JSON")
+    .action(makeKey);
+  const create = new Command("create")
+    .summary("write a backup of a running vault")
+    .description(CREATE)
+    .argument("<file>", "where it goes");
+  const restore = new Command("restore")
+    .summary("put a backup back")
+    .description(RESTORE)
+    .argument("<file>", "the backup")
+    .requiredOption("--recovery-key <file>", "the private half of the recovery key")
+    .option("--json", "print JSON")
+    .action(runRestore);
+  return new Command("backup")
+    .summary("write backups and put them back")
+    .addCommand(key)
+    .addCommand(withRemoteOptions(create).action(runCreate))
+    .addCommand(restore);
+}
+
+async function makeKey(file: string, { json }: Json): Promise<void> {
+  const { recoveryKeyFile } = loadConfig();
+  for (const path of [file, recoveryKeyFile])
+    if (existsSync(path)) throw new Problem(`${path} is there already: backups made so far need it`);
+  const { publicKey, privateKey } = createRecoveryKey();
+  await writeFileDurably(file, privateKey);
+  await writeFileDurably(recoveryKeyFile, publicKey, 0o644);
+  const made = { public: recoveryKeyFile, private: file };
+  process.stdout.write(
+    json ? `${JSON.stringify(made)}\n` : `Made ${recoveryKeyFile}. Take ${file} away from this machine.\n`,
+  );
+}
+
+async function runCreate(file: string, options: RemoteOptions): Promise<void> {
+  if (existsSync(file)) throw new Problem(`${file} is there already`);
+  const bytes = await download(options, "/v1/backup", file).catch(async (error: unknown) => {
+    await rm(file, { force: true });
+    throw error;
+  });
+  process.stdout.write(
+    options.json ? `${JSON.stringify({ file, bytes })}\n` : `Wrote ${file}, ${bytes} bytes\n`,
+  );
+}
+
+async function runRestore(
+  file: string,
+  { recoveryKey, json }: Json & { recoveryKey: string },
+): Promise<void> {
+  const key = await readFile(recoveryKey, "utf8").catch(() => {
+    throw new Problem(`${recoveryKey} cannot be read`);
+  });
+  const restored = await restoreBackup(loadConfig(), createReadStream(file), key, createLog("error"));
+  const { counts, head, created_at } = restored;
+  process.stdout.write(
+    json
+      ? `${JSON.stringify(restored)}\n`
+      : `Restored the vault of ${created_at}: ${counts.keys} keys of ${counts.tenants} tenants, ${counts.audit} audit records\nAudit head     ${head.seq}:${head.mac}\n`,
+  );
+}

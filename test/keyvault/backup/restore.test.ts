@@ -1,0 +1,146 @@
+import { execFile } from "node:child_process";
+import { existsSync } from "node:fs";
+import { copyFile, mkdir, readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { unixSeconds } from "../../../keyvault/clock.ts";
+import type { CreatedKey } from "../../../keyvault/keys/create.ts";
+import { challengeSignBytes } from "../../../src/protocol/challenge.ts";
+import { type HybridSignature, verifyHybrid } from "../../../src/protocol/hybrid.ts";
+import {
+  createHome,
+  issueIdentity,
+  readIdentity,
+  startVault,
+  type TestVault,
+  type VaultHome,
+} from "../fixture.ts";
+import { call } from "../http/caller_support.ts";
+
+vi.setConfig({ testTimeout: 120_000 });
+
+const MAIN = fileURLToPath(new URL("../../../keyvault/main.ts", import.meta.url));
+const cli = (home: VaultHome, ...args: string[]) =>
+  promisify(execFile)(process.execPath, [MAIN, ...args], { env: home.environment });
+
+let vault: TestVault;
+let agent: CreatedKey;
+let backup: string;
+let recoveryKey: string;
+const fresh: VaultHome[] = [];
+
+beforeAll(async () => {
+  vault = await startVault();
+  agent = await vault.makeKey({ tenant: "acc-1", purpose: "agent", label: "agent", ceiling: ["data:read"] });
+  backup = join(vault.home.dir, "backup");
+  recoveryKey = join(vault.home.dir, "recovery.key");
+}, 120_000);
+afterAll(async () => {
+  await vault.close();
+  for (const home of fresh) await home.remove();
+});
+
+/** A machine without a vault, but with the PIN of the old one in its place. */
+async function freshHome(): Promise<VaultHome> {
+  const home = await createHome({ initialised: false });
+  fresh.push(home);
+  await mkdir(home.config.dataDir, { recursive: true, mode: 0o700 });
+  await copyFile(vault.home.config.token.pinFile, home.config.token.pinFile);
+  return home;
+}
+
+const restore = (home: VaultHome, file = backup, key = recoveryKey) =>
+  cli(home, "backup", "restore", file, "--recovery-key", key);
+
+test("makes no backup without a recovery key, and says how to make one", async () => {
+  await expect(cli(vault.home, "backup", "create", backup, "--url", vault.url)).rejects.toThrow(
+    /There is no recovery key: make one by "keyvault backup key"/,
+  );
+  expect(existsSync(backup)).toBe(false);
+  await cli(vault.home, "backup", "key", recoveryKey);
+  await expect(cli(vault.home, "backup", "key", recoveryKey)).rejects.toThrow(/is there already/);
+});
+
+test("a restored vault, on a fresh machine with a fresh database, signs under the old public key", async () => {
+  await cli(vault.home, "backup", "create", backup, "--url", vault.url);
+  await vault.makeKey({ tenant: "acc-1", purpose: "agent", label: "made after the backup" });
+  const home = await freshHome();
+  const { stdout } = await restore(home);
+  expect(stdout).toMatch(/Restored the vault of .*: 2 keys of 2 tenants, \d+ audit records/);
+  expect((await cli(home, "audit", "verify")).stdout).toMatch(/records hold/);
+  await cli(home, "init");
+  const restored = await startVault(home);
+  try {
+    const binding = {
+      challenge: Buffer.alloc(32, 1).toString("base64"),
+      challenge_at: unixSeconds(restored.clock.now()),
+    };
+    const answer = await call(
+      `${restored.url}/v1/keys/${agent.key_id}/sign/challenge`,
+      readIdentity(home, "api"),
+      {
+        method: "POST",
+        body: { tenant: "acc-1", ...binding },
+      },
+    );
+    expect(answer.status).toBe(200);
+    const signature = answer.body.challenge_sig as HybridSignature;
+    expect(await verifyHybrid(agent.public_key, challengeSignBytes(binding), signature)).toBe(true);
+    expect((await restored.verifyAudit()).intact).toBe(true);
+  } finally {
+    await restored.stop();
+  }
+});
+
+test("refuses to restore over a vault, and leaves it as it is", async () => {
+  await expect(restore(vault.home)).rejects.toThrow(/There is a token in .*: restore where no vault is/);
+  const home = await freshHome();
+  await restore(home);
+  await promisify(execFile)("rm", ["-r", home.config.token.dir]);
+  await expect(restore(home)).rejects.toThrow(/database holds a vault already/);
+  expect(existsSync(home.config.token.dir)).toBe(false);
+});
+
+test("refuses a backup that was altered, cut off, lengthened, or is for another key, and leaves nothing", async () => {
+  const whole = await readFile(backup);
+  const flipped = Buffer.from(whole);
+  flipped[whole.length >> 1]! ^= 1;
+  const other = join(vault.home.dir, "other.key");
+  const elsewhere = await createHome({ initialised: false });
+  fresh.push(elsewhere);
+  await mkdir(elsewhere.config.dataDir, { recursive: true });
+  await cli(elsewhere, "backup", "key", other);
+  const tries: [Buffer, RegExp, string?][] = [
+    [flipped, /damaged at part/],
+    [whole.subarray(0, -1), /cut off/],
+    [Buffer.concat([whole, Buffer.from([0])]), /goes on after its end/],
+    [Buffer.from("something else"), /cut off|no backup/],
+    [whole, /for another recovery key/, other],
+  ];
+  const home = await freshHome();
+  for (const [bytes, expected, key] of tries) {
+    const file = join(vault.home.dir, "odd");
+    await writeFile(file, bytes);
+    await expect(restore(home, file, key)).rejects.toThrow(expected);
+    expect(existsSync(home.config.token.dir)).toBe(false);
+    expect(await home.sql("SELECT FROM keys")).toEqual([]);
+  }
+});
+
+test("holds nothing readable, no PIN, and is recorded with who took it", async () => {
+  const bytes = await readFile(backup);
+  const pin = (await readFile(vault.home.config.token.pinFile, "utf8")).trim();
+  for (const text of [pin, agent.key_id, "manifest", "acc-1"]) expect(bytes.includes(text), text).toBe(false);
+  const rows = await vault.home.sql(
+    "SELECT role, caller, outcome FROM audit WHERE statement = 'backup' ORDER BY seq",
+  );
+  expect(rows).toEqual([
+    { role: "admin", caller: "admin", outcome: "policy_violation" },
+    { role: "admin", caller: "admin", outcome: "granted" },
+  ]);
+  const auditor = await issueIdentity(vault.home, { kind: "client", role: "auditor", name: "audit" });
+  for (const client of [auditor, readIdentity(vault.home, "api")])
+    expect((await call(`${vault.url}/v1/backup`, client, { method: "POST", body: {} })).status).toBe(403);
+});
