@@ -4,38 +4,61 @@ import type { CertificateRow } from "../db/tables.ts";
 /** Whose authority: all of a connection's, or one of its agents'. */
 export type AuthorityOf = { connection_id: string; agent_id?: string };
 
-/** A certificate that was revoked just now. */
-export type RevokedCertificate = Pick<CertificateRow, "cert_id" | "agent_id">;
-
-/**
- * Withdraws the pending requests and revokes the active certificates of a connection or an agent, for one reason, in the
- * transaction that ends the connection or agent itself and holds the connection's lock. Gives the certificates revoked.
- */
-export async function endAuthority(
+/** Withdraws the pending requests of a connection or an agent, for one reason, under the connection's lock. */
+export async function withdrawRequests(
   tx: Transaction,
   of: AuthorityOf,
   reason: string,
   now: Date,
-): Promise<RevokedCertificate[]> {
+): Promise<void> {
   await tx("delegation_requests")
     .where({ ...of, status: "pending" })
     .update({ status: "withdrawn", reason, decided_at: now });
-  await pinCertificates(tx, of);
-  return tx("certificates")
-    .where({ ...of, status: "approved" })
-    .update({ status: "revoked", revoked_at: now, revoke_reason: reason })
-    .returning(["cert_id", "agent_id"]);
 }
 
 /**
- * Holds the active certificates of a connection or an agent, in the order in which decisions hold those of a batch: a
- * change of many rows in any other order could deadlock with a batch of decisions.
+ * The active certificates of a connection or an agent, without holding them: decisions go on. Under the connection's
+ * lock they stay the same until the transaction itself changes them.
  */
-export async function pinCertificates(tx: Transaction, of: AuthorityOf): Promise<void> {
+export async function activeCertificates(
+  tx: Transaction,
+  of: AuthorityOf,
+): Promise<Pick<CertificateRow, "cert_id" | "agent_id">[]> {
+  return tx("certificates")
+    .where({ ...of, status: "approved" })
+    .orderBy("cert_id")
+    .select("cert_id", "agent_id");
+}
+
+/**
+ * Revokes the active certificates of a connection or an agent, for one reason, under the connection's lock; see
+ * {@link changeCertificates}.
+ */
+export async function revokeCertificates(
+  tx: Transaction,
+  of: AuthorityOf,
+  reason: string,
+  now: Date,
+): Promise<void> {
+  await changeCertificates(tx, of, { status: "revoked", revoked_at: now, revoke_reason: reason });
+}
+
+/**
+ * Changes the active certificates of a connection or an agent. Belongs last in its transaction: every decision on one of
+ * them, and with it the decisions of its batch, waits from here to the commit. They are held in the order in which
+ * decisions hold those of a batch: a change of many rows in any other order could deadlock with a batch of decisions.
+ */
+export async function changeCertificates(
+  tx: Transaction,
+  of: AuthorityOf,
+  change: Partial<CertificateRow>,
+): Promise<void> {
+  const active = { ...of, status: "approved" } as const;
   const pinned = tx("certificates")
     .select("cert_id")
-    .where({ ...of, status: "approved" })
+    .where(active)
     .orderBy(["account_id", "cert_id"])
     .forNoKeyUpdate();
   await tx.count().from(pinned.as("pinned"));
+  await tx("certificates").where(active).update(change);
 }

@@ -12,39 +12,69 @@ export const OUTBOX_SHARDS = 8;
 
 const SCHEMA_VERSION = 1;
 
-/**
- * Appends an event to the outbox in the transaction of the change that it tells of: both happen or neither.
- *
- * Takes the connection's next sequence number under the connection's row lock, so the events of one connection
- * are numbered and relayed in the order of their commits. Secrets are sealed, never in the payload. Throws when
- * the fields are not those of the event's kind or the connection does not exist.
- */
+/** Appends one event; see {@link appendEvents}. */
 export async function appendEvent(
   tx: Transaction,
   seal: Seal,
   event: LifecycleEvent,
   now: Date,
 ): Promise<void> {
-  const fields = eventKinds[event.type].fields.parse(event.fields);
-  if (fields.connection_id !== event.connectionId) {
-    throw new Error(`The event ${event.type} names two connections`);
+  await appendEvents(tx, seal, [event], now);
+}
+
+/**
+ * Appends events of one connection to the outbox, in their order, in the transaction of the change that they tell of:
+ * all of it happens or nothing. However many they are, it takes two statements, and one more for each with secrets.
+ *
+ * Takes the connection's next sequence numbers under the connection's row lock, so the events of one connection
+ * are numbered and relayed in the order of their commits. Secrets are sealed, never in the payload. Throws when
+ * the fields are not those of an event's kind, the events are of several connections or theirs does not exist.
+ */
+export async function appendEvents(
+  tx: Transaction,
+  seal: Seal,
+  events: readonly LifecycleEvent[],
+  now: Date,
+): Promise<void> {
+  const [first] = events;
+  if (first === undefined) return;
+  const { connectionId } = first;
+  const entries = events.map((event) => entryOf(event, connectionId));
+  const firstSeq = await takeSequence(tx, connectionId, entries.length);
+  await tx.raw(
+    `insert into outbox (event_id, aggregatetype, aggregateid, aggregate_seq, type, schema_version, shard, payload,
+                         headers, created_at)
+     select event_id, 'connection', :connectionId, :firstSeq::bigint + place - 1, type, :version::integer,
+            :shard::smallint, payload, '{}', :now::timestamptz
+     from unnest(:ids::uuid[], :types::text[], :payloads::text[]) with ordinality
+       as entry (event_id, type, payload, place)
+     order by place`,
+    {
+      connectionId,
+      firstSeq,
+      version: SCHEMA_VERSION,
+      shard: shardOf(connectionId),
+      now,
+      ids: entries.map(({ eventId }) => eventId),
+      types: entries.map(({ event }) => event.type),
+      payloads: entries.map(({ payload }) => payload),
+    },
+  );
+  for (const { eventId, event } of entries) {
+    if (event.secrets === undefined) continue;
+    const sealed = seal.seal(JSON.stringify(event.secrets), eventSecretsContext(eventId));
+    await tx("event_secrets").insert({ event_id: eventId, sealed, created_at: now });
   }
-  const eventId = uuidv7();
-  await tx("outbox").insert({
-    event_id: eventId,
-    aggregatetype: "connection",
-    aggregateid: event.connectionId,
-    aggregate_seq: await takeSequence(tx, event.connectionId),
-    type: event.type,
-    schema_version: SCHEMA_VERSION,
-    shard: shardOf(event.connectionId),
-    payload: JSON.stringify({ event: event.type, ...fields }),
-    headers: {},
-    created_at: now,
-  });
-  if (event.secrets === undefined) return;
-  const sealed = seal.seal(JSON.stringify(event.secrets), eventSecretsContext(eventId));
-  await tx("event_secrets").insert({ event_id: eventId, sealed, created_at: now });
+}
+
+type Entry = { eventId: string; event: LifecycleEvent; payload: string };
+
+function entryOf(event: LifecycleEvent, connectionId: string): Entry {
+  const fields = eventKinds[event.type].fields.parse(event.fields);
+  if (event.connectionId !== connectionId || fields.connection_id !== connectionId) {
+    throw new Error(`The event ${event.type} names another connection than it is told of`);
+  }
+  return { eventId: uuidv7(), event, payload: JSON.stringify({ event: event.type, ...fields }) };
 }
 
 /** The shard of a connection's events: always the same one, so that their order is kept. */
@@ -52,11 +82,12 @@ export function shardOf(connectionId: string): number {
   return createHash("sha256").update(connectionId).digest().readUInt8(0) % OUTBOX_SHARDS;
 }
 
-async function takeSequence(tx: Transaction, connectionId: string): Promise<number> {
+/** Takes `count` numbers and gives the first. */
+async function takeSequence(tx: Transaction, connectionId: string, count: number): Promise<number> {
   const [row] = await tx("connections")
     .where({ connection_id: connectionId })
-    .increment("next_event_seq", 1)
+    .increment("next_event_seq", count)
     .returning("next_event_seq");
   if (row === undefined) throw new Error(`There is no connection ${connectionId}`);
-  return row.next_event_seq - 1;
+  return row.next_event_seq - count;
 }

@@ -1,6 +1,6 @@
 import type { Clock } from "../clock.ts";
 import type { Transaction } from "../db/connection.ts";
-import { pinCertificates } from "../delegations/end_authority.ts";
+import { changeCertificates } from "../delegations/end_authority.ts";
 import { expandScopes } from "../protocol/scopes.ts";
 import { checkScopes, checkShrinks } from "./ceiling.ts";
 import { lockConnection } from "./connection_lock.ts";
@@ -30,7 +30,7 @@ export async function changePlatform(
     await lockConnection(tx, connection_id);
     const record = await findPlatform(tx, accountId, platformId);
     const ceiling = change.default_allowed_scopes && checkScopes(change.default_allowed_scopes);
-    if (ceiling) await shrinkCeiling(tx, record, ceiling, deps.clock.now());
+    if (ceiling) checkShrinks(record.default_allowed_scopes, ceiling);
     await tx("platforms")
       .where({ platform_id: platformId })
       .update({
@@ -38,22 +38,22 @@ export async function changePlatform(
         description: change.description ?? record.description,
         default_allowed_scopes: ceiling ?? record.default_allowed_scopes,
       });
+    if (ceiling) await narrowAuthority(tx, record, ceiling, deps.clock.now());
   });
   await settleVault(deps, connection_id);
   return findPlatform(deps.db, accountId, platformId);
 }
 
-async function shrinkCeiling(
+/** The certificates come last: decisions on them wait from there to the commit. */
+async function narrowAuthority(
   tx: Transaction,
   record: LivePlatform,
   ceiling: readonly string[],
   now: Date,
 ): Promise<void> {
-  checkShrinks(record.default_allowed_scopes, ceiling);
   const expanded = expandScopes(ceiling);
   if (expanded.length === expandScopes(record.default_allowed_scopes).length) return;
   const { connection_id } = record;
-  await pinCertificates(tx, { connection_id });
-  await tx("certificates").where({ connection_id, status: "approved" }).update({ ceiling_scope: expanded });
   await tx("agents").where({ connection_id }).whereNull("disabled_at").update({ vault_due_at: now });
+  await changeCertificates(tx, { connection_id }, { ceiling_scope: expanded });
 }

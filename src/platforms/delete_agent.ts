@@ -1,8 +1,8 @@
 import type { Clock } from "../clock.ts";
 import type { Transaction } from "../db/connection.ts";
 import type { AgentRow } from "../db/tables.ts";
-import { endAuthority } from "../delegations/end_authority.ts";
-import { appendEvent } from "../events/outbox.ts";
+import { activeCertificates, revokeCertificates, withdrawRequests } from "../delegations/end_authority.ts";
+import { appendEvents } from "../events/outbox.ts";
 import type { Seal } from "../seal.ts";
 import { findAgent } from "./agent_record.ts";
 import { lockConnection } from "./connection_lock.ts";
@@ -33,10 +33,16 @@ export async function deleteAgent(
   return disabledAt;
 }
 
+/** The certificates come last: decisions on them wait from there to the commit. */
 async function endDelegations(tx: Transaction, seal: Seal, agent: AgentRow, now: Date): Promise<void> {
   const { agent_id, connection_id, account_id } = agent;
-  for (const { cert_id } of await endAuthority(tx, { connection_id, agent_id }, REASON, now)) {
-    const fields = { cert_id, agent_id, connection_id, org_id: account_id, reason: REASON };
-    await appendEvent(tx, seal, { type: "delegation.revoked", connectionId: connection_id, fields }, now);
-  }
+  const authority = { connection_id, agent_id };
+  await withdrawRequests(tx, authority, REASON, now);
+  const events = (await activeCertificates(tx, authority)).map(({ cert_id }) => ({
+    type: "delegation.revoked" as const,
+    connectionId: connection_id,
+    fields: { cert_id, agent_id, connection_id, org_id: account_id, reason: REASON },
+  }));
+  await appendEvents(tx, seal, events, now);
+  await revokeCertificates(tx, authority, REASON, now);
 }

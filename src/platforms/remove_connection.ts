@@ -1,6 +1,6 @@
 import type { Clock } from "../clock.ts";
 import type { Transaction } from "../db/connection.ts";
-import { endAuthority } from "../delegations/end_authority.ts";
+import { revokeCertificates, withdrawRequests } from "../delegations/end_authority.ts";
 import { ApiError } from "../errors.ts";
 import { appendEvent } from "../events/outbox.ts";
 import { isUuid } from "../ids.ts";
@@ -32,26 +32,28 @@ export async function removeConnection(
     if (record === undefined) throw new ApiError("not_found");
     if (record.removed_at !== null) return record.removed_at;
     const now = deps.clock.now();
-    await removeRows(tx, record, now);
+    await endConnection(tx, record, now);
     const fields = {
       connection_id: connectionId,
       org_id: accountId,
       removed_at: now.toISOString(),
     };
     await appendEvent(tx, deps.seal, { type: "connection.removed", connectionId, fields }, now);
+    await revokeCertificates(tx, { connection_id: connectionId }, REASON, now);
     return now;
   });
   await settleVault(deps, connectionId);
   return removedAt;
 }
 
-async function removeRows(
+/** All but the certificates, which come last: decisions on them wait from there to the commit. */
+async function endConnection(
   tx: Transaction,
   { connection_id, platform_id }: PlatformRecord,
   now: Date,
 ): Promise<void> {
   await retireKeys(tx, connection_id, now);
-  await endAuthority(tx, { connection_id }, REASON, now);
+  await withdrawRequests(tx, { connection_id }, REASON, now);
   await tx("agents")
     .where({ connection_id })
     .whereNull("disabled_at")

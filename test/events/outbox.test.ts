@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Database, openDatabase } from "../../src/db/connection.ts";
-import { appendEvent, type LifecycleEvent } from "../../src/events/outbox.ts";
+import { appendEvent, appendEvents, type LifecycleEvent } from "../../src/events/outbox.ts";
 import { eventSecretsContext } from "../../src/events/secrets.ts";
 import { migratedDatabase, type TestDatabase } from "../support/postgres.ts";
 import { makeConnection, seal, type TestConnection } from "./support/connection.ts";
@@ -75,6 +75,42 @@ test("numbers concurrent events of one connection without gap, in the order of t
   const rows = await rowsOf(connection.connectionId);
   expect(rows.map((row) => row.aggregate_seq)).toEqual(Array.from({ length: 20 }, (_, n) => n + 1));
   expect(new Set(rows.map((row) => row.shard)).size).toBe(1);
+});
+
+test("appends many events at once: in their order, without gap, in statements that do not grow in number", async () => {
+  const connection = await makeConnection(database, null);
+  await append(denied(connection, "first"));
+  const events = Array.from({ length: 3_000 }, (_, n) => denied(connection, `req-${n}`));
+  const statements: string[] = [];
+  await database.transaction(async (tx) => {
+    tx.on("query", ({ sql }: { sql: string }) => statements.push(sql));
+    await appendEvents(tx, seal, events, now);
+  });
+  await append(denied(connection, "last"));
+  const rows = await rowsOf(connection.connectionId);
+  expect(rows.map((row) => row.aggregate_seq)).toEqual(Array.from({ length: 3_002 }, (_, n) => n + 1));
+  expect(rows.map((row) => JSON.parse(row.payload).request_id)).toEqual([
+    "first",
+    ...events.map(({ fields }) => "request_id" in fields && fields.request_id),
+    "last",
+  ]);
+  expect(statements.filter((sql) => /outbox|connections/.test(sql))).toHaveLength(2);
+});
+
+test("appends nothing of many events when one of them is wrong or of another connection", async () => {
+  const [connection, other] = [await makeConnection(database, null), await makeConnection(database, null)];
+  const wrong = { ...denied(connection, "req-2"), fields: {} } as unknown as LifecycleEvent;
+  for (const second of [wrong, denied(other, "req-2")]) {
+    const appending = database.transaction((tx) =>
+      appendEvents(tx, seal, [denied(connection, "req-1"), second], now),
+    );
+    await expect(appending).rejects.toThrow();
+  }
+  expect([...(await rowsOf(connection.connectionId)), ...(await rowsOf(other.connectionId))]).toEqual([]);
+});
+
+test("appends no event for none", async () => {
+  await database.transaction((tx) => appendEvents(tx, seal, [], now));
 });
 
 test("seals secrets under the event's id and keeps them out of the payload", async () => {

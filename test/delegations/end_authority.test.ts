@@ -1,0 +1,99 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import {
+  approve,
+  delegated,
+  type PlatformApi,
+  selfRequest,
+  startPlatformApi,
+} from "../support/platform_world.ts";
+
+let api: PlatformApi;
+beforeAll(async () => {
+  api = await startPlatformApi();
+});
+afterAll(() => api.stop());
+
+type Delegated = Awaited<ReturnType<typeof delegated>>;
+
+/** What changes many certificates at once. */
+const changes: [string, (made: Delegated) => Promise<{ status: number }>][] = [
+  [
+    "deleting an agent",
+    ({ platform, agentId }) =>
+      api.client().call("DELETE", `/v1/service/connections/${platform.connectionId}/agents/${agentId}`, {
+        headers: { "x-service-api-key": platform.apiKey },
+      }),
+  ],
+  [
+    "removing a connection",
+    ({ person, platform }) =>
+      person.client.call("DELETE", `/v1/service/connections/${platform.connectionId}`),
+  ],
+  [
+    "shrinking a ceiling",
+    ({ person, platform }) =>
+      person.client.call("PATCH", `/v1/service/platforms/${platform.platformId}`, {
+        body: { default_allowed_scopes: ["data:share"] },
+      }),
+  ],
+];
+
+/** The statements of the one transaction that touches certificates, while `run` runs. */
+async function certificateTransaction(run: () => Promise<unknown>): Promise<string[]> {
+  const seen: { sql: string; __knexTxId?: string }[] = [];
+  const note = (query: { sql: string; __knexTxId?: string }) => seen.push(query);
+  api.db.on("query", note);
+  await run();
+  api.db.removeListener("query", note);
+  const locking = seen.filter(({ sql }) => holdsCertificates(sql));
+  const transactions = new Set(locking.map((query) => query.__knexTxId));
+  expect(transactions.size).toBe(1);
+  return seen.filter((query) => transactions.has(query.__knexTxId)).map(({ sql }) => sql);
+}
+
+function holdsCertificates(sql: string): boolean {
+  return /certificates/.test(sql) && /^update|for no key update/.test(sql);
+}
+
+/** An agent with `count` certificates. */
+async function delegatedOften(count: number): Promise<Delegated> {
+  const made = await delegated(api);
+  for (let n = 1; n < count; n += 1) {
+    const request = await selfRequest(made.person, made.platform.connectionId);
+    await approve(made.person, request, ["data:read"]);
+  }
+  return made;
+}
+
+describe.each(changes)("%s", (_, change) => {
+  test("holds certificates only for its last statements, so that decisions hardly wait", async () => {
+    const made = await delegatedOften(2);
+    const statements = await certificateTransaction(async () =>
+      expect((await change(made)).status).toBe(200),
+    );
+    const held = statements.slice(statements.findIndex(holdsCertificates));
+    expect(held.length).toBeLessThanOrEqual(3);
+    expect(held.slice(0, -1).every(holdsCertificates)).toBe(true);
+    expect(held.at(-1)).toMatch(/^commit/i);
+  });
+
+  test("takes as many statements for many certificates as for one", async () => {
+    const counts = [];
+    for (const certificates of [1, 12]) {
+      const made = await delegatedOften(certificates);
+      counts.push((await certificateTransaction(() => change(made))).length);
+    }
+    expect(counts[1]).toBe(counts[0]);
+  });
+});
+
+test("deleting an agent tells each of its certificates once", async () => {
+  const made = await delegatedOften(12);
+  for (let n = 0; n < 2; n += 1) await changes[0]?.[1](made);
+  const certificates = await api.db("certificates").where({ agent_id: made.agentId });
+  const told = (await api.events(made.platform.connectionId)).filter(
+    ({ event }) => event === "delegation.revoked",
+  );
+  expect(certificates.map(({ status }) => status)).toEqual(Array(12).fill("revoked"));
+  expect(told.map((event) => event.cert_id).sort()).toEqual(certificates.map((row) => row.cert_id).sort());
+});
