@@ -24,6 +24,7 @@ import { createApiKeyFinder } from "./platforms/api_key_finder.ts";
 import { internalPlatformRoutes } from "./platforms/internal.ts";
 import { keepVaultSettled } from "./platforms/keep_vault_settled.ts";
 import { platformRoutes } from "./platforms/routes.ts";
+import { PATIENT_LOCK_MS, QUICK_LOCK_MS } from "./proofs/lanes.ts";
 import { maintainPartitions } from "./proofs/partitions.ts";
 import { proofRoutes } from "./proofs/routes.ts";
 import { createSeal } from "./seal.ts";
@@ -52,8 +53,9 @@ export async function startApi({ config, clock, log, metrics, version }: ApiDeps
   const url = config.DATABASE_URL;
   const common = { url, statementMs: STATEMENT_MS, onError };
   const db = openDatabase({ ...common, name: "deputize-api", max: 8 });
-  const decisions = openPool({ ...common, name: "deputize-decisions", max: 4 });
-  const rated = openPool({ ...common, name: "deputize-rates", max: 2 });
+  const decisions = openPool({ ...common, name: "deputize-decisions", max: 4, lockMs: QUICK_LOCK_MS });
+  const patient = openPool({ ...common, name: "deputize-patient", max: 2, lockMs: PATIENT_LOCK_MS });
+  const rated = openPool({ ...common, name: "deputize-rates", max: 4, lockMs: PATIENT_LOCK_MS });
   const sealingKey = Buffer.from(config.SEALING_KEY, "base64");
   const seal = createSeal(sealingKey);
   const vaultFiles = { ca: config.VAULT_CA_FILE, cert: config.VAULT_CERT_FILE, key: config.VAULT_KEY_FILE };
@@ -84,7 +86,7 @@ export async function startApi({ config, clock, log, metrics, version }: ApiDeps
     }),
     ...platformRoutes({ ...shared, callbacks }),
     ...delegationRoutes(shared),
-    ...proofRoutes({ ...shared, decisions, rated }),
+    ...proofRoutes({ ...shared, decisions, patient, rated }),
     ...auditRoutes(shared),
     ...internalPlatformRoutes({ ...shared, callbacks }),
     ...internalDelegationRoutes(shared),
@@ -106,11 +108,11 @@ export async function startApi({ config, clock, log, metrics, version }: ApiDeps
   });
 
   const upkeep = async () => {
-    await maintainPartitions(decisions, clock.now());
+    await maintainPartitions(patient, clock.now());
     await sweepAccounts({ db, clock });
     await idempotency.sweep();
   };
-  await maintainPartitions(decisions, clock.now());
+  await maintainPartitions(patient, clock.now());
   const timer = setInterval(() => {
     upkeep().catch((error: unknown) => log.warn({ err: error }, "upkeep failed; it is tried again"));
   }, UPKEEP_MS);
@@ -132,7 +134,7 @@ export async function startApi({ config, clock, log, metrics, version }: ApiDeps
       await apiKeys.close();
       await vault.close();
       mailer.close();
-      await Promise.all([db.destroy(), decisions.end(), rated.end()]);
+      await Promise.all([db.destroy(), decisions.end(), patient.end(), rated.end()]);
     },
   };
 }

@@ -24,6 +24,8 @@ export type ConnectionSettings = {
   idleTransactionMs?: number;
   /** The server gives a statement up after this long. Default: never; what answers calls should have an end. */
   statementMs?: number;
+  /** The server gives up waiting for a row that somebody else holds after this long. Default: never. */
+  lockMs?: number;
   onError: (error: Error) => void;
 };
 
@@ -59,7 +61,8 @@ function report(onError: (error: Error) => void): (notice: unknown) => void {
 
 /** Opens a plain pool for the hot statement and for single-purpose clients. */
 export function openPool(settings: ConnectionSettings): pg.Pool {
-  const { url, name, max = 4, idleTransactionMs = IDLE_TRANSACTION_MS, statementMs = 0, onError } = settings;
+  const { url, name, max = 4, idleTransactionMs = IDLE_TRANSACTION_MS, onError } = settings;
+  const { statementMs = 0, lockMs = 0 } = settings;
   const pool = new pg.Pool({
     connectionString: url,
     application_name: name,
@@ -68,6 +71,7 @@ export function openPool(settings: ConnectionSettings): pg.Pool {
     keepAlive: true,
     idle_in_transaction_session_timeout: idleTransactionMs,
     statement_timeout: statementMs,
+    lock_timeout: lockMs,
     types: types as pg.CustomTypesConfig,
   });
   pool.on("error", onError);

@@ -16,9 +16,9 @@ const AWAY_SYSTEM_CODES = new Set([
 
 /**
  * Postgres states in which a repetition may succeed: 08 connection, 53 resources used up, 57 shut down or given up for taking too long, 40 given up
- * for another transaction, 25006 a server that has become read-only.
+ * for another transaction, 55P03 a row not had in time, 25006 a server that has become read-only.
  */
-const AWAY_STATES = /^(?:08...|53...|57...|40...|25006)$/;
+const AWAY_STATES = /^(?:08...|53...|57...|40...|55P03|25006)$/;
 
 const AWAY_MESSAGES = [
   /^Connection terminated/,

@@ -2,7 +2,12 @@ import type { Database } from "../db/connection.ts";
 import { expandScopes } from "../protocol/scopes.ts";
 
 /** A certificate of an agent that may be presented now. */
-export type ActiveCertificate = { cert_id: string; cert_json: string; approved_scope: string[] };
+export type ActiveCertificate = {
+  cert_id: string;
+  cert_json: string;
+  approved_scope: string[];
+  ceiling_scope: string[] | null;
+};
 
 /** Which certificate to present: the one named, or the newest that grants a scope, or the newest. */
 export type CertificateChoice = { certId?: string | undefined; requiredScope?: string | undefined };
@@ -18,7 +23,7 @@ export async function findActiveCertificate(
   now: Date,
 ): Promise<ActiveCertificate | undefined> {
   const query = db("certificates")
-    .select("cert_id", "cert_json", "approved_scope")
+    .select("cert_id", "cert_json", "approved_scope", "ceiling_scope")
     .where({ agent_id: agentId, status: "approved" })
     .andWhere((either) => either.whereNull("expires_at").orWhere("expires_at", ">=", now))
     .orderBy("issued_at", "desc")
@@ -28,5 +33,10 @@ export async function findActiveCertificate(
   const candidates: ActiveCertificate[] = await query;
   const { requiredScope } = choice;
   if (requiredScope === undefined) return candidates[0];
-  return candidates.find((candidate) => expandScopes(candidate.approved_scope).includes(requiredScope));
+  return candidates.find((candidate) => grants(candidate, requiredScope));
+}
+
+/** Whether a certificate grants a scope under its platform's ceiling as it is now. */
+function grants({ approved_scope, ceiling_scope }: ActiveCertificate, scope: string): boolean {
+  return expandScopes(approved_scope).includes(scope) && (ceiling_scope?.includes(scope) ?? true);
 }

@@ -1,23 +1,29 @@
 import type { Pool } from "pg";
+import { ApiError } from "../errors.ts";
 import { type DecisionItem, type DecisionOutcome, decideBatch } from "./decision.ts";
 
 /** Decides one item, together with whatever else is being decided at the moment. */
 export type Decide = (item: DecisionItem) => Promise<DecisionOutcome>;
 
-/** `maxItems` per statement, `maxWaitMs` for the first item of a batch, `maxStatements` at once. */
-export type BatchLimits = { maxItems: number; maxWaitMs: number; maxStatements: number };
+/**
+ * `maxItems` per statement, `maxWaitMs` for the first item of a batch, `maxStatements` at once; an item that has
+ * waited `maxQueueMs` is not sent any more.
+ */
+export type BatchLimits = { maxItems: number; maxWaitMs: number; maxStatements: number; maxQueueMs: number };
 
-const defaultLimits: BatchLimits = { maxItems: 64, maxWaitMs: 2, maxStatements: 2 };
+const defaultLimits: BatchLimits = { maxItems: 64, maxWaitMs: 2, maxStatements: 2, maxQueueMs: 5_000 };
 
 type Waiting = {
   item: DecisionItem;
+  since: number;
   resolve(outcome: DecisionOutcome): void;
   reject(error: unknown): void;
 };
 
 /**
  * Gathers concurrent decisions into one statement. While all statements are under way the next batch grows, so
- * batches are as large as the load needs and a lone item waits for nobody.
+ * batches are as large as the load needs and a lone item waits for nobody. An item that could not be sent in time is
+ * refused with `unavailable`: it was not decided and never will be.
  */
 export function createBatcher(pool: Pool, limits: BatchLimits = defaultLimits): Decide {
   let waiting: Waiting[] = [];
@@ -33,6 +39,7 @@ export function createBatcher(pool: Pool, limits: BatchLimits = defaultLimits): 
   function flush(): void {
     clearTimeout(timer);
     timer = undefined;
+    refuseLate();
     if (running >= limits.maxStatements || waiting.length === 0) return;
     const batch = waiting.slice(0, limits.maxItems);
     waiting = waiting.slice(limits.maxItems);
@@ -44,9 +51,17 @@ export function createBatcher(pool: Pool, limits: BatchLimits = defaultLimits): 
     schedule();
   }
 
+  function refuseLate(): void {
+    const oldest = performance.now() - limits.maxQueueMs;
+    const late = waiting.filter(({ since }) => since < oldest);
+    if (late.length === 0) return;
+    waiting = waiting.filter(({ since }) => since >= oldest);
+    for (const { reject } of late) reject(new ApiError("unavailable"));
+  }
+
   return (item) =>
     new Promise((resolve, reject) => {
-      waiting.push({ item, resolve, reject });
+      waiting.push({ item, since: performance.now(), resolve, reject });
       schedule();
     });
 }
@@ -70,10 +85,15 @@ async function decideTogether(pool: Pool, batch: readonly Waiting[], isLastTry =
   }
 }
 
-/** Classes of errors after which nothing was done: bad data, a violated rule, a rolled back transaction. */
-const refusals = ["22", "23", "40"];
+/** Classes of errors after which nothing was done: bad data, a violated rule, a rolled back transaction, a row not had. */
+const refusals = ["22", "23", "40", "55"];
 
 function wasRefused(error: unknown): boolean {
-  const code = (error as { code?: unknown }).code;
-  return typeof code === "string" && code.length === 5 && refusals.includes(code.slice(0, 2));
+  return refusals.includes(sqlState(error)?.slice(0, 2) ?? "");
+}
+
+/** The five characters by which Postgres names an error's kind. */
+export function sqlState(error: unknown): string | undefined {
+  const code = (error as { code?: unknown } | null)?.code;
+  return typeof code === "string" && code.length === 5 ? code : undefined;
 }

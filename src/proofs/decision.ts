@@ -1,4 +1,5 @@
 import type { Pool, PoolClient } from "pg";
+import { canonicalJson } from "../protocol/canonical.ts";
 
 /** Price of one decision in micro-USD (specification §8: 0.002 USD per verification). */
 export const VERIFICATION_PRICE_MICRO_USD = 2_000;
@@ -24,15 +25,16 @@ export type DecisionItem = {
   humanId: string;
   certId: string;
   requiredScope: string;
-  /** The receipt's canonical JSON around `"decision":…,"decision_reason":…`; the tail differs with the decision. */
+  /** What the chain grants, sorted; a ceiling that shrank since narrows it further. */
+  grantedScope: string[];
+  /** The receipt's canonical JSON before its decision and after its granted scopes. */
   receiptHead: string;
-  receiptTailAllow: string;
-  receiptTailOther: string;
+  receiptTail: string;
 };
 
 /** What became of an item: decided and recorded, or refused with nothing recorded and nothing charged. */
 export type DecisionOutcome =
-  | { kind: "decided"; decision: Decision; reason: string; receiptHash: Buffer }
+  | { kind: "decided"; decision: Decision; reason: string; receiptHash: Buffer; grantedScope?: string[] }
   | { kind: "challenge_spent" }
   | { kind: "credits_exhausted" };
 
@@ -42,6 +44,7 @@ type AnswerRow = {
   decision: Decision | null;
   reason: string | null;
   receipt_hash: Buffer | null;
+  granted: string | null;
 };
 
 /**
@@ -58,9 +61,9 @@ const statement = `
 with item as (
   select distinct on (connection_id, challenge) *
   from unnest($1::int[], $2::uuid[], $3::uuid[], $4::bytea[], $5::timestamptz[], $6::text[], $7::text[], $8::uuid[],
-              $9::timestamptz[], $10::text[], $11::text[], $12::text[], $13::text[], $14::text[], $15::text[], $16::text[])
+              $9::timestamptz[], $10::text[], $11::text[], $12::text[], $13::text[], $14::text[], $15::text[], $16::text[], $22::text[])
     as item (n, account_id, connection_id, challenge, challenge_expires_at, decision, reason, event_id,
-             decided_at, agent_id, human_id, cert_id, required_scope, receipt_head, tail_allow, tail_other)
+             decided_at, agent_id, human_id, cert_id, required_scope, receipt_head, receipt_tail, granted, granted_pairs)
   order by connection_id, challenge, n
 ),
 spent as (
@@ -77,13 +80,15 @@ pinned as (
 ),
 state as (
   select link.n, bool_or(c.status = 'revoked') as revoked, bool_or(c.cert_id is null) as unknown,
+         bool_or(c.ceiling_scope is not null) as has_ceiling,
          bool_or(c.ceiling_scope is not null and not link.required_scope = any (c.ceiling_scope)) as over_ceiling
   from unnest($17::int[], $18::uuid[], $19::text[], $20::text[]) as link (n, account_id, cert_id, required_scope)
   left join pinned c on c.account_id = link.account_id and c.cert_id = link.cert_id
   group by link.n
 ),
 judged as (
-  select item.n, item.account_id, verdict.decision, verdict.reason, verdict.decision <> 'indeterminate' as charged
+  select item.n, item.account_id, verdict.decision, verdict.reason, verdict.decision <> 'indeterminate' as charged,
+         coalesce(state.has_ceiling, false) as has_ceiling
   from item
   join spent using (connection_id, challenge)
   left join state on state.n = item.n
@@ -117,13 +122,23 @@ charge as (
 ),
 decided as (
   select item.*, queued.decision as final, queued.reason as final_reason, queued.charged,
-         receipt.body, sha256(convert_to(receipt.body, 'UTF8')) as receipt_hash
+         narrowed.granted as narrowed, receipt.body, sha256(convert_to(receipt.body, 'UTF8')) as receipt_hash
   from queued
   join item using (n)
   left join charge on charge.account_id = queued.account_id
+  left join lateral (
+    select '[' || coalesce(string_agg(pair.value ->> 1, ',' order by pair.place), '') || ']' as granted
+    from jsonb_array_elements(item.granted_pairs::jsonb) with ordinality as pair (value, place)
+    where not exists (
+      select from unnest($17::int[], $18::uuid[], $19::text[]) as link (n, account_id, cert_id)
+      join pinned c on c.account_id = link.account_id and c.cert_id = link.cert_id
+      where link.n = item.n and c.ceiling_scope is not null and (pair.value ->> 0) <> all (c.ceiling_scope))
+  ) as narrowed on queued.has_ceiling and queued.decision = 'allow'
   cross join lateral (
-    select item.receipt_head || '"decision":"' || queued.decision || '","decision_reason":"' || queued.reason || '"' ||
-           case when queued.decision = 'allow' then item.tail_allow else item.tail_other end as body
+    select item.receipt_head || '"decision":"' || queued.decision || '","decision_reason":"' || queued.reason ||
+           '","granted_scope":' ||
+           case when queued.decision = 'allow' then coalesce(narrowed.granted, item.granted) else '[]' end ||
+           item.receipt_tail as body
   ) as receipt
   where not queued.charged or queued.place <= charge.affordable
 ),
@@ -139,7 +154,7 @@ written as (
   from decided
 )
 select item.n, spent.challenge is not null as spent, decided.final as decision, decided.final_reason as reason,
-       decided.receipt_hash
+       decided.receipt_hash, decided.narrowed as granted
 from item
 left join spent using (connection_id, challenge)
 left join decided on decided.n = item.n`;
@@ -171,13 +186,14 @@ export async function decideBatch(
       column((item) => item.certId),
       column((item) => item.requiredScope),
       column((item) => item.receiptHead),
-      column((item) => item.receiptTailAllow),
-      column((item) => item.receiptTailOther),
+      column((item) => item.receiptTail),
+      column((item) => canonicalJson(item.grantedScope)),
       links.map((link) => link.n),
       links.map((link) => link.accountId),
       links.map((link) => link.certId),
       links.map((link) => link.item.requiredScope),
       VERIFICATION_PRICE_MICRO_USD,
+      column((item) => JSON.stringify(item.grantedScope.map((scope) => [scope, canonicalJson(scope)]))),
     ],
   });
   const answers = new Map(rows.map((row) => [row.n, row]));
@@ -188,5 +204,6 @@ function outcomeOf(row: AnswerRow | undefined): DecisionOutcome {
   if (!row?.spent) return { kind: "challenge_spent" };
   const { decision, reason, receipt_hash: receiptHash } = row;
   if (decision === null || reason === null || receiptHash === null) return { kind: "credits_exhausted" };
-  return { kind: "decided", decision, reason, receiptHash };
+  const grantedScope = row.granted === null ? undefined : (JSON.parse(row.granted) as string[]);
+  return { kind: "decided", decision, reason, receiptHash, ...(grantedScope ? { grantedScope } : {}) };
 }

@@ -48,6 +48,7 @@ const BODY_LIMITS = { bytes: 256 * 1024, depth: MAX_JSON_NESTING_DEPTH + 1 };
 export function readVerifyCall(rawBody: Uint8Array, proofHeader: string | undefined): VerifyCall {
   const members = readMembers(rawBody);
   const { proof_bundle: proof, ...others } = members;
+  refuseUnavailable(others);
   const options = verifyOptions.safeParse(plainJson(others));
   if (!options.success) {
     const [issue] = options.error.issues;
@@ -57,6 +58,15 @@ export function readVerifyCall(rawBody: Uint8Array, proofHeader: string | undefi
     );
   }
   return { bundle: readBundle(proof, proofHeader, rawBody.length), options: options.data };
+}
+
+/** Members that bind a decision to something must never be passed over in silence. */
+const NOT_AVAILABLE = ["operation", "proof_ref"];
+
+/** Refuses a call that asks for what this version cannot check. Throws `not_available`. */
+export function refuseUnavailable(members: Readonly<Record<string, unknown>>): void {
+  const name = NOT_AVAILABLE.find((member) => members[member] !== undefined);
+  if (name !== undefined) throw new ApiError("not_available", `${name}: is not available yet`);
 }
 
 function readMembers(rawBody: Uint8Array): JsonObject {
@@ -81,15 +91,28 @@ function readBundle(
     throw new ApiError("invalid_request", "proof_bundle: is required");
   }
   try {
-    if (proof === undefined) return decodeText(header ?? "");
-    if (typeof proof === "string") return decodeText(proof);
+    if (proof === undefined) return storable(decodeText(header ?? ""));
+    if (typeof proof === "string") return storable(decodeText(proof));
     if (bodyBytes > MAX_PROOF_BUNDLE_BYTES && JSON.stringify(proof).length > MAX_PROOF_BUNDLE_BYTES) {
       throw new ProtocolError("too_large", `more than ${MAX_PROOF_BUNDLE_BYTES} bytes`);
     }
-    return proofBundle(proof);
+    return storable(proofBundle(proof));
   } catch (error) {
     throw refusal(error, "invalid_proof", "proof_bundle");
   }
+}
+
+/** Refuses ids with U+0000, which no issuer of ours makes and the database cannot keep. */
+function storable(bundle: ProofBundle): ProofBundle {
+  const ids = bundle.delegations.flatMap(({ cert_id, issuer_id, subject_id }) => [
+    cert_id,
+    issuer_id,
+    subject_id,
+  ]);
+  if ([bundle.agent_id, ...ids].some((id) => id.includes("\0"))) {
+    throw new ProtocolError("wrong_type", "an id holds U+0000");
+  }
+  return bundle;
 }
 
 /** A bundle as text: its JSON, or that in base64 or base64url. */

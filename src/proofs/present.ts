@@ -11,6 +11,7 @@ import { type ApiKeyCaller, type Route, route } from "../route.ts";
 import type { VaultClient } from "../vault/client.ts";
 import { type ActiveCertificate, findActiveCertificate } from "./active_certificate.ts";
 import { readChallenge } from "./challenge.ts";
+import { refuseUnavailable } from "./envelope.ts";
 
 const CONTEXT_BYTES = 32;
 
@@ -27,6 +28,7 @@ const body = z.object({
     .max(256)
     .optional()
     .describe("Present the newest certificate that grants this scope"),
+  operation: z.unknown().optional().describe("Not available yet"),
 });
 
 const answer = z.object({
@@ -48,8 +50,9 @@ export function presentRoute({ db, vault, clock }: PresentDeps): Route {
     params: z.object({ connection_id: z.string(), agent_id: z.string() }),
     body,
     answer: { status: 200, schema: answer, description: "A proof, good for one verification" },
-    errors: ["not_found", "invalid_challenge", "no_active_delegation", "vault_unavailable"],
+    errors: ["not_found", "not_available", "invalid_challenge", "no_active_delegation", "vault_unavailable"],
     async handle({ caller, params, body }) {
+      refuseUnavailable(body);
       const now = clock.now();
       const challengeEnd = readPresentable(body.challenge, now);
       const sessionContext = readContext(body.session_context);

@@ -1,9 +1,19 @@
 import type { Pool, PoolClient } from "pg";
-import { addSeconds } from "../clock.ts";
+import { ApiError } from "../errors.ts";
 import type { DelegationCert } from "../protocol/certificate.ts";
 
 /** How often a certificate was allowed in the last `windowSeconds`. */
 export type CountAllows = (certId: string, windowSeconds: number) => Promise<number>;
+
+/** Runs `work` while nobody else can decide on these certificates. */
+export type WithCountedAllows = <T>(
+  certificates: { accountId: string; certId: string }[],
+  now: Date,
+  work: (client: PoolClient, countAllows: CountAllows) => Promise<T>,
+) => Promise<T>;
+
+/** Calls that may wait for one certificate; each takes a few milliseconds. */
+const MOST_WAITING = 64;
 
 /** Whether a certificate limits how often it may be used (wire format §7, `max_rate`). */
 export function isRated(certificate: DelegationCert): boolean {
@@ -11,11 +21,37 @@ export function isRated(certificate: DelegationCert): boolean {
 }
 
 /**
- * Runs `work` while nobody else can decide on these certificates, so that what it counts is still true when its
- * decision commits: the rows are locked first, and only a statement that starts afterwards sees what the one before
- * has recorded. `pool` is small and for this alone, so that waiting for a busy certificate delays no other decision.
+ * What `work` counts is still true when its decision commits: the certificates' rows are locked first, and only a
+ * statement that starts afterwards sees what the one before has recorded.
+ *
+ * Calls for the same certificates wait for each other in memory, so that a busy one holds a single connection of
+ * `pool`, which is for this alone, and delays no other. When too many wait: `rate_limited`.
  */
-export async function withCountedAllows<T>(
+export function createCountedAllows(pool: Pool): WithCountedAllows {
+  const turns = new Map<string, { waiting: number; last: Promise<unknown> }>();
+
+  return async (certificates, now, work) => {
+    const key = certificates.map(({ certId }) => certId).join(" ");
+    const turn = turns.get(key) ?? { waiting: 0, last: Promise.resolve() };
+    if (turn.waiting >= MOST_WAITING) {
+      throw new ApiError("rate_limited", "Too many calls for this certificate at once", {
+        "retry-after": "1",
+      });
+    }
+    turn.waiting += 1;
+    turns.set(key, turn);
+    const mine = turn.last.then(() => runLocked(pool, certificates, now, work));
+    turn.last = mine.catch(() => {});
+    try {
+      return await mine;
+    } finally {
+      turn.waiting -= 1;
+      if (turn.waiting === 0) turns.delete(key);
+    }
+  };
+}
+
+async function runLocked<T>(
   pool: Pool,
   certificates: { accountId: string; certId: string }[],
   now: Date,
@@ -33,7 +69,7 @@ export async function withCountedAllows<T>(
     const result = await work(client, async (certId, windowSeconds) => {
       const { rows } = await client.query<{ count: number }>(
         "select count(*) from audit_events where cert_id = $1 and decision = 'allow' and occurred_at > $2",
-        [certId, addSeconds(now, -windowSeconds)],
+        [certId, windowStart(now, windowSeconds)],
       );
       return rows[0]?.count ?? 0;
     });
@@ -47,4 +83,9 @@ export async function withCountedAllows<T>(
   } finally {
     client.release(broken);
   }
+}
+
+/** When a window began; one that reaches back beyond 1970 began then. */
+function windowStart(now: Date, windowSeconds: number): Date {
+  return new Date(Math.max(0, now.getTime() - windowSeconds * 1000));
 }

@@ -9,20 +9,18 @@ export type ReceiptFields = {
   humanId: string;
   certId: string;
   requiredScope: string;
-  /** What the chain grants; recorded with an allow only. */
-  grantedScope: readonly string[];
   /** SHA-256 of the canonical bundle, hex. */
   bundleHash: string;
   verifiedAt: Date;
 };
 
-/** A receipt's canonical JSON on both sides of its decision; the tail differs with the decision. */
-export type ReceiptParts = { head: string; tailAllow: string; tailOther: string };
+/** A receipt's canonical JSON before its decision and after its granted scopes. */
+export type ReceiptParts = { head: string; tail: string };
 
 /**
  * The receipt's canonical JSON (RFC 8785), cut where the decision goes: the statement that decides fills it in,
- * `head ‖ "decision":"…","decision_reason":"…" ‖ tail`. All keys before the cut sort before `decision`, all after it
- * sort after `decision_reason`.
+ * `head ‖ "decision":"…","decision_reason":"…","granted_scope":[…] ‖ tail`. All keys before the cut sort before
+ * `decision`, all after it sort after `granted_scope`.
  */
 export function receiptParts(fields: ReceiptFields): ReceiptParts {
   const head = canonicalJson({
@@ -31,25 +29,23 @@ export function receiptParts(fields: ReceiptFields): ReceiptParts {
     cert_id: fields.certId,
     connection_id: fields.connectionId,
   });
-  const tail = (grantedScope: readonly string[]) =>
-    canonicalJson({
-      granted_scope: [...grantedScope],
-      human_id: fields.humanId,
-      receipt_id: fields.receiptId,
-      required_scope: fields.requiredScope,
-      verified_at: fields.verifiedAt.toISOString(),
-      verifier_id: fields.verifierId,
-      version: 1,
-    });
-  return {
-    head: `${head.slice(0, -1)},`,
-    tailAllow: `,${tail(fields.grantedScope).slice(1)}`,
-    tailOther: `,${tail([]).slice(1)}`,
-  };
+  const tail = canonicalJson({
+    human_id: fields.humanId,
+    receipt_id: fields.receiptId,
+    required_scope: fields.requiredScope,
+    verified_at: fields.verifiedAt.toISOString(),
+    verifier_id: fields.verifierId,
+    version: 1,
+  });
+  return { head: `${head.slice(0, -1)},`, tail: `,${tail.slice(1)}` };
 }
 
-/** The whole receipt as text, with the decision filled in as the deciding statement does. */
-export function completeReceipt(parts: ReceiptParts, decision: string, reason: string): string {
-  const tail = decision === "allow" ? parts.tailAllow : parts.tailOther;
-  return `${parts.head}"decision":"${decision}","decision_reason":"${reason}"${tail}`;
+/** The whole receipt, filled in as the deciding statement does. `grantedScope` is empty unless allowed. */
+export function completeReceipt(
+  { head, tail }: ReceiptParts,
+  decided: { decision: string; reason: string; grantedScope: readonly string[] },
+): string {
+  const { decision, reason, grantedScope } = decided;
+  const scopes = canonicalJson([...grantedScope]);
+  return `${head}"decision":"${decision}","decision_reason":"${reason}","granted_scope":${scopes}${tail}`;
 }

@@ -8,6 +8,8 @@ export type Root = { accountId: string; publicKey: HybridPublicKey };
 /** Finds the root with this key id; nothing when no account has it. */
 export type FindRoot = (humanId: string) => Promise<Root | undefined>;
 
+/** What every key id looks like; other text is nobody's, and is not asked for. */
+const KEY_ID = /^[0-9a-f]{32}$/;
 const REMEMBERED_ROOTS = 10_000;
 
 /**
@@ -25,5 +27,5 @@ export function createRootFinder(db: Database): FindRoot {
       return row?.root_public_key ? { accountId: row.account_id, publicKey: row.root_public_key } : undefined;
     },
   });
-  return (humanId) => roots.fetch(humanId);
+  return async (humanId) => (KEY_ID.test(humanId) ? roots.fetch(humanId) : undefined);
 }

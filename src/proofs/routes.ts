@@ -8,19 +8,23 @@ import type { VaultClient } from "../vault/client.ts";
 import { createBatcher } from "./batch.ts";
 import { createChallengeKeys } from "./challenge_keys.ts";
 import { challengeRoute } from "./challenge_route.ts";
+import { createLanes } from "./lanes.ts";
 import { presentRoute } from "./present.ts";
+import { createCountedAllows } from "./rates.ts";
 import { createRootFinder } from "./roots.ts";
 import { verifyRoute } from "./verify_route.ts";
 
 const REMEMBERED_CERTIFICATES = 20_000;
 
 /**
- * What the proof routes are built from. `decisions` and `rated` are pools of their own, so that nothing else delays a
- * decision, and a busy certificate with a rate delays no other.
+ * What the proof routes are built from. The pools are their own, so that nothing else delays a decision: `decisions`
+ * for batches, which give a held row up after `QUICK_LOCK_MS`, `patient` for those that wait for it, `rated` for
+ * certificates with a rate.
  */
 export type ProofDeps = {
   db: Database;
   decisions: Pool;
+  patient: Pool;
   rated: Pool;
   vault: Pick<VaultClient, "signChallenge">;
   seal: Seal;
@@ -28,7 +32,7 @@ export type ProofDeps = {
 };
 
 /** Challenge, present and verify. */
-export function proofRoutes({ db, decisions, rated, vault, seal, clock }: ProofDeps): Route[] {
+export function proofRoutes({ db, decisions, patient, rated, vault, seal, clock }: ProofDeps): Route[] {
   const keys = createChallengeKeys({ db, seal });
   return [
     challengeRoute({ keys, clock }),
@@ -37,8 +41,8 @@ export function proofRoutes({ db, decisions, rated, vault, seal, clock }: ProofD
       keys,
       findRoot: createRootFinder(db),
       memory: createCertificateMemory(REMEMBERED_CERTIFICATES),
-      decide: createBatcher(decisions),
-      ratedPool: rated,
+      decide: createLanes(createBatcher(decisions), patient),
+      withCountedAllows: createCountedAllows(rated),
       clock,
     }),
   ];

@@ -1,4 +1,3 @@
-import type { Pool } from "pg";
 import { uuidv7 } from "uuidv7";
 import { type Clock, unixSeconds } from "../clock.ts";
 import { ApiError } from "../errors.ts";
@@ -15,7 +14,7 @@ import { isIssuedBy, readChallenge } from "./challenge.ts";
 import type { ChallengeKeys } from "./challenge_keys.ts";
 import { type Decision, type DecisionItem, type DecisionOutcome, decideBatch } from "./decision.ts";
 import type { VerifyCall } from "./envelope.ts";
-import { type CountAllows, isRated, withCountedAllows } from "./rates.ts";
+import { type CountAllows, isRated, type WithCountedAllows } from "./rates.ts";
 import { type ReceiptParts, receiptParts } from "./receipt.ts";
 import type { FindRoot, Root } from "./roots.ts";
 import { type Verdict, verdictOf } from "./verdict.ts";
@@ -27,7 +26,7 @@ export type VerifyDeps = {
   memory: CertificateMemory;
   decide: Decide;
   /** For certificates that limit how often they may be used. */
-  ratedPool: Pool;
+  withCountedAllows: WithCountedAllows;
   clock: Clock;
 };
 
@@ -36,6 +35,8 @@ export type Verified = {
   decision: Decision;
   reason: string;
   receiptHash: Buffer;
+  /** What the certificates grant under the ceiling as it is now; empty unless allowed. */
+  grantedScope: string[];
   receiptParts: ReceiptParts;
   item: DecisionItem;
   verification: Verification;
@@ -55,8 +56,8 @@ export async function verifyProof(
 ): Promise<Verified> {
   const { bundle, options } = call;
   const now = deps.clock.now();
-  if (options.required_scope.endsWith(":*") || invalidScopes([options.required_scope]).length > 0) {
-    throw new ApiError("invalid_scope", `required_scope: ${options.required_scope} is not a scope`);
+  if (!isConcreteScope(options.required_scope)) {
+    throw new ApiError("invalid_scope", "required_scope: is not a scope, or is a wildcard");
   }
   const challenge = decodeBase64(bundle.challenge);
   const challengeExpiresAt = await checkChallenge(deps.keys, challenge, caller.connectionId, now);
@@ -68,13 +69,14 @@ export async function verifyProof(
   input.root = root;
   const rated = root ? bundle.delegations.filter(isRated) : [];
   if (root === undefined || rated.length === 0 || !verification.genuine) {
-    return settle(input, verification, deps.decide);
+    return completed(await settle(input, verification, deps.decide));
   }
   const counted = rated.map(({ cert_id: certId }) => ({ accountId: root.accountId, certId }));
-  return withCountedAllows(deps.ratedPool, counted, now, async (client, countAllows) => {
+  const settled = await deps.withCountedAllows(counted, now, async (client, countAllows) => {
     const decideWithin: Decide = async (item) => (await decideBatch(client, [item]))[0] as DecisionOutcome;
     return settle(input, await applyRules(deps, input, countAllows), decideWithin);
   });
+  return completed(settled);
 }
 
 type JudgeInput = {
@@ -101,8 +103,13 @@ function applyRules(
   });
 }
 
-/** Lets the statement decide on what the rules found, and completes the record. */
-async function settle(input: JudgeInput, verification: Verification, decide: Decide): Promise<Verified> {
+/** What the statement made of an item, whether that is a decision or not. */
+type Settled = Omit<Verified, "decision" | "reason" | "receiptHash" | "grantedScope"> & {
+  outcome: DecisionOutcome;
+};
+
+/** Lets the statement decide on what the rules found. */
+async function settle(input: JudgeInput, verification: Verification, decide: Decide): Promise<Settled> {
   const { caller, call, now, root } = input;
   const { bundle, options } = call;
   const verdict = judge(verification, root, bundle);
@@ -118,7 +125,6 @@ async function settle(input: JudgeInput, verification: Verification, decide: Dec
     receiptId: eventId,
     connectionId: caller.connectionId,
     verifierId: caller.verifierId,
-    grantedScope: verification.granted_scope ?? [],
     bundleHash: Buffer.from(bundleHash(bundle)).toString("hex"),
     verifiedAt: now,
   });
@@ -133,15 +139,25 @@ async function settle(input: JudgeInput, verification: Verification, decide: Dec
     certificates: root ? verification.consulted.map((certId) => ({ accountId: root.accountId, certId })) : [],
     eventId,
     decidedAt: now,
+    grantedScope: verification.granted_scope ?? [],
     receiptHead: parts.head,
-    receiptTailAllow: parts.tailAllow,
-    receiptTailOther: parts.tailOther,
+    receiptTail: parts.tail,
   };
-  const outcome = await decide(item);
+  return { outcome: await decide(item), receiptParts: parts, item, verification };
+}
+
+/** The decision, once it is committed. Throws the error that stands for there being none. */
+function completed({ outcome, ...settled }: Settled): Verified {
   if (outcome.kind === "challenge_spent") throw new ApiError("invalid_challenge");
   if (outcome.kind === "credits_exhausted") throw new ApiError("credits_exhausted");
   const { decision, reason, receiptHash } = outcome;
-  return { decision, reason, receiptHash, receiptParts: parts, item, verification };
+  const grantedScope = decision === "allow" ? (outcome.grantedScope ?? settled.item.grantedScope) : [];
+  return { ...settled, decision, reason, receiptHash, grantedScope };
+}
+
+/** Whether a text names one scope: in the vocabulary or custom, no wildcard, nothing the database cannot keep. */
+function isConcreteScope(scope: string): boolean {
+  return !scope.endsWith(":*") && !scope.includes("\0") && invalidScopes([scope]).length === 0;
 }
 
 /** When the challenge ends; throws `invalid_challenge`, alike for unknown, foreign and expired ones. */

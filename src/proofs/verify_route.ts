@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { type Route, route } from "../route.ts";
 import { PROOF_HEADER, readVerifyCall, verifyBody } from "./envelope.ts";
+import { explainDecision } from "./explain.ts";
 import { completeReceipt } from "./receipt.ts";
 import { identityStatusOf } from "./verdict.ts";
 import { type Verified, type VerifyDeps, verifyProof } from "./verify.ts";
@@ -41,6 +42,8 @@ export function verifyRoute(deps: VerifyDeps): Route {
       "invalid_scope",
       "session_context_mismatch",
       "credits_exhausted",
+      "not_available",
+      "rate_limited",
       "unavailable",
     ],
     async handle({ caller, body, header }) {
@@ -51,11 +54,7 @@ export function verifyRoute(deps: VerifyDeps): Route {
 }
 
 function answerOf(verified: Verified, explain: boolean): z.infer<typeof answer> {
-  const { decision, reason, item, verification } = verified;
-  const receipt = JSON.parse(completeReceipt(verified.receiptParts, decision, reason)) as Record<
-    string,
-    unknown
-  >;
+  const { decision, reason, grantedScope, item, verification } = verified;
   return {
     decision,
     decision_reason: reason,
@@ -65,16 +64,17 @@ function answerOf(verified: Verified, explain: boolean): z.infer<typeof answer> 
     agent_id: item.agentId,
     human_id: item.humanId,
     cert_id: item.certId,
-    granted_scope: decision === "allow" ? (verification.granted_scope ?? []) : [],
+    granted_scope: grantedScope,
     verified_at: item.decidedAt.toISOString(),
-    receipt,
+    receipt: JSON.parse(completeReceipt(verified.receiptParts, verified)) as Record<string, unknown>,
     receipt_hash: `sha256:${verified.receiptHash.toString("hex")}`,
     replayed: false,
-    ...(explain ? { checks: verification.checks } : {}),
+    ...(explain ? { checks: explainDecision(verification.checks, reason) } : {}),
   };
 }
 
-/** The protocol's own words when its rules decided; the reason when stored state did. */
+/** The protocol's own words when its rules decided; the reason when trust in the root or stored state did. */
 function errorReasonOf({ reason, item, verification }: Verified): string {
-  return item.reason === reason ? (verification.error_reason ?? reason) : reason;
+  const decidedByRules = item.reason === reason && reason !== "untrusted_root";
+  return decidedByRules ? (verification.error_reason ?? reason) : reason;
 }

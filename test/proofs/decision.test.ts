@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type Database, openDatabase, openPool } from "../../src/db/connection.ts";
 import { createBatcher } from "../../src/proofs/batch.ts";
 import { type DecisionItem, decideBatch, VERIFICATION_PRICE_MICRO_USD } from "../../src/proofs/decision.ts";
+import { createLanes } from "../../src/proofs/lanes.ts";
 import { migratedDatabase, type TestDatabase } from "../support/postgres.ts";
 import { insertCertificate, insertRecords, itemFor, type Records } from "./records.ts";
 
@@ -63,7 +64,7 @@ describe("one decision", () => {
     const outcome = await decideOne(itemFor(records));
     const row = await db("audit_events").where({ account_id: records.accountId }).first();
     expect(row?.receipt).toBe(
-      '{"agent_id":"a","decision":"allow","decision_reason":"authorized","granted_scope":["data:read"]}',
+      '{"agent_id":"a","decision":"allow","decision_reason":"authorized","granted_scope":["data:read","payments:send"],"human_id":"h"}',
     );
     const hash = createHash("sha256")
       .update(row?.receipt ?? "")
@@ -127,6 +128,18 @@ describe("one decision", () => {
       .where({ cert_id: records.certId })
       .update({ ceiling_scope: ["data:read"] });
     expect(await decideOne(itemFor(records))).toMatchObject({ decision: "allow" });
+  });
+
+  test("the last certificate of a chain counts like the first: unknown, revoked and over the ceiling", async () => {
+    const records = await insertRecords(db, 10 * price);
+    const second = `cert-${randomUUID()}`;
+    const certificates = [records.certId, second].map((certId) => ({ accountId: records.accountId, certId }));
+    expect(await decideOne(itemFor(records, { certificates }))).toMatchObject({ decision: "indeterminate" });
+    await insertCertificate(db, records, second);
+    await db("certificates")
+      .where({ cert_id: second })
+      .update({ ceiling_scope: ["payments:send"] });
+    expect(await decideOne(itemFor(records, { certificates }))).toMatchObject({ reason: "ceiling_exceeded" });
   });
 
   test("one revoked certificate of a chain denies", async () => {
@@ -231,10 +244,30 @@ describe("credit", () => {
   });
 });
 
+describe("several accounts in every batch", () => {
+  test("eight connections with batches in random order neither deadlock nor overdraw", async () => {
+    const accounts = await Promise.all(Array.from({ length: 4 }, () => insertRecords(db, 100 * price)));
+    const outcomes = await Promise.all(
+      Array.from({ length: 8 }, async () => {
+        const decided = [];
+        for (let batch = 0; batch < 20; batch += 1) {
+          const items = Array.from({ length: 16 }, () =>
+            itemFor(accounts[Math.floor(Math.random() * 4)] as Records),
+          );
+          decided.push(...(await decideBatch(pool, items)));
+        }
+        return decided;
+      }),
+    );
+    expect(outcomes.flat().filter((outcome) => outcome.kind === "decided")).toHaveLength(400);
+    for (const account of accounts) expect(await balanceOf(account)).toBe(0);
+  });
+});
+
 describe("the batcher", () => {
   test("answers each caller with its own item's outcome", async () => {
     const records = await insertRecords(db, 1_000 * price);
-    const decide = createBatcher(pool, { maxItems: 16, maxWaitMs: 2, maxStatements: 2 });
+    const decide = createBatcher(pool, { maxItems: 16, maxWaitMs: 2, maxStatements: 2, maxQueueMs: 5_000 });
     const outcomes = await Promise.all(
       Array.from({ length: 100 }, (_, n) =>
         decide(itemFor(records, n % 2 === 0 ? {} : { decision: "deny", reason: "not_delegated" })),
@@ -248,7 +281,7 @@ describe("the batcher", () => {
 
   test("an item that the database refuses does not take its neighbours with it", async () => {
     const records = await insertRecords(db, 1_000 * price);
-    const decide = createBatcher(pool, { maxItems: 16, maxWaitMs: 2, maxStatements: 1 });
+    const decide = createBatcher(pool, { maxItems: 16, maxWaitMs: 2, maxStatements: 1, maxQueueMs: 5_000 });
     const broken = itemFor(records, { eventId: "not-a-uuid" });
     const results = await Promise.allSettled(
       [itemFor(records), itemFor(records), broken, itemFor(records)].map(decide),
@@ -260,6 +293,67 @@ describe("the batcher", () => {
       "fulfilled",
     ]);
     expect(await countOf("audit_events", records)).toBe(3);
+  });
+});
+
+describe("a row that somebody else holds", () => {
+  async function held(records: Records) {
+    const holder = await pool.connect();
+    await holder.query("begin");
+    await holder.query("select from certificates where cert_id = $1 for update", [records.certId]);
+    return async () => {
+      await holder.query("commit");
+      holder.release();
+    };
+  }
+
+  test("keeps its own account waiting and no other, and is decided once it is free", async () => {
+    const [blocked, other] = [await insertRecords(db, 10 * price), await insertRecords(db, 10 * price)];
+    const quick = openPool({ url: database.url, name: "quick", lockMs: 50, onError });
+    const patient = openPool({ url: database.url, name: "patient", max: 2, lockMs: 5_000, onError });
+    const decide = createLanes(createBatcher(quick), patient);
+    const free = await held(blocked);
+    let isDecided = false;
+    const waiting = decide(itemFor(blocked)).then((outcome) => {
+      isDecided = true;
+      return outcome;
+    });
+    const others = await Promise.all(Array.from({ length: 20 }, () => decide(itemFor(other)).catch(String)));
+    expect(isDecided).toBe(false);
+    expect(
+      others.filter((outcome) => typeof outcome === "object" && outcome.kind === "decided"),
+    ).toHaveLength(10);
+    await free();
+    expect(await waiting).toMatchObject({ decision: "allow" });
+    await Promise.all([quick.end(), patient.end()]);
+  });
+
+  test("that is not free in time leaves its item undecided, unspent and uncharged", async () => {
+    const records = await insertRecords(db, 10 * price);
+    const quick = openPool({ url: database.url, name: "quick", lockMs: 20, onError });
+    const patient = openPool({ url: database.url, name: "patient", max: 2, lockMs: 100, onError });
+    const decide = createLanes(createBatcher(quick), patient);
+    const free = await held(records);
+    await expect(decide(itemFor(records))).rejects.toMatchObject({ code: "55P03" });
+    await free();
+    expect(await spentOf(records)).toBe(0);
+    expect(await balanceOf(records)).toBe(10 * price);
+    await Promise.all([quick.end(), patient.end()]);
+  });
+
+  test("an item that has waited too long for a statement is refused and never decided", async () => {
+    const [records, other] = [await insertRecords(db, 10 * price), await insertRecords(db, 10 * price)];
+    const decide = createBatcher(pool, { maxItems: 64, maxWaitMs: 2, maxStatements: 1, maxQueueMs: 100 });
+    const free = await held(records);
+    const first = decide(itemFor(records));
+    await waitForLock();
+    const late = decide(itemFor(other));
+    const refused = expect(late).rejects.toMatchObject({ code: "unavailable" });
+    await new Promise((resolve) => setTimeout(resolve, 150));
+    await free();
+    await refused;
+    expect(await first).toMatchObject({ decision: "allow" });
+    expect(await countOf("audit_events", other)).toBe(0);
   });
 });
 

@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import type { Pool } from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { openPool } from "../../src/db/connection.ts";
+import { PATIENT_LOCK_MS, QUICK_LOCK_MS } from "../../src/proofs/lanes.ts";
 import { proofRoutes } from "../../src/proofs/routes.ts";
 import { canonicalJson } from "../../src/protocol/canonical.ts";
 import { VaultUnavailable } from "../../src/vault/client.ts";
@@ -33,11 +34,15 @@ type Application = {
 beforeAll(async () => {
   api = await startPlatformApi({
     routes: (parts) => {
-      const open = (name: string, max: number) =>
-        openPool({ url: parts.databaseUrl, name, max, onError: () => {} });
-      pools = [open("decisions", 4), open("rates", 2)];
-      const [decisions, rated] = pools as [Pool, Pool];
-      return proofRoutes({ ...parts, decisions, rated });
+      const open = (name: string, lockMs: number) =>
+        openPool({ url: parts.databaseUrl, name, lockMs, onError: () => {} });
+      pools = [
+        open("decisions", QUICK_LOCK_MS),
+        open("patient", PATIENT_LOCK_MS),
+        open("rates", PATIENT_LOCK_MS),
+      ];
+      const [decisions, patient, rated] = pools as [Pool, Pool, Pool];
+      return proofRoutes({ ...parts, decisions, patient, rated });
     },
   });
 });
@@ -151,7 +156,7 @@ describe("from a challenge to a decision", () => {
       new Set((answer.body.checks as { outcome: string }[]).map((check) => check.outcome));
     expect(outcomes(allowed)).toEqual(new Set(["passed"]));
     const denied = await app.verify(await app.proof(), { explain: true, required_scope: "files:read" });
-    expect(outcomes(denied)).toEqual(new Set(["passed", "failed"]));
+    expect(outcomes(denied)).toEqual(new Set(["passed", "failed", "not_reached"]));
     expect((await app.verify(await app.proof())).body.checks).toBeUndefined();
   });
 
@@ -171,6 +176,27 @@ describe("from a challenge to a decision", () => {
     const balance = await api.db("balances").where({ account_id: app.person.accountId }).first();
     expect(balance?.balance_micro_usd).toBe(10_000_000 - 50 * 2_000);
   }, 120_000);
+});
+
+describe("explain", () => {
+  const outcomeOf = (answer: HttpAnswer, name: string) =>
+    (answer.body.checks as { name: string; outcome: string }[]).find((check) => check.name === name)?.outcome;
+
+  test("names the rule by which stored state decided, and none after it as passed", async () => {
+    const app = await application();
+    const [first, second] = [await app.proof(), await app.proof()];
+    const path = `/v1/service/platforms/${app.platform.platformId}`;
+    await app.person.client.call("PATCH", path, { body: { default_allowed_scopes: ["payments:send"] } });
+    const ceiling = await app.verify(first, { explain: true });
+    expect(outcomeOf(ceiling, "required_scope")).toBe("passed");
+    expect(outcomeOf(ceiling, "within_ceiling")).toBe("failed");
+    await app.person.client.post(`/v1/service/delegations/${app.certId}/revoke`, {});
+    const revoked = await app.verify(second, { explain: true });
+    expect(outcomeOf(revoked, "already_valid")).toBe("passed");
+    expect(outcomeOf(revoked, "not_revoked")).toBe("failed");
+    expect(outcomeOf(revoked, "required_scope")).toBe("not_reached");
+    expect(outcomeOf(revoked, "challenge_signature")).toBe("passed");
+  });
 });
 
 describe("challenge", () => {
@@ -298,5 +324,45 @@ describe("verify", () => {
       decision_reason: "ceiling_exceeded",
       identity_status: "invalid",
     });
+    expect(errorOf(await app.present({ required_scope: "data:read" }))).toBe("404 no_active_delegation");
+    const allowed = await app.verify(await app.proof(), { required_scope: "payments:send" });
+    expect(allowed.body).toMatchObject({
+      granted_scope: ["payments:send"],
+      receipt: { granted_scope: ["payments:send"] },
+    });
+    const receipt = canonicalJson(allowed.body.receipt as never);
+    expect(allowed.body.receipt_hash).toBe(`sha256:${createHash("sha256").update(receipt).digest("hex")}`);
+  });
+
+  test("asks for what this version cannot check are 403 not_available, and spend nothing", async () => {
+    const app = await application();
+    const proof = await app.proof();
+    expect(errorOf(await app.verify(proof, { operation: { verifier_id: "nope" } }))).toBe(
+      "403 not_available",
+    );
+    expect(errorOf(await app.verify(proof, { proof_ref: "x" }))).toBe("403 not_available");
+    expect(errorOf(await app.present({ operation: {} }))).toBe("403 not_available");
+    expect((await app.verify(proof)).body.decision).toBe("allow");
+  });
+
+  test("U+0000 anywhere is a refusal, never a fault of ours", async () => {
+    const app = await application();
+    const proof = (await app.proof()) as { agent_id: string; delegations: Record<string, unknown>[] };
+    expect(errorOf(await app.verify(proof, { required_scope: "custom:a\u0000b" }))).toBe("400 invalid_scope");
+    for (const member of ["cert_id", "issuer_id", "subject_id"]) {
+      const forged = { ...proof, delegations: [{ ...proof.delegations[0], [member]: "a\u0000b" }] };
+      expect(errorOf(await app.verify(forged))).toBe("400 invalid_proof");
+    }
+    expect((await app.verify(proof)).body.decision).toBe("allow");
+  });
+
+  test("an expired certificate is not presented", async () => {
+    const app = await application([]);
+    const requestId = await selfRequest(app.person, app.platform.connectionId, { expires_in: 60 });
+    const path = `/v1/service/delegations/requests/${requestId}/approve`;
+    expect((await app.person.client.post(path, { approved_scope: ["data:read"] })).status).toBe(200);
+    expect((await app.present()).status).toBe(200);
+    api.clock.advance(61);
+    expect(errorOf(await app.present())).toBe("404 no_active_delegation");
   });
 });

@@ -114,8 +114,8 @@ export function itemFor(records: Records, changes: Partial<DecisionItem> = {}): 
     certId: records.certId,
     requiredScope: "data:read",
     receiptHead: '{"agent_id":"a",',
-    receiptTailAllow: ',"granted_scope":["data:read"]}',
-    receiptTailOther: ',"granted_scope":[]}',
+    grantedScope: ["data:read", "payments:send"],
+    receiptTail: ',"human_id":"h"}',
     ...changes,
   };
 }

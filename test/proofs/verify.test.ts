@@ -9,6 +9,7 @@ import { challengeDay, issueChallenge } from "../../src/proofs/challenge.ts";
 import { createChallengeKeys } from "../../src/proofs/challenge_keys.ts";
 import { VERIFICATION_PRICE_MICRO_USD } from "../../src/proofs/decision.ts";
 import { readVerifyCall } from "../../src/proofs/envelope.ts";
+import { createCountedAllows } from "../../src/proofs/rates.ts";
 import { createRootFinder } from "../../src/proofs/roots.ts";
 import { type VerifyDeps, verifyProof } from "../../src/proofs/verify.ts";
 import { createCertificateMemory } from "../../src/protocol/certificate_memory.ts";
@@ -39,7 +40,7 @@ beforeAll(async () => {
     findRoot: createRootFinder(db),
     memory: createCertificateMemory(100),
     decide: createBatcher(pools[0] as Pool),
-    ratedPool: pools[1] as Pool,
+    withCountedAllows: createCountedAllows(pools[1] as Pool),
     clock: { now: () => now },
   };
   world = await createProofWorld(db, seal, { now });
@@ -234,6 +235,57 @@ describe("a rate", () => {
     now = addSeconds(start, 3600);
     expect(await decisionOf(await rated.prove({ now }), { as: rated })).toBe("allow authorized");
     now = start;
+  });
+});
+
+describe("a rate that others use", () => {
+  const rate = (count: number, window_s: number) => [{ type: "max_rate" as const, count, window_s }];
+
+  test("counts allows only: denials take nothing of it", async () => {
+    const rated = await createProofWorld(db, seal, { now, constraints: rate(1, 3600) });
+    expect(await decisionOf(await rated.prove({ now }), { as: rated, scope: "files:read" })).toBe(
+      "deny not_delegated",
+    );
+    expect(await decisionOf(await rated.prove({ now }), { as: rated })).toBe("allow authorized");
+    expect(await decisionOf(await rated.prove({ now }), { as: rated })).toBe("deny constraint_denied");
+  });
+
+  test("is exact for two processes as well", async () => {
+    const rated = await createProofWorld(db, seal, { now, constraints: rate(5, 3600) });
+    const other = openPool({ url: database.url, name: "rates", max: 4, onError });
+    const second = { ...deps, withCountedAllows: createCountedAllows(other) };
+    const { accountId, connectionId } = rated;
+    const caller = { accountId, connectionId, keyPrefix: "dpz_test", verifierId: connectionId };
+    const bundles = await Promise.all(Array.from({ length: 20 }, () => rated.prove({ now })));
+    const decisions = await Promise.all(
+      bundles.map(async (bundle, n) => {
+        const body = Buffer.from(JSON.stringify({ proof_bundle: bundle, required_scope: "data:read" }));
+        return verifyProof(n % 2 === 0 ? deps : second, caller, readVerifyCall(body, undefined));
+      }),
+    );
+    expect(decisions.filter(({ decision }) => decision === "allow")).toHaveLength(5);
+    await other.end();
+  });
+
+  test("over a window that began before 1970 is counted from then", async () => {
+    const rated = await createProofWorld(db, seal, { now, constraints: rate(1, Number.MAX_SAFE_INTEGER) });
+    expect(await decisionOf(await rated.prove({ now }), { as: rated })).toBe("allow authorized");
+    expect(await decisionOf(await rated.prove({ now }), { as: rated })).toBe("deny constraint_denied");
+  });
+
+  test("refuses the 65th call that waits, and decides the others", async () => {
+    const rated = await createProofWorld(db, seal, { now, constraints: rate(1000, 3600) });
+    const bundles = await Promise.all(Array.from({ length: 80 }, () => rated.prove({ now })));
+    const codes = await Promise.all(bundles.map((bundle) => codeOf(verify(bundle, { as: rated }))));
+    expect(new Set(codes)).toEqual(new Set(["no error", "rate_limited"]));
+    expect(await decisionsOf(rated)).toBe(codes.filter((code) => code === "no error").length);
+  });
+
+  test("without credit spends the challenge, as every other certificate does", async () => {
+    const rated = await createProofWorld(db, seal, { now, balanceMicroUsd: 0, constraints: rate(5, 3600) });
+    const bundle = await rated.prove({ now });
+    expect(await codeOf(verify(bundle, { as: rated }))).toBe("credits_exhausted");
+    expect(await codeOf(verify(bundle, { as: rated }))).toBe("invalid_challenge");
   });
 });
 

@@ -1,0 +1,42 @@
+import { LRUCache } from "lru-cache";
+import type { Pool } from "pg";
+import { type Decide, sqlState } from "./batch.ts";
+import { type DecisionItem, type DecisionOutcome, decideBatch } from "./decision.ts";
+
+/** Milliseconds that a batch waits for a row somebody else holds, before it is taken apart. */
+export const QUICK_LOCK_MS = 50;
+/** Milliseconds that a lone item waits for such a row before it is answered with `unavailable`. */
+export const PATIENT_LOCK_MS = 2_000;
+/** How long an account's decisions keep out of the batches after one of its rows was held. */
+const AVOID_MS = 1_000;
+const AVOIDED_ACCOUNTS = 10_000;
+const LOCK_NOT_AVAILABLE = "55P03";
+
+/**
+ * Keeps accounts from waiting for each other. Decisions of all accounts share batches, so one row that is held for long
+ * (somebody ends thousands of certificates at once) would hold everybody up. A batch gives such a row up at once;
+ * whoever needs it waits in a lane of its own, and so do the next decisions of that account.
+ *
+ * `batched` is a batcher whose statements wait `QUICK_LOCK_MS` for a row, `patient` a small pool whose statements wait
+ * `PATIENT_LOCK_MS`.
+ */
+export function createLanes(batched: Decide, patient: Pool): Decide {
+  const avoided = new LRUCache<string, true>({ max: AVOIDED_ACCOUNTS, ttl: AVOID_MS });
+
+  async function decideAlone(item: DecisionItem): Promise<DecisionOutcome> {
+    const [outcome] = await decideBatch(patient, [item]);
+    return outcome as DecisionOutcome;
+  }
+
+  return async (item) => {
+    const accounts = new Set([item.accountId, ...item.certificates.map(({ accountId }) => accountId)]);
+    if ([...accounts].some((accountId) => avoided.has(accountId))) return decideAlone(item);
+    try {
+      return await batched(item);
+    } catch (error) {
+      if (sqlState(error) !== LOCK_NOT_AVAILABLE) throw error;
+      for (const accountId of accounts) avoided.set(accountId, true);
+      return decideAlone(item);
+    }
+  };
+}
