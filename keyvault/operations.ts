@@ -18,6 +18,8 @@ import { keepErasing } from "./lifecycle/keep_erasing.ts";
 import type { Logger } from "./log.ts";
 import { createChallengeSigning } from "./sign/challenge.ts";
 import { createDelegationSigning } from "./sign/delegation.ts";
+import { createRotationSigning } from "./sign/rotation.ts";
+import { createSequenceSigning } from "./sign/sequences.ts";
 import { createStatusReading } from "./status.ts";
 import type { Vault } from "./vault.ts";
 
@@ -49,6 +51,8 @@ export function openOperations(vault: Vault, clock: Clock, config: Config, log: 
     rotateKek: createKekRotation({ journal, token, settle }),
     rewrapping,
     signDelegation: createDelegationSigning({ ...signing, policy: config.delegations }),
+    signRotation: createRotationSigning(signing),
+    sequences: createSequenceSigning(signing),
     signChallenge: createChallengeSigning(signing),
     createBackup: createBackups({ config, journal, clock }),
     listAudit: createAuditListing({ database, journal }),

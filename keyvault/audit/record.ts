@@ -26,6 +26,11 @@ export type StatementKind =
   | "ceiling_shrink"
   | "delegation"
   | "challenge"
+  | "revocation_list"
+  | "revocation_push"
+  | "key_rotation"
+  | "receipt"
+  | "checkpoint"
   | "call";
 
 /**

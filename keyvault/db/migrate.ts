@@ -4,9 +4,10 @@ import { createClient, openDatabase } from "./connection.ts";
 import { keys } from "./migrations/0001_keys.ts";
 import { audit } from "./migrations/0002_audit.ts";
 import { lifecycle } from "./migrations/0003_lifecycle.ts";
+import { sequences } from "./migrations/0004_sequences.ts";
 
 /** Numbered, forward-only. A landed one is never edited: a change is a new number at the end. */
-const migrations = [keys, audit, lifecycle];
+const migrations = [keys, audit, lifecycle, sequences];
 
 /** Names of all migrations that this code knows, in their order. */
 export function migrationNames(): string[] {

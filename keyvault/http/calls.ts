@@ -28,10 +28,12 @@ import {
   keyQuery,
   listQuery,
 } from "./schemas.ts";
+import { createStatementCalls, type StatementOperations } from "./statement_calls.ts";
 
 /** The operations behind the calls. */
 export type Operations = LifecycleOperations &
-  KekOperations & {
+  KekOperations &
+  StatementOperations & {
     createKey: CreateKey;
     getKey: GetKey;
     listKeys: ListKeys;
@@ -129,6 +131,7 @@ export function createCalls(operations: Operations): readonly Call[] {
     },
     ...createLifecycleCalls(operations),
     ...createKekCalls(operations),
+    ...createStatementCalls(operations),
   ];
 }
 

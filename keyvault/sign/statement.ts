@@ -77,9 +77,10 @@ export async function signStatement(
   throw new VaultError("unavailable", "The key is being changed by other calls");
 }
 
-function exceedsRates(
+/** Refuses with `rate_limited` when key or tenant sign too often; otherwise the attempt is counted. */
+export function exceedsRates(
   { rates, signingRates: { perKey, perTenant } }: SigningParts,
-  { keyId, tenant }: SigningCall,
+  { keyId, tenant }: Pick<SigningCall, "keyId" | "tenant">,
 ): Refusal | undefined {
   const wait = rates.take([
     { name: `key ${keyId}`, rate: perKey },

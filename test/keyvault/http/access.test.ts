@@ -159,6 +159,11 @@ const CALLS: [method: string, path: string, roles: string[]][] = [
   ["POST", "/v1/kek/rotate", ["admin"]],
   ["GET", "/v1/audit", ["admin", "auditor"]],
   ["POST", "/v1/backup", ["admin"]],
+  ["POST", `${KEY}/sign/revocation-list`, ["api"]],
+  ["POST", `${KEY}/sign/revocation-push`, ["api"]],
+  ["POST", `${KEY}/sign/key-rotation`, ["api"]],
+  ["POST", `${KEY}/sign/receipt`, ["api"]],
+  ["POST", `${KEY}/sign/checkpoint`, ["api"]],
 ];
 
 test.each(CALLS)(
