@@ -84,11 +84,11 @@ export async function startApi({ config, clock, log, metrics, version }: ApiDeps
       }),
       alphaCredits: config.ALPHA_CREDITS_MICRO_USD,
     }),
-    ...platformRoutes({ ...shared, callbacks }),
+    ...platformRoutes({ ...shared, callbacks, apiKeys }),
     ...delegationRoutes(shared),
     ...proofRoutes({ ...shared, decisions, patient, rated }),
     ...auditRoutes(shared),
-    ...internalPlatformRoutes({ ...shared, callbacks }),
+    ...internalPlatformRoutes({ ...shared, callbacks, apiKeys }),
     ...internalDelegationRoutes(shared),
   ];
   const document = openApiDocument(routes, { baseUrl: config.BASE_URL, word: config.SERVICE_WORD, version });

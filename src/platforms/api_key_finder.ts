@@ -19,12 +19,14 @@ export type ApiKeyFinder = {
    * a retired key or a removed connection. Rejects when the database is away and the key is not remembered.
    */
   find(presented: string): Promise<ApiKeyCaller | undefined>;
+  /** Drops keys that this process has just changed and committed, without waiting to hear of it. */
+  forget(keyPrefixes: readonly string[]): void;
   close(): Promise<void>;
 };
 
 /**
  * Keys are looked up by prefix, compared as SHA-256 in constant time, and remembered for up to 5 seconds, only while
- * changes are listened for; a change drops the key at once. `url` opens the connection that listens.
+ * changes are listened for; a change drops the key as soon as it is heard of. `url` opens the connection that listens.
  */
 export function createApiKeyFinder(deps: {
   db: Database;
@@ -35,16 +37,20 @@ export function createApiKeyFinder(deps: {
   const { db, clock } = deps;
   const remembered = new LRUCache<string, Remembered>({ max: REMEMBERED_KEYS });
   let listening = false;
-  /** Grows with everything heard, so that a look-up which began before a change is not remembered after it. */
+  /** Grows with every change, so that a look-up which began before a change is not remembered after it. */
   let heard = 0;
+
+  function forget(keyPrefixes: readonly string[]): void {
+    heard += 1;
+    for (const prefix of keyPrefixes) remembered.delete(prefix);
+  }
 
   const changes = listenForApiKeyChanges(deps, {
     onListening() {
       listening = true;
     },
     onChange(keyPrefix) {
-      heard += 1;
-      remembered.delete(keyPrefix);
+      forget([keyPrefix]);
     },
     onDeaf() {
       heard += 1;
@@ -74,6 +80,7 @@ export function createApiKeyFinder(deps: {
       if (key.retiresAt !== null && clock.now() >= key.retiresAt) return undefined;
       return key.caller;
     },
+    forget,
     close: () => changes.close(),
   };
 }

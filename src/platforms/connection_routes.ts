@@ -1,16 +1,14 @@
 import { z } from "zod";
-import type { Clock } from "../clock.ts";
 import type { AddressPolicy } from "../events/webhooks/addresses.ts";
 import { type Route, route } from "../route.ts";
 import { idText, isoTime } from "../schemas.ts";
-import type { Seal } from "../seal.ts";
 import { removeConnection } from "./remove_connection.ts";
-import { rotateKey } from "./rotate_key.ts";
+import { type RetireDeps, rotateKey } from "./rotate_key.ts";
 import { setCallback } from "./set_callback.ts";
 import type { SettleDeps } from "./settle_vault.ts";
 import { callbackUrl, rotationBody } from "./shapes.ts";
 
-type Deps = SettleDeps & { seal: Seal; clock: Clock; callbacks: AddressPolicy };
+type Deps = SettleDeps & RetireDeps & { callbacks: AddressPolicy };
 
 const params = z.object({ connection_id: idText });
 

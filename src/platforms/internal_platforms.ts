@@ -1,7 +1,5 @@
 import { z } from "zod";
-import type { Clock } from "../clock.ts";
 import { type Route, route } from "../route.ts";
-import type { Seal } from "../seal.ts";
 import {
   acknowledgeCredentials,
   type DeclareDeps,
@@ -13,10 +11,10 @@ import {
 import { externalId, requireOwnObject } from "./external_id.ts";
 import type { LivePlatform } from "./platform_record.ts";
 import { removeConnection } from "./remove_connection.ts";
-import { rotateKey } from "./rotate_key.ts";
+import { type RetireDeps, rotateKey } from "./rotate_key.ts";
 import { registeredShape, registrationBody, rotationBody } from "./shapes.ts";
 
-type Deps = DeclareDeps & { seal: Seal; clock: Clock };
+type Deps = DeclareDeps & RetireDeps;
 
 const path = "/internal/v1/platforms/{external_id}";
 const params = z.object({ external_id: externalId });

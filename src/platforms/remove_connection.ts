@@ -1,13 +1,11 @@
-import type { Clock } from "../clock.ts";
 import type { Transaction } from "../db/connection.ts";
 import { revokeCertificates, withdrawRequests } from "../delegations/end_authority.ts";
 import { ApiError } from "../errors.ts";
 import { appendEvent } from "../events/outbox.ts";
 import { isUuid } from "../ids.ts";
-import type { Seal } from "../seal.ts";
 import { lockConnection } from "./connection_lock.ts";
 import { type PlatformRecord, selectPlatforms } from "./platform_record.ts";
-import { retireKeys } from "./rotate_key.ts";
+import { type RetireDeps, retireKeys } from "./rotate_key.ts";
 import { type SettleDeps, settleVault } from "./settle_vault.ts";
 
 const REASON = "connection removed";
@@ -19,20 +17,20 @@ const REASON = "connection removed";
  * Throws `not_found`.
  */
 export async function removeConnection(
-  deps: SettleDeps & { seal: Seal; clock: Clock },
+  deps: SettleDeps & RetireDeps,
   accountId: string,
   connectionId: string,
 ): Promise<Date> {
   if (!isUuid(connectionId)) throw new ApiError("not_found");
-  const removedAt = await deps.db.transaction(async (tx) => {
+  const { removedAt, retired } = await deps.db.transaction(async (tx) => {
     await lockConnection(tx, connectionId);
     const [record] = await selectPlatforms(tx)
       .where({ "c.connection_id": connectionId, "c.account_id": accountId })
       .limit(1);
     if (record === undefined) throw new ApiError("not_found");
-    if (record.removed_at !== null) return record.removed_at;
+    if (record.removed_at !== null) return { removedAt: record.removed_at, retired: [] };
     const now = deps.clock.now();
-    await endConnection(tx, record, now);
+    const retired = await endConnection(tx, record, now);
     const fields = {
       connection_id: connectionId,
       org_id: accountId,
@@ -40,19 +38,20 @@ export async function removeConnection(
     };
     await appendEvent(tx, deps.seal, { type: "connection.removed", connectionId, fields }, now);
     await revokeCertificates(tx, { connection_id: connectionId }, REASON, now);
-    return now;
+    return { removedAt: now, retired };
   });
+  deps.apiKeys.forget(retired);
   await settleVault(deps, connectionId);
   return removedAt;
 }
 
-/** All but the certificates, which come last: decisions on them wait from there to the commit. */
+/** All but the certificates, which come last: decisions on them wait from there to the commit. Gives the keys ended. */
 async function endConnection(
   tx: Transaction,
   { connection_id, platform_id }: PlatformRecord,
   now: Date,
-): Promise<void> {
-  await retireKeys(tx, connection_id, now);
+): Promise<string[]> {
+  const retired = await retireKeys(tx, connection_id, now);
   await withdrawRequests(tx, { connection_id }, REASON, now);
   await tx("agents")
     .where({ connection_id })
@@ -60,4 +59,5 @@ async function endConnection(
     .update({ disabled_at: now, vault_due_at: now });
   await tx("connections").where({ connection_id }).update({ removed_at: now, undelivered_sealed: null });
   await tx("platforms").where({ platform_id }).update({ removed_at: now });
+  return retired;
 }

@@ -3,6 +3,7 @@ import type { Database, Transaction } from "../db/connection.ts";
 import { appendEvent } from "../events/outbox.ts";
 import type { Seal } from "../seal.ts";
 import { newApiKey } from "./api_key.ts";
+import type { ApiKeyFinder } from "./api_key_finder.ts";
 import { lockConnection } from "./connection_lock.ts";
 import { findConnection } from "./platform_record.ts";
 import { undeliveredContext } from "./secrets.ts";
@@ -13,6 +14,9 @@ export const MAX_GRACE_SECONDS = 86_400;
 /** A connection whose key is rotated; every earlier key is good for `graceSeconds` more, 0–86400, and no longer. */
 export type Rotation = { accountId: string; connectionId: string; graceSeconds: number };
 
+/** What ending API keys works with: this process stops accepting them before it answers. */
+export type RetireDeps = { db: Database; seal: Seal; clock: Clock; apiKeys: Pick<ApiKeyFinder, "forget"> };
+
 /** The answer of a rotation: the new key, shown once. */
 export type RotatedKey = { api_key: string; api_key_prefix: string; previous_prefix: string };
 
@@ -21,16 +25,16 @@ export type RotatedKey = { api_key: string; api_key_prefix: string; previous_pre
  * key is kept sealed until the operator has stored it. Throws `not_found`.
  */
 export async function rotateKey(
-  { db, seal, clock }: { db: Database; seal: Seal; clock: Clock },
+  { db, seal, clock, apiKeys }: RetireDeps,
   { accountId, connectionId, graceSeconds }: Rotation,
 ): Promise<RotatedKey> {
   const { connection_id } = await findConnection(db, accountId, connectionId);
-  return db.transaction(async (tx) => {
+  const { rotated, retired } = await db.transaction(async (tx) => {
     await lockConnection(tx, connection_id);
     const record = await findConnection(tx, accountId, connection_id);
     const now = clock.now();
     const key = newApiKey();
-    await retireKeys(tx, connection_id, addSeconds(now, graceSeconds));
+    const retired = await retireKeys(tx, connection_id, addSeconds(now, graceSeconds));
     await tx("api_keys").insert({
       key_prefix: key.prefix,
       key_hash: key.hash,
@@ -46,14 +50,21 @@ export async function rotateKey(
     const prefixes = { api_key_prefix: key.prefix, previous_prefix: record.api_key_prefix };
     const fields = { connection_id, ...prefixes };
     await appendEvent(tx, seal, { type: "connection.key_rotated", connectionId: connection_id, fields }, now);
-    return { api_key: key.apiKey, ...prefixes };
+    return { rotated: { api_key: key.apiKey, ...prefixes }, retired };
   });
+  apiKeys.forget(retired);
+  return rotated;
 }
 
-/** Lets no key of a connection be good at `end` or later; keys that end earlier keep their end. */
-export async function retireKeys(tx: Transaction, connectionId: string, end: Date): Promise<void> {
-  await tx("api_keys")
+/**
+ * Lets no key of a connection be good at `end` or later; keys that end earlier keep their end. Gives the prefixes of
+ * those changed, which are to be forgotten after the commit.
+ */
+export async function retireKeys(tx: Transaction, connectionId: string, end: Date): Promise<string[]> {
+  const retired = await tx("api_keys")
     .where({ connection_id: connectionId })
     .andWhere((key) => key.whereNull("retires_at").orWhere("retires_at", ">", end))
-    .update({ retires_at: end });
+    .update({ retires_at: end })
+    .returning("key_prefix");
+  return retired.map(({ key_prefix }) => key_prefix);
 }

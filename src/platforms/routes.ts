@@ -1,15 +1,14 @@
-import type { Clock } from "../clock.ts";
 import type { AddressPolicy } from "../events/webhooks/addresses.ts";
 import type { Route } from "../route.ts";
-import type { Seal } from "../seal.ts";
 import { createAgentRoute, deleteAgentRoute, getAgentRoute, listAgentsRoute } from "./agent_routes.ts";
 import { removeConnectionRoute, rotateKeyRoute, setCallbackRoute } from "./connection_routes.ts";
 import type { CreateAgentDeps } from "./create_agent.ts";
 import { changePlatformRoute, getPlatformRoute, listPlatformsRoute } from "./platform_routes.ts";
 import { registrationRoutes } from "./registration_routes.ts";
+import type { RetireDeps } from "./rotate_key.ts";
 
 /** What the calls about platforms, connections and agents work with. */
-export type PlatformDeps = CreateAgentDeps & { seal: Seal; clock: Clock; callbacks: AddressPolicy };
+export type PlatformDeps = CreateAgentDeps & RetireDeps & { callbacks: AddressPolicy };
 
 /** The calls of specification §4 "Platform and agents" and those that keep them. */
 export function platformRoutes(deps: PlatformDeps): Route[] {

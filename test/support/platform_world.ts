@@ -3,10 +3,10 @@ import { auditRoutes } from "../../src/audit/routes.ts";
 import { internalDelegationRoutes } from "../../src/delegations/internal.ts";
 import { delegationRoutes } from "../../src/delegations/routes.ts";
 import { createAddressPolicy } from "../../src/events/webhooks/addresses.ts";
-import { createApiKeyFinder } from "../../src/platforms/api_key_finder.ts";
+import { type ApiKeyFinder, createApiKeyFinder } from "../../src/platforms/api_key_finder.ts";
 import { internalPlatformRoutes } from "../../src/platforms/internal.ts";
 import { platformRoutes } from "../../src/platforms/routes.ts";
-import { type ApiOptions, OPERATOR_TOKEN, startApi, type TestApi } from "./api.ts";
+import { type ApiOptions, OPERATOR_TOKEN, startApi, type TestApi, type TestParts } from "./api.ts";
 import type { HttpAnswer, HttpClient } from "./http.ts";
 
 /** The API with platforms, delegations and audit, API keys included; in development, loopback callbacks allowed. */
@@ -31,22 +31,22 @@ export async function startPlatformApi(
     development: options.development ?? true,
     allowedCidrs: options.development === false ? [] : ["127.0.0.0/8"],
   });
-  const finders: { close(): Promise<void> }[] = [];
+  let finder: ApiKeyFinder | undefined;
+  const apiKeys = (parts: TestParts): ApiKeyFinder => {
+    finder ??= createApiKeyFinder({ ...parts, url: parts.databaseUrl, onError: () => {} });
+    return finder;
+  };
   const api = await startApi({
     ...options,
     routes: (parts) => [
-      ...platformRoutes({ ...parts, callbacks }),
+      ...platformRoutes({ ...parts, callbacks, apiKeys: apiKeys(parts) }),
       ...delegationRoutes(parts),
       ...auditRoutes(parts),
-      ...internalPlatformRoutes({ ...parts, callbacks }),
+      ...internalPlatformRoutes({ ...parts, callbacks, apiKeys: apiKeys(parts) }),
       ...internalDelegationRoutes(parts),
       ...(options.routes?.(parts) ?? []),
     ],
-    findApiKey: ({ db, clock, databaseUrl }) => {
-      const finder = createApiKeyFinder({ db, clock, url: databaseUrl, onError: () => {} });
-      finders.push(finder);
-      return finder.find;
-    },
+    findApiKey: (parts) => apiKeys(parts).find,
   });
   const operatorClient = api.client();
   return {
@@ -70,7 +70,7 @@ export async function startPlatformApi(
       return rows.map((row) => JSON.parse(row.payload));
     },
     async stop() {
-      await Promise.all(finders.map((finder) => finder.close()));
+      await finder?.close();
       await api.stop();
     },
   };

@@ -1,0 +1,71 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import {
+  errorCode,
+  type Person,
+  type PlatformApi,
+  registerPlatform,
+  startPlatformApi,
+  type TestPlatform,
+} from "../support/platform_world.ts";
+
+let api: PlatformApi;
+beforeAll(async () => {
+  api = await startPlatformApi();
+  await api.db.raw("drop trigger api_keys_changed on api_keys");
+});
+afterAll(() => api.stop());
+
+function listAgents({ connectionId, apiKey }: TestPlatform) {
+  return api.client().get(`/v1/service/connections/${connectionId}/agents`, {
+    headers: { "x-service-api-key": apiKey },
+  });
+}
+
+/** Uses a key until the API knows it without asking the database. */
+async function remember(platform: TestPlatform): Promise<void> {
+  let lookups = 0;
+  const note = ({ sql }: { sql: string }) => {
+    if (sql.includes('from "api_keys" as "k"')) lookups += 1;
+  };
+  api.db.on("query", note);
+  await expect
+    .poll(
+      async () => {
+        const before = lookups;
+        expect((await listAgents(platform)).status).toBe(200);
+        return lookups - before;
+      },
+      { timeout: 20_000, interval: 20 },
+    )
+    .toBe(0);
+  api.db.removeListener("query", note);
+}
+
+const path = ({ connectionId }: TestPlatform) => `/v1/service/connections/${connectionId}`;
+
+test.each<[string, (person: Person, platform: TestPlatform) => Promise<{ status: number }>]>([
+  ["rotated without grace", ({ client }, platform) => client.post(`${path(platform)}/rotate-key`)],
+  ["removed with its connection", ({ client }, platform) => client.call("DELETE", path(platform))],
+])("a key %s is refused by the process that answered, before it hears of the change", async (_, end) => {
+  const person = await api.person();
+  const platform = await registerPlatform(person);
+  await remember(platform);
+  expect((await end(person, platform)).status).toBe(200);
+  expect(errorCode(await listAgents(platform))).toBe("invalid_api_key");
+});
+
+test("an operator's rotation ends the key at once too", async () => {
+  const { email } = await api.person();
+  const object = "/internal/v1/platforms/c1.retired";
+  const { body } = await api.operator("PUT", object, {
+    account_email: email,
+    name: "Shop",
+    surface_type: "agentic_api",
+    default_allowed_scopes: ["data:read"],
+  });
+  const { api_key: apiKey } = body.credentials as { api_key: string };
+  const platform = { connectionId: String(body.connection_id), apiKey } as TestPlatform;
+  await remember(platform);
+  expect((await api.operator("POST", `${object}/credentials/rotate`)).status).toBe(200);
+  expect(errorCode(await listAgents(platform))).toBe("invalid_api_key");
+});
