@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import { canonicalBytes } from "./canonical.ts";
+import { canonicalJson } from "./canonical.ts";
 import { certificate, type DelegationCert } from "./certificate.ts";
 import type { ChallengeBinding } from "./challenge.ts";
 import { BINDING_BYTES } from "./constants.ts";
@@ -66,5 +66,5 @@ export function decodeProofBundle(bytes: Uint8Array): ProofBundle {
 
 /** SHA-256 of the canonical bundle, 32 bytes: what a verification receipt records (wire format §4). */
 export function bundleHash(bundle: ProofBundle): Uint8Array {
-  return hash("sha256", canonicalBytes(bundle), "buffer");
+  return hash("sha256", canonicalJson(bundle), "buffer");
 }
