@@ -93,13 +93,18 @@ function readBundle(
   try {
     if (proof === undefined) return storable(decodeText(header ?? ""));
     if (typeof proof === "string") return storable(decodeText(proof));
-    if (bodyBytes > MAX_PROOF_BUNDLE_BYTES && JSON.stringify(proof).length > MAX_PROOF_BUNDLE_BYTES) {
+    if (bodyBytes > MAX_PROOF_BUNDLE_BYTES && bytesOf(proof) > MAX_PROOF_BUNDLE_BYTES) {
       throw new ProtocolError("too_large", `more than ${MAX_PROOF_BUNDLE_BYTES} bytes`);
     }
     return storable(proofBundle(proof));
   } catch (error) {
     throw refusal(error, "invalid_proof", "proof_bundle");
   }
+}
+
+/** UTF-8 bytes of a bundle as JSON without white space. */
+function bytesOf(proof: JsonValue): number {
+  return Buffer.byteLength(JSON.stringify(plainJson(proof)), "utf8");
 }
 
 /** Refuses ids with U+0000, which no issuer of ours makes and the database cannot keep. */

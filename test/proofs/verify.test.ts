@@ -370,4 +370,25 @@ describe("the call itself", () => {
     for (const attempt of forms(sized(131_072))) expect(refusal(attempt)).toBe("accepted");
     for (const attempt of forms(sized(131_073))) expect(refusal(attempt)).toBe("invalid_proof proof_bundle");
   });
+
+  test("a bundle's bytes count and not its characters, and a fraction counts as it is written", async () => {
+    const bundle = await world.prove({ now });
+    const sized = (constraint: object, filler: string, bytes: number) => {
+      const text = (length: number) => {
+        const padding = { type: "x", params: filler.repeat(length >> 1) + "p".repeat(length & 1) };
+        const [certificate] = bundle.delegations;
+        return JSON.stringify({
+          ...bundle,
+          delegations: [{ ...certificate, constraints: [constraint, padding] }],
+        });
+      };
+      return text(bytes - Buffer.byteLength(text(0)));
+    };
+    const read = (text: string) => refusal(call(`{"required_scope":"data:read","proof_bundle":${text}}`));
+    const fraction = { type: "max_speed_mps", max_mps: 1.5 };
+    for (const filler of ["é", "pp"]) {
+      expect(read(sized(fraction, filler, 131_072))).toBe("accepted");
+      expect(read(sized(fraction, filler, 131_073))).toBe("invalid_proof proof_bundle");
+    }
+  });
 });
