@@ -7,10 +7,11 @@ import { describeFault } from "../fault.ts";
 import { newId } from "../ids.ts";
 import type { Logger } from "../log.ts";
 import type { Seal } from "../seal.ts";
+import { VaultRefused, VaultUnavailable } from "../vault/errors.ts";
 
 /** Seconds a first answer is kept. */
 export const IDEMPOTENCY_SECONDS = 24 * 60 * 60;
-/** Seconds after which the run of a process that died may be taken over. */
+/** Seconds after which a run whose end is not known may be taken over: its process died, or it failed half-way. */
 export const RUN_SECONDS = 60;
 const WAIT_MS = 10_000;
 const POLL_MS = 50;
@@ -29,8 +30,9 @@ export type Idempotency = {
    * they may show secrets. Throws `idempotency_conflict` when the key came with another body within 24 hours, and when
    * the first call is still running after 10 seconds.
    *
-   * A process that dies between the change and the keeping of its answer leaves the key locked for a minute; the call
-   * then runs once more.
+   * When it is not known whether anything was changed, the key stays locked for `RUN_SECONDS`: the process died, or the
+   * run failed otherwise than by a refusal, for instance because the database went away around the commit. Repetitions
+   * are `idempotency_conflict` until then; the call then runs once more.
    */
   once(call: KeyedCall, run: () => Promise<KeptAnswer>): Promise<{ answer: KeptAnswer; replayed: boolean }>;
   /** Forgets answers older than 24 hours. */
@@ -52,7 +54,7 @@ export function createIdempotency({ db, seal, clock, log }: IdempotencyDeps): Id
       const begun = await begin(call);
       if (begun.kind === "answered") return { answer: begun.answer, replayed: true };
       const answer = await run().catch(async (error: unknown) => {
-        await release(call, begun.runId).catch(forgotten);
+        if (didNothing(error)) await release(call, begun.runId).catch(forgotten);
         throw error;
       });
       await keep(call, begun.runId, answer).catch(forgotten);
@@ -72,7 +74,10 @@ export function createIdempotency({ db, seal, clock, log }: IdempotencyDeps): Id
       const answer = await keptAnswer(call);
       if (answer !== undefined) return { kind: "answered", answer };
       if (waited >= WAIT_MS) {
-        throw new ApiError("idempotency_conflict", "The first call with this key is still running");
+        throw new ApiError(
+          "idempotency_conflict",
+          "The first call with this key is still running, or broke; try again in a minute",
+        );
       }
       await sleep(POLL_MS);
     }
@@ -113,6 +118,11 @@ export function createIdempotency({ db, seal, clock, log }: IdempotencyDeps): Id
       .where({ ...rowOf(call), run_id: runId })
       .delete();
   }
+}
+
+/** Refusals, also the vault's, come before anything is stored. */
+function didNothing(error: unknown): boolean {
+  return error instanceof ApiError || error instanceof VaultUnavailable || error instanceof VaultRefused;
 }
 
 function rowOf({ accountId, routeId, key }: KeyedCall) {

@@ -26,22 +26,22 @@ export async function changePlatform(
   change: PlatformChange,
 ): Promise<LivePlatform> {
   const { connection_id } = await findPlatform(deps.db, accountId, platformId);
-  await deps.db.transaction(async (tx) => {
+  const changed = await deps.db.transaction(async (tx) => {
     await lockConnection(tx, connection_id);
     const record = await findPlatform(tx, accountId, platformId);
     const ceiling = change.default_allowed_scopes && checkScopes(change.default_allowed_scopes);
     if (ceiling) checkShrinks(record.default_allowed_scopes, ceiling);
-    await tx("platforms")
-      .where({ platform_id: platformId })
-      .update({
-        name: change.name ?? record.name,
-        description: change.description ?? record.description,
-        default_allowed_scopes: ceiling ?? record.default_allowed_scopes,
-      });
+    const next = {
+      name: change.name ?? record.name,
+      description: change.description ?? record.description,
+      default_allowed_scopes: ceiling ?? record.default_allowed_scopes,
+    };
+    await tx("platforms").where({ platform_id: platformId }).update(next);
     if (ceiling) await narrowAuthority(tx, record, ceiling, deps.clock.now());
+    return { ...record, ...next };
   });
   await settleVault(deps, connection_id);
-  return findPlatform(deps.db, accountId, platformId);
+  return changed;
 }
 
 /** The certificates come last: decisions on them wait from there to the commit. */

@@ -44,11 +44,11 @@ export async function putPlatform(deps: DeclareDeps, declared: DeclaredPlatform)
   const known = await findDeclaredPlatform(deps.db, declared.externalId);
   if (known !== undefined) return changeDeclared(deps, owner, known, declared);
   try {
-    const { platformId } = await registerPlatform(deps, owner, {
+    const { record } = await registerPlatform(deps, owner, {
       ...declared,
       callbackUrl: declared.callbackUrl ?? null,
     });
-    return await findPlatform(deps.db, owner.accountId, platformId);
+    return record;
   } catch (error) {
     if (!(error instanceof ApiError && error.code === "external_conflict")) throw error;
     const winner = await findDeclaredPlatform(deps.db, declared.externalId);

@@ -10,6 +10,7 @@ import { type NewApiKey, newApiKey } from "./api_key.ts";
 import { checkCallbackUrl } from "./callback_url.ts";
 import { checkScopes } from "./ceiling.ts";
 import type { Owner } from "./owner.ts";
+import { findPlatform, type LivePlatform } from "./platform_record.ts";
 import { newSigningSecret, signingSecretContext, undeliveredContext } from "./secrets.ts";
 import { checkSurface } from "./surface.ts";
 
@@ -32,14 +33,21 @@ export type PlatformWish = {
 /** The three secrets that are shown once. */
 export type Credentials = { api_key: string; signing_secret: string; webhook_signing_secret: string };
 
-/** A registered platform's ids and its credentials. */
-export type Registered = { platformId: string; connectionId: string; credentials: Credentials };
+/** A registered platform and its credentials. */
+export type Registered = { record: LivePlatform; credentials: Credentials };
 
-type Draft = Registered & { owner: Owner; wish: PlatformWish; key: NewApiKey };
+type Draft = {
+  platformId: string;
+  connectionId: string;
+  credentials: Credentials;
+  owner: Owner;
+  wish: PlatformWish;
+  key: NewApiKey;
+};
 
 /**
  * Registers a platform with its connection, its first API key and two secrets, and tells `connection.created`: all or
- * nothing. A personal account has one platform at most, however many calls race for it.
+ * nothing. Nothing that can fail comes after the commit, since its secrets could not be shown again. A personal account has one platform at most, however many calls race for it.
  *
  * Throws `surface_not_available`, `invalid_scopes`, `invalid_callback_url`, `platform_limit`; `external_conflict` when
  * the external id is taken.
@@ -53,13 +61,13 @@ export async function registerPlatform(
   const allowedScopes = checkScopes(wish.allowedScopes);
   if (wish.callbackUrl !== null) checkCallbackUrl(wish.callbackUrl, deps.callbacks);
   const draft = draftOf(owner, { ...wish, allowedScopes });
-  await deps.db.transaction(async (tx) => {
+  const record = await deps.db.transaction(async (tx) => {
     await checkLimits(tx, draft);
     await insertRows(tx, deps, draft);
     await tellCreated(tx, deps, draft);
+    return findPlatform(tx, owner.accountId, draft.platformId);
   });
-  const { platformId, connectionId, credentials } = draft;
-  return { platformId, connectionId, credentials };
+  return { record, credentials: draft.credentials };
 }
 
 function draftOf(owner: Owner, wish: PlatformWish): Draft {

@@ -2,7 +2,6 @@ import type { z } from "zod";
 import { ApiError } from "../errors.ts";
 import { type Answer, type Route, route } from "../route.ts";
 import { findOwner, type Owner } from "./owner.ts";
-import { findPlatform } from "./platform_record.ts";
 import { type RegisterDeps, registerPlatform } from "./register_platform.ts";
 import { registeredShape, registrationBody, showPlatform } from "./shapes.ts";
 
@@ -62,7 +61,7 @@ async function register(
   owner: Owner,
   body: z.infer<typeof registrationBody>,
 ): Promise<Answer<z.infer<typeof registeredShape>>> {
-  const { platformId, credentials } = await registerPlatform(deps, owner, {
+  const { record, credentials } = await registerPlatform(deps, owner, {
     name: body.name,
     description: body.description ?? "",
     surfaceType: body.surface_type,
@@ -70,6 +69,5 @@ async function register(
     callbackUrl: body.callback_url ?? null,
     externalId: null,
   });
-  const record = await findPlatform(deps.db, owner.accountId, platformId);
   return { body: { ...showPlatform(record), ...credentials } };
 }

@@ -1,7 +1,9 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { z } from "zod";
+import { ApiError } from "../../src/errors.ts";
 import { createIdempotency } from "../../src/http/idempotency.ts";
 import { type Route, route } from "../../src/route.ts";
+import { VaultUnavailable } from "../../src/vault/errors.ts";
 import { startApi, type TestApi } from "../support/api.ts";
 import type { HttpClient } from "../support/http.ts";
 import { refusal } from "./support/sample_routes.ts";
@@ -202,9 +204,30 @@ describe("an idempotency key", () => {
     const second = create("k-1");
     await new Promise((resolve) => setTimeout(resolve, 100));
     before = async () => {};
-    refuse(new Error("broken"));
-    expect((await first).status).toBe(500);
+    refuse(new ApiError("platform_limit"));
+    expect((await first).status).toBe(409);
     expect(await second).toMatchObject({ status: 201, body: { id: 1 } });
+  });
+
+  test("of a call that broke after it may have changed something stays locked for a minute", async () => {
+    before = () => Promise.reject(new Error("broken"));
+    const began = api.clock.now().getTime();
+    expect((await create("k-1")).status).toBe(500);
+    before = async () => {};
+    const locked = await api.db("idempotency_keys").first("locked_until");
+    expect(locked!.locked_until).toEqual(new Date(began + 60_000));
+    const again = create("k-1");
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    expect(made).toBe(0);
+    await api.db("idempotency_keys").update({ locked_until: new Date(began) });
+    expect(await again).toMatchObject({ status: 201, body: { id: 1 } });
+  });
+
+  test("of a call for which the vault did not sign may be used again at once", async () => {
+    before = () => Promise.reject(new VaultUnavailable("unreachable", "away"));
+    expect((await create("k-1")).status).toBe(503);
+    before = async () => {};
+    expect(await create("k-1")).toMatchObject({ status: 201, body: { id: 1 } });
   });
 
   test("left by a process that died is free again after a minute, for the same body only", async () => {

@@ -197,6 +197,12 @@ describe("registering a personal platform", () => {
     expect(errorCode(other)).toBe("idempotency_conflict");
   });
 
+  test("asks the database nothing once it is committed, so that its secrets are not lost to a fault", async () => {
+    const { client } = await api.person();
+    const statements = await statementsAfterCommit(() => client.post(path, wish));
+    expect(statements).toEqual([]);
+  });
+
   test("needs a session, a CSRF header and a complete onboarding", async () => {
     expect(errorCode(await api.client().post(path, wish))).toBe("auth_required");
     const { client } = await api.person();
@@ -205,6 +211,27 @@ describe("registering a personal platform", () => {
     await fresh.signIn("fresh@example.test");
     expect(errorCode(await fresh.post(path, wish))).toBe("onboarding_incomplete");
   });
+});
+
+/** The statements about platforms that a call runs outside, and after, its transaction. */
+async function statementsAfterCommit(call: () => Promise<{ status: number }>): Promise<string[]> {
+  const seen: { sql: string; __knexTxId?: string }[] = [];
+  const note = (query: { sql: string; __knexTxId?: string }) => seen.push(query);
+  api.db.on("query", note);
+  expect((await call()).status).toBeLessThan(300);
+  api.db.removeListener("query", note);
+  const committed = seen.findIndex(({ sql }) => /^commit/i.test(sql));
+  expect(committed).toBeGreaterThan(0);
+  return seen.slice(committed).flatMap(({ sql }) => (sql.includes('"platforms"') ? [sql] : []));
+}
+
+test("changing a platform answers what was committed, without reading it again", async () => {
+  const person = await api.person();
+  const { platformId } = await registerPlatform(person);
+  const change = () =>
+    person.client.call("PATCH", `/v1/service/platforms/${platformId}`, { body: { name: "Other" } });
+  const statements = await statementsAfterCommit(change);
+  expect(statements.filter((sql) => !sql.includes('"a"."vault_due_at"'))).toEqual([]);
 });
 
 describe("registering an organization's platforms", () => {
