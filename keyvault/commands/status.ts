@@ -15,16 +15,25 @@ export function statusCommand(): Command {
   });
 }
 
-function describe({ token, keys, audit }: Status): string {
+function describe({ token, kek, keys, audit }: Status): string {
   const lines: [string, string][] = [
     [
       "token",
       `${token.answers ? "answers" : "DOES NOT ANSWER"} (${token.manufacturer}, ${token.model}, serial ${token.serial})`,
     ],
-    ["key encryption", token.keks.join(", ")],
-    ["keys", `${keys.active} active, ${keys.disabled} disabled, of ${keys.tenants} tenants`],
+    ["key encryption", `${token.keks.join(", ")}${rewrapping(kek)}`],
+    ["keys", `${keys.active} active, ${keys.disabled} disabled${endings(keys)}, of ${keys.tenants} tenants`],
     ["audit", `${audit.records} records`],
     ["audit head", `${audit.records}:${audit.head}`],
   ];
   return lines.map(([name, value]) => `${name.padEnd(15)} ${value}\n`).join("");
+}
+
+function rewrapping({ kek, running, remaining }: Status["kek"]): string {
+  if (remaining === 0) return "";
+  return `; ${remaining} data keys are not under ${kek} yet${running ? " (rewrapping)" : ': "keyvault kek rewrap"'}`;
+}
+
+function endings({ destroying, destroyed }: Status["keys"]): string {
+  return destroying + destroyed === 0 ? "" : `, ${destroying} to be destroyed, ${destroyed} destroyed`;
 }

@@ -267,7 +267,7 @@ test("the command line tells status and finds a broken chain", async () => {
     audit: { records: number; head: string };
     keys: object;
   };
-  expect(keys).toEqual({ tenants: 2, active: 2, disabled: 0 });
+  expect(keys).toEqual({ tenants: 2, active: 2, disabled: 0, destroying: 0, destroyed: 0 });
   const head = `${audit.records}:${audit.head}`;
   expect(await auditVerify("--head", head)).toMatchObject({ code: 0 });
   expect(await auditVerify("--head", `${audit.records + 1}:${audit.head}`)).toMatchObject({
