@@ -35,7 +35,9 @@ function serve(): void {
     for (const frame of frames.push(chunk.subarray(0, length)) as RequestFrame[]) {
       try {
         if (frame.request.kind === "open") opened = open(frame.request);
-        reply({ id: frame.id, answer: answer(frame.request, opened) });
+        const given = answer(frame.request, opened);
+        reply({ id: frame.id, answer: given });
+        erase(frame.request, given);
       } catch (error) {
         const failure = classify(error);
         reply({ id: frame.id, failure });
@@ -85,6 +87,12 @@ function answer(request: TokenRequest, opened: Opened | undefined): TokenAnswers
       operations.health();
       return { keks: info.keks };
   }
+}
+
+/** Overwrites what was wrapped or unwrapped: nothing of it stays in this process. */
+function erase(request: TokenRequest, given: unknown): void {
+  if (request.kind === "wrap") request.plain.fill(0);
+  if (request.kind === "unwrap" && given instanceof Uint8Array) given.fill(0);
 }
 
 function classify(error: unknown): TokenFailure {

@@ -11,15 +11,24 @@ export function encodeFrame(message: unknown): Buffer {
   if (body.length > MAX_FRAME_BYTES) throw new Error(`A frame of ${body.length} bytes is too large`);
   const header = Buffer.alloc(HEADER_BYTES);
   header.writeUInt32BE(body.length);
-  return Buffer.concat([header, body]);
+  const frame = Buffer.concat([header, body]);
+  body.fill(0);
+  return frame;
 }
 
-/** Collects the pipe's chunks and gives whole messages, in order. Throws when the other side announces a frame that is too large. */
+/**
+ * Collects the pipe's chunks and gives whole messages, in order. A message's byte arrays are views of the only copy that is kept, so that
+ * who overwrites them leaves nothing behind; the chunks are the caller's to overwrite.
+ *
+ * Throws when the other side announces a frame that is too large.
+ */
 export function createFrameReader(): { push(chunk: Uint8Array): unknown[] } {
   let rest: Buffer = Buffer.alloc(0);
   return {
     push(chunk) {
-      rest = rest.length === 0 ? Buffer.from(chunk) : Buffer.concat([rest, chunk]);
+      const joined = Buffer.concat([rest, chunk]);
+      rest.fill(0);
+      rest = joined;
       const messages: unknown[] = [];
       while (rest.length >= HEADER_BYTES) {
         const length = rest.readUInt32BE();

@@ -57,7 +57,8 @@ export function createOperations(session: Session, keys: TokenKeys): TokenOperat
   function encrypt(label: string, plain: Uint8Array, context: Uint8Array): Buffer {
     const nonce = freshNonce(NONCE_BYTES);
     library.C_EncryptInit(handle, mechanism(nonce, context), kek(label));
-    const sealed = library.C_Encrypt(handle, Buffer.from(plain), Buffer.alloc(plain.length + TAG_BYTES));
+    const text = Buffer.from(plain.buffer, plain.byteOffset, plain.length);
+    const sealed = library.C_Encrypt(handle, text, Buffer.alloc(plain.length + TAG_BYTES));
     return Buffer.concat([nonce, sealed]);
   }
 

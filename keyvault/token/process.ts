@@ -42,6 +42,7 @@ export function startTokenProcess(
       log.error({ event: "token_pipe_broken", err: error });
       child.kill("SIGKILL");
     }
+    chunk.fill(0);
   });
   pipe.on("error", () => child.kill("SIGKILL"));
   child.stderr?.on("data", (text: Buffer) =>

@@ -26,7 +26,7 @@ export function loadModule(path: string): pkcs11.PKCS11 {
   const library = new pkcs11.PKCS11();
   try {
     library.load(path);
-    library.C_Initialize();
+    library.C_Initialize({ flags: pkcs11.CKF_OS_LOCKING_OK });
   } catch (error) {
     throw new TokenFault(`The PKCS#11 module ${path} cannot be loaded: ${describe(error)}`);
   }

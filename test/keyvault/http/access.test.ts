@@ -172,12 +172,13 @@ test.each(CALLS)(
     for (const role of ["api", "admin", "auditor"] as const) {
       const identity = await issueIdentity(vault.home, { kind: "client", role, name: "tester" });
       const before = vault.vault.journal.head().seq;
-      const { status } = await call(`${vault.url}${path}`, identity, {
+      const { status, body } = await call(`${vault.url}${path}`, identity, {
         method,
         ...(method === "POST" && { body: {} }),
       });
       if (allowed.includes(role)) {
-        expect([200, 400, 404], role).toContain(status);
+        expect([200, 400, 403, 404], role).toContain(status);
+        expect(body.error?.code, role).not.toBe("forbidden");
       } else {
         expect(status, role).toBe(403);
         const rows = await vault.home.sql(
