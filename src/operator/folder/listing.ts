@@ -1,16 +1,17 @@
 import type { Dirent, Stats } from "node:fs";
-import { readdir, readFile, stat } from "node:fs/promises";
+import { readdir, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { MAX_FILE_BYTES, type ManifestFile, readDocuments } from "./documents.ts";
+import { readRegularFile } from "./regular_file.ts";
 
 /** The manifests of a folder, or why they cannot be told. */
 export type Reading =
   | { files: ManifestFile[]; fingerprint: string; fault?: never }
   | { files?: never; fingerprint?: never; fault: string };
 
-/** Files by their path inside the folder; a stamp differs whenever the file was written or replaced. */
-type Listing = Map<string, { stamp: string; size: number }>;
+/** Stamps of files by their path inside the folder; a stamp differs whenever the file was written or replaced. */
+type Listing = Map<string, string>;
 
 const MAX_DEPTH = 16;
 const MANIFEST = /\.ya?ml$/;
@@ -25,17 +26,18 @@ export async function readManifests(folder: string, settleMs: number): Promise<R
     const before = await list(folder);
     await sleep(settleMs);
     const listed = await list(folder);
-    const files = await Promise.all([...listed].map(([path, { size }]) => readOne(folder, path, size)));
+    const files = await Promise.all([...listed.keys()].map((path) => readOne(folder, path)));
     const after = await list(folder);
     const isSettled = ({ path }: { path: string }) =>
-      [before, after].every((listing) => listing.get(path)?.stamp === listed.get(path)?.stamp);
+      [before, after].every((listing) => listing.get(path) === listed.get(path));
     const vanished = [...before.keys(), ...after.keys()].filter((path) => !listed.has(path)).map(unsettled);
     return {
       files: [...files.map((file) => (isSettled(file) ? file : unsettled(file.path))), ...vanished],
       fingerprint: fingerprint(listed),
     };
   } catch (error) {
-    return { fault: `the folder cannot be read (${String((error as { code?: unknown }).code ?? error)})` };
+    const { code, message } = error as { code?: unknown; message?: unknown };
+    return { fault: `the folder cannot be read (${String(code ?? message)})` };
   }
 }
 
@@ -64,24 +66,21 @@ export async function listFolders(root: string): Promise<Map<string, string>> {
 
 /** Stamps of the files below a folder by their path in it; those of a folder that cannot be read whole are unknown. */
 export async function listStamps(folder: string): Promise<Map<string, string> | undefined> {
-  return list(folder).then(
-    (listing) => new Map([...listing].map(([path, { stamp }]) => [path, stamp])),
-    () => undefined,
-  );
+  return list(folder).catch(() => undefined);
 }
 
 function fingerprint(listing: Listing): string {
-  return [...listing].map(([path, { stamp }]) => `${path} ${stamp}`).join("\n");
+  return [...listing].map(([path, stamp]) => `${path} ${stamp}`).join("\n");
 }
 
 function unsettled(path: string): ManifestFile {
   return { path, fault: "is being written", unsettled: true };
 }
 
-async function readOne(folder: string, path: string, size: number): Promise<ManifestFile> {
-  if (size > MAX_FILE_BYTES) return { path, fault: `has more than ${MAX_FILE_BYTES} bytes` };
+async function readOne(folder: string, path: string): Promise<ManifestFile> {
   try {
-    return readDocuments(path, await readFile(join(folder, path), "utf8"));
+    const { text, fault } = await readRegularFile(join(folder, path), MAX_FILE_BYTES);
+    return fault === undefined ? readDocuments(path, text) : { path, fault };
   } catch (error) {
     return { path, fault: `cannot be read (${String((error as { code?: unknown }).code ?? "unknown")})` };
   }
@@ -100,7 +99,7 @@ async function collect(folder: string, inner: string, depth: number, listing: Li
     const path = inner === "" ? entry.name : `${inner}/${entry.name}`;
     const stats = await statOf(join(folder, path));
     if (stats?.isDirectory()) await collect(folder, path, depth + 1, listing);
-    else if (MANIFEST.test(path)) listing.set(path, { stamp: stampOf(stats), size: stats?.size ?? 0 });
+    else if (MANIFEST.test(path)) listing.set(path, stampOf(stats));
   }
 }
 
@@ -109,7 +108,9 @@ function mayMatter(entry: Dirent): boolean {
 }
 
 function stampOf(stats: Stats | undefined): string {
-  return stats === undefined ? "gone" : `${stats.size} ${stats.mtimeMs} ${stats.ino}`;
+  if (stats === undefined) return "gone";
+  if (!stats.isFile()) return `special ${stats.rdev} ${stats.ino}`;
+  return `${stats.size} ${stats.mtimeMs} ${stats.ino}`;
 }
 
 /** A file that vanished since it was listed, or a link to nothing, has no stats. */

@@ -1,6 +1,20 @@
-import { appendFile, chmod, mkdir, readdir, rename, rm, stat, symlink, writeFile } from "node:fs/promises";
+import { execFile } from "node:child_process";
+import { constants } from "node:fs";
+import {
+  appendFile,
+  chmod,
+  mkdir,
+  open,
+  readdir,
+  rename,
+  rm,
+  stat,
+  symlink,
+  writeFile,
+} from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { promisify } from "node:util";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { stringify } from "yaml";
 import { clusterIdOf } from "../../../src/operator/folder/cluster_id.ts";
@@ -21,6 +35,12 @@ const platform = (name = "shop", spec: object = {}) => ({
     ...spec,
   },
 });
+
+/** Lets whoever waits for the other end of a pipe go on, so that a fault of the reader ends with its test. */
+async function releaseReaders(pipe: string): Promise<void> {
+  const end = await open(pipe, constants.O_RDWR | constants.O_NONBLOCK);
+  await end.close();
+}
 
 describe("a folder of manifests", () => {
   let folders: TestFolders;
@@ -84,6 +104,49 @@ describe("a folder of manifests", () => {
     await started("shop.yaml", platform());
     expect(names()).toEqual(["shop"]);
     expect((await folders.errors()).map(({ file }) => file)).toEqual(["gone.yaml"]);
+  });
+
+  it("reports a pipe and a link to a device as no files, reads neither, and goes on", async () => {
+    const pipe = join(folders.manifests, "pipe.yaml");
+    await promisify(execFile)("mkfifo", [pipe]);
+    await symlink("/dev/null", join(folders.manifests, "device.yaml"));
+    try {
+      await started("shop.yaml", platform());
+      expect(await folders.errors()).toEqual([
+        { file: "device.yaml", faults: ["is not a regular file"] },
+        { file: "pipe.yaml", faults: ["is not a regular file"] },
+      ]);
+      await folders.write("more.yaml", platform("more"));
+      await until("it goes on", () => names().length === 2);
+    } finally {
+      await releaseReaders(pipe);
+    }
+  });
+
+  it("keeps the objects of a file that a pipe took the place of", async () => {
+    await started("shop.yaml", platform());
+    await folders.remove("shop.yaml");
+    const pipe = join(folders.manifests, "shop.yaml");
+    await promisify(execFile)("mkfifo", [pipe]);
+    try {
+      await until("it is told", async () => (await faults()).includes("is not a regular file"));
+      await settle();
+      expect(shop()?.metadata.deletionTimestamp).toBeUndefined();
+    } finally {
+      await releaseReaders(pipe);
+    }
+  });
+
+  it("reads 16 folders deep, and at 17 calls the folder unreadable and keeps everything", async () => {
+    const deep = (depth: number) => `${"d/".repeat(depth)}deep.yaml`;
+    await started(deep(16), platform());
+    expect(names()).toEqual(["shop"]);
+    await folders.write(deep(17), platform("deeper"));
+    await until("it is told", async () =>
+      (await faults()).includes("the folder cannot be read (more than 16 folders deep)"),
+    );
+    await settle();
+    expect(names()).toEqual(["shop"]);
   });
 
   it.each([
