@@ -12,6 +12,7 @@ const program = new Command("deputize")
 program
   .command("dev")
   .description("Run everything on this machine, show the main job once, and stay up")
+  .showHelpAfterError("(npm start -- --help lists the options)")
   .option("--once", "end after the tour")
   .option("--json", "print one JSON object per step")
   .option("--data <folder>", "where everything is kept", ".deputize")

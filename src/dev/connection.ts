@@ -6,22 +6,30 @@ export type Connection = {
   api_key: string;
   connection_id: string;
   agent_id: string;
-  cert_id: string;
+  /** Not there when no delegation stands. */
+  cert_id?: string;
   scope: string;
   owner_email: string;
 };
 
-/** The connection that the tour has left standing. */
-export function connectionOf({ application, certId }: TourState, ownerEmail: string): Connection {
-  return {
-    base_url: application.baseUrl,
-    api_key: application.apiKey,
-    connection_id: application.connectionId,
-    agent_id: application.agentId,
-    cert_id: certId,
-    scope: USED_SCOPE,
-    owner_email: ownerEmail,
-  };
+/** What is known when the tour did not come to its end. */
+export type KnownConnection = Partial<Connection> & Pick<Connection, "base_url" | "owner_email">;
+
+/** The connection that the tour has left standing, as far as it came. */
+export function connectionOf(
+  baseUrl: string,
+  state: Partial<TourState>,
+  ownerEmail: string,
+): KnownConnection {
+  const { application, certId, granted } = state;
+  const known = { base_url: baseUrl, owner_email: ownerEmail };
+  if (application === undefined) return known;
+  const { apiKey, connectionId, agentId } = application;
+  const connection = { ...known, api_key: apiKey, connection_id: connectionId };
+  if (agentId === "") return connection;
+  const scope = granted?.includes(USED_SCOPE) ? USED_SCOPE : (granted?.[0] ?? USED_SCOPE);
+  const stands = certId !== undefined && certId !== "" && granted !== undefined;
+  return { ...connection, agent_id: agentId, scope, ...(stands ? { cert_id: certId } : {}) };
 }
 
 /** Lines for a shell, which work when they are pasted as they stand: challenge, present, verify. */
@@ -36,16 +44,20 @@ export function curlLines(connection: Connection): string[] {
   ];
 }
 
-/** What a person is told when everything is up. */
-export function tryItYourself(connection: Connection, file: string, folder: string): string[] {
+/** What a person is told when everything is up; lines to paste only when there is something they can prove. */
+export function tryItYourself(connection: KnownConnection, file: string, folder: string): string[] {
   return [
     "",
-    "Everything is up. Try it in another shell; the last line answers allow, once for each challenge:",
-    "",
-    ...curlLines(connection),
+    ...(isComplete(connection)
+      ? [
+          "Everything is up. Try it in another shell; the last line answers allow, once for each challenge:",
+          "",
+          ...curlLines(connection),
+        ]
+      : ["Everything is up, but no delegation stands that could be tried."]),
     "",
     `Base URL     ${connection.base_url}`,
-    `API key      ${connection.api_key}`,
+    ...(connection.api_key === undefined ? [] : [`API key      ${connection.api_key}`]),
     `Mailbox      ${connection.base_url}/dev/mailbox (sign in as ${connection.owner_email})`,
     `API          ${connection.base_url}/openapi.json`,
     `Manifests    ${folder}/manifests (change one and watch ${folder}/status)`,
@@ -53,4 +65,8 @@ export function tryItYourself(connection: Connection, file: string, folder: stri
     "",
     "Ctrl-C ends everything.",
   ];
+}
+
+function isComplete(connection: KnownConnection): connection is Connection {
+  return connection.cert_id !== undefined;
 }

@@ -10,6 +10,7 @@ export async function prepareDatabases(
   databases: readonly OwnDatabase[],
 ): Promise<void> {
   const client = new Client({ connectionString: superuserUrl });
+  client.on("error", () => undefined);
   await client.connect();
   try {
     for (const { name, password } of databases) {

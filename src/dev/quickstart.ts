@@ -1,7 +1,9 @@
-import { copyFile, mkdir, readFile, rm } from "node:fs/promises";
+import { readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { parse } from "yaml";
+import { parse, parseDocument } from "yaml";
+import { Problem } from "./problem.ts";
+import { writeAtomically } from "./state_folder.ts";
 
 /** What the operator published for an application, as its Secret holds it. */
 export type PlatformCredentials = {
@@ -11,80 +13,150 @@ export type PlatformCredentials = {
   webhook_signing_secret: string;
 };
 
+type Condition = {
+  type: string;
+  status: string;
+  reason: string;
+  message: string;
+  observedGeneration?: number;
+};
+
 /** The fields of an object's status that the tour reads. */
 export type ObjectStatus = {
   agentID?: string;
   requestID?: string;
   certID?: string;
-  conditions?: { type: string; status: string; reason: string; message: string }[];
+  approvedScope?: string[];
+  conditions?: Condition[];
 };
 
-export type QuickstartKind = "platform" | "agent" | "delegation";
+/** What the operator says of an object as it is declared now: never of an earlier version, nor of one being deleted. */
+export type Judgement = { ready: boolean; stalled: boolean; reason: string; status: ObjectStatus };
+
+/** `tour` is the delegation of the tour's own; `delegation` is the reader's. */
+export type QuickstartKind = "platform" | "agent" | "tour" | "delegation";
 
 /** The example's manifests in the folder that the operator watches, and what the operator says of them. */
 export type QuickstartFolder = {
-  /** Declares tenant, platform and agent; what is there already stays as it is. */
+  /**
+   * Declares tenant, platform and agent; what is there already stays as it is. Where there is nothing of the example
+   * yet, the reader's delegation comes with it.
+   */
   declarePlatform(): Promise<void>;
-  /** Declares the delegation afresh: one from an earlier run is withdrawn first. */
-  requestDelegation(): Promise<void>;
+  /** Declares the tour's own delegation afresh, in `tour.yaml`: one from an earlier run is withdrawn first. */
+  requestTour(): Promise<void>;
+  /** Whether the reader's `delegation.yaml` is the example's, something else, or not there. */
+  delegationFile(): Promise<"example" | "edited" | "missing">;
+  /** Declares the reader's delegation afresh from the example: the one that stands is withdrawn first. */
+  renewDelegation(): Promise<void>;
+  /** What the operator published last. Throws `Problem` for a file that is damaged. */
   credentials(): Promise<PlatformCredentials | undefined>;
-  status(kind: QuickstartKind): Promise<ObjectStatus | undefined>;
+  /** Throws `Problem` for a status file that is damaged. */
+  judgement(kind: QuickstartKind): Promise<Judgement | undefined>;
   /** The operator's own words on why something is not ready. */
   explain(kind: QuickstartKind): Promise<string>;
 };
 
 const NAMESPACE = "default";
-const names: Record<QuickstartKind, string> = { platform: "shop", agent: "shop-bot", delegation: "shop-bot" };
+const objects: Record<QuickstartKind, string> = {
+  platform: "platform.shop",
+  agent: "agent.shop-bot",
+  tour: "delegation.shop-bot-tour",
+  delegation: "delegation.shop-bot",
+};
+const PLATFORM_FILES = ["tenants.yaml", "platform.yaml", "agent.yaml"];
+const DELEGATION_FILE = "delegation.yaml";
+const TOUR_FILE = "tour.yaml";
+const TOUR_COMMENT =
+  " The delegation that the tour asks for, uses and revokes; written anew at each start.\n Yours is in delegation.yaml.";
 const WITHDRAW_TIMEOUT_MS = 30_000;
 const POLL_MS = 50;
 
 type Folders = { examples: string; manifests: string; status: string; secrets: string };
+type StateFile = { metadata?: { generation?: number; deletionTimestamp?: string }; status?: ObjectStatus };
 
 /** Works on copies of `examples` in `manifests`, so that a reader can change those and watch. */
 export function openQuickstart({ examples, manifests, status, secrets }: Folders): QuickstartFolder {
-  const statusFile = (kind: QuickstartKind) => join(status, NAMESPACE, `${kind}.${names[kind]}.yaml`);
+  const statusFile = (kind: QuickstartKind) => join(status, NAMESPACE, `${objects[kind]}.yaml`);
+  const example = (file: string) => readFile(join(examples, file), "utf8");
+  const declared = (file: string) => readText(join(manifests, file));
 
-  async function readStatus(kind: QuickstartKind): Promise<ObjectStatus | undefined> {
-    const state = (await readYaml(statusFile(kind))) as { status?: ObjectStatus } | undefined;
-    return state?.status;
+  async function readState(kind: QuickstartKind): Promise<StateFile | undefined> {
+    return (await readYaml(statusFile(kind))) as StateFile | undefined;
   }
 
-  async function declare(file: string): Promise<void> {
-    await mkdir(manifests, { recursive: true });
-    await copyFile(join(examples, file), join(manifests, file));
+  async function place(file: string): Promise<void> {
+    await writeAtomically(join(manifests, file), await example(file));
+  }
+
+  async function withdraw(file: string, kind: QuickstartKind): Promise<void> {
+    await rm(join(manifests, file), { force: true });
+    const end = performance.now() + WITHDRAW_TIMEOUT_MS;
+    while ((await readText(statusFile(kind))) !== undefined) {
+      if (performance.now() > end) throw new Error("The earlier delegation was not withdrawn");
+      await sleep(POLL_MS);
+    }
   }
 
   return {
     async declarePlatform() {
-      for (const file of ["tenants.yaml", "platform.yaml", "agent.yaml"]) {
-        if ((await readText(join(manifests, file))) === undefined) await declare(file);
+      const missing: string[] = [];
+      for (const file of [...PLATFORM_FILES, DELEGATION_FILE]) {
+        if ((await declared(file)) === undefined) missing.push(file);
+      }
+      const isFirst = missing.length > PLATFORM_FILES.length;
+      for (const file of missing) {
+        if (file !== DELEGATION_FILE || isFirst) await place(file);
       }
     },
-    async requestDelegation() {
-      await rm(join(manifests, "delegation.yaml"), { force: true });
-      const end = performance.now() + WITHDRAW_TIMEOUT_MS;
-      while ((await readText(statusFile("delegation"))) !== undefined) {
-        if (performance.now() > end) throw new Error("The earlier delegation was not withdrawn");
-        await sleep(POLL_MS);
-      }
-      await declare("delegation.yaml");
+    async requestTour() {
+      await withdraw(TOUR_FILE, "tour");
+      const manifest = parseDocument(await example(DELEGATION_FILE));
+      manifest.setIn(["metadata", "name"], "shop-bot-tour");
+      manifest.commentBefore = TOUR_COMMENT;
+      await writeAtomically(join(manifests, TOUR_FILE), manifest.toString());
+    },
+    async delegationFile() {
+      const text = await declared(DELEGATION_FILE);
+      if (text === undefined) return "missing";
+      return text === (await example(DELEGATION_FILE)) ? "example" : "edited";
+    },
+    async renewDelegation() {
+      await withdraw(DELEGATION_FILE, "delegation");
+      await place(DELEGATION_FILE);
     },
     async credentials() {
-      const secret = (await readYaml(join(secrets, NAMESPACE, `${names.platform}-credentials.yaml`))) as
+      const secret = (await readYaml(join(secrets, NAMESPACE, "shop-credentials.yaml"))) as
         | { data?: Record<string, string> }
         | undefined;
       if (!secret?.data) return undefined;
       const entries = Object.entries(secret.data).map(([key, value]) => [key, fromBase64(value)]);
       return Object.fromEntries(entries) as PlatformCredentials;
     },
-    status: readStatus,
+    async judgement(kind) {
+      const state = await readState(kind);
+      const generation = state?.metadata?.generation;
+      if (!state?.status || generation === undefined || state.metadata?.deletionTimestamp) return undefined;
+      const ready = condition(state.status, "Ready");
+      if (ready?.observedGeneration !== generation) return undefined;
+      return {
+        ready: ready.status === "True",
+        stalled: condition(state.status, "Stalled")?.status === "True" || ready.reason === "Suspended",
+        reason: ready.reason,
+        status: state.status,
+      };
+    },
     async explain(kind) {
-      const ready = (await readStatus(kind))?.conditions?.find((condition) => condition.type === "Ready");
+      const ready = condition((await readState(kind))?.status ?? {}, "Ready");
       return ready
         ? `Ready=${ready.status}, ${ready.reason}: ${ready.message}`
         : "the operator has not seen it";
     },
   };
+}
+
+function condition({ conditions }: ObjectStatus, type: string): Condition | undefined {
+  return conditions?.find((candidate) => candidate.type === type);
 }
 
 function fromBase64(text: string): string {
@@ -102,5 +174,19 @@ async function readText(path: string): Promise<string | undefined> {
 
 async function readYaml(path: string): Promise<unknown> {
   const text = await readText(path);
-  return text === undefined ? undefined : parse(text);
+  if (text === undefined) return undefined;
+  let value: unknown;
+  try {
+    value = parse(text);
+  } catch (cause) {
+    throw damaged(path, cause);
+  }
+  if (typeof value !== "object" || value === null) throw damaged(path);
+  return value;
+}
+
+function damaged(path: string, cause?: unknown): Problem {
+  return new Problem(`${path} is damaged: it is not the YAML that the operator writes`, `Remove the file`, {
+    cause,
+  });
 }

@@ -1,7 +1,8 @@
-import { mkdir, stat } from "node:fs/promises";
+import { stat } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { databaseUrl, migrateDatabase, prepareDatabases } from "./databases.ts";
+import { openManifests } from "./manifests.ts";
 import { API_PORT_SETTING, initialiseVault, type StackPaths, type StackPorts, stackParts } from "./parts.ts";
 import { checkFree, freePort } from "./ports.ts";
 import { postgresPart } from "./postgres.ts";
@@ -10,8 +11,8 @@ import { openSecrets } from "./secrets.ts";
 import type { Stack } from "./supervisor.ts";
 import type { Terminal } from "./terminal.ts";
 
-/** A stack whose parts are all ready. */
-export type RunningStack = { baseUrl: string; quickstart: QuickstartFolder };
+/** A stack whose parts are all ready; `isNew` when its operator has never worked on the folder before. */
+export type RunningStack = { baseUrl: string; quickstart: QuickstartFolder; isNew: boolean };
 
 type StackSettings = {
   /** The API's port on 127.0.0.1; 0 takes a free one. */
@@ -20,6 +21,8 @@ type StackSettings = {
   inherited: Record<string, string | undefined>;
   /** The vault's PKCS#11 module; undefined for the one it finds. */
   pkcs11Module: string | undefined;
+  /** Tells that the stack is being stopped. */
+  interrupted: AbortSignal;
 };
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
@@ -70,27 +73,29 @@ export async function startParts(
     status: inFolder("status"),
     credentials: inFolder("credentials"),
   };
+  const examples = join(root, "docs", "examples", "quickstart");
   const schema = terminal.step("schema", "Databases and their schema");
   try {
     await prepareDatabases(postgres.superuserUrl("postgres"), own);
     await Promise.all([migrateDatabase(url), initialiseVault(ports, paths, settings.inherited)]);
-    for (const folder of [paths.manifests, paths.status, paths.credentials]) {
-      await mkdir(folder, { recursive: true, mode: 0o700 });
-    }
     schema.done();
   } catch (error) {
-    schema.fail("not prepared");
+    schema.fail(settings.interrupted.aborted ? "stopped" : "not prepared");
     throw error;
+  }
+  const found = await openManifests({ ...paths, examples });
+  if (found === "restored") {
+    terminal.warn(`${paths.manifests} was missing; the examples are in it again, so that nothing is deleted`);
   }
   const { baseUrl, vault, api, worker, operator } = stackParts(ports, paths, settings.inherited);
   for (const part of [vault, api, worker, operator]) await stack.start(part);
   const quickstart = openQuickstart({
-    examples: join(root, "docs", "examples", "quickstart"),
+    examples,
     manifests: paths.manifests,
     status: paths.status,
     secrets: paths.credentials,
   });
-  return { baseUrl, quickstart };
+  return { baseUrl, quickstart, isNew: found === "new" };
 }
 
 async function exists(path: string): Promise<boolean> {

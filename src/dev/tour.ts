@@ -1,5 +1,5 @@
 import { type Owner, signIn } from "./owner.ts";
-import type { QuickstartFolder } from "./quickstart.ts";
+import type { Judgement, QuickstartFolder, QuickstartKind } from "./quickstart.ts";
 import type { Receiver } from "./receiver.ts";
 import {
   type Application,
@@ -9,6 +9,7 @@ import {
   expectError,
   present,
   proofOf,
+  Surprise,
   verify,
   within,
 } from "./tour_calls.ts";
@@ -21,12 +22,14 @@ export type TourWorld = {
   receiver: Receiver;
 };
 
-/** What the tour learns step by step. */
+/** What the tour learns step by step: before its step has run, a field is not there. */
 export type TourState = {
   owner: Owner;
   application: Application;
   requestId: string;
   certId: string;
+  /** What the standing delegation grants. */
+  granted: string[];
   proof: unknown;
   spareProof: unknown;
 };
@@ -58,10 +61,8 @@ const platformRegistered: TourStep = {
   title: "platform.yaml becomes a platform with an API key",
   async run({ baseUrl, quickstart, receiver }, state) {
     await quickstart.declarePlatform();
-    const credentials = await within(
-      "the platform's credentials",
-      () => quickstart.credentials(),
-      () => quickstart.explain("platform"),
+    const credentials = await settled(quickstart, "platform", async ({ ready }) =>
+      ready ? quickstart.credentials() : undefined,
     );
     const { connection_id: connectionId, api_key: apiKey } = credentials;
     state.application = { baseUrl, connectionId, apiKey, agentId: "" };
@@ -76,10 +77,8 @@ const agentKeyed: TourStep = {
   name: "agent_keyed",
   title: "agent.yaml becomes an agent with a hybrid key",
   async run({ quickstart }, state) {
-    const agentId = await within(
-      "the agent's id",
-      async () => (await quickstart.status("agent"))?.agentID,
-      () => quickstart.explain("agent"),
+    const agentId = await settled(quickstart, "agent", ({ ready, status }) =>
+      ready ? status.agentID : undefined,
     );
     state.application = { ...state.application, agentId };
     return `agent ${agentId}, Ed25519 + ML-DSA-65, private halves in the vault`;
@@ -88,14 +87,10 @@ const agentKeyed: TourStep = {
 
 const delegationRequested: TourStep = {
   name: "delegation_requested",
-  title: "delegation.yaml becomes a request to a person",
+  title: "tour.yaml becomes a request to a person",
   async run({ quickstart }, state) {
-    await quickstart.requestDelegation();
-    state.requestId = await within(
-      "the delegation request",
-      async () => (await quickstart.status("delegation"))?.requestID,
-      () => quickstart.explain("delegation"),
-    );
+    await quickstart.requestTour();
+    state.requestId = await settled(quickstart, "tour", ({ status }) => status.requestID);
     const request = await state.owner.call<DelegationRequest>("GET", requestPath(state));
     expectEqual("the request", request.status, "pending");
     return `${state.requestId} asks for ${request.requested_scope.join(", ")}`;
@@ -121,8 +116,8 @@ const proofPresented: TourStep = {
   name: "proof_presented",
   title: "The agent proves it over a fresh challenge",
   async run(_, state) {
-    state.proof = await proofOf(state.application);
-    state.spareProof = await proofOf(state.application);
+    state.proof = await proofOf(state.application, state.certId);
+    state.spareProof = await proofOf(state.application, state.certId);
     return `a proof bundle of ${JSON.stringify(state.proof).length.toLocaleString("en")} bytes`;
   },
 };
@@ -146,8 +141,8 @@ const replayRefused: TourStep = {
 const notDelegatedDenied: TourStep = {
   name: "not_delegated_denied",
   title: `Verify what was held back, ${WITHHELD_SCOPE}`,
-  async run(_, { application }) {
-    const answer = await verify(application, await proofOf(application), WITHHELD_SCOPE);
+  async run(_, { application, certId }) {
+    const answer = await verify(application, await proofOf(application, certId), WITHHELD_SCOPE);
     return expectDecision(answer, "deny", "not_delegated");
   },
 };
@@ -173,7 +168,8 @@ const revokedDenied: TourStep = {
 const presentRefused: TourStep = {
   name: "present_refused",
   title: "Ask for a new proof",
-  run: async (_, { application }) => expectError(await present(application), 404, "no_active_delegation"),
+  run: async (_, { application, certId }) =>
+    expectError(await present(application, certId), 404, "no_active_delegation"),
 };
 
 const audited: TourStep = {
@@ -211,29 +207,46 @@ export const tourSteps: readonly TourStep[] = [
   audited,
 ];
 
-/** After the tour: a fresh delegation, approved and left standing, so that there is something to try by hand. */
-export const standingDelegation: TourStep = {
-  name: "standing_delegation",
-  title: "A fresh delegation, left standing for you to try",
-  async run(world, state) {
-    await delegationRequested.run(world, state);
-    const granted = await approve(state);
-    return `${state.certId} grants ${granted.join(", ")}`;
-  },
-};
-
 type DelegationRequest = { status: string; requested_scope: string[] };
 type Certificate = { cert_id: string; status: string; approved_scope: string[] };
 type AuditEvent = { cert_id: string; details: { decision?: string; decision_reason?: string } };
+
+const JUDGED_MS = 5_000;
+
+/**
+ * Waits until the operator's judgement of an object is what is wanted. Throws `Surprise` with the operator's own words
+ * after 30 s, and as soon as the object has waited 5 s for a person.
+ */
+export function settled<T>(
+  quickstart: QuickstartFolder,
+  kind: QuickstartKind,
+  wanted: (judgement: Judgement) => Promise<T | undefined> | T | undefined,
+): Promise<T> {
+  const began = performance.now();
+  return within(
+    `what is wanted of the ${kind}`,
+    async () => {
+      const judgement = await quickstart.judgement(kind);
+      if (!judgement) return undefined;
+      const answer = await wanted(judgement);
+      if (answer === undefined && judgement.stalled && performance.now() - began > JUDGED_MS) {
+        throw new Surprise(await quickstart.explain(kind));
+      }
+      return answer;
+    },
+    () => quickstart.explain(kind),
+  );
+}
 
 function requestPath({ requestId }: TourState): string {
   return `/v1/service/delegations/requests/${requestId}`;
 }
 
-/** Approves all but the withheld scope, and keeps the certificate's id. */
-async function approve(state: TourState): Promise<string[]> {
-  const request = await state.owner.call<DelegationRequest>("GET", requestPath(state));
-  const wanted = request.requested_scope.filter((scope) => scope !== WITHHELD_SCOPE);
+/** Approves all but the withheld scope of the request, and keeps the certificate's id; answers what it grants. */
+export async function approve(state: TourState): Promise<string[]> {
+  const { requested_scope } = await state.owner.call<DelegationRequest>("GET", requestPath(state));
+  const kept = requested_scope.filter((scope) => scope !== WITHHELD_SCOPE);
+  const wanted = kept.length === 0 ? requested_scope : kept;
   const path = `${requestPath(state)}/approve`;
   const certificate = await state.owner.call<Certificate>("POST", path, { approved_scope: wanted });
   expectEqual("the certificate", certificate.status, "approved");

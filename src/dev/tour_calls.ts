@@ -29,18 +29,18 @@ async function post({ baseUrl, apiKey }: Application, path: string, body?: unkno
   return { status: response.status, body: (await response.json()) as HttpAnswer["body"] };
 }
 
-/** Asks for a challenge and presents for it; the answer is whatever present answers. */
-export async function present(application: Application): Promise<HttpAnswer> {
+/** Asks for a challenge and presents a certificate for it; the answer is whatever present answers. */
+export async function present(application: Application, certId: string): Promise<HttpAnswer> {
   const { connectionId, agentId } = application;
   const issued = await post(application, "/v1/service/challenge");
   expectEqual("the challenge's status", issued.status, 200);
   const path = `/v1/service/connections/${connectionId}/agents/${agentId}/present`;
-  return post(application, path, { challenge: issued.body.challenge });
+  return post(application, path, { challenge: issued.body.challenge, cert_id: certId });
 }
 
-/** A proof bundle over a fresh challenge. Throws `Surprise` when there is none. */
-export async function proofOf(application: Application): Promise<unknown> {
-  const answer = await present(application);
+/** A proof bundle of a certificate over a fresh challenge. Throws `Surprise` when there is none. */
+export async function proofOf(application: Application, certId: string): Promise<unknown> {
+  const answer = await present(application, certId);
   if (answer.status !== 200) {
     throw new Surprise(`present answered ${answer.status} ${answer.body.error?.code ?? ""}`);
   }
