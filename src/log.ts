@@ -3,14 +3,7 @@ import { describeFault } from "./fault.ts";
 
 export type { Logger };
 
-const secretPaths = [
-  "authorization",
-  "cookie",
-  "code",
-  "api_key",
-  "signing_secret",
-  "webhook_signing_secret",
-];
+const secretPaths = ["authorization", "cookie", "api_key", "signing_secret", "webhook_signing_secret"];
 
 /**
  * One JSON line per event on standard output. Fields that could hold a secret are cut out by name, and of an error

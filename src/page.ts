@@ -2,9 +2,14 @@ import type { Knex } from "knex";
 import { z } from "zod";
 import { ApiError } from "./errors.ts";
 
-/** Query parameters of every list: `limit` 1–100, 25 when left out; `cursor` from the page before. */
+/** A number as a query says it: decimal digits and nothing else. What is no number stays text, which its schema refuses. */
+function numberOf(text: unknown): unknown {
+  return typeof text === "string" && /^[0-9]+$/.test(text) ? Number(text) : text;
+}
+
+/** Query parameters of every list: `limit` 1–100 in decimal digits, 25 when left out; `cursor` from the page before. */
 export const pageQuery = z.object({
-  limit: z.coerce.number().int().min(1).max(100).default(25),
+  limit: z.preprocess(numberOf, z.int().min(1).max(100)).default(25),
   cursor: z.string().max(500).optional().describe("next_cursor of the page before"),
 });
 

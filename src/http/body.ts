@@ -35,9 +35,14 @@ function bodyFault(error: RawBodyError): ApiError {
     : new ApiError("invalid_request", "body: broke off before its end");
 }
 
+/** Whether a body is declared as JSON. */
+export function declaresJson(request: IncomingMessage): boolean {
+  return JSON_TYPE.test(request.headers["content-type"] ?? "");
+}
+
 /** Refuses with `invalid_request` a body that is not declared as JSON. No body needs no declaration. */
 export function requireJson(request: IncomingMessage, body: Buffer): void {
-  if (body.length > 0 && !JSON_TYPE.test(request.headers["content-type"] ?? "")) {
+  if (body.length > 0 && !declaresJson(request)) {
     throw new ApiError("invalid_request", "content-type: must be application/json");
   }
 }

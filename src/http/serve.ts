@@ -4,7 +4,7 @@ import type { ZodType } from "zod";
 import { ApiError } from "../errors.ts";
 import type { Answer, Call, CookieName, Route } from "../route.ts";
 import { type Authenticators, authenticateRoute } from "./authenticate.ts";
-import { parseBody, readBody, requireJson } from "./body.ts";
+import { declaresJson, parseBody, readBody, requireJson } from "./body.ts";
 import type { ClientAddress } from "./client_address.ts";
 import type { Cookies } from "./cookies.ts";
 import { type Idempotency, idempotencyKey } from "./idempotency.ts";
@@ -85,7 +85,10 @@ function readHeader({ headers }: IncomingMessage, names: readonly string[]): str
   return undefined;
 }
 
-/** A path parameter that has not the form of an id names nothing, so it is `not_found` like any unknown id. */
+/**
+ * A path parameter that has not the form of an id names nothing, so it is `not_found` like any unknown id. A route that
+ * takes no body ignores one, unless it claims to be JSON and is not.
+ */
 function validateParts(route: Route, call: IncomingCall, bytes: Buffer): void {
   call.params = readParams(route.params, call.params as Record<string, string>);
   if (route.query !== undefined)
@@ -93,6 +96,7 @@ function validateParts(route: Route, call: IncomingCall, bytes: Buffer): void {
   if (route.bodyForm === "raw" || route.body !== undefined) requireJson(call.message, bytes);
   if (route.bodyForm === "raw") call.body = bytes;
   else if (route.body !== undefined) call.body = validate(route.body, parseBody(bytes), "body");
+  else if (declaresJson(call.message)) parseBody(bytes);
 }
 
 function readParams(schema: ZodType | undefined, params: Record<string, string>): unknown {

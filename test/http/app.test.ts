@@ -53,6 +53,13 @@ describe("query parameters", () => {
   test.each([
     ["out of range", "limit=101", /^query\.limit: /],
     ["of a wrong type", "limit=many", /^query\.limit: /],
+    ["in hexadecimal digits", "limit=0x10", /^query\.limit: /],
+    ["with an exponent", "limit=1e1", /^query\.limit: /],
+    ["with blanks around it", "limit=%2010%20", /^query\.limit: /],
+    ["with a sign", "limit=%2B10", /^query\.limit: /],
+    ["with a fraction", "limit=10.0", /^query\.limit: /],
+    ["empty", "limit=", /^query\.limit: /],
+    ["zero", "limit=0", /^query\.limit: /],
     ["given twice", "limit=1&limit=2", /^query: a parameter stands twice$/],
     ["given twice, though nobody asked for it", "x=1&x=1", /^query: a parameter stands twice$/],
     ["with U+0000", "cursor=a%00", /^query: holds U\+0000$/],

@@ -184,6 +184,26 @@ describe("a JSON body", () => {
   });
 });
 
+describe("a body that the route does not take", () => {
+  test.each([
+    ["nothing", undefined, {}],
+    ["nothing, declared as JSON", undefined, JSON_TYPE],
+    ["nothing, sent as chunks", inChunks(""), JSON_TYPE],
+    ["JSON", '{"a":1}', JSON_TYPE],
+    ["what claims to be nothing", "{", {}],
+    ["what claims to be text", "{", { "content-type": "text/plain" }],
+  ])("is ignored when it is %s", async (_, body, headers) => {
+    expect((await send("none", body, headers as Record<string, string>)).status).toBe(200);
+  });
+
+  test.each(["{", "text=a", '{"a":1,"a":2}', '{"a":"\\u0000"}'])(
+    "is refused when it claims to be JSON and is %s",
+    async (body) => {
+      expect(await send("none", body)).toMatchObject(refused(/^body/));
+    },
+  );
+});
+
 describe("a content type", () => {
   test.each([
     "application/json",
