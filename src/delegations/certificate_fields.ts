@@ -4,6 +4,7 @@ import type { Owner } from "../platforms/owner.ts";
 import { checkIssuable, type DelegationFields } from "../protocol/certificate.ts";
 import { NO_EXPIRY_SENTINEL, PROTOCOL_VERSION } from "../protocol/constants.ts";
 import type { Constraint } from "../protocol/constraints.ts";
+import { limitFault } from "./constraint_limits.ts";
 
 /** What a certificate says: who lends what to whom, under which constraints, from when to when (Unix seconds). */
 export type Grant = {
@@ -19,7 +20,7 @@ export type Grant = {
 
 /**
  * The certificate of a grant before it is signed. Throws `invalid_constraints` for constraints that are malformed or
- * that nothing could ever meet, also together.
+ * that nothing could ever meet, also together or because no decision can be asked with what they name.
  */
 export function certificateFields(grant: Grant): DelegationFields {
   const fields: DelegationFields = {
@@ -35,7 +36,11 @@ export function certificateFields(grant: Grant): DelegationFields {
     expires_at: grant.end ?? NO_EXPIRY_SENTINEL,
   };
   const fault = checkIssuable(fields);
-  if (fault === undefined) return fields;
+  if (fault === undefined) {
+    const limit = fields.constraints.map(limitFault).find((found) => found !== undefined);
+    if (limit !== undefined) throw new ApiError("invalid_constraints", limit);
+    return fields;
+  }
   if (fault.code === "identifier_mismatch" || fault.code === "invalid_key") throw fault;
   throw new ApiError("invalid_constraints", fault.message);
 }
