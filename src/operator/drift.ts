@@ -1,5 +1,5 @@
 import { conditionOf, isTrue } from "./conditions.ts";
-import { hasEnded } from "./delegation/rules.ts";
+import { hasEnded, hasRequestedEndPassed } from "./delegation/rules.ts";
 import type { AnyObject, Delegation } from "./kinds.ts";
 import type { ExternalState } from "./states.ts";
 
@@ -21,12 +21,14 @@ export function hasDrifted(object: AnyObject, state: ExternalState, now: Date): 
   }
 }
 
-function delegationDrifted({ status }: Delegation, state: ExternalState["delegation"], now: Date): boolean {
+function delegationDrifted(object: Delegation, state: ExternalState["delegation"], now: Date): boolean {
+  const { status } = object;
   if (state === undefined) return status.requestID !== undefined;
   if (state.request_id !== status.requestID || (state.cert_id ?? undefined) !== status.certID) return true;
   const reason = conditionOf(status, "Ready")?.reason;
   switch (state.status) {
     case "pending":
+      if (hasRequestedEndPassed(object, now)) return reason !== "Expired";
       return reason !== "AwaitingApproval" && reason !== "Suspended";
     case "approved":
       return reason !== (state.expires_at !== null && hasEnded(state.expires_at, now) ? "Expired" : "Active");

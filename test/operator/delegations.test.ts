@@ -80,6 +80,15 @@ describe("delegations in a folder", () => {
     await world.reaches("Delegation", "bot", "Expired");
   });
 
+  it("say that their end passed before anybody decided, by themselves", async () => {
+    await world.start();
+    const expiresAt = new Date(Date.now() + 3000).toISOString();
+    await world.declareDelegation({ ttl: undefined, expiresAt });
+    const state = await world.reaches("Delegation", "bot", "Expired");
+    expect(condition(state, "Ready")?.message).toBe("expiresAt passed before anybody decided");
+    expect(condition(state, "Stalled")?.status).toBe("True");
+  });
+
   it("say that their time is over, by themselves", async () => {
     await world.start();
     const requestId = await world.declareDelegation();

@@ -11,6 +11,10 @@ const agentState = { agent_id: "a".repeat(32), disabled: false };
 
 const delegation = (reason: Reason, ids: object = { requestID: "req-1" }) =>
   aDelegation({ status: { ...ids, conditions: [truth("Ready", { reason })] } });
+const ended = (reason: Reason) => {
+  const { status } = delegation(reason);
+  return aDelegation({ spec: { expiresAt: "2026-06-01T11:59:59Z" }, status });
+};
 const issued = { requestID: "req-1", certID: "cert-1" };
 
 describe("drift", () => {
@@ -67,6 +71,9 @@ describe("drift", () => {
       delegation("ApiUnavailable", {}),
       { delegation: aState() },
     ],
+    ["a request whose end has passed", true, ended("AwaitingApproval"), { delegation: aState() }],
+    ["a suspended request whose end has passed", true, ended("Suspended"), { delegation: aState() }],
+    ["a request known to have ended", false, ended("Expired"), { delegation: aState() }],
     ["a suspended request", false, delegation("Suspended"), { delegation: aState() }],
     ["an active certificate", false, delegation("Active", issued), { delegation: anApproval() }],
     [

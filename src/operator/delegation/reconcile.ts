@@ -99,8 +99,15 @@ function comeBack(afterMs: number | undefined): Visit {
   return afterMs === undefined ? {} : { afterMs };
 }
 
-function msUntilExpiry({ state, now }: DelegationInput): number | undefined {
-  if (state?.status !== "approved" || state.expires_at === null) return undefined;
-  const end = (unixSeconds(new Date(state.expires_at)) + 1) * 1000;
-  return end > now.getTime() ? end - now.getTime() : undefined;
+function msUntilExpiry(input: DelegationInput): number | undefined {
+  const expiresAt = comingEnd(input);
+  if (expiresAt === undefined) return undefined;
+  const end = (unixSeconds(new Date(expiresAt)) + 1) * 1000;
+  return end > input.now.getTime() ? end - input.now.getTime() : undefined;
+}
+
+/** When the certificate ends by itself, or before it is issued the chance of one. */
+function comingEnd({ object, state }: DelegationInput): string | undefined {
+  if (state?.status === "pending") return object.spec.expiresAt;
+  return state?.status === "approved" ? (state.expires_at ?? undefined) : undefined;
 }

@@ -44,8 +44,8 @@ const suspendedUnasked: Rule = ({ object }) =>
     ? { reason: "Suspended", message: "Not asked for while suspended" }
     : undefined;
 
-const endedUnasked: Rule = ({ object: { spec }, now }) =>
-  spec.expiresAt !== undefined && hasEnded(spec.expiresAt, now)
+const endedUnasked: Rule = ({ object, now }) =>
+  hasRequestedEndPassed(object, now)
     ? { reason: "Expired", message: "expiresAt had passed before the delegation was asked for" }
     : undefined;
 
@@ -95,6 +95,11 @@ const requestExpired: FiledRule = (_, { status }) =>
     ? { reason: "Expired", message: "Nobody decided about the request in time" }
     : undefined;
 
+const undecidedInTime: FiledRule = (input, { status }) =>
+  status === "pending" && hasRequestedEndPassed(input.object, input.now)
+    ? { reason: "Expired", message: "expiresAt passed before anybody decided" }
+    : undefined;
+
 const certificateExpired: FiledRule = ({ now }, { status, expires_at }) =>
   status === "approved" && expires_at !== null && hasEnded(expires_at, now)
     ? { reason: "Expired", message: `The certificate ended at ${expires_at}` }
@@ -121,6 +126,7 @@ const afterRequest: readonly FiledRule[] = [
   revoked,
   denied,
   requestExpired,
+  undecidedInTime,
   certificateExpired,
   active,
   suspended,
@@ -140,6 +146,11 @@ export function beyondCeiling({ object, platform, state }: DelegationInput): str
 /** Whether a certificate with this end is no longer good: it is good through its last second. */
 export function hasEnded(expiresAt: string, now: Date): boolean {
   return unixSeconds(now) > unixSeconds(new Date(expiresAt));
+}
+
+/** Whether a certificate could no longer be issued because the end that was asked for is over. */
+export function hasRequestedEndPassed({ spec }: Delegation, now: Date): boolean {
+  return spec.expiresAt !== undefined && hasEnded(spec.expiresAt, now);
 }
 
 function deniedByCeiling(input: DelegationInput): string[] {

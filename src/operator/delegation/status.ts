@@ -40,9 +40,10 @@ export function unknownStatus(
 function ownFacts(input: DelegationInput, verdict: Verdict): Fact[] {
   const { state } = input;
   const { reason } = verdict;
+  const isOpen = state === undefined || (state.status === "pending" && reason !== "Expired");
   const decision = (type: string, isSo: boolean): Fact => ({
     type,
-    status: isSo ? "True" : state === undefined || state.status === "pending" ? "Unknown" : "False",
+    status: isSo ? "True" : isOpen ? "Unknown" : "False",
     ...(isSo ? {} : { reason }),
   });
   const fact = (type: string, isSo: boolean): Fact => ({

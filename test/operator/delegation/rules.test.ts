@@ -87,6 +87,31 @@ describe("the next step of a delegation that was asked for", () => {
     ["is none a second later", { state: anApproval({ expires_at: "2026-06-01T11:59:59.000Z" }) }, "Expired"],
     ["is none once denied", { state: aState({ status: "denied" }) }, "Denied"],
     ["is none once nobody decided", { state: aState({ status: "expired" }) }, "Expired"],
+    [
+      "is to wait in the last second before the end that was asked for",
+      { state: aState(), ...spec({ expiresAt: "2026-06-01T12:00:00Z" }) },
+      "AwaitingApproval",
+    ],
+    [
+      "is none when that end passed before anybody decided",
+      { state: aState(), ...spec({ expiresAt: "2026-06-01T11:59:59Z" }) },
+      "Expired",
+    ],
+    [
+      "is none when it passed while suspended",
+      { state: aState(), ...spec({ expiresAt: "2026-06-01T11:59:59Z", suspend: true }) },
+      "Expired",
+    ],
+    [
+      "is to withdraw a request whose end has passed",
+      { state: aState(), ...spec({ expiresAt: "2026-06-01T11:59:59Z", revoked: true }) },
+      "revoke",
+    ],
+    [
+      "is none once approved with an end of its own",
+      { state: anApproval(), ...spec({ expiresAt: "2026-06-01T11:59:59Z" }) },
+      "Active",
+    ],
     ["is none once withdrawn", { state: aState({ status: "withdrawn" }) }, "Revoked"],
     ["is none once revoked", { state: anApproval({ status: "revoked" }) }, "Revoked"],
     ["is to withdraw the request", { state: aState(), ...spec({ revoked: true }) }, "revoke"],
@@ -161,6 +186,11 @@ describe("the status of a delegation", () => {
     [
       "expired unanswered",
       { state: aState({ status: "expired" }) },
+      "Requested True, Approved False, Denied False, Issued False, Revoked False",
+    ],
+    [
+      "pending although its end has passed",
+      { state: aState(), ...spec({ expiresAt: "2026-06-01T11:59:59Z" }) },
       "Requested True, Approved False, Denied False, Issued False, Revoked False",
     ],
     [
