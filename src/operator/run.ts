@@ -6,6 +6,7 @@ import { createApiClient } from "./api_client.ts";
 import { startController } from "./controller.ts";
 import { clusterIdOf } from "./folder/cluster_id.ts";
 import { openFolder } from "./folder/source.ts";
+import { kinds } from "./kinds.ts";
 import type { Resources } from "./resources.ts";
 import { loadSchemas } from "./schema.ts";
 import { createStateReader } from "./states.ts";
@@ -36,10 +37,9 @@ const FOLDER_EPOCH = 1;
 
 /**
  * Makes true what the manifests of a folder declare, and keeps it so. Resolves once all of them were read. Throws
- * `StateDamaged` when the operator's own records cannot be understood.
+ * `StateDamaged` when the operator's own records cannot be understood, `IdentityMissing` when only its identity is gone.
  */
 export async function startOperator({ config, clock, log, folderTimes }: Deps): Promise<Operator> {
-  const clusterId = await clusterIdOf(join(config.STATUS_DIR, "cluster.yaml"));
   const resources = await openFolder({
     manifestsDir: config.MANIFESTS_DIR,
     statusDir: config.STATUS_DIR,
@@ -49,6 +49,8 @@ export async function startOperator({ config, clock, log, folderTimes }: Deps): 
     log,
     ...folderTimes,
   });
+  const hasObjects = kinds.some((kind) => resources.list(kind).length > 0);
+  const clusterId = await clusterIdOf(join(config.STATUS_DIR, "cluster.yaml"), { hasObjects });
   const api = createApiClient({
     clock,
     baseUrl: config.API_URL,

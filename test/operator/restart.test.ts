@@ -1,10 +1,11 @@
-import { readFile, stat } from "node:fs/promises";
+import { readFile, rename, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { StartRefused } from "../../src/config.ts";
 import { reasons } from "../../src/operator/reasons.ts";
 import { until } from "../support/process.ts";
-import { type OperatorFolder, only, operatorFolder, statePath } from "./operator_folder.ts";
+import { type OperatorFolder, only, operatorFolder, platform, statePath } from "./operator_folder.ts";
 
 describe("the operator over a restart", () => {
   let world: OperatorFolder;
@@ -12,6 +13,21 @@ describe("the operator over a restart", () => {
     world = await operatorFolder();
   });
   afterEach(() => world.dispose());
+
+  it("refuses to start without its identity once it knows objects, and starts when it is back", async () => {
+    const path = join(world.folders.status, "cluster.yaml");
+    await world.folders.write("other.yaml", platform({ unknown: true }, { name: "other" }));
+    await world.start();
+    await world.stop();
+    await rm(path);
+    await world.start();
+    await world.declareAgent();
+    await world.stop();
+    await rename(path, `${path}.away`);
+    await expect(world.start()).rejects.toThrow(StartRefused);
+    await rename(`${path}.away`, path);
+    await world.start();
+  });
 
   it("writes nothing when it starts again and nothing changed, and asks for nothing twice", async () => {
     await world.start();

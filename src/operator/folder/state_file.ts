@@ -4,13 +4,14 @@ import { StartRefused } from "../../config.ts";
 import { type AnyObject, API_VERSION, type Key, kinds } from "../kinds.ts";
 import type { Known, TenantsFound } from "./plan.ts";
 
+const RECORD_ADVICE =
+  "It is the operator's own record: restore it, or remove it to have the object registered anew.";
+
 /** A start that was refused because a file of the operator's own state cannot be understood. */
 export class StateDamaged extends StartRefused {
-  /** `file` is the path a person would look at. */
-  constructor(file: string) {
-    super(
-      `${file} cannot be understood. It is the operator's own record: restore it, or remove it to have the object registered anew.`,
-    );
+  /** `file` is the path a person would look at, `advice` what the file is and what to do about it. */
+  constructor(file: string, advice: string = RECORD_ADVICE) {
+    super(`${file} cannot be understood. ${advice}`);
     this.name = "StateDamaged";
   }
 }

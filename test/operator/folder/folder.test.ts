@@ -1,22 +1,12 @@
 import { execFile } from "node:child_process";
 import { constants } from "node:fs";
-import {
-  appendFile,
-  chmod,
-  mkdir,
-  open,
-  readdir,
-  rename,
-  rm,
-  stat,
-  symlink,
-  writeFile,
-} from "node:fs/promises";
+import { appendFile, mkdir, open, readdir, rename, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { stringify } from "yaml";
+import { StartRefused } from "../../../src/config.ts";
 import { clusterIdOf } from "../../../src/operator/folder/cluster_id.ts";
 import { MAX_FILE_BYTES } from "../../../src/operator/folder/documents.ts";
 import { StateDamaged } from "../../../src/operator/folder/state_file.ts";
@@ -459,10 +449,24 @@ describe("a folder of manifests", () => {
 
   it("keeps one id for a folder of status, and refuses to make up another", async () => {
     const path = join(folders.status, "cluster.yaml");
-    const ids = await Promise.all([clusterIdOf(path), clusterIdOf(path)]);
-    expect(new Set([...ids, await clusterIdOf(path)]).size).toBe(1);
-    await chmod(path, 0o644);
-    await writeFile(path, "clusterID: ''\n");
-    await expect(clusterIdOf(path)).rejects.toThrow(StateDamaged);
+    const idOf = () => clusterIdOf(path, { hasObjects: false });
+    const ids = await Promise.all([idOf(), idOf()]);
+    expect(new Set([...ids, await idOf()]).size).toBe(1);
+    expect(await clusterIdOf(path, { hasObjects: true })).toBe(ids[0]);
+    for (const text of ["clusterID: ''\n", "", "clusterID: [\n"]) {
+      await writeFile(path, text);
+      await expect(idOf()).rejects.toThrow(StateDamaged);
+      await expect(idOf()).rejects.toThrow(
+        `${path} cannot be understood. It is the operator's identity, not an object's record`,
+      );
+    }
+  });
+
+  it("makes up no id for objects that are known under another", async () => {
+    const path = join(folders.status, "cluster.yaml");
+    const error: unknown = await clusterIdOf(path, { hasObjects: true }).catch((thrown: unknown) => thrown);
+    expect(error).toBeInstanceOf(StartRefused);
+    expect((error as Error).message).toMatch(/^[^\n]*cluster\.yaml is missing[^\n]*restore it[^\n]*$/);
+    await expect(stat(path)).rejects.toThrow("ENOENT");
   });
 });
