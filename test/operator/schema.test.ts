@@ -28,6 +28,17 @@ describe("schemas", () => {
     expect(faults.map(({ path }) => path)).toContain("spec.scopes[1]");
   });
 
+  it.each([
+    ["Platform", "defaultAllowedScopes", { displayName: "Shop", surfaceType: "agentic_api" }],
+    ["Delegation", "scopes", { platformRef: { name: "shop" }, agentRef: { name: "bot" } }],
+  ])("says what a scope of a %s looks like, and shows no pattern for it", (kind, field, rest) => {
+    const spec = { ...rest, [field]: ["data:read", "no scope"] };
+    const object = { apiVersion: "deputize.io/v1alpha1", kind, metadata: { name: "example" }, spec };
+    expect(schemas.judge(object).faults).toEqual([
+      { path: `spec.${field}[1]`, message: "a scope is domain:action or custom:…" },
+    ]);
+  });
+
   it("refuses kinds it does not know", () => {
     expect(schemas.judge({ apiVersion: "deputize.io/v1", kind: "Platform" }).faults).toHaveLength(1);
     expect(schemas.judge({ apiVersion: "deputize.io/v1alpha1", kind: "Pod" }).faults).toHaveLength(1);

@@ -21,6 +21,11 @@ const keptKeywords = [
   "maxItems",
 ];
 
+/** What a pattern of the definitions means, where people are told that rather than the pattern. */
+const meanings: ReadonlyMap<unknown, string> = new Map([
+  ["^[a-z][a-z0-9_]*:[A-Za-z0-9_.:/*-]+$", "a scope is domain:action or custom:…"],
+]);
+
 /** Checks an object against a structural schema as the API server does with strict field validation. */
 export type StructureCheck = (object: unknown) => Fault[];
 
@@ -85,6 +90,8 @@ function faultOf(error: ErrorObject): Fault {
     case "uniqueItems":
     case "uniqueBy":
       return { path, message: "must not list anything twice" };
+    case "pattern":
+      return { path, message: meanings.get(error.params.pattern) ?? error.message ?? "is wrong" };
     default:
       return { path, message: error.message ?? "is wrong" };
   }
