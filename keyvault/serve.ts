@@ -26,9 +26,9 @@ export type Serving = {
  */
 export async function serve(config: Config, clock: Clock, log: Logger): Promise<Serving> {
   await migrate(config.databaseUrl, log);
-  const trust = await openTrust(config.tls, log);
-  const vault = await openVault(config, clock, log, "require").catch((error: unknown) => {
-    trust.stop();
+  const vault = await openVault(config, clock, log, "require");
+  const trust = await openTrust(config.tls, log).catch(async (error: unknown) => {
+    await vault.close();
     throw error;
   });
   const listening: Listening[] = [];
