@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -48,10 +48,16 @@ try {
     const bare: number[] = [];
     const overHttp: number[] = [];
     const p99: number[] = [];
+    const bareCpu: number[] = [];
+    const apiCpu: number[] = [];
     for (let round = 0; round < ROUNDS; round += 1) {
       const bundles = await prove(worlds, PROOFS_A_ROUND);
+      const start = await cpuMicroseconds(process.pid);
       bare.push(await measureBare(bundles.map(({ bundle }) => bundle)));
+      bareCpu.push(((await cpuMicroseconds(process.pid)) - start) / bundles.length);
+      const before = await cpuMicroseconds(api.pid);
       const { rate, latency } = await measureHttp(api.baseUrl, bundles);
+      apiCpu.push(((await cpuMicroseconds(api.pid)) - before) / bundles.length);
       overHttp.push(rate);
       p99.push(latency);
     }
@@ -61,6 +67,8 @@ try {
       ratio: Number((median(overHttp) / median(bare)).toFixed(3)),
       http_p99_ms: median(p99),
       connections: CONNECTIONS,
+      bare_cpu_us: Math.round(median(bareCpu)),
+      api_cpu_us: Math.round(median(apiCpu)),
     };
     if (process.argv.includes("--json")) console.log(JSON.stringify(figures));
     else console.table(figures);
@@ -72,6 +80,13 @@ try {
 } finally {
   await postgres.stop();
   await rm(folder, { recursive: true, force: true });
+}
+
+/** Processor time of a process so far, all its threads, user and system (Linux; 10 ms steps). */
+async function cpuMicroseconds(pid: number): Promise<number> {
+  const stat = await readFile(`/proc/${pid}/stat`, "utf8");
+  const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+  return (Number(fields[11]) + Number(fields[12])) * 10_000;
 }
 
 type Proven = { world: ProofWorld; bundle: ProofBundle };
@@ -156,5 +171,5 @@ async function startApiProcess(databaseUrl: string, sealingKey: Buffer) {
     signal: new AbortController().signal,
     spawned: () => {},
   });
-  return { baseUrl, stop: () => running.stop() };
+  return { baseUrl, pid: running.pid, stop: () => running.stop() };
 }
