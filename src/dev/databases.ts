@@ -1,5 +1,4 @@
 import { Client } from "pg";
-import { migrate } from "../db/migrate.ts";
 
 /** A role that owns one database of the same name, and may not enter the others. */
 export type OwnDatabase = { name: string; password: string };
@@ -30,9 +29,4 @@ export async function prepareDatabases(
 /** The connection string of such a role on a server of this machine. It holds the password: never print it. */
 export function databaseUrl({ name, password }: OwnDatabase, port: number): string {
   return `postgres://${name}:${password}@127.0.0.1:${port}/${name}`;
-}
-
-/** Brings the API's database to this version's schema. */
-export async function migrateDatabase(url: string): Promise<void> {
-  await migrate(url);
 }

@@ -1,7 +1,8 @@
 import { stat } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { databaseUrl, migrateDatabase, prepareDatabases } from "./databases.ts";
+import { migrate } from "../db/migrate.ts";
+import { databaseUrl, prepareDatabases } from "./databases.ts";
 import { openManifests } from "./manifests.ts";
 import { API_PORT_SETTING, initialiseVault, type StackPaths, type StackPorts, stackParts } from "./parts.ts";
 import { checkFree, freePort } from "./ports.ts";
@@ -77,7 +78,7 @@ export async function startParts(
   const schema = terminal.step("schema", "Databases and their schema");
   try {
     await prepareDatabases(postgres.superuserUrl("postgres"), own);
-    await Promise.all([migrateDatabase(url), initialiseVault(ports, paths, settings.inherited)]);
+    await Promise.all([migrate(url), initialiseVault(ports, paths, settings.inherited)]);
     schema.done();
   } catch (error) {
     schema.fail(settings.interrupted.aborted ? "stopped" : "not prepared");
