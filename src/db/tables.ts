@@ -179,6 +179,20 @@ export type AuditEventRow = {
   receipt_hash: Buffer | null;
 };
 
+export type InvocationRow = {
+  account_id: string;
+  connection_id: string;
+  invocation_id: string;
+  operation_hash: Buffer;
+  event_id: string;
+  decided_at: Date;
+  error_reason: string | null;
+  outcome: "executed" | "failed" | "refused_by_receiver" | "not_attempted" | null;
+  outcome_detail: string | null;
+  outcome_occurred_at: Date | null;
+  outcome_recorded_at: Date | null;
+};
+
 export type OutboxRow = {
   id: number;
   event_id: string;
@@ -275,6 +289,7 @@ declare module "knex/types/tables.js" {
     certificates: CertificateRow;
     challenge_keys: ChallengeKeyRow;
     audit_events: AuditEventRow;
+    invocations: InvocationRow;
     outbox: OutboxRow;
     event_secrets: EventSecretsRow;
     relay_workers: RelayWorkerRow;
