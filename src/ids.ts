@@ -1,4 +1,5 @@
-import { uuidv7 } from "uuidv7";
+import { randomBytes } from "node:crypto";
+import { UUID, uuidv7 } from "uuidv7";
 
 const uuidText = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 const keyIdText = /^[0-9a-f]{32}$/;
@@ -16,6 +17,24 @@ export function isKeyId(text: string): boolean {
 /** A new id of a resource: UUID v7, so ids grow with time. */
 export function newId(): string {
   return uuidv7();
+}
+
+const [RANDOM_A, RANDOM_B_HIGH] = [0xfff, 0x3fff_ffff];
+
+/** A new id that carries exactly `time`, in whole milliseconds: what it names is found by its time and itself. */
+export function newIdAt(time: Date): string {
+  const random = randomBytes(10);
+  return UUID.fromFieldsV7(
+    time.getTime(),
+    random.readUInt16BE(0) & RANDOM_A,
+    random.readUInt32BE(2) & RANDOM_B_HIGH,
+    random.readUInt32BE(6),
+  ).toString();
+}
+
+/** The moment that an id of {@link newIdAt} carries; nothing when the id is of another version. */
+export function timeOfId(id: string): Date | undefined {
+  return id[14] === "7" ? new Date(Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16)) : undefined;
 }
 
 /** A new id of a delegation request. */

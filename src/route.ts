@@ -1,8 +1,8 @@
 import type { ZodType } from "zod";
 import type { ErrorCode } from "./errors.ts";
 
-/** Who may call a route: anybody, a signed-in person, the holder of an API key, or the operator. */
-export type Access = "public" | "session" | "api_key" | "operator";
+/** Who may call a route: anybody, a signed-in person, the holder of an API key, either of these two, or the operator. */
+export type Access = "public" | "session" | "api_key" | "account" | "operator";
 
 /** A signed-in person. */
 export type SessionCaller = {
@@ -15,6 +15,9 @@ export type SessionCaller = {
 /** The application behind an API key: one connection of one account. */
 export type ApiKeyCaller = { accountId: string; connectionId: string; keyPrefix: string; verifierId: string };
 
+/** A person or an application of an account; an application sees what belongs to its connection only. */
+export type AccountCaller = { accountId: string; connectionId: string | null };
+
 /** The Kubernetes operator: `clusterId` names its cluster, `epoch` grows with each new leader. */
 export type OperatorCaller = { clusterId: string; epoch: number };
 
@@ -23,6 +26,7 @@ export type CallerOf = {
   public: undefined;
   session: SessionCaller;
   api_key: ApiKeyCaller;
+  account: AccountCaller;
   operator: OperatorCaller;
 };
 

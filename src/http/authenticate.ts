@@ -2,7 +2,14 @@ import type { IncomingMessage } from "node:http";
 import { csrfMatches } from "../accounts/csrf.ts";
 import type { LiveSession } from "../accounts/sessions.ts";
 import { ApiError } from "../errors.ts";
-import type { ApiKeyCaller, CallerOf, OperatorCaller, Route, SessionCaller } from "../route.ts";
+import type {
+  AccountCaller,
+  ApiKeyCaller,
+  CallerOf,
+  OperatorCaller,
+  Route,
+  SessionCaller,
+} from "../route.ts";
 import type { Cookies } from "./cookies.ts";
 
 /** Proves who calls. What is presented is hostile text; `undefined` and `false` say no. */
@@ -40,10 +47,27 @@ export function authenticateRoute(
       return authenticateOperator(authenticators);
     case "session":
       return authenticateSession(route, authenticators, cookies);
+    case "account":
+      return authenticateAccount(route, authenticators, cookies);
   }
 }
 
-function authenticateApiKey({ findApiKey }: Authenticators): Authenticate {
+/** An API key when one is sent, whatever cookies come with it; else the session. */
+function authenticateAccount(
+  route: Route,
+  authenticators: Authenticators,
+  cookies: Cookies,
+): (presented: Presented) => Promise<AccountCaller> {
+  const byKey = authenticateApiKey(authenticators);
+  const bySession = authenticateSession(route, authenticators, cookies);
+  return async (presented) => {
+    if (presented.header("x-service-api-key") !== undefined) return byKey(presented);
+    const { accountId } = await bySession(presented);
+    return { accountId, connectionId: null };
+  };
+}
+
+function authenticateApiKey({ findApiKey }: Authenticators): (presented: Presented) => Promise<ApiKeyCaller> {
   return async ({ header }) => {
     const caller = await findApiKey(header("x-service-api-key") ?? "");
     if (caller === undefined) throw new ApiError("invalid_api_key");
@@ -51,7 +75,11 @@ function authenticateApiKey({ findApiKey }: Authenticators): Authenticate {
   };
 }
 
-function authenticateSession(route: Route, { findSession }: Authenticators, cookies: Cookies): Authenticate {
+function authenticateSession(
+  route: Route,
+  { findSession }: Authenticators,
+  cookies: Cookies,
+): (presented: Presented) => Promise<SessionCaller> {
   const needsCsrf = route.csrf !== false && CHANGING.has(route.method);
   return async ({ request, header }) => {
     const token = cookies.read(request.headers.cookie, "session");

@@ -100,10 +100,12 @@ function tagOf(path: string): string {
 }
 
 function security(route: Route): Json[] {
+  const session = { session: [], ...(route.csrf === false || route.method === "GET" ? {} : { csrf: [] }) };
   const byAccess: Record<Access, Json[]> = {
     public: [],
-    session: [{ session: [], ...(route.csrf === false || route.method === "GET" ? {} : { csrf: [] }) }],
+    session: [session],
     api_key: [{ api_key: [] }],
+    account: [{ api_key: [] }, session],
     operator: [],
   };
   return byAccess[route.access];

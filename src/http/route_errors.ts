@@ -5,13 +5,14 @@ const accessErrors: Record<Access, ErrorCode[]> = {
   public: [],
   session: ["auth_required"],
   api_key: ["invalid_api_key"],
+  account: ["invalid_api_key", "auth_required"],
   operator: ["operator_unauthorized", "stale_epoch"],
 };
 
 /** Every code that a route can answer: its own, and those of its access, its parts and of any call. */
 export function routeErrors(route: Route): ErrorCode[] {
   const codes: ErrorCode[] = ["invalid_request", ...accessErrors[route.access]];
-  if (route.access === "session") {
+  if (route.access === "session" || route.access === "account") {
     if (route.csrf !== false && route.method !== "GET") codes.push("csrf_failed");
     if (route.onboarding !== "any") codes.push("onboarding_incomplete");
   }

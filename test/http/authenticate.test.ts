@@ -23,6 +23,7 @@ beforeAll(async () => {
       echoRoute({ id: "patched", access: "session", method: "PATCH", path: "/v1/service/changed" }),
       echoRoute({ id: "removed", access: "session", method: "DELETE", path: "/v1/service/changed" }),
       echoRoute({ id: "early", access: "session", onboarding: "any", path: "/v1/service/early" }),
+      echoRoute({ id: "shared", access: "account", path: "/v1/service/shared" }),
       echoRoute({ id: "internal", access: "operator", path: "/internal/v1/state" }),
     ],
   });
@@ -61,6 +62,34 @@ describe("an API key", () => {
   test("does not open what asks for a session", async () => {
     const answer = await api.client().get("/v1/service/seen", { headers: { "x-service-api-key": "known" } });
     expect(answer).toMatchObject(error(401, "auth_required"));
+  });
+});
+
+describe("what a person and their application may both call", () => {
+  const call = (client: HttpClient, headers: Record<string, string> = {}, csrf = true) =>
+    client.post("/v1/service/shared", undefined, { headers, csrf });
+
+  test("knows the application's connection, and none of a person", async () => {
+    const byKey = await call(api.client(), { "x-service-api-key": "known" });
+    expect(byKey).toMatchObject({ status: 200, body: { caller: { accountId: "a", connectionId: "c" } } });
+    const client = api.client();
+    const { account_id: accountId } = await client.onboard("grace@example.com");
+    expect((await call(client)).body).toMatchObject({ caller: { accountId, connectionId: null } });
+  });
+
+  test("asks a session for its CSRF header, and a key for none", async () => {
+    const client = api.client();
+    await client.onboard("edsger@example.com");
+    expect(await call(client, {}, false)).toMatchObject(error(403, "csrf_failed"));
+    expect((await call(client, { "x-service-api-key": "known" }, false)).status).toBe(200);
+  });
+
+  test("refuses a wrong key even beside a good session, and a call with neither", async () => {
+    const client = api.client();
+    await client.onboard("barbara@example.com");
+    const answer = await call(client, { "x-service-api-key": "unknown" });
+    expect(answer).toMatchObject(error(401, "invalid_api_key"));
+    expect(await call(api.client())).toMatchObject(error(401, "auth_required"));
   });
 });
 
