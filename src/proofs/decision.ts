@@ -115,7 +115,7 @@ held as (
 ),
 charge as (
   update balances b
-  set balance_micro_usd = b.balance_micro_usd - least(due.wanted, held.balance_micro_usd / $21::bigint) * $21::bigint
+  set balance_micro_usd = held.balance_micro_usd - least(due.wanted, held.balance_micro_usd / $21::bigint) * $21::bigint
   from held join due using (account_id)
   where b.account_id = held.account_id
   returning b.account_id, least(due.wanted, held.balance_micro_usd / $21::bigint) as affordable

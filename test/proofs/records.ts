@@ -1,6 +1,7 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import type { Database } from "../../src/db/connection.ts";
 import type { DecisionItem } from "../../src/proofs/decision.ts";
+import { insertAccount, insertApproval } from "../support/account_rows.ts";
 
 /** Rows of one account with a connection, an agent and a certificate, as the features would have written them. */
 export type Records = {
@@ -12,89 +13,31 @@ export type Records = {
 };
 
 const now = new Date("2026-01-01T00:00:00.000Z");
-const hex = (bytes: number) => randomBytes(bytes).toString("hex");
+const noKey = { ed25519: "", ml_dsa_65: "" };
 
-export async function insertRecords(db: Database, balanceMicroUsd: number): Promise<Records> {
+/** Writes such rows; ids that are not given are random. */
+export async function insertRecords(
+  db: Database,
+  balanceMicroUsd: number,
+  ids: Partial<Records> = {},
+): Promise<Records> {
   const records: Records = {
     accountId: randomUUID(),
     connectionId: randomUUID(),
-    agentId: hex(16),
-    humanId: hex(16),
+    agentId: randomBytes(16).toString("hex"),
+    humanId: randomBytes(16).toString("hex"),
     certId: `cert-${randomUUID()}`,
+    ...ids,
   };
-  const platformId = randomUUID();
-  const { accountId, connectionId, agentId, humanId } = records;
-  await db("accounts").insert({
-    account_id: accountId,
-    email: `${hex(8)}@example.test`,
-    onboarding_step: "complete",
-    account_type: "individual",
-    human_id: humanId,
-    root_key_id: hex(16),
-    root_public_key: { ed25519: "", ml_dsa_65: "" },
-    created_at: now,
-  });
-  await db("balances").insert({ account_id: accountId, balance_micro_usd: balanceMicroUsd });
-  await db("platforms").insert({
-    platform_id: platformId,
-    account_id: accountId,
-    name: "shop",
-    description: "",
-    surface_type: "agentic_api",
-    default_allowed_scopes: ["data:read"],
-    signing_secret_sealed: Buffer.of(1),
-    created_at: now,
-    expires_at: now,
-  });
-  await db("connections").insert({
-    connection_id: connectionId,
-    account_id: accountId,
-    platform_id: platformId,
-    verifier_id: connectionId,
-    webhook_secret_sealed: Buffer.of(1),
-    created_at: now,
-  });
-  await db("agents").insert({
-    agent_id: agentId,
-    account_id: accountId,
-    connection_id: connectionId,
-    name: "bot",
-    agent_type: "api_agent",
-    custody_mode: "custodial",
-    public_key: { ed25519: "", ml_dsa_65: "" },
-    created_at: now,
-  });
+  const keys = { rootPublicKey: noKey, agentPublicKey: noKey };
+  await insertAccount(db, { ...records, ...keys, balanceMicroUsd, scope: ["data:read"], now });
   await insertCertificate(db, records, records.certId);
   return records;
 }
 
+/** Writes a further certificate of the agent. */
 export async function insertCertificate(db: Database, records: Records, certId: string): Promise<void> {
-  const requestId = `req-${randomUUID()}`;
-  const owner = {
-    account_id: records.accountId,
-    connection_id: records.connectionId,
-    agent_id: records.agentId,
-  };
-  await db("delegation_requests").insert({
-    ...owner,
-    request_id: requestId,
-    requested_scope: ["data:read"],
-    constraints: JSON.stringify([]) as unknown as unknown[],
-    status: "approved",
-    created_at: now,
-    expires_at: now,
-  });
-  await db("certificates").insert({
-    ...owner,
-    cert_id: certId,
-    request_id: requestId,
-    approved_scope: ["data:read"],
-    cert_json: "{}",
-    status: "approved",
-    issued_at: now,
-    approved_by: records.accountId,
-    approval_channel: "session",
-  });
+  await insertApproval(db, records, { certId, json: "{}", scope: ["data:read"], now });
 }
 
 /** An item that the pure rules allowed, with a challenge of its own unless one is given. */

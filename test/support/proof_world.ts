@@ -1,4 +1,4 @@
-import { randomBytes, randomUUID } from "node:crypto";
+import { randomUUID } from "node:crypto";
 import { unixSeconds } from "../../src/clock.ts";
 import type { Database } from "../../src/db/connection.ts";
 import { newApiKey } from "../../src/platforms/api_key.ts";
@@ -12,6 +12,7 @@ import type { Constraint } from "../../src/protocol/constraints.ts";
 import { generateSeeds, importSeeds, keyId, publicKeyOf, signHybrid } from "../../src/protocol/hybrid.ts";
 import type { ProofBundle } from "../../src/protocol/proof_bundle.ts";
 import type { Seal } from "../../src/seal.ts";
+import { insertAccount, insertApproval } from "./account_rows.ts";
 
 /** One account with a platform, an API key, an agent and a certificate, all with real keys that the test holds itself. */
 export type ProofWorld = {
@@ -49,8 +50,7 @@ export async function createProofWorld(
   const [rootKey, agentKey] = [importSeeds(generateSeeds()), importSeeds(generateSeeds())];
   const [rootPublic, agentPublic] = [publicKeyOf(rootKey), publicKeyOf(agentKey)];
   const [humanId, agentId] = [keyId(rootPublic), keyId(agentPublic)];
-  const [accountId, platformId, connectionId] = [randomUUID(), randomUUID(), randomUUID()];
-  const requestId = `req-${randomUUID()}`;
+  const [accountId, connectionId] = [randomUUID(), randomUUID()];
   const apiKey = newApiKey();
   const fields = {
     cert_id: `cert-${randomUUID()}`,
@@ -66,73 +66,28 @@ export async function createProofWorld(
   };
   const certificate = { ...fields, signature: await signHybrid(rootKey, delegationSignBytes(fields)) };
 
-  await db("accounts").insert({
-    account_id: accountId,
-    email: `${randomBytes(6).toString("hex")}@example.test`,
-    onboarding_step: "complete",
-    account_type: "individual",
-    human_id: humanId,
-    root_key_id: `root-${humanId}`,
-    root_public_key: rootPublic,
-    created_at: now,
+  const owned = { accountId, connectionId, agentId };
+  await insertAccount(db, {
+    ...owned,
+    humanId,
+    rootPublicKey: rootPublic,
+    agentPublicKey: agentPublic,
+    balanceMicroUsd: options.balanceMicroUsd ?? 1e12,
+    scope,
+    now,
   });
-  await db("balances").insert({ account_id: accountId, balance_micro_usd: options.balanceMicroUsd ?? 1e12 });
-  await db("platforms").insert({
-    platform_id: platformId,
-    account_id: accountId,
-    name: "shop",
-    description: "",
-    surface_type: "agentic_api",
-    default_allowed_scopes: scope,
-    signing_secret_sealed: Buffer.of(1),
-    created_at: now,
-    expires_at: now,
-  });
-  await db("connections").insert({
-    connection_id: connectionId,
-    account_id: accountId,
-    platform_id: platformId,
-    verifier_id: connectionId,
-    webhook_secret_sealed: Buffer.of(1),
-    created_at: now,
-  });
-  const owner = { account_id: accountId, connection_id: connectionId };
   await db("api_keys").insert({
-    ...owner,
+    account_id: accountId,
+    connection_id: connectionId,
     key_prefix: apiKey.prefix,
     key_hash: apiKey.hash,
     created_at: now,
   });
-  await db("agents").insert({
-    ...owner,
-    agent_id: agentId,
-    name: "shop-bot",
-    agent_type: "api_agent",
-    custody_mode: "custodial",
-    public_key: agentPublic,
-    created_at: now,
-  });
-  await db("delegation_requests").insert({
-    ...owner,
-    request_id: requestId,
-    agent_id: agentId,
-    requested_scope: scope,
-    constraints: JSON.stringify([]) as unknown as unknown[],
-    status: "approved",
-    created_at: now,
-    expires_at: now,
-  });
-  await db("certificates").insert({
-    ...owner,
-    cert_id: certificate.cert_id,
-    agent_id: agentId,
-    request_id: requestId,
-    approved_scope: scope,
-    cert_json: JSON.stringify(certificate),
-    status: "approved",
-    issued_at: now,
-    approved_by: accountId,
-    approval_channel: "session",
+  await insertApproval(db, owned, {
+    certId: certificate.cert_id,
+    json: JSON.stringify(certificate),
+    scope,
+    now,
   });
 
   const keys = createChallengeKeys({ db, seal });

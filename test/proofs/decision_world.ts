@@ -1,0 +1,85 @@
+import type { Pool } from "pg";
+import { afterAll, beforeAll } from "vitest";
+import { type Database, openDatabase, openPool } from "../../src/db/connection.ts";
+import { type DecisionItem, type DecisionOutcome, decideBatch } from "../../src/proofs/decision.ts";
+import { migratedDatabase, type TestDatabase } from "../support/postgres.ts";
+import { until } from "../support/process.ts";
+import type { Records } from "./records.ts";
+
+/** A migrated database in which decisions are made, and what can be read of them in it. */
+export type DecisionWorld = {
+  db: Database;
+  pool: Pool;
+  /** A pool whose statements give a row up that is held for `lockMs`; ended with the test file. */
+  openPool(name: string, options?: { max?: number; lockMs?: number }): Pool;
+  decideOne(item: DecisionItem): Promise<DecisionOutcome | undefined>;
+  balanceOf(records: Pick<Records, "accountId">): Promise<number | undefined>;
+  countOf(table: "audit_events" | "ledger_postings", records: Pick<Records, "accountId">): Promise<number>;
+  spentOf(records: Pick<Records, "connectionId">): Promise<number>;
+  /** Runs a statement in a transaction that stays open, and so keeps the rows it locks, until it is committed. */
+  hold(text: string, values: unknown[]): Promise<Held>;
+  /** Until some statement of this database waits for a row that another holds. */
+  untilBlocked(): Promise<void>;
+};
+
+/** An open transaction. */
+export type Held = { commit(): Promise<void> };
+
+/** Opens such a world for a test file, from its first test to its last. */
+export function decisionWorld(): DecisionWorld {
+  let database: TestDatabase;
+  const pools: Pool[] = [];
+  const world = {
+    openPool(name: string, options: { max?: number; lockMs?: number } = {}) {
+      const pool = openPool({ url: database.url, name, ...options, onError: () => {} });
+      pools.push(pool);
+      return pool;
+    },
+    async decideOne(item: DecisionItem) {
+      const [outcome] = await decideBatch(world.pool, [item]);
+      return outcome;
+    },
+    async balanceOf({ accountId }: Pick<Records, "accountId">) {
+      return (await world.db("balances").where({ account_id: accountId }).first())?.balance_micro_usd;
+    },
+    async countOf(table: "audit_events" | "ledger_postings", { accountId }: Pick<Records, "accountId">) {
+      return (await world.db(table).where({ account_id: accountId })).length;
+    },
+    async spentOf({ connectionId }: Pick<Records, "connectionId">) {
+      const text = "select from spent_challenges where connection_id = $1";
+      return (await world.pool.query(text, [connectionId])).rowCount ?? 0;
+    },
+    async hold(text: string, values: unknown[]) {
+      const client = await world.pool.connect();
+      await client.query("begin");
+      await client.query(text, values);
+      return {
+        async commit() {
+          await client.query("commit");
+          client.release();
+        },
+      };
+    },
+    untilBlocked() {
+      const text = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+      return until(
+        "a statement waits for a row",
+        async () => ((await world.pool.query(text)).rowCount ?? 0) > 0,
+      );
+    },
+  } as DecisionWorld;
+
+  beforeAll(async () => {
+    database = await migratedDatabase();
+    world.db = openDatabase({ url: database.url, name: "test", onError: () => {} });
+    world.pool = world.openPool("test", { max: 8 });
+  });
+
+  afterAll(async () => {
+    await Promise.all(pools.map((pool) => pool.end()));
+    await world.db.destroy();
+    await database.drop();
+  });
+
+  return world;
+}

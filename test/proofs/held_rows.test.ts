@@ -1,0 +1,192 @@
+import { beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { createBatcher } from "../../src/proofs/batch.ts";
+import {
+  type DecisionItem,
+  decideBatch,
+  VERIFICATION_PRICE_MICRO_USD as price,
+} from "../../src/proofs/decision.ts";
+import { createLanes } from "../../src/proofs/lanes.ts";
+import { decisionWorld, type Held } from "./decision_world.ts";
+import { insertRecords, itemFor, type Records } from "./records.ts";
+
+const world = decisionWorld();
+const { openPool, decideOne, balanceOf, countOf, spentOf, hold, untilBlocked } = world;
+
+describe("a row that somebody else holds", () => {
+  const holdCertificate = ({ certId }: Records) =>
+    hold("select from certificates where cert_id = $1 for update", [certId]);
+
+  test("keeps its own account waiting and no other, and is decided once it is free", async () => {
+    const [blocked, other] = [
+      await insertRecords(world.db, 10 * price),
+      await insertRecords(world.db, 10 * price),
+    ];
+    const quick = openPool("quick", { lockMs: 50 });
+    const patient = openPool("patient", { max: 2, lockMs: 5_000 });
+    const decide = createLanes(createBatcher(quick), patient);
+    const held = await holdCertificate(blocked);
+    let isDecided = false;
+    const waiting = decide(itemFor(blocked)).then((outcome) => {
+      isDecided = true;
+      return outcome;
+    });
+    const others = await Promise.all(Array.from({ length: 20 }, () => decide(itemFor(other)).catch(String)));
+    expect(isDecided).toBe(false);
+    expect(
+      others.filter((outcome) => typeof outcome === "object" && outcome.kind === "decided"),
+    ).toHaveLength(10);
+    await held.commit();
+    expect(await waiting).toMatchObject({ decision: "allow" });
+  });
+
+  test("that is not free in time leaves its item undecided, unspent and uncharged", async () => {
+    const records = await insertRecords(world.db, 10 * price);
+    const quick = openPool("quick", { lockMs: 20 });
+    const patient = openPool("patient", { max: 2, lockMs: 100 });
+    const decide = createLanes(createBatcher(quick), patient);
+    const held = await holdCertificate(records);
+    await expect(decide(itemFor(records))).rejects.toMatchObject({ code: "55P03" });
+    await held.commit();
+    expect(await spentOf(records)).toBe(0);
+    expect(await balanceOf(records)).toBe(10 * price);
+  });
+
+  test("an item that has waited too long for a statement is refused and never decided", async () => {
+    const [records, other] = [
+      await insertRecords(world.db, 10 * price),
+      await insertRecords(world.db, 10 * price),
+    ];
+    const decide = createBatcher(world.pool, {
+      maxItems: 64,
+      maxWaitMs: 2,
+      maxStatements: 1,
+      maxQueueMs: 100,
+    });
+    const held = await holdCertificate(records);
+    const first = decide(itemFor(records));
+    await untilBlocked();
+    const late = decide(itemFor(other));
+    const refused = expect(late).rejects.toMatchObject({ code: "unavailable" });
+    await new Promise((resolve) => setTimeout(resolve, 150));
+    await held.commit();
+    await refused;
+    expect(await first).toMatchObject({ decision: "allow" });
+    expect(await countOf("audit_events", other)).toBe(0);
+  });
+});
+
+describe("revocation", () => {
+  test("waits for a decision that has read the certificate, and is seen by the next one", async () => {
+    const records = await insertRecords(world.db, 10 * price);
+    const deciding = await world.pool.connect();
+    await deciding.query("begin");
+    const [outcome] = await decideBatch(deciding, [itemFor(records)]);
+    let isRevoked = false;
+    const revoking = world
+      .db("certificates")
+      .where({ cert_id: records.certId })
+      .update({ status: "revoked" })
+      .then(() => {
+        isRevoked = true;
+      });
+    await untilBlocked();
+    expect(isRevoked).toBe(false);
+    await deciding.query("commit");
+    deciding.release();
+    await revoking;
+    expect(outcome).toMatchObject({ decision: "allow" });
+    expect(await decideOne(itemFor(records))).toMatchObject({ reason: "delegation_revoked" });
+  });
+
+  test("a decision that meets a revocation under way waits, and then reads it", async () => {
+    const records = await insertRecords(world.db, 10 * price);
+    const revoking = await hold("update certificates set status = 'revoked' where cert_id = $1", [
+      records.certId,
+    ]);
+    const deciding = decideOne(itemFor(records));
+    await untilBlocked();
+    await revoking.commit();
+    expect(await deciding).toMatchObject({ decision: "deny", reason: "delegation_revoked" });
+  });
+});
+
+describe("credit that somebody else is spending", () => {
+  const setBalance = (records: Records, balance: number) =>
+    hold("update balances set balance_micro_usd = $2 where account_id = $1", [records.accountId, balance]);
+
+  test.each([
+    ["is gone when they commit", 5 * price, 0, "credits_exhausted", 0],
+    ["is there once they have filled it up", 0, 5 * price, "decided", 4 * price],
+  ])("%s", async (_, before, meanwhile, kind, after) => {
+    const records = await insertRecords(world.db, before);
+    const spending = await setBalance(records, meanwhile);
+    const deciding = decideOne(itemFor(records));
+    await untilBlocked();
+    await spending.commit();
+    expect(await deciding).toMatchObject({ kind });
+    expect(await balanceOf(records)).toBe(after);
+  });
+});
+
+describe("a batch that waits for the first of its rows holds none of the others", () => {
+  // Written with the highest key first, and asked for in an order of its own: neither may tell in which order rows are locked.
+  const keys = [7, 6, 5, 4, 3, 2, 1, 0].map((n) => `${n}0000000-0000-4000-8000-000000000000`);
+  let accounts: Records[];
+  let items: DecisionItem[];
+
+  beforeAll(async () => {
+    accounts = [];
+    for (const key of keys) {
+      const ids = { accountId: key, connectionId: key, certId: `cert-${key}` };
+      accounts.push(await insertRecords(world.db, 100 * price, ids));
+    }
+  });
+
+  beforeEach(() => {
+    const asked = [5, 2, 7, 0, 6, 3, 1, 4].map((n) => accounts[n] as Records);
+    items = asked.map((records) => itemFor(records));
+  });
+
+  async function othersAreFree(held: Held, free: () => Promise<number | null>) {
+    const deciding = decideBatch(world.pool, items);
+    await untilBlocked();
+    const others = await free();
+    await held.commit();
+    expect((await deciding).map(({ kind }) => kind)).toEqual(items.map(() => "decided"));
+    expect(others).toBe(keys.length - 1);
+  }
+
+  test("balances", async () => {
+    const held = await hold("select from balances where account_id = $1 for update", [keys.at(-1)]);
+    const free = "select from balances where account_id = any ($1) for update skip locked";
+    await othersAreFree(held, async () => (await world.pool.query(free, [keys])).rowCount);
+  });
+
+  test("certificates", async () => {
+    const held = await hold("select from certificates where account_id = $1 for update", [keys.at(-1)]);
+    const free = "select from certificates where account_id = any ($1) for no key update skip locked";
+    await othersAreFree(held, async () => (await world.pool.query(free, [keys])).rowCount);
+  });
+
+  test("challenges", async () => {
+    const [first, ...others] = [...items].sort((a, b) => (a.connectionId < b.connectionId ? -1 : 1));
+    const insert = `insert into spent_challenges (connection_id, expires_at, challenge)
+                    select * from unnest($1::uuid[], $2::timestamptz[], $3::bytea[])`;
+    const columns = (of: DecisionItem[]) => [
+      of.map(({ connectionId }) => connectionId),
+      of.map(({ challengeExpiresAt }) => challengeExpiresAt),
+      of.map(({ challenge }) => challenge),
+    ];
+    const held = await hold(insert, columns([first as DecisionItem]));
+    const impatient = openPool("impatient", { max: 1, lockMs: 1_000 });
+    const deciding = decideBatch(world.pool, items);
+    await untilBlocked();
+    await impatient.query("begin");
+    expect((await impatient.query(insert, columns(others))).rowCount).toBe(others.length);
+    await impatient.query("rollback");
+    await held.commit();
+    const kinds = new Map((await deciding).map(({ kind }, n) => [items[n], kind]));
+    expect(kinds.get(first)).toBe("challenge_spent");
+    for (const item of others) expect(kinds.get(item)).toBe("decided");
+  });
+});

@@ -1,0 +1,96 @@
+import { randomBytes, randomUUID } from "node:crypto";
+import type { Database } from "../../src/db/connection.ts";
+import type { HybridPublicKey } from "../../src/protocol/hybrid.ts";
+
+/** Whose rows they are. */
+export type Owned = { accountId: string; connectionId: string; agentId: string };
+
+/** The account of a person with one platform and one agent. */
+export type AccountRows = Owned & {
+  humanId: string;
+  rootPublicKey: HybridPublicKey;
+  agentPublicKey: HybridPublicKey;
+  balanceMicroUsd: number;
+  /** The platform's ceiling. */
+  scope: string[];
+  now: Date;
+};
+
+/** An approved certificate; `json` is its wire form. */
+export type CertificateRows = { certId: string; json: string; scope: string[]; now: Date };
+
+/** Writes account, balance, platform, connection and agent, row for row as the features write them. */
+export async function insertAccount(db: Database, rows: AccountRows): Promise<void> {
+  const { accountId, connectionId, humanId, now } = rows;
+  const platformId = randomUUID();
+  await db("accounts").insert({
+    account_id: accountId,
+    email: `${randomBytes(8).toString("hex")}@example.test`,
+    onboarding_step: "complete",
+    account_type: "individual",
+    human_id: humanId,
+    root_key_id: `root-${humanId}`,
+    root_public_key: rows.rootPublicKey,
+    created_at: now,
+  });
+  await db("balances").insert({ account_id: accountId, balance_micro_usd: rows.balanceMicroUsd });
+  await db("platforms").insert({
+    platform_id: platformId,
+    account_id: accountId,
+    name: "shop",
+    description: "",
+    surface_type: "agentic_api",
+    default_allowed_scopes: rows.scope,
+    signing_secret_sealed: Buffer.of(1),
+    created_at: now,
+    expires_at: now,
+  });
+  await db("connections").insert({
+    connection_id: connectionId,
+    account_id: accountId,
+    platform_id: platformId,
+    verifier_id: connectionId,
+    webhook_secret_sealed: Buffer.of(1),
+    created_at: now,
+  });
+  await db("agents").insert({
+    agent_id: rows.agentId,
+    account_id: accountId,
+    connection_id: connectionId,
+    name: "shop-bot",
+    agent_type: "api_agent",
+    custody_mode: "custodial",
+    public_key: rows.agentPublicKey,
+    created_at: now,
+  });
+}
+
+/** Writes an approved request and its certificate. */
+export async function insertApproval(
+  db: Database,
+  { accountId, connectionId, agentId }: Owned,
+  { certId, json, scope, now }: CertificateRows,
+): Promise<void> {
+  const owner = { account_id: accountId, connection_id: connectionId, agent_id: agentId };
+  const requestId = `req-${randomUUID()}`;
+  await db("delegation_requests").insert({
+    ...owner,
+    request_id: requestId,
+    requested_scope: scope,
+    constraints: JSON.stringify([]) as unknown as unknown[],
+    status: "approved",
+    created_at: now,
+    expires_at: now,
+  });
+  await db("certificates").insert({
+    ...owner,
+    cert_id: certId,
+    request_id: requestId,
+    approved_scope: scope,
+    cert_json: json,
+    status: "approved",
+    issued_at: now,
+    approved_by: accountId,
+    approval_channel: "session",
+  });
+}
