@@ -58,7 +58,12 @@ export async function approveRequest(
   approval: Approval,
 ): Promise<Approved> {
   const now = deps.clock.now();
-  const request = await findRequest(deps.db, owner.accountId, requestId, now);
+  const request = await findRequest(
+    deps.db,
+    { accountId: owner.accountId, connectionId: null },
+    requestId,
+    now,
+  );
   if (!isPending(request, now)) throw new ApiError("request_not_pending");
   const { default_allowed_scopes: ceiling } = await findConnection(
     deps.db,

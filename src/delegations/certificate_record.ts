@@ -2,6 +2,8 @@ import type { Database, Transaction } from "../db/connection.ts";
 import type { CertificateRow } from "../db/tables.ts";
 import { ApiError } from "../errors.ts";
 import { isCertificateId } from "../ids.ts";
+import type { AccountCaller } from "../route.ts";
+import { visibleTo } from "./visible.ts";
 
 /** A certificate with who approved it, by e-mail. */
 export type CertificateRecord = Omit<CertificateRow, "approved_by"> & { approved_by: string };
@@ -13,15 +15,15 @@ export function selectCertificates(db: Database | Transaction) {
     .select<CertificateRecord[]>("t.*", "a.email as approved_by");
 }
 
-/** The account's certificate with this id. Throws `not_found`. */
+/** The caller's certificate with this id. Throws `not_found`. */
 export async function findCertificate(
   db: Database | Transaction,
-  accountId: string,
+  caller: AccountCaller,
   certId: string,
 ): Promise<CertificateRecord> {
   if (!isCertificateId(certId)) throw new ApiError("not_found");
   const [record] = await selectCertificates(db)
-    .where({ "t.account_id": accountId, "t.cert_id": certId })
+    .where({ "t.cert_id": certId, ...visibleTo(caller, "t") })
     .limit(1);
   if (record === undefined) throw new ApiError("not_found");
   return record;

@@ -9,6 +9,7 @@ import type { Seal } from "../seal.ts";
 import { type CertificateRecord, findCertificate, selectCertificates } from "./certificate_record.ts";
 import { revokeCertificate } from "./revoke_certificate.ts";
 import { certificateShape, reasonBody, showCertificate } from "./shapes.ts";
+import { visibleTo } from "./visible.ts";
 
 type Deps = { db: Database; seal: Seal; clock: Clock };
 
@@ -28,7 +29,7 @@ export function listCertificatesRoute({ db }: Deps): Route {
     method: "GET",
     path: "/v1/service/delegations",
     summary: "List delegation certificates",
-    access: "session",
+    access: "account",
     query,
     answer: {
       status: 200,
@@ -37,7 +38,7 @@ export function listCertificatesRoute({ db }: Deps): Route {
     },
     errors: [],
     async handle({ caller, query }) {
-      const found = selectCertificates(db).where({ "t.account_id": caller.accountId });
+      const found = selectCertificates(db).where(visibleTo(caller, "t"));
       if (query.status !== undefined) found.where({ "t.status": query.status });
       if (query.connection_id !== undefined) found.where({ "t.connection_id": query.connection_id });
       if (query.agent_id !== undefined) found.where({ "t.agent_id": query.agent_id });
@@ -54,12 +55,12 @@ export function getCertificateRoute({ db }: Deps): Route {
     method: "GET",
     path: "/v1/service/delegations/{cert_id}",
     summary: "Read a delegation certificate",
-    access: "session",
+    access: "account",
     params,
     answer: { status: 200, schema: certificateShape, description: "The certificate" },
     errors: ["not_found"],
     async handle({ caller, params }) {
-      return { body: showCertificate(await findCertificate(db, caller.accountId, params.cert_id)) };
+      return { body: showCertificate(await findCertificate(db, caller, params.cert_id)) };
     },
   });
 }

@@ -13,7 +13,12 @@ export async function denyRequest(
   requestId: string,
   reason: string | null,
 ): Promise<void> {
-  const { connection_id, agent_id } = await findRequest(db, accountId, requestId, clock.now());
+  const { connection_id, agent_id } = await findRequest(
+    db,
+    { accountId, connectionId: null },
+    requestId,
+    clock.now(),
+  );
   await db.transaction(async (tx) => {
     await lockConnection(tx, connection_id);
     const now = clock.now();

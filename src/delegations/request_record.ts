@@ -2,6 +2,8 @@ import type { Database, Transaction } from "../db/connection.ts";
 import type { DelegationRequestRow } from "../db/tables.ts";
 import { ApiError } from "../errors.ts";
 import { isRequestId } from "../ids.ts";
+import type { AccountCaller } from "../route.ts";
+import { visibleTo } from "./visible.ts";
 
 /** A delegation request with who decided it, by e-mail, and what certificate came of it. */
 export type RequestRecord = Omit<DelegationRequestRow, "decided_by"> & {
@@ -18,16 +20,16 @@ export function selectRequests(db: Database | Transaction) {
     .select<RequestRecord[]>("r.*", "d.email as decided_by", "t.cert_id", "t.approved_scope");
 }
 
-/** The account's request with this id, as it stands at `now`. Throws `not_found`. */
+/** The caller's request with this id, as it stands at `now`. Throws `not_found`. */
 export async function findRequest(
   db: Database | Transaction,
-  accountId: string,
+  caller: AccountCaller,
   requestId: string,
   now: Date,
 ): Promise<RequestRecord> {
   if (!isRequestId(requestId)) throw new ApiError("not_found");
   const [record] = await selectRequests(db)
-    .where({ "r.request_id": requestId, "r.account_id": accountId })
+    .where({ "r.request_id": requestId, ...visibleTo(caller, "r") })
     .limit(1);
   if (record === undefined) throw new ApiError("not_found");
   return standingAt(record, now);

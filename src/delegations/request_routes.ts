@@ -13,6 +13,7 @@ import {
   standingAt,
 } from "./request_record.ts";
 import { requestShape, showRequest } from "./shapes.ts";
+import { visibleTo } from "./visible.ts";
 
 type Deps = { db: Database; clock: Clock };
 
@@ -31,14 +32,14 @@ export function listRequestsRoute({ db, clock }: Deps): Route {
     method: "GET",
     path: "/v1/service/delegations/requests",
     summary: "List delegation requests",
-    access: "session",
+    access: "account",
     query,
     answer: { status: 200, schema: pageOf(requestShape), description: "A page of requests, newest first" },
     errors: [],
     async handle({ caller, query }) {
       const now = clock.now();
       await expireRequests(db, caller.accountId, now);
-      const found = selectRequests(db).where({ "r.account_id": caller.accountId });
+      const found = selectRequests(db).where(visibleTo(caller, "r"));
       if (query.status !== undefined) found.where({ "r.status": query.status });
       if (query.connection_id !== undefined) found.where({ "r.connection_id": query.connection_id });
       if (query.agent_id !== undefined) found.where({ "r.agent_id": query.agent_id });
@@ -55,14 +56,14 @@ export function getRequestRoute({ db, clock }: Deps): Route {
     method: "GET",
     path: "/v1/service/delegations/requests/{request_id}",
     summary: "Read a delegation request",
-    access: "session",
+    access: "account",
     params: z.object({ request_id: idText }),
     answer: { status: 200, schema: requestShape, description: "The request" },
     errors: ["not_found"],
     async handle({ caller, params }) {
       const now = clock.now();
       await expireRequests(db, caller.accountId, now);
-      return { body: showRequest(await findRequest(db, caller.accountId, params.request_id, now)) };
+      return { body: showRequest(await findRequest(db, caller, params.request_id, now)) };
     },
   });
 }

@@ -1,16 +1,18 @@
 import { randomUUID } from "node:crypto";
 import { z } from "zod";
 import type { Clock } from "../clock.ts";
+import type { Database } from "../db/connection.ts";
 import type { AgentRow } from "../db/tables.ts";
 import { ApiError } from "../errors.ts";
 import { isKeyId } from "../ids.ts";
 import { type PageOrder, pageOf, pageQuery, readPage } from "../page.ts";
-import { type ApiKeyCaller, type Route, route } from "../route.ts";
+import { type AccountCaller, type Route, route } from "../route.ts";
 import { idText, isoTime } from "../schemas.ts";
 import type { Seal } from "../seal.ts";
 import { findAgent } from "./agent_record.ts";
 import { type CreateAgentDeps, createAgent } from "./create_agent.ts";
 import { deleteAgent } from "./delete_agent.ts";
+import { findConnection } from "./platform_record.ts";
 import { agentName, agentShape, agentType, showAgent } from "./shapes.ts";
 
 type Deps = CreateAgentDeps & { seal: Seal; clock: Clock };
@@ -33,10 +35,10 @@ export function createAgentRoute(deps: Deps): Route {
     answer: { status: 201, schema: agentShape, description: "The agent" },
     errors: ["not_found", "vault_unavailable"],
     async handle({ caller, params, body, header }) {
-      requireOwn(caller, params.connection_id);
+      const connectionId = await ownConnection(deps.db, caller, params.connection_id);
       const agent = await createAgent(deps, {
         accountId: caller.accountId,
-        connectionId: caller.connectionId,
+        connectionId,
         name: body.name,
         agentType: body.agent_type,
         attemptKey: header("idempotency-key") ?? randomUUID(),
@@ -54,17 +56,14 @@ export function listAgentsRoute({ db }: Deps): Route {
     method: "GET",
     path: "/v1/service/connections/{connection_id}/agents",
     summary: "List a connection's agents",
-    access: "api_key",
+    access: "account",
     params: connectionParams,
     query: pageQuery,
     answer: { status: 200, schema: pageOf(agentShape), description: "A page of agents, newest first" },
     errors: ["not_found"],
     async handle({ caller, params, query }) {
-      requireOwn(caller, params.connection_id);
-      const found = db("agents")
-        .select("*")
-        .where({ connection_id: caller.connectionId })
-        .whereNull("disabled_at");
+      const connectionId = await ownConnection(db, caller, params.connection_id);
+      const found = db("agents").select("*").where({ connection_id: connectionId }).whereNull("disabled_at");
       const { rows, next_cursor } = await readPage<AgentRow>(found, newestFirst, query);
       return { body: { items: rows.map(showAgent), next_cursor } };
     },
@@ -78,13 +77,13 @@ export function getAgentRoute({ db }: Deps): Route {
     method: "GET",
     path: "/v1/service/connections/{connection_id}/agents/{agent_id}",
     summary: "Read an agent",
-    access: "api_key",
+    access: "account",
     params: agentParams,
     answer: { status: 200, schema: agentShape, description: "The agent" },
     errors: ["not_found"],
     async handle({ caller, params }) {
-      requireOwn(caller, params.connection_id);
-      return { body: showAgent(await findAgent(db, caller.connectionId, params.agent_id)) };
+      const connectionId = await ownConnection(db, caller, params.connection_id);
+      return { body: showAgent(await findAgent(db, connectionId, params.agent_id)) };
     },
   });
 }
@@ -96,7 +95,7 @@ export function deleteAgentRoute(deps: Deps): Route {
     method: "DELETE",
     path: "/v1/service/connections/{connection_id}/agents/{agent_id}",
     summary: "Disable an agent's key for ever and revoke its certificates",
-    access: "api_key",
+    access: "account",
     params: agentParams,
     answer: {
       status: 200,
@@ -105,14 +104,16 @@ export function deleteAgentRoute(deps: Deps): Route {
     },
     errors: ["not_found"],
     async handle({ caller, params }) {
-      requireOwn(caller, params.connection_id);
-      const disabledAt = await deleteAgent(deps, caller.connectionId, params.agent_id);
+      const connectionId = await ownConnection(deps.db, caller, params.connection_id);
+      const disabledAt = await deleteAgent(deps, connectionId, params.agent_id);
       return { body: { agent_id: params.agent_id, disabled_at: disabledAt.toISOString() } };
     },
   });
 }
 
-/** An API key opens its own connection only; any other is `not_found`. */
-function requireOwn(caller: ApiKeyCaller, connectionId: string): void {
-  if (connectionId !== caller.connectionId) throw new ApiError("not_found");
+/** An API key opens its own connection only, a person any live one of their account; others are `not_found`. */
+async function ownConnection(db: Database, caller: AccountCaller, connectionId: string): Promise<string> {
+  if (caller.connectionId === null) await findConnection(db, caller.accountId, connectionId);
+  else if (connectionId !== caller.connectionId) throw new ApiError("not_found");
+  return connectionId;
 }

@@ -203,12 +203,13 @@ describe("an API key", () => {
     expect((await call(theirs, "GET", `/${agentId}`)).body.disabled_at).toBeNull();
   });
 
-  test("is needed, and a session does not stand in for it", async () => {
+  test("is needed to create one, and a session does not stand in for it", async () => {
     const person = await api.person();
     const { connectionId } = await registerPlatform(person);
     const path = `/v1/service/connections/${connectionId}/agents`;
-    expect(errorCode(await person.client.get(path))).toBe("invalid_api_key");
+    expect(errorCode(await person.client.post(path, wish))).toBe("invalid_api_key");
     expect(errorCode(await api.client().post(path, wish))).toBe("invalid_api_key");
+    expect(errorCode(await api.client().get(path))).toBe("auth_required");
   });
 });
 

@@ -83,8 +83,9 @@ export type TestPlatform = { platformId: string; connectionId: string; apiKey: s
 export async function registerPlatform(
   { client }: Person,
   fields: Record<string, unknown> = {},
+  path = "/v1/service/platforms/personal",
 ): Promise<TestPlatform> {
-  const answer = await client.post("/v1/service/platforms/personal", {
+  const answer = await client.post(path, {
     name: "Shop",
     surface_type: "agentic_api",
     default_allowed_scopes: ["data:read", "data:share", "payments:send", "custom:orders:refund"],
@@ -141,9 +142,13 @@ export function approve(
 }
 
 /** A person's platform with an agent and an approved certificate for `scope`. */
-export async function delegated(api: PlatformApi, scope: string[] = ["data:read"]) {
-  const person = await api.person();
-  const platform = await registerPlatform(person);
+export async function delegated(
+  api: PlatformApi,
+  scope: string[] = ["data:read"],
+  given?: { person: Person; platform: TestPlatform },
+) {
+  const person = given?.person ?? (await api.person());
+  const platform = given?.platform ?? (await registerPlatform(person));
   const agentId = await createAgent(api.client(), platform);
   const requestId = await selfRequest(person, platform.connectionId);
   const answer = await approve(person, requestId, scope);
