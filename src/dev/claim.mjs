@@ -38,11 +38,11 @@ export function processBirth(pid) {
  * what a dead one left behind does not count. Each claimant puts down a file named after itself and only then looks
  * around: if it sees another living one it withdraws, so two can never both stay.
  *
- * @param {string} folder Created when it is not there; holds nothing but claims.
+ * @param {string} folder Created when it is not there, in a folder that is; holds nothing but claims.
  * @returns {Promise<{ release(): void } | { heldBy: number }>}
  */
 export async function claim(folder) {
-  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  makeFolder(folder);
   const own = `${process.pid}.${processBirth(process.pid)}`;
   for (let attempt = 1; ; attempt += 1) {
     if (!createFile(join(folder, own))) {
@@ -57,6 +57,17 @@ export async function claim(folder) {
       return { heldBy: other };
     }
     await sleep(10 + Math.random() * 40);
+  }
+}
+
+/** @param {string} path */
+function makeFolder(path) {
+  try {
+    mkdirSync(path, { mode: 0o700 });
+  } catch (error) {
+    if (/** @type {NodeJS.ErrnoException} */ (error).code !== "EEXIST") {
+      throw error;
+    }
   }
 }
 

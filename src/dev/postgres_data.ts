@@ -51,14 +51,15 @@ export async function openData(
     return createData(dataDir, binaries, user);
   }
   const startAfresh = `Put back a copy of it, or start afresh, which loses its data: rm -r ${dataDir}`;
-  const major = await readFile(join(dataDir, "PG_VERSION"), "utf8").catch(() => undefined);
+  const version = await readFile(join(dataDir, "PG_VERSION"), "utf8").catch(() => "");
   const control = await stat(join(dataDir, "global", "pg_control")).catch(() => undefined);
+  const major = /^\d+$/.exec(version.trim())?.[0];
   if (major === undefined || control === undefined) {
     throw new Problem(`${dataDir} is not a complete Postgres data folder`, startAfresh);
   }
-  if (major.trim() !== binaries.major) {
+  if (major !== binaries.major) {
     throw new Problem(
-      `${dataDir} was written by Postgres ${major.trim()}, this is Postgres ${binaries.major}`,
+      `${dataDir} was written by Postgres ${major}, this is Postgres ${binaries.major}`,
       startAfresh,
     );
   }
@@ -158,7 +159,7 @@ async function initdb(
     });
     const [complaint] = await Promise.all([child.stderr ? text(child.stderr) : "", once(child, "close")]);
     if (child.exitCode !== 0) {
-      throw new Problem(`Postgres could not create ${folder}: ${lastLine(complaint)}`);
+      throw new Problem(`Postgres could not create ${folder}: ${reasonOf(complaint)}`);
     }
   } finally {
     await passwordFile.close();
@@ -176,8 +177,12 @@ async function unnamedFile(path: string, content: string, user: ServerUser): Pro
   return file;
 }
 
-function lastLine(text: string): string {
-  return text.trim().split("\n").at(-1) ?? "";
+/** Why a Postgres program failed, in one line of what it said: what it calls fatal or an error, else its last. */
+export function reasonOf(complaint: string): string {
+  const lines = complaint.trim().split("\n");
+  const fatal = lines.map((line) => /\b(?:FATAL|PANIC|error): +(.*)/.exec(line)?.[1]).find(Boolean);
+  const full = lines.find((line) => line.includes("No space left"));
+  return fatal ?? full ?? (lines.at(-1) || "it ended without a word");
 }
 
 async function syncFolder(path: string): Promise<void> {

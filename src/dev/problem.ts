@@ -12,10 +12,49 @@ export class Problem extends Error {
   }
 }
 
+type Trouble = { words: string; remedy: string };
+
+const noRight: Trouble = {
+  words: "this user has no right to it",
+  remedy: "Start as the user it belongs to, or choose another folder with --data",
+};
+const full: Trouble = {
+  words: "its file system is full",
+  remedy: "Make room there, or choose another folder with --data",
+};
+
+/** Failures of a file system that a person can put right, by their code. */
+const troubles: Record<string, Trouble> = {
+  EROFS: {
+    words: "its file system is read-only",
+    remedy: "Choose a folder that can be written to with --data",
+  },
+  EACCES: noRight,
+  EPERM: noRight,
+  ENOSPC: full,
+  EDQUOT: full,
+  ENOTDIR: { words: "it, or a folder above it, is a file", remedy: "Choose another folder with --data" },
+  EISDIR: { words: "it is a folder", remedy: "Move it away, or choose another folder with --data" },
+};
+
+/**
+ * The problem behind a file system's failure at `path`, or at the path that the failure itself names; undefined for
+ * what no person can put right.
+ */
+export function fileProblem(thrown: unknown, path?: string): Problem | undefined {
+  if (!(thrown instanceof Error)) return undefined;
+  const { code = "", path: named } = thrown as NodeJS.ErrnoException;
+  const trouble = troubles[code];
+  const where = path ?? named;
+  if (trouble === undefined || where === undefined) return undefined;
+  return new Problem(`${where} cannot be used: ${trouble.words}`, trouble.remedy, { cause: thrown });
+}
+
 /** The lines to show a person for anything thrown: a problem's message and remedy, else the whole error. */
 export function describeProblem(thrown: unknown): string[] {
-  if (!(thrown instanceof Problem)) {
+  const problem = thrown instanceof Problem ? thrown : fileProblem(thrown);
+  if (problem === undefined) {
     return [thrown instanceof Error ? (thrown.stack ?? thrown.message) : String(thrown)];
   }
-  return thrown.remedy === undefined ? [thrown.message] : [thrown.message, thrown.remedy];
+  return problem.remedy === undefined ? [problem.message] : [problem.message, problem.remedy];
 }

@@ -1,8 +1,8 @@
 import { randomBytes } from "node:crypto";
-import { mkdir, readFile } from "node:fs/promises";
+import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Problem } from "./problem.ts";
-import { writeAtomically } from "./state_folder.ts";
+import { makeFolder, writeAtomically } from "./state_folder.ts";
 
 /** The embedded stack's own secrets, and the files (mode 0600) in which its parts are given them. */
 export type StackSecrets = {
@@ -15,29 +15,41 @@ export type StackSecrets = {
 };
 
 const kept = ["database.password", "keyvault.password", "sealing.key", "operator.token"] as const;
+type Kept = (typeof kept)[number];
+
+const SECRET_BYTES = 32;
 
 /**
- * Reads the secrets of a data folder, or makes them when `isNew`. Secrets that are gone cannot be made again: what they
- * protect could not be read. Throws `Problem`.
+ * Reads the secrets of a data folder, each 32 bytes in base64, and makes those that are missing when `isNew`. Secrets
+ * that are gone cannot be made again: what they protect could not be read. Throws `Problem` naming the file that is
+ * missing or damaged; nothing is changed then.
  */
 export async function openSecrets(folder: string, isNew: boolean): Promise<StackSecrets> {
-  await mkdir(folder, { recursive: true, mode: 0o700 });
-  const values = new Map<string, string>();
+  const found = await Promise.all(kept.map(async (name) => [name, await readSecret(join(folder, name))]));
+  const secrets = Object.fromEntries(found) as Record<Kept, Buffer | undefined>;
   for (const name of kept) {
-    const present = await readSecret(join(folder, name));
-    if (present === undefined && !isNew) {
+    if (secrets[name] === undefined && !isNew) {
       throw new Problem(
         `${join(folder, name)} is missing, and the data cannot be read without it`,
         "Put the file back, or start afresh with another data folder",
       );
     }
-    const value = present ?? randomBytes(32).toString("base64");
-    if (present === undefined) await writeAtomically(join(folder, name), `${value}\n`);
-    values.set(name, value);
   }
+  await makeFolder(folder);
+  async function keep(name: Kept): Promise<Buffer> {
+    const present = secrets[name];
+    if (present !== undefined) return present;
+    const made = randomBytes(SECRET_BYTES);
+    await writeAtomically(join(folder, name), `${made.toString("base64")}\n`);
+    return made;
+  }
+  const databasePassword = asPassword(await keep("database.password"));
+  const vaultDatabasePassword = asPassword(await keep("keyvault.password"));
+  await keep("sealing.key");
+  await keep("operator.token");
   return {
-    databasePassword: asPassword(values.get("database.password")),
-    vaultDatabasePassword: asPassword(values.get("keyvault.password")),
+    databasePassword,
+    vaultDatabasePassword,
     sealingKeyFile: join(folder, "sealing.key"),
     operatorTokenFile: join(folder, "operator.token"),
     async write(name, value) {
@@ -48,16 +60,25 @@ export async function openSecrets(folder: string, isNew: boolean): Promise<Stack
   };
 }
 
-/** The same secret in letters that need no quoting in a URL. */
-function asPassword(base64: string | undefined): string {
-  return Buffer.from(base64 ?? "", "base64").toString("hex");
+/** The secret in letters that need no quoting in a URL. */
+function asPassword(secret: Buffer): string {
+  return secret.toString("hex");
 }
 
-async function readSecret(path: string): Promise<string | undefined> {
+async function readSecret(path: string): Promise<Buffer | undefined> {
+  let text: string;
   try {
-    return (await readFile(path, "utf8")).trim();
+    text = (await readFile(path, "utf8")).trim();
   } catch (error) {
     if ((error as { code?: string }).code === "ENOENT") return undefined;
     throw error;
   }
+  const secret = Buffer.from(text, "base64");
+  if (secret.length !== SECRET_BYTES || secret.toString("base64") !== text) {
+    throw new Problem(
+      `${path} is damaged: it must hold ${SECRET_BYTES} bytes in base64`,
+      "Put back a copy of the file, or start afresh with another data folder",
+    );
+  }
+  return secret;
 }

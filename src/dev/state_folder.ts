@@ -1,7 +1,7 @@
-import { mkdir, open, readdir, readFile, rename } from "node:fs/promises";
-import { join } from "node:path";
+import { mkdir, open, readdir, readFile, rename, rm } from "node:fs/promises";
+import { dirname, join } from "node:path";
 import { claim } from "./claim.mjs";
-import { Problem } from "./problem.ts";
+import { fileProblem, Problem } from "./problem.ts";
 
 /** The number of this arrangement of files below the state folder; it changes when an older program could not use it. */
 const LAYOUT = 1;
@@ -20,11 +20,10 @@ export interface StateFolder {
  * @throws {Problem} when another living stack has it, or when it is not of this program's layout.
  */
 export async function openStateFolder(path: string): Promise<StateFolder> {
-  const lock = await mkdir(path, { recursive: true, mode: 0o700 })
+  const lock = await makeFolder(path)
     .then(() => claim(join(path, "lock")))
     .catch((cause: unknown) => {
-      const reason = cause instanceof Error ? cause.message : String(cause);
-      throw new Problem(`${path} cannot be used: ${reason}`, undefined, { cause });
+      throw unusable(path, cause);
     });
   if ("heldBy" in lock) {
     throw new Problem(
@@ -41,17 +40,58 @@ export async function openStateFolder(path: string): Promise<StateFolder> {
   return { path, release: lock.release };
 }
 
-/** Writes a file so that a reader, or a crash, finds either the old content or the new one. */
+const NO_FOLDERS = "no folder can be made there";
+const ELSEWHERE = "Choose another folder with --data";
+
+function unusable(path: string, cause: unknown): Problem {
+  if (cause instanceof Problem) return cause;
+  const { code, message } =
+    cause instanceof Error ? (cause as NodeJS.ErrnoException) : new Error(String(cause));
+  const reason = failure.code === "ENOENT" ? NO_FOLDERS : failure.message;
+  return fileProblem(cause, path) ?? new Problem(`${path} cannot be used: ${reason}`, ELSEWHERE, { cause });
+}
+
+/**
+ * Makes a folder, mode 0700, and those above it that are missing; one that is there stays as it is. One level at a time:
+ * where the system makes no folders, as below /proc, Node's own recursive way never comes back.
+ */
+export async function makeFolder(path: string): Promise<void> {
+  if (await madeOrThere(path)) return;
+  await makeFolder(dirname(path));
+  if (!(await madeOrThere(path))) {
+    throw new Problem(`${path} cannot be used: ${NO_FOLDERS}`, ELSEWHERE);
+  }
+}
+
+/** False when the folder above it is missing. */
+async function madeOrThere(path: string): Promise<boolean> {
+  try {
+    await mkdir(path, { mode: 0o700 });
+    return true;
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === "EEXIST") return true;
+    if (code === "ENOENT") return false;
+    throw error;
+  }
+}
+
+/** Writes a file so that a reader, or a crash, finds either the old content or the new one. Throws `Problem`. */
 export async function writeAtomically(path: string, content: string): Promise<void> {
   const partial = `${path}.partial`;
-  const file = await open(partial, "w", 0o600);
   try {
-    await file.writeFile(content);
-    await file.sync();
-  } finally {
-    await file.close();
+    const file = await open(partial, "w", 0o600);
+    try {
+      await file.writeFile(content);
+      await file.sync();
+    } finally {
+      await file.close();
+    }
+    await rename(partial, path);
+  } catch (error) {
+    await rm(partial, { force: true }).catch(() => undefined);
+    throw fileProblem(error, path) ?? error;
   }
-  await rename(partial, path);
 }
 
 async function checkVersion(path: string): Promise<void> {

@@ -1,4 +1,4 @@
-import { execFile, spawn } from "node:child_process";
+import { execFile, execFileSync, spawn } from "node:child_process";
 import { chmod, chown, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
@@ -7,7 +7,8 @@ import { promisify } from "node:util";
 import { Client } from "pg";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { type RunningPostgres, startPostgres } from "../../src/dev/postgres.ts";
-import { Problem } from "../../src/dev/problem.ts";
+import { reasonOf } from "../../src/dev/postgres_data.ts";
+import { describeProblem, Problem } from "../../src/dev/problem.ts";
 import { isRunning, killHard, type RunningScript, runScript, until } from "../support/process.ts";
 
 let folder: string;
@@ -116,6 +117,60 @@ describe("a new folder", () => {
   });
 });
 
+describe("a new folder where none can be made", () => {
+  const mayMount = process.platform === "linux" && process.getuid?.() === 0;
+  if (!mayMount) console.warn("SKIPPED: file systems that are read-only or full need Linux and root");
+  let disk: string;
+
+  async function mount(options: string): Promise<void> {
+    disk = join(folder, "state");
+    await mkdir(disk);
+    execFileSync("mount", ["-t", "tmpfs", "-o", options, "tmpfs", disk]);
+  }
+
+  afterEach(() => mayMount && execFileSync("umount", [disk]));
+
+  test.skipIf(!mayMount)("because the disk is full is refused with Postgres's own reason", async () => {
+    await mount("size=16m");
+    const { message } = await refusal();
+    expect(message).toMatch(/^Postgres could not create .*: .*No space left on device/);
+    expect(message).not.toContain("\n");
+    expect((await readdir(disk)).filter((name) => name.includes("partial"))).toEqual([]);
+  });
+
+  test.skipIf(!mayMount)("because the file system is read-only is refused naming it", async () => {
+    await mount("ro");
+    const thrown: unknown = await start().catch((error: unknown) => error);
+    expect(describeProblem(thrown)[0]).toBe(
+      `${dataDir}.partial-${process.pid} cannot be used: its file system is read-only`,
+    );
+  });
+});
+
+describe("what initdb says when it fails", () => {
+  test.each([
+    [
+      "a FATAL line",
+      'running bootstrap script ... 2026-01-01 00:00:00.000 UTC [7] FATAL:  could not write to file "pg_wal/x": No space left on device\nchild process exited with exit code 1\ninitdb: removing contents of data directory "/x"\n',
+      'could not write to file "pg_wal/x": No space left on device',
+    ],
+    [
+      "an error line",
+      'initdb: error: could not change permissions of directory "/x": Operation not permitted\ninitdb: hint: try again\n',
+      'could not change permissions of directory "/x": Operation not permitted',
+    ],
+    [
+      "a line of the system",
+      "/x/initdb: cannot write: No space left on device\nremoving contents\n",
+      "/x/initdb: cannot write: No space left on device",
+    ],
+    ["only one line", "Segmentation fault\n", "Segmentation fault"],
+    ["nothing", "", "it ended without a word"],
+  ])("is told by %s", (_, complaint, reason) => {
+    expect(reasonOf(complaint)).toBe(reason);
+  });
+});
+
 describe("a folder that was there before", () => {
   beforeEach(useMade);
 
@@ -145,6 +200,16 @@ describe("a folder that was there before", () => {
     await writeFile(join(dataDir, "PG_VERSION"), "17\n");
     expect((await refusal()).message).toMatch(/written by Postgres 17, this is Postgres 18/);
   });
+
+  test.each(["", "\n", "eighteen", "18.4", "-1", "18 17"])(
+    "is refused when its version is no number (%j)",
+    async (version) => {
+      await writeFile(join(dataDir, "PG_VERSION"), version);
+      const { message, remedy } = await refusal();
+      expect(message).toBe(`${dataDir} is not a complete Postgres data folder`);
+      expect(remedy).toContain("start afresh");
+    },
+  );
 
   test("is refused when its password is lost", async () => {
     await rm(`${dataDir}.password`);

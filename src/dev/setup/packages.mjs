@@ -49,6 +49,7 @@ export async function installPackages(root) {
   if (isStamped(root)) {
     return;
   }
+  mkdirSync(join(root, ".deputize", "setup"), { recursive: true, mode: 0o700 });
   const held = await claimSetup(join(root, ".deputize", "setup", "lock"));
   try {
     if (isStamped(root)) {
@@ -160,7 +161,6 @@ function works(root, [command = "", ...args]) {
  */
 async function npm(root, title, args) {
   const path = join(root, ".deputize", "setup", "npm.log");
-  mkdirSync(join(root, ".deputize", "setup"), { recursive: true, mode: 0o700 });
   const log = openSync(path, "w", 0o600);
   const [command = "", ...first] = npmCommand(root);
   const done = showProgress(title);

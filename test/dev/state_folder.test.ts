@@ -1,0 +1,160 @@
+import { execFile, execFileSync } from "node:child_process";
+import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { describeProblem, Problem } from "../../src/dev/problem.ts";
+import { makeFolder, openStateFolder, writeAtomically } from "../../src/dev/state_folder.ts";
+
+const mayMount = process.platform === "linux" && process.getuid?.() === 0;
+if (!mayMount) console.warn("SKIPPED: file systems that are read-only or full need Linux and root");
+
+let above: string;
+let folder: string;
+const mounted: string[] = [];
+
+beforeEach(async () => {
+  above = await mkdtemp(join(tmpdir(), "deputize-folder-"));
+  folder = join(above, "data");
+});
+
+afterEach(async () => {
+  for (const disk of mounted.splice(0)) execFileSync("umount", [disk]);
+  await rm(above, { recursive: true, force: true });
+});
+
+async function mount(options: string): Promise<void> {
+  await mkdir(folder);
+  execFileSync("mount", ["-t", "tmpfs", "-o", options, "tmpfs", folder]);
+  mounted.push(folder);
+}
+
+async function refusal(work: Promise<unknown>): Promise<Problem> {
+  const thrown = await work.catch((error: unknown) => error);
+  expect(thrown).toBeInstanceOf(Problem);
+  return thrown as Problem;
+}
+
+/** What an ordinary user's process says; it is ended when it says nothing for ten seconds. */
+async function openElsewhere(path: string): Promise<string> {
+  const script = join(import.meta.dirname, "fixtures/run_open_folder.ts");
+  const { stdout } = await promisify(execFile)(process.execPath, [script, path], { timeout: 10_000 });
+  return stdout;
+}
+
+describe("a folder", () => {
+  test("is made with those above it, for their owner alone", async () => {
+    await makeFolder(join(folder, "b", "c"));
+    for (const path of [folder, join(folder, "b"), join(folder, "b", "c")]) {
+      expect((await stat(path)).mode & 0o777).toBe(0o700);
+    }
+  });
+
+  test("that is there stays as it is", async () => {
+    await mkdir(folder, { mode: 0o750 });
+    await writeFile(join(folder, "mine"), "");
+    await makeFolder(folder);
+    expect((await stat(folder)).mode & 0o777).toBe(0o750);
+    expect(await readdir(folder)).toEqual(["mine"]);
+  });
+
+  test("is made once by many who want it at the same moment", async () => {
+    await Promise.all(Array.from({ length: 8 }, () => makeFolder(join(folder, "b", "c"))));
+    expect(await readdir(join(folder, "b"))).toEqual(["c"]);
+  });
+});
+
+describe("a data folder that cannot be used is refused in one sentence with its path", () => {
+  test("being a file, or below one", async () => {
+    await writeFile(folder, "mine");
+    for (const path of [folder, join(folder, "below")]) {
+      const { message, remedy } = await refusal(openStateFolder(path));
+      expect(message).toBe(`${path} cannot be used: it, or a folder above it, is a file`);
+      expect(remedy).toContain("--data");
+    }
+    expect(await readFile(folder, "utf8")).toBe("mine");
+  });
+
+  test.skipIf(process.platform !== "linux")("below /proc, without hanging", async () => {
+    for (const [path, named] of [
+      ["/proc/none", "/proc/none"],
+      ["/proc/none/below", "/proc/none"],
+      ["/proc/self/below", "/proc/self/below"],
+      ["/proc/self", "/proc/self"],
+    ] as const) {
+      expect(await openElsewhere(path)).toMatch(new RegExp(`^Problem: ${named} cannot be used: `));
+    }
+  });
+
+  test("being somebody else's", async () => {
+    await mkdir(folder, { mode: 0o500 });
+    for (const path of [folder, join(folder, "below")]) {
+      expect(await openElsewhere(path)).toContain(
+        `Problem: ${path} cannot be used: this user has no right to it`,
+      );
+    }
+  });
+
+  test.skipIf(!mayMount)("on a read-only file system", async () => {
+    await mount("ro");
+    for (const path of [folder, join(folder, "below")]) {
+      const { message } = await refusal(openStateFolder(path));
+      expect(message).toBe(`${path} cannot be used: its file system is read-only`);
+    }
+  });
+
+  test.skipIf(!mayMount)("on a full file system", async () => {
+    await mount("size=64k,nr_inodes=4");
+    for (const name of ["lock", "one", "two"]) await mkdir(join(folder, name));
+    const { message } = await refusal(openStateFolder(folder));
+    expect(message).toBe(`${folder} cannot be used: its file system is full`);
+  });
+});
+
+describe("a file", () => {
+  test.skipIf(!mayMount)("that does not fit is named, and the one before stays, alone", async () => {
+    await mount("size=64k");
+    const file = join(folder, "state.json");
+    await writeAtomically(file, "before");
+    const thrown = await writeAtomically(file, "x".repeat(100_000)).catch((error: unknown) => error);
+    expect(describeProblem(thrown)[0]).toBe(`${file} cannot be used: its file system is full`);
+    expect(await readFile(file, "utf8")).toBe("before");
+    expect(await readdir(folder)).toEqual(["state.json"]);
+  });
+
+  test("is new or as before, and for its owner alone", async () => {
+    await mkdir(folder);
+    const file = join(folder, "state.json");
+    await writeAtomically(file, "before");
+    await writeAtomically(file, "after");
+    expect(await readFile(file, "utf8")).toBe("after");
+    expect((await stat(file)).mode & 0o777).toBe(0o600);
+    expect(await readdir(folder)).toEqual(["state.json"]);
+  });
+});
+
+describe("a failure of the file system", () => {
+  const failure = (code: string, path?: string) =>
+    Object.assign(new Error(`${code}: in words, open`), { code, ...(path === undefined ? {} : { path }) });
+
+  test.each([
+    ["EROFS", "its file system is read-only"],
+    ["EACCES", "this user has no right to it"],
+    ["EPERM", "this user has no right to it"],
+    ["ENOSPC", "its file system is full"],
+    ["EDQUOT", "its file system is full"],
+    ["ENOTDIR", "it, or a folder above it, is a file"],
+    ["EISDIR", "it is a folder"],
+  ])("%s that names a path is told in words, with what to do", (code, words) => {
+    const [message, remedy] = describeProblem(failure(code, "/data/x"));
+    expect(message).toBe(`/data/x cannot be used: ${words}`);
+    expect(remedy).toMatch(/--data/);
+  });
+
+  test("of another kind, or of no path, is told whole", () => {
+    for (const error of [failure("EMFILE", "/data/x"), failure("EACCES"), new Error("boom")]) {
+      expect(describeProblem(error)).toEqual([error.stack]);
+    }
+  });
+});
