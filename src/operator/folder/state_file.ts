@@ -6,6 +6,8 @@ import type { Known, TenantsFound } from "./plan.ts";
 
 const RECORD_ADVICE =
   "It is the operator's own record: restore it, or remove it to have the object registered anew.";
+const TENANTS_ADVICE =
+  "It is the operator's record of which account stands behind which namespace: restore it, or remove it to have the manifests read for it anew.";
 
 /** A start that was refused because a file of the operator's own state cannot be understood. */
 export class StateDamaged extends StartRefused {
@@ -88,17 +90,17 @@ export function tenantsText({ data, manifest }: TenantsFound): string {
 
 /** Reads that record. Throws `StateDamaged`. */
 export function parseTenantsState(file: string, text: string): TenantsFound {
-  const result = tenantsFile.safeParse(parsed(file, text));
+  const result = tenantsFile.safeParse(parsed(file, text, TENANTS_ADVICE));
   const manifest = result.data?.metadata.annotations[MANIFEST];
-  if (!result.success || manifest === undefined) throw new StateDamaged(file);
+  if (!result.success || manifest === undefined) throw new StateDamaged(file, TENANTS_ADVICE);
   return { data: result.data.data, manifest };
 }
 
-function parsed(file: string, text: string): unknown {
+function parsed(file: string, text: string, advice?: string): unknown {
   try {
     return parse(text);
   } catch {
-    throw new StateDamaged(file);
+    throw new StateDamaged(file, advice);
   }
 }
 

@@ -439,6 +439,27 @@ describe("a folder of manifests", () => {
     expect(names()).toEqual(["shop"]);
   });
 
+  it("refuses to start over a damaged record of the tenants, says what that is, and reads it anew once removed", async () => {
+    await started("tenants.yaml", tenants());
+    const before = resources.binding("default");
+    expect(before?.tenant).toBeDefined();
+    await resources.stop();
+    const path = join(folders.status, "tenants.yaml");
+    for (const text of ["data: [", "", "data: {}\n", "metadata: {annotations: {}}\ndata: {}\n"]) {
+      await writeFile(path, text);
+      const error: unknown = await folders.open().catch((thrown: unknown) => thrown);
+      expect(error).toBeInstanceOf(StateDamaged);
+      expect((error as Error).message).toContain(
+        `${path} cannot be understood. It is the operator's record of which account`,
+      );
+      expect((error as Error).message).not.toContain("registered anew");
+    }
+    await rm(path);
+    resources = await folders.open();
+    await resources.start();
+    expect(resources.binding("default")).toEqual(before);
+  });
+
   it("clears away what a crash left half-written", async () => {
     await started("shop.yaml", platform());
     await writeFile(join(folders.status, "default", ".platform.shop.yaml.abc.unfinished"), "kind: Pl");
