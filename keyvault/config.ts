@@ -24,6 +24,7 @@ const schema = z.object({
   KEYVAULT_DATA_DIR: path,
   KEYVAULT_DATABASE_URL: z.string().regex(/^postgres(ql)?:\/\//, "must start with postgres://"),
   KEYVAULT_PKCS11_MODULE: path.optional(),
+  KEYVAULT_PKCS11_PARAMETERS: z.string().min(1).optional(),
   KEYVAULT_TOKEN_LABEL: z
     .string()
     .regex(/^[\x21-\x7e]{1,32}$/, "1 to 32 visible characters")
@@ -61,6 +62,8 @@ export type ConnectionLimits = { most: number; handshakeRate: number };
 /** Where the token is and how its module is started. `managed` tokens are SoftHSM's, made and kept in `dir` by the vault itself. */
 export type TokenConfig = {
   module: string;
+  /** What the module is initialised with, if it wants anything. */
+  parameters: string | undefined;
   label: string;
   pinFile: string;
   dir: string;
@@ -123,6 +126,7 @@ export function loadConfig(environment: Environment = process.env): Config {
     databaseUrl: settings.KEYVAULT_DATABASE_URL,
     token: {
       module,
+      parameters: settings.KEYVAULT_PKCS11_PARAMETERS,
       label: settings.KEYVAULT_TOKEN_LABEL,
       pinFile: inData(settings.KEYVAULT_PIN_FILE, "pin"),
       dir: inData(settings.KEYVAULT_TOKEN_DIR, "token"),

@@ -4,6 +4,7 @@ import type { Clock } from "./clock.ts";
 import type { Config } from "./config.ts";
 import { syncFolder } from "./files.ts";
 import type { Operations } from "./http/calls.ts";
+import { createKekRetirement } from "./kek/retire.ts";
 import { createRewrapping } from "./kek/rewrap.ts";
 import { createKekRotation } from "./kek/rotate.ts";
 import { createKeyDisabling } from "./keys/disable.ts";
@@ -49,6 +50,7 @@ export function openOperations(vault: Vault, clock: Clock, config: Config, log: 
     destroyTenant: createTenantDestruction(changing),
     cancelTenantDestruction: createTenantDestructionCancelling(changing),
     rotateKek: createKekRotation({ journal, token, settle }),
+    retireKek: createKekRetirement({ journal, token, store, settle }),
     rewrapping,
     signDelegation: createDelegationSigning({ ...signing, policy: config.delegations }),
     signRotation: createRotationSigning(signing),

@@ -74,10 +74,13 @@ export async function openVault(
       reopened: () => store.changed(),
     });
     closers.push(() => journal.close());
-    const parts = { database, custody, dataKeys, seals, journal, clock, keysPerTenant: config.keysPerTenant };
+    const { keysPerTenant } = config;
+    const parts = { database, custody, dataKeys, seals, journal, clock, token, keysPerTenant };
     await adoptStates(parts);
     const opened = await openServiceKey(parts, rule);
     service = opened.key;
+    const { keyId } = opened.key;
+    const serviceKey = async (): Promise<KeptKey> => requireService(await store.find(keyId));
     return {
       token,
       database,
@@ -86,7 +89,7 @@ export async function openVault(
       custody,
       seals,
       store,
-      createKey: createKeyCreation({ ...parts, service }),
+      createKey: createKeyCreation({ ...parts, service: serviceKey }),
       rates: createRates(() => performance.now()),
       signingRates: config.signingRates,
       serviceKeyMade: opened.made,

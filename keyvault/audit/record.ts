@@ -23,6 +23,7 @@ export type StatementKind =
   | "backup"
   | "kek_rotate"
   | "kek_rewrap"
+  | "kek_retire"
   | "ceiling_shrink"
   | "delegation"
   | "challenge"

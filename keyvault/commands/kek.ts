@@ -17,6 +17,12 @@ const ABOUT_REWRAP = `Wrap every tenant's data key anew under the newest version
 
 Exit code: 0 all is under the newest version, 2 some data keys are damaged and named, 1 it was not finished.`;
 
+const ABOUT_RETIRE = `Destroy an older version of the key-encryption key in the token, for good. Refused as long as it wraps a data key, and for the newest version.
+
+Backups taken before the rewrap are of no use without it, except together with a backup of the token: that is what retiring is for. Take a backup first.
+
+Exit code: 0 it is destroyed, 1 it is not.`;
+
 /** `keyvault kek …` */
 export function kekCommand(): Command {
   const rotate = new Command("rotate").summary("make a new key-encryption key").description(ABOUT_ROTATE);
@@ -29,7 +35,23 @@ export function kekCommand(): Command {
     .summary("wrap all data keys under the newest")
     .description(ABOUT_REWRAP);
   withRemoteOptions(rewrap).action(runRewrap);
-  return new Command("kek").summary("rotate the key-encryption key").addCommand(rotate).addCommand(rewrap);
+  const retire = new Command("retire")
+    .summary("destroy a version that wraps nothing any more")
+    .description(ABOUT_RETIRE)
+    .argument("<version>", "the version, for instance kek-1");
+  withRemoteOptions(retire).action(async (kek: string, options: RemoteOptions) => {
+    const { retired, keks } = (await ask(options, "/v1/kek/retire", { kek })) as {
+      retired: string;
+      keks: string[];
+    };
+    const text = `${retired} is destroyed. The token has ${keks.join(", ")}.`;
+    process.stdout.write(`${options.json ? JSON.stringify({ retired, keks }) : text}\n`);
+  });
+  return new Command("kek")
+    .summary("rotate the key-encryption key")
+    .addCommand(rotate)
+    .addCommand(rewrap)
+    .addCommand(retire);
 }
 
 async function runRewrap(options: RemoteOptions): Promise<void> {

@@ -5,6 +5,7 @@ Settings (environment):
   KEYVAULT_DATABASE_URL       the vault's own database, postgres://…; required
   KEYVAULT_DATABASE_URL_FILE  a file that holds that URL, instead
   KEYVAULT_PKCS11_MODULE      the PKCS#11 library; default: SoftHSM where Linux distributions put it
+  KEYVAULT_PKCS11_PARAMETERS  what that library is initialised with, for those that want something (NSS)
   KEYVAULT_TOKEN_LABEL        the token's label; default: deputize
   KEYVAULT_TOKEN_DIR          where SoftHSM keeps the token; default: <data>/token
   KEYVAULT_TOKEN_ENVIRONMENT  names of variables that another module's vendor wants, comma-separated

@@ -1,16 +1,22 @@
 import { z } from "zod";
+import type { RetireKek } from "../kek/retire.ts";
 import type { Rewrapping } from "../kek/rewrap.ts";
 import type { RotateKek } from "../kek/rotate.ts";
 import { readBody } from "./body.ts";
 import type { Call } from "./calls.ts";
 
 /** The operations behind the calls that change the key-encryption key. */
-export type KekOperations = { rotateKek: RotateKek; rewrapping: Pick<Rewrapping, "start"> };
+export type KekOperations = {
+  rotateKek: RotateKek;
+  retireKek: RetireKek;
+  rewrapping: Pick<Rewrapping, "start">;
+};
 
 const nothing = z.strictObject({});
+const version = z.strictObject({ kek: z.string().regex(/^kek-[1-9]\d{0,8}$/) });
 
-/** Calls that change which key-encryption key wraps. `rewrap` answers at once; the status tells how far it is. */
-export function createKekCalls({ rotateKek, rewrapping }: KekOperations): readonly Call[] {
+/** Calls on the versions of the key-encryption key. `rewrap` answers at once; the status tells how far it is. */
+export function createKekCalls({ rotateKek, retireKek, rewrapping }: KekOperations): readonly Call[] {
   return [
     {
       method: "POST",
@@ -29,6 +35,12 @@ export function createKekCalls({ rotateKek, rewrapping }: KekOperations): readon
         await readBody(context.req, nothing);
         return rewrapping.start(caller);
       },
+    },
+    {
+      method: "POST",
+      path: "/v1/kek/retire",
+      roles: ["admin"],
+      handle: async ({ caller, context }) => retireKek(caller, (await readBody(context.req, version)).kek),
     },
   ];
 }

@@ -81,15 +81,16 @@ export function createRewrapping(parts: { journal: Journal; token: Token; databa
     });
     damaged.push(...batch.filter((_, index) => !renewed[index]).map(({ tenant }) => tenant));
     done += await journal.change(async (client) => {
+      const kept = rows.filter(({ kek }) => token.info().keks.includes(kek));
       const { rowCount } = await client.query(
         `UPDATE tenants SET kek = renewed.kek, wrapped_data_key = renewed.box
          FROM unnest($1::text[], $2::text[], $3::bytea[], $4::bytea[]) AS renewed (tenant, kek, box, old)
          WHERE tenants.tenant = renewed.tenant AND tenants.wrapped_data_key = renewed.old`,
         [
-          rows.map(({ tenant }) => tenant),
-          rows.map(({ kek }) => kek),
-          rows.map(({ box }) => box),
-          rows.map(({ wrapped_data_key }) => wrapped_data_key),
+          kept.map(({ tenant }) => tenant),
+          kept.map(({ kek }) => kek),
+          kept.map(({ box }) => box),
+          kept.map(({ wrapped_data_key }) => wrapped_data_key),
         ],
       );
       const detail = { kek: newest(), tenants: String(rowCount ?? 0) };

@@ -9,6 +9,7 @@ import { type Clock, unixSeconds } from "../clock.ts";
 import type { Database } from "../db/connection.ts";
 import type { KeyRow, Purpose } from "../db/rows.ts";
 import { isRefusal, type Refusal, refuse, VaultError } from "../errors.ts";
+import type { Token } from "../token/client.ts";
 import { type Attestation, attestationSignBytes } from "./attestation.ts";
 import type { Custody, KeptKey } from "./custody.ts";
 import type { DataKeys } from "./data_keys.ts";
@@ -35,7 +36,7 @@ export type CreateKey = (
   request: KeyRequest,
 ) => Promise<CreatedKey | Refusal>;
 
-/** What creation needs. `service` attests every key; it is undefined only while it is made itself, and then attests itself. */
+/** What creation needs. `service` gives the key that attests every key; it is undefined only while that is made itself, and then attests itself. */
 export type CreateKeyParts = {
   database: Database;
   custody: Custody;
@@ -45,7 +46,8 @@ export type CreateKeyParts = {
   keysPerTenant: number;
   journal: Journal;
   clock: Clock;
-  service: KeptKey | undefined;
+  token: Pick<Token, "info">;
+  service: (() => Promise<KeptKey>) | undefined;
 };
 
 type Stored = "stored" | "raced" | "damaged" | KeyRow | Refusal;
@@ -63,6 +65,7 @@ export function createKeyCreation({
   keysPerTenant,
   journal,
   clock,
+  token,
   service,
 }: CreateKeyParts): CreateKey {
   async function prepare({ tenant, purpose }: KeyRequest): Promise<Prepared | Refusal> {
@@ -71,7 +74,7 @@ export function createKeyCreation({
     const dataKey = known ?? (await dataKeys.create(tenant));
     const key = await custody.generate(dataKey, tenant, purpose);
     const createdAt = clock.now();
-    const signer = service ?? key;
+    const signer = (await service?.()) ?? key;
     const fields = {
       type: "key_attestation" as const,
       version: 1 as const,
@@ -105,7 +108,7 @@ export function createKeyCreation({
     async function attempt(): Promise<Exclude<Stored, "stored"> | CreatedKey> {
       const prepared = await prepare(request);
       if (isRefusal(prepared)) return recordRefusal(journal, about, prepared);
-      const made = { about, prepared, request, requestKey, requestHash, keysPerTenant };
+      const made = { about, prepared, request, requestKey, requestHash, keysPerTenant, token };
       const stored = await journal.change((client, seq) => storeKey(client, seq, seals, made));
       return stored === "stored" ? created(rowOf(made)) : stored;
     }
@@ -130,6 +133,7 @@ type NewKey = {
   requestKey: string;
   requestHash: Buffer;
   keysPerTenant: number;
+  token: Pick<Token, "info">;
 };
 
 /** Stores key and tenant, or says why not; to be called in a transaction of the journal. */
@@ -149,7 +153,7 @@ async function storeKey(client: pg.Client, seq: number, seals: Seals, made: NewK
   const [row, tenant] = [sealed.keys[0], sealed.tenants[0]];
   if (row === undefined || tenant === undefined) throw new VaultError("internal");
   const entry = { ...about, keyId: key.keyId };
-  const fault = await placeTenant(client, seals, tenant);
+  const fault = await placeTenant(client, seals, tenant, made.token.info().keks);
   if (fault !== undefined) return misplaced(fault, entry);
   await insertKey(client, row);
   const digest = hash("sha256", attestationSignBytes(attestation), "buffer");

@@ -13,14 +13,16 @@ export function refuseEnding(): Refusal {
 }
 
 /**
- * Sees that a new key's tenant is there with the data key that the key was wrapped under: `raced` when it has another one by now,
- * `damaged` when its row was altered, undefined when all is well.
+ * Sees that a new key's tenant is there with the data key that the key was wrapped under: `raced` when it has another one by now, or that
+ * one's key-encryption key (none of `keks`) was retired meanwhile; `damaged` when its row was altered, undefined when all is well.
  */
 export async function placeTenant(
   client: pg.Client,
   seals: Seals,
   tenant: TenantRow,
+  keks: readonly string[],
 ): Promise<"raced" | "damaged" | Refusal | undefined> {
+  if (!keks.includes(tenant.kek)) return "raced";
   const stored = await insertTenant(client, tenant);
   const [intact] = await seals.check({ keys: [], tenants: [stored] });
   if (intact !== true) return "damaged";

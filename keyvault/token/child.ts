@@ -83,6 +83,9 @@ function answer(request: TokenRequest, opened: Opened | undefined): TokenAnswers
     case "rotate":
       info.keks = operations.rotate();
       return { keks: info.keks };
+    case "retire":
+      info.keks = operations.retire(request.kek);
+      return { keks: info.keks };
     case "health":
       operations.health();
       return { keks: info.keks };

@@ -30,6 +30,11 @@ export type Token = {
   rewrap(boxes: { wrapped: Wrapped; context: Uint8Array }[]): Promise<(Wrapped | null)[]>;
   /** Generates the next version of the key-encryption key, which wraps from then on, and gives all versions. */
   rotate(): Promise<{ keks: string[] }>;
+  /**
+   * Destroys an older version of the key-encryption key in the token, for good, and gives those that are left. What is still wrapped under it
+   * never opens again: only for a version that wraps nothing.
+   */
+  retire(kek: string): Promise<{ keks: string[] }>;
   /** Proves the token by a round trip through its newest key. */
   health(): Promise<{ keks: string[] }>;
   /** What the token said of itself when it was last opened. */
@@ -104,12 +109,25 @@ export async function openToken({ place, environment }: TokenSettings, log: Logg
 
   return {
     wrap: (plain, context) => call({ kind: "wrap", plain, context }),
-    unwrap: (wrapped, context) => call({ kind: "unwrap", wrapped, context }),
+    async unwrap(wrapped, context) {
+      if (current !== undefined && !info.keks.includes(wrapped.kek))
+        throw new VaultError(
+          "token_unavailable",
+          `The token has no ${wrapped.kek}, which a stored key needs`,
+        );
+      return call({ kind: "unwrap", wrapped, context });
+    },
     chain: (previous, texts) => call({ kind: "chain", previous, texts }),
     authenticate: (texts) => call({ kind: "authenticate", texts }),
     rewrap: (boxes) => call({ kind: "rewrap", boxes }),
     async rotate() {
       const { keks } = await call({ kind: "rotate" });
+      info = { ...info, keks };
+      return { keks };
+    },
+    async retire(kek) {
+      info = { ...info, keks: info.keks.filter((label) => label !== kek) };
+      const { keks } = await call({ kind: "retire", kek });
       info = { ...info, keks };
       return { keks };
     },

@@ -68,6 +68,6 @@ async function writePin(path: string): Promise<void> {
   await writeFileDurably(path, `${randomBytes(PIN_BYTES).toString("hex")}\n`);
 }
 
-function placeOf({ module, label, pinFile }: TokenConfig): TokenSettings["place"] {
-  return { module, label, pinFile };
+function placeOf({ module, label, pinFile, parameters }: TokenConfig): TokenSettings["place"] {
+  return { module, label, pinFile, ...(parameters !== undefined && { parameters }) };
 }

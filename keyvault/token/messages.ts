@@ -1,8 +1,11 @@
 /** A text encrypted under a version of the key-encryption key: `box` = nonce (12) ‖ ciphertext ‖ tag (16). */
 export type Wrapped = { kek: string; box: Uint8Array };
 
-/** Where the token is and what opens it. The PIN itself is read from `pinFile` by the child and by nobody else. */
-export type TokenPlace = { module: string; label: string; pinFile: string };
+/**
+ * Where the token is and what opens it. The PIN itself is read from `pinFile` by the child and by nobody else. `parameters` is handed to the
+ * module as it is loaded, for those that want some (NSS does).
+ */
+export type TokenPlace = { module: string; label: string; pinFile: string; parameters?: string };
 
 /** What the child may be asked. Nothing else is understood, so nothing else of PKCS#11 can be reached. */
 export type TokenRequest =
@@ -14,6 +17,7 @@ export type TokenRequest =
   | { kind: "authenticate"; texts: Uint8Array[] }
   | { kind: "rewrap"; boxes: { wrapped: Wrapped; context: Uint8Array }[] }
   | { kind: "rotate" }
+  | { kind: "retire"; kek: string }
   | { kind: "health" };
 
 /** What an opened token is: found keys and the module's own words about itself. */
@@ -29,6 +33,7 @@ export type TokenAnswers = {
   authenticate: Uint8Array[];
   rewrap: (Wrapped | null)[];
   rotate: { keks: string[] };
+  retire: { keks: string[] };
   health: { keks: string[] };
 };
 

@@ -51,6 +51,19 @@ export function createNextKek(session: Session, keks: Map<string, pkcs11.Handle>
   keks.set(label, generateKek(session, label));
 }
 
+/** Destroys one version of `keks` in the token, for good, and forgets it. Never the newest. Throws a `TokenFault` when it is that or unknown. */
+export function destroyKek(
+  { library, handle }: Session,
+  keks: Map<string, pkcs11.Handle>,
+  label: string,
+): void {
+  const object = keks.get(label);
+  if (object === undefined || label === [...keks.keys()].at(-1))
+    throw new TokenFault(`${label} is no older version of the key-encryption key`);
+  library.C_DestroyObject(handle, object);
+  keks.delete(label);
+}
+
 function secretKeys({ library, handle }: Session): Map<string, pkcs11.Handle> {
   library.C_FindObjectsInit(handle, [{ type: pkcs11.CKA_CLASS, value: pkcs11.CKO_SECRET_KEY }]);
   const objects: pkcs11.Handle[] = [];

@@ -2,7 +2,7 @@ import { hash } from "node:crypto";
 import pkcs11 from "pkcs11js";
 import { DamagedBox, TokenFault } from "./fault.ts";
 import type { Wrapped } from "./messages.ts";
-import { createNextKek, type TokenKeys } from "./objects.ts";
+import { createNextKek, destroyKek, type TokenKeys } from "./objects.ts";
 import { describe, freshNonce, type Session } from "./session.ts";
 
 const NONCE_BYTES = 12;
@@ -27,6 +27,8 @@ export type TokenOperations = {
   rewrap(boxes: readonly { wrapped: Wrapped; context: Uint8Array }[]): (Wrapped | null)[];
   /** Makes the next version of the key-encryption key and proves it; gives all versions, oldest first. */
   rotate(): string[];
+  /** Destroys an older version of the key-encryption key; gives those that are left, oldest first. */
+  retire(label: string): string[];
   /** Proves the session by a round trip of a known text. Throws `TokenFault`. */
   health(): void;
 };
@@ -38,7 +40,7 @@ export function createOperations(session: Session, keys: TokenKeys): TokenOperat
 
   function mechanism(nonce: Buffer, context: Uint8Array): pkcs11.Mechanism {
     const parameter = {
-      type: pkcs11.CK_PARAMS_AES_GCM,
+      type: pkcs11.CK_PARAMS_GCM,
       iv: nonce,
       aad: Buffer.from(context),
       ivBits: NONCE_BYTES * 8,
@@ -118,6 +120,11 @@ export function createOperations(session: Session, keys: TokenKeys): TokenOperat
     rotate() {
       createNextKek(session, keys.keks);
       probe(newest());
+      return [...keys.keks.keys()];
+    },
+
+    retire(label) {
+      destroyKek(session, keys.keks, label);
       return [...keys.keks.keys()];
     },
 

@@ -14,7 +14,7 @@ const LABEL_BYTES = 32;
  * The security officer's PIN is random and forgotten: it could only reset the user's PIN, which the vault never needs.
  */
 export function provision(place: TokenPlace, initialise: boolean): string[] {
-  const library = loadModule(place.module);
+  const library = loadModule(place);
   if (initialise && findSlot(library, place.label) === undefined) initialiseToken(library, place);
   const slot = findSlot(library, place.label);
   if (slot === undefined) throw new TokenFault(`The module has no token labelled ${place.label}`);

@@ -21,14 +21,17 @@ export type Session = {
   handle: pkcs11.Handle;
 };
 
-/** The module at `path`, loaded and initialised. Throws a `TokenFault` that names the path. */
-export function loadModule(path: string): pkcs11.PKCS11 {
+/** The module, loaded and initialised with its parameters, if it has any. Throws a `TokenFault` that names its path. */
+export function loadModule({ module, parameters }: Pick<TokenPlace, "module" | "parameters">): pkcs11.PKCS11 {
   const library = new pkcs11.PKCS11();
   try {
-    library.load(path);
-    library.C_Initialize({ flags: pkcs11.CKF_OS_LOCKING_OK });
+    library.load(module);
+    library.C_Initialize({
+      flags: pkcs11.CKF_OS_LOCKING_OK,
+      ...(parameters !== undefined && { libraryParameters: parameters }),
+    });
   } catch (error) {
-    throw new TokenFault(`The PKCS#11 module ${path} cannot be loaded: ${describe(error)}`);
+    throw new TokenFault(`The PKCS#11 module ${module} cannot be loaded: ${describe(error)}`);
   }
   return library;
 }
@@ -46,7 +49,7 @@ export function findSlot(library: pkcs11.PKCS11, label: string): pkcs11.Handle |
 
 /** Opens the labelled token with the PIN of the file and checks that it can do what the vault needs. */
 export function openSession(place: TokenPlace): Session {
-  const library = loadModule(place.module);
+  const library = loadModule(place);
   const slot = findSlot(library, place.label);
   if (slot === undefined)
     throw new TokenFault(`The module has no token labelled ${place.label}: run "keyvault init"`);

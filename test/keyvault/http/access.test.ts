@@ -157,6 +157,7 @@ const CALLS: [method: string, path: string, roles: string[]][] = [
   ["POST", "/v1/tenants/acc-1/destroy/cancel", ["admin"]],
   ["POST", "/v1/kek/rewrap", ["admin"]],
   ["POST", "/v1/kek/rotate", ["admin"]],
+  ["POST", "/v1/kek/retire", ["admin"]],
   ["GET", "/v1/audit", ["admin", "auditor"]],
   ["POST", "/v1/backup", ["admin"]],
   ["POST", `${KEY}/sign/revocation-list`, ["api"]],

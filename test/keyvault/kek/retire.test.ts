@@ -1,0 +1,126 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { unixSeconds } from "../../../keyvault/clock.ts";
+import type { RewrapProgress } from "../../../keyvault/kek/rewrap.ts";
+import { readIdentity, startVault, type TestVault } from "../fixture.ts";
+import { type Client, call } from "../http/caller_support.ts";
+import { storeTenants, tenantsByKek } from "./tenants_support.ts";
+
+let vault: TestVault;
+let admin: Client;
+let api: Client;
+let agent: string;
+
+beforeAll(async () => {
+  vault = await startVault();
+  admin = readIdentity(vault.home, "admin");
+  api = readIdentity(vault.home, "api");
+  agent = (await makeKey("acc-1")).key_id;
+});
+afterAll(() => vault.close());
+
+const makeKey = (tenant: string) =>
+  vault.makeKey({ tenant, purpose: "agent", label: "agent", ceiling: ["data:read"] });
+const post = (path: string, body: unknown = {}, client = admin) =>
+  call(`${vault.url}${path}`, client, { method: "POST", body });
+const retire = (kek: string) => post("/v1/kek/retire", { kek });
+const progress = async () => (await call(`${vault.url}/v1/status`, admin)).body.kek as RewrapProgress;
+const rewrap = async () => {
+  await post("/v1/kek/rewrap");
+  await expect.poll(async () => (await progress()).running, { timeout: 30_000 }).toBe(false);
+};
+const sign = () =>
+  post(
+    `/v1/keys/${agent}/sign/challenge`,
+    {
+      tenant: "acc-1",
+      challenge: Buffer.alloc(32, 1).toString("base64"),
+      challenge_at: unixSeconds(vault.clock.now()),
+    },
+    api,
+  );
+const outcomes = () =>
+  vault.home.sql<{ outcome: string; kek: string; step: string }>(
+    "SELECT outcome, detail ->> 'kek' AS kek, detail ->> 'step' AS step FROM audit WHERE statement = 'kek_retire' ORDER BY seq",
+  );
+
+test("the newest version, one that the token does not have, and one in use are refused, each with a record", async () => {
+  for (const kek of ["kek-1", "kek-2"])
+    expect(await retire(kek), kek).toMatchObject({
+      status: 403,
+      body: { error: { code: "policy_violation" } },
+    });
+  await post("/v1/kek/rotate");
+  expect((await retire("kek-1")).body.error).toMatchObject({
+    code: "policy_violation",
+    message: "kek-1 still wraps 2 data keys: rewrap them first",
+  });
+  expect(vault.vault.token.info().keks).toEqual(["kek-1", "kek-2"]);
+  expect((await outcomes()).map(({ outcome }) => outcome)).toEqual(Array(3).fill("policy_violation"));
+  for (const kek of ["audit-1", "kek-0", "kek-", "", "kek-1 "])
+    expect((await retire(kek)).body.error?.code, kek).toBe("invalid_request");
+});
+
+test("one data key under it is enough to keep it", async () => {
+  await rewrap();
+  await vault.home.sql("UPDATE tenants SET kek = 'kek-1' WHERE tenant = 'acc-1'");
+  expect((await retire("kek-1")).status).toBe(403);
+  await vault.home.sql("UPDATE tenants SET kek = 'kek-2' WHERE tenant = 'acc-1'");
+});
+
+test("a version that wraps nothing is destroyed in the token, and all keys sign as before", async () => {
+  expect((await sign()).status).toBe(200);
+  expect((await retire("kek-1")).body).toEqual({ retired: "kek-1", keks: ["kek-2"] });
+  expect(vault.vault.token.info().keks).toEqual(["kek-2"]);
+  vault.vault.dataKeys.clear();
+  expect((await sign()).status).toBe(200);
+  await makeKey("acc-2");
+  expect((await outcomes()).slice(-2)).toEqual([
+    { outcome: "granted", kek: "kek-1", step: "begun" },
+    { outcome: "granted", kek: "kek-1", step: "done" },
+  ]);
+  expect((await retire("kek-1")).status).toBe(403);
+  vault = await vault.restart();
+  expect(vault.vault.token.info().keks).toEqual(["kek-2"]);
+  expect((await sign()).status).toBe(200);
+  await makeKey("acc-3");
+  expect((await vault.verifyAudit()).intact).toBe(true);
+});
+
+test("a retired version's number is never given again", async () => {
+  expect((await post("/v1/kek/rotate")).body).toEqual({ kek: "kek-3", keks: ["kek-2", "kek-3"] });
+});
+
+test("keys made while versions come and go are under a version that is there", async () => {
+  await storeTenants(vault.home, vault.vault.token, 300);
+  let made = 0;
+  let turning = true;
+  const making = Array.from({ length: 3 }, async (_, maker) => {
+    while (turning) {
+      await makeKey(`new-${maker}-${made}`);
+      made += 1;
+    }
+  });
+  for (let round = 0; round < 4; round += 1) {
+    const before = vault.vault.token.info().keks;
+    await post("/v1/kek/rotate");
+    await rewrap();
+    for (const kek of before) await retire(kek);
+  }
+  turning = false;
+  await Promise.all(making);
+  expect(made).toBeGreaterThan(3);
+  const { keks } = vault.vault.token.info();
+  expect(Object.keys(await tenantsByKek(vault.home)).filter((kek) => !keks.includes(kek))).toEqual([]);
+  vault.vault.dataKeys.clear();
+  expect((await sign()).status).toBe(200);
+}, 60_000);
+
+test("a data key under a version that is gone is token_unavailable, and hurts no other call", async () => {
+  const pid = vault.vault.token.pid();
+  await vault.home.sql("UPDATE tenants SET kek = 'kek-1' WHERE tenant = 'acc-1'");
+  vault.vault.dataKeys.clear();
+  vault.vault.store.changed();
+  expect((await sign()).body.error?.code).toBe("token_unavailable");
+  await makeKey("acc-4");
+  expect(vault.vault.token.pid()).toBe(pid);
+});
