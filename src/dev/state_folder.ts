@@ -45,8 +45,7 @@ const ELSEWHERE = "Choose another folder with --data";
 
 function unusable(path: string, cause: unknown): Problem {
   if (cause instanceof Problem) return cause;
-  const { code, message } =
-    cause instanceof Error ? (cause as NodeJS.ErrnoException) : new Error(String(cause));
+  const failure: NodeJS.ErrnoException = cause instanceof Error ? cause : new Error(String(cause));
   const reason = failure.code === "ENOENT" ? NO_FOLDERS : failure.message;
   return fileProblem(cause, path) ?? new Problem(`${path} cannot be used: ${reason}`, ELSEWHERE, { cause });
 }
