@@ -1,0 +1,120 @@
+import { afterEach, describe, expect, test } from "vitest";
+import { addSeconds } from "../../src/clock.ts";
+import { decideBatch } from "../../src/proofs/decision.ts";
+import { readVerifyCall } from "../../src/proofs/envelope.ts";
+import { createCountedAllows } from "../../src/proofs/rates.ts";
+import { verifyProof } from "../../src/proofs/verify.ts";
+import { itemFor } from "./records.ts";
+import { callerOf, codeOf, now, verifyWorld } from "./verify_world.ts";
+
+const service = verifyWorld();
+const { account, verify, decisionOf, openPool } = service;
+const rate = (count: number, window_s: number) => [{ type: "max_rate" as const, count, window_s }];
+
+afterEach(() => service.clock.set(now));
+
+describe("a rate", () => {
+  test("of 5 an hour allows exactly 5 of 24 concurrent tries, and one more when the hour is over", async () => {
+    const rated = await account({ constraints: rate(5, 3600) });
+    const bundles = await Promise.all(Array.from({ length: 24 }, () => rated.prove({ now })));
+    const decisions = await Promise.all(bundles.map((bundle) => decisionOf(bundle, { as: rated })));
+    expect(decisions.filter((decision) => decision === "allow authorized")).toHaveLength(5);
+    expect(decisions.filter((decision) => decision === "deny constraint_denied")).toHaveLength(19);
+    const later = addSeconds(now, 3600);
+    service.clock.set(later);
+    expect(await decisionOf(await rated.prove({ now: later }), { as: rated })).toBe("allow authorized");
+  });
+});
+
+describe("a rate that others use", () => {
+  test("counts allows only: denials take nothing of it", async () => {
+    const rated = await account({ constraints: rate(1, 3600) });
+    expect(await decisionOf(await rated.prove({ now }), { as: rated, scope: "files:read" })).toBe(
+      "deny not_delegated",
+    );
+    expect(await decisionOf(await rated.prove({ now }), { as: rated })).toBe("allow authorized");
+    expect(await decisionOf(await rated.prove({ now }), { as: rated })).toBe("deny constraint_denied");
+  });
+
+  test("is exact for two processes as well", async () => {
+    const rated = await account({ constraints: rate(5, 3600) });
+    const second = { ...service.deps, withCountedAllows: createCountedAllows(openPool("rates", { max: 4 })) };
+    const bundles = await Promise.all(Array.from({ length: 20 }, () => rated.prove({ now })));
+    const decisions = await Promise.all(
+      bundles.map(async (bundle, n) => {
+        const body = Buffer.from(JSON.stringify({ proof_bundle: bundle, required_scope: "data:read" }));
+        const deps = n % 2 === 0 ? service.deps : second;
+        return verifyProof(deps, callerOf(rated), readVerifyCall(body, undefined));
+      }),
+    );
+    expect(decisions.filter(({ decision }) => decision === "allow")).toHaveLength(5);
+  });
+
+  test("counts the allow that another process has made and not committed", async () => {
+    const rated = await account({ constraints: rate(1, 3600) });
+    const other = await service.pool.connect();
+    await other.query("begin");
+    const records = { ...rated, certId: rated.certificate.cert_id };
+    const [first] = await decideBatch(other, [itemFor(records, { decidedAt: now })]);
+    const second = decisionOf(await rated.prove({ now }), { as: rated });
+    await service.untilBlocked();
+    await other.query("commit");
+    other.release();
+    expect(first).toMatchObject({ decision: "allow" });
+    expect(await second).toBe("deny constraint_denied");
+  });
+
+  test("keeps no other certificate waiting, however many calls wait for its own", async () => {
+    const [busy, idle] = [
+      await account({ constraints: rate(100, 3600) }),
+      await account({ constraints: rate(100, 3600) }),
+    ];
+    const held = await service.hold("select from certificates where cert_id = $1 for update", [
+      busy.certificate.cert_id,
+    ]);
+    const bundles = await Promise.all(Array.from({ length: 8 }, () => busy.prove({ now })));
+    const waiting = bundles.map((bundle) => decisionOf(bundle, { as: busy }));
+    await service.untilBlocked();
+    const bundle = await idle.prove({ now });
+    expect(await decisionOf(bundle, { as: idle })).toBe("allow authorized");
+    await held.commit();
+    expect(new Set(await Promise.all(waiting))).toEqual(new Set(["allow authorized"]));
+  });
+
+  test("over a window that began before 1970 is counted from then", async () => {
+    const rated = await account({ constraints: rate(1, Number.MAX_SAFE_INTEGER) });
+    expect(await decisionOf(await rated.prove({ now }), { as: rated })).toBe("allow authorized");
+    expect(await decisionOf(await rated.prove({ now }), { as: rated })).toBe("deny constraint_denied");
+  });
+
+  test("refuses the 65th call that waits, and takes another once one of them is through", async () => {
+    const { accountId, certificate } = await account({ constraints: rate(1000, 3600) });
+    const call = (work: () => Promise<void>) =>
+      service.deps.withCountedAllows([{ accountId, certId: certificate.cert_id }], now, work);
+    const { promise: isOpen, resolve: open } = Promise.withResolvers<void>();
+    const waiting = Array.from({ length: 64 }, () => call(() => isOpen));
+    expect(await codeOf(call(() => isOpen))).toBe("rate_limited");
+    open();
+    await waiting[0];
+    expect(await codeOf(call(() => isOpen))).toBe("no error");
+    await Promise.all(waiting);
+  });
+
+  test("is nothing that a forged proof waits for", async () => {
+    const rated = await account({ constraints: rate(5, 3600) });
+    const bundle = await rated.prove({ now });
+    const held = await service.hold("select from certificates where cert_id = $1 for update", [
+      rated.certificate.cert_id,
+    ]);
+    const forged = { ...bundle, challenge_at: bundle.challenge_at - 1 };
+    expect(await codeOf(verify(forged, { as: rated }))).toBe("invalid_proof");
+    await held.commit();
+  });
+
+  test("without credit spends the challenge, as every other certificate does", async () => {
+    const rated = await account({ balanceMicroUsd: 0, constraints: rate(5, 3600) });
+    const bundle = await rated.prove({ now });
+    expect(await codeOf(verify(bundle, { as: rated }))).toBe("credits_exhausted");
+    expect(await codeOf(verify(bundle, { as: rated }))).toBe("invalid_challenge");
+  });
+});

@@ -1,0 +1,83 @@
+import { randomBytes } from "node:crypto";
+import { beforeAll } from "vitest";
+import { ApiError } from "../../src/errors.ts";
+import { createBatcher } from "../../src/proofs/batch.ts";
+import { createChallengeKeys } from "../../src/proofs/challenge_keys.ts";
+import { readVerifyCall } from "../../src/proofs/envelope.ts";
+import { createCountedAllows } from "../../src/proofs/rates.ts";
+import { createRootFinder } from "../../src/proofs/roots.ts";
+import { type Verified, type VerifyDeps, verifyProof } from "../../src/proofs/verify.ts";
+import { createCertificateMemory } from "../../src/protocol/certificate_memory.ts";
+import type { ApiKeyCaller } from "../../src/route.ts";
+import { createSeal } from "../../src/seal.ts";
+import { type SteeredClock, steeredClock } from "../support/clock.ts";
+import { createProofWorld, type ProofWorld, type WorldOptions } from "../support/proof_world.ts";
+import { type DecisionWorld, decisionWorld } from "./decision_world.ts";
+
+/** The moment at which proofs are made and verified, unless a test moves the clock. */
+export const now = new Date("2026-05-01T10:00:00.250Z");
+
+/** What a call of verify says besides its bundle, and the account whose key makes it. */
+export type Changes = { scope?: string; context?: Record<string, unknown>; as: ProofWorld };
+
+/** What verifying needs, over a database of the test file's own. */
+export type VerifyWorld = DecisionWorld & {
+  deps: VerifyDeps;
+  clock: SteeredClock;
+  /** An account with an agent and a certificate of `now`. */
+  account(options?: WorldOptions): Promise<ProofWorld>;
+  verify(bundle: unknown, changes: Changes): Promise<Verified>;
+  /** Decision and reason. */
+  decisionOf(bundle: unknown, changes: Changes): Promise<string>;
+};
+
+/** Opens such a world for a test file, from its first test to its last. */
+export function verifyWorld(): VerifyWorld {
+  const seal = createSeal(randomBytes(32));
+  const clock = steeredClock(now);
+  const world = Object.assign(decisionWorld(), {
+    clock,
+    account: (options: WorldOptions = {}) => createProofWorld(world.db, seal, { now, ...options }),
+    async verify(bundle: unknown, { scope = "data:read", context, as }: Changes) {
+      const body = { proof_bundle: bundle, required_scope: scope, ...(context ? { context } : {}) };
+      return verifyProof(
+        world.deps,
+        callerOf(as),
+        readVerifyCall(Buffer.from(JSON.stringify(body)), undefined),
+      );
+    },
+    async decisionOf(bundle: unknown, changes: Changes) {
+      const { decision, reason } = await world.verify(bundle, changes);
+      return `${decision} ${reason}`;
+    },
+  }) as VerifyWorld;
+
+  beforeAll(() => {
+    world.deps = {
+      keys: createChallengeKeys({ db: world.db, seal }),
+      findRoot: createRootFinder(world.db),
+      memory: createCertificateMemory(100),
+      decide: createBatcher(world.pool),
+      withCountedAllows: createCountedAllows(world.openPool("rates", { max: 2 })),
+      clock,
+    };
+  });
+
+  return world;
+}
+
+/** The caller that an account's API key stands for. */
+export function callerOf({ accountId, connectionId }: ProofWorld): ApiKeyCaller {
+  return { accountId, connectionId, keyPrefix: "dpz_test", verifierId: connectionId };
+}
+
+/** The code of an attempt's `ApiError`, or `no error`. */
+export async function codeOf(attempt: Promise<unknown>): Promise<string> {
+  try {
+    await attempt;
+  } catch (error) {
+    if (error instanceof ApiError) return error.code;
+    throw error;
+  }
+  return "no error";
+}
