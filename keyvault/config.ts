@@ -27,7 +27,7 @@ const schema = z.object({
   KEYVAULT_PKCS11_PARAMETERS: z.string().min(1).optional(),
   KEYVAULT_TOKEN_LABEL: z
     .string()
-    .regex(/^[\x21-\x7e]{1,32}$/, "1 to 32 visible characters")
+    .regex(/^(?! )[\x20-\x7e]{1,32}(?<! )$/, "1 to 32 printable characters, no space at its ends")
     .default("deputize"),
   KEYVAULT_TOKEN_DIR: path.optional(),
   KEYVAULT_TOKEN_ENVIRONMENT: names.default([]),

@@ -44,6 +44,14 @@ test("names every setting that is missing or wrong, and never a value", () => {
   expect(wrong).not.toMatch(/hunter2/);
 });
 
+test("takes a token's label as modules have them, up to 32 characters", () => {
+  const label = (text: string) =>
+    loadConfig({ ...good, KEYVAULT_PKCS11_MODULE: "/m.so", KEYVAULT_TOKEN_LABEL: text }).token.label;
+  for (const text of ["a", "NSS Certificate DB", "x".repeat(32)]) expect(label(text)).toBe(text);
+  for (const text of ["", " ", " a", "a ", "x".repeat(33), "a\tb", "grün"])
+    expect(() => label(text), text).toThrow(/KEYVAULT_TOKEN_LABEL/);
+});
+
 test("reads the database's URL from a file when told to", async () => {
   const dir = await mkdtemp(join(tmpdir(), "keyvault-config-"));
   const file = join(dir, "url");

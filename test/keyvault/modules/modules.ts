@@ -1,0 +1,110 @@
+import { type ChildProcess, execFile, spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync } from "node:fs";
+import { mkdir, writeFile } from "node:fs/promises";
+import { createRequire } from "node:module";
+import { dirname, join } from "node:path";
+import { promisify } from "node:util";
+import { loadConfig } from "../../../keyvault/config.ts";
+import { initialise } from "../../../keyvault/init.ts";
+import { findSoftHsm } from "../../../keyvault/token/softhsm.ts";
+import { createHome, SILENT, type VaultHome } from "../fixture.ts";
+
+/** A PKCS#11 module as Debian installs it: where it is, and what a vault's home for it needs before `keyvault init`. */
+export type Module = {
+  name: string;
+  path: string | undefined;
+  /** Makes the module's token and gives the settings that lead to it. */
+  prepare(home: VaultHome, path: string): Promise<Record<string, string>>;
+};
+
+const installed = (...paths: string[]) => paths.find((path) => existsSync(path));
+
+/** The path of pkcs11js, for scripts in processes of their own: a module is loaded into no test's process. */
+export const PKCS11JS = createRequire(import.meta.url).resolve("pkcs11js");
+
+/** Modules that the vault runs on. */
+export const WORKING: readonly Module[] = [
+  { name: "SoftHSM", path: findSoftHsm(), prepare: async () => ({}) },
+  {
+    name: "NSS",
+    path: installed(
+      "/usr/lib/x86_64-linux-gnu/libsoftokn3.so",
+      "/usr/lib/aarch64-linux-gnu/libsoftokn3.so",
+      "/usr/lib64/libsoftokn3.so",
+      "/usr/lib/libsoftokn3.so",
+    ),
+    prepare: prepareNss,
+  },
+];
+
+/** A home that `keyvault init` has completed on this module's token. */
+export async function createModuleHome({ name, path, prepare }: Module): Promise<VaultHome> {
+  if (path === undefined) throw new Error(`${name} is not installed`);
+  const home = await createHome({ initialised: false });
+  Object.assign(home.environment, { KEYVAULT_PKCS11_MODULE: path }, await prepare(home, path));
+  home.config = loadConfig(home.environment);
+  await initialise(home.config, { now: () => new Date() }, SILENT);
+  return home;
+}
+
+/** What `certutil -N` does: a database with a PIN. The officer's PIN of an NSS token that has none yet is empty. */
+const NSS_SCRIPT = `
+  const pkcs11 = require(process.argv[1]);
+  const library = new pkcs11.PKCS11();
+  library.load(process.argv[2]);
+  library.C_Initialize({ flags: pkcs11.CKF_OS_LOCKING_OK, libraryParameters: process.argv[3] });
+  const slot = library.C_GetSlotList(true).find((slot) => library.C_GetTokenInfo(slot).label.trim() === "keyvault nss");
+  const session = library.C_OpenSession(slot, pkcs11.CKF_SERIAL_SESSION | pkcs11.CKF_RW_SESSION);
+  library.C_Login(session, pkcs11.CKU_SO, "");
+  library.C_InitPIN(session, require("node:fs").readFileSync(process.argv[4], "utf8").trim());
+  library.C_Finalize();`;
+
+async function prepareNss(home: VaultHome, path: string): Promise<Record<string, string>> {
+  const folder = join(home.dir, "nss");
+  const { pinFile } = home.config.token;
+  await mkdir(folder, { mode: 0o700 });
+  await mkdir(dirname(pinFile), { mode: 0o700 });
+  await writeFile(pinFile, `${"5e".repeat(32)}\n`, { mode: 0o600 });
+  const parameters = `configdir='sql:${folder}' certPrefix='' keyPrefix='' secmod='secmod.db' flags= dbTokenDescription='keyvault nss'`;
+  await promisify(execFile)(process.execPath, ["-e", NSS_SCRIPT, PKCS11JS, path, parameters, pinFile]);
+  return { KEYVAULT_PKCS11_PARAMETERS: parameters, KEYVAULT_TOKEN_LABEL: "keyvault nss" };
+}
+
+/** p11-kit's client in front of a SoftHSM token that its server serves. */
+export type Remote = { environment: Record<string, string>; close(): Promise<void> };
+
+export const P11_KIT_CLIENT = installed(
+  "/usr/lib/x86_64-linux-gnu/pkcs11/p11-kit-client.so",
+  "/usr/lib/aarch64-linux-gnu/pkcs11/p11-kit-client.so",
+  "/usr/lib64/pkcs11/p11-kit-client.so",
+);
+const P11_KIT = installed("/usr/bin/p11-kit");
+
+/** Serves an initialised home's SoftHSM token by `p11-kit server`; undefined where p11-kit is not installed. */
+export async function serveRemotely(home: VaultHome): Promise<Remote | undefined> {
+  if (P11_KIT_CLIENT === undefined || P11_KIT === undefined) return undefined;
+  const { module, dir } = home.config.token;
+  const server: ChildProcess = spawn(P11_KIT, ["server", "-f", "--provider", module, "pkcs11:"], {
+    env: { SOFTHSM2_CONF: join(dir, "softhsm2.conf"), XDG_RUNTIME_DIR: home.dir },
+    stdio: ["ignore", "pipe", "ignore"],
+  });
+  let said = "";
+  for await (const text of server.stdout ?? []) {
+    said += String(text);
+    if (/P11_KIT_SERVER_ADDRESS=[^;]+;/.test(said)) break;
+  }
+  const address = /P11_KIT_SERVER_ADDRESS=([^;\s]+)/.exec(said)?.[1]?.replaceAll("\\", "") ?? "";
+  return {
+    environment: {
+      KEYVAULT_PKCS11_MODULE: P11_KIT_CLIENT,
+      P11_KIT_SERVER_ADDRESS: address,
+      KEYVAULT_TOKEN_ENVIRONMENT: "P11_KIT_SERVER_ADDRESS",
+    },
+    async close() {
+      const exit = once(server, "exit");
+      server.kill("SIGTERM");
+      await exit;
+    },
+  };
+}
