@@ -96,6 +96,29 @@ describe("one decision", () => {
     expect(await decideOne(itemFor(records))).toMatchObject({ decision: "allow" });
   });
 
+  test("a scope that neither the chain nor the ceiling grants is denied for the chain's sake", async () => {
+    const records = await insertRecords(world.db, 10 * price);
+    await world
+      .db("certificates")
+      .where({ cert_id: records.certId })
+      .update({ ceiling_scope: ["files:read"] });
+    const denied = itemFor(records, { decision: "deny", reason: "not_delegated" });
+    expect(await decideOne(denied)).toMatchObject({ decision: "deny", reason: "not_delegated" });
+  });
+
+  test("a chain of which one certificate is revoked and another unknown is revoked", async () => {
+    const records = await insertRecords(world.db, 10 * price);
+    await world.db("certificates").where({ cert_id: records.certId }).update({ status: "revoked" });
+    const certificates = [`cert-${randomUUID()}`, records.certId].map((certId) => ({
+      accountId: records.accountId,
+      certId,
+    }));
+    expect(await decideOne(itemFor(records, { certificates }))).toMatchObject({
+      decision: "deny",
+      reason: "delegation_revoked",
+    });
+  });
+
   test("the last certificate of a chain counts like the first: unknown, revoked and over the ceiling", async () => {
     const records = await insertRecords(world.db, 10 * price);
     const second = `cert-${randomUUID()}`;

@@ -47,6 +47,23 @@ describe("a proof", () => {
     expect(await decisionOf(bundle, { as: revoked })).toBe("deny delegation_revoked");
   });
 
+  test("of a certificate that has ended is denied as expired, revoked or not; in its last second it is good", async () => {
+    const ended = await account({ expiresAt: addSeconds(now, 60) });
+    const decide = async (seconds: number) => {
+      const at = addSeconds(now, seconds);
+      service.clock.set(at);
+      return decisionOf(await ended.prove({ now: at }), { as: ended });
+    };
+    expect(await decide(60)).toBe("allow authorized");
+    expect(await decide(61)).toBe("deny delegation_expired");
+    await service
+      .db("certificates")
+      .where({ cert_id: ended.certificate.cert_id })
+      .update({ status: "revoked" });
+    expect(await decide(60)).toBe("deny delegation_revoked");
+    expect(await decide(61)).toBe("deny delegation_expired");
+  });
+
   test("by a root that no account has is denied, whatever else is wrong with it", async () => {
     const stranger = await account();
     const challenge = await challengeAt(now);

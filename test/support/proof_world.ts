@@ -36,6 +36,8 @@ export type WorldOptions = {
   balanceMicroUsd?: number;
   scope?: string[];
   constraints?: Constraint[];
+  /** End of the certificate; by default it has none. */
+  expiresAt?: Date;
   now?: Date;
 };
 
@@ -62,7 +64,7 @@ export async function createProofWorld(
     scope,
     constraints: options.constraints ?? [],
     issued_at: unixSeconds(now) - 60,
-    expires_at: NO_EXPIRY_SENTINEL,
+    expires_at: options.expiresAt ? unixSeconds(options.expiresAt) : NO_EXPIRY_SENTINEL,
   };
   const certificate = { ...fields, signature: await signHybrid(rootKey, delegationSignBytes(fields)) };
 

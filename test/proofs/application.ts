@@ -1,0 +1,104 @@
+import type { Pool } from "pg";
+import { afterAll, beforeAll, expect } from "vitest";
+import { openPool } from "../../src/db/connection.ts";
+import { PATIENT_LOCK_MS, QUICK_LOCK_MS } from "../../src/proofs/lanes.ts";
+import { proofRoutes } from "../../src/proofs/routes.ts";
+import type { HttpAnswer } from "../support/http.ts";
+import {
+  approve,
+  createAgent,
+  errorCode,
+  type Person,
+  type PlatformApi,
+  registerPlatform,
+  selfRequest,
+  startPlatformApi,
+  type TestPlatform,
+} from "../support/platform_world.ts";
+
+/** An application of a person's: a platform with an API key and an agent, and what it calls. */
+export type Application = {
+  person: Person;
+  platform: TestPlatform;
+  agentId: string;
+  certId: string;
+  post(path: string, body?: unknown): Promise<HttpAnswer>;
+  present(fields?: Record<string, unknown>): Promise<HttpAnswer>;
+  proof(): Promise<unknown>;
+  verify(proof: unknown, fields?: Record<string, unknown>): Promise<HttpAnswer>;
+};
+
+/** The API with the proof routes, with pools as in production. */
+export type ProofApi = {
+  api: PlatformApi;
+  /** Starts an application; with a certificate, unless no scope is approved. */
+  application(approvedScope?: string[]): Promise<Application>;
+};
+
+/** Runs such an API for a test file, from its first test to its last. */
+export function proofApi(): ProofApi {
+  let pools: Pool[] = [];
+  const world = { application } as ProofApi;
+
+  beforeAll(async () => {
+    world.api = await startPlatformApi({
+      routes: (parts) => {
+        const open = (name: string, lockMs: number) =>
+          openPool({ url: parts.databaseUrl, name, lockMs, onError: () => {} });
+        const decisions = open("decisions", QUICK_LOCK_MS);
+        const [patient, rated] = [open("patient", PATIENT_LOCK_MS), open("rates", PATIENT_LOCK_MS)];
+        pools = [decisions, patient, rated];
+        return proofRoutes({ ...parts, decisions, patient, rated });
+      },
+    });
+  });
+
+  afterAll(async () => {
+    await Promise.all(pools.map((pool) => pool.end()));
+    await world.api.stop();
+  });
+
+  async function application(approvedScope = ["data:read", "payments:send"]): Promise<Application> {
+    const person = await world.api.person();
+    const platform = await registerPlatform(person);
+    const client = world.api.client();
+    const headers = { "x-service-api-key": platform.apiKey };
+    const agentId = await createAgent(client, platform);
+    const post = (path: string, body?: unknown) => client.post(path, body, { headers, csrf: false });
+    const present = async (fields: Record<string, unknown> = {}) => {
+      const { body } = await post("/v1/service/challenge");
+      const path = `/v1/service/connections/${platform.connectionId}/agents/${agentId}/present`;
+      return post(path, { challenge: body.challenge, ...fields });
+    };
+    return {
+      person,
+      platform,
+      agentId,
+      certId: approvedScope.length > 0 ? await certify({ person, platform }, approvedScope) : "",
+      post,
+      present,
+      proof: async () => (await present()).body.proof_bundle,
+      verify: (proof, fields = {}) =>
+        post("/v1/service/verify", { proof_bundle: proof, required_scope: "data:read", ...fields }),
+    };
+  }
+
+  return world;
+}
+
+/** Lends an application a scope, asked for with `asked`, and gives its certificate's id. */
+export async function certify(
+  { person, platform }: Pick<Application, "person" | "platform">,
+  approvedScope: string[],
+  asked: Record<string, unknown> = {},
+): Promise<string> {
+  const requestId = await selfRequest(person, platform.connectionId, asked);
+  const { status, body } = await approve(person, requestId, approvedScope);
+  expect(status).toBe(200);
+  return String(body.cert_id);
+}
+
+/** Status and code of an error answer. */
+export function errorOf(answer: HttpAnswer): string {
+  return `${answer.status} ${errorCode(answer)}`;
+}

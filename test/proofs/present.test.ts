@@ -1,0 +1,89 @@
+import { describe, expect, test } from "vitest";
+import { addSeconds } from "../../src/clock.ts";
+import { VaultUnavailable } from "../../src/vault/client.ts";
+import { certify, errorOf, proofApi } from "./application.ts";
+
+const world = proofApi();
+const { application } = world;
+
+describe("present", () => {
+  test("without an approved delegation is 404 no_active_delegation", async () => {
+    const app = await application([]);
+    expect(errorOf(await app.present())).toBe("404 no_active_delegation");
+  });
+
+  test("presents the newest certificate, or the one named, or the newest that grants the scope", async () => {
+    const app = await application(["data:read"]);
+    world.api.clock.advance(1);
+    const newest = await certify(app, ["payments:send"]);
+    expect((await app.present()).body.cert_id).toBe(newest);
+    expect((await app.present({ cert_id: app.certId })).body.cert_id).toBe(app.certId);
+    expect((await app.present({ required_scope: "data:read" })).body.cert_id).toBe(app.certId);
+    expect(errorOf(await app.present({ required_scope: "files:read" }))).toBe("404 no_active_delegation");
+  });
+
+  test("a challenge that is not of our form, or has ended, is 400 invalid_challenge", async () => {
+    const app = await application();
+    for (const challenge of ["", "AAAA", "not base64!", Buffer.alloc(32, 9).toString("base64")]) {
+      expect(errorOf(await app.present({ challenge }))).toBe("400 invalid_challenge");
+    }
+    const { body } = await app.post("/v1/service/challenge");
+    world.api.clock.advance(301);
+    expect(errorOf(await app.present({ challenge: body.challenge }))).toBe("400 invalid_challenge");
+  });
+
+  test("another connection's agent, and another connection in the path, are 404 not_found", async () => {
+    const [one, other] = [await application(), await application()];
+    const { body } = await one.post("/v1/service/challenge");
+    const paths = [
+      [one.platform.connectionId, other.agentId],
+      [other.platform.connectionId, other.agentId],
+      [one.platform.connectionId, "0".repeat(32)],
+      ["nonsense", "nonsense"],
+    ].map(([connection, agent]) => `/v1/service/connections/${connection}/agents/${agent}/present`);
+    for (const path of paths) {
+      expect(errorOf(await one.post(path, { challenge: body.challenge }))).toBe("404 not_found");
+    }
+  });
+
+  test("without the vault is 503 vault_unavailable, and leaves no trace in the history", async () => {
+    const app = await application();
+    world.api.vault.failure = new VaultUnavailable("unreachable", "away");
+    expect(errorOf(await app.present())).toBe("503 vault_unavailable");
+    world.api.vault.failure = undefined;
+    expect(await world.api.db("audit_events").where({ account_id: app.person.accountId })).toHaveLength(0);
+    expect((await app.present()).status).toBe(200);
+  });
+
+  test("a bound session context stands in the proof, and 31 bytes are refused", async () => {
+    const app = await application();
+    const context = Buffer.alloc(32, 7).toString("base64");
+    expect((await app.present({ session_context: context })).body.proof_bundle).toMatchObject({
+      session_context: context,
+    });
+    const short = Buffer.alloc(31, 7).toString("base64");
+    expect(errorOf(await app.present({ session_context: short }))).toBe("400 invalid_request");
+  });
+
+  test("an expired certificate is not presented, but in its last second is", async () => {
+    const app = await application([]);
+    await certify(app, ["data:read"], { expires_in: 60 });
+    const { expires_at } =
+      (await world.api.db("certificates").where({ agent_id: app.agentId }).first()) ?? {};
+    const end = expires_at as Date;
+    world.api.clock.set(end);
+    expect((await app.present()).status).toBe(200);
+    world.api.clock.set(addSeconds(end, 1));
+    expect(errorOf(await app.present())).toBe("404 no_active_delegation");
+  });
+
+  test("a challenge in its last second is presented for, and no later", async () => {
+    const app = await application();
+    const { challenge, expires_at } = (await app.post("/v1/service/challenge")).body;
+    const end = new Date(String(expires_at));
+    world.api.clock.set(end);
+    expect((await app.present({ challenge })).body).toMatchObject({ expires_at });
+    world.api.clock.set(addSeconds(end, 0.001));
+    expect(errorOf(await app.present({ challenge }))).toBe("400 invalid_challenge");
+  });
+});
