@@ -32,16 +32,25 @@ export function connectionOf(
   return { ...connection, agent_id: agentId, scope, ...(stands ? { cert_id: certId } : {}) };
 }
 
-/** Lines for a shell, which work when they are pasted as they stand: challenge, present, verify. */
+/**
+ * Lines for a shell, which work when they are pasted as they stand: challenge, present, verify. They name a scope, not a
+ * certificate, and so go on working when a later start has replaced the delegation.
+ */
 export function curlLines(connection: Connection): string[] {
-  const { base_url, api_key, connection_id, agent_id, scope } = connection;
+  const { base_url, api_key, connection_id, agent_id } = connection;
+  const scope = JSON.stringify(connection.scope);
   const post = (path: string) =>
     `curl -s -X POST ${base_url}/v1/service/${path} -H 'X-Service-API-Key: ${api_key}' -H 'Content-Type: application/json'`;
+  const challenge = quoted(`{"required_scope":${scope},"challenge":"`);
   return [
     `CHALLENGE=$(${post("challenge")} | sed 's/.*"challenge":"\\([^"]*\\)".*/\\1/')`,
-    `PROOF=$(${post(`connections/${connection_id}/agents/${agent_id}/present`)} -d "{\\"challenge\\":\\"$CHALLENGE\\"}")`,
-    `printf '%s' "$PROOF" | sed 's/^{/{"required_scope":"${scope}",/' | ${post("verify")} --data-binary @-`,
+    `PROOF=$(${post(`connections/${connection_id}/agents/${agent_id}/present`)} -d ${challenge}"$CHALLENGE"'"}')`,
+    `printf '{"required_scope":%s,%s' ${quoted(scope)} "\${PROOF#?}" | ${post("verify")} --data-binary @-`,
   ];
+}
+
+function quoted(text: string): string {
+  return `'${text.replaceAll("'", "'\\''")}'`;
 }
 
 /** What a person is told when everything is up; lines to paste only when there is something they can prove. */
