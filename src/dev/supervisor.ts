@@ -91,17 +91,3 @@ export async function openStack({ folder, terminal }: StackOptions): Promise<Sta
     },
   };
 }
-
-/** Opens a stack and starts its parts in order; when one fails, the ones before it are stopped. */
-export async function startStack(parts: readonly Part[], options: StackOptions): Promise<Stack> {
-  const stack = await openStack(options);
-  try {
-    for (const part of parts) {
-      await stack.start(part);
-    }
-  } catch (error) {
-    await stack.stop();
-    throw error;
-  }
-  return stack;
-}
