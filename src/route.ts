@@ -51,10 +51,10 @@ export type CookieName = "session" | "refresh" | "csrf";
 /** A cookie to set (`value`, `maxAgeSeconds`) or, with an empty value, to clear. */
 export type CookieChange = { name: CookieName; value: string; maxAgeSeconds: number };
 
-/** What a route answers. The status is the route's own unless given. */
+/** What a route answers. The status is the route's own unless it is one of its other answers. */
 export type Answer<R> = {
   body: R;
-  status?: 200 | 201;
+  status?: number;
   headers?: Record<string, string>;
   cookies?: CookieChange[];
 };
@@ -79,6 +79,8 @@ export type Route<A extends Access = Access, P = unknown, Q = unknown, B = unkno
   /** `"raw"`: the handler gets the unparsed bytes (a Buffer) and decodes strictly by itself. */
   bodyForm?: "raw";
   answer: { status: 200 | 201; schema: ZodType<R>; description: string };
+  /** Answers of another status that are no errors of this service; without a schema: without a body. */
+  otherAnswers?: Record<number, { schema?: ZodType; description: string }>;
   /** Codes it can answer besides those of its access and of malformed calls. */
   errors: ErrorCode[];
   /** A creation: `Idempotency-Key` gives the first answer again for 24 hours. */

@@ -25,4 +25,8 @@ export const isoTime = z.iso.datetime();
 export const isoTimeInput = z.iso.datetime({ offset: true });
 
 /** An id in a path or a body. Its form is not judged here: what cannot be an id names nothing, which is `not_found`. */
-export const idText = z.string().min(1).max(200);
+export const idText = z
+  .string()
+  .min(1)
+  .max(200)
+  .regex(/^[^\0]*$/);

@@ -9,6 +9,7 @@ import { logoutRoute } from "./logout.ts";
 import type { Mailer } from "./mail.ts";
 import { profileRoute } from "./profile.ts";
 import { refreshRoute } from "./refresh.ts";
+import { registryRoute } from "./registry_route.ts";
 import { sendCodeRoute } from "./send_code.ts";
 import type { SendLimits } from "./send_limits.ts";
 import { sessionRoute } from "./session_route.ts";
@@ -37,5 +38,6 @@ export function accountsRoutes(deps: AccountsDeps): Route[] {
     refreshRoute(deps),
     sessionRoute(deps),
     logoutRoute(deps),
+    registryRoute(deps),
   ];
 }

@@ -5,6 +5,7 @@ import type { Seal } from "../seal.ts";
 import { getCertificateRoute, listCertificatesRoute, revokeRoute } from "./certificate_routes.ts";
 import { approveRoute, denyRoute } from "./decision_routes.ts";
 import { getRequestRoute, listRequestsRoute } from "./request_routes.ts";
+import { scopesRoute } from "./scopes_route.ts";
 import { selfRequestRoute } from "./self_request_route.ts";
 import type { SignDeps } from "./sign_grant.ts";
 
@@ -14,6 +15,7 @@ export type DelegationDeps = SignDeps & { db: Database; seal: Seal; clock: Clock
 /** The calls of specification §4 "Delegation". Requests come before certificates: `requests` is no certificate's id. */
 export function delegationRoutes(deps: DelegationDeps): Route[] {
   return [
+    scopesRoute(),
     selfRequestRoute(deps),
     listRequestsRoute(deps),
     getRequestRoute(deps),

@@ -89,9 +89,24 @@ function operation(route: Route): Json {
         headers: { "X-Request-Id": { schema: { type: "string" } } },
         content: { "application/json": { schema: schemaOf(route.answer.schema, "output") } },
       },
+      ...otherResponses(route),
       ...errorResponses(routeErrors(route)),
     },
   };
+}
+
+function otherResponses({ otherAnswers = {} }: Route): Json {
+  return Object.fromEntries(
+    Object.entries(otherAnswers).map(([status, { description, schema }]) => [
+      status,
+      {
+        description,
+        ...(schema === undefined
+          ? {}
+          : { content: { "application/json": { schema: schemaOf(schema, "output") } } }),
+      },
+    ]),
+  );
 }
 
 function tagOf(path: string): string {

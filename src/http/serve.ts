@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 import type { IncomingMessage } from "node:http";
-import type { ZodType } from "zod";
+import { type ZodType, z } from "zod";
 import { ApiError } from "../errors.ts";
 import type { Answer, Call, CookieName, Route } from "../route.ts";
 import { type Authenticators, authenticateRoute } from "./authenticate.ts";
@@ -100,7 +100,6 @@ function validateParts(route: Route, call: IncomingCall, bytes: Buffer): void {
 }
 
 function readParams(schema: ZodType | undefined, params: Record<string, string>): unknown {
-  if (Object.values(params).some((value) => value.includes("\0"))) throw new ApiError("not_found");
   const result = schema === undefined ? { success: true, data: params } : schema.safeParse(params);
   if (!result.success) throw new ApiError("not_found");
   return result.data;
@@ -130,8 +129,17 @@ async function serveOnce({ route, call, bytes, key }: Once, run: Run, deps: Serv
 }
 
 function answerReply(route: Route, answer: Answer<unknown>, cookies: Cookies): Reply {
-  const reply = jsonReply(answer.status ?? route.answer.status, answer.body, answer.headers);
+  const status = answer.status ?? route.answer.status;
+  const reply = isBare(route, status)
+    ? { status, headers: answer.headers ?? {}, body: "" }
+    : jsonReply(status, answer.body, answer.headers);
   return answer.cookies === undefined ? reply : { ...reply, cookies: answer.cookies.map(cookies.write) };
+}
+
+/** Whether this answer of a route has no body. */
+function isBare(route: Route, status: number): boolean {
+  const other = route.otherAnswers?.[status];
+  return other !== undefined && other.schema === undefined;
 }
 
 /** The handler, held against its declaration: the answer's form, and that a refusal's code is one of the declared. */
@@ -142,7 +150,9 @@ function checked(route: Route): Run {
       if (!(error instanceof ApiError) || declared.has(error.code)) throw error;
       throw new Error(`${route.id} does not declare ${error.code}`);
     });
-    const result = route.answer.schema.safeParse(answer.body);
+    const status = answer.status ?? route.answer.status;
+    const { schema = z.undefined() } = route.otherAnswers?.[status] ?? route.answer;
+    const result = schema.safeParse(answer.body);
     if (!result.success)
       throw new Error(`${route.id} answers otherwise than declared: ${result.error.message}`);
     return answer;

@@ -4,6 +4,7 @@ import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { z } from "zod";
 import { errorCodes } from "../../src/errors.ts";
+import { idText } from "../../src/schemas.ts";
 import { VaultUnavailable } from "../../src/vault/client.ts";
 import { startApi, type TestApi } from "../support/api.ts";
 import { startTcpProxy } from "../support/tcp_proxy.ts";
@@ -22,7 +23,7 @@ beforeAll(async () => {
         id: "thing",
         method: "GET",
         path: "/v1/service/things/{thing_id}",
-        params: z.object({ thing_id: z.string() }),
+        params: z.object({ thing_id: idText }),
       }),
       echoRoute({ id: "newest_part", method: "GET", path: "/v1/service/things/{thing_id}/parts/newest" }),
       echoRoute({ id: "part", method: "GET", path: "/v1/service/things/{thing_id}/parts/{part_id}" }),

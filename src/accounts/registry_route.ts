@@ -1,0 +1,58 @@
+import { hash } from "node:crypto";
+import { z } from "zod";
+import type { Database } from "../db/connection.ts";
+import { isKeyId } from "../ids.ts";
+import { type Route, route } from "../route.ts";
+
+const publicKey = z.object({ ed25519: z.string(), ml_dsa_65: z.string() });
+
+const answer = z.object({
+  human_id: z.string(),
+  public_key: publicKey.describe("The root's current public key, both halves in base64"),
+  rotations: z
+    .array(z.record(z.string(), z.unknown()))
+    .describe("Key rotation statements from the first key to the current one; empty while it is the first"),
+});
+
+const CACHE = { "cache-control": "public, max-age=60" };
+
+/** `GET /v1/registry/principals/{human_id}`: the root key behind certificates. Every miss looks the same. */
+export function registryRoute({ db }: { db: Database }): Route {
+  return route({
+    id: "get_principal",
+    method: "GET",
+    path: "/v1/registry/principals/{human_id}",
+    summary: "Read the public key of a root identity",
+    access: "public",
+    params: z.object({ human_id: z.string() }),
+    answer: { status: 200, schema: answer, description: "The root identity" },
+    otherAnswers: {
+      304: { description: "Not changed since the answer with this ETag" },
+      404: { schema: z.object({}), description: "No such root identity" },
+    },
+    errors: [],
+    async handle({ params, header }) {
+      const root = await findRootKey(db, params.human_id);
+      if (root === undefined) return { status: 404, body: {}, headers: CACHE };
+      const etag = `"${hash("sha256", JSON.stringify(root)).slice(0, 32)}"`;
+      const headers = { ...CACHE, etag };
+      if (isNamed(header("if-none-match"), etag)) return { status: 304, body: undefined, headers };
+      return { body: root, headers };
+    },
+  });
+}
+
+/** No root key was ever rotated in this service, so that each is its chain's first. */
+async function findRootKey(db: Database, humanId: string): Promise<z.infer<typeof answer> | undefined> {
+  if (!isKeyId(humanId)) return undefined;
+  const row = await db("accounts").where({ human_id: humanId }).first("root_public_key");
+  return row?.root_public_key
+    ? { human_id: humanId, public_key: row.root_public_key, rotations: [] }
+    : undefined;
+}
+
+/** Whether an `If-None-Match` header names this ETag, strong or weak, or any. */
+function isNamed(header: string | undefined, etag: string): boolean {
+  const names = header?.split(",").map((name) => name.trim().replace(/^W\//, "")) ?? [];
+  return names.includes(etag) || names.includes("*");
+}

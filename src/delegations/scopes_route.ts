@@ -1,0 +1,33 @@
+import { z } from "zod";
+import { PROTOCOL_VERSION } from "../protocol/constants.ts";
+import { CANONICAL_SCOPES, SENSITIVE_SCOPES, WILDCARDS } from "../protocol/vocabulary.ts";
+import { type Route, route } from "../route.ts";
+
+const answer = z.object({
+  scopes: z.array(z.string()),
+  sensitive: z.array(z.string()).describe("Those that are granted by name only, never by a wildcard"),
+  wildcards: z.record(z.string(), z.array(z.string())).describe("What each wildcard stands for"),
+  version: z.int().describe("Version of the protocol whose vocabulary this is"),
+});
+
+/** `GET /v1/service/scopes`: the canonical vocabulary (wire format §6). Scopes that begin with `custom:` are not listed. */
+export function scopesRoute(): Route {
+  return route({
+    id: "list_scopes",
+    method: "GET",
+    path: "/v1/service/scopes",
+    summary: "Read the vocabulary of scopes",
+    access: "public",
+    answer: { status: 200, schema: answer, description: "The vocabulary" },
+    errors: [],
+    handle: async () => ({
+      body: {
+        scopes: [...CANONICAL_SCOPES],
+        sensitive: [...SENSITIVE_SCOPES],
+        wildcards: Object.fromEntries([...WILDCARDS].map(([name, granted]) => [name, [...granted]])),
+        version: PROTOCOL_VERSION,
+      },
+      headers: { "cache-control": "public, max-age=3600" },
+    }),
+  });
+}

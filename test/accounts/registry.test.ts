@@ -1,0 +1,54 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { keyId } from "../../src/protocol/hybrid.ts";
+import { type Person, type PlatformApi, startPlatformApi } from "../support/platform_world.ts";
+
+let api: PlatformApi;
+let person: Person;
+beforeAll(async () => {
+  api = await startPlatformApi();
+  person = await api.person();
+});
+afterAll(() => api.stop());
+
+const read = (id: string, headers: Record<string, string> = {}) =>
+  api.client().get(`/v1/registry/principals/${id}`, { headers });
+
+test("anybody reads the root key of a person, whose id is its fingerprint", async () => {
+  const { status, body, headers } = await read(person.humanId);
+  expect(status).toBe(200);
+  expect(body).toEqual({
+    human_id: person.humanId,
+    public_key: { ed25519: expect.any(String), ml_dsa_65: expect.any(String) },
+    rotations: [],
+  });
+  expect(keyId(body.public_key as { ed25519: string; ml_dsa_65: string })).toBe(person.humanId);
+  expect(headers.get("cache-control")).toBe("public, max-age=60");
+});
+
+test("what has not changed is not sent again", async () => {
+  const first = await read(person.humanId);
+  const etag = first.headers.get("etag") ?? "";
+  expect(etag).toMatch(/^"[0-9a-f]{32}"$/);
+  for (const named of [etag, `W/${etag}`, `"other", ${etag}`, "*"]) {
+    const again = await read(person.humanId, { "if-none-match": named });
+    expect([again.status, again.text, again.headers.get("etag")]).toEqual([304, "", etag]);
+  }
+  expect((await read(person.humanId, { "if-none-match": '"other"' })).status).toBe(200);
+});
+
+test("every miss is the same", async () => {
+  const near = person.humanId.replace(/^./, (digit) => (digit === "0" ? "1" : "0"));
+  const ids = [
+    "0".repeat(32),
+    near,
+    person.humanId.toUpperCase(),
+    "nobody",
+    "%00",
+    "a".repeat(3000),
+    "%E2%82%AC",
+  ];
+  for (const id of ids) {
+    const { status, text } = await read(id);
+    expect([id, status, text]).toEqual([id, 404, "{}"]);
+  }
+});

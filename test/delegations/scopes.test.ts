@@ -1,0 +1,30 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { isValidScope } from "../../src/protocol/scopes.ts";
+import { type PlatformApi, startPlatformApi } from "../support/platform_world.ts";
+
+let api: PlatformApi;
+beforeAll(async () => {
+  api = await startPlatformApi();
+});
+afterAll(() => api.stop());
+
+test("anybody reads the vocabulary: 54 scopes, 14 wildcards, and what each of them grants", async () => {
+  const { status, body } = await api.client().get("/v1/service/scopes");
+  expect(status).toBe(200);
+  const { scopes, sensitive, wildcards, version } = body as {
+    scopes: string[];
+    sensitive: string[];
+    wildcards: Record<string, string[]>;
+    version: number;
+  };
+  expect([scopes.length, Object.keys(wildcards).length, version]).toEqual([54, 14, 1]);
+  expect([...scopes, ...Object.keys(wildcards)].every(isValidScope)).toBe(true);
+  expect(scopes).toEqual(expect.arrayContaining(sensitive));
+  expect(wildcards["data:*"]).toEqual(["data:read", "data:share"]);
+  // No wildcard grants what is sensitive.
+  expect(
+    Object.values(wildcards)
+      .flat()
+      .filter((scope) => sensitive.includes(scope)),
+  ).toEqual([]);
+});
