@@ -1,22 +1,10 @@
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { until } from "../support/process.ts";
 import { tenants } from "./folder/folders.ts";
-import {
-  agent,
-  condition,
-  delegation,
-  type OperatorFolder,
-  only,
-  operatorFolder,
-  platform,
-} from "./operator_folder.ts";
+import { agent, condition, delegation, only, operatorFolderEach, platform } from "./operator_folder.ts";
 
 describe("agents in a folder", () => {
-  let world: OperatorFolder;
-  beforeEach(async () => {
-    world = await operatorFolder();
-  });
-  afterEach(() => world.dispose());
+  const world = operatorFolderEach();
 
   it("get their key once the platform is registered", async () => {
     await world.folders.write("agent.yaml", agent());

@@ -1,20 +1,9 @@
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { until } from "../support/process.ts";
-import {
-  condition,
-  delegation,
-  type OperatorFolder,
-  only,
-  operatorFolder,
-  platform,
-} from "./operator_folder.ts";
+import { condition, delegation, only, operatorFolderEach, platform } from "./operator_folder.ts";
 
 describe("delegations in a folder", () => {
-  let world: OperatorFolder;
-  beforeEach(async () => {
-    world = await operatorFolder();
-  });
-  afterEach(() => world.dispose());
+  const world = operatorFolderEach();
 
   it("are asked for once and wait for the owner, with a link", async () => {
     await world.start();

@@ -1,21 +1,9 @@
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { tenants } from "./folder/folders.ts";
-import {
-  agent,
-  condition,
-  delegation,
-  type OperatorFolder,
-  only,
-  operatorFolder,
-  platform,
-} from "./operator_folder.ts";
+import { agent, condition, delegation, only, operatorFolderEach, platform } from "./operator_folder.ts";
 
 describe("deletion in a folder", () => {
-  let world: OperatorFolder;
-  beforeEach(async () => {
-    world = await operatorFolder();
-  });
-  afterEach(() => world.dispose());
+  const world = operatorFolderEach();
 
   it("waits for what depends on the object, and then goes through", async () => {
     await world.start();

@@ -1,4 +1,5 @@
 import { join } from "node:path";
+import { afterEach, beforeEach } from "vitest";
 import { systemClock } from "../../src/clock.ts";
 import type { OperatorConfig } from "../../src/config.ts";
 import { createLog } from "../../src/log.ts";
@@ -153,6 +154,16 @@ export async function operatorFolder(): Promise<OperatorFolder> {
       await folders.dispose();
     },
   };
+}
+
+/** A fresh such operator for each test of the `describe` that calls this. */
+export function operatorFolderEach(): OperatorFolder {
+  const world = {} as OperatorFolder;
+  beforeEach(async () => {
+    Object.assign(world, await operatorFolder());
+  });
+  afterEach(() => world.dispose());
+  return world;
 }
 
 /** The one value of a map that must have one. */

@@ -1,26 +1,21 @@
 import { readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { until } from "../support/process.ts";
 import { tenants } from "./folder/folders.ts";
 import {
   agent,
   condition,
   delegation,
-  type OperatorFolder,
   only,
-  operatorFolder,
+  operatorFolderEach,
   platform,
   statePath,
 } from "./operator_folder.ts";
 
 describe("the operator in an outage", () => {
-  let world: OperatorFolder;
-  beforeEach(async () => {
-    world = await operatorFolder();
-  });
-  afterEach(() => world.dispose());
+  const world = operatorFolderEach();
 
   describe("an outage", () => {
     it("of the API is told, and over as soon as it answers", async () => {

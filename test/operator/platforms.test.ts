@@ -1,16 +1,12 @@
 import { mkdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { until } from "../support/process.ts";
 import { tenants } from "./folder/folders.ts";
-import { condition, type OperatorFolder, OWNER, only, operatorFolder, platform } from "./operator_folder.ts";
+import { condition, OWNER, only, operatorFolderEach, platform } from "./operator_folder.ts";
 
 describe("platforms in a folder", () => {
-  let world: OperatorFolder;
-  beforeEach(async () => {
-    world = await operatorFolder();
-  });
-  afterEach(() => world.dispose());
+  const world = operatorFolderEach();
 
   it("are registered, with their credentials in a Secret that is acknowledged", async () => {
     await world.start();

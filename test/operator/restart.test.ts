@@ -1,18 +1,14 @@
 import { readFile, rename, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { StartRefused } from "../../src/config.ts";
 import { reasons } from "../../src/operator/reasons.ts";
 import { until } from "../support/process.ts";
-import { type OperatorFolder, only, operatorFolder, platform, statePath } from "./operator_folder.ts";
+import { only, operatorFolderEach, platform, statePath } from "./operator_folder.ts";
 
 describe("the operator over a restart", () => {
-  let world: OperatorFolder;
-  beforeEach(async () => {
-    world = await operatorFolder();
-  });
-  afterEach(() => world.dispose());
+  const world = operatorFolderEach();
 
   it("refuses to start without its identity once it knows objects, and starts when it is back", async () => {
     const path = join(world.folders.status, "cluster.yaml");
