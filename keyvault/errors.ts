@@ -5,12 +5,17 @@
 export const errorCodes = {
   invalid_request: [400, "The body, a header or the path is malformed, mistyped, missing or too large"],
   forbidden: [403, "The caller's role may not make this call"],
+  wrong_pin: [403, "The token does not accept the PIN"],
   purpose_mismatch: [403, "The key has another purpose"],
   policy_violation: [403, "The statement breaks a rule of the key or of the vault"],
   not_found: [404, "There is no such call"],
   key_not_found: [404, "The tenant has no such key"],
   key_disabled: [409, "The key is disabled"],
   idempotency_conflict: [409, "The idempotency key was used with another body"],
+  stale_offer: [
+    409,
+    "The PIN was encrypted for another start of the token's process; ask for its offer again",
+  ],
   rate_limited: [429, "Too many calls; see Retry-After"],
   key_damaged: [500, "A stored key or its attestation was altered; nothing was signed with it"],
   internal: [500, "An unexpected fault; nothing was signed"],
@@ -28,6 +33,8 @@ export type RefusalCode = Extract<
   ErrorCode,
   | "invalid_request"
   | "forbidden"
+  | "wrong_pin"
+  | "stale_offer"
   | "purpose_mismatch"
   | "policy_violation"
   | "key_not_found"

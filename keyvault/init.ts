@@ -5,8 +5,9 @@ import { migrate } from "./db/migrate.ts";
 import { makePrivateFolder } from "./files.ts";
 import type { Logger } from "./log.ts";
 import { installTls } from "./tls/install.ts";
-import { installToken } from "./token/install.ts";
-import { openVault } from "./vault.ts";
+import { openToken } from "./token/client.ts";
+import { installToken, tokenSettings } from "./token/install.ts";
+import { openVault, type VaultParts } from "./vault.ts";
 
 /** One thing `keyvault init` sees to, and whether it had to be made. */
 export type InitStep = { step: "database" | "token" | "service key" | "certificates"; created: string[] };
@@ -28,10 +29,19 @@ export async function initialise(
   report({ step: "database", created: await migrate(config.databaseUrl, log) });
   const records = await countAudit(config.databaseUrl, log);
   report({ step: "token", created: records === 0 ? await installToken(config.token, log) : [] });
-  const vault = await openVault(config, clock, log, "create");
-  await vault.close();
-  report({ step: "service key", created: vault.serviceKeyMade ? ["service key"] : [] });
+  report({ step: "service key", created: await makeServiceKey({ config, clock, log }) });
   report({ step: "certificates", created: await installTls(config.tlsDir, config.serverNames, clock.now()) });
+}
+
+async function makeServiceKey(parts: Omit<VaultParts, "token">): Promise<string[]> {
+  const token = await openToken(await tokenSettings(parts.config.token), parts.log);
+  try {
+    const vault = await openVault({ ...parts, token }, "create");
+    await vault.close();
+    return vault.serviceKeyMade ? ["service key"] : [];
+  } finally {
+    await token.close();
+  }
 }
 
 async function countAudit(url: string, log: Logger): Promise<number> {

@@ -7,6 +7,7 @@ import { initCommand } from "./commands/init.ts";
 import { kekCommand } from "./commands/kek.ts";
 import { keysCommand } from "./commands/keys.ts";
 import { migrateCommand } from "./commands/migrate.ts";
+import { sealCommand, unsealCommand } from "./commands/seal.ts";
 import { serveCommand } from "./commands/serve.ts";
 import { statusCommand } from "./commands/status.ts";
 import { ConfigError } from "./config.ts";
@@ -35,6 +36,8 @@ const program = new Command("keyvault")
   .addCommand(initCommand())
   .addCommand(serveCommand())
   .addCommand(statusCommand())
+  .addCommand(sealCommand())
+  .addCommand(unsealCommand())
   .addCommand(keysCommand())
   .addCommand(kekCommand())
   .addCommand(auditCommand())

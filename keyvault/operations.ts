@@ -5,7 +5,7 @@ import type { Config } from "./config.ts";
 import { syncFolder } from "./files.ts";
 import type { Operations } from "./http/calls.ts";
 import { createKekRetirement } from "./kek/retire.ts";
-import { createRewrapping } from "./kek/rewrap.ts";
+import { createRewrapping, type Rewrapping } from "./kek/rewrap.ts";
 import { createKekRotation } from "./kek/rotate.ts";
 import { createKeyDisabling } from "./keys/disable.ts";
 import { createKeyReading } from "./keys/get.ts";
@@ -21,11 +21,10 @@ import { createChallengeSigning } from "./sign/challenge.ts";
 import { createDelegationSigning } from "./sign/delegation.ts";
 import { createRotationSigning } from "./sign/rotation.ts";
 import { createSequenceSigning } from "./sign/sequences.ts";
-import { createStatusReading } from "./status.ts";
 import type { Vault } from "./vault.ts";
 
 /** Everything an open vault can be asked, and what it does by itself until it is stopped. */
-export type OpenOperations = { operations: Operations; stop(): Promise<void> };
+export type OpenOperations = { operations: Operations; rewrapping: Rewrapping; stop(): Promise<void> };
 
 /** The operations of an open vault. What it does by itself, erasing and rewrapping, ends with `stop`. */
 export function openOperations(vault: Vault, clock: Clock, config: Config, log: Logger): OpenOperations {
@@ -58,10 +57,10 @@ export function openOperations(vault: Vault, clock: Clock, config: Config, log: 
     signChallenge: createChallengeSigning(signing),
     createBackup: createBackups({ config, journal, clock }),
     listAudit: createAuditListing({ database, journal }),
-    readStatus: createStatusReading({ database, token, journal, rewrapping }),
   };
   return {
     operations,
+    rewrapping,
     async stop() {
       await Promise.all([erasing.stop(), rewrapping.stop()]);
     },

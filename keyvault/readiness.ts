@@ -1,4 +1,5 @@
 import type { Journal } from "./audit/journal.ts";
+import { VaultError } from "./errors.ts";
 import type { Token } from "./token/client.ts";
 
 /** Whether the vault can sign right now. */
@@ -9,14 +10,23 @@ export type Readiness = {
 
 const FRESH_MS = 1_000;
 
-/** Readiness of these parts. `elapsed` is a clock that never goes back, in milliseconds. */
-export function createReadiness(token: Token, journal: Journal, elapsed: () => number): Readiness {
+/** Readiness of the parts that are open now; undefined while the vault is sealed. `elapsed` never goes back, in milliseconds. */
+export function createReadiness(
+  opened: () => { token: Token; journal: Journal } | undefined,
+  elapsed: () => number,
+): Readiness {
   let last: { at: number; result: Promise<void> } | undefined;
+
+  async function prove(): Promise<void> {
+    const parts = opened();
+    if (parts === undefined) throw new VaultError("sealed");
+    await Promise.all([parts.token.health(), parts.journal.probe()]);
+  }
+
   return {
     check() {
       if (last === undefined || elapsed() - last.at > FRESH_MS) {
-        const result = Promise.all([token.health(), journal.probe()]).then(() => {});
-        last = { at: elapsed(), result };
+        last = { at: elapsed(), result: prove() };
       }
       return last.result;
     },

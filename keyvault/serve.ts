@@ -1,63 +1,95 @@
-import { keepHeads } from "./audit/heads.ts";
 import type { Clock } from "./clock.ts";
 import type { Config } from "./config.ts";
+import { openDatabase } from "./db/connection.ts";
 import { migrate } from "./db/migrate.ts";
+import { VaultError } from "./errors.ts";
 import { createApp } from "./http/app.ts";
-import { type Listening, serveHealth, serveTls } from "./http/server.ts";
+import { serveHealth, serveTls } from "./http/server.ts";
+import { createSealing, type Sealing } from "./lifecycle/sealing.ts";
 import type { Logger } from "./log.ts";
-import { openOperations } from "./operations.ts";
+import { createOpening, type Opening } from "./opening.ts";
 import { createReadiness } from "./readiness.ts";
+import { createStatusReading } from "./status.ts";
 import { openTrust, type Trust } from "./tls/trust.ts";
-import { openVault, type Vault } from "./vault.ts";
+import { openToken, type Token } from "./token/client.ts";
+import { tokenSettings } from "./token/install.ts";
+import type { Vault } from "./vault.ts";
 
 /** A vault that answers calls. */
 export type Serving = {
   port: number;
   healthPort: number | undefined;
-  vault: Vault;
+  token: Token;
+  sealing: Sealing;
   trust: Trust;
+  /** The vault's parts. Throws `VaultError sealed` before it was opened for the first time. */
+  vault(): Vault;
   /** Ends the calls in flight, then the vault. Safe to call once. */
   stop(): Promise<void>;
 };
 
 /**
- * Opens the vault, brings its tables up to date and listens. Rejects with a `Problem` when a part is missing or does not belong to the
- * others, or with the error of the port; whatever was opened is closed again.
+ * Brings the vault's tables up to date, opens it, or leaves it sealed when there is no PIN file, and listens. Rejects with a `Problem` when
+ * a part is missing or does not belong to the others, or with the error of the port; whatever was opened is closed again.
  */
 export async function serve(config: Config, clock: Clock, log: Logger): Promise<Serving> {
   await migrate(config.databaseUrl, log);
-  const vault = await openVault(config, clock, log, "require");
-  const trust = await openTrust(config.tls, log).catch(async (error: unknown) => {
-    await vault.close();
-    throw error;
-  });
-  const listening: Listening[] = [];
-  const open = openOperations(vault, clock, config, log);
-  const heads = keepHeads({ journal: vault.journal, clock, log, file: config.auditHeadsFile });
+  const closers: (() => unknown)[] = [];
   const stop = async (): Promise<void> => {
-    await Promise.all(listening.map((server) => server.stop()));
-    await open.stop();
-    trust.stop();
-    await heads.stop();
-    await vault.close();
+    for (const closer of closers.splice(0).reverse()) await closer();
   };
   try {
-    const readiness = createReadiness(vault.token, vault.journal, () => performance.now());
-    const app = createApp({
-      operations: open.operations,
-      readiness,
-      journal: vault.journal,
-      trust,
-      clock,
-      log,
-    });
-    const tls = await serveTls(app, trust, { ...config.listen, limits: config.connections }, log);
-    listening.push(tls);
-    const health = config.health && (await serveHealth(readiness, config.health));
-    if (health !== undefined) listening.push(health);
-    return { port: tls.port, healthPort: health?.port, vault, trust, stop };
+    const token = await openToken(await tokenSettings(config.token), log, "seal");
+    closers.push(() => token.close());
+    const opening = createOpening({ config, clock, log, token });
+    closers.push(() => opening.stop());
+    if (token.sealed() === undefined) await opening.open();
+    const trust = await openTrust(config.tls, log);
+    closers.push(() => trust.stop());
+    const listening = await listen({ config, clock, log, token, opening, trust }, closers);
+    return { ...listening, token, trust, vault: () => openedVault(opening), stop };
   } catch (error) {
     await stop();
     throw error;
   }
+}
+
+type Parts = { config: Config; clock: Clock; log: Logger; token: Token; opening: Opening; trust: Trust };
+
+async function listen(
+  { config, clock, log, token, opening, trust }: Parts,
+  closers: (() => unknown)[],
+): Promise<Pick<Serving, "port" | "healthPort" | "sealing">> {
+  const elapsed = (): number => performance.now();
+  const parts = () => {
+    const opened = opening.opened();
+    return opened && { token, journal: opened.vault.journal, rewrapping: opened.rewrapping };
+  };
+  const journal = () => parts()?.journal;
+  const open = async () => (await opening.open()).vault.journal;
+  const sealing = createSealing({ token, open, journal, clock, elapsed, log });
+  const whenOpen = <T>(given: T): T | undefined => (sealing.state() === undefined ? given : undefined);
+  const database = openDatabase(config.databaseUrl, log, 1);
+  closers.push(() => database.destroy());
+  const readStatus = createStatusReading({ database, sealing, opened: parts });
+  const readiness = createReadiness(() => whenOpen(parts()), elapsed);
+  const operations = () => whenOpen(opening.opened()?.operations);
+  const app = createApp({ operations, readiness, journal, sealing, readStatus, trust, clock, log });
+  const tls = await serveTls(app, trust, { ...config.listen, limits: config.connections }, log);
+  const health = config.health && (await serveHealth(readiness, config.health).catch(stopping(tls)));
+  closers.push(() => Promise.all([tls.stop(), health?.stop()]));
+  return { port: tls.port, healthPort: health?.port, sealing };
+}
+
+function stopping(server: { stop(): Promise<void> }): (error: unknown) => Promise<never> {
+  return async (error) => {
+    await server.stop();
+    throw error;
+  };
+}
+
+function openedVault(opening: Opening): Vault {
+  const opened = opening.opened();
+  if (opened === undefined) throw new VaultError("sealed");
+  return opened.vault;
 }

@@ -2,41 +2,61 @@ import type { Journal } from "./audit/journal.ts";
 import type { Database } from "./db/connection.ts";
 import type { RewrapProgress, Rewrapping } from "./kek/rewrap.ts";
 import { available } from "./keys/store.ts";
+import type { Sealing, SealState } from "./lifecycle/sealing.ts";
 import type { Token } from "./token/client.ts";
+import type { TokenInfo } from "./token/messages.ts";
 
-/** What the vault is and has, without a secret in it. */
+/** What the vault is and has, without a secret in it. A sealed one knows nothing of its token. */
 export type Status = {
-  token: { manufacturer: string; model: string; serial: string; keks: string[]; answers: boolean };
-  kek: RewrapProgress;
+  sealed: SealState | null;
+  token: (TokenInfo & { answers: boolean }) | null;
+  kek: RewrapProgress | null;
   keys: { tenants: number; active: number; disabled: number; destroying: number; destroyed: number };
-  audit: { records: number; head: string };
+  /** The head is null before the vault was opened for the first time: until then nobody has checked it. */
+  audit: { records: number; head: string | null };
 };
 
 /** Reads the status. Rejects with `VaultError unavailable` when the database does not answer. */
 export type ReadStatus = () => Promise<Status>;
 
-/** The status of these parts. `head` is the last record's code in hexadecimal, to be noted elsewhere. */
+/** What the status of an opened vault is read from. */
+export type StatusParts = { token: Token; journal: Journal; rewrapping: Pick<Rewrapping, "progress"> };
+
+/**
+ * The status of these parts; `opened` is undefined before the vault was opened for the first time. The audit's `head` is the last record's
+ * code in hexadecimal, to be noted elsewhere.
+ */
 export function createStatusReading(parts: {
   database: Database;
-  token: Token;
-  journal: Journal;
-  rewrapping: Pick<Rewrapping, "progress">;
+  sealing: Pick<Sealing, "state">;
+  opened(): StatusParts | undefined;
 }): ReadStatus {
-  const { database, token, journal, rewrapping } = parts;
+  const { database, sealing, opened } = parts;
   return async () => {
-    const [counts, kek, answers] = await Promise.all([
+    const sealed = sealing.state() ?? null;
+    const open = opened();
+    const [keys, audit, working] = await Promise.all([
       available(() => count(database)),
-      rewrapping.progress(),
-      token.health().then(yes, no),
+      open === undefined ? countAudit(database) : headOf(open.journal),
+      open === undefined || sealed !== null ? { token: null, kek: null } : readToken(open),
     ]);
-    const head = journal.head();
-    return {
-      token: { ...token.info(), answers },
-      kek,
-      keys: counts,
-      audit: { records: head.seq, head: head.mac.toString("hex") },
-    };
+    return { sealed, ...working, keys, audit };
   };
+}
+
+async function readToken({ token, rewrapping }: StatusParts): Promise<Pick<Status, "token" | "kek">> {
+  const [kek, answers] = await Promise.all([rewrapping.progress(), token.health().then(yes, no)]);
+  return { token: { ...token.info(), answers }, kek };
+}
+
+function headOf(journal: Journal): Status["audit"] {
+  const { seq, mac } = journal.head();
+  return { records: seq, head: mac.toString("hex") };
+}
+
+async function countAudit(database: Database): Promise<Status["audit"]> {
+  const [row] = await available(() => database("audit").max<{ max: number | null }[]>("seq as max"));
+  return { records: row?.max ?? 0, head: null };
 }
 
 async function count(database: Database): Promise<Status["keys"]> {

@@ -15,8 +15,7 @@ import type { Logger } from "./log.ts";
 import { Problem } from "./problem.ts";
 import { createRates, type Rates } from "./rates.ts";
 import type { SigningRates } from "./sign/statement.ts";
-import { openToken, type Token } from "./token/client.ts";
-import { tokenSettings } from "./token/install.ts";
+import type { Token } from "./token/client.ts";
 
 const SERVICE_REQUEST = "local:service-key";
 const LOCAL = { role: "local", name: "init" } as const;
@@ -38,17 +37,19 @@ export type Vault = {
   close(): Promise<void>;
 };
 
+/** What a vault is opened from. */
+export type VaultParts = { config: Config; clock: Clock; log: Logger; token: Token };
+
 /** Whether a vault without its service key gets one (`keyvault init`) or is refused (`keyvault serve`). */
 export type ServiceKeyRule = "create" | "require";
 
 /**
- * Opens token, database and audit chain, and the service key that attests all others, whose public half is checked against its seeds.
- * Rejects with a `Problem` when a part is missing or the parts do not belong together; whatever was opened is closed again.
+ * Opens database and audit chain on an open token, and the service key that attests all others, whose public half is checked against its
+ * seeds. Rejects with a `Problem` when a part is missing or the parts do not belong together; whatever was opened is closed again. The
+ * token stays its opener's. When it is sealed, everything remembered of keys is forgotten at that moment.
  */
 export async function openVault(
-  config: Config,
-  clock: Clock,
-  log: Logger,
+  { config, clock, log, token }: VaultParts,
   rule: ServiceKeyRule,
 ): Promise<Vault> {
   const closers: (() => unknown)[] = [];
@@ -56,8 +57,6 @@ export async function openVault(
     for (const closer of closers.splice(0).reverse()) await closer();
   };
   try {
-    const token = await openToken(await tokenSettings(config.token), log);
-    closers.push(() => token.close());
     const database = openDatabase(config.databaseUrl, log);
     closers.push(() => database.destroy());
     const dataKeys = createDataKeys(token);
@@ -66,6 +65,10 @@ export async function openVault(
     let service: KeptKey | undefined;
     const seals = createSeals(token);
     const store = createKeyStore(database, seals, () => requireService(service).publicKey);
+    token.whenSealed(() => {
+      dataKeys.clear();
+      store.changed();
+    });
     const journal = await openJournal({
       databaseUrl: config.databaseUrl,
       token,

@@ -20,6 +20,8 @@ export type StatementKind =
   | "tenant_destroy_cancel"
   | "tenant_erase"
   | "state_adopt"
+  | "seal"
+  | "unseal"
   | "backup"
   | "kek_rotate"
   | "kek_rewrap"

@@ -4,17 +4,21 @@ import type { Head } from "../audit/ledger.ts";
 import { type ChainVerdict, verifyChain } from "../audit/verify.ts";
 import { loadConfig } from "../config.ts";
 import { openDatabase } from "../db/connection.ts";
-import { createLog } from "../log.ts";
-import { openToken } from "../token/client.ts";
+import { VaultError } from "../errors.ts";
+import { createLog, type Logger } from "../log.ts";
+import { Problem } from "../problem.ts";
+import { openToken, type Token, type TokenSettings } from "../token/client.ts";
 import { tokenSettings } from "../token/install.ts";
+import { sealPin } from "../token/pin_box.ts";
 import { auditExportCommand, auditTailCommand } from "./audit_tail.ts";
+import { readPin } from "./read_pin.ts";
 
 const HEAD = /^(\d{1,15}):([0-9a-f]{64})$/;
 const BROKEN_EXIT_CODE = 2;
 
 const ABOUT = `Recompute every record's code with the token's audit key, from the first record to the last.
 
-The first record that was altered, taken out or put in is named. That the newest records were cut off shows only against a head noted before, for instance by "keyvault status": pass it as --head, or a file of them as --heads. Works beside a running vault.
+The first record that was altered, taken out or put in is named. That the newest records were cut off shows only against a head noted before, for instance by "keyvault status": pass it as --head, or a file of them as --heads. Works beside a running vault. Without a PIN file it asks for the PIN as "keyvault unseal" does.
 
 Exit code: 0 the chain holds, 2 it does not, 1 it could not be checked.`;
 
@@ -42,12 +46,28 @@ export function auditCommand(): Command {
 async function checkChain(heads: readonly Head[]): Promise<ChainVerdict> {
   const config = loadConfig();
   const log = createLog("error");
-  const token = await openToken(await tokenSettings(config.token), log);
+  const token = await openHere(await tokenSettings(config.token), log);
   const database = openDatabase(config.databaseUrl, log, 1);
   try {
     return await verifyChain(database, token, heads, progress());
   } finally {
     await Promise.all([token.close(), database.destroy()]);
+  }
+}
+
+/** The token, opened by its PIN file or, without one, by a PIN that is asked for. */
+async function openHere(settings: TokenSettings, log: Logger): Promise<Token> {
+  const token = await openToken(settings, log, "seal");
+  if (token.sealed() === undefined) return token;
+  try {
+    const pin = await readPin(undefined);
+    const box = sealPin(pin, token.offer());
+    pin.fill(0);
+    await token.unseal(box);
+    return token;
+  } catch (error) {
+    await token.close();
+    throw error instanceof VaultError ? new Problem(error.message) : error;
   }
 }
 

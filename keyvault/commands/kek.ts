@@ -60,7 +60,9 @@ async function runRewrap(options: RemoteOptions): Promise<void> {
   while (progress.running) {
     bar.show(progress.done, progress.done + progress.remaining);
     await sleep(POLL_MS);
-    progress = ((await ask(options, "/v1/status")) as Status).kek;
+    const { kek } = (await ask(options, "/v1/status")) as Status;
+    if (kek === null) throw new Problem("Not finished: the vault was sealed");
+    progress = kek;
   }
   bar.show(progress.done, progress.done + progress.remaining);
   bar.end();

@@ -5,7 +5,9 @@ import { createLog, type Logger } from "../log.ts";
 import { serve } from "../serve.ts";
 import { SETTINGS_HELP } from "./settings.ts";
 
-const ABOUT = `Open the token and answer calls over HTTPS (TLS 1.3, client certificates), one JSON log line for each event. SIGTERM or SIGINT lets the calls in flight end and stops.`;
+const ABOUT = `Open the token and answer calls over HTTPS (TLS 1.3, client certificates), one JSON log line for each event. SIGTERM or SIGINT lets the calls in flight end and stops.
+
+Without a PIN file the vault starts sealed: it answers "keyvault status" and waits for "keyvault unseal".`;
 
 /** `keyvault serve` */
 export function serveCommand(): Command {
@@ -27,7 +29,9 @@ async function run(config: Config, log: Logger): Promise<void> {
     host: config.listen.host,
     port: serving.port,
     health_port: serving.healthPort ?? null,
-    token: serving.vault.token.info(),
+    ...(serving.sealing.state() === undefined
+      ? { token: serving.token.info() }
+      : { sealed: serving.sealing.state() }),
   });
   log.info({ event: "stopping", reason: await asked });
   await serving.stop();

@@ -1,4 +1,6 @@
 import { Command } from "commander";
+import type { RewrapProgress } from "../kek/rewrap.ts";
+import type { SealState } from "../lifecycle/sealing.ts";
 import type { Status } from "../status.ts";
 import { ask, type RemoteOptions, withRemoteOptions } from "./remote.ts";
 
@@ -11,25 +13,41 @@ export function statusCommand(): Command {
     );
   return withRemoteOptions(command).action(async (options: RemoteOptions) => {
     const status = (await ask(options, "/v1/status")) as Status;
-    process.stdout.write(options.json ? `${JSON.stringify(status)}\n` : describe(status));
+    process.stdout.write(options.json ? `${JSON.stringify(status)}\n` : describeStatus(status));
   });
 }
 
-function describe({ token, kek, keys, audit }: Status): string {
+/** The status as lines for people. */
+export function describeStatus({ sealed, token, kek, keys, audit }: Status): string {
   const lines: [string, string][] = [
-    [
-      "token",
-      `${token.answers ? "answers" : "DOES NOT ANSWER"} (${token.manufacturer}, ${token.model}, serial ${token.serial})`,
-    ],
-    ["key encryption", `${token.keks.join(", ")}${rewrapping(kek)}`],
+    ...(sealed === null ? [] : [["SEALED", describeSeal(sealed)] satisfies [string, string]]),
+    ...(token === null ? [] : describeToken(token)),
+    ...(token === null || kek === null
+      ? []
+      : [["key encryption", `${token.keks.join(", ")}${rewrapping(kek)}`] satisfies [string, string]]),
     ["keys", `${keys.active} active, ${keys.disabled} disabled${endings(keys)}, of ${keys.tenants} tenants`],
     ["audit", `${audit.records} records`],
-    ["audit head", `${audit.records}:${audit.head}`],
+    ["audit head", audit.head === null ? "not checked yet" : `${audit.records}:${audit.head}`],
   ];
   return lines.map(([name, value]) => `${name.padEnd(15)} ${value}\n`).join("");
 }
 
-function rewrapping({ kek, running, remaining }: Status["kek"]): string {
+const REASONS = {
+  no_pin_file: "there was no PIN file at the start",
+  asked: "an admin asked for it",
+  process_ended: "the token's process ended, and there is no PIN file",
+} as const satisfies Record<SealState["reason"], string>;
+
+function describeSeal({ since, reason, by }: SealState): string {
+  return `since ${since}: ${by === null ? REASONS[reason] : `by ${by}`}; "keyvault unseal" opens it`;
+}
+
+function describeToken(token: NonNullable<Status["token"]>): [string, string][] {
+  const answers = token.answers ? "answers" : "DOES NOT ANSWER";
+  return [["token", `${answers} (${token.manufacturer}, ${token.model}, serial ${token.serial})`]];
+}
+
+function rewrapping({ kek, running, remaining }: RewrapProgress): string {
   if (remaining === 0) return "";
   return `; ${remaining} data keys are not under ${kek} yet${running ? " (rewrapping)" : ': "keyvault kek rewrap"'}`;
 }

@@ -13,27 +13,36 @@ import {
   refuse,
   VaultError,
 } from "../errors.ts";
+import type { Sealing } from "../lifecycle/sealing.ts";
 import type { Logger } from "../log.ts";
 import type { Readiness } from "../readiness.ts";
+import type { ReadStatus } from "../status.ts";
 import type { Trust } from "../tls/trust.ts";
 import { createPeerCheck, createPeerReader, holds, type Peer } from "./caller.ts";
 import { type Call, createCalls, isKeyId, type Operations } from "./calls.ts";
+import { createSealCalls } from "./seal_calls.ts";
 
 /** What the application needs besides the operations. */
 export type AppParts = {
-  operations: Operations;
+  /** What the vault can be asked; undefined while it is sealed. */
+  operations(): Operations | undefined;
   readiness: Readiness;
-  journal: Pick<Journal, "record">;
+  /** Where attempts are recorded; undefined while the vault was never open. */
+  journal(): Pick<Journal, "record"> | undefined;
+  sealing: Sealing;
+  readStatus: ReadStatus;
   trust: Pick<Trust, "accepts" | "generation">;
   clock: Clock;
   log: Logger;
 };
 
 /** The vault's HTTP application. Every answer is JSON; every error has the one error body. */
-export function createApp({ operations, readiness, journal, trust, clock, log }: AppParts): Koa {
+export function createApp(parts: AppParts): Koa {
+  const { operations, readiness, journal, sealing, trust, clock, log } = parts;
   const isAccepted = createPeerCheck(trust);
   const readPeer = createPeerReader();
-  const router = new Router();
+  const router = routesOf(createSealCalls(parts));
+  const opened = new WeakMap<Operations, Router>();
   router.get("/livez", (context) => {
     context.body = { status: "live" };
   });
@@ -41,16 +50,32 @@ export function createApp({ operations, readiness, journal, trust, clock, log }:
     await readiness.check();
     context.body = { status: "ready" };
   });
-  for (const call of createCalls(operations)) {
-    router.register(call.path, [call.method], async (context) => {
-      const result = await invoke(call, context, authenticate(context));
-      if (!isRefusal(result)) context.body = result;
-      else {
-        answerError(context, result.refused, result.message);
-        if (result.retryAfterSeconds !== undefined)
-          context.set("retry-after", String(result.retryAfterSeconds));
-      }
-    });
+
+  function routesOf(calls: readonly Call[]): Router {
+    const routes = new Router();
+    for (const call of calls) {
+      routes.register(call.path, [call.method], async (context) => {
+        const result = await invoke(call, context, authenticate(context));
+        if (!isRefusal(result)) context.body = result;
+        else {
+          answerError(context, result.refused, result.message);
+          if (result.retryAfterSeconds !== undefined)
+            context.set("retry-after", String(result.retryAfterSeconds));
+        }
+      });
+    }
+    return routes;
+  }
+
+  async function answerOpen(context: Koa.ParameterizedContext, next: Koa.Next): Promise<void> {
+    const current = operations();
+    if (current === undefined) {
+      authenticate(context as Koa.Context);
+      throw new VaultError("sealed");
+    }
+    const routes = opened.get(current) ?? routesOf(createCalls(current));
+    opened.set(current, routes);
+    await routes.routes()(context as never, next);
   }
 
   function authenticate(context: Koa.Context): Peer["caller"] {
@@ -81,8 +106,13 @@ export function createApp({ operations, readiness, journal, trust, clock, log }:
   ): Promise<Refusal> {
     if (call.method === "GET" && refusal.refused !== "forbidden") return refusal;
     const detail = { call: `${call.method} ${call.path}` };
+    const recorder = sealing.state() === undefined ? journal() : undefined;
+    if (recorder === undefined) {
+      log.warn({ event: "refused_while_sealed", ...detail, caller: caller.name, role: caller.role });
+      return refusal;
+    }
     return recordRefusal(
-      journal,
+      recorder,
       { caller, statement: "call", detail, ...(isKeyId(keyId) && { keyId }) },
       refusal,
     );
@@ -120,7 +150,7 @@ export function createApp({ operations, readiness, journal, trust, clock, log }:
 
   const app = new Koa();
   app.silent = true;
-  app.use(answerErrors).use(requireAccepted).use(router.routes());
+  app.use(answerErrors).use(requireAccepted).use(router.routes()).use(answerOpen);
   return app;
 }
 

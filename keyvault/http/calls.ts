@@ -11,7 +11,6 @@ import type { ListKeys } from "../keys/list.ts";
 import type { ShrinkCeiling } from "../keys/shrink_ceiling.ts";
 import type { SignChallenge } from "../sign/challenge.ts";
 import type { SignDelegation } from "../sign/delegation.ts";
-import type { ReadStatus } from "../status.ts";
 import { createAuditCalls } from "./audit_calls.ts";
 import { createBackupCalls } from "./backup_calls.ts";
 import { readBody, shaped } from "./body.ts";
@@ -41,7 +40,6 @@ export type Operations = LifecycleOperations &
     shrinkCeiling: ShrinkCeiling;
     signDelegation: SignDelegation;
     signChallenge: SignChallenge;
-    readStatus: ReadStatus;
     listAudit: ListAudit;
     createBackup: CreateBackup;
   };
@@ -57,7 +55,7 @@ export type Call = {
   handle(invocation: Invocation): Promise<object | Refusal>;
 };
 
-/** Every call of the vault, with its roles: all there is to reach from outside. */
+/** Every call of an open vault, with its roles: with those that a sealed one answers too, all there is to reach from outside. */
 export function createCalls(operations: Operations): readonly Call[] {
   return [
     ...createAuditCalls(operations),
@@ -122,12 +120,6 @@ export function createCalls(operations: Operations): readonly Call[] {
         const { tenant, stream, ...binding } = await readBody(context.req, challengeBody);
         return operations.signChallenge(caller, keyId, { tenant, binding: { ...binding, ...stream } });
       },
-    },
-    {
-      method: "GET",
-      path: "/v1/status",
-      roles: ["admin", "auditor"],
-      handle: () => operations.readStatus(),
     },
     ...createLifecycleCalls(operations),
     ...createKekCalls(operations),

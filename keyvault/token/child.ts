@@ -1,5 +1,5 @@
 import { readSync, writeSync } from "node:fs";
-import { DamagedBox } from "./fault.ts";
+import { DamagedBox, StaleOffer, WrongPin } from "./fault.ts";
 import { createFrameReader, encodeFrame } from "./frames.ts";
 import type {
   ReplyFrame,
@@ -12,6 +12,7 @@ import type {
 } from "./messages.ts";
 import { findKeys } from "./objects.ts";
 import { createOperations, type TokenOperations } from "./operations.ts";
+import { createOffer, openPin, type PinOffer } from "./pin_box.ts";
 import { provision } from "./provision.ts";
 import { describe, openSession } from "./session.ts";
 
@@ -23,33 +24,60 @@ type Opened = { operations: TokenOperations; info: TokenInfo };
 
 /**
  * The only program that loads PKCS#11: one thread, one request after another, blocking reads from the parent's pipe. It ends when
- * the pipe does, so it cannot outlive its parent, and after any fault of the token, so that no call meets a token in doubt.
+ * the pipe does, so it cannot outlive its parent, and after any fault of the token, so that no call meets a token in doubt. A sealed one
+ * waits with an offer for the PIN and has one try: after a wrong PIN it ends too, and its key and what it was sent with it.
  */
 function serve(): void {
   const frames = createFrameReader();
   const chunk = Buffer.alloc(65_536);
-  let opened: Opened | undefined;
+  const attend = createAttendant();
   for (;;) {
     const length = readSync(PIPE, chunk);
     if (length === 0) return;
-    for (const frame of frames.push(chunk.subarray(0, length)) as RequestFrame[]) {
-      try {
-        if (frame.request.kind === "open") opened = open(frame.request);
-        const given = answer(frame.request, opened);
-        reply({ id: frame.id, answer: given });
-        erase(frame.request, given);
-      } catch (error) {
-        const failure = classify(error);
-        reply({ id: frame.id, failure });
-        if (failure.reason === "token") return;
-      }
-    }
+    for (const frame of frames.push(chunk.subarray(0, length)) as RequestFrame[])
+      if (attend(frame) === "ends") return;
     chunk.fill(0);
   }
 }
 
-function open(place: TokenPlace): Opened {
-  const session = openSession(place);
+/** Answers one request after another, and tells after which of them this process is of no more use. */
+function createAttendant(): (frame: RequestFrame) => "ends" | undefined {
+  const offer = createOffer();
+  let opened: Opened | undefined;
+
+  function give(request: TokenRequest): TokenAnswers[TokenRequest["kind"]] {
+    if (request.kind === "offer") return { publicKey: offer.publicKey };
+    if (request.kind === "open") opened = open(request);
+    if (request.kind === "unseal") opened = unseal(request, offer);
+    return answer(request, opened);
+  }
+
+  return ({ id, request }) => {
+    try {
+      const given = give(request);
+      reply({ id, answer: given });
+      erase(request, given);
+      return undefined;
+    } catch (error) {
+      const failure = classify(error);
+      reply({ id, failure });
+      return failure.reason === "damaged" ? undefined : "ends";
+    }
+  };
+}
+
+function unseal({ box, ...place }: Extract<TokenRequest, { kind: "unseal" }>, offer: PinOffer): Opened {
+  const pin = openPin(offer, box);
+  if (pin === undefined) throw new StaleOffer();
+  try {
+    return open(place, pin.toString("utf8"));
+  } finally {
+    pin.fill(0);
+  }
+}
+
+function open(place: TokenPlace, pin?: string): Opened {
+  const session = openSession(place, pin);
   const keys = findKeys(session);
   const operations = createOperations(session, keys);
   operations.health();
@@ -63,12 +91,16 @@ function open(place: TokenPlace): Opened {
   return { operations, info };
 }
 
-function answer(request: TokenRequest, opened: Opened | undefined): TokenAnswers[TokenRequest["kind"]] {
+function answer(
+  request: Exclude<TokenRequest, { kind: "offer" }>,
+  opened: Opened | undefined,
+): TokenAnswers[TokenRequest["kind"]] {
   if (request.kind === "provision") return { created: provision(request, request.initialise) };
   if (opened === undefined) throw new Error("The token is not open");
   const { operations, info } = opened;
   switch (request.kind) {
     case "open":
+    case "unseal":
       return info;
     case "wrap":
       return operations.wrap(request.plain, request.context);
@@ -99,7 +131,10 @@ function erase(request: TokenRequest, given: unknown): void {
 }
 
 function classify(error: unknown): TokenFailure {
-  return { reason: error instanceof DamagedBox ? "damaged" : "token", message: describe(error) };
+  const message = describe(error);
+  if (error instanceof DamagedBox) return { reason: "damaged", message };
+  if (error instanceof WrongPin) return { reason: "pin", message };
+  return { reason: error instanceof StaleOffer ? "offer" : "token", message };
 }
 
 function reply(frame: ReplyFrame): void {

@@ -1,8 +1,9 @@
+import { existsSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { VaultError } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import { connectToken, type TokenConnection } from "./connection.ts";
-import { DamagedBox } from "./fault.ts";
+import { DamagedBox, StaleOffer, TokenFault, WrongPin } from "./fault.ts";
 import type { TokenAnswers, TokenInfo, TokenPlace, TokenRequest, Wrapped } from "./messages.ts";
 
 const CALL_DEADLINE_MS = 5_000;
@@ -13,6 +14,7 @@ const LAST_RESTART_DELAY_MS = 5_000;
 /**
  * The PKCS#11 token as the rest of the vault sees it. Every call rejects with `VaultError token_unavailable` when the child that owns
  * the token is away, was killed, or does not answer within 5 s; the child is then started anew. A late or wrong answer is never given.
+ * While the token is sealed, every call rejects with `VaultError sealed`.
  */
 export type Token = {
   /** Encrypts up to 4 KiB under the newest key-encryption key, bound to `context`. */
@@ -37,8 +39,21 @@ export type Token = {
   retire(kek: string): Promise<{ keks: string[] }>;
   /** Proves the token by a round trip through its newest key. */
   health(): Promise<{ keks: string[] }>;
-  /** What the token said of itself when it was last opened. */
+  /** What the token said of itself when it was last opened. Throws `VaultError sealed` when it never was. */
   info(): TokenInfo;
+  /** Why the token is sealed, or undefined while it is open. */
+  sealed(): SealReason | undefined;
+  /** Seals the token at once: the child that is logged in is ended, and a new one waits for the PIN. Nothing happens to a sealed one. */
+  seal(reason: SealReason): void;
+  /** Calls `listener` whenever the token is sealed, at that moment, for whatever reason. */
+  whenSealed(listener: (reason: SealReason) => void): void;
+  /** The one-time key of the child that waits for the PIN. Throws `VaultError token_unavailable` while there is none. */
+  offer(): Uint8Array;
+  /**
+   * Opens a sealed token by a PIN that was encrypted to the offer; this process passes it on and cannot read it. Rejects with `WrongPin`,
+   * with `StaleOffer` when it was encrypted to another one, or `VaultError token_unavailable`. The offer is used up in each case.
+   */
+  unseal(box: Uint8Array): Promise<TokenInfo>;
   /** Process id of the child, or undefined while there is none. */
   pid(): number | undefined;
   /** Ends the child. Calls in flight are rejected. */
@@ -48,22 +63,47 @@ export type Token = {
 /** What the child is started with: the token's place, the child's whole environment. */
 export type TokenSettings = { place: TokenPlace; environment: Readonly<Record<string, string>> };
 
+/** Why a token is sealed: there was no PIN file at the start, somebody sealed it, or its process ended and there is no PIN file. */
+export type SealReason = "no_pin_file" | "asked" | "process_ended";
+
+/** What a token without a PIN file is: a fault, or sealed. */
+export type WithoutPin = "refuse" | "seal";
+
 /**
  * Starts the child and opens the token. Rejects with a `TokenFault` that says what is wrong when the first opening fails; after that,
- * the child is started again whenever it ends, with delays growing from 50 ms to 5 s.
+ * the child is started again whenever it ends, with delays growing from 50 ms to 5 s. With `seal`, a token whose PIN file is not there
+ * when the child is started is sealed.
  */
-export async function openToken({ place, environment }: TokenSettings, log: Logger): Promise<Token> {
+export async function openToken(
+  { place, environment }: TokenSettings,
+  log: Logger,
+  withoutPin: WithoutPin = "refuse",
+): Promise<Token> {
   const closing = new AbortController();
+  const listeners: ((reason: SealReason) => void)[] = [];
+  const lacksPin = (): boolean => withoutPin === "seal" && !existsSync(place.pinFile);
+  let sealed: SealReason | undefined = lacksPin() ? "no_pin_file" : undefined;
   let current: TokenConnection | undefined;
-  let info = await connect();
+  let offer: Uint8Array | undefined;
+  let info: TokenInfo | undefined;
+  await connect();
   const supervision = supervise();
 
-  async function connect(): Promise<TokenInfo> {
+  function becomeSealed(reason: SealReason): void {
+    if (sealed !== undefined) return;
+    sealed = reason;
+    log.warn({ event: "sealed", reason });
+    for (const listener of listeners) listener(reason);
+  }
+
+  async function connect(): Promise<void> {
+    const waits = sealed !== undefined;
     const connection = connectToken(environment, log);
     try {
-      const opened = await connection.request({ kind: "open", ...place }, OPEN_DEADLINE_MS);
+      if (waits) offer = (await connection.request({ kind: "offer" }, OPEN_DEADLINE_MS)).publicKey;
+      else info = await connection.request({ kind: "open", ...place }, OPEN_DEADLINE_MS);
+      if (waits !== (sealed !== undefined)) throw new TokenFault("The token was sealed meanwhile");
       current = connection;
-      return opened;
     } catch (error) {
       connection.kill();
       await connection.ended;
@@ -74,9 +114,9 @@ export async function openToken({ place, environment }: TokenSettings, log: Logg
   async function supervise(): Promise<void> {
     while (!closing.signal.aborted) {
       await current?.ended;
-      current = undefined;
+      current = offer = undefined;
       if (closing.signal.aborted) return;
-      log.error({ event: "token_lost" });
+      if (sealed === undefined) log.error({ event: "token_lost" });
       await reconnect();
     }
   }
@@ -85,12 +125,13 @@ export async function openToken({ place, environment }: TokenSettings, log: Logg
     for (let delay = FIRST_RESTART_DELAY_MS; ; delay = Math.min(delay * 2, LAST_RESTART_DELAY_MS)) {
       try {
         await sleep(delay, undefined, { signal: closing.signal });
-        info = await connect();
-        log.info({ event: "token_restored" });
+        if (lacksPin()) becomeSealed("process_ended");
+        await connect();
+        if (sealed === undefined) log.info({ event: "token_restored" });
         return;
       } catch (error) {
         if (closing.signal.aborted) return;
-        log.error({ event: "token_fault", reason: error instanceof Error ? error.message : "unknown" });
+        log.error({ event: "token_fault", reason: describe(error) });
       }
     }
   }
@@ -98,19 +139,45 @@ export async function openToken({ place, environment }: TokenSettings, log: Logg
   async function call<K extends TokenRequest["kind"]>(
     message: Extract<TokenRequest, { kind: K }>,
   ): Promise<TokenAnswers[K]> {
+    if (sealed !== undefined) throw new VaultError("sealed");
     if (current === undefined) throw new VaultError("token_unavailable");
     try {
       return await current.request(message, CALL_DEADLINE_MS);
     } catch (error) {
       if (error instanceof DamagedBox) throw error;
+      if (sealed !== undefined) throw new VaultError("sealed", undefined, { cause: error });
       throw new VaultError("token_unavailable", undefined, { cause: error });
     }
   }
 
+  async function unseal(box: Uint8Array): Promise<TokenInfo> {
+    const connection = current;
+    if (sealed === undefined || connection === undefined || offer === undefined)
+      throw new VaultError("token_unavailable");
+    offer = undefined;
+    try {
+      info = await connection.request({ kind: "unseal", ...place, box }, OPEN_DEADLINE_MS);
+    } catch (error) {
+      connection.kill();
+      if (error instanceof WrongPin || error instanceof StaleOffer) throw error;
+      log.error({ event: "token_fault", reason: describe(error) });
+      throw new VaultError("token_unavailable", `The token cannot be opened: ${describe(error)}`);
+    }
+    if (current !== connection) throw new VaultError("token_unavailable");
+    sealed = undefined;
+    log.info({ event: "unsealed" });
+    return info;
+  }
+
+  const opened = (): TokenInfo => {
+    if (info === undefined) throw new VaultError("sealed");
+    return info;
+  };
+
   return {
     wrap: (plain, context) => call({ kind: "wrap", plain, context }),
     async unwrap(wrapped, context) {
-      if (current !== undefined && !info.keks.includes(wrapped.kek))
+      if (current !== undefined && sealed === undefined && !opened().keks.includes(wrapped.kek))
         throw new VaultError(
           "token_unavailable",
           `The token has no ${wrapped.kek}, which a stored key needs`,
@@ -122,17 +189,29 @@ export async function openToken({ place, environment }: TokenSettings, log: Logg
     rewrap: (boxes) => call({ kind: "rewrap", boxes }),
     async rotate() {
       const { keks } = await call({ kind: "rotate" });
-      info = { ...info, keks };
+      info = { ...opened(), keks };
       return { keks };
     },
     async retire(kek) {
-      info = { ...info, keks: info.keks.filter((label) => label !== kek) };
+      info = { ...opened(), keks: opened().keks.filter((label) => label !== kek) };
       const { keks } = await call({ kind: "retire", kek });
-      info = { ...info, keks };
+      info = { ...opened(), keks };
       return { keks };
     },
     health: () => call({ kind: "health" }),
-    info: () => info,
+    info: opened,
+    sealed: () => sealed,
+    seal(reason) {
+      if (sealed !== undefined) return;
+      becomeSealed(reason);
+      current?.kill();
+    },
+    whenSealed: (listener) => void listeners.push(listener),
+    offer() {
+      if (offer === undefined) throw new VaultError("token_unavailable");
+      return offer;
+    },
+    unseal,
     pid: () => current?.pid,
     async close() {
       closing.abort();
@@ -141,4 +220,8 @@ export async function openToken({ place, environment }: TokenSettings, log: Logg
       current?.kill();
     },
   };
+}
+
+function describe(error: unknown): string {
+  return error instanceof Error ? error.message : "unknown";
 }

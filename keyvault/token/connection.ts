@@ -1,5 +1,5 @@
 import type { Logger } from "../log.ts";
-import { DamagedBox, TokenFault } from "./fault.ts";
+import { DamagedBox, StaleOffer, TokenFault, WrongPin } from "./fault.ts";
 import type { ReplyFrame, TokenAnswers, TokenFailure, TokenRequest } from "./messages.ts";
 import { startTokenProcess } from "./process.ts";
 
@@ -7,7 +7,7 @@ import { startTokenProcess } from "./process.ts";
 export type TokenConnection = {
   pid: number | undefined;
   /**
-   * Asks the child. Rejects with `DamagedBox` as the operation says, and with `TokenFault` when the child reports a fault, ends, or
+   * Asks the child. Rejects with `DamagedBox`, `WrongPin` or `StaleOffer` as the operation says, and with `TokenFault` when the child reports a fault, ends, or
    * lets the deadline pass: it is then killed, so that no late answer can be taken for another call's.
    */
   request<K extends TokenRequest["kind"]>(
@@ -70,5 +70,14 @@ export function connectToken(environment: Readonly<Record<string, string>>, log:
 }
 
 function failed({ reason, message }: TokenFailure): Error {
-  return reason === "damaged" ? new DamagedBox() : new TokenFault(message);
+  switch (reason) {
+    case "damaged":
+      return new DamagedBox();
+    case "pin":
+      return new WrongPin(message);
+    case "offer":
+      return new StaleOffer();
+    case "token":
+      return new TokenFault(message);
+  }
 }

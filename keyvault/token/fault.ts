@@ -13,3 +13,17 @@ export class DamagedBox extends Error {
     super("The wrapped text does not belong here");
   }
 }
+
+/** The token does not accept a PIN. The message says why, without the PIN. */
+export class WrongPin extends Problem {
+  override readonly name = "WrongPin";
+}
+
+/** A PIN that was encrypted for another child, or altered on its way. */
+export class StaleOffer extends Problem {
+  override readonly name = "StaleOffer";
+
+  constructor() {
+    super("The PIN was encrypted for another start of the token's process: ask for its offer again");
+  }
+}

@@ -18,7 +18,9 @@ export type TokenRequest =
   | { kind: "rewrap"; boxes: { wrapped: Wrapped; context: Uint8Array }[] }
   | { kind: "rotate" }
   | { kind: "retire"; kek: string }
-  | { kind: "health" };
+  | { kind: "health" }
+  | { kind: "offer" }
+  | ({ kind: "unseal"; box: Uint8Array } & TokenPlace);
 
 /** What an opened token is: found keys and the module's own words about itself. */
 export type TokenInfo = { manufacturer: string; model: string; serial: string; keks: string[] };
@@ -35,13 +37,16 @@ export type TokenAnswers = {
   rotate: { keks: string[] };
   retire: { keks: string[] };
   health: { keks: string[] };
+  offer: { publicKey: Uint8Array };
+  unseal: TokenInfo;
 };
 
 /**
- * Why a request failed: `damaged` when the text does not belong to the context and key it is said to (the token is well),
- * `token` for everything that makes the token unusable; the child ends itself after saying so.
+ * Why a request failed: `damaged` when the text does not belong to the context and key it is said to (the token is well), `pin` when
+ * the token does not accept the PIN of an unsealing, `offer` when that was not encrypted for this child, `token` for everything that
+ * makes the token unusable. After all but the first the child ends itself.
  */
-export type TokenFailure = { reason: "damaged" | "token"; message: string };
+export type TokenFailure = { reason: "damaged" | "pin" | "offer" | "token"; message: string };
 
 /** One request or reply on the pipe. */
 export type RequestFrame = { id: number; request: TokenRequest };

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { readFileSync, statSync } from "node:fs";
 import pkcs11 from "pkcs11js";
-import { TokenFault } from "./fault.ts";
+import { TokenFault, WrongPin } from "./fault.ts";
 import type { TokenPlace } from "./messages.ts";
 
 /** Characters of a PIN that a module without lock-out must have: 32 random bytes in hexadecimal are 64. */
@@ -13,6 +13,9 @@ const REQUIRED_MECHANISMS = {
   CKM_GENERIC_SECRET_KEY_GEN: pkcs11.CKM_GENERIC_SECRET_KEY_GEN,
   CKM_SHA256_HMAC: pkcs11.CKM_SHA256_HMAC,
 } as const;
+
+/** CKR_PIN_INCORRECT, _INVALID, _LEN_RANGE, _EXPIRED and _LOCKED. */
+const PIN_REFUSALS = new Set([0xa0, 0xa1, 0xa2, 0xa3, 0xa4]);
 
 /** A loaded module, one slot of it, and the one session that everything runs in. */
 export type Session = {
@@ -47,24 +50,43 @@ export function findSlot(library: pkcs11.PKCS11, label: string): pkcs11.Handle |
   return found[0];
 }
 
-/** Opens the labelled token with the PIN of the file and checks that it can do what the vault needs. */
-export function openSession(place: TokenPlace): Session {
+/**
+ * Opens the labelled token and checks that it can do what the vault needs. Without a `pin` the PIN is the file's, and whatever is wrong
+ * with it is a `TokenFault`; a `pin` that is given is refused with `WrongPin`.
+ */
+export function openSession(place: TokenPlace, pin?: string): Session {
   const library = loadModule(place);
   const slot = findSlot(library, place.label);
   if (slot === undefined)
     throw new TokenFault(`The module has no token labelled ${place.label}: run "keyvault init"`);
   requireMechanisms(library, slot);
-  return login(library, slot, place.pinFile);
+  if (pin === undefined) return login(library, slot, place.pinFile);
+  const short = shortPin(library, pin);
+  if (short !== undefined) throw new WrongPin(`The PIN ${short}`);
+  return startSession(library, slot, pin, (error) => {
+    if (!PIN_REFUSALS.has((error as pkcs11.Pkcs11Error).code)) return new TokenFault(describe(error));
+    return new WrongPin(`The token does not accept the PIN: ${describe(error)}`);
+  });
 }
 
-/** A read-write session of the slot, logged in as the user. */
+/** A read-write session of the slot, logged in as the user with the file's PIN. */
 export function login(library: pkcs11.PKCS11, slot: pkcs11.Handle, pinFile: string): Session {
+  const refused = (error: unknown): TokenFault =>
+    new TokenFault(`The token does not accept the PIN of ${pinFile}: ${describe(error)}`);
+  return startSession(library, slot, readPin(library, pinFile), refused);
+}
+
+function startSession(
+  library: pkcs11.PKCS11,
+  slot: pkcs11.Handle,
+  pin: string,
+  refused: (error: unknown) => Error,
+): Session {
   const handle = library.C_OpenSession(slot, pkcs11.CKF_SERIAL_SESSION | pkcs11.CKF_RW_SESSION);
   try {
-    library.C_Login(handle, pkcs11.CKU_USER, readPin(library, pinFile));
+    library.C_Login(handle, pkcs11.CKU_USER, pin);
   } catch (error) {
-    if (error instanceof TokenFault) throw error;
-    throw new TokenFault(`The token does not accept the PIN of ${pinFile}: ${describe(error)}`);
+    throw refused(error);
   }
   return { library, slot, handle };
 }
@@ -84,12 +106,15 @@ export function readPin(library: pkcs11.PKCS11, pinFile: string): string {
   }
   if ((mode & 0o007) !== 0)
     throw new TokenFault(`The PIN file ${pinFile} is open to everybody: chmod 600 it`);
-  if (isSoftHsm(library) && pin.length < MIN_PIN_LENGTH) {
-    throw new TokenFault(
-      `The PIN of ${pinFile} has ${pin.length} characters; SoftHSM needs at least ${MIN_PIN_LENGTH}`,
-    );
-  }
+  const short = shortPin(library, pin);
+  if (short !== undefined) throw new TokenFault(`The PIN of ${pinFile} ${short}`);
   return pin;
+}
+
+function shortPin(library: pkcs11.PKCS11, pin: string): string | undefined {
+  return isSoftHsm(library) && pin.length < MIN_PIN_LENGTH
+    ? `has ${pin.length} characters; SoftHSM needs at least ${MIN_PIN_LENGTH}`
+    : undefined;
 }
 
 /** Whether the module is SoftHSM, whose tokens are files that the vault itself may make. */

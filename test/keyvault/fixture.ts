@@ -13,6 +13,7 @@ import type { CreatedKey, KeyRequest } from "../../keyvault/keys/create.ts";
 import { createLog } from "../../keyvault/log.ts";
 import { type Serving, serve } from "../../keyvault/serve.ts";
 import { type Identity, issueCertificate, type Subject } from "../../keyvault/tls/authority.ts";
+import type { Vault } from "../../keyvault/vault.ts";
 import { testDatabase } from "../support/postgres.ts";
 
 export const SILENT = createLog("silent");
@@ -76,8 +77,10 @@ export async function createHome(options: { initialised?: boolean } = {}): Promi
 }
 
 /** A running vault with a clock of its own. */
-export type TestVault = Serving & {
+export type TestVault = Omit<Serving, "vault"> & {
   home: VaultHome;
+  /** The vault's parts; throws while it was never unsealed. */
+  readonly vault: Vault;
   clock: TestClock;
   url: string;
   /** Makes a key by the operation, past HTTP, and insists that it is made. */
@@ -94,18 +97,21 @@ export async function startVault(home?: VaultHome): Promise<TestVault> {
   const place = home ?? (await createHome());
   const clock = testClock();
   const serving = await serve(place.config, clock, SILENT);
-  const { vault } = serving;
+  const { vault: parts, ...rest } = serving;
   return {
-    ...serving,
+    ...rest,
+    get vault() {
+      return parts();
+    },
     home: place,
     clock,
     url: `https://localhost:${serving.port}`,
     async makeKey(request, requestKey = `test:${++requests}`) {
-      const created = await vault.createKey(API, requestKey, request);
+      const created = await parts().createKey(API, requestKey, request);
       if (isRefusal(created)) throw new Error(`The key was refused: ${created.refused}`);
       return created;
     },
-    verifyAudit: () => verifyChain(vault.database, vault.token),
+    verifyAudit: () => verifyChain(parts().database, serving.token),
     async restart() {
       await serving.stop();
       return startVault(place);

@@ -150,6 +150,8 @@ const CALLS: [method: string, path: string, roles: string[]][] = [
   ["POST", `${KEY}/sign/delegation`, ["api"]],
   ["POST", `${KEY}/sign/challenge`, ["api"]],
   ["GET", "/v1/status", ["admin", "auditor"]],
+  ["GET", "/v1/unseal", ["admin"]],
+  ["POST", "/v1/unseal", ["admin"]],
   ["POST", `${KEY}/enable`, ["admin"]],
   ["POST", `${KEY}/destroy`, ["admin"]],
   ["POST", `${KEY}/destroy/cancel`, ["admin"]],

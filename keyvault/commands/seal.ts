@@ -1,0 +1,42 @@
+import { Command } from "commander";
+import type { SealState } from "../lifecycle/sealing.ts";
+import { sealPin } from "../token/pin_box.ts";
+import { readPin } from "./read_pin.ts";
+import { ask, type RemoteOptions, withRemoteOptions } from "./remote.ts";
+
+const ABOUT_SEAL = `Seal a running vault at once, by an admin's certificate: the process that is logged in to the token is ended, and all keys in memory are overwritten. Until "keyvault unseal" the vault signs nothing, makes nothing and shows its status only. A PIN file is not read meanwhile, but by the next start.`;
+
+const ABOUT_UNSEAL = `Open a sealed vault by the token's PIN, by an admin's certificate. The PIN is asked for without being shown; without a terminal it is standard input's first line.
+
+It is encrypted here to a one-time key of the process that owns the token, and only that process can read it: what is in between, the vault's answering process too, passes on what it cannot open. After a wrong PIN the next try waits for 1 s, then 2 s, up to a minute.`;
+
+type UnsealOptions = RemoteOptions & { pinFile?: string };
+
+/** `keyvault seal` */
+export function sealCommand(): Command {
+  const command = new Command("seal").summary("stop all signing, at once").description(ABOUT_SEAL);
+  return withRemoteOptions(command).action(async (options: RemoteOptions) => {
+    const sealed = (await ask(options, "/v1/seal", {})) as SealState & { sealed: true };
+    const text = `The vault is sealed since ${sealed.since}. "keyvault unseal" opens it.`;
+    process.stdout.write(`${options.json ? JSON.stringify(sealed) : text}\n`);
+  });
+}
+
+/** `keyvault unseal` */
+export function unsealCommand(): Command {
+  const command = new Command("unseal").summary("open a sealed vault by its PIN").description(ABOUT_UNSEAL);
+  return withRemoteOptions(command)
+    .option("--pin-file <file>", "read the PIN from this file instead")
+    .action(async (options: UnsealOptions) => {
+      await ask(options, "/v1/unseal");
+      const pin = await readPin(options.pinFile);
+      try {
+        const { offer } = (await ask(options, "/v1/unseal")) as { offer: string };
+        const box = sealPin(pin, Buffer.from(offer, "base64")).toString("base64");
+        const answer = await ask(options, "/v1/unseal", { offer, box });
+        process.stdout.write(`${options.json ? JSON.stringify(answer) : "The vault is open."}\n`);
+      } finally {
+        pin.fill(0);
+      }
+    });
+}

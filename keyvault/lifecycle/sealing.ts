@@ -1,0 +1,176 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { LRUCache } from "lru-cache";
+import type { Change, Journal } from "../audit/journal.ts";
+import type { AuditEntry, Caller } from "../audit/record.ts";
+import type { Clock } from "../clock.ts";
+import { type Refusal, refuse, VaultError } from "../errors.ts";
+import type { Logger } from "../log.ts";
+import { Problem } from "../problem.ts";
+import type { SealReason, Token } from "../token/client.ts";
+import { StaleOffer, WrongPin } from "../token/fault.ts";
+
+/** Since when the vault is sealed (ISO 8601), why, and by whom if anybody asked for it. */
+export type SealState = { since: string; reason: SealReason; by: string | null };
+
+/** A PIN encrypted to `offer`, both base64. */
+export type SealedPin = { offer: string; box: string };
+
+/**
+ * Sealing and unsealing. While a vault is sealed nothing can be recorded, because the audit's key is in the token: what happens to the seal
+ * meanwhile is told in the log, remembered, and recorded by the unsealing that succeeds.
+ */
+export type Sealing = {
+  state(): SealState | undefined;
+  /** Seals at once and gives since when. The record is written before; if it is not within 2 s, the vault is sealed all the same. */
+  seal(caller: Caller): Promise<SealState>;
+  /** The key to encrypt the PIN to. Refused when the vault is not sealed. */
+  offer(): { offer: string } | Refusal;
+  /**
+   * Opens the token by an encrypted PIN, then the vault. Refused with `wrong_pin`, `stale_offer`, or `rate_limited` to whom failed before:
+   * for 1 s, doubled each time, 60 s at most. A vault that cannot be opened, or cannot record who unsealed it, is sealed again.
+   */
+  unseal(caller: Caller, pin: SealedPin): Promise<{ sealed: false } | Refusal>;
+};
+
+/** What sealing needs. `open` opens the vault after its token; `journal` gives its audit once it was. `elapsed` never goes back, in ms. */
+export type SealingParts = {
+  token: Pick<Token, "sealed" | "seal" | "whenSealed" | "offer" | "unseal">;
+  open(): Promise<Journal>;
+  journal(): Journal | undefined;
+  clock: Clock;
+  elapsed(): number;
+  log: Logger;
+};
+
+const RECORD_DEADLINE_MS = 2_000;
+const FIRST_WAIT_MS = 1_000;
+const LAST_WAIT_MS = 60_000;
+const REMEMBERED_CALLERS = 1_000;
+const REMEMBERED_ENTRIES = 100;
+
+type Failures = { count: number; at: number };
+
+/** Sealing on these parts. */
+export function createSealing({ token, open, journal, clock, elapsed, log }: SealingParts): Sealing {
+  const failures = new LRUCache<string, Failures>({ max: REMEMBERED_CALLERS });
+  const unrecorded: AuditEntry[] = [];
+  let askedBy: Caller | undefined;
+  let state = stateOf(token.sealed());
+  let unsealing = false;
+  token.whenSealed((reason) => {
+    state = stateOf(reason);
+  });
+
+  function stateOf(reason: SealReason | undefined): SealState | undefined {
+    if (reason === undefined) return undefined;
+    const by = reason === "asked" && askedBy !== undefined ? `${askedBy.role}/${askedBy.name}` : null;
+    return { since: clock.now().toISOString(), reason, by };
+  }
+
+  function remember(entry: AuditEntry): void {
+    const detail = { ...entry.detail, happened_at: clock.now().toISOString() };
+    unrecorded.push({ ...entry, detail });
+    if (unrecorded.length > REMEMBERED_ENTRIES) unrecorded.shift();
+  }
+
+  function sealNow(caller: Caller): void {
+    askedBy = caller;
+    token.seal("asked");
+    log.warn({ event: "sealed_by", caller: caller.name, role: caller.role });
+  }
+
+  function waitOf({ name }: Caller): number {
+    const failed = failures.get(name);
+    if (failed === undefined) return 0;
+    const wait = Math.min(LAST_WAIT_MS, FIRST_WAIT_MS * 2 ** (failed.count - 1));
+    return Math.max(0, failed.at + wait - elapsed());
+  }
+
+  function fail(caller: Caller, refusal: Refusal): Refusal {
+    failures.set(caller.name, { count: (failures.get(caller.name)?.count ?? 0) + 1, at: elapsed() });
+    remember({ caller, statement: "unseal", outcome: refusal.refused });
+    log.warn({ event: "unseal_refused", caller: caller.name, role: caller.role, code: refusal.refused });
+    return refusal;
+  }
+
+  async function openToken(caller: Caller, { offer, box }: SealedPin): Promise<Refusal | undefined> {
+    if (offer !== encode(token.offer())) return refuse("stale_offer");
+    try {
+      await token.unseal(Buffer.from(box, "base64"));
+      failures.delete(caller.name);
+      return undefined;
+    } catch (error) {
+      if (error instanceof WrongPin) return fail(caller, refuse("wrong_pin", error.message));
+      if (error instanceof StaleOffer) return fail(caller, refuse("stale_offer"));
+      throw error;
+    }
+  }
+
+  async function openVault(caller: Caller, before: SealState): Promise<void> {
+    try {
+      const opened = await open();
+      for (let entry = unrecorded[0]; entry !== undefined; entry = unrecorded[0]) {
+        await opened.record(entry);
+        unrecorded.shift();
+      }
+      const detail = { sealed_since: before.since, reason: before.reason };
+      await opened.record({ caller, statement: "unseal", outcome: "granted", detail });
+      if (token.sealed() !== undefined) throw new VaultError("token_unavailable");
+      state = undefined;
+    } catch (error) {
+      token.seal(before.reason);
+      state = before;
+      if (!(error instanceof Problem)) throw error;
+      log.error({ event: "vault_not_opened", reason: error.message });
+      throw new VaultError("unavailable", `The vault cannot be opened: ${error.message}`, { cause: error });
+    }
+  }
+
+  return {
+    state: () => state,
+
+    async seal(caller) {
+      if (state !== undefined) return state;
+      const entry = { caller, statement: "seal", outcome: "granted" } as const;
+      const recording = journal()?.change(
+        async (): Promise<Change<void>> => ({ value: undefined, entry, committed: () => sealNow(caller) }),
+      );
+      const settled = recording?.catch((error: unknown) =>
+        log.error({ event: "seal_not_recorded", err: error }),
+      );
+      await Promise.race([settled, sleep(RECORD_DEADLINE_MS, undefined, { ref: false })]);
+      if (state === undefined) {
+        remember(entry);
+        sealNow(caller);
+      }
+      return state ?? { since: clock.now().toISOString(), reason: "asked", by: null };
+    },
+
+    offer: () => (state === undefined ? notSealed() : { offer: encode(token.offer()) }),
+
+    async unseal(caller, pin) {
+      const before = state;
+      if (before === undefined) return notSealed();
+      const wait = unsealing ? FIRST_WAIT_MS : waitOf(caller);
+      if (wait > 0)
+        return { ...refuse("rate_limited", "Too many tries"), retryAfterSeconds: Math.ceil(wait / 1000) };
+      unsealing = true;
+      try {
+        const refusal = await openToken(caller, pin);
+        if (refusal !== undefined) return refusal;
+        await openVault(caller, before);
+        return { sealed: false };
+      } finally {
+        unsealing = false;
+      }
+    },
+  };
+}
+
+function notSealed(): Refusal {
+  return refuse("policy_violation", "The vault is not sealed");
+}
+
+function encode(bytes: Uint8Array): string {
+  return Buffer.from(bytes).toString("base64");
+}

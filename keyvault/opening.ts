@@ -1,0 +1,41 @@
+import { type HeadKeeping, keepHeads } from "./audit/heads.ts";
+import type { Operations } from "./http/calls.ts";
+import type { Rewrapping } from "./kek/rewrap.ts";
+import { type OpenOperations, openOperations } from "./operations.ts";
+import { openVault, type Vault, type VaultParts } from "./vault.ts";
+
+/** A vault that was opened, and everything it can be asked. */
+export type Opened = { vault: Vault; operations: Operations; rewrapping: Pick<Rewrapping, "progress"> };
+
+/** Opens the vault once its token is open for the first time; a token that is sealed later and opened again finds it as it was. */
+export type Opening = {
+  /** Opens the vault unless it was opened before. Rejects with a `Problem` when its parts do not belong together. */
+  open(): Promise<Opened>;
+  /** What was opened, whether its token is sealed by now or not. */
+  opened(): Opened | undefined;
+  /** Lets go of everything but the token. */
+  stop(): Promise<void>;
+};
+
+/** Opening of a vault of these parts. */
+export function createOpening(parts: VaultParts): Opening {
+  const { config, clock, log } = parts;
+  let current: (Opened & { working: OpenOperations; heads: HeadKeeping }) | undefined;
+
+  return {
+    async open() {
+      if (current !== undefined) return current;
+      const vault = await openVault(parts, "require");
+      const working = openOperations(vault, clock, config, log);
+      const heads = keepHeads({ journal: vault.journal, clock, log, file: config.auditHeadsFile });
+      current = { vault, operations: working.operations, rewrapping: working.rewrapping, working, heads };
+      return current;
+    },
+    opened: () => current,
+    async stop() {
+      await current?.working.stop();
+      await current?.heads.stop();
+      await current?.vault.close();
+    },
+  };
+}

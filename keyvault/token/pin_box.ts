@@ -1,0 +1,86 @@
+import {
+  createCipheriv,
+  createDecipheriv,
+  createPublicKey,
+  diffieHellman,
+  generateKeyPairSync,
+  hkdfSync,
+  type KeyObject,
+} from "node:crypto";
+
+const POINT_BYTES = 32;
+const TAG_BYTES = 16;
+/** One byte that counts, the PIN, zeros: the box does not tell how long the PIN is. */
+const PADDED_BYTES = 256;
+const PURPOSE = "deputize keyvault unseal 1";
+/** Each key encrypts one text, so its nonce may stand still. */
+const NONCE = Buffer.alloc(12);
+
+/** Bytes that a PIN may have. */
+export const MAX_PIN_BYTES = PADDED_BYTES - 1;
+
+/** What a child offers: its one-time X25519 key, for one PIN. The private half never leaves the child and ends with it. */
+export type PinOffer = { publicKey: Buffer; privateKey: KeyObject };
+
+/** A fresh offer. */
+export function createOffer(): PinOffer {
+  const { publicKey, privateKey } = generateKeyPairSync("x25519");
+  return { publicKey: pointOf(publicKey), privateKey };
+}
+
+/**
+ * Encrypts a PIN to an offer: one-time X25519 key (32) ‖ AES-256-GCM of the padded PIN ‖ tag (16). The key is HKDF-SHA256 of the shared
+ * secret over both public keys. The PIN stays as it is; the caller overwrites it.
+ *
+ * @throws RangeError when the PIN is empty or longer than {@link MAX_PIN_BYTES}, or the offer is no key
+ */
+export function sealPin(pin: Uint8Array, offer: Uint8Array): Buffer {
+  if (pin.length === 0 || pin.length > MAX_PIN_BYTES)
+    throw new RangeError(`A PIN has 1 to ${MAX_PIN_BYTES} bytes`);
+  if (offer.length !== POINT_BYTES) throw new RangeError("The offer is no X25519 key");
+  const once = generateKeyPairSync("x25519");
+  const point = pointOf(once.publicKey);
+  const key = deriveKey(once.privateKey, publicOf(offer), point, offer);
+  const padded = Buffer.alloc(PADDED_BYTES);
+  padded[0] = pin.length;
+  padded.set(pin, 1);
+  const cipher = createCipheriv("aes-256-gcm", key, NONCE).setAAD(offer);
+  const box = Buffer.concat([point, cipher.update(padded), cipher.final(), cipher.getAuthTag()]);
+  padded.fill(0);
+  key.fill(0);
+  return box;
+}
+
+/** The PIN that {@link sealPin} encrypted to this offer, or undefined when the box was altered or is for another one. */
+export function openPin({ publicKey, privateKey }: PinOffer, box: Uint8Array): Buffer | undefined {
+  if (box.length !== POINT_BYTES + PADDED_BYTES + TAG_BYTES) return undefined;
+  const point = box.subarray(0, POINT_BYTES);
+  let key: Buffer | undefined;
+  try {
+    key = deriveKey(privateKey, publicOf(point), point, publicKey);
+    const decipher = createDecipheriv("aes-256-gcm", key, NONCE).setAAD(publicKey);
+    decipher.setAuthTag(box.subarray(-TAG_BYTES));
+    const padded = Buffer.concat([decipher.update(box.subarray(POINT_BYTES, -TAG_BYTES)), decipher.final()]);
+    return padded.subarray(1, 1 + (padded[0] ?? 0));
+  } catch {
+    return undefined;
+  } finally {
+    key?.fill(0);
+  }
+}
+
+function deriveKey(privateKey: KeyObject, publicKey: KeyObject, once: Uint8Array, offer: Uint8Array): Buffer {
+  const secret = diffieHellman({ privateKey, publicKey });
+  const key = Buffer.from(hkdfSync("sha256", secret, Buffer.concat([once, offer]), PURPOSE, 32));
+  secret.fill(0);
+  return key;
+}
+
+function pointOf(key: KeyObject): Buffer {
+  return Buffer.from(key.export({ format: "jwk" }).x ?? "", "base64url");
+}
+
+function publicOf(point: Uint8Array): KeyObject {
+  const x = Buffer.from(point).toString("base64url");
+  return createPublicKey({ key: { kty: "OKP", crv: "X25519", x }, format: "jwk" });
+}
