@@ -1,4 +1,5 @@
 import { createHmac, timingSafeEqual } from "node:crypto";
+import { type Clock, systemClock } from "./clock.ts";
 
 /** A webhook request as it came in. Header names are lower case, as Node gives them. */
 export type WebhookRequest = {
@@ -47,6 +48,64 @@ export function verifyWebhook({
   }
   if (Math.abs(now - Number(timestamp)) >= TOLERANCE_SECONDS) return { ok: false, reason: "stale_timestamp" };
   return { ok: true, deliveryId };
+}
+
+/** A genuine event: its kind, the whole of its body, and the id to know it again by. */
+export type WebhookEvent = { deliveryId: string; event: string; body: Readonly<Record<string, unknown>> };
+
+/** What a receiver is made with. */
+export type WebhookReceiverSettings = {
+  /** The connection's `webhook_signing_secret`; several while one takes the place of another. */
+  secret: string | readonly string[];
+  /**
+   * Stores or queues an event, once: it takes no notice of a `deliveryId` that it has stored before. What it throws has the
+   * delivery come again.
+   */
+  storeOnce: (event: WebhookEvent) => unknown;
+  /** The service's word in its header names. Default `service`. */
+  word?: string;
+  clock?: Clock;
+};
+
+/** The status to answer a delivery with; nothing belongs in the body. */
+export type WebhookStatus = 204 | 400 | 401 | 503;
+
+/**
+ * Receives deliveries by the receiver rules (specification §6). 401 only for a bad signature or a stale timestamp, checked before the
+ * body is parsed; 400 for genuine bytes that are no event, which do not come again; 503 when the event could not be stored; 204 once
+ * it is stored, or had been before. Never throws.
+ */
+export function createWebhookReceiver(
+  settings: WebhookReceiverSettings,
+): (delivery: Pick<WebhookRequest, "headers" | "rawBody">) => Promise<WebhookStatus> {
+  const { secret, storeOnce, word = "service", clock = systemClock } = settings;
+  const secrets = typeof secret === "string" ? [secret] : [...secret];
+  return async ({ headers, rawBody }) => {
+    const now = clock.now().getTime() / 1000;
+    const checks = secrets.map((each) => verifyWebhook({ headers, rawBody, secret: each, now, word }));
+    const genuine = checks.find((check) => check.ok);
+    if (genuine === undefined) return 401;
+    const body = readEvent(rawBody);
+    if (body === undefined) return 400;
+    try {
+      await storeOnce({ deliveryId: genuine.deliveryId, event: body.event, body });
+      return 204;
+    } catch {
+      return 503;
+    }
+  };
+}
+
+function readEvent(rawBody: Uint8Array | string): { event: string } | undefined {
+  try {
+    const text = typeof rawBody === "string" ? rawBody : Buffer.from(rawBody).toString("utf8");
+    const body: unknown = JSON.parse(text);
+    const isEvent =
+      typeof body === "object" && body !== null && "event" in body && typeof body.event === "string";
+    return isEvent ? (body as { event: string }) : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 function equal(expected: string, given: string): boolean {

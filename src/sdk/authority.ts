@@ -1,0 +1,65 @@
+import type { Refusal } from "./enforcement.ts";
+import type { Operation } from "./operation.ts";
+import type { VerificationRecord } from "./record.ts";
+
+/** How an allowed action came out (`POST …/invocations/{id}/outcome`). */
+export type Outcome = "executed" | "failed" | "refused_by_receiver" | "not_attempted";
+
+/** An allow, as the protected code may see it. Frozen. */
+export type Authority = {
+  readonly requiredScope: string;
+  readonly agentId: string | undefined;
+  readonly humanId: string | undefined;
+  readonly certId: string | undefined;
+  readonly grantedScope: readonly string[];
+  readonly receiptId: string | undefined;
+  readonly receiptHash: string | undefined;
+  readonly operation: Operation | undefined;
+  /** The frozen copy of what was authorized, and of what was bound: act on this. */
+  readonly payload: unknown;
+  readonly record: VerificationRecord;
+  /** Tells the service what came of it, in the background; only the first call counts. Without an operation there is nothing to tell. */
+  report(outcome: Outcome, detail?: string): void;
+};
+
+/** The authority to act, or how to refuse. */
+export type Authorization =
+  | { readonly allowed: true; readonly authority: Authority }
+  | { readonly allowed: false; readonly refusal: Refusal; readonly record: VerificationRecord };
+
+/** The authority that an allow gives. */
+export function grantAuthority(
+  record: VerificationRecord,
+  asked: { requiredScope: string; payload: unknown },
+  report: Authority["report"],
+): Authority {
+  const { answer, operation } = record;
+  const { granted_scope: scope } = answer;
+  return Object.freeze({
+    requiredScope: asked.requiredScope,
+    agentId: text(answer.agent_id),
+    humanId: text(answer.human_id),
+    certId: text(answer.cert_id),
+    grantedScope: Object.freeze(Array.isArray(scope) ? scope.filter((each) => typeof each === "string") : []),
+    receiptId: receiptIdOf(answer),
+    receiptHash: text(answer.receipt_hash),
+    operation,
+    payload: asked.payload,
+    record,
+    report,
+  });
+}
+
+/** The authorization that a refusal is. */
+export function refused(record: VerificationRecord & { readonly refusal: Refusal }): Authorization {
+  return Object.freeze({ allowed: false, refusal: record.refusal, record });
+}
+
+function receiptIdOf({ receipt }: VerificationRecord["answer"]): string | undefined {
+  const isObject = typeof receipt === "object" && receipt !== null;
+  return isObject && "receipt_id" in receipt ? text(receipt.receipt_id) : undefined;
+}
+
+function text(value: unknown): string | undefined {
+  return typeof value === "string" ? value : undefined;
+}

@@ -1,0 +1,84 @@
+import { type Agent, type ClientRequest, type IncomingMessage, request as requestPlain } from "node:http";
+import { request as requestSecure } from "node:https";
+
+/** One POST of JSON. Header names and values are plain ASCII. */
+export type Post = {
+  url: URL;
+  headers: Readonly<Record<string, string>>;
+  body: string;
+  /** Whole exchange, from the look-up of the name to the last byte of the answer. Milliseconds. */
+  timeoutMs: number;
+  agent: Agent | undefined;
+};
+
+/** A whole answer of at most {@link MAX_ANSWER_BYTES}, whatever its status, or why there is none. */
+export type Exchange =
+  | { answered: true; status: number; body: Buffer }
+  | { answered: false; fault: "timeout" | "network" | "answer_too_large" };
+
+/** Bytes of an answer that are read; whoever sends more has not answered. */
+export const MAX_ANSWER_BYTES = 256 * 1024;
+
+/**
+ * Posts once and reads the answer whole. Redirects are answers like others; nothing is sent again. A name that is not found, a
+ * connection that is refused, cut or closed too early, a TLS fault and an answer that is not HTTP all count as `network`. Never throws.
+ */
+export function post(call: Post): Promise<Exchange> {
+  const deadline = performance.now() + call.timeoutMs;
+  return new Promise((resolve) => {
+    let request: ClientRequest | undefined;
+    let settled = false;
+    function settle(exchange: Exchange): void {
+      if (settled) return;
+      settled = true;
+      clearTimeout(timer);
+      resolve(performance.now() < deadline ? exchange : { answered: false, fault: "timeout" });
+      if (!exchange.answered) request?.destroy();
+    }
+    const timer = setTimeout(() => settle({ answered: false, fault: "timeout" }), call.timeoutMs);
+    try {
+      request = open(call);
+    } catch {
+      settle({ answered: false, fault: "network" });
+      return;
+    }
+    request.on("response", (response) => readAnswer(response, settle));
+    for (const event of ["error", "close"]) {
+      request.on(event, () => settle({ answered: false, fault: "network" }));
+    }
+    request.end(call.body);
+  });
+}
+
+function open({ url, headers, body, agent }: Post): ClientRequest {
+  const start = url.protocol === "https:" ? requestSecure : requestPlain;
+  return start(url, {
+    method: "POST",
+    ...(agent === undefined ? {} : { agent }),
+    headers: {
+      accept: "application/json",
+      "accept-encoding": "identity",
+      "content-type": "application/json",
+      "content-length": String(Buffer.byteLength(body)),
+      ...headers,
+    },
+  });
+}
+
+function readAnswer(response: IncomingMessage, settle: (exchange: Exchange) => void): void {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  response.on("data", (chunk: Buffer) => {
+    bytes += chunk.length;
+    if (bytes > MAX_ANSWER_BYTES) settle({ answered: false, fault: "answer_too_large" });
+    else chunks.push(chunk);
+  });
+  response.on("error", () => settle({ answered: false, fault: "network" }));
+  response.on("end", () => {
+    settle(
+      response.complete
+        ? { answered: true, status: response.statusCode ?? 0, body: Buffer.concat(chunks) }
+        : { answered: false, fault: "network" },
+    );
+  });
+}

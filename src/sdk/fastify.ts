@@ -1,0 +1,39 @@
+import type { IncomingHttpHeaders, ServerResponse } from "node:http";
+import type { Guard } from "./create_guard.ts";
+import { authorizeRequest, type Route, refusalBody, replacesBody, reportAtEnd } from "./route.ts";
+
+/** What the guard needs of Fastify's request. */
+export type FastifyRequest = { headers: IncomingHttpHeaders; originalUrl: string; body: unknown };
+
+/** What the guard needs of Fastify's reply. */
+export type FastifyReply = {
+  raw: ServerResponse;
+  code(status: number): unknown;
+  header(name: string, value: string): unknown;
+  send(body: unknown): unknown;
+};
+
+/**
+ * Fastify `preHandler` hook that lets a handler run only on an explicit allow, and answers 403 or 503 otherwise. `request.body`
+ * becomes the frozen copy; `authorityOf(request)` gives the rest.
+ */
+export function guardFastify<Request extends FastifyRequest>(
+  guard: Guard,
+  route: Route<Request>,
+): (request: Request, reply: FastifyReply) => Promise<unknown> {
+  return async (request, reply) => {
+    const { headers, originalUrl: target, body } = request;
+    const view = { headers, target, body: body ?? undefined };
+    const authorization = await authorizeRequest(guard, route, request, view);
+    if (!authorization.allowed) {
+      reply.code(authorization.refusal.status);
+      reply.header("cache-control", "no-store");
+      reply.send(refusalBody(authorization.refusal));
+      return reply;
+    }
+    const { authority } = authorization;
+    if (replacesBody(route, authority)) request.body = authority.payload;
+    reportAtEnd(reply.raw, authority);
+    return undefined;
+  };
+}

@@ -1,0 +1,12 @@
+export type { Authority, Authorization, Outcome } from "./authority.ts";
+export { createGuard, type Guard, type Run } from "./create_guard.ts";
+export type { Finding, Refusal } from "./enforcement.ts";
+export { type ExpressRequest, guardExpress } from "./express.ts";
+export { type FastifyReply, type FastifyRequest, guardFastify } from "./fastify.ts";
+export { guardKoa, type KoaContext } from "./koa.ts";
+export type { Operation, OperationInput, Verifier } from "./operation.ts";
+export type { ProofSource } from "./proof.ts";
+export type { AuthorizeCall } from "./question.ts";
+export type { Cause, VerificationRecord } from "./record.ts";
+export { authorityOf, type Route } from "./route.ts";
+export type { GuardFault, GuardSettings } from "./settings.ts";

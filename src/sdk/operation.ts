@@ -1,0 +1,70 @@
+import { requestHash } from "../protocol/context_binding.ts";
+
+/** The one action that a proof was made for, as the application sees it. */
+export type OperationInput = {
+  /** What is done, in the words that the agent bound. */
+  action: string;
+  /** The agent's id of this one action; decided once. */
+  invocationId: string;
+  /** The agent that acts; that of the proof bundle when left out. */
+  agentId?: string | undefined;
+  resourceId?: string | undefined;
+  requestedPath?: string | undefined;
+  sessionId?: string | undefined;
+  actionProfile?: string | undefined;
+};
+
+/** Who verifies: the connection's registered name (its id unless one was set) and its account. */
+export type Verifier = { verifierId: string; workspaceId: string };
+
+/** An operation as verify takes it. Hashes are `sha256:<hex>`. */
+export type Operation = {
+  readonly verifier_id: string;
+  readonly workspace_id: string;
+  readonly agent_id: string;
+  readonly action: string;
+  readonly resource_id: string;
+  readonly requested_path: string;
+  readonly session_id: string;
+  readonly invocation_id: string;
+  readonly request_hash: string;
+  readonly payload_digest?: string;
+  readonly action_profile?: string;
+};
+
+/**
+ * The operation as the agent must have bound it, frozen, with the hashes of wire format §4.
+ *
+ * @throws ProtocolError `invalid_utf8` for text with a lone surrogate
+ */
+export function bindOperation(
+  input: OperationInput & { agentId: string },
+  bound: { requiredScope: string; verifier: Verifier; payloadDigest: Uint8Array | undefined },
+): Operation {
+  const { action, invocationId, agentId, resourceId = "", requestedPath = "", sessionId = "" } = input;
+  const { requiredScope, verifier, payloadDigest } = bound;
+  const hash = requestHash({
+    required_scope: requiredScope,
+    operation: action,
+    resource_id: resourceId,
+    requested_path: requestedPath,
+    payload_digest: payloadDigest,
+  });
+  return Object.freeze({
+    verifier_id: verifier.verifierId,
+    workspace_id: verifier.workspaceId,
+    agent_id: agentId,
+    action,
+    resource_id: resourceId,
+    requested_path: requestedPath,
+    session_id: sessionId,
+    invocation_id: invocationId,
+    request_hash: written(hash),
+    ...(payloadDigest === undefined ? {} : { payload_digest: written(payloadDigest) }),
+    ...(input.actionProfile === undefined ? {} : { action_profile: input.actionProfile }),
+  });
+}
+
+function written(digest: Uint8Array): string {
+  return `sha256:${Buffer.from(digest).toString("hex")}`;
+}

@@ -1,0 +1,77 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Outcome } from "./authority.ts";
+import { post } from "./exchange.ts";
+import type { ReadSettings } from "./settings.ts";
+
+/** What the service is told of an operation that it allowed. */
+export type OutcomeReport = {
+  invocationId: string;
+  receiptId: string;
+  outcome: Outcome;
+  detail: string | undefined;
+  occurredAt: Date;
+};
+
+/** Reports outcomes in the background, and waits for those under way. */
+export type OutcomeReporter = { report(report: OutcomeReport): void; flush(): Promise<void> };
+
+const PAUSES_MS = [0, 500, 2_000];
+const LONGEST_DETAIL = 500;
+
+/**
+ * Reports each outcome until the service has taken it, three times at most: an equal repeat is answered alike. Given up after any
+ * answer that a repeat would not change; `onFault` is told then.
+ */
+export function createOutcomeReporter(
+  settings: Pick<ReadSettings, "address" | "header" | "apiKey" | "agent" | "timeoutMs" | "onFault">,
+): OutcomeReporter {
+  const underWay = new Set<Promise<void>>();
+
+  async function attempt({ invocationId, receiptId, outcome, detail, occurredAt }: OutcomeReport) {
+    const exchange = await post({
+      url: settings.address(`invocations/${encodeURIComponent(invocationId)}/outcome`),
+      headers: { [settings.header("api-key")]: settings.apiKey() },
+      body: JSON.stringify({
+        outcome,
+        receipt_id: receiptId,
+        ...(detail === undefined ? {} : { detail: plain(detail) }),
+        occurred_at: occurredAt.toISOString(),
+      }),
+      timeoutMs: settings.timeoutMs,
+      agent: settings.agent,
+    });
+    return exchange.answered ? exchange.status : undefined;
+  }
+
+  async function deliver(report: OutcomeReport): Promise<void> {
+    let status: number | undefined;
+    for (const pause of PAUSES_MS) {
+      if (pause > 0) await sleep(pause);
+      status = await attempt(report).catch(() => undefined);
+      if (status === 200) return;
+      if (status !== undefined && status !== 429 && status < 500) break;
+    }
+    const { invocationId, outcome } = report;
+    settings.onFault({ kind: "outcome_not_reported", invocationId, outcome, status });
+  }
+
+  return {
+    report(report) {
+      const delivery = deliver(report)
+        .catch(() => undefined)
+        .finally(() => underWay.delete(delivery));
+      underWay.add(delivery);
+    },
+    async flush() {
+      await Promise.all(underWay);
+    },
+  };
+}
+
+/** A detail as the service takes it: well-formed, no control characters, at most 500 characters. */
+function plain(detail: string): string {
+  return detail
+    .replaceAll(/\p{Cc}/gu, " ")
+    .slice(0, LONGEST_DETAIL)
+    .toWellFormed();
+}

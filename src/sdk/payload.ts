@@ -1,0 +1,59 @@
+import { createHash } from "node:crypto";
+import { canonicalBytes } from "../protocol/canonical.ts";
+import { ProtocolError } from "../protocol/errors.ts";
+
+const MAX_DEPTH = 64;
+
+/**
+ * A deep copy that nobody can change: of plain data (objects, arrays, text, numbers, booleans, null), frozen at every level, without
+ * members that are `undefined`; of bytes, a copy that nobody else has.
+ *
+ * @throws ProtocolError `too_deep` for nesting over 64, as in a circle; TypeError for anything else, such as an instance of a class
+ */
+export function frozenCopy(value: unknown): unknown {
+  if (value === undefined) return undefined;
+  if (value instanceof Uint8Array) {
+    const copy = Buffer.alloc(value.length);
+    copy.set(value);
+    return copy;
+  }
+  return copyOf(value, 0);
+}
+
+/**
+ * SHA-256 of a payload, 32 bytes: of bytes as they are, of anything else as canonical JSON. Nothing for no payload.
+ *
+ * @throws ProtocolError for what has no canonical form: a lone surrogate, a number that is not finite or is whole and beyond ±(2^53−1)
+ */
+export function payloadDigest(payload: unknown): Uint8Array | undefined {
+  if (payload === undefined) return undefined;
+  const bytes = payload instanceof Uint8Array ? payload : canonicalBytes(payload);
+  return createHash("sha256").update(bytes).digest();
+}
+
+function copyOf(value: unknown, depth: number): unknown {
+  switch (typeof value) {
+    case "string":
+    case "boolean":
+      return value;
+    case "number":
+      return value === 0 ? 0 : value;
+    case "object":
+      return value === null ? null : copyOfObject(value, depth + 1);
+    default:
+      throw new TypeError(`a payload is plain data, not a ${typeof value}`);
+  }
+}
+
+function copyOfObject(value: object, depth: number): unknown {
+  if (depth > MAX_DEPTH) throw new ProtocolError("too_deep", `nesting over ${MAX_DEPTH}`);
+  if (Array.isArray(value)) return Object.freeze(Array.from(value, (item) => copyOf(item, depth)));
+  const prototype: unknown = Object.getPrototypeOf(value);
+  if (prototype !== Object.prototype && prototype !== null) {
+    throw new TypeError("a payload is plain data, not an instance of a class");
+  }
+  const members = Object.entries(value)
+    .filter(([, member]) => member !== undefined)
+    .map(([key, member]) => [key, copyOf(member, depth)]);
+  return Object.freeze(Object.fromEntries(members));
+}

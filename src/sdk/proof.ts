@@ -1,0 +1,58 @@
+import { parseJson } from "../protocol/json.ts";
+
+/** A proof as an application may find it: text of a header, or an envelope's member. */
+export type ProofSource = string | { proof_bundle: object | string } | { proof_ref: string };
+
+/** A proof as verify takes it: the member's name, and its JSON as it came. */
+export type Proof = {
+  member: "proof_bundle" | "proof_ref";
+  json: string;
+  /** The agent that a bundle names; a reference names none. Nothing may rest on it before verify has answered. */
+  agentId: string | undefined;
+};
+
+const MAX_TEXT = 180_000;
+const BASE64 = /^[A-Za-z0-9+/_-]+={0,2}$/;
+const OPENING_BRACE = 0x7b;
+
+/**
+ * Reads a proof: a bundle as its JSON or as that in base64 or base64url, or a `proof_ref`. Whatever the bundle says is passed on
+ * unchanged. Nothing when the text can be neither.
+ */
+export function readProof(source: unknown): Proof | undefined {
+  if (typeof source === "string") return readText(source.trim());
+  if (typeof source !== "object" || source === null) return undefined;
+  if ("proof_bundle" in source) {
+    const bundle = source.proof_bundle;
+    if (typeof bundle === "string") return readText(bundle.trim());
+    return typeof bundle === "object" && bundle !== null ? readBundle(JSON.stringify(bundle)) : undefined;
+  }
+  if ("proof_ref" in source && typeof source.proof_ref === "string" && source.proof_ref.length <= MAX_TEXT) {
+    return reference(source.proof_ref);
+  }
+  return undefined;
+}
+
+function readText(text: string): Proof | undefined {
+  if (text.length > MAX_TEXT) return undefined;
+  if (text.startsWith("{")) return readBundle(text);
+  if (!BASE64.test(text)) return undefined;
+  const bytes = Buffer.from(text, "base64");
+  return bytes[0] === OPENING_BRACE ? readBundle(bytes.toString("utf8")) : reference(text);
+}
+
+function reference(text: string): Proof {
+  return { member: "proof_ref", json: JSON.stringify(text), agentId: undefined };
+}
+
+/** The text must be one JSON object, whole and strictly written, since it becomes part of a body as it stands. */
+function readBundle(json: string): Proof | undefined {
+  try {
+    const value = parseJson(Buffer.from(json, "utf8"));
+    if (typeof value !== "object" || value === null || Array.isArray(value)) return undefined;
+    const agentId = Object.hasOwn(value, "agent_id") ? Reflect.get(value, "agent_id") : undefined;
+    return { member: "proof_bundle", json, agentId: typeof agentId === "string" ? agentId : undefined };
+  } catch {
+    return undefined;
+  }
+}
