@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import { closeSync, openSync, readdirSync, readFileSync, readSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
@@ -10,11 +10,11 @@ import { openToken } from "../../keyvault/token/client.ts";
 import { tokenSettings } from "../../keyvault/token/install.ts";
 import { createVaultClient, type VaultClient } from "../../src/vault/client.ts";
 import { createHome, readIdentity, SILENT, type VaultHome } from "./fixture.ts";
+import { findInMemory, mayReadMemory } from "./memory_support.ts";
 
 const MAIN = fileURLToPath(new URL("../../keyvault/main.ts", import.meta.url));
 const SIGNATURES = 1_000;
 const UNHURRIED = { KEYVAULT_RATE_PER_KEY: "100000", KEYVAULT_RATE_PER_TENANT: "100000" };
-const CHUNK = 1 << 20;
 
 let home: VaultHome;
 let vault: ChildProcess;
@@ -77,40 +77,9 @@ async function signMany(): Promise<void> {
   }
 }
 
-/** Names of the secrets that stand, as bytes, in any writable region of a process' memory. */
-function findInMemory(pid: number, secrets: Record<string, Buffer>): string[] {
-  const memory = openSync(`/proc/${pid}/mem`, "r");
-  const found = new Set<string>();
-  const chunk = Buffer.alloc(CHUNK + 64);
-  try {
-    for (const line of readFileSync(`/proc/${pid}/maps`, "utf8").split("\n")) {
-      const [, from, to] = /^([0-9a-f]+)-([0-9a-f]+) rw/.exec(line) ?? [];
-      if (from === undefined || to === undefined || line.includes("[vvar]")) continue;
-      const end = Number.parseInt(to, 16);
-      for (let at = Number.parseInt(from, 16); at < end; at += CHUNK) {
-        const length = readRegion(memory, chunk, Math.min(chunk.length, end - at), at);
-        const view = chunk.subarray(0, length);
-        for (const [name, bytes] of Object.entries(secrets)) if (view.includes(bytes)) found.add(name);
-      }
-    }
-  } finally {
-    closeSync(memory);
-  }
-  return [...found];
-}
-
-function readRegion(memory: number, chunk: Buffer, length: number, at: number): number {
-  try {
-    return readSync(memory, chunk, 0, length, at);
-  } catch {
-    return 0;
-  }
-}
-
 const tokenProcess = (): number =>
   Number(readFileSync(`/proc/${vault.pid}/task/${vault.pid}/children`, "utf8").trim().split(" ")[0]);
 const snapshots = () => readdirSync(home.dir).filter((name) => name.endsWith(".heapsnapshot"));
-const mayReadMemory = process.platform === "linux" && process.getuid?.() === 0;
 
 /** Written by the vault on the signal, after it collected its garbage. */
 async function takeSnapshot(): Promise<string> {
