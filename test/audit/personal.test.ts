@@ -1,14 +1,10 @@
 import { randomUUID } from "node:crypto";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { addSeconds } from "../../src/clock.ts";
 import type { AuditEventRow } from "../../src/db/tables.ts";
-import { errorCode, type PlatformApi, startPlatformApi } from "../support/platform_world.ts";
+import { errorCode, platformApi } from "../support/platform_world.ts";
 
-let api: PlatformApi;
-beforeAll(async () => {
-  api = await startPlatformApi();
-});
-afterAll(() => api.stop());
+const api = platformApi();
 
 type Event = {
   event_id: string;

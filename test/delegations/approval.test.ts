@@ -1,44 +1,23 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { afterEach, describe, expect, test } from "vitest";
 import { addSeconds, unixSeconds } from "../../src/clock.ts";
 import { decodeDelegationCert, delegationSignBytes } from "../../src/protocol/certificate.ts";
 import { NO_EXPIRY_SENTINEL } from "../../src/protocol/constants.ts";
 import { keyId, verifyHybrid } from "../../src/protocol/hybrid.ts";
 import { VaultRefused, VaultUnavailable } from "../../src/vault/client.ts";
-import {
-  approve,
-  createAgent,
-  delegated,
-  errorCode,
-  type PlatformApi,
-  registerPlatform,
-  selfRequest,
-  startPlatformApi,
-} from "../support/platform_world.ts";
+import { approve, delegated, errorCode, platformApi, requested } from "../support/platform_world.ts";
 
-let api: PlatformApi;
-beforeAll(async () => {
-  api = await startPlatformApi();
-});
+const api = platformApi();
 afterEach(() => {
   api.vault.failure = undefined;
   api.vault.pause = undefined;
 });
-afterAll(() => api.stop());
-
-async function requested(fields: Record<string, unknown> = {}) {
-  const person = await api.person();
-  const platform = await registerPlatform(person);
-  const agentId = await createAgent(api.client(), platform);
-  const requestId = await selfRequest(person, platform.connectionId, fields);
-  return { person, platform, agentId, requestId };
-}
 
 const statusOf = async (requestId: string) =>
   (await api.db("delegation_requests").where({ request_id: requestId }).first())!.status;
 
 describe("approving a request", () => {
   test("answers the certificate of the specification", async () => {
-    const { person, requestId } = await requested();
+    const { person, requestId } = await requested(api);
     const { status, body } = await approve(person, requestId, ["data:read"]);
     expect(status).toBe(200);
     expect(body).toEqual({
@@ -52,7 +31,7 @@ describe("approving a request", () => {
 
   test("makes a certificate that the owner's root key signed, for exactly what was approved", async () => {
     const constraints = [{ type: "max_amount", max_amount: 5, currency: "EUR" }];
-    const { person, agentId, requestId } = await requested({ constraints });
+    const { person, agentId, requestId } = await requested(api, { constraints });
     const { body } = await approve(person, requestId, ["payments:send", "data:read"]);
     const shown = await person.client.get(`/v1/service/delegations/${String(body.cert_id)}`);
     const certificate = decodeDelegationCert(Buffer.from(JSON.stringify(shown.body.cert_json)));
@@ -72,7 +51,7 @@ describe("approving a request", () => {
   });
 
   test("tells delegation.approved once, with the certificate and the word on the agent's key", async () => {
-    const { person, platform, agentId, requestId } = await requested();
+    const { person, platform, agentId, requestId } = await requested(api);
     const { body } = await approve(person, requestId, ["data:read"]);
     const row = await api
       .db("certificates")
@@ -93,7 +72,7 @@ describe("approving a request", () => {
   });
 
   test("is shown on the request", async () => {
-    const { person, requestId } = await requested();
+    const { person, requestId } = await requested(api);
     const { body } = await approve(person, requestId, ["data:read"]);
     const shown = await person.client.get(`/v1/service/delegations/requests/${requestId}`);
     expect(shown.body).toMatchObject({
@@ -111,7 +90,7 @@ describe("approving a request", () => {
     ["a wildcard of what was asked by name", ["data:*"]],
     ["a scope twice", ["data:read", "data:read"]],
   ])("may grant %s", async (_, scope) => {
-    const { person, requestId } = await requested();
+    const { person, requestId } = await requested(api);
     const { body } = await approve(person, requestId, scope);
     expect(body.approved_scope).toEqual([...new Set(scope)]);
   });
@@ -122,19 +101,19 @@ describe("approving a request", () => {
     ["a scope that is none", ["nope"]],
     ["a wildcard over more", ["payments:*"]],
   ])("may not grant %s", async (_, scope) => {
-    const { person, requestId } = await requested();
+    const { person, requestId } = await requested(api);
     const answer = await approve(person, requestId, scope);
     expect([answer.status, errorCode(answer)]).toEqual([400, "scope_not_requested"]);
     expect(await statusOf(requestId)).toBe("pending");
   });
 
   test("may not grant what was not asked although the ceiling has it", async () => {
-    const { person, requestId } = await requested({ requested_scope: ["data:read"] });
+    const { person, requestId } = await requested(api, { requested_scope: ["data:read"] });
     expect(errorCode(await approve(person, requestId, ["data:share"]))).toBe("scope_not_requested");
   });
 
   test("is held to the ceiling as it is now", async () => {
-    const { person, platform, requestId } = await requested();
+    const { person, platform, requestId } = await requested(api);
     await person.client.call("PATCH", `/v1/service/platforms/${platform.platformId}`, {
       body: { default_allowed_scopes: ["data:read"] },
     });
@@ -145,7 +124,7 @@ describe("approving a request", () => {
   });
 
   test("is held to a ceiling that shrinks while the vault signs", async () => {
-    const { person, platform, requestId } = await requested();
+    const { person, platform, requestId } = await requested(api);
     const { promise: held, resolve: release } = Promise.withResolvers<void>();
     const { promise: reached, resolve: reach } = Promise.withResolvers<void>();
     const sign = api.vault.signDelegation;
@@ -168,7 +147,7 @@ describe("approving a request", () => {
   });
 
   test("leaves the request pending when the vault is away or refuses, and can be repeated", async () => {
-    const { person, platform, requestId } = await requested();
+    const { person, platform, requestId } = await requested(api);
     for (const failure of [
       new VaultUnavailable("unreachable", "away"),
       new VaultUnavailable("audit_unavailable", "no audit"),
@@ -185,7 +164,7 @@ describe("approving a request", () => {
   });
 
   test("takes no certificate but the one it asked for", async () => {
-    const { person, requestId } = await requested();
+    const { person, requestId } = await requested(api);
     const sign = api.vault.signDelegation;
     api.vault.signDelegation = async (key, certificate, approval) =>
       sign(key, { ...certificate, scope: ["data:share"] }, approval);
@@ -198,14 +177,14 @@ describe("approving a request", () => {
   test("adds the approver's constraints to the requested ones, each once", async () => {
     const speed = { type: "max_speed_mps", max_mps: 3 };
     const rate = { type: "max_rate", count: 1, window_s: 60 };
-    const { person, requestId } = await requested({ constraints: [speed] });
+    const { person, requestId } = await requested(api, { constraints: [speed] });
     const { body } = await approve(person, requestId, ["data:read"], { constraints: [speed, rate] });
     const { body: shown } = await person.client.get(`/v1/service/delegations/${String(body.cert_id)}`);
     expect((shown.cert_json as { constraints: unknown }).constraints).toEqual([speed, rate]);
   });
 
   test("refuses the approver's constraints that are malformed or contradict the requested ones", async () => {
-    const { person, requestId } = await requested({
+    const { person, requestId } = await requested(api, {
       constraints: [{ type: "resource_path", resource_id: "a" }],
     });
     for (const constraints of [[{}], [{ type: "resource_path", resource_id: "b" }]]) {
@@ -222,7 +201,7 @@ describe("the end of a certificate", () => {
   const nowSeconds = () => unixSeconds(api.clock.now());
 
   test("is counted from the approval when it was asked for in seconds", async () => {
-    const { person, requestId } = await requested({ expires_in: hour });
+    const { person, requestId } = await requested(api, { expires_in: hour });
     api.clock.advance(60);
     const { body } = await approve(person, requestId, ["data:read"]);
     expect(body.expires_at).toBe(iso(nowSeconds() + hour));
@@ -236,14 +215,16 @@ describe("the end of a certificate", () => {
 
   test("is the moment that was asked for, to the second", async () => {
     const end = nowSeconds() + hour;
-    const { person, requestId } = await requested({ expires_at: new Date(end * 1000 + 999).toISOString() });
+    const { person, requestId } = await requested(api, {
+      expires_at: new Date(end * 1000 + 999).toISOString(),
+    });
     expect((await approve(person, requestId, ["data:read"])).body.expires_at).toBe(iso(end));
   });
 
   test("is read in any offset", async () => {
     const end = nowSeconds() + hour;
     const offset = iso(end + 2 * hour).replace(".000Z", "+02:00");
-    const { person, requestId } = await requested({ expires_at: offset });
+    const { person, requestId } = await requested(api, { expires_at: offset });
     expect((await approve(person, requestId, ["data:read"])).body.expires_at).toBe(iso(end));
   });
 
@@ -258,7 +239,7 @@ describe("the end of a certificate", () => {
       [{}, { expires_at: iso(nowSeconds()) }, "invalid_expiry"],
       [{}, { expires_in: 1, expires_at: iso(nowSeconds() + 1) }, "invalid_expiry"],
     ] as const) {
-      const { person, requestId } = await requested(asked);
+      const { person, requestId } = await requested(api, asked);
       const answer = await approve(person, requestId, ["data:read"], granted);
       if (typeof expected === "string") {
         expect([answer.status, errorCode(answer)]).toEqual([400, expected]);
@@ -270,146 +251,9 @@ describe("the end of a certificate", () => {
   });
 
   test("that has passed before the approval cannot be approved", async () => {
-    const { person, requestId } = await requested({ expires_at: iso(nowSeconds() + 60) });
+    const { person, requestId } = await requested(api, { expires_at: iso(nowSeconds() + 60) });
     api.clock.advance(60);
     expect(errorCode(await approve(person, requestId, ["data:read"]))).toBe("invalid_expiry");
-  });
-});
-
-describe("decisions that race", () => {
-  test.each([2, 16])("%i approvals of one request make one certificate", async (count) => {
-    for (let round = 0; round < 5; round += 1) {
-      const { person, platform, requestId } = await requested();
-      const answers = await Promise.all(
-        Array.from({ length: count }, () => approve(person, requestId, ["data:read"])),
-      );
-      const granted = answers.filter(({ status }) => status === 200);
-      expect(granted).toHaveLength(1);
-      expect(answers.filter((answer) => errorCode(answer) === "request_not_pending")).toHaveLength(count - 1);
-      const rows = await api.db("certificates").where({ request_id: requestId });
-      expect(rows.map(({ cert_id }) => cert_id)).toEqual([granted[0]!.body.cert_id]);
-      expect((await api.events(platform.connectionId)).map(({ event }) => event)).toEqual([
-        "connection.created",
-        "delegation.approved",
-      ]);
-    }
-  });
-
-  test("approvals that all got a signature make one certificate", async () => {
-    const { person, requestId } = await requested();
-    const { promise: held, resolve: release } = Promise.withResolvers<void>();
-    let signed = 0;
-    const sign = api.vault.signDelegation;
-    api.vault.signDelegation = async (...call) => {
-      const certificate = await sign(...call);
-      signed += 1;
-      if (signed === 4) release();
-      await held;
-      return certificate;
-    };
-    const answers = await Promise.all(
-      Array.from({ length: 4 }, () => approve(person, requestId, ["data:read"])),
-    );
-    api.vault.signDelegation = sign;
-    expect(answers.map(({ status }) => status).sort()).toEqual([200, 409, 409, 409]);
-    expect(await api.db("certificates").where({ request_id: requestId })).toHaveLength(1);
-  });
-
-  test("of approvals and denials one decision comes", async () => {
-    for (let round = 0; round < 10; round += 1) {
-      const { person, platform, requestId } = await requested();
-      const deny = () => person.client.post(`/v1/service/delegations/requests/${requestId}/deny`, {});
-      const answers = await Promise.all([
-        approve(person, requestId, ["data:read"]),
-        deny(),
-        approve(person, requestId, ["data:read"]),
-        deny(),
-      ]);
-      expect(answers.map(({ status }) => status).sort()).toEqual([200, 409, 409, 409]);
-      expect(await api.events(platform.connectionId)).toHaveLength(2);
-      const certificates = await api.db("certificates").where({ request_id: requestId });
-      expect(certificates).toHaveLength((await statusOf(requestId)) === "approved" ? 1 : 0);
-    }
-  });
-
-  test("an approval and a smaller ceiling leave no certificate that does not know of it", async () => {
-    for (let round = 0; round < 10; round += 1) {
-      const { person, platform, requestId } = await requested();
-      await Promise.all([
-        approve(person, requestId, ["data:read", "data:share"]),
-        person.client.call("PATCH", `/v1/service/platforms/${platform.platformId}`, {
-          body: { default_allowed_scopes: ["data:read"] },
-        }),
-      ]);
-      for (const { ceiling_scope } of await api.db("certificates").where({ request_id: requestId })) {
-        expect(ceiling_scope).toEqual(["data:read"]);
-      }
-    }
-  });
-});
-
-describe("denying a request", () => {
-  test("ends it, with a reason, and tells it once", async () => {
-    const { person, platform, agentId, requestId } = await requested();
-    const path = `/v1/service/delegations/requests/${requestId}/deny`;
-    const { status, body } = await person.client.post(path, { reason: "not now" });
-    expect([status, body]).toEqual([200, { request_id: requestId, status: "denied" }]);
-    const shown = await person.client.get(`/v1/service/delegations/requests/${requestId}`);
-    expect(shown.body).toMatchObject({
-      status: "denied",
-      reason: "not now",
-      decided_by: person.email,
-      decided_at: api.clock.now().toISOString(),
-    });
-    const again = await person.client.post(path, {});
-    expect([again.status, errorCode(again)]).toEqual([409, "request_not_pending"]);
-    expect(errorCode(await approve(person, requestId, ["data:read"]))).toBe("request_not_pending");
-    expect((await api.events(platform.connectionId)).slice(1)).toEqual([
-      {
-        event: "delegation.denied",
-        request_id: requestId,
-        connection_id: platform.connectionId,
-        org_id: person.accountId,
-        agent_id: agentId,
-      },
-    ]);
-  });
-
-  test("needs no body, and takes a reason of 500 characters and no longer one", async () => {
-    const { person, platform, requestId } = await requested();
-    expect((await person.client.post(`/v1/service/delegations/requests/${requestId}/deny`)).status).toBe(200);
-    const other = await selfRequest(person, platform.connectionId);
-    const deny = (reason: unknown) =>
-      person.client.post(`/v1/service/delegations/requests/${other}/deny`, { reason });
-    for (const reason of ["r".repeat(501), 1, "a\u0007b"])
-      expect(errorCode(await deny(reason))).toBe("invalid_request");
-    expect((await deny("r".repeat(500))).status).toBe(200);
-  });
-});
-
-describe("another account's request", () => {
-  test("is not found and stays pending", async () => {
-    const { requestId } = await requested();
-    const stranger = await api.person();
-    for (const id of [requestId, `req-${crypto.randomUUID()}`, "nonsense"]) {
-      const answers = [
-        await approve(stranger, id, ["data:read"]),
-        await stranger.client.post(`/v1/service/delegations/requests/${id}/deny`, {}),
-      ];
-      for (const answer of answers) expect([answer.status, errorCode(answer)]).toEqual([404, "not_found"]);
-    }
-    expect(await statusOf(requestId)).toBe("pending");
-  });
-
-  test("cannot be decided without the CSRF header", async () => {
-    const { person, requestId } = await requested();
-    const answer = await person.client.post(
-      `/v1/service/delegations/requests/${requestId}/approve`,
-      { approved_scope: ["data:read"] },
-      { csrf: false },
-    );
-    expect([answer.status, errorCode(answer)]).toEqual([403, "csrf_failed"]);
-    expect(await statusOf(requestId)).toBe("pending");
   });
 });
 

@@ -1,20 +1,15 @@
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import {
   approve,
   createAgent,
   delegated,
   errorCode,
   type Person,
-  type PlatformApi,
+  platformApi,
   selfRequest,
-  startPlatformApi,
 } from "../support/platform_world.ts";
 
-let api: PlatformApi;
-beforeAll(async () => {
-  api = await startPlatformApi();
-});
-afterAll(() => api.stop());
+const api = platformApi();
 
 const revoke = ({ client }: Person, certId: string, body?: unknown) =>
   client.post(`/v1/service/delegations/${certId}/revoke`, body);

@@ -1,19 +1,14 @@
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import {
   approve,
   createAgent,
   errorCode,
-  type PlatformApi,
+  platformApi,
   registerPlatform,
   selfRequest,
-  startPlatformApi,
 } from "../support/platform_world.ts";
 
-let api: PlatformApi;
-beforeAll(async () => {
-  api = await startPlatformApi();
-});
-afterAll(() => api.stop());
+const api = platformApi();
 
 /** Constraints that decisions can just meet, and ones that they just cannot. */
 const edges: [string, Record<string, unknown>, Record<string, unknown>][] = [

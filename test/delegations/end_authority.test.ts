@@ -1,17 +1,7 @@
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import {
-  approve,
-  delegated,
-  type PlatformApi,
-  selfRequest,
-  startPlatformApi,
-} from "../support/platform_world.ts";
+import { describe, expect, test } from "vitest";
+import { approve, delegated, platformApi, selfRequest } from "../support/platform_world.ts";
 
-let api: PlatformApi;
-beforeAll(async () => {
-  api = await startPlatformApi();
-});
-afterAll(() => api.stop());
+const api = platformApi();
 
 type Delegated = Awaited<ReturnType<typeof delegated>>;
 

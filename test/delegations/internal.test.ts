@@ -1,14 +1,10 @@
 import { randomUUID } from "node:crypto";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { approve, errorCode, type PlatformApi, startPlatformApi } from "../support/platform_world.ts";
+import { describe, expect, test } from "vitest";
+import { approve, errorCode, platformApi } from "../support/platform_world.ts";
 
 const WEEK = 7 * 24 * 3600;
 
-let api: PlatformApi;
-beforeAll(async () => {
-  api = await startPlatformApi();
-});
-afterAll(() => api.stop());
+const api = platformApi();
 
 const newUid = () => `c1.${randomUUID()}`;
 const path = (id: string) => `/internal/v1/delegations/${encodeURIComponent(id)}`;

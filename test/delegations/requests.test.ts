@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { addSeconds } from "../../src/clock.ts";
 import { NO_EXPIRY_SENTINEL } from "../../src/protocol/constants.ts";
 import {
@@ -6,21 +6,16 @@ import {
   createAgent,
   delegated,
   errorCode,
-  type PlatformApi,
+  platformApi,
   registerPlatform,
   selfRequest,
-  startPlatformApi,
 } from "../support/platform_world.ts";
 
 const WEEK = 7 * 24 * 3600;
 const ceiling = ["data:read", "data:share", "payments:send", "custom:orders:refund"];
 const path = "/v1/service/delegations/self-request";
 
-let api: PlatformApi;
-beforeAll(async () => {
-  api = await startPlatformApi();
-});
-afterAll(() => api.stop());
+const api = platformApi();
 
 async function ready() {
   const person = await api.person();

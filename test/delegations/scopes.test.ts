@@ -1,12 +1,8 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { isValidScope } from "../../src/protocol/scopes.ts";
-import { type PlatformApi, startPlatformApi } from "../support/platform_world.ts";
+import { platformApi } from "../support/platform_world.ts";
 
-let api: PlatformApi;
-beforeAll(async () => {
-  api = await startPlatformApi();
-});
-afterAll(() => api.stop());
+const api = platformApi();
 
 test("anybody reads the vocabulary: 54 scopes, 14 wildcards, and what each of them grants", async () => {
   const { status, body } = await api.client().get("/v1/service/scopes");

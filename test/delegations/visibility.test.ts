@@ -1,18 +1,13 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import {
   createAgent,
   delegated,
   errorCode,
-  type PlatformApi,
+  platformApi,
   registerPlatform,
-  startPlatformApi,
 } from "../support/platform_world.ts";
 
-let api: PlatformApi;
-beforeAll(async () => {
-  api = await startPlatformApi();
-});
-afterAll(() => api.stop());
+const api = platformApi();
 
 const get = (apiKey: string, path: string) =>
   api.client().get(path, { headers: { "x-service-api-key": apiKey } });

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { afterEach, describe, expect, test } from "vitest";
 import { createAgent as create } from "../../src/platforms/create_agent.ts";
 import { keepVaultSettled } from "../../src/platforms/keep_vault_settled.ts";
 import { settleVault } from "../../src/platforms/settle_vault.ts";
@@ -10,22 +10,17 @@ import {
   createAgent,
   delegated,
   errorCode,
-  type PlatformApi,
+  platformApi,
   registerPlatform,
   selfRequest,
-  startPlatformApi,
   type TestPlatform,
 } from "../support/platform_world.ts";
 
-let api: PlatformApi;
-beforeAll(async () => {
-  api = await startPlatformApi();
-});
+const api = platformApi();
 afterEach(() => {
   api.vault.failure = undefined;
   api.vault.pause = undefined;
 });
-afterAll(() => api.stop());
 
 function call(
   platform: TestPlatform,

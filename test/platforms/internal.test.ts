@@ -1,24 +1,19 @@
 import { randomUUID } from "node:crypto";
-import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { afterEach, describe, expect, test } from "vitest";
 import { VaultUnavailable } from "../../src/vault/client.ts";
 import type { HttpAnswer } from "../support/http.ts";
 import {
   errorCode,
   type OperatorOptions,
   type Person,
-  type PlatformApi,
+  platformApi,
   registerPlatform,
-  startPlatformApi,
 } from "../support/platform_world.ts";
 
-let api: PlatformApi;
-beforeAll(async () => {
-  api = await startPlatformApi();
-});
+const api = platformApi();
 afterEach(() => {
   api.vault.failure = undefined;
 });
-afterAll(() => api.stop());
 
 const newUid = () => `c1.${randomUUID()}`;
 const path = (id: string) => `/internal/v1/platforms/${encodeURIComponent(id)}`;

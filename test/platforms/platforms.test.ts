@@ -1,21 +1,17 @@
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { settleVault } from "../../src/platforms/settle_vault.ts";
 import { VaultUnavailable } from "../../src/vault/client.ts";
 import {
   createAgent,
   delegated,
   errorCode,
-  type PlatformApi,
+  platformApi,
   registerPlatform,
   selfRequest,
   startPlatformApi,
 } from "../support/platform_world.ts";
 
-let api: PlatformApi;
-beforeAll(async () => {
-  api = await startPlatformApi();
-});
-afterAll(() => api.stop());
+const api = platformApi();
 
 const secretNames = /"(api_key|signing_secret|webhook_signing_secret)"/;
 

@@ -1,21 +1,12 @@
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { webhookSecretContext } from "../../src/events/secrets.ts";
 import { createAddressPolicy } from "../../src/events/webhooks/addresses.ts";
 import { checkCallbackUrl } from "../../src/platforms/callback_url.ts";
 import { signingSecretContext } from "../../src/platforms/secrets.ts";
 import { WILDCARDS } from "../../src/protocol/vocabulary.ts";
-import {
-  errorCode,
-  type PlatformApi,
-  registerPlatform,
-  startPlatformApi,
-} from "../support/platform_world.ts";
+import { errorCode, platformApi, registerPlatform } from "../support/platform_world.ts";
 
-let api: PlatformApi;
-beforeAll(async () => {
-  api = await startPlatformApi();
-});
-afterAll(() => api.stop());
+const api = platformApi();
 
 const path = "/v1/service/platforms/personal";
 const wish = { name: "Shop", surface_type: "agentic_api", default_allowed_scopes: ["data:read"] };

@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import { afterAll, beforeAll } from "vitest";
 import { auditRoutes } from "../../src/audit/routes.ts";
 import { internalDelegationRoutes } from "../../src/delegations/internal.ts";
 import { delegationRoutes } from "../../src/delegations/routes.ts";
@@ -76,6 +77,16 @@ export async function startPlatformApi(
   };
 }
 
+/** Runs such an API for a test file, from its first test to its last. */
+export function platformApi(options?: Parameters<typeof startPlatformApi>[0]): PlatformApi {
+  const api = {} as PlatformApi;
+  beforeAll(async () => {
+    Object.assign(api, await startPlatformApi(options));
+  });
+  afterAll(() => api.stop());
+  return api;
+}
+
 /** A registered platform, as its registration answered it. */
 export type TestPlatform = { platformId: string; connectionId: string; apiKey: string; answer: HttpAnswer };
 
@@ -141,17 +152,27 @@ export function approve(
   return client.post(path, { approved_scope: scope, ...fields });
 }
 
-/** A person's platform with an agent and an approved certificate for `scope`. */
-export async function delegated(
+/** A person's platform with an agent and a pending request; the person and platform are fresh unless given. */
+export async function requested(
   api: PlatformApi,
-  scope: string[] = ["data:read"],
+  fields: Record<string, unknown> = {},
   given?: { person: Person; platform: TestPlatform },
 ) {
   const person = given?.person ?? (await api.person());
   const platform = given?.platform ?? (await registerPlatform(person));
   const agentId = await createAgent(api.client(), platform);
-  const requestId = await selfRequest(person, platform.connectionId);
-  const answer = await approve(person, requestId, scope);
+  const requestId = await selfRequest(person, platform.connectionId, fields);
+  return { person, platform, agentId, requestId };
+}
+
+/** The same, with an approved certificate for `scope`. */
+export async function delegated(
+  api: PlatformApi,
+  scope: string[] = ["data:read"],
+  given?: { person: Person; platform: TestPlatform },
+) {
+  const pending = await requested(api, {}, given);
+  const answer = await approve(pending.person, pending.requestId, scope);
   if (answer.status !== 200) throw new Error(answer.text);
-  return { person, platform, agentId, requestId, certId: String(answer.body.cert_id), answer };
+  return { ...pending, certId: String(answer.body.cert_id), answer };
 }
