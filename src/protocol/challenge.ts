@@ -27,13 +27,18 @@ export function challengeSignBytes(binding: ChallengeBinding): Uint8Array {
   const { challenge, challenge_at, session_context, stream_id, stream_seq } = binding;
   const parts = [decodeBase64(challenge, BINDING_BYTES), unsigned(challenge_at)];
   if (session_context !== undefined) parts.push(decodeBase64(session_context, BINDING_BYTES));
-  if ((stream_id === undefined) !== (stream_seq === undefined)) {
-    throw new ProtocolError("missing_field", "stream_id and stream_seq come together");
-  }
+  requireStreamPair(binding);
   if (stream_id !== undefined && stream_seq !== undefined) {
     parts.push(decodeBase64(stream_id, BINDING_BYTES), signed(stream_seq));
   }
   return Buffer.concat(parts);
+}
+
+/** Demands both of the stream fields or none. @throws ProtocolError `missing_field` */
+export function requireStreamPair({ stream_id, stream_seq }: Partial<ChallengeBinding>): void {
+  if ((stream_id === undefined) !== (stream_seq === undefined)) {
+    throw new ProtocolError("missing_field", "stream_id and stream_seq come together");
+  }
 }
 
 function unsigned(value: number): Uint8Array {

@@ -1,22 +1,12 @@
 import { hash } from "node:crypto";
 import { canonicalJson } from "./canonical.ts";
 import { certificate, type DelegationCert } from "./certificate.ts";
-import type { ChallengeBinding } from "./challenge.ts";
-import { BINDING_BYTES } from "./constants.ts";
+import { type ChallengeBinding, requireStreamPair } from "./challenge.ts";
+import { ANSWER_FIELDS, OPTIONAL_ANSWER_FIELDS } from "./challenge_decoding.ts";
 import { ProtocolError } from "./errors.ts";
 import type { HybridPublicKey, HybridSignature } from "./hybrid.ts";
 import { parseJson } from "./json.ts";
-import {
-  base64,
-  type Decoder,
-  identifier,
-  integer,
-  list,
-  object,
-  publicKey,
-  signature,
-  timestamp,
-} from "./shape.ts";
+import { type Decoder, identifier, list, object, publicKey } from "./shape.ts";
 
 /** An agent's answer to a challenge, with the chain of certificates it acts under: wire format §4, field for field. */
 export interface ProofBundle extends ChallengeBinding {
@@ -32,11 +22,9 @@ const shape: Decoder<ProofBundle> = object(
     agent_id: identifier,
     agent_pub_key: publicKey,
     delegations: list(certificate),
-    challenge: base64(BINDING_BYTES),
-    challenge_at: timestamp,
-    challenge_sig: signature,
+    ...ANSWER_FIELDS,
   },
-  { session_context: base64(BINDING_BYTES), stream_id: base64(BINDING_BYTES), stream_seq: integer() },
+  OPTIONAL_ANSWER_FIELDS,
 );
 
 /**
@@ -49,9 +37,7 @@ export const proofBundle: Decoder<ProofBundle> = (value) => {
   const bundle = shape(value);
   if (bundle.delegations.length === 0)
     throw new ProtocolError("empty_chain", "no certificate", "delegations");
-  if ((bundle.stream_id === undefined) !== (bundle.stream_seq === undefined)) {
-    throw new ProtocolError("missing_field", "stream_id and stream_seq come together");
-  }
+  requireStreamPair(bundle);
   return bundle;
 };
 

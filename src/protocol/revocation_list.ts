@@ -1,4 +1,5 @@
 import { canonicalBytes } from "./canonical.ts";
+import { MAX_JSON_NESTING_DEPTH, MAX_PROOF_BUNDLE_BYTES } from "./constants.ts";
 import type { HybridPrivateKey, HybridPublicKey, HybridSignature } from "./hybrid.ts";
 import { parseJson } from "./json.ts";
 import { type Decoder, identifier, list, object, signature, timestamp } from "./shape.ts";
@@ -23,9 +24,17 @@ const shape: Decoder<RevocationList> = object({
   signature,
 });
 
-/** Reads an untrusted list strictly (wire format §5). Throws `ProtocolError`. */
-export function decodeRevocationList(bytes: Uint8Array): RevocationList {
-  return shape(parseJson(bytes));
+/**
+ * Reads an untrusted list strictly (wire format §5). Throws `ProtocolError`.
+ *
+ * @param limits `maxBytes`: how long a list of this issuer may be; as long as a bundle when left out, which is enough for some 3000
+ * certificates
+ */
+export function decodeRevocationList(
+  bytes: Uint8Array,
+  { maxBytes = MAX_PROOF_BUNDLE_BYTES }: { maxBytes?: number } = {},
+): RevocationList {
+  return shape(parseJson(bytes, { bytes: maxBytes, depth: MAX_JSON_NESTING_DEPTH }));
 }
 
 /** The bytes that the issuer signs: canonical JSON of all fields but the signature. */

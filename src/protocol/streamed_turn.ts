@@ -1,4 +1,5 @@
-import type { ChallengeBinding } from "./challenge.ts";
+import { type ChallengeBinding, requireStreamPair } from "./challenge.ts";
+import { ANSWER_FIELDS, OPTIONAL_ANSWER_FIELDS } from "./challenge_decoding.ts";
 import {
   CHALLENGE_KNOWN_RULE,
   CHALLENGE_SIGNATURE_RULE,
@@ -11,8 +12,10 @@ import { ProtocolError } from "./errors.ts";
 import { firstViolation, isSound, listChecks } from "./findings.ts";
 import { askStore, checkSignatures, spendChallenge } from "./gathering.ts";
 import type { HybridSignature } from "./hybrid.ts";
+import { parseJson } from "./json.ts";
 import { violation } from "./rules.ts";
 import { type SessionToken, sessionTokenFault } from "./session_token.ts";
+import { type Decoder, object } from "./shape.ts";
 import type { Evidence, Verification, VerifyOptions } from "./verification.ts";
 import { bundleSteps, type Step } from "./verification_rules.ts";
 import { reasonOf, statusOf } from "./violations.ts";
@@ -20,6 +23,19 @@ import { reasonOf, statusOf } from "./violations.ts";
 /** One turn of a session: a challenge answered by the agent's key alone, under a token instead of a chain (wire format §4). */
 export interface StreamedTurn extends ChallengeBinding {
   challenge_sig: HybridSignature;
+}
+
+const shape: Decoder<StreamedTurn> = object(ANSWER_FIELDS, OPTIONAL_ANSWER_FIELDS);
+
+/**
+ * Reads an untrusted turn strictly: the members of a proof bundle that belong to its challenge (wire format §5).
+ *
+ * @throws ProtocolError of any code of the parser and of the shape; `missing_field` with one stream field alone
+ */
+export function decodeStreamedTurn(bytes: Uint8Array): StreamedTurn {
+  const turn = shape(parseJson(bytes));
+  requireStreamPair(turn);
+  return turn;
 }
 
 /** What a turn is verified against. */

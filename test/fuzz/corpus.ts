@@ -1,32 +1,72 @@
-import { hash } from "node:crypto";
-import { existsSync } from "node:fs";
-import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
-import { basename, dirname, join, resolve } from "node:path";
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join, resolve } from "node:path";
 import type { Finding } from "./loop.ts";
+import type { Shorthand } from "./shorthand.ts";
 
-/** Where inputs that found something are kept: a folder per target, a file per input. */
+/** Where inputs are kept: a file per target. */
 export const CORPUS = resolve(import.meta.dirname, "corpus");
 
-/** Keeps a finding's input; where. */
-export async function keep({ target, input }: Finding, folder = CORPUS): Promise<string> {
-  const file = join(folder, target, `${hash("sha256", input).slice(0, 16)}.bin`);
-  await mkdir(dirname(file), { recursive: true });
-  await writeFile(file, input);
+/** An input that is run by every test run. */
+export interface KeptInput {
+  target: string;
+  /** How it comes out; absent for what was found and has not been looked at. */
+  outcome?: string;
+  /** Why it is kept. */
+  why: string;
+  input: Uint8Array;
+}
+
+/** As it stands in the file: as text, or as base64 where it is no UTF-8. */
+interface Entry {
+  outcome?: string;
+  why: string;
+  text?: string;
+  base64?: string;
+}
+
+/** Adds an input to its target's file, unless it is there; gives the file. */
+export function keep(
+  { target, outcome, why, input }: KeptInput,
+  shorthand: Shorthand,
+  folder = CORPUS,
+): string {
+  const file = join(folder, `${target}.json`);
+  const entries = existsSync(file) ? entriesOf(file) : [];
+  const entry = { ...(outcome === undefined ? {} : { outcome }), why, ...written(shorthand.shorten(input)) };
+  if (!entries.some(({ text, base64 }) => text === entry.text && base64 === entry.base64)) {
+    mkdirSync(folder, { recursive: true });
+    writeFileSync(file, `${JSON.stringify([...entries, entry], null, 2)}\n`);
+  }
   return file;
 }
 
-/** All kept inputs; none where nothing was ever found. */
-export async function keptInputs(
+/** Keeps what was found. */
+export function keepFinding(
+  { target, input, message }: Finding,
+  shorthand: Shorthand,
   folder = CORPUS,
-): Promise<{ target: string; file: string; input: Uint8Array }[]> {
-  if (!existsSync(folder)) return [];
-  const entries = await readdir(folder, { recursive: true, withFileTypes: true });
-  const files = entries.filter((entry) => entry.isFile() && entry.name.endsWith(".bin"));
-  return Promise.all(
-    files.map(async ({ parentPath, name }) => ({
-      target: basename(parentPath),
-      file: name,
-      input: await readFile(join(parentPath, name)),
+): string {
+  return keep({ target, why: `found: ${message}`, input }, shorthand, folder);
+}
+
+/** All kept inputs, with the seeds' keys and signatures as they are now. */
+export function keptInputs(shorthand: Shorthand, folder = CORPUS): KeptInput[] {
+  const files = existsSync(folder) ? readdirSync(folder).filter((name) => name.endsWith(".json")) : [];
+  return files.sort().flatMap((name) =>
+    entriesOf(join(folder, name)).map(({ text, base64, ...others }) => ({
+      target: name.slice(0, -".json".length),
+      ...others,
+      input: shorthand.restore(text === undefined ? Buffer.from(base64 ?? "", "base64") : Buffer.from(text)),
     })),
   );
+}
+
+function entriesOf(file: string): Entry[] {
+  return JSON.parse(readFileSync(file, "utf8"));
+}
+
+function written(short: Uint8Array): Pick<Entry, "text" | "base64"> {
+  const bytes = Buffer.from(short);
+  const text = bytes.toString("utf8");
+  return Buffer.from(text).equals(bytes) ? { text } : { base64: bytes.toString("base64") };
 }

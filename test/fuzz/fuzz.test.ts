@@ -1,23 +1,20 @@
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
 import { parseJson } from "../../src/protocol/json.ts";
-import { CORPUS, keep, keptInputs } from "./corpus.ts";
 import { type Coverage, startCoverage } from "./coverage.ts";
 import { shareCurrent } from "./current.ts";
 import { type Finding, fuzz, type Target } from "./loop.ts";
 import { mutate } from "./mutations.ts";
 import { parse } from "./oracles.ts";
 import { createRandom } from "./random.ts";
-import { allTargets } from "./targets.ts";
+import { genuineDocuments } from "./seeds.ts";
+import { targetsOf } from "./targets.ts";
 
 const NO_COVERAGE: Coverage = { sawNew: () => false, countNew: () => 0, total: () => 0, close: () => {} };
 
 let targets: Target[];
 
 beforeAll(async () => {
-  targets = await allTargets();
+  targets = targetsOf(await genuineDocuments());
 });
 
 /** Fuzzes for so many batches of each target; what was found. */
@@ -37,24 +34,6 @@ async function find(
   });
   return { findings, kept };
 }
-
-describe("inputs that found something once", () => {
-  test("find nothing any more", async () => {
-    for (const { target, file, input } of await keptInputs(CORPUS)) {
-      const known = targets.find(({ name }) => name === target);
-      expect(known, `${target}/${file}`).toBeDefined();
-      await expect(known?.run(input), `${target}/${file}`).resolves.toBeTypeOf("string");
-    }
-  });
-
-  test("are kept under their target and read again", async () => {
-    const folder = await mkdtemp(join(tmpdir(), "corpus-"));
-    const input = Buffer.from([0, 255]);
-    await keep({ target: "parser", input, message: "" }, folder);
-    expect(await keptInputs(folder)).toEqual([{ target: "parser", file: expect.any(String), input }]);
-    await rm(folder, { recursive: true });
-  });
-});
 
 describe("fuzzing", () => {
   test("takes every genuine document for what it is, and finds nothing in a short run", async () => {

@@ -26,6 +26,8 @@ export interface Drive {
   /** Told before each input, so that somebody else can see what is running. */
   starts(target: string, input: Uint8Array): void;
   finds(finding: Finding): void;
+  /** Told of each input that is kept for mutation. */
+  keeps?(target: string, input: Uint8Array): void;
 }
 
 /** What a run came to. */
@@ -70,7 +72,9 @@ export async function fuzz(targets: readonly Target[], drive: Drive): Promise<Ta
     const reachedNew = drive.coverage.sawNew();
     for (const [index, input] of batch.entries()) {
       if (reachedNew) await execute(target, input);
-      if ((reachedNew && drive.coverage.countNew() > 0) || isNew[index] === true) pool.push(input);
+      if (!(reachedNew && drive.coverage.countNew() > 0) && isNew[index] !== true) continue;
+      pool.push(input);
+      drive.keeps?.(target.name, input);
     }
   }
 

@@ -1,8 +1,11 @@
 import { randomInt } from "node:crypto";
 import { Worker } from "node:worker_threads";
-import { keep } from "./corpus.ts";
+import { keepFinding } from "./corpus.ts";
 import { shareCurrent } from "./current.ts";
 import type { Finding, Tally } from "./loop.ts";
+import { genuineDocuments } from "./seeds.ts";
+import { createShorthand } from "./shorthand.ts";
+import type { WorkerData } from "./worker.ts";
 
 /**
  * `npm run fuzz [-- seconds [seed]]`: coverage-guided fuzzing of the parser, every decoder and verification, 600 seconds when left out.
@@ -25,21 +28,23 @@ if (!(seconds > 0) || !Number.isSafeInteger(seed)) {
 }
 console.log(`fuzzing for ${seconds} s with seed ${seed}`);
 const current = shareCurrent();
+const genuine = await genuineDocuments();
+const shorthand = createShorthand(genuine);
 const worker = new Worker(new URL("./worker.ts", import.meta.url), {
-  workerData: { seed, seconds, memory: current.memory },
+  workerData: { seed, seconds, memory: current.memory, genuine } satisfies WorkerData,
   resourceLimits: { maxOldGenerationSizeMb: HEAP_MB },
 });
 const watch = watchForHang();
 let tally: Tally | undefined;
 let findings = 0;
 worker.on("message", (message: { finding?: Finding; tally?: Tally }) => {
-  if (message.finding !== undefined) void report(message.finding);
+  if (message.finding !== undefined) report(message.finding);
   tally ??= message.tally;
 });
-worker.on("error", (error) => void reportCurrent(`${error}`));
+worker.on("error", (error) => reportCurrent(`${error}`));
 worker.on("exit", () => {
   clearInterval(watch);
-  if (tally === undefined && findings === 0) void reportCurrent("the thread ended");
+  if (tally === undefined && findings === 0) reportCurrent("the thread ended");
   if (tally !== undefined) summarize(tally);
 });
 
@@ -65,19 +70,19 @@ async function cpuMilliseconds(): Promise<number> {
 
 async function endHanging(): Promise<void> {
   clearInterval(watch);
-  await reportCurrent("no answer");
+  reportCurrent("no answer");
   await worker.terminate();
 }
 
-function reportCurrent(message: string): Promise<void> {
+function reportCurrent(message: string): void {
   const { name, input } = current.read();
-  return report({ target: name, input, message });
+  report({ target: name, input, message });
 }
 
-async function report(finding: Finding): Promise<void> {
+function report(finding: Finding): void {
   findings += 1;
   process.exitCode = 1;
-  console.error(`${finding.target}: ${finding.message}\n  kept as ${await keep(finding)}`);
+  console.error(`${finding.target}: ${finding.message}\n  kept as ${keepFinding(finding, shorthand)}`);
 }
 
 function summarize({ executed, kept, outcomes, covered }: Tally): void {

@@ -1,14 +1,16 @@
+import { challengeSignBytes } from "../../src/protocol/challenge.ts";
 import type { Constraint } from "../../src/protocol/constraints.ts";
-import { publicKeyOf } from "../../src/protocol/hybrid.ts";
+import { publicKeyOf, signHybrid } from "../../src/protocol/hybrid.ts";
 import { issueKeyRotation } from "../../src/protocol/key_rotation.ts";
 import type { ProofBundle } from "../../src/protocol/proof_bundle.ts";
 import { issueRevocationList } from "../../src/protocol/revocation_list.ts";
 import { issueRevocationPush } from "../../src/protocol/revocation_push.ts";
 import { issueSessionToken } from "../../src/protocol/session_token.ts";
+import type { StreamedTurn } from "../../src/protocol/streamed_turn.ts";
 import { signTransaction } from "../../src/protocol/transaction_receipt.ts";
 import { issueVerificationReceipt } from "../../src/protocol/verification_receipt.ts";
 import { issueWitnessEntry } from "../../src/protocol/witness_entry.ts";
-import { AGENT, bytes32, certify, encode, NOW, prove, ROOT, testKey } from "../support/chains.ts";
+import { AGENT, binding, bytes32, certify, encode, NOW, prove, ROOT, testKey } from "../support/chains.ts";
 
 /** What everything is mutated from: documents that verify, by kind. */
 export type Genuine = Awaited<ReturnType<typeof genuineDocuments>>;
@@ -72,6 +74,7 @@ export async function genuineDocuments() {
       ),
     ],
     sessionToken: [encode(sessionToken(bundles))],
+    streamedTurn: (await genuineTurns()).map(encode),
     transactionReceipt: [encode(await transactionReceipt())],
     verificationReceipt: [encode(await verificationReceipt())],
   };
@@ -122,6 +125,20 @@ function sessionToken([bundle]: ProofBundle[]) {
       valid_until: NOW + 10,
     },
     SESSION_SECRET,
+  );
+}
+
+function genuineTurns(): Promise<StreamedTurn[]> {
+  const bindings = [
+    {},
+    { session_context: bytes32(1) },
+    { challenge: bytes32(8), stream_id: bytes32(2), stream_seq: 2 },
+  ].map(binding);
+  return Promise.all(
+    bindings.map(async (bound) => ({
+      ...bound,
+      challenge_sig: await signHybrid(AGENT.privateKey, challengeSignBytes(bound)),
+    })),
   );
 }
 

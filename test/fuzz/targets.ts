@@ -1,10 +1,10 @@
 import { decoderTargets } from "./decoder_targets.ts";
 import type { Target } from "./loop.ts";
-import { genuineDocuments } from "./seeds.ts";
+import type { Genuine } from "./seeds.ts";
+import { turnTarget } from "./turn_target.ts";
 import { verifyTargets } from "./verify_targets.ts";
 
-/** Everything that reads untrusted bytes. */
-export async function allTargets(): Promise<Target[]> {
-  const genuine = await genuineDocuments();
-  return [...decoderTargets(genuine), ...verifyTargets(genuine)];
+/** Everything that reads untrusted bytes, started from documents that verify. */
+export function targetsOf(genuine: Genuine): Target[] {
+  return [...decoderTargets(genuine), ...verifyTargets(genuine), turnTarget(genuine)];
 }

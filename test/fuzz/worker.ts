@@ -1,15 +1,31 @@
 import { parentPort, workerData } from "node:worker_threads";
+import { keptInputs } from "./corpus.ts";
 import { startCoverage } from "./coverage.ts";
 import { shareCurrent } from "./current.ts";
 import { fuzz } from "./loop.ts";
-import { allTargets } from "./targets.ts";
+import type { Genuine } from "./seeds.ts";
+import { createShorthand } from "./shorthand.ts";
+import { targetsOf } from "./targets.ts";
 
-/** Runs in a thread of its own, which can be ended from outside when an input makes it hang. */
-const { seed, seconds, memory }: { seed: number; seconds: number; memory: SharedArrayBuffer } = workerData;
+/** What the thread is started with. */
+export interface WorkerData {
+  seed: number;
+  seconds: number;
+  memory: SharedArrayBuffer;
+  genuine: Genuine;
+}
+
+/** Runs in a thread of its own, which can be ended from outside when an input makes it hang. Starts from the seeds and the corpus. */
+const { seed, seconds, memory, genuine }: WorkerData = workerData;
 const current = shareCurrent(memory);
+const kept = Map.groupBy(keptInputs(createShorthand(genuine)), ({ target }) => target);
+const targets = targetsOf(genuine).map((target) => ({
+  ...target,
+  seeds: [...target.seeds, ...(kept.get(target.name) ?? []).map(({ input }) => input)],
+}));
 const coverage = startCoverage(new URL("../../src/protocol/", import.meta.url).href);
 const end = performance.now() + seconds * 1000;
-const tally = await fuzz(await allTargets(), {
+const tally = await fuzz(targets, {
   seed,
   coverage,
   goesOn: () => performance.now() < end,

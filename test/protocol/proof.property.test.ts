@@ -82,6 +82,27 @@ describe("a plain proof", () => {
     );
   });
 
+  test("is answered alike by both implementations, whichever byte of a key or signature is changed", async () => {
+    const texts = [
+      ...Buffer.from(document)
+        .toString("latin1")
+        .matchAll(/"([A-Za-z0-9+/]{40,}={0,2})"/g),
+    ];
+    await fc.assert(
+      fc.asyncProperty(fc.nat(texts.length - 1), fc.nat(), async (which, bit) => {
+        const [, text = "", at = 0] = [...(texts[which] ?? []), texts[which]?.index];
+        const changed = Buffer.from(document);
+        const bytes = flipBit(Buffer.from(String(text), "base64"), bit);
+        changed.write(Buffer.from(bytes).toString("base64"), Number(at) + 1, "latin1");
+        const bundle = decodeProofBundle(changed);
+        const native = await verifyBundle(bundle, options);
+        expect(native.valid).toBe(false);
+        expect(await verifyBundle(bundle, { ...options, backend: "reference" })).toEqual(native);
+      }),
+      { numRuns: 300 },
+    );
+  });
+
   test("is refused, and nothing worse, when pieces of it are cut, doubled or moved", async () => {
     const position = fc.nat(document.length);
     await fc.assert(

@@ -76,6 +76,15 @@ describe("a revocation list", () => {
     });
   });
 
+  test("may be longer than a bundle where its reader says so, and not longer than that", async () => {
+    const long = encode(
+      await issue(Array.from({ length: 4000 }, (_, index) => `certificate number ${index} of this issuer`)),
+    );
+    expect(() => decodeRevocationList(long)).toThrow(refuses("too_large"));
+    expect(decodeRevocationList(long, { maxBytes: long.length }).revoked_certs).toHaveLength(4000);
+    expect(() => decodeRevocationList(long, { maxBytes: long.length - 1 })).toThrow(refuses("too_large"));
+  });
+
   test("is decoded strictly", async () => {
     const list = await issue();
     expect(() => decodeRevocationList(encode({ ...list, extra: 1 }))).toThrow(refuses("unknown_field"));
@@ -157,6 +166,31 @@ describe("a key rotation", () => {
         code: name.replace("signature", "bad_signature"),
       });
     }
+  });
+
+  test("may follow another, and neither stands for the other", async () => {
+    const last = testKey(7);
+    const first = await issue();
+    const second = await issueKeyRotation(
+      {
+        ...fields,
+        old_id: next.id,
+        old_pub_key: next.publicKey,
+        new_id: last.id,
+        new_pub_key: last.publicKey,
+      },
+      next.privateKey,
+      last.privateKey,
+    );
+    expect(await verifyKeyRotation(first)).toBeUndefined();
+    expect(await verifyKeyRotation(second)).toBeUndefined();
+    const shortcut = {
+      ...first,
+      new_id: last.id,
+      new_pub_key: last.publicKey,
+      signature_new: second.signature_new,
+    };
+    expect(await verifyKeyRotation(shortcut)).toMatchObject({ code: "bad_signature_old" });
   });
 
   test("is refused with one key's signature in both places", async () => {

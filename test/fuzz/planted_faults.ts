@@ -1,0 +1,239 @@
+/** One fault to be planted in a copy of the sources: a piece of text that is there exactly once, and what takes its place. */
+export interface PlantedFault {
+  name: string;
+  file: string;
+  from: string;
+  to: string;
+}
+
+const fault = (file: string, name: string, from: string, to: string): PlantedFault => ({
+  file,
+  name,
+  from,
+  to,
+});
+
+/** Faults as people make them in parsers, decoders and verifiers. The corpus alone must show each of them. */
+export const PLANTED_FAULTS: readonly PlantedFault[] = [
+  fault(
+    "json.ts",
+    "a key given twice is taken",
+    "if (Object.hasOwn(object, key)) throw",
+    'if (key === "" && Object.hasOwn(object, key)) throw',
+  ),
+  fault(
+    "json.ts",
+    "content after the document is passed over",
+    "if (this.#at < this.#text.length) throw",
+    "if (this.#at < 0) throw",
+  ),
+  fault(
+    "json.ts",
+    "bytes that are no UTF-8 are replaced",
+    "if (!isUtf8(bytes)) throw",
+    "if (bytes.length < 0 && !isUtf8(bytes)) throw",
+  ),
+  fault(
+    "json.ts",
+    "one level more of nesting",
+    "if (this.#depth > this.#maxDepth)",
+    "if (this.#depth > this.#maxDepth + 1)",
+  ),
+  fault("json.ts", "levels are not given back", "this.#depth -= 1;", ""),
+  fault(
+    "json.ts",
+    "a lone surrogate is taken",
+    "if (!content.isWellFormed()) throw",
+    'if (content === "x" && !content.isWellFormed()) throw',
+  ),
+  fault(
+    "json.ts",
+    "an exponent makes an integer",
+    'if (whole === lexeme && whole !== "-0") {',
+    'if (Number.isSafeInteger(value) && whole !== "-0") {',
+  ),
+  fault("json.ts", "minus zero is an integer", ' && whole !== "-0") {', ") {"),
+  fault(
+    "json.ts",
+    "an integer beyond 2^53 is rounded",
+    'if (!Number.isSafeInteger(value)) throw new ProtocolError("invalid_integer"',
+    'if (!Number.isFinite(value)) throw new ProtocolError("invalid_integer"',
+  ),
+  fault("json.ts", "infinity is a number", "if (!Number.isFinite(value) || (isWhole", "if ((isWhole"),
+  fault(
+    "json.ts",
+    "control characters in strings are taken",
+    "if (this.#hasControlCharacters && hasControlCharacter(content)) throw",
+    'if (content === "x" && this.#hasControlCharacters && hasControlCharacter(content)) throw',
+  ),
+  fault("json.ts", "leading zeros are taken", "(-?(?:0|[1-9][0-9]*))", "(-?[0-9]+)"),
+  fault(
+    "json.ts",
+    "an escape that is none is kept as text",
+    "return undefined;\n  }\n}\n\nfunction addMember",
+    "return literal;\n  }\n}\n\nfunction addMember",
+  ),
+  fault("json.ts", "the prototype can be set", 'if (key === "__proto__") {', 'if (key === "__prot__") {'),
+  fault(
+    "shape.ts",
+    "unknown members are passed over",
+    "if (names.length > known) throw",
+    "if (names.length < known) throw",
+  ),
+  fault(
+    "shape.ts",
+    "null counts as left out",
+    "if (isRequired && (member === undefined || member === null))",
+    "if (isRequired && member === undefined)",
+  ),
+  fault(
+    "shape.ts",
+    "an inherited member counts",
+    "const member = Object.hasOwn(members, name) ? members[name] : undefined;",
+    "const member = members[name] ?? undefined;",
+  ),
+  fault("shape.ts", "a list has no limit", "if (value.length > limit)", "if (value.length > limit * 100)"),
+  fault(
+    "shape.ts",
+    "a fraction is cut off",
+    'throw new ProtocolError("invalid_integer", "not written as a plain integer");\n    if (typeof value',
+    "return Math.trunc(value.value);\n    if (typeof value",
+  ),
+  fault("shape.ts", "a time before 1970 is taken", "= integer(0);", "= integer();"),
+  fault("shape.ts", "an empty name is taken", "if (decoded.length === 0)", "if (decoded.length < 0)"),
+  fault(
+    "base64.ts",
+    "unused bits are passed over",
+    'LAST_OF_ONE_BYTE.includes(text.at(-3) ?? "") ? full - 2 : undefined',
+    "full - 2",
+  ),
+  fault(
+    "base64.ts",
+    "unused bits of two bytes are passed over",
+    'LAST_OF_TWO_BYTES.includes(text.at(-2) ?? "") ? full - 1 : undefined',
+    "full - 1",
+  ),
+  fault(
+    "base64.ts",
+    "white space is passed over",
+    "if (!isPlain || written !== encodedLength(text)) {",
+    "if (!isPlain || (written !== encodedLength(text) && !/\\s/.test(text))) {",
+  ),
+  fault(
+    "base64.ts",
+    "the length is not looked at",
+    "if (length !== undefined && written !== length) {",
+    "if (length !== undefined && written > length) {",
+  ),
+  fault(
+    "canonical.ts",
+    "line separators are not escaped",
+    'return json.includes("\\u2028") || json.includes("\\u2029") ? escapeLineSeparators(json) : json;',
+    "return json;",
+  ),
+  fault(
+    "canonical.ts",
+    "keys are sorted by UTF-16 units",
+    "if (!KEYS_BEYOND_UTF16_ORDER.test(left) || !KEYS_BEYOND_UTF16_ORDER.test(right))",
+    "if (left !== right)",
+  ),
+  fault(
+    "challenge.ts",
+    "one stream field alone is taken",
+    "if ((stream_id === undefined) !== (stream_seq === undefined)) {",
+    "if (stream_id === undefined && stream_seq !== undefined && stream_seq < 0) {",
+  ),
+  fault(
+    "proof_bundle.ts",
+    "a bundle without certificates is taken",
+    "if (bundle.delegations.length === 0)",
+    "if (bundle.delegations.length < 0)",
+  ),
+  fault("constraint_decoding.ts", "a point has any number of coordinates", "|| others.length > 0) {", ") {"),
+  fault(
+    "constraint_decoding.ts",
+    "params may have fractions",
+    'if (value instanceof Decimal) throw new ProtocolError("invalid_integer", "not written as a plain integer");',
+    "if (value instanceof Decimal) return value.value;",
+  ),
+  fault("challenge_rules.ts", "the future is fresh", "return age >= 0 && age <=", "return age <="),
+  fault(
+    "challenge_rules.ts",
+    "a second too long is fresh",
+    "age <= CHALLENGE_WINDOW_SECONDS\n",
+    "age <= CHALLENGE_WINDOW_SECONDS + 1\n",
+  ),
+  fault(
+    "certificate_rules.ts",
+    "any version will do",
+    "version === PROTOCOL_VERSION",
+    "version >= PROTOCOL_VERSION",
+  ),
+  fault(
+    "certificate_rules.ts",
+    "expiry is not looked at",
+    "now <= expires_at ?",
+    "now <= expires_at + 1e9 ?",
+  ),
+  fault(
+    "certificate_rules.ts",
+    "the first second is not looked at",
+    "now >= issued_at ?",
+    "now >= issued_at - 1e9 ?",
+  ),
+  fault(
+    "certificate_rules.ts",
+    "any issuer links",
+    "if (certificate.issuer_id !== parent.subject_id) {",
+    'if (certificate.issuer_id === "") {',
+  ),
+  fault(
+    "certificate_rules.ts",
+    "whoever may attend may delegate",
+    "parent.scope.includes(DELEGATE_SCOPE)",
+    "parent.scope.length > 0",
+  ),
+  fault(
+    "verification_rules.ts",
+    "an agent's id is its own to choose",
+    "if (agent_id !== leaf.subject_id) {",
+    'if (agent_id === "") {',
+  ),
+  fault(
+    "hybrid.ts",
+    "one half is enough",
+    "return HALVES.find((_, index) => verified[index] !== true);",
+    "return verified.includes(true) ? undefined : HALVES[0];",
+  ),
+  fault(
+    "session_token.ts",
+    "the MAC is not looked at",
+    'if (!hasMac(token, secret)) return "session_token MAC invalid";',
+    "",
+  ),
+  fault(
+    "session_token.ts",
+    "the token's end is not looked at",
+    "if (!(now <= token.valid_until)) return",
+    "if (!(now <= token.valid_until + 1e9)) return",
+  ),
+  fault(
+    "scopes.ts",
+    "any prefix with a colon is a scope",
+    "(scope.startsWith(CUSTOM_PREFIX) && scope.length > CUSTOM_PREFIX.length)",
+    'scope.includes(":")',
+  ),
+  fault(
+    "constraints.ts",
+    "an amount may be negative",
+    'max_amount >= 0 && currency !== ""',
+    'currency !== ""',
+  ),
+  fault(
+    "resource_path.ts",
+    "dots climb out",
+    'segment === "" || segment === "." || segment === ".."',
+    'segment === ""',
+  ),
+  fault("time_window.ts", "24:00 is a time", "^(?:[01]\\d|2[0-3])", "^(?:[01]\\d|2[0-4])"),
+];

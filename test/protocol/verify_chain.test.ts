@@ -1,0 +1,153 @@
+import { describe, expect, test } from "vitest";
+import type { DelegationCert, DelegationFields } from "../../src/protocol/certificate.ts";
+import { NO_EXPIRY_SENTINEL } from "../../src/protocol/constants.ts";
+import { presentProof } from "../../src/protocol/issuing.ts";
+import { verifyBundle } from "../../src/protocol/verify.ts";
+import { code, options } from "../support/answers.ts";
+import { AGENT, binding, certify, NOW, prove, ROOT, tamper, testKey } from "../support/chains.ts";
+
+const proveOne = (change: Partial<DelegationFields>) => prove([change]);
+
+describe("the agent", () => {
+  test("is the leaf's subject by key and by id", async () => {
+    const bundle = await prove();
+    expect(await code({ ...bundle, agent_pub_key: ROOT.publicKey })).toBe("key_mismatch");
+    expect(await code({ ...bundle, agent_id: ROOT.id })).toBe("id_mismatch");
+    for (const length of [3, 31, 33]) {
+      const ed25519 = Buffer.alloc(length).toString("base64");
+      expect(await code({ ...bundle, agent_pub_key: { ...AGENT.publicKey, ed25519 } })).toBe(
+        "invalid_agent_key",
+      );
+    }
+    for (const length of [1951, 1953]) {
+      const ml_dsa_65 = Buffer.alloc(length).toString("base64");
+      expect(await code({ ...bundle, agent_pub_key: { ...AGENT.publicKey, ml_dsa_65 } })).toBe(
+        "invalid_agent_key",
+      );
+    }
+  });
+
+  test("goes by its own key's id, whatever an issuer names it", async () => {
+    const victim = testKey(67).id;
+    const bundle = await proveOne({ subject_id: victim });
+    expect(await code({ ...bundle, agent_id: victim })).toBe("id_mismatch");
+  });
+
+  test("cannot present another agent's certificate", async () => {
+    const [certificate] = (await prove()).delegations as [DelegationCert];
+    const thief = testKey(66);
+    const stolen = await presentProof(thief.privateKey, [certificate], binding());
+    expect(await code(stolen)).toBe("key_mismatch");
+    expect(await code({ ...stolen, agent_id: AGENT.id, agent_pub_key: AGENT.publicKey })).toBe(
+      "bad_challenge_sig",
+    );
+  });
+});
+
+describe("each certificate", () => {
+  test("speaks version 1", async () => {
+    expect(await code(await proveOne({ version: 2 }))).toBe("version_mismatch");
+    expect(await code(await proveOne({ version: 0 }))).toBe("version_mismatch");
+  });
+
+  test("has scopes of the vocabulary only", async () => {
+    expect(await code(await proveOne({ scope: ["meeting:attend", "urn:x"] }))).toBe("invalid_scope");
+  });
+
+  test("holds from its first second to its last, both included", async () => {
+    const bundle = (now: number) => prove([{ issued_at: NOW, expires_at: NOW + 10 }], { challenge_at: now });
+    expect(await code(await bundle(NOW), { now: NOW })).toBe("valid");
+    expect(await code(await bundle(NOW - 1), { now: NOW - 1 })).toBe("not_yet_valid");
+    expect(await code(await bundle(NOW + 10), { now: NOW + 10 })).toBe("valid");
+    expect(await code(await bundle(NOW + 11), { now: NOW + 11 })).toBe("expired");
+  });
+
+  test("until revoked holds up to the last second that is written for it", async () => {
+    const last = NO_EXPIRY_SENTINEL;
+    const bundle = (challenge_at: number) => prove([{ expires_at: last }], { challenge_at });
+    expect(await code(await bundle(last), { now: last })).toBe("valid");
+    expect(await code(await bundle(last + 1), { now: last + 1 })).toBe("expired");
+  });
+
+  test("tells of expiry in the published words, and of whom", async () => {
+    const result = await verifyBundle(await proveOne({ expires_at: NOW - 1 }), options());
+    expect(result).toMatchObject({
+      identity_status: "expired",
+      error_reason: "delegation certificate has expired",
+      human_id: ROOT.id,
+      agent_id: AGENT.id,
+    });
+  });
+
+  test.each([0, 3, 7])("is signed, also at position %d of 8", async (index) => {
+    const bundle = await prove(Array.from({ length: 8 }, () => ({})));
+    const certificate = bundle.delegations[index] as DelegationCert;
+    certificate.signature = { ...certificate.signature, ml_dsa_65: tamper(certificate.signature.ml_dsa_65) };
+    expect((await verifyBundle(bundle, options())).violation).toMatchObject({
+      code: "bad_signature",
+      certificate: index,
+    });
+  });
+
+  test.each(["ed25519", "ml_dsa_65"] as const)("is signed with %s", async (half) => {
+    const bundle = await prove([{}, {}]);
+    const root = bundle.delegations[1] as DelegationCert;
+    root.signature = { ...root.signature, [half]: tamper(root.signature[half]) };
+    const result = await verifyBundle(bundle, options());
+    expect(result.violation).toMatchObject({ code: "bad_signature", certificate: 1 });
+    expect(result.error_reason).toBe(
+      `bad_signature: cert 1: ${half === "ed25519" ? "Ed25519" : "ML-DSA-65"} signature invalid`,
+    );
+  });
+
+  test.each([
+    ["scope", ["meeting:record"]],
+    ["cert_id", "other"],
+    ["expires_at", NOW + 99_999],
+    ["issued_at", 0],
+    ["constraints", [{ type: "time_window", start: "00:00", end: "23:59", tz: "UTC" }]],
+  ])("cannot have its %s changed after signing", async (name, value) => {
+    const bundle = await prove();
+    const [leaf] = bundle.delegations as [DelegationCert];
+    expect(await code({ ...bundle, delegations: [{ ...leaf, [name]: value } as DelegationCert] })).toBe(
+      "bad_signature",
+    );
+  });
+
+  test("is no certificate when its content has no canonical form", async () => {
+    const bundle = await prove();
+    const [leaf] = bundle.delegations as [DelegationCert];
+    expect(await code({ ...bundle, delegations: [{ ...leaf, cert_id: "\ud800" }] })).toBe("bad_signature");
+  });
+
+  test("is linked to the next by id and by key", async () => {
+    const stranger = testKey(77);
+    const [leaf, root] = (await prove([{}, {}])).delegations as [DelegationCert, DelegationCert];
+    const other = await certify(ROOT, stranger, { scope: ["meeting:attend", "identity:delegate"] });
+    const sameId = await certify(
+      ROOT,
+      { ...stranger, id: leaf.issuer_id },
+      { scope: ["meeting:attend", "identity:delegate"] },
+    );
+    const present = (...delegations: DelegationCert[]) =>
+      presentProof(AGENT.privateKey, delegations, binding());
+    expect(await code(await present(leaf, root))).toBe("valid");
+    expect(await code(await present(leaf, other))).toBe("broken_chain");
+    expect(await code(await present(leaf, sameId))).toBe("broken_chain_keys");
+    expect(await code(await present(leaf, root, root))).toBe("broken_chain");
+  });
+
+  test("at the root is issued under the id of the key that signed it", async () => {
+    const victim = testKey(67).id;
+    expect(await code(await proveOne({ issuer_id: victim }))).toBe("broken_chain");
+    expect(await code(await prove([{}, { issuer_id: victim }]))).toBe("broken_chain");
+  });
+
+  test("may be issued only by one that may delegate, by name", async () => {
+    expect(await code(await prove([{}, { scope: ["meeting:attend", "identity:prove"] }]))).toBe(
+      "delegation_not_authorized",
+    );
+    expect(await code(await prove([{}, { scope: ["meeting:*"] }]))).toBe("delegation_not_authorized");
+    expect(await code(await prove([{ scope: ["identity:delegate"] }, {}]))).toBe("valid");
+  });
+});

@@ -1,0 +1,33 @@
+import { type ConstraintContext, evaluateConstraints } from "../../src/protocol/constraint_evaluation.ts";
+import type { Constraint } from "../../src/protocol/constraints.ts";
+import type { ProofBundle } from "../../src/protocol/proof_bundle.ts";
+import { type VerifyOptions, verifyBundle } from "../../src/protocol/verify.ts";
+import { NOW } from "./chains.ts";
+
+/** A midnight in UTC, when constraints are held unless a test says otherwise. Unix seconds. */
+export const MIDNIGHT_UTC = NOW - (NOW % 86_400);
+
+/** Options of a verification at `NOW`. */
+export function options(changes: Partial<VerifyOptions> = {}): VerifyOptions {
+  return { now: NOW, ...changes };
+}
+
+/** The code that a bundle is refused with, or `valid`. */
+export async function code(bundle: ProofBundle, changes?: Partial<VerifyOptions>): Promise<string> {
+  return (await verifyBundle(bundle, options(changes))).violation?.code ?? "valid";
+}
+
+/** The code that a constraint, or the first of several, is refused with, or `holds`. */
+export async function outcome(
+  constraint: Constraint | Constraint[],
+  context: ConstraintContext = {},
+  now: number = MIDNIGHT_UTC,
+): Promise<string> {
+  const constraints = Array.isArray(constraint) ? constraint : [constraint];
+  return (await evaluateConstraints(constraints, { certId: "cert", now, context }))?.code ?? "holds";
+}
+
+/** The request comes from a place: degrees and metres. */
+export function at(latitude: number, longitude: number, altitude_m?: number): ConstraintContext {
+  return { latitude, longitude, altitude_m };
+}
