@@ -83,6 +83,7 @@ export async function startApi({ config, clock, log, metrics, version }: ApiDeps
         perAddress: config.SEND_CODE_PER_ADDRESS,
       }),
       alphaCredits: config.ALPHA_CREDITS_MICRO_USD,
+      accountCeiling: config.ACCOUNT_CEILING,
     }),
     ...platformRoutes({ ...shared, callbacks, apiKeys }),
     ...delegationRoutes(shared),

@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import { z } from "zod";
+import { invalidScopes } from "./protocol/scopes.ts";
 
 /** A start that was refused for something a person can put right: the message says what, and no stack is shown. */
 export class StartRefused extends Error {}
@@ -17,6 +18,9 @@ const flag = z
   .enum(["true", "false"])
   .default("false")
   .transform((text) => text === "true");
+const scopes = list
+  .refine((scopes) => invalidScopes(scopes).length === 0, "holds a scope that is not valid")
+  .transform((scopes) => (scopes.length === 0 ? undefined : scopes));
 const cidrs = list.pipe(z.array(z.union([z.cidrv4(), z.cidrv6()])));
 const word = z.string().regex(/^[a-z][a-z0-9]{0,31}$/, "lower-case letters and digits");
 const count = (fallback: number) => z.coerce.number().int().min(0).default(fallback);
@@ -52,6 +56,8 @@ const apiSchema = common.extend({
   MAIL_FROM: z.string().default("Deputize <no-reply@localhost>"),
   OPERATOR_TOKEN: z.string().min(32).optional(),
   ALPHA_CREDITS_MICRO_USD: count(10_000_000),
+  /** The most that an account may ever delegate, recorded in the vault with its root key when that is made. */
+  ACCOUNT_CEILING: scopes,
   SEND_CODE_PER_IP: count(5),
   SEND_CODE_PER_ADDRESS: count(3),
 });

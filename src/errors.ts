@@ -13,7 +13,7 @@ export const errorCodes = {
   invalid_expiry: [400, "The expiry is in the past, or given twice"],
   agent_required: [400, "The connection has several agents: name one"],
   scope_not_requested: [400, "The approved scope is empty or wider than requested"],
-  ceiling_exceeded: [400, "The scope is wider than the platform's ceiling"],
+  ceiling_exceeded: [400, "The scope is wider than the platform's or the account's ceiling"],
   invalid_challenge: [400, "The challenge is unknown, spent, expired or somebody else's"],
   invalid_proof: [400, "The proof is malformed, forged, mismatched or stale"],
   invalid_scope: [400, "The required scope is not a valid scope"],

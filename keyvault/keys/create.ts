@@ -143,8 +143,8 @@ async function storeKey(client: pg.Client, seq: number, seals: Seals, made: NewK
   if (known !== undefined) return { value: known };
   const refusal =
     (await exceedsQuota(client, request.tenant, made.keysPerTenant)) ??
-    (await exceedsTenantCeiling(client, request));
-  if (refusal !== undefined) return { value: refusal, entry: { ...about, outcome: refusal.refused } };
+    (await exceedsTenantCeiling(client, seals, request));
+  if (refusal !== undefined) return misplaced(refusal, about);
   const { key, attestation, createdAt } = prepared;
   const sealed = await seals.seal({
     keys: [{ ...rowOf(made), state_seq: seq }],

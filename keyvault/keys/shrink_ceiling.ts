@@ -1,4 +1,4 @@
-import { coversScopes } from "../../src/protocol/scopes.ts";
+import { beyondCeiling, coversScopes } from "../../src/protocol/scopes.ts";
 import type { Caller } from "../audit/record.ts";
 import { isRefusal, type Refusal, refuse } from "../errors.ts";
 import { changeKey, type KeyChangeParts, type KeyTarget } from "./change.ts";
@@ -17,7 +17,8 @@ export type ShrinkCeiling = (
 export function createCeilingShrinking(parts: KeyChangeParts): ShrinkCeiling {
   return async (caller, target, ceiling) => {
     const shrunk = await changeKey(parts, target, { caller, statement: "ceiling_shrink" }, (row) => {
-      const wider = row.ceiling === null ? [] : coversScopes(row.ceiling, ceiling);
+      const beyond = row.purpose === "account_root" ? beyondCeiling : coversScopes;
+      const wider = row.ceiling === null ? [] : beyond(row.ceiling, ceiling);
       if (wider.length === 0) return { row: { ...row, ceiling } };
       return refuse(
         "policy_violation",

@@ -1,23 +1,28 @@
 import type pg from "pg";
-import { coversScopes } from "../../src/protocol/scopes.ts";
+import { beyondCeiling } from "../../src/protocol/scopes.ts";
+import type { KeyRow } from "../db/rows.ts";
 import { type Refusal, refuse } from "../errors.ts";
 import type { KeyRequest } from "./create.ts";
+import { KEY_SUPERSEDED, type Seals, type Superseded } from "./state.ts";
 
 /**
  * A tenant's ceiling is what its root keys, disabled ones included, were bounded to: a further root stays within that of one of them.
- * Without this rule a caller could widen what a tenant may delegate by making it another root. Call in the storing transaction.
+ * Without this rule a caller could widen what a tenant may delegate by making it another root. A root key that is not as the vault wrote it
+ * bounds nothing that can be believed: `damaged`. Call in the storing transaction.
  */
 export async function exceedsTenantCeiling(
   client: pg.Client,
+  seals: Pick<Seals, "check">,
   { tenant, purpose, ceiling }: KeyRequest,
-): Promise<Refusal | undefined> {
+): Promise<Refusal | "damaged" | undefined> {
   if (purpose !== "account_root") return undefined;
-  const { rows } = await client.query<{ ceiling: string[] | null }>(
-    "SELECT ceiling FROM keys WHERE tenant = $1 AND purpose = 'account_root'",
+  const { rows } = await client.query<KeyRow & Superseded>(
+    `SELECT keys.*, ${KEY_SUPERSEDED} AS superseded FROM keys WHERE tenant = $1 AND purpose = 'account_root'`,
     [tenant],
   );
-  const within = ({ ceiling: recorded }: { ceiling: string[] | null }): boolean =>
-    recorded === null || (ceiling !== undefined && coversScopes(recorded, ceiling).length === 0);
+  if ((await seals.check({ keys: rows, tenants: [] })).includes(false)) return "damaged";
+  const within = ({ ceiling: recorded }: KeyRow): boolean =>
+    recorded === null || (ceiling !== undefined && beyondCeiling(recorded, ceiling).length === 0);
   return rows.length === 0 || rows.some(within)
     ? undefined
     : refuse("policy_violation", "The tenant's root keys have a ceiling; another root needs one within it");

@@ -5,7 +5,7 @@ import {
   delegationSignBytes,
 } from "../../src/protocol/certificate.ts";
 import { equalPublicKeys } from "../../src/protocol/hybrid.ts";
-import { coversScopes } from "../../src/protocol/scopes.ts";
+import { beyondCeiling, coversScopes } from "../../src/protocol/scopes.ts";
 import type { Caller } from "../audit/record.ts";
 import { isRefusal, type Refusal, refuse } from "../errors.ts";
 import type { Key } from "../keys/store.ts";
@@ -109,21 +109,24 @@ const RULES: readonly Rule[] = [
     return now <= fields.expires_at ? undefined : violation("expires_at is past");
   },
   function isApproved({ fields, approval }) {
-    return within(fields.scope, approval.ceiling, "approval's ceiling");
+    return refuseWider(coversScopes(approval.ceiling, fields.scope), "approval's ceiling");
   },
   function isWithinPolicy({ fields, policy }) {
-    return policy.ceiling && within(fields.scope, policy.ceiling, "vault's ceiling");
+    return policy.ceiling && refuseWider(beyondCeiling(policy.ceiling, fields.scope), "vault's ceiling");
   },
   function isWithinIssuerCeiling({ fields, issuer }) {
-    return issuer.ceiling === null ? undefined : within(fields.scope, issuer.ceiling, "issuer's ceiling");
+    return issuer.ceiling === null
+      ? undefined
+      : refuseWider(beyondCeiling(issuer.ceiling, fields.scope), "issuer's ceiling");
   },
   function isWithinSubjectCeiling({ fields, subject }) {
-    return subject?.ceiling ? within(fields.scope, subject.ceiling, "subject's ceiling") : undefined;
+    return subject?.ceiling
+      ? refuseWider(coversScopes(subject.ceiling, fields.scope), "subject's ceiling")
+      : undefined;
   },
 ];
 
-function within(scope: readonly string[], ceiling: readonly string[], name: string): Refusal | undefined {
-  const wider = coversScopes(ceiling, scope);
+function refuseWider(wider: readonly string[], name: string): Refusal | undefined {
   return wider.length === 0
     ? undefined
     : violation(`The ${name} does not grant ${wider.slice(0, 3).join(", ")}`);

@@ -24,6 +24,7 @@ type AccountTypeDeps = {
   clock: Clock;
   vault: Pick<VaultClient, "createKey">;
   alphaCredits: number;
+  accountCeiling: string[] | undefined;
 };
 
 type RootKey = Awaited<ReturnType<VaultClient["createKey"]>>;
@@ -32,8 +33,9 @@ type RootKey = Awaited<ReturnType<VaultClient["createKey"]>>;
  * `POST /v1/auth/onboarding/account-type`: the last step. The vault makes the account's root key; then identity, step
  * and alpha credits are written in one transaction.
  *
- * The key is asked for under an idempotency key that is the account's, so whatever breaks off in between leaves the
- * step as it was, and the next try, by anybody and on any replica, gets the same key.
+ * The key is asked for under an idempotency key that is the account's, with the ceiling that the first try noted, so
+ * whatever breaks off in between leaves the step as it was, and the next try, by anybody, on any replica and under any
+ * setting, gets the same key.
  */
 export function accountTypeRoute(deps: AccountTypeDeps): Route {
   return route({
@@ -63,11 +65,26 @@ export function accountTypeRoute(deps: AccountTypeDeps): Route {
   });
 }
 
-async function createRootKey({ vault }: AccountTypeDeps, accountId: string): Promise<RootKey> {
-  return vault.createKey(
-    { tenant: accountId, purpose: "account_root", label: "account root" },
+async function createRootKey(deps: AccountTypeDeps, accountId: string): Promise<RootKey> {
+  const ceiling = await noteCeiling(deps, accountId);
+  return deps.vault.createKey(
+    { tenant: accountId, purpose: "account_root", label: "account root", ...(ceiling && { ceiling }) },
     `account-root-${accountId}`,
   );
+}
+
+/** The ceiling of the account's root key: today's setting, unless an earlier try noted another. */
+async function noteCeiling(
+  { db, accountCeiling }: AccountTypeDeps,
+  accountId: string,
+): Promise<string[] | null> {
+  if (accountCeiling !== undefined) {
+    await db("accounts")
+      .where({ account_id: accountId, root_ceiling: null, onboarding_step: "account_type" })
+      .update({ root_ceiling: accountCeiling });
+  }
+  const account = await db("accounts").where({ account_id: accountId }).first("root_ceiling");
+  return account?.root_ceiling ?? null;
 }
 
 type Completion = { accountId: string; humanId: string; key: RootKey; type: z.infer<typeof body> };

@@ -25,6 +25,8 @@ export type AccountsDeps = {
   limits: SendLimits;
   /** Alpha credits of a new account, in micro-USD. */
   alphaCredits: number;
+  /** What root keys made from now on are bounded to; undefined sets no bound. */
+  accountCeiling: string[] | undefined;
   log: Logger;
 };
 

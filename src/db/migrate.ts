@@ -5,12 +5,21 @@ import { delegations } from "./migrations/0003_delegations.ts";
 import { proofs } from "./migrations/0004_proofs.ts";
 import { events } from "./migrations/0005_events.ts";
 import { operations } from "./migrations/0006_operations.ts";
+import { accountCeiling } from "./migrations/0007_account_ceiling.ts";
 
 /** One step of the schema: a numbered name and the SQL that makes it. */
 export type Migration = { name: string; sql: string };
 
 /** Numbered, forward-only. A landed one is never edited: a change is a new number at the end. */
-const migrations: readonly Migration[] = [accounts, platforms, delegations, proofs, events, operations];
+const migrations: readonly Migration[] = [
+  accounts,
+  platforms,
+  delegations,
+  proofs,
+  events,
+  operations,
+  accountCeiling,
+];
 
 const settings = {
   tableName: "schema_migrations",

@@ -13,6 +13,7 @@ export type AccountRow = {
   human_id: string | null;
   root_key_id: string | null;
   root_public_key: { ed25519: string; ml_dsa_65: string } | null;
+  root_ceiling: string[] | null;
   created_at: Date;
 };
 

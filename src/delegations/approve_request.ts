@@ -6,7 +6,7 @@ import { ApiError } from "../errors.ts";
 import { appendEvent } from "../events/outbox.ts";
 import { newCertificateId } from "../ids.ts";
 import { findAgent } from "../platforms/agent_record.ts";
-import { checkCeiling, named } from "../platforms/ceiling.ts";
+import { checkAccountCeiling, checkCeiling, named } from "../platforms/ceiling.ts";
 import { lockConnection } from "../platforms/connection_lock.ts";
 import type { Owner } from "../platforms/owner.ts";
 import { findConnection } from "../platforms/platform_record.ts";
@@ -73,6 +73,7 @@ export async function approveRequest(
   const agent = await findAgent(deps.db, request.connection_id, request.agent_id);
   const grant = grantOf({ owner, agent, request, approval, now });
   checkCeiling(ceiling, grant.scope);
+  checkAccountCeiling(owner.rootCeiling, grant.scope);
   const certificate = await signGrant(deps, grant, { ceiling, requestId });
   const draft = { owner, request, grant, channel: approval.channel, certificate };
   await deps.db.transaction((tx) => storeApproval(tx, deps, draft));

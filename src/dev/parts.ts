@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
+import { CANONICAL_SCOPES, SENSITIVE_SCOPES } from "../protocol/vocabulary.ts";
 import { spawnTied } from "./lifeline.mjs";
 import { type Part, processPart } from "./part.ts";
 import { Problem } from "./problem.ts";
@@ -36,6 +37,10 @@ export const API_PORT_SETTING = "--port";
 /** Sign-in codes in 15 minutes: on one's own machine the tour may run as often as one likes. */
 const SIGN_INS = "1000";
 const LOOPBACK = "127.0.0.0/8";
+/** What may be lent at all: every scope that is not sensitive, and every one of one's own. */
+const CEILING = [...[...CANONICAL_SCOPES].filter((scope) => !SENSITIVE_SCOPES.has(scope)), "custom:*"].join(
+  ",",
+);
 
 type Environment = Record<string, string | undefined>;
 
@@ -87,6 +92,7 @@ export function stackParts(ports: StackPorts, paths: StackPaths, inherited: Envi
         VAULT_CERT_FILE: join(paths.vaultData, "tls", "api.pem"),
         VAULT_KEY_FILE: join(paths.vaultData, "tls", "api.key"),
         OPERATOR_TOKEN_FILE: paths.operatorTokenFile,
+        ACCOUNT_CEILING: CEILING,
         SEND_CODE_PER_IP: SIGN_INS,
         SEND_CODE_PER_ADDRESS: SIGN_INS,
         WEBHOOK_ALLOWED_CIDRS: LOOPBACK,
@@ -147,5 +153,6 @@ function vaultEnvironment(ports: StackPorts, paths: StackPaths): Environment {
     KEYVAULT_DATABASE_URL_FILE: paths.vaultDatabaseUrlFile,
     KEYVAULT_PORT: String(ports.vault),
     KEYVAULT_HEALTH_PORT: String(ports.vaultHealth),
+    KEYVAULT_CEILING: CEILING,
   };
 }

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { ApiError } from "../errors.ts";
 import { MAX_SCOPE_LENGTH_BYTES } from "../protocol/constants.ts";
-import { coversScopes, invalidScopes } from "../protocol/scopes.ts";
+import { beyondCeiling, coversScopes, invalidScopes } from "../protocol/scopes.ts";
 import { isIdentifier } from "../protocol/text.ts";
 
 /** Scopes a ceiling or a request may list. */
@@ -21,6 +21,12 @@ export function checkScopes(scopes: readonly string[]): string[] {
 export function checkCeiling(ceiling: readonly string[], scopes: readonly string[]): void {
   const over = coversScopes(ceiling, scopes);
   if (over.length > 0) throw new ApiError("ceiling_exceeded", `Above the platform's ceiling: ${named(over)}`);
+}
+
+/** Throws `ceiling_exceeded`, naming what the account's own ceiling, if it has one, does not grant: the vault would not sign it. */
+export function checkAccountCeiling(ceiling: readonly string[] | null, scopes: readonly string[]): void {
+  const over = ceiling === null ? [] : beyondCeiling(ceiling, scopes);
+  if (over.length > 0) throw new ApiError("ceiling_exceeded", `Above the account's ceiling: ${named(over)}`);
 }
 
 /** Throws `ceiling_widened`, naming what `next` grants and `ceiling` does not. */

@@ -12,6 +12,8 @@ export type Owner = {
   humanId: string;
   rootKeyId: string;
   rootPublicKey: { ed25519: string; ml_dsa_65: string };
+  /** What the root key is bounded to in the vault; null sets no bound. */
+  rootCeiling: string[] | null;
 };
 
 /** The account as an owner. Throws `not_found`, or `onboarding_incomplete`. */
@@ -47,5 +49,6 @@ function ownerOf(row: AccountRow): Owner {
     humanId: human_id,
     rootKeyId: root_key_id,
     rootPublicKey: root_public_key,
+    rootCeiling: row.root_ceiling,
   };
 }

@@ -31,6 +31,18 @@ export function coversScopes(ceiling: readonly string[], scopes: readonly string
   return expandScopes(scopes).filter((scope) => !granted.has(scope));
 }
 
+/** In the ceiling of a service or of an account's root key: every scope after `custom:`. */
+const EVERY_CUSTOM = "custom:*";
+
+/**
+ * As {@link coversScopes}, for the ceiling of a service or of an account's root key, where `custom:*` grants every custom scope. In a
+ * platform's ceiling, a request or a certificate it is a scope like any other (wire format §6).
+ */
+export function beyondCeiling(ceiling: readonly string[], scopes: readonly string[]): string[] {
+  const wider = coversScopes(ceiling, scopes);
+  return ceiling.includes(EVERY_CUSTOM) ? wider.filter((scope) => !scope.startsWith(CUSTOM_PREFIX)) : wider;
+}
+
 /** What all lists grant together, expanded and sorted by code point: the effective scope of a chain (wire format §6). */
 export function intersectScopes(...lists: readonly (readonly string[])[]): string[] {
   const [first = [], ...others] = lists;

@@ -1,7 +1,13 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { compareUtf8 } from "../../src/protocol/canonical.ts";
-import { coversScopes, expandScopes, intersectScopes, invalidScopes } from "../../src/protocol/scopes.ts";
+import {
+  beyondCeiling,
+  coversScopes,
+  expandScopes,
+  intersectScopes,
+  invalidScopes,
+} from "../../src/protocol/scopes.ts";
 import { CANONICAL_SCOPES, SENSITIVE_SCOPES, WILDCARDS } from "../../src/protocol/vocabulary.ts";
 
 const anyScope = fc.oneof(
@@ -145,5 +151,17 @@ describe("a ceiling", () => {
   test("of a wildcard covers that wildcard and not a sensitive scope of its group", () => {
     expect(coversScopes(["meeting:*"], ["meeting:*"])).toEqual([]);
     expect(coversScopes(["meeting:*"], ["meeting:record"])).toEqual(["meeting:record"]);
+  });
+
+  test("of an account grants every custom scope by custom:*, and nothing else by it", () => {
+    const ceiling = ["data:read", "custom:*"];
+    expect(beyondCeiling(ceiling, ["data:read", "custom:orders:refund", "custom:*"])).toEqual([]);
+    expect(beyondCeiling(ceiling, ["data:write", "custom", "files:read"])).toEqual([
+      "custom",
+      "data:write",
+      "files:read",
+    ]);
+    expect(beyondCeiling(["custom:a"], ["custom:a", "custom:ab"])).toEqual(["custom:ab"]);
+    expect(coversScopes(ceiling, ["custom:orders:refund"])).toEqual(["custom:orders:refund"]);
   });
 });

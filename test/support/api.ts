@@ -50,6 +50,7 @@ export type ApiOptions = {
   perIp?: number;
   perAddress?: number;
   alphaCredits?: number;
+  accountCeiling?: string[];
   /** Default: one in memory. */
   vault?: FakeVault;
   /** Another API on the database of this one. */
@@ -101,6 +102,7 @@ export async function startApi(options: ApiOptions = {}): Promise<TestApi> {
     hashes: createCodeHashes(sealingKey),
     limits: createSendLimits({ db, perIp: options.perIp ?? 1000, perAddress: options.perAddress ?? 1000 }),
     alphaCredits: options.alphaCredits ?? 10_000_000,
+    accountCeiling: options.accountCeiling,
   });
   const app = createApp({
     config,

@@ -143,6 +143,40 @@ test("finds an earlier state put back with the code it had, for the record of th
   await vault.home.sql("DELETE FROM keys WHERE key_id = $1", [key_id]);
 });
 
+test("makes no further root for a tenant whose root's ceiling was altered, or put back to an earlier one", async () => {
+  const tenant = "acc-bounded";
+  const order = { tenant, purpose: "account_root", label: "root" } as const;
+  const first = await vault.makeKey({ ...order, ceiling: ["data:read", "data:share"] });
+  const where = `key_id = '${first.key_id}'`;
+  const wider = { ...order, ceiling: ["data:read", "data:share", "files:read"] };
+  await expect(vault.makeKey(wider)).rejects.toThrow(/policy_violation/);
+  for (const forged of ["NULL", `'["data:read", "data:share", "files:read"]'`])
+    await altered(
+      "ceiling",
+      forged,
+      async () => {
+        await expect(vault.makeKey(wider), forged).rejects.toMatchObject({ code: "key_damaged" });
+      },
+      "keys",
+      where,
+    );
+  const [before] = await vault.home.sql<{ ceiling: object; state_seq: number; state_mac: Buffer }>(
+    `SELECT ceiling, state_seq, state_mac FROM keys WHERE ${where}`,
+  );
+  await createCeilingShrinking(parts())(API, { keyId: first.key_id, tenant }, ["data:read"]);
+  await vault.home.sql(`UPDATE keys SET ceiling = $1, state_seq = $2, state_mac = $3 WHERE ${where}`, [
+    JSON.stringify(before?.ceiling),
+    before?.state_seq,
+    before?.state_mac,
+  ]);
+  const former = { ...order, ceiling: ["data:share"] };
+  await expect(vault.makeKey(former)).rejects.toMatchObject({ code: "key_damaged" });
+  const [record] = await vault.home.sql(
+    "SELECT statement, outcome FROM audit WHERE statement = 'key_create' ORDER BY seq DESC LIMIT 1",
+  );
+  expect(record).toEqual({ statement: "key_create", outcome: "failed" });
+});
+
 test("finds a tenant's state that was altered, and makes no key for it", async () => {
   await vault.home.sql("UPDATE tenants SET state_seq = state_seq + 1 WHERE tenant = 'acc-2'");
   await expect(vault.makeKey({ tenant: "acc-2", purpose: "agent", label: "four" })).rejects.toMatchObject({

@@ -162,6 +162,41 @@ test("keeps within the ceiling that the vault itself is set to", async () => {
   });
 });
 
+test("custom:* in the vault's or a root's ceiling grants every custom scope, in an agent's or an approval only itself", async () => {
+  const scope = ["custom:orders:refund"];
+  const granted = { certificate: { scope }, approval: { ceiling: scope } };
+  const policy = (ceiling: string[]) => ({ ...granted, policy: { ceiling, externalSubjects: true } });
+  expect(await sign(policy(["custom:*"]))).toMatchObject({ scope });
+  expect(await sign(policy(["custom:orders"]))).toMatchObject({ refused: "policy_violation" });
+  expect(await sign({ certificate: { scope }, approval: { ceiling: ["custom:*"] } })).toMatchObject({
+    refused: "policy_violation",
+  });
+  const order = { tenant: "acc-custom", label: "custom", ceiling: ["custom:*"] };
+  const bounded = await vault.makeKey({ ...order, purpose: "account_root" });
+  const free = await vault.makeKey({ ...order, purpose: "agent", ceiling: scope });
+  const literal = await vault.makeKey({ ...order, purpose: "agent" });
+  const delegate = (subject: CreatedKey, wanted: string[]) =>
+    sign({
+      tenant: order.tenant,
+      keyId: bounded.key_id,
+      certificate: {
+        issuer_id: bounded.key_id,
+        subject_id: subject.key_id,
+        subject_pub_key: subject.public_key,
+        scope: wanted,
+      },
+      approval: { ceiling: [...wanted, "data:read"] },
+    });
+  expect(await delegate(free, scope)).toMatchObject({ scope });
+  expect(await delegate(free, ["data:read"])).toMatchObject({ refused: "policy_violation" });
+  expect(await delegate(literal, scope)).toMatchObject({ refused: "policy_violation" });
+  const shrink = createCeilingShrinking(vault.vault);
+  const target = (key: CreatedKey) => ({ keyId: key.key_id, tenant: order.tenant });
+  expect(await shrink(API, target(literal), scope)).toMatchObject({ refused: "policy_violation" });
+  expect(await shrink(API, target(bounded), scope)).toMatchObject({ ceiling: scope });
+  expect(await shrink(API, target(bounded), ["custom:*"])).toMatchObject({ refused: "policy_violation" });
+});
+
 test("a ceiling can shrink, at once, and never grow", async () => {
   const bounded = await vault.makeKey({
     tenant: "acc-1",
