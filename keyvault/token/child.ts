@@ -14,13 +14,14 @@ import { findKeys } from "./objects.ts";
 import { createOperations, type TokenOperations } from "./operations.ts";
 import { createOffer, openPin, type PinOffer } from "./pin_box.ts";
 import { provision } from "./provision.ts";
+import { createResidents, type Residents } from "./residents.ts";
 import { describe, openSession } from "./session.ts";
 
 /** The descriptor of the pipe to the parent. */
 const PIPE = 3;
 
 /** A token that was opened, and what it told of itself. */
-type Opened = { operations: TokenOperations; info: TokenInfo };
+type Opened = { operations: TokenOperations; residents: Residents; info: TokenInfo };
 
 /**
  * The only program that loads PKCS#11: one thread, one request after another, blocking reads from the parent's pipe. It ends when
@@ -82,13 +83,15 @@ function open(place: TokenPlace, pin?: string): Opened {
   const operations = createOperations(session, keys);
   operations.health();
   const { manufacturerID, model, serialNumber } = session.library.C_GetTokenInfo(session.slot);
+  const residents = createResidents(session);
   const info = {
     manufacturer: manufacturerID.trim(),
     model: model.trim(),
     serial: serialNumber.trim(),
     keks: [...keys.keks.keys()],
+    resident: residents.offered,
   };
-  return { operations, info };
+  return { operations, residents, info };
 }
 
 function answer(
@@ -97,7 +100,7 @@ function answer(
 ): TokenAnswers[TokenRequest["kind"]] {
   if (request.kind === "provision") return { created: provision(request, request.initialise) };
   if (opened === undefined) throw new Error("The token is not open");
-  const { operations, info } = opened;
+  const { operations, residents, info } = opened;
   switch (request.kind) {
     case "open":
     case "unseal":
@@ -118,6 +121,14 @@ function answer(
     case "retire":
       info.keks = operations.retire(request.kek);
       return { keks: info.keks };
+    case "create_resident":
+      return residents.create(request.label, request.halves);
+    case "sign_resident":
+      return residents.sign(request.label, request.half, request.bytes);
+    case "destroy_resident":
+      return { destroyed: residents.destroy(request.label) };
+    case "list_residents":
+      return { labels: residents.list() };
     case "health":
       operations.health();
       return { keks: info.keks };

@@ -4,7 +4,7 @@ import { VaultError } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import { connectToken, type TokenConnection } from "./connection.ts";
 import { DamagedBox, StaleOffer, TokenFault, WrongPin } from "./fault.ts";
-import type { TokenAnswers, TokenInfo, TokenPlace, TokenRequest, Wrapped } from "./messages.ts";
+import type { Half, TokenAnswers, TokenInfo, TokenPlace, TokenRequest, Wrapped } from "./messages.ts";
 
 const CALL_DEADLINE_MS = 5_000;
 const OPEN_DEADLINE_MS = 20_000;
@@ -37,6 +37,14 @@ export type Token = {
    * never opens again: only for a version that wraps nothing.
    */
   retire(kek: string): Promise<{ keks: string[] }>;
+  /** Generates halves of a key inside the token, never to leave it, under a label (`key-` and 32 hexadecimal digits) that must be new. */
+  createResident(label: string, halves: readonly Half[]): Promise<Partial<Record<Half, Uint8Array>>>;
+  /** Signs with a half under a label. Rejects with `DamagedBox` when the token has none. */
+  signResident(label: string, half: Half, bytes: Uint8Array): Promise<Uint8Array>;
+  /** Destroys what stands under a label, for good, and gives how many objects that were; none is no fault. */
+  destroyResident(label: string): Promise<{ destroyed: number }>;
+  /** The labels of all resident keys. */
+  listResidents(): Promise<{ labels: string[] }>;
   /** Proves the token by a round trip through its newest key. */
   health(): Promise<{ keks: string[] }>;
   /** What the token said of itself when it was last opened. Throws `VaultError sealed` when it never was. */
@@ -198,6 +206,10 @@ export async function openToken(
       info = { ...opened(), keks };
       return { keks };
     },
+    createResident: (label, halves) => call({ kind: "create_resident", label, halves }),
+    signResident: (label, half, bytes) => call({ kind: "sign_resident", label, half, bytes }),
+    destroyResident: (label) => call({ kind: "destroy_resident", label }),
+    listResidents: () => call({ kind: "list_residents" }),
     health: () => call({ kind: "health" }),
     info: opened,
     sealed: () => sealed,

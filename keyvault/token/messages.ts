@@ -7,6 +7,9 @@ export type Wrapped = { kek: string; box: Uint8Array };
  */
 export type TokenPlace = { module: string; label: string; pinFile: string; parameters?: string };
 
+/** A half of a hybrid key. */
+export type Half = "ed25519" | "ml_dsa_65";
+
 /** What the child may be asked. Nothing else is understood, so nothing else of PKCS#11 can be reached. */
 export type TokenRequest =
   | ({ kind: "open" } & TokenPlace)
@@ -19,11 +22,22 @@ export type TokenRequest =
   | { kind: "rotate" }
   | { kind: "retire"; kek: string }
   | { kind: "health" }
+  | { kind: "create_resident"; label: string; halves: readonly Half[] }
+  | { kind: "sign_resident"; label: string; half: Half; bytes: Uint8Array }
+  | { kind: "destroy_resident"; label: string }
+  | { kind: "list_residents" }
   | { kind: "offer" }
   | ({ kind: "unseal"; box: Uint8Array } & TokenPlace);
 
 /** What an opened token is: found keys and the module's own words about itself. */
-export type TokenInfo = { manufacturer: string; model: string; serial: string; keks: string[] };
+export type TokenInfo = {
+  manufacturer: string;
+  model: string;
+  serial: string;
+  keks: string[];
+  /** Halves that the token can keep and sign with itself. */
+  resident: readonly Half[];
+};
 
 /** The answer's type for each request. */
 export type TokenAnswers = {
@@ -37,6 +51,10 @@ export type TokenAnswers = {
   rotate: { keks: string[] };
   retire: { keks: string[] };
   health: { keks: string[] };
+  create_resident: Partial<Record<Half, Uint8Array>>;
+  sign_resident: Uint8Array;
+  destroy_resident: { destroyed: number };
+  list_residents: { labels: string[] };
   offer: { publicKey: Uint8Array };
   unseal: TokenInfo;
 };
