@@ -19,15 +19,22 @@ export function newId(): string {
   return uuidv7();
 }
 
-const [RANDOM_A, RANDOM_B_HIGH] = [0xfff, 0x3fff_ffff];
+/** The fields of a UUID v7 besides its time: 12 and 62 bits. The first begins in its lower half and counts up. */
+const [COUNTER_START, COUNTER_END, RANDOM_HIGH] = [0x7ff, 0xfff, 0x3fff_ffff];
+let last = { ms: -1, counter: 0 };
 
-/** A new id that carries exactly `time`, in whole milliseconds: what it names is found by its time and itself. */
+/**
+ * A new id that carries exactly `time`, in whole milliseconds: what it names is found by its time and itself. Ids that
+ * this process makes one after the other for the same millisecond grow.
+ */
 export function newIdAt(time: Date): string {
-  const random = randomBytes(10);
+  const [ms, random] = [time.getTime(), randomBytes(10)];
+  const next = last.ms === ms && last.counter < COUNTER_END ? last.counter + 1 : undefined;
+  last = { ms, counter: next ?? random.readUInt16BE(0) & COUNTER_START };
   return UUID.fromFieldsV7(
-    time.getTime(),
-    random.readUInt16BE(0) & RANDOM_A,
-    random.readUInt32BE(2) & RANDOM_B_HIGH,
+    ms,
+    last.counter,
+    random.readUInt32BE(2) & RANDOM_HIGH,
     random.readUInt32BE(6),
   ).toString();
 }

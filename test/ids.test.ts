@@ -4,6 +4,7 @@ import { isUuid, newIdAt, timeOfId } from "../src/ids.ts";
 test.each([0, 1, 1_763_725_550_123, 2 ** 48 - 1])("an id carries its time to the millisecond: %d", (ms) => {
   const ids = Array.from({ length: 100 }, () => newIdAt(new Date(ms)));
   expect(new Set(ids).size).toBe(100);
+  expect([...ids].sort()).toEqual(ids);
   for (const id of ids) {
     expect(isUuid(id)).toBe(true);
     expect(timeOfId(id)?.getTime()).toBe(ms);

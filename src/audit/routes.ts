@@ -1,8 +1,9 @@
 import type { Database } from "../db/connection.ts";
 import type { Route } from "../route.ts";
 import { personalAuditRoute } from "./personal_route.ts";
+import { receiptRoute } from "./receipt_route.ts";
 
 /** The calls of specification §4 "Audit". */
 export function auditRoutes(deps: { db: Database }): Route[] {
-  return [personalAuditRoute(deps)];
+  return [personalAuditRoute(deps), receiptRoute(deps)];
 }

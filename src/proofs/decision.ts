@@ -25,6 +25,10 @@ export type DecisionItem = {
   humanId: string;
   certId: string;
   requiredScope: string;
+  /** The verdict in the protocol's words, when it is a refusal. */
+  errorReason: string | null;
+  /** The operation that the proof is bound to, decided once. */
+  invocation: { id: string; operationHash: Buffer } | null;
   /** What the chain grants, sorted; a ceiling that shrank since narrows it further. */
   grantedScope: string[];
   /** The receipt's canonical JSON before its decision and after its granted scopes. */
@@ -36,10 +40,12 @@ export type DecisionItem = {
 export type DecisionOutcome =
   | { kind: "decided"; decision: Decision; reason: string; receiptHash: Buffer; grantedScope?: string[] }
   | { kind: "challenge_spent" }
+  | { kind: "invocation_taken" }
   | { kind: "credits_exhausted" };
 
 type AnswerRow = {
   n: number;
+  fresh: boolean;
   spent: boolean;
   decision: Decision | null;
   reason: string | null;
@@ -52,6 +58,10 @@ type AnswerRow = {
  * postings for a whole batch, in one statement and one commit. Each item touches rows of one account only, besides
  * its certificates', which belong to the account of the root that signed them.
  *
+ * An operation that has its decision is left alone, before its challenge is touched. Two statements that decide on one
+ * operation at the same moment break the primary key of `invocations`: nothing of the later one is done, and it is to
+ * be sent again.
+ *
  * Order matters twice. Challenges are inserted and balances locked in key order, because two batches that took them
  * in their own order would deadlock. `distinct on` keeps a challenge that stands twice in one batch from being joined
  * to both items: the later one is answered as spent. `for share` makes a revocation wait for the decisions that have
@@ -61,14 +71,26 @@ const statement = `
 with item as (
   select distinct on (connection_id, challenge) *
   from unnest($1::int[], $2::uuid[], $3::uuid[], $4::bytea[], $5::timestamptz[], $6::text[], $7::text[], $8::uuid[],
-              $9::timestamptz[], $10::text[], $11::text[], $12::text[], $13::text[], $14::text[], $15::text[], $16::text[], $22::text[])
+              $9::timestamptz[], $10::text[], $11::text[], $12::text[], $13::text[], $14::text[], $15::text[], $16::text[], $22::text[],
+              $23::text[], $24::text[], $25::bytea[])
     as item (n, account_id, connection_id, challenge, challenge_expires_at, decision, reason, event_id,
-             decided_at, agent_id, human_id, cert_id, required_scope, receipt_head, receipt_tail, granted, granted_pairs)
+             decided_at, agent_id, human_id, cert_id, required_scope, receipt_head, receipt_tail, granted, granted_pairs,
+             error_reason, invocation_id, operation_hash)
   order by connection_id, challenge, n
+),
+fresh as (
+  select * from (
+    select item.*, row_number() over (
+      partition by connection_id, invocation_id, case when invocation_id is null then n end order by n) as turn
+    from item
+  ) as item
+  where invocation_id is null or turn = 1 and not exists (
+    select from invocations i where i.account_id = item.account_id
+      and i.connection_id = item.connection_id and i.invocation_id = item.invocation_id)
 ),
 spent as (
   insert into spent_challenges (connection_id, expires_at, challenge)
-  select connection_id, challenge_expires_at, challenge from item
+  select connection_id, challenge_expires_at, challenge from fresh
   order by connection_id, challenge_expires_at, challenge
   on conflict do nothing
   returning connection_id, challenge
@@ -152,11 +174,19 @@ written as (
   select account_id, decided_at, event_id, case when final = 'allow' then 'proof.verified' else 'proof.rejected' end,
          connection_id, agent_id, human_id, cert_id, final, final_reason, required_scope, body, receipt_hash
   from decided
+),
+kept as (
+  insert into invocations (account_id, connection_id, invocation_id, operation_hash, event_id, decided_at, error_reason)
+  select account_id, connection_id, invocation_id, operation_hash, event_id, decided_at,
+         case when final_reason = reason then error_reason else final_reason end
+  from decided where invocation_id is not null
+  order by account_id, connection_id, invocation_id
 )
-select item.n, spent.challenge is not null as spent, decided.final as decision, decided.final_reason as reason,
+select item.n, fresh.n is not null as fresh, spent.challenge is not null as spent, decided.final as decision, decided.final_reason as reason,
        decided.receipt_hash, decided.narrowed as granted
 from item
-left join spent using (connection_id, challenge)
+left join fresh on fresh.n = item.n
+left join spent on spent.connection_id = item.connection_id and spent.challenge = item.challenge
 left join decided on decided.n = item.n`;
 
 /** Decides a batch, in a commit of its own or within the client's transaction. Rejects when nothing can be known to be recorded; the callers then answer that no decision exists. */
@@ -194,6 +224,9 @@ export async function decideBatch(
       links.map((link) => link.item.requiredScope),
       VERIFICATION_PRICE_MICRO_USD,
       column((item) => JSON.stringify(item.grantedScope.map((scope) => [scope, canonicalJson(scope)]))),
+      column((item) => item.errorReason),
+      column((item) => item.invocation?.id ?? null),
+      column((item) => item.invocation?.operationHash ?? null),
     ],
   });
   const answers = new Map(rows.map((row) => [row.n, row]));
@@ -201,6 +234,7 @@ export async function decideBatch(
 }
 
 function outcomeOf(row: AnswerRow | undefined): DecisionOutcome {
+  if (row?.fresh === false) return { kind: "invocation_taken" };
   if (!row?.spent) return { kind: "challenge_spent" };
   const { decision, reason, receipt_hash: receiptHash } = row;
   if (decision === null || reason === null || receiptHash === null) return { kind: "credits_exhausted" };

@@ -4,6 +4,8 @@ import { MAX_JSON_NESTING_DEPTH, MAX_PROOF_BUNDLE_BYTES } from "../protocol/cons
 import { ProtocolError } from "../protocol/errors.ts";
 import { type JsonObject, type JsonValue, parseJson, plainJson } from "../protocol/json.ts";
 import { decodeProofBundle, type ProofBundle, proofBundle } from "../protocol/proof_bundle.ts";
+import { operationShape } from "./operation.ts";
+import { decodeProofRef, type ProofRef } from "./proof_ref.ts";
 
 const number = z.number();
 
@@ -22,6 +24,7 @@ export const verifyContext = z.object({
 /** The members of a verify call besides the proof itself. */
 export const verifyOptions = z.object({
   required_scope: z.string().min(1).max(256),
+  operation: operationShape.optional().describe("The one action that the proof must be bound to"),
   context: verifyContext.optional(),
   explain: z.boolean().optional().describe("Answer with checks[]: each rule passed, failed or not reached"),
 });
@@ -30,13 +33,18 @@ export const verifyOptions = z.object({
 export const verifyBody = verifyOptions.extend({
   proof_bundle: z
     .union([z.record(z.string(), z.unknown()), z.string()])
+    .optional()
     .describe("The bundle as present gave it, or its JSON in base64 or base64url"),
+  proof_ref: z.string().optional().describe("Instead of the bundle: the reference that present gave"),
 });
 
-/** A verify call, strictly read. */
-export type VerifyCall = { bundle: ProofBundle; options: z.infer<typeof verifyOptions> };
+/** A proof as it came: whole, or by reference to certificates that this service keeps. */
+export type Proof = { bundle: ProofBundle } | { ref: ProofRef };
 
-/** Header that may carry the proof instead of the body: JSON, base64 or base64url. */
+/** A verify call, strictly read. */
+export type VerifyCall = { proof: Proof; options: z.infer<typeof verifyOptions> };
+
+/** Header that may carry the proof instead of the body: a bundle's JSON, that in base64 or base64url, or a reference. */
 export const PROOF_HEADER = "x-service-proof";
 
 const BODY_LIMITS = { bytes: 256 * 1024, depth: MAX_JSON_NESTING_DEPTH + 1 };
@@ -47,8 +55,7 @@ const BODY_LIMITS = { bytes: 256 * 1024, depth: MAX_JSON_NESTING_DEPTH + 1 };
  */
 export function readVerifyCall(rawBody: Uint8Array, proofHeader: string | undefined): VerifyCall {
   const members = readMembers(rawBody);
-  const { proof_bundle: proof, ...others } = members;
-  refuseUnavailable(others);
+  const { proof_bundle: bundle, proof_ref: ref, ...others } = members;
   const options = verifyOptions.safeParse(plainJson(others));
   if (!options.success) {
     const [issue] = options.error.issues;
@@ -57,16 +64,7 @@ export function readVerifyCall(rawBody: Uint8Array, proofHeader: string | undefi
       `${issue?.path.join(".") || "body"}: ${issue?.message ?? "is invalid"}`,
     );
   }
-  return { bundle: readBundle(proof, proofHeader, rawBody.length), options: options.data };
-}
-
-/** Members that bind a decision to something must never be passed over in silence. */
-const NOT_AVAILABLE = ["operation", "proof_ref"];
-
-/** Refuses a call that asks for what this version cannot check. Throws `not_available`. */
-export function refuseUnavailable(members: Readonly<Record<string, unknown>>): void {
-  const name = NOT_AVAILABLE.find((member) => members[member] !== undefined);
-  if (name !== undefined) throw new ApiError("not_available", `${name}: is not available yet`);
+  return { proof: readProof({ bundle, ref, header: proofHeader }, rawBody.length), options: options.data };
 }
 
 function readMembers(rawBody: Uint8Array): JsonObject {
@@ -82,24 +80,42 @@ function readMembers(rawBody: Uint8Array): JsonObject {
   return value;
 }
 
-function readBundle(
-  proof: JsonValue | undefined,
-  header: string | undefined,
-  bodyBytes: number,
-): ProofBundle {
-  if (proof === undefined && header === undefined) {
+type Presented = { bundle: JsonValue | undefined; ref: JsonValue | undefined; header: string | undefined };
+
+function readProof({ bundle, ref, header }: Presented, bodyBytes: number): Proof {
+  if (bundle !== undefined && ref !== undefined) {
+    throw new ApiError("invalid_request", "proof_ref: is given besides proof_bundle");
+  }
+  if (bundle === undefined && ref === undefined && header === undefined) {
     throw new ApiError("invalid_request", "proof_bundle: is required");
   }
   try {
-    if (proof === undefined) return storable(decodeText(header ?? ""));
-    if (typeof proof === "string") return storable(decodeText(proof));
-    if (bodyBytes > MAX_PROOF_BUNDLE_BYTES && bytesOf(proof) > MAX_PROOF_BUNDLE_BYTES) {
-      throw new ProtocolError("too_large", `more than ${MAX_PROOF_BUNDLE_BYTES} bytes`);
-    }
-    return storable(proofBundle(proof));
+    if (ref !== undefined) return { ref: readRef(ref) };
+    if (bundle === undefined) return readText(header ?? "");
+    return { bundle: storable(readBundle(bundle, bodyBytes)) };
   } catch (error) {
-    throw refusal(error, "invalid_proof", "proof_bundle");
+    throw refusal(error, "invalid_proof", ref === undefined ? "proof_bundle" : "proof_ref");
   }
+}
+
+/** A proof in a header; what does not begin like a reference is a bundle. */
+function readText(text: string): Proof {
+  const ref = decodeProofRef(text);
+  return ref === undefined ? { bundle: storable(decodeText(text)) } : { ref };
+}
+
+function readRef(text: JsonValue): ProofRef {
+  const ref = typeof text === "string" ? decodeProofRef(text) : undefined;
+  if (ref === undefined) throw new ProtocolError("wrong_type", "is not a proof reference");
+  return ref;
+}
+
+function readBundle(proof: JsonValue, bodyBytes: number): ProofBundle {
+  if (typeof proof === "string") return decodeText(proof);
+  if (bodyBytes > MAX_PROOF_BUNDLE_BYTES && bytesOf(proof) > MAX_PROOF_BUNDLE_BYTES) {
+    throw new ProtocolError("too_large", `more than ${MAX_PROOF_BUNDLE_BYTES} bytes`);
+  }
+  return proofBundle(proof);
 }
 
 /** UTF-8 bytes of a bundle as JSON without white space. */

@@ -1,17 +1,20 @@
-import { uuidv7 } from "uuidv7";
 import { z } from "zod";
 import { addSeconds, type Clock, unixSeconds } from "../clock.ts";
 import type { Database } from "../db/connection.ts";
 import type { AgentRow } from "../db/tables.ts";
 import { ApiError } from "../errors.ts";
-import { decodeBase64 } from "../protocol/base64.ts";
+import { newIdAt } from "../ids.ts";
+import { decodeBase64, encodeBase64 } from "../protocol/base64.ts";
+import type { DelegationCert } from "../protocol/certificate.ts";
 import { CHALLENGE_WINDOW_SECONDS } from "../protocol/constants.ts";
 import { ProtocolError } from "../protocol/errors.ts";
 import { type ApiKeyCaller, type Route, route } from "../route.ts";
+import { idText } from "../schemas.ts";
 import type { VaultClient } from "../vault/client.ts";
 import { type ActiveCertificate, findActiveCertificate } from "./active_certificate.ts";
 import { readChallenge } from "./challenge.ts";
-import { refuseUnavailable } from "./envelope.ts";
+import { contextOf, type Operation, operationShape } from "./operation.ts";
+import { encodeProofRef } from "./proof_ref.ts";
 
 const CONTEXT_BYTES = 32;
 
@@ -28,11 +31,16 @@ const body = z.object({
     .max(256)
     .optional()
     .describe("Present the newest certificate that grants this scope"),
-  operation: z.unknown().optional().describe("Not available yet"),
+  operation: operationShape
+    .optional()
+    .describe("Bind the proof to this one action; session_context follows from it"),
 });
 
 const answer = z.object({
   proof_bundle: z.record(z.string(), z.unknown()).describe("Opaque; submit it to verify as it is"),
+  proof_ref: z
+    .string()
+    .describe("The same proof, short enough for a header; only this service can resolve it"),
   cert_id: z.string(),
   expires_at: z.iso.datetime().describe("From then on the proof is stale"),
 });
@@ -47,16 +55,21 @@ export function presentRoute({ db, vault, clock }: PresentDeps): Route {
     path: "/v1/service/connections/{connection_id}/agents/{agent_id}/present",
     summary: "Build a proof bundle with the agent's custodial key",
     access: "api_key",
-    params: z.object({ connection_id: z.string(), agent_id: z.string() }),
+    params: z.object({ connection_id: idText, agent_id: idText }),
     body,
     answer: { status: 200, schema: answer, description: "A proof, good for one verification" },
-    errors: ["not_found", "not_available", "invalid_challenge", "no_active_delegation", "vault_unavailable"],
+    errors: [
+      "not_found",
+      "invalid_challenge",
+      "session_context_mismatch",
+      "no_active_delegation",
+      "vault_unavailable",
+    ],
     async handle({ caller, params, body }) {
-      refuseUnavailable(body);
       const now = clock.now();
       const challengeEnd = readPresentable(body.challenge, now);
-      const sessionContext = readContext(body.session_context);
       const agent = await findAgent(db, caller, params);
+      const sessionContext = readContext(agent.agent_id, body);
       const choice = { certId: body.cert_id, requiredScope: body.required_scope };
       const certificate = await findActiveCertificate(db, agent.agent_id, choice, now);
       if (!certificate) throw new ApiError("no_active_delegation");
@@ -69,17 +82,19 @@ export function presentRoute({ db, vault, clock }: PresentDeps): Route {
       });
       await recordPresented(db, caller, agent.agent_id, certificate, now);
       const freshUntil = addSeconds(new Date(signedAt * 1000), CHALLENGE_WINDOW_SECONDS);
+      const proofBundle = {
+        agent_id: agent.agent_id,
+        agent_pub_key: agent.public_key,
+        delegations: [JSON.parse(certificate.cert_json) as DelegationCert],
+        challenge: body.challenge,
+        challenge_at: signedAt,
+        challenge_sig: signed.challenge_sig,
+        ...(sessionContext === undefined ? {} : { session_context: sessionContext }),
+      };
       return {
         body: {
-          proof_bundle: {
-            agent_id: agent.agent_id,
-            agent_pub_key: agent.public_key,
-            delegations: [JSON.parse(certificate.cert_json)],
-            challenge: body.challenge,
-            challenge_at: signedAt,
-            challenge_sig: signed.challenge_sig,
-            ...(sessionContext === undefined ? {} : { session_context: sessionContext }),
-          },
+          proof_bundle: proofBundle,
+          proof_ref: encodeProofRef(proofBundle),
           cert_id: certificate.cert_id,
           expires_at: new Date(Math.min(challengeEnd.getTime(), freshUntil.getTime())).toISOString(),
         },
@@ -98,7 +113,24 @@ function readPresentable(challenge: string, now: Date): Date {
   return claims.expiresAt;
 }
 
-function readContext(context: string | undefined): string | undefined {
+type Bound = {
+  session_context?: string | undefined;
+  operation?: Operation | undefined;
+  required_scope?: string | undefined;
+};
+
+/** What the proof is to be bound to: the operation's context, or one that the caller worked out. */
+function readContext(agentId: string, asked: Bound): string | undefined {
+  const { session_context: context, operation, required_scope: requiredScope } = asked;
+  if (operation !== undefined) {
+    if (context !== undefined) {
+      throw new ApiError("invalid_request", "session_context: is given besides operation");
+    }
+    if (operation.agent_id !== agentId) {
+      throw new ApiError("session_context_mismatch", "operation.agent_id: is another agent");
+    }
+    return encodeBase64(contextOf(operation, requiredScope));
+  }
   if (context === undefined) return undefined;
   const refused = new ApiError(
     "invalid_request",
@@ -140,7 +172,7 @@ async function recordPresented(
   await db("audit_events").insert({
     account_id: caller.accountId,
     occurred_at: now,
-    event_id: uuidv7(),
+    event_id: newIdAt(now),
     event_type: "proof.presented",
     connection_id: caller.connectionId,
     agent_id: agentId,

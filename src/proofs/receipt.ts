@@ -9,9 +9,30 @@ export type ReceiptFields = {
   humanId: string;
   certId: string;
   requiredScope: string;
+  /** The operation that the proof is bound to, if it is. */
+  operation?: { invocation_id: string; request_hash: string } | undefined;
   /** SHA-256 of the canonical bundle, hex. */
   bundleHash: string;
   verifiedAt: Date;
+};
+
+/** A receipt as it is kept and answered: who asked what about whom, and what was decided. */
+export type Receipt = {
+  agent_id: string;
+  bundle_hash: string;
+  cert_id: string;
+  connection_id: string;
+  decision: string;
+  decision_reason: string;
+  granted_scope: string[];
+  human_id: string;
+  invocation_id?: string;
+  receipt_id: string;
+  request_hash?: string;
+  required_scope: string;
+  verified_at: string;
+  verifier_id: string;
+  version: 1;
 };
 
 /** A receipt's canonical JSON before its decision and after its granted scopes. */
@@ -31,7 +52,9 @@ export function receiptParts(fields: ReceiptFields): ReceiptParts {
   });
   const tail = canonicalJson({
     human_id: fields.humanId,
+    invocation_id: fields.operation?.invocation_id,
     receipt_id: fields.receiptId,
+    request_hash: fields.operation?.request_hash,
     required_scope: fields.requiredScope,
     verified_at: fields.verifiedAt.toISOString(),
     verifier_id: fields.verifierId,

@@ -8,8 +8,11 @@ import type { VaultClient } from "../vault/client.ts";
 import { createBatcher } from "./batch.ts";
 import { createChallengeKeys } from "./challenge_keys.ts";
 import { challengeRoute } from "./challenge_route.ts";
+import { createRecordedFinder } from "./invocations.ts";
 import { createLanes } from "./lanes.ts";
+import { outcomeRoute } from "./outcome_route.ts";
 import { presentRoute } from "./present.ts";
+import { createProofRefResolver } from "./proof_ref.ts";
 import { createCountedAllows } from "./rates.ts";
 import { createRootFinder } from "./roots.ts";
 import { verifyRoute } from "./verify_route.ts";
@@ -31,7 +34,7 @@ export type ProofDeps = {
   clock: Clock;
 };
 
-/** Challenge, present and verify. */
+/** Challenge, present, verify, and what came of it. */
 export function proofRoutes({ db, decisions, patient, rated, vault, seal, clock }: ProofDeps): Route[] {
   const keys = createChallengeKeys({ db, seal });
   return [
@@ -40,10 +43,13 @@ export function proofRoutes({ db, decisions, patient, rated, vault, seal, clock 
     verifyRoute({
       keys,
       findRoot: createRootFinder(db),
+      resolveProofRef: createProofRefResolver(db),
+      findRecorded: createRecordedFinder(db),
       memory: createCertificateMemory(REMEMBERED_CERTIFICATES),
       decide: createLanes(createBatcher(decisions), patient),
       withCountedAllows: createCountedAllows(rated),
       clock,
     }),
+    outcomeRoute({ db, clock }),
   ];
 }

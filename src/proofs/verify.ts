@@ -1,7 +1,7 @@
-import { uuidv7 } from "uuidv7";
 import { type Clock, unixSeconds } from "../clock.ts";
 import { ApiError } from "../errors.ts";
-import { decodeBase64 } from "../protocol/base64.ts";
+import { newIdAt } from "../ids.ts";
+import { decodeBase64, encodeBase64 } from "../protocol/base64.ts";
 import type { CertificateMemory } from "../protocol/certificate_memory.ts";
 import { CHALLENGE_WINDOW_SECONDS } from "../protocol/constants.ts";
 import { bundleHash, type ProofBundle } from "../protocol/proof_bundle.ts";
@@ -12,10 +12,15 @@ import type { ApiKeyCaller } from "../route.ts";
 import type { Decide } from "./batch.ts";
 import { isIssuedBy, readChallenge } from "./challenge.ts";
 import type { ChallengeKeys } from "./challenge_keys.ts";
-import { type Decision, type DecisionItem, type DecisionOutcome, decideBatch } from "./decision.ts";
-import type { VerifyCall } from "./envelope.ts";
+import type { Decided } from "./decided.ts";
+import { type DecisionItem, type DecisionOutcome, decideBatch } from "./decision.ts";
+import type { Proof, VerifyCall } from "./envelope.ts";
+import type { FindRecorded } from "./invocations.ts";
+import { checkVerifier, contextOf, type Operation, operationHash } from "./operation.ts";
+import type { ResolveProofRef } from "./proof_ref.ts";
 import { type CountAllows, isRated, type WithCountedAllows } from "./rates.ts";
-import { type ReceiptParts, receiptParts } from "./receipt.ts";
+import { completeReceipt, type Receipt, type ReceiptParts, receiptParts } from "./receipt.ts";
+import { decideOnce } from "./replay.ts";
 import type { FindRoot, Root } from "./roots.ts";
 import { type Verdict, verdictOf } from "./verdict.ts";
 
@@ -23,6 +28,9 @@ import { type Verdict, verdictOf } from "./verdict.ts";
 export type VerifyDeps = {
   keys: ChallengeKeys;
   findRoot: FindRoot;
+  resolveProofRef: ResolveProofRef;
+  /** Decisions on operations that were made before. */
+  findRecorded: FindRecorded;
   memory: CertificateMemory;
   decide: Decide;
   /** For certificates that limit how often they may be used. */
@@ -30,38 +38,70 @@ export type VerifyDeps = {
   clock: Clock;
 };
 
-/** A decision that is recorded, charged and final. */
-export type Verified = {
-  decision: Decision;
-  reason: string;
-  receiptHash: Buffer;
-  /** What the certificates grant under the ceiling as it is now; empty unless allowed. */
-  grantedScope: string[];
-  receiptParts: ReceiptParts;
-  item: DecisionItem;
-  verification: Verification;
-};
-
 /** Challenges from clocks that run ahead of this one are still believed when they end this many seconds too late. */
 const CLOCK_SKEW_SECONDS = 30;
 
 /**
- * Decides on a proof: challenge, signatures, pure rules, then the one statement that spends, charges and records.
+ * Decides on a proof: challenge, signatures, pure rules, then the one statement that spends, charges and records. An
+ * operation that has its decision gets it again.
  * Throws `ApiError` when no decision exists; a proof that is merely not allowed is a `deny`, not an error.
  */
 export async function verifyProof(
   deps: VerifyDeps,
   caller: ApiKeyCaller,
   call: VerifyCall,
-): Promise<Verified> {
-  const { bundle, options } = call;
-  const now = deps.clock.now();
-  if (!isConcreteScope(options.required_scope)) {
+): Promise<Decided> {
+  const { operation, required_scope: requiredScope, context } = call.options;
+  if (!isConcreteScope(requiredScope)) {
     throw new ApiError("invalid_scope", "required_scope: is not a scope, or is a wildcard");
   }
+  if (operation !== undefined) checkVerifier(operation, caller);
+  const bundle = await bundleOf(deps, call.proof);
+  const asked = { caller, bundle, options: call.options };
+  if (operation === undefined) return decided(await decideNow(deps, asked));
+  if (operation.agent_id !== bundle.agent_id) {
+    throw new ApiError("session_context_mismatch", "operation.agent_id: is another agent");
+  }
+  const binding: Binding = {
+    sessionContext: encodeBase64(contextOf(operation, requiredScope)),
+    operation,
+    operationHash: operationHash({ operation, requiredScope, context }),
+  };
+  const bound = {
+    caller,
+    bundle,
+    invocationId: operation.invocation_id,
+    operationHash: binding.operationHash,
+  };
+  return decideOnce(deps.findRecorded, bound, async () => {
+    const settled = await decideNow(deps, { ...asked, binding });
+    return settled.outcome.kind === "invocation_taken" ? undefined : decided(settled);
+  });
+}
+
+async function bundleOf({ resolveProofRef }: VerifyDeps, proof: Proof): Promise<ProofBundle> {
+  if ("bundle" in proof) return proof.bundle;
+  const bundle = await resolveProofRef(proof.ref);
+  if (bundle === undefined) throw new ApiError("invalid_proof", "proof_ref: names no certificate");
+  return bundle;
+}
+
+/** What a proof must be bound to. */
+type Binding = { sessionContext: string; operation: Operation; operationHash: Buffer };
+
+type Asked = {
+  caller: ApiKeyCaller;
+  bundle: ProofBundle;
+  options: VerifyCall["options"];
+  binding?: Binding;
+};
+
+async function decideNow(deps: VerifyDeps, asked: Asked): Promise<Settled> {
+  const { bundle, caller } = asked;
+  const now = deps.clock.now();
   const challenge = decodeBase64(bundle.challenge);
   const challengeExpiresAt = await checkChallenge(deps.keys, challenge, caller.connectionId, now);
-  const input: JudgeInput = { caller, call, challenge, challengeExpiresAt, now, root: undefined };
+  const input: JudgeInput = { ...asked, challenge, challengeExpiresAt, now, root: undefined };
   const [root, verification] = await Promise.all([
     deps.findRoot(rootOf(bundle).issuer_id),
     applyRules(deps, input, async () => 0),
@@ -69,19 +109,16 @@ export async function verifyProof(
   input.root = root;
   const rated = root ? bundle.delegations.filter(isRated) : [];
   if (root === undefined || rated.length === 0 || !verification.genuine) {
-    return completed(await settle(input, verification, deps.decide));
+    return settle(input, verification, deps.decide);
   }
   const counted = rated.map(({ cert_id: certId }) => ({ accountId: root.accountId, certId }));
-  const settled = await deps.withCountedAllows(counted, now, async (client, countAllows) => {
+  return deps.withCountedAllows(counted, now, async (client, countAllows) => {
     const decideWithin: Decide = async (item) => (await decideBatch(client, [item]))[0] as DecisionOutcome;
     return settle(input, await applyRules(deps, input, countAllows), decideWithin);
   });
-  return completed(settled);
 }
 
-type JudgeInput = {
-  caller: ApiKeyCaller;
-  call: VerifyCall;
+type JudgeInput = Asked & {
   challenge: Uint8Array;
   challengeExpiresAt: Date;
   now: Date;
@@ -90,13 +127,14 @@ type JudgeInput = {
 
 function applyRules(
   deps: VerifyDeps,
-  { call, now }: JudgeInput,
+  { bundle, options, binding, now }: JudgeInput,
   countAllows: CountAllows,
 ): Promise<Verification> {
-  return verifyBundle(call.bundle, {
+  return verifyBundle(bundle, {
     now: unixSeconds(now),
-    required_scope: call.options.required_scope,
-    context: { ...call.options.context, invocations: countAllows },
+    required_scope: options.required_scope,
+    session_context: binding?.sessionContext,
+    context: { ...options.context, invocations: countAllows },
     challengeStore: "deferred",
     revocation: "deferred",
     certificateMemory: deps.memory,
@@ -104,14 +142,16 @@ function applyRules(
 }
 
 /** What the statement made of an item, whether that is a decision or not. */
-type Settled = Omit<Verified, "decision" | "reason" | "receiptHash" | "grantedScope"> & {
+type Settled = {
   outcome: DecisionOutcome;
+  receiptParts: ReceiptParts;
+  item: DecisionItem;
+  verification: Verification;
 };
 
 /** Lets the statement decide on what the rules found. */
 async function settle(input: JudgeInput, verification: Verification, decide: Decide): Promise<Settled> {
-  const { caller, call, now, root } = input;
-  const { bundle, options } = call;
+  const { caller, bundle, options, binding, now, root } = input;
   const verdict = judge(verification, root, bundle);
   const subject = {
     agentId: bundle.agent_id,
@@ -119,7 +159,7 @@ async function settle(input: JudgeInput, verification: Verification, decide: Dec
     certId: leafOf(bundle).cert_id,
     requiredScope: options.required_scope,
   };
-  const eventId = uuidv7();
+  const eventId = newIdAt(now);
   const parts = receiptParts({
     ...subject,
     receiptId: eventId,
@@ -127,6 +167,7 @@ async function settle(input: JudgeInput, verification: Verification, decide: Dec
     verifierId: caller.verifierId,
     bundleHash: Buffer.from(bundleHash(bundle)).toString("hex"),
     verifiedAt: now,
+    operation: binding?.operation,
   });
   const item: DecisionItem = {
     ...subject,
@@ -136,6 +177,10 @@ async function settle(input: JudgeInput, verification: Verification, decide: Dec
     challengeExpiresAt: input.challengeExpiresAt,
     decision: verdict.kind,
     reason: verdict.reason,
+    errorReason: verdict.reason === "untrusted_root" ? verdict.reason : (verification.error_reason ?? null),
+    invocation: binding
+      ? { id: binding.operation.invocation_id, operationHash: binding.operationHash }
+      : null,
     certificates: root ? verification.consulted.map((certId) => ({ accountId: root.accountId, certId })) : [],
     eventId,
     decidedAt: now,
@@ -147,12 +192,20 @@ async function settle(input: JudgeInput, verification: Verification, decide: Dec
 }
 
 /** The decision, once it is committed. Throws the error that stands for there being none. */
-function completed({ outcome, ...settled }: Settled): Verified {
-  if (outcome.kind === "challenge_spent") throw new ApiError("invalid_challenge");
+function decided({ outcome, receiptParts: parts, item, verification }: Settled): Decided {
   if (outcome.kind === "credits_exhausted") throw new ApiError("credits_exhausted");
+  if (outcome.kind !== "decided") throw new ApiError("invalid_challenge");
   const { decision, reason, receiptHash } = outcome;
-  const grantedScope = decision === "allow" ? (outcome.grantedScope ?? settled.item.grantedScope) : [];
-  return { ...settled, decision, reason, receiptHash, grantedScope };
+  const grantedScope = decision === "allow" ? (outcome.grantedScope ?? item.grantedScope) : [];
+  return {
+    decision,
+    reason,
+    errorReason: reason === item.reason ? item.errorReason : reason,
+    receipt: JSON.parse(completeReceipt(parts, { decision, reason, grantedScope })) as Receipt,
+    receiptHash,
+    replayed: false,
+    checks: verification.checks,
+  };
 }
 
 /** Whether a text names one scope: in the vocabulary or custom, no wildcard, nothing the database cannot keep. */

@@ -1,10 +1,10 @@
 import { z } from "zod";
 import { type Route, route } from "../route.ts";
+import type { Decided } from "./decided.ts";
 import { PROOF_HEADER, readVerifyCall, verifyBody } from "./envelope.ts";
 import { explainDecision } from "./explain.ts";
-import { completeReceipt } from "./receipt.ts";
 import { identityStatusOf } from "./verdict.ts";
-import { type Verified, type VerifyDeps, verifyProof } from "./verify.ts";
+import { type VerifyDeps, verifyProof } from "./verify.ts";
 
 const check = z.object({ name: z.string(), outcome: z.enum(["passed", "failed", "not_reached"]) });
 
@@ -21,8 +21,10 @@ const answer = z.object({
   verified_at: z.iso.datetime(),
   receipt: z.record(z.string(), z.unknown()).describe("The record of this decision, as its hash was taken"),
   receipt_hash: z.string().describe("sha256:<hex> of the receipt's canonical JSON"),
-  replayed: z.boolean(),
-  checks: z.array(check).optional(),
+  replayed: z
+    .boolean()
+    .describe("Whether this operation was decided by an earlier call; nothing was charged"),
+  checks: z.array(check).optional().describe("With explain; not kept for a decision that is given again"),
 });
 
 /** `POST /v1/service/verify`: the decision. Only an explicit `allow` permits the action. */
@@ -42,7 +44,8 @@ export function verifyRoute(deps: VerifyDeps): Route {
       "invalid_scope",
       "session_context_mismatch",
       "credits_exhausted",
-      "not_available",
+      "verifier_mismatch",
+      "invocation_conflict",
       "rate_limited",
       "unavailable",
     ],
@@ -53,28 +56,22 @@ export function verifyRoute(deps: VerifyDeps): Route {
   });
 }
 
-function answerOf(verified: Verified, explain: boolean): z.infer<typeof answer> {
-  const { decision, reason, grantedScope, item, verification } = verified;
+function answerOf(decided: Decided, explain: boolean): z.infer<typeof answer> {
+  const { decision, reason, errorReason, receipt, receiptHash, replayed, checks } = decided;
   return {
     decision,
     decision_reason: reason,
     valid: decision === "allow",
     identity_status: identityStatusOf[reason] ?? "invalid",
-    error_reason: decision === "allow" ? null : errorReasonOf(verified),
-    agent_id: item.agentId,
-    human_id: item.humanId,
-    cert_id: item.certId,
-    granted_scope: grantedScope,
-    verified_at: item.decidedAt.toISOString(),
-    receipt: JSON.parse(completeReceipt(verified.receiptParts, verified)) as Record<string, unknown>,
-    receipt_hash: `sha256:${verified.receiptHash.toString("hex")}`,
-    replayed: false,
-    ...(explain ? { checks: explainDecision(verification.checks, reason) } : {}),
+    error_reason: decision === "allow" ? null : errorReason,
+    agent_id: receipt.agent_id,
+    human_id: receipt.human_id,
+    cert_id: receipt.cert_id,
+    granted_scope: receipt.granted_scope,
+    verified_at: receipt.verified_at,
+    receipt,
+    receipt_hash: `sha256:${receiptHash.toString("hex")}`,
+    replayed,
+    ...(explain && checks !== undefined ? { checks: explainDecision(checks, reason) } : {}),
   };
-}
-
-/** The protocol's own words when its rules decided; the reason when trust in the root or stored state did. */
-function errorReasonOf({ reason, item, verification }: Verified): string {
-  const decidedByRules = item.reason === reason && reason !== "untrusted_root";
-  return decidedByRules ? (verification.error_reason ?? reason) : reason;
 }

@@ -46,7 +46,7 @@ describe("the call itself", () => {
       call('{"required_scope":"data:read"}', Buffer.from(text).toString("base64url"))(),
       call('{"required_scope":"data:read"}', text)(),
     ];
-    for (const reading of readings) expect(reading.bundle).toEqual(bundle);
+    for (const reading of readings) expect(reading.proof).toEqual({ bundle });
   });
 
   test("a bundle of 131072 bytes is read and one byte more is invalid_proof, in every form", async () => {

@@ -193,17 +193,6 @@ describe("verify", () => {
     expect(allowed.body.receipt_hash).toBe(`sha256:${createHash("sha256").update(receipt).digest("hex")}`);
   });
 
-  test("asks for what this version cannot check are 403 not_available, and spend nothing", async () => {
-    const app = await application();
-    const proof = await app.proof();
-    expect(errorOf(await app.verify(proof, { operation: { verifier_id: "nope" } }))).toBe(
-      "403 not_available",
-    );
-    expect(errorOf(await app.verify(proof, { proof_ref: "x" }))).toBe("403 not_available");
-    expect(errorOf(await app.present({ operation: {} }))).toBe("403 not_available");
-    expect((await app.verify(proof)).body.decision).toBe("allow");
-  });
-
   test("U+0000 anywhere is a refusal, never a fault of ours", async () => {
     const app = await application();
     const proof = (await app.proof()) as { agent_id: string; delegations: Record<string, unknown>[] };

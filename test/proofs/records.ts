@@ -59,6 +59,8 @@ export function itemFor(records: Records, changes: Partial<DecisionItem> = {}): 
     receiptHead: '{"agent_id":"a",',
     grantedScope: ["data:read", "payments:send"],
     receiptTail: ',"human_id":"h"}',
+    errorReason: null,
+    invocation: null,
     ...changes,
   };
 }

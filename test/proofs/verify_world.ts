@@ -3,10 +3,13 @@ import { beforeAll } from "vitest";
 import { ApiError } from "../../src/errors.ts";
 import { createBatcher } from "../../src/proofs/batch.ts";
 import { createChallengeKeys } from "../../src/proofs/challenge_keys.ts";
+import type { Decided } from "../../src/proofs/decided.ts";
 import { readVerifyCall } from "../../src/proofs/envelope.ts";
+import { createRecordedFinder } from "../../src/proofs/invocations.ts";
+import { createProofRefResolver } from "../../src/proofs/proof_ref.ts";
 import { createCountedAllows } from "../../src/proofs/rates.ts";
 import { createRootFinder } from "../../src/proofs/roots.ts";
-import { type Verified, type VerifyDeps, verifyProof } from "../../src/proofs/verify.ts";
+import { type VerifyDeps, verifyProof } from "../../src/proofs/verify.ts";
 import { createCertificateMemory } from "../../src/protocol/certificate_memory.ts";
 import type { ApiKeyCaller } from "../../src/route.ts";
 import { createSeal } from "../../src/seal.ts";
@@ -26,7 +29,7 @@ export type VerifyWorld = DecisionWorld & {
   clock: SteeredClock;
   /** An account with an agent and a certificate of `now`. */
   account(options?: WorldOptions): Promise<ProofWorld>;
-  verify(bundle: unknown, changes: Changes): Promise<Verified>;
+  verify(bundle: unknown, changes: Changes): Promise<Decided>;
   /** Decision and reason. */
   decisionOf(bundle: unknown, changes: Changes): Promise<string>;
 };
@@ -56,6 +59,8 @@ export function verifyWorld(): VerifyWorld {
     world.deps = {
       keys: createChallengeKeys({ db: world.db, seal }),
       findRoot: createRootFinder(world.db),
+      resolveProofRef: createProofRefResolver(world.db),
+      findRecorded: createRecordedFinder(world.db),
       memory: createCertificateMemory(100),
       decide: createBatcher(world.pool),
       withCountedAllows: createCountedAllows(world.openPool("rates", { max: 2 })),

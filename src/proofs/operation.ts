@@ -1,0 +1,106 @@
+import { hash } from "node:crypto";
+import { z } from "zod";
+import { ApiError } from "../errors.ts";
+import { canonicalJson } from "../protocol/canonical.ts";
+import { BINDING_BYTES } from "../protocol/constants.ts";
+import { requestHash, sessionContext } from "../protocol/context_binding.ts";
+import type { ApiKeyCaller } from "../route.ts";
+
+const text = (max: number) =>
+  z
+    .string()
+    .max(max)
+    .regex(/^\P{Cc}*$/u, "must not contain control characters")
+    .refine((value) => value.isWellFormed(), "must be well-formed text");
+const name = (max: number) => text(max).min(1);
+
+const digest = z
+  .string()
+  .regex(/^((sha256:)?[0-9a-f]{64}|[A-Za-z0-9+/]{43}=)$/, "must be sha256:<hex>, hex, or base64 of 32 bytes")
+  .describe("SHA-256 as sha256:<hex>; plain hex and base64 are understood too");
+
+/** The one action that a proof is bound to (wire format §4, context binding). */
+export const operationShape = z.object({
+  verifier_id: name(512).describe("The verifying connection's registered name; its id unless one was set"),
+  workspace_id: name(512).describe("The account of the verifying connection"),
+  agent_id: name(512),
+  action: name(256).describe("What is done, in the application's words"),
+  resource_id: text(512),
+  requested_path: text(4096),
+  session_id: text(512),
+  invocation_id: name(256).describe("The application's own id of this one action; decided once"),
+  request_hash: digest.describe("Over required_scope, action, resource_id, requested_path, payload_digest"),
+  payload_digest: digest.optional(),
+  action_profile: name(256).optional(),
+});
+
+/** An operation as calls carry it. */
+export type Operation = z.infer<typeof operationShape>;
+
+/**
+ * The value of the proof's `session_context`: 32 bytes. The request hash is rebuilt when the scope is known.
+ * Throws `session_context_mismatch` when the operation names another one.
+ */
+export function contextOf(operation: Operation, requiredScope: string | undefined): Uint8Array {
+  const request = bytesOf(operation.request_hash);
+  if (requiredScope !== undefined && !request.equals(rebuiltHash(operation, requiredScope))) {
+    throw new ApiError("session_context_mismatch", "operation.request_hash: is of another operation");
+  }
+  const { verifier_id, workspace_id, agent_id, session_id, invocation_id } = operation;
+  return sessionContext({
+    verifier_id,
+    workspace_id,
+    agent_id,
+    session_id,
+    invocation_id,
+    request_hash: request,
+  });
+}
+
+function rebuiltHash(operation: Operation, requiredScope: string): Uint8Array {
+  const { action, resource_id, requested_path, payload_digest } = operation;
+  return requestHash({
+    required_scope: requiredScope,
+    operation: action,
+    resource_id,
+    requested_path,
+    payload_digest: payload_digest === undefined ? undefined : bytesOf(payload_digest),
+  });
+}
+
+/** Throws `verifier_mismatch` unless the operation is meant for this caller. */
+export function checkVerifier(operation: Operation, caller: ApiKeyCaller): void {
+  if (operation.verifier_id !== caller.verifierId) {
+    throw new ApiError("verifier_mismatch", "operation.verifier_id: is another verifier");
+  }
+  if (operation.workspace_id !== caller.accountId) {
+    throw new ApiError("verifier_mismatch", "operation.workspace_id: is another account");
+  }
+}
+
+/** SHA-256 by which two calls under one invocation are the same: operation, scope and context alike. */
+export function operationHash(asked: {
+  operation: Operation;
+  requiredScope: string;
+  context: Readonly<Record<string, string | number | undefined>> | undefined;
+}): Buffer {
+  const { operation, requiredScope, context = {} } = asked;
+  const { request_hash, payload_digest, ...named } = operation;
+  // Numbers as text: whole ones beyond 2^53 have no canonical form.
+  const facts = Object.entries(context).map(([key, value]) => [key, String(value)]);
+  const subject = {
+    ...named,
+    request_hash: bytesOf(request_hash).toString("hex"),
+    payload_digest: payload_digest === undefined ? undefined : bytesOf(payload_digest).toString("hex"),
+    required_scope: requiredScope,
+    context: Object.fromEntries(facts),
+  };
+  return hash("sha256", canonicalJson(subject), "buffer");
+}
+
+const BASE64_LENGTH = 44;
+
+function bytesOf(written: string): Buffer {
+  if (written.length === BASE64_LENGTH) return Buffer.from(written, "base64");
+  return Buffer.from(written.slice(-2 * BINDING_BYTES), "hex");
+}

@@ -1,0 +1,372 @@
+import { randomUUID } from "node:crypto";
+import { describe, expect, test } from "vitest";
+import { requestHash } from "../../src/protocol/context_binding.ts";
+import type { HttpAnswer } from "../support/http.ts";
+import { type Application, errorOf, proofApi } from "./application.ts";
+
+const world = proofApi();
+const SCOPE = "payments:send";
+const PRICE = 2_000;
+
+type Wish = Record<string, string>;
+
+/** An operation of an application, as its verifier and its agent agree on it. */
+function operationOf(app: Application, changes: Wish = {}): Wish {
+  const named = { action: "refund", resource_id: "order-7", requested_path: "/orders/7/refund", ...changes };
+  const hash = requestHash({ required_scope: SCOPE, operation: named.action, ...named });
+  return {
+    verifier_id: app.platform.connectionId,
+    workspace_id: app.person.accountId,
+    agent_id: app.agentId,
+    session_id: "s-1",
+    invocation_id: randomUUID(),
+    request_hash: `sha256:${Buffer.from(hash).toString("hex")}`,
+    ...named,
+  };
+}
+
+async function prove(app: Application, operation: Wish): Promise<unknown> {
+  const { status, body, text } = await app.present({ operation, required_scope: SCOPE });
+  if (status !== 200) throw new Error(text);
+  return body.proof_bundle;
+}
+
+const decide = (app: Application, proof: unknown, operation: Wish, fields = {}): Promise<HttpAnswer> =>
+  app.verify(proof, { operation, required_scope: SCOPE, ...fields });
+
+async function balanceOf({ person }: Application): Promise<number> {
+  const row = await world.api.db("balances").where({ account_id: person.accountId }).first();
+  return row?.balance_micro_usd ?? Number.NaN;
+}
+
+describe("an operation-bound proof", () => {
+  test("is allowed for its operation, and the receipt says which", async () => {
+    const app = await world.application();
+    const operation = operationOf(app);
+    const { body } = await decide(app, await prove(app, operation), operation);
+    expect(body).toMatchObject({
+      decision: "allow",
+      replayed: false,
+      receipt: { invocation_id: operation.invocation_id, request_hash: operation.request_hash },
+    });
+  });
+
+  test.each([
+    ["session_id", "s-2"],
+    ["invocation_id", "other"],
+    ["action", "refund-all"],
+    ["resource_id", "order-8"],
+    ["requested_path", "/orders/8/refund"],
+    ["payload_digest", `sha256:${"0".repeat(64)}`],
+    ["request_hash", `sha256:${"0".repeat(64)}`],
+    ["agent_id", "0".repeat(32)],
+  ])("is refused when %s differs, and spends nothing", async (name, value) => {
+    const app = await world.application();
+    const operation = operationOf(app);
+    const proof = await prove(app, operation);
+    const answer = await decide(app, proof, { ...operation, [name]: value });
+    expect(errorOf(answer)).toBe("400 session_context_mismatch");
+    expect((await decide(app, proof, operation)).body.decision).toBe("allow");
+  });
+
+  test("is refused when the hash fits the change but the signature does not", async () => {
+    const app = await world.application();
+    const operation = operationOf(app);
+    const proof = await prove(app, operation);
+    const changed = operationOf(app, { resource_id: "order-8" });
+    const answer = await decide(app, proof, { ...changed, invocation_id: operation.invocation_id ?? "" });
+    expect(errorOf(answer)).toBe("400 session_context_mismatch");
+  });
+
+  test("is refused for another scope, without its operation, and an unbound proof with one", async () => {
+    const app = await world.application();
+    const operation = operationOf(app);
+    const proof = await prove(app, operation);
+    for (const attempt of [
+      decide(app, proof, operation, { required_scope: "data:read" }),
+      app.verify(proof, { required_scope: SCOPE }),
+      decide(app, await app.proof(), operation),
+    ]) {
+      expect(errorOf(await attempt)).toBe("400 session_context_mismatch");
+    }
+  });
+
+  test.each(["verifier_id", "workspace_id"])("for another %s is 403 verifier_mismatch", async (name) => {
+    const [app, other] = [await world.application(), await world.application()];
+    const id = name === "verifier_id" ? other.platform.connectionId : other.person.accountId;
+    const operation = { ...operationOf(app), [name]: id };
+    expect(errorOf(await decide(app, await prove(app, operation), operation))).toBe("403 verifier_mismatch");
+  });
+
+  test("is presented for its own agent and scope only, and not besides a context of its own", async () => {
+    const app = await world.application();
+    const operation = operationOf(app);
+    const present = (fields: object) => app.present({ operation, required_scope: SCOPE, ...fields });
+    expect(errorOf(await present({ required_scope: "data:read" }))).toBe("400 session_context_mismatch");
+    expect(errorOf(await present({ operation: { ...operation, agent_id: "x" } }))).toBe(
+      "400 session_context_mismatch",
+    );
+    expect(errorOf(await present({ session_context: Buffer.alloc(32).toString("base64") }))).toBe(
+      "400 invalid_request",
+    );
+  });
+
+  test.each([
+    ["a missing member", { session_id: undefined }],
+    ["an empty invocation", { invocation_id: "" }],
+    ["an invocation of 257 characters", { invocation_id: "x".repeat(257) }],
+    ["U+0000", { resource_id: "a\u0000b" }],
+    ["a lone surrogate", { resource_id: "\ud800" }],
+    ["a digest that is none", { payload_digest: "sha256:00" }],
+  ])("with %s is 400 invalid_request", async (_, changes) => {
+    const app = await world.application();
+    const operation = { ...operationOf(app), ...changes } as Wish;
+    expect(errorOf(await app.present({ operation }))).toBe("400 invalid_request");
+    expect(errorOf(await decide(app, await app.proof(), operation))).toBe("400 invalid_request");
+  });
+
+  test("knows digests in hex and base64 as the same", async () => {
+    const app = await world.application();
+    const operation = operationOf(app);
+    const hex = operation.request_hash?.slice(7) ?? "";
+    await decide(app, await prove(app, operation), operation);
+    for (const request_hash of [hex, Buffer.from(hex, "hex").toString("base64")]) {
+      const same = { ...operation, request_hash };
+      expect((await decide(app, await prove(app, same), same)).body.replayed).toBe(true);
+    }
+  });
+});
+
+describe("an operation that was decided", () => {
+  test("gets the same decision again, for the same proof, a fresh one, and one gone stale, and is charged once", async () => {
+    const app = await world.application();
+    const operation = operationOf(app);
+    const before = await balanceOf(app);
+    const proof = await prove(app, operation);
+    const first = await decide(app, proof, operation);
+    const answers = [
+      await decide(app, proof, operation),
+      await decide(app, await prove(app, operation), operation, { explain: true }),
+    ];
+    world.api.clock.advance(301);
+    answers.push(await decide(app, proof, operation));
+    for (const answer of answers) expect(answer.body).toEqual({ ...first.body, replayed: true });
+    expect(await balanceOf(app)).toBe(before - PRICE);
+    const events = await world.api.db("audit_events").where({ account_id: app.person.accountId });
+    expect(events.filter(({ decision }) => decision !== null)).toHaveLength(1);
+  });
+
+  test("is denied again in the same words, even once it would be allowed", async () => {
+    const app = await world.application(["data:read"]);
+    const operation = operationOf(app);
+    const denied = await decide(app, (await app.present({ operation })).body.proof_bundle, operation);
+    expect(denied.body).toMatchObject({ decision: "deny", decision_reason: "not_delegated" });
+    expect(denied.body.error_reason).toMatch(/^scope_denied/);
+    const again = await decide(app, (await app.present({ operation })).body.proof_bundle, operation);
+    expect(again.body).toEqual({ ...denied.body, replayed: true });
+  });
+
+  test("does not spend the fresh challenge of a repeated call", async () => {
+    const app = await world.application();
+    const operation = operationOf(app);
+    await decide(app, await prove(app, operation), operation);
+    const spent = () => world.api.db("spent_challenges").where({ connection_id: app.platform.connectionId });
+    const before = (await spent()).length;
+    await decide(app, await prove(app, operation), operation);
+    expect((await spent()).length).toBe(before);
+  });
+
+  test("is not given to a forged proof, nor to another stale one", async () => {
+    const app = await world.application();
+    const operation = operationOf(app);
+    const [used, unused] = [await prove(app, operation), await prove(app, operation)];
+    await decide(app, used, operation);
+    const forged = structuredClone(used) as { challenge_sig: { ed25519: string } };
+    forged.challenge_sig.ed25519 = `A${forged.challenge_sig.ed25519.slice(1)}`.replace(/^AA/, "BA");
+    const answer = await decide(app, forged, operation);
+    expect(errorOf(answer)).toMatch(/^400 invalid_(proof|challenge)$/);
+    world.api.clock.advance(301);
+    expect(errorOf(await decide(app, unused, operation))).toBe("400 invalid_challenge");
+  });
+
+  test.each([
+    ["another resource", { resource_id: "order-8" }, {}],
+    ["another session", { session_id: "s-2" }, {}],
+    ["another profile", { action_profile: "v2" }, {}],
+    ["another context", {}, { context: { amount: 7 } }],
+  ])(
+    "under the same id with %s is 409 invocation_conflict, and spends nothing",
+    async (_, changes, fields) => {
+      const app = await world.application();
+      const operation = operationOf(app);
+      await decide(app, await prove(app, operation), operation);
+      const other = operationOf(app, { ...(changes as Wish), invocation_id: operation.invocation_id ?? "" });
+      const answer = await decide(app, await prove(app, other), other, fields);
+      expect(errorOf(answer)).toBe("409 invocation_conflict");
+      expect(await balanceOf(app)).toBe(10_000_000 - PRICE);
+    },
+  );
+
+  test("is another application's business under the same id", async () => {
+    const [app, other] = [await world.application(), await world.application()];
+    const operation = operationOf(app, { invocation_id: "same" });
+    const theirs = operationOf(other, { invocation_id: "same" });
+    expect((await decide(app, await prove(app, operation), operation)).body.replayed).toBe(false);
+    expect((await decide(other, await prove(other, theirs), theirs)).body.replayed).toBe(false);
+  });
+
+  test("has no decision when credit was out, and gets one later", async () => {
+    const app = await world.application();
+    const operation = operationOf(app);
+    const balance = (micro: number) =>
+      world.api
+        .db("balances")
+        .where({ account_id: app.person.accountId })
+        .update({ balance_micro_usd: micro });
+    await balance(PRICE - 1);
+    expect(errorOf(await decide(app, await prove(app, operation), operation))).toBe("402 credits_exhausted");
+    await balance(PRICE);
+    const { body } = await decide(app, await prove(app, operation), operation);
+    expect(body).toMatchObject({ decision: "allow", replayed: false });
+    expect(await balanceOf(app)).toBe(0);
+  });
+
+  test("asked 16 times at once with as many proofs is decided and charged once, 10 rounds", async () => {
+    const app = await world.application();
+    for (let round = 1; round <= 10; round += 1) {
+      const operation = operationOf(app);
+      const proofs = await Promise.all(Array.from({ length: 16 }, () => prove(app, operation)));
+      const answers = await Promise.all(proofs.map((proof) => decide(app, proof, operation)));
+      expect(answers.map(({ body }) => body.decision)).toEqual(Array.from({ length: 16 }, () => "allow"));
+      expect(answers.filter(({ body }) => body.replayed === false)).toHaveLength(1);
+      expect(new Set(answers.map(({ body }) => body.receipt_hash)).size).toBe(1);
+      expect(await balanceOf(app)).toBe(10_000_000 - round * PRICE);
+    }
+  }, 60_000);
+
+  test("under a certificate with a rate is decided once too", async () => {
+    const app = await world.application([]);
+    const { certify } = await import("./application.ts");
+    await certify(app, [SCOPE], { constraints: [{ type: "max_rate", count: 1, window_s: 60 }] });
+    const operation = operationOf(app);
+    const proofs = await Promise.all(Array.from({ length: 6 }, () => prove(app, operation)));
+    const answers = await Promise.all(proofs.map((proof) => decide(app, proof, operation)));
+    expect(answers.map(({ body }) => body.decision)).toEqual(Array.from({ length: 6 }, () => "allow"));
+    expect(answers.filter(({ body }) => body.replayed === false)).toHaveLength(1);
+  });
+});
+
+describe("an outcome", () => {
+  async function decidedOperation() {
+    const app = await world.application();
+    const operation = operationOf(app);
+    const { body } = await decide(app, await prove(app, operation), operation);
+    const { receipt_id: receiptId } = body.receipt as { receipt_id: string };
+    const report = (fields: object = {}, invocation = operation.invocation_id) =>
+      app.post(`/v1/service/invocations/${invocation}/outcome`, {
+        outcome: "executed",
+        receipt_id: receiptId,
+        occurred_at: "2026-05-01T10:00:00Z",
+        ...fields,
+      });
+    const receipt = () =>
+      world.api
+        .client()
+        .get(`/v1/service/receipts/${receiptId}`, { headers: { "x-service-api-key": app.platform.apiKey } });
+    return { app, operation, receiptId, report, receipt, decided: body };
+  }
+
+  test("is told once; an equal repeat is answered alike, a different one is 409 outcome_conflict", async () => {
+    const { operation, receiptId, report } = await decidedOperation();
+    const first = await report({ detail: "done" });
+    expect([first.status, first.body]).toEqual([
+      200,
+      {
+        invocation_id: operation.invocation_id,
+        outcome: "executed",
+        receipt_id: receiptId,
+        detail: "done",
+        occurred_at: "2026-05-01T10:00:00.000Z",
+        recorded_at: world.api.clock.now().toISOString(),
+      },
+    ]);
+    world.api.clock.advance(1);
+    expect((await report({ detail: "done", occurred_at: "2026-05-01T12:00:00+02:00" })).body).toEqual(
+      first.body,
+    );
+    for (const change of [
+      { outcome: "failed" },
+      { detail: "other" },
+      { detail: undefined },
+      { occurred_at: "2026-05-01T10:00:01Z" },
+    ]) {
+      expect(errorOf(await report({ detail: "done", ...change }))).toBe("409 outcome_conflict");
+    }
+  });
+
+  test.each(["executed", "failed", "refused_by_receiver", "not_attempted"])("may be %s", async (outcome) => {
+    const { report, receipt } = await decidedOperation();
+    expect((await report({ outcome })).status).toBe(200);
+    expect((await receipt()).body.outcome).toMatchObject({ outcome });
+  });
+
+  test("of 8 different reports at once is one of them", async () => {
+    const { report } = await decidedOperation();
+    const answers = await Promise.all(Array.from({ length: 8 }, (_, n) => report({ detail: String(n) })));
+    expect(answers.filter(({ status }) => status === 200)).toHaveLength(1);
+    expect(answers.filter((answer) => errorOf(answer) === "409 outcome_conflict")).toHaveLength(7);
+  });
+
+  test.each([
+    ["another word", { outcome: "done" }],
+    ["a detail of 501 characters", { detail: "x".repeat(501) }],
+    ["no time", { occurred_at: undefined }],
+    ["a time that is none", { occurred_at: "yesterday" }],
+    ["no receipt", { receipt_id: undefined }],
+  ])("with %s is 400 invalid_request", async (_, fields) => {
+    const { report } = await decidedOperation();
+    expect(errorOf(await report(fields))).toBe("400 invalid_request");
+    expect((await report({ detail: "x".repeat(500) })).status).toBe(200);
+  });
+
+  test("of an unknown operation, or of another application's, is 404; with another receipt 409", async () => {
+    const [mine, other] = [await decidedOperation(), await decidedOperation()];
+    expect(errorOf(await mine.report({}, "unknown"))).toBe("404 not_found");
+    expect(errorOf(await mine.report({}, other.operation.invocation_id))).toBe("404 not_found");
+    expect(errorOf(await mine.report({ receipt_id: other.receiptId }))).toBe("409 outcome_conflict");
+    expect(errorOf(await mine.report({ receipt_id: "x" }))).toBe("409 outcome_conflict");
+  });
+
+  test("stands with the receipt, which is read by its application and its person alone", async () => {
+    const { app, receiptId, report, receipt, decided } = await decidedOperation();
+    const before = (await receipt()).body;
+    expect(before).toMatchObject({
+      receipt_id: receiptId,
+      receipt: decided.receipt,
+      receipt_hash: decided.receipt_hash,
+      outcome: null,
+    });
+    await report({ detail: "done" });
+    expect((await receipt()).body).toEqual({
+      ...before,
+      outcome: {
+        outcome: "executed",
+        detail: "done",
+        occurred_at: "2026-05-01T10:00:00.000Z",
+        recorded_at: world.api.clock.now().toISOString(),
+      },
+    });
+    const path = `/v1/service/receipts/${receiptId}`;
+    expect((await app.person.client.get(path)).body.receipt_id).toBe(receiptId);
+    const stranger = await world.application();
+    const headers = { "x-service-api-key": stranger.platform.apiKey };
+    for (const answer of [
+      await world.api.client().get(path, { headers }),
+      await stranger.person.client.get(path),
+      await app.person.client.get("/v1/service/receipts/x"),
+      await app.person.client.get(`/v1/service/receipts/${randomUUID()}`),
+    ]) {
+      expect(errorOf(answer)).toBe("404 not_found");
+    }
+  });
+});
