@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { addSeconds } from "../../src/clock.ts";
 import { approve, errorCode, platformApi, requested, selfRequest } from "../support/platform_world.ts";
 
 const api = platformApi();
@@ -43,6 +44,25 @@ describe("decisions that race", () => {
     api.vault.signDelegation = sign;
     expect(answers.map(({ status }) => status).sort()).toEqual([200, 409, 409, 409]);
     expect(await api.db("certificates").where({ request_id: requestId })).toHaveLength(1);
+  });
+
+  test("an approval whose request ends while the vault signs is none", async () => {
+    const { person, requestId } = await requested(api);
+    const row = await api.db("delegation_requests").where({ request_id: requestId }).first();
+    const sign = api.vault.signDelegation;
+    const signAt = (time: Date) => {
+      api.vault.signDelegation = async (...call) => {
+        api.clock.set(time);
+        return sign(...call);
+      };
+    };
+    api.clock.set(addSeconds(row!.expires_at, -60));
+    await person.client.signIn(person.email);
+    signAt(row!.expires_at);
+    const late = await approve(person, requestId, ["data:read"]);
+    api.vault.signDelegation = sign;
+    expect([late.status, errorCode(late)]).toEqual([409, "request_not_pending"]);
+    expect(await api.db("certificates").where({ request_id: requestId })).toEqual([]);
   });
 
   test("of approvals and denials one decision comes", async () => {
@@ -114,6 +134,23 @@ describe("denying a request", () => {
     for (const reason of ["r".repeat(501), 1, "a\u0007b"])
       expect(errorCode(await deny(reason))).toBe("invalid_request");
     expect((await deny("r".repeat(500))).status).toBe(200);
+  });
+
+  test("works in the last moment of a request and not at its end", async () => {
+    const { person, requestId } = await requested(api);
+    const row = await api.db("delegation_requests").where({ request_id: requestId }).first();
+    const other = await requested(api);
+    const deny = (at: Date, { person, requestId }: Pick<typeof other, "person" | "requestId">) => {
+      api.clock.set(at);
+      return person.client.post(`/v1/service/delegations/requests/${requestId}/deny`, {});
+    };
+    api.clock.set(addSeconds(row!.expires_at, -60));
+    await person.client.signIn(person.email);
+    await other.person.client.signIn(other.person.email);
+    expect((await deny(addSeconds(row!.expires_at, -0.001), other)).status).toBe(200);
+    const late = await deny(row!.expires_at, { person, requestId });
+    expect([late.status, errorCode(late)]).toEqual([409, "request_not_pending"]);
+    expect(await statusOf(requestId)).toBe("pending");
   });
 });
 
