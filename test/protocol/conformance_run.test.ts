@@ -17,11 +17,16 @@ afterEach(async () => {
 });
 
 /** Runs the command on the folder; gives its exit code and what it printed. */
-function run(): Promise<{ code: number; printed: string }> {
+function run(...others: string[]): Promise<{ code: number; printed: string }> {
   return new Promise((done) => {
-    execFile(process.execPath, ["test/conformance.ts", folder], { cwd: PROJECT }, (error, stdout, stderr) => {
-      done({ code: error === null ? 0 : Number(error.code), printed: stdout + stderr });
-    });
+    execFile(
+      process.execPath,
+      ["test/conformance.ts", folder, ...others],
+      { cwd: PROJECT },
+      (error, stdout, stderr) => {
+        done({ code: error === null ? 0 : Number(error.code), printed: stdout + stderr });
+      },
+    );
   });
 }
 
@@ -37,6 +42,28 @@ describe("the conformance command", () => {
     const { code, printed } = await run();
     expect(code).toBe(1);
     expect(printed).toContain("no vectors were found");
+  });
+
+  test("fails when the folder is not there, or is a file", async () => {
+    const whole = folder;
+    await writeFile(join(whole, "file"), "");
+    for (const name of ["absent", "file"]) {
+      folder = join(whole, name);
+      const { code, printed } = await run();
+      expect(code).toBe(1);
+      expect(printed).toContain("no vectors were found");
+    }
+    folder = whole;
+  });
+
+  test("fails when both parts are there and empty", async () => {
+    await mkdir(join(folder, "v1"));
+    await mkdir(join(folder, "wire-negative"));
+    expect(await run()).toMatchObject({ code: 1, printed: expect.stringContaining("no vectors were found") });
+  });
+
+  test("takes one folder, and says so", async () => {
+    expect(await run("another")).toMatchObject({ code: 2, printed: expect.stringContaining("Usage") });
   });
 
   test("passes vectors alone, and counts them by kind", async () => {
@@ -80,6 +107,45 @@ describe("the conformance command", () => {
   ])("fails on %s instead of passing over it", async (_, change) => {
     await copy("own_no_expiry.json", (vector) => Object.assign(vector, change));
     expect(await run()).toMatchObject({ code: 1, printed: expect.stringContaining("0 passed, 1 failed") });
+  });
+
+  test.each([
+    ["v1", "that is no JSON", "{", "broken.json", "invalid_json"],
+    ["v1", "that is a list", "[]", "broken.json", "wrong_type"],
+    ["v1", "that lacks what every vector has", '{"name":"x"}', "broken.json", "at kind"],
+    ["wire-negative", "that is no JSON", '{"cases":', "broken.json", "invalid_json"],
+    ["wire-negative", "without cases", "{}", "broken.json", "no list of cases"],
+    ["wire-negative", "with no case", '{"cases":[]}', "broken.json", "no list of cases"],
+    ["wire-negative", "with a case that is none", '{"cases":[1]}', "broken.json[0]", "wrong_type"],
+    ["wire-negative", "with a case without document", '{"cases":[{}]}', "broken.json[0]", "no doc_b64"],
+  ])("fails a file of %s %s, names it, and runs the others", async (part, _, content, name, reason) => {
+    await copy("own_no_expiry.json");
+    await mkdir(join(folder, part), { recursive: true });
+    await writeFile(join(folder, part, "broken.json"), content);
+    const { code, printed } = await run();
+    expect(code).toBe(1);
+    expect(printed).toContain(`    ${name}\n`);
+    expect(printed).toContain(reason);
+    expect(printed).toContain("1 passed, 1 failed");
+  });
+
+  test("names each failure, and counts what passed beside it", async () => {
+    await copy("own_no_expiry.json");
+    for (const name of ["own_broken_chain.json", "own_stream_skip.json"]) {
+      await copy(name, (vector) => {
+        (
+          vector as { expected: { verify_result: { identity_status: string } } }
+        ).expected.verify_result.identity_status = "revoked";
+      });
+    }
+    const { code, printed } = await run();
+    expect(code).toBe(1);
+    expect(printed).toMatch(/verify +1\/3/);
+    for (const name of ["own_broken_chain", "own_stream_skip"]) {
+      expect(printed).toContain(
+        `${name}\n      identity_status\n        expected "revoked"\n        got      "invalid"`,
+      );
+    }
   });
 
   test("fails a file that is no vector, and a good document among the malformed", async () => {
