@@ -20,7 +20,7 @@ export type FastifyReply = {
 export function guardFastify<Request extends FastifyRequest>(
   guard: Guard,
   route: Route<Request>,
-): (request: Request, reply: FastifyReply) => Promise<unknown> {
+): (request: NoInfer<Request>, reply: FastifyReply) => Promise<unknown> {
   return async (request, reply) => {
     const { headers, originalUrl: target, body } = request;
     const view = { headers, target, body: body ?? undefined };

@@ -1,0 +1,150 @@
+import { once } from "node:events";
+import { createServer, type RequestListener } from "node:http";
+import type { AddressInfo } from "node:net";
+import Router, { type RouterContext } from "@koa/router";
+import express from "express";
+import Fastify from "fastify";
+import Koa from "koa";
+import {
+  type Authority,
+  authorityOf,
+  type Guard,
+  guardExpress,
+  guardFastify,
+  guardKoa,
+} from "../../src/sdk/guard.ts";
+
+/** What the protected code of a test application sees, and how it answers. */
+export type Handler = (seen: {
+  body: unknown;
+  authority: Authority;
+  path: string;
+}) => Promise<{ status: number; body: unknown }>;
+
+/** A running application; its routes are those of {@link APPLICATIONS}. */
+export type Application = { url: string; stop(): Promise<void> };
+
+const SCOPES: Record<string, string | undefined> = { "/mapped/read": "data:read" };
+
+/**
+ * The same application in each framework: `POST /orders/:id/refund` is bound to an operation, `POST /orders` to a scope only, and
+ * below `/mapped` a table names the scopes.
+ */
+export const APPLICATIONS: Record<string, (guard: Guard, handler: Handler) => Promise<Application>> = {
+  async express(guard, handler) {
+    const app = express();
+    app.use(express.json());
+    const answer: express.RequestHandler = async (request, response) => {
+      const { body, path } = request;
+      const { status, body: said } = await handler({ body, authority: authorityOf(request), path });
+      response.status(status).json(said);
+    };
+    app.post(
+      "/orders/:id/refund",
+      guardExpress<express.Request<{ id: string }>>(guard, {
+        requiredScope: "payments:send",
+        operation: ({ params }) => ({ action: "refund", resourceId: params.id }),
+        context: ({ params }) => ({ resource_id: params.id }),
+      }),
+      answer as express.RequestHandler<{ id: string }>,
+    );
+    app.post("/orders", guardExpress(guard, { requiredScope: "data:write" }), answer);
+    app.post("/unguarded", answer);
+    app.use(
+      "/mapped",
+      guardExpress(guard, { requiredScope: ({ originalUrl }) => SCOPES[originalUrl] }),
+      answer,
+    );
+    app.use(((_error, _request, response, _next) => {
+      response.status(500).json({ error: "handler" });
+    }) satisfies express.ErrorRequestHandler);
+    return listen(app);
+  },
+
+  async koa(guard, handler) {
+    const app = new Koa();
+    app.silent = true;
+    app.use(async (context, next) => {
+      const text = Buffer.concat(await context.req.toArray()).toString();
+      if (context.is("json")) Object.assign(context.request, { body: JSON.parse(text) });
+      await next();
+    });
+    const answer = async (context: Koa.Context) => {
+      const { path } = context;
+      const body = "body" in context.request ? context.request.body : undefined;
+      const said = await handler({ body, authority: authorityOf(context), path });
+      context.status = said.status;
+      context.body = said.body;
+    };
+    const router = new Router();
+    router.post(
+      "/orders/:id/refund",
+      guardKoa<RouterContext>(guard, {
+        requiredScope: "payments:send",
+        operation: ({ params }) => ({ action: "refund", resourceId: params.id }),
+        context: ({ params }) => ({ resource_id: params.id ?? "" }),
+      }),
+      answer,
+    );
+    router.post("/orders", guardKoa(guard, { requiredScope: "data:write" }), answer);
+    router.post("/unguarded", answer);
+    router.all(
+      "/mapped/*rest",
+      guardKoa(guard, { requiredScope: ({ originalUrl }) => SCOPES[originalUrl] }),
+      answer,
+    );
+    app.use(router.routes());
+    return listen(app.callback());
+  },
+
+  async fastify(guard, handler) {
+    const app = Fastify();
+    const answer = async (
+      request: object,
+      reply: { code(status: number): { send(body: unknown): unknown } },
+    ) => {
+      const { body, originalUrl: path } = request as { body: unknown; originalUrl: string };
+      const said = await handler({ body: body ?? undefined, authority: authorityOf(request), path });
+      return reply.code(said.status).send(said.body);
+    };
+    app.post<{ Params: { id: string } }>(
+      "/orders/:id/refund",
+      {
+        preHandler: guardFastify(guard, {
+          requiredScope: "payments:send",
+          operation: (request) => ({ action: "refund", resourceId: idOf(request) }),
+          context: (request) => ({ resource_id: idOf(request) }),
+        }),
+      },
+      answer,
+    );
+    app.post("/orders", { preHandler: guardFastify(guard, { requiredScope: "data:write" }) }, answer);
+    app.post("/unguarded", answer);
+    app.all(
+      "/mapped/*",
+      { preHandler: guardFastify(guard, { requiredScope: ({ originalUrl }) => SCOPES[originalUrl] }) },
+      answer,
+    );
+    const url = await app.listen({ host: "127.0.0.1", port: 0 });
+    return { url, stop: () => app.close() };
+  },
+};
+
+function idOf(request: object): string {
+  return (request as { params: { id: string } }).params.id;
+}
+
+async function listen(listener: RequestListener): Promise<Application> {
+  const server = createServer(listener);
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  return {
+    url: `http://127.0.0.1:${port}`,
+    async stop() {
+      server.closeAllConnections();
+      server.close();
+      await once(server, "close");
+    },
+  };
+}

@@ -1,0 +1,209 @@
+import { connect } from "node:net";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { createGuard, type Guard } from "../../src/sdk/guard.ts";
+import { APPLICATIONS, type Application, type Handler } from "./framework_apps.ts";
+import { answering, answeringBoth, type StubService, startStub } from "./stub_service.ts";
+
+const receipt = { receipt_id: "01a1fd7f-0000-7000-8000-000000000001" };
+const ALLOW = { decision: "allow", decision_reason: "authorized", agent_id: "aa", receipt };
+const bundle = JSON.stringify({ agent_id: "aa" });
+const bound = {
+  "x-service-proof": bundle,
+  "x-service-invocation-id": "inv-1",
+  "x-service-session-id": "s-1",
+};
+
+describe.each(Object.entries(APPLICATIONS))("in %s", (_name, startApplication) => {
+  let stub: StubService;
+  let guard: Guard;
+  let application: Application;
+  const handler = vi.fn<Handler>();
+
+  beforeEach(async () => {
+    handler.mockReset();
+    handler.mockImplementation(async ({ authority }) => ({
+      status: 200,
+      body: { agent: authority.agentId },
+    }));
+    stub = await startStub(answeringBoth(answering(200, ALLOW), answering(200, {})));
+    guard = createGuard({
+      baseUrl: stub.url,
+      apiKey: "dpz_key",
+      verifier: { verifierId: "v", workspaceId: "w" },
+    });
+    application = await startApplication(guard, handler);
+  });
+  afterEach(async () => {
+    await application.stop();
+    await guard.flush();
+    await stub.stop();
+  });
+
+  async function send(
+    path: string,
+    options: { body?: string; headers?: Record<string, string>; method?: string } = {},
+  ) {
+    const { body, headers = {}, method = "POST" } = options;
+    const type = body === undefined ? {} : { "content-type": "application/json" };
+    const response = await fetch(`${application.url}${path}`, {
+      method,
+      headers: { ...type, ...headers },
+      ...(body === undefined ? {} : { body }),
+    });
+    const text = await response.text();
+    return {
+      status: response.status,
+      body: text.startsWith("{") ? JSON.parse(text) : text,
+      headers: response.headers,
+    };
+  }
+  const asked = () =>
+    stub.requests.filter(({ target }) => target.endsWith("/verify")).map(({ body }) => JSON.parse(body));
+  const reported = async () => {
+    await guard.flush();
+    return stub.requests
+      .filter(({ target }) => target.endsWith("/outcome"))
+      .map(({ body }) => JSON.parse(body));
+  };
+
+  test("the handler runs on an allow, on the frozen copy, with the authority", async () => {
+    const answer = await send("/orders", {
+      headers: { "x-service-proof": bundle },
+      body: '{"lines":[{"sku":1}]}',
+    });
+    expect(answer).toMatchObject({ status: 200, body: { agent: "aa" } });
+    expect(asked()).toEqual([{ proof_bundle: { agent_id: "aa" }, required_scope: "data:write" }]);
+    const [seen] = handler.mock.calls[0] ?? [];
+    expect(seen?.body).toEqual({ lines: [{ sku: 1 }] });
+    expect(seen?.body).toBe(seen?.authority.payload);
+    const payload = seen?.authority.payload as { lines: object[] } | undefined;
+    expect(Object.isFrozen(payload?.lines[0])).toBe(true);
+  });
+
+  test("an operation is bound to the path with its query, the body, and what the headers say", async () => {
+    await send("/orders/7/refund?fast=1", { headers: bound, body: '{"amount":5}' });
+    expect(handler).toHaveBeenCalledOnce();
+    expect(asked()[0]).toMatchObject({
+      required_scope: "payments:send",
+      context: { resource_id: "7" },
+      operation: {
+        verifier_id: "v",
+        workspace_id: "w",
+        agent_id: "aa",
+        action: "refund",
+        resource_id: "7",
+        requested_path: "/orders/7/refund?fast=1",
+        session_id: "s-1",
+        invocation_id: "inv-1",
+        payload_digest: expect.stringMatching(/^sha256:[0-9a-f]{64}$/),
+      },
+    });
+    expect(await reported()).toMatchObject([{ outcome: "executed", detail: "HTTP 200" }]);
+  });
+
+  test("a reference's agent is the one that the header names", async () => {
+    const headers = { ...bound, "x-service-proof": "AQAByA", "x-service-agent-id": "cc" };
+    await send("/orders/7/refund", { headers });
+    expect(asked()[0]).toMatchObject({ proof_ref: "AQAByA", operation: { agent_id: "cc" } });
+    expect(asked()[0].operation).not.toHaveProperty("payload_digest");
+  });
+
+  test.each<[string, object, number, string]>([
+    ["deny", { decision: "deny", decision_reason: "delegation_revoked" }, 403, "delegation_revoked"],
+    ["indeterminate", { decision: "indeterminate" }, 503, "verification_unavailable"],
+  ])("the handler does not run on %s", async (_decision, verdict, status, code) => {
+    stub.respond(answering(200, verdict));
+    const answer = await send("/orders", { headers: { "x-service-proof": bundle }, body: "{}" });
+    expect(answer).toMatchObject({ status, body: { error: { code, status, message: expect.any(String) } } });
+    expect(answer.headers.get("content-type")).toMatch(/^application\/json/);
+    expect(answer.headers.get("cache-control")).toBe("no-store");
+    expect(handler).not.toHaveBeenCalled();
+  });
+
+  test("the handler does not run on 400, on 500, without the service, nor without a proof", async () => {
+    const headers = { "x-service-proof": bundle };
+    stub.respond(answering(400, { error: { code: "invalid_challenge" } }));
+    expect(await send("/orders", { headers })).toMatchObject({
+      status: 403,
+      body: { error: { code: "no_authority_demonstrated" } },
+    });
+    stub.respond(answering(500, ALLOW));
+    expect(await send("/orders", { headers })).toMatchObject({ status: 503 });
+    stub.respond((socket) => socket.destroy());
+    expect(await send("/orders", { headers })).toMatchObject({ status: 503 });
+    expect(stub.requests).toHaveLength(3);
+    expect(await send("/orders")).toMatchObject({
+      status: 403,
+      body: { error: { code: "no_authority_demonstrated" } },
+    });
+    expect(stub.requests).toHaveLength(3);
+    expect(handler).not.toHaveBeenCalled();
+  });
+
+  test("a route that is mapped to a scope demands it, one that is mapped to none is refused", async () => {
+    const headers = { "x-service-proof": bundle };
+    expect(await send("/mapped/read", { headers, method: "GET" })).toMatchObject({ status: 200 });
+    expect(asked()).toMatchObject([{ required_scope: "data:read" }]);
+    expect(await send("/mapped/other", { headers, method: "GET" })).toMatchObject({ status: 403 });
+    expect(asked()).toHaveLength(1);
+    expect(handler).toHaveBeenCalledOnce();
+  });
+
+  test("a handler behind no guard gets no authority", async () => {
+    expect(await send("/unguarded", { headers: { "x-service-proof": bundle } })).toMatchObject({
+      status: 500,
+    });
+    expect(handler).not.toHaveBeenCalled();
+  });
+
+  test("a body that no parser has read cannot be smuggled past an operation", async () => {
+    const headers = { ...bound, "content-type": "text/csv" };
+    const response = await fetch(`${application.url}/orders/7/refund`, {
+      method: "POST",
+      headers,
+      body: "amount,5",
+    });
+    expect([403, 415]).toContain(response.status);
+    expect(handler).not.toHaveBeenCalled();
+    expect(asked()).toEqual([]);
+  });
+
+  test.each([
+    [201, "executed"],
+    [399, "executed"],
+    [400, "refused_by_receiver"],
+    [409, "refused_by_receiver"],
+    [499, "refused_by_receiver"],
+    [500, "failed"],
+  ])("an answer of %i is reported as %s", async (status, outcome) => {
+    handler.mockResolvedValue({ status, body: {} });
+    expect(await send("/orders/7/refund", { headers: bound })).toMatchObject({ status });
+    expect(await reported()).toMatchObject([{ outcome, receipt_id: receipt.receipt_id }]);
+  });
+
+  test("a handler that throws is reported as failed", async () => {
+    handler.mockRejectedValue(new Error("no cover"));
+    expect(await send("/orders/7/refund", { headers: bound })).toMatchObject({ status: 500 });
+    expect(await reported()).toMatchObject([{ outcome: "failed" }]);
+    expect(JSON.stringify(await reported())).not.toContain("no cover");
+  });
+
+  test("what came of it is reported although the client has gone", async () => {
+    let finish = () => {};
+    handler.mockImplementation(async () => {
+      await new Promise<void>((resolve) => {
+        finish = resolve;
+      });
+      return { status: 200, body: {} };
+    });
+    const { hostname, port } = new URL(application.url);
+    const socket = connect(Number(port), hostname);
+    const lines = Object.entries(bound).map(([name, value]) => `${name}: ${value}\r\n`);
+    socket.write(`POST /orders/7/refund HTTP/1.1\r\nhost: x\r\n${lines.join("")}content-length: 0\r\n\r\n`);
+    await expect.poll(() => handler.mock.calls.length).toBe(1);
+    socket.destroy();
+    await new Promise((resolve) => socket.on("close", resolve));
+    finish();
+    await expect.poll(reported).toMatchObject([{ outcome: "executed" }]);
+  });
+});

@@ -1,0 +1,80 @@
+import { createHmac } from "node:crypto";
+import { expect, test, vi } from "vitest";
+import { createWebhookReceiver, type WebhookEvent } from "../../src/sdk/webhook.ts";
+
+const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+const now = 1_772_366_400;
+const clock = { now: () => new Date(now * 1000) };
+const text = '{"event":"delegation.revoked","reason":"Zoë left"}';
+
+function delivery(rawBody: string, { key = secret, at = now, word = "service" } = {}) {
+  const signature = createHmac("sha256", key).update(`${at}.${rawBody}`).digest("hex");
+  return {
+    rawBody: Buffer.from(rawBody),
+    headers: {
+      [`x-${word}-signature`]: signature,
+      [`x-${word}-timestamp`]: String(at),
+      [`x-${word}-delivery-id`]: "d-1",
+    },
+  };
+}
+
+test("answers 204 once the event is stored, and not before", async () => {
+  const stored: WebhookEvent[] = [];
+  const storeOnce = async (event: WebhookEvent) => {
+    await new Promise((resolve) => setImmediate(resolve));
+    stored.push(event);
+  };
+  expect(await createWebhookReceiver({ secret, clock, storeOnce })(delivery(text))).toBe(204);
+  expect(stored).toEqual([{ deliveryId: "d-1", event: "delegation.revoked", body: JSON.parse(text) }]);
+});
+
+test.each([
+  ["another secret", delivery(text, { key: "whsec_other" })],
+  ["a timestamp of 5 minutes ago", delivery(text, { at: now - 300 })],
+  ["a timestamp 5 minutes ahead", delivery(text, { at: now + 300 })],
+  ["headers of another word", delivery(text, { word: "other" })],
+  ["a bad signature over what is no JSON", delivery("{", { key: "whsec_other" })],
+])("answers 401 to %s, and looks no further", async (_name, given) => {
+  const storeOnce = vi.fn();
+  expect(await createWebhookReceiver({ secret, clock, storeOnce })(given)).toBe(401);
+  expect(storeOnce).not.toHaveBeenCalled();
+});
+
+test.each([-299, 299])("takes a timestamp %i s away", async (offset) => {
+  const receive = createWebhookReceiver({ secret, clock, storeOnce: () => undefined });
+  expect(await receive(delivery(text, { at: now + offset }))).toBe(204);
+});
+
+test("takes either secret while one takes the place of another, and the headers of its word", async () => {
+  const receive = createWebhookReceiver({
+    secret: ["whsec_new", secret],
+    clock,
+    word: "ratify",
+    storeOnce: () => undefined,
+  });
+  expect(await receive(delivery(text, { word: "ratify" }))).toBe(204);
+  expect(await receive(delivery(text, { word: "ratify", key: "whsec_new" }))).toBe(204);
+  expect(await receive(delivery(text, { word: "ratify", key: "whsec_old" }))).toBe(401);
+});
+
+test.each(["", "{", "null", '"event"', "[]", "{}", '{"event":5}'])(
+  "answers 400 to genuine bytes that are no event: %j",
+  async (body) => {
+    const storeOnce = vi.fn();
+    expect(await createWebhookReceiver({ secret, clock, storeOnce })(delivery(body))).toBe(400);
+    expect(storeOnce).not.toHaveBeenCalled();
+  },
+);
+
+test.each([
+  [
+    "throws",
+    () => {
+      throw new Error("disk full");
+    },
+  ],
+  ["rejects", () => Promise.reject(new Error("disk full"))],
+])("answers 503 when storing %s, so that the delivery comes again", async (_name, storeOnce) => {
+  expect(await createWebhookReceiver({ secret, clock, storeOnce })(delivery(text))).toBe(503);
+});
