@@ -99,6 +99,9 @@ export type Config = {
   exitOnStdinClose: boolean;
 };
 
+/** What the commands that issue and revoke certificates need. */
+export type CertificateConfig = Pick<Config, "tlsDir" | "serverNames"> & { revokedFile: string };
+
 type Environment = Record<string, string | undefined>;
 
 /**
@@ -106,12 +109,7 @@ type Environment = Record<string, string | undefined>;
  * @throws ConfigError naming every setting that is missing or wrong
  */
 export function loadConfig(environment: Environment = process.env): Config {
-  const parsed = schema.safeParse(withDatabaseFile(environment));
-  if (!parsed.success) {
-    const lines = parsed.error.issues.map(({ path, message }) => `  ${path.join(".")}: ${message}`);
-    throw new ConfigError(`These settings are missing or wrong:\n${lines.join("\n")}`);
-  }
-  const settings = parsed.data;
+  const settings = parse(schema, withDatabaseFile(environment));
   const dataDir = resolve(settings.KEYVAULT_DATA_DIR);
   const inData = (given: string | undefined, ...name: string[]): string =>
     given === undefined ? join(dataDir, ...name) : resolve(given);
@@ -164,6 +162,37 @@ export function loadConfig(environment: Environment = process.env): Config {
     logLevel: settings.KEYVAULT_LOG_LEVEL,
     exitOnStdinClose: settings.KEYVAULT_EXIT_ON_STDIN_CLOSE === "1",
   };
+}
+
+/**
+ * The settings for issuing and revoking certificates, which takes the authority's folder and nothing else: `tlsDir`, or the one in
+ * `KEYVAULT_DATA_DIR`.
+ * @throws ConfigError naming what is missing or wrong
+ */
+export function loadCertificateConfig(
+  tlsDir: string | undefined,
+  environment: Environment = process.env,
+): CertificateConfig {
+  const wanted = schema.pick({
+    KEYVAULT_DATA_DIR: true,
+    KEYVAULT_SERVER_NAMES: true,
+    KEYVAULT_TLS_REVOKED_FILE: true,
+  });
+  const known = tlsDir === undefined ? environment : { ...environment, KEYVAULT_DATA_DIR: tlsDir };
+  const settings = parse(wanted, known);
+  const folder = resolve(tlsDir ?? join(settings.KEYVAULT_DATA_DIR, "tls"));
+  return {
+    tlsDir: folder,
+    serverNames: settings.KEYVAULT_SERVER_NAMES,
+    revokedFile: resolve(settings.KEYVAULT_TLS_REVOKED_FILE ?? join(folder, "revoked")),
+  };
+}
+
+function parse<T>(shape: z.ZodType<T>, environment: Environment): T {
+  const parsed = shape.safeParse(environment);
+  if (parsed.success) return parsed.data;
+  const lines = parsed.error.issues.map(({ path, message }) => `  ${path.join(".")}: ${message}`);
+  throw new ConfigError(`These settings are missing or wrong:\n${lines.join("\n")}`);
 }
 
 function withDatabaseFile(environment: Environment): Environment {

@@ -5,17 +5,23 @@ import { migrate } from "./db/migrate.ts";
 import { makePrivateFolder } from "./files.ts";
 import type { Logger } from "./log.ts";
 import { installTls } from "./tls/install.ts";
+import { requireTls } from "./tls/inventory.ts";
 import { openToken } from "./token/client.ts";
 import { installToken, tokenSettings } from "./token/install.ts";
 import { openVault, type VaultParts } from "./vault.ts";
 
 /** One thing `keyvault init` sees to, and whether it had to be made. */
-export type InitStep = { step: "database" | "token" | "service key" | "certificates"; created: string[] };
+export type InitStep = {
+  step: "database" | "token" | "service key" | "certificates";
+  created: string[];
+  /** Certificates that are not there and were not made, because the authority's key was taken away. */
+  absent?: string[];
+};
 
 /**
  * Makes everything a vault needs that is not there yet: tables, token with its PIN and keys, service key, TLS authority and first
  * certificates. Each step is whole or absent, so running it again after any interruption completes it, and running it on a finished
- * vault changes nothing.
+ * vault changes nothing, also when the authority's key was taken away. What does not belong together is found before anything is made.
  *
  * @throws Problem when what is there does not belong together, for instance a database whose token is gone
  */
@@ -25,12 +31,14 @@ export async function initialise(
   log: Logger,
   report: (step: InitStep) => void = () => {},
 ): Promise<void> {
+  await requireTls(config.tlsDir);
   await makePrivateFolder(config.dataDir);
   report({ step: "database", created: await migrate(config.databaseUrl, log) });
   const records = await countAudit(config.databaseUrl, log);
   report({ step: "token", created: records === 0 ? await installToken(config.token, log) : [] });
   report({ step: "service key", created: await makeServiceKey({ config, clock, log }) });
-  report({ step: "certificates", created: await installTls(config.tlsDir, config.serverNames, clock.now()) });
+  const { created, absent } = await installTls(config.tlsDir, config.serverNames, clock.now());
+  report({ step: "certificates", created, ...(absent.length > 0 && { absent }) });
 }
 
 async function makeServiceKey(parts: Omit<VaultParts, "token">): Promise<string[]> {

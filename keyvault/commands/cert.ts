@@ -1,14 +1,14 @@
 import { join } from "node:path";
 import { Command, InvalidArgumentError, Option } from "commander";
 import { systemClock } from "../clock.ts";
-import { loadConfig } from "../config.ts";
+import { loadCertificateConfig } from "../config.ts";
 import type { Subject } from "../tls/authority.ts";
 import { issueFiles, revokeCertificate } from "../tls/issue.ts";
 
 const NAME = /^[A-Za-z0-9._-]{1,64}$/;
 const DEFAULT_DAYS = "397";
 
-const ISSUE = `Issue a certificate with a fresh key, from the authority in <data>/tls. Run it where ca.key is; a running vault needs no restart to accept the new certificate.
+const ISSUE = `Issue a certificate with a fresh key, from the authority in <data>/tls or the folder of --ca. Run it where ca.key is: no token and no database are needed, and with --ca no setting. A running vault needs no restart to accept the new certificate.
 
 A role of api, admin or auditor makes a client's certificate with that role; "server" makes the vault's own, which a running vault takes up within seconds.`;
 
@@ -16,7 +16,15 @@ const REVOKE = `Add a certificate to the revocation list. A running vault refuse
 
 A certificate that is no longer at hand is revoked by a line with its serial number, in hexadecimal, in <data>/tls/revoked.`;
 
-type IssueOptions = { role: string; name?: string; days: number; out?: string; replace?: true; json?: true };
+type IssueOptions = {
+  role: string;
+  name?: string;
+  days: number;
+  ca?: string;
+  out?: string;
+  replace?: true;
+  json?: true;
+};
 
 /** `keyvault cert …` */
 export function certCommand(): Command {
@@ -30,7 +38,8 @@ export function certCommand(): Command {
     )
     .option("--name <name>", "who it is for: stands in every audit record", parseName)
     .option("--days <days>", "how long it holds", parseDays, parseDays(DEFAULT_DAYS))
-    .option("--out <stem>", "where to: <stem>.pem and <stem>.key (default: <data>/tls/<role>-<name>)")
+    .option("--ca <folder>", "where ca.pem and ca.key are (default: <data>/tls)")
+    .option("--out <stem>", "where to: <stem>.pem and <stem>.key (default: <role>-<name> in that folder)")
     .option("--replace", "overwrite those files")
     .option("--json", "print JSON")
     .action(runIssue);
@@ -40,14 +49,18 @@ export function certCommand(): Command {
     .argument("<certificate>", "its file")
     .option("--json", "print JSON")
     .action(async (file: string, { json }: { json?: true }) => {
-      const serial = await revokeCertificate(loadConfig().tls.revokedFile, file, systemClock.now());
+      const serial = await revokeCertificate(
+        loadCertificateConfig(undefined).revokedFile,
+        file,
+        systemClock.now(),
+      );
       process.stdout.write(json ? `${JSON.stringify({ revoked: serial })}\n` : `Revoked ${serial}\n`);
     });
   return new Command("cert").summary("issue and revoke certificates").addCommand(issue).addCommand(revoke);
 }
 
 async function runIssue(options: IssueOptions, command: Command): Promise<void> {
-  const config = loadConfig();
+  const config = loadCertificateConfig(options.ca);
   const subject = subjectOf(options, config.serverNames, command);
   const name = subject.kind === "server" ? "server" : `${subject.role}-${subject.name}`;
   const issued = await issueFiles(

@@ -7,7 +7,7 @@ import { SETTINGS_HELP } from "./settings.ts";
 
 const ABOUT = `Make what a vault needs and does not have yet: its tables, the token with its PIN file, key-encryption key and audit key, the service key, a TLS authority and the certificates of the server, the API and one admin.
 
-Run it again at any time: it completes what an interruption left out, and changes nothing that is there.`;
+Run it again at any time: it completes what an interruption left out, and changes nothing that is there. With ca.key taken away it makes no certificates.`;
 
 /** `keyvault init` */
 export function initCommand(): Command {
@@ -31,8 +31,8 @@ function sayJson(step: InitStep): void {
   process.stdout.write(`${JSON.stringify(step)}\n`);
 }
 
-function sayLine({ step, created }: InitStep): void {
-  process.stdout.write(
-    `${step.padEnd(14)} ${created.length === 0 ? "already there" : `made ${created.join(", ")}`}\n`,
-  );
+function sayLine({ step, created, absent = [] }: InitStep): void {
+  const done = created.length === 0 ? "already there" : `made ${created.join(", ")}`;
+  const rest = absent.length === 0 ? "" : `; ca.key is elsewhere, so not made: ${absent.join(", ")}`;
+  process.stdout.write(`${step.padEnd(14)} ${done}${rest}\n`);
 }

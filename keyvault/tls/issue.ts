@@ -1,11 +1,11 @@
 import { X509Certificate } from "node:crypto";
 import { existsSync } from "node:fs";
 import { appendFile, readFile } from "node:fs/promises";
-import { join } from "node:path";
 import { writeFileDurably } from "../files.ts";
 import { Problem } from "../problem.ts";
 import { issueCertificate, type Subject } from "./authority.ts";
-import { readIdentity, validity } from "./install.ts";
+import { validity } from "./install.ts";
+import { readAuthority } from "./inventory.ts";
 import { normaliseSerial } from "./material.ts";
 
 /** A certificate to issue: what it is for, for how long, and the files `<stem>.pem` and `<stem>.key` it goes to. */
@@ -15,7 +15,7 @@ export type CertificateOrder = { subject: Subject; days: number; stem: string; r
 export type IssuedCertificate = { certificate: string; key: string; serial: string; not_after: string };
 
 /**
- * Issues a certificate with a fresh key from the authority in `tlsDir`, on the vault's own machine. The key's file is written first.
+ * Issues a certificate with a fresh key from the authority in `tlsDir`. The key's file is written first.
  * @throws Problem when the authority's key is not there, or files would be overwritten unasked
  */
 export async function issueFiles(
@@ -23,7 +23,7 @@ export async function issueFiles(
   { subject, days, stem, replace }: CertificateOrder,
   now: Date,
 ): Promise<IssuedCertificate> {
-  const authority = await readIdentity(join(tlsDir, "ca.pem"), join(tlsDir, "ca.key"));
+  const authority = await readAuthority(tlsDir);
   const files = { certificate: `${stem}.pem`, key: `${stem}.key` };
   if (!replace && (existsSync(files.certificate) || existsSync(files.key)))
     throw new Problem(`${files.certificate} or its key is there: say --replace to put others in their place`);

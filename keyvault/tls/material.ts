@@ -26,14 +26,19 @@ export async function readMaterial(files: TlsConfig): Promise<TlsMaterial> {
     readPem(files.keyFile),
     readRevoked(files.revokedFile),
   ]);
-  const authorities = parse(files.caFile, () =>
-    (ca.toString("latin1").match(PEM_CERTIFICATE) ?? []).map((pem) => new X509Certificate(pem)),
-  );
+  const authorities = readCertificates(files.caFile, ca);
   if (authorities.length === 0) throw new Problem(`${files.caFile} holds no certificate`);
   const own = parse(files.certFile, () => new X509Certificate(cert));
   if (!own.checkPrivateKey(parse(files.keyFile, () => createPrivateKey(key))))
     throw new Problem(`${files.keyFile} is not the key of ${files.certFile}`);
   return { ca, cert, key, authorities, revoked };
+}
+
+/** The certificates in a file's bytes, PEM, in their order. Throws a `Problem` that names the file when one is damaged. */
+export function readCertificates(file: string, bytes: Buffer): X509Certificate[] {
+  return parse(file, () =>
+    (bytes.toString("latin1").match(PEM_CERTIFICATE) ?? []).map((pem) => new X509Certificate(pem)),
+  );
 }
 
 /** A serial number as the list has it: lower-case hexadecimal without leading zeros. */

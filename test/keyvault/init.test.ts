@@ -144,8 +144,39 @@ test("refuses certificates that do not belong together, naming them", async () =
   await rename(inTls("api.kept"), inTls("api.key"));
   await rm(inTls("ca.pem"));
   await expect(init()).rejects.toThrow(/server\.pem is not of the authority/);
+  expect(existsSync(inTls("ca.pem"))).toBe(false);
   await writeFile(inTls("ca.pem"), "not a certificate");
   await expect(init()).rejects.toThrow(/ca\.pem or its key is damaged/);
+});
+
+test("without the authority's key it changes nothing, says what is not there, and the vault runs", async () => {
+  home = await createHome();
+  const inTls = (file: string) => join(home.config.tlsDir, file);
+  await rename(inTls("ca.key"), join(home.dir, "ca.key"));
+  expect(made(await init())).toEqual(NOTHING);
+  for (const file of ["admin.pem", "admin.key"]) await rm(inTls(file));
+  const steps = await init();
+  expect(steps.at(-1)).toEqual({ step: "certificates", created: [], absent: ["admin"] });
+  expect((await readdir(home.config.tlsDir)).sort()).toEqual([
+    "api.key",
+    "api.pem",
+    "ca.pem",
+    "server.key",
+    "server.pem",
+  ]);
+  await (await startVault(home)).stop();
+  await rename(join(home.dir, "ca.key"), inTls("ca.key"));
+  expect(made(await init())).toEqual({ ...NOTHING, certificates: ["admin"] });
+});
+
+test("refuses before it makes anything, when the vault's own certificate cannot be issued", async () => {
+  home = await createHome();
+  await home.sql("DROP SCHEMA public CASCADE; CREATE SCHEMA public");
+  await rm(home.config.token.dir, { recursive: true });
+  for (const file of ["ca.key", "server.pem", "server.key"]) await rm(join(home.config.tlsDir, file));
+  await expect(init()).rejects.toThrow(/server\.pem is missing and ca\.key is not in/);
+  expect(existsSync(home.config.token.dir)).toBe(false);
+  expect(await home.sql("SELECT FROM information_schema.tables WHERE table_schema = 'public'")).toEqual([]);
 });
 
 test("a vault that was moved to another folder works there", async () => {

@@ -1,13 +1,15 @@
 import { execFile } from "node:child_process";
 import { X509Certificate } from "node:crypto";
-import { appendFile, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { appendFile, copyFile, mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { request } from "node:https";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { connect, type TLSSocket } from "node:tls";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { afterAll, afterEach, beforeAll, expect, test, vi } from "vitest";
 import { createAuthority } from "../../keyvault/tls/authority.ts";
+import { requireTls } from "../../keyvault/tls/inventory.ts";
 import { issueFiles, revokeCertificate } from "../../keyvault/tls/issue.ts";
 import { normaliseSerial } from "../../keyvault/tls/material.ts";
 import { issueIdentity, readIdentity, startVault, type TestVault } from "./fixture.ts";
@@ -156,4 +158,51 @@ test("the command line issues certificates that are accepted with their role, an
   expect((await readFile(vault.home.config.tls.revokedFile, "utf8")).split("\n")).toHaveLength(2);
   await vault.trust.refresh();
   await expect(call(`${vault.url}/v1/status`, identity)).rejects.toThrow();
+});
+
+test("certificates are issued where ca.key is, with no token, database or setting", async () => {
+  const offline = await mkdtemp(join(tmpdir(), "keyvault-authority-"));
+  const run = (...args: string[]) =>
+    promisify(execFile)(process.execPath, [MAIN, "cert", "issue", ...args, "--json"], {
+      env: {},
+      cwd: offline,
+    });
+  try {
+    await expect(run("--ca", offline, "--role", "admin", "--name", "ada")).rejects.toThrow(
+      /ca\.pem is not in .*: run this where it is kept/,
+    );
+    await copyFile(inTls("ca.pem"), join(offline, "ca.pem"));
+    await expect(run("--ca", offline, "--role", "admin", "--name", "ada")).rejects.toThrow(
+      /ca\.key is not in .*: run this where it is kept/,
+    );
+    await copyFile(inTls("ca.key"), join(offline, "ca.key"));
+    const issued = JSON.parse((await run("--ca", ".", "--role", "admin", "--name", "ada")).stdout);
+    expect(issued.certificate).toBe(join(offline, "admin-ada.pem"));
+    const [cert, key] = await Promise.all(
+      [issued.certificate, issued.key].map((file) => readFile(file, "utf8")),
+    );
+    expect((await call(`${vault.url}/v1/status`, { ca: api.ca, cert: cert!, key: key! })).status).toBe(200);
+    await expect(run("--role", "admin", "--name", "ada")).rejects.toMatchObject({ code: 78 });
+  } finally {
+    await rm(offline, { recursive: true });
+  }
+});
+
+test("while authorities are exchanged, certificates come from the one whose key is there", async () => {
+  const dir = await mkdtemp(join(tmpdir(), "keyvault-authority-"));
+  try {
+    const around = { notBefore: new Date(Date.now() - HOUR), notAfter: new Date(Date.now() + HOUR) };
+    const [former, next] = [await createAuthority(around), await createAuthority(around)];
+    await writeFile(join(dir, "ca.pem"), former.certificate + next.certificate);
+    await writeFile(join(dir, "ca.key"), next.privateKey);
+    const order = { subject: { kind: "client", role: "api", name: "api" }, days: 1, replace: false } as const;
+    const { certificate } = await issueFiles(dir, { ...order, stem: join(dir, "api") }, new Date());
+    const issued = new X509Certificate(await readFile(certificate));
+    expect(issued.verify(new X509Certificate(next.certificate).publicKey)).toBe(true);
+    await requireTls(dir);
+    await writeFile(join(dir, "ca.pem"), former.certificate);
+    await expect(requireTls(dir)).rejects.toThrow(/ca\.pem or its key is damaged/);
+  } finally {
+    await rm(dir, { recursive: true });
+  }
 });
