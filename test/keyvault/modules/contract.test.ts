@@ -8,6 +8,7 @@ import type { RewrapProgress } from "../../../keyvault/kek/rewrap.ts";
 import { openToken, type Token } from "../../../keyvault/token/client.ts";
 import { DamagedBox } from "../../../keyvault/token/fault.ts";
 import { tokenSettings } from "../../../keyvault/token/install.ts";
+import { ALGORITHMS } from "../../../src/protocol/algorithms.ts";
 import { challengeSignBytes } from "../../../src/protocol/challenge.ts";
 import { type HybridSignature, verifyHybrid } from "../../../src/protocol/hybrid.ts";
 import { createHome, readIdentity, SILENT, startVault, type TestVault, type VaultHome } from "../fixture.ts";
@@ -102,6 +103,23 @@ describe.each(WORKING.filter(({ path }) => path !== undefined))("$name", (module
     expect(token.pid()).not.toBe(pid);
     expect(Buffer.from(await token.unwrap(wrapped, context))).toEqual(plain);
     expect(await token.authenticate([plain])).toEqual(code);
+  });
+
+  test("keeps the halves it offers to keep, and signs with each for the public key it gave", async () => {
+    const halves = token.info().resident;
+    const label = `key-${"5e".repeat(16)}`;
+    const bytes = Buffer.from("a statement");
+    const publicKeys = await token.createResident(label, halves);
+    expect(Object.keys(publicKeys)).toEqual(halves);
+    for (const half of halves) {
+      const signature = await token.signResident(label, half, bytes);
+      const verifying = ALGORITHMS[half].reference.verifyingKey(publicKeys[half]!)!;
+      expect(await verifying.verify(bytes, signature), half).toBe(true);
+      expect(await verifying.verify(Buffer.from("another"), signature), half).toBe(false);
+    }
+    expect((await token.listResidents()).labels).toEqual(halves.length === 0 ? [] : [label]);
+    expect(await token.destroyResident(label)).toEqual({ destroyed: halves.length });
+    expect((await token.listResidents()).labels).toEqual([]);
   });
 
   test("does not open with another PIN", async () => {

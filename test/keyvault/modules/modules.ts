@@ -36,6 +36,15 @@ export const WORKING: readonly Module[] = [
     ),
     prepare: prepareNss,
   },
+  {
+    name: "Kryoptic",
+    path: installed(
+      process.env.KEYVAULT_TEST_KRYOPTIC ?? "",
+      "/usr/lib64/pkcs11/libkryoptic_pkcs11.so",
+      "/usr/lib/x86_64-linux-gnu/pkcs11/libkryoptic_pkcs11.so",
+    ),
+    prepare: prepareKryoptic,
+  },
 ];
 
 /** A home that `keyvault init` has completed on this module's token. */
@@ -69,6 +78,34 @@ async function prepareNss(home: VaultHome, path: string): Promise<Record<string,
   const parameters = `configdir='sql:${folder}' certPrefix='' keyPrefix='' secmod='secmod.db' flags= dbTokenDescription='keyvault nss'`;
   await promisify(execFile)(process.execPath, ["-e", NSS_SCRIPT, PKCS11JS, path, parameters, pinFile]);
   return { KEYVAULT_PKCS11_PARAMETERS: parameters, KEYVAULT_TOKEN_LABEL: "keyvault nss" };
+}
+
+/** What `pkcs11-tool --init-token --init-pin` does: a token in a file, with a PIN. */
+const KRYOPTIC_SCRIPT = `
+  const pkcs11 = require(process.argv[1]);
+  const library = new pkcs11.PKCS11();
+  library.load(process.argv[2]);
+  library.C_Initialize();
+  const [slot] = library.C_GetSlotList(true);
+  library.C_InitToken(slot, "officer-officer", "keyvault kryoptic".padEnd(32));
+  const session = library.C_OpenSession(slot, pkcs11.CKF_SERIAL_SESSION | pkcs11.CKF_RW_SESSION);
+  library.C_Login(session, pkcs11.CKU_SO, "officer-officer");
+  library.C_InitPIN(session, require("node:fs").readFileSync(process.argv[3], "utf8").trim());
+  library.C_Finalize();`;
+
+async function prepareKryoptic(home: VaultHome, path: string): Promise<Record<string, string>> {
+  const environment = { KRYOPTIC_CONF: join(home.dir, "kryoptic.sql") };
+  const { pinFile } = home.config.token;
+  await mkdir(dirname(pinFile), { mode: 0o700 });
+  await writeFile(pinFile, `${"5e".repeat(32)}\n`, { mode: 0o600 });
+  await promisify(execFile)(process.execPath, ["-e", KRYOPTIC_SCRIPT, PKCS11JS, path, pinFile], {
+    env: environment,
+  });
+  return {
+    ...environment,
+    KEYVAULT_TOKEN_ENVIRONMENT: "KRYOPTIC_CONF",
+    KEYVAULT_TOKEN_LABEL: "keyvault kryoptic",
+  };
 }
 
 /** p11-kit's client in front of a SoftHSM token that its server serves. */
