@@ -1,18 +1,9 @@
+import type { IncomingMessage, RequestListener } from "node:http";
 import type { TLSSocket } from "node:tls";
-import Router from "@koa/router";
-import Koa from "koa";
 import type { Journal } from "../audit/journal.ts";
 import { recordRefusal } from "../audit/refusals.ts";
 import type { Clock } from "../clock.ts";
-import {
-  type ErrorCode,
-  errorBody,
-  errorCodes,
-  isRefusal,
-  type Refusal,
-  refuse,
-  VaultError,
-} from "../errors.ts";
+import { errorCodes, isRefusal, type Refusal, refuse, VaultError } from "../errors.ts";
 import type { Sealing } from "../lifecycle/sealing.ts";
 import type { Logger } from "../log.ts";
 import type { Readiness } from "../readiness.ts";
@@ -20,6 +11,8 @@ import type { ReadStatus } from "../status.ts";
 import type { Trust } from "../tls/trust.ts";
 import { createPeerCheck, createPeerReader, holds, type Peer } from "./caller.ts";
 import { type Call, createCalls, isKeyId, type Operations } from "./calls.ts";
+import { errorReply, type Reply, sendReply } from "./reply.ts";
+import { type CallContext, contextOf, createRoutes, type FindRoute, pathOf, type Route } from "./routes.ts";
 import { createSealCalls } from "./seal_calls.ts";
 
 /** What the application needs besides the operations. */
@@ -36,57 +29,52 @@ export type AppParts = {
   log: Logger;
 };
 
-/** The vault's HTTP application. Every answer is JSON; every error has the one error body. */
-export function createApp(parts: AppParts): Koa {
+/** The vault's HTTP application. Every answer is JSON, but for a backup; every error has the one error body. */
+export function createApp(parts: AppParts): RequestListener {
   const { operations, readiness, journal, sealing, trust, clock, log } = parts;
   const isAccepted = createPeerCheck(trust);
   const readPeer = createPeerReader();
-  const router = routesOf(createSealCalls(parts));
-  const opened = new WeakMap<Operations, Router>();
-  router.get("/livez", (context) => {
-    context.body = { status: "live" };
-  });
-  router.get("/readyz", async (context) => {
-    await readiness.check();
-    context.body = { status: "ready" };
-  });
+  const findSealed = createRoutes(createSealCalls(parts));
+  const opened = new WeakMap<Operations, FindRoute>();
 
-  function routesOf(calls: readonly Call[]): Router {
-    const routes = new Router();
-    for (const call of calls) {
-      routes.register(call.path, [call.method], async (context) => {
-        const result = await invoke(call, context, authenticate(context));
-        if (!isRefusal(result)) context.body = result;
-        else {
-          answerError(context, result.refused, result.message);
-          if (result.retryAfterSeconds !== undefined)
-            context.set("retry-after", String(result.retryAfterSeconds));
-        }
-      });
+  async function answer(request: IncomingMessage): Promise<Reply> {
+    const path = pathOf(request);
+    requireAccepted(request);
+    const isProbe = request.method === "GET" || request.method === "HEAD";
+    if (isProbe && path === "/livez") return { status: 200, body: { status: "live" } };
+    if (isProbe && path === "/readyz") {
+      await readiness.check();
+      return { status: 200, body: { status: "ready" } };
     }
-    return routes;
+    const route = findSealed(request.method, path) ?? findOpen(request, path);
+    if (route === undefined) return errorReply(request, "not_found", errorCodes.not_found[1]);
+    const result = await invoke(route.call, contextOf(request, route.params), authenticate(request));
+    if (!isRefusal(result)) return { status: 200, body: result };
+    const reply = errorReply(request, result.refused, result.message);
+    if (result.retryAfterSeconds === undefined) return reply;
+    return { ...reply, headers: { ...reply.headers, "retry-after": String(result.retryAfterSeconds) } };
   }
 
-  async function answerOpen(context: Koa.ParameterizedContext, next: Koa.Next): Promise<void> {
+  function findOpen(request: IncomingMessage, path: string): Route | undefined {
     const current = operations();
     if (current === undefined) {
-      authenticate(context as Koa.Context);
+      authenticate(request);
       throw new VaultError("sealed");
     }
-    const routes = opened.get(current) ?? routesOf(createCalls(current));
-    opened.set(current, routes);
-    await routes.routes()(context as never, next);
+    const find = opened.get(current) ?? createRoutes(createCalls(current));
+    opened.set(current, find);
+    return find(request.method, path);
   }
 
-  function authenticate(context: Koa.Context): Peer["caller"] {
-    const peer = readPeer(context.req.socket as TLSSocket);
+  function authenticate(request: IncomingMessage): Peer["caller"] {
+    const peer = readPeer(request.socket as TLSSocket);
     if (peer === undefined) throw new VaultError("forbidden", "The certificate gives no role");
     if (!holds(peer, clock.now())) throw new VaultError("forbidden", "The certificate has expired");
     return peer.caller;
   }
 
-  async function invoke(call: Call, context: Koa.Context, caller: Peer["caller"]): Promise<object | Refusal> {
-    const keyId: string = context.params.id ?? "";
+  async function invoke(call: Call, context: CallContext, caller: Peer["caller"]): Promise<object | Refusal> {
+    const keyId = context.params.id ?? "";
     const early = earlyRefusal(call, caller, keyId);
     if (early !== undefined) return recordCall(call, caller, keyId, early);
     try {
@@ -118,50 +106,43 @@ export function createApp(parts: AppParts): Koa {
     );
   }
 
-  async function requireAccepted(context: Koa.Context, next: Koa.Next): Promise<void> {
-    if (!isAccepted(context.req.socket as TLSSocket)) {
-      context.set("connection", "close");
-      throw new VaultError(
-        "forbidden",
-        "The certificate was revoked, or its authority is not trusted any more",
-      );
-    }
-    await next();
+  function requireAccepted(request: IncomingMessage): void {
+    if (isAccepted(request.socket as TLSSocket)) return;
+    throw new PeerRefused("The certificate was revoked, or its authority is not trusted any more");
   }
 
-  async function answerErrors(context: Koa.Context, next: Koa.Next): Promise<void> {
-    context.set("cache-control", "no-store");
-    try {
-      await next();
-      if (context.status === 404 && context.body === undefined)
-        answerError(context, "not_found", errorCodes.not_found[1]);
-    } catch (error) {
-      const known = error instanceof VaultError ? error : new VaultError("internal");
-      const level = errorCodes[known.code][0] >= 500 ? "error" : "warn";
-      log[level]({
-        event: "call_failed",
-        code: known.code,
-        path: context.path,
-        err: known.code === "internal" ? error : known.cause,
-      });
-      answerError(context, known.code, known.message);
-    }
+  function failedReply(request: IncomingMessage, error: unknown): Reply {
+    const known = error instanceof VaultError ? error : new VaultError("internal");
+    const level = errorCodes[known.code][0] >= 500 ? "error" : "warn";
+    log[level]({
+      event: "call_failed",
+      code: known.code,
+      path: pathOf(request),
+      err: known.code === "internal" ? error : known.cause,
+    });
+    const reply = errorReply(request, known.code, known.message);
+    return known instanceof PeerRefused
+      ? { ...reply, headers: { ...reply.headers, connection: "close" } }
+      : reply;
   }
 
-  const app = new Koa();
-  app.silent = true;
-  app.use(answerErrors).use(requireAccepted).use(router.routes()).use(answerOpen);
-  return app;
+  return (request, response) => {
+    response.on("error", () => {});
+    void answer(request)
+      .catch((error: unknown) => failedReply(request, error))
+      .then((reply) => sendReply(response, reply))
+      .catch((error: unknown) => log.warn({ event: "answer_cut_off", path: pathOf(request), err: error }));
+  };
+}
+
+/** The peer at the other end of a connection is not accepted any more: the connection ends with the answer. */
+class PeerRefused extends VaultError {
+  constructor(message: string) {
+    super("forbidden", message);
+  }
 }
 
 function earlyRefusal(call: Call, caller: Peer["caller"], keyId: string): Refusal | undefined {
   if (!call.roles.includes(caller.role)) return refuse("forbidden");
   return call.path.includes(":id") && !isKeyId(keyId) ? refuse("key_not_found") : undefined;
-}
-
-function answerError(context: Koa.Context, code: ErrorCode, message: string): void {
-  context.status = errorCodes[code][0];
-  if (context.status === 503) context.set("retry-after", "1");
-  context.body = errorBody(code, message);
-  if (!context.req.complete) context.set("connection", "close");
 }

@@ -1,4 +1,3 @@
-import type Koa from "koa";
 import type { ListAudit } from "../audit/list.ts";
 import type { Caller, Role } from "../audit/record.ts";
 import type { CreateBackup } from "../backup/create.ts";
@@ -16,6 +15,7 @@ import { createBackupCalls } from "./backup_calls.ts";
 import { readBody, shaped } from "./body.ts";
 import { createKekCalls, type KekOperations } from "./kek_calls.ts";
 import { createLifecycleCalls, type LifecycleOperations } from "./lifecycle_calls.ts";
+import type { CallContext } from "./routes.ts";
 import {
   ceilingBody,
   challengeBody,
@@ -45,7 +45,7 @@ export type Operations = LifecycleOperations &
   };
 
 /** One call as its handler sees it: who calls, the key in the path, the request. */
-export type Invocation = { caller: Caller; keyId: string; context: Koa.Context };
+export type Invocation = { caller: Caller; keyId: string; context: CallContext };
 
 /** One call: who may make it, and what it does. A handler answers with a body or a refusal. */
 export type Call = {

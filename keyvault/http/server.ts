@@ -2,12 +2,12 @@ import { constants } from "node:crypto";
 import {
   createServer as createPlainServer,
   type Server as PlainServer,
+  type RequestListener,
   type ServerResponse,
 } from "node:http";
 import { createServer, type Server } from "node:https";
 import type { AddressInfo, Socket } from "node:net";
 import type { SecureContextOptions } from "node:tls";
-import type Koa from "koa";
 import type { ConnectionLimits } from "../config.ts";
 import { VaultError } from "../errors.ts";
 import type { Logger } from "../log.ts";
@@ -37,12 +37,11 @@ export type Address = { host: string; port: number };
  * is checked anew. Exchanged TLS files hold for new connections; those that are open stay, and the application judges them again.
  */
 export async function serveTls(
-  app: Koa,
+  app: RequestListener,
   trust: Trust,
   address: Address & { limits: ConnectionLimits },
   log: Logger,
 ): Promise<Listening> {
-  const handle = app.callback();
   const server = createServer(
     {
       ...contextOf(trust.material()),
@@ -52,7 +51,7 @@ export async function serveTls(
       requestTimeout: REQUEST_TIMEOUT_MS,
       keepAliveTimeout: KEEP_ALIVE_MS,
     },
-    (request, response) => void handle(request, response),
+    app,
   );
   limit(server, address.limits, log);
   server.on("tlsClientError", (error: NodeJS.ErrnoException, socket) => {

@@ -1,0 +1,32 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import { type ErrorCode, errorBody, errorCodes } from "../errors.ts";
+
+/** What a request is answered with. A stream goes out as `application/octet-stream`, everything else as JSON. */
+export type Reply = { status: number; body: object; headers?: Readonly<Record<string, string>> };
+
+/** The one error body, with the code's own status. A body that was not read to its end is not waited for: the connection closes. */
+export function errorReply(request: IncomingMessage, code: ErrorCode, message: string): Reply {
+  const [status] = errorCodes[code];
+  const headers = {
+    ...(status === 503 && { "retry-after": "1" }),
+    ...(!request.complete && { connection: "close" }),
+  };
+  return { status, body: errorBody(code, message), headers };
+}
+
+/** Sends a reply. Rejects with the fault of a stream that breaks off, whose connection is then cut. */
+export async function sendReply(response: ServerResponse, { status, body, headers }: Reply): Promise<void> {
+  if (body instanceof Readable) {
+    response.writeHead(status, { ...CONSTANT, "content-type": "application/octet-stream", ...headers });
+    return pipeline(body, response);
+  }
+  const json = JSON.stringify(body);
+  const length = String(Buffer.byteLength(json));
+  response.writeHead(status, { ...CONSTANT, ...JSON_TYPE, "content-length": length, ...headers });
+  response.end(json);
+}
+
+const CONSTANT = { "cache-control": "no-store" } as const;
+const JSON_TYPE = { "content-type": "application/json; charset=utf-8" } as const;

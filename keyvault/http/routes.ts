@@ -1,0 +1,80 @@
+import type { IncomingMessage } from "node:http";
+import { type ParsedUrlQuery, parse } from "node:querystring";
+import type { Call } from "./calls.ts";
+
+/** A request as the calls read it. */
+export type CallContext = {
+  req: IncomingMessage;
+  /** What stands in the path's named places, percent-decoded. */
+  params: Readonly<Record<string, string>>;
+  readonly query: ParsedUrlQuery;
+  /** A header by its lower-case name; empty when it was not sent, or more than once. */
+  get(header: string): string;
+};
+
+/** A call that a path names, with what stands in the path's named places. */
+export type Route = { call: Call; params: Readonly<Record<string, string>> };
+
+/** The call of a method and a path, or undefined. Paths are matched whole, letter by letter; `HEAD` finds what `GET` does. */
+export type FindRoute = (method: string | undefined, path: string) => Route | undefined;
+
+/** Finds calls by their paths, in which `:name` takes one segment that is not empty. */
+export function createRoutes(calls: readonly Call[]): FindRoute {
+  const known = new Map<string, { call: Call; parts: readonly string[] }[]>();
+  for (const call of calls) {
+    const parts = call.path.split("/");
+    const place = placeOf(call.method, parts.length);
+    known.set(place, [...(known.get(place) ?? []), { call, parts }]);
+  }
+  return (method, path) => {
+    const given = path.split("/");
+    const candidates = known.get(placeOf(method === "HEAD" ? "GET" : method, given.length)) ?? [];
+    const found = candidates.find(({ parts }) => parts.every((part, index) => takes(part, given[index])));
+    return found && { call: found.call, params: paramsOf(found.parts, given) };
+  };
+}
+
+/** What the calls read of a request to `path`. */
+export function contextOf(req: IncomingMessage, params: Route["params"]): CallContext {
+  return {
+    req,
+    params,
+    get query() {
+      const { url = "" } = req;
+      const start = url.indexOf("?");
+      return parse(start === -1 ? "" : url.slice(start + 1));
+    },
+    get(header) {
+      const value = req.headers[header];
+      return typeof value === "string" ? value : "";
+    },
+  };
+}
+
+/** The path of a request, without its query. */
+export function pathOf({ url = "" }: IncomingMessage): string {
+  const end = url.indexOf("?");
+  return end === -1 ? url : url.slice(0, end);
+}
+
+function placeOf(method: string | undefined, length: number): string {
+  return `${method} ${length}`;
+}
+
+function takes(part: string, given: string | undefined): boolean {
+  return part.startsWith(":") ? given !== "" : part === given;
+}
+
+function paramsOf(parts: readonly string[], given: readonly string[]): Record<string, string> {
+  return Object.fromEntries(
+    parts.flatMap((part, index) => (part.startsWith(":") ? [[part.slice(1), decode(given[index])]] : [])),
+  );
+}
+
+function decode(text = ""): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}

@@ -1,0 +1,60 @@
+import type { IncomingMessage } from "node:http";
+import { expect, test } from "vitest";
+import type { Call } from "../../../keyvault/http/calls.ts";
+import { contextOf, createRoutes, pathOf } from "../../../keyvault/http/routes.ts";
+
+const call = (method: "GET" | "POST", path: string): Call => ({
+  method,
+  path,
+  roles: [],
+  handle: async () => ({}),
+});
+const list = call("GET", "/v1/keys");
+const create = call("POST", "/v1/keys");
+const get = call("GET", "/v1/keys/:id");
+const sign = call("POST", "/v1/keys/:id/sign/challenge");
+const find = createRoutes([list, create, get, sign]);
+const requestTo = (url: string, headers: Record<string, string | string[]> = {}) =>
+  ({ url, headers }) as unknown as IncomingMessage;
+
+test("a call is found by its method and its whole path", () => {
+  expect(find("GET", "/v1/keys")?.call).toBe(list);
+  expect(find("HEAD", "/v1/keys")?.call).toBe(list);
+  expect(find("POST", "/v1/keys")?.call).toBe(create);
+  expect(find("GET", "/v1/keys/abc")).toEqual({ call: get, params: { id: "abc" } });
+  expect(find("POST", "/v1/keys/abc/sign/challenge")).toEqual({ call: sign, params: { id: "abc" } });
+});
+
+test.each([
+  ["another method", "DELETE", "/v1/keys"],
+  ["no method", undefined, "/v1/keys"],
+  ["a method that has only the other path", "POST", "/v1/keys/abc"],
+  ["less of the path", "GET", "/v1"],
+  ["more of the path", "POST", "/v1/keys/abc/sign/challenge/more"],
+  ["a slash at the end", "GET", "/v1/keys/"],
+  ["a doubled slash", "GET", "//v1/keys"],
+  ["other letters", "GET", "/v1/Keys"],
+  ["an encoded fixed segment", "GET", "/v1/%6beys"],
+  ["an empty named segment", "POST", "/v1/keys//sign/challenge"],
+])("%s finds nothing", (_, method, path) => {
+  expect(find(method, path)).toBeUndefined();
+});
+
+test("a named segment is percent-decoded, and given as it is when it cannot be", () => {
+  expect(find("GET", "/v1/keys/a%2Fb%20c")?.params).toEqual({ id: "a/b c" });
+  expect(find("GET", "/v1/keys/%zz")?.params).toEqual({ id: "%zz" });
+});
+
+test("the path ends before the query, whose values are read by name", () => {
+  const request = requestTo("/v1/keys?tenant=a%20b&limit=5&limit=6");
+  expect(pathOf(request)).toBe("/v1/keys");
+  expect({ ...contextOf(request, {}).query }).toEqual({ tenant: "a b", limit: ["5", "6"] });
+  expect(pathOf(requestTo("/v1/keys"))).toBe("/v1/keys");
+  expect({ ...contextOf(requestTo("/v1/keys"), {}).query }).toEqual({});
+});
+
+test("a header is given once, and empty when it is missing", () => {
+  const { get: header } = contextOf(requestTo("/", { "idempotency-key": "name" }), {});
+  expect(header("idempotency-key")).toBe("name");
+  expect(header("x-other")).toBe("");
+});
