@@ -41,11 +41,14 @@ export function curlLines(connection: Connection): string[] {
   const scope = JSON.stringify(connection.scope);
   const post = (path: string) =>
     `curl -s -X POST ${base_url}/v1/service/${path} -H 'X-Service-API-Key: ${api_key}' -H 'Content-Type: application/json'`;
-  const challenge = quoted(`{"required_scope":${scope},"challenge":"`);
+  const picked = (name: string) => `sed 's/.*"${name}":"\\([^"]*\\)".*/\\1/'`;
+  const body = (name: string, variable: string) =>
+    `-d ${quoted(`{"required_scope":${scope},"${name}":"`)}"$${variable}"'"}'`;
+  const present = post(`connections/${connection_id}/agents/${agent_id}/present`);
   return [
-    `CHALLENGE=$(${post("challenge")} | sed 's/.*"challenge":"\\([^"]*\\)".*/\\1/')`,
-    `PROOF=$(${post(`connections/${connection_id}/agents/${agent_id}/present`)} -d ${challenge}"$CHALLENGE"'"}')`,
-    `printf '{"required_scope":%s,%s' ${quoted(scope)} "\${PROOF#?}" | ${post("verify")} --data-binary @-`,
+    `CHALLENGE=$(${post("challenge")} | ${picked("challenge")})`,
+    `PROOF=$(${present} ${body("challenge", "CHALLENGE")} | ${picked("proof_ref")})`,
+    `${post("verify")} ${body("proof_ref", "PROOF")}; echo`,
   ];
 }
 

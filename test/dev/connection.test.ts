@@ -13,6 +13,7 @@ type Call = { path: string; key: string | undefined; type: string | undefined; b
 
 /** A bundle with everything in it that a shell, sed or printf might take for its own. */
 const BUNDLE = { delegations: ["%s %d \\n \\\\ $HOME `id` $(id) ' \" & / é\u2028 !!"], signature: "a+b/c==" };
+const PROOF_REF = "AQAB-_proof";
 const CHALLENGE = "Zm9vL2Jhcis=.AAAAAGVx/+8=";
 
 let server: Server;
@@ -27,10 +28,13 @@ function answer(path: string, body: unknown): [status: number, answer: unknown] 
   if (path === `/v1/service/connections/conn-1/agents/agent-1/present`) {
     const { challenge } = body as { challenge?: string };
     if (challenge !== CHALLENGE) return [400, { error: { code: "invalid_challenge", status: 400 } }];
-    return [200, { proof_bundle: BUNDLE, cert_id: "cert-1", expires_at: "2026-01-01T00:00:00Z" }];
+    return [
+      200,
+      { proof_bundle: BUNDLE, proof_ref: PROOF_REF, cert_id: "cert-1", expires_at: "2026-01-01T00:00:00Z" },
+    ];
   }
-  const { proof_bundle } = body as { proof_bundle?: unknown };
-  if (JSON.stringify(proof_bundle) !== JSON.stringify(BUNDLE) || spent) {
+  const { proof_ref, proof_bundle } = body as { proof_ref?: unknown; proof_bundle?: unknown };
+  if (proof_ref !== PROOF_REF || proof_bundle !== undefined || spent) {
     return [400, { error: { code: "invalid_challenge", status: 400 } }];
   }
   spent = true;
@@ -100,15 +104,20 @@ describe("the lines to paste, run by a shell", () => {
         path: "POST /v1/service/verify",
         key,
         type,
-        body: expect.objectContaining({ required_scope: "data:read", proof_bundle: BUNDLE }),
+        body: { required_scope: "data:read", proof_ref: PROOF_REF },
       },
     ]);
   });
 
   test("verify the same proof a second time, and are refused as anybody would be", async () => {
     const lines = curlLines(connection);
-    const said = await paste([...lines, "echo", ...lines.slice(-1)]);
-    expect(said.split("\n").map((line) => JSON.parse(line))).toEqual([
+    const said = await paste([...lines, ...lines.slice(-1)]);
+    expect(
+      said
+        .trim()
+        .split("\n")
+        .map((line) => JSON.parse(line)),
+    ).toEqual([
       { decision: "allow", decision_reason: "authorized" },
       { error: { code: "invalid_challenge", status: 400 } },
     ]);
