@@ -1,0 +1,67 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterEach, beforeEach } from "vitest";
+import type { Platform } from "../../../src/operator/kinds.ts";
+import type { Resources } from "../../../src/operator/resources.ts";
+import { QUICK, type TestFolders, testFolders } from "./folders.ts";
+
+/** A platform's manifest. */
+export const platform = (name = "shop", spec: object = {}) => ({
+  apiVersion: "deputize.io/v1alpha1",
+  kind: "Platform",
+  metadata: { name },
+  spec: {
+    displayName: "Shop",
+    surfaceType: "agentic_api",
+    defaultAllowedScopes: ["data:read", "data:share"],
+    ...spec,
+  },
+});
+
+/** Folders of a test's own and the source that reads them. */
+export type OpenFolder = {
+  folders: TestFolders;
+  resources: Resources;
+  /** Writes a manifest file and starts reading. */
+  started(file: string, ...content: (string | object)[]): Promise<void>;
+  restart(): Promise<void>;
+  /** Names of the platforms there are, sorted. */
+  names(): string[];
+  shop(): Platform | undefined;
+  /** All faults that are told. */
+  faults(): Promise<string[]>;
+  /** Long enough for a change to have had its effect, if it had one. */
+  settle(): Promise<void>;
+};
+
+/** Fresh such folders, opened and not started, for each test of the `describe` that calls this. */
+export function openFolderEach(): OpenFolder {
+  const world = {
+    async started(file: string, ...content: (string | object)[]) {
+      await world.folders.write(file, ...content);
+      await world.resources.start();
+    },
+    async restart() {
+      await world.resources.stop();
+      world.resources = await world.folders.open();
+      await world.resources.start();
+    },
+    names: () =>
+      world.resources
+        .list("Platform")
+        .map(({ metadata }) => metadata.name)
+        .sort(),
+    shop: () => world.resources.get("Platform", "default", "shop"),
+    faults: async () => (await world.folders.errors()).flatMap((error) => error.faults),
+    settle: () => sleep((QUICK.settleMs + QUICK.missingMs) * 4),
+  } as OpenFolder;
+
+  beforeEach(async () => {
+    world.folders = await testFolders();
+    world.resources = await world.folders.open();
+  });
+  afterEach(async () => {
+    await world.resources.stop();
+    await world.folders.dispose();
+  });
+  return world;
+}

@@ -1,0 +1,127 @@
+import { mkdir, readdir, rm, stat, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { StartRefused } from "../../../src/config.ts";
+import { clusterIdOf } from "../../../src/operator/folder/cluster_id.ts";
+import { StateDamaged } from "../../../src/operator/folder/state_file.ts";
+import { until } from "../../support/process.ts";
+import { tenants } from "./folders.ts";
+import { openFolderEach, platform } from "./open_folder.ts";
+
+describe("a folder of manifests, and the records kept of it,", () => {
+  const world = openFolderEach();
+  const { started, restart, names, settle } = world;
+
+  it("writes Secrets for their owner's eyes only", async () => {
+    await world.resources.start();
+    await world.resources.writeSecret({
+      namespace: "default",
+      name: "s",
+      type: "t",
+      annotations: {},
+      data: { a: "b" },
+    });
+    const path = join(world.folders.secrets, "default", "s.yaml");
+    expect((await stat(path)).mode & 0o777).toBe(0o600);
+    expect((await stat(join(world.folders.secrets, "default"))).mode & 0o777).toBe(0o700);
+  });
+
+  it("takes a file that is no Secret for somebody else's", async () => {
+    await world.resources.start();
+    await mkdir(join(world.folders.secrets, "default"), { recursive: true });
+    await writeFile(join(world.folders.secrets, "default", "s.yaml"), "my shopping list");
+    expect(await world.resources.readSecret("default", "s")).toMatchObject({ type: "", data: {} });
+    const written = { namespace: "default", name: "s", type: "t", annotations: {}, data: { a: "b" } };
+    expect(await world.resources.writeSecret(written)).toBe(false);
+  });
+
+  it("writes nothing when it looks again and nothing changed", async () => {
+    await started("shop.yaml", platform(), tenants());
+    await world.folders.write("broken.yaml", platform("broken", { colour: "red" }));
+    await until("the broken one is told", async () => (await world.folders.errors()).length === 1);
+    const files = [
+      "default/platform.shop.yaml",
+      "default/platform.broken.yaml",
+      "tenants.yaml",
+      "errors.yaml",
+    ];
+    const stamps = () =>
+      Promise.all(
+        files.map(async (file) => {
+          const { ino, mtimeMs } = await stat(join(world.folders.status, file));
+          return `${ino} ${mtimeMs}`;
+        }),
+      );
+    const before = await stamps();
+    await world.folders.write("unrelated.yaml", "# nothing\n");
+    await settle();
+    expect(await stamps()).toEqual(before);
+  });
+
+  it("refuses to start over a record of its own that is damaged, and names it", async () => {
+    await started("shop.yaml", platform());
+    await world.resources.stop();
+    const path = join(world.folders.status, "default", "platform.shop.yaml");
+    for (const text of ["kind: [", "kind: Platform\nmetadata: {name: shop, uid: 7}\n", ""]) {
+      await writeFile(path, text);
+      await expect(world.folders.open()).rejects.toThrow(StateDamaged);
+      await expect(world.folders.open()).rejects.toThrow(path);
+    }
+    await rm(path);
+    world.resources = await world.folders.open();
+    await world.resources.start();
+    expect(names()).toEqual(["shop"]);
+  });
+
+  it("refuses to start over a damaged record of the tenants, says what that is, and reads it anew once removed", async () => {
+    await started("tenants.yaml", tenants());
+    const before = world.resources.binding("default");
+    expect(before?.tenant).toBeDefined();
+    await world.resources.stop();
+    const path = join(world.folders.status, "tenants.yaml");
+    for (const text of ["data: [", "", "data: {}\n", "metadata: {annotations: {}}\ndata: {}\n"]) {
+      await writeFile(path, text);
+      const error: unknown = await world.folders.open().catch((thrown: unknown) => thrown);
+      expect(error).toBeInstanceOf(StateDamaged);
+      expect((error as Error).message).toContain(
+        `${path} cannot be understood. It is the operator's record of which account`,
+      );
+      expect((error as Error).message).not.toContain("registered anew");
+    }
+    await rm(path);
+    world.resources = await world.folders.open();
+    await world.resources.start();
+    expect(world.resources.binding("default")).toEqual(before);
+  });
+
+  it("clears away what a crash left half-written", async () => {
+    await started("shop.yaml", platform());
+    await writeFile(join(world.folders.status, "default", ".platform.shop.yaml.abc.unfinished"), "kind: Pl");
+    await restart();
+    expect(await readdir(join(world.folders.status, "default"))).toEqual(["platform.shop.yaml"]);
+    expect(names()).toEqual(["shop"]);
+  });
+
+  it("keeps one id for a folder of status, and refuses to make up another", async () => {
+    const path = join(world.folders.status, "cluster.yaml");
+    const idOf = () => clusterIdOf(path, { hasObjects: false });
+    const ids = await Promise.all([idOf(), idOf()]);
+    expect(new Set([...ids, await idOf()]).size).toBe(1);
+    expect(await clusterIdOf(path, { hasObjects: true })).toBe(ids[0]);
+    for (const text of ["clusterID: ''\n", "", "clusterID: [\n"]) {
+      await writeFile(path, text);
+      await expect(idOf()).rejects.toThrow(StateDamaged);
+      await expect(idOf()).rejects.toThrow(
+        `${path} cannot be understood. It is the operator's identity, not an object's record`,
+      );
+    }
+  });
+
+  it("makes up no id for objects that are known under another", async () => {
+    const path = join(world.folders.status, "cluster.yaml");
+    const error: unknown = await clusterIdOf(path, { hasObjects: true }).catch((thrown: unknown) => thrown);
+    expect(error).toBeInstanceOf(StartRefused);
+    expect((error as Error).message).toMatch(/^[^\n]*cluster\.yaml is missing[^\n]*restore it[^\n]*$/);
+    await expect(stat(path)).rejects.toThrow("ENOENT");
+  });
+});
