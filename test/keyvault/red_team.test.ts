@@ -91,6 +91,27 @@ function delegation(
   };
 }
 
+const SEQUENCED = ["revocation-list", "revocation-push", "key-rotation"] as const;
+const VAULTS_OWN = ["receipt", "checkpoint"] as const;
+
+/** A well-formed body of a statement's call, without its tenant. */
+function statementOf(kind: (typeof SEQUENCED | typeof VAULTS_OWN)[number], newId: string): object {
+  const zeros = Buffer.alloc(32).toString("base64");
+  return {
+    "revocation-list": { updated_at: now(), revoked_certs: ["cert-1"] },
+    "revocation-push": { seq_no: 1, entries: ["cert-1"], pushed_at: now() },
+    "key-rotation": { new_id: newId, rotated_at: now(), reason: "routine" },
+    receipt: {
+      bundle_hash: zeros,
+      decision: "authorized_agent",
+      verified_at: now(),
+      verifier_id: "verifier-1",
+      prev_hash: zeros,
+    },
+    checkpoint: { origin: "audit.example", size: 1, root: zeros },
+  }[kind];
+}
+
 const delegate = (change: Parameters<typeof delegation>[0] = {}) =>
   sign("delegation", (change.issuer ?? root).key_id, delegation(change));
 
@@ -127,6 +148,9 @@ test("cannot use another tenant's key, in any call, nor tell it from one that do
     (id) => get(`/v1/keys/${id}?tenant=acc-1`),
     (id) => sign("challenge", id, challenge()),
     (id) => sign("delegation", id, delegation({ certificate: { issuer_id: id } })),
+    ...SEQUENCED.map(
+      (kind) => (id: string) => sign(kind, id, { tenant: "acc-1", ...statementOf(kind, agent.key_id) }),
+    ),
     (id) => post(`/v1/keys/${id}/disable`, { tenant: "acc-1" }),
     (id) => post(`/v1/keys/${id}/ceiling`, { tenant: "acc-1", ceiling: [] }),
   ];
@@ -149,6 +173,17 @@ test("cannot sign for a purpose the key does not have", async () => {
     expect(codeOf(await sign(kind, serviceId, body)), kind).toBe("invalid_request");
   }
   expect(codeOf(await sign("challenge", serviceId, challenge()))).toBe("key_not_found");
+  for (const kind of ["revocation-list", "revocation-push"] as const)
+    expect(codeOf(await sign(kind, agent.key_id, { tenant: "acc-1", ...statementOf(kind, "") })), kind).toBe(
+      "purpose_mismatch",
+    );
+  for (const kind of VAULTS_OWN)
+    for (const { key_id } of [root, agent]) {
+      const answer = await sign(kind, key_id, statementOf(kind, ""));
+      expect(codeOf(answer), kind).toMatch(/^(purpose_mismatch|key_not_found)$/);
+    }
+  const mixed = { tenant: "acc-1", ...statementOf("key-rotation", agent.key_id) };
+  expect(codeOf(await sign("key-rotation", root.key_id, mixed))).toMatch(/purpose_mismatch|policy_violation/);
   expect(codeOf(await createKey({ tenant: "acc-1", purpose: "service", label: "mine" }))).toBe(
     "invalid_request",
   );
@@ -218,6 +253,30 @@ test("cannot re-enable or destroy a key", async () => {
   expect(codeOf(replay)).toBe("idempotency_conflict");
   expect(codeOf(await sign("challenge", key_id, challenge()))).toBe("key_disabled");
   expect(await vault.home.sql("SELECT FROM keys WHERE key_id = $1", [key_id])).toHaveLength(1);
+});
+
+test("cannot take a list, a push or a log's end back, nor sign two for one place", async () => {
+  const list = (updated_at: number, cert: string) =>
+    sign("revocation-list", root.key_id, { tenant: "acc-1", updated_at, revoked_certs: [cert] });
+  const push = (seq_no: number, cert: string) =>
+    sign("revocation-push", root.key_id, { tenant: "acc-1", seq_no, entries: [cert], pushed_at: now() });
+  const checkpoint = (size: number, fill: number) =>
+    sign("checkpoint", serviceId, {
+      origin: "red.example",
+      size,
+      root: Buffer.alloc(32, fill).toString("base64"),
+    });
+  for (const step of [() => list(now(), "a"), () => push(1, "a"), () => checkpoint(5, 1)])
+    expect((await step()).status).toBe(200);
+  for (const step of [
+    () => list(now(), "b"),
+    () => list(now() - 1, "a"),
+    () => push(1, "b"),
+    () => push(3, "c"),
+    () => checkpoint(5, 2),
+    () => checkpoint(4, 1),
+  ])
+    expect(codeOf(await step())).toBe("policy_violation");
 });
 
 test("cannot leave no record: each attempt is in the chain before its answer, refused ones too", async () => {

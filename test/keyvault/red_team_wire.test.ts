@@ -1,0 +1,202 @@
+import { randomUUID } from "node:crypto";
+import { once } from "node:events";
+import { createServer, connect as plainConnect, type Server, type Socket } from "node:net";
+import { connect, type TLSSocket } from "node:tls";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { unixSeconds } from "../../keyvault/clock.ts";
+import { readIdentity, startVault, type TestVault } from "./fixture.ts";
+import { type Client, call } from "./http/caller_support.ts";
+
+/*
+ * What somebody with the API's certificate, or with a wire to listen on, can send that is no proper call: whatever it is, it is answered
+ * with a code or dropped, and signs nothing.
+ */
+
+let vault: TestVault;
+let api: Client;
+let agent: string;
+let root: string;
+
+beforeAll(async () => {
+  vault = await startVault();
+  api = readIdentity(vault.home, "api");
+  const bounded = { tenant: "acc-1", ceiling: ["data:read"], label: "key" };
+  root = (await vault.makeKey({ ...bounded, purpose: "account_root" })).key_id;
+  agent = (await vault.makeKey({ ...bounded, purpose: "agent" })).key_id;
+});
+afterAll(() => vault.close());
+
+const head = () => vault.vault.journal.head().seq;
+const granted = async (after: number) =>
+  vault.home.sql("SELECT statement FROM audit WHERE seq > $1 AND outcome = 'granted'", [after]);
+const challenge = () => ({
+  tenant: "acc-1",
+  challenge: Buffer.alloc(32, 1).toString("base64"),
+  challenge_at: unixSeconds(vault.clock.now()),
+});
+
+const CALLS: [call: string, path: () => string, field: string][] = [
+  ["keys", () => "/v1/keys", "purpose"],
+  ["sign/delegation", () => `/v1/keys/${root}/sign/delegation`, "certificate"],
+  ["sign/challenge", () => `/v1/keys/${agent}/sign/challenge`, "challenge"],
+  ["sign/revocation-list", () => `/v1/keys/${root}/sign/revocation-list`, "revoked_certs"],
+  ["sign/revocation-push", () => `/v1/keys/${root}/sign/revocation-push`, "entries"],
+  ["sign/key-rotation", () => `/v1/keys/${root}/sign/key-rotation`, "new_id"],
+  ["sign/receipt", () => `/v1/keys/${root}/sign/receipt`, "bundle_hash"],
+  ["sign/checkpoint", () => `/v1/keys/${root}/sign/checkpoint`, "origin"],
+  ["ceiling", () => `/v1/keys/${root}/ceiling`, "ceiling"],
+  ["disable", () => `/v1/keys/${agent}/disable`, "tenant"],
+];
+
+test.each(CALLS)(
+  "%s: no malformed or oversized body gets past its reader, and each try is recorded",
+  async (_, path, field) => {
+    const bodies: [string, string | Buffer][] = [
+      ["nothing", ""],
+      ["no JSON", "{"],
+      ["cut off", `{"tenant":"acc-1","${field}":`],
+      ["no object", "[]"],
+      ["null", "null"],
+      ["not UTF-8", Buffer.from([0x7b, 0xff, 0x7d])],
+      ["two documents", '{"tenant":"acc-1"}{"tenant":"acc-1"}'],
+      ["a doubled key", `{"tenant":"acc-1","${field}":1,"${field}":2}`],
+      ["deep nesting", `{"${field}":${"[".repeat(5000)}${"]".repeat(5000)}}`],
+      ["a wrong type", JSON.stringify({ tenant: 7, [field]: { $gt: "" } })],
+      ["a prototype", `{"__proto__":{"tenant":"acc-1"},"${field}":1}`],
+      ["an unknown field", JSON.stringify({ tenant: "acc-1", bytes: "AAAA" })],
+      ["U+0000", JSON.stringify({ tenant: "acc-1\u0000", [field]: "\u0000" })],
+      ["too much", JSON.stringify({ tenant: "acc-1", [field]: "x".repeat(131_072) })],
+    ];
+    for (const [what, body] of bodies) {
+      const before = head();
+      const answer = await call(`${vault.url}${path()}`, api, {
+        method: "POST",
+        body,
+        headers: { "content-type": "application/json", "idempotency-key": randomUUID() },
+      });
+      expect(answer, what).toMatchObject({ status: 400, body: { error: { code: "invalid_request" } } });
+      expect(head(), what).toBe(before + 1);
+      expect(await granted(before), what).toEqual([]);
+    }
+  },
+);
+
+async function open(port = vault.port): Promise<TLSSocket> {
+  const socket = connect({ port, host: "localhost", ...api });
+  await once(socket, "secureConnect");
+  return socket;
+}
+
+/** Sends bytes on a connection of their own and gives everything that came back until it closed. */
+async function exchange(text: string): Promise<string> {
+  const socket = await open();
+  let answer = "";
+  socket.on("data", (chunk: Buffer) => {
+    answer += chunk.toString("latin1");
+  });
+  socket.on("error", () => {});
+  socket.write(text);
+  await once(socket, "close");
+  return answer;
+}
+
+const path = () => `/v1/keys/${agent}/sign/challenge`;
+const typed = "host: localhost\r\nconnection: close\r\ncontent-type: application/json\r\n";
+
+test("the plain call on a bare connection is granted", async () => {
+  const body = JSON.stringify(challenge());
+  const answer = await exchange(
+    `POST ${path()} HTTP/1.1\r\n${typed}content-length: ${body.length}\r\n\r\n${body}`,
+  );
+  expect(answer).toMatch(/^HTTP\/1\.1 200/);
+  expect(answer).toContain("challenge_sig");
+});
+
+test.each<[string, (body: string) => string]>([
+  [
+    "two lengths",
+    (body) =>
+      `POST ${path()} HTTP/1.1\r\n${typed}content-length: ${body.length}\r\ncontent-length: 0\r\n\r\n${body}`,
+  ],
+  [
+    "a length and chunks",
+    (body) =>
+      `POST ${path()} HTTP/1.1\r\n${typed}content-length: ${body.length}\r\ntransfer-encoding: chunked\r\n\r\n${body}`,
+  ],
+  ["a length that is none", (body) => `POST ${path()} HTTP/1.1\r\n${typed}content-length: +5\r\n\r\n${body}`],
+  ["a header folded over lines", (body) => `POST ${path()} HTTP/1.1\r\n${typed}x: a\r\n b\r\n\r\n${body}`],
+  ["a header without end", () => `POST ${path()} HTTP/1.1\r\n${typed}x: ${"a".repeat(40_000)}\r\n\r\n`],
+  ["no HTTP", () => "\x16\x03\x01\x00\x00hello\r\n\r\n"],
+  ["a line feed in the path", () => `POST ${path()}\n HTTP/1.1\r\n${typed}\r\n`],
+])("a request with %s is refused before it is a call", async (_, request) => {
+  const before = head();
+  const answer = await exchange(request(JSON.stringify(challenge())));
+  expect(answer).not.toMatch(/^HTTP\/1\.1 200/);
+  expect(answer).not.toContain("challenge_sig");
+  expect(await granted(before)).toEqual([]);
+});
+
+test("a second call behind the first one's body is a call of its own, with its record", async () => {
+  const body = JSON.stringify(challenge());
+  const first = typed.replace("connection: close\r\n", "");
+  const one = `POST ${path()} HTTP/1.1\r\n${first}content-length: ${body.length}\r\n`;
+  const before = head();
+  const answer = await exchange(`${one}\r\n${body}${one}connection: close\r\n\r\n${body}`);
+  expect(answer.match(/challenge_sig/g)).toHaveLength(2);
+  expect(await granted(before)).toHaveLength(2);
+});
+
+/** A wire that is listened on: everything that the client sent, to be sent again. */
+async function tap(): Promise<{ port: number; heard: Buffer[]; server: Server }> {
+  const heard: Buffer[] = [];
+  const server = createServer((client: Socket) => {
+    const behind = plainConnect(vault.port, "localhost");
+    client.on("data", (chunk) => heard.push(Buffer.from(chunk)));
+    client.pipe(behind).pipe(client);
+    for (const socket of [client, behind]) socket.on("error", () => socket.destroy());
+  });
+  server.listen(0, "localhost");
+  await once(server, "listening");
+  return { port: (server.address() as { port: number }).port, heard, server };
+}
+
+test("a connection that was recorded on the wire signs nothing when it is played again", async () => {
+  const { port, heard, server } = await tap();
+  const body = JSON.stringify(challenge());
+  const socket = await open(port);
+  let answer = "";
+  socket.on("data", (chunk: Buffer) => {
+    answer += chunk.toString("latin1");
+  });
+  socket.write(
+    `POST ${path()} HTTP/1.1\r\n${typed}connection: close\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
+  );
+  await once(socket, "close");
+  server.close();
+  expect(answer).toMatch(/^HTTP\/1\.1 200/);
+  const before = head();
+  const replayed = plainConnect(vault.port, "localhost");
+  let again = "";
+  replayed.on("data", (chunk: Buffer) => {
+    again += chunk.toString("latin1");
+  });
+  replayed.on("error", () => {});
+  replayed.write(Buffer.concat(heard));
+  await once(replayed, "close");
+  expect(again).not.toContain("challenge_sig");
+  expect(head()).toBe(before);
+});
+
+test("a call that is sent again is a new record each time, and none after its minute", async () => {
+  const body = challenge();
+  const send = () => call(`${vault.url}${path()}`, api, { method: "POST", body });
+  const before = head();
+  for (let time = 0; time < 3; time += 1) expect((await send()).status).toBe(200);
+  expect(await granted(before)).toHaveLength(3);
+  const at = vault.clock.at;
+  vault.clock.move(60);
+  expect((await send()).status).toBe(200);
+  vault.clock.move(1);
+  expect((await send()).body.error?.code).toBe("policy_violation");
+  vault.clock.at = at;
+});
