@@ -1,0 +1,280 @@
+import { execFile, execFileSync } from "node:child_process";
+import { existsSync } from "node:fs";
+import { cp, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { delimiter, join } from "node:path";
+import { promisify } from "node:util";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { answering, type StubService, startStub } from "./stub_service.ts";
+
+const ROOT = join(import.meta.dirname, "../..");
+const PACKED = [
+  "package.json",
+  "tsconfig.json",
+  "README.md",
+  "docs/guard.md",
+  "src/package.json",
+  "src/sdk",
+  "src/protocol",
+];
+const ALLOW = { decision: "allow", agent_id: "aa", human_id: "bb", granted_scope: [] };
+const run = promisify(execFile);
+
+/** Every Node of this machine that the package is for, by version: the one that runs this, and what is on the PATH besides. */
+const NODES: [string, string][] = [
+  process.execPath,
+  ...(process.env.PATH ?? "").split(delimiter).map((folder) => join(folder, "node")),
+]
+  .filter(existsSync)
+  .map((path): [string, string] => [execFileSync(path, ["--version"], { encoding: "utf8" }).trim(), path])
+  .filter(([version], index, all) => all.findIndex(([other]) => other === version) === index)
+  .filter(([version]) => Number.parseInt(version.slice(1), 10) >= 20);
+
+let folder: string;
+let project: string;
+let stub: StubService;
+
+/** npm, without the settings and the programs that an npm around this test hands on. */
+async function npm(cwd: string, ...args: string[]): Promise<void> {
+  const kept = Object.entries(process.env).filter(([name]) => !/^(npm_|INIT_CWD$)/i.test(name));
+  const path = (process.env.PATH ?? "").split(delimiter).filter((each) => !each.includes("node_modules"));
+  await run("npm", args, { cwd, env: { ...Object.fromEntries(kept), PATH: path.join(delimiter) } });
+}
+
+beforeAll(async () => {
+  stub = await startStub(answering(200, ALLOW));
+  folder = await mkdtemp(join(tmpdir(), "deputize-package-"));
+  const source = join(folder, "source");
+  for (const path of PACKED) await cp(join(ROOT, path), join(source, path), { recursive: true });
+  await symlink(join(ROOT, "node_modules"), join(source, "node_modules"));
+  await npm(source, "pack", "--silent", "--pack-destination", folder);
+  expect(await readdir(source)).not.toContain("dist");
+
+  project = join(folder, "project");
+  await mkdir(project);
+  await writeFile(
+    join(project, "package.json"),
+    '{ "name": "application", "private": true, "type": "module" }\n',
+  );
+  const tarball = (await readdir(folder)).find((name) => name.endsWith(".tgz")) ?? "";
+  await npm(project, "install", "--offline", "--silent", join(folder, tarball));
+});
+
+afterAll(async () => {
+  await stub?.stop();
+  await rm(folder, { recursive: true, force: true });
+});
+
+describe("the package that npm pack makes", () => {
+  test("brings no other package with it", async () => {
+    const names = (await readdir(join(project, "node_modules"))).filter((name) => !name.startsWith("."));
+    expect(names).toEqual(["deputize"]);
+  });
+
+  test("holds plain JavaScript and types of the guard, and what these import; nothing of the service", async () => {
+    const files = await readdir(join(project, "node_modules/deputize"), {
+      recursive: true,
+      withFileTypes: true,
+    });
+    const paths = files
+      .filter((file) => file.isFile())
+      .map((file) => join(file.parentPath, file.name).split("deputize/").at(-1) ?? "");
+    const others = paths.filter((path) => !/^dist\/(sdk|protocol)\/[a-z_]+\.(js|d\.ts)$/.test(path));
+    expect(others.sort()).toEqual(["README.md", "docs/guard.md", "package.json"]);
+    const protocol = paths.filter((path) => /^dist\/protocol\/.*js$/.test(path)).sort();
+    expect(protocol).toEqual(
+      ["canonical", "constants", "context_binding", "errors", "json"].map(
+        (name) => `dist/protocol/${name}.js`,
+      ),
+    );
+  });
+
+  test("imports Node's own modules and its own files only", async () => {
+    const dist = join(project, "node_modules/deputize/dist");
+    const scripts = (await readdir(dist, { recursive: true })).filter((path) => path.endsWith(".js"));
+    const texts = await Promise.all(scripts.map((path) => readFile(join(dist, path), "utf8")));
+    const imported = texts.flatMap((text) =>
+      [...text.matchAll(/\bfrom "([^"]+)"|\bimport\("([^"]+)"/g)].map(([, name]) => name),
+    );
+    expect(imported.length).toBeGreaterThan(20);
+    expect(imported.filter((name) => !/^(node:|\.\.?\/.*\.js$)/.test(name ?? ""))).toEqual([]);
+  });
+
+  test("has types that a strict TypeScript project takes", async () => {
+    const types = join(project, "node_modules/@types");
+    await mkdir(types);
+    for (const name of ["node", "koa", "express"])
+      await symlink(join(ROOT, "node_modules/@types", name), join(types, name));
+    await symlink(join(ROOT, "node_modules/fastify"), join(project, "node_modules/fastify"));
+    await writeFile(join(project, "types.ts"), TYPED);
+    const options = ["--strict", "--noEmit", "--module", "nodenext", "--types", "node", "--target", "es2023"];
+    const compile = () =>
+      run(join(ROOT, "node_modules/.bin/tsc"), [...options, "types.ts"], { cwd: project });
+    await expect(compile()).resolves.toMatchObject({ stdout: "" });
+    await writeFile(
+      join(project, "types.ts"),
+      `${TYPED}\nconst wrong: number = createGuard(settings).header("proof");\n`,
+    );
+    await expect(compile()).rejects.toMatchObject({ stdout: expect.stringContaining("TS2322") });
+  });
+});
+
+describe.each(NODES)("the package's documentation on Node %s", (_version, node) => {
+  beforeAll(async () => {
+    for (const name of ["express", "koa", "@koa", "fastify"]) {
+      const link = join(project, "node_modules", name);
+      if (!existsSync(link)) await symlink(join(ROOT, "node_modules", name), link);
+    }
+  });
+
+  /** Runs a program in the project and reads the JSON that it prints. */
+  async function output(name: string, program: string): Promise<unknown> {
+    await writeFile(join(project, `${name}.mjs`), program);
+    const { stdout } = await run(node, [`${name}.mjs`], { cwd: project });
+    return JSON.parse(stdout);
+  }
+
+  async function guarded(name: string, body: string, before = ""): Promise<unknown> {
+    const [making = ""] = await blocks("The guard");
+    const settings = making.replace('"https://deputize.example"', JSON.stringify(stub.url));
+    return output(name, `${before}\n${PRELUDE}\n${settings}\n${body}`);
+  }
+
+  const allowed = (payload: unknown) => [200, payload];
+  const noAuthority = [
+    403,
+    { error: expect.objectContaining({ code: "no_authority_demonstrated", status: 403 }) },
+  ];
+
+  test("guards a route of Express, bound to an operation too", async () => {
+    const [route = ""] = await blocks("Express");
+    const [bound = ""] = await blocks("Bound to one operation");
+    const program = `${route}
+      const bound = ${bound}
+      app.post("/orders/:id/refund", bound, (request, response) => response.json(authorityOf(request).operation));
+      const server = app.listen(0, "127.0.0.1", () => show(server));`;
+    const [ordered, without, refunded] = (await guarded("express", program)) as unknown[];
+    expect(ordered).toEqual(allowed({ agentId: "aa", humanId: "bb", payload: { a: 1 } }));
+    expect(without).toEqual(noAuthority);
+    expect(refunded).toEqual([
+      200,
+      expect.objectContaining({ action: "refund", resource_id: "7", invocation_id: "inv-1" }),
+    ]);
+  });
+
+  test("guards a route of Koa", async () => {
+    const [route = ""] = await blocks("Koa");
+    const program = `
+      const router = new Router();
+      ${route}
+      const app = new Koa();
+      app.use(async (ctx, next) => {
+        ctx.request.body = JSON.parse(Buffer.concat(await ctx.req.toArray()).toString());
+        await next();
+      }).use(router.routes());
+      const server = app.listen(0, "127.0.0.1", () => show(server));`;
+    const imports = `import Koa from "koa"; import Router from "@koa/router"; import { authorityOf, guardKoa } from "deputize/guard";`;
+    const [ordered, without] = (await guarded("koa", program, imports)) as unknown[];
+    expect(ordered).toEqual(allowed({ placed: { a: 1 } }));
+    expect(without).toEqual(noAuthority);
+  });
+
+  test("guards routes of Fastify, one by one and all at once", async () => {
+    const [route = "", hook = ""] = await blocks("Fastify");
+    const imports = `import Fastify from "fastify"; import { authorityOf, guardFastify } from "deputize/guard";`;
+    const one = `const app = Fastify(); ${route} await app.listen({ port: 0 }); await show(app.server);`;
+    const [ordered, without] = (await guarded("fastify", one, imports)) as unknown[];
+    expect(ordered).toEqual(allowed({ placed: { a: 1 } }));
+    expect(without).toEqual(noAuthority);
+    const all = `const app = Fastify(); const list = async () => ({ listed: true }); ${hook}
+      app.get("/unmapped", list);
+      const headers = { "x-service-proof": "{}" };
+      const answers = [];
+      for (const url of ["/orders", "/unmapped"]) {
+        const { statusCode, body } = await app.inject({ url, headers });
+        answers.push([statusCode, JSON.parse(body)]);
+      }
+      console.log(JSON.stringify(answers)); await app.close();`;
+    expect(await guarded("fastify_hook", all, imports)).toEqual([[200, { listed: true }], noAuthority]);
+  });
+
+  test("guards without a framework", async () => {
+    const [snippet = ""] = await blocks("Without a framework");
+    const program = `
+      const refusals = []; const refuse = (refusal) => refusals.push(refusal); const act = (given) => [given, Object.isFrozen(given)];
+      async function once(proof, payload) { ${snippet} return run.value; }
+      console.log(JSON.stringify([await once("{}", { a: 1 }), await once(undefined, {}), refusals.map(({ status }) => status)]));`;
+    expect(await guarded("plain", program)).toEqual([[{ a: 1 }, true], null, [403]]);
+  });
+
+  test("receives webhooks", async () => {
+    const [snippet = ""] = await blocks("Webhooks");
+    const program = `
+      import { createHmac } from "node:crypto";
+      import { createServer } from "node:http";
+      const webhookSigningSecret = "whsec_x"; const stored = []; const storeOnce = (event) => stored.push(event);
+      ${snippet.replace("\ncreateServer(", "\nconst server = createServer(")}
+      server.listen(0, "127.0.0.1", async () => {
+        const body = '{"event":"delegation.approved"}'; const at = String(Math.floor(Date.now() / 1000));
+        const signature = createHmac("sha256", webhookSigningSecret).update(at + "." + body).digest("hex");
+        const statuses = [];
+        for (const signed of [signature, "0".repeat(64)]) {
+          const headers = { "x-service-timestamp": at, "x-service-delivery-id": "d", "x-service-signature": signed };
+          statuses.push((await fetch("http://127.0.0.1:" + server.address().port, { method: "POST", headers, body })).status);
+        }
+        console.log(JSON.stringify([statuses, stored.map(({ event }) => event)]));
+        server.closeAllConnections(); server.close();
+      });`;
+    expect(await output("webhook", program)).toEqual([[204, 401], ["delegation.approved"]]);
+  });
+});
+
+/** The snippets below a heading of the guard's page. */
+async function blocks(heading: string): Promise<string[]> {
+  const page = await readFile(join(ROOT, "docs/guard.md"), "utf8");
+  const section = page.split(/^#+ /m).find((part) => part.startsWith(`${heading}\n`)) ?? "";
+  const found = [...section.matchAll(/```js\n([\s\S]*?)```/g)].map(([, code = ""]) => code);
+  expect(found.length).toBeGreaterThan(0);
+  return found;
+}
+
+/** What the page's snippets take for granted, and a client for what they serve. */
+const PRELUDE = `
+const currentKey = () => "dpz_key"; const store = () => {}; const log = () => {}; const place = (payload) => ({ placed: payload });
+async function show(server) {
+  const url = "http://127.0.0.1:" + server.address().port;
+  const proof = { "x-service-proof": '{"agent_id":"aa"}', "x-service-invocation-id": "inv-1" };
+  const answers = [];
+  for (const [path, headers] of [["/orders", proof], ["/orders", {}], ["/orders/7/refund", proof]]) {
+    const response = await fetch(url + path, { method: "POST", headers: { "content-type": "application/json", ...headers }, body: '{"a":1}' });
+    const text = await response.text();
+    answers.push([response.status, text.startsWith("{") ? JSON.parse(text) : text]);
+  }
+  console.log(JSON.stringify(answers));
+  server.closeAllConnections();
+  server.close();
+}
+`;
+
+const TYPED = `
+import type { Request } from "express";
+import Fastify, { type FastifyRequest } from "fastify";
+import { authorityOf, createGuard, guardExpress, guardFastify, type GuardSettings, type Run } from "deputize/guard";
+import { createWebhookReceiver, verifyWebhook, type WebhookStatus } from "deputize/webhook";
+const settings: GuardSettings = { baseUrl: "https://deputize.example", apiKey: "k" };
+const guard = createGuard(settings);
+export const run: Promise<Run<number>> = guard.run({ requiredScope: "data:read", proof: "{}" }, () => 5);
+export const middleware = guardExpress<Request<{ id: string }>>(guard, {
+  requiredScope: "payments:send",
+  operation: ({ params }) => ({ action: "refund", resourceId: params.id }),
+});
+const app = Fastify();
+app.post("/a", { preHandler: guardFastify(guard, { requiredScope: "data:read" }) }, async (request) => authorityOf(request).agentId);
+app.post<{ Params: { id: string } }>(
+  "/b/:id",
+  { preHandler: guardFastify(guard, { requiredScope: ({ params }: FastifyRequest<{ Params: { id: string } }>) => params.id }) },
+  async () => ({}),
+);
+export const status: Promise<WebhookStatus> = createWebhookReceiver({ secret: "s", storeOnce: () => undefined })({ headers: {}, rawBody: "" });
+export const check: boolean = verifyWebhook({ headers: {}, rawBody: "", secret: "s", now: 0 }).ok;
+`;
