@@ -1,4 +1,4 @@
-import { beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import { createBatcher } from "../../src/proofs/batch.ts";
 import {
   type DecisionItem,
@@ -51,6 +51,28 @@ describe("a row that somebody else holds", () => {
     expect(await balanceOf(records)).toBe(10 * price);
   });
 
+  test("keeps the account's next decisions, and others over its certificate, out of the batches", async () => {
+    const [blocked, other, third] = [
+      await insertRecords(world.db, 10 * price),
+      await insertRecords(world.db, 10 * price),
+      await insertRecords(world.db, 10 * price),
+    ];
+    const batched = vi.fn(createBatcher(openPool("quick", { lockMs: 50 })));
+    const decide = createLanes(batched, openPool("patient", { max: 4, lockMs: 10_000 }));
+    const held = await holdCertificate(blocked);
+    const first = itemFor(blocked);
+    const waiting = [decide(first)];
+    await vi.waitFor(() => expect(batched.mock.settledResults[0]?.type).toBe("rejected"), 10_000);
+    const next = itemFor(blocked, { certificates: [] });
+    const foreign = itemFor(other, { certificates: first.certificates });
+    waiting.push(decide(next), decide(foreign));
+    const free = itemFor(third);
+    expect(await decide(free)).toMatchObject({ decision: "allow" });
+    await held.commit();
+    expect((await Promise.all(waiting)).map(({ kind }) => kind)).toEqual(["decided", "decided", "decided"]);
+    expect(batched.mock.calls.map(([item]) => item)).toEqual([first, free]);
+  });
+
   test("an item that has waited too long for a statement is refused and never decided", async () => {
     const [records, other] = [
       await insertRecords(world.db, 10 * price),
@@ -72,6 +94,24 @@ describe("a row that somebody else holds", () => {
     await refused;
     expect(await first).toMatchObject({ decision: "allow" });
     expect(await countOf("audit_events", other)).toBe(0);
+  });
+});
+
+describe("a statement that is cut off", () => {
+  test("may have decided for all one knows: its items are not tried again", async () => {
+    const records = await insertRecords(world.db, 10 * price);
+    const held = await hold("select from certificates where cert_id = $1 for update", [records.certId]);
+    const cut = openPool("cut", { max: 1 });
+    const deciding = createBatcher(cut)(itemFor(records));
+    const refused = expect(deciding).rejects.toMatchObject({ code: "57P01" });
+    await untilBlocked();
+    await world.pool.query(
+      `select pg_terminate_backend(pid) from pg_stat_activity
+       where datname = current_database() and application_name = 'cut'`,
+    );
+    await refused;
+    await held.commit();
+    expect(await spentOf(records)).toBe(0);
   });
 });
 

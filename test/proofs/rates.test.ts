@@ -1,5 +1,7 @@
+import type { PoolClient } from "pg";
 import { afterEach, describe, expect, test } from "vitest";
 import { addSeconds } from "../../src/clock.ts";
+import { ApiError } from "../../src/errors.ts";
 import { decideBatch } from "../../src/proofs/decision.ts";
 import { readVerifyCall } from "../../src/proofs/envelope.ts";
 import { createCountedAllows } from "../../src/proofs/rates.ts";
@@ -8,7 +10,7 @@ import { itemFor } from "./records.ts";
 import { callerOf, codeOf, now, verifyWorld } from "./verify_world.ts";
 
 const service = verifyWorld();
-const { account, verify, decisionOf, openPool } = service;
+const { account, verify, decisionOf, openPool, countOf, spentOf } = service;
 const rate = (count: number, window_s: number) => [{ type: "max_rate" as const, count, window_s }];
 
 afterEach(() => service.clock.set(now));
@@ -109,6 +111,21 @@ describe("a rate that others use", () => {
     const forged = { ...bundle, challenge_at: bundle.challenge_at - 1 };
     expect(await codeOf(verify(forged, { as: rated }))).toBe("invalid_proof");
     await held.commit();
+  });
+
+  test("keeps nothing of a call that fails, and lets the next one in", async () => {
+    const rated = await account({ constraints: rate(5, 3600) });
+    const certId = rated.certificate.cert_id;
+    const call = <T>(work: (client: PoolClient) => Promise<T>) =>
+      service.deps.withCountedAllows([{ accountId: rated.accountId, certId }], now, work);
+    const failing = call(async (client) => {
+      await decideBatch(client, [itemFor({ ...rated, certId })]);
+      throw new ApiError("invalid_proof");
+    });
+    expect(await codeOf(failing)).toBe("invalid_proof");
+    await call(async () => {});
+    expect(await countOf("audit_events", rated)).toBe(0);
+    expect(await spentOf(rated)).toBe(0);
   });
 
   test("without credit spends the challenge, as every other certificate does", async () => {
