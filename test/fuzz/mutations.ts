@@ -4,6 +4,7 @@ import { pick, type Random } from "./random.ts";
 /** Takes a string without its end as well, so that it never has to go back. */
 const TOKENS = /"(?:[^"\\]|\\[\s\S])*"?|-?\d[\d.eE+-]*|true|false|null|[\s\S]/g;
 const BASE64 = /^"[A-Za-z0-9+/]{40,}={0,2}"$/;
+const LAST_CHARACTERS = [..."ABCDQRgwx1/"];
 const MAX_BYTES = 140_000;
 const MOST_CHANGES = 4;
 
@@ -88,6 +89,21 @@ const changeBytesInside = onTokens((tokens, _, random) => {
   tokens[at] = JSON.stringify(Buffer.from(flipBit(bytes, bytes, random)).toString("base64"));
 });
 
+const loosenBase64 = onTokens((tokens, _, random) => {
+  const encoded = tokens.flatMap((token, at) => (BASE64.test(token) ? [at] : []));
+  if (encoded.length === 0) return;
+  const at = pick(random, encoded);
+  const token = tokens[at] ?? "";
+  tokens[at] = pick(random, [
+    token.replace(/.(=*"$)/, `${pick(random, LAST_CHARACTERS)}$1`),
+    token.replace(/=+"$/, '"'),
+    token.replace(/"$/, '="'),
+    token.replace(/\+/, "-").replace(/\//, "_"),
+    token.replace(/^"/, '" '),
+    token.replace(/"$/, '\\n"'),
+  ]);
+});
+
 const doubleTokens = onTokens((tokens, _, random) => {
   const from = random(tokens.length);
   const piece = tokens.slice(from, from + 1 + random(24));
@@ -133,6 +149,7 @@ const MUTATIONS: readonly Mutation[] = [
   changeNumber,
   changeBytesInside,
   changeBytesInside,
+  loosenBase64,
   doubleTokens,
   spliceTokens,
   cutTokens,

@@ -212,12 +212,6 @@ export const PLANTED_FAULTS: readonly PlantedFault[] = [
     "",
   ),
   fault(
-    "session_token.ts",
-    "the token's end is not looked at",
-    "if (!(now <= token.valid_until)) return",
-    "if (!(now <= token.valid_until + 1e9)) return",
-  ),
-  fault(
     "scopes.ts",
     "any prefix with a colon is a scope",
     "(scope.startsWith(CUSTOM_PREFIX) && scope.length > CUSTOM_PREFIX.length)",

@@ -12,7 +12,7 @@ import { issueVerificationReceipt } from "../../src/protocol/verification_receip
 import { issueWitnessEntry } from "../../src/protocol/witness_entry.ts";
 import { AGENT, binding, bytes32, certify, encode, NOW, prove, ROOT, testKey } from "../support/chains.ts";
 
-/** What everything is mutated from: documents that verify, by kind. */
+/** What everything is mutated from: documents that verify, by kind; and one bundle that is genuine, and denied. */
 export type Genuine = Awaited<ReturnType<typeof genuineDocuments>>;
 
 /** Secret under which the genuine session token is sealed. Known to everybody. */
@@ -93,6 +93,7 @@ function genuineBundles(): Promise<ProofBundle[]> {
       { scope: delegate },
       { scope: delegate, constraints: CONSTRAINTS.slice(0, 2) },
     ]),
+    prove([{ scope: ["files:read"] }, { scope: ["files:read", "identity:prove"] }]),
   ]);
 }
 

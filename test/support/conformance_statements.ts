@@ -1,5 +1,5 @@
 import { decodeBase64 } from "../../src/protocol/base64.ts";
-import type { HybridSignature } from "../../src/protocol/hybrid.ts";
+import { type HybridSignature, keyId } from "../../src/protocol/hybrid.ts";
 import { type JsonObject, plainJson } from "../../src/protocol/json.ts";
 import {
   decodeKeyRotation,
@@ -21,6 +21,11 @@ import {
   transactionReceiptSignBytes,
   verifyTransactionReceipt,
 } from "../../src/protocol/transaction_receipt.ts";
+import {
+  decodeVerificationReceipt,
+  verificationReceiptSignBytes,
+  verifyVerificationReceipt,
+} from "../../src/protocol/verification_receipt.ts";
 import {
   decodeWitnessEntry,
   verifyWitnessEntry,
@@ -86,6 +91,21 @@ export async function checkKeyRotation(
   );
   expectSignature(vector, expect, "key_rotation_signature_old", statement.signature_old);
   expectSignature(vector, expect, "key_rotation_signature_new", statement.signature_new);
+  expect.equal("verifies", declared(vector), fault === undefined);
+}
+
+/** Signed bytes and signature of a verification receipt. */
+export async function checkVerificationReceipt(
+  vector: Vector,
+  document: JsonObject,
+  expect: Expectations,
+): Promise<void> {
+  const receipt = decodeVerificationReceipt(bytesOf(document, "verification_receipt"));
+  const fault = await verifyVerificationReceipt(receipt, keyOf(vector, keyId(receipt.verifier_pub)));
+  expect.bytes("signed bytes", vector.expected.verification_receipt_sign_bytes_hex, () =>
+    verificationReceiptSignBytes(receipt),
+  );
+  expectSignature(vector, expect, "verification_receipt_signature", receipt.signature);
   expect.equal("verifies", declared(vector), fault === undefined);
 }
 

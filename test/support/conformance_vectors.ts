@@ -8,6 +8,7 @@ import {
   checkRevocationList,
   checkRevocationPush,
   checkTransactionReceipt,
+  checkVerificationReceipt,
   checkWitnessEntry,
 } from "./conformance_statements.ts";
 import { checkVerify } from "./conformance_verify.ts";
@@ -25,6 +26,7 @@ const KINDS: Record<string, CheckKind> = {
   key_rotation: checkKeyRotation,
   session_token: checkSessionToken,
   transaction_receipt: checkTransactionReceipt,
+  verification_receipt: checkVerificationReceipt,
 };
 
 /** Checks one published vector: its keys, its signed bytes, and what verifying it gives. */

@@ -4,6 +4,7 @@ import { dirname, resolve } from "node:path";
 import { ed25519Cases } from "./make_ed25519.ts";
 import { mlDsa65Cases } from "./make_ml_dsa_65.ts";
 import { negativeCases } from "./make_negative.ts";
+import { scopeVectors, statementVectors } from "./make_statements.ts";
 import { verifyVector } from "./make_verify.ts";
 import { VERIFY_CASES } from "./verify_cases.ts";
 import { workedExample } from "./worked_example.ts";
@@ -17,6 +18,10 @@ export function vectorFiles(): Map<string, unknown> {
     ...VERIFY_CASES.map((each): [string, unknown] => [
       `conformance/v1/${each.name}.json`,
       verifyVector(each),
+    ]),
+    ...[...statementVectors(), ...scopeVectors()].map(([name, vector]): [string, unknown] => [
+      `conformance/v1/${name}.json`,
+      vector,
     ]),
   ]);
 }
