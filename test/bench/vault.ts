@@ -1,233 +1,177 @@
-import { spawn } from "node:child_process";
-import { once } from "node:events";
-import { readFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
-import { fileURLToPath } from "node:url";
-import pg from "pg";
 import { startPostgres } from "../../src/dev/postgres.ts";
 import { challengeSignBytes } from "../../src/protocol/challenge.ts";
 import { generateSeeds, importSeeds, signHybrid } from "../../src/protocol/hybrid.ts";
-import { createVaultClient, type VaultClient } from "../../src/vault/client.ts";
+import { openDisk, waitForDisk } from "./vault/disk.ts";
+import { type BenchVault, startBenchVault } from "./vault/place.ts";
+import { rewrapAll } from "./vault/rewrap.ts";
+import { storeFillingKeys, storeTenants } from "./vault/stock.ts";
+import { childrenOf, inTurns, type Percentiles, percentiles, processorTime, times } from "./vault/timing.ts";
 
 /**
  * What a hybrid signature costs over mutual TLS with its audit record on disk, against importing two seeds and signing in this
- * process: measured in turns in one run, so that a busy machine slows both. The vault is a process of its own on a Postgres that waits
- * for the disk; this process is the client. Where other things use the machine, the processor's time is what to compare.
- * `node test/bench/vault.ts [--json]`.
+ * process: measured in turns in one run, so that a busy machine slows both. Two vaults, one with 100 keys and one with 100,000, are
+ * processes of their own on a Postgres that waits for the disk; this process is the client. Where other things use the machine, the
+ * processor's time and the ratios are what to compare. `node test/bench/vault.ts [--json]`.
  */
 const WARM_UP = 300;
-const PAIRS = 1_500;
+const ROUNDS = 1_200;
 const LOAD = 4_000;
 const CONCURRENCY = [1, 4, 16, 32];
+const KEYS = 100;
+const MANY_KEYS = 100_000;
+const TENANTS = 20_000;
 
-const main = fileURLToPath(new URL("../../keyvault/main.ts", import.meta.url));
+const challenge = Buffer.alloc(32, 1).toString("base64");
+const binding = () => ({ challenge, challenge_at: Math.floor(Date.now() / 1000) });
+
+type Signing = (round: number) => Promise<unknown>;
+
 const dir = await mkdtemp(join(tmpdir(), "keyvault-bench-"));
 const postgres = await startPostgres({ dataDir: join(dir, "postgres") });
-const environment = {
-  KEYVAULT_DATA_DIR: join(dir, "vault"),
-  KEYVAULT_DATABASE_URL: await createDatabase(),
-  KEYVAULT_PORT: "0",
-  KEYVAULT_RATE_PER_KEY: "0",
-  KEYVAULT_RATE_PER_TENANT: "0",
-  KEYVAULT_LOG_LEVEL: "info",
-  KEYVAULT_EXIT_ON_STDIN_CLOSE: "1",
-};
-await once(spawn(process.execPath, [main, "init"], { env: environment, stdio: "ignore" }), "exit");
-const vault = spawn(process.execPath, [main, "serve"], {
-  env: environment,
-  stdio: ["pipe", "pipe", "inherit"],
-});
-const client = createVaultClient({
-  url: `https://localhost:${await listening()}`,
-  ...identity(),
-  connections: 32,
-});
-
+const few = await startBenchVault(postgres, dir, "few");
+const many = await startBenchVault(postgres, dir, "many");
 try {
-  const figures = await measure(client);
+  const figures = await measure();
   if (process.argv.includes("--json")) console.log(JSON.stringify(figures));
   else report(figures);
 } finally {
-  await client.close();
-  vault.stdin.end();
-  await once(vault, "exit");
+  await Promise.all([few.close(), many.close()]);
   await postgres.stop();
   await rm(dir, { recursive: true, force: true });
 }
 
-type Figures = {
-  in_process_ms: Percentiles;
-  over_mtls_ms: Percentiles;
-  p50_ratio: number;
-  p99_ratio: number;
-  bare_per_second: number;
-  /** Processor's microseconds for one signature at 16 at once, and the signatures a second that two cores have time for. */
-  cpu_us: { bare: number; client: number; vault: number; token: number; postgres: number };
-  two_cores_per_second: number;
-  load: { concurrency: number; per_second: number; share_of_bare: number; p50_ms: number; p99_ms: number }[];
-};
-type Percentiles = { p50: number; p99: number };
-
-async function measure(client: VaultClient): Promise<Figures> {
-  const { key_id } = await client.createKey(
-    { tenant: "bench", purpose: "agent", label: "bench", ceiling: [] },
-    "bench-key",
-  );
+async function measure() {
+  const signFew = await makeKeys(few);
+  const signMany = await makeKeys(many);
+  await storeTenants(many, TENANTS);
+  await storeFillingKeys(many, MANY_KEYS - KEYS, TENANTS);
+  const first = await inTurns(KEYS, { few: signFew, many: signMany });
   const seeds = generateSeeds();
-  const challenge = Buffer.alloc(32, 1).toString("base64");
-  const binding = () => ({ challenge, challenge_at: Math.floor(Date.now() / 1000) });
-  const remote = () => client.signChallenge({ tenant: "bench", keyId: key_id }, binding());
   const bare = () => signHybrid(importSeeds(seeds), challengeSignBytes(binding()));
+  for (const work of [bare, signFew, signMany]) await times(WARM_UP, 4, work);
+  const { single, unsynced } = await measureSingle({ bare, audited: signFew });
+  const known = await inTurns(ROUNDS, { few: signFew, many: signMany });
+  const load = await measureLoad(bare, signFew);
+  const rewrap = await measureRewrap();
+  return { single, unsynced, keys: { first: p50s(first), known: p50s(known) }, load, rewrap };
+}
 
-  await times(WARM_UP, 4, remote);
-  await times(WARM_UP, 4, bare);
-  const near: number[] = [];
-  const far: number[] = [];
-  for (let pair = 0; pair < PAIRS; pair += 1) {
-    near.push(...(await times(1, 1, bare)));
-    far.push(...(await times(1, 1, remote)));
-  }
-  const ownCpu = process.cpuUsage();
-  const bareRate = await rate(LOAD, 4, bare);
-  const bareCpu = cpuSince(ownCpu);
-  const cpu_us = { bare: bareCpu / LOAD, ...(await cpuOf(remote)) };
-  const load: Figures["load"] = [];
-  for (const concurrency of CONCURRENCY) {
-    const { perSecond, durations } = await rate(LOAD, concurrency, remote);
-    const { p50, p99 } = percentiles(durations);
-    load.push({
-      concurrency,
-      per_second: Math.round(perSecond),
-      share_of_bare: perSecond / bareRate.perSecond,
-      p50_ms: p50,
-      p99_ms: p99,
-    });
-  }
-  const [inProcess, overMtls] = [percentiles(near), percentiles(far)];
+/** Makes {@link KEYS} keys, each of a tenant of its own, and gives what signs with one after another. */
+async function makeKeys({ client }: BenchVault): Promise<Signing> {
+  const keys: { tenant: string; keyId: string }[] = [];
+  await times(KEYS, 4, async (run) => {
+    const tenant = `tenant-${run}`;
+    const key = await client.createKey(
+      { tenant, purpose: "agent", label: tenant, ceiling: [] },
+      `key-of-${tenant}`,
+    );
+    keys[run] = { tenant, keyId: key.key_id };
+  });
+  return (round) => {
+    const key = keys[round % KEYS];
+    if (key === undefined) throw new Error("A key is missing");
+    return client.signChallenge(key, binding());
+  };
+}
+
+/** One at a time: signing here, in the vault, and the wait for the disk alone; then again with a database that does not wait. */
+async function measureSingle(works: { bare: Signing; audited: Signing }) {
+  const disk = await openDisk(join(dir, "disk"));
+  const single = mapValues(await inTurns(ROUNDS, { ...works, disk: disk.write }), percentiles);
+  await disk.close();
+  await waitForDisk(postgres, false);
+  const unsynced = mapValues(await inTurns(ROUNDS, works), percentiles);
+  await waitForDisk(postgres, true);
+  return { single, unsynced };
+}
+
+async function measureLoad(bare: Signing, audited: Signing) {
+  const bareStart = processorTime(process.pid);
+  const barePerSecond = await perSecond(4, bare);
+  const bareMicroseconds = (processorTime(process.pid) - bareStart) / LOAD;
+  const before = partsTime();
+  await times(LOAD, 16, audited);
+  const after = partsTime();
+  const used = mapValues(after, (time, part) => (time - before[part]) / LOAD);
+  const rates: { at_once: number; per_second: number; p50: number; p99: number }[] = [];
+  for (const at_once of CONCURRENCY) rates.push({ at_once, ...(await rate(at_once, audited)) });
+  return { barePerSecond, microseconds: { bare: bareMicroseconds, ...used }, rates };
+}
+
+function partsTime() {
   return {
-    in_process_ms: inProcess,
-    over_mtls_ms: overMtls,
-    p50_ratio: overMtls.p50 / inProcess.p50,
-    p99_ratio: overMtls.p99 / inProcess.p99,
-    bare_per_second: Math.round(bareRate.perSecond),
-    cpu_us,
-    two_cores_per_second: Math.round(2e6 / (cpu_us.client + cpu_us.vault + cpu_us.token + cpu_us.postgres)),
-    load,
+    client: processorTime(process.pid),
+    vault: processorTime(few.pid),
+    token: processorTime(...childrenOf(few.pid)),
+    postgres: processorTime(postgres.pid, ...childrenOf(postgres.pid)),
   };
 }
 
-async function cpuOf(remote: () => Promise<unknown>): Promise<Omit<Figures["cpu_us"], "bare">> {
-  const pids = { vault: vault.pid ?? 0, token: childrenOf(vault.pid ?? 0)[0] ?? 0 };
-  const read = () => ({
-    vault: cpuOfProcess(pids.vault),
-    token: cpuOfProcess(pids.token),
-    postgres: cpuOfGroup(postgres.pid),
-  });
-  const before = read();
-  const own = process.cpuUsage();
-  await times(LOAD, 16, remote);
-  const client = cpuSince(own) / LOAD;
-  const after = read();
-  const used = (part: keyof typeof after): number => (after[part] - before[part]) / LOAD;
-  return { client, vault: used("vault"), token: used("token"), postgres: used("postgres") };
+async function measureRewrap() {
+  const before = processorTime(many.pid, ...childrenOf(many.pid));
+  const { keys, seconds } = await rewrapAll(many);
+  const used = processorTime(many.pid, ...childrenOf(many.pid)) - before;
+  return { keys, per_second: keys / seconds, vault_microseconds: used / keys };
 }
 
-function cpuSince(before: NodeJS.CpuUsage): number {
-  const { user, system } = process.cpuUsage(before);
-  return user + system;
-}
-
-/** Processor's time of a process so far, in microseconds; Linux counts it in ticks of 10 ms. */
-function cpuOfProcess(pid: number): number {
-  const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ").at(-1)?.split(" ") ?? [];
-  return (Number(fields[11]) + Number(fields[12])) * 10_000;
-}
-
-function cpuOfGroup(pid: number): number {
-  return [pid, ...childrenOf(pid)].reduce((sum, member) => sum + cpuOfProcess(member), 0);
-}
-
-function childrenOf(pid: number): number[] {
-  return readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8")
-    .trim()
-    .split(" ")
-    .filter(Boolean)
-    .map(Number);
-}
-
-async function rate(count: number, concurrency: number, work: () => Promise<unknown>) {
+async function rate(concurrency: number, work: Signing): Promise<{ per_second: number } & Percentiles> {
   const start = performance.now();
-  const durations = await times(count, concurrency, work);
-  return { perSecond: count / ((performance.now() - start) / 1000), durations };
+  const durations = await times(LOAD, concurrency, work);
+  return { per_second: LOAD / ((performance.now() - start) / 1000), ...percentiles(durations) };
 }
 
-/** Runs `work` `count` times, `concurrency` at once, and gives each run's milliseconds. */
-async function times(count: number, concurrency: number, work: () => Promise<unknown>): Promise<number[]> {
-  const durations: number[] = [];
-  let started = 0;
-  const lane = async (): Promise<void> => {
-    while (started < count) {
-      started += 1;
-      const start = performance.now();
-      await work();
-      durations.push(performance.now() - start);
-    }
-  };
-  await Promise.all(Array.from({ length: concurrency }, lane));
-  return durations;
+async function perSecond(concurrency: number, work: Signing): Promise<number> {
+  return (await rate(concurrency, work)).per_second;
 }
 
-function percentiles(durations: number[]): Percentiles {
-  const sorted = durations.toSorted((a, b) => a - b);
-  const at = (share: number): number =>
-    sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0;
-  return { p50: at(0.5), p99: at(0.99) };
+function p50s(taken: Record<"few" | "many", readonly number[]>): {
+  few: number;
+  many: number;
+  ratio: number;
+} {
+  const [a, b] = [percentiles(taken.few).p50, percentiles(taken.many).p50];
+  return { few: a, many: b, ratio: b / a };
 }
 
-function report(figures: Figures): void {
-  const { in_process_ms, over_mtls_ms, p50_ratio, p99_ratio, bare_per_second, cpu_us, load } = figures;
+function mapValues<Name extends string, From, To>(
+  values: Record<Name, From>,
+  map: (value: From, name: Name) => To,
+): Record<Name, To> {
+  const entries = Object.entries(values) as [Name, From][];
+  return Object.fromEntries(entries.map(([name, value]) => [name, map(value, name)])) as Record<Name, To>;
+}
+
+function report({ single, unsynced, keys, load, rewrap }: Awaited<ReturnType<typeof measure>>): void {
   const round = (value: number): number => Number(value.toFixed(2));
-  console.table({
-    "in process": { p50: round(in_process_ms.p50), p99: round(in_process_ms.p99) },
-    "over mTLS, audited": { p50: round(over_mtls_ms.p50), p99: round(over_mtls_ms.p99) },
-    ratio: { p50: round(p50_ratio), p99: round(p99_ratio) },
+  const rounded = (row: Record<string, number>) => mapValues(row, round);
+  const ratio = (to: { bare: Percentiles; audited: Percentiles }) => ({
+    p50: round(to.audited.p50 / to.bare.p50),
+    p99: round(to.audited.p99 / to.bare.p99),
   });
-  console.log(`bare signatures per second, 4 at once: ${bare_per_second}`);
-  console.log("processor's microseconds for one signature:");
-  console.table(Object.fromEntries(Object.entries(cpu_us).map(([part, value]) => [part, Math.round(value)])));
-  console.log(`two cores have time for ${figures.two_cores_per_second} a second`);
-  console.table(
-    load.map((row) => ({
-      ...row,
-      share_of_bare: round(row.share_of_bare),
-      p50_ms: round(row.p50_ms),
-      p99_ms: round(row.p99_ms),
-    })),
+  console.log("one signature at a time, ms:");
+  console.table({
+    "in process": rounded(single.bare),
+    "over mTLS, audited": rounded(single.audited),
+    ratio: ratio(single),
+    "the wait for the disk alone": rounded(single.disk),
+    "in process (second half)": rounded(unsynced.bare),
+    "over mTLS, disk not waited for": rounded(unsynced.audited),
+    "ratio, disk not waited for": ratio(unsynced),
+  });
+  console.log(`p50 in ms with ${KEYS} and with ${MANY_KEYS} keys:`);
+  console.table({ "a key's first signature": rounded(keys.first), "keys in use": rounded(keys.known) });
+  console.log(`in process, 4 at once: ${Math.round(load.barePerSecond)} signatures a second`);
+  console.log("processor's microseconds for one signature, 16 at once:");
+  console.table(mapValues(load.microseconds, Math.round));
+  const { bare: _, ...parts } = load.microseconds;
+  const all = Object.values(parts).reduce((sum, used) => sum + used, 0);
+  console.log(`two cores have time for ${Math.round(2e6 / all)} a second`);
+  console.table(load.rates.map(rounded));
+  console.log(`rewrapped ${rewrap.keys} data keys, ${Math.round(rewrap.per_second)} a second,`);
+  console.log(
+    `with ${Math.round(rewrap.vault_microseconds)} µs of the vault's and the token's processor for each`,
   );
-}
-
-async function createDatabase(): Promise<string> {
-  const admin = new pg.Client({ connectionString: postgres.superuserUrl("postgres") });
-  await admin.connect();
-  await admin.query("CREATE DATABASE keyvault");
-  await admin.end();
-  return postgres.superuserUrl("keyvault");
-}
-
-async function listening(): Promise<number> {
-  for await (const line of createInterface({ input: vault.stdout })) {
-    const event = JSON.parse(line) as { event?: string; port?: number };
-    if (event.event !== "listening") continue;
-    vault.stdout.resume();
-    return event.port ?? 0;
-  }
-  throw new Error("The vault ended before it listened");
-}
-
-function identity(): { ca: Buffer; cert: Buffer; key: Buffer } {
-  const read = (file: string): Buffer => readFileSync(join(dir, "vault", "tls", file));
-  return { ca: read("ca.pem"), cert: read("api.pem"), key: read("api.key") };
 }

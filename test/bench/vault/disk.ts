@@ -1,0 +1,41 @@
+import { open } from "node:fs/promises";
+import { setTimeout as sleep } from "node:timers/promises";
+import pg from "pg";
+import type { RunningPostgres } from "../../../src/dev/postgres.ts";
+
+const PAGE_BYTES = 8_192;
+const PAGES = 2_048;
+const RELOAD_MS = 300;
+
+/** A file beside the database, to wait for the disk alone as a commit does. */
+export type Disk = {
+  /** Overwrites the file's next 8 KiB and waits until they are on the disk. */
+  write(): Promise<void>;
+  close(): Promise<void>;
+};
+
+/** A file of 16 MiB, as large as a segment of the write-ahead log, at `file`. */
+export async function openDisk(file: string): Promise<Disk> {
+  const handle = await open(file, "w");
+  await handle.write(Buffer.alloc(PAGES * PAGE_BYTES));
+  await handle.sync();
+  let page = 0;
+  return {
+    async write() {
+      page = (page + 1) % PAGES;
+      await handle.write(Buffer.alloc(PAGE_BYTES, page), 0, PAGE_BYTES, page * PAGE_BYTES);
+      await handle.datasync();
+    },
+    close: () => handle.close(),
+  };
+}
+
+/** Makes Postgres wait for the disk at every commit, as it must in use, or not at all. */
+export async function waitForDisk(postgres: RunningPostgres, wait: boolean): Promise<void> {
+  const admin = new pg.Client({ connectionString: postgres.superuserUrl("postgres") });
+  await admin.connect();
+  await admin.query(`ALTER SYSTEM SET fsync = ${wait ? "on" : "off"}`);
+  await admin.query("SELECT pg_reload_conf()");
+  await admin.end();
+  await sleep(RELOAD_MS);
+}

@@ -1,0 +1,87 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import pg from "pg";
+import { type Config, loadConfig } from "../../../keyvault/config.ts";
+import type { RunningPostgres } from "../../../src/dev/postgres.ts";
+import { createVaultClient, type VaultClient } from "../../../src/vault/client.ts";
+import { createTransport, type Transport } from "../../../src/vault/transport.ts";
+
+const MAIN = fileURLToPath(new URL("../../../keyvault/main.ts", import.meta.url));
+
+/** A vault that runs in processes of its own, with a client for the API's certificate and a transport for the admin's. */
+export type BenchVault = {
+  config: Config;
+  pid: number;
+  sql: pg.Client;
+  client: VaultClient;
+  admin: Transport;
+  close(): Promise<void>;
+};
+
+/** Makes a vault in `dir` with a database of that name, and starts it without bounds on its rates. */
+export async function startBenchVault(
+  postgres: RunningPostgres,
+  dir: string,
+  name: string,
+): Promise<BenchVault> {
+  const url = await createDatabase(postgres, name);
+  const environment = {
+    KEYVAULT_DATA_DIR: join(dir, name),
+    KEYVAULT_DATABASE_URL: url,
+    KEYVAULT_PORT: "0",
+    KEYVAULT_RATE_PER_KEY: "0",
+    KEYVAULT_RATE_PER_TENANT: "0",
+    KEYVAULT_LOG_LEVEL: "info",
+    KEYVAULT_EXIT_ON_STDIN_CLOSE: "1",
+  };
+  const run = (command: string, stdio: ["pipe" | "ignore", "pipe" | "ignore", "inherit"]): ChildProcess =>
+    spawn(process.execPath, [MAIN, command], { env: environment, stdio });
+  await once(run("init", ["ignore", "ignore", "inherit"]), "exit");
+  const vault = run("serve", ["pipe", "pipe", "inherit"]);
+  const origin = `https://localhost:${await listening(vault)}`;
+  const sql = new pg.Client({ connectionString: url });
+  await sql.connect();
+  const identity = (role: string) => ({ url: origin, ...readIdentity(join(dir, name, "tls"), role) });
+  const client = createVaultClient({ ...identity("api"), connections: 32 });
+  const admin = createTransport(identity("admin"));
+  return {
+    config: loadConfig(environment),
+    pid: vault.pid ?? 0,
+    sql,
+    client,
+    admin,
+    async close() {
+      await Promise.all([client.close(), admin.close(), sql.end()]);
+      vault.stdin?.end();
+      if (vault.exitCode === null) await once(vault, "exit");
+    },
+  };
+}
+
+async function createDatabase(postgres: RunningPostgres, name: string): Promise<string> {
+  const admin = new pg.Client({ connectionString: postgres.superuserUrl("postgres") });
+  await admin.connect();
+  await admin.query(`CREATE DATABASE ${pg.escapeIdentifier(name)}`);
+  await admin.end();
+  return postgres.superuserUrl(name);
+}
+
+async function listening(vault: ChildProcess): Promise<number> {
+  if (vault.stdout === null) throw new Error("The vault has no output");
+  for await (const line of createInterface({ input: vault.stdout })) {
+    const event = JSON.parse(line) as { event?: string; port?: number };
+    if (event.event !== "listening") continue;
+    vault.stdout.resume();
+    return event.port ?? 0;
+  }
+  throw new Error("The vault ended before it listened");
+}
+
+function readIdentity(tls: string, role: string): { ca: Buffer; cert: Buffer; key: Buffer } {
+  const read = (file: string): Buffer => readFileSync(join(tls, file));
+  return { ca: read("ca.pem"), cert: read(`${role}.pem`), key: read(`${role}.key`) };
+}

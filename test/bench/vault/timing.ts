@@ -1,0 +1,66 @@
+import { readFileSync } from "node:fs";
+
+/** Milliseconds. */
+export type Percentiles = { p50: number; p99: number };
+
+/** Runs `work` `count` times, `concurrency` at once, and gives each run's milliseconds. */
+export async function times(
+  count: number,
+  concurrency: number,
+  work: (run: number) => Promise<unknown>,
+): Promise<number[]> {
+  const durations: number[] = [];
+  let started = 0;
+  const lane = async (): Promise<void> => {
+    while (started < count) {
+      const run = started++;
+      const start = performance.now();
+      await work(run);
+      durations.push(performance.now() - start);
+    }
+  };
+  await Promise.all(Array.from({ length: concurrency }, lane));
+  return durations;
+}
+
+/** Runs each of `works` once in turn, `rounds` times, and gives each one's milliseconds: what slows one slows the others. */
+export async function inTurns<Name extends string>(
+  rounds: number,
+  works: Record<Name, (round: number) => Promise<unknown>>,
+): Promise<Record<Name, number[]>> {
+  const entries = Object.entries(works) as [Name, (round: number) => Promise<unknown>][];
+  const taken = Object.fromEntries(entries.map(([name]) => [name, [] as number[]])) as Record<Name, number[]>;
+  for (let round = 0; round < rounds; round += 1) {
+    for (const [name, work] of entries) taken[name].push(...(await times(1, 1, () => work(round))));
+  }
+  return taken;
+}
+
+/** Percentiles of at least one duration. */
+export function percentiles(durations: readonly number[]): Percentiles {
+  const sorted = durations.toSorted((a, b) => a - b);
+  const at = (share: number): number =>
+    sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0;
+  return { p50: at(0.5), p99: at(0.99) };
+}
+
+/** Processor time of processes so far, in microseconds, which Linux counts in steps of 10 ms. A process that is gone counts 0. */
+export function processorTime(...pids: readonly number[]): number {
+  return pids.reduce((sum, pid) => sum + processorTimeOf(pid), 0);
+}
+
+/** The processes that a process started and that still run. */
+export function childrenOf(pid: number): number[] {
+  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8");
+  return children.trim().split(" ").filter(Boolean).map(Number);
+}
+
+function processorTimeOf(pid: number): number {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
+    const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+    return (Number(fields[11]) + Number(fields[12])) * 10_000;
+  } catch {
+    return 0;
+  }
+}
