@@ -1,9 +1,11 @@
 import type { DelegationCert, DelegationFields } from "../protocol/certificate.ts";
 import type { ChallengeBinding } from "../protocol/challenge.ts";
 import type { HybridPublicKey, HybridSignature } from "../protocol/hybrid.ts";
+import { createStatements, type VaultStatements } from "./statements.ts";
 import { createTransport, type TransportSettings } from "./transport.ts";
 
 export { VaultRefused, VaultUnavailable } from "./errors.ts";
+export type { Checkpoint, VaultStatements } from "./statements.ts";
 
 /** What the vault makes keys for here: the root identity of an account, or an agent. */
 export type KeyPurpose = "account_root" | "agent";
@@ -31,13 +33,21 @@ export type KeyAttestation = {
 /** A key that was made. */
 export type CreatedKey = { key_id: string; public_key: HybridPublicKey; attestation: KeyAttestation };
 
-/** The public parts of a key. */
+/** What one admin asked for and a second one has not granted yet; `asked_at` is ISO 8601. */
+export type PendingChange = { action: "enable" | "destroy"; admin: string; asked_at: string; days?: number };
+
+/**
+ * The public parts of a key. One that is `destroying` signs no more, and is `destroyed` when its seeds are erased, at `destroy_at`. Times
+ * are ISO 8601.
+ */
 export type VaultKey = CreatedKey & {
   tenant: string;
   purpose: KeyPurpose | "service";
   label: string;
-  state: "active" | "disabled";
+  state: "active" | "disabled" | "destroying" | "destroyed";
   ceiling: string[] | null;
+  pending: PendingChange | null;
+  destroy_at: string | null;
   created_at: string;
 };
 
@@ -79,6 +89,8 @@ export type VaultClient = {
   ): Promise<DelegationCert>;
   /** Signs with an agent's key. */
   signChallenge(key: KeyReference, challenge: ChallengeToSign): Promise<SignedChallenge>;
+  /** Revocation lists and pushes, rotations, receipts and checkpoints. */
+  statements: VaultStatements;
   /** Stops the key from signing, at once; this role cannot undo it. */
   disableKey(key: KeyReference): Promise<void>;
   /** Narrows the ceiling recorded with the key; a wider one is refused with `policy_violation`. */
@@ -109,6 +121,7 @@ export function createVaultClient(settings: TransportSettings): VaultClient {
         stream_id === undefined && stream_seq === undefined ? undefined : { stream_id, stream_seq };
       return post(key, "sign/challenge", { tenant: key.tenant, ...binding, stream });
     },
+    statements: createStatements(transport),
     async disableKey(key) {
       await post(key, "disable", { tenant: key.tenant });
     },

@@ -24,7 +24,7 @@ export type FakeKey = {
 };
 
 /** What tests may look at and break in the fake vault. */
-export type FakeVault = Omit<VaultClient, "getKey" | "health" | "close"> & {
+export type FakeVault = Omit<VaultClient, "getKey" | "statements" | "health" | "close"> & {
   /** While set, every call rejects with it. */
   failure: Error | undefined;
   /** Keys by id. */
