@@ -57,7 +57,7 @@ function quoted(text: string): string {
 }
 
 /** What a person is told when everything is up; lines to paste only when there is something they can prove. */
-export function tryItYourself(connection: KnownConnection, file: string, folder: string): string[] {
+export function tryItYourself(connection: KnownConnection, folder: string): string[] {
   return [
     "",
     ...(isComplete(connection)
@@ -73,7 +73,6 @@ export function tryItYourself(connection: KnownConnection, file: string, folder:
     `Mailbox      ${connection.base_url}/dev/mailbox (sign in as ${connection.owner_email})`,
     `API          ${connection.base_url}/openapi.json`,
     `Manifests    ${folder}/manifests (change one and watch ${folder}/status)`,
-    `These values ${file}`,
     "",
     "Ctrl-C ends everything.",
   ];

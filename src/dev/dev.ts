@@ -64,9 +64,11 @@ export async function runDev(options: DevOptions): Promise<number> {
       if (!stays) return;
       if (!isWhole) await recallStanding(world, state);
       const connection = connectionOf(baseUrl, state, OWNER_EMAIL);
+      const kept = terminal.step("connection_kept", "What calling it takes is kept in a file");
       const file = join(stack.folder, "connection.json");
       await writeAtomically(file, `${JSON.stringify(connection, undefined, 2)}\n`);
-      for (const line of tryItYourself(connection, file, stack.folder)) terminal.line(line);
+      kept.done(file);
+      for (const line of tryItYourself(connection, stack.folder)) terminal.line(line);
       if (!interrupted.aborted) await once(interrupted, "abort");
     } finally {
       await receiver.close();

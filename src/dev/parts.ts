@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { join } from "node:path";
+import { join, relative } from "node:path";
 import { text } from "node:stream/consumers";
 import { CANONICAL_SCOPES, SENSITIVE_SCOPES } from "../protocol/vocabulary.ts";
 import { spawnTied } from "./lifeline.mjs";
@@ -114,7 +114,7 @@ export function stackParts(ports: StackPorts, paths: StackPaths, inherited: Envi
     }),
     operator: part({
       name: "operator",
-      title: `Operator on ${paths.manifests}`,
+      title: `Operator on ${shortest(paths.manifests)}`,
       health: ports.operatorHealth,
       args: [paths.program, "operator"],
       env: {
@@ -128,6 +128,12 @@ export function stackParts(ports: StackPorts, paths: StackPaths, inherited: Envi
       },
     }),
   };
+}
+
+/** A path as a person here would type it. */
+function shortest(path: string): string {
+  const fromHere = relative("", path);
+  return fromHere.startsWith("..") ? path : fromHere;
 }
 
 /** Makes what the vault needs; on a vault that has it, changes nothing. Throws `Problem` with the vault's own words. */

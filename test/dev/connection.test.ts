@@ -162,20 +162,15 @@ describe("a connection", () => {
     ["the agent", { application }],
     ["a delegation that stands no more", { application, certId: "", granted: [] }],
   ])("of a tour that came as far as %s offers no lines to paste", (_, state) => {
-    const shown = tryItYourself(known(state), "/x/connection.json", "/x").join("\n");
+    const shown = tryItYourself(known(state), "/x").join("\n");
     expect(shown).not.toContain("curl");
     expect(shown).toContain("no delegation stands");
     expect(shown).toContain("Base URL     http://127.0.0.1:1");
   });
 
   test("of a tour that came to its end offers them, with the key that is in them", () => {
-    const shown = tryItYourself(
-      known({ application, certId: "cert-1", granted: ["data:read"] }),
-      "/x/c.json",
-      "/x",
-    );
+    const shown = tryItYourself(known({ application, certId: "cert-1", granted: ["data:read"] }), "/x");
     expect(shown.filter((line) => line.includes("curl"))).toHaveLength(3);
     expect(shown).toContain("API key      dpz_x");
-    expect(shown).toContain("These values /x/c.json");
   });
 });
