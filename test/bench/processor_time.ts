@@ -1,0 +1,31 @@
+import { readdir, readFile } from "node:fs/promises";
+
+/** Linux counts the processor's time in steps of 10 ms. */
+const STEP_MICROSECONDS = 10_000;
+
+/** Processor time of a process so far, all its threads, user and system. */
+export async function processorTime(pid: number): Promise<number> {
+  return (await readStat(pid))?.microseconds ?? 0;
+}
+
+/** As {@link processorTime}, of a process and of those that it started, whether they still run or not. */
+export async function processorTimeWithChildren(pid: number): Promise<number> {
+  const names = (await readdir("/proc")).filter((name) => /^\d+$/.test(name));
+  const stats = await Promise.all(names.map((name) => readStat(Number(name))));
+  const running = stats.filter((stat) => stat?.pid === pid || stat?.parent === pid);
+  const ended = stats.find((stat) => stat?.pid === pid)?.ofEndedChildren ?? 0;
+  return running.reduce((sum, stat) => sum + (stat?.microseconds ?? 0), ended);
+}
+
+type Stat = { pid: number; parent: number; microseconds: number; ofEndedChildren: number };
+
+async function readStat(pid: number): Promise<Stat | undefined> {
+  try {
+    const stat = await readFile(`/proc/${pid}/stat`, "utf8");
+    const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+    const steps = (first: number) => (Number(fields[first]) + Number(fields[first + 1])) * STEP_MICROSECONDS;
+    return { pid, parent: Number(fields[1]), microseconds: steps(11), ofEndedChildren: steps(13) };
+  } catch {
+    return undefined;
+  }
+}

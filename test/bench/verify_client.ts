@@ -1,0 +1,78 @@
+import { readFileSync } from "node:fs";
+import { connect } from "node:net";
+
+/** What a client is told to do: send these requests, each once, over so many connections. */
+export type Load = { port: number; connections: number; file: string; lengths: number[] };
+
+/** What it saw. Times in milliseconds; the processor's in microseconds, for sending and reading alone. */
+export type Seen = { allowed: number; ms: number; p50: number; p99: number; cpuMicroseconds: number };
+
+/**
+ * A client that costs as little as one in JavaScript can, in a process of its own, so that it takes little of what it
+ * shares with the parts that are measured: requests are made beforehand, and of an answer only its length, status and
+ * decision are read. A connection sends its next request when its answer is there.
+ */
+process.once("message", (load: Load) => {
+  void run(load).then((seen) => process.send?.(seen, undefined, undefined, () => process.disconnect()));
+});
+
+const HEAD_END = Buffer.from("\r\n\r\n");
+const ALLOW = Buffer.from('"decision":"allow"');
+
+async function run({ port, connections, file, lengths }: Load): Promise<Seen> {
+  const requests = cut(readFileSync(file), lengths);
+  const took: number[] = [];
+  let allowed = 0;
+  const cpu = process.cpuUsage();
+  const start = performance.now();
+  await Promise.all(Array.from({ length: connections }, () => connection()));
+  const ms = performance.now() - start;
+  const { user, system } = process.cpuUsage(cpu);
+  took.sort((a, b) => a - b);
+  const percentile = (share: number) => took[Math.min(took.length - 1, Math.floor(took.length * share))] ?? 0;
+  return { allowed, ms, p50: percentile(0.5), p99: percentile(0.99), cpuMicroseconds: user + system };
+
+  function connection(): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const socket = connect({ port, host: "127.0.0.1", noDelay: true }, next);
+      let sentAt = 0;
+      let received: Buffer[] = [];
+      function next(): void {
+        const request = requests.pop();
+        if (request === undefined) {
+          socket.end();
+          resolve();
+          return;
+        }
+        sentAt = performance.now();
+        socket.write(request);
+      }
+      socket.on("data", (chunk: Buffer) => {
+        received.push(chunk);
+        const answer = received.length === 1 ? chunk : Buffer.concat(received);
+        if (!isWhole(answer)) return;
+        received = [];
+        took.push(performance.now() - sentAt);
+        if (answer.includes(ALLOW)) allowed += 1;
+        next();
+      });
+      socket.on("error", reject);
+      socket.on("close", () => reject(new Error("the API closed a connection")));
+    });
+  }
+}
+
+function cut(all: Buffer, lengths: readonly number[]): Buffer[] {
+  let at = 0;
+  return lengths.map((length) => {
+    at += length;
+    return all.subarray(at - length, at);
+  });
+}
+
+function isWhole(answer: Buffer): boolean {
+  const end = answer.indexOf(HEAD_END);
+  if (end === -1) return false;
+  const length = /content-length: (\d+)/i.exec(answer.toString("latin1", 0, end))?.[1];
+  return length !== undefined && answer.length >= end + HEAD_END.length + Number(length);
+}
