@@ -101,8 +101,9 @@ describe("a statement that is cut off", () => {
   test("may have decided for all one knows: its items are not tried again", async () => {
     const records = await insertRecords(world.db, 10 * price);
     const held = await hold("select from certificates where cert_id = $1 for update", [records.certId]);
-    const cut = openPool("cut", { max: 1 });
-    const deciding = createBatcher(cut)(itemFor(records));
+    const cut = openPool("cut", { max: 1, lockMs: 10_000 });
+    const decide = createLanes(createBatcher(cut), openPool("patient", { lockMs: 100 }));
+    const deciding = decide(itemFor(records));
     const refused = expect(deciding).rejects.toMatchObject({ code: "57P01" });
     await untilBlocked();
     await world.pool.query(
