@@ -13,7 +13,7 @@ export type Seen = { allowed: number; ms: number; p50: number; p99: number; cpuM
  * decision are read. A connection sends its next request when its answer is there.
  */
 process.once("message", (load: Load) => {
-  void run(load).then((seen) => process.send?.(seen, undefined, undefined, () => process.disconnect()));
+  void run(load).then((seen) => process.send?.(seen));
 });
 
 const HEAD_END = Buffer.from("\r\n\r\n");

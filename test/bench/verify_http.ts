@@ -158,6 +158,7 @@ async function runClient(load: Load): Promise<Seen> {
   const client = fork(fileURLToPath(new URL("verify_client.ts", import.meta.url)));
   client.send(load);
   const [seen] = await once(client, "message");
+  client.disconnect();
   return seen as Seen;
 }
 
