@@ -10,8 +10,10 @@ export function migrateCommand(): Command {
     .description(
       "Bring the vault's tables to this version. `init` and `serve` do so too; this is for those who want it apart.",
     )
-    .action(async () => {
+    .option("--json", "print JSON")
+    .action(async ({ json }: { json?: true }) => {
       const applied = await migrate(loadConfig().databaseUrl, createLog("error"));
+      if (json) return void process.stdout.write(`${JSON.stringify({ applied })}\n`);
       process.stdout.write(
         applied.length === 0 ? "The tables are up to date.\n" : `Applied ${applied.join(", ")}.\n`,
       );
