@@ -1,0 +1,49 @@
+import { createHook } from "node:async_hooks";
+import { readdirSync, readFileSync } from "node:fs";
+import { resolve } from "node:path";
+import { expect, test } from "vitest";
+import { signHybrid, verifyHybrid } from "../../src/protocol/hybrid.ts";
+import { ROOT } from "../support/chains.ts";
+
+const FOLDER = resolve(import.meta.dirname, "../../src/protocol");
+const PACKAGES = ["node:crypto", "node:buffer", "lru-cache", "@noble/"];
+const IMPURE =
+  /\b(?:Date|performance|process|fetch|setTimeout|setInterval|setImmediate|WebSocket)\b|Temporal\.Now|Math\.random/;
+
+const sources = readdirSync(FOLDER)
+  .filter((name) => name.endsWith(".ts"))
+  .map((name) => ({ name, text: codeOf(readFileSync(resolve(FOLDER, name), "utf8")) }));
+
+test("the protocol imports nothing that reaches a file, a network, a database or a clock", () => {
+  expect(sources.length).toBeGreaterThan(40);
+  for (const { name, text } of sources) {
+    const imported = [...text.matchAll(/\bfrom "([^"]+)"|\bimport\("([^"]+)"\)/g)].map(
+      (match) => match[1] ?? match[2] ?? "",
+    );
+    const foreign = imported.filter(
+      (from) => !/^\.\/\w+\.ts$/.test(from) && !PACKAGES.some((allowed) => from.startsWith(allowed)),
+    );
+    expect(foreign, name).toEqual([]);
+  }
+});
+
+test("the protocol reads no clock and no environment of its own", () => {
+  for (const { name, text } of sources) expect(IMPURE.exec(text)?.[0], name).toBeUndefined();
+});
+
+test("both halves of a signature are made and checked on the thread pool", async () => {
+  const requests: string[] = [];
+  const hook = createHook({
+    init: (_, type) => void (type === "SIGNREQUEST" && requests.push(type)),
+  }).enable();
+  const signature = await signHybrid(ROOT.privateKey, Buffer.from("a"));
+  expect(requests.splice(0)).toHaveLength(2);
+  expect(await verifyHybrid(ROOT.publicKey, Buffer.from("a"), signature)).toBe(true);
+  hook.disable();
+  expect(requests).toHaveLength(2);
+});
+
+/** A source without its comments. */
+function codeOf(source: string): string {
+  return source.replaceAll(/\/\*[\s\S]*?\*\/|^\s*\/\/.*$/gm, "");
+}
