@@ -64,7 +64,7 @@ export type Route<A extends Access = Access, P = unknown, Q = unknown, B = unkno
   /** Unique name, snake_case; the OpenAPI operation id. */
   id: string;
   method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
-  /** Path with `{name}` parameters; the segment `service` becomes the service's word and its aliases. */
+  /** Path with `{name}` parameters, the last of them perhaps `{name*}`, which takes all segments that are left; the segment `service` becomes the service's word and its aliases. */
   path: string;
   summary: string;
   access: A;

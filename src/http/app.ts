@@ -77,7 +77,7 @@ export function createApp(deps: AppDeps): RequestListener {
 function refuseDuplicates(mounted: readonly MountedRoute[]): void {
   const seen = new Set<string>();
   for (const { route } of mounted) {
-    for (const name of [route.id, `${route.method} ${route.path.replaceAll(/\{\w+\}/g, "{}")}`]) {
+    for (const name of [route.id, `${route.method} ${route.path.replaceAll(/\{\w+\*?\}/g, "{}")}`]) {
       if (seen.has(name)) throw new Error(`Two routes are ${name}`);
       seen.add(name);
     }

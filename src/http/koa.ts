@@ -52,7 +52,9 @@ export function createKoa({ mounted, names, finish, pages, log, commonHeaders }:
 function createRouter(mounted: readonly MountedRoute[], names: Names, finish: FinishExchange) {
   const router = new Router<State>({ sensitive: true, strict: true, exclusive: "specificity" });
   for (const { route, serve } of mounted) {
-    const paths = names.paths(route.path).map((path) => path.replaceAll(/\{(\w+)\}/g, ":$1"));
+    const paths = names
+      .paths(route.path)
+      .map((path) => path.replaceAll(/\{(\w+)\*\}/g, "*$1").replaceAll(/\{(\w+)\}/g, ":$1"));
     router.register(paths, [route.method], async (ctx) => {
       ctx.respond = false;
       await finish(ctx.state.exchange, route.id, ({ request, requestId }) =>

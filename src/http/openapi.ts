@@ -36,7 +36,7 @@ export function openApiDocument(routes: readonly Route[], { baseUrl, word, versi
   const paths: Record<string, Json> = {};
   for (const route of routes) {
     if (route.access === "operator") continue;
-    const [path = route.path] = names.paths(route.path);
+    const [path = route.path] = names.paths(route.path.replace("*}", "}"));
     paths[path] = { ...paths[path], [route.method.toLowerCase()]: operation(route) };
   }
   return {
@@ -128,7 +128,7 @@ function security(route: Route): Json[] {
 
 function parameters(route: Route): Json {
   const declared = new Map(members(route.params));
-  const inPath = [...route.path.matchAll(/\{(\w+)\}/g)].map(([, name = ""]) => ({
+  const inPath = [...route.path.matchAll(/\{(\w+)\*?\}/g)].map(([, name = ""]) => ({
     name,
     in: "path",
     required: true,

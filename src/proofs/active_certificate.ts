@@ -1,3 +1,4 @@
+import { unixSeconds } from "../clock.ts";
 import type { Database } from "../db/connection.ts";
 import { expandScopes } from "../protocol/scopes.ts";
 
@@ -22,18 +23,32 @@ export async function findActiveCertificate(
   choice: CertificateChoice,
   now: Date,
 ): Promise<ActiveCertificate | undefined> {
+  return (await findActiveCertificates(db, agentId, choice, now))[0];
+}
+
+/**
+ * The agent's active certificates that fit the choice, newest first; one, unless a scope is asked for. A certificate is
+ * active in the whole of its last second, as the protocol counts time.
+ */
+export async function findActiveCertificates(
+  db: Database,
+  agentId: string,
+  choice: CertificateChoice,
+  now: Date,
+): Promise<ActiveCertificate[]> {
+  const second = new Date(unixSeconds(now) * 1000);
   const query = db("certificates")
     .select("cert_id", "cert_json", "approved_scope", "ceiling_scope")
     .where({ agent_id: agentId, status: "approved" })
-    .andWhere((either) => either.whereNull("expires_at").orWhere("expires_at", ">=", now))
+    .andWhere((either) => either.whereNull("expires_at").orWhere("expires_at", ">=", second))
     .orderBy("issued_at", "desc")
     .orderBy("cert_id", "desc")
     .limit(choice.requiredScope === undefined ? 1 : CANDIDATES);
   if (choice.certId !== undefined) query.andWhere({ cert_id: choice.certId });
   const candidates: ActiveCertificate[] = await query;
   const { requiredScope } = choice;
-  if (requiredScope === undefined) return candidates[0];
-  return candidates.find((candidate) => grants(candidate, requiredScope));
+  if (requiredScope === undefined) return candidates;
+  return candidates.filter((candidate) => grants(candidate, requiredScope));
 }
 
 /** Whether a certificate grants a scope under its platform's ceiling as it is now. */

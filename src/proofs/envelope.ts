@@ -42,20 +42,24 @@ export const verifyBody = verifyOptions.extend({
 export type Proof = { bundle: ProofBundle } | { ref: ProofRef };
 
 /** A verify call, strictly read. */
-export type VerifyCall = { proof: Proof; options: z.infer<typeof verifyOptions> };
+export type VerifyCall = {
+  proof: Proof;
+  options: z.infer<typeof verifyOptions>;
+  /** Whose proof it must be, where the caller says so besides the proof. */
+  agentId?: string;
+};
 
 /** Header that may carry the proof instead of the body: a bundle's JSON, that in base64 or base64url, or a reference. */
 export const PROOF_HEADER = "x-service-proof";
 
-const BODY_LIMITS = { bytes: 256 * 1024, depth: MAX_JSON_NESTING_DEPTH + 1 };
+const MAX_BODY_BYTES = 256 * 1024;
 
 /**
  * Reads a verify call from the raw body, in one pass with the strict parser, so that duplicate keys and number forms
  * are seen. Throws `invalid_request` for the call, `invalid_proof` for the bundle.
  */
 export function readVerifyCall(rawBody: Uint8Array, proofHeader: string | undefined): VerifyCall {
-  const members = readMembers(rawBody);
-  const { proof_bundle: bundle, proof_ref: ref, ...others } = members;
+  const { proof_bundle: bundle, proof_ref: ref, ...others } = readMembers(rawBody);
   const options = verifyOptions.safeParse(plainJson(others));
   if (!options.success) {
     const [issue] = options.error.issues;
@@ -67,22 +71,38 @@ export function readVerifyCall(rawBody: Uint8Array, proofHeader: string | undefi
   return { proof: readProof({ bundle, ref, header: proofHeader }, rawBody.length), options: options.data };
 }
 
-function readMembers(rawBody: Uint8Array): JsonObject {
+/**
+ * The members of a raw body that may carry proofs `levels` below its own. Throws `invalid_request` unless it is one
+ * JSON object, strictly read.
+ */
+export function readMembers(rawBody: Uint8Array, levels = 1): JsonObject {
   let value: JsonValue;
   try {
-    value = parseJson(rawBody, BODY_LIMITS);
+    value = parseJson(rawBody, { bytes: MAX_BODY_BYTES, depth: MAX_JSON_NESTING_DEPTH + levels });
   } catch (error) {
     throw refusal(error, "invalid_request", "body");
   }
-  if (typeof value !== "object" || value === null || Array.isArray(value) || !isPlainObject(value)) {
-    throw new ApiError("invalid_request", "body: must be a JSON object");
-  }
+  if (!isJsonObject(value)) throw new ApiError("invalid_request", "body: must be a JSON object");
   return value;
 }
 
-type Presented = { bundle: JsonValue | undefined; ref: JsonValue | undefined; header: string | undefined };
+/** Whether a strictly parsed value is an object. */
+export function isJsonObject(value: JsonValue | undefined): value is JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value) && isPlainObject(value);
+}
 
-function readProof({ bundle, ref, header }: Presented, bodyBytes: number): Proof {
+/** Where a call may carry its proof. */
+export type Presented = {
+  bundle?: JsonValue | undefined;
+  ref?: JsonValue | undefined;
+  header?: string | undefined;
+};
+
+/**
+ * The proof of a call whose body has `bodyBytes` bytes. Throws `invalid_request` when there is none or one too many,
+ * `invalid_proof` for what is none.
+ */
+export function readProof({ bundle, ref, header }: Presented, bodyBytes: number): Proof {
   if (bundle !== undefined && ref !== undefined) {
     throw new ApiError("invalid_request", "proof_ref: is given besides proof_bundle");
   }

@@ -66,13 +66,7 @@ async function runLocked<T>(
        order by account_id, cert_id for update`,
       [certificates.map(({ accountId }) => accountId), certificates.map(({ certId }) => certId)],
     );
-    const result = await work(client, async (certId, windowSeconds) => {
-      const { rows } = await client.query<{ count: number }>(
-        "select count(*) from audit_events where cert_id = $1 and decision = 'allow' and occurred_at > $2",
-        [certId, windowStart(now, windowSeconds)],
-      );
-      return rows[0]?.count ?? 0;
-    });
+    const result = await work(client, countAllowsBefore(client, now));
     await client.query("commit");
     return result;
   } catch (error) {
@@ -83,6 +77,17 @@ async function runLocked<T>(
   } finally {
     client.release(broken);
   }
+}
+
+/** Counts the allows of the windows that end at `now`, as far as `database` sees them. */
+export function countAllowsBefore(database: Pool | PoolClient, now: Date): CountAllows {
+  return async (certId, windowSeconds) => {
+    const { rows } = await database.query<{ count: number }>(
+      "select count(*) from audit_events where cert_id = $1 and decision = 'allow' and occurred_at > $2",
+      [certId, windowStart(now, windowSeconds)],
+    );
+    return rows[0]?.count ?? 0;
+  };
 }
 
 /** When a window began; one that reaches back beyond 1970 began then. */

@@ -2,12 +2,14 @@ import type { Pool } from "pg";
 import type { Clock } from "../clock.ts";
 import type { Database } from "../db/connection.ts";
 import { createCertificateMemory } from "../protocol/certificate_memory.ts";
-import type { Route } from "../route.ts";
+import type { ApiKeyCaller, Route } from "../route.ts";
 import type { Seal } from "../seal.ts";
 import type { VaultClient } from "../vault/client.ts";
+import { authzenMetadataRoute, evaluationRoute, evaluationsRoute } from "./authzen_routes.ts";
 import { createBatcher } from "./batch.ts";
 import { createChallengeKeys } from "./challenge_keys.ts";
 import { challengeRoute } from "./challenge_route.ts";
+import { extAuthRoutes } from "./ext_auth_routes.ts";
 import { createRecordedFinder } from "./invocations.ts";
 import { createLanes } from "./lanes.ts";
 import { outcomeRoute } from "./outcome_route.ts";
@@ -15,6 +17,7 @@ import { presentRoute } from "./present.ts";
 import { createProofRefResolver } from "./proof_ref.ts";
 import { createCountedAllows } from "./rates.ts";
 import { createRootFinder } from "./roots.ts";
+import type { VerifyDeps } from "./verify.ts";
 import { verifyRoute } from "./verify_route.ts";
 
 const REMEMBERED_CERTIFICATES = 20_000;
@@ -32,24 +35,35 @@ export type ProofDeps = {
   vault: Pick<VaultClient, "signChallenge">;
   seal: Seal;
   clock: Clock;
+  findApiKey(presented: string): Promise<ApiKeyCaller | undefined>;
+  /** Where callers find this service, and the word in its headers. */
+  baseUrl: string;
+  word: string;
 };
 
-/** Challenge, present, verify, and what came of it. */
-export function proofRoutes({ db, decisions, patient, rated, vault, seal, clock }: ProofDeps): Route[] {
+/** Challenge, present, verify, what came of it, and the standard and gateway forms of verify. */
+export function proofRoutes(deps: ProofDeps): Route[] {
+  const { db, decisions, patient, rated, vault, seal, clock, findApiKey, baseUrl, word } = deps;
   const keys = createChallengeKeys({ db, seal });
+  const verify: VerifyDeps = {
+    keys,
+    findRoot: createRootFinder(db),
+    resolveProofRef: createProofRefResolver(db),
+    findRecorded: createRecordedFinder(db),
+    memory: createCertificateMemory(REMEMBERED_CERTIFICATES),
+    decide: createLanes(createBatcher(decisions), patient),
+    withCountedAllows: createCountedAllows(rated),
+    clock,
+  };
+  const evaluation = { verify, standing: { db, rated }, clock };
   return [
     challengeRoute({ keys, clock }),
     presentRoute({ db, vault, clock }),
-    verifyRoute({
-      keys,
-      findRoot: createRootFinder(db),
-      resolveProofRef: createProofRefResolver(db),
-      findRecorded: createRecordedFinder(db),
-      memory: createCertificateMemory(REMEMBERED_CERTIFICATES),
-      decide: createLanes(createBatcher(decisions), patient),
-      withCountedAllows: createCountedAllows(rated),
-      clock,
-    }),
+    verifyRoute(verify),
     outcomeRoute({ db, clock }),
+    evaluationRoute(evaluation),
+    evaluationsRoute(evaluation),
+    authzenMetadataRoute(baseUrl),
+    ...extAuthRoutes({ verify, findApiKey, word }),
   ];
 }

@@ -57,6 +57,9 @@ export async function verifyProof(
   }
   if (operation !== undefined) checkVerifier(operation, caller);
   const bundle = await bundleOf(deps, call.proof);
+  if (call.agentId !== undefined && call.agentId !== bundle.agent_id) {
+    throw new ApiError("invalid_proof", "agent_id: is another agent");
+  }
   const asked = { caller, bundle, options: call.options };
   if (operation === undefined) return decided(await decideNow(deps, asked));
   if (operation.agent_id !== bundle.agent_id) {

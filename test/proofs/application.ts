@@ -48,7 +48,15 @@ export function proofApi(): ProofApi {
         const decisions = open("decisions", QUICK_LOCK_MS);
         const [patient, rated] = [open("patient", PATIENT_LOCK_MS), open("rates", PATIENT_LOCK_MS)];
         pools = [decisions, patient, rated];
-        return proofRoutes({ ...parts, decisions, patient, rated });
+        return proofRoutes({
+          ...parts,
+          decisions,
+          patient,
+          rated,
+          findApiKey: parts.find,
+          baseUrl: "https://deputize.example/",
+          word: "service",
+        });
       },
     });
   });

@@ -7,6 +7,7 @@ import { createAddressPolicy } from "../../src/events/webhooks/addresses.ts";
 import { type ApiKeyFinder, createApiKeyFinder } from "../../src/platforms/api_key_finder.ts";
 import { internalPlatformRoutes } from "../../src/platforms/internal.ts";
 import { platformRoutes } from "../../src/platforms/routes.ts";
+import type { Route } from "../../src/route.ts";
 import { type ApiOptions, OPERATOR_TOKEN, startApi, type TestApi, type TestParts } from "./api.ts";
 import type { HttpAnswer, HttpClient } from "./http.ts";
 
@@ -25,9 +26,15 @@ export type OperatorOptions = { cluster?: string; epoch?: number; token?: string
 /** A signed-in person with a complete account. */
 export type Person = { client: HttpClient; accountId: string; humanId: string; email: string };
 
-export async function startPlatformApi(
-  options: ApiOptions & { development?: boolean } = {},
-): Promise<PlatformApi> {
+/** What further routes are made with. */
+export type PlatformParts = TestParts & Pick<ApiKeyFinder, "find">;
+
+export type PlatformOptions = Omit<ApiOptions, "routes"> & {
+  development?: boolean;
+  routes?: (parts: PlatformParts) => Route[];
+};
+
+export async function startPlatformApi(options: PlatformOptions = {}): Promise<PlatformApi> {
   const callbacks = createAddressPolicy({
     development: options.development ?? true,
     allowedCidrs: options.development === false ? [] : ["127.0.0.0/8"],
@@ -45,7 +52,7 @@ export async function startPlatformApi(
       ...auditRoutes(parts),
       ...internalPlatformRoutes({ ...parts, callbacks, apiKeys: apiKeys(parts) }),
       ...internalDelegationRoutes(parts),
-      ...(options.routes?.(parts) ?? []),
+      ...(options.routes?.({ ...parts, find: apiKeys(parts).find }) ?? []),
     ],
     findApiKey: (parts) => apiKeys(parts).find,
   });

@@ -1,0 +1,149 @@
+import { z } from "zod";
+import type { Clock } from "../clock.ts";
+import { ApiError } from "../errors.ts";
+import { type JsonObject, type JsonValue, plainJson } from "../protocol/json.ts";
+import type { ApiKeyCaller } from "../route.ts";
+import type { Decided } from "./decided.ts";
+import { isJsonObject, readProof, type VerifyCall, verifyOptions } from "./envelope.ts";
+import { findStanding, type StandingDeps } from "./standing.ts";
+import { type VerifyDeps, verifyProof } from "./verify.ts";
+
+const properties = z.record(z.string(), z.unknown()).optional();
+const entity = z.object({ type: z.string().min(1), id: z.string().min(1), properties });
+
+/** One question of AuthZEN 1.0 (Access Evaluation API): may this subject do this action on this resource. */
+export const evaluationBody = z.object({
+  subject: entity.describe("type: agent; id: the agent's id"),
+  action: z.object({ name: z.string().min(1), properties }).describe("name: the required scope"),
+  resource: entity.describe("type: connection; id: the caller's connection"),
+  context: z
+    .record(z.string(), z.unknown())
+    .optional()
+    .describe("proof_bundle or proof_ref, operation, and what constraints are held against"),
+});
+
+/** The answer to one question. Without a proof it is about what stands in the registry, and proves nothing. */
+export const evaluationAnswer = z.object({
+  decision: z.boolean(),
+  context: z
+    .object({
+      assurance: z.enum(["proof", "registry"]).optional(),
+      reason: z.string().describe("The decision's reason, or the code of why there is none"),
+      cert_id: z.string().optional(),
+      receipt_id: z.string().optional(),
+      receipt_hash: z.string().optional(),
+      error: z.object({ status: z.int(), message: z.string() }).optional(),
+    })
+    .optional(),
+});
+
+/** An answer as it is sent. */
+export type EvaluationAnswer = z.infer<typeof evaluationAnswer>;
+
+/** What answering takes. */
+export type EvaluateDeps = { verify: VerifyDeps; standing: StandingDeps; clock: Clock };
+
+/**
+ * Answers one question. A proof that is refused is a `false`; throws `ApiError` for a malformed question and when no
+ * decision can be made.
+ */
+export async function evaluate(
+  deps: EvaluateDeps,
+  caller: ApiKeyCaller,
+  question: JsonObject,
+  bodyBytes: number,
+): Promise<EvaluationAnswer> {
+  const { context: given, ...others } = question;
+  const { proof_bundle: bundle, proof_ref: ref, ...facts } = contextOf(given);
+  const asked = check(evaluationBody, { ...(plainJson(others) as object), context: plainJson(facts) }, "");
+  const { subject, action, resource } = asked;
+  const options = check(
+    verifyOptions,
+    {
+      ...asked.context,
+      context: asked.context,
+      required_scope: action.name,
+      explain: undefined,
+    },
+    "context.",
+  );
+  if (subject.type !== "agent") return refused("unknown_subject");
+  if (resource.type !== "connection" || resource.id !== caller.connectionId)
+    return refused("unknown_resource");
+  if (bundle === undefined && ref === undefined) {
+    const question = { connectionId: caller.connectionId, agentId: subject.id, scope: action.name };
+    return askRegistry(deps, { ...question, context: options.context ?? {}, now: deps.clock.now() });
+  }
+  return askWithProof(deps, caller, {
+    agentId: subject.id,
+    options,
+    read: () => readProof({ bundle, ref }, bodyBytes),
+  });
+}
+
+function contextOf(given: JsonValue | undefined): JsonObject {
+  if (given === undefined) return {};
+  if (!isJsonObject(given)) throw new ApiError("invalid_request", "context: must be an object");
+  return given;
+}
+
+async function askRegistry(
+  { standing }: EvaluateDeps,
+  question: Parameters<typeof findStanding>[1],
+): Promise<EvaluationAnswer> {
+  const found = await findStanding(standing, question);
+  const decision = found.decision === "allow";
+  return {
+    decision,
+    context: {
+      assurance: "registry",
+      reason: found.reason,
+      ...(found.decision === "allow" ? { cert_id: found.certId } : {}),
+    },
+  };
+}
+
+type Proven = Pick<VerifyCall, "options"> & { agentId: string; read: () => VerifyCall["proof"] };
+
+/** Below 402 and beside 429 stand the codes of a proof that is no good; they are an answer, not a failure. */
+const REFUSED_STATUS: readonly number[] = [400, 403, 409];
+
+async function askWithProof(
+  deps: EvaluateDeps,
+  caller: ApiKeyCaller,
+  { agentId, options, read }: Proven,
+): Promise<EvaluationAnswer> {
+  try {
+    return answerOf(await verifyProof(deps.verify, caller, { proof: read(), options, agentId }));
+  } catch (error) {
+    if (!(error instanceof ApiError) || !REFUSED_STATUS.includes(error.status)) throw error;
+    return refused(error.code);
+  }
+}
+
+function answerOf({ decision, reason, receipt, receiptHash }: Decided): EvaluationAnswer {
+  return {
+    decision: decision === "allow",
+    context: {
+      assurance: "proof",
+      reason,
+      cert_id: receipt.cert_id,
+      receipt_id: receipt.receipt_id,
+      receipt_hash: `sha256:${receiptHash.toString("hex")}`,
+    },
+  };
+}
+
+function refused(reason: string): EvaluationAnswer {
+  return { decision: false, context: { reason } };
+}
+
+function check<T>(schema: z.ZodType<T>, value: unknown, where: string): T {
+  const result = schema.safeParse(value);
+  if (result.success) return result.data;
+  const [issue] = result.error.issues;
+  throw new ApiError(
+    "invalid_request",
+    `${where}${issue?.path.join(".") || "body"}: ${issue?.message ?? "is invalid"}`,
+  );
+}

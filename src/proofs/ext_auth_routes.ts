@@ -1,0 +1,81 @@
+import { z } from "zod";
+import { ApiError } from "../errors.ts";
+import { type ApiKeyCaller, type Call, type Route, route } from "../route.ts";
+import { PROOF_HEADER, readProof, verifyOptions } from "./envelope.ts";
+import { type VerifyDeps, verifyProof } from "./verify.ts";
+
+const METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"] as const;
+const SCOPE_HEADER = "x-service-required-scope";
+
+const answer = z.object({ decision: z.string(), decision_reason: z.string() });
+
+type HookCall = Call<"public", { target?: string } | undefined, unknown, unknown>;
+
+/** What the hook works with; `word` names the headers of its answers. */
+export type ExtAuthDeps = {
+  verify: VerifyDeps;
+  findApiKey(presented: string): Promise<ApiKeyCaller | undefined>;
+  word: string;
+};
+
+/**
+ * The hook that gateways ask before they let a request pass (nginx `auth_request`, Traefik ForwardAuth, Envoy HTTP
+ * ext_authz): the proof comes in `X-Service-Proof`, and the answer is a status. The required scope is the first segment
+ * behind `ext-auth/`, which the gateway's own configuration fixes; only without one it is the header
+ * `X-Service-Required-Scope`, which the gateway must then set itself, as it must the API key. Each method is the same:
+ * some gateways pass the request's own.
+ */
+export function extAuthRoutes(deps: ExtAuthDeps): Route[] {
+  return METHODS.flatMap((method) =>
+    ["/v1/service/ext-auth", "/v1/service/ext-auth/{target*}"].map((path) => hookRoute(deps, method, path)),
+  );
+}
+
+function hookRoute(deps: ExtAuthDeps, method: (typeof METHODS)[number], path: string): Route {
+  const withTarget = path.includes("{");
+  return route({
+    id: `ext_auth_${method.toLowerCase()}${withTarget ? "_scope" : ""}`,
+    method,
+    path,
+    summary: "Tell a gateway whether a request may pass",
+    access: "public",
+    ...(withTarget ? { params: z.object({ target: z.string() }) } : {}),
+    answer: { status: 200, schema: answer, description: "Allowed: let the request pass" },
+    otherAnswers: {
+      403: { schema: answer, description: "Denied, or no authority was demonstrated" },
+      503: { schema: answer, description: "No decision exists: the request must not pass" },
+    },
+    errors: [],
+    async handle(call) {
+      const { decision, reason } = await decide(deps, call as HookCall);
+      const headers = { [`x-${deps.word}-decision`]: decision, [`x-${deps.word}-decision-reason`]: reason };
+      const status = statusOf[decision];
+      return { status, body: { decision, decision_reason: reason }, headers };
+    },
+  });
+}
+
+type Outcome = { decision: keyof typeof statusOf; reason: string };
+
+/** `refuse`: there is no good proof; `none`: nothing could be decided. */
+const statusOf = { allow: 200, deny: 403, refuse: 403, indeterminate: 503, none: 503 } as const;
+
+/** Codes of a call that shows no authority; every other failure means that there is no decision. */
+const REFUSED: readonly string[] = ["invalid_proof", "invalid_challenge", "session_context_mismatch"];
+
+async function decide({ verify, findApiKey }: ExtAuthDeps, { params, header }: HookCall): Promise<Outcome> {
+  try {
+    const caller = await findApiKey(header("x-service-api-key") ?? "");
+    if (caller === undefined) return { decision: "none", reason: "invalid_api_key" };
+    const proof = header(PROOF_HEADER);
+    if (proof === undefined) return { decision: "refuse", reason: "proof_missing" };
+    const scope = params?.target?.split("/")[0] ?? header(SCOPE_HEADER);
+    const options = verifyOptions.safeParse({ required_scope: scope });
+    if (!options.success) return { decision: "none", reason: "invalid_scope" };
+    const call = { proof: readProof({ header: proof }, proof.length), options: options.data };
+    return await verifyProof(verify, caller, call);
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+    return { decision: REFUSED.includes(error.code) ? "refuse" : "none", reason: error.code };
+  }
+}

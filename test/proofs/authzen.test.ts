@@ -1,0 +1,312 @@
+import { describe, expect, test } from "vitest";
+import type { HttpAnswer } from "../support/http.ts";
+import { type Application, certify, errorOf, proofApi } from "./application.ts";
+
+const world = proofApi();
+
+const question = (app: Application, changes: Record<string, unknown> = {}) => ({
+  subject: { type: "agent", id: app.agentId },
+  action: { name: "data:read" },
+  resource: { type: "connection", id: app.platform.connectionId },
+  ...changes,
+});
+
+const ask = (app: Application, body: unknown, headers = {}): Promise<HttpAnswer> =>
+  world.api.client().post("/access/v1/evaluation", body, {
+    headers: { "x-service-api-key": app.platform.apiKey, ...headers },
+    csrf: false,
+  });
+
+const askAll = (app: Application, body: unknown): Promise<HttpAnswer> =>
+  app.post("/access/v1/evaluations", body);
+
+async function decisionsOf({ person }: Application): Promise<number> {
+  const rows = await world.api
+    .db("audit_events")
+    .where({ account_id: person.accountId })
+    .whereNotNull("decision");
+  return rows.length;
+}
+
+describe("a question with a proof", () => {
+  test("is verified in full: charged, recorded, and the proof is spent", async () => {
+    const app = await world.application();
+    const context = { proof_bundle: await app.proof() };
+    const first = await ask(app, question(app, { context }));
+    expect(first.body).toEqual({
+      decision: true,
+      context: {
+        assurance: "proof",
+        reason: "authorized",
+        cert_id: app.certId,
+        receipt_id: expect.any(String),
+        receipt_hash: expect.stringMatching(/^sha256:[0-9a-f]{64}$/),
+      },
+    });
+    expect(await decisionsOf(app)).toBe(1);
+    const again = await ask(app, question(app, { context }));
+    expect(again.body).toEqual({ decision: false, context: { reason: "invalid_challenge" } });
+  });
+
+  test("may carry a reference, and is false with the verifier's reason", async () => {
+    const app = await world.application();
+    const { proof_ref } = (await app.present()).body;
+    const denied = await ask(app, question(app, { action: { name: "data:share" }, context: { proof_ref } }));
+    expect(denied.body).toMatchObject({
+      decision: false,
+      context: { assurance: "proof", reason: "not_delegated" },
+    });
+  });
+
+  test("is held against the constraints with the question's context", async () => {
+    const app = await world.application([]);
+    await certify(app, ["data:read"], {
+      constraints: [{ type: "max_amount", max_amount: 10, currency: "USD" }],
+    });
+    const decide = async (facts: object) =>
+      (await ask(app, question(app, { context: { proof_bundle: await app.proof(), ...facts } }))).body;
+    expect(await decide({ amount: 10, currency: "USD" })).toMatchObject({ decision: true });
+    expect(await decide({ amount: 11, currency: "USD" })).toMatchObject({
+      decision: false,
+      context: { reason: "constraint_denied" },
+    });
+    expect(errorOf(await ask(app, question(app, { context: { amount: "10" } })))).toBe("400 invalid_request");
+  });
+
+  test("of another agent is false and spends nothing", async () => {
+    const app = await world.application();
+    const proof_bundle = await app.proof();
+    const other = question(app, {
+      subject: { type: "agent", id: "0".repeat(32) },
+      context: { proof_bundle },
+    });
+    expect((await ask(app, other)).body).toEqual({ decision: false, context: { reason: "invalid_proof" } });
+    expect((await ask(app, question(app, { context: { proof_bundle } }))).body.decision).toBe(true);
+  });
+
+  test("without credit has no answer: 402", async () => {
+    const app = await world.application();
+    await world.api
+      .db("balances")
+      .where({ account_id: app.person.accountId })
+      .update({ balance_micro_usd: 0 });
+    const answer = await ask(app, question(app, { context: { proof_bundle: await app.proof() } }));
+    expect(errorOf(answer)).toBe("402 credits_exhausted");
+  });
+});
+
+describe("a question without a proof", () => {
+  test("is answered from the registry, as often as it is asked, and not charged", async () => {
+    const app = await world.application();
+    for (let time = 0; time < 2; time += 1) {
+      expect((await ask(app, question(app))).body).toEqual({
+        decision: true,
+        context: { assurance: "registry", reason: "authorized", cert_id: app.certId },
+      });
+    }
+    expect(await decisionsOf(app)).toBe(0);
+  });
+
+  test("is false for what no active certificate grants: another scope, a revoked, an expired one, a deleted agent", async () => {
+    const app = await world.application();
+    const reason = async (changes = {}) => (await ask(app, question(app, changes))).body;
+    const denied = { decision: false, context: { assurance: "registry", reason: "not_delegated" } };
+    expect(await reason({ action: { name: "data:share" } })).toEqual(denied);
+    expect(await reason({ action: { name: "no such scope" } })).toEqual(denied);
+    expect(await reason({ subject: { type: "agent", id: "\u0001" } })).toEqual(denied);
+    await app.person.client.post(`/v1/service/delegations/${app.certId}/revoke`, {});
+    expect(await reason()).toEqual(denied);
+    const late = await world.application([]);
+    await certify(late, ["data:read"], { expires_in: 60 });
+    world.api.clock.advance(60);
+    expect((await ask(late, question(late))).body.decision).toBe(true);
+    world.api.clock.advance(1);
+    expect((await ask(late, question(late))).body.decision).toBe(false);
+    const gone = await world.application();
+    const path = `/v1/service/connections/${gone.platform.connectionId}/agents/${gone.agentId}`;
+    await gone.person.client.call("DELETE", path);
+    expect((await ask(gone, question(gone))).body).toEqual(denied);
+  });
+
+  test("goes by the newest certificate whose constraints hold", async () => {
+    const app = await world.application([]);
+    const limit = (max_amount: number) => [{ type: "max_amount", max_amount, currency: "USD" }];
+    await certify(app, ["data:read"], { constraints: limit(100) });
+    await certify(app, ["data:read"], { constraints: limit(10) });
+    const asked = async (context: object) => (await ask(app, question(app, { context }))).body;
+    expect(await asked({ amount: 50, currency: "USD" })).toMatchObject({ decision: true });
+    expect(await asked({ amount: 500, currency: "USD" })).toMatchObject({
+      decision: false,
+      context: { reason: "constraint_denied" },
+    });
+    expect(await asked({})).toMatchObject({
+      decision: false,
+      context: { reason: "constraint_unverifiable" },
+    });
+  });
+
+  test("counts the allows of a certificate with a rate", async () => {
+    const app = await world.application([]);
+    await certify(app, ["data:read"], { constraints: [{ type: "max_rate", count: 1, window_s: 60 }] });
+    expect((await ask(app, question(app))).body.decision).toBe(true);
+    await app.verify(await app.proof());
+    expect((await ask(app, question(app))).body).toMatchObject({
+      decision: false,
+      context: { reason: "constraint_denied" },
+    });
+  });
+});
+
+describe("a question", () => {
+  test("about other kinds of things, or another's connection, is false", async () => {
+    const [app, other] = [await world.application(), await world.application()];
+    const reason = async (changes: object) => (await ask(app, question(app, changes as never))).body;
+    expect(await reason({ subject: { type: "user", id: app.agentId } })).toEqual({
+      decision: false,
+      context: { reason: "unknown_subject" },
+    });
+    for (const resource of [
+      { type: "document", id: app.platform.connectionId },
+      { type: "connection", id: other.platform.connectionId },
+    ]) {
+      expect(await reason({ resource })).toEqual({
+        decision: false,
+        context: { reason: "unknown_resource" },
+      });
+    }
+    expect((await reason({ subject: { type: "agent", id: other.agentId } })).decision).toBe(false);
+  });
+
+  test.each([
+    ["subject", { subject: undefined }],
+    ["subject.id", { subject: { type: "agent" } }],
+    ["action", { action: undefined }],
+    ["action.name", { action: {} }],
+    ["resource", { resource: undefined }],
+    ["resource.type", { resource: { id: "x" } }],
+    ["subject (of another type)", { subject: "x" }],
+    ["context (of another type)", { context: [] }],
+  ])("without %s is 400", async (_, changes) => {
+    const app = await world.application();
+    expect(errorOf(await ask(app, question(app, changes)))).toBe("400 invalid_request");
+  });
+
+  test("of another content type is 400, without a key 401; its X-Request-ID comes back", async () => {
+    const app = await world.application();
+    const wrong = await ask(app, JSON.stringify(question(app)), { "content-type": "text/plain" });
+    expect(errorOf(wrong)).toBe("400 invalid_request");
+    const keyless = await world.api.client().post("/access/v1/evaluation", question(app), { csrf: false });
+    expect(errorOf(keyless)).toBe("401 invalid_api_key");
+    const answer = await ask(app, question(app), { "X-Request-ID": "bfe9eb29-ab87-4ca3-be83-a1d5d8305716" });
+    expect(answer.headers.get("x-request-id")).toBe("bfe9eb29-ab87-4ca3-be83-a1d5d8305716");
+  });
+
+  test("may have properties and members that are not known", async () => {
+    const app = await world.application();
+    const properties = { department: "sales", nested: { list: [1, 2.5, null] } };
+    const body = question(app, {
+      subject: { type: "agent", id: app.agentId, properties },
+      extra: 1,
+      context: { time: "2026-05-01T10:00Z" },
+    });
+    expect((await ask(app, body)).body.decision).toBe(true);
+  });
+});
+
+describe("several questions at once", () => {
+  const decisions = ({ body }: HttpAnswer) =>
+    (body.evaluations as { decision: boolean }[]).map(({ decision }) => decision);
+
+  test("share what they leave out, and are answered in their order", async () => {
+    const app = await world.application();
+    const { subject, resource } = question(app);
+    const answer = await askAll(app, {
+      subject,
+      resource,
+      evaluations: [
+        { action: { name: "data:read" } },
+        { action: { name: "data:share" } },
+        { action: { name: "payments:send" }, subject: { type: "agent", id: "0".repeat(32) } },
+        { action: { name: "payments:send" } },
+      ],
+    });
+    expect([answer.status, decisions(answer)]).toEqual([200, [true, false, false, true]]);
+  });
+
+  test("are false one by one when they are bad, in a 200", async () => {
+    const app = await world.application();
+    const proof_bundle = await app.proof();
+    const spoilt = { ...(proof_bundle as object), challenge_at: 1 };
+    const answer = await askAll(app, {
+      ...question(app),
+      evaluations: [
+        {},
+        { action: {} },
+        7,
+        { context: { proof_bundle: spoilt } },
+        { context: { proof_bundle } },
+        { context: "x" },
+        { resource: null },
+      ],
+    });
+    expect(answer.status).toBe(200);
+    expect(decisions(answer)).toEqual([true, false, false, false, true, false, false]);
+    expect((answer.body.evaluations as unknown[])[1]).toEqual({
+      decision: false,
+      context: { reason: "invalid_request", error: { status: 400, message: expect.any(String) } },
+    });
+  });
+
+  test("with one proof twice: it counts once", async () => {
+    const app = await world.application();
+    const item = { context: { proof_bundle: await app.proof() } };
+    const answer = await askAll(app, { ...question(app), evaluations: [item, item] });
+    expect(decisions(answer).sort()).toEqual([false, true]);
+    expect(await decisionsOf(app)).toBe(1);
+  });
+
+  test.each([
+    ["execute_all", [true, false, true]],
+    ["deny_on_first_deny", [true, false]],
+    ["permit_on_first_permit", [true]],
+  ])("end as %s says", async (evaluations_semantic, expected) => {
+    const app = await world.application();
+    const scopes = ["data:read", "data:share", "payments:send"];
+    const answer = await askAll(app, {
+      ...question(app),
+      evaluations: scopes.map((name) => ({ action: { name } })),
+      options: { evaluations_semantic },
+    });
+    expect(decisions(answer)).toEqual(expected);
+  });
+
+  test.each([[undefined], [[]]])("of which there are none are a single question", async (evaluations) => {
+    const app = await world.application();
+    const answer = await askAll(app, { ...question(app), evaluations });
+    expect(answer.body).toMatchObject({ decision: true, context: { assurance: "registry" } });
+  });
+
+  test("are 400 when they are no list, more than 100, or under an unknown semantic", async () => {
+    const app = await world.application();
+    const many = (count: number) => Array.from({ length: count }, () => ({}));
+    for (const fields of [
+      { evaluations: {} },
+      { evaluations: many(101) },
+      { evaluations: [{}], options: { evaluations_semantic: "any" } },
+    ]) {
+      expect(errorOf(await askAll(app, { ...question(app), ...fields }))).toBe("400 invalid_request");
+    }
+    expect(decisions(await askAll(app, { ...question(app), evaluations: many(100) }))).toHaveLength(100);
+  });
+});
+
+test("the metadata names the configured base URL, whatever the request's host", async () => {
+  const answer = await world.api.client().get("/.well-known/authzen-configuration", {
+    headers: { host: "evil.example", "x-forwarded-host": "evil.example" },
+  });
+  expect(answer.body).toEqual({
+    policy_decision_point: "https://deputize.example",
+    access_evaluation_endpoint: "https://deputize.example/access/v1/evaluation",
+    access_evaluations_endpoint: "https://deputize.example/access/v1/evaluations",
+  });
+});

@@ -1,0 +1,89 @@
+import { describe, expect, test } from "vitest";
+import type { HttpAnswer } from "../support/http.ts";
+import { type Application, proofApi } from "./application.ts";
+
+const world = proofApi();
+
+type Asked = { path?: string; method?: string; headers?: Record<string, string> };
+
+async function ask(app: Application, { path = "/data:read", method = "GET", headers = {} }: Asked = {}) {
+  const key = { "x-service-api-key": app.platform.apiKey };
+  const proof = { "x-service-proof": String((await app.present()).body.proof_ref) };
+  const all = Object.fromEntries(
+    Object.entries({ ...key, ...proof, ...headers }).filter(([, value]) => value !== ""),
+  );
+  const answer = await world.api
+    .client()
+    .call(method, `/v1/service/ext-auth${path}`, { headers: all, csrf: false });
+  return told(answer);
+}
+
+function told({ status, headers }: HttpAnswer): string {
+  return [status, headers.get("x-service-decision"), headers.get("x-service-decision-reason")].join(" ");
+}
+
+describe("a gateway's question", () => {
+  test.each(["GET", "POST", "PUT", "PATCH", "DELETE"])(
+    "by %s is allowed for a good proof",
+    async (method) => {
+      const app = await world.application();
+      expect(await ask(app, { method })).toBe("200 allow authorized");
+      expect(await ask(app, { method, path: "/data:read/orders/7?x=1" })).toBe("200 allow authorized");
+    },
+  );
+
+  test("is denied with the reason", async () => {
+    const app = await world.application();
+    expect(await ask(app, { path: "/data:share" })).toBe("403 deny not_delegated");
+    const proof = String((await app.present()).body.proof_ref);
+    await app.person.client.post(`/v1/service/delegations/${app.certId}/revoke`, {});
+    const headers = { "x-service-api-key": app.platform.apiKey, "x-service-proof": proof };
+    const answer = await world.api.client().get("/v1/service/ext-auth/data:read", { headers });
+    expect(told(answer)).toBe("403 deny delegation_revoked");
+    expect(answer.body).toEqual({ decision: "deny", decision_reason: "delegation_revoked" });
+  });
+
+  test("takes a whole bundle in the header too", async () => {
+    const app = await world.application();
+    const proof = Buffer.from(JSON.stringify(await app.proof())).toString("base64url");
+    expect(await ask(app, { headers: { "x-service-proof": proof } })).toBe("200 allow authorized");
+  });
+
+  test("without a proof, or with a bad or spent one, is refused: no authority was shown", async () => {
+    const app = await world.application();
+    expect(await ask(app, { headers: { "x-service-proof": "" } })).toBe("403 refuse proof_missing");
+    expect(await ask(app, { headers: { "x-service-proof": "abc" } })).toBe("403 refuse invalid_proof");
+    const proof = String((await app.present()).body.proof_ref);
+    expect(await ask(app, { headers: { "x-service-proof": proof } })).toBe("200 allow authorized");
+    expect(await ask(app, { headers: { "x-service-proof": proof } })).toBe("403 refuse invalid_challenge");
+  });
+
+  test("that cannot be decided on is 503", async () => {
+    const app = await world.application();
+    expect(await ask(app, { headers: { "x-service-api-key": "" } })).toBe("503 none invalid_api_key");
+    expect(await ask(app, { headers: { "x-service-api-key": "dpz_x" } })).toBe("503 none invalid_api_key");
+    expect(await ask(app, { path: "" })).toBe("503 none invalid_scope");
+    expect(await ask(app, { path: "/data:*" })).toBe("503 none invalid_scope");
+    await world.api
+      .db("balances")
+      .where({ account_id: app.person.accountId })
+      .update({ balance_micro_usd: 0 });
+    expect(await ask(app)).toBe("503 none credits_exhausted");
+  });
+
+  test("goes by the path's scope, and by the header only where the path has none", async () => {
+    const app = await world.application();
+    const named = (scope: string) => ({ "x-service-required-scope": scope });
+    expect(await ask(app, { path: "", headers: named("data:read") })).toBe("200 allow authorized");
+    expect(await ask(app, { path: "", headers: named("data:share") })).toBe("403 deny not_delegated");
+    expect(await ask(app, { path: "/data:share", headers: named("data:read") })).toBe(
+      "403 deny not_delegated",
+    );
+  });
+
+  test("may be about a custom scope, escaped or not", async () => {
+    const app = await world.application(["custom:orders:refund"]);
+    expect(await ask(app, { path: "/custom:orders:refund" })).toBe("200 allow authorized");
+    expect(await ask(app, { path: "/custom%3Aorders%3Arefund/x" })).toBe("200 allow authorized");
+  });
+});
