@@ -1,5 +1,5 @@
-import type { Pool } from "pg";
-import { afterAll, beforeAll } from "vitest";
+import type { Pool, PoolClient } from "pg";
+import { afterAll, afterEach, beforeAll } from "vitest";
 import { type Database, openDatabase, openPool } from "../../src/db/connection.ts";
 import { type DecisionItem, type DecisionOutcome, decideBatch } from "../../src/proofs/decision.ts";
 import { migratedDatabase, type TestDatabase } from "../support/postgres.ts";
@@ -29,6 +29,14 @@ export type Held = { commit(): Promise<void> };
 export function decisionWorld(): DecisionWorld {
   let database: TestDatabase;
   const pools: Pool[] = [];
+  const open = new Set<PoolClient>();
+
+  async function close(client: PoolClient, how: "commit" | "rollback"): Promise<void> {
+    open.delete(client);
+    await client.query(how);
+    client.release();
+  }
+
   const world = {
     openPool(name: string, options: { max?: number; lockMs?: number } = {}) {
       const pool = openPool({ url: database.url, name, ...options, onError: () => {} });
@@ -51,14 +59,10 @@ export function decisionWorld(): DecisionWorld {
     },
     async hold(text: string, values: unknown[]) {
       const client = await world.pool.connect();
+      open.add(client);
       await client.query("begin");
       await client.query(text, values);
-      return {
-        async commit() {
-          await client.query("commit");
-          client.release();
-        },
-      };
+      return { commit: () => close(client, "commit") };
     },
     untilBlocked() {
       const text = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
@@ -73,6 +77,11 @@ export function decisionWorld(): DecisionWorld {
     database = await migratedDatabase();
     world.db = openDatabase({ url: database.url, name: "test", onError: () => {} });
     world.pool = world.openPool("test", { max: 8 });
+  });
+
+  // What a failed test left open would keep its statements, and the end of the file, waiting.
+  afterEach(async () => {
+    await Promise.all([...open].map((client) => close(client, "rollback")));
   });
 
   afterAll(async () => {

@@ -37,14 +37,18 @@ describe("a proof", () => {
     expect(await codeOf(verify(bundle, { as: person }))).toBe("invalid_challenge");
   });
 
-  test("of a certificate revoked meanwhile is denied", async () => {
+  test("of a certificate revoked meanwhile is denied, and its receipt grants nothing", async () => {
     const revoked = await account();
     const bundle = await revoked.prove({ now });
     await service
       .db("certificates")
       .where({ cert_id: revoked.certificate.cert_id })
       .update({ status: "revoked" });
-    expect(await decisionOf(bundle, { as: revoked })).toBe("deny delegation_revoked");
+    expect(await verify(bundle, { as: revoked })).toMatchObject({
+      decision: "deny",
+      reason: "delegation_revoked",
+      receipt: { decision: "deny", granted_scope: [] },
+    });
   });
 
   test("of a certificate that has ended is denied as expired, revoked or not; in its last second it is good", async () => {
