@@ -1,0 +1,95 @@
+import { describe, expect, test } from "vitest";
+import {
+  decodeKeyRotation,
+  issueKeyRotation,
+  type KeyRotationFields,
+  ROTATION_REASONS,
+  verifyKeyRotation,
+} from "../../src/protocol/key_rotation.ts";
+import { encode, NOW, ROOT, tamper, testKey } from "../support/chains.ts";
+
+const refuses = (code: string) => expect.objectContaining({ code });
+const halves = ["ed25519", "ml_dsa_65"] as const;
+
+describe("a key rotation", () => {
+  const next = testKey(6);
+  const fields: KeyRotationFields = {
+    version: 1,
+    old_id: ROOT.id,
+    old_pub_key: ROOT.publicKey,
+    new_id: next.id,
+    new_pub_key: next.publicKey,
+    rotated_at: NOW,
+    reason: "routine",
+  };
+  const issue = (changes: Partial<KeyRotationFields> = {}) =>
+    issueKeyRotation({ ...fields, ...changes }, ROOT.privateKey, next.privateKey);
+
+  test.each(ROTATION_REASONS)("for the reason %s travels and verifies", async (reason) => {
+    const statement = await issue({ reason });
+    expect(decodeKeyRotation(encode(statement))).toEqual(statement);
+    expect(await verifyKeyRotation(statement)).toBeUndefined();
+  });
+
+  test.each([
+    ["another version", { version: 2 }, "version_mismatch"],
+    ["an old id of another key", { old_id: next.id }, "issuer_mismatch"],
+    ["a new id of another key", { new_id: ROOT.id }, "issuer_mismatch"],
+    ["the same key twice", { new_id: ROOT.id, new_pub_key: ROOT.publicKey }, "same_key"],
+  ])("is refused with %s", async (_, change, code) => {
+    expect(await verifyKeyRotation(await issue(change))).toMatchObject({ code });
+  });
+
+  test.each(["signature_old", "signature_new"] as const)("needs %s in both halves", async (name) => {
+    const statement = await issue();
+    for (const half of halves) {
+      const broken = { ...statement, [name]: { ...statement[name], [half]: tamper(statement[name][half]) } };
+      expect(await verifyKeyRotation(broken)).toMatchObject({
+        code: name.replace("signature", "bad_signature"),
+      });
+    }
+  });
+
+  test("may follow another, and neither stands for the other", async () => {
+    const last = testKey(7);
+    const first = await issue();
+    const second = await issueKeyRotation(
+      {
+        ...fields,
+        old_id: next.id,
+        old_pub_key: next.publicKey,
+        new_id: last.id,
+        new_pub_key: last.publicKey,
+      },
+      next.privateKey,
+      last.privateKey,
+    );
+    expect(await verifyKeyRotation(first)).toBeUndefined();
+    expect(await verifyKeyRotation(second)).toBeUndefined();
+    const shortcut = {
+      ...first,
+      new_id: last.id,
+      new_pub_key: last.publicKey,
+      signature_new: second.signature_new,
+    };
+    expect(await verifyKeyRotation(shortcut)).toMatchObject({ code: "bad_signature_old" });
+  });
+
+  test("is refused with one key's signature in both places", async () => {
+    const statement = await issue();
+    expect(await verifyKeyRotation({ ...statement, signature_new: statement.signature_old })).toMatchObject({
+      code: "bad_signature_new",
+    });
+    expect(await verifyKeyRotation({ ...statement, signature_old: statement.signature_new })).toMatchObject({
+      code: "bad_signature_old",
+    });
+  });
+
+  test("is refused with its reason changed, and not read with an unknown one", async () => {
+    const statement = await issue();
+    expect(await verifyKeyRotation({ ...statement, reason: "other" })).toMatchObject({
+      code: "bad_signature_old",
+    });
+    expect(() => decodeKeyRotation(encode({ ...statement, reason: "bored" }))).toThrow(refuses("wrong_type"));
+  });
+});
