@@ -5,20 +5,13 @@ import Router, { type RouterContext } from "@koa/router";
 import express from "express";
 import Fastify from "fastify";
 import Koa from "koa";
-import {
-  type Authority,
-  authorityOf,
-  type Guard,
-  guardExpress,
-  guardFastify,
-  guardKoa,
-} from "../../src/sdk/guard.ts";
+import { type Guard, guardExpress, guardFastify, guardKoa } from "../../src/sdk/guard.ts";
 
 /** What the protected code of a test application sees, and how it answers. */
 export type Handler = (seen: {
   body: unknown;
-  authority: Authority;
-  path: string;
+  /** What `authorityOf` takes. */
+  request: object;
 }) => Promise<{ status: number; body: unknown }>;
 
 /** A running application; its routes are those of {@link APPLICATIONS}. */
@@ -35,8 +28,8 @@ export const APPLICATIONS: Record<string, (guard: Guard, handler: Handler) => Pr
     const app = express();
     app.use(express.json());
     const answer: express.RequestHandler = async (request, response) => {
-      const { body, path } = request;
-      const { status, body: said } = await handler({ body, authority: authorityOf(request), path });
+      const { body } = request;
+      const { status, body: said } = await handler({ body, request });
       response.status(status).json(said);
     };
     app.post(
@@ -70,9 +63,8 @@ export const APPLICATIONS: Record<string, (guard: Guard, handler: Handler) => Pr
       await next();
     });
     const answer = async (context: Koa.Context) => {
-      const { path } = context;
       const body = "body" in context.request ? context.request.body : undefined;
-      const said = await handler({ body, authority: authorityOf(context), path });
+      const said = await handler({ body, request: context });
       context.status = said.status;
       context.body = said.body;
     };
@@ -103,8 +95,8 @@ export const APPLICATIONS: Record<string, (guard: Guard, handler: Handler) => Pr
       request: object,
       reply: { code(status: number): { send(body: unknown): unknown } },
     ) => {
-      const { body, originalUrl: path } = request as { body: unknown; originalUrl: string };
-      const said = await handler({ body: body ?? undefined, authority: authorityOf(request), path });
+      const { body } = request as { body: unknown };
+      const said = await handler({ body: body ?? undefined, request });
       return reply.code(said.status).send(said.body);
     };
     app.post<{ Params: { id: string } }>(

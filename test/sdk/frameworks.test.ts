@@ -1,6 +1,6 @@
 import { connect } from "node:net";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
-import { createGuard, type Guard } from "../../src/sdk/guard.ts";
+import { authorityOf, createGuard, type Guard } from "../../src/sdk/guard.ts";
 import { APPLICATIONS, type Application, type Handler } from "./framework_apps.ts";
 import { answering, answeringBoth, type StubService, startStub } from "./stub_service.ts";
 
@@ -21,9 +21,9 @@ describe.each(Object.entries(APPLICATIONS))("in %s", (_name, startApplication) =
 
   beforeEach(async () => {
     handler.mockReset();
-    handler.mockImplementation(async ({ authority }) => ({
+    handler.mockImplementation(async ({ request }) => ({
       status: 200,
-      body: { agent: authority.agentId },
+      body: { agent: authorityOf(request).agentId },
     }));
     stub = await startStub(answeringBoth(answering(200, ALLOW), answering(200, {})));
     guard = createGuard({
@@ -75,9 +75,9 @@ describe.each(Object.entries(APPLICATIONS))("in %s", (_name, startApplication) =
     expect(asked()).toEqual([{ proof_bundle: { agent_id: "aa" }, required_scope: "data:write" }]);
     const [seen] = handler.mock.calls[0] ?? [];
     expect(seen?.body).toEqual({ lines: [{ sku: 1 }] });
-    expect(seen?.body).toBe(seen?.authority.payload);
-    const payload = seen?.authority.payload as { lines: object[] } | undefined;
-    expect(Object.isFrozen(payload?.lines[0])).toBe(true);
+    const { payload } = authorityOf(seen?.request ?? {});
+    expect(seen?.body).toBe(payload);
+    expect(Object.isFrozen((payload as { lines: object[] }).lines[0])).toBe(true);
   });
 
   test("an operation is bound to the path with its query, the body, and what the headers say", async () => {
@@ -153,7 +153,7 @@ describe.each(Object.entries(APPLICATIONS))("in %s", (_name, startApplication) =
     expect(await send("/unguarded", { headers: { "x-service-proof": bundle } })).toMatchObject({
       status: 500,
     });
-    expect(handler).not.toHaveBeenCalled();
+    await expect(handler.mock.results[0]?.value).rejects.toThrow("no guard has allowed this request");
   });
 
   test("a body that no parser has read cannot be smuggled past an operation", async () => {
