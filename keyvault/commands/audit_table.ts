@@ -16,8 +16,8 @@ function columnsOf(width: number): readonly (readonly [name: string, width: numb
     : [
         ["SEQ", 9],
         ["TIME (UTC)", 19],
-        ["CALLER", 20],
-        ["STATEMENT", 17],
+        ["CALLER", 16],
+        ["STATEMENT", 21],
         ["OUTCOME", 17],
         ["KEY", 32],
       ];

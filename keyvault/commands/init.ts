@@ -3,7 +3,7 @@ import { systemClock } from "../clock.ts";
 import { loadConfig } from "../config.ts";
 import { type InitStep, initialise } from "../init.ts";
 import { createLog } from "../log.ts";
-import { SETTINGS_HELP } from "./settings.ts";
+import { settingsHelp } from "./settings.ts";
 
 const ABOUT = `Make what a vault needs and does not have yet: its tables, the token with its PIN file, key-encryption key and audit key, the service key, a TLS authority and the certificates of the server, the API and one admin.
 
@@ -15,7 +15,7 @@ export function initCommand(): Command {
     .summary("make token, tables, keys and certificates")
     .description(ABOUT)
     .option("--json", "print one JSON object for each step")
-    .addHelpText("after", SETTINGS_HELP)
+    .addHelpText("after", settingsHelp)
     .action(async ({ json }: { json?: true }) => {
       const config = loadConfig();
       const say = json ? sayJson : sayLine;

@@ -3,7 +3,7 @@ import { systemClock } from "../clock.ts";
 import { type Config, loadConfig } from "../config.ts";
 import { createLog, type Logger } from "../log.ts";
 import { serve } from "../serve.ts";
-import { SETTINGS_HELP } from "./settings.ts";
+import { settingsHelp } from "./settings.ts";
 
 const ABOUT = `Open the token and answer calls over HTTPS (TLS 1.3, client certificates), one JSON log line for each event. SIGTERM or SIGINT lets the calls in flight end and stops.
 
@@ -14,7 +14,7 @@ export function serveCommand(): Command {
   return new Command("serve")
     .summary("answer calls")
     .description(ABOUT)
-    .addHelpText("after", SETTINGS_HELP)
+    .addHelpText("after", settingsHelp)
     .action(async () => {
       const config = loadConfig();
       await run(config, createLog(config.logLevel));

@@ -2,6 +2,7 @@ import { Command } from "commander";
 import type { RewrapProgress } from "../kek/rewrap.ts";
 import type { SealState } from "../lifecycle/sealing.ts";
 import type { Status } from "../status.ts";
+import { columnsOf, foldLines } from "./fold.ts";
 import { ask, type RemoteOptions, withRemoteOptions } from "./remote.ts";
 
 /** `keyvault status` */
@@ -17,7 +18,7 @@ export function statusCommand(): Command {
   });
 }
 
-/** The status as lines for people. */
+/** The status as lines for people, none longer than the terminal is wide. */
 export function describeStatus({ sealed, token, kek, keys, audit }: Status): string {
   const lines: [string, string][] = [
     ...(sealed === null ? [] : [["SEALED", describeSeal(sealed)] satisfies [string, string]]),
@@ -29,7 +30,7 @@ export function describeStatus({ sealed, token, kek, keys, audit }: Status): str
     ["audit", `${audit.records} records`],
     ["audit head", audit.head === null ? "not checked yet" : `${audit.records}:${audit.head}`],
   ];
-  return lines.map(([name, value]) => `${name.padEnd(15)} ${value}\n`).join("");
+  return foldLines(lines, 15, columnsOf());
 }
 
 const REASONS = {

@@ -1,3 +1,5 @@
+import stringWidth from "string-width";
+
 /** A column of a table for people: its heading, and whether it is shortened first when the terminal is narrow. */
 export type Column = { heading: string; shrinks?: true };
 
@@ -6,7 +8,7 @@ const LEAST = 8;
 
 /**
  * Rows as aligned text, no line longer than `columns` as far as the columns that may shrink allow; what is cut ends in "…".
- * Widths count code points, which suits everything but wide scripts.
+ * Widths are those of a terminal, wide scripts and joined symbols included.
  */
 export function drawTable(
   head: readonly Column[],
@@ -37,12 +39,22 @@ function shrink(head: readonly Column[], widths: number[], columns: number): voi
   }
 }
 
-function pad(cell: string, width: number): string {
-  const points = [...cell];
-  if (points.length > width) return `${points.slice(0, width - 1).join("")}…`;
-  return cell + " ".repeat(width - points.length);
+/** A cell of exactly `width` columns: filled with spaces, or cut and ended by "…". */
+export function pad(cell: string, width: number): string {
+  const long = lengthOf(cell) > width;
+  const text = long ? `${cut(cell, width - 1)}…` : cell;
+  return text + " ".repeat(width - lengthOf(text));
+}
+
+function cut(text: string, width: number): string {
+  let kept = "";
+  for (const { segment } of new Intl.Segmenter().segment(text)) {
+    if (lengthOf(kept + segment) > width) break;
+    kept += segment;
+  }
+  return kept;
 }
 
 function lengthOf(text: string): number {
-  return [...text].length;
+  return stringWidth(text);
 }

@@ -1,0 +1,165 @@
+import { execFile, spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, writeFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { promisify, stripVTControlCharacters } from "node:util";
+import stringWidth from "string-width";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { unixSeconds } from "../../../keyvault/clock.ts";
+import { ADMIN, readIdentity, startVault, type TestVault } from "../fixture.ts";
+import { call } from "../http/caller_support.ts";
+import { storeTenants } from "../kek/tenants_support.ts";
+
+/*
+ * The commands on a terminal that is one: util-linux's `script` gives it, with so many columns. KEYVAULT_CAPTURES, a folder, keeps what
+ * was seen.
+ */
+const SCRIPT = "/usr/bin/script";
+const MAIN = fileURLToPath(new URL("../../../keyvault/main.ts", import.meta.url));
+const mayRun = process.platform === "linux" && existsSync(SCRIPT);
+if (!mayRun) console.warn("SKIPPED: commands on a terminal need util-linux's script");
+
+let vault: TestVault;
+
+beforeAll(async () => {
+  vault = await startVault();
+  const names = [
+    ["acc-1", "Mail agent"],
+    [
+      "0b0e2d8a-6d52-4e0e-9d1b-0c4b8c1f2a33",
+      "An agent whose label goes on and on, further than any column does, and then some",
+    ],
+    [
+      "tenant-with-a-name-of-one-hundred-and-twenty-eight-characters".padEnd(128, "x"),
+      "Zoë’s 👩‍💻 エージェント、名前がとても長いので切られます",
+    ],
+  ] as const;
+  for (const [tenant, label] of names) {
+    await vault.makeKey({ tenant, purpose: "account_root", label: "account root", ceiling: ["data:*"] });
+    const { key_id } = await vault.makeKey({ tenant, purpose: "agent", label, ceiling: ["data:read"] });
+    const identity = readIdentity(vault.home, "api");
+    await call(`${vault.url}/v1/keys/${key_id}/sign/challenge`, identity, {
+      method: "POST",
+      body: {
+        tenant,
+        challenge: Buffer.alloc(32).toString("base64"),
+        challenge_at: unixSeconds(vault.clock.now()),
+      },
+    });
+    await vault.vault.journal.record({
+      caller: ADMIN,
+      keyId: key_id,
+      statement: "tenant_destroy_cancel",
+      outcome: "idempotency_conflict",
+    });
+  }
+}, 120_000);
+afterAll(() => vault?.close());
+
+/** Everything that a command shows on a terminal of so many columns, escapes and all, and how it ended. */
+async function onTerminal(columns: number, args: string): Promise<{ shown: string; code: number }> {
+  const command = `stty cols ${columns} rows 40; exec ${process.execPath} ${MAIN} ${args}`;
+  const child = spawn(SCRIPT, ["-qec", command, "/dev/null"], {
+    env: { ...vault.home.environment, PATH: "/usr/bin:/bin", TERM: "xterm-256color" },
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  let shown = "";
+  child.stdout.on("data", (chunk: Buffer) => {
+    shown += chunk.toString();
+  });
+  const [code] = (await once(child, "close")) as [number];
+  const folder = process.env.KEYVAULT_CAPTURES;
+  if (folder)
+    writeFileSync(`${folder}/${args.split(" --url")[0]?.replaceAll(/\W+/g, "_")}_${columns}.txt`, shown);
+  return { shown, code };
+}
+
+/** The lines as a terminal leaves them: what a carriage return began anew replaces what was there. */
+function linesOf(shown: string): string[] {
+  return stripVTControlCharacters(shown.replaceAll("\r\n", "\n"))
+    .split("\n")
+    .flatMap((line) => line.split("\r"));
+}
+
+const widthOf = (line: string) => stringWidth(line);
+const remote = (command: string) => `${command} --url ${vault.url}`;
+
+describe.skipIf(!mayRun)("on a terminal", { timeout: 120_000 }, () => {
+  test.each([80, 120])(
+    "of %i columns no line of a table is longer, and every row has its line",
+    async (columns) => {
+      for (const command of ["status", "keys list", "audit tail -n 30"]) {
+        const { shown, code } = await onTerminal(columns, remote(command));
+        expect(code, shown).toBe(0);
+        for (const line of linesOf(shown)) expect(widthOf(line), line).toBeLessThanOrEqual(columns);
+      }
+      const { shown } = await onTerminal(columns, remote("keys list"));
+      const ids = linesOf(shown).filter((line) => /^[0-9a-f]{32} /.test(line));
+      expect(ids).toHaveLength(7);
+      for (const line of ids) expect(line).toMatch(/ (account_root|agent|service) +active/);
+    },
+  );
+
+  test.each([80, 120])("of %i columns rewrapping shows one bar on one line, and its end", async (columns) => {
+    await storeTenants(vault.home, vault.vault.token, 0);
+    await vault.home.sql("DELETE FROM tenants WHERE tenant LIKE 'bulk-%'");
+    await storeTenants(vault.home, vault.vault.token, 3_000);
+    expect((await onTerminal(columns, remote("kek rotate"))).code).toBe(0);
+    const { shown, code } = await onTerminal(columns, remote("kek rewrap"));
+    expect(code, shown).toBe(0);
+    const lines = linesOf(shown);
+    for (const line of lines) expect(widthOf(line), line).toBeLessThanOrEqual(columns);
+    const bars = lines.filter((line) => line.startsWith("["));
+    expect(bars.length).toBeGreaterThan(1);
+    expect(bars.at(-1)).toContain("100 %");
+    expect(
+      shown
+        .replaceAll("\r\n", "\n")
+        .split("\n")
+        .filter((line) => line.includes("[")).length,
+    ).toBe(1);
+    expect(lines.join("\n")).toMatch(/\d+ data keys wrapped anew under kek-\d, 0 to go\./);
+  });
+
+  test.each([
+    "",
+    "serve",
+    "init",
+    "status",
+    "keys",
+    "keys list",
+    "keys destroy",
+    "kek",
+    "kek rewrap",
+    "kek retire",
+    "audit",
+    "audit tail",
+    "audit verify",
+    "backup",
+    "backup restore",
+    "cert issue",
+    "cert revoke",
+    "seal",
+    "unseal",
+    "migrate",
+  ])("`keyvault %s --help` fits 80 columns", async (command) => {
+    const { shown, code } = await onTerminal(80, `${command} --help`);
+    expect(code).toBe(0);
+    for (const line of linesOf(shown)) expect(widthOf(line), line).toBeLessThanOrEqual(80);
+  });
+});
+
+test("not on a terminal: no escapes, no bar, and with --json nothing but JSON", async () => {
+  const run = async (...args: string[]) =>
+    promisify(execFile)(process.execPath, [MAIN, ...args, "--url", vault.url], {
+      env: { ...vault.home.environment, FORCE_COLOR: "1", TERM: "xterm-256color" },
+    });
+  for (const command of ["status", "keys list", "audit tail", "kek rewrap"]) {
+    const { stdout, stderr } = await run(...command.split(" "));
+    expect(`${stdout}${stderr}`, command).not.toContain("\u001b");
+    expect(stderr, command).toBe("");
+    const json = await run(...command.split(" "), "--json");
+    for (const line of json.stdout.trim().split("\n")) expect(() => JSON.parse(line), command).not.toThrow();
+    expect(json.stderr, command).toBe("");
+  }
+}, 60_000);
