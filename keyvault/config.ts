@@ -48,6 +48,7 @@ const schema = z.object({
     .optional(),
   KEYVAULT_EXTERNAL_SUBJECTS: z.enum(["0", "1"]).default("0"),
   KEYVAULT_KEYS_PER_TENANT: count.default(10_000),
+  KEYVAULT_RESIDENT_KEYS: z.coerce.number().int().min(0).max(1_000).default(0),
   KEYVAULT_RATE_PER_KEY: count.default(250),
   KEYVAULT_RATE_PER_TENANT: count.default(1_000),
   KEYVAULT_MAX_CONNECTIONS: count.default(1_000),
@@ -94,6 +95,8 @@ export type Config = {
   signingRates: SigningRates;
   /** Keys that a tenant may have, destroyed ones not counted; 0 sets no bound. */
   keysPerTenant: number;
+  /** Keys whose halves may live in the token, of all tenants together; 0 switches them off. */
+  residentKeys: number;
   connections: ConnectionLimits;
   logLevel: string;
   exitOnStdinClose: boolean;
@@ -155,6 +158,7 @@ export function loadConfig(environment: Environment = process.env): Config {
       perTenant: settings.KEYVAULT_RATE_PER_TENANT,
     },
     keysPerTenant: settings.KEYVAULT_KEYS_PER_TENANT,
+    residentKeys: settings.KEYVAULT_RESIDENT_KEYS,
     connections: {
       most: settings.KEYVAULT_MAX_CONNECTIONS,
       handshakeRate: settings.KEYVAULT_HANDSHAKE_RATE,

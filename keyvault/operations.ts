@@ -2,7 +2,6 @@ import { createAuditListing } from "./audit/list.ts";
 import { createBackups } from "./backup/create.ts";
 import type { Clock } from "./clock.ts";
 import type { Config } from "./config.ts";
-import { syncFolder } from "./files.ts";
 import type { Operations } from "./http/calls.ts";
 import { createKekRetirement } from "./kek/retire.ts";
 import { createRewrapping, type Rewrapping } from "./kek/rewrap.ts";
@@ -28,12 +27,9 @@ export type OpenOperations = { operations: Operations; rewrapping: Rewrapping; s
 
 /** The operations of an open vault. What it does by itself, erasing and rewrapping, ends with `stop`. */
 export function openOperations(vault: Vault, clock: Clock, config: Config, log: Logger): OpenOperations {
-  const { token, database, journal, custody, seals, dataKeys, store, createKey } = vault;
+  const { token, database, journal, custody, seals, dataKeys, store, createKey, settle } = vault;
   const erasing = keepErasing(createErasing({ ...vault, clock }), log);
   const rewrapping = createRewrapping({ journal, token, database });
-  const settle = async (): Promise<void> => {
-    if (config.token.managed) await syncFolder(config.token.dir);
-  };
   const { rates, signingRates } = vault;
   const signing = { store, custody, journal, clock, rates, signingRates };
   const changing = { journal, store, seals, dataKeys, clock };

@@ -63,7 +63,9 @@ async function listen(
   const elapsed = (): number => performance.now();
   const parts = () => {
     const opened = opening.opened();
-    return opened && { token, journal: opened.vault.journal, rewrapping: opened.rewrapping };
+    if (opened === undefined) return undefined;
+    const { journal, residents } = opened.vault;
+    return { token, journal, residents, rewrapping: opened.rewrapping };
   };
   const journal = () => parts()?.journal;
   const open = async () => (await opening.open()).vault.journal;
@@ -71,7 +73,8 @@ async function listen(
   const whenOpen = <T>(given: T): T | undefined => (sealing.state() === undefined ? given : undefined);
   const database = openDatabase(config.databaseUrl, log, 1);
   closers.push(() => database.destroy());
-  const readStatus = createStatusReading({ database, sealing, opened: parts });
+  const { residentKeys } = config;
+  const readStatus = createStatusReading({ database, sealing, opened: parts, residentKeys });
   const readiness = createReadiness(() => whenOpen(parts()), elapsed);
   const operations = () => whenOpen(opening.opened()?.operations);
   const app = createApp({ operations, readiness, journal, sealing, readStatus, trust, clock, log });

@@ -3,6 +3,7 @@ import type { Database } from "./db/connection.ts";
 import type { RewrapProgress, Rewrapping } from "./kek/rewrap.ts";
 import { available } from "./keys/store.ts";
 import type { Sealing, SealState } from "./lifecycle/sealing.ts";
+import type { ResidentsCheck } from "./lifecycle/sweep_residents.ts";
 import type { Token } from "./token/client.ts";
 import type { TokenInfo } from "./token/messages.ts";
 
@@ -12,6 +13,8 @@ export type Status = {
   token: (TokenInfo & { answers: boolean }) | null;
   kek: RewrapProgress | null;
   keys: { tenants: number; active: number; disabled: number; destroying: number; destroyed: number };
+  /** Keys in the token: how many of how many there may be, ids of those that the token lacks, labels that only the token knows. */
+  residents: { keys: number; limit: number; missing: string[]; unknown: string[] };
   /** The head is null before the vault was opened for the first time: until then nobody has checked it. */
   audit: { records: number; head: string | null };
 };
@@ -20,7 +23,12 @@ export type Status = {
 export type ReadStatus = () => Promise<Status>;
 
 /** What the status of an opened vault is read from. */
-export type StatusParts = { token: Token; journal: Journal; rewrapping: Pick<Rewrapping, "progress"> };
+export type StatusParts = {
+  token: Token;
+  journal: Journal;
+  rewrapping: Pick<Rewrapping, "progress">;
+  residents: ResidentsCheck;
+};
 
 /**
  * The status of these parts; `opened` is undefined before the vault was opened for the first time. The audit's `head` is the last record's
@@ -30,17 +38,22 @@ export function createStatusReading(parts: {
   database: Database;
   sealing: Pick<Sealing, "state">;
   opened(): StatusParts | undefined;
+  /** Keys that may live in the token. */
+  residentKeys: number;
 }): ReadStatus {
-  const { database, sealing, opened } = parts;
+  const { database, sealing, opened, residentKeys: limit } = parts;
   return async () => {
     const sealed = sealing.state() ?? null;
     const open = opened();
-    const [keys, audit, working] = await Promise.all([
+    const [keys, resident, audit, working] = await Promise.all([
       available(() => count(database)),
+      available(() => database("residents").count<{ count: number }[]>("key_id as count")),
       open === undefined ? countAudit(database) : headOf(open.journal),
       open === undefined || sealed !== null ? { token: null, kek: null } : readToken(open),
     ]);
-    return { sealed, ...working, keys, audit };
+    const { missing, unknown } = open?.residents ?? { missing: [], unknown: [] };
+    const residents = { keys: resident[0]?.count ?? 0, limit, missing, unknown };
+    return { sealed, ...working, keys, residents, audit };
   };
 }
 

@@ -4,13 +4,21 @@ import type { Clock } from "./clock.ts";
 import type { Config } from "./config.ts";
 import { type Database, openDatabase } from "./db/connection.ts";
 import { VaultError } from "./errors.ts";
+import { syncFolder } from "./files.ts";
 import { adoptStates } from "./keys/adopt.ts";
 import { type CreateKey, type CreateKeyParts, createKeyCreation } from "./keys/create.ts";
 import { type Custody, createCustody, type KeptKey } from "./keys/custody.ts";
 import { createDataKeys, type DataKeys } from "./keys/data_keys.ts";
 import { VAULT_TENANT } from "./keys/disable.ts";
+import { createResidency } from "./keys/residency.ts";
 import { createSeals, type Seals } from "./keys/state.ts";
 import { createKeyStore, type JoinedKeyRow, type Key, type KeyStore, keyOf, readKey } from "./keys/store.ts";
+import {
+  checkResidents,
+  createResidentSweeping,
+  type ResidentsCheck,
+  type SweepResidents,
+} from "./lifecycle/sweep_residents.ts";
 import type { Logger } from "./log.ts";
 import { Problem } from "./problem.ts";
 import { createRates, type Rates } from "./rates.ts";
@@ -32,6 +40,11 @@ export type Vault = {
   createKey: CreateKey;
   rates: Rates;
   signingRates: SigningRates;
+  /** What database and token said of each other's resident keys when the vault was opened. */
+  residents: ResidentsCheck;
+  sweepResidents: SweepResidents;
+  /** Puts what the token wrote on the disk, where the token is files of the vault's own. */
+  settle(): Promise<void>;
   /** Whether the service key had to be made. */
   serviceKeyMade: boolean;
   close(): Promise<void>;
@@ -61,7 +74,7 @@ export async function openVault(
     closers.push(() => database.destroy());
     const dataKeys = createDataKeys(token);
     closers.push(() => dataKeys.clear());
-    const custody = createCustody(dataKeys);
+    const custody = createCustody(dataKeys, token);
     let service: KeptKey | undefined;
     const seals = createSeals(token);
     const store = createKeyStore(database, seals, () => requireService(service).publicKey);
@@ -77,10 +90,19 @@ export async function openVault(
       reopened: () => store.changed(),
     });
     closers.push(() => journal.close());
-    const { keysPerTenant } = config;
-    const parts = { database, custody, dataKeys, seals, journal, clock, token, keysPerTenant };
+    const { keysPerTenant, residentKeys: limit } = config;
+    const settle = async (): Promise<void> => {
+      if (config.token.managed) await syncFolder(config.token.dir);
+    };
+    const residency = createResidency({ journal, token, clock, log, limit, settle });
+    const parts = { database, custody, dataKeys, seals, journal, clock, token, keysPerTenant, residency };
     await adoptStates(parts);
     const opened = await openServiceKey(parts, rule);
+    const sweepResidents = createResidentSweeping({ database, journal, token, settle });
+    await sweepResidents(clock.now());
+    const residents = await checkResidents(parts);
+    if (residents.missing.length + residents.unknown.length > 0)
+      log.error({ event: "residents_differ", ...residents });
     service = opened.key;
     const { keyId } = opened.key;
     const serviceKey = async (): Promise<KeptKey> => requireService(await store.find(keyId));
@@ -96,6 +118,9 @@ export async function openVault(
       rates: createRates(() => performance.now()),
       signingRates: config.signingRates,
       serviceKeyMade: opened.made,
+      sweepResidents,
+      residents,
+      settle,
       close,
     };
   } catch (error) {

@@ -20,6 +20,7 @@ export type StatementKind =
   | "tenant_destroy_cancel"
   | "tenant_erase"
   | "state_adopt"
+  | "resident_erase"
   | "seal"
   | "unseal"
   | "backup"

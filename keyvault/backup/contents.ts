@@ -6,6 +6,7 @@ import type pg from "pg";
 export const BACKUP_TABLES = [
   ["tenants", "tenant"],
   ["keys", "key_id"],
+  ["residents", "label"],
   ["audit", "seq"],
 ] as const;
 

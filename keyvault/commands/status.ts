@@ -18,8 +18,13 @@ export function statusCommand(): Command {
   });
 }
 
+<<<<<<< keyvault/commands/status.ts
+/** The status as lines for people. */
+export function describeStatus({ sealed, token, kek, keys, residents, audit }: Status): string {
+=======
 /** The status as lines for people, none longer than the terminal is wide. */
 export function describeStatus({ sealed, token, kek, keys, audit }: Status): string {
+>>>>>>> /tmp/c2/wt/keyvault/commands/status.ts
   const lines: [string, string][] = [
     ...(sealed === null ? [] : [["SEALED", describeSeal(sealed)] satisfies [string, string]]),
     ...(token === null ? [] : describeToken(token)),
@@ -27,6 +32,7 @@ export function describeStatus({ sealed, token, kek, keys, audit }: Status): str
       ? []
       : [["key encryption", `${token.keks.join(", ")}${rewrapping(kek)}`] satisfies [string, string]]),
     ["keys", `${keys.active} active, ${keys.disabled} disabled${endings(keys)}, of ${keys.tenants} tenants`],
+    ...describeResidents(residents, token),
     ["audit", `${audit.records} records`],
     ["audit head", audit.head === null ? "not checked yet" : `${audit.records}:${audit.head}`],
   ];
@@ -46,6 +52,21 @@ function describeSeal({ since, reason, by }: SealState): string {
 function describeToken(token: NonNullable<Status["token"]>): [string, string][] {
   const answers = token.answers ? "answers" : "DOES NOT ANSWER";
   return [["token", `${answers} (${token.manufacturer}, ${token.model}, serial ${token.serial})`]];
+}
+
+const HALVES = { ed25519: "Ed25519", ml_dsa_65: "ML-DSA-65" } as const;
+
+function describeResidents(residents: Status["residents"], token: Status["token"]): [string, string][] {
+  const { keys, limit, missing, unknown } = residents;
+  const halves =
+    token === null ? "" : `; it keeps ${token.resident.map((half) => HALVES[half]).join(" and ")}`;
+  return [
+    ...(keys + limit === 0
+      ? []
+      : [["in the token", `${keys} of ${limit} keys${halves}`] satisfies [string, string]]),
+    ...missing.map((id): [string, string] => ["MISSING", `the token lacks the halves of ${id}`]),
+    ...unknown.map((label): [string, string] => ["unknown", `${label} in the token belongs to no key`]),
+  ];
 }
 
 function rewrapping({ kek, running, remaining }: RewrapProgress): string {

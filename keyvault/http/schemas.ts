@@ -32,8 +32,15 @@ export const createKeyBody = z.discriminatedUnion("purpose", [
     purpose: z.literal("account_root"),
     label: oneLine(256),
     ceiling: scopes.exactOptional(),
+    resident: z.boolean().exactOptional(),
   }),
-  z.strictObject({ tenant, purpose: z.literal("agent"), label: oneLine(256), ceiling: scopes }),
+  z.strictObject({
+    tenant,
+    purpose: z.literal("agent"),
+    label: oneLine(256),
+    ceiling: scopes,
+    resident: z.boolean().exactOptional(),
+  }),
 ]);
 
 /** Body of `POST /v1/keys/{id}/disable`: the API says whose key it means; an admin need not. */

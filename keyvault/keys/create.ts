@@ -15,13 +15,23 @@ import type { Custody, KeptKey } from "./custody.ts";
 import type { DataKeys } from "./data_keys.ts";
 import { insertKey, type NewKeyRow, readRequest } from "./insert.ts";
 import { exceedsQuota } from "./quota.ts";
+import type { Residency, Resident } from "./residency.ts";
 import type { Seals } from "./state.ts";
 import { available, readTenant } from "./store.ts";
 import { exceedsTenantCeiling } from "./tenant_ceiling.ts";
 import { NEW_TENANT, placeTenant, refuseEnding } from "./tenant_place.ts";
 
-/** What a key is made from. `ceiling` bounds, for good, what may be delegated by it or to it; it can only shrink. */
-export type KeyRequest = { tenant: string; purpose: Purpose; label: string; ceiling?: string[] };
+/**
+ * What a key is made from. `ceiling` bounds, for good, what may be delegated by it or to it; it can only shrink. A `resident` key's halves
+ * live in the token as far as that offers it.
+ */
+export type KeyRequest = {
+  tenant: string;
+  purpose: Purpose;
+  label: string;
+  ceiling?: string[];
+  resident?: boolean;
+};
 
 /** A key that was made: its public parts. */
 export type CreatedKey = { key_id: string; public_key: HybridPublicKey; attestation: Attestation };
@@ -47,6 +57,7 @@ export type CreateKeyParts = {
   journal: Journal;
   clock: Clock;
   token: Pick<Token, "info">;
+  residency: Residency;
   service: (() => Promise<KeptKey>) | undefined;
 };
 
@@ -66,13 +77,17 @@ export function createKeyCreation({
   journal,
   clock,
   token,
+  residency,
   service,
 }: CreateKeyParts): CreateKey {
-  async function prepare({ tenant, purpose }: KeyRequest): Promise<Prepared | Refusal> {
+  async function prepare(
+    { tenant, purpose }: KeyRequest,
+    resident: Resident | undefined,
+  ): Promise<Prepared | Refusal> {
     const known = await readTenant(database, tenant);
     if (known !== undefined && known.state !== "active") return refuseEnding();
     const dataKey = known ?? (await dataKeys.create(tenant));
-    const key = await custody.generate(dataKey, tenant, purpose);
+    const key = await custody.generate(dataKey, tenant, purpose, resident);
     const createdAt = clock.now();
     const signer = (await service?.()) ?? key;
     const fields = {
@@ -105,12 +120,22 @@ export function createKeyCreation({
         : recordRefusal(journal, { ...about, keyId: row.key_id }, refuse("idempotency_conflict"));
     }
 
-    async function attempt(): Promise<Exclude<Stored, "stored"> | CreatedKey> {
-      const prepared = await prepare(request);
+    async function store(prepared: Prepared | Refusal): Promise<Exclude<Stored, "stored"> | CreatedKey> {
       if (isRefusal(prepared)) return recordRefusal(journal, about, prepared);
-      const made = { about, prepared, request, requestKey, requestHash, keysPerTenant, token };
+      const made = { about, prepared, request, requestKey, requestHash, keysPerTenant, token, residency };
       const stored = await journal.change((client, seq) => storeKey(client, seq, seals, made));
       return stored === "stored" ? created(rowOf(made)) : stored;
+    }
+
+    async function attempt(): Promise<Exclude<Stored, "stored"> | CreatedKey> {
+      if (request.resident !== true) return store(await prepare(request, undefined));
+      const resident = await residency.make();
+      if (isRefusal(resident)) return recordRefusal(journal, about, resident);
+      try {
+        return await store(await prepare(request, resident));
+      } finally {
+        await residency.abandon(resident.label);
+      }
     }
 
     const known = await available(() => database<KeyRow>("keys").where({ request_key: requestKey }).first());
@@ -134,6 +159,7 @@ type NewKey = {
   requestHash: Buffer;
   keysPerTenant: number;
   token: Pick<Token, "info">;
+  residency: Residency;
 };
 
 /** Stores key and tenant, or says why not; to be called in a transaction of the journal. */
@@ -156,6 +182,7 @@ async function storeKey(client: pg.Client, seq: number, seals: Seals, made: NewK
   const fault = await placeTenant(client, seals, tenant, made.token.info().keks);
   if (fault !== undefined) return misplaced(fault, entry);
   await insertKey(client, row);
+  if (key.resident !== null) await made.residency.occupy(client, key.resident, key.keyId);
   const digest = hash("sha256", attestationSignBytes(attestation), "buffer");
   return { value: "stored", entry: { ...entry, digest, outcome: "granted" } };
 }

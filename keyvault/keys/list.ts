@@ -16,10 +16,10 @@ export type ListKeys = (filter: { tenant?: string; after?: string; limit: number
 export function createKeyListing({ database, seals }: { database: Database; seals: Seals }): ListKeys {
   return async ({ tenant, after, limit }) => {
     const query = selectKeys(database)
-      .orderBy("key_id")
+      .orderBy("keys.key_id")
       .limit(limit + 1);
     if (tenant !== undefined) query.where("keys.tenant", tenant);
-    if (after !== undefined) query.where("key_id", ">", after);
+    if (after !== undefined) query.where("keys.key_id", ">", after);
     const rows = await available(() => query);
     const page = rows.slice(0, limit).map(joinedRow);
     const intact = await seals.check({ keys: page.map(({ key }) => key), tenants: [] });

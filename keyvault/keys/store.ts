@@ -27,7 +27,12 @@ export type Key = KeptKey & {
 };
 
 /** A stored row with its tenant's. */
-export type JoinedKeyRow = { key: KeyRow & Superseded; tenant: TenantRow & Superseded };
+export type JoinedKeyRow = {
+  key: KeyRow & Superseded;
+  tenant: TenantRow & Superseded;
+  /** The label of the key's halves in the token, if it has any there. */
+  resident: string | null;
+};
 
 /**
  * Keys by id, remembered for up to a minute. Only this process changes them (it holds the ledger), and every change calls
@@ -87,7 +92,7 @@ export async function readTenant(
 
 /** One stored key with what opens it, or undefined. */
 export async function readKey(database: Database, keyId: string): Promise<JoinedKeyRow | undefined> {
-  const [row] = await available(() => selectKeys(database).where({ key_id: keyId }));
+  const [row] = await available(() => selectKeys(database).where("keys.key_id", keyId));
   return row && joinedRow(row);
 }
 
@@ -96,9 +101,10 @@ export function selectKeys(database: Database): Knex.QueryBuilder<FlatRow, FlatR
   const tenantColumns = TENANT_COLUMNS.map((column) => `tenants.${column} AS tenant_${column}`).join(", ");
   return database("keys")
     .join("tenants", "tenants.tenant", "keys.tenant")
+    .leftJoin("residents", "residents.key_id", "keys.key_id")
     .select(
       database.raw(
-        `keys.*, ${KEY_SUPERSEDED} AS superseded, ${tenantColumns}, ${TENANT_SUPERSEDED} AS tenant_superseded`,
+        `keys.*, residents.label AS resident, ${KEY_SUPERSEDED} AS superseded, ${tenantColumns}, ${TENANT_SUPERSEDED} AS tenant_superseded`,
       ),
     );
 }
@@ -117,12 +123,13 @@ const TENANT_COLUMNS = [
 type FlatRow = KeyRow &
   Superseded & {
     [Column in keyof Omit<TenantRow, "tenant"> as `tenant_${Column}`]: TenantRow[Column];
-  } & { tenant_superseded: boolean };
+  } & { tenant_superseded: boolean; resident: string | null };
 
 /** One row of {@link selectKeys}. */
 export function joinedRow(row: FlatRow): JoinedKeyRow {
   return {
     key: row,
+    resident: row.resident,
     tenant: {
       tenant: row.tenant,
       kek: row.tenant_kek,
@@ -139,7 +146,7 @@ export function joinedRow(row: FlatRow): JoinedKeyRow {
 }
 
 /** A row in the operations' terms. */
-export function keyOf({ key: row, tenant }: JoinedKeyRow): Key {
+export function keyOf({ key: row, tenant, resident }: JoinedKeyRow): Key {
   return {
     keyId: row.key_id,
     tenant: row.tenant,
@@ -147,6 +154,7 @@ export function keyOf({ key: row, tenant }: JoinedKeyRow): Key {
     publicKey: row.public_key,
     version: row.seeds_version,
     wrappedSeeds: row.wrapped_seeds,
+    resident,
     dataKey: { tenant: row.tenant, kek: tenant.kek, wrapped_data_key: tenant.wrapped_data_key },
     label: row.label,
     state: row.state,

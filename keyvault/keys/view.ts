@@ -10,6 +10,8 @@ export type KeyView = {
   purpose: Purpose;
   label: string;
   state: KeyRow["state"];
+  /** Whether halves of the key live in the token instead of the database. */
+  resident: boolean;
   ceiling: readonly string[] | null;
   public_key: HybridPublicKey;
   /** What one admin asked for and another has not granted yet; null when nothing waits. */
@@ -28,6 +30,7 @@ export function viewKey(key: Key): KeyView {
     purpose: key.purpose,
     label: key.label,
     state: key.state,
+    resident: key.resident !== null,
     ceiling: key.ceiling,
     public_key: key.publicKey,
     pending: key.pending,

@@ -10,6 +10,10 @@ const SEED_BYTES = 32;
 
 /** Version of the layout of wrapped seeds: nonce (12) ‖ ciphertext of Ed25519 seed ‖ ML-DSA-65 seed (64) ‖ tag (16). */
 export const SEEDS_VERSION = 1;
+/** The same with the ML-DSA-65 seed alone (32): the Ed25519 half lives in the token. */
+export const HALF_VERSION = 2;
+/** Nothing: both halves live in the token. */
+export const RESIDENT_VERSION = 3;
 
 /** What wrapped seeds are bound to: moved to another key, tenant or purpose, or beside another public key, they no longer open. */
 export type KeyIdentity = {
@@ -27,10 +31,12 @@ export function dataKeyContext(tenant: string): Uint8Array {
 
 /** Encrypts seeds under a data key (AES-256-GCM), bound to the key they belong to. The seeds stay as they are. */
 export function wrapSeeds(dataKey: Uint8Array, identity: KeyIdentity, seeds: HybridSeeds): Buffer {
-  const nonce = randomBytes(NONCE_BYTES);
-  const cipher = createCipheriv("aes-256-gcm", dataKey, nonce).setAAD(seedsContext(identity));
-  const body = [cipher.update(seeds.ed25519), cipher.update(seeds.ml_dsa_65), cipher.final()];
-  return Buffer.concat([nonce, ...body, cipher.getAuthTag()]);
+  return wrap(dataKey, identity, [seeds.ed25519, seeds.ml_dsa_65]);
+}
+
+/** As {@link wrapSeeds}, for a key whose Ed25519 half lives in the token. */
+export function wrapHalf(dataKey: Uint8Array, identity: KeyIdentity, seed: Uint8Array): Buffer {
+  return wrap(dataKey, identity, [seed]);
 }
 
 /**
@@ -38,9 +44,27 @@ export function wrapSeeds(dataKey: Uint8Array, identity: KeyIdentity, seeds: Hyb
  * @throws VaultError `key_damaged` when box, key or identity were altered
  */
 export function unwrapSeeds(dataKey: Uint8Array, identity: KeyIdentity, box: Uint8Array): HybridSeeds {
+  if (identity.version !== SEEDS_VERSION) throw new VaultError("key_damaged");
+  const seeds = unwrap(dataKey, identity, box, 2 * SEED_BYTES);
+  return { ed25519: seeds.subarray(0, SEED_BYTES), ml_dsa_65: seeds.subarray(SEED_BYTES) };
+}
+
+/** As {@link unwrapSeeds}, the ML-DSA-65 seed of a key whose other half lives in the token. */
+export function unwrapHalf(dataKey: Uint8Array, identity: KeyIdentity, box: Uint8Array): Buffer {
+  if (identity.version !== HALF_VERSION) throw new VaultError("key_damaged");
+  return unwrap(dataKey, identity, box, SEED_BYTES);
+}
+
+function wrap(dataKey: Uint8Array, identity: KeyIdentity, parts: readonly Uint8Array[]): Buffer {
+  const nonce = randomBytes(NONCE_BYTES);
+  const cipher = createCipheriv("aes-256-gcm", dataKey, nonce).setAAD(seedsContext(identity));
+  const body = [...parts.map((part) => cipher.update(part)), cipher.final()];
+  return Buffer.concat([nonce, ...body, cipher.getAuthTag()]);
+}
+
+function unwrap(dataKey: Uint8Array, identity: KeyIdentity, box: Uint8Array, bytes: number): Buffer {
   const end = box.length - TAG_BYTES;
-  if (identity.version !== SEEDS_VERSION || end - NONCE_BYTES !== 2 * SEED_BYTES)
-    throw new VaultError("key_damaged");
+  if (end - NONCE_BYTES !== bytes) throw new VaultError("key_damaged");
   const decipher = createDecipheriv("aes-256-gcm", dataKey, box.subarray(0, NONCE_BYTES));
   decipher.setAAD(seedsContext(identity)).setAuthTag(box.subarray(end));
   const seeds = decipher.update(box.subarray(NONCE_BYTES, end));
@@ -50,7 +74,7 @@ export function unwrapSeeds(dataKey: Uint8Array, identity: KeyIdentity, box: Uin
     seeds.fill(0);
     throw new VaultError("key_damaged");
   }
-  return { ed25519: seeds.subarray(0, SEED_BYTES), ml_dsa_65: seeds.subarray(SEED_BYTES) };
+  return seeds;
 }
 
 /** Overwrites seeds that were used. */

@@ -5,17 +5,22 @@ import { refuse, VaultError } from "../errors.ts";
 import { changeKey } from "../keys/change.ts";
 import { available } from "../keys/store.ts";
 import { changeTenant, type TenantChangeParts } from "./change_tenant.ts";
+import type { SweepResidents } from "./sweep_residents.ts";
 
-/** Erases the seeds and data keys whose time has come, each with its record, and gives how many. Safe to call at any time, again and again. */
+/** Erases the seeds, data keys and halves in the token whose time has come, each with its record, and gives how many keys and tenants. Safe to call at any time, again and again. */
 export type EraseDue = () => Promise<{ keys: number; tenants: number }>;
 
 const LOCAL: Caller = { role: "local", name: "waiting-period" };
 const BATCH = 500;
 const NOTHING = Buffer.alloc(0);
+/** How long the making of a key can take at the very most. */
+const UNFINISHED_MS = 600_000;
 
 /** Erasing on these parts. */
-export function createErasing(parts: TenantChangeParts & { clock: Clock; database: Database }): EraseDue {
-  const { clock, database } = parts;
+export function createErasing(
+  parts: TenantChangeParts & { clock: Clock; database: Database; sweepResidents: SweepResidents },
+): EraseDue {
+  const { clock, database, sweepResidents } = parts;
   const due = (table: "keys" | "tenants") =>
     available(() =>
       database(table)
@@ -51,6 +56,7 @@ export function createErasing(parts: TenantChangeParts & { clock: Clock; databas
       if (await unlessDamaged(() => eraseTenant(tenant))) erased.tenants += 1;
     for (const { key_id } of await due("keys"))
       if (await unlessDamaged(() => eraseKey(key_id))) erased.keys += 1;
+    await sweepResidents(new Date(clock.now().getTime() - UNFINISHED_MS));
     return erased;
   };
 }

@@ -93,9 +93,11 @@ export type TestVault = Omit<Serving, "vault"> & {
 
 let requests = 0;
 
-export async function startVault(home?: VaultHome): Promise<TestVault> {
+/** A vault of this home, or of a new one, whose clock stands at `at`, or at the machine's time. */
+export async function startVault(home?: VaultHome, at?: Date): Promise<TestVault> {
   const place = home ?? (await createHome());
   const clock = testClock();
+  if (at !== undefined) clock.at = at;
   const serving = await serve(place.config, clock, SILENT);
   const { vault: parts, ...rest } = serving;
   return {

@@ -72,6 +72,9 @@ async function unseal(given: Uint8Array = pin, client = admin): Promise<Answer> 
   return post("/v1/unseal", { offer: asked, box }, client);
 }
 
+/** Another try of the same admin, past HTTP: who has to wait is told so whatever the offer. */
+const tryAtOnce = () => vault.sealing.unseal({ role: "admin", name: "admin" }, { offer: "", box: "" });
+
 const rows = (statement: string) =>
   home.sql<{ caller: string; role: string; outcome: string; detail: Record<string, string> }>(
     "SELECT caller, role, outcome, detail FROM audit WHERE statement = $1 ORDER BY seq",
@@ -184,8 +187,7 @@ test("a wrong PIN is called so, makes its caller wait and nobody else, and is on
     status: 403,
     body: { error: { code: "wrong_pin", message: expect.stringContaining("PIN_INCORRECT") } },
   });
-  const early = await unseal();
-  expect(early).toMatchObject({ status: 429, body: { error: { code: "rate_limited" } } });
+  expect(await tryAtOnce()).toMatchObject({ refused: "rate_limited", retryAfterSeconds: 1 });
   const other = await issueIdentity(home, { kind: "client", role: "admin", name: "second" });
   expect(await unseal(Buffer.alloc(31, 0x30), other)).toMatchObject({
     status: 403,
@@ -206,14 +208,7 @@ test("each further wrong PIN doubles the wait", async () => {
   await expect
     .poll(async () => (await unseal(Buffer.alloc(64, 0x31))).status, { timeout: 10_000, interval: 200 })
     .toBe(403);
-  const retry = async () => {
-    const asked = await freshOffer();
-    return vault.sealing.unseal(
-      { role: "admin", name: "admin" },
-      { offer: asked, box: sealPin(pin, Buffer.from(asked, "base64")).toString("base64") },
-    );
-  };
-  expect(await retry()).toMatchObject({ refused: "rate_limited", retryAfterSeconds: 2 });
+  expect(await tryAtOnce()).toMatchObject({ refused: "rate_limited", retryAfterSeconds: 2 });
 });
 
 test("what was encrypted for one start of the token's process opens no other, nor the same one twice", async () => {

@@ -105,6 +105,7 @@ test("shows a key's public parts to its tenant, and nothing that opens it", asyn
     "pending",
     "public_key",
     "purpose",
+    "resident",
     "state",
     "tenant",
   ]);
