@@ -45,6 +45,7 @@ export function guardKoa<Context extends KoaContext>(
 
 /** The status that Koa answers an error with. */
 function statusOf(error: unknown): number {
-  const status = typeof error === "object" && error !== null && "status" in error ? error.status : undefined;
-  return typeof status === "number" && status >= 400 && status < 500 ? status : 500;
+  const { status, statusCode } = Object(error) as { status?: unknown; statusCode?: unknown };
+  const given = status || statusCode;
+  return typeof given === "number" && given >= 400 ? given : 500;
 }

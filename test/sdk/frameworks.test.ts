@@ -13,7 +13,15 @@ const bound = {
   "x-service-session-id": "s-1",
 };
 
-describe.each(Object.entries(APPLICATIONS))("in %s", (_name, startApplication) => {
+/** Errors whose status Koa answers with; the others ask their own error handler. */
+const THROWN_IN_KOA: [object, string][] = [
+  [{ status: 409 }, "refused_by_receiver"],
+  [{ statusCode: 404 }, "refused_by_receiver"],
+  [{ status: 503 }, "failed"],
+  [{ status: 200 }, "failed"],
+];
+
+describe.each(Object.entries(APPLICATIONS))("in %s", (framework, startApplication) => {
   let stub: StubService;
   let guard: Guard;
   let application: Application;
@@ -186,6 +194,13 @@ describe.each(Object.entries(APPLICATIONS))("in %s", (_name, startApplication) =
     expect(await send("/orders/7/refund", { headers: bound })).toMatchObject({ status: 500 });
     expect(await reported()).toMatchObject([{ outcome: "failed" }]);
     expect(JSON.stringify(await reported())).not.toContain("no cover");
+  });
+
+  const thrown = framework === "koa" ? THROWN_IN_KOA : [];
+  test.each(thrown)("an error with %j is reported as %s", async (members, outcome) => {
+    handler.mockRejectedValue(Object.assign(new Error("refused"), members));
+    await send("/orders/7/refund", { headers: bound });
+    expect(await reported()).toMatchObject([{ outcome, detail: "Error" }]);
   });
 
   test("what came of it is reported although the client has gone", async () => {
