@@ -18,13 +18,8 @@ export function statusCommand(): Command {
   });
 }
 
-<<<<<<< keyvault/commands/status.ts
-/** The status as lines for people. */
-export function describeStatus({ sealed, token, kek, keys, residents, audit }: Status): string {
-=======
 /** The status as lines for people, none longer than the terminal is wide. */
-export function describeStatus({ sealed, token, kek, keys, audit }: Status): string {
->>>>>>> /tmp/c2/wt/keyvault/commands/status.ts
+export function describeStatus({ sealed, token, kek, keys, residents, audit }: Status): string {
   const lines: [string, string][] = [
     ...(sealed === null ? [] : [["SEALED", describeSeal(sealed)] satisfies [string, string]]),
     ...(token === null ? [] : describeToken(token)),
