@@ -34,8 +34,8 @@ async function readPinFile(path: string): Promise<Buffer> {
 }
 
 async function ask(terminal: ReadStream): Promise<Buffer> {
-  process.stderr.write("PIN: ");
   terminal.setRawMode(true);
+  process.stderr.write("PIN: ");
   try {
     return await readLine(terminal);
   } finally {
