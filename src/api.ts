@@ -1,15 +1,12 @@
 import { createCodeHashes } from "./accounts/codes.ts";
 import { createMailer } from "./accounts/mail.ts";
-import { accountsRoutes } from "./accounts/routes.ts";
 import { createSendLimits } from "./accounts/send_limits.ts";
 import { createFindSession } from "./accounts/sessions.ts";
 import { sweepAccounts } from "./accounts/sweep.ts";
-import { auditRoutes } from "./audit/routes.ts";
+import { apiRoutes } from "./api_routes.ts";
 import type { Clock } from "./clock.ts";
 import type { ApiConfig } from "./config.ts";
 import { openDatabase, openPool } from "./db/connection.ts";
-import { internalDelegationRoutes } from "./delegations/internal.ts";
-import { delegationRoutes } from "./delegations/routes.ts";
 import { createAddressPolicy } from "./events/webhooks/addresses.ts";
 import { createApp } from "./http/app.ts";
 import { createIdempotency } from "./http/idempotency.ts";
@@ -21,12 +18,9 @@ import { startServer } from "./http/server.ts";
 import type { Logger } from "./log.ts";
 import type { Metrics } from "./metrics.ts";
 import { createApiKeyFinder } from "./platforms/api_key_finder.ts";
-import { internalPlatformRoutes } from "./platforms/internal.ts";
 import { keepVaultSettled } from "./platforms/keep_vault_settled.ts";
-import { platformRoutes } from "./platforms/routes.ts";
 import { PATIENT_LOCK_MS, QUICK_LOCK_MS } from "./proofs/lanes.ts";
 import { maintainPartitions } from "./proofs/partitions.ts";
-import { proofRoutes } from "./proofs/routes.ts";
 import { createSeal } from "./seal.ts";
 import { createVaultClient } from "./vault/client.ts";
 import { readCredentials } from "./vault/credentials.ts";
@@ -72,34 +66,26 @@ export async function startApi({ config, clock, log, metrics, version }: ApiDeps
     allowedCidrs: config.WEBHOOK_ALLOWED_CIDRS,
   });
   const shared = { db, seal, clock, vault, log };
-  const routes = [
-    ...accountsRoutes({
-      ...shared,
-      mailer,
-      hashes: createCodeHashes(sealingKey),
-      limits: createSendLimits({
-        db,
-        perIp: config.SEND_CODE_PER_IP,
-        perAddress: config.SEND_CODE_PER_ADDRESS,
-      }),
-      alphaCredits: config.ALPHA_CREDITS_MICRO_USD,
-      accountCeiling: config.ACCOUNT_CEILING,
+  const routes = apiRoutes({
+    ...shared,
+    mailer,
+    hashes: createCodeHashes(sealingKey),
+    limits: createSendLimits({
+      db,
+      perIp: config.SEND_CODE_PER_IP,
+      perAddress: config.SEND_CODE_PER_ADDRESS,
     }),
-    ...platformRoutes({ ...shared, callbacks, apiKeys }),
-    ...delegationRoutes(shared),
-    ...proofRoutes({
-      ...shared,
-      decisions,
-      patient,
-      rated,
-      findApiKey: apiKeys.find,
-      baseUrl: config.BASE_URL,
-      word: config.SERVICE_WORD,
-    }),
-    ...auditRoutes(shared),
-    ...internalPlatformRoutes({ ...shared, callbacks, apiKeys }),
-    ...internalDelegationRoutes(shared),
-  ];
+    alphaCredits: config.ALPHA_CREDITS_MICRO_USD,
+    accountCeiling: config.ACCOUNT_CEILING,
+    callbacks,
+    apiKeys,
+    decisions,
+    patient,
+    rated,
+    findApiKey: apiKeys.find,
+    baseUrl: config.BASE_URL,
+    word: config.SERVICE_WORD,
+  });
   const document = openApiDocument(routes, { baseUrl: config.BASE_URL, word: config.SERVICE_WORD, version });
   const listener = createApp({
     routes,
