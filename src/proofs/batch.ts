@@ -6,12 +6,12 @@ import { type DecisionItem, type DecisionOutcome, decideBatch } from "./decision
 export type Decide = (item: DecisionItem) => Promise<DecisionOutcome>;
 
 /**
- * `maxItems` per statement, `maxWaitMs` for the first item of a batch, `maxStatements` at once; an item that has
- * waited `maxQueueMs` is not sent any more.
+ * `maxItems` per statement, `maxStatements` at once; a batch that is not full waits for the statement under way, but no
+ * longer than `maxWaitMs`. An item that has waited `maxQueueMs` is not sent any more.
  */
 export type BatchLimits = { maxItems: number; maxWaitMs: number; maxStatements: number; maxQueueMs: number };
 
-const defaultLimits: BatchLimits = { maxItems: 64, maxWaitMs: 2, maxStatements: 2, maxQueueMs: 5_000 };
+const defaultLimits: BatchLimits = { maxItems: 64, maxWaitMs: 10, maxStatements: 2, maxQueueMs: 5_000 };
 
 type Waiting = {
   item: DecisionItem;
@@ -21,23 +21,27 @@ type Waiting = {
 };
 
 /**
- * Gathers concurrent decisions into one statement. While all statements are under way the next batch grows, so
- * batches are as large as the load needs and a lone item waits for nobody. An item that could not be sent in time is
- * refused with `unavailable`: it was not decided and never will be.
+ * Gathers concurrent decisions into one statement. While one is under way the next batch grows, so batches are as large
+ * as the load needs and a lone item waits for nobody; only a full batch, or one behind a statement that takes long, is
+ * sent beside another: a statement costs much and its items little. An item that could not be sent in time is refused
+ * with `unavailable`: it was not decided and never will be.
  */
 export function createBatcher(pool: Pool, limits: BatchLimits = defaultLimits): Decide {
   let waiting: Waiting[] = [];
   let running = 0;
+  let soon: NodeJS.Immediate | undefined;
   let timer: NodeJS.Timeout | undefined;
 
   function schedule(): void {
     if (running >= limits.maxStatements || waiting.length === 0) return;
-    if (waiting.length >= limits.maxItems || running === 0) setImmediate(flush);
+    if (waiting.length >= limits.maxItems || running === 0) soon ??= setImmediate(flush);
     else timer ??= setTimeout(flush, limits.maxWaitMs);
   }
 
   function flush(): void {
+    clearImmediate(soon);
     clearTimeout(timer);
+    soon = undefined;
     timer = undefined;
     refuseLate();
     if (running >= limits.maxStatements || waiting.length === 0) return;

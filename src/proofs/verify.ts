@@ -223,13 +223,14 @@ async function checkChallenge(
   connectionId: string,
   now: Date,
 ): Promise<Date> {
-  const refused = new ApiError("invalid_challenge");
   const claims = readChallenge(challenge);
-  if (!claims) throw refused;
+  if (!claims) throw new ApiError("invalid_challenge");
   const secondsLeft = (claims.expiresAt.getTime() - now.getTime()) / 1000;
-  if (secondsLeft < 0 || secondsLeft > CHALLENGE_WINDOW_SECONDS + CLOCK_SKEW_SECONDS) throw refused;
+  if (secondsLeft < 0 || secondsLeft > CHALLENGE_WINDOW_SECONDS + CLOCK_SKEW_SECONDS) {
+    throw new ApiError("invalid_challenge");
+  }
   const key = await keys.find(claims.day);
-  if (!key || !isIssuedBy(key, challenge, connectionId)) throw refused;
+  if (!key || !isIssuedBy(key, challenge, connectionId)) throw new ApiError("invalid_challenge");
   return claims.expiresAt;
 }
 

@@ -1,4 +1,5 @@
-import { describe, expect, test } from "vitest";
+import { setTimeout as sleep } from "node:timers/promises";
+import { describe, expect, test, vi } from "vitest";
 import { createBatcher } from "../../src/proofs/batch.ts";
 import { decideBatch, VERIFICATION_PRICE_MICRO_USD as price } from "../../src/proofs/decision.ts";
 import { decisionWorld } from "./decision_world.ts";
@@ -66,5 +67,43 @@ describe("the batcher", () => {
       "fulfilled",
     ]);
     expect(await countOf("audit_events", records)).toBe(3);
+  });
+
+  /** A batcher of its own, whose first statement waits for a row that somebody holds. */
+  async function behindHeldRow(maxWaitMs: number) {
+    const [slow, free] = await Promise.all([
+      insertRecords(world.db, 1_000 * price),
+      insertRecords(world.db, 1_000 * price),
+    ]);
+    const pool = world.openPool("batches");
+    const sent = vi.spyOn(pool, "query");
+    const decide = createBatcher(pool, { maxItems: 8, maxWaitMs, maxStatements: 2, maxQueueMs: 60_000 });
+    const held = await world.hold("select from balances where account_id = $1 for update", [slow.accountId]);
+    const first = decide(itemFor(slow));
+    await world.untilBlocked();
+    return { sent, first, held, decideOther: () => decide(itemFor(free)) };
+  }
+
+  test("items that come while a statement is under way share the next one; only a full batch goes beside it", async () => {
+    const { sent, first, held, decideOther } = await behindHeldRow(60_000);
+    const seven = Array.from({ length: 7 }, decideOther);
+    await sleep(50);
+    expect(sent).toHaveBeenCalledTimes(1);
+    const eight = [...seven, decideOther()];
+    for (const outcome of await Promise.all(eight)) expect(outcome).toMatchObject({ decision: "allow" });
+    expect(sent).toHaveBeenCalledTimes(2);
+    const last = [decideOther(), decideOther()];
+    await held.commit();
+    for (const outcome of await Promise.all([first, ...last])) {
+      expect(outcome).toMatchObject({ decision: "allow" });
+    }
+    expect(sent).toHaveBeenCalledTimes(3);
+  });
+
+  test("a batch that is not full is sent beside a statement that takes long", async () => {
+    const { first, held, decideOther } = await behindHeldRow(20);
+    expect(await decideOther()).toMatchObject({ decision: "allow" });
+    await held.commit();
+    expect(await first).toMatchObject({ decision: "allow" });
   });
 });
