@@ -1,12 +1,13 @@
 import { execFile } from "node:child_process";
-import { randomBytes } from "node:crypto";
+import { generateKeyPairSync, randomBytes, sign } from "node:crypto";
 import { createRequire } from "node:module";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { openToken, type Token } from "../../../keyvault/token/client.ts";
 import { DamagedBox } from "../../../keyvault/token/fault.ts";
 import { tokenSettings } from "../../../keyvault/token/install.ts";
-import { publicKeyOf } from "../../../keyvault/token/residents.ts";
+import { createResidents, publicKeyOf } from "../../../keyvault/token/residents.ts";
+import type { Session } from "../../../keyvault/token/session.ts";
 import { ALGORITHMS } from "../../../src/protocol/algorithms.ts";
 import { createHome, SILENT, type VaultHome } from "../fixture.ts";
 
@@ -125,4 +126,79 @@ test("a point is taken raw and as an OCTET STRING, and nothing else is", () => {
       /public key of/,
     );
   expect(() => publicKeyOf(randomBytes(1951), 1952)).toThrow(/1951 bytes/);
+});
+
+type Template = { type: number; value: unknown }[];
+
+/** A session of a library that lists these mechanisms, has ML-DSA-65 as PKCS#11 3.2 has it, and tells what it was asked to generate. */
+function fakeSession(mechanisms: readonly number[]) {
+  const { publicKey, privateKey } = generateKeyPairSync("ml-dsa-65");
+  const asked: { mechanism: number; ofPublic: Template; ofPrivate: Template }[] = [];
+  let given = false;
+  const library = {
+    C_GetMechanismList: () => [...mechanisms],
+    C_FindObjectsInit: () => {},
+    C_FindObjects: () => {
+      given = asked.length > 0 && !given;
+      return given ? Buffer.from("private") : null;
+    },
+    C_FindObjectsFinal: () => {},
+    C_GenerateKeyPair(
+      _: unknown,
+      { mechanism }: { mechanism: number },
+      ofPublic: Template,
+      ofPrivate: Template,
+    ) {
+      asked.push({ mechanism, ofPublic, ofPrivate });
+      return { publicKey: Buffer.from("public"), privateKey: Buffer.from("private") };
+    },
+    C_GetAttributeValue: () => [{ value: publicKey.export({ format: "der", type: "spki" }).subarray(-1952) }],
+    C_DestroyObject: () => {},
+    C_SignInit(_: unknown, { mechanism }: { mechanism: number }) {
+      if (mechanism !== 0x1d) throw new Error("CKR_MECHANISM_INVALID");
+    },
+    C_Sign(_: unknown, data: Buffer, room: Buffer) {
+      const signature = sign(null, data, privateKey);
+      if (signature.length > room.length) throw new Error("CKR_BUFFER_TOO_SMALL");
+      return signature;
+    },
+  };
+  return {
+    session: { library, handle: Buffer.alloc(8), slot: Buffer.alloc(8) } as unknown as Session,
+    asked,
+  };
+}
+
+test("offers a half only when a token lists both its mechanisms", () => {
+  const offered = (...mechanisms: number[]) => createResidents(fakeSession(mechanisms).session).offered;
+  expect(offered()).toEqual([]);
+  expect(offered(0x1055)).toEqual([]);
+  expect(offered(0x1057, 0x1c)).toEqual([]);
+  expect(offered(0x1055, 0x1057, 0x1d)).toEqual(["ed25519"]);
+  expect(offered(0x1d, 0x1c, 0x1057, 0x1055)).toEqual(["ed25519", "ml_dsa_65"]);
+});
+
+test("asks for ML-DSA-65 as PKCS#11 3.2 says, and takes key and signature of their lengths", async () => {
+  const { session, asked } = fakeSession([0x1c, 0x1d]);
+  const residents = createResidents(session);
+  const label = freshLabel();
+  const { ml_dsa_65 } = residents.create(label, ["ml_dsa_65"]);
+  expect(ml_dsa_65).toHaveLength(1952);
+  const signature = residents.sign(label, "ml_dsa_65", bytes);
+  expect(await ALGORITHMS.ml_dsa_65.reference.verifyingKey(ml_dsa_65!)!.verify(bytes, signature)).toBe(true);
+  const [{ mechanism, ofPublic, ofPrivate }] = asked as [(typeof asked)[0]];
+  const attribute = (template: Template, type: number) =>
+    template.find((entry) => entry.type === type)?.value;
+  expect(mechanism).toBe(0x1c);
+  const [CKA_TOKEN, CKA_LABEL, CKA_KEY_TYPE, CKA_SENSITIVE, CKA_EXTRACTABLE] = [
+    0x1, 0x3, 0x100, 0x103, 0x162,
+  ];
+  const CKA_PARAMETER_SET = 0x61d;
+  expect(attribute(ofPublic, CKA_PARAMETER_SET)).toBe(2);
+  expect(attribute(ofPublic, CKA_TOKEN)).toBe(false);
+  for (const template of [ofPublic, ofPrivate]) expect(attribute(template, CKA_KEY_TYPE)).toBe(0x4a);
+  expect(attribute(ofPrivate, CKA_LABEL)).toBe(label);
+  expect(attribute(ofPrivate, CKA_TOKEN)).toBe(true);
+  expect(attribute(ofPrivate, CKA_SENSITIVE)).toBe(true);
+  expect(attribute(ofPrivate, CKA_EXTRACTABLE)).toBe(false);
 });
