@@ -1,0 +1,33 @@
+import { fileURLToPath } from "node:url";
+import { BaseSequencer, startVitest, type TestSpecification } from "vitest/node";
+import { readSettings } from "./contract/settings.ts";
+
+/** `npm run contract`: the specification's rows against a running service. Ends with 1 when one fails, 2 when called wrongly. */
+const settings = readSettings(process.argv.slice(2));
+if (settings === undefined) {
+  process.exit(2);
+}
+/** In the specification's order. */
+class InOrder extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    return files.sort((one, other) => (one.moduleId < other.moduleId ? -1 : 1));
+  }
+}
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+const vitest = await startVitest("test", [], {
+  root,
+  config: false,
+  watch: false,
+  include: ["test/contract/*.contract.ts"],
+  globalSetup: ["test/contract/people.ts"],
+  provide: { settings },
+  pool: "forks",
+  maxWorkers: 1,
+  fileParallelism: false,
+  sequence: { sequencer: InOrder },
+  testTimeout: 60_000,
+  hookTimeout: 60_000,
+  reporters: ["tree"],
+});
+await vitest.close();

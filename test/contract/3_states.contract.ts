@@ -1,0 +1,85 @@
+import { describe, expect, test } from "vitest";
+import { actor, must } from "./story.ts";
+import { errorOf } from "./visitor.ts";
+
+const ada = actor("ada");
+
+async function delegated(scope = ["data:read"]) {
+  const agentId = await ada.createAgent();
+  const certificate = await ada.delegate(agentId, scope);
+  const revoke = (body: object = { reason: "over" }) =>
+    ada.person.call("POST", `/v1/service/delegations/${String(certificate.cert_id)}/revoke`, body);
+  return { agentId, certificate, revoke };
+}
+
+describe("3. States: approve", () => {
+  test("(no certificate) → approved, narrower than asked for", async () => {
+    const { certificate } = await delegated(["payments:send"]);
+    expect(certificate).toMatchObject({ status: "approved", approved_scope: ["payments:send"] });
+  });
+
+  test("a second approval of one request makes no second certificate", async () => {
+    const agent_id = await ada.createAgent();
+    const asked = { connection_id: ada.connectionId, agent_id };
+    const { request_id } = must(await ada.person.call("POST", "/v1/service/delegations/self-request", asked));
+    const approve = () =>
+      ada.person.call("POST", `/v1/service/delegations/requests/${String(request_id)}/approve`, {
+        approved_scope: ["data:read"],
+      });
+    const answers = await Promise.all([approve(), approve()]);
+    expect(answers.map(({ status }) => status).sort()).toEqual([200, 409]);
+    expect(errorOf(await approve())).toBe("409 request_not_pending");
+  });
+});
+
+describe("3. States: revoke", () => {
+  test("approved → revoked; the reason is optional; repeating it answers the same", async () => {
+    const { certificate, revoke } = await delegated();
+    const told = { cert_id: certificate.cert_id, status: "revoked" };
+    expect(must(await revoke())).toEqual(told);
+    expect(must(await revoke())).toEqual(told);
+    const another = await delegated();
+    expect(must(await another.revoke({}))).toMatchObject({ status: "revoked" });
+  });
+
+  test("proofs already built are thereafter denied with delegation_revoked", async () => {
+    const { agentId, revoke } = await delegated();
+    const proof = await ada.proof(agentId);
+    must(await revoke());
+    expect(must(await ada.verify(proof, "data:read"))).toMatchObject({
+      decision: "deny",
+      decision_reason: "delegation_revoked",
+    });
+  });
+
+  test("building a new proof fails with 404 no_active_delegation", async () => {
+    const { agentId, revoke } = await delegated();
+    must(await revoke());
+    expect(errorOf(await ada.present(agentId))).toBe("404 no_active_delegation");
+  });
+});
+
+describe("3. Rules", () => {
+  test("1. a scope that was not approved is denied with not_delegated, even under a valid certificate", async () => {
+    const { agentId } = await delegated(["data:read"]);
+    expect(must(await ada.verify(await ada.proof(agentId), "payments:send"))).toMatchObject({
+      decision: "deny",
+      decision_reason: "not_delegated",
+    });
+  });
+
+  test("2. a used or unknown challenge is invalid_challenge", async () => {
+    const { agentId } = await delegated();
+    const proof = await ada.proof(agentId);
+    expect(must(await ada.verify(proof, "data:read")).decision).toBe("allow");
+    expect(errorOf(await ada.verify(proof, "data:read"))).toBe("400 invalid_challenge");
+    const unknown = Buffer.alloc(32, 7).toString("base64");
+    const path = `/v1/service/connections/${ada.connectionId}/agents/${agentId}/present`;
+    expect(errorOf(await ada.application.call("POST", path, { challenge: unknown }))).toBe(
+      "400 invalid_challenge",
+    );
+    const foreign = await actor("grace").challenge();
+    const { proof_bundle } = must(await ada.application.call("POST", path, { challenge: foreign }));
+    expect(errorOf(await ada.verify(proof_bundle, "data:read"))).toBe("400 invalid_challenge");
+  });
+});

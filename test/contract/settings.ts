@@ -1,0 +1,43 @@
+import { parseArgs } from "node:util";
+
+/** What the suite is told: where the service is, where codes can be read, and what it may do besides. */
+export type Settings = {
+  baseUrl: string;
+  /** Answers `{mails: [{to, text}]}` as JSON, newest first. */
+  mailbox: string;
+  word: string;
+  /** Whether to send codes until the service refuses. The address may not sign in for a while afterwards. */
+  limits: boolean;
+};
+
+const USAGE = `Usage: npm run contract -- --base-url <url> [--mailbox <url>] [--word <word>] [--limits]
+
+  --base-url  the running service, for instance http://127.0.0.1:8080
+  --mailbox   where mail is read: JSON {"mails":[{"to","text"}]}, newest first; default <base-url>/dev/mailbox
+  --word      the word in paths and headers; default service
+  --limits    also ask for codes until the service refuses`;
+
+/** Reads the command line. Prints how to call it and gives nothing when it is wrong. */
+export function readSettings(args: string[]): Settings | undefined {
+  try {
+    const { values } = parseArgs({
+      args,
+      options: {
+        "base-url": { type: "string" },
+        mailbox: { type: "string" },
+        word: { type: "string", default: "service" },
+        limits: { type: "boolean", default: false },
+      },
+    });
+    const baseUrl = new URL(values["base-url"] ?? "").href.replace(/\/$/, "");
+    return {
+      baseUrl,
+      mailbox: values.mailbox ?? `${baseUrl}/dev/mailbox`,
+      word: values.word,
+      limits: values.limits,
+    };
+  } catch (error) {
+    console.error(`${(error as Error).message}\n\n${USAGE}`);
+    return undefined;
+  }
+}

@@ -1,0 +1,65 @@
+import { inject } from "vitest";
+import { CEILING, type Someone } from "./people.ts";
+import { type Answer, createVisitor, type Visitor } from "./visitor.ts";
+
+/** A person with a browser, and the application behind their platform's API key. */
+export type Actor = Someone & {
+  person: Visitor;
+  application: Visitor;
+  connectionId: string;
+  createAgent(): Promise<string>;
+  /** Lends an agent of theirs a scope; gives the certificate. */
+  delegate(agentId: string, scope: string[], asked?: object): Promise<Record<string, unknown>>;
+  challenge(): Promise<string>;
+  present(agentId: string, fields?: object): Promise<Answer>;
+  proof(agentId: string): Promise<unknown>;
+  verify(proof: unknown, scope: string, fields?: object): Promise<Answer>;
+};
+
+/** One of the two accounts that the suite has opened. */
+export function actor(name: "ada" | "grace"): Actor {
+  const [settings, someone] = [inject("settings"), inject(name)];
+  const connectionId = String(someone.platform.connection_id);
+  const person = createVisitor(settings, someone.browser);
+  const application = createVisitor(settings, {}, { "x-service-api-key": String(someone.platform.api_key) });
+  const agents = `/v1/service/connections/${connectionId}/agents`;
+  const self: Actor = {
+    ...someone,
+    person,
+    application,
+    connectionId,
+    async createAgent() {
+      const wish = { name: "shop-bot", agent_type: "api_agent" };
+      return String(must(await application.call("POST", agents, wish)).agent_id);
+    },
+    async delegate(agentId, approved_scope, asked = {}) {
+      const request = must(
+        await person.call("POST", "/v1/service/delegations/self-request", {
+          connection_id: connectionId,
+          agent_id: agentId,
+          ...asked,
+        }),
+      );
+      const path = `/v1/service/delegations/requests/${String(request.request_id)}/approve`;
+      return must(await person.call("POST", path, { approved_scope }));
+    },
+    challenge: async () => String(must(await application.call("POST", "/v1/service/challenge")).challenge),
+    present: async (agentId, fields = {}) =>
+      application.call("POST", `${agents}/${agentId}/present`, {
+        challenge: await self.challenge(),
+        ...fields,
+      }),
+    proof: async (agentId) => must(await self.present(agentId)).proof_bundle,
+    verify: (proof_bundle, required_scope, fields = {}) =>
+      application.call("POST", "/v1/service/verify", { proof_bundle, required_scope, ...fields }),
+  };
+  return self;
+}
+
+/** The body of an answer that must be a success. */
+export function must({ status, body, text }: Answer): Record<string, unknown> {
+  if (status !== 200 && status !== 201) throw new Error(`${status}: ${text.slice(0, 300)}`);
+  return body;
+}
+
+export { CEILING };
