@@ -59,6 +59,9 @@ export type Answer<R> = {
   cookies?: CookieChange[];
 };
 
+/** What headers of a request or an answer are for, by their names; `X-Service-…` carries the service's word. */
+export type HeaderNotes = Record<string, string>;
+
 /** One operation of the HTTP contract: what routes it, who may call it, what it takes, gives and refuses. */
 export type Route<A extends Access = Access, P = unknown, Q = unknown, B = unknown, R = unknown> = {
   /** Unique name, snake_case; the OpenAPI operation id. */
@@ -78,9 +81,13 @@ export type Route<A extends Access = Access, P = unknown, Q = unknown, B = unkno
   body?: ZodType<B>;
   /** `"raw"`: the handler gets the unparsed bytes (a Buffer) and decodes strictly by itself. */
   bodyForm?: "raw";
-  answer: { status: 200 | 201; schema: ZodType<R>; description: string };
+  answer: { status: 200 | 201; schema: ZodType<R>; description: string; headers?: HeaderNotes };
   /** Answers of another status that are no errors of this service; without a schema: without a body. */
-  otherAnswers?: Record<number, { schema?: ZodType; description: string }>;
+  otherAnswers?: Record<number, { schema?: ZodType; description: string; headers?: HeaderNotes }>;
+  /** Request headers that it reads besides those of its access. */
+  headers?: HeaderNotes;
+  /** What the handler of a public route demands by itself, all of it. */
+  demands?: readonly ("refresh" | "csrf" | "api_key")[];
   /** Codes it can answer besides those of its access and of malformed calls. */
   errors: ErrorCode[];
   /** A creation: `Idempotency-Key` gives the first answer again for 24 hours. */

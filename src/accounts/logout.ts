@@ -21,7 +21,12 @@ export function logoutRoute({ db, clock }: { db: Database; clock: Clock }): Rout
     access: "session",
     onboarding: "any",
     body,
-    answer: { status: 200, schema: answer, description: "Signed out; the cookies are cleared" },
+    answer: {
+      status: 200,
+      schema: answer,
+      description: "Signed out; the cookies are cleared",
+      headers: { "Set-Cookie": "The three cookies, emptied" },
+    },
     errors: [],
     async handle({ caller, body: { everywhere } }) {
       await db("session_families")

@@ -30,7 +30,13 @@ export function refreshRoute({ db, clock, log }: { db: Database; clock: Clock; l
     path: "/v1/auth/refresh",
     summary: "Renew the session with the refresh cookie; needs the CSRF header",
     access: "public",
-    answer: { status: 200, schema: answer, description: "Session, refresh and CSRF cookies are replaced" },
+    demands: ["refresh", "csrf"],
+    answer: {
+      status: 200,
+      schema: answer,
+      description: "Session, refresh and CSRF cookies are replaced",
+      headers: { "Set-Cookie": "The three cookies of the next session" },
+    },
     errors: ["auth_required", "csrf_failed"],
     async handle(call): Promise<Answer<z.infer<typeof answer>>> {
       const token = call.cookie("refresh");

@@ -14,6 +14,8 @@ const answer = z.object({
     .describe("Key rotation statements from the first key to the current one; empty while it is the first"),
 });
 
+const LIFETIME = { "Cache-Control": "How long the answer may be kept" };
+const VALIDATORS = { ...LIFETIME, ETag: "Names this state of the identity" };
 const CACHE = { "cache-control": "public, max-age=60" };
 
 /** `GET /v1/registry/principals/{human_id}`: the root key behind certificates. Every miss looks the same. */
@@ -25,10 +27,11 @@ export function registryRoute({ db }: { db: Database }): Route {
     summary: "Read the public key of a root identity",
     access: "public",
     params: z.object({ human_id: z.string() }),
-    answer: { status: 200, schema: answer, description: "The root identity" },
+    headers: { "If-None-Match": "ETag of an earlier answer" },
+    answer: { status: 200, schema: answer, description: "The root identity", headers: VALIDATORS },
     otherAnswers: {
-      304: { description: "Not changed since the answer with this ETag" },
-      404: { schema: z.object({}), description: "No such root identity" },
+      304: { description: "Not changed since the answer with this ETag", headers: VALIDATORS },
+      404: { schema: z.object({}), description: "No such root identity", headers: LIFETIME },
     },
     errors: [],
     async handle({ params, header }) {

@@ -37,6 +37,7 @@ export function verifyCodeRoute({
       status: 200,
       schema: answer,
       description: "Signed in; session, refresh and CSRF cookies are set",
+      headers: { "Set-Cookie": "The session, refresh and CSRF cookies" },
     },
     errors: ["invalid_code"],
     async handle({ body: { email, code } }) {

@@ -8,6 +8,8 @@ export type Names = {
   paths(path: string): string[];
   /** The lower-case names that a header may come under; only `x-service-…` has more than one. */
   headers(name: string): readonly string[];
+  /** A header's name as people read it, under the word. */
+  header(name: string): string;
   /** A cookie's name; only the word itself names cookies, aliases do not. */
   cookie(name: CookieName): string;
 };
@@ -33,6 +35,11 @@ export function createNames(word: string, aliases: readonly string[] = []): Name
       known.set(name, names);
       return names;
     },
+    header: (name) => name.replace(/^X-Service-/, `X-${capitalized(word)}-`),
     cookie: (name) => `${word}_${name}`,
   };
+}
+
+function capitalized(word: string): string {
+  return word.charAt(0).toUpperCase() + word.slice(1);
 }

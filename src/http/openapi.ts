@@ -1,30 +1,29 @@
 import type Koa from "koa";
-import { type ZodType, z } from "zod";
-import { type ErrorCode, errorCodes } from "../errors.ts";
-import type { Access, Route } from "../route.ts";
-import { idempotencyKey } from "./idempotency.ts";
+import { errorCodes } from "../errors.ts";
+import type { Route } from "../route.ts";
 import { createNames, type Names } from "./names.ts";
-import { routeErrors } from "./route_errors.ts";
+import { operationOf } from "./openapi_operation.ts";
+import type { Json } from "./openapi_schema.ts";
 
 /** Where the document is found and what it says about itself. */
 export type DocumentInfo = { baseUrl: string; word: string; version: string };
 
-type Json = Record<string, unknown>;
-
-const errorSchema = {
-  type: "object",
-  required: ["error"],
-  properties: {
-    error: {
-      type: "object",
-      required: ["code", "message", "status"],
-      properties: {
-        code: { type: "string", enum: Object.keys(errorCodes) },
-        message: { type: "string" },
-        status: { type: "integer" },
-      },
-    },
-  },
+/** What the document's tags hold, in the order in which they are read. */
+const tags: Record<string, string> = {
+  auth: "Sign-in by e-mailed code, onboarding, sessions",
+  platforms: "What is being built: registration gives an API key and two secrets",
+  connections: "A platform's connection: keys, callback URL, agents, and presenting their proofs",
+  delegations: "Asking for authority, lending it, taking it back",
+  challenge: "What a proof answers",
+  verify: "The decision",
+  invocations: "What came of a decision",
+  receipts: "The record of a decision",
+  audit: "The history of proofs",
+  scopes: "The vocabulary of scopes",
+  registry: "Public keys of root identities",
+  access: "OpenID AuthZEN 1.0",
+  ".well-known": "Discovery",
+  "ext-auth": "The gateways' hook",
 };
 
 /**
@@ -34,10 +33,16 @@ const errorSchema = {
 export function openApiDocument(routes: readonly Route[], { baseUrl, word, version }: DocumentInfo): Json {
   const names = createNames(word);
   const paths: Record<string, Json> = {};
+  const used = new Set<string>();
   for (const route of routes) {
     if (route.access === "operator") continue;
     const [path = route.path] = names.paths(route.path.replace("*}", "}"));
-    paths[path] = { ...paths[path], [route.method.toLowerCase()]: operation(route) };
+    const tag = tagOf(route.path);
+    used.add(tag);
+    paths[path] = {
+      ...paths[path],
+      [route.method.toLowerCase()]: { ...operationOf(route, names), tags: [tag] },
+    };
   }
   return {
     openapi: "3.1.0",
@@ -46,9 +51,14 @@ export function openApiDocument(routes: readonly Route[], { baseUrl, word, versi
       version,
       description: "Issues, keeps and checks authority that people lend to AI agents.",
     },
-    servers: [{ url: baseUrl }],
+    servers: [{ url: baseUrl.replace(/\/+$/, "") }],
+    tags: [...used].sort(byPlace).map((name) => ({ name, description: tags[name] ?? name })),
     paths,
-    components: { schemas: { Error: errorSchema }, securitySchemes: securitySchemes(names) },
+    components: {
+      schemas: { Error: errorSchema },
+      headers: { RequestId: requestIdHeader },
+      securitySchemes: securitySchemes(names),
+    },
   };
 }
 
@@ -62,51 +72,50 @@ export function openApiPage(document: Json): Koa.Middleware {
   };
 }
 
+const errorSchema = {
+  type: "object",
+  description: "The answer to a call that was refused or failed",
+  required: ["error"],
+  additionalProperties: false,
+  properties: {
+    error: {
+      type: "object",
+      required: ["code", "message", "status"],
+      additionalProperties: false,
+      properties: {
+        code: { type: "string", enum: Object.keys(errorCodes), description: "Stable" },
+        message: { type: "string", description: "For people" },
+        status: { type: "integer", description: "The answer's HTTP status" },
+      },
+    },
+  },
+};
+
+const requestIdHeader = {
+  description: "The request's own X-Request-Id, or a new one",
+  required: true,
+  schema: { type: "string", pattern: "^[A-Za-z0-9._:@/+=-]{1,128}$" },
+};
+
 function securitySchemes(names: Names): Json {
+  const cookie = (name: "session" | "refresh", description: string) => ({
+    type: "apiKey",
+    in: "cookie",
+    name: names.cookie(name),
+    description,
+  });
+  const header = (name: string, description: string) => ({
+    type: "apiKey",
+    in: "header",
+    name: names.header(name),
+    description,
+  });
   return {
-    session: { type: "apiKey", in: "cookie", name: names.cookie("session") },
-    csrf: {
-      type: "apiKey",
-      in: "header",
-      name: names.headers("x-service-csrf")[0],
-      description: `The value of the cookie ${names.cookie("csrf")}`,
-    },
-    api_key: { type: "apiKey", in: "header", name: names.headers("x-service-api-key")[0] },
+    session: cookie("session", "A signed-in person; 15 minutes, then refresh"),
+    refresh: cookie("refresh", "Renews a session; good for one use"),
+    csrf: header("X-Service-CSRF", `The value of the cookie ${names.cookie("csrf")}`),
+    api_key: header("X-Service-API-Key", "The application behind a connection"),
   };
-}
-
-function operation(route: Route): Json {
-  return {
-    operationId: route.id,
-    summary: route.summary,
-    tags: [tagOf(route.path)],
-    security: security(route),
-    ...parameters(route),
-    ...requestBody(route),
-    responses: {
-      [route.answer.status]: {
-        description: route.answer.description,
-        headers: { "X-Request-Id": { schema: { type: "string" } } },
-        content: { "application/json": { schema: schemaOf(route.answer.schema, "output") } },
-      },
-      ...otherResponses(route),
-      ...errorResponses(routeErrors(route)),
-    },
-  };
-}
-
-function otherResponses({ otherAnswers = {} }: Route): Json {
-  return Object.fromEntries(
-    Object.entries(otherAnswers).map(([status, { description, schema }]) => [
-      status,
-      {
-        description,
-        ...(schema === undefined
-          ? {}
-          : { content: { "application/json": { schema: schemaOf(schema, "output") } } }),
-      },
-    ]),
-  );
 }
 
 function tagOf(path: string): string {
@@ -114,76 +123,8 @@ function tagOf(path: string): string {
   return (segments[0] === "service" ? segments[1] : segments[0]) ?? "service";
 }
 
-function security(route: Route): Json[] {
-  const session = { session: [], ...(route.csrf === false || route.method === "GET" ? {} : { csrf: [] }) };
-  const byAccess: Record<Access, Json[]> = {
-    public: [],
-    session: [session],
-    api_key: [{ api_key: [] }],
-    account: [{ api_key: [] }, session],
-    operator: [],
-  };
-  return byAccess[route.access];
-}
-
-function parameters(route: Route): Json {
-  const declared = new Map(members(route.params));
-  const inPath = [...route.path.matchAll(/\{(\w+)\*?\}/g)].map(([, name = ""]) => ({
-    name,
-    in: "path",
-    required: true,
-    schema: declared.get(name) ?? { type: "string" },
-  }));
-  const required = requiredMembers(route.query);
-  const inQuery = members(route.query).map(([name, schema]) => ({
-    name,
-    in: "query",
-    required: required.has(name),
-    schema,
-  }));
-  const all = [...inPath, ...inQuery, ...(route.idempotent ? [idempotencyHeader] : [])];
-  return all.length === 0 ? {} : { parameters: all };
-}
-
-const idempotencyHeader = {
-  name: "Idempotency-Key",
-  in: "header",
-  required: false,
-  description: "The same key and body give the first answer again for 24 hours",
-  schema: schemaOf(idempotencyKey, "input"),
-};
-
-function members(schema: ZodType | undefined): [string, unknown][] {
-  return schema === undefined ? [] : Object.entries((schemaOf(schema, "input").properties as Json) ?? {});
-}
-
-function requiredMembers(schema: ZodType | undefined): Set<string> {
-  return new Set(schema === undefined ? [] : ((schemaOf(schema, "input").required as string[]) ?? []));
-}
-
-function requestBody(route: Route): Json {
-  if (route.body === undefined) return {};
-  const required = !route.body.safeParse(undefined).success;
-  return {
-    requestBody: { required, content: { "application/json": { schema: schemaOf(route.body, "input") } } },
-  };
-}
-
-function errorResponses(codes: ErrorCode[]): Json {
-  const byStatus = Map.groupBy(codes, (code) => errorCodes[code][0]);
-  return Object.fromEntries(
-    [...byStatus].map(([status, group]) => [
-      status,
-      {
-        description: group.map((code) => `\`${code}\`: ${errorCodes[code][1]}`).join("\n\n"),
-        content: { "application/json": { schema: { $ref: "#/components/schemas/Error" } } },
-        "x-error-codes": group,
-      },
-    ]),
-  );
-}
-
-function schemaOf(schema: ZodType, io: "input" | "output"): Json {
-  const { $schema, ...rest } = z.toJSONSchema(schema, { io, unrepresentable: "any" }) as Json;
-  return rest;
+function byPlace(a: string, b: string): number {
+  const order = Object.keys(tags);
+  const place = (tag: string) => (order.includes(tag) ? order.indexOf(tag) : order.length);
+  return place(a) - place(b);
 }

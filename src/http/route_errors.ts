@@ -16,7 +16,12 @@ export function routeErrors(route: Route): ErrorCode[] {
     if (route.csrf !== false && route.method !== "GET") codes.push("csrf_failed");
     if (route.onboarding !== "any") codes.push("onboarding_incomplete");
   }
-  if (route.path.includes("{")) codes.push("not_found");
+  if (namesSomething(route)) codes.push("not_found");
   if (route.idempotent) codes.push("idempotency_conflict");
   return [...new Set([...codes, ...route.errors, "internal" as const, "unavailable" as const])];
+}
+
+/** Whether its path has a parameter of which there may be none such; some routes have an answer of their own for that. */
+function namesSomething({ path, otherAnswers }: Route): boolean {
+  return /\{\w+\}/.test(path) && otherAnswers?.[404] === undefined;
 }

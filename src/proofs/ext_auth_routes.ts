@@ -9,6 +9,11 @@ const SCOPE_HEADER = "x-service-required-scope";
 
 const answer = z.object({ decision: z.string(), decision_reason: z.string() });
 
+const NOTES = {
+  "X-Service-Decision": "allow, deny, refuse, indeterminate or none",
+  "X-Service-Decision-Reason": "The decision's reason, or the code of why there is none",
+};
+
 type HookCall = Call<"public", { target?: string } | undefined, unknown, unknown>;
 
 /** What the hook works with; `word` names the headers of its answers. */
@@ -40,10 +45,15 @@ function hookRoute(deps: ExtAuthDeps, method: (typeof METHODS)[number], path: st
     summary: "Tell a gateway whether a request may pass",
     access: "public",
     ...(withTarget ? { params: z.object({ target: z.string() }) } : {}),
-    answer: { status: 200, schema: answer, description: "Allowed: let the request pass" },
+    demands: ["api_key"],
+    headers: {
+      "X-Service-Proof": "The proof: a reference, or a bundle in base64url",
+      ...(withTarget ? {} : { "X-Service-Required-Scope": "The scope that the request needs" }),
+    },
+    answer: { status: 200, schema: answer, description: "Allowed: let the request pass", headers: NOTES },
     otherAnswers: {
-      403: { schema: answer, description: "Denied, or no authority was demonstrated" },
-      503: { schema: answer, description: "No decision exists: the request must not pass" },
+      403: { schema: answer, description: "Denied, or no authority was demonstrated", headers: NOTES },
+      503: { schema: answer, description: "No decision exists: the request must not pass", headers: NOTES },
     },
     errors: [],
     async handle(call) {

@@ -35,6 +35,7 @@ export function verifyRoute(deps: VerifyDeps): Route {
     path: "/v1/service/verify",
     summary: "Decide on a proof; act only on allow",
     access: "api_key",
+    headers: { "X-Service-Proof": "The proof, where it is not in the body" },
     body: verifyBody as unknown as z.ZodType<Buffer>,
     bodyForm: "raw",
     answer: { status: 200, schema: answer, description: "A decision, recorded and final" },

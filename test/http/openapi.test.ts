@@ -79,13 +79,15 @@ describe("the OpenAPI document", () => {
     expect(Object.keys(document.paths)).toContain("/v1/auth/refresh");
     expect(document.components.securitySchemes).toMatchObject({
       session: { name: "acme_session" },
-      csrf: { name: "x-acme-csrf" },
-      api_key: { name: "x-acme-api-key" },
+      refresh: { name: "acme_refresh" },
+      csrf: { name: "X-Acme-CSRF" },
+      api_key: { name: "X-Acme-API-Key" },
     });
   });
 
   test("tells what proves the caller", () => {
     expect(named("send_code").security).toEqual([]);
+    expect(named("refresh_session").security).toEqual([{ refresh: [], csrf: [] }]);
     expect(named("get_session").security).toEqual([{ session: [] }]);
     expect(named("logout").security).toEqual([{ session: [], csrf: [] }]);
     expect(named("keyed").security).toEqual([{ api_key: [] }]);
@@ -96,10 +98,12 @@ describe("the OpenAPI document", () => {
       { name: "thing_id", in: "path", required: true, schema: { type: "string", format: "uuid" } },
       { name: "limit", in: "query", required: false, schema: { minimum: 1, maximum: 100, default: 25 } },
       { name: "kind", in: "query", required: true, schema: { type: "string" } },
+      { name: "X-Request-Id", in: "header", required: false },
     ]);
     expect(named("create_part").parameters).toMatchObject([
       { name: "thing_id", in: "path", required: true, schema: { type: "string" } },
       { name: "Idempotency-Key", in: "header", required: false },
+      { name: "X-Request-Id", in: "header", required: false },
     ]);
   });
 

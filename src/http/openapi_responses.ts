@@ -1,0 +1,108 @@
+import { type ErrorCode, errorCodes } from "../errors.ts";
+import type { HeaderNotes, Route } from "../route.ts";
+import type { Names } from "./names.ts";
+import { exampleOf } from "./openapi_examples.ts";
+import { type Json, schemaOf } from "./openapi_schema.ts";
+import { routeErrors } from "./route_errors.ts";
+
+type Response = { description: string; headers: Json; schemas: Json[]; codes?: ErrorCode[] };
+
+/** Every answer of a route by its status: its own, and its errors with exactly the codes that it can refuse with. */
+export function responsesOf(route: Route, names: Names): Json {
+  const byStatus = new Map<number, Response>();
+  for (const [status, response] of [...ownResponses(route, names), ...errorResponses(route)]) {
+    const known = byStatus.get(status);
+    byStatus.set(status, known === undefined ? response : both(known, response));
+  }
+  const inOrder = [...byStatus].sort(([a], [b]) => a - b);
+  return Object.fromEntries(inOrder.map(([status, response]) => [status, shown(response)]));
+}
+
+function shown({ description, headers, schemas, codes }: Response): Json {
+  const schema = schemas.length > 1 ? { anyOf: schemas } : schemas[0];
+  return {
+    description,
+    headers: { "X-Request-Id": { $ref: "#/components/headers/RequestId" }, ...headers },
+    ...(schema === undefined
+      ? {}
+      : { content: { "application/json": { schema, example: exampleOf(schema) } } }),
+    ...(codes === undefined ? {} : { "x-error-codes": codes }),
+  };
+}
+
+function both(one: Response, other: Response): Response {
+  const codes = other.codes ?? one.codes;
+  return {
+    description: `${one.description}\n\n${other.description}`,
+    headers: optional({ ...one.headers, ...other.headers }),
+    schemas: [...one.schemas, ...other.schemas],
+    ...(codes === undefined ? {} : { codes }),
+  };
+}
+
+/** Headers of one of two answers with the same status. */
+function optional(headers: Json): Json {
+  return Object.fromEntries(
+    Object.entries(headers).map(([name, header]) => [name, { ...(header as Json), required: false }]),
+  );
+}
+
+function ownResponses(route: Route, names: Names): [number, Response][] {
+  const { status, ...answer } = route.answer;
+  const own = { ...answer, headers: { ...answer.headers } };
+  const replayed = route.idempotent
+    ? { "Idempotent-Replayed": { description: "true when an earlier answer is given again", ...text(false) } }
+    : {};
+  return [
+    [status, responseOf(own, names, replayed)],
+    ...Object.entries(route.otherAnswers ?? {}).map(([other, response]): [number, Response] => [
+      Number(other),
+      responseOf(response, names),
+    ]),
+  ];
+}
+
+type Declared = NonNullable<Route["otherAnswers"]>[number];
+
+function responseOf({ description, schema, headers }: Declared, names: Names, more: Json = {}): Response {
+  return {
+    description,
+    headers: { ...headerObjects(headers ?? {}, names), ...more },
+    schemas: schema === undefined ? [] : [schemaOf(schema, "output")],
+  };
+}
+
+function headerObjects(notes: HeaderNotes, names: Names): Json {
+  return Object.fromEntries(
+    Object.entries(notes).map(([name, description]) => [names.header(name), { description, ...text(true) }]),
+  );
+}
+
+function text(required: boolean): Json {
+  return { required, schema: { type: "string" } };
+}
+
+const retryAfter = {
+  description: "Whole seconds after which the call may be repeated",
+  required: true,
+  schema: { type: "string", pattern: "^[0-9]+$" },
+};
+
+function errorResponses(route: Route): [number, Response][] {
+  const byStatus = Map.groupBy(routeErrors(route), (code) => errorCodes[code][0]);
+  return [...byStatus].map(([status, codes]): [number, Response] => [
+    status,
+    {
+      description: codes.map((code) => `\`${code}\`: ${errorCodes[code][1]}`).join("\n\n"),
+      headers: status === 429 ? { "Retry-After": retryAfter } : {},
+      schemas: [errorSchema(status, codes)],
+      codes,
+    },
+  ]);
+}
+
+/** An error with one of these codes. */
+function errorSchema(status: number, codes: ErrorCode[]): Json {
+  const error = { properties: { code: { enum: codes }, status: { const: status } } };
+  return { $ref: "#/components/schemas/Error", type: "object", properties: { error } };
+}
