@@ -81,6 +81,21 @@ describe("platforms in a folder", () => {
     await world.reaches("Platform", "shop", "Active");
   });
 
+  it("say at once that their namespace is bound to another account, or to none", async () => {
+    await world.start();
+    await world.declareAgent();
+    const registered = only(world.api.platforms);
+    world.api.accounts.set("other@example.test", { onboarded: true, platformLimit: 1 });
+    await world.folders.write("tenants.yaml", tenants({ default: "accountEmail: other@example.test" }));
+    await world.reaches("Platform", "shop", "ExternalConflict");
+    await world.folders.write("tenants.yaml", tenants({ default: "accountEmail: nobody@example.test" }));
+    await world.reaches("Platform", "shop", "NamespaceNotBound");
+    await world.folders.write("tenants.yaml", tenants());
+    await world.reaches("Platform", "shop", "Active");
+    expect(only(world.api.platforms)).toBe(registered);
+    expect((await world.credentials())?.api_key).toBe(registered.api_key);
+  });
+
   it("stay within what the namespace may have, and within the account's limit", async () => {
     await world.folders.write(
       "tenants.yaml",

@@ -47,8 +47,11 @@ async function reconcile(world: World, object: Platform, lastWishes: Map<string,
     await report(world, object, platformStatus(input, next.verdict, { registered }), next.verdict);
     return comeBack(msUntilRotation(input) ?? recheckOf(next.verdict.reason));
   }
-  const visit = await register(world, input, next.tenant.accountEmail);
-  if (visit.retry !== true) lastWishes.set(uid, { generation: object.metadata.generation, at: input.now });
+  const { accountEmail } = next.tenant;
+  const visit = await register(world, input, accountEmail);
+  if (visit.retry !== true) {
+    lastWishes.set(uid, { generation: object.metadata.generation, accountEmail, at: input.now });
+  }
   return visit;
 }
 

@@ -7,8 +7,8 @@ import type { Binding, Tenant } from "../tenants.ts";
 import { type HeldSecrets, rotationDue } from "./credentials.ts";
 import { holdsKey, isOwnSecret, secretName } from "./secret.ts";
 
-/** What was last told to the API about a Platform by this process. */
-export type LastWish = { generation: number; at: Date };
+/** What was last told to the API about a Platform by this process: of which version, under whose account, and when. */
+export type LastWish = { generation: number; accountEmail: string; at: Date };
 
 /** Everything that a decision about a Platform depends on. `state`: what the API has, if it knows the Platform. */
 export type PlatformInput = {
@@ -69,22 +69,24 @@ export function nextStep(input: PlatformInput): PlatformStep {
     const verdict = rule(input);
     if (verdict !== undefined) return { step: "report", verdict };
   }
-  const { binding, state } = input;
-  const prefix = state?.api_key_prefix ?? undefined;
-  if (prefix !== undefined && isSettled(input, prefix)) {
+  const tenant = input.binding?.tenant;
+  if (tenant === undefined) throw new Error("A platform without a tenant");
+  const prefix = input.state?.api_key_prefix ?? undefined;
+  if (prefix !== undefined && isSettled(input, tenant, prefix)) {
     return { step: "report", verdict: active(input.object, prefix) };
   }
-  if (binding?.tenant === undefined) throw new Error("A platform without a tenant");
-  return { step: "register", tenant: binding.tenant };
+  return { step: "register", tenant };
 }
 
-/** Whether the API needs not be asked: it was told lately, and the Secret has its current key. */
+/** Whether the API needs not be asked: it was told lately for this tenant, and the Secret has its current key. */
 function isSettled(
   { object, secrets: { current, former }, lastWish, apiUrl, now }: PlatformInput,
+  { accountEmail }: Tenant,
   prefix: string,
 ): boolean {
   const { metadata, status } = object;
   if (lastWish === undefined || lastWish.generation !== metadata.generation) return false;
+  if (lastWish.accountEmail !== accountEmail) return false;
   if (now.getTime() - lastWish.at.getTime() >= REPEAT_MS) return false;
   if (!isTrue(status, "Ready") || former !== undefined) return false;
   if (current === undefined || !holdsKey(current, object, prefix)) return false;

@@ -1,10 +1,19 @@
 import { describe, expect, it } from "vitest";
-import { nextStep, type PlatformInput, REPEAT_MS } from "../../../src/operator/platform/rules.ts";
+import {
+  type LastWish,
+  nextStep,
+  type PlatformInput,
+  REPEAT_MS,
+} from "../../../src/operator/platform/rules.ts";
 import { SECRET_TYPE } from "../../../src/operator/platform/secret.ts";
 import type { Secret } from "../../../src/operator/resources.ts";
 import { aPlatform, NOW, truth } from "../objects.ts";
 
 const API_URL = "https://api.example.test";
+const ACCOUNT = "owner@example.test";
+const told = (changes: Partial<LastWish> = {}) => ({
+  lastWish: { generation: 1, accountEmail: ACCOUNT, at: NOW, ...changes },
+});
 const ago = (ms: number) => new Date(NOW.getTime() - ms);
 
 const secret = (changes: Partial<Secret> = {}): Secret => ({
@@ -32,10 +41,10 @@ const state = { platform_id: "p", connection_id: "c", api_key_prefix: "dpz_1", r
 /** A platform with nothing left to do, but for what is given. */
 const input = (changes: Partial<PlatformInput> = {}): PlatformInput => ({
   object: aPlatform(),
-  binding: { tenant: { accountEmail: "owner@example.test" } },
+  binding: { tenant: { accountEmail: ACCOUNT } },
   state,
   secrets: { current: secret() },
-  lastWish: { generation: 1, at: NOW },
+  ...told(),
   apiUrl: API_URL,
   now: NOW,
   ...changes,
@@ -72,12 +81,12 @@ describe("the next step of a platform", () => {
     ],
     [
       "needs a ceiling within the namespace's",
-      { binding: { tenant: { accountEmail: "o@example.test", ceiling: ["data:read"] } } },
+      { binding: { tenant: { accountEmail: ACCOUNT, ceiling: ["data:read"] } } },
       "CeilingExceeded",
     ],
     [
       "takes a ceiling that the namespace's wildcards grant",
-      { binding: { tenant: { accountEmail: "o@example.test", ceiling: ["data:read", "payments:*"] } } },
+      { binding: { tenant: { accountEmail: ACCOUNT, ceiling: ["data:read", "payments:*"] } } },
       "Active",
     ],
     [
@@ -91,13 +100,10 @@ describe("the next step of a platform", () => {
       "SecretNotOwned",
     ],
     ["is to tell the API after a start", { lastWish: undefined }, "register"],
-    ["is to tell the API of a new spec", { lastWish: { generation: 0, at: NOW } }, "register"],
-    [
-      "is none shortly before it is time to tell again",
-      { lastWish: { generation: 1, at: ago(REPEAT_MS - 1) } },
-      "Active",
-    ],
-    ["is to tell the API again then", { lastWish: { generation: 1, at: ago(REPEAT_MS) } }, "register"],
+    ["is to tell the API of a new spec", told({ generation: 0 }), "register"],
+    ["is to tell the API of another account", told({ accountEmail: "former@example.test" }), "register"],
+    ["is none shortly before it is time to tell again", told({ at: ago(REPEAT_MS - 1) }), "Active"],
+    ["is to tell the API again then", told({ at: ago(REPEAT_MS) }), "register"],
     [
       "is to tell the API while not Ready",
       { object: aPlatform({ status: { conditions: [truth("Ready", { status: "False" })] } }) },
