@@ -66,15 +66,17 @@ type AnswerRow = {
  * in their own order would deadlock. `distinct on` keeps a challenge that stands twice in one batch from being joined
  * to both items: the later one is answered as spent. `for share` makes a revocation wait for the decisions that have
  * read the certificate, and makes those that come later read it revoked: see decision record 0005.
+ *
+ * Scopes are handed over in canonical JSON and narrowed as `json`, which keeps each element's text as it came.
  */
 const statement = `
 with item as (
   select distinct on (connection_id, challenge) *
   from unnest($1::int[], $2::uuid[], $3::uuid[], $4::bytea[], $5::timestamptz[], $6::text[], $7::text[], $8::uuid[],
-              $9::timestamptz[], $10::text[], $11::text[], $12::text[], $13::text[], $14::text[], $15::text[], $16::text[], $22::text[],
-              $23::text[], $24::text[], $25::bytea[])
+              $9::timestamptz[], $10::text[], $11::text[], $12::text[], $13::text[], $14::text[], $15::text[], $16::text[],
+              $22::text[], $23::text[], $24::bytea[])
     as item (n, account_id, connection_id, challenge, challenge_expires_at, decision, reason, event_id,
-             decided_at, agent_id, human_id, cert_id, required_scope, receipt_head, receipt_tail, granted, granted_pairs,
+             decided_at, agent_id, human_id, cert_id, required_scope, receipt_head, receipt_tail, granted,
              error_reason, invocation_id, operation_hash)
   order by connection_id, challenge, n
 ),
@@ -148,14 +150,16 @@ decided as (
   from queued
   join item using (n)
   left join charge on charge.account_id = queued.account_id
-  left join lateral (
-    select '[' || coalesce(string_agg(pair.value ->> 1, ',' order by pair.place), '') || ']' as granted
-    from jsonb_array_elements(item.granted_pairs::jsonb) with ordinality as pair (value, place)
-    where not exists (
-      select from unnest($17::int[], $18::uuid[], $19::text[]) as link (n, account_id, cert_id)
-      join pinned c on c.account_id = link.account_id and c.cert_id = link.cert_id
-      where link.n = item.n and c.ceiling_scope is not null and (pair.value ->> 0) <> all (c.ceiling_scope))
-  ) as narrowed on queued.has_ceiling and queued.decision = 'allow'
+  cross join lateral (
+    select case when queued.has_ceiling and queued.decision = 'allow' then (
+      select '[' || coalesce(string_agg(scope.value::text, ',' order by scope.place), '') || ']'
+      from json_array_elements(item.granted::json) with ordinality as scope (value, place)
+      where not exists (
+        select from unnest($17::int[], $18::uuid[], $19::text[]) as link (n, account_id, cert_id)
+        join pinned c on c.account_id = link.account_id and c.cert_id = link.cert_id
+        where link.n = item.n and c.ceiling_scope is not null and (scope.value #>> '{}') <> all (c.ceiling_scope))
+    ) end as granted
+  ) as narrowed
   cross join lateral (
     select item.receipt_head || '"decision":"' || queued.decision || '","decision_reason":"' || queued.reason ||
            '","granted_scope":' ||
@@ -223,7 +227,6 @@ export async function decideBatch(
       links.map((link) => link.certId),
       links.map((link) => link.item.requiredScope),
       VERIFICATION_PRICE_MICRO_USD,
-      column((item) => JSON.stringify(item.grantedScope.map((scope) => [scope, canonicalJson(scope)]))),
       column((item) => item.errorReason),
       column((item) => item.invocation?.id ?? null),
       column((item) => item.invocation?.operationHash ?? null),
