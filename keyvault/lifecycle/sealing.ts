@@ -57,6 +57,7 @@ export function createSealing({ token, open, journal, clock, elapsed, log }: Sea
   let askedBy: Caller | undefined;
   let state = stateOf(token.sealed());
   let unsealing = false;
+  let sealWanted: SealState | undefined;
   token.whenSealed((reason) => {
     state = stateOf(reason);
   });
@@ -106,20 +107,27 @@ export function createSealing({ token, open, journal, clock, elapsed, log }: Sea
     }
   }
 
+  function requireUnwanted(): void {
+    if (sealWanted !== undefined) throw new VaultError("sealed");
+    if (token.sealed() !== undefined) throw new VaultError("token_unavailable");
+  }
+
   async function openVault(caller: Caller, before: SealState): Promise<void> {
     try {
       const opened = await open();
+      requireUnwanted();
       for (let entry = unrecorded[0]; entry !== undefined; entry = unrecorded[0]) {
         await opened.record(entry);
         unrecorded.shift();
       }
       const detail = { sealed_since: before.since, reason: before.reason };
       await opened.record({ caller, statement: "unseal", outcome: "granted", detail });
-      if (token.sealed() !== undefined) throw new VaultError("token_unavailable");
+      requireUnwanted();
       state = undefined;
     } catch (error) {
-      token.seal(before.reason);
-      state = before;
+      const after = sealWanted ?? before;
+      token.seal(after.reason);
+      state = after;
       if (!(error instanceof Problem)) throw error;
       log.error({ event: "vault_not_opened", reason: error.message });
       throw new VaultError("unavailable", `The vault cannot be opened: ${error.message}`, { cause: error });
@@ -130,8 +138,14 @@ export function createSealing({ token, open, journal, clock, elapsed, log }: Sea
     state: () => state,
 
     async seal(caller) {
-      if (state !== undefined) return state;
+      if (state !== undefined && !unsealing) return state;
       const entry = { caller, statement: "seal", outcome: "granted" } as const;
+      if (unsealing) {
+        remember(entry);
+        askedBy = caller;
+        sealWanted = stateOf("asked");
+        return sealWanted ?? { since: clock.now().toISOString(), reason: "asked", by: null };
+      }
       const recording = journal()?.change(
         async (): Promise<Change<void>> => ({ value: undefined, entry, committed: () => sealNow(caller) }),
       );
@@ -155,6 +169,7 @@ export function createSealing({ token, open, journal, clock, elapsed, log }: Sea
       if (wait > 0)
         return { ...refuse("rate_limited", "Too many tries"), retryAfterSeconds: Math.ceil(wait / 1000) };
       unsealing = true;
+      sealWanted = undefined;
       try {
         const refusal = await openToken(caller, pin);
         if (refusal !== undefined) return refusal;
