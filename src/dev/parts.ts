@@ -1,10 +1,6 @@
-import { once } from "node:events";
 import { join, relative } from "node:path";
-import { text } from "node:stream/consumers";
-import { CANONICAL_SCOPES, SENSITIVE_SCOPES } from "../protocol/vocabulary.ts";
-import { spawnTied } from "./lifeline.mjs";
+import { CANONICAL_SCOPES } from "../protocol/vocabulary.ts";
 import { type Part, processPart } from "./part.ts";
-import { Problem } from "./problem.ts";
 import { untilAnswers } from "./readiness.ts";
 
 /** Ports of the stack; those that nobody needs to know are free ones, chosen at each start. */
@@ -37,10 +33,8 @@ export const API_PORT_SETTING = "--port";
 /** Sign-in codes in 15 minutes: on one's own machine the tour may run as often as one likes. */
 const SIGN_INS = "1000";
 const LOOPBACK = "127.0.0.0/8";
-/** What may be lent at all: every scope that is not sensitive, and every one of one's own. */
-const CEILING = [...[...CANONICAL_SCOPES].filter((scope) => !SENSITIVE_SCOPES.has(scope)), "custom:*"].join(
-  ",",
-);
+/** What may be lent at all on one's own machine: every canonical scope, and every custom one. */
+const CEILING = [...CANONICAL_SCOPES, "custom:*"].join(",");
 
 type Environment = Record<string, string | undefined>;
 
@@ -136,23 +130,8 @@ function shortest(path: string): string {
   return fromHere.startsWith("..") ? path : fromHere;
 }
 
-/** Makes what the vault needs; on a vault that has it, changes nothing. Throws `Problem` with the vault's own words. */
-export async function initialiseVault(
-  ports: StackPorts,
-  paths: StackPaths,
-  inherited: Environment,
-): Promise<void> {
-  const init = spawnTied(process.execPath, [paths.vaultProgram, "init"], {
-    env: { ...inherited, ...vaultEnvironment(ports, paths) },
-    stdio: ["ignore", "ignore", "pipe"],
-  });
-  const [said] = await Promise.all([init.stderr ? text(init.stderr) : "", once(init, "close")]);
-  if (init.exitCode !== 0) {
-    throw new Problem(`The key vault could not be made ready: ${said.trim() || init.signalCode}`);
-  }
-}
-
-function vaultEnvironment(ports: StackPorts, paths: StackPaths): Environment {
+/** The environment of the vault's own program, whatever its command. */
+export function vaultEnvironment(ports: StackPorts, paths: StackPaths): Environment {
   return {
     KEYVAULT_DATA_DIR: paths.vaultData,
     KEYVAULT_PKCS11_MODULE: paths.pkcs11Module,
