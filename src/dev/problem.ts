@@ -50,6 +50,11 @@ export function fileProblem(thrown: unknown, path?: string): Problem | undefined
   return new Problem(`${where} cannot be used: ${trouble.words}`, trouble.remedy, { cause: thrown });
 }
 
+/** What anything thrown says in its own words: the message of the problem behind it, else its own. */
+export function messageOf(thrown: unknown): string {
+  return fileProblem(thrown)?.message ?? (thrown instanceof Error ? thrown.message : String(thrown));
+}
+
 /** The lines to show a person for anything thrown: a problem's message and remedy, else the whole error. */
 export function describeProblem(thrown: unknown): string[] {
   const problem = thrown instanceof Problem ? thrown : fileProblem(thrown);

@@ -1,4 +1,4 @@
-import { Problem } from "./problem.ts";
+import { messageOf, Problem } from "./problem.ts";
 import type { Terminal } from "./terminal.ts";
 import type { TourState, TourStep, TourWorld } from "./tour.ts";
 
@@ -15,11 +15,9 @@ type Tour = {
  * Shows the steps in order up to the first surprise, and answers whether all of them passed. Throws `Problem` for a
  * surprise unless the tour may fail, and whatever an interruption threw.
  */
-export async function runTour(terminal: Terminal, { steps, mayFail, ...context }: Tour): Promise<boolean> {
+export async function runTour(terminal: Terminal, { steps, ...context }: Tour): Promise<boolean> {
   for (const step of steps) {
-    const surprise = await runStep(terminal, step, context);
-    if (surprise === undefined) continue;
-    if (!mayFail) throw surprise;
+    if (await runStep(terminal, step, context)) continue;
     terminal.warn(
       "The stack stays up without the rest of the tour; put right what it says, and start again for it",
     );
@@ -28,20 +26,25 @@ export async function runTour(terminal: Terminal, { steps, mayFail, ...context }
   return true;
 }
 
+/** Whether the step passed. */
 async function runStep(
   terminal: Terminal,
   { name, title, run }: TourStep,
-  { world, state, interrupted }: Pick<Tour, "world" | "state" | "interrupted">,
-): Promise<Problem | undefined> {
+  { world, state, interrupted, mayFail }: Omit<Tour, "steps">,
+): Promise<boolean> {
   interrupted.throwIfAborted();
   const step = terminal.step(name, title);
   try {
     step.done(await run(world, state));
-    return undefined;
+    return true;
   } catch (error) {
-    const message = error instanceof Error ? error.message : String(error);
-    step.fail(interrupted.aborted ? "stopped" : message);
-    if (interrupted.aborted) throw error;
-    return new Problem(`"${title}" went otherwise than it must: ${message}`);
+    if (interrupted.aborted) {
+      step.fail("stopped");
+      throw error;
+    }
+    const message = messageOf(error);
+    step.fail(mayFail ? message : error);
+    if (mayFail) return false;
+    throw new Problem(`"${title}" went otherwise than it must: ${message}`);
   }
 }

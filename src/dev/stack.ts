@@ -3,14 +3,16 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { migrate } from "../db/migrate.ts";
 import { databaseUrl, prepareDatabases } from "./databases.ts";
+import { rotateLog } from "./logs.ts";
 import { openManifests } from "./manifests.ts";
-import { API_PORT_SETTING, initialiseVault, type StackPaths, type StackPorts, stackParts } from "./parts.ts";
+import { API_PORT_SETTING, type StackPaths, type StackPorts, stackParts, vaultEnvironment } from "./parts.ts";
 import { checkFree, freePort } from "./ports.ts";
 import { postgresPart } from "./postgres.ts";
 import { openQuickstart, type QuickstartFolder } from "./quickstart.ts";
 import { openSecrets } from "./secrets.ts";
 import type { Stack } from "./supervisor.ts";
 import type { Terminal } from "./terminal.ts";
+import { initialiseVault } from "./vault_init.ts";
 
 /** A stack whose parts are all ready; `isNew` when its operator has never worked on the folder before. */
 export type RunningStack = { baseUrl: string; quickstart: QuickstartFolder; isNew: boolean };
@@ -78,10 +80,15 @@ export async function startParts(
   const schema = terminal.step("schema", "Databases and their schema");
   try {
     await prepareDatabases(postgres.superuserUrl("postgres"), own);
-    await Promise.all([migrate(url), initialiseVault(ports, paths, settings.inherited)]);
+    const vault = {
+      program: paths.vaultProgram,
+      env: { ...settings.inherited, ...vaultEnvironment(ports, paths) },
+      logFile: await rotateLog(stack.folder, "keyvault_init"),
+    };
+    await Promise.all([migrate(url), initialiseVault(vault)]);
     schema.done();
   } catch (error) {
-    schema.fail(settings.interrupted.aborted ? "stopped" : "not prepared");
+    schema.fail(settings.interrupted.aborted ? "stopped" : error);
     throw error;
   }
   const found = await openManifests({ ...paths, examples });

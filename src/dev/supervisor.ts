@@ -3,7 +3,6 @@ import { type Keeper, keepPart } from "./keeper.ts";
 import { rotateLog } from "./logs.ts";
 import type { Part } from "./part.ts";
 import { checkFree } from "./ports.ts";
-import { describeProblem } from "./problem.ts";
 import { type Run, untilEarlierRunEnded, writeRun } from "./run_file.ts";
 import { openStateFolder } from "./state_folder.ts";
 import type { Terminal } from "./terminal.ts";
@@ -75,7 +74,7 @@ export async function openStack({ folder, terminal }: StackOptions): Promise<Sta
         await writing;
         step.done();
       } catch (error) {
-        step.fail(over.signal.aborted ? "stopped" : (describeProblem(error)[0] ?? ""));
+        step.fail(over.signal.aborted ? "stopped" : error);
         throw error;
       }
     },

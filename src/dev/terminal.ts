@@ -1,5 +1,5 @@
 import { createColors } from "picocolors";
-import { describeProblem } from "./problem.ts";
+import { describeProblem, messageOf } from "./problem.ts";
 
 /** The part of a stream that is used. */
 export interface Output {
@@ -22,7 +22,8 @@ export interface Step {
   /** Says how far it is, on a terminal only. */
   update(progress: string): void;
   done(detail?: string): void;
-  fail(detail: string): void;
+  /** A text is the detail. A thrown thing is left to `problem` to show; in JSON its message is the detail. */
+  fail(why: unknown): void;
 }
 
 /** What a person, or with `json` a program, sees of the work. */
@@ -72,23 +73,26 @@ export function createTerminal({ out, err, color, json }: TerminalOptions): Term
 }
 
 /** Calls `report` when the step ends, once, with its duration. */
-function timed(report: (ok: boolean, ms: number, detail: string) => void): Pick<Step, "done" | "fail"> {
+function timed(report: (ok: boolean, ms: number, detail: unknown) => void): Pick<Step, "done" | "fail"> {
   const began = performance.now();
   let ended = false;
-  function end(ok: boolean, detail: string): void {
+  function end(ok: boolean, detail: unknown): void {
     if (!ended) {
       ended = true;
-      report(ok, Math.round(performance.now() - began), printable(detail));
+      report(ok, Math.round(performance.now() - began), detail);
     }
   }
-  return { done: (detail = "") => end(true, detail), fail: (detail) => end(false, detail) };
+  return { done: (detail = "") => end(true, detail), fail: (why) => end(false, why) };
 }
 
 function jsonFace(out: Output): Face {
   return {
     step: (name) => ({
       update: () => undefined,
-      ...timed((ok, ms, detail) => void out.write(`${JSON.stringify({ step: name, ok, ms, detail })}\n`)),
+      ...timed((ok, ms, why) => {
+        const detail = printable(messageOf(why));
+        out.write(`${JSON.stringify({ step: name, ok, ms, detail })}\n`);
+      }),
     }),
     print: (stream, text) => void stream.write(`${text}\n`),
   };
@@ -108,9 +112,7 @@ function plainFace(out: Output): Face {
       const ends = timed((ok, ms, detail) => {
         clearInterval(reminder);
         print(out, `${ok ? "ok  " : "FAIL"} ${title} ${duration(ms)}`);
-        if (detail !== "") {
-          print(out, `     ${detail}`);
-        }
+        for (const line of linesOf(detail)) print(out, `     ${line}`);
       });
       return { update: () => undefined, ...ends };
     },
@@ -152,9 +154,7 @@ function liveFace(out: Output, color: boolean): Face {
         out.write(ERASE);
       }
       print(out, `${ok ? paint.green("✔") : paint.red("✘")} ${title} ${paint.dim(duration(ms))}`);
-      if (detail !== "") {
-        print(out, `  ${ok ? paint.dim(detail) : paint.red(detail)}`);
-      }
+      for (const line of linesOf(detail)) print(out, `  ${ok ? paint.dim(line) : paint.red(line)}`);
     });
     return {
       update(text) {
@@ -164,6 +164,11 @@ function liveFace(out: Output, color: boolean): Face {
     };
   }
   return { print, step };
+}
+
+/** What people are shown of a detail: one line, or none. */
+function linesOf(detail: unknown): string[] {
+  return typeof detail === "string" && detail !== "" ? [printable(detail)] : [];
 }
 
 /** Milliseconds below a second, seconds above. */

@@ -46,11 +46,14 @@ test("a failing step is shown with its reason, and where it may fail the rest is
   expect(shown.err).toContain("stays up without the rest of the tour");
 });
 
-test("where it may not fail a failing step is a problem", async () => {
+test("where it may not fail a failing step is a problem, which alone says why", async () => {
   const { terminal, shown } = show();
   const thrown = await runTour(terminal, tour(quiet, false, fails, last)).catch((error: unknown) => error);
   expect(thrown).toBeInstanceOf(Problem);
-  expect((thrown as Problem).message).toContain("CeilingExceeded: it shrank");
+  expect((thrown as Problem).message).toBe(
+    '"Step b" went otherwise than it must: CeilingExceeded: it shrank',
+  );
+  expect(shown.out).toMatch(/^FAIL Step b \d+ ms\n$/);
   expect(shown.out).not.toContain("Step c");
 });
 

@@ -40,6 +40,15 @@ describe("where there is no terminal", () => {
     );
   });
 
+  test("what a step fails of is said once, by the problem that follows", () => {
+    const { terminal, written } = terminalOn(false);
+    const problem = new Problem("It is broken", "Mend it");
+    terminal.step("one", "The first").fail(problem);
+    terminal.problem(problem);
+    expect(written.out).toMatch(/^FAIL The first \d+ ms\n$/);
+    expect(written.err).toBe("It is broken\nMend it\n");
+  });
+
   test("nothing is coloured or erased", () => {
     const { terminal, written } = terminalOn(false);
     terminal.step("one", "The first").fail("broken");
@@ -56,6 +65,15 @@ describe("on a terminal", () => {
     expect(screen(written.out)).toEqual([expect.stringMatching(/^⠋ The first \d+ ms$/)]);
     step.done("seven");
     expect(screen(written.out)).toEqual([expect.stringMatching(/^✔ The first \d+ ms$/), "  seven", ""]);
+  });
+
+  test("what a step fails of is said once, by the problem that follows", () => {
+    const { terminal, written } = terminalOn(true);
+    const problem = new Problem("It is broken", "Mend it");
+    terminal.step("one", "The first").fail(problem);
+    terminal.problem(problem);
+    expect(screen(written.out)).toEqual([expect.stringMatching(/^✘ The first \d+ ms$/), ""]);
+    expect(screen(written.err)).toEqual(["It is broken", "Mend it", ""]);
   });
 
   test("colour needs to be wanted", () => {
@@ -100,6 +118,22 @@ describe("in JSON mode", () => {
         undefined,
       ]);
     }
+  });
+
+  test("a step says what it fails of: a problem's message, of another error its own, without the stack", () => {
+    const { terminal, written } = terminalOn(false, { json: true });
+    terminal.step("one", "The first").fail(new Problem("It is broken", "Mend it"));
+    terminal.step("two", "The second").fail(new TypeError("unexpected"));
+    terminal
+      .step("three", "The third")
+      .fail(Object.assign(new Error("EROFS"), { code: "EROFS", path: "/x" }));
+    expect(
+      written.out
+        .trim()
+        .split("\n")
+        .map((line) => JSON.parse(line).detail),
+    ).toEqual(["It is broken", "unexpected", "/x cannot be used: its file system is read-only"]);
+    expect(written.err).toBe("");
   });
 
   test("a problem is on the error stream", () => {

@@ -1,0 +1,32 @@
+import { once } from "node:events";
+import { spawnLogged } from "./part.ts";
+import { Problem } from "./problem.ts";
+
+/** How `keyvault init` is run. All of its environment is in `env`; what it prints is appended to `logFile`. */
+export type VaultInit = {
+  program: string;
+  env: Record<string, string | undefined>;
+  logFile: string;
+};
+
+const GRACE_MS = 5000;
+/** What the vault puts before a fault that a person can put right. */
+const OWN_WORDS = /^keyvault: (.+)$/m;
+/** The line of a stack trace that says what happened. */
+const THROWN = /^(?:Uncaught )?(\w*Error\b.*)$/m;
+
+/**
+ * Makes what the vault needs; on a vault that has it, changes nothing. Throws `Problem` with the one line that says what
+ * went wrong, and where the rest of it is.
+ */
+export async function initialiseVault({ program, env, logFile }: VaultInit): Promise<void> {
+  const options = { env, graceMs: GRACE_MS, logFile };
+  const { child, output } = await spawnLogged(process.execPath, [program, "init"], options);
+  const [code, signal] = (await once(child, "exit")) as [number | null, NodeJS.Signals | null];
+  if (code === 0) return;
+  const said = await output();
+  const own = OWN_WORDS.exec(said)?.[1];
+  const reason = own ?? THROWN.exec(said)?.[1] ?? signal ?? `exit status ${code}`;
+  const remedy = own === undefined ? "" : "Put that right, or start afresh with another folder: --data\n";
+  throw new Problem(`The key vault could not be made ready: ${reason}`, `${remedy}Its log is ${logFile}`);
+}

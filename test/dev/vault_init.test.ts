@@ -1,0 +1,60 @@
+import { mkdtemp, readFile, rm, stat } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { describeProblem, Problem } from "../../src/dev/problem.ts";
+import { initialiseVault } from "../../src/dev/vault_init.ts";
+
+let folder: string;
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "deputize-vault-init-"));
+});
+
+afterAll(() => rm(folder, { recursive: true, force: true }));
+
+async function initialise(end: string): Promise<{ log: string; told: string[] | undefined }> {
+  const program = join(import.meta.dirname, "fixtures", "vault_init.mjs");
+  const logFile = join(folder, `${end}.log`);
+  const thrown = await initialiseVault({ program, env: { END: end }, logFile }).catch((error) => error);
+  if (thrown !== undefined) expect(thrown).toBeInstanceOf(Problem);
+  expect((await stat(logFile)).mode & 0o777).toBe(0o600);
+  return {
+    log: await readFile(logFile, "utf8"),
+    told: thrown && describeProblem(thrown).join("\n").replaceAll(logFile, "LOG").split("\n"),
+  };
+}
+
+test("a vault that is made ready says so in its log only", async () => {
+  expect(await initialise("ready")).toEqual({
+    log: "init\ntoken          made kek, audit\n",
+    told: undefined,
+  });
+});
+
+test("what a person can put right is said in the vault's words, with what to do and where its log is", async () => {
+  expect((await initialise("refused")).told).toEqual([
+    "The key vault could not be made ready: the PIN file /pin is gone: put it back",
+    "Put that right, or start afresh with another folder: --data",
+    "Its log is LOG",
+  ]);
+});
+
+test("a fault of the vault is one line, and its stack is in the log", async () => {
+  const { log, told } = await initialise("broken");
+  expect(told).toEqual([
+    "The key vault could not be made ready: TypeError: lobby is not iterable",
+    "Its log is LOG",
+  ]);
+  expect(log).toMatch(/TypeError: lobby is not iterable\n\s+at /);
+});
+
+test.each([
+  ["killed", "SIGKILL"],
+  ["silent", "exit status 3"],
+])("a vault that ended without a word, %s, is told by how it ended", async (end, how) => {
+  expect((await initialise(end)).told).toEqual([
+    `The key vault could not be made ready: ${how}`,
+    "Its log is LOG",
+  ]);
+});
