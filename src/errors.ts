@@ -35,6 +35,7 @@ export const errorCodes = {
   no_agent: [409, "The connection has no agent"],
   agent_disabled: [409, "The agent is disabled"],
   request_not_pending: [409, "The delegation request is no longer pending"],
+  no_secret_rotation: [409, "No new webhook secret waits to be promoted"],
   external_conflict: [409, "The resource was registered before with other immutable fields"],
   dependents_exist: [409, "Other resources still depend on this one"],
   stale_epoch: [409, "A newer operator leads"],

@@ -6,6 +6,7 @@ import { proofs } from "./migrations/0004_proofs.ts";
 import { events } from "./migrations/0005_events.ts";
 import { operations } from "./migrations/0006_operations.ts";
 import { accountCeiling } from "./migrations/0007_account_ceiling.ts";
+import { webhookSecrets } from "./migrations/0008_webhook_secrets.ts";
 
 /** One step of the schema: a numbered name and the SQL that makes it. */
 export type Migration = { name: string; sql: string };
@@ -19,6 +20,7 @@ const migrations: readonly Migration[] = [
   events,
   operations,
   accountCeiling,
+  webhookSecrets,
 ];
 
 const settings = {

@@ -10,7 +10,8 @@ const BATCH = 1000;
 
 /**
  * Removes what is past its time: inbox entries after 14 days, settled deliveries with their attempts, dead letters and
- * workers long gone after 30; a delivery held for 30 days is cancelled. In small statements; true when there is more.
+ * workers long gone after 30; a delivery held for 30 days is cancelled, a replaced webhook secret is erased when its
+ * grace is over. In small statements; true when there is more.
  */
 export async function removeOld(database: Database, now: Date): Promise<boolean> {
   const inboxEnd = addSeconds(now, -INBOX_DAYS * DAY);
@@ -31,6 +32,11 @@ export async function removeOld(database: Database, now: Date): Promise<boolean>
        where delivery_id in (select delivery_id from webhook_deliveries
          where state = 'held' and created_at < :historyEnd limit ${BATCH})`,
       { historyEnd, now },
+    ),
+    database.raw(
+      `update connections set webhook_former_secret_sealed = null, webhook_former_until = null
+       where webhook_former_until <= :now`,
+      { now },
     ),
     database.raw(`delete from event_secrets where created_at < :historyEnd`, { historyEnd }),
     database.raw(`delete from dead_letters where created_at < :historyEnd`, { historyEnd }),

@@ -12,6 +12,16 @@ export function webhookSecretContext(connectionId: string): string {
   return `connections.webhook_secret:${connectionId}`;
 }
 
+/** The seal's context of `connections.webhook_next_secret_sealed`. */
+export function webhookNextSecretContext(connectionId: string): string {
+  return `connections.webhook_next_secret:${connectionId}`;
+}
+
+/** The seal's context of `connections.webhook_former_secret_sealed`. */
+export function webhookFormerSecretContext(connectionId: string): string {
+  return `connections.webhook_former_secret:${connectionId}`;
+}
+
 /** The seal's context of `event_secrets.sealed`: the JSON object of an event's secrets. */
 export function eventSecretsContext(eventId: string): string {
   return `event_secrets:${eventId}`;

@@ -5,7 +5,7 @@ import type { Seal } from "../seal.ts";
 import { newApiKey } from "./api_key.ts";
 import type { ApiKeyFinder } from "./api_key_finder.ts";
 import { lockConnection } from "./connection_lock.ts";
-import { findConnection } from "./platform_record.ts";
+import { findConnection, type LivePlatform } from "./platform_record.ts";
 import { undeliveredContext } from "./secrets.ts";
 
 /** Longest time for which a replaced API key stays good, in seconds. */
@@ -32,28 +32,40 @@ export async function rotateKey(
   const { rotated, retired } = await db.transaction(async (tx) => {
     await lockConnection(tx, connection_id);
     const record = await findConnection(tx, accountId, connection_id);
-    const now = clock.now();
-    const key = newApiKey();
-    const retired = await retireKeys(tx, connection_id, addSeconds(now, graceSeconds));
-    await tx("api_keys").insert({
-      key_prefix: key.prefix,
-      key_hash: key.hash,
-      account_id: accountId,
-      connection_id,
-      created_at: now,
-    });
-    if (record.external_id !== null) {
-      await tx("connections")
-        .where({ connection_id })
-        .update({ undelivered_sealed: seal.seal(key.apiKey, undeliveredContext(connection_id)) });
-    }
-    const prefixes = { api_key_prefix: key.prefix, previous_prefix: record.api_key_prefix };
-    const fields = { connection_id, ...prefixes };
-    await appendEvent(tx, seal, { type: "connection.key_rotated", connectionId: connection_id, fields }, now);
-    return { rotated: { api_key: key.apiKey, ...prefixes }, retired };
+    return replaceKey(tx, seal, record, { graceSeconds, now: clock.now() });
   });
   apiKeys.forget(retired);
   return rotated;
+}
+
+/**
+ * The change of {@link rotateKey}, in a transaction that holds the connection's lock. Gives the new key, and the prefixes
+ * of those whose end was changed, which are to be forgotten after the commit.
+ */
+export async function replaceKey(
+  tx: Transaction,
+  seal: Seal,
+  { account_id, connection_id, external_id, api_key_prefix }: LivePlatform,
+  { graceSeconds, now }: { graceSeconds: number; now: Date },
+): Promise<{ rotated: RotatedKey; retired: string[] }> {
+  const key = newApiKey();
+  const retired = await retireKeys(tx, connection_id, addSeconds(now, graceSeconds));
+  await tx("api_keys").insert({
+    key_prefix: key.prefix,
+    key_hash: key.hash,
+    account_id,
+    connection_id,
+    created_at: now,
+  });
+  if (external_id !== null) {
+    await tx("connections")
+      .where({ connection_id })
+      .update({ undelivered_sealed: seal.seal(key.apiKey, undeliveredContext(connection_id)) });
+  }
+  const prefixes = { api_key_prefix: key.prefix, previous_prefix: api_key_prefix };
+  const fields = { connection_id, ...prefixes };
+  await appendEvent(tx, seal, { type: "connection.key_rotated", connectionId: connection_id, fields }, now);
+  return { rotated: { api_key: key.apiKey, ...prefixes }, retired };
 }
 
 /**

@@ -6,6 +6,7 @@ import type { CreateAgentDeps } from "./create_agent.ts";
 import { changePlatformRoute, getPlatformRoute, listPlatformsRoute } from "./platform_routes.ts";
 import { registrationRoutes } from "./registration_routes.ts";
 import type { RetireDeps } from "./rotate_key.ts";
+import { promoteWebhookSecretRoute, rotateWebhookSecretRoute } from "./webhook_secret_routes.ts";
 
 /** What the calls about platforms, connections and agents work with. */
 export type PlatformDeps = CreateAgentDeps & RetireDeps & { callbacks: AddressPolicy };
@@ -19,6 +20,8 @@ export function platformRoutes(deps: PlatformDeps): Route[] {
     changePlatformRoute(deps),
     setCallbackRoute(deps),
     rotateKeyRoute(deps),
+    rotateWebhookSecretRoute(deps),
+    promoteWebhookSecretRoute(deps),
     removeConnectionRoute(deps),
     createAgentRoute(deps),
     listAgentsRoute(deps),

@@ -1,15 +1,15 @@
 import { addSeconds } from "../../clock.ts";
 import type { Database } from "../../db/connection.ts";
 import type { WebhookDeliveryRow } from "../../db/tables.ts";
+import { SECRET_COLUMNS, type SealedSecrets } from "./signing_secrets.ts";
 
 /** A delivery that this worker may attempt until `lease_until`, and where it goes. */
-export type Claimed = WebhookDeliveryRow & {
-  lease_token: string;
-  lease_until: Date;
-  connection_id: string;
-  callback_url: string | null;
-  webhook_secret_sealed: Buffer;
-};
+export type Claimed = WebhookDeliveryRow &
+  SealedSecrets & {
+    lease_token: string;
+    lease_until: Date;
+    callback_url: string | null;
+  };
 
 /** Seconds that a claim lasts. Longer than an attempt and the writing of its result can take. */
 export const CLAIM_SECONDS = 60;
@@ -75,7 +75,7 @@ with recursive waiting (endpoint_id) as (
   from picked p where d.delivery_id = p.delivery_id and d.state = 'pending'
   returning d.*
 )
-select claimed.*, e.connection_id, c.callback_url, c.webhook_secret_sealed
+select claimed.*, c.callback_url, ${SECRET_COLUMNS.map((column) => `c.${column}`).join(", ")}
 from claimed
 join webhook_endpoints e on e.endpoint_id = claimed.endpoint_id
 join connections c on c.connection_id = e.connection_id`;

@@ -4,12 +4,13 @@ import type { Database } from "../../db/connection.ts";
 import type { Logger } from "../../log.ts";
 import type { Seal } from "../../seal.ts";
 import { isOutage } from "../outage.ts";
-import { deliveryBodyContext, webhookSecretContext } from "../secrets.ts";
+import { deliveryBodyContext } from "../secrets.ts";
 import { type Claimed, claimDeliveries } from "./claim.ts";
 import { type Sent, type Verdict, verdictOn } from "./outcome.ts";
 import type { Send } from "./send.ts";
 import { type Attempted, cancelDelivery, settleAttempt } from "./settle.ts";
 import { signedHeaders } from "./sign.ts";
+import { openSecrets, readSecrets } from "./signing_secrets.ts";
 
 /** What delivering needs. `word` is the service's word, `random` is uniform in [0, 1). */
 export type DispatcherDeps = {
@@ -118,18 +119,37 @@ export function createDispatcher(deps: DispatcherDeps): Dispatcher {
 }
 
 async function request(deps: DispatcherDeps, delivery: Claimed, url: string): Promise<Sent> {
-  const { seal, send, clock, word } = deps;
-  let prepared: { headers: Record<string, string>; body: string };
+  const { seal, send, clock, word, log } = deps;
+  const deliveryId = delivery.delivery_id;
   try {
     const body = openBody(seal, delivery);
-    const secret = seal.open(delivery.webhook_secret_sealed, webhookSecretContext(delivery.connection_id));
-    const signable = { deliveryId: delivery.delivery_id, body };
-    prepared = { headers: signedHeaders(signable, secret, clock.now(), word), body };
+    const sign = ([first, ...others]: readonly [string, ...string[]]) =>
+      signedHeaders({ deliveryId, body }, first, clock.now(), word, others);
+    const secrets = openSecrets(seal, delivery, clock.now());
+    const otherHeaders = async () => {
+      const others = await otherSecrets(deps, delivery, secrets[0]);
+      return others && sign(others);
+    };
+    return await send({ url, headers: sign(secrets), body, otherHeaders });
   } catch {
-    deps.log.error({ delivery_id: delivery.delivery_id }, "a sealed value of a delivery cannot be opened");
+    log.error({ delivery_id: deliveryId }, "a sealed value of a delivery cannot be opened");
     return { fault: "unprepared", detail: "internal" };
   }
-  return send({ url, ...prepared });
+}
+
+/**
+ * The secrets in the order in which to sign for a receiver that refused `used`: another one first. They are read anew,
+ * since the one that was used may have been replaced meanwhile; while that is not possible, those of the claim are taken.
+ */
+async function otherSecrets(
+  { database, seal, clock }: DispatcherDeps,
+  delivery: Claimed,
+  used: string,
+): Promise<[string, ...string[]] | undefined> {
+  const sealed = (await readSecrets(database, delivery.connection_id).catch(() => undefined)) ?? delivery;
+  const secrets = openSecrets(seal, sealed, clock.now());
+  const other = secrets.find((secret) => secret !== used);
+  return other === undefined ? undefined : [other, ...secrets.filter((secret) => secret !== other)];
 }
 
 function openBody(seal: Seal, delivery: Claimed): string {

@@ -8,8 +8,16 @@ import type { Resolve } from "./resolve.ts";
 /** Makes one request to a callback URL. Never rejects. */
 export type Send = (request: SendRequest) => Promise<Sent>;
 
-/** The body is sent as it is. */
-export type SendRequest = { url: string; headers: Record<string, string>; body: string };
+/**
+ * The body is sent as it is. A receiver that answers 401 gets it once more, with the headers that `otherHeaders` then
+ * gives, if any, and within the same deadline.
+ */
+export type SendRequest = {
+  url: string;
+  headers: Record<string, string>;
+  body: string;
+  otherHeaders?: () => Promise<Record<string, string> | undefined>;
+};
 
 /** `limits` are milliseconds; `deadline` bounds the whole request. `ca` replaces the machine's certificate authorities. */
 export type SenderDeps = {
@@ -21,13 +29,14 @@ export type SenderDeps = {
 
 /** Milliseconds. */
 const LIMITS = { dns: 2_000, connect: 5_000, deadline: 15_000 };
+const UNAUTHORIZED = 401;
 const READ_BYTES = 64 * 1024;
 const KEPT_BYTES = 16 * 1024;
 
 /**
  * A sender that keeps to the rules against requests into our own network: at every request the name is resolved, all
  * of its addresses are checked, and the connection goes to those very addresses, straight (no proxy) and without
- * following redirects. One deadline covers all of it; at most 64 KiB of the answer are read and 16 KiB kept.
+ * following redirects. One deadline covers all of it, a second try included; at most 64 KiB of the answer are read and 16 KiB kept.
  */
 export function createSender({ policy, resolve, limits = LIMITS, ca }: SenderDeps): Send {
   async function addressesOf(url: URL): Promise<string[]> {
@@ -42,11 +51,10 @@ export function createSender({ policy, resolve, limits = LIMITS, ca }: SenderDep
     }
   }
 
-  return async function send({ url: text, headers, body }) {
+  async function sendOnce({ url: text, headers, body }: SendRequest, signal: AbortSignal): Promise<Sent> {
     const checked = checkCallbackUrl(text, policy);
     if ("fault" in checked) return { fault: "forbidden_address", detail: checked.fault };
     const { url } = checked;
-    const signal = AbortSignal.timeout(limits.deadline);
     let addresses: string[];
     try {
       addresses = await addressesOf(url);
@@ -58,6 +66,14 @@ export function createSender({ policy, resolve, limits = LIMITS, ca }: SenderDep
     }
     const connect = { lookup: pinned(addresses), timeout: limits.connect, ...(ca && { ca }) };
     return exchange(url, connect, { method: "POST", path: url.pathname + url.search, headers, body, signal });
+  }
+
+  return async function send(request) {
+    const signal = AbortSignal.timeout(limits.deadline);
+    const sent = await sendOnce(request, signal);
+    if (!("status" in sent) || sent.status !== UNAUTHORIZED) return sent;
+    const headers = await request.otherHeaders?.();
+    return headers === undefined ? sent : sendOnce({ ...request, headers }, signal);
   };
 }
 

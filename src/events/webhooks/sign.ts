@@ -9,18 +9,22 @@ const PREFIX = "whsec_";
 /**
  * The headers of a delivery: those of the specification (§6), and besides them those of Standard Webhooks, so that its
  * libraries verify it too. `word` is the service's word. Both signatures are made with the webhook signing secret at
- * the time of the attempt: the former keyed with the secret's text, the latter with the bytes it encodes.
+ * the time of the attempt: the former keyed with the secret's text, the latter with the bytes it encodes. While a secret
+ * is replaced there are `others`, whose signatures stand in `webhook-signature` too.
  */
 export function signedHeaders(
   { deliveryId, body }: Signable,
   secret: string,
   now: Date,
   word: string,
+  others: readonly string[] = [],
 ): Record<string, string> {
   const timestamp = String(unixSeconds(now));
   const name = `X-${word.charAt(0).toUpperCase()}${word.slice(1)}`;
   const signature = createHmac("sha256", secret).update(`${timestamp}.${body}`).digest("hex");
-  const standard = createHmac("sha256", keyBytes(secret)).update(`${deliveryId}.${timestamp}.${body}`);
+  const standard = [secret, ...others].map((each) =>
+    createHmac("sha256", keyBytes(each)).update(`${deliveryId}.${timestamp}.${body}`).digest("base64"),
+  );
   return {
     "Content-Type": "application/json",
     "User-Agent": "Deputize-Webhooks/1",
@@ -29,7 +33,7 @@ export function signedHeaders(
     [`${name}-Delivery-ID`]: deliveryId,
     "webhook-id": deliveryId,
     "webhook-timestamp": timestamp,
-    "webhook-signature": `v1,${standard.digest("base64")}`,
+    "webhook-signature": standard.map((each) => `v1,${each}`).join(" "),
   };
 }
 

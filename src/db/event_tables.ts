@@ -1,0 +1,77 @@
+/** Row shapes of the outbox, of its consumers and of webhook deliveries. */
+export type OutboxRow = {
+  id: number;
+  event_id: string;
+  aggregatetype: string;
+  aggregateid: string;
+  aggregate_seq: number;
+  type: string;
+  schema_version: number;
+  shard: number;
+  payload: string;
+  headers: Record<string, string>;
+  created_at: Date;
+};
+
+export type EventSecretsRow = { event_id: string; sealed: Buffer; created_at: Date };
+
+export type RelayWorkerRow = { worker_id: string; alive_until: Date };
+
+export type RelayShardRow = { shard: number; owner: string | null; epoch: number; held_until: Date };
+
+export type InboxRow = { consumer: string; event_id: string; handled_at: Date };
+
+export type DeadLetterRow = {
+  consumer: string;
+  event_id: string;
+  event: unknown;
+  reason: string;
+  created_at: Date;
+};
+
+export type WebhookEndpointRow = {
+  endpoint_id: string;
+  connection_id: string;
+  state: "active" | "suspended";
+  suspended_at: Date | null;
+  suspend_reason: "gone" | "failing" | null;
+  concurrency: number;
+  claims: number;
+  claimed_at: Date;
+  failures_in_row: number;
+  failing_since: Date | null;
+  window_started_at: Date | null;
+  window_attempts: number;
+  window_failures: number;
+  breaker_open_seconds: number | null;
+  breaker_open_until: Date | null;
+  created_at: Date;
+};
+
+export type WebhookDeliveryRow = {
+  delivery_id: string;
+  endpoint_id: string;
+  event_id: string;
+  event_type: string;
+  aggregate_seq: number;
+  body: string | null;
+  body_sealed: Buffer | null;
+  state: "pending" | "sending" | "delivered" | "rejected" | "blocked" | "failed" | "held" | "cancelled";
+  attempts: number;
+  next_attempt_at: Date | null;
+  lease_token: string | null;
+  lease_until: Date | null;
+  created_at: Date;
+  settled_at: Date | null;
+};
+
+export type WebhookAttemptRow = {
+  delivery_id: string;
+  attempt: number;
+  started_at: Date;
+  ended_at: Date;
+  outcome: string;
+  status: number | null;
+  detail: string | null;
+  response_excerpt: Buffer | null;
+};
