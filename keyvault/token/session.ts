@@ -102,7 +102,9 @@ export function readPin(library: pkcs11.PKCS11, pinFile: string): string {
     pin = readFileSync(pinFile, "utf8").trim();
     mode = statSync(pinFile).mode;
   } catch (error) {
-    throw new TokenFault(`The PIN file ${pinFile} cannot be read: ${describe(error)}`);
+    const isGone = (error as NodeJS.ErrnoException).code === "ENOENT";
+    const why = isGone ? "it is not there; put it back" : describe(error);
+    throw new TokenFault(`The PIN file ${pinFile} cannot be read: ${why}`);
   }
   if ((mode & 0o007) !== 0)
     throw new TokenFault(`The PIN file ${pinFile} is open to everybody: chmod 600 it`);

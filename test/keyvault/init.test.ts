@@ -112,7 +112,7 @@ test("a migration that was killed does not lock the vault out", async () => {
 test("refuses a token without its PIN file, and makes no new PIN", async () => {
   home = await createHome();
   await rm(home.config.token.pinFile);
-  await expect(init()).rejects.toThrow(/PIN file .* cannot be read/);
+  await expect(init()).rejects.toThrow(/PIN file .* cannot be read: it is not there; put it back$/);
   await home.sql("DROP SCHEMA public CASCADE; CREATE SCHEMA public");
   await expect(init()).rejects.toThrow(/its PIN file .* is gone/);
   expect(existsSync(home.config.token.pinFile)).toBe(false);
