@@ -1,0 +1,218 @@
+import { type ChildProcess, execFile, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, readdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { signIn } from "../../src/dev/owner.ts";
+import { killHard, until } from "../support/process.ts";
+
+/** The embedded stack as a newcomer runs it, start after start on the same folder; each test goes on from the one before. */
+const program = fileURLToPath(new URL("../../src/main.ts", import.meta.url));
+const OWNER = "owner@example.test";
+const NOBODY = "nobody@example.test";
+const ESCAPE = String.fromCharCode(27);
+const STARTED_MS = 180_000;
+
+let folder: string;
+const running = new Set<ChildProcess>();
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "deputize-dev-"));
+});
+
+afterEach(async () => {
+  await Promise.all([...running].map(killHard));
+  running.clear();
+});
+
+afterAll(async () => {
+  await noneLeft();
+  await rm(folder, { recursive: true, force: true });
+});
+
+function start(...args: string[]) {
+  const child = spawn(process.execPath, [program, "dev", "--port", "0", "--data", folder, ...args], {
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  running.add(child);
+  const said = { out: "", err: "" };
+  child.stdout.on("data", (chunk: Buffer) => {
+    said.out += chunk;
+  });
+  child.stderr.on("data", (chunk: Buffer) => {
+    said.err += chunk;
+  });
+  const exit = once(child, "exit").then(([code]) => code as number | null);
+  return { child, said, exit };
+}
+
+/** Starts everything and waits until it stays up: until it has said the last there is to say. */
+async function startUp(...args: string[]) {
+  const last = args.includes("--json") ? '"step":"connection_kept"' : "Ctrl-C ends everything";
+  const stack = start(...args);
+  await until(
+    "everything is up",
+    () => stack.said.out.includes(last) || stack.child.exitCode !== null,
+    STARTED_MS,
+  );
+  expect(stack.child.exitCode, stack.said.out + stack.said.err).toBe(null);
+  return { ...stack, connection: await keptConnection() };
+}
+
+async function keptConnection(): Promise<Record<string, string>> {
+  return JSON.parse(await readFile(join(folder, "connection.json"), "utf8"));
+}
+
+/** The steps of a start with `--json`: every line of it is one. */
+function stepsOf({ said }: Pick<Running, "said">): Record<string, unknown>[] {
+  const steps = said.out
+    .trimEnd()
+    .split("\n")
+    .map((line) => JSON.parse(line) as Record<string, unknown>);
+  for (const step of steps) expect(Object.keys(step)).toEqual(["step", "ok", "ms", "detail"]);
+  return steps;
+}
+
+type Running = Awaited<ReturnType<typeof startUp>>;
+
+async function interrupt({ child, exit }: Pick<Running, "child" | "exit">): Promise<number | null> {
+  child.kill("SIGINT");
+  const code = await exit;
+  await noneLeft();
+  return code;
+}
+
+/** Pastes the printed lines into a shell; the decision of the last. */
+async function paste({ said }: Running): Promise<string> {
+  const lines = said.out.split("\n").filter((line) => line.includes("curl "));
+  expect(lines).toHaveLength(3);
+  const { stdout } = await promisify(execFile)("sh", ["-c", lines.join("\n")], { timeout: 30_000 });
+  const { decision, decision_reason } = JSON.parse(stdout) as Record<string, unknown>;
+  return decision === undefined ? stdout : `${decision} ${decision_reason}`;
+}
+
+/** Processes that still work on the folder, whoever started them. */
+async function leftOver(): Promise<string[]> {
+  const found: string[] = [];
+  for (const pid of (await readdir("/proc")).filter(
+    (name) => /^\d+$/.test(name) && Number(name) !== process.pid,
+  )) {
+    const command = await readFile(`/proc/${pid}/cmdline`, "utf8").catch(() => "");
+    const environment = await readFile(`/proc/${pid}/environ`, "utf8").catch(() => "");
+    if (command.includes(folder) || environment.includes(folder)) found.push(`${pid} ${command}`);
+  }
+  return found;
+}
+
+async function noneLeft(): Promise<void> {
+  await until("nothing works on the folder", async () => (await leftOver()).length === 0);
+}
+
+const exists = (path: string) =>
+  stat(path).then(
+    () => true,
+    () => false,
+  );
+
+const manifest = (name: string) => join(folder, "manifests", name);
+
+async function edit(name: string, change: (text: string) => string): Promise<void> {
+  const before = await readFile(manifest(name), "utf8");
+  const after = change(before);
+  expect(after).not.toBe(before);
+  await writeFile(manifest(name), after);
+}
+
+test("interrupted while the databases are prepared it ends with 130 and leaves no process, and starts the next time", async () => {
+  const stack = start("--once");
+  await until("the vault is being made", () => exists(join(folder, "logs", "keyvault_init.log")), STARTED_MS);
+  expect(await interrupt(stack)).toBe(130);
+  expect(stack.said.out).toMatch(/FAIL Databases and their schema .*\n {5}stopped\n/);
+  expect(stack.said.err).toBe("");
+});
+
+test("it stays up with lines to paste that answer allow, and values for their owner alone", async () => {
+  const stack = await startUp();
+  expect((await stat(join(folder, "connection.json"))).mode & 0o777).toBe(0o600);
+  expect(stack.said.out).toContain(stack.connection.api_key);
+  expect(stack.said.out).not.toContain(ESCAPE);
+  expect(stack.said.err).toBe("");
+  expect(await paste(stack)).toBe("allow authorized");
+  expect(await paste(stack)).toBe("allow authorized");
+  const { owner } = await signIn(String(stack.connection.base_url), OWNER);
+  await owner.call("POST", `/v1/service/delegations/${stack.connection.cert_id}/revoke`, {
+    reason: "enough",
+  });
+  expect(await interrupt(stack)).toBe(0);
+});
+
+test("the next start has the same platform and key, and asks anew for the delegation that was revoked", async () => {
+  const { base_url: _, cert_id: revoked, ...same } = await keptConnection();
+  const stack = await startUp();
+  expect(stack.connection).toMatchObject(same);
+  expect(stack.connection.cert_id).not.toBe(revoked);
+  expect(await paste(stack)).toBe("allow authorized");
+  expect(await interrupt(stack)).toBe(0);
+});
+
+test("a delegation under suspend keeps what it was granted", async () => {
+  const before = await keptConnection();
+  await edit("delegation.yaml", (text) => text.replace("spec:\n", "spec:\n  suspend: true\n"));
+  const stack = await startUp();
+  expect(stack.connection.cert_id).toBe(before.cert_id);
+  expect(await paste(stack)).toBe("allow authorized");
+  expect(await interrupt(stack)).toBe(0);
+});
+
+test("a vault without its PIN is one message with what to do, and starts once the file is back", async () => {
+  const pin = join(folder, "keyvault", "pin");
+  await rename(pin, `${pin}.away`);
+  const stack = start("--once");
+  expect(await stack.exit).toBe(1);
+  await noneLeft();
+  await rename(`${pin}.away`, pin);
+  expect(stack.said.out).toMatch(/^FAIL Databases and their schema \d.*\n$/m);
+  expect(stack.said.out).not.toContain(pin);
+  expect(stack.said.err.trimEnd().split("\n")).toEqual([
+    expect.stringMatching(
+      /^The key vault could not be made ready: .*\/pin cannot be read: it is not there; put it back$/,
+    ),
+    "Put that right, or start afresh with another folder: --data",
+    `Its log is ${join(folder, "logs", "keyvault_init.log")}`,
+  ]);
+});
+
+test("bound to an account that nobody has, it says so, and stays up without the tour", async () => {
+  await edit("tenants.yaml", (text) => text.replace(OWNER, NOBODY));
+  const stack = await startUp("--json");
+  const steps = stepsOf(stack);
+  expect(steps.filter(({ ok }) => ok !== true)).toEqual([
+    expect.objectContaining({
+      step: "platform_registered",
+      detail: expect.stringContaining("NamespaceNotBound"),
+    }),
+  ]);
+  expect(steps.at(-1)).toMatchObject({
+    step: "connection_kept",
+    ok: true,
+    detail: join(folder, "connection.json"),
+  });
+  expect(stack.said.err).toBe(
+    "The stack stays up without the rest of the tour; put right what it says, and start again for it\n",
+  );
+  expect(stack.connection).not.toHaveProperty("api_key");
+  expect(await interrupt(stack)).toBe(0);
+});
+
+test("with `once` the same is a surprise, and the exit status 1", async () => {
+  const stack = start("--once", "--json");
+  expect(await stack.exit).toBe(1);
+  await noneLeft();
+  const steps = stepsOf(stack);
+  expect(steps.at(-1)).toMatchObject({ step: "platform_registered", ok: false });
+  expect(steps.slice(0, -1).every(({ ok }) => ok === true)).toBe(true);
+  expect(stack.said.err).toMatch(/^"platform\.yaml .*NamespaceNotBound.*\n$/);
+});
