@@ -8,8 +8,7 @@ export type GetKey = (keyId: string, tenant: string | undefined) => Promise<KeyV
 /** Reading keys of a store. */
 export function createKeyReading({ store }: { store: KeyStore }): GetKey {
   return async (keyId, tenant) => {
-    const key = await store.find(keyId);
-    if (key === undefined || (tenant !== undefined && key.tenant !== tenant)) return refuse("key_not_found");
-    return viewKey(key);
+    const key = await store.find(keyId, tenant);
+    return key === undefined ? refuse("key_not_found") : viewKey(key);
   };
 }

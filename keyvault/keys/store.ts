@@ -40,10 +40,11 @@ export type JoinedKeyRow = {
  */
 export type KeyStore = {
   /**
-   * The key, its attestation and state checked; undefined when there is none. Rejects with `VaultError key_damaged` when the row is not
-   * what the service key attested or not in the state the vault gave it last, `unavailable` without a database.
+   * The key, its attestation and state checked; undefined when there is none. With a `tenant`, a key of another one is looked for and not
+   * found in the time that one takes which does not exist. Rejects with `VaultError key_damaged` when the row is not what the service key
+   * attested or not in the state the vault gave it last, `unavailable` without a database.
    */
-  find(keyId: string): Promise<Key | undefined>;
+  find(keyId: string, tenant?: string): Promise<Key | undefined>;
   /** Counts up whenever something that was read before may no longer be true. */
   version(): number;
   /** Forgets what is remembered of a key, or of all. */
@@ -56,11 +57,11 @@ export function createKeyStore(database: Database, seals: Seals, service: () => 
   let version = 0;
 
   return {
-    async find(keyId) {
+    async find(keyId, tenant) {
       const known = kept.get(keyId);
-      if (known !== undefined) return known;
+      if (known !== undefined && (tenant === undefined || known.tenant === tenant)) return known;
       const before = version;
-      const row = await readKey(database, keyId);
+      const row = await readKey(database, keyId, tenant);
       if (row === undefined) return undefined;
       const key = keyOf(row);
       const [attested] = await Promise.all([
@@ -90,9 +91,15 @@ export async function readTenant(
   );
 }
 
-/** One stored key with what opens it, or undefined. */
-export async function readKey(database: Database, keyId: string): Promise<JoinedKeyRow | undefined> {
-  const [row] = await available(() => selectKeys(database).where("keys.key_id", keyId));
+/** One stored key with what opens it, or undefined. With a `tenant`, only one that is that tenant's, or was attested as that tenant's. */
+export async function readKey(
+  database: Database,
+  keyId: string,
+  tenant?: string,
+): Promise<JoinedKeyRow | undefined> {
+  const query = selectKeys(database).where("keys.key_id", keyId);
+  if (tenant !== undefined) query.whereRaw("? IN (keys.tenant, keys.attestation ->> 'tenant')", [tenant]);
+  const [row] = await available(() => query);
   return row && joinedRow(row);
 }
 

@@ -84,13 +84,11 @@ const RULES: readonly Rule[] = [
     return fault && refuse("invalid_request", `certificate: ${fault.message}`);
   },
   function hasKnownSubject({ subject, approval, issuer, policy }) {
-    if (subject === undefined) {
-      if (approval.external_subject !== true) return violation("The subject is no key of this vault");
-      return policy.externalSubjects
-        ? undefined
-        : violation("This vault delegates to its own keys only: see KEYVAULT_EXTERNAL_SUBJECTS");
-    }
-    return subject.tenant === issuer.tenant ? undefined : violation("The subject is no key of this tenant");
+    if (subject?.tenant === issuer.tenant) return undefined;
+    if (approval.external_subject !== true) return violation("The subject is no key of this tenant");
+    if (!policy.externalSubjects)
+      return violation("This vault delegates to its own keys only: see KEYVAULT_EXTERNAL_SUBJECTS");
+    return subject && violation("The subject is another tenant's key");
   },
   function hasAgentSubject({ subject, fields }) {
     if (subject === undefined) return undefined;

@@ -22,15 +22,15 @@ export type SignRotation = (
 /** Signing rotations on these parts. */
 export function createRotationSigning(parts: SigningParts): SignRotation {
   return async (caller, oldId, { tenant, new_id, rotated_at, reason }) => {
-    const oldKey = await parts.store.find(oldId);
+    const oldKey = await parts.store.find(oldId, tenant);
     const purpose = oldKey?.purpose === "agent" ? "agent" : "account_root";
     const call = { caller, tenant, purpose, statement: "key_rotation" } as const;
     const detail = { old_id: oldId, new_id, reason };
 
     const decide = async (now: number): Promise<KeyRotationFields | Refusal> => {
-      const [old, fresh] = await Promise.all([parts.store.find(oldId), parts.store.find(new_id)]);
-      if (old === undefined || fresh === undefined)
-        return refuse("policy_violation", "The new key is unknown");
+      const find = (keyId: string) => parts.store.find(keyId, tenant);
+      const [old, fresh] = await Promise.all([find(oldId), find(new_id)]);
+      if (old === undefined || fresh === undefined) return UNFIT;
       const fault =
         mismatch(old, fresh) ?? (Math.abs(now - rotated_at) > CLOCK_TOLERANCE_SECONDS ? LATE : undefined);
       const keys = { old_pub_key: old.publicKey, new_pub_key: fresh.publicKey };
@@ -60,6 +60,8 @@ export function createRotationSigning(parts: SigningParts): SignRotation {
   };
 }
 
+const UNFIT = refuse("policy_violation", "The new key is no key of this tenant with the same purpose");
+
 const LATE = refuse(
   "policy_violation",
   `rotated_at is more than ${CLOCK_TOLERANCE_SECONDS} s away from the vault's clock`,
@@ -67,7 +69,6 @@ const LATE = refuse(
 
 function mismatch(old: Key, fresh: Key): Refusal | undefined {
   if (old.keyId === fresh.keyId) return refuse("policy_violation", "A key cannot take its own place");
-  if (fresh.tenant !== old.tenant || fresh.purpose !== old.purpose)
-    return refuse("policy_violation", "The new key is no key of this tenant with the same purpose");
+  if (fresh.purpose !== old.purpose) return UNFIT;
   return fresh.state === "active" ? undefined : refuse("key_disabled", "The new key is disabled");
 }

@@ -7,7 +7,7 @@ import { unixSeconds } from "../clock.ts";
 import type { Purpose } from "../db/rows.ts";
 import { isRefusal, type Refusal, refuse } from "../errors.ts";
 import type { Key } from "../keys/store.ts";
-import { exceedsRates, type Signed, type SigningCall, type SigningParts } from "./statement.ts";
+import { admit, type Signed, type SigningCall, type SigningParts } from "./statement.ts";
 
 /** The last statement of a sequence: SHA-256 of its signed bytes, and its place as the record has it. */
 export type LastStatement = { digest: Buffer; place: number };
@@ -39,8 +39,8 @@ export async function signSequenced(
 ): Promise<Signed | Refusal> {
   const { journal, custody, clock } = parts;
   const { purposes: _, stream, ...about } = call;
-  const tooFast = exceedsRates(parts, call);
-  if (tooFast !== undefined) return recordRefusal(journal, about, tooFast);
+  const unfit = await admit(parts, call);
+  if (unfit !== undefined) return recordRefusal(journal, about, unfit);
   const granted = await journal.change(async (client): Promise<Change<Granted | Refusal>> => {
     const key = await usableKey(parts, call);
     if (isRefusal(key)) return { value: key, entry: { ...about, outcome: key.refused } };
@@ -80,8 +80,8 @@ export function follows(
 }
 
 async function usableKey({ store }: SigningParts, call: SequencedCall): Promise<Key | Refusal> {
-  const key = await store.find(call.keyId);
-  if (key === undefined || key.tenant !== call.tenant) return refuse("key_not_found");
+  const key = await store.find(call.keyId, call.tenant);
+  if (key === undefined) return refuse("key_not_found");
   if (!call.purposes.includes(key.purpose))
     return refuse("purpose_mismatch", `The key's purpose is ${key.purpose}`);
   return key.state === "active" && key.tenantState === "active" ? key : refuse("key_disabled");

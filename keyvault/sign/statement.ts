@@ -55,12 +55,12 @@ export async function signStatement(
   judge: Judge,
 ): Promise<Signed | Refusal> {
   const { store, custody, journal, clock } = parts;
-  const tooFast = exceedsRates(parts, call);
-  if (tooFast !== undefined) return recordRefusal(journal, call, tooFast);
+  const unfit = await admit(parts, call);
+  if (unfit !== undefined) return recordRefusal(journal, call, unfit);
   for (let attempt = 0; attempt < ATTEMPTS; attempt += 1) {
     const version = store.version();
-    const key = ownKey(await store.find(call.keyId), call);
-    if (isRefusal(key)) return recordRefusal(journal, call, key);
+    const key = await store.find(call.keyId, call.tenant);
+    if (key === undefined) return recordRefusal(journal, call, refuse("key_not_found"));
     const bytes = await decide(key, call, () => judge(key, unixSeconds(clock.now())));
     const about = { ...call, purpose: key.purpose };
     if (isRefusal(bytes)) return recordRefusal(journal, about, bytes);
@@ -77,20 +77,26 @@ export async function signStatement(
   throw new VaultError("unavailable", "The key is being changed by other calls");
 }
 
-/** Refuses with `rate_limited` when key or tenant sign too often; otherwise the attempt is counted. */
-export function exceedsRates(
-  { rates, signingRates: { perKey, perTenant } }: SigningParts,
-  { keyId, tenant }: Pick<SigningCall, "keyId" | "tenant">,
-): Refusal | undefined {
-  const wait = rates.take([
-    { name: `key ${keyId}`, rate: perKey },
-    { name: `tenant ${tenant}`, rate: perTenant },
-  ]);
-  return wait === undefined ? undefined : { ...refuse("rate_limited"), retryAfterSeconds: Math.ceil(wait) };
-}
-
-function ownKey(key: Key | undefined, call: SigningCall): Key | Refusal {
-  return key === undefined || key.tenant !== call.tenant ? refuse("key_not_found") : key;
+/**
+ * Refuses with `key_not_found` a key that the tenant does not have, and with `rate_limited` one that signs too often, by itself or with the
+ * tenant's others; otherwise the attempt is counted. A call for no key of the tenant's is counted against its caller: nobody uses up the
+ * rate of a tenant or a key by naming them.
+ */
+export async function admit(
+  { store, rates, signingRates: { perKey, perTenant } }: SigningParts,
+  { caller, keyId, tenant }: Pick<SigningCall, "caller" | "keyId" | "tenant">,
+): Promise<Refusal | undefined> {
+  const isOwn = (await store.find(keyId, tenant)) !== undefined;
+  const wait = rates.take(
+    isOwn
+      ? [
+          { name: `key ${keyId}`, rate: perKey },
+          { name: `tenant ${tenant}`, rate: perTenant },
+        ]
+      : [{ name: `caller ${caller.role}/${caller.name}`, rate: perTenant }],
+  );
+  if (wait !== undefined) return { ...refuse("rate_limited"), retryAfterSeconds: Math.ceil(wait) };
+  return isOwn ? undefined : refuse("key_not_found");
 }
 
 async function decide(

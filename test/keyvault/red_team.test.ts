@@ -159,9 +159,19 @@ test("cannot use another tenant's key, in any call, nor tell it from one that do
     expect(codeOf(unknown)).toBe("key_not_found");
     for (const { key_id } of [foreignRoot, foreignAgent]) expect(await attempt(key_id)).toEqual(unknown);
   }
-  const subject = { subject_id: foreignAgent.key_id, subject_pub_key: foreignAgent.public_key };
-  for (const approval of [{}, { external_subject: true }])
-    expect(codeOf(await delegate({ certificate: subject, approval }))).toBe("policy_violation");
+  const rotate = (new_id: string) =>
+    sign("key-rotation", agent.key_id, { tenant: "acc-1", ...statementOf("key-rotation", new_id) });
+  const unknown = await rotate(absent);
+  expect(codeOf(unknown)).toBe("policy_violation");
+  for (const { key_id } of [foreignRoot, foreignAgent]) expect(await rotate(key_id)).toEqual(unknown);
+  const strange = publicKeyOf(importSeeds(generateSeeds()));
+  for (const approval of [{}, { external_subject: true }]) {
+    const [foreign, nobody] = [foreignAgent.public_key, strange].map((subject_pub_key) =>
+      delegate({ certificate: { subject_id: keyId(subject_pub_key), subject_pub_key }, approval }),
+    );
+    expect(codeOf(await foreign!)).toBe("policy_violation");
+    expect(await foreign).toEqual(await nobody);
+  }
   expect(codeOf(await sign("challenge", foreignAgent.key_id, challenge("acc-2")))).toBeUndefined();
 });
 

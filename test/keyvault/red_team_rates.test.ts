@@ -111,3 +111,27 @@ test("each try beyond the rate is on record, and another tenant signs meanwhile"
   expect(row?.count).toBe(late);
   expect(late).toBeGreaterThan(0);
 });
+
+test("another tenant's rate is not used up by naming it, or its key; what names no key of the tenant's has a rate of its own", async () => {
+  const [victim, other] = [await freshTenant(), await freshTenant()];
+  const stray = await issueIdentity(vault.home, { kind: "client", role: "api", name: "stray" });
+  const key = victim.agents[0]!.key_id;
+  const aims = [
+    [victim.tenant, "0".repeat(32)],
+    [victim.tenant, other.agents[0]!.key_id],
+    [other.tenant, key],
+  ] as const;
+  const { answers, seconds } = await rush(60, (index) => {
+    const [tenant, keyId] = aims[index % aims.length]!;
+    return sign(tenant, "challenge", keyId, challenge(), stray);
+  });
+  const codes = answers.map(({ body }) => body.error?.code);
+  expect(new Set(codes)).toEqual(new Set(["key_not_found", "rate_limited"]));
+  const looked = codes.filter((code) => code === "key_not_found").length;
+  expect(looked).toBeLessThanOrEqual(most(PER_TENANT, seconds));
+  const { signed } = await rush(2 * PER_KEY, () => sign(victim.tenant, "challenge", key, challenge()));
+  expect(signed).toBe(2 * PER_KEY);
+  expect((await sign(victim.tenant, "challenge", "1".repeat(32), challenge())).body.error?.code).toBe(
+    "key_not_found",
+  );
+});
