@@ -1,6 +1,6 @@
-import { hash } from "node:crypto";
 import { z } from "zod";
 import type { Database } from "../db/connection.ts";
+import { etagOf, isNamed } from "../etag.ts";
 import { isKeyId } from "../ids.ts";
 import { type Route, route } from "../route.ts";
 
@@ -37,7 +37,7 @@ export function registryRoute({ db }: { db: Database }): Route {
     async handle({ params, header }) {
       const root = await findRootKey(db, params.human_id);
       if (root === undefined) return { status: 404, body: {}, headers: CACHE };
-      const etag = `"${hash("sha256", JSON.stringify(root)).slice(0, 32)}"`;
+      const etag = etagOf(JSON.stringify(root));
       const headers = { ...CACHE, etag };
       if (isNamed(header("if-none-match"), etag)) return { status: 304, body: undefined, headers };
       return { body: root, headers };
@@ -52,10 +52,4 @@ async function findRootKey(db: Database, humanId: string): Promise<z.infer<typeo
   return row?.root_public_key
     ? { human_id: humanId, public_key: row.root_public_key, rotations: [] }
     : undefined;
-}
-
-/** Whether an `If-None-Match` header names this ETag, strong or weak, or any. */
-function isNamed(header: string | undefined, etag: string): boolean {
-  const names = header?.split(",").map((name) => name.trim().replace(/^W\//, "")) ?? [];
-  return names.includes(etag) || names.includes("*");
 }

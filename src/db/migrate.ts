@@ -7,6 +7,7 @@ import { events } from "./migrations/0005_events.ts";
 import { operations } from "./migrations/0006_operations.ts";
 import { accountCeiling } from "./migrations/0007_account_ceiling.ts";
 import { webhookSecrets } from "./migrations/0008_webhook_secrets.ts";
+import { revocationLists } from "./migrations/0009_revocation_lists.ts";
 
 /** One step of the schema: a numbered name and the SQL that makes it. */
 export type Migration = { name: string; sql: string };
@@ -21,6 +22,7 @@ const migrations: readonly Migration[] = [
   operations,
   accountCeiling,
   webhookSecrets,
+  revocationLists,
 ];
 
 const settings = {

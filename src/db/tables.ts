@@ -179,6 +179,13 @@ export type CertificateRow = {
   revoke_reason: string | null;
 };
 
+export type RevocationListRow = {
+  account_id: string;
+  list_json: string | null;
+  run_id: string | null;
+  locked_until: Date | null;
+};
+
 export type ChallengeKeyRow = { day: number; secret_sealed: Buffer; created_at: Date };
 
 export type AuditEventRow = {
@@ -228,6 +235,7 @@ declare module "knex/types/tables.js" {
     agents: AgentRow;
     delegation_requests: DelegationRequestRow;
     certificates: CertificateRow;
+    revocation_lists: RevocationListRow;
     challenge_keys: ChallengeKeyRow;
     audit_events: AuditEventRow;
     invocations: InvocationRow;

@@ -5,12 +5,14 @@ import type { Seal } from "../seal.ts";
 import { getCertificateRoute, listCertificatesRoute, revokeRoute } from "./certificate_routes.ts";
 import { approveRoute, denyRoute } from "./decision_routes.ts";
 import { getRequestRoute, listRequestsRoute } from "./request_routes.ts";
+import type { RevocationListDeps } from "./revocation_list.ts";
+import { revocationsRoute } from "./revocations_route.ts";
 import { scopesRoute } from "./scopes_route.ts";
 import { selfRequestRoute } from "./self_request_route.ts";
 import type { SignDeps } from "./sign_grant.ts";
 
 /** What the calls about delegations work with. */
-export type DelegationDeps = SignDeps & { db: Database; seal: Seal; clock: Clock };
+export type DelegationDeps = SignDeps & RevocationListDeps & { db: Database; seal: Seal; clock: Clock };
 
 /** The calls of specification §4 "Delegation". Requests come before certificates: `requests` is no certificate's id. */
 export function delegationRoutes(deps: DelegationDeps): Route[] {
@@ -24,5 +26,6 @@ export function delegationRoutes(deps: DelegationDeps): Route[] {
     listCertificatesRoute(deps),
     getCertificateRoute(deps),
     revokeRoute(deps),
+    revocationsRoute(deps),
   ];
 }

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { settleVault } from "../../src/platforms/settle_vault.ts";
 import { decodeDelegationCert, delegationSignBytes } from "../../src/protocol/certificate.ts";
 import { verifyHybrid } from "../../src/protocol/hybrid.ts";
+import { decodeRevocationList, verifyRevocationList } from "../../src/protocol/revocation_list.ts";
 import { createVaultClient, type VaultClient } from "../../src/vault/client.ts";
 import { createHome, readIdentity, startVault, type TestVault, type VaultHome } from "../keyvault/fixture.ts";
 import { createFakeVault } from "../support/fake_vault.ts";
@@ -32,7 +33,11 @@ beforeAll(async () => {
       (...parameters: never[]) => (client[call] as (...given: never[]) => Promise<unknown>)(...parameters),
     ]),
   );
-  api = await startPlatformApi({ vault: { ...createFakeVault(), ...throughClient } });
+  const statements: VaultClient["statements"] = {
+    ...client.statements,
+    revocationList: (...order) => client.statements.revocationList(...order),
+  };
+  api = await startPlatformApi({ vault: { ...createFakeVault(), ...throughClient, statements } });
 });
 
 afterAll(async () => {
@@ -55,6 +60,28 @@ test("a certificate is signed in the vault with the key that was made at onboard
     await verifyHybrid(certificate.issuer_pub_key, delegationSignBytes(certificate), certificate.signature),
   ).toBe(true);
   expect((await vault.verifyAudit()).intact).toBe(true);
+});
+
+test("a revocation list is signed in the vault with the root key, anew with every revocation", async () => {
+  const { person, certId } = await delegated(api);
+  const root = await client.getKey({ tenant: person.accountId, keyId: person.humanId });
+  const path = `/v1/service/revocations/${person.humanId}`;
+  let updatedAt = 0;
+  for (const revoked of [[], [certId]]) {
+    const answer = await api.client().get(path);
+    const list = decodeRevocationList(Buffer.from(answer.text));
+    expect(list).toMatchObject({ issuer_id: person.humanId, revoked_certs: revoked });
+    expect(await verifyRevocationList(list, root.public_key)).toBeUndefined();
+    expect(list.updated_at).toBeGreaterThan(updatedAt);
+    updatedAt = list.updated_at;
+    expect((await api.client().get(path)).text).toBe(answer.text);
+    await person.client.post(`/v1/service/delegations/${certId}/revoke`, {});
+  }
+  const signed = await vault.home.sql(
+    "SELECT FROM audit WHERE key_id = $1 AND statement = 'revocation_list' AND outcome = 'granted'",
+    [person.humanId],
+  );
+  expect(signed).toHaveLength(2);
 });
 
 test("a smaller ceiling and the end of an agent reach its key in the vault", async () => {

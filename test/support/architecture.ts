@@ -26,6 +26,7 @@ const LEVELS: readonly (readonly string[])[] = [
     "clock.ts",
     "config.ts",
     "errors.ts",
+    "etag.ts",
     "fault.ts",
     "ids.ts",
     "log.ts",

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import { checkIssuable, type DelegationFields, delegationSignBytes } from "../../src/protocol/certificate.ts";
 import { challengeSignBytes } from "../../src/protocol/challenge.ts";
 import {
@@ -9,6 +10,7 @@ import {
   publicKeyOf,
   signHybrid,
 } from "../../src/protocol/hybrid.ts";
+import { issueRevocationList, type RevocationListFields } from "../../src/protocol/revocation_list.ts";
 import { coversScopes } from "../../src/protocol/scopes.ts";
 import type { CreatedKey, KeyReference, VaultClient } from "../../src/vault/client.ts";
 import { type VaultRefusalCode, VaultRefused } from "../../src/vault/errors.ts";
@@ -25,6 +27,7 @@ export type FakeKey = {
 
 /** What tests may look at and break in the fake vault. */
 export type FakeVault = Omit<VaultClient, "getKey" | "statements" | "health" | "close"> & {
+  statements: Pick<VaultClient["statements"], "revocationList">;
   /** While set, every call rejects with it. */
   failure: Error | undefined;
   /** Keys by id. */
@@ -68,6 +71,8 @@ export function createFakeVault(): FakeVault {
     }
   }
 
+  const lists = new Map<string, RevocationListFields>();
+
   const vault: FakeVault = {
     failure: undefined,
     keys: new Map(),
@@ -104,6 +109,18 @@ export function createFakeVault(): FakeVault {
         agent_pub_key: publicKey,
         challenge_sig: await signHybrid(privateKey, challengeSignBytes(binding)),
       };
+    },
+    statements: {
+      async revocationList(reference, order) {
+        await enter("revocationList");
+        const { privateKey } = signing(reference, "account_root");
+        const fields = { issuer_id: reference.keyId, ...order };
+        const last = lists.get(reference.keyId);
+        const follows = last === undefined || fields.updated_at > last.updated_at;
+        if (!follows && !isDeepStrictEqual(last, fields)) throw refused("policy_violation");
+        lists.set(reference.keyId, fields);
+        return issueRevocationList(fields, privateKey);
+      },
     },
     async disableKey(reference) {
       await enter("disableKey");

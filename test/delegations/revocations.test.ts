@@ -1,0 +1,234 @@
+import { randomBytes } from "node:crypto";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { LISTED_AFTER_END_SECONDS } from "../../src/delegations/revocation_list.ts";
+import { decodeRevocationList, verifyRevocationList } from "../../src/protocol/revocation_list.ts";
+import { VaultUnavailable } from "../../src/vault/client.ts";
+import {
+  approve,
+  delegated,
+  errorCode,
+  type Person,
+  type PlatformApi,
+  selfRequest,
+  startPlatformApi,
+  type TestPlatform,
+} from "../support/platform_world.ts";
+
+let api: PlatformApi;
+let replica: PlatformApi;
+beforeAll(async () => {
+  api = await startPlatformApi();
+  replica = await startPlatformApi({ shares: api });
+});
+afterEach(() => {
+  api.vault.failure = undefined;
+  api.vault.pause = undefined;
+});
+afterAll(async () => {
+  await replica.stop();
+  await api.stop();
+});
+
+type List = { issuer_id: string; updated_at: number; revoked_certs: string[] };
+const read = (humanId: string, from = api, headers: Record<string, string> = {}) =>
+  from.client().get(`/v1/service/revocations/${humanId}`, { headers });
+const listOf = async (humanId: string, from = api) => (await read(humanId, from)).body as unknown as List;
+const signatures = () => api.vault.calls.filter((call) => call === "revocationList").length;
+const revoke = ({ client }: Person, certId: string) =>
+  client.post(`/v1/service/delegations/${certId}/revoke`, {});
+
+/** Another certificate of the same person and agent. */
+async function another({ person, platform }: { person: Person; platform: TestPlatform }, fields = {}) {
+  const requestId = await selfRequest(person, platform.connectionId, fields);
+  return String((await approve(person, requestId, ["data:read"])).body.cert_id);
+}
+
+describe("a root identity's revocation list", () => {
+  test("is signed by its root key, and empty while nothing was revoked", async () => {
+    const { person } = await delegated(api);
+    const answer = await read(person.humanId);
+    expect([answer.status, answer.body]).toMatchObject([
+      200,
+      {
+        issuer_id: person.humanId,
+        updated_at: Math.floor(api.clock.now().getTime() / 1000),
+        revoked_certs: [],
+      },
+    ]);
+    const list = decodeRevocationList(Buffer.from(answer.text));
+    const principal = await api.client().get(`/v1/registry/principals/${person.humanId}`);
+    const key = principal.body.public_key as Parameters<typeof verifyRevocationList>[1];
+    expect(await verifyRevocationList(list, key)).toBeUndefined();
+    const other = { ...list, revoked_certs: ["cert-1"] };
+    expect(await verifyRevocationList(other, key)).toMatchObject({ code: "bad_signature" });
+  });
+
+  test("has every revoked certificate of the person, whatever revoked it, and no other", async () => {
+    const given = await delegated(api);
+    const { person, platform, certId } = given;
+    const kept = await another(given);
+    const stranger = await delegated(api);
+    await revoke(stranger.person, stranger.certId);
+    await revoke(person, certId);
+    expect((await listOf(person.humanId)).revoked_certs).toEqual([certId]);
+    await person.client.call("DELETE", `/v1/service/connections/${platform.connectionId}`);
+    expect((await listOf(person.humanId)).revoked_certs).toEqual([certId, kept].sort());
+  });
+
+  test("is signed anew only when something was revoked since, and then later, also within one second", async () => {
+    const given = await delegated(api);
+    const { humanId } = given.person;
+    const before = signatures();
+    const first = await read(humanId);
+    api.clock.advance(600);
+    expect((await read(humanId)).text).toBe(first.text);
+    expect((await read(humanId, replica)).text).toBe(first.text);
+    expect(signatures() - before).toBe(1);
+    let last = Number(first.body.updated_at);
+    for (const certId of [given.certId, await another(given), await another(given)]) {
+      await revoke(given.person, certId);
+      const list = await listOf(humanId, replica);
+      expect(list.revoked_certs).toContain(certId);
+      expect(list.updated_at).toBeGreaterThan(last);
+      expect(await listOf(humanId)).toEqual(list);
+      last = list.updated_at;
+    }
+    expect(signatures() - before).toBe(4);
+  });
+
+  test("is signed once when many ask at once, on two replicas", async () => {
+    const { person, certId } = await delegated(api);
+    await revoke(person, certId);
+    const before = signatures();
+    let waiting = 0;
+    api.vault.pause = async () => {
+      waiting += 1;
+      await new Promise((resolve) => setTimeout(resolve, 300));
+    };
+    const answers = await Promise.all(
+      Array.from({ length: 24 }, (_, n) => read(person.humanId, n % 2 === 0 ? api : replica)),
+    );
+    expect(new Set(answers.map(({ status, text }) => `${status} ${text}`)).size).toBe(1);
+    expect([waiting, signatures() - before]).toEqual([1, 1]);
+  });
+
+  test("has what was revoked while the one before was being signed", async () => {
+    const given = await delegated(api);
+    const second = await another(given);
+    await revoke(given.person, given.certId);
+    const held = Promise.withResolvers<void>();
+    const signing = Promise.withResolvers<void>();
+    api.vault.pause = () => {
+      signing.resolve();
+      return held.promise;
+    };
+    const early = read(given.person.humanId);
+    await signing.promise;
+    api.vault.pause = undefined;
+    await revoke(given.person, second);
+    const late = [read(given.person.humanId), read(given.person.humanId, replica)];
+    setTimeout(held.resolve, 200);
+    await early;
+    for (const answer of await Promise.all(late)) {
+      expect((answer.body as unknown as List).revoked_certs).toEqual([given.certId, second].sort());
+    }
+  });
+
+  test("still has a revoked certificate a day after its end, and then drops it with the next signature", async () => {
+    const given = await delegated(api);
+    const ending = await another(given, { expires_in: 60 });
+    await revoke(given.person, ending);
+    const { humanId } = given.person;
+    expect((await listOf(humanId)).revoked_certs).toEqual([ending]);
+    api.clock.advance(60 + LISTED_AFTER_END_SECONDS - 1);
+    const relogged = await relog(given.person);
+    await revoke(relogged, given.certId);
+    expect((await listOf(humanId)).revoked_certs).toEqual([ending, given.certId].sort());
+    api.clock.advance(1);
+    expect((await listOf(humanId)).revoked_certs).toHaveLength(2);
+    await revoke(relogged, await another({ ...given, person: relogged }));
+    expect((await listOf(humanId)).revoked_certs).not.toContain(ending);
+  });
+
+  test("may be kept for a minute, and is not sent again to who has it", async () => {
+    const { person, certId } = await delegated(api);
+    const first = await read(person.humanId);
+    expect(first.headers.get("cache-control")).toBe("public, max-age=60");
+    const etag = first.headers.get("etag") ?? "";
+    expect(etag).toMatch(/^"[0-9a-f]{32}"$/);
+    const again = await read(person.humanId, replica, { "if-none-match": etag });
+    expect([again.status, again.text, again.headers.get("etag")]).toEqual([304, "", etag]);
+    await revoke(person, certId);
+    expect((await read(person.humanId, api, { "if-none-match": etag })).status).toBe(200);
+  });
+
+  test.each([
+    "nonsense",
+    "0".repeat(32),
+    randomBytes(16).toString("hex").toUpperCase(),
+    "%00",
+    "a".repeat(5_000),
+  ])("of %s is not found", async (humanId) => {
+    const answer = await read(humanId);
+    expect([answer.status, errorCode(answer)]).toEqual([404, "not_found"]);
+  });
+});
+
+describe("while the vault is away", () => {
+  const away = new VaultUnavailable("unreachable", "away");
+
+  test("the last list is given as long as nothing was revoked since", async () => {
+    const { person } = await delegated(api);
+    const first = await read(person.humanId);
+    api.vault.failure = away;
+    expect((await read(person.humanId, replica)).text).toBe(first.text);
+  });
+
+  test("a list that would lack a certificate is not given, and comes when the vault is back", async () => {
+    const { person, certId } = await delegated(api);
+    await read(person.humanId);
+    await revoke(person, certId);
+    api.vault.failure = away;
+    for (const from of [api, replica]) {
+      const answer = await read(person.humanId, from);
+      expect([answer.status, errorCode(answer)]).toEqual([503, "vault_unavailable"]);
+    }
+    api.vault.failure = undefined;
+    expect((await listOf(person.humanId)).revoked_certs).toEqual([certId]);
+  });
+
+  test("a first list is not given", async () => {
+    const { person } = await delegated(api);
+    api.vault.failure = away;
+    expect(errorCode(await read(person.humanId))).toBe("vault_unavailable");
+  });
+
+  test("a process that died while it had a list signed holds others up for 10 seconds at most", async () => {
+    const { person, certId } = await delegated(api);
+    await revoke(person, certId);
+    await api.db("revocation_lists").insert({
+      account_id: person.accountId,
+      run_id: "00000000-0000-7000-8000-000000000000",
+      locked_until: new Date(api.clock.now().getTime() + 10_000),
+    });
+    api.clock.advance(10);
+    expect((await listOf(person.humanId)).revoked_certs).toEqual([certId]);
+  });
+});
+
+test("a list that the vault signed otherwise than asked is not kept", async () => {
+  const { person, certId } = await delegated(api);
+  await revoke(person, certId);
+  const { revocationList } = api.vault.statements;
+  api.vault.statements.revocationList = (key, order) => revocationList(key, { ...order, revoked_certs: [] });
+  expect(errorCode(await read(person.humanId))).toBe("internal");
+  api.vault.statements.revocationList = revocationList;
+  api.clock.advance(1);
+  expect((await listOf(person.humanId)).revoked_certs).toEqual([certId]);
+});
+
+async function relog(person: Person): Promise<Person> {
+  const client = api.client();
+  await client.signIn(person.email);
+  return { ...person, client };
+}
