@@ -55,6 +55,17 @@ describe("a service with another word and an alias", () => {
     }
   });
 
+  test("refuses a header that stands under two names with two values: one of them may be the client's", async () => {
+    const send = (ratify: string) =>
+      api.client().post("/v1/acme/echo", undefined, {
+        headers: { "x-acme-api-key": "known", "x-ratify-api-key": ratify },
+      });
+    expect(await send("known")).toMatchObject({ status: 200, body: { caller } });
+    for (const other of ["other", ""]) {
+      expect(await send(other)).toMatchObject({ status: 400, body: { error: { code: "invalid_request" } } });
+    }
+  });
+
   test("is not reached by the neutral word when that is none of its own", async () => {
     const headers = { "x-acme-api-key": "known" };
     expect((await api.client().post("/v1/service/echo", undefined, { headers })).status).toBe(404);
