@@ -87,6 +87,11 @@ const requests: Record<string, readonly string[]> = {
   access_evaluations: ["subject", "resource", "evaluations"],
 };
 
+/** Members of requests whose names stand for something else in answers. */
+const asked: Record<string, Json> = {
+  access_evaluations: { evaluations: [{ action: { name: SCOPE } }, { action: { name: "data:read" } }] },
+};
+
 const TIME = "2026-01-31T09:30:00.000Z";
 
 /** The example of an operation's request body: what must be in it, and what is worth showing. */
@@ -95,11 +100,9 @@ export function requestExample(operationId: string, schema: Json): unknown {
   const named = requests[operationId] ?? (one.required as string[] | undefined) ?? [];
   const properties = Object.entries((one.properties ?? {}) as Record<string, Json>);
   if (one.type !== "object") return exampleOf(schema);
-  return Object.fromEntries(
-    properties
-      .filter(([name]) => named.includes(name))
-      .map(([name, member]) => [name, exampleOf(member, name)]),
-  );
+  const members = properties.filter(([name]) => named.includes(name));
+  const examples = members.map(([name, member]) => [name, exampleOf(member, name)]);
+  return { ...Object.fromEntries(examples), ...asked[operationId] };
 }
 
 /** A value that fits a schema, with the words that stand in this service for members of that name. */

@@ -1,0 +1,138 @@
+import { once } from "node:events";
+import { request } from "node:http";
+import type { Operation, SeenAnswer } from "./contract.ts";
+import { SCOPE, type Scene } from "./scene.ts";
+
+/** A call of an operation, before it is sent. */
+export type Draft = {
+  operation: Operation;
+  params: Record<string, string>;
+  query: [name: string, value: string][];
+  /** Sent as JSON. */
+  body?: unknown;
+  /** Sent instead of `body`, as it is. */
+  raw?: string | Buffer;
+  /** Pairs, so that a name may stand twice. */
+  headers: [name: string, value: string][];
+};
+
+/** The scene's own value of every name that stands for something with an id. */
+export function idsOf(scene: Scene): Record<string, string> {
+  return {
+    connection_id: scene.platform.connectionId,
+    platform_id: scene.platform.platformId,
+    agent_id: scene.agentId,
+    request_id: scene.requestId,
+    cert_id: scene.certId,
+    receipt_id: scene.receiptId,
+    invocation_id: scene.invocationId,
+    human_id: scene.person.humanId,
+    verifier_id: scene.platform.connectionId,
+    workspace_id: scene.person.accountId,
+    challenge: scene.sparedChallenge,
+    email: scene.person.email,
+    target: SCOPE,
+  };
+}
+
+/** The documented example of a call, about the things of a scene. Throws for a path parameter that scenes do not have. */
+export function draftOf(operation: Operation, scene: Scene): Draft {
+  const ids = idsOf(scene);
+  const inPath = operation.parameters.filter((parameter) => parameter.in === "path");
+  const params = inPath.map(({ name }): [string, string] => {
+    const id = ids[name];
+    if (id === undefined) throw new Error(`${operation.operationId}: scenes have no ${name}`);
+    return [name, id];
+  });
+  const example = operation.requestBody?.content["application/json"]?.example;
+  return {
+    operation,
+    params: Object.fromEntries(params),
+    query: [],
+    headers: [],
+    ...(example === undefined ? {} : { body: withIds(example, ids) }),
+  };
+}
+
+/** The same value with the scene's ids in it, wherever their names stand. */
+function withIds(value: unknown, ids: Record<string, string>): unknown {
+  if (Array.isArray(value)) return value.map((each) => withIds(each, ids));
+  if (typeof value !== "object" || value === null) return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([name, member]) => [
+      name,
+      typeof member === "string" ? (ids[name] ?? member) : withIds(member, ids),
+    ]),
+  );
+}
+
+/** The headers that prove a caller to an operation in its `choice`-th way; none for a public one. */
+export function credentialsOf({ security }: Operation, scene: Scene, choice = 0): Draft["headers"] {
+  const { client } = scene.person;
+  const cookie = (name: string) => `service_${name}=${client.cookie(`service_${name}`)}`;
+  const demanded = Object.keys(security[choice] ?? {});
+  const cookies = [
+    ...(demanded.includes("session") ? [cookie("session")] : []),
+    ...(demanded.includes("refresh") ? [cookie("refresh")] : []),
+    ...(demanded.includes("csrf") ? [cookie("csrf")] : []),
+  ];
+  return [
+    ...(cookies.length > 0 ? [["cookie", cookies.join("; ")] as [string, string]] : []),
+    ...(demanded.includes("csrf")
+      ? [["x-service-csrf", client.cookie("service_csrf") ?? ""] as [string, string]]
+      : []),
+    ...(demanded.includes("api_key")
+      ? [["x-service-api-key", scene.platform.apiKey] as [string, string]]
+      : []),
+  ];
+}
+
+/** Sends a draft with these headers besides its own. */
+export async function send(url: string, draft: Draft, headers: Draft["headers"]): Promise<SeenAnswer> {
+  const path = draft.operation.path.replaceAll(/\{(\w+)\}/g, (_, name: string) =>
+    encodeURIComponent(draft.params[name] ?? ""),
+  );
+  const query = new URLSearchParams(draft.query).toString();
+  const body = draft.raw ?? (draft.body === undefined ? undefined : JSON.stringify(draft.body));
+  const all = [...headers, ...draft.headers];
+  const isTyped = all.some(([name]) => name.toLowerCase() === "content-type");
+  if (draft.raw === undefined && body !== undefined && !isTyped)
+    all.push(["content-type", "application/json"]);
+  return sendRaw(url, {
+    method: draft.operation.method,
+    path: query === "" ? path : `${path}?${query}`,
+    headers: all,
+    body,
+  });
+}
+
+/** One request exactly as it is written. */
+export async function sendRaw(
+  url: string,
+  asked: { method: string; path: string; headers: Draft["headers"]; body?: string | Buffer | undefined },
+): Promise<SeenAnswer> {
+  const { host, hostname, port } = new URL(url);
+  const length = asked.body === undefined ? [] : [["content-length", String(Buffer.byteLength(asked.body))]];
+  const outgoing = request({
+    hostname,
+    port,
+    method: asked.method,
+    path: asked.path,
+    headers: [["host", host], ...asked.headers, ...length].flat() as string[],
+  });
+  outgoing.end(asked.body);
+  const [response] = await once(outgoing, "response");
+  const chunks: Buffer[] = [];
+  for await (const chunk of response) chunks.push(chunk);
+  const seen = new Headers();
+  for (const [name, values] of Object.entries(response.headersDistinct as Record<string, string[]>)) {
+    for (const value of values) seen.append(name, value);
+  }
+  return { status: response.statusCode, headers: seen, text: Buffer.concat(chunks).toString() };
+}
+
+/** Status and code of an answer that is an error; its status alone for any other. */
+export function errorOf({ status, text }: SeenAnswer): string {
+  const code = text.startsWith('{"error"') ? JSON.parse(text).error.code : undefined;
+  return code === undefined ? String(status) : `${status} ${code}`;
+}

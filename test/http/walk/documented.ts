@@ -1,0 +1,11 @@
+import { type ApiRoutesDeps, apiRoutes } from "../../../src/api_routes.ts";
+import { openApiDocument } from "../../../src/http/openapi.ts";
+import { readContract } from "./contract.ts";
+
+const info = { baseUrl: "http://127.0.0.1", word: "service", version: "0.0.0" };
+
+/** The routes of the API without what they work with: for their declarations. */
+export const declaredRoutes = apiRoutes({ baseUrl: info.baseUrl, word: info.word } as ApiRoutesDeps);
+
+/** The document of all of them, known before any server runs: tests are made from it. */
+export const contract = readContract(openApiDocument(declaredRoutes, info));

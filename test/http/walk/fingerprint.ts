@@ -1,0 +1,24 @@
+import type { Database } from "../../../src/db/connection.ts";
+
+/** What every table holds, told by a number of rows and a hash of them. */
+export type Fingerprint = Record<string, string>;
+
+/** Takes the fingerprint of a database, except for the tables of migrations. */
+export async function fingerprintOf(db: Database): Promise<Fingerprint> {
+  const { rows: tables } = await db.raw<{ rows: { name: string }[] }>(
+    `select c.oid::regclass::text as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
+     where n.nspname = 'public' and c.relkind in ('r', 'p') and not c.relispartition
+       and c.relname not like '%migration%' order by 1`,
+  );
+  const each = tables.map(
+    ({ name }) =>
+      `select '${name}' as name, count(*) || ':' || coalesce(sum(hashtextextended(t::text, 0)), 0) as print from ${name} t`,
+  );
+  const { rows } = await db.raw<{ rows: { name: string; print: string }[] }>(each.join(" union all "));
+  return Object.fromEntries(rows.map(({ name, print }) => [name, print]));
+}
+
+/** The tables that differ between two fingerprints. */
+export function changedTables(before: Fingerprint, after: Fingerprint): string[] {
+  return Object.keys(after).filter((name) => before[name] !== after[name]);
+}

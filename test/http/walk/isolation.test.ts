@@ -1,0 +1,153 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { credentialsOf, type Draft, draftOf, errorOf, idsOf, send } from "./call.ts";
+import type { Operation, SeenAnswer } from "./contract.ts";
+import { contract } from "./documented.ts";
+import { changedTables, fingerprintOf } from "./fingerprint.ts";
+import { type IdPlace, idPlacesOf, otherwise } from "./isolation.ts";
+import { SCOPE, type Scene, setScene } from "./scene.ts";
+import { startWholeApi, type WholeApi } from "./world.ts";
+
+let api: WholeApi;
+/** Whose things are reached for. */
+let victim: Scene;
+/** Another account. */
+let stranger: Scene;
+/** Another connection of the victim's account. */
+let sibling: Scene;
+
+beforeAll(async () => {
+  api = await startWholeApi();
+  victim = await setScene(api, { organization: true });
+  sibling = await setScene(api, { organization: true, person: victim.person });
+  stranger = await setScene(api, { organization: true });
+});
+afterAll(() => api.stop());
+
+const places = contract.operations.flatMap((operation) =>
+  idPlacesOf(operation).map((id) => [`${operation.operationId} ${id.place}`, operation, id] as const),
+);
+
+/** The id of a scene's thing that belongs at a place. */
+function idAt({ place, name }: IdPlace, scene: Scene): string {
+  if (place.endsWith("subject.id")) return scene.agentId;
+  if (place.endsWith("resource.id")) return scene.platform.connectionId;
+  return { ...idsOf(scene), session_id: "theirs", resource_id: "theirs" }[name] ?? unknown(place);
+}
+
+function unknown(place: string): never {
+  throw new Error(`${place}: scenes have no such thing; give them one, so that isolation is tested`);
+}
+
+/** A call about a scene's own things that would succeed. */
+async function wellFounded(operation: Operation, scene: Scene, place: string): Promise<Draft> {
+  const draft = draftOf(operation, scene);
+  const bound = scene.operation();
+  switch (operation.operationId) {
+    case "present_proof":
+      return {
+        ...draft,
+        body: { challenge: scene.sparedChallenge, cert_id: scene.certId, operation: bound },
+      };
+    case "verify_proof": {
+      const { proof_ref } = await scene.proof(bound);
+      return { ...draft, body: { proof_ref, required_scope: SCOPE, operation: bound } };
+    }
+    case "access_evaluation":
+      return { ...draft, body: questionOf(scene) };
+    case "access_evaluations": {
+      const { action, ...shared } = questionOf(scene);
+      const item = { action, ...(place.includes("evaluations") ? shared : {}) };
+      return { ...draft, body: { ...shared, evaluations: [item] } };
+    }
+    default:
+      return draft;
+  }
+}
+
+const questionOf = ({ agentId, platform }: Scene) => ({
+  subject: { type: "agent", id: agentId },
+  action: { name: SCOPE },
+  resource: { type: "connection", id: platform.connectionId },
+});
+
+/** The draft with an id at a place. */
+function withId(draft: Draft, { place, name }: IdPlace, id: string): Draft {
+  const [part, ...path] = place.split(".");
+  if (part === "path") return { ...draft, params: { ...draft.params, [name]: id } };
+  if (part === "query") return { ...draft, query: [[name, id]] };
+  return { ...draft, body: changed(draft.body, path, id) };
+}
+
+function changed(value: unknown, [name = "", ...rest]: string[], id: string): unknown {
+  if (Array.isArray(value)) return value.map((each) => changed(each, [name, ...rest], id));
+  const object = (value ?? {}) as Record<string, unknown>;
+  return { ...object, [name]: rest.length === 0 ? id : changed(object[name], rest, id) };
+}
+
+/** An answer in the words of the table of exceptions. */
+function toldBy(answer: SeenAnswer): string {
+  if (answer.status === 404) return "404";
+  if (answer.status !== 200) return errorOf(answer);
+  const { items, events } = JSON.parse(answer.text);
+  if ((items ?? events)?.length === 0) return "nothing";
+  return answer.text.includes('"decision":false') ? "false" : "200";
+}
+
+const choicesOf = ({ security }: Operation, scene: Scene) =>
+  (security.length === 0 ? [{}] : security).flatMap((way, choice) =>
+    scene === sibling && !("api_key" in way) ? [] : [choice],
+  );
+
+/** An answer to somebody else, whole, and what it is to be. */
+type Attempt = { operation: Operation; id: IdPlace; attacker: Scene; expected: string };
+
+/** Who may call an operation, and how: each of its ways, for the sibling with an API key only. */
+const attemptsAt = (operation: Operation, { name }: IdPlace) =>
+  [stranger, sibling]
+    .filter((attacker) => attacker !== sibling || name !== "workspace_id")
+    .flatMap((attacker) => choicesOf(operation, attacker).map((choice) => ({ attacker, choice })));
+
+/** Reaches for the victim's thing with everything else the attacker's own. */
+async function attempt({ operation, id, attacker, expected }: Attempt, credentials: Draft["headers"]) {
+  const draft = await wellFounded(operation, attacker, id.place);
+  const before = await fingerprintOf(api.db);
+  const answer = await send(api.url, withId(draft, id, idAt(id, victim)), credentials);
+  expect([contract.faults(operation, answer), toldBy(answer)]).toEqual([[], expected]);
+  if (answer.status >= 400) expect(changedTables(before, await fingerprintOf(api.db))).toEqual([]);
+  return { draft, answer };
+}
+
+describe("what belongs to somebody else", () => {
+  test("has a place in every exception that is made here", () => {
+    const known = places.map(([place]) => place as string);
+    expect(Object.keys(otherwise).filter((place) => !known.includes(place))).toEqual([]);
+    expect(places.length).toBeGreaterThan(50);
+  });
+
+  test.each(places)(
+    "%s: another account's and another connection's look like nothing",
+    async (key, operation, id) => {
+      const expected = otherwise[key]?.answers ?? "404";
+      for (const { attacker, choice } of attemptsAt(operation, id)) {
+        const credentials = credentialsOf(operation, attacker, choice);
+        const { draft, answer } = await attempt({ operation, id, attacker, expected }, credentials);
+        if (expected !== "404" || !id.place.startsWith("path.")) continue;
+        const nothing = id.name === "agent_id" ? "0".repeat(32) : "none";
+        expect((await send(api.url, withId(draft, id, nothing), credentials)).text).toBe(answer.text);
+        const { params } = draftOf(operation, victim);
+        expect(toldBy(await send(api.url, { ...draft, params }, credentials))).toBe("404");
+      }
+    },
+  );
+
+  test.each(places)("%s: one's own does not", async (key, operation, id) => {
+    const expected = otherwise[key]?.answers ?? "404";
+    const own = await setScene(api, { organization: true });
+    const draft = await wellFounded(operation, own, id.place);
+    const isNamed = /\.(session_id|resource_id|operation\.invocation_id)$/.test(id.place);
+    const asked = isNamed ? draft : withId(draft, id, idAt(id, own));
+    const answer = await send(api.url, asked, credentialsOf(operation, own));
+    if (expected === "200") expect(answer.status).toBe(200);
+    else expect(toldBy(answer)).not.toBe(expected);
+  });
+});

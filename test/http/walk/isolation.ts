@@ -1,0 +1,88 @@
+import type { Operation, Schema } from "./contract.ts";
+
+/** Where an operation takes something that may name what is somebody's: `path.cert_id`, `body.operation.agent_id`. */
+export type IdPlace = { place: string; name: string };
+
+/** Every place of an operation where an id may stand, from the document alone. */
+export function idPlacesOf(operation: Operation): IdPlace[] {
+  const parameters = operation.parameters
+    .filter((parameter) => parameter.in !== "header" && isId(parameter.name))
+    .map((parameter) => ({ place: `${parameter.in}.${parameter.name}`, name: parameter.name }));
+  const schema = operation.requestBody?.content["application/json"]?.schema ?? {};
+  return [...parameters, ...idsIn(schema, "body")];
+}
+
+function idsIn(schema: Schema, at: string): IdPlace[] {
+  const forms = [
+    schema,
+    ...(schema.anyOf ?? []),
+    ...(schema.oneOf ?? []),
+    ...(schema.items ? [schema.items] : []),
+  ];
+  const places = forms.flatMap(({ properties = {} }) =>
+    Object.entries(properties).flatMap(([name, member]) => [
+      ...(isId(name) ? [{ place: `${at}.${name}`, name }] : []),
+      ...idsIn(member, `${at}.${name}`),
+    ]),
+  );
+  return [...new Map(places.map((place) => [place.place, place])).values()];
+}
+
+function isId(name: string): boolean {
+  return name === "id" || name.endsWith("_id");
+}
+
+/** What happens to somebody else's id where it is not 404: the answer, and why it tells nothing. */
+export const otherwise: Record<string, { answers: string; why: string }> = {
+  "get_principal path.human_id": { answers: "200", why: "public keys are public" },
+  "get_revocation_list path.human_id": { answers: "200", why: "revocation lists are public" },
+  "list_delegations query.connection_id": { answers: "nothing", why: "a list" },
+  "list_delegations query.agent_id": { answers: "nothing", why: "a list" },
+  "list_delegation_requests query.connection_id": { answers: "nothing", why: "a list" },
+  "list_delegation_requests query.agent_id": { answers: "nothing", why: "a list" },
+  "list_audit_events query.agent_id": { answers: "nothing", why: "a list" },
+  "report_outcome body.receipt_id": { answers: "409 outcome_conflict", why: "like any id but the right one" },
+  "present_proof body.operation.verifier_id": {
+    answers: "200",
+    why: "an agent answers any verifier's challenge",
+  },
+  "present_proof body.operation.workspace_id": { answers: "200", why: "the workspace is the verifier's" },
+  "present_proof body.operation.agent_id": {
+    answers: "400 session_context_mismatch",
+    why: "it is not the agent of the path",
+  },
+  "present_proof body.operation.session_id": { answers: "200", why: "the application's own word" },
+  "present_proof body.operation.invocation_id": { answers: "200", why: "the application's own word" },
+  "present_proof body.operation.resource_id": { answers: "200", why: "the application's own word" },
+  "verify_proof body.operation.verifier_id": {
+    answers: "403 verifier_mismatch",
+    why: "like any id but the right one",
+  },
+  "verify_proof body.operation.workspace_id": {
+    answers: "403 verifier_mismatch",
+    why: "like any id but the right one",
+  },
+  "verify_proof body.operation.agent_id": {
+    answers: "400 session_context_mismatch",
+    why: "it is not the proof's agent",
+  },
+  "verify_proof body.operation.session_id": {
+    answers: "400 session_context_mismatch",
+    why: "the application's own word",
+  },
+  "verify_proof body.operation.invocation_id": {
+    answers: "400 session_context_mismatch",
+    why: "the application's own word",
+  },
+  "verify_proof body.operation.resource_id": {
+    answers: "400 session_context_mismatch",
+    why: "the application's own word",
+  },
+  "verify_proof body.context.resource_id": { answers: "200", why: "the application's own word" },
+  "access_evaluation body.subject.id": { answers: "false", why: "AuthZEN answers false" },
+  "access_evaluation body.resource.id": { answers: "false", why: "AuthZEN answers false" },
+  "access_evaluations body.subject.id": { answers: "false", why: "AuthZEN answers false" },
+  "access_evaluations body.resource.id": { answers: "false", why: "AuthZEN answers false" },
+  "access_evaluations body.evaluations.subject.id": { answers: "false", why: "AuthZEN answers false" },
+  "access_evaluations body.evaluations.resource.id": { answers: "false", why: "AuthZEN answers false" },
+};

@@ -1,0 +1,53 @@
+import type { Schema } from "./contract.ts";
+
+/** Values of every kind that JSON has, and some that are hard on readers. */
+export const STRANGE: readonly unknown[] = [
+  null,
+  true,
+  -1,
+  1.5,
+  1e308,
+  "",
+  "\u0000",
+  "x".repeat(10_000),
+  [],
+  [[]],
+  {},
+  { constructor: { prototype: { polluted: true } } },
+];
+
+/** A change of a body: what was done, and the body as it then is. */
+export type Mutation = { what: string; body: unknown };
+
+/**
+ * Bodies that differ from `example` in one place: each member left out, and each replaced by every strange value, down to
+ * members of members. Members that the example does not show are put in.
+ */
+export function mutationsOf(schema: Schema, example: unknown, depth = 3): Mutation[] {
+  const places = placesIn(schema, depth);
+  return places.flatMap((path) => [
+    { what: `${path.join(".")} left out`, body: changed(example, path, undefined) },
+    ...STRANGE.map((value) => ({
+      what: `${path.join(".")} = ${JSON.stringify(value).slice(0, 40)}`,
+      body: changed(example, path, value),
+    })),
+  ]);
+}
+
+function placesIn(schema: Schema, depth: number): string[][] {
+  if (depth === 0) return [];
+  const forms = [schema, ...(schema.anyOf ?? []), ...(schema.oneOf ?? [])];
+  return forms.flatMap(({ properties = {} }) =>
+    Object.entries(properties).flatMap(([name, member]) => [
+      [name],
+      ...placesIn(member, depth - 1).map((rest) => [name, ...rest]),
+    ]),
+  );
+}
+
+function changed(value: unknown, [name = "", ...rest]: string[], to: unknown): unknown {
+  const object = typeof value === "object" && value !== null && !Array.isArray(value) ? value : {};
+  const { [name]: old, ...others } = object as Record<string, unknown>;
+  if (rest.length > 0) return { ...others, [name]: changed(old, rest, to) };
+  return to === undefined ? others : { ...others, [name]: to };
+}

@@ -1,0 +1,82 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { credentialsOf, draftOf, errorOf, send } from "./call.ts";
+import type { Operation } from "./contract.ts";
+import { contract } from "./documented.ts";
+import { ordinaryCalls } from "./ordinary.ts";
+import { setScene } from "./scene.ts";
+import { startWholeApi, type WholeApi } from "./world.ts";
+
+let api: WholeApi;
+
+beforeAll(async () => {
+  api = await startWholeApi();
+});
+afterAll(() => api.stop());
+
+const all = contract.operations.map((operation) => [operation.operationId, operation] as const);
+
+/** The statuses of an operation that are not errors only. */
+function ownStatuses({ responses }: Operation): number[] {
+  return Object.entries(responses)
+    .filter(([, { "x-error-codes": codes, content }]) => {
+      const schema = content?.["application/json"]?.schema;
+      return codes === undefined || schema?.anyOf !== undefined;
+    })
+    .map(([status]) => Number(status));
+}
+
+describe("the document", () => {
+  test("is what the running API is made of", () => {
+    const withoutServer = (document: Record<string, unknown>) => JSON.parse(JSON.stringify(document));
+    expect(withoutServer(api.contract.document)).toEqual(withoutServer(contract.document));
+    expect(Object.keys(ordinaryCalls).sort()).toEqual(all.map(([id]) => id).sort());
+  });
+
+  test.each(all)(
+    "%s gives each of its own answers, and each is as the document says",
+    async (id, operation) => {
+      const answers = (await ordinaryCalls[id]?.(api, await setScene(api))) ?? [];
+      for (const answer of answers) {
+        expect([answer.status, contract.faults(operation, answer)]).toEqual([answer.status, []]);
+      }
+      expect([...new Set(answers.map(({ status }) => status))].sort()).toEqual(ownStatuses(operation));
+    },
+  );
+
+  test.each(all)("the examples of %s fit its schemas", (_, operation) => {
+    const contents = [operation.requestBody, ...Object.values(operation.responses)].map(
+      (part) => part?.content?.["application/json"],
+    );
+    for (const content of contents.filter((each) => each !== undefined)) {
+      expect([content.example, contract.fits(content.schema, content.example)]).toEqual([
+        content.example,
+        true,
+      ]);
+    }
+    for (const { example, schema } of operation.parameters.filter((parameter) => parameter.in === "path")) {
+      expect(contract.fits(schema, example)).toBe(true);
+    }
+  });
+
+  test.each(all)(
+    "the example request of %s, about things that exist, is no malformed call",
+    async (_, operation) => {
+      const scene = await setScene(api);
+      const answer = await send(api.url, draftOf(operation, scene), credentialsOf(operation, scene));
+      expect(contract.faults(operation, answer)).toEqual([]);
+      expect(errorOf(answer)).not.toBe("400 invalid_request");
+    },
+  );
+
+  test("a contract tells what does not fit it", () => {
+    const operation = contract.operation("get_session");
+    const headers = new Headers({ "content-type": "application/json; charset=utf-8" });
+    const odd = { status: 200, headers, text: "{}" };
+    expect(contract.faults(operation, odd).join()).toMatch(/nosniff|x-content-type-options/);
+    expect(contract.faults(operation, odd).join()).toMatch(/X-Request-Id: is missing/);
+    expect(contract.faults(operation, odd).join()).toMatch(/body: .*account_id/);
+    expect(contract.faults(operation, { ...odd, status: 418 }).join()).toMatch(/418 is not declared/);
+    const foreign = '{"error":{"code":"platform_limit","message":"m","status":401}}';
+    expect(contract.faults(operation, { ...odd, status: 401, text: foreign }).join()).toMatch(/code/);
+  });
+});

@@ -1,0 +1,211 @@
+import { registerPlatform } from "../../support/platform_world.ts";
+import type { SeenAnswer } from "./contract.ts";
+import { SCOPE, type Scene } from "./scene.ts";
+import type { WholeApi } from "./world.ts";
+
+type Calls = (api: WholeApi, scene: Scene) => Promise<SeenAnswer[]>;
+
+const verifyBody = async (scene: Scene) => ({ ...(await scene.proof()), required_scope: SCOPE });
+
+const platform = { name: "Shop", surface_type: "agentic_api", default_allowed_scopes: [SCOPE] };
+const question = (scene: Scene) => ({
+  subject: { type: "agent", id: scene.agentId },
+  action: { name: SCOPE },
+  resource: { type: "connection", id: scene.platform.connectionId },
+});
+
+const agentPath = ({ platform, agentId }: Scene) =>
+  `/v1/service/connections/${platform.connectionId}/agents/${agentId}`;
+
+const secretCall = ({ person, platform: { connectionId } }: Scene, suffix: string) =>
+  person.client.post(`/v1/service/connections/${connectionId}/rotate-webhook-secret${suffix}`);
+
+/** The same calls with each method, as gateways make them: allowed, refused, and without a decision. */
+function hook(method: string, suffix: string): Calls {
+  return async (_, scene) => {
+    const path = `/v1/service/ext-auth${suffix}`;
+    const scope = { "x-service-required-scope": SCOPE };
+    const { proof_ref } = await scene.proof();
+    const ask = (headers: Record<string, string>) => scene.keyed(method, path, undefined, { headers });
+    return [
+      await ask({ "x-service-proof": proof_ref, ...scope }),
+      await ask(scope),
+      await ask({ "x-service-api-key": "none", ...scope }),
+    ];
+  };
+}
+
+const hooks = Object.fromEntries(
+  ["get", "post", "put", "patch", "delete"].flatMap((method) => [
+    [`ext_auth_${method}`, hook(method.toUpperCase(), "")],
+    [`ext_auth_${method}_scope`, hook(method.toUpperCase(), `/${SCOPE}/orders/7`)],
+  ]),
+);
+
+/** Calls of every operation that together give each of its own answers, errors aside. */
+export const ordinaryCalls: Record<string, Calls> = {
+  send_code: async (api) => [
+    await api.client().post("/v1/auth/email/send-code", { email: "a@example.test" }),
+  ],
+  verify_code: async (api) => {
+    const client = api.client();
+    const email = "b@example.test";
+    await client.post("/v1/auth/email/send-code", { email });
+    return [await client.post("/v1/auth/email/verify-code", { email, code: await client.codeFor(email) })];
+  },
+  set_profile: async (api) => {
+    const client = api.client();
+    await client.signIn("c@example.test");
+    return [await client.post("/v1/auth/onboarding/profile", { first_name: "Ada", last_name: "Lovelace" })];
+  },
+  set_account_type: async (api) => {
+    const client = api.client();
+    await client.signIn("d@example.test");
+    await client.post("/v1/auth/onboarding/profile", { first_name: "Ada", last_name: "Lovelace" });
+    return [await client.post("/v1/auth/onboarding/account-type", { account_type: "individual" })];
+  },
+  refresh_session: async (_, { person }) => [await person.client.post("/v1/auth/refresh")],
+  get_session: async (_, { person }) => [await person.client.get("/v1/auth/session")],
+  logout: async (_, { person }) => [await person.client.post("/v1/auth/logout", { everywhere: true })],
+  get_principal: async (api, { person }) => {
+    const path = `/v1/registry/principals/${person.humanId}`;
+    const first = await api.client().get(path);
+    const headers = { "if-none-match": first.headers.get("etag") ?? "" };
+    return [first, await api.client().get(path, { headers }), await api.client().get(`${path}0`)];
+  },
+  get_revocation_list: async (api, { person, certId }) => {
+    await person.client.post(`/v1/service/delegations/${certId}/revoke`);
+    const path = `/v1/service/revocations/${person.humanId}`;
+    const first = await api.client().get(path);
+    const headers = { "if-none-match": first.headers.get("etag") ?? "" };
+    return [first, await api.client().get(path, { headers })];
+  },
+  register_personal_platform: async (api) => [(await registerPlatform(await api.person())).answer],
+  register_platform: async (api) => {
+    const person = await api.person({ organization_name: "Engines" });
+    const headers = { "idempotency-key": "one" };
+    const twice = [1, 2].map(() => person.client.post("/v1/service/platforms", platform, { headers }));
+    return Promise.all(twice);
+  },
+  list_platforms: async (_, { person }) => [await person.client.get("/v1/service/platforms?limit=1")],
+  get_platform: async (_, { person, platform: { platformId } }) => [
+    await person.client.get(`/v1/service/platforms/${platformId}`),
+  ],
+  change_platform: async (_, { person, platform: { platformId } }) => [
+    await person.client.call("PATCH", `/v1/service/platforms/${platformId}`, { body: { name: "Store" } }),
+  ],
+  set_callback: async (_, { person, platform: { connectionId } }) => {
+    const put = (callback_url: string | null) =>
+      person.client.call("PUT", `/v1/service/connections/${connectionId}/callback`, {
+        body: { callback_url },
+      });
+    return [await put("https://shop.example.com/hook"), await put(null)];
+  },
+  rotate_api_key: async (_, { person, platform: { connectionId } }) => [
+    await person.client.post(`/v1/service/connections/${connectionId}/rotate-key`, { grace_seconds: 60 }),
+  ],
+  rotate_webhook_secret: async (_, scene) => [await secretCall(scene, "")],
+  promote_webhook_secret: async (_, scene) => {
+    await secretCall(scene, "");
+    return [await secretCall(scene, "/promote")];
+  },
+  remove_connection: async (_, { person, platform: { connectionId } }) => [
+    await person.client.call("DELETE", `/v1/service/connections/${connectionId}`),
+  ],
+  create_agent: async (_, scene) => [
+    await scene.keyed("POST", `/v1/service/connections/${scene.platform.connectionId}/agents`, {
+      name: "bot",
+      agent_type: "robot",
+    }),
+  ],
+  list_agents: async (_, { person, platform: { connectionId } }) => [
+    await person.client.get(`/v1/service/connections/${connectionId}/agents`),
+  ],
+  get_agent: async (_, scene) => [
+    await scene.keyed("GET", agentPath(scene)),
+    await scene.person.client.get(agentPath(scene)),
+  ],
+  delete_agent: async (_, scene) => [await scene.keyed("DELETE", agentPath(scene))],
+  list_scopes: async (api) => [await api.client().get("/v1/service/scopes")],
+  request_delegation: async (_, { person, platform: { connectionId } }) => [
+    await person.client.post("/v1/service/delegations/self-request", {
+      connection_id: connectionId,
+      requested_scope: [SCOPE],
+      expires_in: 3600,
+      constraints: [{ type: "max_amount", currency: "EUR", max_amount: 100 }],
+    }),
+  ],
+  list_delegation_requests: async (_, scene) => [
+    await scene.person.client.get("/v1/service/delegations/requests?limit=1"),
+    await scene.keyed("GET", "/v1/service/delegations/requests?status=pending"),
+  ],
+  get_delegation_request: async (_, { person, requestId }) => [
+    await person.client.get(`/v1/service/delegations/requests/${requestId}`),
+  ],
+  approve_delegation_request: async (_, { person, requestId }) => [
+    await person.client.post(`/v1/service/delegations/requests/${requestId}/approve`, {
+      approved_scope: [SCOPE],
+      expires_in: 3600,
+    }),
+  ],
+  deny_delegation_request: async (_, { person, requestId }) => [
+    await person.client.post(`/v1/service/delegations/requests/${requestId}/deny`, { reason: "no" }),
+  ],
+  list_delegations: async (_, { person }) => [await person.client.get("/v1/service/delegations")],
+  get_delegation: async (_, { person, certId }) => [
+    await person.client.get(`/v1/service/delegations/${certId}`),
+  ],
+  revoke_delegation: async (_, { person, certId }) => {
+    const revoke = () => person.client.post(`/v1/service/delegations/${certId}/revoke`, { reason: "over" });
+    return [await revoke(), await revoke()];
+  },
+  create_challenge: async (_, scene) => [await scene.keyed("POST", "/v1/service/challenge")],
+  present_proof: async (_, scene) => [
+    await scene.keyed("POST", `${agentPath(scene)}/present`, { challenge: await scene.challenge() }),
+  ],
+  verify_proof: async (_, scene) => {
+    const { proof_ref, ...whole } = await verifyBody(scene);
+    const { proof_bundle, ...byReference } = await verifyBody(scene);
+    const verify = (body: unknown) => scene.keyed("POST", "/v1/service/verify", body);
+    return [
+      await verify({ ...whole, explain: true }),
+      await verify(byReference),
+      await verify({
+        ...whole,
+        proof_bundle: (await scene.proof()).proof_bundle,
+        required_scope: "files:read",
+      }),
+    ];
+  },
+  report_outcome: async (_, scene) => [
+    await scene.keyed("POST", `/v1/service/invocations/${scene.invocationId}/outcome`, {
+      outcome: "executed",
+      receipt_id: scene.receiptId,
+      occurred_at: "2026-01-31T09:30:00Z",
+    }),
+  ],
+  access_evaluation: async (_, scene) => {
+    const { proof_ref } = await scene.proof();
+    return [
+      await scene.keyed("POST", "/access/v1/evaluation", question(scene)),
+      await scene.keyed("POST", "/access/v1/evaluation", { ...question(scene), context: { proof_ref } }),
+    ];
+  },
+  access_evaluations: async (_, scene) => [
+    await scene.keyed("POST", "/access/v1/evaluations", question(scene)),
+    await scene.keyed("POST", "/access/v1/evaluations", {
+      ...question(scene),
+      evaluations: [{}, { action: { name: "files:read" } }, { subject: 7 }],
+    }),
+  ],
+  authzen_configuration: async (api) => [await api.client().get("/.well-known/authzen-configuration")],
+  ...hooks,
+  list_audit_events: async (_, { person }) => [
+    await person.client.get("/v1/service/audit/personal?limit=25"),
+    await person.client.get("/v1/service/audit/personal?event_type=proof.presented"),
+  ],
+  get_receipt: async (_, scene) => [
+    await scene.person.client.get(`/v1/service/receipts/${scene.receiptId}`),
+    await scene.keyed("GET", `/v1/service/receipts/${scene.receiptId}`),
+  ],
+};

@@ -1,0 +1,225 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { errorCodes } from "../../../src/errors.ts";
+import { credentialsOf, type Draft, draftOf, errorOf, send } from "./call.ts";
+import type { Operation, SeenAnswer } from "./contract.ts";
+import { contract } from "./documented.ts";
+import { mutationsOf, STRANGE } from "./mutations.ts";
+import { type Scene, setScene } from "./scene.ts";
+import { startWholeApi, type WholeApi } from "./world.ts";
+
+let api: WholeApi;
+let scene: Scene;
+
+beforeAll(async () => {
+  api = await startWholeApi();
+  scene = await setScene(api);
+});
+afterAll(() => api.stop());
+
+/** Sends a draft and holds the answer against the document. */
+async function call(draft: Draft, headers: Draft["headers"]): Promise<SeenAnswer> {
+  const answer = await send(api.url, draft, headers);
+  expect(contract.faults(draft.operation, answer)).toEqual([]);
+  return answer;
+}
+
+const declares = (operation: Operation, code: keyof typeof errorCodes) =>
+  operation.responses[errorCodes[code][0]]?.["x-error-codes"]?.includes(code) ?? false;
+const where = (holds: (operation: Operation) => boolean) =>
+  contract.operations.filter(holds).map((operation) => [operation.operationId, operation] as const);
+const isGuarded = ({ security }: Operation) => security.length > 0;
+/** Whether a path is one of an operation's. */
+const isAt = (operation: Operation, path: string) =>
+  new RegExp(`^${operation.path.replaceAll(/\{\w+\}/g, "[^/]+")}$`).test(path);
+const isHook = ({ operationId }: Operation) => operationId.startsWith("ext_auth_");
+
+/** A question in a batch that is malformed is answered `false` among the others. */
+const isOfItems = ({ operationId }: Operation, { status, text }: SeenAnswer) =>
+  operationId === "access_evaluations" && status === 200 && text.includes('"decision":false');
+
+describe("without what proves the caller", () => {
+  test.each(where((operation) => isGuarded(operation) && !isHook(operation)))(
+    "%s is 401",
+    async (_, operation) => {
+      const draft = draftOf(operation, scene);
+      expect(errorOf(await call(draft, []))).toMatch(/^401 (auth_required|invalid_api_key)$/);
+      const foreign: Draft["headers"] = [
+        ["cookie", "service_session=none; service_refresh=none; service_csrf=none"],
+        ["x-service-csrf", "none"],
+        ["x-service-api-key", "dpz_00000000_none"],
+      ];
+      expect(errorOf(await call(draft, foreign))).toMatch(/^401 (auth_required|invalid_api_key)$/);
+    },
+  );
+
+  test.each(where((operation) => declares(operation, "csrf_failed")))(
+    "%s needs the CSRF header",
+    async (_, operation) => {
+      const choice = operation.security.findIndex((way) => "csrf" in way);
+      const credentials = credentialsOf(operation, scene, choice);
+      const bare = credentials.filter(([name]) => name !== "x-service-csrf");
+      const draft = draftOf(operation, scene);
+      expect(errorOf(await call(draft, bare))).toBe("403 csrf_failed");
+      expect(errorOf(await call(draft, [...bare, ["x-service-csrf", "other"]]))).toBe("403 csrf_failed");
+    },
+  );
+
+  test.each(where((operation) => declares(operation, "onboarding_incomplete")))(
+    "%s needs a complete onboarding",
+    async (_, operation) => {
+      const client = api.client();
+      await client.signIn(`${operation.operationId}@example.test`);
+      const choice = operation.security.findIndex((way) => "session" in way);
+      const beginner = { ...scene, person: { ...scene.person, client } };
+      const answer = await call(draftOf(operation, scene), credentialsOf(operation, beginner, choice));
+      expect(errorOf(answer)).toBe("403 onboarding_incomplete");
+    },
+  );
+});
+
+describe("bodies that do not fit", () => {
+  test.each(where((operation) => operation.requestBody !== undefined))(
+    "%s refuses each with 400",
+    async (_, operation) => {
+      const own = await setScene(api);
+      const schema = operation.requestBody?.content["application/json"]?.schema ?? {};
+      const draft = draftOf(operation, own);
+      const credentials = credentialsOf(operation, own);
+      expect(contract.fits(schema, draft.body)).toBe(true);
+      const faulty = [
+        ...mutationsOf(schema, draft.body),
+        ...STRANGE.map((body) => ({ what: `${JSON.stringify(body).slice(0, 40)}`, body })),
+      ].filter(({ body }) => !contract.fits(schema, body));
+      expect(faulty.length).toBeGreaterThan(5);
+      const taken: string[] = [];
+      for (const { what, body } of faulty) {
+        const answer = await call({ ...draft, body }, credentials);
+        if (answer.status !== 400 && !isOfItems(operation, answer)) taken.push(`${what}: ${errorOf(answer)}`);
+      }
+      expect(taken).toEqual([]);
+    },
+  );
+
+  test.each(where(({ requestBody }) => requestBody?.required === true))(
+    "%s needs a body",
+    async (_, operation) => {
+      const { body, ...draft } = draftOf(operation, scene);
+      expect(errorOf(await call(draft, credentialsOf(operation, scene)))).toBe("400 invalid_request");
+    },
+  );
+
+  const MALFORMED: [string, string | Buffer][] = [
+    ["no JSON", "{"],
+    ["two values", "{}{}"],
+    ["a member twice", '{"name":"a","name":"b"}'],
+    ["nested too deeply", `{"a":${"[".repeat(5000)}${"]".repeat(5000)}}`],
+    ["no UTF-8", Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d])],
+    ["a lone surrogate", '{"name":"\\ud800"}'],
+    ["over 256 kB", JSON.stringify({ name: "x".repeat(262_144) })],
+  ];
+  test.each(where((operation) => operation.method !== "GET" && !isHook(operation)))(
+    "%s refuses what is no JSON, whether it takes a body or not",
+    async (_, operation) => {
+      const draft = draftOf(operation, scene);
+      const credentials = credentialsOf(operation, scene);
+      for (const [what, raw] of MALFORMED) {
+        const answer = await call(
+          { ...draft, raw, headers: [["content-type", "application/json"]] },
+          credentials,
+        );
+        expect([what, errorOf(answer)]).toEqual([what, "400 invalid_request"]);
+      }
+    },
+  );
+
+  test.each(where(({ requestBody }) => requestBody !== undefined))(
+    "%s refuses a body that is not declared as JSON",
+    async (_, operation) => {
+      const { body, ...draft } = draftOf(operation, scene);
+      const raw = JSON.stringify(body);
+      const types = [
+        undefined,
+        "text/plain",
+        "application/x-www-form-urlencoded",
+        "application/json; charset=latin1",
+      ];
+      for (const type of types) {
+        const headers: Draft["headers"] = type === undefined ? [] : [["content-type", type]];
+        const answer = await call({ ...draft, raw, headers }, credentialsOf(operation, scene));
+        expect([type, errorOf(answer)]).toEqual([type, "400 invalid_request"]);
+      }
+    },
+  );
+});
+
+describe("parameters that do not fit", () => {
+  test.each(where((operation) => declares(operation, "not_found")))(
+    "%s is 404 for what cannot be an id, and for an id of nothing",
+    async (_, operation) => {
+      const draft = draftOf(operation, scene);
+      for (const name of Object.keys(draft.params)) {
+        const free = name === "invocation_id" ? [] : ["0".repeat(32), "01980f3e-6b1c-7d52-9a3e-5c1f7e20b846"];
+        for (const id of ["none", "\0", "%00", "..", "../..", "é", "x".repeat(1000), ...free]) {
+          const changed = { ...draft, params: { ...draft.params, [name]: id } };
+          const answer = await call(changed, credentialsOf(operation, scene));
+          expect([id, answer.status]).toEqual([id, 404]);
+        }
+      }
+    },
+  );
+
+  test.each(where(({ parameters }) => parameters.some((parameter) => parameter.in === "query")))(
+    "%s refuses values that its schema refuses, and a parameter twice",
+    async (_, operation) => {
+      const draft = draftOf(operation, scene);
+      const credentials = credentialsOf(operation, scene);
+      for (const { name, schema } of operation.parameters.filter((parameter) => parameter.in === "query")) {
+        const texts = ["", "-1", "0", "1.5", "101", "abc", "2026-13-01", "\0", "x".repeat(600)];
+        const read = (text: string) =>
+          schema.type === "integer" && /^[0-9]+$/.test(text) ? Number(text) : text;
+        for (const text of texts.filter((each) => !contract.fits(schema, read(each)))) {
+          const answer = await call({ ...draft, query: [[name, text]] }, credentials);
+          expect([name, text, errorOf(answer)]).toEqual([name, text, "400 invalid_request"]);
+        }
+        const twice: Draft["query"] = [
+          [name, "1"],
+          [name, "1"],
+        ];
+        expect(errorOf(await call({ ...draft, query: twice }, credentials))).toBe("400 invalid_request");
+      }
+    },
+  );
+
+  const isCreation = ({ parameters }: Operation) => parameters.some(({ name }) => name === "Idempotency-Key");
+  test.each(where(isCreation))("%s refuses an Idempotency-Key that is none", async (_, operation) => {
+    const draft = draftOf(operation, scene);
+    for (const key of ["", "two words", "x".repeat(256)]) {
+      const answer = await call(
+        { ...draft, headers: [["idempotency-key", key]] },
+        credentialsOf(operation, scene),
+      );
+      expect(errorOf(answer)).toBe("400 invalid_request");
+    }
+  });
+});
+
+describe("what is no operation", () => {
+  test("other methods of an operation's path are 405 and tell which there are; paths that do not exist are 404", async () => {
+    for (const path of new Set(contract.operations.map((operation) => operation.path))) {
+      const known = contract.operations.filter((operation) => operation.path === path);
+      const [first] = known as [Operation];
+      const draft = draftOf(first, scene);
+      for (const method of ["GET", "POST", "PUT", "PATCH", "DELETE"].filter((each) =>
+        contract.operations.every((one) => one.method !== each || !isAt(one, path)),
+      )) {
+        const answer = await send(api.url, { ...draft, operation: { ...first, method } }, []);
+        expect([path, method, errorOf(answer)]).toEqual([path, method, "405 method_not_allowed"]);
+        expect(answer.headers.get("allow")?.split(", ")).toEqual(
+          expect.arrayContaining(known.map((one) => one.method)),
+        );
+      }
+      const below = await send(api.url, { ...draft, operation: { ...first, path: `${path}/a/b/c/d/e` } }, []);
+      if (!first.path.includes("ext-auth")) expect([path, below.status]).toEqual([path, 404]);
+    }
+  });
+});

@@ -1,0 +1,111 @@
+import { randomUUID } from "node:crypto";
+import { requestHash } from "../../../src/protocol/context_binding.ts";
+import type { CallOptions, HttpAnswer } from "../../support/http.ts";
+import {
+  approve,
+  createAgent,
+  type Person,
+  registerPlatform,
+  selfRequest,
+  type TestPlatform,
+} from "../../support/platform_world.ts";
+import type { WholeApi } from "./world.ts";
+
+/** The scope that scenes lend. */
+export const SCOPE = "payments:send";
+
+/** A person's platform with everything that has an id, each thing real. */
+export type Scene = {
+  person: Person;
+  platform: TestPlatform;
+  agentId: string;
+  /** Still pending. */
+  requestId: string;
+  certId: string;
+  receiptId: string;
+  /** Decided; no outcome is reported yet. */
+  invocationId: string;
+  /** Good for five minutes, and not to be spent. */
+  sparedChallenge: string;
+  /** A call with the platform's API key. */
+  keyed(method: string, path: string, body?: unknown, options?: CallOptions): Promise<HttpAnswer>;
+  challenge(): Promise<string>;
+  /** A fresh proof; bound to `operation` when there is one. */
+  proof(operation?: Record<string, string>): Promise<{ proof_bundle: unknown; proof_ref: string }>;
+  /** An operation of this platform and agent. */
+  operation(invocationId?: string): Record<string, string>;
+};
+
+/** Sets a scene; for a person who is there already when given. */
+export async function setScene(
+  api: WholeApi,
+  given: { person?: Person; organization?: boolean } = {},
+): Promise<Scene> {
+  const { organization = false } = given;
+  const type = organization ? { organization_name: "Analytical Engines" } : undefined;
+  const person = given.person ?? (await api.person(type));
+  const path = organization ? "/v1/service/platforms" : undefined;
+  const platform = await registerPlatform(person, {}, path);
+  const agentId = await createAgent(api.client(), platform);
+  const scene = actsOf(api, { person, platform, agentId });
+  const approved = await selfRequest(person, platform.connectionId);
+  const { body: certificate } = await approve(person, approved, [SCOPE]);
+  const invocationId = randomUUID();
+  const operation = scene.operation(invocationId);
+  const { proof_bundle } = await scene.proof(operation);
+  const decided = await scene.keyed("POST", "/v1/service/verify", {
+    proof_bundle,
+    operation,
+    required_scope: SCOPE,
+  });
+  if (decided.body.decision !== "allow") throw new Error(decided.text);
+  return {
+    ...scene,
+    sparedChallenge: await scene.challenge(),
+    requestId: await selfRequest(person, platform.connectionId),
+    certId: String(certificate.cert_id),
+    receiptId: String((decided.body.receipt as { receipt_id: string }).receipt_id),
+    invocationId,
+  };
+}
+
+type Actors = Pick<Scene, "person" | "platform" | "agentId">;
+
+function actsOf(api: WholeApi, { person, platform, agentId }: Actors) {
+  const client = api.client();
+  const keyed: Scene["keyed"] = (method, path, body, options = {}) =>
+    client.call(method, path, {
+      ...options,
+      body,
+      csrf: false,
+      headers: { "x-service-api-key": platform.apiKey, ...options.headers },
+    });
+  const challenge = async () => String((await keyed("POST", "/v1/service/challenge")).body.challenge);
+  return {
+    ...{ person, platform, agentId, keyed, challenge },
+    async proof(operation?: Record<string, string>) {
+      const path = `/v1/service/connections/${platform.connectionId}/agents/${agentId}/present`;
+      const wish = {
+        challenge: await challenge(),
+        required_scope: SCOPE,
+        ...(operation ? { operation } : {}),
+      };
+      const answer = await keyed("POST", path, wish);
+      if (answer.status !== 200) throw new Error(answer.text);
+      return answer.body as { proof_bundle: unknown; proof_ref: string };
+    },
+    operation(invocationId: string = randomUUID()) {
+      const named = { action: "refund", resource_id: "order-7", requested_path: "/orders/7/refund" };
+      const hash = requestHash({ required_scope: SCOPE, operation: named.action, ...named });
+      return {
+        verifier_id: platform.connectionId,
+        workspace_id: person.accountId,
+        agent_id: agentId,
+        session_id: "s-1",
+        invocation_id: invocationId,
+        request_hash: `sha256:${Buffer.from(hash).toString("hex")}`,
+        ...named,
+      };
+    },
+  };
+}

@@ -1,0 +1,131 @@
+import { randomBytes, randomUUID } from "node:crypto";
+import { pino } from "pino";
+import { afterAll, beforeAll } from "vitest";
+import { createCodeHashes } from "../../../src/accounts/codes.ts";
+import { createMailbox } from "../../../src/accounts/mailbox.ts";
+import { createSendLimits } from "../../../src/accounts/send_limits.ts";
+import { createFindSession } from "../../../src/accounts/sessions.ts";
+import { apiRoutes } from "../../../src/api_routes.ts";
+import { type Database, openDatabase, openPool } from "../../../src/db/connection.ts";
+import { createAddressPolicy } from "../../../src/events/webhooks/addresses.ts";
+import { createApp } from "../../../src/http/app.ts";
+import { createIdempotency } from "../../../src/http/idempotency.ts";
+import { mailboxPage } from "../../../src/http/mailbox_page.ts";
+import { openApiDocument } from "../../../src/http/openapi.ts";
+import { createAdmitOperator } from "../../../src/http/operator_epochs.ts";
+import { createSharedToken } from "../../../src/http/operator_token.ts";
+import { startServer } from "../../../src/http/server.ts";
+import { createMetrics } from "../../../src/metrics.ts";
+import { createApiKeyFinder } from "../../../src/platforms/api_key_finder.ts";
+import { PATIENT_LOCK_MS, QUICK_LOCK_MS } from "../../../src/proofs/lanes.ts";
+import type { Route } from "../../../src/route.ts";
+import { createSeal } from "../../../src/seal.ts";
+import { OPERATOR_TOKEN } from "../../support/api.ts";
+import { type SteeredClock, steeredClock } from "../../support/clock.ts";
+import { createFakeVault, type FakeVault } from "../../support/fake_vault.ts";
+import { createClient, type HttpClient } from "../../support/http.ts";
+import type { Person } from "../../support/platform_world.ts";
+import { migratedDatabase } from "../../support/postgres.ts";
+import { type Contract, readContract } from "./contract.ts";
+
+/** The whole API, with every operation that production mounts, and the document it publishes. */
+export type WholeApi = {
+  url: string;
+  db: Database;
+  databaseUrl: string;
+  clock: SteeredClock;
+  vault: FakeVault;
+  routes: Route[];
+  contract: Contract;
+  client(): HttpClient;
+  /** A client signed in to a fresh account. */
+  person(type?: { organization_name: string }): Promise<Person>;
+  stop(): Promise<void>;
+};
+
+export type WholeApiOptions = {
+  /** Another way to the database. */
+  databaseUrl?: string;
+  perIp?: number;
+  alphaCredits?: number;
+  deadlineMs?: number;
+};
+
+/** Starts the whole API on a database of its own, or on another's. */
+export async function startWholeApi(options: WholeApiOptions = {}): Promise<WholeApi> {
+  const database = options.databaseUrl === undefined ? await migratedDatabase() : undefined;
+  const url = options.databaseUrl ?? database?.url ?? "";
+  const log = pino({ level: "silent" });
+  const onError = () => {};
+  const db = openDatabase({ url, name: "walk", onError });
+  const pool = (lockMs: number) => openPool({ url, name: "walk", lockMs, onError });
+  const [decisions, patient, rated] = [pool(QUICK_LOCK_MS), pool(PATIENT_LOCK_MS), pool(PATIENT_LOCK_MS)];
+  const sealingKey = randomBytes(32);
+  const [seal, clock, vault] = [createSeal(sealingKey), steeredClock(), createFakeVault()];
+  const mailbox = createMailbox({ log, clock });
+  const apiKeys = createApiKeyFinder({ db, clock, url, onError });
+  const baseUrl = "http://127.0.0.1";
+  const routes = apiRoutes({
+    ...{ db, seal, clock, vault, log, decisions, patient, rated, apiKeys, baseUrl },
+    mailer: mailbox,
+    hashes: createCodeHashes(sealingKey),
+    limits: createSendLimits({ db, perIp: options.perIp ?? 100_000, perAddress: 100_000 }),
+    alphaCredits: options.alphaCredits ?? 1_000_000_000,
+    accountCeiling: undefined,
+    callbacks: createAddressPolicy({ development: true, allowedCidrs: ["127.0.0.0/8"] }),
+    findApiKey: apiKeys.find,
+    word: "service",
+  });
+  const document = openApiDocument(routes, { baseUrl, word: "service", version: "0.0.0" });
+  const config = {
+    BASE_URL: baseUrl,
+    SERVICE_WORD: "service",
+    SERVICE_WORD_ALIASES: [],
+    TRUSTED_PROXIES: [],
+  };
+  const app = createApp({
+    config,
+    routes,
+    pages: [mailboxPage(mailbox)],
+    authenticators: {
+      findSession: createFindSession({ db, clock }),
+      findApiKey: apiKeys.find,
+      isOperator: createSharedToken(OPERATOR_TOKEN),
+      admitOperator: createAdmitOperator({ db, clock }),
+    },
+    idempotency: createIdempotency({ db, seal, clock, log }),
+    log,
+    metrics: createMetrics(),
+    checkAnswers: true,
+    deadlineMs: options.deadlineMs ?? 30_000,
+  });
+  const server = await startServer(app, { host: "127.0.0.1", port: 0 });
+  const serverUrl = `http://127.0.0.1:${server.port}`;
+  const client = () => createClient(serverUrl);
+  return {
+    ...{ url: serverUrl, db, databaseUrl: url, clock, vault, routes, client },
+    contract: readContract(document),
+    async person(type) {
+      const own = client();
+      const email = `${randomUUID()}@example.test`;
+      const { account_id, human_id } = await own.onboard(email, type);
+      return { client: own, accountId: account_id, humanId: human_id, email };
+    },
+    async stop() {
+      await server.stop(1_000);
+      await apiKeys.close();
+      await Promise.all([db.destroy(), decisions.end(), patient.end(), rated.end()]);
+      await database?.drop();
+    },
+  };
+}
+
+/** Runs the whole API for a test file, from its first test to its last. */
+export function wholeApi(options?: WholeApiOptions): WholeApi {
+  const api = {} as WholeApi;
+  beforeAll(async () => {
+    Object.assign(api, await startWholeApi(options));
+  });
+  afterAll(() => api.stop());
+  return api;
+}
