@@ -42,6 +42,13 @@ program
   .description("Bring the database to this version's schema")
   .action(async () => (await import("./roles.ts")).runMigrate());
 
+program
+  .command("reconcile")
+  .description("Compare the ledger with balances and history; exit status 1 when they differ")
+  .action(async () => {
+    process.exitCode = await (await import("./roles.ts")).runReconcile();
+  });
+
 try {
   await program.parseAsync();
 } catch (error) {

@@ -54,6 +54,30 @@ export async function runMigrate(): Promise<void> {
   createLog("info", "migrate").info({ applied }, applied.length > 0 ? "migrated" : "nothing to migrate");
 }
 
+/**
+ * Compares the ledger with balances and history, and prints one JSON line for each difference and one for the whole. Gives
+ * the exit status: 0 when all agrees, 1 when there are differences, 2 when nothing could be compared.
+ */
+export async function runReconcile(): Promise<number> {
+  const { DATABASE_URL } = readMigrateConfig();
+  const [{ openDatabase }, { reconcileLedger }] = await Promise.all([
+    import("./db/connection.ts"),
+    import("./accounts/reconcile.ts"),
+  ]);
+  const database = openDatabase({ url: DATABASE_URL, name: "deputize-reconcile", max: 1, onError: () => {} });
+  try {
+    const { differences, ...seen } = await reconcileLedger(database);
+    for (const difference of differences) process.stdout.write(`${JSON.stringify(difference)}\n`);
+    process.stdout.write(`${JSON.stringify({ ...seen, differences: differences.length })}\n`);
+    return differences.length === 0 ? 0 : 1;
+  } catch (error) {
+    createLog("info", "reconcile").error({ err: error }, "the ledger could not be read");
+    return 2;
+  } finally {
+    await database.destroy();
+  }
+}
+
 /** Starts a role and its health port, and ends both at the first SIGTERM or SIGINT. A second one ends at once. */
 async function run(
   name: string,

@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import { createReconciliation } from "../accounts/reconcile_hourly.ts";
 import type { Clock } from "../clock.ts";
 import type { WorkerConfig } from "../config.ts";
 import { type Database, openDatabase } from "../db/connection.ts";
@@ -50,6 +51,7 @@ export type Worker = {
 const TIMING: WorkerTiming = { leaseSeconds: LEASE_SECONDS, claimSeconds: CLAIM_SECONDS, reapSeconds: 5 };
 const IDLE_TRANSACTION_MS = 10_000;
 const CLEAN_SECONDS = 60 * 60;
+const RECONCILE_SECONDS = 60 * 60;
 
 /**
  * Starts the relay of the outbox and the delivery of webhooks. It needs no other part to be up, not even the database:
@@ -107,6 +109,11 @@ export function startWorker({ config, clock, log, metrics, timing = TIMING }: Wo
     return false;
   });
   const cleaning = every(CLEAN_SECONDS, "retention", () => removeOld(database, clock.now()));
+  const reconcile = createReconciliation({ database, log, metrics });
+  const reconciling = every(RECONCILE_SECONDS, "reconciliation", async () => {
+    await reconcile();
+    return false;
+  });
   const leasing = every((timing.leaseSeconds / LEASE_SECONDS) * RENEW_SECONDS, "shard leases", async () => {
     await leases.renew();
     const { waiting, oldestSeconds } = await readOutbox(database, clock);
@@ -121,7 +128,7 @@ export function startWorker({ config, clock, log, metrics, timing = TIMING }: Wo
       return { ok: (await bus.health()).ok, events_waiting: waiting, oldest_event_age: oldestSeconds };
     },
     async stop() {
-      await Promise.all([relaying, sending, reaping, cleaning].map((loop) => loop.stop()));
+      await Promise.all([relaying, sending, reaping, cleaning, reconciling].map((loop) => loop.stop()));
       await bus.close();
       await dispatcher.drain();
       await leasing.stop();
