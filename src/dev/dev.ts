@@ -50,6 +50,7 @@ export async function runDev(options: DevOptions): Promise<number> {
     const receiver = await startReceiver({
       logFile: join(stack.folder, "received.jsonl"),
       clock: systemClock,
+      interrupted,
     });
     try {
       const earlier = await quickstart.credentials().catch((error: unknown) => terminal.problem(error));

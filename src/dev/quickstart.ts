@@ -72,11 +72,24 @@ const TOUR_COMMENT =
 const WITHDRAW_TIMEOUT_MS = 30_000;
 const POLL_MS = 50;
 
-type Folders = { examples: string; manifests: string; status: string; secrets: string };
+type QuickstartSettings = {
+  examples: string;
+  manifests: string;
+  status: string;
+  secrets: string;
+  /** Once it is aborted nothing is waited for any more: whoever asks or waits is rejected. */
+  interrupted: AbortSignal;
+};
 type StateFile = { metadata?: { generation?: number; deletionTimestamp?: string }; status?: ObjectStatus };
 
 /** Works on copies of `examples` in `manifests`, so that a reader can change those and watch. */
-export function openQuickstart({ examples, manifests, status, secrets }: Folders): QuickstartFolder {
+export function openQuickstart({
+  examples,
+  manifests,
+  status,
+  secrets,
+  interrupted,
+}: QuickstartSettings): QuickstartFolder {
   const statusFile = (kind: QuickstartKind) => join(status, NAMESPACE, `${objects[kind]}.yaml`);
   const example = (file: string) => readFile(join(examples, file), "utf8");
   const declared = (file: string) => readText(join(manifests, file));
@@ -94,7 +107,7 @@ export function openQuickstart({ examples, manifests, status, secrets }: Folders
     const end = performance.now() + WITHDRAW_TIMEOUT_MS;
     while ((await readText(statusFile(kind))) !== undefined) {
       if (performance.now() > end) throw new Error("The earlier delegation was not withdrawn");
-      await sleep(POLL_MS);
+      await sleep(POLL_MS, undefined, { signal: interrupted });
     }
   }
 
@@ -134,6 +147,7 @@ export function openQuickstart({ examples, manifests, status, secrets }: Folders
       return Object.fromEntries(entries) as PlatformCredentials;
     },
     async judgement(kind) {
+      interrupted.throwIfAborted();
       const state = await readState(kind);
       const generation = state?.metadata?.generation;
       if (!state?.status || generation === undefined || state.metadata?.deletionTimestamp) return undefined;

@@ -12,7 +12,7 @@ export type Receiver = {
   url: string;
   /** The key deliveries are checked with; until it is set, deliveries are put off with 500. */
   useSecret(secret: string): void;
-  /** The next event (received already or to come) that fits; rejects after `timeoutMs`. */
+  /** The next event (received already or to come) that fits; rejects after `timeoutMs`, and when interrupted. */
   waitFor(fits: (received: ReceivedEvent) => boolean, timeoutMs: number): Promise<ReceivedEvent>;
   close(): Promise<void>;
 };
@@ -23,9 +23,11 @@ const BODY_LIMIT = 256 * 1024;
 export async function startReceiver({
   logFile,
   clock,
+  interrupted,
 }: {
   logFile: string;
   clock: Clock;
+  interrupted: AbortSignal;
 }): Promise<Receiver> {
   const received: ReceivedEvent[] = [];
   const seen = new Set<string>();
@@ -79,17 +81,23 @@ export async function startReceiver({
     waitFor(fits, timeoutMs) {
       return new Promise((resolve, reject) => {
         const timer = setTimeout(() => {
-          waiting.delete(look);
+          forget();
           reject(new Error(`no such event was delivered within ${timeoutMs / 1000} s`));
         }, timeoutMs);
-        function look(): void {
-          const found = received.find(fits);
-          if (!found) return;
+        function forget(): void {
           clearTimeout(timer);
           waiting.delete(look);
-          resolve(found);
+          interrupted.removeEventListener("abort", look);
+        }
+        function look(): void {
+          const found = received.find(fits);
+          if (!found && !interrupted.aborted) return;
+          forget();
+          if (found) resolve(found);
+          else reject(interrupted.reason);
         }
         waiting.add(look);
+        interrupted.addEventListener("abort", look);
         look();
       });
     },

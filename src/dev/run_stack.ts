@@ -19,6 +19,7 @@ export async function runStack(
   function onSignal(): void {
     if (interrupted.signal.aborted) {
       stack.kill();
+      terminal.halt();
       process.exit(INTERRUPTED);
     }
     interrupted.abort();

@@ -102,6 +102,7 @@ export async function startParts(
     manifests: paths.manifests,
     status: paths.status,
     secrets: paths.credentials,
+    interrupted: settings.interrupted,
   });
   return { baseUrl, quickstart, isNew: found === "new" };
 }

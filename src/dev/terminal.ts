@@ -38,6 +38,8 @@ export interface Terminal {
   line(text?: string): void;
   /** A line on the error stream, in every mode. */
   warn(text: string): void;
+  /** Takes what is under way off the screen, before this process ends at once. */
+  halt(): void;
   /** A problem's message and remedy, or any other error whole, on the error stream. */
   problem(thrown: unknown): void;
 }
@@ -49,6 +51,7 @@ const REMIND_MS = 15_000;
 
 /** How steps and lines look on one kind of output. */
 interface Face {
+  halt(): void;
   step(name: string, title: string): Step;
   print(stream: Output, text: string): void;
 }
@@ -59,6 +62,7 @@ export function createTerminal({ out, err, color, json }: TerminalOptions): Term
   const paint = createColors(color && err.isTTY === true);
   return {
     step: face.step,
+    halt: face.halt,
     line: (text = "") => {
       if (!json) {
         face.print(out, text);
@@ -95,6 +99,7 @@ function jsonFace(out: Output): Face {
       }),
     }),
     print: (stream, text) => void stream.write(`${text}\n`),
+    halt: () => undefined,
   };
 }
 
@@ -104,6 +109,7 @@ function plainFace(out: Output): Face {
   }
   return {
     print,
+    halt: () => undefined,
     step(_, title) {
       const began = performance.now();
       const reminder = setInterval(() => {
@@ -131,6 +137,12 @@ function liveFace(out: Output, color: boolean): Face {
     draw?.();
   }
 
+  function halt(): void {
+    if (draw === undefined) return;
+    draw = undefined;
+    out.write(ERASE);
+  }
+
   function step(_: string, title: string): Step {
     const began = performance.now();
     let progress = "";
@@ -149,10 +161,7 @@ function liveFace(out: Output, color: boolean): Face {
     drawSelf();
     const ends = timed((ok, ms, detail) => {
       clearInterval(spin);
-      if (draw === drawSelf) {
-        draw = undefined;
-        out.write(ERASE);
-      }
+      if (draw === drawSelf) halt();
       print(out, `${ok ? paint.green("✔") : paint.red("✘")} ${title} ${paint.dim(duration(ms))}`);
       for (const line of linesOf(detail)) print(out, `  ${ok ? paint.dim(line) : paint.red(line)}`);
     });
@@ -163,7 +172,7 @@ function liveFace(out: Output, color: boolean): Face {
       ...ends,
     };
   }
-  return { print, step };
+  return { print, step, halt };
 }
 
 /** What people are shown of a detail: one line, or none. */

@@ -1,6 +1,6 @@
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { parse } from "yaml";
@@ -11,6 +11,7 @@ const examples = fileURLToPath(new URL("../../docs/examples/quickstart", import.
 let folder: string;
 let folders: ManifestFolders;
 let quickstart: QuickstartFolder;
+let over: AbortController;
 
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), "deputize-manifests-"));
@@ -21,7 +22,8 @@ beforeEach(async () => {
     status: inFolder("status"),
     credentials: inFolder("credentials"),
   };
-  quickstart = openQuickstart({ ...folders, secrets: folders.credentials });
+  over = new AbortController();
+  quickstart = openQuickstart({ ...folders, secrets: folders.credentials, interrupted: over.signal });
 });
 
 afterEach(() => rm(folder, { recursive: true, force: true }));
@@ -122,4 +124,17 @@ test.each(["{", "", "just text"])("a credentials file that is damaged (%j) is na
     name: "Problem",
     message: expect.stringContaining(file),
   });
+});
+
+test("an interruption ends the wait for the operator, and declares nothing afterwards", async () => {
+  await openManifests(folders);
+  await quickstart.declarePlatform();
+  const state = join(folders.status, "default", "delegation.shop-bot-tour.yaml");
+  await mkdir(dirname(state), { recursive: true });
+  await writeFile(state, "status: {}\n");
+  const requested = quickstart.requestTour();
+  over.abort();
+  await expect(requested).rejects.toThrow("aborted");
+  expect(await manifests()).toEqual(all);
+  await expect(quickstart.judgement("tour")).rejects.toThrow("aborted");
 });

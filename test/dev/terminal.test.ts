@@ -94,6 +94,17 @@ describe("on a terminal", () => {
     expect(screen(written.out)).toEqual(["by the way", expect.stringMatching(/^✔ The first/), ""]);
   });
 
+  test("halted, nothing under way stays on the screen", () => {
+    const { terminal, written } = terminalOn(true);
+    terminal.step("one", "The first");
+    terminal.line("by the way");
+    terminal.halt();
+    expect(screen(written.out)).toEqual(["by the way", ""]);
+    terminal.halt();
+    terminal.line("the end");
+    expect(screen(written.out)).toEqual(["by the way", "the end", ""]);
+  });
+
   test("what is under way never needs more than a line", () => {
     const { terminal, written } = terminalOn(true);
     terminal.step("one", "x".repeat(200)).update("y".repeat(200));
