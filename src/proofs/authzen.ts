@@ -9,12 +9,16 @@ import { findStanding, type StandingDeps } from "./standing.ts";
 import { type VerifyDeps, verifyProof } from "./verify.ts";
 
 const properties = z.record(z.string(), z.unknown()).optional();
-const entity = z.object({ type: z.string().min(1), id: z.string().min(1), properties });
+const id = z
+  .string()
+  .min(1)
+  .regex(/^[^\0]*$/, "must not hold U+0000");
+const entity = z.object({ type: z.string().min(1), id, properties });
 
 /** One question of AuthZEN 1.0 (Access Evaluation API): may this subject do this action on this resource. */
 export const evaluationBody = z.object({
   subject: entity.describe("type: agent; id: the agent's id"),
-  action: z.object({ name: z.string().min(1), properties }).describe("name: the required scope"),
+  action: z.object({ name: z.string().min(1).max(256), properties }).describe("name: the required scope"),
   resource: entity.describe("type: connection; id: the caller's connection"),
   context: z
     .record(z.string(), z.unknown())
@@ -32,6 +36,10 @@ export const evaluationAnswer = z.object({
       cert_id: z.string().optional(),
       receipt_id: z.string().optional(),
       receipt_hash: z.string().optional(),
+      replayed: z
+        .boolean()
+        .optional()
+        .describe("With a proof: whether an earlier call decided this operation"),
       error: z.object({ status: z.int(), message: z.string() }).optional(),
     })
     .optional(),
@@ -121,7 +129,7 @@ async function askWithProof(
   }
 }
 
-function answerOf({ decision, reason, receipt, receiptHash }: Decided): EvaluationAnswer {
+function answerOf({ decision, reason, receipt, receiptHash, replayed }: Decided): EvaluationAnswer {
   return {
     decision: decision === "allow",
     context: {
@@ -130,6 +138,7 @@ function answerOf({ decision, reason, receipt, receiptHash }: Decided): Evaluati
       cert_id: receipt.cert_id,
       receipt_id: receipt.receipt_id,
       receipt_hash: `sha256:${receiptHash.toString("hex")}`,
+      replayed,
     },
   };
 }

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { HttpAnswer } from "../support/http.ts";
 import { type Application, certify, errorOf, proofApi } from "./application.ts";
+import { BOUND_SCOPE, operationOf, prove } from "./bound.ts";
 
 const world = proofApi();
 
@@ -41,6 +42,7 @@ describe("a question with a proof", () => {
         cert_id: app.certId,
         receipt_id: expect.any(String),
         receipt_hash: expect.stringMatching(/^sha256:[0-9a-f]{64}$/),
+        replayed: false,
       },
     });
     expect(await decisionsOf(app)).toBe(1);
@@ -71,6 +73,35 @@ describe("a question with a proof", () => {
       context: { reason: "constraint_denied" },
     });
     expect(errorOf(await ask(app, question(app, { context: { amount: "10" } })))).toBe("400 invalid_request");
+  });
+
+  test("may be bound to an operation; a decision that is given again says so", async () => {
+    const app = await world.application();
+    const operation = operationOf(app);
+    const action = { name: BOUND_SCOPE };
+    const context = { proof_bundle: await prove(app, operation), operation };
+    const first = await ask(app, question(app, { action, context }));
+    expect(first.body).toMatchObject({ decision: true, context: { replayed: false } });
+    const again = await ask(app, question(app, { action, context }));
+    expect(again.body).toEqual({
+      decision: true,
+      context: { ...(first.body.context as object), replayed: true },
+    });
+    expect(await decisionsOf(app)).toBe(1);
+    const changed = { ...context, operation: { ...operation, resource_id: "order-8" } };
+    expect((await ask(app, question(app, { action, context: changed }))).body).toEqual({
+      decision: false,
+      context: { reason: "session_context_mismatch" },
+    });
+    const other = operationOf(app, {
+      resource_id: "order-8",
+      invocation_id: operation.invocation_id ?? "",
+    });
+    const conflict = { proof_bundle: await prove(app, other), operation: other };
+    expect((await ask(app, question(app, { action, context: conflict }))).body).toEqual({
+      decision: false,
+      context: { reason: "invocation_conflict" },
+    });
   });
 
   test("of another agent is false and spends nothing", async () => {
@@ -186,9 +217,19 @@ describe("a question", () => {
     ["resource.type", { resource: { id: "x" } }],
     ["subject (of another type)", { subject: "x" }],
     ["context (of another type)", { context: [] }],
+    ["subject.id (with U+0000)", { subject: { type: "agent", id: "\u0000" } }],
   ])("without %s is 400", async (_, changes) => {
     const app = await world.application();
     expect(errorOf(await ask(app, question(app, changes)))).toBe("400 invalid_request");
+  });
+
+  test("names the member that is at fault", async () => {
+    const app = await world.application();
+    const answer = await ask(app, question(app, { action: { name: "x".repeat(257) } }));
+    expect(answer.body.error).toMatchObject({
+      code: "invalid_request",
+      message: expect.stringMatching(/^action\.name: /),
+    });
   });
 
   test("of another content type is 400, without a key 401; its X-Request-ID comes back", async () => {
@@ -247,10 +288,11 @@ describe("several questions at once", () => {
         { context: { proof_bundle } },
         { context: "x" },
         { resource: null },
+        { subject: { type: "agent", id: "\u0000" } },
       ],
     });
     expect(answer.status).toBe(200);
-    expect(decisions(answer)).toEqual([true, false, false, false, true, false, false]);
+    expect(decisions(answer)).toEqual([true, false, false, false, true, false, false, false]);
     expect((answer.body.evaluations as unknown[])[1]).toEqual({
       decision: false,
       context: { reason: "invalid_request", error: { status: 400, message: expect.any(String) } },

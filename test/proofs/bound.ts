@@ -1,0 +1,31 @@
+import { randomUUID } from "node:crypto";
+import { requestHash } from "../../src/protocol/context_binding.ts";
+import type { Application } from "./application.ts";
+
+/** The scope that operations of the tests are bound to. */
+export const BOUND_SCOPE = "payments:send";
+
+/** An operation as calls carry it. */
+export type Wish = Record<string, string>;
+
+/** An operation of an application, as its verifier and its agent agree on it. */
+export function operationOf(app: Application, changes: Wish = {}): Wish {
+  const named = { action: "refund", resource_id: "order-7", requested_path: "/orders/7/refund", ...changes };
+  const hash = requestHash({ required_scope: BOUND_SCOPE, operation: named.action, ...named });
+  return {
+    verifier_id: app.platform.connectionId,
+    workspace_id: app.person.accountId,
+    agent_id: app.agentId,
+    session_id: "s-1",
+    invocation_id: randomUUID(),
+    request_hash: `sha256:${Buffer.from(hash).toString("hex")}`,
+    ...named,
+  };
+}
+
+/** A fresh proof that is bound to an operation. */
+export async function prove(app: Application, operation: Wish): Promise<unknown> {
+  const { status, body, text } = await app.present({ operation, required_scope: BOUND_SCOPE });
+  if (status !== 200) throw new Error(text);
+  return body.proof_bundle;
+}
