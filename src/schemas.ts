@@ -21,8 +21,11 @@ export function freeText(max: number) {
 /** A moment as answers carry it: ISO 8601, UTC, milliseconds. */
 export const isoTime = z.iso.datetime();
 
-/** A moment as requests may carry it: ISO 8601 with any offset. */
-export const isoTimeInput = z.iso.datetime({ offset: true });
+/** A moment as requests may carry it: ISO 8601 with any offset, in a year that {@link isoTime} can show. */
+export const isoTimeInput = z.iso.datetime({ offset: true }).refine((text) => {
+  const year = new Date(text).getUTCFullYear();
+  return !(year < 0 || year > 9999);
+}, "must be in a year from 0000 to 9999, in UTC");
 
 /** An id in a path or a body. Its form is not judged here: what cannot be an id names nothing, which is `not_found`. */
 export const idText = z

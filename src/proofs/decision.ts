@@ -58,9 +58,9 @@ type AnswerRow = {
  * postings for a whole batch, in one statement and one commit. Each item touches rows of one account only, besides
  * its certificates', which belong to the account of the root that signed them.
  *
- * An operation that has its decision is left alone, before its challenge is touched. Two statements that decide on one
- * operation at the same moment break the primary key of `invocations`: nothing of the later one is done, and it is to
- * be sent again.
+ * An operation that has its decision is left alone, before its challenge is touched; one that was indeterminate has
+ * none yet. Two statements that decide on one operation at the same moment break the primary key of `invocations`:
+ * nothing of the later one is done, and it is to be sent again.
  *
  * Order matters twice. Challenges are inserted and balances locked in key order, because two batches that took them
  * in their own order would deadlock. `distinct on` keeps a challenge that stands twice in one batch from being joined
@@ -183,7 +183,7 @@ kept as (
   insert into invocations (account_id, connection_id, invocation_id, operation_hash, event_id, decided_at, error_reason)
   select account_id, connection_id, invocation_id, operation_hash, event_id, decided_at,
          case when final_reason = reason then error_reason else final_reason end
-  from decided where invocation_id is not null
+  from decided where invocation_id is not null and final <> 'indeterminate'
   order by account_id, connection_id, invocation_id
 )
 select item.n, fresh.n is not null as fresh, spent.challenge is not null as spent, decided.final as decision, decided.final_reason as reason,
@@ -233,7 +233,21 @@ export async function decideBatch(
     ],
   });
   const answers = new Map(rows.map((row) => [row.n, row]));
-  return items.map((_, n) => outcomeOf(answers.get(n)));
+  return shareExhaustion(
+    items,
+    items.map((_, n) => outcomeOf(answers.get(n))),
+  );
+}
+
+/** Who stands behind another with the same invocation that found no credit would be the next to find none. */
+function shareExhaustion(items: readonly DecisionItem[], outcomes: DecisionOutcome[]): DecisionOutcome[] {
+  const keyOf = (n: number) => `${items[n]?.connectionId} ${items[n]?.invocation?.id}`;
+  const exhausted = new Set(
+    outcomes.flatMap(({ kind }, n) => (kind === "credits_exhausted" && items[n]?.invocation ? keyOf(n) : [])),
+  );
+  return outcomes.map((outcome, n) =>
+    outcome.kind === "invocation_taken" && exhausted.has(keyOf(n)) ? { kind: "credits_exhausted" } : outcome,
+  );
 }
 
 function outcomeOf(row: AnswerRow | undefined): DecisionOutcome {

@@ -19,6 +19,9 @@ const digest = z
   .regex(/^((sha256:)?[0-9a-f]{64}|[A-Za-z0-9+/]{43}=)$/, "must be sha256:<hex>, hex, or base64 of 32 bytes")
   .describe("SHA-256 as sha256:<hex>; plain hex and base64 are understood too");
 
+/** The application's own id of one action: text that can stand as one segment of a path. */
+export const invocationIdText = name(256).refine((id) => id !== "." && id !== "..", "must not be . or ..");
+
 /** The one action that a proof is bound to (wire format §4, context binding). */
 export const operationShape = z.object({
   verifier_id: name(512).describe("The verifying connection's registered name; its id unless one was set"),
@@ -28,7 +31,7 @@ export const operationShape = z.object({
   resource_id: text(512),
   requested_path: text(4096),
   session_id: text(512),
-  invocation_id: name(256).describe("The application's own id of this one action; decided once"),
+  invocation_id: invocationIdText.describe("The application's own id of this one action; decided once"),
   request_hash: digest.describe("Over required_scope, action, resource_id, requested_path, payload_digest"),
   payload_digest: digest.optional(),
   action_profile: name(256).optional(),
@@ -66,6 +69,11 @@ function rebuiltHash(operation: Operation, requiredScope: string): Uint8Array {
     requested_path,
     payload_digest: payload_digest === undefined ? undefined : bytesOf(payload_digest),
   });
+}
+
+/** The operation's request hash in the one form that is recorded: `sha256:<hex>`. */
+export function writtenRequestHash({ request_hash }: Operation): string {
+  return `sha256:${bytesOf(request_hash).toString("hex")}`;
 }
 
 /** Throws `verifier_mismatch` unless the operation is meant for this caller. */

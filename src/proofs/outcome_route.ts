@@ -4,6 +4,7 @@ import type { Database } from "../db/connection.ts";
 import { ApiError } from "../errors.ts";
 import { type Route, route } from "../route.ts";
 import { freeText, idText, isoTime, isoTimeInput } from "../schemas.ts";
+import { invocationIdText } from "./operation.ts";
 
 const outcomeWord = z.enum(["executed", "failed", "refused_by_receiver", "not_attempted"]);
 
@@ -31,7 +32,7 @@ export function outcomeRoute({ db, clock }: { db: Database; clock: Clock }): Rou
     path: "/v1/service/invocations/{invocation_id}/outcome",
     summary: "Report what came of an operation; an equal repeat is answered alike",
     access: "api_key",
-    params: z.object({ invocation_id: idText.max(256) }),
+    params: z.object({ invocation_id: invocationIdText }),
     body,
     answer: { status: 200, schema: answer, description: "The outcome as it is recorded" },
     errors: ["not_found", "outcome_conflict"],

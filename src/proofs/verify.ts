@@ -16,7 +16,7 @@ import type { Decided } from "./decided.ts";
 import { type DecisionItem, type DecisionOutcome, decideBatch } from "./decision.ts";
 import type { Proof, VerifyCall } from "./envelope.ts";
 import type { FindRecorded } from "./invocations.ts";
-import { checkVerifier, contextOf, type Operation, operationHash } from "./operation.ts";
+import { checkVerifier, contextOf, type Operation, operationHash, writtenRequestHash } from "./operation.ts";
 import type { ResolveProofRef } from "./proof_ref.ts";
 import { type CountAllows, isRated, type WithCountedAllows } from "./rates.ts";
 import { completeReceipt, type Receipt, type ReceiptParts, receiptParts } from "./receipt.ts";
@@ -170,7 +170,10 @@ async function settle(input: JudgeInput, verification: Verification, decide: Dec
     verifierId: caller.verifierId,
     bundleHash: Buffer.from(bundleHash(bundle)).toString("hex"),
     verifiedAt: now,
-    operation: binding?.operation,
+    operation: binding && {
+      invocation_id: binding.operation.invocation_id,
+      request_hash: writtenRequestHash(binding.operation),
+    },
   });
   const item: DecisionItem = {
     ...subject,

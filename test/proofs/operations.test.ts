@@ -1,35 +1,11 @@
 import { randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import { requestHash } from "../../src/protocol/context_binding.ts";
 import type { HttpAnswer } from "../support/http.ts";
 import { type Application, errorOf, proofApi } from "./application.ts";
+import { operationOf, prove, BOUND_SCOPE as SCOPE, type Wish } from "./bound.ts";
 
 const world = proofApi();
-const SCOPE = "payments:send";
 const PRICE = 2_000;
-
-type Wish = Record<string, string>;
-
-/** An operation of an application, as its verifier and its agent agree on it. */
-function operationOf(app: Application, changes: Wish = {}): Wish {
-  const named = { action: "refund", resource_id: "order-7", requested_path: "/orders/7/refund", ...changes };
-  const hash = requestHash({ required_scope: SCOPE, operation: named.action, ...named });
-  return {
-    verifier_id: app.platform.connectionId,
-    workspace_id: app.person.accountId,
-    agent_id: app.agentId,
-    session_id: "s-1",
-    invocation_id: randomUUID(),
-    request_hash: `sha256:${Buffer.from(hash).toString("hex")}`,
-    ...named,
-  };
-}
-
-async function prove(app: Application, operation: Wish): Promise<unknown> {
-  const { status, body, text } = await app.present({ operation, required_scope: SCOPE });
-  if (status !== 200) throw new Error(text);
-  return body.proof_bundle;
-}
 
 const decide = (app: Application, proof: unknown, operation: Wish, fields = {}): Promise<HttpAnswer> =>
   app.verify(proof, { operation, required_scope: SCOPE, ...fields });
@@ -115,6 +91,7 @@ describe("an operation-bound proof", () => {
     ["a missing member", { session_id: undefined }],
     ["an empty invocation", { invocation_id: "" }],
     ["an invocation of 257 characters", { invocation_id: "x".repeat(257) }],
+    ["an invocation that no path can name", { invocation_id: ".." }],
     ["U+0000", { resource_id: "a\u0000b" }],
     ["a lone surrogate", { resource_id: "\ud800" }],
     ["a digest that is none", { payload_digest: "sha256:00" }],
@@ -125,14 +102,19 @@ describe("an operation-bound proof", () => {
     expect(errorOf(await decide(app, await app.proof(), operation))).toBe("400 invalid_request");
   });
 
-  test("knows digests in hex and base64 as the same", async () => {
+  test("knows digests in hex and base64 as the same, and writes them in one form", async () => {
     const app = await world.application();
     const operation = operationOf(app);
     const hex = operation.request_hash?.slice(7) ?? "";
-    await decide(app, await prove(app, operation), operation);
-    for (const request_hash of [hex, Buffer.from(hex, "hex").toString("base64")]) {
-      const same = { ...operation, request_hash };
-      expect((await decide(app, await prove(app, same), same)).body.replayed).toBe(true);
+    const forms = [`sha256:${hex}`, hex, Buffer.from(hex, "hex").toString("base64")];
+    for (const request_hash of forms) {
+      const other = { ...operation, request_hash, invocation_id: randomUUID() };
+      const { body } = await decide(app, await prove(app, other), other);
+      expect(body).toMatchObject({ replayed: false, receipt: { request_hash: `sha256:${hex}` } });
+      for (const form of forms) {
+        const same = { ...other, request_hash: form };
+        expect((await decide(app, await prove(app, same), same)).body.replayed).toBe(true);
+      }
     }
   });
 });
@@ -231,6 +213,37 @@ describe("an operation that was decided", () => {
     expect(await balanceOf(app)).toBe(0);
   });
 
+  test("asked 16 times at once when credit is out is 402 each time", async () => {
+    const app = await world.application();
+    const operation = operationOf(app);
+    await world.api
+      .db("balances")
+      .where({ account_id: app.person.accountId })
+      .update({ balance_micro_usd: PRICE - 1 });
+    const proofs = await Promise.all(Array.from({ length: 16 }, () => prove(app, operation)));
+    const answers = await Promise.all(proofs.map((proof) => decide(app, proof, operation)));
+    expect(answers.map(errorOf)).toEqual(Array.from({ length: 16 }, () => "402 credits_exhausted"));
+  });
+
+  test("was not decided while the certificate's state could not be known, and is later", async () => {
+    const app = await world.application();
+    const operation = operationOf(app);
+    const certificates = () => world.api.db("certificates").where({ cert_id: app.certId });
+    const proofs = [await prove(app, operation), await prove(app, operation)];
+    const row = await certificates().first();
+    if (row === undefined) throw new Error("no certificate");
+    await certificates().delete();
+    expect((await decide(app, proofs[0], operation)).body).toMatchObject({
+      decision: "indeterminate",
+      replayed: false,
+    });
+    await world.api.db("certificates").insert(row);
+    expect((await decide(app, proofs[1], operation)).body).toMatchObject({
+      decision: "allow",
+      replayed: false,
+    });
+  });
+
   test("asked 16 times at once with as many proofs is decided and charged once, 10 rounds", async () => {
     const app = await world.application();
     for (let round = 1; round <= 10; round += 1) {
@@ -257,13 +270,13 @@ describe("an operation that was decided", () => {
 });
 
 describe("an outcome", () => {
-  async function decidedOperation() {
+  async function decidedOperation(changes: Wish = {}) {
     const app = await world.application();
-    const operation = operationOf(app);
+    const operation = operationOf(app, changes);
     const { body } = await decide(app, await prove(app, operation), operation);
     const { receipt_id: receiptId } = body.receipt as { receipt_id: string };
     const report = (fields: object = {}, invocation = operation.invocation_id) =>
-      app.post(`/v1/service/invocations/${invocation}/outcome`, {
+      app.post(`/v1/service/invocations/${encodeURIComponent(String(invocation))}/outcome`, {
         outcome: "executed",
         receipt_id: receiptId,
         occurred_at: "2026-05-01T10:00:00Z",
@@ -302,6 +315,28 @@ describe("an outcome", () => {
     ]) {
       expect(errorOf(await report({ detail: "done", ...change }))).toBe("409 outcome_conflict");
     }
+  });
+
+  test.each([
+    ["of 256 letters", "x".repeat(256)],
+    ["of 256 wide characters", "漢".repeat(256)],
+    ["with what paths are made of", "a/b?c#d%2F"],
+    ["of three dots", "..."],
+    ["of a space", " "],
+    ["that reads NULL", "NULL"],
+    ["of a backslash", "\\"],
+  ])("of an invocation %s is told like any other", async (_, invocationId) => {
+    const { report } = await decidedOperation({ invocation_id: invocationId });
+    expect((await report()).body).toMatchObject({ invocation_id: invocationId, outcome: "executed" });
+  });
+
+  test("may have happened in any year of four digits, and in no other", async () => {
+    const { report } = await decidedOperation();
+    for (const occurred_at of ["9999-12-31T23:59:59-00:01", "0000-01-01T00:00:00+00:01"]) {
+      expect(errorOf(await report({ occurred_at }))).toBe("400 invalid_request");
+    }
+    const { body } = await report({ occurred_at: "9999-12-31T23:59:59.999Z" });
+    expect(body.occurred_at).toBe("9999-12-31T23:59:59.999Z");
   });
 
   test.each(["executed", "failed", "refused_by_receiver", "not_attempted"])("may be %s", async (outcome) => {
