@@ -87,14 +87,14 @@ export function verificationReceiptSignBytes(fields: VerificationReceiptFields):
   });
 }
 
-/** Signs the receipt that follows `previous`, or the first one. */
+/** Signs the receipt that follows `previous`, or the first one. Optional fields that are empty are left out of it. */
 export function issueVerificationReceipt(
   fields: Omit<VerificationReceiptFields, "prev_hash">,
   verifier: HybridPrivateKey,
   previous?: VerificationReceiptFields,
 ): Promise<VerificationReceipt> {
   const prev_hash = previous === undefined ? CHAIN_START : chainLink(verificationReceiptSignBytes(previous));
-  return sign({ ...fields, prev_hash }, verificationReceiptSignBytes, verifier);
+  return sign(withoutEmpty({ ...fields, prev_hash }), verificationReceiptSignBytes, verifier);
 }
 
 /** Why a receipt is not `verifier`'s own; `undefined` when it is. The key in the receipt is no trust root by itself. */
@@ -126,4 +126,15 @@ export async function verifyReceiptChain(
     link = chainLink(verificationReceiptSignBytes(receipt));
   }
   return undefined;
+}
+
+function withoutEmpty(fields: VerificationReceiptFields): VerificationReceiptFields {
+  const { agent_id, human_id, error_reason, granted_scope, ...required } = fields;
+  return {
+    ...required,
+    ...(agent_id ? { agent_id } : {}),
+    ...(human_id ? { human_id } : {}),
+    ...(error_reason ? { error_reason } : {}),
+    ...(granted_scope?.length ? { granted_scope } : {}),
+  };
 }

@@ -48,6 +48,14 @@ describe("a verification receipt", () => {
     }
   });
 
+  test("is issued without those optional fields that are empty, so that it can be read", async () => {
+    const empty = { agent_id: "", human_id: "", error_reason: "", granted_scope: [] };
+    const receipt = await issueVerificationReceipt({ ...fields, ...empty }, ROOT.privateKey);
+    for (const name of Object.keys(empty)) expect(receipt).not.toHaveProperty(name);
+    expect(decodeVerificationReceipt(encode(receipt))).toEqual(receipt);
+    expect(await verifyVerificationReceipt(receipt, ROOT.publicKey)).toBeUndefined();
+  });
+
   test.each(["agent_id", "human_id", "error_reason", "decision", "verifier_id"] as const)(
     "is refused with its %s changed",
     async (name) => {
