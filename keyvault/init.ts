@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import type { Clock } from "./clock.ts";
 import type { Config } from "./config.ts";
 import { openDatabase } from "./db/connection.ts";
@@ -7,21 +8,22 @@ import type { Logger } from "./log.ts";
 import { installTls } from "./tls/install.ts";
 import { requireTls } from "./tls/inventory.ts";
 import { openToken } from "./token/client.ts";
-import { installToken, tokenSettings } from "./token/install.ts";
-import { openVault, type VaultParts } from "./vault.ts";
+import { installToken, requirePin, tokenSettings } from "./token/install.ts";
+import { openVault, SERVICE_REQUEST, type VaultParts } from "./vault.ts";
 
 /** One thing `keyvault init` sees to, and whether it had to be made. */
 export type InitStep = {
   step: "database" | "token" | "service key" | "certificates";
   created: string[];
-  /** Certificates that are not there and were not made, because the authority's key was taken away. */
+  /** What was taken away, or cannot be made without it: the token's `pin`; certificates, where the authority's key is elsewhere. */
   absent?: string[];
 };
 
 /**
  * Makes everything a vault needs that is not there yet: tables, token with its PIN and keys, service key, TLS authority and first
  * certificates. Each step is whole or absent, so running it again after any interruption completes it, and running it on a finished
- * vault changes nothing, also when the authority's key was taken away. What does not belong together is found before anything is made.
+ * vault changes nothing, also when the authority's key or the PIN file was taken away: without the PIN the token is not tried. What does not
+ * belong together is found before anything is made.
  *
  * @throws Problem when what is there does not belong together, for instance a database whose token is gone
  */
@@ -32,11 +34,19 @@ export async function initialise(
   report: (step: InitStep) => void = () => {},
 ): Promise<void> {
   await requireTls(config.tlsDir);
+  const isSealed = !existsSync(config.token.pinFile) && (await hasServiceKey(config.databaseUrl, log));
+  if (isSealed) await tokenSettings(config.token);
+  else requirePin(config.token);
   await makePrivateFolder(config.dataDir);
   report({ step: "database", created: await migrate(config.databaseUrl, log) });
-  const records = await countAudit(config.databaseUrl, log);
-  report({ step: "token", created: records === 0 ? await installToken(config.token, log) : [] });
-  report({ step: "service key", created: await makeServiceKey({ config, clock, log }) });
+  if (isSealed) {
+    report({ step: "token", created: [], absent: ["pin"] });
+    report({ step: "service key", created: [] });
+  } else {
+    const records = await countAudit(config.databaseUrl, log);
+    report({ step: "token", created: records === 0 ? await installToken(config.token, log) : [] });
+    report({ step: "service key", created: await makeServiceKey({ config, clock, log }) });
+  }
   const { created, absent } = await installTls(config.tlsDir, config.serverNames, clock.now());
   report({ step: "certificates", created, ...(absent.length > 0 && { absent }) });
 }
@@ -49,6 +59,18 @@ async function makeServiceKey(parts: Omit<VaultParts, "token">): Promise<string[
     return vault.serviceKeyMade ? ["service key"] : [];
   } finally {
     await token.close();
+  }
+}
+
+/** Whether `keyvault init` came to its end on this database before. */
+async function hasServiceKey(url: string, log: Logger): Promise<boolean> {
+  const database = openDatabase(url, log, 1);
+  try {
+    if (!(await database.schema.hasTable("keys"))) return false;
+    const key = await database("keys").where({ request_key: SERVICE_REQUEST }).first("key_id");
+    return key !== undefined;
+  } finally {
+    await database.destroy();
   }
 }
 

@@ -25,7 +25,8 @@ import { createRates, type Rates } from "./rates.ts";
 import type { SigningRates } from "./sign/statement.ts";
 import type { Token } from "./token/client.ts";
 
-const SERVICE_REQUEST = "local:service-key";
+/** The name under which the vault makes its own key, once. */
+export const SERVICE_REQUEST = "local:service-key";
 const LOCAL = { role: "local", name: "init" } as const;
 
 /** The open parts of a vault, without anything that listens. */

@@ -7,7 +7,7 @@ import { settingsHelp } from "./settings.ts";
 
 const ABOUT = `Make what a vault needs and does not have yet: its tables, the token with its PIN file, key-encryption key and audit key, the service key, a TLS authority and the certificates of the server, the API and one admin.
 
-Run it again at any time: it completes what an interruption left out, and changes nothing that is there. With ca.key taken away it makes no certificates.`;
+Run it again at any time: it completes what an interruption left out, and changes nothing that is there. With ca.key taken away it makes no certificates, with the PIN file taken away it does not try the token.`;
 
 /** `keyvault init` */
 export function initCommand(): Command {
@@ -33,6 +33,12 @@ function sayJson(step: InitStep): void {
 
 function sayLine({ step, created, absent = [] }: InitStep): void {
   const done = created.length === 0 ? "already there" : `made ${created.join(", ")}`;
-  const rest = absent.length === 0 ? "" : `; ca.key is elsewhere, so not made: ${absent.join(", ")}`;
+  const rest = absent.length === 0 ? "" : `; ${tellAbsent(step, absent)}`;
   process.stdout.write(`${step.padEnd(14)} ${done}${rest}\n`);
+}
+
+function tellAbsent(step: InitStep["step"], absent: readonly string[]): string {
+  return step === "token"
+    ? "the PIN file is elsewhere, so not tried; serve starts sealed"
+    : `ca.key is elsewhere, so not made: ${absent.join(", ")}`;
 }

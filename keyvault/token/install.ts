@@ -36,20 +36,20 @@ async function settingsOf(config: TokenConfig): Promise<TokenSettings> {
  */
 export async function installToken(config: TokenConfig, log: Logger): Promise<string[]> {
   if (!config.managed) return provision(await tokenSettings(config), false, log);
-  if (existsSync(config.dir)) {
-    if (!existsSync(config.pinFile)) {
-      throw new TokenFault(
-        `There is a token in ${config.dir}, but its PIN file ${config.pinFile} is gone: put it back`,
-      );
-    }
-    return [];
-  }
+  requirePin(config);
+  if (existsSync(config.dir)) return [];
   if (!existsSync(config.pinFile)) await writePin(config.pinFile);
   const aside = `${config.dir}.unfinished`;
   await rm(aside, { recursive: true, force: true });
   const created = await provision(await settingsOf({ ...config, dir: aside }), true, log);
   await moveFolderDurably(aside, config.dir);
   return created;
+}
+
+/** Throws a `TokenFault` when there is a SoftHSM token but not its PIN. */
+export function requirePin({ managed, dir, pinFile }: TokenConfig): void {
+  if (managed && existsSync(dir) && !existsSync(pinFile))
+    throw new TokenFault(`There is a token in ${dir}, but its PIN file ${pinFile} is gone: put it back`);
 }
 
 async function provision(settings: TokenSettings, initialise: boolean, log: Logger): Promise<string[]> {

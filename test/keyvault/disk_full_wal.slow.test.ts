@@ -39,7 +39,7 @@ beforeAll(async () => {
   disk = mkdtempSync(join(tmpdir(), "keyvault-wal-"));
   execFileSync("mount", ["-t", "tmpfs", "-o", "size=160m,mode=755", "tmpfs", disk]);
   postgres = await start();
-  const home = await createHome({ initialised: false });
+  const home = await createHome({ made: "empty" });
   home.config = loadConfig({ ...home.environment, KEYVAULT_DATABASE_URL: postgres.superuserUrl("postgres") });
   await initialise(home.config, { now: () => new Date() }, SILENT);
   vault = await startVault(home);
@@ -97,9 +97,13 @@ test.skipIf(!mayMount)(
         else unavailable.push(answer);
       }
     });
-    await useUpTheLog();
-    await expect.poll(() => unavailable.length, { timeout: 30_000 }).toBeGreaterThan(4);
-    filling = false;
+    try {
+      await useUpTheLog();
+      await expect.poll(() => unavailable.length, { timeout: 30_000 }).toBeGreaterThan(4);
+    } finally {
+      filling = false;
+      await Promise.allSettled(load);
+    }
     await Promise.all(load);
     for (const { status, body } of unavailable) {
       expect(status).toBe(503);

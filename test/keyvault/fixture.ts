@@ -3,6 +3,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import pg from "pg";
+import { inject } from "vitest";
 import type { Caller } from "../../keyvault/audit/record.ts";
 import { type ChainVerdict, verifyChain } from "../../keyvault/audit/verify.ts";
 import type { Clock } from "../../keyvault/clock.ts";
@@ -15,6 +16,7 @@ import { type Serving, serve } from "../../keyvault/serve.ts";
 import { type Identity, issueCertificate, type Subject } from "../../keyvault/tls/authority.ts";
 import type { Vault } from "../../keyvault/vault.ts";
 import { testDatabase } from "../support/postgres.ts";
+import { copyVault } from "./template.ts";
 
 export const SILENT = createLog("silent");
 export const API: Caller = { role: "api", name: "api" };
@@ -44,18 +46,25 @@ export type VaultHome = {
   remove(): Promise<void>;
 };
 
-export async function createHome(options: { initialised?: boolean } = {}): Promise<VaultHome> {
+/** How a home comes about: as a copy of the run's initialised vault, by `keyvault init` itself, or left empty. */
+export type HomeOptions = { made?: "copied" | "by init" | "empty" };
+
+/** A home of a test's own. All copied homes have one token, one PIN, one authority and one service key; a test that needs two takes `by init`. */
+export async function createHome({ made = "copied" }: HomeOptions = {}): Promise<VaultHome> {
   const dir = await mkdtemp(join(tmpdir(), "keyvault-test-"));
-  const database = await testDatabase({ role: "keyvault" });
+  const database = await (made === "copied"
+    ? copyVault(join(dir, "data"))
+    : testDatabase({ role: "keyvault" }));
   const environment = {
     KEYVAULT_DATA_DIR: join(dir, "data"),
     KEYVAULT_DATABASE_URL: database.url,
     KEYVAULT_PORT: "0",
     KEYVAULT_HEALTH_PORT: "0",
     KEYVAULT_LOG_LEVEL: "silent",
+    NODE_COMPILE_CACHE: join(inject("runFolder"), "compile_cache"),
   };
   const config = loadConfig(environment);
-  if (options.initialised !== false) await initialise(config, { now: () => new Date() }, SILENT);
+  if (made === "by init") await initialise(config, { now: () => new Date() }, SILENT);
   return {
     dir,
     environment,

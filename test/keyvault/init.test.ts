@@ -1,7 +1,10 @@
+import { execFile } from "node:child_process";
 import { X509Certificate } from "node:crypto";
 import { existsSync } from "node:fs";
 import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
 import { afterEach, expect, test } from "vitest";
 import { loadConfig } from "../../keyvault/config.ts";
 import { type InitStep, initialise } from "../../keyvault/init.ts";
@@ -22,9 +25,9 @@ const made = (steps: InitStep[]) => Object.fromEntries(steps.map(({ step, create
 const NOTHING = { database: [], token: [], "service key": [], certificates: [] };
 
 test("makes everything once, and a second time nothing", async () => {
-  home = await createHome({ initialised: false });
+  home = await createHome({ made: "empty" });
   expect(made(await init())).toEqual({
-    database: ["0001_keys", "0002_audit", "0003_lifecycle", "0004_sequences", "0005_residents"],
+    database: ["0001_keys", "0002_audit", "0003_lifecycle", "0004_sequences", "0005_residents", "0006_roots"],
     token: ["kek-1", "audit-1"],
     "service key": ["service key"],
     certificates: ["ca", "server", "api", "admin"],
@@ -40,7 +43,7 @@ test("makes everything once, and a second time nothing", async () => {
 });
 
 test("secrets are for the owner only, and the PIN is 32 random bytes", async () => {
-  home = await createHome();
+  home = await createHome({ made: "by init" });
   const { dataDir } = home.config;
   const mode = async (path: string) => (await stat(join(dataDir, path))).mode & 0o777;
   for (const folder of [".", "token", "token/objects", "tls"]) expect(await mode(folder), folder).toBe(0o700);
@@ -58,7 +61,7 @@ test("secrets are for the owner only, and the PIN is 32 random bytes", async () 
 });
 
 test("certificates are the authority's, each for its one use", async () => {
-  home = await createHome();
+  home = await createHome({ made: "by init" });
   const read = async (name: string) =>
     new X509Certificate(await readFile(join(home.config.tlsDir, `${name}.pem`)));
   const authority = await read("ca");
@@ -81,7 +84,7 @@ test.each<[string, (home: VaultHome) => Promise<unknown>]>([
     async ({ config }) => rename(config.token.dir, `${config.token.dir}.unfinished`),
   ],
 ])("a run that was cut off %s is completed by the next", async (_, cutOff) => {
-  home = await createHome();
+  home = await createHome({ made: "by init" });
   await home.sql("DROP SCHEMA public CASCADE; CREATE SCHEMA public");
   await cutOff(home);
   expect(made(await init())).toMatchObject({ token: ["kek-1", "audit-1"], "service key": ["service key"] });
@@ -92,11 +95,11 @@ test.each<[string, (home: VaultHome) => Promise<unknown>]>([
 });
 
 test("a run that was cut off before the service key, or between certificates, is completed by the next", async () => {
-  home = await createHome();
+  home = await createHome({ made: "by init" });
   await home.sql("DROP SCHEMA public CASCADE; CREATE SCHEMA public");
   for (const file of ["api.pem", "admin.pem", "admin.key"]) await rm(join(home.config.tlsDir, file));
   expect(made(await init())).toEqual({
-    database: ["0001_keys", "0002_audit", "0003_lifecycle", "0004_sequences", "0005_residents"],
+    database: ["0001_keys", "0002_audit", "0003_lifecycle", "0004_sequences", "0005_residents", "0006_roots"],
     token: [],
     "service key": ["service key"],
     certificates: ["api", "admin"],
@@ -104,22 +107,65 @@ test("a run that was cut off before the service key, or between certificates, is
 });
 
 test("a migration that was killed does not lock the vault out", async () => {
-  home = await createHome();
+  home = await createHome({ made: "by init" });
   await home.sql("UPDATE schema_migrations_lock SET is_locked = 1");
   expect(made(await init())).toEqual(NOTHING);
 });
 
-test("refuses a token without its PIN file, and makes no new PIN", async () => {
-  home = await createHome();
+test("refuses an unfinished vault without its PIN file before it makes anything, and makes no new PIN", async () => {
+  home = await createHome({ made: "by init" });
   await rm(home.config.token.pinFile);
-  await expect(init()).rejects.toThrow(/PIN file .* cannot be read: it is not there; put it back$/);
-  await home.sql("DROP SCHEMA public CASCADE; CREATE SCHEMA public");
-  await expect(init()).rejects.toThrow(/its PIN file .* is gone/);
+  const unfinished = [
+    "DELETE FROM keys; DELETE FROM tenants",
+    "DROP SCHEMA public CASCADE; CREATE SCHEMA public",
+  ];
+  for (const change of unfinished) {
+    await home.sql(change);
+    const before = await home.sql("SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY 1");
+    await expect(init(), change).rejects.toThrow(/There is a token in .*, but its PIN file .* is gone/);
+    expect(await home.sql("SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY 1")).toEqual(
+      before,
+    );
+  }
+  expect(existsSync(home.config.token.pinFile)).toBe(false);
+});
+
+test("with the PIN file taken away it changes nothing, says so, completes the certificates, and the vault starts sealed", async () => {
+  home = await createHome({ made: "by init" });
+  const { pinFile } = home.config.token;
+  await rename(pinFile, join(home.dir, "pin"));
+  for (const file of ["admin.pem", "admin.key"]) await rm(join(home.config.tlsDir, file));
+  expect(await init()).toEqual([
+    { step: "database", created: [] },
+    { step: "token", created: [], absent: ["pin"] },
+    { step: "service key", created: [] },
+    { step: "certificates", created: ["admin"] },
+  ]);
+  expect(existsSync(pinFile)).toBe(false);
+  await rename(join(home.config.tlsDir, "ca.key"), join(home.dir, "ca.key"));
+  const MAIN = fileURLToPath(new URL("../../keyvault/main.ts", import.meta.url));
+  const { stdout } = await promisify(execFile)(process.execPath, [MAIN, "init"], { env: home.environment });
+  expect(stdout).toMatch(
+    /^token +already there; the PIN file is elsewhere, so not tried; serve starts sealed$/m,
+  );
+  const serving = await serve(home.config, testClock(), SILENT);
+  expect(serving.token.sealed()).toBe("no_pin_file");
+  await serving.stop();
+  await rename(join(home.dir, "pin"), pinFile);
+  expect(made(await init())).toEqual(NOTHING);
+});
+
+test("without PIN file and token it refuses, as without the token alone", async () => {
+  home = await createHome({ made: "by init" });
+  await rm(home.config.token.pinFile);
+  await rm(home.config.token.dir, { recursive: true });
+  await expect(init()).rejects.toThrow(/There is no token in .*: restore it/);
+  expect(existsSync(home.config.token.dir)).toBe(false);
   expect(existsSync(home.config.token.pinFile)).toBe(false);
 });
 
 test("refuses a database whose token is gone, and makes no new token", async () => {
-  home = await createHome();
+  home = await createHome({ made: "by init" });
   await rm(home.config.token.dir, { recursive: true });
   await expect(init()).rejects.toThrow(/There is no token in .*: restore it/);
   await expect(serve(home.config, testClock(), SILENT)).rejects.toThrow(/There is no token in/);
@@ -127,15 +173,15 @@ test("refuses a database whose token is gone, and makes no new token", async () 
 });
 
 test("refuses another vault's token", async () => {
-  home = await createHome();
-  const other = await createHome();
+  home = await createHome({ made: "by init" });
+  const other = await createHome({ made: "by init" });
   const mixed = loadConfig({ ...other.environment, KEYVAULT_DATABASE_URL: home.config.databaseUrl });
   await expect(serve(mixed, testClock(), SILENT)).rejects.toThrow(/belongs to another token/);
   await other.remove();
 });
 
 test("refuses certificates that do not belong together, naming them", async () => {
-  home = await createHome();
+  home = await createHome({ made: "by init" });
   const inTls = (file: string) => join(home.config.tlsDir, file);
   await rename(inTls("api.key"), inTls("api.kept"));
   await expect(init()).rejects.toThrow(/api\.pem is there without its key/);
@@ -150,7 +196,7 @@ test("refuses certificates that do not belong together, naming them", async () =
 });
 
 test("without the authority's key it changes nothing, says what is not there, and the vault runs", async () => {
-  home = await createHome();
+  home = await createHome({ made: "by init" });
   const inTls = (file: string) => join(home.config.tlsDir, file);
   await rename(inTls("ca.key"), join(home.dir, "ca.key"));
   expect(made(await init())).toEqual(NOTHING);
@@ -170,7 +216,7 @@ test("without the authority's key it changes nothing, says what is not there, an
 });
 
 test("refuses before it makes anything, when the vault's own certificate cannot be issued", async () => {
-  home = await createHome();
+  home = await createHome({ made: "by init" });
   await home.sql("DROP SCHEMA public CASCADE; CREATE SCHEMA public");
   await rm(home.config.token.dir, { recursive: true });
   for (const file of ["ca.key", "server.pem", "server.key"]) await rm(join(home.config.tlsDir, file));
@@ -180,7 +226,7 @@ test("refuses before it makes anything, when the vault's own certificate cannot 
 });
 
 test("a vault that was moved to another folder works there", async () => {
-  home = await createHome();
+  home = await createHome({ made: "by init" });
   const moved = join(home.dir, "elsewhere");
   await rename(home.config.dataDir, moved);
   const there = { ...home, config: loadConfig({ ...home.environment, KEYVAULT_DATA_DIR: moved }) };
@@ -190,7 +236,7 @@ test("a vault that was moved to another folder works there", async () => {
 });
 
 test("a vault without tables, or without a service key, is not served", async () => {
-  home = await createHome();
+  home = await createHome({ made: "by init" });
   await home.sql("DROP SCHEMA public CASCADE; CREATE SCHEMA public");
   await expect(serve(home.config, testClock(), SILENT)).rejects.toThrow(
     /no service key: run "keyvault init"/,
@@ -198,7 +244,7 @@ test("a vault without tables, or without a service key, is not served", async ()
 });
 
 test("leaves nothing half-written in the data folder", async () => {
-  home = await createHome();
+  home = await createHome({ made: "by init" });
   await mkdir(join(home.config.dataDir, "token.unfinished", "objects"), { recursive: true });
   await init();
   const names = await readdir(home.config.dataDir);

@@ -1,22 +1,40 @@
 import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
+import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
 
 const run = promisify(execFile);
-const APT = ["-y", "--no-install-recommends", "-o", "DPkg::Lock::Timeout=300"];
+const INSTALL = ["install", "-y", "--no-install-recommends", "-o", "DPkg::Lock::Timeout=300"];
+const TRIES = 3;
+const LISTS_IN_USE_MS = 10_000;
 
 /**
- * The path of a program that Debian packages: where it is, after installing it when root may. Nothing when it cannot be
- * had; its tests then say so.
+ * The path of a program or library that Debian packages: where it is, after installing it when root may. Nothing when it
+ * cannot be had; its tests then say so.
  */
 export async function debianProgram(path: string, packageName: string): Promise<string | undefined> {
-  if (!existsSync(path) && process.getuid?.() === 0 && existsSync("/usr/bin/apt-get")) {
-    const env = { ...process.env, DEBIAN_FRONTEND: "noninteractive" };
-    const install = () => run("apt-get", ["install", ...APT, packageName], { env });
-    await install().catch(async () => {
-      await run("apt-get", ["update", "-y"], { env });
-      await install();
-    });
-  }
+  if (!existsSync(path) && process.getuid?.() === 0 && existsSync("/usr/bin/apt-get"))
+    await installPackage(packageName);
   return existsSync(path) ? path : undefined;
+}
+
+/** Several test files may do this at once: apt waits for the packages of another, but not for the lists. */
+async function installPackage(name: string): Promise<void> {
+  for (let tries = 0; tries < TRIES; tries += 1) {
+    const fault = await apt(...INSTALL, name);
+    if (fault === undefined) return;
+    console.warn(`apt-get install ${name}: ${fault}`);
+    if ((await apt("update", "-y")) !== undefined) await sleep(LISTS_IN_USE_MS);
+  }
+}
+
+/** Runs apt-get and gives what it complained about, if it failed. */
+async function apt(...args: string[]): Promise<string | undefined> {
+  const env = { ...process.env, DEBIAN_FRONTEND: "noninteractive", LC_ALL: "C" };
+  try {
+    await run("apt-get", args, { env });
+    return undefined;
+  } catch (error) {
+    return error instanceof Error ? error.message : "unknown";
+  }
 }

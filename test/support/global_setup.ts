@@ -9,6 +9,8 @@ declare module "vitest" {
   interface ProvidedContext {
     /** Superuser connection string of the run's Postgres, for its `postgres` database. */
     postgresUrl: string;
+    /** Folder for what the run's files share; it goes with the run. */
+    runFolder: string;
   }
 }
 
@@ -36,6 +38,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
     throw error;
   });
   project.provide("postgresUrl", postgres.superuserUrl("postgres"));
+  project.provide("runFolder", folder);
   return async () => {
     await postgres.stop();
     await rm(folder, { recursive: true, force: true });

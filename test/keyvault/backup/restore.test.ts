@@ -44,7 +44,7 @@ afterAll(async () => {
 
 /** A machine without a vault, but with the PIN of the old one in its place. */
 async function freshHome(): Promise<VaultHome> {
-  const home = await createHome({ initialised: false });
+  const home = await createHome({ made: "empty" });
   fresh.push(home);
   await mkdir(home.config.dataDir, { recursive: true, mode: 0o700 });
   await copyFile(vault.home.config.token.pinFile, home.config.token.pinFile);
@@ -108,7 +108,7 @@ test("refuses a backup that was altered, cut off, lengthened, or is for another 
   const flipped = Buffer.from(whole);
   flipped[whole.length >> 1]! ^= 1;
   const other = join(vault.home.dir, "other.key");
-  const elsewhere = await createHome({ initialised: false });
+  const elsewhere = await createHome({ made: "empty" });
   fresh.push(elsewhere);
   await mkdir(elsewhere.config.dataDir, { recursive: true });
   await cli(elsewhere, "backup", "key", other);

@@ -177,6 +177,24 @@ test("makes no further root for a tenant whose root's ceiling was altered, or pu
   expect(record).toEqual({ statement: "key_create", outcome: "failed" });
 });
 
+test.each([
+  ["deleted", "DELETE FROM keys WHERE key_id = $1"],
+  ["given to another tenant", "UPDATE keys SET tenant = 'acc-2' WHERE key_id = $1"],
+  ["called an agent's", "UPDATE keys SET purpose = 'agent' WHERE key_id = $1"],
+])("makes no further root for a tenant one of whose roots was %s in the database", async (how, change) => {
+  const order = { tenant: `acc-${how}`, purpose: "account_root", label: "root" } as const;
+  const [first] = [
+    await vault.makeKey({ ...order, ceiling: ["data:read"] }, `${how}:first`),
+    await vault.makeKey({ ...order, ceiling: ["data:read"] }),
+  ];
+  await vault.makeKey({ ...order, ceiling: ["data:read"] }, `${how}:first`);
+  await vault.home.sql(change, [first.key_id]);
+  for (const bounds of [{ ceiling: ["data:read"] }, {}])
+    await expect(vault.makeKey({ ...order, ...bounds })).rejects.toMatchObject({ code: "key_damaged" });
+  await vault.makeKey({ ...order, purpose: "agent", ceiling: [] });
+  await vault.home.sql("DELETE FROM keys WHERE key_id = $1", [first.key_id]);
+});
+
 test("finds a tenant's state that was altered, and makes no key for it", async () => {
   await vault.home.sql("UPDATE tenants SET state_seq = state_seq + 1 WHERE tenant = 'acc-2'");
   await expect(vault.makeKey({ tenant: "acc-2", purpose: "agent", label: "four" })).rejects.toMatchObject({

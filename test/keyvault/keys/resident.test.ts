@@ -228,7 +228,7 @@ test("a backup has the halves: restored elsewhere, the key signs under its old p
   const backup = await createBackups({ ...vault.vault, config: home.config, clock: vault.clock })(API);
   if (isRefusal(backup)) throw new Error(backup.message);
 
-  const elsewhere = await createHome({ initialised: false });
+  const elsewhere = await createHome({ made: "empty" });
   await mkdir(elsewhere.config.dataDir, { recursive: true });
   await cp(join(home.config.dataDir, "tls"), join(elsewhere.config.dataDir, "tls"), { recursive: true });
   await writeFile(elsewhere.config.token.pinFile, await readFile(home.config.token.pinFile), { mode: 0o600 });

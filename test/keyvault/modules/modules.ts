@@ -8,32 +8,36 @@ import { promisify } from "node:util";
 import { loadConfig } from "../../../keyvault/config.ts";
 import { initialise } from "../../../keyvault/init.ts";
 import { findSoftHsm } from "../../../keyvault/token/softhsm.ts";
+import { debianProgram } from "../../support/debian.ts";
 import { createHome, SILENT, type VaultHome } from "../fixture.ts";
 
 /** A PKCS#11 module as Debian installs it: where it is, and what a vault's home for it needs before `keyvault init`. */
 export type Module = {
   name: string;
   path: string | undefined;
+  /** Whether Debian has it: then it counts as a skipped test where it cannot be had. */
+  packaged: boolean;
   /** Makes the module's token and gives the settings that lead to it. */
   prepare(home: VaultHome, path: string): Promise<Record<string, string>>;
 };
 
 const installed = (...paths: string[]) => paths.find((path) => existsSync(path));
 
+/** Where Debian keeps libraries of this processor. */
+const DEBIAN_LIBRARIES = `/usr/lib/${process.arch === "arm64" ? "aarch64" : "x86_64"}-linux-gnu`;
+
 /** The path of pkcs11js, for scripts in processes of their own: a module is loaded into no test's process. */
 export const PKCS11JS = createRequire(import.meta.url).resolve("pkcs11js");
 
-/** Modules that the vault runs on. */
+/** Modules that the vault runs on, installed if need be and possible. */
 export const WORKING: readonly Module[] = [
-  { name: "SoftHSM", path: findSoftHsm(), prepare: async () => ({}) },
+  { name: "SoftHSM", path: findSoftHsm(), packaged: true, prepare: async () => ({}) },
   {
     name: "NSS",
-    path: installed(
-      "/usr/lib/x86_64-linux-gnu/libsoftokn3.so",
-      "/usr/lib/aarch64-linux-gnu/libsoftokn3.so",
-      "/usr/lib64/libsoftokn3.so",
-      "/usr/lib/libsoftokn3.so",
-    ),
+    path:
+      installed("/usr/lib64/libsoftokn3.so", "/usr/lib/libsoftokn3.so") ??
+      (await debianProgram(`${DEBIAN_LIBRARIES}/libsoftokn3.so`, "libnss3")),
+    packaged: true,
     prepare: prepareNss,
   },
   {
@@ -41,8 +45,9 @@ export const WORKING: readonly Module[] = [
     path: installed(
       process.env.KEYVAULT_TEST_KRYOPTIC ?? "",
       "/usr/lib64/pkcs11/libkryoptic_pkcs11.so",
-      "/usr/lib/x86_64-linux-gnu/pkcs11/libkryoptic_pkcs11.so",
+      `${DEBIAN_LIBRARIES}/pkcs11/libkryoptic_pkcs11.so`,
     ),
+    packaged: false,
     prepare: prepareKryoptic,
   },
 ];
@@ -50,7 +55,7 @@ export const WORKING: readonly Module[] = [
 /** A home that `keyvault init` has completed on this module's token. */
 export async function createModuleHome({ name, path, prepare }: Module): Promise<VaultHome> {
   if (path === undefined) throw new Error(`${name} is not installed`);
-  const home = await createHome({ initialised: false });
+  const home = await createHome({ made: "empty" });
   Object.assign(home.environment, { KEYVAULT_PKCS11_MODULE: path }, await prepare(home, path));
   home.config = loadConfig(home.environment);
   await initialise(home.config, { now: () => new Date() }, SILENT);
@@ -111,18 +116,15 @@ async function prepareKryoptic(home: VaultHome, path: string): Promise<Record<st
 /** p11-kit's client in front of a SoftHSM token that its server serves. */
 export type Remote = { environment: Record<string, string>; close(): Promise<void> };
 
-export const P11_KIT_CLIENT = installed(
-  "/usr/lib/x86_64-linux-gnu/pkcs11/p11-kit-client.so",
-  "/usr/lib/aarch64-linux-gnu/pkcs11/p11-kit-client.so",
-  "/usr/lib64/pkcs11/p11-kit-client.so",
-);
-const P11_KIT = installed("/usr/bin/p11-kit");
-
-/** Serves an initialised home's SoftHSM token by `p11-kit server`; undefined where p11-kit is not installed. */
+/** Serves an initialised home's SoftHSM token by `p11-kit server`; undefined where p11-kit cannot be had. */
 export async function serveRemotely(home: VaultHome): Promise<Remote | undefined> {
-  if (P11_KIT_CLIENT === undefined || P11_KIT === undefined) return undefined;
+  const client =
+    installed("/usr/lib64/pkcs11/p11-kit-client.so") ??
+    (await debianProgram(`${DEBIAN_LIBRARIES}/pkcs11/p11-kit-client.so`, "p11-kit-modules"));
+  const program = await debianProgram("/usr/bin/p11-kit", "p11-kit");
+  if (client === undefined || program === undefined) return undefined;
   const { module, dir } = home.config.token;
-  const server: ChildProcess = spawn(P11_KIT, ["server", "-f", "--provider", module, "pkcs11:"], {
+  const server: ChildProcess = spawn(program, ["server", "-f", "--provider", module, "pkcs11:"], {
     env: { SOFTHSM2_CONF: join(dir, "softhsm2.conf"), XDG_RUNTIME_DIR: home.dir },
     stdio: ["ignore", "pipe", "ignore"],
   });
@@ -134,7 +136,7 @@ export async function serveRemotely(home: VaultHome): Promise<Remote | undefined
   const address = /P11_KIT_SERVER_ADDRESS=([^;\s]+)/.exec(said)?.[1]?.replaceAll("\\", "") ?? "";
   return {
     environment: {
-      KEYVAULT_PKCS11_MODULE: P11_KIT_CLIENT,
+      KEYVAULT_PKCS11_MODULE: client,
       P11_KIT_SERVER_ADDRESS: address,
       KEYVAULT_TOKEN_ENVIRONMENT: "P11_KIT_SERVER_ADDRESS",
     },

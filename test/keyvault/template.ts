@@ -1,0 +1,56 @@
+import { cp, rm } from "node:fs/promises";
+import { join } from "node:path";
+import pg from "pg";
+import { inject } from "vitest";
+import { loadConfig } from "../../keyvault/config.ts";
+import { initialise } from "../../keyvault/init.ts";
+import { createLog } from "../../keyvault/log.ts";
+import { type TestDatabase, testDatabase } from "../support/postgres.ts";
+
+const NAME = "template_vault";
+const LOCK = 7_233_002;
+
+/**
+ * A copy of a vault that `keyvault init` made once for the whole run: its data folder at `dataDir`, which must not exist, and a database
+ * whose owner is a role of its own. All copies have one token, one PIN, one authority and one service key.
+ */
+export async function copyVault(dataDir: string): Promise<TestDatabase> {
+  const template = join(inject("runFolder"), NAME);
+  await withSuperuser("postgres", async (client) => {
+    await client.query("SELECT pg_advisory_lock($1)", [LOCK]);
+    const { rowCount } = await client.query("SELECT FROM pg_database WHERE datname = $1", [NAME]);
+    if (rowCount === 0) await makeTemplate(client, template);
+  });
+  const database = await testDatabase({ role: "keyvault", template: NAME });
+  const { pathname, username } = new URL(database.url);
+  await withSuperuser(pathname.slice(1), (client) =>
+    client.query(`REASSIGN OWNED BY ${pg.escapeIdentifier(NAME)} TO ${pg.escapeIdentifier(username)}`),
+  );
+  await cp(template, dataDir, { recursive: true });
+  return database;
+}
+
+/** The database belongs to the superuser and what is in it to a role, so that a copy can hand it over without handing over the template. */
+async function makeTemplate(client: pg.Client, dataDir: string): Promise<void> {
+  await rm(dataDir, { recursive: true, force: true });
+  const { url } = await testDatabase({ role: NAME });
+  const environment = { KEYVAULT_DATA_DIR: dataDir, KEYVAULT_DATABASE_URL: url };
+  await initialise(loadConfig(environment), { now: () => new Date() }, createLog("silent"));
+  const { pathname, username } = new URL(url);
+  const database = pg.escapeIdentifier(pathname.slice(1));
+  await client.query(`ALTER ROLE ${pg.escapeIdentifier(username)} RENAME TO ${NAME}`);
+  await client.query(`ALTER DATABASE ${database} OWNER TO CURRENT_USER`);
+  await client.query(`ALTER DATABASE ${database} RENAME TO ${NAME}`);
+}
+
+async function withSuperuser(database: string, work: (client: pg.Client) => Promise<unknown>): Promise<void> {
+  const url = new URL(inject("postgresUrl"));
+  url.pathname = `/${database}`;
+  const client = new pg.Client({ connectionString: url.href });
+  await client.connect();
+  try {
+    await work(client);
+  } finally {
+    await client.end();
+  }
+}
