@@ -1,15 +1,18 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { readFile, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { createVaultClient, type VaultClient } from "../../src/vault/client.ts";
+import { debianProgram } from "../support/debian.ts";
 import { createHome, readIdentity, type VaultHome } from "./fixture.ts";
 import { findInMemory, mayReadMemory } from "./memory_support.ts";
 
+/** Gives a program a terminal. */
+const SCRIPT = await debianProgram("/usr/bin/script", "bsdutils");
 const MAIN = fileURLToPath(new URL("../../keyvault/main.ts", import.meta.url));
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
@@ -76,7 +79,7 @@ const unfolded = (output: string): string => output.replaceAll(/\n +/g, " ");
 /** Runs a command in a terminal of its own; `typed` is entered when it asks for the PIN. */
 async function runInTerminal(args: string[], typed: Uint8Array) {
   const line = [process.execPath, MAIN, ...args].map((word) => `'${word}'`).join(" ");
-  const child = spawn("script", ["-qec", line, "/dev/null"], {
+  const child = spawn(SCRIPT ?? "", ["-qec", line, "/dev/null"], {
     env: { ...home.environment, PATH: process.env.PATH },
   });
   let output = "";
@@ -188,8 +191,7 @@ test("sealed again by the command line, the child that knew the PIN is gone; a f
   });
 });
 
-if (!existsSync("/usr/bin/script")) console.warn("SKIPPED: a terminal needs script(1), of util-linux");
-test.skipIf(!existsSync("/usr/bin/script"))(
+test.skipIf(SCRIPT === undefined)(
   "a terminal shows nothing of the PIN that is typed, wrong letters taken back; Ctrl-C ends it",
   async () => {
     await run(["seal", "--url", url]);

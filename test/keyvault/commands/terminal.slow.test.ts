@@ -1,11 +1,12 @@
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { promisify, stripVTControlCharacters } from "node:util";
 import stringWidth from "string-width";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { unixSeconds } from "../../../keyvault/clock.ts";
+import { debianProgram } from "../../support/debian.ts";
 import { ADMIN, readIdentity, startVault, type TestVault } from "../fixture.ts";
 import { call } from "../http/caller_support.ts";
 import { storeTenants } from "../kek/tenants_support.ts";
@@ -14,10 +15,9 @@ import { storeTenants } from "../kek/tenants_support.ts";
  * The commands on a terminal that is one: util-linux's `script` gives it, with so many columns. KEYVAULT_CAPTURES, a folder, keeps what
  * was seen.
  */
-const SCRIPT = "/usr/bin/script";
+const SCRIPT = await debianProgram("/usr/bin/script", "bsdutils");
 const MAIN = fileURLToPath(new URL("../../../keyvault/main.ts", import.meta.url));
-const mayRun = process.platform === "linux" && existsSync(SCRIPT);
-if (!mayRun) console.warn("SKIPPED: commands on a terminal need util-linux's script");
+const mayRun = process.platform === "linux" && SCRIPT !== undefined;
 
 let vault: TestVault;
 
@@ -59,7 +59,7 @@ afterAll(() => vault?.close());
 /** Everything that a command shows on a terminal of so many columns, escapes and all, and how it ended. */
 async function onTerminal(columns: number, args: string): Promise<{ shown: string; code: number }> {
   const command = `stty cols ${columns} rows 40; exec ${process.execPath} ${MAIN} ${args}`;
-  const child = spawn(SCRIPT, ["-qec", command, "/dev/null"], {
+  const child = spawn(SCRIPT ?? "", ["-qec", command, "/dev/null"], {
     env: { ...vault.home.environment, PATH: "/usr/bin:/bin", TERM: "xterm-256color" },
     stdio: ["ignore", "pipe", "inherit"],
   });
