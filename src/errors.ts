@@ -37,7 +37,6 @@ export const errorCodes = {
   request_not_pending: [409, "The delegation request is no longer pending"],
   no_secret_rotation: [409, "No new webhook secret waits to be promoted"],
   external_conflict: [409, "The resource was registered before with other immutable fields"],
-  dependents_exist: [409, "Other resources still depend on this one"],
   stale_epoch: [409, "A newer operator leads"],
   idempotency_conflict: [409, "The idempotency key was used with another body"],
   invocation_conflict: [409, "The invocation was used for another operation"],

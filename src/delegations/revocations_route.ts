@@ -12,6 +12,11 @@ const answer = z.object({
   signature: z.object({ ed25519: z.string(), ml_dsa_65: z.string() }),
 });
 
+const VALIDATORS = {
+  "Cache-Control": "How long the answer may be kept",
+  ETag: "Names this state of the list",
+};
+
 /** `GET /v1/service/revocations/{human_id}`: the certificates that a root identity has revoked, signed by its key. */
 export function revocationsRoute(deps: RevocationListDeps): Route {
   const findList = createRevocationLists(deps);
@@ -22,8 +27,11 @@ export function revocationsRoute(deps: RevocationListDeps): Route {
     summary: "Read the signed revocation list of a root identity",
     access: "public",
     params: z.object({ human_id: idText }),
-    answer: { status: 200, schema: answer, description: "The list, of the wire format" },
-    otherAnswers: { 304: { description: "Not changed since the answer with this ETag" } },
+    headers: { "If-None-Match": "ETag of an earlier answer" },
+    answer: { status: 200, schema: answer, description: "The list, of the wire format", headers: VALIDATORS },
+    otherAnswers: {
+      304: { description: "Not changed since the answer with this ETag", headers: VALIDATORS },
+    },
     errors: ["not_found", "vault_unavailable"],
     async handle({ params, header }) {
       const list = await findList(params.human_id);

@@ -14,6 +14,7 @@ const tags: Record<string, string> = {
   platforms: "What is being built: registration gives an API key and two secrets",
   connections: "A platform's connection: keys, callback URL, agents, and presenting their proofs",
   delegations: "Asking for authority, lending it, taking it back",
+  revocations: "Signed lists of what was taken back",
   challenge: "What a proof answers",
   verify: "The decision",
   invocations: "What came of a decision",

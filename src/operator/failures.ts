@@ -18,7 +18,6 @@ const refusals: Partial<Record<ErrorCode, Reason>> = {
   no_agent: "AgentNotReady",
   agent_required: "AgentNotReady",
   agent_disabled: "AgentNotReady",
-  dependents_exist: "DependentsExist",
   vault_unavailable: "VaultUnavailable",
 };
 

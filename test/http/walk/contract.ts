@@ -62,6 +62,9 @@ const SECURITY_HEADERS = {
   "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
 };
 
+/** Headers that tell something of this answer: none comes undeclared. */
+const TELLING = /^(etag|retry-after|set-cookie|location|allow|idempotent-replayed|x-service-.*)$/;
+
 /** Reads a document. Schemas are compiled once, when they are first needed. */
 export function readContract(document: Record<string, unknown>): Contract {
   const paths = document.paths as Record<string, Record<string, Omit<Operation, "method" | "path">>>;
@@ -78,12 +81,15 @@ export function readContract(document: Record<string, unknown>): Contract {
   };
 
   function headerFaults(response: Response, headers: Headers): string[] {
-    return Object.entries(response.headers ?? {}).flatMap(([name, declared]) => {
+    const named = new Set(Object.keys(response.headers ?? {}).map((name) => name.toLowerCase()));
+    const strange = [...new Set(headers.keys())].filter((name) => TELLING.test(name) && !named.has(name));
+    const declaredFaults = Object.entries(response.headers ?? {}).flatMap(([name, declared]) => {
       const { required = false, schema } = resolve(declared);
       const value = headers.get(name);
       if (value === null) return required ? [`${name}: is missing`] : [];
       return schema === undefined || validatorOf(schema)(value) ? [] : [`${name}: ${value}`];
     });
+    return [...declaredFaults, ...strange.map((name) => `${name}: is not declared`)];
   }
 
   function resolve(header: NonNullable<Response["headers"]>[string]) {

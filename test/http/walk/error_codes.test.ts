@@ -1,0 +1,39 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { type ErrorCode, errorCodes } from "../../../src/errors.ts";
+import { routeErrors } from "../../../src/http/route_errors.ts";
+import { contract, declaredRoutes } from "./documented.ts";
+import { scenarios } from "./error_codes.ts";
+import { setScene } from "./scene.ts";
+import { startWholeApi, type WholeApi } from "./world.ts";
+
+let api: WholeApi;
+
+beforeAll(async () => {
+  api = await startWholeApi();
+});
+afterAll(() => api.stop());
+
+const codes = Object.keys(errorCodes) as ErrorCode[];
+const isError = contract.document.components as { schemas: { Error: Record<string, unknown> } };
+
+describe("an error code", () => {
+  test.each(codes)("%s comes out of the service, in the one form of errors", async (code) => {
+    const scene = await setScene(api, { organization: true });
+    const answer = await scenarios[code](api, scene);
+    const [status] = errorCodes[code];
+    expect([answer.status, answer.body]).toEqual([
+      status,
+      { error: { code, message: expect.any(String), status } },
+    ]);
+    expect(contract.fits(isError.schemas.Error, answer.body)).toBe(true);
+    expect(answer.headers.get("retry-after") !== null).toBe(status === 429);
+    expect(answer.headers.get("allow") !== null).toBe(status === 405);
+  });
+
+  test.each(codes.filter((code) => code !== "method_not_allowed"))(
+    "%s is declared by an operation",
+    (code) => {
+      expect(declaredRoutes.some((route) => routeErrors(route).includes(code))).toBe(true);
+    },
+  );
+});

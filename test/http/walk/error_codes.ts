@@ -1,0 +1,217 @@
+import { randomUUID } from "node:crypto";
+import type { ErrorCode } from "../../../src/errors.ts";
+import { VaultUnavailable } from "../../../src/vault/errors.ts";
+import { OPERATOR_TOKEN } from "../../support/api.ts";
+import type { HttpAnswer } from "../../support/http.ts";
+import { createAgent, registerPlatform } from "../../support/platform_world.ts";
+import { startTcpProxy } from "../../support/tcp_proxy.ts";
+import { SCOPE, type Scene, setScene } from "./scene.ts";
+import { startWholeApi, type WholeApi } from "./world.ts";
+
+/** Brings an error about by calls alone, and gives its answer. */
+type Scenario = (api: WholeApi, scene: Scene) => Promise<HttpAnswer>;
+
+const PLATFORM = { name: "Shop", surface_type: "agentic_api", default_allowed_scopes: [SCOPE] };
+const UNKNOWN = "01980f3e-6b1c-7d52-9a3e-5c1f7e20b846";
+
+const platforms = ({ person }: Scene, fields = {}, headers = {}) =>
+  person.client.post("/v1/service/platforms", { ...PLATFORM, ...fields }, { headers });
+
+const ask = ({ person, platform: { connectionId } }: Scene, fields = {}) =>
+  person.client.post("/v1/service/delegations/self-request", { connection_id: connectionId, ...fields });
+
+const approve = ({ person, requestId }: Scene, fields = {}) =>
+  person.client.post(`/v1/service/delegations/requests/${requestId}/approve`, {
+    approved_scope: [SCOPE],
+    ...fields,
+  });
+
+const verify = (scene: Scene, fields = {}) =>
+  scene.keyed("POST", "/v1/service/verify", { required_scope: SCOPE, ...fields });
+
+const report = (scene: Scene, outcome: string) =>
+  scene.keyed("POST", `/v1/service/invocations/${scene.invocationId}/outcome`, {
+    outcome,
+    receipt_id: scene.receiptId,
+    occurred_at: "2026-01-31T09:30:00Z",
+  });
+
+const agents = (scene: Scene) =>
+  scene.keyed("POST", `/v1/service/connections/${scene.platform.connectionId}/agents`, {
+    name: "bot",
+    agent_type: "robot",
+  });
+
+function operate(
+  api: WholeApi,
+  method: string,
+  path: string,
+  body?: unknown,
+  { epoch = 1, token = OPERATOR_TOKEN } = {},
+) {
+  const headers = {
+    authorization: `Bearer ${token}`,
+    "x-deputize-cluster": "c1",
+    "x-deputize-epoch": String(epoch),
+  };
+  return api.client().call(method, path, { body, headers });
+}
+
+const declared = (accountEmail: string) => ({ ...PLATFORM, account_email: accountEmail });
+
+/** A way in which each code of the service comes out of it. */
+export const scenarios: Record<ErrorCode, Scenario> = {
+  invalid_request: (_, scene) => scene.person.client.post("/v1/service/platforms", "{"),
+  invalid_code: (api) =>
+    api.client().post("/v1/auth/email/verify-code", { email: "a@example.test", code: "000000" }),
+  invalid_scopes: (_, scene) => platforms(scene, { default_allowed_scopes: ["data:reed"] }),
+  surface_not_available: (_, scene) => platforms(scene, { surface_type: "meetings" }),
+  ceiling_widened: (_, { person, platform }) =>
+    person.client.call("PATCH", `/v1/service/platforms/${platform.platformId}`, {
+      body: { default_allowed_scopes: ["data:read", "files:read"] },
+    }),
+  invalid_callback_url: (_, scene) => platforms(scene, { callback_url: "ftp://shop.example.com" }),
+  invalid_constraints: (_, scene) =>
+    ask(scene, { constraints: [{ type: "max_rate", count: 0, window_s: 60 }] }),
+  invalid_expiry: (_, scene) => ask(scene, { expires_at: "2001-01-01T00:00:00Z" }),
+  agent_required: async (api, scene) => {
+    await createAgent(api.client(), scene.platform);
+    return ask(scene);
+  },
+  scope_not_requested: (_, scene) => approve(scene, { approved_scope: [] }),
+  ceiling_exceeded: (_, scene) => ask(scene, { requested_scope: ["files:read"] }),
+  invalid_challenge: async (_, scene) => {
+    const { proof_ref } = await scene.proof();
+    await verify(scene, { proof_ref });
+    return verify(scene, { proof_ref });
+  },
+  invalid_proof: (_, scene) => verify(scene, { proof_bundle: {} }),
+  invalid_scope: async (_, scene) => {
+    const { proof_ref } = await scene.proof();
+    return verify(scene, { proof_ref, required_scope: "payments:*" });
+  },
+  session_context_mismatch: async (_, scene) => {
+    const { proof_ref } = await scene.proof();
+    return verify(scene, { proof_ref, operation: scene.operation() });
+  },
+  auth_required: async (api, { person }) => {
+    api.clock.advance(15 * 60);
+    return person.client.get("/v1/auth/session");
+  },
+  invalid_api_key: async (_, scene) => {
+    const { connectionId } = scene.platform;
+    await scene.person.client.post(`/v1/service/connections/${connectionId}/rotate-key`);
+    return scene.keyed("POST", "/v1/service/challenge");
+  },
+  operator_unauthorized: (api) => operate(api, "POST", "/internal/v1/state", {}, { token: "none" }),
+  credits_exhausted: async () => {
+    const poor = await startWholeApi({ alphaCredits: 2_000 });
+    try {
+      return await verifyOnceTooOften(poor);
+    } finally {
+      await poor.stop();
+    }
+  },
+  csrf_failed: (_, { person }) => person.client.post("/v1/auth/logout", undefined, { csrf: false }),
+  onboarding_incomplete: async (api) => {
+    const client = api.client();
+    await client.signIn(`${randomUUID()}@example.test`);
+    return client.get("/v1/service/platforms");
+  },
+  not_available: (_, { person }) => person.client.post("/v1/service/platforms/personal", PLATFORM),
+  verifier_mismatch: async (_, scene) => {
+    const { proof_ref } = await scene.proof();
+    return verify(scene, { proof_ref, operation: { ...scene.operation(), workspace_id: UNKNOWN } });
+  },
+  not_found: (_, { person }) => person.client.get(`/v1/service/platforms/${UNKNOWN}`),
+  no_active_delegation: async (_, scene) => {
+    await scene.person.client.post(`/v1/service/delegations/${scene.certId}/revoke`);
+    const path = `/v1/service/connections/${scene.platform.connectionId}/agents/${scene.agentId}/present`;
+    return scene.keyed("POST", path, { challenge: await scene.challenge() });
+  },
+  namespace_not_bound: (api) =>
+    operate(api, "PUT", `/internal/v1/platforms/c1.${UNKNOWN}`, declared("nobody@example.test")),
+  method_not_allowed: (api) => api.client().get("/v1/service/verify"),
+  onboarding_step: (_, { person }) =>
+    person.client.post("/v1/auth/onboarding/profile", { first_name: "Ada", last_name: "Lovelace" }),
+  platform_limit: async (api) => {
+    const person = await api.person();
+    await registerPlatform(person);
+    return person.client.post("/v1/service/platforms/personal", PLATFORM);
+  },
+  no_agent: async (_, scene) => {
+    const { connectionId } = await registerPlatform(scene.person, {}, "/v1/service/platforms");
+    return ask(scene, { connection_id: connectionId });
+  },
+  no_secret_rotation: (_, { person, platform: { connectionId } }) =>
+    person.client.post(`/v1/service/connections/${connectionId}/rotate-webhook-secret/promote`),
+  agent_disabled: async (_, scene) => {
+    const path = `/v1/service/connections/${scene.platform.connectionId}/agents/${scene.agentId}`;
+    await scene.keyed("DELETE", path);
+    return ask(scene, { agent_id: scene.agentId });
+  },
+  request_not_pending: async (_, scene) => {
+    await approve(scene);
+    return approve(scene);
+  },
+  external_conflict: async (api, scene) => {
+    const path = `/internal/v1/platforms/c1.${randomUUID()}`;
+    await operate(api, "PUT", path, declared(scene.person.email));
+    return operate(api, "PUT", path, declared((await api.person()).email));
+  },
+  stale_epoch: async (api) => {
+    await operate(api, "POST", "/internal/v1/state", {}, { epoch: 7 });
+    return operate(api, "POST", "/internal/v1/state", {}, { epoch: 6 });
+  },
+  idempotency_conflict: async (_, scene) => {
+    const key = { "idempotency-key": "one" };
+    await platforms(scene, {}, key);
+    return platforms(scene, { name: "Other" }, key);
+  },
+  invocation_conflict: async (_, scene) => {
+    const operation = scene.operation(scene.invocationId);
+    const { proof_ref } = await scene.proof(operation);
+    return verify(scene, { proof_ref, operation, context: { amount: 5 } });
+  },
+  outcome_conflict: async (_, scene) => {
+    await report(scene, "executed");
+    return report(scene, "failed");
+  },
+  rate_limited: async (api) => {
+    const strict = await startWholeApi({ perIp: 0, databaseUrl: api.databaseUrl });
+    try {
+      return await strict.client().post("/v1/auth/email/send-code", { email: "a@example.test" });
+    } finally {
+      await strict.stop();
+    }
+  },
+  internal: async (api, scene) => {
+    api.vault.failure = new Error("something nobody thought of");
+    return agents(scene).finally(() => {
+      api.vault.failure = undefined;
+    });
+  },
+  vault_unavailable: async (api, scene) => {
+    api.vault.failure = new VaultUnavailable("unreachable", "away");
+    return agents(scene).finally(() => {
+      api.vault.failure = undefined;
+    });
+  },
+  unavailable: async (api) => {
+    const proxy = await startTcpProxy(api.databaseUrl);
+    const cutOff = await startWholeApi({ databaseUrl: proxy.url });
+    try {
+      proxy.cut();
+      return await cutOff.client().get(`/v1/registry/principals/${"0".repeat(32)}`);
+    } finally {
+      await cutOff.stop();
+      await proxy.stop();
+    }
+  },
+};
+
+/** An account whose credit is for one decision asks for two. */
+async function verifyOnceTooOften(api: WholeApi): Promise<HttpAnswer> {
+  const scene = await setScene(api);
+  return verify(scene, { proof_ref: (await scene.proof()).proof_ref });
+}
