@@ -1,0 +1,77 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { VERIFICATION_PRICE_MICRO_USD as PRICE } from "../../src/proofs/decision.ts";
+import { approve, errorCode, selfRequest } from "../support/platform_world.ts";
+import { startReplicas } from "../support/replicas.ts";
+import {
+  lend,
+  prove,
+  type Replicas,
+  raceForCredit,
+  raceRevocations,
+  startApplication,
+  verify,
+} from "./races.ts";
+
+const AFFORDABLE = 60;
+let apis: Replicas;
+beforeAll(async () => {
+  apis = await startReplicas({ alphaCredits: AFFORDABLE * PRICE });
+});
+afterAll(async () => {
+  await apis[1].stop();
+  await apis[0].stop();
+});
+
+describe("on two APIs over one database", () => {
+  test("no allow comes once a revocation has answered", { timeout: 120_000 }, async () => {
+    const rich = await startReplicas();
+    try {
+      const raced = await raceRevocations(rich, 60);
+      expect([...raced.values()].reduce((sum, count) => sum + count)).toBe(120);
+    } finally {
+      await rich[1].stop();
+      await rich[0].stop();
+    }
+  });
+
+  test("64 clients get exactly as many decisions as there is credit for", { timeout: 120_000 }, async () => {
+    await raceForCredit(apis, { tries: 5 * AFFORDABLE, affordable: AFFORDABLE });
+  });
+
+  test("one challenge, asked of both many times at once, is decided and charged once", async () => {
+    const application = await startApplication(apis);
+    await lend(application);
+    for (let round = 1; round <= 5; round += 1) {
+      const proof = await prove(application);
+      const answers = await Promise.all(Array.from({ length: 16 }, (_, n) => verify(application, n, proof)));
+      const refused = answers.filter((answer) => errorCode(answer) === "invalid_challenge");
+      expect([answers.filter(({ status }) => status === 200).length, refused.length]).toEqual([1, 15]);
+      const [balance] = await apis[0]
+        .db("balances")
+        .where({ account_id: application.person.accountId })
+        .pluck("balance_micro_usd");
+      expect(balance).toBe((AFFORDABLE - round) * PRICE);
+    }
+  });
+
+  test("approvals of one request make one certificate", async () => {
+    const application = await startApplication(apis);
+    const { person, platform } = application;
+    const elsewhere = apis[1].client();
+    for (const name of ["service_session", "service_csrf"]) {
+      elsewhere.setCookie(name, person.client.cookie(name) ?? "");
+    }
+    for (let round = 0; round < 5; round += 1) {
+      const requestId = await selfRequest(person, platform.connectionId);
+      const answers = await Promise.all(
+        Array.from({ length: 8 }, (_, n) =>
+          approve(n % 2 === 0 ? person : { ...person, client: elsewhere }, requestId, ["data:read"]),
+        ),
+      );
+      const codes = answers.map((answer) => errorCode(answer) ?? answer.status);
+      expect(codes.filter((code) => code === 200)).toHaveLength(1);
+      expect(codes.filter((code) => code === "request_not_pending")).toHaveLength(7);
+      expect(await apis[0].db("certificates").where({ request_id: requestId })).toHaveLength(1);
+    }
+  });
+});

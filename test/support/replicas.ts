@@ -1,0 +1,44 @@
+import type { Pool } from "pg";
+import { openPool } from "../../src/db/connection.ts";
+import { PATIENT_LOCK_MS, QUICK_LOCK_MS } from "../../src/proofs/lanes.ts";
+import { proofRoutes } from "../../src/proofs/routes.ts";
+import { type PlatformApi, type PlatformOptions, startPlatformApi } from "./platform_world.ts";
+
+/** An API with every operation of the service and pools of its own, as one process of production has them. */
+export async function startReplica(options: Omit<PlatformOptions, "routes"> = {}): Promise<PlatformApi> {
+  let pools: Pool[] = [];
+  const api = await startPlatformApi({
+    ...options,
+    routes: (parts) => {
+      const open = (name: string, lockMs: number, max: number) =>
+        openPool({ url: parts.databaseUrl, name, lockMs, max, onError: () => {} });
+      const decisions = open("decisions", QUICK_LOCK_MS, 4);
+      const [patient, rated] = [open("patient", PATIENT_LOCK_MS, 2), open("rates", PATIENT_LOCK_MS, 2)];
+      pools = [decisions, patient, rated];
+      return proofRoutes({
+        ...parts,
+        decisions,
+        patient,
+        rated,
+        findApiKey: parts.find,
+        baseUrl: "https://deputize.example/",
+        word: options.config?.SERVICE_WORD ?? "service",
+      });
+    },
+  });
+  return {
+    ...api,
+    async stop() {
+      await Promise.all(pools.map((pool) => pool.end()));
+      await api.stop();
+    },
+  };
+}
+
+/** Two of them over one database. */
+export async function startReplicas(
+  options: Omit<PlatformOptions, "routes"> = {},
+): Promise<[PlatformApi, PlatformApi]> {
+  const first = await startReplica(options);
+  return [first, await startReplica({ ...options, shares: first })];
+}
