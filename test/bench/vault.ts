@@ -4,11 +4,12 @@ import { join } from "node:path";
 import { startPostgres } from "../../src/dev/postgres.ts";
 import { challengeSignBytes } from "../../src/protocol/challenge.ts";
 import { generateSeeds, importSeeds, signHybrid } from "../../src/protocol/hybrid.ts";
+import { processorTime, processorTimeWithChildren } from "./processor_time.ts";
 import { openDisk, waitForDisk } from "./vault/disk.ts";
 import { type BenchVault, startBenchVault } from "./vault/place.ts";
 import { rewrapAll } from "./vault/rewrap.ts";
 import { storeFillingKeys, storeTenants } from "./vault/stock.ts";
-import { childrenOf, inTurns, type Percentiles, percentiles, processorTime, times } from "./vault/timing.ts";
+import { inTurns, type Percentiles, percentiles, times } from "./vault/timing.ts";
 
 /**
  * What a hybrid signature costs over mutual TLS with its audit record on disk, against importing two seeds and signing in this
@@ -89,31 +90,32 @@ async function measureSingle(works: { bare: Signing; audited: Signing }) {
 }
 
 async function measureLoad(bare: Signing, audited: Signing) {
-  const bareStart = processorTime(process.pid);
+  const bareStart = await processorTime(process.pid);
   const barePerSecond = await perSecond(4, bare);
-  const bareMicroseconds = (processorTime(process.pid) - bareStart) / LOAD;
-  const before = partsTime();
+  const bareMicroseconds = ((await processorTime(process.pid)) - bareStart) / LOAD;
+  const before = await partsTime();
   await times(LOAD, 16, audited);
-  const after = partsTime();
+  const after = await partsTime();
   const used = mapValues(after, (time, part) => (time - before[part]) / LOAD);
   const rates: { at_once: number; per_second: number; p50: number; p99: number }[] = [];
   for (const at_once of CONCURRENCY) rates.push({ at_once, ...(await rate(at_once, audited)) });
   return { barePerSecond, microseconds: { bare: bareMicroseconds, ...used }, rates };
 }
 
-function partsTime() {
+async function partsTime() {
+  const vault = await processorTime(few.pid);
   return {
-    client: processorTime(process.pid),
-    vault: processorTime(few.pid),
-    token: processorTime(...childrenOf(few.pid)),
-    postgres: processorTime(postgres.pid, ...childrenOf(postgres.pid)),
+    client: await processorTime(process.pid),
+    vault,
+    token: (await processorTimeWithChildren(few.pid)) - vault,
+    postgres: await processorTimeWithChildren(postgres.pid),
   };
 }
 
 async function measureRewrap() {
-  const before = processorTime(many.pid, ...childrenOf(many.pid));
+  const before = await processorTimeWithChildren(many.pid);
   const { keys, seconds } = await rewrapAll(many);
-  const used = processorTime(many.pid, ...childrenOf(many.pid)) - before;
+  const used = (await processorTimeWithChildren(many.pid)) - before;
   return { keys, per_second: keys / seconds, vault_microseconds: used / keys };
 }
 

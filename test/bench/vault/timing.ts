@@ -1,5 +1,3 @@
-import { readFileSync } from "node:fs";
-
 /** Milliseconds. */
 export type Percentiles = { p50: number; p99: number };
 
@@ -42,25 +40,4 @@ export function percentiles(durations: readonly number[]): Percentiles {
   const at = (share: number): number =>
     sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0;
   return { p50: at(0.5), p99: at(0.99) };
-}
-
-/** Processor time of processes so far, in microseconds, which Linux counts in steps of 10 ms. A process that is gone counts 0. */
-export function processorTime(...pids: readonly number[]): number {
-  return pids.reduce((sum, pid) => sum + processorTimeOf(pid), 0);
-}
-
-/** The processes that a process started and that still run. */
-export function childrenOf(pid: number): number[] {
-  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8");
-  return children.trim().split(" ").filter(Boolean).map(Number);
-}
-
-function processorTimeOf(pid: number): number {
-  try {
-    const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
-    const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
-    return (Number(fields[11]) + Number(fields[12])) * 10_000;
-  } catch {
-    return 0;
-  }
 }
