@@ -90,6 +90,41 @@ describe("the conformance command", () => {
     expect(printed).toMatch(/own_no_expiry\n +valid\n +expected false\n +got +true/);
   });
 
+  test("fails a vector that is refused for another reason, and compares no more of it than the code", async () => {
+    const because = (error_reason: string) => (vector: Record<string, unknown>) => {
+      (
+        vector as { expected: { verify_result: { error_reason: string } } }
+      ).expected.verify_result.error_reason = error_reason;
+    };
+    await copy("own_broken_chain.json", because("broken_chain: in other words"));
+    expect(await run()).toMatchObject({ code: 0 });
+    await copy("own_broken_chain.json", because("stale_challenge: challenge is 600 seconds old (max 300)"));
+    const { code, printed } = await run();
+    expect(code).toBe(1);
+    expect(printed).toMatch(
+      /own_broken_chain\n +code of error_reason\n +expected "stale_challenge"\n +got +"broken_chain"/,
+    );
+  });
+
+  test("fails a vector that decoding refuses, unless what it expects is a fault of shape", async () => {
+    const unreadable = (error_reason: string) => (vector: Record<string, unknown>) => {
+      const { bundle, expected } = vector as {
+        bundle: { session_context?: string };
+        expected: { verify_result: { error_reason: string } };
+      };
+      bundle.session_context = "AAAA";
+      expected.verify_result.error_reason = error_reason;
+    };
+    const fixed = async (error_reason: string) => {
+      await copy("own_broken_chain.json", unreadable(error_reason));
+      return (await run()).printed;
+    };
+    expect(await fixed("invalid_session_context: not 32 bytes")).not.toContain("code of error_reason");
+    expect(await fixed("broken_chain: ")).toMatch(
+      /code of error_reason\n +expected "broken_chain"\n +got +"wrong_length"/,
+    );
+  });
+
   test("fails a vector whose signed bytes are others", async () => {
     await copy("own_no_expiry.json", (vector) => {
       (vector as { expected: { challenge_sign_bytes_hex: string } }).expected.challenge_sign_bytes_hex = "00";
