@@ -71,6 +71,10 @@ describe("a verification receipt", () => {
     expect(await verifyVerificationReceipt(receipt, AGENT.publicKey)).toMatchObject({
       code: "issuer_mismatch",
     });
+    for (const half of ["ed25519", "ml_dsa_65"] as const) {
+      const mixed = { ...ROOT.publicKey, [half]: AGENT.publicKey[half] };
+      expect(await verifyVerificationReceipt(receipt, mixed)).toMatchObject({ code: "issuer_mismatch" });
+    }
     const other = await issueVerificationReceipt({ ...fields, version: 2 }, ROOT.privateKey);
     expect(await verifyVerificationReceipt(other, ROOT.publicKey)).toMatchObject({
       code: "version_mismatch",

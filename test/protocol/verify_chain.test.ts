@@ -27,6 +27,11 @@ describe("the agent", () => {
     }
   });
 
+  test.each(["ed25519", "ml_dsa_65"] as const)("is the leaf's subject by its %s half too", async (half) => {
+    const agent_pub_key = { ...AGENT.publicKey, [half]: testKey(66).publicKey[half] };
+    expect(await code({ ...(await prove()), agent_pub_key })).toBe("key_mismatch");
+  });
+
   test("goes by its own key's id, whatever an issuer names it", async () => {
     const victim = testKey(67).id;
     const bundle = await proveOne({ subject_id: victim });
@@ -119,6 +124,22 @@ describe("each certificate", () => {
     const [leaf] = bundle.delegations as [DelegationCert];
     expect(await code({ ...bundle, delegations: [{ ...leaf, cert_id: "\ud800" }] })).toBe("bad_signature");
   });
+
+  test.each(["ed25519", "ml_dsa_65"] as const)(
+    "is linked to the next by the %s half of its issuer's key too",
+    async (half) => {
+      const [leaf] = (await prove([{}, {}])).delegations as [DelegationCert];
+      const publicKey = { ...leaf.issuer_pub_key, [half]: testKey(77).publicKey[half] };
+      const parent = await certify(
+        ROOT,
+        { ...testKey(77), id: leaf.issuer_id, publicKey },
+        { scope: ["meeting:attend", "identity:delegate"] },
+      );
+      expect(await code(await presentProof(AGENT.privateKey, [leaf, parent], binding()))).toBe(
+        "broken_chain_keys",
+      );
+    },
+  );
 
   test("is linked to the next by id and by key", async () => {
     const stranger = testKey(77);
