@@ -14,8 +14,8 @@ export function guardExpress<Request extends ExpressRequest>(
   route: Route<Request>,
 ): (request: Request, response: ServerResponse, next: (error?: unknown) => void) => void {
   async function pass(request: Request, response: ServerResponse): Promise<boolean> {
-    const { headers, originalUrl: target, body } = request;
-    const authorization = await authorizeRequest(guard, route, request, { headers, target, body });
+    const { originalUrl: target, body } = request;
+    const authorization = await authorizeRequest(guard, route, request, { message: request, target, body });
     if (!authorization.allowed) {
       response.statusCode = authorization.refusal.status;
       response.setHeader("content-type", "application/json; charset=utf-8");

@@ -1,13 +1,20 @@
-import type { IncomingHttpHeaders, ServerResponse } from "node:http";
 import type { Guard } from "./create_guard.ts";
-import { authorizeRequest, type Route, refusalBody, replacesBody, reportAtEnd } from "./route.ts";
+import {
+  type AnyResponse,
+  authorizeRequest,
+  type Message,
+  type Route,
+  refusalBody,
+  replacesBody,
+  reportAtEnd,
+} from "./route.ts";
 
 /** What the guard needs of Fastify's request. */
-export type FastifyRequest = { headers: IncomingHttpHeaders; originalUrl: string; body: unknown };
+export type FastifyRequest = { raw: Message; originalUrl: string; body: unknown };
 
 /** What the guard needs of Fastify's reply. */
 export type FastifyReply = {
-  raw: ServerResponse;
+  raw: AnyResponse;
   code(status: number): unknown;
   header(name: string, value: string): unknown;
   send(body: unknown): unknown;
@@ -22,8 +29,8 @@ export function guardFastify<Request extends FastifyRequest>(
   route: Route<Request>,
 ): (request: NoInfer<Request>, reply: FastifyReply) => Promise<unknown> {
   return async (request, reply) => {
-    const { headers, originalUrl: target, body } = request;
-    const view = { headers, target, body: body ?? undefined };
+    const { raw: message, originalUrl: target, body } = request;
+    const view = { message, target, body: body ?? undefined };
     const authorization = await authorizeRequest(guard, route, request, view);
     if (!authorization.allowed) {
       reply.code(authorization.refusal.status);

@@ -23,8 +23,11 @@ export function guardKoa<Context extends KoaContext>(
   return async (context, next) => {
     const { request, originalUrl: target } = context;
     const body = "body" in request ? request.body : undefined;
-    const { headers } = context.req;
-    const authorization = await authorizeRequest(guard, route, context, { headers, target, body });
+    const authorization = await authorizeRequest(guard, route, context, {
+      message: context.req,
+      target,
+      body,
+    });
     if (!authorization.allowed) {
       context.status = authorization.refusal.status;
       context.set("cache-control", "no-store");

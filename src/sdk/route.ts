@@ -1,4 +1,4 @@
-import type { IncomingHttpHeaders, ServerResponse } from "node:http";
+import type { IncomingHttpHeaders } from "node:http";
 import type { Authority, Authorization } from "./authority.ts";
 import type { Guard } from "./create_guard.ts";
 import type { Refusal } from "./enforcement.ts";
@@ -23,9 +23,19 @@ export type Route<Request> = {
   context?: (request: Request) => AuthorizeCall["context"];
 };
 
+/** What the guard needs of a request as Node has it, of HTTP/1 or HTTP/2. */
+export type Message = {
+  headers: IncomingHttpHeaders;
+  httpVersionMajor: number;
+  stream?: { endAfterHeaders: boolean };
+};
+
+/** What the guard needs of a response as Node has it. */
+export type AnyResponse = { statusCode: number; end(...args: never[]): unknown };
+
 /** A request as every framework has it. */
 export type RequestView = {
-  headers: IncomingHttpHeaders;
+  message: Message;
   /** Path and query as they came. */
   target: string;
   /** The parsed body, `undefined` when nothing has parsed one. */
@@ -52,12 +62,13 @@ export async function authorizeRequest<Request extends object>(
   view: RequestView,
 ): Promise<Authorization> {
   const { requiredScope } = route;
-  const body = hasBody(view.headers) ? view.body : undefined;
+  const isSent = hasBody(view.message);
+  const body = isSent ? view.body : undefined;
   const authorization = await guard.authorize({
     requiredScope: typeof requiredScope === "function" ? requiredScope(request) : requiredScope,
     proof: route.proof === undefined ? headerOf(guard, view, "proof") : route.proof(request),
     payload: route.payload === undefined ? body : route.payload(request),
-    unreadBody: route.payload === undefined && hasBody(view.headers) && body === undefined,
+    unreadBody: route.payload === undefined && isSent && body === undefined,
     operation: route.operation && operationOf(guard, view, route.operation(request)),
     context: route.context?.(request),
   });
@@ -85,12 +96,12 @@ export function outcomeOfStatus(status: number): "executed" | "refused_by_receiv
  * Reports the outcome when the handler ends its answer, whether or not the client is still there to read it. Nothing is reported for an
  * answer that is never ended: what came of it is not known.
  */
-export function reportAtEnd(response: ServerResponse, authority: Authority): void {
-  const end = response.end;
-  response.end = function reportingEnd(this: ServerResponse, ...args: Parameters<typeof end>) {
+export function reportAtEnd(response: AnyResponse, authority: Authority): void {
+  const { end } = response;
+  response.end = function reportingEnd(this: AnyResponse, ...args: never[]) {
     authority.report(outcomeOfStatus(this.statusCode), `HTTP ${this.statusCode}`);
     return end.apply(this, args);
-  } as typeof end;
+  };
 }
 
 function operationOf(
@@ -107,11 +118,13 @@ function operationOf(
   };
 }
 
-function headerOf(guard: Guard, { headers }: RequestView, name: string): string | undefined {
-  const value = headers[guard.header(name)];
+function headerOf(guard: Guard, { message }: RequestView, name: string): string | undefined {
+  const value = message.headers[guard.header(name)];
   return typeof value === "string" ? value : undefined;
 }
 
-function hasBody(headers: IncomingHttpHeaders): boolean {
+/** HTTP/1 announces a body in its headers; HTTP/2 announces that there is none, and need not tell the length of one. */
+function hasBody({ headers, httpVersionMajor, stream }: Message): boolean {
+  if (httpVersionMajor > 1) return headers["content-length"] !== "0" && stream?.endAfterHeaders !== true;
   return headers["transfer-encoding"] !== undefined || Number(headers["content-length"] ?? 0) > 0;
 }
