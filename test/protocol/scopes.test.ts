@@ -99,6 +99,13 @@ describe("expanding", () => {
     );
   });
 
+  test("sorts by code point where UTF-16 units would sort otherwise", () => {
+    expect(expandScopes(["custom:\u{1f600}", "custom:\uffee"])).toEqual([
+      "custom:\uffee",
+      "custom:\u{1f600}",
+    ]);
+  });
+
   test("never grants a sensitive scope that was not named", () => {
     fc.assert(
       fc.property(anyScopes, (scopes) => {

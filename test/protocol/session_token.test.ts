@@ -36,6 +36,11 @@ describe("a session token", () => {
     expect(sealed.human_id).toBe(ROOT.id);
   });
 
+  test("has its scope sorted by code point, where UTF-16 units would sort it otherwise", () => {
+    const { granted_scope } = token({ granted_scope: ["custom:\u{1f600}", "custom:\uffee"] });
+    expect(granted_scope).toEqual(["custom:\uffee", "custom:\u{1f600}"]);
+  });
+
   test.each([
     ["extra", 1, "unknown_field"],
     ["mac", null, "missing_field"],

@@ -84,6 +84,17 @@ describe("a transaction receipt", () => {
     expect(await fault({ [name]: value })).toBe("party_signature_invalid");
   });
 
+  test("is signed with its parties sorted by the UTF-8 bytes of their ids", () => {
+    const parties = ["\u{1f600}", "\uffee", "b"].map((party_id) => ({
+      party_id,
+      role: "witness",
+      agent_id: AGENT.id,
+      agent_pub_key: AGENT.publicKey,
+    }));
+    const signed = JSON.parse(Buffer.from(transactionReceiptSignBytes({ ...receipt, parties })).toString());
+    expect(signed.parties.map((each: ProvenParty) => each.party_id)).toEqual(["b", "\uffee", "\u{1f600}"]);
+  });
+
   test("does not hold with a role changed", async () => {
     const parties = receipt.parties.map((each) => ({ ...each, role: "witness" }));
     expect(await fault({ parties })).toBe("party_signature_invalid");
