@@ -138,6 +138,25 @@ describe("an operation that was decided", () => {
     expect(events.filter(({ decision }) => decision !== null)).toHaveLength(1);
   });
 
+  test("gets it again for its own proof alone, once that is stale although its challenge is not", async () => {
+    const app = await world.application();
+    const operation = operationOf(app);
+    const path = `/v1/service/connections/${app.platform.connectionId}/agents/${app.agentId}/present`;
+    // An agent whose clock is 100 seconds slow.
+    const proveLate = async () => {
+      const { challenge } = (await app.post("/v1/service/challenge")).body;
+      world.api.clock.advance(-100);
+      const { body } = await app.post(path, { challenge, operation });
+      world.api.clock.advance(100);
+      return body.proof_bundle;
+    };
+    const [used, unused] = [await proveLate(), await proveLate()];
+    const first = await decide(app, used, operation);
+    world.api.clock.advance(250);
+    expect(errorOf(await decide(app, unused, operation))).toBe("400 invalid_proof");
+    expect((await decide(app, used, operation)).body).toEqual({ ...first.body, replayed: true });
+  });
+
   test("is denied again in the same words, even once it would be allowed", async () => {
     const app = await world.application(["data:read"]);
     const operation = operationOf(app);
