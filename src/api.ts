@@ -9,6 +9,7 @@ import type { ApiConfig } from "./config.ts";
 import { openDatabase, openPool } from "./db/connection.ts";
 import { createAddressPolicy } from "./events/webhooks/addresses.ts";
 import { createApp } from "./http/app.ts";
+import { docsPage } from "./http/docs/page.ts";
 import { createIdempotency } from "./http/idempotency.ts";
 import { mailboxPage } from "./http/mailbox_page.ts";
 import { openApiDocument, openApiPage } from "./http/openapi.ts";
@@ -89,7 +90,11 @@ export async function startApi({ config, clock, log, metrics, version }: ApiDeps
   const document = openApiDocument(routes, { baseUrl: config.BASE_URL, word: config.SERVICE_WORD, version });
   const listener = createApp({
     routes,
-    pages: [openApiPage(document), ...(mailbox && config.DEVELOPMENT ? [mailboxPage(mailbox)] : [])],
+    pages: [
+      openApiPage(document),
+      docsPage(document),
+      ...(mailbox && config.DEVELOPMENT ? [mailboxPage(mailbox)] : []),
+    ],
     config,
     authenticators: {
       findSession: createFindSession({ db, clock }),

@@ -22,3 +22,11 @@ export async function fingerprintOf(db: Database): Promise<Fingerprint> {
 export function changedTables(before: Fingerprint, after: Fingerprint): string[] {
   return Object.keys(after).filter((name) => before[name] !== after[name]);
 }
+
+/** Grows with every transaction that writes anything, in any database of the server, kept or not. */
+export async function writesSoFar(db: Database): Promise<string> {
+  const { rows } = await db.raw<{ rows: { next: string }[] }>(
+    "select pg_snapshot_xmax(pg_current_snapshot())::text as next",
+  );
+  return rows[0]?.next ?? "";
+}

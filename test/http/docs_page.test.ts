@@ -1,0 +1,33 @@
+import { describe, expect, test } from "vitest";
+import { escapeHtml, html, prose } from "../../src/http/docs/html.ts";
+import { docsPage } from "../../src/http/docs/page.ts";
+import { startApi } from "../support/api.ts";
+import { contract } from "./walk/documented.ts";
+
+describe("the API's page", () => {
+  test("shows every operation of the document, under a policy with its own style and nothing else", async () => {
+    const api = await startApi({ pages: [docsPage(contract.document)] });
+    const answer = await fetch(`${api.url}/docs`);
+    const text = await answer.text();
+    expect([answer.status, answer.headers.get("content-type")]).toEqual([200, "text/html; charset=utf-8"]);
+    expect(answer.headers.get("content-security-policy")).toMatch(
+      /^default-src 'none'; style-src 'sha256-[^']+='; base-uri 'none'; form-action 'none'; frame-ancestors 'none'$/,
+    );
+    expect(text).not.toMatch(
+      /<script|\son\w+=|style="|https?:\/\/(?!127\.0\.0\.1|api\.example\.com|shop\.example\.com)/i,
+    );
+    for (const { operationId } of contract.operations)
+      expect(text).toContain(`<article id="${operationId}">`);
+    expect((await fetch(`${api.url}/docs`, { method: "POST" })).status).toBe(404);
+    expect((await fetch(`${api.url}/docs/x`)).status).toBe(404);
+    await api.stop();
+  });
+
+  test("escapes whatever the document says", () => {
+    const hostile = `<img src=x onerror=alert(1)> & "quoted" 'text'`;
+    const page = html`<p title="${hostile}">${hostile}${[hostile, 1]}${undefined}${prose(`${hostile} \`<b>\``)}</p>`;
+    expect(page.html).not.toMatch(/<img|<b>|"quoted"|'text'/);
+    expect(page.html).toContain(escapeHtml("<img"));
+    expect(page.html).toContain("<code>&#60;b&#62;</code>");
+  });
+});

@@ -1,0 +1,13 @@
+import { randomInt } from "node:crypto";
+import { expect, test } from "vitest";
+import { fuzz } from "./fuzzing.ts";
+import { startWholeApi } from "./world.ts";
+
+test("20,000 calls drawn from the document find no fault", async () => {
+  const api = await startWholeApi();
+  const seed = Number(process.env.FUZZ_SEED ?? randomInt(2 ** 31));
+  const report = await fuzz(api, { count: 20_000, seed });
+  console.info(`fuzzed under FUZZ_SEED=${seed}: ${JSON.stringify(report.statuses)}`);
+  await api.stop();
+  expect(report.faults).toEqual([]);
+}, 1_800_000);

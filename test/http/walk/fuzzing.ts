@@ -1,0 +1,129 @@
+import fc from "fast-check";
+import { errorCodes } from "../../../src/errors.ts";
+import { credentialsOf, type Draft, draftOf, send } from "./call.ts";
+import type { Operation } from "./contract.ts";
+import { contract } from "./documented.ts";
+import { changedTables, fingerprintOf, writesSoFar } from "./fingerprint.ts";
+import { spoil, type Wish, wishes } from "./fuzz.ts";
+import { type Scene, setScene } from "./scene.ts";
+import type { WholeApi } from "./world.ts";
+
+/** Tables that a refused call of an operation may change, since refusing is counted there. */
+const COUNTED: Record<string, readonly string[]> = {
+  send_code: ["rate_limits"],
+  verify_code: ["sign_in_codes"],
+};
+
+/** Calls in a run, what came of them by status, and what was wrong with any. */
+export type FuzzReport = { seed: number; calls: number; statuses: Record<number, number>; faults: string[] };
+
+/**
+ * Sends `count` calls drawn from the document under `seed`, and tells every answer that is a 5xx or not as documented, and
+ * every refused call that changed the database. Stops at ten.
+ */
+export async function fuzz(
+  api: WholeApi,
+  {
+    count,
+    seed,
+    operations = contract.operations,
+  }: { count: number; seed: number; operations?: Operation[] },
+): Promise<FuzzReport> {
+  const report: FuzzReport = { seed, calls: 0, statuses: {}, faults: [] };
+  const watch = await watchDatabase(api.db);
+  let scene = await setSafely(api);
+  await watch.changes();
+  for (const wish of fc.sample(wishes(operations), { numRuns: count, seed })) {
+    const { answer, told, headers } = await callOnce(api, scene, wish);
+    report.calls += 1;
+    report.statuses[answer.status] = (report.statuses[answer.status] ?? 0) + 1;
+    const tables = await watch.changes();
+    const changed = answer.status >= 400 ? uncounted(wish, tables) : [];
+    if (told.length + changed.length > 0) {
+      const seen = { told, changed, answer: answer.text.slice(0, 300), wish: shown(wish), headers };
+      report.faults.push(JSON.stringify(seen).slice(0, 3_000));
+    }
+    if (report.faults.length === 10) break;
+    if (tables.length > 0 && !(await isWhole(scene))) {
+      scene = await setSafely(api);
+      await watch.changes();
+    }
+  }
+  return report;
+}
+
+/** Tells which tables have changed since it was last asked. */
+async function watchDatabase(db: WholeApi["db"]): Promise<{ changes(): Promise<string[]> }> {
+  let [before, written] = [await fingerprintOf(db), await writesSoFar(db)];
+  return {
+    async changes() {
+      const now = await writesSoFar(db);
+      if (now === written) return [];
+      const after = await fingerprintOf(db);
+      const tables = changedTables(before, after);
+      [before, written] = [after, now];
+      return tables;
+    },
+  };
+}
+
+/** A scene, for which the vault works whatever is planted there. */
+async function setSafely(api: WholeApi): Promise<Scene> {
+  const { failure } = api.vault;
+  api.vault.failure = undefined;
+  const scene = await setScene(api, { organization: true });
+  api.vault.failure = failure;
+  return scene;
+}
+
+async function callOnce(api: WholeApi, scene: Scene, wish: Wish) {
+  const draft = spoil(draftOf(wish.operation, scene), wish);
+  const credentials: Draft["headers"] =
+    wish.caller === 1 ? credentialsOf(wish.operation, scene) : wish.caller === 2 ? GARBAGE : [];
+  const answer = await send(api.url, wellFormed(draft), credentials);
+  const isFailure = answer.status >= 500 && answer.headers.get("x-service-decision") === null;
+  const told = [...(isFailure ? [`status ${answer.status}`] : []), ...faultsOf(wish, answer)];
+  return { answer, told, headers: draft.headers };
+}
+
+/** What is not as documented. A path that is spoiled may be another operation's, or none; then the form of errors is kept. */
+function faultsOf({ operation, params }: Wish, answer: Awaited<ReturnType<typeof send>>): string[] {
+  const isElsewhere = params.length > 0;
+  const faults = contract.faults(operation, answer);
+  if (!isElsewhere || faults.length === 0) return faults;
+  if (answer.status < 400) return [];
+  const { code } = JSON.parse(answer.text).error ?? {};
+  return code in errorCodes ? [] : faults;
+}
+
+const GARBAGE: Draft["headers"] = [
+  ["cookie", "service_session=%00; service_csrf=; service_refresh=%ff"],
+  ["x-service-csrf", "é"],
+  ["x-service-api-key", `dpz_${"a".repeat(8)}_${"b".repeat(43)}_000000`],
+];
+
+/** Without lone surrogates in the path, which no URL can carry. */
+function wellFormed(draft: Draft): Draft {
+  const params = Object.entries(draft.params).map(([name, text]) => [name, text.toWellFormed()]);
+  return { ...draft, params: Object.fromEntries(params) };
+}
+
+function uncounted({ operation }: Wish, tables: string[]): string[] {
+  return tables.filter((name) => !COUNTED[operation.operationId]?.includes(name));
+}
+
+/** Whether the scene still stands: somebody may have signed out, or removed the connection or its agent. */
+async function isWhole({ person, keyed, platform, agentId }: Scene): Promise<boolean> {
+  const session = await person.client.get("/v1/auth/session");
+  const agent = await keyed("GET", `/v1/service/connections/${platform.connectionId}/agents/${agentId}`);
+  return session.status === 200 && agent.status === 200 && agent.body.disabled_at === null;
+}
+
+function shown({ operation, ...wish }: Wish) {
+  const raw = wish.body !== undefined && "raw" in wish.body ? wish.body.raw.toString("latin1") : undefined;
+  return {
+    operation: operation.operationId,
+    ...wish,
+    ...(raw === undefined ? {} : { body: raw.slice(0, 500) }),
+  };
+}
