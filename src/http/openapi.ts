@@ -12,6 +12,7 @@ export type DocumentInfo = { baseUrl: string; word: string; version: string };
 const tags: Record<string, string> = {
   auth: "Sign-in by e-mailed code, onboarding, sessions",
   platforms: "What is being built: registration gives an API key and two secrets",
+  organization: "What organizations will have besides: nothing is open yet",
   connections: "A platform's connection: keys, callback URL, agents, and presenting their proofs",
   delegations: "Asking for authority, lending it, taking it back",
   revocations: "Signed lists of what was taken back",

@@ -48,13 +48,16 @@ function optional(headers: Json): Json {
 }
 
 function ownResponses(route: Route, names: Names): [number, Response][] {
-  const { status, ...answer } = route.answer;
-  const own = { ...answer, headers: { ...answer.headers } };
   const replayed = route.idempotent
     ? { "Idempotent-Replayed": { description: "true when an earlier answer is given again", ...text(false) } }
     : {};
   return [
-    [status, responseOf(own, names, replayed)],
+    ...[route.answer]
+      .filter((answer) => answer !== undefined)
+      .map(({ status, ...answer }): [number, Response] => [
+        status,
+        responseOf({ ...answer, headers: { ...answer.headers } }, names, replayed),
+      ]),
     ...Object.entries(route.otherAnswers ?? {}).map(([other, response]): [number, Response] => [
       Number(other),
       responseOf(response, names),

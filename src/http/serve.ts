@@ -128,7 +128,7 @@ async function serveOnce({ route, call, bytes, key }: Once, run: Run, deps: Serv
   const { answer, replayed } = await deps.idempotency.once(
     { accountId, routeId: route.id, key, bodyHash },
     async () => {
-      const { status = route.answer.status, body, headers = {} } = await run(call);
+      const { status = ownStatus(route), body, headers = {} } = await run(call);
       return { status, body, headers };
     },
   );
@@ -139,11 +139,17 @@ async function serveOnce({ route, call, bytes, key }: Once, run: Run, deps: Serv
 }
 
 function answerReply(route: Route, answer: Answer<unknown>, cookies: Cookies): Reply {
-  const status = answer.status ?? route.answer.status;
+  const status = answer.status ?? ownStatus(route);
   const reply = isBare(route, status)
     ? { status, headers: answer.headers ?? {}, body: "" }
     : jsonReply(status, answer.body, answer.headers);
   return answer.cookies === undefined ? reply : { ...reply, cookies: answer.cookies.map(cookies.write) };
+}
+
+/** The status of what a route answers to a call that it does not refuse. */
+function ownStatus({ id, answer }: Route): number {
+  if (answer === undefined) throw new Error(`${id} is not open and refused no call`);
+  return answer.status;
 }
 
 /** Whether this answer of a route has no body. */
@@ -160,8 +166,8 @@ function checked(route: Route): Run {
       if (!(error instanceof ApiError) || declared.has(error.code)) throw error;
       throw new Error(`${route.id} does not declare ${error.code}`);
     });
-    const status = answer.status ?? route.answer.status;
-    const { schema = z.undefined() } = route.otherAnswers?.[status] ?? route.answer;
+    const status = answer.status ?? ownStatus(route);
+    const { schema = z.undefined() } = route.otherAnswers?.[status] ?? route.answer ?? {};
     const result = schema.safeParse(answer.body);
     if (!result.success)
       throw new Error(`${route.id} answers otherwise than declared: ${result.error.message}`);

@@ -3,6 +3,7 @@ import type { Route } from "../route.ts";
 import { createAgentRoute, deleteAgentRoute, getAgentRoute, listAgentsRoute } from "./agent_routes.ts";
 import { removeConnectionRoute, rotateKeyRoute, setCallbackRoute } from "./connection_routes.ts";
 import type { CreateAgentDeps } from "./create_agent.ts";
+import { laterRoutes } from "./later_routes.ts";
 import { changePlatformRoute, getPlatformRoute, listPlatformsRoute } from "./platform_routes.ts";
 import { registrationRoutes } from "./registration_routes.ts";
 import type { RetireDeps } from "./rotate_key.ts";
@@ -27,5 +28,6 @@ export function platformRoutes(deps: PlatformDeps): Route[] {
     listAgentsRoute(deps),
     getAgentRoute(deps),
     deleteAgentRoute(deps),
+    ...laterRoutes(deps),
   ];
 }
