@@ -8,8 +8,9 @@ import {
   MAX_SCOPES_PER_CERT,
   PROTOCOL_VERSION,
 } from "./constants.ts";
+import { issuingConflict } from "./constraint_conflicts.ts";
 import { decodeConstraint } from "./constraint_decoding.ts";
-import { type Constraint, constraintFault, contradiction } from "./constraints.ts";
+import { type Constraint, constraintFault } from "./constraints.ts";
 import { ProtocolError } from "./errors.ts";
 import { type HybridPublicKey, type HybridSignature, keyId } from "./hybrid.ts";
 import { parseJson } from "./json.ts";
@@ -138,6 +139,6 @@ function constraintsFault(constraints: readonly Constraint[]): ProtocolError | u
     const fault = constraintFault(constraint);
     if (fault !== undefined) return new ProtocolError("invalid_constraint", fault, `constraints.${index}`);
   }
-  const conflict = contradiction(constraints);
+  const conflict = issuingConflict(constraints);
   return conflict === undefined ? undefined : new ProtocolError("unsatisfiable_constraints", conflict);
 }

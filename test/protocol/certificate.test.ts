@@ -6,6 +6,8 @@ import {
   delegationSignBytes,
 } from "../../src/protocol/certificate.ts";
 import { NO_EXPIRY_SENTINEL } from "../../src/protocol/constants.ts";
+import type { Constraint } from "../../src/protocol/constraints.ts";
+import type { GeoBox } from "../../src/protocol/geo.ts";
 import { issueDelegation, presentProof } from "../../src/protocol/issuing.ts";
 import { decodeProofBundle } from "../../src/protocol/proof_bundle.ts";
 import { verifyBundle } from "../../src/protocol/verify.ts";
@@ -130,8 +132,52 @@ describe("issuing", () => {
       { constraints: [amount(1, "EUR"), amount(1, "USD")] },
       "unsatisfiable_constraints",
     ],
+    [
+      "windows of one time zone that do not meet",
+      { constraints: [hours("09:00", "10:00"), hours("10:01", "12:00")] },
+      "unsatisfiable_constraints",
+    ],
+    [
+      "three windows that meet only in pairs",
+      { constraints: [hours("00:00", "10:00"), hours("08:00", "18:00"), hours("16:00", "02:00")] },
+      "unsatisfiable_constraints",
+    ],
+    [
+      "boxes side by side",
+      { constraints: [box({ max_lon: 4 }), box({ min_lon: 4.01 })] },
+      "unsatisfiable_constraints",
+    ],
+    [
+      "boxes above each other on the map",
+      { constraints: [box({ max_lat: 4 }), box({ min_lat: 4.01 })] },
+      "unsatisfiable_constraints",
+    ],
+    [
+      "boxes above each other in the air",
+      {
+        constraints: [box({ min_alt_m: 1, max_alt_m: 9 }), box({}), box({ min_alt_m: 9.5, max_alt_m: 20 })],
+      },
+      "unsatisfiable_constraints",
+    ],
   ] as [string, Partial<DelegationFields>, string][])("refuses %s", (_, changes, code) => {
     expect(issuable(changes)).toBe(code);
+  });
+
+  test.each([
+    ["windows with one minute in common", [hours("09:00", "10:00"), hours("10:00", "12:00")]],
+    ["windows that meet after midnight", [hours("22:00", "06:00"), hours("05:00", "08:00")]],
+    ["windows of two time zones", [hours("09:00", "10:00"), hours("11:00", "12:00", "Asia/Tokyo")]],
+    ["boxes with an edge in common", [box({ max_lon: 4, max_lat: 4 }), box({ min_lon: 4, min_lat: 4 })]],
+    [
+      "boxes that meet beyond the 180° meridian",
+      [box({ min_lon: 175, max_lon: -175 }), box({ min_lon: -180, max_lon: -178 })],
+    ],
+    [
+      "boxes that share an altitude",
+      [box({ min_alt_m: 1, max_alt_m: 9 }), box({}), box({ min_alt_m: 9, max_alt_m: 20 })],
+    ],
+  ] as [string, Constraint[]][])("takes %s", (_, constraints) => {
+    expect(issuable({ constraints })).toBeUndefined();
   });
 
   test("refuses params that would be nested too deep inside a bundle, and takes one level less", async () => {
@@ -206,6 +252,14 @@ describe("signed bytes of a certificate", () => {
 
 function amount(max_amount: number, currency: string) {
   return { type: "max_amount", max_amount, currency } as const;
+}
+
+function hours(start: string, end: string, tz = "UTC") {
+  return { type: "time_window", start, end, tz } as const;
+}
+
+function box(bounds: Partial<GeoBox>): GeoBox {
+  return { type: "geo_bbox", min_lat: 0, min_lon: 0, max_lat: 10, max_lon: 10, ...bounds };
 }
 
 function polygon(...points: [number, number][]) {

@@ -147,6 +147,13 @@ describe("geo_bbox", () => {
       expect(await outcome(wrapping, at(0, lon))).toBe("constraint_denied");
   });
 
+  test("is a line, and not the whole earth, when both longitudes are one", async () => {
+    const line = { ...box, max_lon: box.min_lon } as const;
+    expect(await outcome(line, at(0, 2))).toBe("holds");
+    expect(await outcome(line, at(0, 2.000001))).toBe("constraint_denied");
+    expect(await outcome(line, at(0, 1.999999))).toBe("constraint_denied");
+  });
+
   test("looks at altitude only when a bound is not 0", async () => {
     const high = { ...box, min_alt_m: 10, max_alt_m: 20 };
     for (const altitude of [10, 20]) expect(await outcome(high, at(0, 3, altitude))).toBe("holds");
