@@ -30,6 +30,18 @@ describe("a challenge store", () => {
     expect(store.log).toEqual(["isKnown"]);
   });
 
+  test("is asked after the session and before the stream, as §8 orders them", async () => {
+    const store = () => memoryStore(bytes32(9));
+    const stream = { stream_id: bytes32(2), last_seen_seq: 0 };
+    expect(await code(await proof(), { challengeStore: store(), stream })).toBe("unknown_challenge");
+    expect(await code(await proof(), { challengeStore: store(), stream, session_context: bytes32(1) })).toBe(
+      "missing_session_context",
+    );
+    expect(await code(await proof(), { challengeStore: memoryStore(bytes32(7)), stream })).toBe(
+      "missing_stream_context",
+    );
+  });
+
   test("is not asked for a malformed bundle", async () => {
     const store = memoryStore(bytes32(7));
     await verifyBundle({ ...(await proof()), delegations: [] }, options({ challengeStore: store }));

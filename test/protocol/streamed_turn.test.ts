@@ -105,6 +105,15 @@ describe("a streamed turn", () => {
     expect((await answer(token(), await turn({ challenge_at: now }), { now })).error_reason).toBe(expected);
   });
 
+  test("is held against its stream before its age, as §8 orders them", async () => {
+    const late = await turn({ challenge_at: NOW - 301, stream_id: bytes32(2), stream_seq: 1 });
+    const stream = { stream_id: bytes32(2), last_seen_seq: 1 };
+    expect((await answer(token(), late, { stream })).violation?.code).toBe("stream_seq_replay");
+    expect((await answer(token(), late, { stream: { ...stream, last_seen_seq: 0 } })).violation?.code).toBe(
+      "stale_challenge",
+    );
+  });
+
   test("needs the verifier's own MAC over every field", async () => {
     const given = await turn();
     const reason = async (sealed: SessionToken) => (await answer(sealed, given)).error_reason;
