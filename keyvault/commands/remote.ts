@@ -44,7 +44,7 @@ export async function ask(options: RemoteOptions, path: string, body?: object): 
     );
   } catch (error) {
     if (error instanceof Problem) throw error;
-    throw new Problem(`The vault at ${url} does not answer: ${(error as Error).message}`, { cause: error });
+    throw new Problem(`The vault at ${url} does not answer: ${reasonOf(error)}`, { cause: error });
   } finally {
     await dispatcher.close();
   }
@@ -72,10 +72,18 @@ export async function download(options: RemoteOptions, path: string, file: strin
     return written.bytesWritten;
   } catch (error) {
     if (error instanceof Problem) throw error;
-    throw new Problem(`The vault at ${url} did not give it: ${(error as Error).message}`, { cause: error });
+    throw new Problem(`The vault at ${url} did not give it: ${reasonOf(error)}`, { cause: error });
   } finally {
     await dispatcher.close();
   }
+}
+
+/** TLS 1.3 refuses a client's certificate by ending the connection, after the client took it to be open. */
+function reasonOf(error: unknown): string {
+  const { message, code } = error as Error & { code?: string };
+  return code === "UND_ERR_SOCKET" || code === "ECONNRESET"
+    ? `${message}; it may not take this certificate (revoked, expired, or of another authority)`
+    : message;
 }
 
 function resolveOptions(options: RemoteOptions): { url: string; ca: Buffer; cert: Buffer; key: Buffer } {

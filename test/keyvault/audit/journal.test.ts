@@ -248,6 +248,32 @@ test("does not go on behind a database that was set back under it", async () => 
   expect((await notes()).at(-1)).toBe("again");
 });
 
+test.each(["record", "change"] as const)(
+  "writes no %s behind a last record that was taken out while it was connected, nor anything else of that transaction",
+  async (kind) => {
+    await journal.record(entry("taken out"));
+    const { seq } = journal.head();
+    await tamper(
+      `CREATE TABLE kept AS SELECT * FROM audit WHERE seq = ${seq}; DELETE FROM audit WHERE seq = ${seq}`,
+    );
+    for (let attempt = 0; attempt < 3; attempt += 1) {
+      const writing =
+        kind === "record"
+          ? journal.record(entry("never"))
+          : journal.change(async (client) => {
+              await client.query("CREATE TABLE never ()");
+              return { value: undefined, entry: entry("never") };
+            });
+      await expect(writing).rejects.toMatchObject({ code: "audit_unavailable" });
+    }
+    await tamper("INSERT INTO audit SELECT * FROM kept; DROP TABLE kept");
+    await journal.record(entry("again"));
+    expect((await notes()).slice(-2)).toEqual(["taken out", "again"]);
+    expect(await home.sql("SELECT FROM pg_tables WHERE tablename = 'never'")).toEqual([]);
+    expect((await verifyChain(database, token)).intact).toBe(true);
+  },
+);
+
 test("does not open on a last record that does not verify", async () => {
   await journal.record(entry("last"));
   await journal.close();
