@@ -31,8 +31,8 @@ export type Application = {
 /** The API with the proof routes, with pools as in production. */
 export type ProofApi = {
   api: PlatformApi;
-  /** Starts an application; with a certificate, unless no scope is approved. */
-  application(approvedScope?: string[]): Promise<Application>;
+  /** Starts an application, of an organization's person if one is given; with a certificate, unless no scope is approved. */
+  application(approvedScope?: string[], member?: Person): Promise<Application>;
 };
 
 /** Runs such an API for a test file, from its first test to its last. */
@@ -66,9 +66,12 @@ export function proofApi(): ProofApi {
     await world.api.stop();
   });
 
-  async function application(approvedScope = ["data:read", "payments:send"]): Promise<Application> {
-    const person = await world.api.person();
-    const platform = await registerPlatform(person);
+  async function application(
+    approvedScope = ["data:read", "payments:send"],
+    member?: Person,
+  ): Promise<Application> {
+    const person = member ?? (await world.api.person());
+    const platform = await registerPlatform(person, {}, member && "/v1/service/platforms");
     const client = world.api.client();
     const headers = { "x-service-api-key": platform.apiKey };
     const agentId = await createAgent(client, platform);

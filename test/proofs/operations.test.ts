@@ -216,6 +216,32 @@ describe("an operation that was decided", () => {
     expect((await decide(other, await prove(other, theirs), theirs)).body.replayed).toBe(false);
   });
 
+  test("is another connection's business too, within one account: decision, outcome and receipt", async () => {
+    const person = await world.api.person({ organization_name: "Shops" });
+    const [app, other] = [await world.application([SCOPE], person), await world.application([SCOPE], person)];
+    const operation = operationOf(app, { invocation_id: "same" });
+    const theirs = operationOf(other, { invocation_id: "same" });
+    const { body } = await decide(app, await prove(app, operation), operation);
+    const { receipt_id: receiptId } = body.receipt as { receipt_id: string };
+    const report = () =>
+      other.post("/v1/service/invocations/same/outcome", {
+        outcome: "failed",
+        receipt_id: receiptId,
+        occurred_at: "2026-05-01T10:00:00Z",
+      });
+    expect(errorOf(await report())).toBe("404 not_found");
+    const headers = { "x-service-api-key": other.platform.apiKey };
+    const receipt = await world.api.client().get(`/v1/service/receipts/${receiptId}`, { headers });
+    expect(errorOf(receipt)).toBe("404 not_found");
+    expect((await decide(other, await prove(other, theirs), theirs)).body.replayed).toBe(false);
+    expect(errorOf(await report())).toBe("409 outcome_conflict");
+    expect(errorOf(await decide(other, await prove(app, operation), operation))).toBe(
+      "403 verifier_mismatch",
+    );
+    const rows = await world.api.db("invocations").where({ account_id: person.accountId });
+    expect(rows.map(({ outcome }) => outcome)).toEqual([null, null]);
+  });
+
   test("has no decision when credit was out, and gets one later", async () => {
     const app = await world.application();
     const operation = operationOf(app);
@@ -275,6 +301,32 @@ describe("an operation that was decided", () => {
       expect(await balanceOf(app)).toBe(10_000_000 - round * PRICE);
     }
   }, 60_000);
+
+  test("that another process decides on at the same moment gets that decision, and is not charged for", async () => {
+    const app = await world.application();
+    const operation = operationOf(app);
+    const first = await decide(app, await prove(app, operation), operation);
+    const { db } = world.api;
+    const rows = db("invocations").where({ invocation_id: operation.invocation_id ?? "" });
+    const row = await rows.clone().first();
+    if (row === undefined) throw new Error("no invocation");
+    await rows.clone().delete();
+    const other = await db.transaction();
+    await other("invocations").insert(row);
+    const answer = decide(app, await prove(app, operation), operation);
+    await expect
+      .poll(
+        async () => {
+          const waiting = { datname: db.raw("current_database()"), application_name: "patient" };
+          return (await db("pg_stat_activity").where({ ...waiting, wait_event_type: "Lock" })).length;
+        },
+        { timeout: 10_000 },
+      )
+      .toBe(1);
+    await other.commit();
+    expect((await answer).body).toEqual({ ...first.body, replayed: true });
+    expect(await balanceOf(app)).toBe(10_000_000 - PRICE);
+  });
 
   test("under a certificate with a rate is decided once too", async () => {
     const app = await world.application([]);
