@@ -82,9 +82,7 @@ with item as (
 ),
 fresh as (
   select * from (
-    select item.*, row_number() over (
-      partition by connection_id, invocation_id, case when invocation_id is null then n end order by n) as turn
-    from item
+    select item.*, row_number() over (partition by connection_id, invocation_id order by n) as turn from item
   ) as item
   where invocation_id is null or turn = 1 and not exists (
     select from invocations i where i.account_id = item.account_id
