@@ -9,3 +9,17 @@ export const declaredRoutes = apiRoutes({ baseUrl: info.baseUrl, word: info.word
 
 /** The document of all of them, known before any server runs: tests are made from it. */
 export const contract = readContract(openApiDocument(declaredRoutes, info));
+
+/** The operator's operations as the document would tell of them, were they public. */
+export const internalOperations = readContract(
+  openApiDocument(
+    declaredRoutes
+      .filter(({ access }) => access === "operator")
+      .map((route) => ({
+        ...route,
+        access: "public" as const,
+        errors: [...route.errors, "operator_unauthorized" as const, "stale_epoch" as const],
+      })),
+    info,
+  ),
+).operations;

@@ -1,5 +1,6 @@
 import { randomInt } from "node:crypto";
 import { expect, test } from "vitest";
+import { internalOperations } from "./documented.ts";
 import { fuzz } from "./fuzzing.ts";
 import { startWholeApi } from "./world.ts";
 
@@ -7,7 +8,8 @@ test("20,000 calls drawn from the document find no fault", async () => {
   const api = await startWholeApi();
   const seed = Number(process.env.FUZZ_SEED ?? randomInt(2 ** 31));
   const report = await fuzz(api, { count: 20_000, seed });
-  console.info(`fuzzed under FUZZ_SEED=${seed}: ${JSON.stringify(report.statuses)}`);
+  const internal = await fuzz(api, { count: 4_000, seed, operations: internalOperations });
+  console.info(`fuzzed under FUZZ_SEED=${seed}: ${JSON.stringify([report.statuses, internal.statuses])}`);
   await api.stop();
-  expect(report.faults).toEqual([]);
+  expect([...report.faults, ...internal.faults]).toEqual([]);
 }, 1_800_000);

@@ -1,6 +1,6 @@
 import { randomInt } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { contract } from "./documented.ts";
+import { contract, internalOperations } from "./documented.ts";
 import { fuzz } from "./fuzzing.ts";
 import { startWholeApi, type WholeApi } from "./world.ts";
 
@@ -21,6 +21,12 @@ test("1,500 calls drawn from the document: no fault of ours, every answer as doc
   expect(report.statuses[200] ?? 0).toBeGreaterThan(30);
   expect(report.statuses[400] ?? 0).toBeGreaterThan(150);
 }, 300_000);
+
+test("the operator's own calls, 300 of them, alike", async () => {
+  const report = await fuzz(api, { count: 300, seed, operations: internalOperations });
+  expect(report.faults).toEqual([]);
+  expect(report.statuses[200] ?? 0).toBeGreaterThan(5);
+}, 120_000);
 
 test("a fault that is planted is found", async () => {
   api.vault.failure = new Error("something nobody thought of");
