@@ -7,7 +7,7 @@ import {
 import type { Caller } from "../audit/record.ts";
 import { isRefusal, type Refusal, refuse } from "../errors.ts";
 import type { Key } from "../keys/store.ts";
-import { CLOCK_TOLERANCE_SECONDS, type SigningParts, signStatement } from "./statement.ts";
+import { CLOCK_TOLERANCE_SECONDS, type SigningParts, signStatement, telling } from "./statement.ts";
 
 /**
  * Says that another key of the same tenant and purpose takes a key's place, signed by both. The vault fills in both public keys;
@@ -22,10 +22,15 @@ export type SignRotation = (
 /** Signing rotations on these parts. */
 export function createRotationSigning(parts: SigningParts): SignRotation {
   return async (caller, oldId, { tenant, new_id, rotated_at, reason }) => {
-    const oldKey = await parts.store.find(oldId, tenant);
-    const purpose = oldKey?.purpose === "agent" ? "agent" : "account_root";
-    const call = { caller, tenant, purpose, statement: "key_rotation" } as const;
-    const detail = { old_id: oldId, new_id, reason };
+    const about = { caller, statement: "key_rotation", detail: { old_id: oldId, new_id, reason } } as const;
+    const oldKey = await telling(parts.journal, { ...about, keyId: oldId }, () =>
+      parts.store.find(oldId, tenant),
+    );
+    const call = {
+      ...about,
+      tenant,
+      purpose: oldKey?.purpose === "agent" ? "agent" : "account_root",
+    } as const;
 
     const decide = async (now: number): Promise<KeyRotationFields | Refusal> => {
       const find = (keyId: string) => parts.store.find(keyId, tenant);
@@ -37,7 +42,7 @@ export function createRotationSigning(parts: SigningParts): SignRotation {
       return fault ?? { version: 1, old_id: oldId, new_id, ...keys, rotated_at, reason };
     };
     const sign = (keyId: string) =>
-      signStatement(parts, { ...call, keyId, detail }, async (_, now) => {
+      signStatement(parts, { ...call, keyId }, async (_, now) => {
         const fields = await decide(now);
         return isRefusal(fields) ? fields : keyRotationSignBytes(fields);
       });

@@ -7,7 +7,7 @@ import { unixSeconds } from "../clock.ts";
 import type { Purpose } from "../db/rows.ts";
 import { isRefusal, type Refusal, refuse } from "../errors.ts";
 import type { Key } from "../keys/store.ts";
-import { admit, type Signed, type SigningCall, type SigningParts } from "./statement.ts";
+import { admit, type Signed, type SigningCall, type SigningParts, telling } from "./statement.ts";
 
 /** The last statement of a sequence: SHA-256 of its signed bytes, and its place as the record has it. */
 export type LastStatement = { digest: Buffer; place: number };
@@ -39,7 +39,7 @@ export async function signSequenced(
 ): Promise<Signed | Refusal> {
   const { journal, custody, clock } = parts;
   const { purposes: _, stream, ...about } = call;
-  const unfit = await admit(parts, call);
+  const unfit = await telling(journal, call, () => admit(parts, call));
   if (unfit !== undefined) return recordRefusal(journal, about, unfit);
   const granted = await journal.change(async (client): Promise<Change<Granted | Refusal>> => {
     const key = await usableKey(parts, call);

@@ -55,13 +55,14 @@ export async function signStatement(
   judge: Judge,
 ): Promise<Signed | Refusal> {
   const { store, custody, journal, clock } = parts;
-  const unfit = await admit(parts, call);
+  const unfit = await telling(journal, call, () => admit(parts, call));
   if (unfit !== undefined) return recordRefusal(journal, call, unfit);
   for (let attempt = 0; attempt < ATTEMPTS; attempt += 1) {
     const version = store.version();
     const key = await store.find(call.keyId, call.tenant);
     if (key === undefined) return recordRefusal(journal, call, refuse("key_not_found"));
-    const bytes = await decide(key, call, () => judge(key, unixSeconds(clock.now())));
+    const judging = () => judge(key, unixSeconds(clock.now()));
+    const bytes = await telling(journal, call, () => decide(key, call, judging));
     const about = { ...call, purpose: key.purpose };
     if (isRefusal(bytes)) return recordRefusal(journal, about, bytes);
     const entry = { ...about, digest: hash("sha256", bytes, "buffer") };
@@ -97,6 +98,21 @@ export async function admit(
   );
   if (wait !== undefined) return { ...refuse("rate_limited"), retryAfterSeconds: Math.ceil(wait) };
   return isOwn ? undefined : refuse("key_not_found");
+}
+
+/** Gives what `work` gives. A damaged key that it meets is on record, as `failed`, before its error is passed on. */
+export async function telling<T>(
+  journal: Journal,
+  { caller, keyId, statement, detail }: Pick<SigningCall, "caller" | "keyId" | "statement" | "detail">,
+  work: () => Promise<T>,
+): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (error instanceof VaultError && error.code === "key_damaged")
+      await journal.record({ caller, keyId, statement, detail, outcome: "failed" });
+    throw error;
+  }
 }
 
 async function decide(

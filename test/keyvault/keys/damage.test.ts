@@ -7,6 +7,7 @@ import { createKeyListing } from "../../../keyvault/keys/list.ts";
 import { createCeilingShrinking } from "../../../keyvault/keys/shrink_ceiling.ts";
 import { createChallengeSigning } from "../../../keyvault/sign/challenge.ts";
 import { createDelegationSigning } from "../../../keyvault/sign/delegation.ts";
+import { createRotationSigning } from "../../../keyvault/sign/rotation.ts";
 import { API, startVault, type TestVault } from "../fixture.ts";
 
 let vault: TestVault;
@@ -51,6 +52,14 @@ const delegateTo = (subject: CreatedKey, publicKey = subject.public_key) => {
   });
 };
 
+const rotate = (from: CreatedKey, to: CreatedKey) =>
+  createRotationSigning(parts())(API, from.key_id, {
+    tenant: "acc-1",
+    new_id: to.key_id,
+    rotated_at: unixSeconds(vault.clock.now()),
+    reason: "routine",
+  });
+
 /** Runs `during` while a column of the agent's row has another value, as somebody with the database's rights could give it. */
 async function altered(
   column: string,
@@ -94,9 +103,19 @@ test.each([
   ["another tenant", "tenant", () => "'acc-2'"],
   ["another version", "seeds_version", () => "2"],
 ])("finds %s, and does not sign", async (_, column, value) => {
+  const { seq } = vault.vault.journal.head();
   await altered(column, value(), async () => {
     await expect(answerChallenge(agent.key_id)).rejects.toMatchObject({ code: "key_damaged" });
+    await expect(rotate(agent, other)).rejects.toMatchObject({ code: "key_damaged" });
   });
+  const failed = await vault.home.sql<{ statement: string; key_id: string }>(
+    "SELECT statement, key_id FROM audit WHERE seq > $1 AND outcome = 'failed' ORDER BY seq",
+    [seq],
+  );
+  expect(failed).toEqual([
+    { statement: "challenge", key_id: agent.key_id },
+    { statement: "key_rotation", key_id: agent.key_id },
+  ]);
   expect(await answerChallenge(agent.key_id)).toHaveProperty("challenge_sig");
 });
 
@@ -222,6 +241,11 @@ test("does not delegate to a subject whose stored public key was swapped for the
     await expect(delegateTo(agent, other.public_key)).rejects.toMatchObject({ code: "key_damaged" });
     await expect(delegateTo(agent)).rejects.toMatchObject({ code: "key_damaged" });
   });
+  const records = await vault.home.sql("SELECT statement, outcome FROM audit ORDER BY seq DESC LIMIT 2");
+  expect(records).toEqual([
+    { statement: "delegation", outcome: "failed" },
+    { statement: "delegation", outcome: "failed" },
+  ]);
 });
 
 test("a signature that fails after its grant was recorded leaves a record that says so", async () => {
