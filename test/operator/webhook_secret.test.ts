@@ -1,0 +1,46 @@
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { OPERATOR_TOKEN } from "../support/api.ts";
+import { type PlatformApi, startPlatformApi } from "../support/platform_world.ts";
+import { until } from "../support/process.ts";
+import { tenants } from "./folder/folders.ts";
+import { type OperatorFolder, operatorFolder, platform } from "./operator_folder.ts";
+
+let api: PlatformApi;
+let world: OperatorFolder;
+beforeEach(async () => {
+  [api, world] = await Promise.all([startPlatformApi(), operatorFolder()]);
+  Object.assign(world.config, { API_URL: api.url, OPERATOR_TOKEN });
+});
+afterEach(async () => {
+  await world.dispose();
+  await api.stop();
+});
+
+test("a promoted webhook secret comes into the Secret by itself, with a key that works", async () => {
+  const person = await api.person();
+  await world.folders.write("all.yaml", tenants({ default: `accountEmail: ${person.email}` }), platform());
+  await world.start();
+  await world.reaches("Platform", "shop", "Active");
+  const credentials = async () => (await world.credentials()) ?? {};
+  const first = await credentials();
+  const path = `/v1/service/connections/${first.connection_id}/rotate-webhook-secret`;
+  const { body } = await person.client.post(path);
+  expect((await credentials()).webhook_signing_secret).toBe(first.webhook_signing_secret);
+  expect((await person.client.post(`${path}/promote`)).status).toBe(200);
+  // A running operator looks for such changes every 10 minutes, and once when it starts.
+  await world.stop();
+  await world.start();
+  await until(
+    "the Secret has the promoted one",
+    async () => (await credentials()).webhook_signing_secret === body.webhook_signing_secret,
+  );
+  const second = await credentials();
+  expect(second.signing_secret).toBe(first.signing_secret);
+  expect(second.api_key).not.toBe(first.api_key);
+  for (const { api_key = "" } of [first, second]) {
+    const agents = await api.client().get(`/v1/service/connections/${first.connection_id}/agents`, {
+      headers: { "x-service-api-key": api_key },
+    });
+    expect(agents.status).toBe(200);
+  }
+});
