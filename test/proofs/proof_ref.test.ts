@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { decodeProofRef, encodeProofRef, MAX_PROOF_REF_LENGTH } from "../../src/proofs/proof_ref.ts";
 import type { DelegationCert } from "../../src/protocol/certificate.ts";
-import type { ProofBundle } from "../../src/protocol/proof_bundle.ts";
+import { bundleHash, type ProofBundle } from "../../src/protocol/proof_bundle.ts";
 import { type Application, errorOf, proofApi } from "./application.ts";
 
 const world = proofApi();
@@ -40,6 +40,17 @@ describe("the text of a reference", () => {
       certIds: proof.delegations.map(({ cert_id }) => cert_id),
       signed: { challenge, challenge_at, challenge_sig, ...(withContext ? { session_context } : {}) },
     });
+  });
+
+  test.each([0, 9])("of %d certificates is none, whatever its length", (depth) => {
+    expect(decodeProofRef(encodeProofRef(bundle(depth, false)))).toBeUndefined();
+  });
+
+  test("with a flag that means nothing is none", () => {
+    const bytes = Buffer.from(encodeProofRef(bundle(2, false)), "base64url");
+    expect(decodeProofRef(bytes.toString("base64url"))).toBeDefined();
+    bytes[1] = 2;
+    expect(decodeProofRef(bytes.toString("base64url"))).toBeUndefined();
   });
 
   test("is refused unless every byte is in its place", () => {
@@ -89,6 +100,8 @@ describe("verify with a reference", () => {
     const { body } = await app.present();
     const decided = await byRef(app, body.proof_ref);
     expect(decided.body).toMatchObject({ decision: "allow", agent_id: app.agentId, cert_id: app.certId });
+    const hash = Buffer.from(bundleHash(body.proof_bundle as ProofBundle)).toString("hex");
+    expect(decided.body.receipt).toMatchObject({ bundle_hash: hash });
     expect(errorOf(await app.verify(body.proof_bundle))).toBe("400 invalid_challenge");
     const other = (await app.present()).body;
     const whole = await app.verify(other.proof_bundle, { required_scope: "data:share" });
@@ -136,7 +149,10 @@ describe("verify with a reference", () => {
       bytes.subarray(0, -16),
       Buffer.from(other.certId.slice(5).replaceAll("-", ""), "hex"),
     ]);
+    const longer = Buffer.concat([bytes, randomBytes(16)]);
+    longer[2] = 2;
     const refs = [
+      longer.toString("base64url"),
       7,
       null,
       {},
