@@ -112,12 +112,12 @@ async function decideNow(deps: VerifyDeps, asked: Asked): Promise<Settled> {
   input.root = root;
   const rated = root ? bundle.delegations.filter(isRated) : [];
   if (root === undefined || rated.length === 0 || !verification.genuine) {
-    return settle(input, verification, deps.decide);
+    return settle(deps, input, verification);
   }
   const counted = rated.map(({ cert_id: certId }) => ({ accountId: root.accountId, certId }));
   return deps.withCountedAllows(counted, now, async (client, countAllows) => {
     const decideWithin: Decide = async (item) => (await decideBatch(client, [item]))[0] as DecisionOutcome;
-    return settle(input, await applyRules(deps, input, countAllows), decideWithin);
+    return settle({ ...deps, decide: decideWithin }, input, await applyRules(deps, input, countAllows));
   });
 }
 
@@ -153,7 +153,11 @@ type Settled = {
 };
 
 /** Lets the statement decide on what the rules found. */
-async function settle(input: JudgeInput, verification: Verification, decide: Decide): Promise<Settled> {
+async function settle(
+  { decide, memory }: Pick<VerifyDeps, "decide" | "memory">,
+  input: JudgeInput,
+  verification: Verification,
+): Promise<Settled> {
   const { caller, bundle, options, binding, now, root } = input;
   const verdict = judge(verification, root, bundle);
   const subject = {
@@ -168,7 +172,7 @@ async function settle(input: JudgeInput, verification: Verification, decide: Dec
     receiptId: eventId,
     connectionId: caller.connectionId,
     verifierId: caller.verifierId,
-    bundleHash: Buffer.from(bundleHash(bundle)).toString("hex"),
+    bundleHash: Buffer.from(bundleHash(bundle, memory.recent)).toString("hex"),
     verifiedAt: now,
     operation: binding && {
       invocation_id: binding.operation.invocation_id,

@@ -1,4 +1,4 @@
-import { delegationSignBytes } from "./certificate.ts";
+import { type DelegationCert, delegationSignBytes } from "./certificate.ts";
 import { memoryKey } from "./certificate_memory.ts";
 import { CONSTRAINTS_RULE, NOT_REVOKED_RULE, SIGNATURE_RULE } from "./certificate_rules.ts";
 import { challengeSignBytes } from "./challenge.ts";
@@ -7,7 +7,7 @@ import { evaluateConstraints } from "./constraint_evaluation.ts";
 import { ProtocolError } from "./errors.ts";
 import { isSound, reached } from "./findings.ts";
 import { signatureFault } from "./hybrid.ts";
-import type { Evidence } from "./verification.ts";
+import type { Evidence, VerifyOptions } from "./verification.ts";
 import type { Step } from "./verification_rules.ts";
 
 /** Step 3 of §8: asks the store whether the challenge is open, unless something is wrong already. */
@@ -45,19 +45,24 @@ export async function checkSignatures(steps: readonly Step[], evidence: Evidence
 async function certificateFault({ bundle, options }: Evidence, index: number): Promise<string | undefined> {
   const certificate = bundle.delegations[index];
   if (certificate === undefined) return undefined;
-  return faultOf(async () => {
-    const signed = delegationSignBytes(certificate);
-    const key = options.certificateMemory && memoryKey(signed, certificate.signature);
-    if (key !== undefined && options.certificateMemory?.has(key)) return undefined;
-    const fault = await signatureFault(
-      certificate.issuer_pub_key,
-      signed,
-      certificate.signature,
-      options.backend,
-    );
-    if (fault === undefined && key !== undefined) options.certificateMemory?.add(key);
-    return fault;
-  });
+  return faultOf(() => checkOnce(certificate, options));
+}
+
+/** As {@link signatureFault} of a certificate's own signature, which is taken from memory when it was found good before. */
+async function checkOnce(
+  certificate: DelegationCert,
+  { certificateMemory: memory, backend }: VerifyOptions,
+): Promise<string | undefined> {
+  if (memory?.recent?.textOf(certificate) !== undefined) return undefined;
+  const signed = delegationSignBytes(certificate);
+  const key = memory && memoryKey(signed, certificate.signature);
+  if (key === undefined || !memory?.has(key)) {
+    const fault = await signatureFault(certificate.issuer_pub_key, signed, certificate.signature, backend);
+    if (fault !== undefined) return fault;
+    if (key !== undefined) memory?.add(key);
+  }
+  memory?.recent?.add(certificate);
+  return undefined;
 }
 
 /** A bundle that was not decoded strictly may hold what has no signed bytes; that is a bad signature and no broken call. */

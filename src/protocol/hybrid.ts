@@ -44,6 +44,9 @@ const rememberedKeys = {
   ml_dsa_65: new LRUCache<string, VerifyingKey>({ max: REMEMBERED_KEYS }),
 };
 
+/** By the text of the longer half. Texts are made anew, for those that are read keep the document they were read from. */
+const rememberedIds = new LRUCache<string, { ed25519: string; id: string }>({ max: REMEMBERED_KEYS });
+
 /** Fresh seeds from the operating system's random source. */
 export function generateSeeds(): HybridSeeds {
   return {
@@ -83,8 +86,14 @@ export function publicKeyOf(privateKey: HybridPrivateKey): HybridPublicKey {
  * @throws ProtocolError `invalid_base64` or `wrong_length` when a half is not a public key's text
  */
 export function keyId(publicKey: HybridPublicKey): string {
-  const halves = HALVES.map((half) => decodeBase64(publicKey[half], ALGORITHMS[half].publicKeyBytes));
-  return hash("sha256", Buffer.concat(halves), "hex").slice(0, 32);
+  const remembered = rememberedIds.get(publicKey.ml_dsa_65);
+  if (remembered?.ed25519 === publicKey.ed25519) return remembered.id;
+  const [classical, postQuantum] = HALVES.map((half) =>
+    decodeBase64(publicKey[half], ALGORITHMS[half].publicKeyBytes),
+  ) as [Uint8Array, Uint8Array];
+  const id = hash("sha256", Buffer.concat([classical, postQuantum]), "hex").slice(0, 32);
+  rememberedIds.set(encodeBase64(postQuantum), { ed25519: encodeBase64(classical), id });
+  return id;
 }
 
 /** Whether `id` is the identifier of a key (wire format §2). False when the key is malformed. */

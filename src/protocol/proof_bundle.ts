@@ -6,6 +6,7 @@ import { ANSWER_FIELDS, OPTIONAL_ANSWER_FIELDS } from "./challenge_decoding.ts";
 import { ProtocolError } from "./errors.ts";
 import type { HybridPublicKey, HybridSignature } from "./hybrid.ts";
 import { parseJson } from "./json.ts";
+import type { RecentCertificates } from "./recent_certificates.ts";
 import { type Decoder, identifier, list, object, publicKey } from "./shape.ts";
 
 /** An agent's answer to a challenge, with the chain of certificates it acts under: wire format §4, field for field. */
@@ -50,7 +51,16 @@ export function decodeProofBundle(bytes: Uint8Array): ProofBundle {
   return proofBundle(parseJson(bytes));
 }
 
-/** SHA-256 of the canonical bundle, 32 bytes: what a verification receipt records (wire format §4). */
-export function bundleHash(bundle: ProofBundle): Uint8Array {
-  return hash("sha256", canonicalJson(bundle), "buffer");
+/** Stands in a bundle's text once: inside a string the quotes would be escaped, and no other object of it has such a member. */
+const NO_DELEGATIONS = '"delegations":[]';
+
+/**
+ * SHA-256 of the canonical bundle, 32 bytes: what a verification receipt records (wire format §4). Certificates that `recent` keeps
+ * are not made canonical again.
+ */
+export function bundleHash(bundle: ProofBundle, recent?: Pick<RecentCertificates, "textOf">): Uint8Array {
+  const text = canonicalJson({ ...bundle, delegations: [] });
+  const cut = text.indexOf(NO_DELEGATIONS) + NO_DELEGATIONS.length - 1;
+  const chain = bundle.delegations.map((each) => recent?.textOf(each) ?? canonicalJson(each));
+  return hash("sha256", `${text.slice(0, cut)}${chain.join(",")}${text.slice(cut)}`, "buffer");
 }

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { encodeBase64 } from "../../src/protocol/base64.ts";
+import { ProtocolError } from "../../src/protocol/errors.ts";
 import {
   failedHalf,
   generateSeeds,
@@ -89,6 +90,20 @@ describe("a hybrid key", () => {
     const mixed = keyId({ ed25519: ROOT.publicKey.ed25519, ml_dsa_65: AGENT.publicKey.ml_dsa_65 });
     expect(mixed).toMatch(/^[0-9a-f]{32}$/);
     expect([ROOT.id, AGENT.id]).not.toContain(mixed);
+  });
+
+  test("has the same identifier when it is asked again, and a malformed one has none even beside a known half", () => {
+    const { ed25519, ml_dsa_65 } = AGENT.publicKey;
+    expect([1, 2].map(() => keyId({ ed25519, ml_dsa_65 }))).toEqual([AGENT.id, AGENT.id]);
+    for (const malformed of [
+      { ed25519: ed25519.slice(0, -1), ml_dsa_65 },
+      { ed25519: `${ed25519} `, ml_dsa_65 },
+      { ed25519, ml_dsa_65: `${ml_dsa_65} ` },
+      { ed25519: ml_dsa_65, ml_dsa_65: ed25519 },
+    ]) {
+      expect(() => keyId(malformed)).toThrow(ProtocolError);
+      expect(keyId({ ed25519, ml_dsa_65 })).toBe(AGENT.id);
+    }
   });
 
   test("is another one for every fresh pair of seeds", () => {

@@ -6,7 +6,7 @@ import { signHybrid, verifyHybrid } from "../../src/protocol/hybrid.ts";
 import { ROOT } from "../support/chains.ts";
 
 const FOLDER = resolve(import.meta.dirname, "../../src/protocol");
-const PACKAGES = ["node:crypto", "node:buffer", "lru-cache", "@noble/"];
+const PACKAGES = ["node:crypto", "node:buffer", "node:util", "lru-cache", "@noble/"];
 const IMPURE =
   /\b(?:Date|performance|process|fetch|setTimeout|setInterval|setImmediate|WebSocket)\b|Temporal\.Now|Math\.random/;
 
