@@ -441,6 +441,8 @@ describe("an outcome", () => {
     expect(errorOf(await mine.report({}, other.operation.invocation_id))).toBe("404 not_found");
     expect(errorOf(await mine.report({ receipt_id: other.receiptId }))).toBe("409 outcome_conflict");
     expect(errorOf(await mine.report({ receipt_id: "x" }))).toBe("409 outcome_conflict");
+    expect((await mine.receipt()).body.outcome).toBeNull();
+    expect((await mine.report()).status).toBe(200);
   });
 
   test("stands with the receipt, which is read by its application and its person alone", async () => {
