@@ -97,6 +97,11 @@ describe("a question with a proof", () => {
       resource_id: "order-8",
       invocation_id: operation.invocation_id ?? "",
     });
+    const elsewhere = { ...context, operation: { ...operation, verifier_id: "other" } };
+    expect((await ask(app, question(app, { action, context: elsewhere }))).body).toEqual({
+      decision: false,
+      context: { reason: "verifier_mismatch" },
+    });
     const conflict = { proof_bundle: await prove(app, other), operation: other };
     expect((await ask(app, question(app, { action, context: conflict }))).body).toEqual({
       decision: false,
