@@ -304,6 +304,18 @@ describe("several questions at once", () => {
     });
   });
 
+  test("are no answers when something of ours breaks: not false one by one, but 500", async () => {
+    const app = await world.application();
+    await world.api.db.raw("alter table agents rename to agents_away");
+    try {
+      const answer = await askAll(app, { ...question(app), evaluations: [{}, {}] });
+      expect(errorOf(answer)).toBe("500 internal");
+    } finally {
+      await world.api.db.raw("alter table agents_away rename to agents");
+    }
+    expect(decisions(await askAll(app, { ...question(app), evaluations: [{}] }))).toEqual([true]);
+  });
+
   test("with one proof twice: it counts once", async () => {
     const app = await world.application();
     const item = { context: { proof_bundle: await app.proof() } };
