@@ -116,15 +116,16 @@ async function prepareKryoptic(home: VaultHome, path: string): Promise<Record<st
 /** p11-kit's client in front of a SoftHSM token that its server serves. */
 export type Remote = { environment: Record<string, string>; close(): Promise<void> };
 
+const P11_KIT = await debianProgram("/usr/bin/p11-kit", "p11-kit");
+const P11_KIT_CLIENT =
+  installed("/usr/lib64/pkcs11/p11-kit-client.so") ??
+  (await debianProgram(`${DEBIAN_LIBRARIES}/pkcs11/p11-kit-client.so`, "p11-kit-modules"));
+
 /** Serves an initialised home's SoftHSM token by `p11-kit server`; undefined where p11-kit cannot be had. */
 export async function serveRemotely(home: VaultHome): Promise<Remote | undefined> {
-  const client =
-    installed("/usr/lib64/pkcs11/p11-kit-client.so") ??
-    (await debianProgram(`${DEBIAN_LIBRARIES}/pkcs11/p11-kit-client.so`, "p11-kit-modules"));
-  const program = await debianProgram("/usr/bin/p11-kit", "p11-kit");
-  if (client === undefined || program === undefined) return undefined;
+  if (P11_KIT_CLIENT === undefined || P11_KIT === undefined) return undefined;
   const { module, dir } = home.config.token;
-  const server: ChildProcess = spawn(program, ["server", "-f", "--provider", module, "pkcs11:"], {
+  const server: ChildProcess = spawn(P11_KIT, ["server", "-f", "--provider", module, "pkcs11:"], {
     env: { SOFTHSM2_CONF: join(dir, "softhsm2.conf"), XDG_RUNTIME_DIR: home.dir },
     stdio: ["ignore", "pipe", "ignore"],
   });
@@ -136,7 +137,7 @@ export async function serveRemotely(home: VaultHome): Promise<Remote | undefined
   const address = /P11_KIT_SERVER_ADDRESS=([^;\s]+)/.exec(said)?.[1]?.replaceAll("\\", "") ?? "";
   return {
     environment: {
-      KEYVAULT_PKCS11_MODULE: client,
+      KEYVAULT_PKCS11_MODULE: P11_KIT_CLIENT,
       P11_KIT_SERVER_ADDRESS: address,
       KEYVAULT_TOKEN_ENVIRONMENT: "P11_KIT_SERVER_ADDRESS",
     },
