@@ -85,7 +85,13 @@ type Row = { accounts: number; total_postings: number } & (
  * Changes nothing; decisions go on meanwhile.
  */
 export async function reconcileLedger(database: Database): Promise<Reconciliation> {
-  const { rows } = await database.transaction((tx) => tx.raw<{ rows: Row[] }>(COMPARE), { readOnly: true });
+  const { rows } = await database.transaction(
+    async (tx) => {
+      await tx.raw("set local work_mem = '64MB'");
+      return tx.raw<{ rows: Row[] }>(COMPARE);
+    },
+    { readOnly: true },
+  );
   const { accounts = 0, total_postings: postings = 0 } = rows[0] ?? {};
   return { accounts, postings, differences: rows.flatMap(differencesOf) };
 }
