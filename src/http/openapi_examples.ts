@@ -25,11 +25,11 @@ const shown: Json = {
   code: "123456",
   connection_id: ID,
   credits: 10_000_000,
-  decided_by: "ada@example.com",
   decision_reason: "authorized",
   default_allowed_scopes: ["data:read", SCOPE],
   email: "ada@example.com",
   event_id: ID,
+  expires_at: "2026-02-01T09:30:00.000Z",
   expires_in: 86_400,
   first_name: "Ada",
   granted_scope: [SCOPE],
@@ -92,6 +92,16 @@ const asked: Record<string, Json> = {
   access_evaluations: { evaluations: [{ action: { name: SCOPE } }, { action: { name: "data:read" } }] },
 };
 
+/** Members that are mostly empty: shown so where they may be null. */
+const empty = new Set([
+  "next_cursor",
+  "disabled_at",
+  "revoked_at",
+  "revoke_reason",
+  "decided_at",
+  "decided_by",
+]);
+
 const TIME = "2026-01-31T09:30:00.000Z";
 
 /** The example of an operation's request body: what must be in it, and what is worth showing. */
@@ -107,6 +117,7 @@ export function requestExample(operationId: string, schema: Json): unknown {
 
 /** A value that fits a schema, with the words that stand in this service for members of that name. */
 export function exampleOf(schema: Json, name = ""): unknown {
+  if (empty.has(name) && mayBeNull(schema)) return null;
   const one = firstOf(schema);
   const { const: only, enum: words, default: usual, type } = one;
   if (only !== undefined) return only;
@@ -138,6 +149,10 @@ function ofType(schema: Json, name: string): unknown {
 function firstOf(schema: Json): Json {
   const forms = (schema.anyOf ?? schema.oneOf) as Json[] | undefined;
   return forms?.[0] === undefined ? schema : firstOf(forms[0]);
+}
+
+function mayBeNull({ anyOf }: Json): boolean {
+  return Array.isArray(anyOf) && anyOf.some(({ type }: Json) => type === "null");
 }
 
 function isOf(value: unknown, type: unknown): boolean {
