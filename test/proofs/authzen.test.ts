@@ -75,6 +75,20 @@ describe("a question with a proof", () => {
     expect(errorOf(await ask(app, question(app, { context: { amount: "10" } })))).toBe("400 invalid_request");
   });
 
+  test("without a proof has the newest certificate's reason when none grants it", async () => {
+    const app = await world.application([]);
+    await certify(app, ["data:read"], {
+      constraints: [{ type: "max_amount", max_amount: 10, currency: "USD" }],
+    });
+    world.api.clock.advance(1);
+    await certify(app, ["data:read"], { constraints: [{ type: "max_speed_mps", max_mps: 1 }] });
+    const reason = async (context: object) =>
+      ((await ask(app, question(app, { context }))).body.context as { reason: string }).reason;
+    expect(await reason({ amount: 11, currency: "USD" })).toBe("constraint_unverifiable");
+    expect(await reason({ amount: 11, currency: "USD", speed_mps: 2 })).toBe("constraint_denied");
+    expect(await reason({ amount: 10, currency: "USD" })).toBe("authorized");
+  });
+
   test("may be bound to an operation; a decision that is given again says so", async () => {
     const app = await world.application();
     const operation = operationOf(app);

@@ -58,6 +58,15 @@ describe("a gateway's question", () => {
     expect(await ask(app, { headers: { "x-service-proof": proof } })).toBe("403 refuse invalid_challenge");
   });
 
+  test("with a proof that is bound to something else is refused", async () => {
+    const app = await world.application();
+    const session_context = Buffer.alloc(32, 1).toString("base64");
+    const proof = String((await app.present({ session_context })).body.proof_ref);
+    expect(await ask(app, { headers: { "x-service-proof": proof } })).toBe(
+      "403 refuse session_context_mismatch",
+    );
+  });
+
   test("that cannot be decided on is 503", async () => {
     const app = await world.application();
     expect(await ask(app, { headers: { "x-service-api-key": "" } })).toBe("503 none invalid_api_key");
