@@ -17,7 +17,7 @@ const DEFAULT_RECENT_CHARACTERS = 16 * 1024 * 1024;
 
 /**
  * A memory that forgets the least recently used beyond `max` certificates, about 200 bytes each. Beside that it keeps the most
- * recently used whole, as far as their canonical texts have `recentCharacters` in all: usually 1,700 of them, in 35 MB.
+ * recently used whole, as far as their canonical texts have `recentCharacters` in all: usually 1,650 of them, in 35 MB.
  */
 export function createCertificateMemory(
   max: number = DEFAULT_MAX,
