@@ -3,7 +3,7 @@ import { type Route, route } from "../route.ts";
 import type { Decided } from "./decided.ts";
 import { PROOF_HEADER, readVerifyCall, verifyBody } from "./envelope.ts";
 import { explainDecision } from "./explain.ts";
-import { identityStatusOf } from "./verdict.ts";
+import { identityStatusOf, protocolWords } from "./verdict.ts";
 import { type VerifyDeps, verifyProof } from "./verify.ts";
 
 const check = z.object({ name: z.string(), outcome: z.enum(["passed", "failed", "not_reached"]) });
@@ -13,7 +13,7 @@ const answer = z.object({
   decision_reason: z.string().describe("Stable reason"),
   valid: z.boolean(),
   identity_status: z.string(),
-  error_reason: z.string().nullable(),
+  error_reason: z.string().nullable().describe("Why not, in the protocol's words: <code>: <detail>"),
   agent_id: z.string(),
   human_id: z.string(),
   cert_id: z.string(),
@@ -64,7 +64,7 @@ function answerOf(decided: Decided, explain: boolean): z.infer<typeof answer> {
     decision_reason: reason,
     valid: decision === "allow",
     identity_status: identityStatusOf[reason] ?? "invalid",
-    error_reason: decision === "allow" ? null : errorReason,
+    error_reason: decision === "allow" || errorReason === null ? null : protocolWords(errorReason),
     agent_id: receipt.agent_id,
     human_id: receipt.human_id,
     cert_id: receipt.cert_id,
