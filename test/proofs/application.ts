@@ -1,8 +1,4 @@
-import type { Pool } from "pg";
 import { afterAll, beforeAll, expect } from "vitest";
-import { openPool } from "../../src/db/connection.ts";
-import { PATIENT_LOCK_MS, QUICK_LOCK_MS } from "../../src/proofs/lanes.ts";
-import { proofRoutes } from "../../src/proofs/routes.ts";
 import type { HttpAnswer } from "../support/http.ts";
 import {
   approve,
@@ -12,9 +8,9 @@ import {
   type PlatformApi,
   registerPlatform,
   selfRequest,
-  startPlatformApi,
   type TestPlatform,
 } from "../support/platform_world.ts";
+import { startReplica } from "../support/replicas.ts";
 
 /** An application of a person's: a platform with an API key and an agent, and what it calls. */
 export type Application = {
@@ -37,34 +33,13 @@ export type ProofApi = {
 
 /** Runs such an API for a test file, from its first test to its last. */
 export function proofApi(): ProofApi {
-  let pools: Pool[] = [];
   const world = { application } as ProofApi;
 
   beforeAll(async () => {
-    world.api = await startPlatformApi({
-      routes: (parts) => {
-        const open = (name: string, lockMs: number) =>
-          openPool({ url: parts.databaseUrl, name, lockMs, onError: () => {} });
-        const decisions = open("decisions", QUICK_LOCK_MS);
-        const [patient, rated] = [open("patient", PATIENT_LOCK_MS), open("rates", PATIENT_LOCK_MS)];
-        pools = [decisions, patient, rated];
-        return proofRoutes({
-          ...parts,
-          decisions,
-          patient,
-          rated,
-          findApiKey: parts.find,
-          baseUrl: "https://deputize.example/",
-          word: "service",
-        });
-      },
-    });
+    world.api = await startReplica();
   });
 
-  afterAll(async () => {
-    await Promise.all(pools.map((pool) => pool.end()));
-    await world.api.stop();
-  });
+  afterAll(() => world.api.stop());
 
   async function application(
     approvedScope = ["data:read", "payments:send"],
