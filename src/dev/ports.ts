@@ -1,3 +1,4 @@
+import { randomInt } from "node:crypto";
 import { once } from "node:events";
 import { createServer } from "node:net";
 import { Problem } from "./problem.ts";
@@ -10,17 +11,30 @@ export interface PartPort {
   setting: string;
 }
 
-/** A TCP port on 127.0.0.1 that was free just now. */
+/** Below the ports that Linux (32768–60999), macOS and Windows (49152–65535) give to outgoing connections. */
+const [FIRST, END] = [20_000, 32_000];
+const MOST_TRIES = 100;
+
+/**
+ * A TCP port on 127.0.0.1 that was free just now. It is none that an outgoing connection of another program can be given
+ * before it is used.
+ */
 export async function freePort(): Promise<number> {
-  const probe = createServer().listen(0, LOOPBACK);
-  await once(probe, "listening");
-  const address = probe.address();
-  probe.close();
-  await once(probe, "close");
-  if (address === null || typeof address === "string") {
-    throw new Error("a TCP server has a port");
+  for (let tries = 0; tries < MOST_TRIES; tries += 1) {
+    const port = randomInt(FIRST, END);
+    if (await isFree(port)) return port;
   }
-  return address.port;
+  throw new Problem(
+    `No port between ${FIRST} and ${END} on ${LOOPBACK} seems to be free`,
+    "Stop what listens there",
+  );
+}
+
+async function isFree(port: number): Promise<boolean> {
+  return checkFree({ port, setting: "" }).then(
+    () => true,
+    () => false,
+  );
 }
 
 /** @throws {Problem} naming the port and its setting when something else listens on it. */
