@@ -16,7 +16,11 @@ afterAll(() => rm(folder, { recursive: true, force: true }));
 async function initialise(end: string): Promise<{ log: string; told: string[] | undefined }> {
   const program = join(import.meta.dirname, "fixtures", "vault_init.mjs");
   const logFile = join(folder, `${end}.log`);
-  const thrown = await initialiseVault({ program, env: { END: end }, logFile }).catch((error) => error);
+  const thrown = await initialiseVault({
+    program,
+    env: { END: end, KEYVAULT_DATA_DIR: "/vault" },
+    logFile,
+  }).catch((error) => error);
   if (thrown !== undefined) expect(thrown).toBeInstanceOf(Problem);
   expect((await stat(logFile)).mode & 0o777).toBe(0o600);
   return {
@@ -27,7 +31,7 @@ async function initialise(end: string): Promise<{ log: string; told: string[] | 
 
 test("a vault that is made ready says so in its log only", async () => {
   expect(await initialise("ready")).toEqual({
-    log: "init\ntoken          made kek, audit\n",
+    log: 'init --json\n{"step":"token","created":["kek","audit"]}\n',
     told: undefined,
   });
 });
@@ -35,6 +39,14 @@ test("a vault that is made ready says so in its log only", async () => {
 test("what a person can put right is said in the vault's words, with what to do and where its log is", async () => {
   expect((await initialise("refused")).told).toEqual([
     "The key vault could not be made ready: the PIN file /pin is gone: put it back",
+    "Put that right, or start afresh with another folder: --data",
+    "Its log is LOG",
+  ]);
+});
+
+test("a vault whose PIN file was taken away is not started sealed", async () => {
+  expect((await initialise("pinless")).told).toEqual([
+    "The key vault could not be made ready: the PIN file /vault/pin is not there; put it back",
     "Put that right, or start afresh with another folder: --data",
     "Its log is LOG",
   ]);
