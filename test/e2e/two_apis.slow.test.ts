@@ -1,0 +1,144 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { freePort } from "../../src/dev/ports.ts";
+import { type Answer, createVisitor, type Visitor } from "../contract/visitor.ts";
+import { killHard, until } from "../support/process.ts";
+
+/**
+ * Two API processes over one Postgres and one real vault: the embedded stack's own, and a second one with its settings.
+ * `RACE_ROUNDS` changes how many rounds there are.
+ */
+const ROUNDS = Number(process.env.RACE_ROUNDS ?? 10_000);
+const ACCOUNTS = 8;
+const program = fileURLToPath(new URL("../../src/main.ts", import.meta.url));
+
+let folder: string;
+let stack: ChildProcess;
+let second: ChildProcess;
+let bases: [string, string];
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "deputize-two-apis-"));
+  stack = spawn(process.execPath, [program, "dev", "--port", "0", "--data", folder], {
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  let said = "";
+  stack.stdout?.on("data", (chunk: Buffer) => {
+    said += chunk;
+  });
+  await until("everything is up", () => said.includes("Ctrl-C ends everything"), 180_000);
+  const { base_url } = JSON.parse(await readFile(join(folder, "connection.json"), "utf8"));
+  const port = await freePort();
+  second = spawn(process.execPath, [program, "api"], {
+    env: { ...(await environmentOfApi()), PORT: String(port), HEALTH_PORT: "0" },
+    stdio: ["ignore", "ignore", "inherit"],
+  });
+  bases = [base_url, `http://127.0.0.1:${port}`];
+  const answers = () =>
+    fetch(`${bases[1]}/v1/service/scopes`).then(
+      ({ ok }) => ok,
+      () => false,
+    );
+  await until("the second API answers", answers, 60_000);
+});
+
+afterAll(async () => {
+  if (second) await killHard(second);
+  stack.kill("SIGINT");
+  await Promise.race([once(stack, "exit"), sleep(60_000)]);
+  await killHard(stack);
+  await rm(folder, { recursive: true, force: true });
+});
+
+/** The environment of the stack's own API, as the kernel keeps it. */
+async function environmentOfApi(): Promise<Record<string, string>> {
+  const { parts } = JSON.parse(await readFile(join(folder, "run.json"), "utf8"));
+  const text = await readFile(`/proc/${parts.api.pid}/environ`, "utf8");
+  return Object.fromEntries(
+    text
+      .split("\0")
+      .filter((line) => line.includes("="))
+      .map((line) => [line.slice(0, line.indexOf("=")), line.slice(line.indexOf("=") + 1)]),
+  );
+}
+
+/** A person on the first API, and their application on both. */
+async function openAccount(
+  name: string,
+): Promise<{ person: Visitor; on: Visitor[]; agents: string; connectionId: string }> {
+  const settings = { baseUrl: bases[0], mailbox: `${bases[0]}/dev/mailbox`, word: "service", limits: false };
+  const person = createVisitor(settings);
+  await person.signIn(`${name}@example.test`);
+  await person.call("POST", "/v1/auth/onboarding/profile", { first_name: "Ada", last_name: "Lovelace" });
+  await person.call("POST", "/v1/auth/onboarding/account-type", { account_type: "individual" });
+  const { api_key, connection_id } = must(
+    await person.call("POST", "/v1/service/platforms/personal", {
+      name: "Shop",
+      surface_type: "agentic_api",
+      default_allowed_scopes: ["data:read"],
+    }),
+  );
+  const key = { "x-service-api-key": String(api_key) };
+  const on = bases.map((baseUrl) => createVisitor({ ...settings, baseUrl }, {}, key));
+  const connectionId = String(connection_id);
+  const path = `/v1/service/connections/${connectionId}/agents`;
+  const wish = { name: "bot", agent_type: "api_agent" };
+  const { agent_id } = must(await (on[0] as Visitor).call("POST", path, wish));
+  return { person, on, agents: `${path}/${String(agent_id)}`, connectionId };
+}
+
+function must({ status, body, text }: Answer): Record<string, unknown> {
+  if (status !== 200 && status !== 201) throw new Error(`${status}: ${text.slice(0, 300)}`);
+  return body;
+}
+
+async function race(name: string, rounds: number, raced: Map<string, number>): Promise<void> {
+  const { person, on, agents, connectionId } = await openAccount(name);
+  const prove = async () => {
+    const { challenge } = must(await (on[0] as Visitor).call("POST", "/v1/service/challenge"));
+    return must(await (on[0] as Visitor).call("POST", `${agents}/present`, { challenge })).proof_ref;
+  };
+  const verify = async (n: number, proof_ref: unknown) => {
+    const body = { proof_ref, required_scope: "data:read" };
+    const { decision, decision_reason } = must(
+      await (on[n] as Visitor).call("POST", "/v1/service/verify", body),
+    );
+    return `${String(decision)} ${String(decision_reason)}`;
+  };
+  for (let round = 0; round < rounds; round += 1) {
+    if (round % 400 === 399) must(await person.call("POST", "/v1/auth/refresh"));
+    const asked = { connection_id: connectionId };
+    const { request_id } = must(await person.call("POST", "/v1/service/delegations/self-request", asked));
+    const approve = `/v1/service/delegations/requests/${String(request_id)}/approve`;
+    const { cert_id } = must(await person.call("POST", approve, { approved_scope: ["data:read"] }));
+    const proofs = [await prove(), await prove(), await prove(), await prove()];
+    const underWay = [0, 1].map(async (n) => {
+      if (round % 4 === n) await sleep(Math.random() * 12);
+      return verify(n, proofs[n]);
+    });
+    if (round % 3 === 0) await sleep(Math.random() * 12);
+    must(await person.call("POST", `/v1/service/delegations/${String(cert_id)}/revoke`, {}));
+    const after = await Promise.all([verify(0, proofs[2]), verify(1, proofs[3])]);
+    expect(after).toEqual(["deny delegation_revoked", "deny delegation_revoked"]);
+    for (const word of await Promise.all(underWay)) {
+      expect(["allow authorized", "deny delegation_revoked"]).toContain(word);
+      raced.set(word, (raced.get(word) ?? 0) + 1);
+    }
+  }
+}
+
+test(`on two API processes no allow comes once a revocation has answered, ${ROUNDS} rounds`, {
+  timeout: 3_600_000,
+}, async () => {
+  const raced = new Map<string, number>();
+  const rounds = Math.ceil(ROUNDS / ACCOUNTS);
+  await Promise.all(Array.from({ length: ACCOUNTS }, (_, n) => race(`racer-${n}`, rounds, raced)));
+  console.log(Object.fromEntries(raced));
+  expect(raced.size, "decisions under way are allowed in some rounds and denied in others").toBe(2);
+});
