@@ -207,7 +207,12 @@ export const tourSteps: readonly TourStep[] = [
   audited,
 ];
 
-type DelegationRequest = { status: string; requested_scope: string[] };
+type DelegationRequest = {
+  status: string;
+  requested_scope: string[];
+  cert_id: string | null;
+  approved_scope: string[] | null;
+};
 type Certificate = { cert_id: string; status: string; approved_scope: string[] };
 type AuditEvent = { cert_id: string; details: { decision?: string; decision_reason?: string } };
 
@@ -242,9 +247,17 @@ function requestPath({ requestId }: TourState): string {
   return `/v1/service/delegations/requests/${requestId}`;
 }
 
-/** Approves all but the withheld scope of the request, and keeps the certificate's id; answers what it grants. */
+/**
+ * Approves all but the withheld scope of the request, and keeps the certificate's id; answers what it grants. One that was
+ * approved before, which the operator has not written down yet, stays as it is.
+ */
 export async function approve(state: TourState): Promise<string[]> {
-  const { requested_scope } = await state.owner.call<DelegationRequest>("GET", requestPath(state));
+  const request = await state.owner.call<DelegationRequest>("GET", requestPath(state));
+  const { requested_scope, cert_id, approved_scope } = request;
+  if (request.status === "approved" && cert_id !== null && approved_scope !== null) {
+    state.certId = cert_id;
+    return approved_scope;
+  }
   const kept = requested_scope.filter((scope) => scope !== WITHHELD_SCOPE);
   const wanted = kept.length === 0 ? requested_scope : kept;
   const path = `${requestPath(state)}/approve`;

@@ -14,7 +14,7 @@ function judgement(reason: string, status: Judgement["status"] = {}): Judgement 
 }
 
 /** The folder and the account as the step sees them: `now` until the delegation is declared afresh, then a request. */
-function worldOf(file: File, now: Judgement) {
+function worldOf(file: File, now: Judgement, request: object = { status: "pending" }) {
   let current = now;
   const done: string[] = [];
   const quickstart: Pick<QuickstartFolder, "delegationFile" | "renewDelegation" | "judgement" | "explain"> = {
@@ -28,7 +28,7 @@ function worldOf(file: File, now: Judgement) {
   };
   const call = async (method: string, path: string, body?: unknown): Promise<unknown> => {
     done.push(`${method} ${path}`);
-    if (method === "GET") return { status: "pending", requested_scope: scopes };
+    if (method === "GET") return { requested_scope: scopes, cert_id: null, approved_scope: null, ...request };
     const { approved_scope } = body as { approved_scope: string[] };
     return { cert_id: "cert-new", status: "approved", approved_scope };
   };
@@ -57,6 +57,15 @@ test("one that waits for its owner is approved, narrower", async () => {
   expect(await standingDelegation.run(world, state)).toBe("cert-new grants data:read, payments:send");
   expect(state).toMatchObject({ certId: "cert-new", granted: ["data:read", "payments:send"] });
   expect(done).toEqual(approved("req-1"));
+});
+
+test("one that was approved before its file says so is kept, with what it grants", async () => {
+  const pending = judgement("AwaitingApproval", { requestID: "req-1" });
+  const decided = { status: "approved", cert_id: "cert-old", approved_scope: ["data:read"] };
+  const { world, state, done } = worldOf("edited", pending, decided);
+  expect(await standingDelegation.run(world, state)).toBe("cert-old grants data:read");
+  expect(state).toMatchObject({ certId: "cert-old", granted: ["data:read"] });
+  expect(done).toEqual(["GET /v1/service/delegations/requests/req-1"]);
 });
 
 test.each(["Denied", "Revoked", "Expired"])(
