@@ -27,6 +27,9 @@ export const isoTimeInput = z.iso.datetime({ offset: true }).refine((text) => {
   return !(year < 0 || year > 9999);
 }, "must be in a year from 0000 to 9999, in UTC");
 
+/** What an application can report of an operation that was decided on. */
+export const outcomeWord = z.enum(["executed", "failed", "refused_by_receiver", "not_attempted"]);
+
 /** An id in a path or a body. Its form is not judged here: what cannot be an id names nothing, which is `not_found`. */
 export const idText = z
   .string()

@@ -3,10 +3,10 @@ import type { Database } from "../db/connection.ts";
 import { ApiError } from "../errors.ts";
 import { isUuid, timeOfId } from "../ids.ts";
 import { type AccountCaller, type Route, route } from "../route.ts";
-import { idText, isoTime } from "../schemas.ts";
+import { idText, isoTime, outcomeWord } from "../schemas.ts";
 
 const outcome = z.object({
-  outcome: z.enum(["executed", "failed", "refused_by_receiver", "not_attempted"]),
+  outcome: outcomeWord,
   detail: z.string().nullable(),
   occurred_at: isoTime,
   recorded_at: isoTime,

@@ -20,8 +20,7 @@ const THROWN = /^(?:Uncaught )?(\w*Error\b.*)$/m;
 
 /**
  * Makes what the vault needs; on a vault that has it, changes nothing. One without its PIN file is refused, since nobody
- * is here to unseal it. Throws `Problem` with the one line that says what
- * went wrong, and where the rest of it is.
+ * is here to unseal it. Throws `Problem` with the one line that says what went wrong, and where the rest of it is.
  */
 export async function initialiseVault({ program, env, logFile }: VaultInit): Promise<void> {
   const options = { env, graceMs: GRACE_MS, logFile };

@@ -3,15 +3,16 @@ import type { IncomingMessage } from "node:http";
 import { type ZodType, z } from "zod";
 import { ApiError } from "../errors.ts";
 import type { Answer, Call, CookieName, Route } from "../route.ts";
+import { validate } from "../validate.ts";
 import { type Authenticators, authenticateRoute } from "./authenticate.ts";
 import { declaresJson, parseBody, readBody, requireJson } from "./body.ts";
 import type { ClientAddress } from "./client_address.ts";
 import type { Cookies } from "./cookies.ts";
 import { type Idempotency, idempotencyKey } from "./idempotency.ts";
 import type { Names } from "./names.ts";
+import { readQuery } from "./query.ts";
 import { jsonReply, type Reply } from "./replies.ts";
 import { routeErrors } from "./route_errors.ts";
-import { readQuery, validate } from "./validate.ts";
 
 /** What serving a route takes. */
 export type ServeDeps = {

@@ -3,6 +3,7 @@ import type { Clock } from "../clock.ts";
 import { ApiError } from "../errors.ts";
 import { type JsonObject, type JsonValue, plainJson } from "../protocol/json.ts";
 import type { ApiKeyCaller } from "../route.ts";
+import { validate } from "../validate.ts";
 import type { Decided } from "./decided.ts";
 import { isJsonObject, readProof, type VerifyCall, verifyOptions } from "./envelope.ts";
 import { findStanding, type StandingDeps } from "./standing.ts";
@@ -63,18 +64,10 @@ export async function evaluate(
 ): Promise<EvaluationAnswer> {
   const { context: given, ...others } = question;
   const { proof_bundle: bundle, proof_ref: ref, ...facts } = contextOf(given);
-  const asked = check(evaluationBody, { ...(plainJson(others) as object), context: plainJson(facts) }, "");
-  const { subject, action, resource } = asked;
-  const options = check(
-    verifyOptions,
-    {
-      ...asked.context,
-      context: asked.context,
-      required_scope: action.name,
-      explain: undefined,
-    },
-    "context.",
-  );
+  const asked = { ...(plainJson(others) as object), context: plainJson(facts) };
+  const { subject, action, resource, context } = validate(evaluationBody, asked);
+  const { operation } = context ?? {};
+  const options = validate(verifyOptions, { required_scope: action.name, operation, context }, "context");
   if (subject.type !== "agent") return refused("unknown_subject");
   if (resource.type !== "connection" || resource.id !== caller.connectionId)
     return refused("unknown_resource");
@@ -100,20 +93,14 @@ async function askRegistry(
   question: Parameters<typeof findStanding>[1],
 ): Promise<EvaluationAnswer> {
   const found = await findStanding(standing, question);
-  const decision = found.decision === "allow";
-  return {
-    decision,
-    context: {
-      assurance: "registry",
-      reason: found.reason,
-      ...(found.decision === "allow" ? { cert_id: found.certId } : {}),
-    },
-  };
+  const context = { assurance: "registry", reason: found.reason } as const;
+  if (found.decision === "deny") return { decision: false, context };
+  return { decision: true, context: { ...context, cert_id: found.certId } };
 }
 
 type Proven = Pick<VerifyCall, "options"> & { agentId: string; read: () => VerifyCall["proof"] };
 
-/** Below 402 and beside 429 stand the codes of a proof that is no good; they are an answer, not a failure. */
+/** A proof that is no good, or of something else, is an answer: `false`. Any other status says that there is none. */
 const REFUSED_STATUS: readonly number[] = [400, 403, 409];
 
 async function askWithProof(
@@ -145,14 +132,4 @@ function answerOf({ decision, reason, receipt, receiptHash, replayed }: Decided)
 
 function refused(reason: string): EvaluationAnswer {
   return { decision: false, context: { reason } };
-}
-
-function check<T>(schema: z.ZodType<T>, value: unknown, where: string): T {
-  const result = schema.safeParse(value);
-  if (result.success) return result.data;
-  const [issue] = result.error.issues;
-  throw new ApiError(
-    "invalid_request",
-    `${where}${issue?.path.join(".") || "body"}: ${issue?.message ?? "is invalid"}`,
-  );
 }

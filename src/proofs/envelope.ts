@@ -4,6 +4,7 @@ import { MAX_JSON_NESTING_DEPTH, MAX_PROOF_BUNDLE_BYTES } from "../protocol/cons
 import { ProtocolError } from "../protocol/errors.ts";
 import { type JsonObject, type JsonValue, parseJson, plainJson } from "../protocol/json.ts";
 import { decodeProofBundle, type ProofBundle, proofBundle } from "../protocol/proof_bundle.ts";
+import { validate } from "../validate.ts";
 import { operationShape } from "./operation.ts";
 import { decodeProofRef, type ProofRef } from "./proof_ref.ts";
 
@@ -60,15 +61,8 @@ const MAX_BODY_BYTES = 256 * 1024;
  */
 export function readVerifyCall(rawBody: Uint8Array, proofHeader: string | undefined): VerifyCall {
   const { proof_bundle: bundle, proof_ref: ref, ...others } = readMembers(rawBody);
-  const options = verifyOptions.safeParse(plainJson(others));
-  if (!options.success) {
-    const [issue] = options.error.issues;
-    throw new ApiError(
-      "invalid_request",
-      `${issue?.path.join(".") || "body"}: ${issue?.message ?? "is invalid"}`,
-    );
-  }
-  return { proof: readProof({ bundle, ref, header: proofHeader }, rawBody.length), options: options.data };
+  const options = validate(verifyOptions, plainJson(others));
+  return { proof: readProof({ bundle, ref, header: proofHeader }, rawBody.length), options };
 }
 
 /**

@@ -3,10 +3,8 @@ import type { Clock } from "../clock.ts";
 import type { Database } from "../db/connection.ts";
 import { ApiError } from "../errors.ts";
 import { type Route, route } from "../route.ts";
-import { freeText, idText, isoTime, isoTimeInput } from "../schemas.ts";
+import { freeText, idText, isoTime, isoTimeInput, outcomeWord } from "../schemas.ts";
 import { invocationIdText } from "./operation.ts";
-
-const outcomeWord = z.enum(["executed", "failed", "refused_by_receiver", "not_attempted"]);
 
 const body = z.object({
   outcome: outcomeWord,

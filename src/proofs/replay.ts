@@ -1,6 +1,7 @@
 import { ApiError } from "../errors.ts";
 import { bundleHash, type ProofBundle } from "../protocol/proof_bundle.ts";
 import type { ApiKeyCaller } from "../route.ts";
+import { sqlState } from "./batch.ts";
 import type { Decided } from "./decided.ts";
 import type { Decision } from "./decision.ts";
 import type { FindRecorded, RecordedDecision } from "./invocations.ts";
@@ -38,7 +39,7 @@ export async function decideOnce(
   } catch (error) {
     if (error instanceof ApiError && ENDED.includes(error.code))
       return answerEnded(findRecorded, call, error);
-    if (!isUniqueViolation(error)) throw error;
+    if (sqlState(error) !== UNIQUE_VIOLATION) throw error;
   }
   const recorded = await findRecorded(call.caller, call.invocationId);
   if (recorded !== undefined) return replay(recorded, call.operationHash);
@@ -54,8 +55,7 @@ async function answerEnded(
   const recorded = await findRecorded(caller, invocationId);
   if (recorded === undefined) throw refusal;
   const again = replay(recorded, operationHash);
-  const { bundle_hash } = JSON.parse(recorded.receipt) as Receipt;
-  if (Buffer.from(bundleHash(bundle)).toString("hex") !== bundle_hash) throw refusal;
+  if (Buffer.from(bundleHash(bundle)).toString("hex") !== again.receipt.bundle_hash) throw refusal;
   return again;
 }
 
@@ -69,8 +69,4 @@ function replay(recorded: RecordedDecision, operationHash: Buffer): Decided {
     receiptHash: recorded.receipt_hash,
     replayed: true,
   };
-}
-
-function isUniqueViolation(error: unknown): boolean {
-  return (error as { code?: unknown } | null)?.code === UNIQUE_VIOLATION;
 }

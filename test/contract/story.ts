@@ -1,6 +1,6 @@
 import { inject } from "vitest";
 import { CEILING, type Someone } from "./people.ts";
-import { type Answer, createVisitor, type Visitor } from "./visitor.ts";
+import { type Answer, createVisitor, must, type Visitor } from "./visitor.ts";
 
 /** A person with a browser, and the application behind their platform's API key. */
 export type Actor = Someone & {
@@ -56,10 +56,4 @@ export function actor(name: "ada" | "grace"): Actor {
   return self;
 }
 
-/** The body of an answer that must be a success. */
-export function must({ status, body, text }: Answer): Record<string, unknown> {
-  if (status !== 200 && status !== 201) throw new Error(`${status}: ${text.slice(0, 300)}`);
-  return body;
-}
-
-export { CEILING };
+export { CEILING, must };

@@ -88,6 +88,12 @@ function objectOf(text: string): Record<string, unknown> {
   }
 }
 
+/** The body of an answer that must be a success. */
+export function must({ status, body, text }: Answer): Record<string, unknown> {
+  if (status !== 200 && status !== 201) throw new Error(`${status}: ${text.slice(0, 300)}`);
+  return body;
+}
+
 /** Status and code of an error answer of the one form: code, message and status, and nothing else. */
 export function errorOf({ status, body, text }: Answer): string {
   const { error } = body as { error?: Record<string, unknown> };

@@ -1,37 +1,15 @@
-import { execFile, spawn } from "node:child_process";
-import { once } from "node:events";
-import { mkdtemp, readFile, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { execFile } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { killHard, until } from "../support/process.ts";
+import { type DevStack, startDevStack } from "../support/dev_stack.ts";
 
-const program = fileURLToPath(new URL("../../src/main.ts", import.meta.url));
 const contract = fileURLToPath(new URL("../contract.ts", import.meta.url));
-const STARTED_MS = 180_000;
 
-let folder: string;
-let stack: ReturnType<typeof spawn>;
-
+let stack: DevStack;
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), "deputize-contract-"));
-  stack = spawn(process.execPath, [program, "dev", "--port", "0", "--data", folder], {
-    stdio: ["ignore", "pipe", "inherit"],
-  });
-  let said = "";
-  stack.stdout?.on("data", (chunk: Buffer) => {
-    said += chunk;
-  });
-  await until("everything is up", () => said.includes("Ctrl-C ends everything"), STARTED_MS);
+  stack = await startDevStack();
 });
-
-afterAll(async () => {
-  stack.kill("SIGINT");
-  await Promise.race([once(stack, "exit"), until("the stack ends", () => stack.exitCode !== null, 60_000)]);
-  await killHard(stack);
-  await rm(folder, { recursive: true, force: true });
-});
+afterAll(() => stack?.stop());
 
 function run(...args: string[]): Promise<{ code: number; output: string }> {
   return new Promise((resolve) => {
@@ -42,8 +20,7 @@ function run(...args: string[]): Promise<{ code: number; output: string }> {
 }
 
 test("the running stack keeps every row of the specification", async () => {
-  const { base_url } = JSON.parse(await readFile(join(folder, "connection.json"), "utf8"));
-  const { code, output } = await run("--base-url", base_url, "--limits");
+  const { code, output } = await run("--base-url", stack.baseUrl, "--limits");
   expect(code, output).toBe(0);
   expect(output).not.toMatch(/skipped/);
 });

@@ -1,13 +1,11 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import { once } from "node:events";
-import { mkdtemp, readFile, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { freePort } from "../../src/dev/ports.ts";
-import { type Answer, createVisitor, type Visitor } from "../contract/visitor.ts";
+import { createVisitor, must, type Visitor } from "../contract/visitor.ts";
+import { type DevStack, PROGRAM, startDevStack } from "../support/dev_stack.ts";
 import { killHard, until } from "../support/process.ts";
 
 /**
@@ -16,30 +14,18 @@ import { killHard, until } from "../support/process.ts";
  */
 const ROUNDS = Number(process.env.RACE_ROUNDS ?? 10_000);
 const ACCOUNTS = 8;
-const program = fileURLToPath(new URL("../../src/main.ts", import.meta.url));
-
-let folder: string;
-let stack: ChildProcess;
+let stack: DevStack;
 let second: ChildProcess;
 let bases: [string, string];
 
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), "deputize-two-apis-"));
-  stack = spawn(process.execPath, [program, "dev", "--port", "0", "--data", folder], {
-    stdio: ["ignore", "pipe", "inherit"],
-  });
-  let said = "";
-  stack.stdout?.on("data", (chunk: Buffer) => {
-    said += chunk;
-  });
-  await until("everything is up", () => said.includes("Ctrl-C ends everything"), 180_000);
-  const { base_url } = JSON.parse(await readFile(join(folder, "connection.json"), "utf8"));
+  stack = await startDevStack();
   const port = await freePort();
-  second = spawn(process.execPath, [program, "api"], {
+  second = spawn(process.execPath, [PROGRAM, "api"], {
     env: { ...(await environmentOfApi()), PORT: String(port), HEALTH_PORT: "0" },
     stdio: ["ignore", "ignore", "inherit"],
   });
-  bases = [base_url, `http://127.0.0.1:${port}`];
+  bases = [stack.baseUrl, `http://127.0.0.1:${port}`];
   const answers = () =>
     fetch(`${bases[1]}/v1/service/scopes`).then(
       ({ ok }) => ok,
@@ -50,15 +36,12 @@ beforeAll(async () => {
 
 afterAll(async () => {
   if (second) await killHard(second);
-  stack.kill("SIGINT");
-  await Promise.race([once(stack, "exit"), sleep(60_000)]);
-  await killHard(stack);
-  await rm(folder, { recursive: true, force: true });
+  await stack?.stop();
 });
 
 /** The environment of the stack's own API, as the kernel keeps it. */
 async function environmentOfApi(): Promise<Record<string, string>> {
-  const { parts } = JSON.parse(await readFile(join(folder, "run.json"), "utf8"));
+  const { parts } = JSON.parse(await readFile(join(stack.folder, "run.json"), "utf8"));
   const text = await readFile(`/proc/${parts.api.pid}/environ`, "utf8");
   return Object.fromEntries(
     text
@@ -91,11 +74,6 @@ async function openAccount(
   const wish = { name: "bot", agent_type: "api_agent" };
   const { agent_id } = must(await (on[0] as Visitor).call("POST", path, wish));
   return { person, on, agents: `${path}/${String(agent_id)}`, connectionId };
-}
-
-function must({ status, body, text }: Answer): Record<string, unknown> {
-  if (status !== 200 && status !== 201) throw new Error(`${status}: ${text.slice(0, 300)}`);
-  return body;
 }
 
 async function race(name: string, rounds: number, raced: Map<string, number>): Promise<void> {

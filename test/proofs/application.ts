@@ -84,6 +84,12 @@ export async function certify(
   return String(body.cert_id);
 }
 
+/** How many decisions an application's account has on record. */
+export async function decisionsOf({ api }: ProofApi, { person }: Application): Promise<number> {
+  const rows = await api.db("audit_events").where({ account_id: person.accountId }).whereNotNull("decision");
+  return rows.length;
+}
+
 /** Status and code of an error answer. */
 export function errorOf(answer: HttpAnswer): string {
   return `${answer.status} ${errorCode(answer)}`;

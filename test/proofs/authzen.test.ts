@@ -1,33 +1,16 @@
 import { describe, expect, test } from "vitest";
 import type { HttpAnswer } from "../support/http.ts";
-import { type Application, certify, errorOf, proofApi } from "./application.ts";
+import { type Application, certify, decisionsOf, errorOf, proofApi } from "./application.ts";
 import { BOUND_SCOPE, operationOf, prove } from "./bound.ts";
+import { question } from "./questions.ts";
 
 const world = proofApi();
-
-const question = (app: Application, changes: Record<string, unknown> = {}) => ({
-  subject: { type: "agent", id: app.agentId },
-  action: { name: "data:read" },
-  resource: { type: "connection", id: app.platform.connectionId },
-  ...changes,
-});
 
 const ask = (app: Application, body: unknown, headers = {}): Promise<HttpAnswer> =>
   world.api.client().post("/access/v1/evaluation", body, {
     headers: { "x-service-api-key": app.platform.apiKey, ...headers },
     csrf: false,
   });
-
-const askAll = (app: Application, body: unknown): Promise<HttpAnswer> =>
-  app.post("/access/v1/evaluations", body);
-
-async function decisionsOf({ person }: Application): Promise<number> {
-  const rows = await world.api
-    .db("audit_events")
-    .where({ account_id: person.accountId })
-    .whereNotNull("decision");
-  return rows.length;
-}
 
 describe("a question with a proof", () => {
   test("is verified in full: charged, recorded, and the proof is spent", async () => {
@@ -45,7 +28,7 @@ describe("a question with a proof", () => {
         replayed: false,
       },
     });
-    expect(await decisionsOf(app)).toBe(1);
+    expect(await decisionsOf(world, app)).toBe(1);
     const again = await ask(app, question(app, { context }));
     expect(again.body).toEqual({ decision: false, context: { reason: "invalid_challenge" } });
   });
@@ -101,7 +84,7 @@ describe("a question with a proof", () => {
       decision: true,
       context: { ...(first.body.context as object), replayed: true },
     });
-    expect(await decisionsOf(app)).toBe(1);
+    expect(await decisionsOf(world, app)).toBe(1);
     const changed = { ...context, operation: { ...operation, resource_id: "order-8" } };
     expect((await ask(app, question(app, { action, context: changed }))).body).toEqual({
       decision: false,
@@ -154,7 +137,7 @@ describe("a question without a proof", () => {
         context: { assurance: "registry", reason: "authorized", cert_id: app.certId },
       });
     }
-    expect(await decisionsOf(app)).toBe(0);
+    expect(await decisionsOf(world, app)).toBe(0);
   });
 
   test("is false for what no active certificate grants: another scope, a revoked, an expired one, a deleted agent", async () => {
@@ -270,106 +253,6 @@ describe("a question", () => {
       context: { time: "2026-05-01T10:00Z" },
     });
     expect((await ask(app, body)).body.decision).toBe(true);
-  });
-});
-
-describe("several questions at once", () => {
-  const decisions = ({ body }: HttpAnswer) =>
-    (body.evaluations as { decision: boolean }[]).map(({ decision }) => decision);
-
-  test("share what they leave out, and are answered in their order", async () => {
-    const app = await world.application();
-    const { subject, resource } = question(app);
-    const answer = await askAll(app, {
-      subject,
-      resource,
-      evaluations: [
-        { action: { name: "data:read" } },
-        { action: { name: "data:share" } },
-        { action: { name: "payments:send" }, subject: { type: "agent", id: "0".repeat(32) } },
-        { action: { name: "payments:send" } },
-      ],
-    });
-    expect([answer.status, decisions(answer)]).toEqual([200, [true, false, false, true]]);
-  });
-
-  test("are false one by one when they are bad, in a 200", async () => {
-    const app = await world.application();
-    const proof_bundle = await app.proof();
-    const spoilt = { ...(proof_bundle as object), challenge_at: 1 };
-    const answer = await askAll(app, {
-      ...question(app),
-      evaluations: [
-        {},
-        { action: {} },
-        7,
-        { context: { proof_bundle: spoilt } },
-        { context: { proof_bundle } },
-        { context: "x" },
-        { resource: null },
-        { subject: { type: "agent", id: "\u0000" } },
-      ],
-    });
-    expect(answer.status).toBe(200);
-    expect(decisions(answer)).toEqual([true, false, false, false, true, false, false, false]);
-    expect((answer.body.evaluations as unknown[])[1]).toEqual({
-      decision: false,
-      context: { reason: "invalid_request", error: { status: 400, message: expect.any(String) } },
-    });
-  });
-
-  test("are no answers when something of ours breaks: not false one by one, but 500", async () => {
-    const app = await world.application();
-    await world.api.db.raw("alter table agents rename to agents_away");
-    try {
-      const answer = await askAll(app, { ...question(app), evaluations: [{}, {}] });
-      expect(errorOf(answer)).toBe("500 internal");
-    } finally {
-      await world.api.db.raw("alter table agents_away rename to agents");
-    }
-    expect(decisions(await askAll(app, { ...question(app), evaluations: [{}] }))).toEqual([true]);
-  });
-
-  test("with one proof twice: it counts once", async () => {
-    const app = await world.application();
-    const item = { context: { proof_bundle: await app.proof() } };
-    const answer = await askAll(app, { ...question(app), evaluations: [item, item] });
-    expect(decisions(answer).sort()).toEqual([false, true]);
-    expect(await decisionsOf(app)).toBe(1);
-  });
-
-  test.each([
-    ["execute_all", [true, false, true]],
-    ["deny_on_first_deny", [true, false]],
-    ["permit_on_first_permit", [true]],
-  ])("end as %s says", async (evaluations_semantic, expected) => {
-    const app = await world.application();
-    const scopes = ["data:read", "data:share", "payments:send"];
-    const answer = await askAll(app, {
-      ...question(app),
-      evaluations: scopes.map((name) => ({ action: { name } })),
-      options: { evaluations_semantic },
-    });
-    expect(decisions(answer)).toEqual(expected);
-  });
-
-  test.each([[undefined], [[]]])("of which there are none are a single question", async (evaluations) => {
-    const app = await world.application();
-    const answer = await askAll(app, { ...question(app), evaluations });
-    expect(answer.body).toMatchObject({ decision: true, context: { assurance: "registry" } });
-  });
-
-  test("are 400 when they are no list, more than 100, or under an unknown semantic", async () => {
-    const app = await world.application();
-    const many = (count: number) => Array.from({ length: count }, () => ({}));
-    for (const fields of [
-      { evaluations: {} },
-      { evaluations: many(101) },
-      { evaluations: [{}], options: { evaluations_semantic: "any" } },
-    ]) {
-      expect(errorOf(await askAll(app, { ...question(app), ...fields }))).toBe("400 invalid_request");
-    }
-    expect(decisions(await askAll(app, { ...question(app), evaluations: many(100) }))).toHaveLength(100);
   });
 });
 

@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { requestHash } from "../../src/protocol/context_binding.ts";
+import type { HttpAnswer } from "../support/http.ts";
 import type { Application } from "./application.ts";
 
 /** The scope that operations of the tests are bound to. */
@@ -28,4 +29,9 @@ export async function prove(app: Application, operation: Wish): Promise<unknown>
   const { status, body, text } = await app.present({ operation, required_scope: BOUND_SCOPE });
   if (status !== 200) throw new Error(text);
   return body.proof_bundle;
+}
+
+/** Asks for the decision on an operation. */
+export function decide(app: Application, proof: unknown, operation: Wish, fields = {}): Promise<HttpAnswer> {
+  return app.verify(proof, { operation, required_scope: BOUND_SCOPE, ...fields });
 }

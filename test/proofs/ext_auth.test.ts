@@ -80,6 +80,15 @@ describe("a gateway's question", () => {
     expect(await ask(app)).toBe("503 none credits_exhausted");
   });
 
+  test("whose certificate's state is not known is 503", async () => {
+    const app = await world.application();
+    const proof = Buffer.from(JSON.stringify(await app.proof())).toString("base64url");
+    await world.api.db("certificates").where({ cert_id: app.certId }).delete();
+    const headers = { "x-service-api-key": app.platform.apiKey, "x-service-proof": proof };
+    const answer = await world.api.client().get("/v1/service/ext-auth/data:read", { headers });
+    expect(told(answer)).toBe("503 indeterminate revocation_state_unavailable");
+  });
+
   test("goes by the path's scope, and by the header only where the path has none", async () => {
     const app = await world.application();
     const named = (scope: string) => ({ "x-service-required-scope": scope });

@@ -1,0 +1,145 @@
+import { randomUUID } from "node:crypto";
+import { describe, expect, test } from "vitest";
+import { errorOf, proofApi } from "./application.ts";
+import { decide, operationOf, prove, type Wish } from "./bound.ts";
+
+const world = proofApi();
+
+describe("an outcome", () => {
+  async function decidedOperation(changes: Wish = {}) {
+    const app = await world.application();
+    const operation = operationOf(app, changes);
+    const { body } = await decide(app, await prove(app, operation), operation);
+    const { receipt_id: receiptId } = body.receipt as { receipt_id: string };
+    const report = (fields: object = {}, invocation = operation.invocation_id) =>
+      app.post(`/v1/service/invocations/${encodeURIComponent(String(invocation))}/outcome`, {
+        outcome: "executed",
+        receipt_id: receiptId,
+        occurred_at: "2026-05-01T10:00:00Z",
+        ...fields,
+      });
+    const receipt = () =>
+      world.api
+        .client()
+        .get(`/v1/service/receipts/${receiptId}`, { headers: { "x-service-api-key": app.platform.apiKey } });
+    return { app, operation, receiptId, report, receipt, decided: body };
+  }
+
+  test("is told once; an equal repeat is answered alike, a different one is 409 outcome_conflict", async () => {
+    const { operation, receiptId, report } = await decidedOperation();
+    const first = await report({ detail: "done" });
+    expect([first.status, first.body]).toEqual([
+      200,
+      {
+        invocation_id: operation.invocation_id,
+        outcome: "executed",
+        receipt_id: receiptId,
+        detail: "done",
+        occurred_at: "2026-05-01T10:00:00.000Z",
+        recorded_at: world.api.clock.now().toISOString(),
+      },
+    ]);
+    world.api.clock.advance(1);
+    expect((await report({ detail: "done", occurred_at: "2026-05-01T12:00:00+02:00" })).body).toEqual(
+      first.body,
+    );
+    for (const change of [
+      { outcome: "failed" },
+      { detail: "other" },
+      { detail: undefined },
+      { occurred_at: "2026-05-01T10:00:01Z" },
+    ]) {
+      expect(errorOf(await report({ detail: "done", ...change }))).toBe("409 outcome_conflict");
+    }
+  });
+
+  test.each([
+    ["of 256 letters", "x".repeat(256)],
+    ["of 256 wide characters", "漢".repeat(256)],
+    ["with what paths are made of", "a/b?c#d%2F"],
+    ["of three dots", "..."],
+    ["of a space", " "],
+    ["that reads NULL", "NULL"],
+    ["of a backslash", "\\"],
+  ])("of an invocation %s is told like any other", async (_, invocationId) => {
+    const { report } = await decidedOperation({ invocation_id: invocationId });
+    expect((await report()).body).toMatchObject({ invocation_id: invocationId, outcome: "executed" });
+  });
+
+  test("may have happened in any year of four digits, and in no other", async () => {
+    const { report } = await decidedOperation();
+    for (const occurred_at of ["9999-12-31T23:59:59-00:01", "0000-01-01T00:00:00+00:01"]) {
+      expect(errorOf(await report({ occurred_at }))).toBe("400 invalid_request");
+    }
+    const { body } = await report({ occurred_at: "9999-12-31T23:59:59.999Z" });
+    expect(body.occurred_at).toBe("9999-12-31T23:59:59.999Z");
+  });
+
+  test.each(["executed", "failed", "refused_by_receiver", "not_attempted"])("may be %s", async (outcome) => {
+    const { report, receipt } = await decidedOperation();
+    expect((await report({ outcome })).status).toBe(200);
+    expect((await receipt()).body.outcome).toMatchObject({ outcome });
+  });
+
+  test("of 8 different reports at once is one of them", async () => {
+    const { report } = await decidedOperation();
+    const answers = await Promise.all(Array.from({ length: 8 }, (_, n) => report({ detail: String(n) })));
+    expect(answers.filter(({ status }) => status === 200)).toHaveLength(1);
+    expect(answers.filter((answer) => errorOf(answer) === "409 outcome_conflict")).toHaveLength(7);
+  });
+
+  test.each([
+    ["another word", { outcome: "done" }],
+    ["a detail of 501 characters", { detail: "x".repeat(501) }],
+    ["no time", { occurred_at: undefined }],
+    ["a time that is none", { occurred_at: "yesterday" }],
+    ["no receipt", { receipt_id: undefined }],
+  ])("with %s is 400 invalid_request", async (_, fields) => {
+    const { report } = await decidedOperation();
+    expect(errorOf(await report(fields))).toBe("400 invalid_request");
+    expect((await report({ detail: "x".repeat(500) })).status).toBe(200);
+  });
+
+  test("of an unknown operation, or of another application's, is 404; with another receipt 409", async () => {
+    const [mine, other] = [await decidedOperation(), await decidedOperation()];
+    expect(errorOf(await mine.report({}, "unknown"))).toBe("404 not_found");
+    expect(errorOf(await mine.report({}, other.operation.invocation_id))).toBe("404 not_found");
+    expect(errorOf(await mine.report({ receipt_id: other.receiptId }))).toBe("409 outcome_conflict");
+    expect(errorOf(await mine.report({ receipt_id: "x" }))).toBe("409 outcome_conflict");
+    expect((await mine.receipt()).body.outcome).toBeNull();
+    expect((await mine.report()).status).toBe(200);
+  });
+
+  test("stands with the receipt, which is read by its application and its person alone", async () => {
+    const { app, receiptId, report, receipt, decided } = await decidedOperation();
+    const before = (await receipt()).body;
+    expect(before).toMatchObject({
+      receipt_id: receiptId,
+      receipt: decided.receipt,
+      receipt_hash: decided.receipt_hash,
+      outcome: null,
+    });
+    await report({ detail: "done" });
+    expect((await receipt()).body).toEqual({
+      ...before,
+      outcome: {
+        outcome: "executed",
+        detail: "done",
+        occurred_at: "2026-05-01T10:00:00.000Z",
+        recorded_at: world.api.clock.now().toISOString(),
+      },
+    });
+    const path = `/v1/service/receipts/${receiptId}`;
+    expect((await app.person.client.get(path)).body.receipt_id).toBe(receiptId);
+    const stranger = await world.application();
+    const headers = { "x-service-api-key": stranger.platform.apiKey };
+    for (const answer of [
+      await world.api.client().get(path, { headers }),
+      await stranger.person.client.get(path),
+      await app.person.client.get("/v1/service/receipts/x"),
+      await app.person.client.get(`/v1/service/receipts/${randomUUID()}`),
+    ]) {
+      expect(errorOf(answer)).toBe("404 not_found");
+    }
+  });
+});
