@@ -6,7 +6,7 @@ import { challengeSignBytes } from "../../src/protocol/challenge.ts";
 import { generateSeeds, importSeeds, signHybrid } from "../../src/protocol/hybrid.ts";
 import { processorTime, processorTimeWithChildren } from "./processor_time.ts";
 import { openDisk, waitForDisk } from "./vault/disk.ts";
-import { type BenchVault, startBenchVault } from "./vault/place.ts";
+import { type BenchVault, startBenchVault, startPlainSigner } from "./vault/place.ts";
 import { rewrapAll } from "./vault/rewrap.ts";
 import { storeFillingKeys, storeTenants } from "./vault/stock.ts";
 import { inTurns, type Percentiles, percentiles, times } from "./vault/timing.ts";
@@ -34,12 +34,13 @@ const dir = await mkdtemp(join(tmpdir(), "keyvault-bench-"));
 const postgres = await startPostgres({ dataDir: join(dir, "postgres") });
 const few = await startBenchVault(postgres, dir, "few");
 const many = await startBenchVault(postgres, dir, "many");
+const plain = await startPlainSigner(few);
 try {
   const figures = await measure();
   if (process.argv.includes("--json")) console.log(JSON.stringify(figures));
   else report(figures);
 } finally {
-  await Promise.all([few.close(), many.close()]);
+  await Promise.all([plain.close(), few.close(), many.close()]);
   await postgres.stop();
   await rm(dir, { recursive: true, force: true });
 }
@@ -52,8 +53,9 @@ async function measure() {
   const first = await inTurns(KEYS, { few: signFew, many: signMany });
   const seeds = generateSeeds();
   const bare = () => signHybrid(importSeeds(seeds), challengeSignBytes(binding()));
-  for (const work of [bare, signFew, signMany]) await times(WARM_UP, 4, work);
-  const { single, unsynced } = await measureSingle({ bare, audited: signFew });
+  const signPlain = () => plain.transport.call({ method: "POST", path: "/", body: binding() });
+  for (const work of [bare, signPlain, signFew, signMany]) await times(WARM_UP, 4, work);
+  const { single, unsynced } = await measureSingle({ bare, plain: signPlain, audited: signFew });
   const known = await inTurns(ROUNDS, { few: signFew, many: signMany });
   const load = await measureLoad(bare, signFew);
   const rewrap = await measureRewrap();
@@ -78,8 +80,8 @@ async function makeKeys({ client }: BenchVault): Promise<Signing> {
   };
 }
 
-/** One at a time: signing here, in the vault, and the wait for the disk alone; then again with a database that does not wait. */
-async function measureSingle(works: { bare: Signing; audited: Signing }) {
+/** One at a time: signing here, by the plain signer, in the vault, and the wait for the disk alone; then again without that wait. */
+async function measureSingle(works: Record<"bare" | "plain" | "audited", Signing>) {
   const disk = await openDisk(join(dir, "disk"));
   const single = mapValues(await inTurns(ROUNDS, { ...works, disk: disk.write }), percentiles);
   await disk.close();
@@ -149,19 +151,22 @@ function mapValues<Name extends string, From, To>(
 function report({ single, unsynced, keys, load, rewrap }: Awaited<ReturnType<typeof measure>>): void {
   const round = (value: number): number => Number(value.toFixed(2));
   const rounded = (row: Record<string, number>) => mapValues(row, round);
-  const ratio = (to: { bare: Percentiles; audited: Percentiles }) => ({
-    p50: round(to.audited.p50 / to.bare.p50),
-    p99: round(to.audited.p99 / to.bare.p99),
+  const ratio = (to: Percentiles, from: Percentiles) => ({
+    p50: round(to.p50 / from.p50),
+    p99: round(to.p99 / from.p99),
   });
   console.log("one signature at a time, ms:");
   console.table({
     "in process": rounded(single.bare),
-    "over mTLS, audited": rounded(single.audited),
-    ratio: ratio(single),
+    "over mTLS, nothing but signing": rounded(single.plain),
+    "over mTLS, the vault": rounded(single.audited),
+    "ratio: vault to in process": ratio(single.audited, single.bare),
+    "ratio: nothing but signing to in process": ratio(single.plain, single.bare),
+    "ratio: vault to nothing but signing": ratio(single.audited, single.plain),
     "the wait for the disk alone": rounded(single.disk),
     "in process (second half)": rounded(unsynced.bare),
-    "over mTLS, disk not waited for": rounded(unsynced.audited),
-    "ratio, disk not waited for": ratio(unsynced),
+    "the vault, disk not waited for": rounded(unsynced.audited),
+    "ratio, disk not waited for": ratio(unsynced.audited, unsynced.bare),
   });
   console.log(`p50 in ms with ${KEYS} and with ${MANY_KEYS} keys:`);
   console.table({ "a key's first signature": rounded(keys.first), "keys in use": rounded(keys.known) });

@@ -10,6 +10,7 @@ import type { RunningPostgres } from "../../../src/dev/postgres.ts";
 import { createVaultClient, type VaultClient } from "../../../src/vault/client.ts";
 import { createTransport, type Transport } from "../../../src/vault/transport.ts";
 
+const PLAIN_SIGNER = fileURLToPath(new URL("./plain_signer.ts", import.meta.url));
 const MAIN = fileURLToPath(new URL("../../../keyvault/main.ts", import.meta.url));
 
 /** A vault that runs in processes of its own, with a client for the API's certificate and a transport for the admin's. */
@@ -58,6 +59,25 @@ export async function startBenchVault(
       await Promise.all([client.close(), admin.close(), sql.end()]);
       vault.stdin?.end();
       if (vault.exitCode === null) await once(vault, "exit");
+    },
+  };
+}
+
+/** Starts `plain_signer.ts` with a vault's TLS files, and gives a transport for the API's certificate. */
+export async function startPlainSigner({
+  config,
+}: BenchVault): Promise<{ transport: Transport; close(): Promise<void> }> {
+  const dir = config.tlsDir;
+  const signer = spawn(process.execPath, [PLAIN_SIGNER, dir], { stdio: ["pipe", "pipe", "inherit"] });
+  const { value } = await createInterface({ input: signer.stdout })[Symbol.asyncIterator]().next();
+  const { port } = JSON.parse(value ?? "{}") as { port: number };
+  const transport = createTransport({ url: `https://localhost:${port}`, ...readIdentity(dir, "api") });
+  return {
+    transport,
+    async close() {
+      await transport.close();
+      signer.stdin.end();
+      if (signer.exitCode === null) await once(signer, "exit");
     },
   };
 }
