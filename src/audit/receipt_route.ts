@@ -52,9 +52,9 @@ type ReceiptRow = {
   receipt: string;
   receipt_hash: Buffer;
   outcome: z.infer<typeof outcome>["outcome"] | null;
-  outcome_detail: string | null;
-  outcome_occurred_at: Date | null;
-  outcome_recorded_at: Date | null;
+  detail: string | null;
+  occurred_at: Date | null;
+  recorded_at: Date | null;
 };
 
 /** A receipt's id carries the moment of its decision, so that the history is entered at one place of one account. */
@@ -66,12 +66,11 @@ async function findReceipt(
   const decidedAt = isUuid(receiptId) ? timeOfId(receiptId) : undefined;
   if (decidedAt === undefined) return undefined;
   return db("audit_events as e")
-    .leftJoin("invocations as i", (on) =>
+    .leftJoin("outcomes as o", (on) =>
       on
-        .on("i.account_id", "e.account_id")
-        .on("i.connection_id", "e.connection_id")
-        .on("i.invocation_id", db.raw("e.receipt::json ->> 'invocation_id'"))
-        .on("i.event_id", "e.event_id"),
+        .on("o.account_id", "e.account_id")
+        .on("o.decided_at", "e.occurred_at")
+        .on("o.event_id", "e.event_id"),
     )
     .where({ "e.account_id": accountId, "e.occurred_at": decidedAt, "e.event_id": receiptId })
     .modify((found) => {
@@ -82,20 +81,15 @@ async function findReceipt(
       "e.event_id",
       "e.receipt",
       "e.receipt_hash",
-      "i.outcome",
-      "i.outcome_detail",
-      "i.outcome_occurred_at",
-      "i.outcome_recorded_at",
+      "o.outcome",
+      "o.detail",
+      "o.occurred_at",
+      "o.recorded_at",
     );
 }
 
 function showOutcome(row: ReceiptRow): z.infer<typeof outcome> | null {
-  const { outcome, outcome_occurred_at, outcome_recorded_at } = row;
-  if (outcome === null || outcome_occurred_at === null || outcome_recorded_at === null) return null;
-  return {
-    outcome,
-    detail: row.outcome_detail,
-    occurred_at: outcome_occurred_at.toISOString(),
-    recorded_at: outcome_recorded_at.toISOString(),
-  };
+  const { outcome, detail, occurred_at, recorded_at } = row;
+  if (outcome === null || occurred_at === null || recorded_at === null) return null;
+  return { outcome, detail, occurred_at: occurred_at.toISOString(), recorded_at: recorded_at.toISOString() };
 }

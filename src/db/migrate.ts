@@ -8,6 +8,7 @@ import { operations } from "./migrations/0006_operations.ts";
 import { accountCeiling } from "./migrations/0007_account_ceiling.ts";
 import { webhookSecrets } from "./migrations/0008_webhook_secrets.ts";
 import { revocationLists } from "./migrations/0009_revocation_lists.ts";
+import { outcomes } from "./migrations/0010_outcomes.ts";
 
 /** One step of the schema: a numbered name and the SQL that makes it. */
 export type Migration = { name: string; sql: string };
@@ -23,6 +24,7 @@ const migrations: readonly Migration[] = [
   accountCeiling,
   webhookSecrets,
   revocationLists,
+  outcomes,
 ];
 
 const settings = {

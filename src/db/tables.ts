@@ -212,10 +212,16 @@ export type InvocationRow = {
   event_id: string;
   decided_at: Date;
   error_reason: string | null;
-  outcome: "executed" | "failed" | "refused_by_receiver" | "not_attempted" | null;
-  outcome_detail: string | null;
-  outcome_occurred_at: Date | null;
-  outcome_recorded_at: Date | null;
+};
+
+export type OutcomeRow = {
+  account_id: string;
+  decided_at: Date;
+  event_id: string;
+  outcome: "executed" | "failed" | "refused_by_receiver" | "not_attempted";
+  detail: string | null;
+  occurred_at: Date;
+  recorded_at: Date;
 };
 
 declare module "knex/types/tables.js" {
@@ -239,6 +245,7 @@ declare module "knex/types/tables.js" {
     challenge_keys: ChallengeKeyRow;
     audit_events: AuditEventRow;
     invocations: InvocationRow;
+    outcomes: OutcomeRow;
     outbox: OutboxRow;
     event_secrets: EventSecretsRow;
     relay_workers: RelayWorkerRow;

@@ -1,8 +1,10 @@
 import { z } from "zod";
 import type { Clock } from "../clock.ts";
 import type { Database } from "../db/connection.ts";
+import type { OutcomeRow } from "../db/tables.ts";
 import { ApiError } from "../errors.ts";
-import { type Route, route } from "../route.ts";
+import { isUuid, timeOfId } from "../ids.ts";
+import { type ApiKeyCaller, type Route, route } from "../route.ts";
 import { freeText, idText, isoTime, isoTimeInput, outcomeWord } from "../schemas.ts";
 import { invocationIdText } from "./operation.ts";
 
@@ -35,40 +37,66 @@ export function outcomeRoute({ db, clock }: { db: Database; clock: Clock }): Rou
     answer: { status: 200, schema: answer, description: "The outcome as it is recorded" },
     errors: ["not_found", "outcome_conflict"],
     async handle({ caller, params, body }) {
-      const key = {
-        account_id: caller.accountId,
-        connection_id: caller.connectionId,
-        invocation_id: params.invocation_id,
-      };
+      const decision = await findDecision(db, caller, params.invocation_id, body.receipt_id);
+      if (decision === undefined) throw await refusalOf(db, caller, params.invocation_id);
       const reported = {
         outcome: body.outcome,
-        outcome_detail: body.detail ?? null,
-        outcome_occurred_at: new Date(body.occurred_at),
+        detail: body.detail ?? null,
+        occurred_at: new Date(body.occurred_at),
       };
-      await db("invocations")
-        .where({ ...key, outcome: null })
-        .whereRaw("event_id::text = ?", [body.receipt_id])
-        .update({ ...reported, outcome_recorded_at: clock.now() });
-      const row = await db("invocations").where(key).first();
-      if (!row) throw new ApiError("not_found");
-      if (row.event_id !== body.receipt_id || row.outcome_recorded_at === null) {
-        throw new ApiError("outcome_conflict", "receipt_id: is not the receipt of this invocation");
-      }
+      await db("outcomes")
+        .insert({ ...decision, ...reported, recorded_at: clock.now() })
+        .onConflict()
+        .ignore();
+      const row = await db("outcomes").where(decision).first();
+      if (row === undefined) throw new ApiError("not_found");
       const isSame =
         row.outcome === reported.outcome &&
-        row.outcome_detail === reported.outcome_detail &&
-        row.outcome_occurred_at?.getTime() === reported.outcome_occurred_at.getTime();
+        row.detail === reported.detail &&
+        row.occurred_at.getTime() === reported.occurred_at.getTime();
       if (!isSame) throw new ApiError("outcome_conflict");
       return {
         body: {
-          invocation_id: row.invocation_id,
-          outcome: body.outcome,
+          invocation_id: params.invocation_id,
+          outcome: row.outcome,
           receipt_id: row.event_id,
-          detail: row.outcome_detail,
-          occurred_at: reported.outcome_occurred_at.toISOString(),
-          recorded_at: row.outcome_recorded_at.toISOString(),
+          detail: row.detail,
+          occurred_at: row.occurred_at.toISOString(),
+          recorded_at: row.recorded_at.toISOString(),
         },
       };
     },
   });
+}
+
+/** The decision on this connection's invocation that the receipt is of, in the history: it outlives the invocation. */
+async function findDecision(
+  db: Database,
+  { accountId, connectionId }: ApiKeyCaller,
+  invocationId: string,
+  receiptId: string,
+): Promise<Pick<OutcomeRow, "account_id" | "decided_at" | "event_id"> | undefined> {
+  const decidedAt = isUuid(receiptId) ? timeOfId(receiptId) : undefined;
+  if (decidedAt === undefined) return undefined;
+  return db("audit_events")
+    .where({
+      account_id: accountId,
+      occurred_at: decidedAt,
+      event_id: receiptId,
+      connection_id: connectionId,
+    })
+    .whereIn("decision", ["allow", "deny"])
+    .whereRaw("receipt::json ->> 'invocation_id' = ?", [invocationId])
+    .first("account_id", "occurred_at as decided_at", "event_id");
+}
+
+async function refusalOf(
+  db: Database,
+  { accountId, connectionId }: ApiKeyCaller,
+  invocationId: string,
+): Promise<ApiError> {
+  const key = { account_id: accountId, connection_id: connectionId, invocation_id: invocationId };
+  const isKnown = await db("invocations").where(key).first("event_id");
+  if (!isKnown) return new ApiError("not_found");
+  return new ApiError("outcome_conflict", "receipt_id: is not the receipt of this invocation");
 }

@@ -7,6 +7,8 @@ const HOURS_AHEAD = 3;
 /** A challenge is refused by its own expiry long before its row goes. */
 const HOURS_KEPT = 2;
 const MONTHS_AHEAD = 1;
+/** Kept by month, for good. */
+const HISTORY = ["audit_events", "outcomes"];
 
 /**
  * Makes the partitions that the hot path will write to, and drops spent challenges whose hour is long over. Safe to
@@ -17,8 +19,8 @@ export async function maintainPartitions(pool: Pool, now: Date): Promise<void> {
   try {
     await client.query("begin");
     await client.query("select pg_advisory_xact_lock(hashtext('deputize.partitions'))");
-    for (const [name, from, to] of [...challengeHours(now), ...auditMonths(now)]) {
-      const parent = name.startsWith("audit") ? "audit_events" : "spent_challenges";
+    const wanted = [...challengeHours(now), ...HISTORY.flatMap((parent) => monthsOf(parent, now))];
+    for (const [parent, name, from, to] of wanted) {
       await client.query("savepoint one");
       try {
         await client.query(
@@ -43,22 +45,28 @@ export async function maintainPartitions(pool: Pool, now: Date): Promise<void> {
   }
 }
 
-type Partition = readonly [name: string, from: string, to: string];
+type Partition = readonly [parent: string, name: string, from: string, to: string];
 
 function challengeHours(now: Date): Partition[] {
   const first = Math.floor(now.getTime() / (HOUR * 1000)) * HOUR * 1000;
   return Array.from({ length: HOURS_AHEAD + 1 }, (_, n) => {
     const from = new Date(first + n * HOUR * 1000);
-    return [hourName(from), from.toISOString(), addSeconds(from, HOUR).toISOString()] as const;
+    return [
+      "spent_challenges",
+      hourName(from),
+      from.toISOString(),
+      addSeconds(from, HOUR).toISOString(),
+    ] as const;
   });
 }
 
-function auditMonths(now: Date): Partition[] {
+function monthsOf(parent: string, now: Date): Partition[] {
   return Array.from({ length: MONTHS_AHEAD + 1 }, (_, n) => {
     const from = new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + n));
     const to = new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + n + 1));
     return [
-      `audit_events_${from.toISOString().slice(0, 7).replace("-", "_")}`,
+      parent,
+      `${parent}_${from.toISOString().slice(0, 7).replace("-", "_")}`,
       from.toISOString(),
       to.toISOString(),
     ] as const;

@@ -50,6 +50,7 @@ test("makes this hour's and the next hours' partitions, and this and next month'
     "audit_events_2027_01",
     "audit_events_other",
   ]);
+  expect(await partitionsOf("outcomes")).toEqual(["outcomes_2026_12", "outcomes_2027_01", "outcomes_other"]);
   expect(await spend(now)).toBe("spent_challenges_2026_12_31_23");
 });
 

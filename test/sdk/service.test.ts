@@ -62,9 +62,10 @@ function operationOf(invocationId: string) {
 
 const outcomeOf = (invocationId: string) =>
   world.api
-    .db("invocations")
-    .where({ invocation_id: invocationId })
-    .first("outcome", "outcome_detail", "event_id");
+    .db("invocations as i")
+    .leftJoin("outcomes as o", "o.event_id", "i.event_id")
+    .where({ "i.invocation_id": invocationId })
+    .first("o.outcome", "o.detail", "i.event_id");
 
 describe("in front of the service", () => {
   test("a proof of a granted scope runs the action, once", async () => {
@@ -131,7 +132,7 @@ describe("a proof bound to an operation", () => {
       const receiptId = run.executed ? run.authority.receiptId : "";
       expect(await outcomeOf(invocationId)).toEqual({
         outcome: "executed",
-        outcome_detail: null,
+        detail: null,
         event_id: receiptId,
       });
     },
@@ -219,11 +220,11 @@ describe("a proof bound to an operation", () => {
     expect(faults).toEqual([]);
     expect(await outcomeOf(first.invocationId)).toMatchObject({
       outcome: "failed",
-      outcome_detail: "RangeError",
+      detail: "RangeError",
     });
     expect(await outcomeOf(second.invocationId)).toMatchObject({
       outcome: "refused_by_receiver",
-      outcome_detail: "limit of the day",
+      detail: "limit of the day",
     });
   });
 });
