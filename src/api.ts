@@ -2,7 +2,6 @@ import { createCodeHashes } from "./accounts/codes.ts";
 import { createMailer } from "./accounts/mail.ts";
 import { createSendLimits } from "./accounts/send_limits.ts";
 import { createFindSession } from "./accounts/sessions.ts";
-import { sweepAccounts } from "./accounts/sweep.ts";
 import { apiRoutes } from "./api_routes.ts";
 import type { Clock } from "./clock.ts";
 import type { ApiConfig } from "./config.ts";
@@ -21,8 +20,8 @@ import type { Metrics } from "./metrics.ts";
 import { createApiKeyFinder } from "./platforms/api_key_finder.ts";
 import { keepVaultSettled } from "./platforms/keep_vault_settled.ts";
 import { PATIENT_LOCK_MS, QUICK_LOCK_MS } from "./proofs/lanes.ts";
-import { maintainPartitions } from "./proofs/partitions.ts";
 import { createSeal } from "./seal.ts";
+import { startUpkeep } from "./upkeep.ts";
 import { createVaultClient } from "./vault/client.ts";
 import { readCredentials } from "./vault/credentials.ts";
 
@@ -40,7 +39,6 @@ type ApiDeps = { config: ApiConfig; clock: Clock; log: Logger; metrics: Metrics;
 
 /** Below the deadline of a call: a statement ends before its caller is told that the effect is not known. */
 const STATEMENT_MS = 10_000;
-const UPKEEP_MS = 30 * 60 * 1000;
 
 /** Composes the API from its parts and listens. Needs a migrated database; the vault may come later. */
 export async function startApi({ config, clock, log, metrics, version }: ApiDeps): Promise<Api> {
@@ -107,15 +105,8 @@ export async function startApi({ config, clock, log, metrics, version }: ApiDeps
     metrics,
   });
 
-  const upkeep = async () => {
-    await maintainPartitions(patient, clock.now());
-    await sweepAccounts({ db, clock });
-    await idempotency.sweep();
-  };
-  await maintainPartitions(patient, clock.now());
-  const timer = setInterval(() => {
-    upkeep().catch((error: unknown) => log.warn({ err: error }, "upkeep failed; it is tried again"));
-  }, UPKEEP_MS);
+  const invocationDays = config.INVOCATION_DAYS;
+  const upkeep = await startUpkeep({ db, pool: patient, clock, idempotency, invocationDays, log });
   const settling = keepVaultSettled(shared);
   const server = await startServer(listener, { host: config.HOST, port: config.PORT });
   log.info({ host: server.host, port: server.port }, "api listens");
@@ -128,8 +119,8 @@ export async function startApi({ config, clock, log, metrics, version }: ApiDeps
       return true;
     },
     async stop() {
-      clearInterval(timer);
       await server.stop();
+      await upkeep.stop();
       await settling.stop();
       await apiKeys.close();
       await vault.close();

@@ -56,6 +56,8 @@ const apiSchema = common.extend({
   MAIL_FROM: z.string().default("Deputize <no-reply@localhost>"),
   OPERATOR_TOKEN: z.string().min(32).optional(),
   ALPHA_CREDITS_MICRO_USD: count(10_000_000),
+  /** Days that the decision on an operation is known, and given again to a repeated call. */
+  INVOCATION_DAYS: z.coerce.number().int().min(1).max(36_500).default(30),
   /** The most that an account may ever delegate, recorded in the vault with its root key when that is made. */
   ACCOUNT_CEILING: scopes,
   SEND_CODE_PER_IP: count(5),

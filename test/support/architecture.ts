@@ -40,7 +40,7 @@ const LEVELS: readonly (readonly string[])[] = [
   ["db", "vault"],
   FEATURES,
   ["http", "operator", "console", "sdk"],
-  ["main.ts", "api.ts", "api_routes.ts", "roles.ts", "dev"],
+  ["main.ts", "api.ts", "api_routes.ts", "roles.ts", "upkeep.ts", "dev"],
 ];
 
 /** Units that may import others of their own level. */

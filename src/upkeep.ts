@@ -1,0 +1,51 @@
+import type { Pool } from "pg";
+import { sweepAccounts } from "./accounts/sweep.ts";
+import type { Clock } from "./clock.ts";
+import type { Database } from "./db/connection.ts";
+import { startLoop } from "./events/loop.ts";
+import type { Idempotency } from "./http/idempotency.ts";
+import type { Logger } from "./log.ts";
+import { maintainPartitions } from "./proofs/partitions.ts";
+import { pruneInvocations } from "./proofs/prune_invocations.ts";
+
+const PAUSE_MS = 30 * 60 * 1000;
+
+type UpkeepDeps = {
+  db: Database;
+  /** Where partitions are made: its statements give up waiting for a lock. */
+  pool: Pool;
+  clock: Clock;
+  idempotency: Pick<Idempotency, "sweep">;
+  /** How long a decided invocation is known. */
+  invocationDays: number;
+  log: Logger;
+};
+
+/**
+ * Keeps the API's tables in order: at once, then every half hour, from every replica. Resolves when the partitions that
+ * decisions are written to exist.
+ */
+export async function startUpkeep(deps: UpkeepDeps): Promise<{ stop(): Promise<void> }> {
+  const { db, pool, clock, idempotency, invocationDays: keptDays, log } = deps;
+  const stopping = new AbortController();
+  await maintainPartitions(pool, clock.now());
+  const loop = startLoop({
+    name: "upkeep",
+    log,
+    shortestPause: PAUSE_MS,
+    longestPause: PAUSE_MS,
+    async step() {
+      await maintainPartitions(pool, clock.now());
+      await sweepAccounts({ db, clock });
+      await idempotency.sweep();
+      await pruneInvocations({ db, now: clock.now(), keptDays, signal: stopping.signal });
+      return false;
+    },
+  });
+  return {
+    async stop() {
+      stopping.abort();
+      await loop.stop();
+    },
+  };
+}
