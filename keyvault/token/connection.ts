@@ -8,7 +8,8 @@ export type TokenConnection = {
   pid: number | undefined;
   /**
    * Asks the child. Rejects with `DamagedBox`, `WrongPin` or `StaleOffer` as the operation says, and with `TokenFault` when the child reports a fault, ends, or
-   * lets the deadline pass: it is then killed, so that no late answer can be taken for another call's.
+   * lets the deadline pass: it is then killed, so that no late answer can be taken for another call's. What cannot be sent, because it is too
+   * large, rejects at once and leaves the child as it is.
    */
   request<K extends TokenRequest["kind"]>(
     message: Extract<TokenRequest, { kind: K }>,
@@ -58,12 +59,12 @@ export function connectToken(environment: Readonly<Record<string, string>>, log:
       if (!alive) return Promise.reject(new TokenFault("The token's process is away"));
       const id = ++lastId;
       return new Promise((resolve, reject) => {
+        child.send({ id, request: message });
         const deadline = setTimeout(() => {
           log.error({ event: "token_deadline", kind: message.kind });
           child.kill();
         }, deadlineMs);
         waiting.set(id, { resolve: resolve as (answer: unknown) => void, reject, deadline });
-        child.send({ id, request: message });
       });
     },
   };

@@ -4,7 +4,9 @@ import { createRequire } from "node:module";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { openToken, type Token } from "../../../keyvault/token/client.ts";
+import { connectToken } from "../../../keyvault/token/connection.ts";
 import { DamagedBox } from "../../../keyvault/token/fault.ts";
+import { MAX_FRAME_BYTES } from "../../../keyvault/token/frames.ts";
 import { tokenSettings } from "../../../keyvault/token/install.ts";
 import { createHome, SILENT, type VaultHome } from "../fixture.ts";
 
@@ -151,4 +153,28 @@ test("says which module cannot be loaded and which token is not there", async ()
   await expect(openToken({ place: { ...place, label: "other" }, environment }, SILENT)).rejects.toThrow(
     /no token labelled other/,
   );
+});
+
+test("a message that is too large for the pipe fails alone, and the child lives beyond its deadline", async () => {
+  const connection = connectToken({}, SILENT);
+  let ended = false;
+  void connection.ended.then(() => {
+    ended = true;
+  });
+  try {
+    const bytes = Buffer.alloc(MAX_FRAME_BYTES);
+    const request = {
+      kind: "sign_resident",
+      label: `key-${"0".repeat(32)}`,
+      half: "ed25519",
+      bytes,
+    } as const;
+    await expect(connection.request(request, 50)).rejects.toThrow(/too large/);
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    expect(ended).toBe(false);
+    expect(await connection.request({ kind: "offer" }, 20_000)).toHaveProperty("publicKey");
+  } finally {
+    connection.kill();
+    await connection.ended;
+  }
 });
