@@ -1,15 +1,16 @@
 import { z } from "zod";
 import { ROTATION_REASONS } from "../../src/protocol/key_rotation.ts";
+import { MAX_CERTS_PER_REVOCATION_LIST } from "../../src/protocol/revocation_list.ts";
 import type { SignRotation } from "../sign/rotation.ts";
 import type { SequenceSigning } from "../sign/sequences.ts";
-import { readBody } from "./body.ts";
+import { MAX_LIST_BODY_BYTES, readBody } from "./body.ts";
 import type { Call } from "./calls.ts";
-import { keyIdPattern, tenantName } from "./schemas.ts";
+import { identifierList, keyIdPattern, tenantName } from "./schemas.ts";
 
 /** The operations behind the calls that sign statements other than delegations and challenges. */
 export type StatementOperations = { signRotation: SignRotation; sequences: SequenceSigning };
 
-const MOST_CERTIFICATES = 1_000;
+const MOST_PUSHED = 1_000;
 const ORIGIN = /^[a-z0-9][a-z0-9.-]*(\/[A-Za-z0-9._-]+)*$/;
 
 const identifier = z
@@ -19,17 +20,16 @@ const identifier = z
   .regex(/^\P{Cc}+$/u);
 const seconds = z.int().min(0);
 const binding = z.string().regex(/^[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=$/, "base64 of 32 bytes");
-const certificates = z.array(identifier).max(MOST_CERTIFICATES);
 
 const revocationList = z.strictObject({
   tenant: tenantName,
   updated_at: seconds,
-  revoked_certs: certificates,
+  revoked_certs: identifierList(MAX_CERTS_PER_REVOCATION_LIST),
 });
 const revocationPush = z.strictObject({
   tenant: tenantName,
   seq_no: z.int().min(1),
-  entries: certificates,
+  entries: identifierList(MOST_PUSHED),
   pushed_at: seconds,
 });
 const rotation = z.strictObject({
@@ -65,7 +65,11 @@ export function createStatementCalls(operations: StatementOperations): readonly 
   });
   return [
     sign("revocation-list", async ({ caller, keyId, context }) =>
-      operations.sequences.revocationList(caller, keyId, await readBody(context.req, revocationList)),
+      operations.sequences.revocationList(
+        caller,
+        keyId,
+        await readBody(context.req, revocationList, MAX_LIST_BODY_BYTES),
+      ),
     ),
     sign("revocation-push", async ({ caller, keyId, context }) =>
       operations.sequences.revocationPush(caller, keyId, await readBody(context.req, revocationPush)),

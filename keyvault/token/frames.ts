@@ -2,8 +2,11 @@ import { deserialize, serialize } from "node:v8";
 
 const HEADER_BYTES = 4;
 
-/** Largest frame either side accepts, in bytes. */
-export const MAX_FRAME_BYTES = 1_048_576;
+/**
+ * Largest frame either side accepts, in bytes: holds the longest list that a key in the token signs, whose canonical form may be twice its
+ * body's length.
+ */
+export const MAX_FRAME_BYTES = 5_242_880;
 
 /** One message as it goes over the pipe: u32be length ‖ structured clone of `message`. */
 export function encodeFrame(message: unknown): Buffer {

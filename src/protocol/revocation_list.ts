@@ -14,6 +14,9 @@ export interface RevocationList {
   signature: HybridSignature;
 }
 
+/** Certificates that the lists of this service have at most. The wire format sets no bound. */
+export const MAX_CERTS_PER_REVOCATION_LIST = 50_000;
+
 /** A list before it is signed. */
 export type RevocationListFields = Omit<RevocationList, "signature">;
 

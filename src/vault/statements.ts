@@ -21,7 +21,7 @@ export type Checkpoint = {
  * 60 s of the vault's clock. Calls reject as {@link import("./client.ts").VaultClient}'s do.
  */
 export type VaultStatements = {
-  /** All certificates that an account has revoked, 1,000 at most; `updated_at` is later than the last list's. */
+  /** All certificates that an account has revoked, 50,000 at most; `updated_at` is later than the last list's. */
   revocationList(
     root: KeyReference,
     list: Pick<RevocationList, "updated_at" | "revoked_certs">,

@@ -1,0 +1,36 @@
+import { isUtf8 } from "node:buffer";
+
+/** An object of texts, whole numbers and lists of texts. */
+export type FlatObject = Record<string, string | number | string[]>;
+
+/**
+ * What the strict reader gives for a document, in a fraction of its time: for one that is flat, without escapes, and written exactly as
+ * `JSON.stringify` writes it. Nothing for any other, good or bad: that is the strict reader's to judge. That the text comes out again shows
+ * that no key stands twice and no number in another form.
+ */
+export function readFlatJson(bytes: Buffer): FlatObject | undefined {
+  if (!isUtf8(bytes)) return undefined;
+  const text = bytes.toString("utf8");
+  if (text.includes("\\")) return undefined;
+  const value = parsed(text);
+  return isFlat(value) && JSON.stringify(value) === text ? value : undefined;
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function isFlat(value: unknown): value is FlatObject {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return false;
+  return Object.values(value).every(
+    (member) => typeof member === "string" || Number.isSafeInteger(member) || isTextList(member),
+  );
+}
+
+function isTextList(value: unknown): boolean {
+  return Array.isArray(value) && value.every((item) => typeof item === "string");
+}

@@ -1,0 +1,214 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { unixSeconds } from "../../../keyvault/clock.ts";
+import { loadConfig } from "../../../keyvault/config.ts";
+import { MAX_LIST_BODY_BYTES } from "../../../keyvault/http/body.ts";
+import type { CreatedKey } from "../../../keyvault/keys/create.ts";
+import { newCertificateId } from "../../../src/ids.ts";
+import {
+  MAX_CERTS_PER_REVOCATION_LIST,
+  type RevocationList,
+  verifyRevocationList,
+} from "../../../src/protocol/revocation_list.ts";
+import { createHome, readIdentity, startVault, type TestVault } from "../fixture.ts";
+import { type Answer, type Client, call } from "../http/caller_support.ts";
+
+/* How long a revocation list may be, at both sides of each bound, on a real vault over mutual TLS. */
+
+let vault: TestVault;
+let api: Client;
+let root: CreatedKey;
+
+beforeAll(async () => {
+  const home = await createHome();
+  home.config = loadConfig({ ...home.environment, KEYVAULT_RESIDENT_KEYS: "1" });
+  vault = await startVault(home);
+  api = readIdentity(vault.home, "api");
+  root = await makeRoot(false);
+});
+afterAll(() => vault.close());
+
+const makeRoot = (resident: boolean) =>
+  vault.makeKey({ tenant: "acc-1", purpose: "account_root", label: "root", ...(resident && { resident }) });
+const send = (kind: string, body: unknown, key = root, headers = {}): Promise<Answer> =>
+  call(`${vault.url}/v1/keys/${key.key_id}/sign/${kind}`, api, { method: "POST", body, headers });
+
+/** The fields of a list that follows whatever was signed before. */
+function fieldsOf(revoked_certs: unknown) {
+  vault.clock.move(1);
+  return { tenant: "acc-1", updated_at: unixSeconds(vault.clock.now()), revoked_certs };
+}
+const ids = (count: number) => Array.from({ length: count }, newCertificateId);
+const refused = { status: 400, body: { error: { code: "invalid_request" } } };
+
+describe("the number of certificates in a list", () => {
+  test.each([0, 1, 1_000, 1_001, MAX_CERTS_PER_REVOCATION_LIST])(
+    "%d are signed, all of them, in their order",
+    async (count) => {
+      const fields = fieldsOf(ids(count));
+      const { status, body } = await send("revocation-list", fields);
+      expect(status).toBe(200);
+      const list = body as unknown as RevocationList;
+      expect(list.revoked_certs).toEqual(fields.revoked_certs);
+      expect(await verifyRevocationList(list, root.public_key)).toBeUndefined();
+      const [row] = await vault.home.sql<{ detail: object }>(
+        "SELECT detail FROM audit ORDER BY seq DESC LIMIT 1",
+      );
+      expect(row?.detail).toMatchObject({ certificates: String(count) });
+    },
+  );
+
+  test("one more than the most is refused, on record, and nothing is signed", async () => {
+    const before = vault.vault.journal.head().seq;
+    expect(await send("revocation-list", fieldsOf(ids(MAX_CERTS_PER_REVOCATION_LIST + 1)))).toMatchObject(
+      refused,
+    );
+    const rows = await vault.home.sql("SELECT statement, outcome FROM audit WHERE seq > $1", [before]);
+    expect(rows).toEqual([{ statement: "call", outcome: "invalid_request" }]);
+  });
+
+  test("a root key in the token signs the longest list as well", async () => {
+    const resident = await makeRoot(true);
+    const { status, body } = await send(
+      "revocation-list",
+      fieldsOf(ids(MAX_CERTS_PER_REVOCATION_LIST)),
+      resident,
+    );
+    expect(status).toBe(200);
+    expect(
+      await verifyRevocationList(body as unknown as RevocationList, resident.public_key),
+    ).toBeUndefined();
+  });
+
+  test("a push has 1,000 at most: whoever reads it takes no more bytes than a bundle has", async () => {
+    const push = (seq_no: number, entries: string[]) =>
+      send("revocation-push", {
+        tenant: "acc-1",
+        seq_no,
+        entries,
+        pushed_at: unixSeconds(vault.clock.now()),
+      });
+    expect(await push(1, ids(1_001))).toMatchObject(refused);
+    expect((await push(1, ids(1_000))).status).toBe(200);
+  });
+});
+
+describe("the bytes of a list's body", () => {
+  /** A body of exactly that many bytes: ids as long as they may be, and a last one that fills up. */
+  function fill(bytes: number): string {
+    const LONGEST = 128;
+    const empty = Buffer.byteLength(JSON.stringify(fieldsOf([""])));
+    const whole = Math.floor((bytes - empty) / (LONGEST + 3));
+    const rest = bytes - empty - whole * (LONGEST + 3);
+    const text = JSON.stringify(fieldsOf([...Array(whole).fill("x".repeat(LONGEST)), "y".repeat(rest)]));
+    expect(Buffer.byteLength(text)).toBe(bytes);
+    return text;
+  }
+
+  test("hold every list of our own certificates, to the most", () => {
+    const tenant = "x".repeat(128);
+    const body = { ...fieldsOf(ids(MAX_CERTS_PER_REVOCATION_LIST)), tenant };
+    expect(Buffer.byteLength(JSON.stringify(body))).toBeLessThanOrEqual(MAX_LIST_BODY_BYTES);
+  });
+
+  test.each([{}, { "transfer-encoding": "chunked" }])(
+    "are read to the bound and no further (%o)",
+    async (headers) => {
+      expect((await send("revocation-list", fill(MAX_LIST_BODY_BYTES), root, headers)).status).toBe(200);
+      const over = await send("revocation-list", fill(MAX_LIST_BODY_BYTES + 1), root, headers);
+      expect(over).toMatchObject(refused);
+      expect(JSON.stringify(over.body)).toContain(`more than ${MAX_LIST_BODY_BYTES} bytes`);
+    },
+  );
+
+  test("are more than any other call's, a push's included", async () => {
+    const body = {
+      tenant: "acc-1",
+      seq_no: 2,
+      entries: Array(1_000).fill("x".repeat(128)),
+      pushed_at: 1,
+      pad: "",
+    };
+    const text = JSON.stringify({ ...body, pad: "x".repeat(131_073 - JSON.stringify(body).length) });
+    for (const kind of ["revocation-push", "challenge", "receipt"]) {
+      expect(JSON.stringify((await send(kind, text)).body)).toContain("more than 131072 bytes");
+    }
+  });
+});
+
+describe("what stands in a list", () => {
+  const long = () => ids(4_000);
+
+  test.each([
+    ["one character", "x"],
+    ["128 characters", "x".repeat(128)],
+    ["text beyond ASCII", "Zürich-😀"],
+    ["what JSON escapes", '"\\'],
+    ["a line separator, which the canonical form escapes", "a\u2028b"],
+  ])("an id of %s is signed as it is, in a short list and in a long one", async (_, id) => {
+    for (const list of [[id], [...long(), id]]) {
+      const { status, body } = await send("revocation-list", fieldsOf(list));
+      expect([status, body.revoked_certs]).toEqual([200, list]);
+      expect(await verifyRevocationList(body as unknown as RevocationList, root.public_key)).toBeUndefined();
+    }
+  });
+
+  test.each([
+    ["nothing", ""],
+    ["129 characters", "x".repeat(129)],
+    ["U+0000", "a\u0000"],
+    ["U+001F", "\u001f"],
+    ["U+007F", "a\u007fb"],
+    ["U+0080", "\u0080"],
+    ["U+009F", "\u009f"],
+    ["a number", 7],
+    ["null", null],
+    ["a list", ["x"]],
+  ])("an id of %s is refused, in a short list and in a long one", async (_, id) => {
+    for (const list of [[id], [...long(), id]]) {
+      const answer = await send("revocation-list", fieldsOf(list));
+      expect(answer).toMatchObject(refused);
+      expect(JSON.stringify(answer.body)).toContain("body.revoked_certs");
+    }
+  });
+
+  test.each([
+    ["no list", "x".repeat(200_000)],
+    ["an object", Object.fromEntries(long().map((id) => [id, 1]))],
+    ["null", null],
+  ])("%s in its place is refused", async (_, value) => {
+    expect(await send("revocation-list", fieldsOf(value))).toMatchObject(refused);
+  });
+
+  test("a long body is read as strictly as a short one, and as freely", async () => {
+    const compact = () => JSON.stringify(fieldsOf(long()));
+    const strict: [string, (text: string) => string | Buffer][] = [
+      ["a doubled key", (text) => text.replace("{", '{"tenant":"acc-1",')],
+      ["a doubled list", (text) => text.replace("{", '{"revoked_certs":[],')],
+      ["an unknown field", (text) => text.replace("{", '{"bytes":"",')],
+      ["something after it", (text) => `${text}1`],
+      ["a fraction", (text) => text.replace(/"updated_at":(\d+)/, '"updated_at":$1.5')],
+      ["a lone surrogate", (text) => text.replace('"cert-', '"\\ud800cert-')],
+      [
+        "no UTF-8",
+        (text) =>
+          Buffer.concat([Buffer.from(text.slice(0, -3)), Buffer.from([0xff]), Buffer.from(text.slice(-3))]),
+      ],
+      ["a byte order mark", (text) => `\ufeff${text}`],
+      ["nesting", (text) => text.replace('"cert-', `${"[".repeat(20)}${"]".repeat(20)},"cert-`)],
+    ];
+    for (const [what, alter] of strict) {
+      expect(await send("revocation-list", alter(compact())), what).toMatchObject(refused);
+    }
+    const free: [string, (text: string) => string][] = [
+      ["spaces", (text) => text.replaceAll(",", ", ")],
+      ["a fraction of nothing", (text) => text.replace(/"updated_at":(\d+)/, '"updated_at":$1.0')],
+      ["another order", (text) => text.replace(/"tenant":"acc-1",(.*)}$/, '$1,"tenant":"acc-1"}')],
+      ["escapes that need not be", (text) => text.replaceAll("cert-", "\\u0063ert-")],
+    ];
+    for (const [what, alter] of free) {
+      const text = alter(compact());
+      const { status, body } = await send("revocation-list", text);
+      expect([status, body.revoked_certs], what).toEqual([200, JSON.parse(text).revoked_certs]);
+    }
+  });
+});
