@@ -17,6 +17,12 @@ export async function processorTimeWithChildren(pid: number): Promise<number> {
   return running.reduce((sum, stat) => sum + (stat?.microseconds ?? 0), ended);
 }
 
+/** Milliseconds for which a process's first thread, the one with its event loop, has run so far. */
+export async function firstThreadTime(pid: number): Promise<number> {
+  const [nanoseconds] = (await readFile(`/proc/${pid}/task/${pid}/schedstat`, "utf8")).split(" ");
+  return Number(nanoseconds) / 1_000_000;
+}
+
 type Stat = { pid: number; parent: number; microseconds: number; ofEndedChildren: number };
 
 async function readStat(pid: number): Promise<Stat | undefined> {

@@ -16,6 +16,7 @@ const MAIN = fileURLToPath(new URL("../../../keyvault/main.ts", import.meta.url)
 /** A vault that runs in processes of its own, with a client for the API's certificate and a transport for the admin's. */
 export type BenchVault = {
   config: Config;
+  url: string;
   pid: number;
   sql: pg.Client;
   client: VaultClient;
@@ -51,6 +52,7 @@ export async function startBenchVault(
   const admin = createTransport(identity("admin"));
   return {
     config: loadConfig(environment),
+    url: origin,
     pid: vault.pid ?? 0,
     sql,
     client,

@@ -1,0 +1,40 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { parentPort, workerData } from "node:worker_threads";
+import { newCertificateId } from "../../../src/ids.ts";
+import { verifyRevocationList } from "../../../src/protocol/revocation_list.ts";
+import { createVaultClient } from "../../../src/vault/client.ts";
+
+/** What the thread signs lists with. Each takes its second within the 60 s around the vault's clock. */
+export type ListOrder = { url: string; tlsDir: string; tenant: string; length: number; rounds: number };
+
+const PAUSE_MS = 50;
+
+/**
+ * Has lists signed one after another by a root key of its own, checks each, and posts how many milliseconds each took from call to answer.
+ * A thread of its own, so that what it costs the caller delays nobody who measures the vault.
+ */
+const { url, tlsDir, tenant, length, rounds } = workerData as ListOrder;
+const read = (name: string): Buffer => readFileSync(join(tlsDir, name));
+const client = createVaultClient({ url, ca: read("ca.pem"), cert: read("api.pem"), key: read("api.key") });
+const root = await client.createKey(
+  { tenant, purpose: "account_root", label: "root" },
+  `bench-root-${tenant}`,
+);
+const revoked_certs = Array.from({ length }, newCertificateId);
+const first = Math.floor(Date.now() / 1000) - 30;
+const times: number[] = [];
+for (let round = 0; round < rounds; round += 1) {
+  const began = performance.now();
+  const list = await client.statements.revocationList(
+    { tenant, keyId: root.key_id },
+    { updated_at: first + round, revoked_certs },
+  );
+  times.push(performance.now() - began);
+  if ((await verifyRevocationList(list, root.public_key)) !== undefined)
+    throw new Error("The list does not hold");
+  await sleep(PAUSE_MS);
+}
+await client.close();
+parentPort?.postMessage(times);
