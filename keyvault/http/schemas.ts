@@ -18,7 +18,7 @@ const scopes = z
   .refine((list) => invalidScopes(list).length === 0, "holds a scope that is not valid");
 const publicKey = z.strictObject({ ed25519: z.string(), ml_dsa_65: z.string() });
 const oneLine = (length: number) => z.string().max(length).regex(ONE_LINE, "one line of text");
-const text = z.string().max(512);
+const text = oneLine(512);
 const seconds = z.int().min(0);
 
 /** A tenant in a path. */

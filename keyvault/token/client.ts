@@ -5,6 +5,7 @@ import type { Logger } from "../log.ts";
 import { connectToken, type TokenConnection } from "./connection.ts";
 import { DamagedBox, StaleOffer, TokenFault, WrongPin } from "./fault.ts";
 import type { Half, TokenAnswers, TokenInfo, TokenPlace, TokenRequest, Wrapped } from "./messages.ts";
+import { partsOf } from "./parts.ts";
 
 const CALL_DEADLINE_MS = 5_000;
 const OPEN_DEADLINE_MS = 20_000;
@@ -192,8 +193,16 @@ export async function openToken(
         );
       return call({ kind: "unwrap", wrapped, context });
     },
-    chain: (previous, texts) => call({ kind: "chain", previous, texts }),
-    authenticate: (texts) => call({ kind: "authenticate", texts }),
+    async chain(previous, texts) {
+      const codes: Uint8Array[] = [];
+      for (const part of partsOf(texts))
+        codes.push(...(await call({ kind: "chain", previous: codes.at(-1) ?? previous, texts: part })));
+      return codes;
+    },
+    async authenticate(texts) {
+      const parts = partsOf(texts).map((part) => call({ kind: "authenticate", texts: part }));
+      return (await Promise.all(parts)).flat();
+    },
     rewrap: (boxes) => call({ kind: "rewrap", boxes }),
     async rotate() {
       const { keks } = await call({ kind: "rotate" });

@@ -58,6 +58,18 @@ test("chains codes: each covers the one before it, wherever the chain is cut int
   expect(new Set(whole.map((mac) => Buffer.from(mac).toString("hex"))).size).toBe(3);
 });
 
+test("codes as much text as it is given, in the same codes as little by little", async () => {
+  const texts = Array.from({ length: 60 }, (_, index) => Buffer.alloc(131_072, index));
+  const start = Buffer.alloc(32);
+  const chained = await token.chain(start, texts);
+  expect(chained).toHaveLength(60);
+  expect(await token.chain(chained[29]!, texts.slice(30))).toEqual(chained.slice(30));
+  const codes = await token.authenticate(texts);
+  expect(codes).toEqual((await Promise.all(texts.map((text) => token.authenticate([text])))).flat());
+  expect(await token.authenticate([])).toEqual([]);
+  expect(await token.chain(start, [])).toEqual([]);
+});
+
 test("a killed child fails the calls in flight with token_unavailable, and comes back with the same keys", async () => {
   const wrapped = await token.wrap(plain, context);
   const pid = token.pid()!;
