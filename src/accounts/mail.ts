@@ -3,16 +3,7 @@ import type { Clock } from "../clock.ts";
 import type { ApiConfig } from "../config.ts";
 import type { Logger } from "../log.ts";
 import { createMailbox, type Mailbox } from "./mailbox.ts";
-
-/** One mail, as text. */
-export type Mail = { to: string; subject: string; text: string };
-
-/** Sends mail. */
-export type Mailer = {
-  /** Resolves when the mail was taken over for delivery, rejects when it was not. */
-  send(mail: Mail): Promise<void>;
-  close(): void;
-};
+import type { Mailer } from "./mailer.ts";
 
 const TIMEOUT_MS = 10_000;
 

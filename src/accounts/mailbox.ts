@@ -1,6 +1,6 @@
 import type { Clock } from "../clock.ts";
 import type { Logger } from "../log.ts";
-import type { Mail, Mailer } from "./mail.ts";
+import type { Mail, Mailer } from "./mailer.ts";
 
 /** A mail in the development mailbox. */
 export type DeliveredMail = Mail & { sentAt: Date };

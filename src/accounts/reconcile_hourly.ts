@@ -2,7 +2,8 @@ import { Gauge } from "prom-client";
 import type { Database } from "../db/connection.ts";
 import type { Logger } from "../log.ts";
 import type { Metrics } from "../metrics.ts";
-import { differenceKinds, reconcileLedger } from "./reconcile.ts";
+import { differenceKinds } from "./ledger_difference.ts";
+import { reconcileLedger } from "./reconcile.ts";
 
 const MOST_LOGGED = 100;
 

@@ -6,7 +6,7 @@ import type { VaultClient } from "../vault/client.ts";
 import { accountTypeRoute } from "./account_type.ts";
 import type { CodeHashes } from "./codes.ts";
 import { logoutRoute } from "./logout.ts";
-import type { Mailer } from "./mail.ts";
+import type { Mailer } from "./mailer.ts";
 import { profileRoute } from "./profile.ts";
 import { refreshRoute } from "./refresh.ts";
 import { registryRoute } from "./registry_route.ts";

@@ -6,7 +6,7 @@ import type { Logger } from "../log.ts";
 import { type Route, route } from "../route.ts";
 import { CODE_SECONDS, type CodeHashes, newCode, replaceCode } from "./codes.ts";
 import { emailAddress } from "./email.ts";
-import type { Mail, Mailer } from "./mail.ts";
+import type { Mail, Mailer } from "./mailer.ts";
 import type { SendLimits } from "./send_limits.ts";
 
 type SendCodeDeps = {
