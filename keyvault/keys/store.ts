@@ -5,6 +5,7 @@ import type { Database } from "../db/connection.ts";
 import type { KeyRow, TenantRow } from "../db/rows.ts";
 import { VaultError } from "../errors.ts";
 import { type Attestation, verifyAttestation } from "./attestation.ts";
+import { createChanges } from "./changes.ts";
 import type { KeptKey } from "./custody.ts";
 import type { WrappedDataKey } from "./data_keys.ts";
 import { KEY_SUPERSEDED, type Seals, type Superseded, TENANT_SUPERSEDED } from "./state.ts";
@@ -34,6 +35,12 @@ export type JoinedKeyRow = {
   resident: string | null;
 };
 
+/** Keys read for one decision. */
+export type Reading = Pick<KeyStore, "find"> & {
+  /** Whether none of the keys that were looked for has changed since. */
+  holds(): boolean;
+};
+
 /**
  * Keys by id, remembered for up to a minute. Only this process changes them (it holds the ledger), and every change calls
  * {@link KeyStore.changed}, so what is remembered is what is stored.
@@ -45,8 +52,8 @@ export type KeyStore = {
    * attested or not in the state the vault gave it last, `unavailable` without a database.
    */
   find(keyId: string, tenant?: string): Promise<Key | undefined>;
-  /** Counts up whenever something that was read before may no longer be true. */
-  version(): number;
+  /** Begins to read what one decision rests on. */
+  reading(): Reading;
   /** Forgets what is remembered of a key, or of all. */
   changed(keyId?: string): void;
 };
@@ -54,13 +61,13 @@ export type KeyStore = {
 /** A store that trusts the keys attested by `service`. */
 export function createKeyStore(database: Database, seals: Seals, service: () => HybridPublicKey): KeyStore {
   const kept = new LRUCache<string, Key>({ max: KEPT_KEYS, ttl: KEPT_MS });
-  let version = 0;
+  const changes = createChanges(KEPT_KEYS);
 
-  return {
+  const store: KeyStore = {
     async find(keyId, tenant) {
       const known = kept.get(keyId);
       if (known !== undefined && (tenant === undefined || known.tenant === tenant)) return known;
-      const before = version;
+      const before = changes.count();
       const row = await readKey(database, keyId, tenant);
       if (row === undefined) return undefined;
       const key = keyOf(row);
@@ -69,16 +76,27 @@ export function createKeyStore(database: Database, seals: Seals, service: () => 
         seals.require({ keys: [row.key], tenants: [row.tenant] }),
       ]);
       if (!attested) throw new VaultError("key_damaged");
-      if (before === version) kept.set(keyId, key);
+      if (!changes.happened(keyId, before)) kept.set(keyId, key);
       return key;
     },
-    version: () => version,
+    reading() {
+      const before = changes.count();
+      const lookedFor = new Set<string>();
+      return {
+        find(keyId, tenant) {
+          lookedFor.add(keyId);
+          return store.find(keyId, tenant);
+        },
+        holds: () => !lookedFor.values().some((keyId) => changes.happened(keyId, before)),
+      };
+    },
     changed(keyId) {
-      version += 1;
+      changes.note(keyId);
       if (keyId === undefined) kept.clear();
       else kept.delete(keyId);
     },
   };
+  return store;
 }
 
 /** A tenant's wrapped data key and state, or undefined before its first key. */

@@ -57,9 +57,9 @@ export function createDelegationSigning(parts: SigningParts & { policy: Delegati
       approved_by: approval.approved_by,
     };
     const call = { caller, keyId, tenant, purpose: "account_root", statement: "delegation", detail } as const;
-    const signed = await signStatement(parts, call, async (issuer, now) => {
+    const signed = await signStatement(parts, call, async (issuer, now, reading) => {
       const fields = { ...certificate, issuer_pub_key: issuer.publicKey };
-      const subject = await parts.store.find(certificate.subject_id);
+      const subject = await reading.find(certificate.subject_id);
       const input = { policy: parts.policy, fields, approval, issuer, subject };
       return (
         RULES.map((rule) => rule(input, now)).find((violated) => violated !== undefined) ??

@@ -6,7 +6,7 @@ import {
 } from "../../src/protocol/key_rotation.ts";
 import type { Caller } from "../audit/record.ts";
 import { isRefusal, type Refusal, refuse } from "../errors.ts";
-import type { Key } from "../keys/store.ts";
+import type { Key, Reading } from "../keys/store.ts";
 import { CLOCK_TOLERANCE_SECONDS, type SigningParts, signStatement, telling } from "./statement.ts";
 
 /**
@@ -32,8 +32,8 @@ export function createRotationSigning(parts: SigningParts): SignRotation {
       purpose: oldKey?.purpose === "agent" ? "agent" : "account_root",
     } as const;
 
-    const decide = async (now: number): Promise<KeyRotationFields | Refusal> => {
-      const find = (keyId: string) => parts.store.find(keyId, tenant);
+    const decide = async (now: number, reading: Reading): Promise<KeyRotationFields | Refusal> => {
+      const find = (keyId: string) => reading.find(keyId, tenant);
       const [old, fresh] = await Promise.all([find(oldId), find(new_id)]);
       if (old === undefined || fresh === undefined) return UNFIT;
       const fault =
@@ -42,8 +42,8 @@ export function createRotationSigning(parts: SigningParts): SignRotation {
       return fault ?? { version: 1, old_id: oldId, new_id, ...keys, rotated_at, reason };
     };
     const sign = (keyId: string) =>
-      signStatement(parts, { ...call, keyId }, async (_, now) => {
-        const fields = await decide(now);
+      signStatement(parts, { ...call, keyId }, async (_, now, reading) => {
+        const fields = await decide(now, reading);
         return isRefusal(fields) ? fields : keyRotationSignBytes(fields);
       });
 

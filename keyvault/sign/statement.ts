@@ -7,7 +7,7 @@ import { type Clock, unixSeconds } from "../clock.ts";
 import type { Purpose } from "../db/rows.ts";
 import { isRefusal, type Refusal, refuse, VaultError } from "../errors.ts";
 import type { Custody } from "../keys/custody.ts";
-import type { Key, KeyStore } from "../keys/store.ts";
+import type { Key, KeyStore, Reading } from "../keys/store.ts";
 import type { Rate, Rates } from "../rates.ts";
 
 /** Seconds by which a time in a statement may differ from the vault's clock, either way, both ends included. */
@@ -37,8 +37,11 @@ export type SigningCall = {
   detail: Readonly<Record<string, string>>;
 };
 
-/** Decides on the statement and builds its bytes: the only source of bytes that are ever signed. `now` is in Unix seconds. */
-export type Judge = (key: Key, now: number) => Promise<Uint8Array | Refusal>;
+/**
+ * Decides on the statement and builds its bytes: the only source of bytes that are ever signed. `now` is in Unix seconds; other keys that
+ * the decision rests on are looked for in `reading`.
+ */
+export type Judge = (key: Key, now: number, reading: Reading) => Promise<Uint8Array | Refusal>;
 
 /** A signature and the key it was made with. */
 export type Signed = { key: Key; signature: HybridSignature; bytes: Uint8Array };
@@ -47,7 +50,8 @@ const ATTEMPTS = 5;
 
 /**
  * Signs a statement with both halves, or refuses. The signature is made while its audit record is written, and leaves only when the record
- * is durable. A key or ceiling changed in between makes the whole decision be taken anew: what was decided on is what is recorded.
+ * is durable. When a key that the decision rests on changed in between, it is taken anew: what was decided on is what is recorded. After five
+ * times that is given up, on record as `failed`, with `VaultError unavailable`.
  */
 export async function signStatement(
   parts: SigningParts,
@@ -58,16 +62,16 @@ export async function signStatement(
   const unfit = await telling(journal, call, () => admit(parts, call));
   if (unfit !== undefined) return recordRefusal(journal, call, unfit);
   for (let attempt = 0; attempt < ATTEMPTS; attempt += 1) {
-    const version = store.version();
-    const key = await store.find(call.keyId, call.tenant);
+    const reading = store.reading();
+    const key = await reading.find(call.keyId, call.tenant);
     if (key === undefined) return recordRefusal(journal, call, refuse("key_not_found"));
-    const judging = () => judge(key, unixSeconds(clock.now()));
+    const judging = () => judge(key, unixSeconds(clock.now()), reading);
     const bytes = await telling(journal, call, () => decide(key, call, judging));
     const about = { ...call, purpose: key.purpose };
     if (isRefusal(bytes)) return recordRefusal(journal, about, bytes);
     const entry = { ...about, digest: hash("sha256", bytes, "buffer") };
     const [recording, signing] = await Promise.allSettled([
-      journal.record({ ...entry, outcome: "granted" }, () => store.version() === version),
+      journal.record({ ...entry, outcome: "granted" }, () => reading.holds()),
       custody.sign(key, bytes),
     ]);
     if (recording.status === "rejected") throw recording.reason;
@@ -75,7 +79,7 @@ export async function signStatement(
     if (signing.status === "rejected") return fail(journal, entry, signing.reason);
     return { key, signature: signing.value, bytes };
   }
-  throw new VaultError("unavailable", "The key is being changed by other calls");
+  return fail(journal, call, new VaultError("unavailable", "The key is being changed by other calls"));
 }
 
 /**
