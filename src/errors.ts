@@ -43,6 +43,7 @@ export const errorCodes = {
   outcome_conflict: [409, "Another outcome was reported before"],
   rate_limited: [429, "Too many calls; see Retry-After"],
   internal: [500, "An unexpected fault; nothing was decided"],
+  too_many_revoked: [503, "The identity has more revoked certificates than one list holds: 50,000"],
   vault_unavailable: [503, "The key vault did not sign; nothing was changed"],
   unavailable: [503, "A part that is needed is away; nothing was decided"],
 } as const satisfies Record<string, readonly [number, string]>;

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { ApiError } from "../errors.ts";
 import { etagOf, isNamed } from "../etag.ts";
+import { MAX_CERTS_PER_REVOCATION_LIST } from "../protocol/revocation_list.ts";
 import { type Route, route } from "../route.ts";
 import { idText } from "../schemas.ts";
 import { createRevocationLists, type RevocationListDeps } from "./revocation_list.ts";
@@ -8,7 +9,10 @@ import { createRevocationLists, type RevocationListDeps } from "./revocation_lis
 const answer = z.object({
   issuer_id: z.string(),
   updated_at: z.int().describe("Unix seconds; grows with every list of the issuer"),
-  revoked_certs: z.array(z.string()),
+  revoked_certs: z
+    .array(z.string())
+    .max(MAX_CERTS_PER_REVOCATION_LIST)
+    .describe("A certificate leaves the list when it ended more than a day ago"),
   signature: z.object({ ed25519: z.string(), ml_dsa_65: z.string() }),
 });
 
@@ -32,7 +36,7 @@ export function revocationsRoute(deps: RevocationListDeps): Route {
     otherAnswers: {
       304: { description: "Not changed since the answer with this ETag", headers: VALIDATORS },
     },
-    errors: ["not_found", "vault_unavailable"],
+    errors: ["not_found", "too_many_revoked", "vault_unavailable"],
     async handle({ params, header }) {
       const list = await findList(params.human_id);
       if (list === undefined) throw new ApiError("not_found");

@@ -1,8 +1,10 @@
 import { randomUUID } from "node:crypto";
 import type { ErrorCode } from "../../../src/errors.ts";
+import { MAX_CERTS_PER_REVOCATION_LIST } from "../../../src/protocol/revocation_list.ts";
 import { VaultUnavailable } from "../../../src/vault/errors.ts";
 import { OPERATOR_TOKEN } from "../../support/api.ts";
 import type { HttpAnswer } from "../../support/http.ts";
+import { addRevoked } from "../../support/mass_revocation.ts";
 import { createAgent, registerPlatform } from "../../support/platform_world.ts";
 import { startTcpProxy } from "../../support/tcp_proxy.ts";
 import { SCOPE, type Scene, setScene } from "./scene.ts";
@@ -190,6 +192,11 @@ export const scenarios: Record<ErrorCode, Scenario> = {
     return agents(scene).finally(() => {
       api.vault.failure = undefined;
     });
+  },
+  too_many_revoked: async (api) => {
+    const { person, certId } = await setScene(api);
+    await addRevoked(api.db, certId, MAX_CERTS_PER_REVOCATION_LIST + 1);
+    return api.client().get(`/v1/service/revocations/${person.humanId}`);
   },
   vault_unavailable: async (api, scene) => {
     api.vault.failure = new VaultUnavailable("unreachable", "away");
