@@ -99,7 +99,7 @@ export async function openVault(
     const parts = { database, custody, dataKeys, seals, journal, clock, token, keysPerTenant, residency };
     await adoptStates(parts);
     const opened = await openServiceKey(parts, rule);
-    const sweepResidents = createResidentSweeping({ database, journal, token, settle });
+    const sweepResidents = createResidentSweeping({ database, journal, seals, token, settle });
     await sweepResidents(clock.now());
     const residents = await checkResidents(parts);
     if (residents.missing.length + residents.unknown.length > 0)

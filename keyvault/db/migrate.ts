@@ -7,9 +7,10 @@ import { lifecycle } from "./migrations/0003_lifecycle.ts";
 import { sequences } from "./migrations/0004_sequences.ts";
 import { residents } from "./migrations/0005_residents.ts";
 import { roots } from "./migrations/0006_roots.ts";
+import { residentRecords } from "./migrations/0007_resident_records.ts";
 
 /** Numbered, forward-only. A landed one is never edited: a change is a new number at the end. */
-const migrations = [keys, audit, lifecycle, sequences, residents, roots];
+const migrations = [keys, audit, lifecycle, sequences, residents, roots, residentRecords];
 
 /** Names of all migrations that this code knows, in their order. */
 export function migrationNames(): string[] {

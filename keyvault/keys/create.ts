@@ -10,7 +10,7 @@ import type { Database } from "../db/connection.ts";
 import type { KeyRow, Purpose } from "../db/rows.ts";
 import { isRefusal, type Refusal, refuse, VaultError } from "../errors.ts";
 import type { Token } from "../token/client.ts";
-import { type Attestation, attestationSignBytes } from "./attestation.ts";
+import { type Attestation, attestationSignBytes, verifyAttestation } from "./attestation.ts";
 import type { Custody, KeptKey } from "./custody.ts";
 import type { DataKeys } from "./data_keys.ts";
 import { insertKey, type NewKeyRow, readRequest } from "./insert.ts";
@@ -38,7 +38,7 @@ export type CreatedKey = { key_id: string; public_key: HybridPublicKey; attestat
 
 /**
  * Makes a key, once for each `requestKey`: the same request again gives the same key, another request under the same name is refused with
- * `idempotency_conflict`. Key, tenant's data key and audit record are stored in one transaction, or none of them.
+ * `idempotency_conflict`. A key that was altered since is not given again: `VaultError key_damaged`. Key, tenant's data key and audit record are stored in one transaction, or none of them.
  */
 export type CreateKey = (
   caller: Caller,
@@ -114,10 +114,12 @@ export function createKeyCreation({
     } as const;
 
     async function replay(row: KeyRow): Promise<CreatedKey | Refusal> {
-      const same = row.request_hash.equals(requestHash);
-      return same
-        ? repeat(journal, about, row)
-        : recordRefusal(journal, { ...about, keyId: row.key_id }, refuse("idempotency_conflict"));
+      const told = { ...about, keyId: row.key_id };
+      if (!row.request_hash.equals(requestHash))
+        return recordRefusal(journal, told, refuse("idempotency_conflict"));
+      if (await isAnswer(row, request, service)) return repeat(journal, about, row);
+      await journal.record({ ...told, outcome: "failed" });
+      throw new VaultError("key_damaged");
     }
 
     async function store(prepared: Prepared | Refusal): Promise<Exclude<Stored, "stored"> | CreatedKey> {
@@ -184,7 +186,8 @@ async function storeKey(client: pg.Client, seq: number, seals: Seals, made: NewK
   await insertKey(client, row);
   if (key.resident !== null) await made.residency.occupy(client, key.resident, key.keyId);
   const digest = hash("sha256", attestationSignBytes(attestation), "buffer");
-  return { value: "stored", entry: { ...entry, digest, outcome: "granted" } };
+  const detail = { ...about.detail, ...(key.resident !== null && { resident: key.resident }) };
+  return { value: "stored", entry: { ...entry, digest, detail, outcome: "granted" } };
 }
 
 function misplaced(
@@ -194,6 +197,17 @@ function misplaced(
   if (fault === "raced") return { value: fault };
   const outcome = fault === "damaged" ? "failed" : fault.refused;
   return { value: fault, entry: { ...entry, outcome } };
+}
+
+/** Whether a stored key is one that the service key attested, and attested as what is asked for. */
+async function isAnswer(
+  { key_id, public_key, tenant, purpose, attestation }: KeyRow,
+  request: KeyRequest,
+  service: CreateKeyParts["service"],
+): Promise<boolean> {
+  if (tenant !== request.tenant || purpose !== request.purpose) return false;
+  const key = { keyId: key_id, publicKey: public_key, tenant, purpose };
+  return verifyAttestation(attestation, key, (await service?.())?.publicKey ?? public_key);
 }
 
 async function repeat(journal: Journal, about: NewKey["about"], row: KeyRow): Promise<CreatedKey> {

@@ -27,7 +27,15 @@ const NOTHING = { database: [], token: [], "service key": [], certificates: [] }
 test("makes everything once, and a second time nothing", async () => {
   home = await createHome({ made: "empty" });
   expect(made(await init())).toEqual({
-    database: ["0001_keys", "0002_audit", "0003_lifecycle", "0004_sequences", "0005_residents", "0006_roots"],
+    database: [
+      "0001_keys",
+      "0002_audit",
+      "0003_lifecycle",
+      "0004_sequences",
+      "0005_residents",
+      "0006_roots",
+      "0007_resident_records",
+    ],
     token: ["kek-1", "audit-1"],
     "service key": ["service key"],
     certificates: ["ca", "server", "api", "admin"],
@@ -99,7 +107,15 @@ test("a run that was cut off before the service key, or between certificates, is
   await home.sql("DROP SCHEMA public CASCADE; CREATE SCHEMA public");
   for (const file of ["api.pem", "admin.pem", "admin.key"]) await rm(join(home.config.tlsDir, file));
   expect(made(await init())).toEqual({
-    database: ["0001_keys", "0002_audit", "0003_lifecycle", "0004_sequences", "0005_residents", "0006_roots"],
+    database: [
+      "0001_keys",
+      "0002_audit",
+      "0003_lifecycle",
+      "0004_sequences",
+      "0005_residents",
+      "0006_roots",
+      "0007_resident_records",
+    ],
     token: [],
     "service key": ["service key"],
     certificates: ["api", "admin"],

@@ -259,3 +259,25 @@ test("a signature that fails after its grant was recorded leaves a record that s
   expect(records).toEqual([{ outcome: "failed" }, { outcome: "granted" }]);
   expect((await vault.verifyAudit()).intact).toBe(true);
 });
+
+test.each([
+  ["public key", "public_key", () => ofOther("public_key")],
+  ["attestation", "attestation", () => ofOther("attestation")],
+  ["tenant", "tenant", () => "'acc-2'"],
+  ["purpose", "purpose", () => "'account_root'"],
+])("a key whose %s was altered is not given again to who made it", async (_, column, value) => {
+  const order = { tenant: "acc-1", purpose: "agent", label: "again", ceiling: [] } as const;
+  const make = () => vault.makeKey({ ...order, ceiling: [] }, "damage:again");
+  const made = await make();
+  const { seq } = vault.vault.journal.head();
+  await altered(
+    column,
+    value(),
+    () => expect(make()).rejects.toMatchObject({ code: "key_damaged" }),
+    "keys",
+    `key_id = '${made.key_id}'`,
+  );
+  const records = await vault.home.sql("SELECT statement, outcome, key_id FROM audit WHERE seq > $1", [seq]);
+  expect(records).toEqual([{ statement: "key_create", outcome: "failed", key_id: made.key_id }]);
+  expect(await make()).toEqual(made);
+});

@@ -203,6 +203,43 @@ test("what a crash left is put right at the start: halves without a key go, the 
   expect((await status()).residents).toMatchObject({ missing: [], unknown: [] });
 });
 
+test.each([
+  [
+    "says that a key is destroyed",
+    "UPDATE keys SET state = 'destroyed', disabled_at = now(), destroy_at = now() WHERE key_id = $1",
+  ],
+  [
+    "says that a key's tenant is destroyed",
+    `UPDATE tenants SET state = 'destroyed', destroy_at = now()
+     WHERE tenant = (SELECT tenant FROM keys WHERE key_id = $1)`,
+  ],
+  [
+    "says that no key got it",
+    "UPDATE residents SET key_id = NULL, created_at = '2020-01-01' WHERE key_id = $1",
+  ],
+])("a half is not destroyed on the word of a database that %s", async (_, lie) => {
+  const [row] = await home.sql<{ label: string; key_id: string; tenant: string }>(
+    `SELECT residents.label, key_id, tenant FROM residents JOIN keys USING (key_id) JOIN tenants USING (tenant)
+     WHERE keys.state = 'active' AND tenants.state = 'active' LIMIT 1`,
+  );
+  const { label, key_id, tenant } = row!;
+  await home.sql(lie, [key_id]);
+  const { seq } = vault.vault.journal.head();
+  expect(await vault.vault.sweepResidents(vault.clock.now())).toBe(0);
+  expect(await labels()).toContain(label);
+  const records = await home.sql("SELECT statement, outcome, detail FROM audit WHERE seq > $1", [seq]);
+  expect(records).toContainEqual({ statement: "resident_erase", outcome: "failed", detail: { label } });
+  expect(records.every(({ outcome }) => outcome === "failed")).toBe(true);
+  await home.sql(
+    "UPDATE keys SET state = 'active', disabled_at = NULL, destroy_at = NULL WHERE key_id = $1",
+    [key_id],
+  );
+  await home.sql("UPDATE tenants SET state = 'active', destroy_at = NULL WHERE tenant = $1", [tenant]);
+  await home.sql("UPDATE residents SET key_id = $1 WHERE label = $2", [key_id, label]);
+  vault.vault.store.changed();
+  expect((await sign(tenant, key_id)).status).toBe(200);
+});
+
 test("a key whose half is gone, and a half that no row knows, are shown; the unknown half is left alone", async () => {
   const [lost] = await home.sql<{ label: string; key_id: string; tenant: string }>(
     "SELECT residents.label, key_id, tenant FROM residents JOIN keys USING (key_id) LIMIT 1",
