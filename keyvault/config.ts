@@ -3,6 +3,7 @@ import { basename, join, resolve } from "node:path";
 import { z } from "zod";
 import { invalidScopes } from "../src/protocol/scopes.ts";
 import { Problem } from "./problem.ts";
+import type { Rate } from "./rates.ts";
 import type { DelegationPolicy } from "./sign/delegation.ts";
 import type { SigningRates } from "./sign/statement.ts";
 import { findSoftHsm } from "./token/softhsm.ts";
@@ -51,6 +52,7 @@ const schema = z.object({
   KEYVAULT_RESIDENT_KEYS: z.coerce.number().int().min(0).max(1_000).default(0),
   KEYVAULT_RATE_PER_KEY: count.default(250),
   KEYVAULT_RATE_PER_TENANT: count.default(1_000),
+  KEYVAULT_CREATION_RATE_PER_TENANT: count.default(25),
   KEYVAULT_MAX_CONNECTIONS: count.default(1_000),
   KEYVAULT_HANDSHAKE_RATE: count.default(200),
   KEYVAULT_LOG_LEVEL: z.enum(["debug", "info", "warn", "error", "silent"]).default("info"),
@@ -93,6 +95,8 @@ export type Config = {
   auditHeadsFile: string | undefined;
   delegations: DelegationPolicy;
   signingRates: SigningRates;
+  /** Keys a second that one caller may have made for one tenant. */
+  creationRate: Rate;
   /** Keys that a tenant may have, destroyed ones not counted; 0 sets no bound. */
   keysPerTenant: number;
   /** Keys whose halves may live in the token, of all tenants together; 0 switches them off. */
@@ -157,6 +161,7 @@ export function loadConfig(environment: Environment = process.env): Config {
       perKey: settings.KEYVAULT_RATE_PER_KEY,
       perTenant: settings.KEYVAULT_RATE_PER_TENANT,
     },
+    creationRate: settings.KEYVAULT_CREATION_RATE_PER_TENANT,
     keysPerTenant: settings.KEYVAULT_KEYS_PER_TENANT,
     residentKeys: settings.KEYVAULT_RESIDENT_KEYS,
     connections: {

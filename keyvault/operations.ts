@@ -6,6 +6,7 @@ import type { Operations } from "./http/calls.ts";
 import { createKekRetirement } from "./kek/retire.ts";
 import { createRewrapping, type Rewrapping } from "./kek/rewrap.ts";
 import { createKekRotation } from "./kek/rotate.ts";
+import { limitKeyCreation } from "./keys/creation_rate.ts";
 import { createKeyDisabling } from "./keys/disable.ts";
 import { createKeyReading } from "./keys/get.ts";
 import { createKeyListing } from "./keys/list.ts";
@@ -16,6 +17,7 @@ import { createKeyEnabling } from "./lifecycle/enable_key.ts";
 import { createErasing } from "./lifecycle/erase_due.ts";
 import { keepErasing } from "./lifecycle/keep_erasing.ts";
 import type { Logger } from "./log.ts";
+import { createRates } from "./rates.ts";
 import { createChallengeSigning } from "./sign/challenge.ts";
 import { createDelegationSigning } from "./sign/delegation.ts";
 import { createRotationSigning } from "./sign/rotation.ts";
@@ -33,8 +35,9 @@ export function openOperations(vault: Vault, clock: Clock, config: Config, log: 
   const { rates, signingRates } = vault;
   const signing = { store, custody, journal, clock, rates, signingRates };
   const changing = { journal, store, seals, dataKeys, clock };
+  const creation = { rates: createRates(() => performance.now()), rate: config.creationRate };
   const operations: Operations = {
-    createKey,
+    createKey: limitKeyCreation({ createKey, database, journal, ...creation }),
     getKey: createKeyReading({ store }),
     listKeys: createKeyListing({ database, seals }),
     disableKey: createKeyDisabling(changing),

@@ -44,6 +44,15 @@ test("names every setting that is missing or wrong, and never a value", () => {
   expect(wrong).not.toMatch(/hunter2/);
 });
 
+test("bounds how often keys are made for a tenant unless told not to, in whole keys a second", () => {
+  const rate = (text?: string) =>
+    loadConfig({ ...good, ...(text !== undefined && { KEYVAULT_CREATION_RATE_PER_TENANT: text }) })
+      .creationRate;
+  expect([rate(), rate("0"), rate("1"), rate("1000000")]).toEqual([25, 0, 1, 1_000_000]);
+  for (const text of ["-1", "1000001", "0.5", "many"])
+    expect(() => rate(text), text).toThrow(/KEYVAULT_CREATION_RATE_PER_TENANT/);
+});
+
 test("takes a token's label as modules have them, up to 32 characters", () => {
   const label = (text: string) =>
     loadConfig({ ...good, KEYVAULT_PKCS11_MODULE: "/m.so", KEYVAULT_TOKEN_LABEL: text }).token.label;

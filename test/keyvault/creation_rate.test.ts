@@ -1,0 +1,150 @@
+import { randomUUID } from "node:crypto";
+import { request } from "node:https";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { unixSeconds } from "../../keyvault/clock.ts";
+import { loadConfig } from "../../keyvault/config.ts";
+import { createHome, issueIdentity, readIdentity, startVault, type TestVault } from "./fixture.ts";
+import { type Client, call } from "./http/caller_support.ts";
+
+/* How often keys are made for one tenant, over mutual TLS: the bound, and what it must not do. */
+
+const RATE = 2;
+const AT_ONCE = 2 * RATE;
+const ONBOARDING = 21;
+
+async function startWith(environment: Record<string, string>): Promise<TestVault> {
+  const home = await createHome();
+  home.config = loadConfig({ ...home.environment, ...environment });
+  return startVault(home);
+}
+
+type Made = {
+  status: number;
+  retryAfter: string | undefined;
+  keyId: string | undefined;
+  code: string | undefined;
+};
+
+/** Asks for a key, once under each `requestKey`. */
+function make(
+  { url }: TestVault,
+  client: Client,
+  tenant: string,
+  requestKey: string = randomUUID(),
+  label = "agent",
+): Promise<Made> {
+  return new Promise((resolve, reject) => {
+    const headers = { "content-type": "application/json", "idempotency-key": requestKey };
+    const sent = request(`${url}/v1/keys`, { ...client, method: "POST", headers, agent: false }, (answer) => {
+      const chunks: Buffer[] = [];
+      answer.on("data", (chunk: Buffer) => chunks.push(chunk)).on("error", reject);
+      answer.on("end", () => {
+        const body = JSON.parse(Buffer.concat(chunks).toString());
+        const retryAfter = answer.headers["retry-after"];
+        resolve({ status: answer.statusCode ?? 0, retryAfter, keyId: body.key_id, code: body.error?.code });
+      });
+    });
+    sent.on("error", reject).end(JSON.stringify({ tenant, purpose: "agent", label, ceiling: ["data:read"] }));
+  });
+}
+
+const granted = (answers: readonly Made[]) => answers.filter(({ status }) => status === 200);
+const late = (answers: readonly Made[]) => answers.filter(({ status }) => status === 429);
+const keysOf = ({ home }: TestVault, tenant: string) =>
+  home.sql("SELECT FROM keys WHERE tenant = $1", [tenant]);
+
+/** Asks for `count` keys at once; `most` is what the bound lets through in the time that took. */
+async function rush(vault: TestVault, client: Client, tenant: string, count: number) {
+  const began = performance.now();
+  const answers = await Promise.all(Array.from({ length: count }, () => make(vault, client, tenant)));
+  const seconds = Math.ceil((performance.now() - began) / 1000);
+  return { answers, most: AT_ONCE + RATE * seconds };
+}
+
+describe("with a rate", () => {
+  let vault: TestVault;
+  let api: Client;
+  beforeAll(async () => {
+    vault = await startWith({ KEYVAULT_CREATION_RATE_PER_TENANT: String(RATE) });
+    api = readIdentity(vault.home, "api");
+  });
+  afterAll(() => vault.close());
+
+  test("twice as many are made at once, and what is beyond is told when to come again, and leaves nothing but its record", async () => {
+    const before = vault.vault.journal.head().seq;
+    const { answers, most } = await rush(vault, api, "acc-burst", 20);
+    expect(granted(answers).length).toBeGreaterThanOrEqual(AT_ONCE);
+    expect(granted(answers).length).toBeLessThanOrEqual(most);
+    expect(granted(answers).length + late(answers).length).toBe(20);
+    for (const answer of late(answers))
+      expect(answer).toMatchObject({ code: "rate_limited", retryAfter: "1" });
+    expect(await keysOf(vault, "acc-burst")).toHaveLength(granted(answers).length);
+    const rows = await vault.home.sql<{ outcome: string; count: number }>(
+      `SELECT outcome, count(*)::int FROM audit WHERE seq > $1 AND statement = 'key_create' AND caller = 'api'
+       AND purpose = 'agent' AND detail ->> 'tenant' = 'acc-burst' GROUP BY outcome ORDER BY outcome`,
+      [before],
+    );
+    expect(rows).toEqual([
+      { outcome: "granted", count: granted(answers).length },
+      { outcome: "rate_limited", count: late(answers).length },
+    ]);
+    expect((await vault.verifyAudit()).intact).toBe(true);
+  });
+
+  test("a creation that was refused is made when it is asked for again after the time told", async () => {
+    const names = Array.from({ length: 10 }, () => randomUUID());
+    const first = await Promise.all(names.map((name) => make(vault, api, "acc-again", name)));
+    const [index, waiting] = [...first.entries()].find(([, { status }]) => status === 429) ?? [];
+    expect(waiting).toBeDefined();
+    await new Promise((resolve) => setTimeout(resolve, Number(waiting?.retryAfter) * 1_000));
+    const again = await make(vault, api, "acc-again", names[index ?? 0]);
+    expect([again.status, again.code]).toEqual([200, undefined]);
+  });
+
+  test("a creation that happened is answered again as often as it is asked for, and does not count", async () => {
+    const names = Array.from({ length: AT_ONCE - 1 }, () => randomUUID());
+    const made = await Promise.all(names.map((name) => make(vault, api, "acc-repeat", name)));
+    const repeated = await Promise.all(
+      Array.from({ length: 30 }, (_, index) => make(vault, api, "acc-repeat", names[index % names.length])),
+    );
+    expect(repeated).toEqual(Array.from({ length: 30 }, (_, index) => made[index % made.length]));
+    expect((await make(vault, api, "acc-repeat")).status).toBe(200);
+    await rush(vault, api, "acc-repeat", 10);
+    expect(await make(vault, api, "acc-repeat", names[0])).toEqual(made[0]);
+    expect(await make(vault, api, "acc-repeat", names[0], "another")).toMatchObject({
+      status: 409,
+      code: "idempotency_conflict",
+    });
+  });
+
+  test("neither another tenant, nor another certificate of the role, nor a signature is held up", async () => {
+    const { keyId } = await make(vault, api, "acc-busy");
+    const stray = await issueIdentity(vault.home, { kind: "client", role: "api", name: "stray" });
+    const { answers } = await rush(vault, stray, "acc-busy", 20);
+    expect(late(answers).length).toBeGreaterThan(0);
+    const mine = await Promise.all([make(vault, api, "acc-busy"), make(vault, api, "acc-calm")]);
+    expect(mine.map(({ status }) => status)).toEqual([200, 200]);
+    const challenge_at = unixSeconds(vault.clock.now());
+    const signed = await call(`${vault.url}/v1/keys/${keyId}/sign/challenge`, api, {
+      method: "POST",
+      body: { tenant: "acc-busy", challenge: Buffer.alloc(32, 1).toString("base64"), challenge_at },
+    });
+    expect(signed.status).toBe(200);
+  });
+});
+
+describe.each([
+  ["the default", {}],
+  ["no bound", { KEYVAULT_CREATION_RATE_PER_TENANT: "0" }],
+])("with %s", (_, environment) => {
+  let vault: TestVault;
+  beforeAll(async () => {
+    vault = await startWith(environment);
+  });
+  afterAll(() => vault.close());
+
+  test(`a root and its 20 agents at once are all made`, async () => {
+    const { answers } = await rush(vault, readIdentity(vault.home, "api"), "acc-new", ONBOARDING);
+    expect(granted(answers)).toHaveLength(ONBOARDING);
+  });
+});
