@@ -56,7 +56,7 @@ export async function countPage(
   database: Database,
   page: { first: string; end: string | null },
 ): Promise<PageCount> {
-  const { rows }: { rows: PageRow[] } = await database.raw(PAGE, page);
+  const rows = await read<PageRow>(database, PAGE, page);
   const { total_accounts: accounts = 0, total_postings: postings = 0 } = rows[0] ?? {};
   return { accounts, postings, differing: rows.filter((row) => row.account_id !== null) };
 }
@@ -66,6 +66,17 @@ export type Slice = { account: string; after: string; until: string };
 
 /** Counts an account's postings and decisions after one moment up to another, and reads its balance as it is now. */
 export async function countSlice(database: Database, slice: Slice): Promise<LedgerCount> {
-  const { rows }: { rows: LedgerCount[] } = await database.raw(SLICE, slice);
-  return rows[0] ?? nothingOf(slice.account);
+  const [row] = await read<LedgerCount>(database, SLICE, slice);
+  return row ?? nothingOf(slice.account);
+}
+
+/** One statement in a transaction of its own, with memory for what it sorts. */
+function read<Row>(database: Database, sql: string, values: Record<string, string | null>): Promise<Row[]> {
+  return database.transaction(
+    async (tx) => {
+      await tx.raw("set local work_mem = '64MB'");
+      return (await tx.raw<{ rows: Row[] }>(sql, values)).rows;
+    },
+    { readOnly: true },
+  );
 }

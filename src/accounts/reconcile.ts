@@ -7,7 +7,7 @@ import { differencesOf, type LedgerCount, type LedgerDifference, nothingOf } fro
 export type Reconciliation = { accounts: number; postings: number; differences: LedgerDifference[] };
 
 /** Rows of each table that a statement reads, about. */
-const PAGE_ROWS = 50_000;
+const PAGE_ROWS = 100_000;
 const FIRST_ACCOUNT = "00000000-0000-0000-0000-000000000000";
 const FIRST_MOMENT = "-infinity";
 const LAST_MOMENT = "infinity";

@@ -4,7 +4,8 @@ import { pino } from "pino";
 import { Registry } from "prom-client";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { grantAlphaCredits } from "../../src/accounts/credits.ts";
-import { type LedgerDifference, reconcileLedger } from "../../src/accounts/reconcile.ts";
+import type { LedgerDifference } from "../../src/accounts/ledger_difference.ts";
+import { reconcileLedger } from "../../src/accounts/reconcile.ts";
 import { createReconciliation } from "../../src/accounts/reconcile_hourly.ts";
 import { type Database, openDatabase } from "../../src/db/connection.ts";
 import { decideBatch, VERIFICATION_PRICE_MICRO_USD as price } from "../../src/proofs/decision.ts";
@@ -42,12 +43,18 @@ async function account(db = world.db): Promise<Records> {
   return records;
 }
 
-/** What is found of one account. */
+/** What is found of one account, the same however much is read at once. */
 async function found({ accountId }: Records): Promise<Omit<LedgerDifference, "account_id">[]> {
-  const { differences } = await reconcileLedger(world.db);
-  return differences
-    .filter(({ account_id }) => account_id === accountId)
-    .map(({ account_id: _, ...difference }) => difference);
+  const [first = [], ...others] = await Promise.all(
+    [100_000, 1, 2, 7].map(async (pageRows) => {
+      const { differences } = await reconcileLedger(world.db, { pageRows });
+      return differences
+        .filter(({ account_id }) => account_id === accountId)
+        .map(({ account_id: _, ...difference }) => difference);
+    }),
+  );
+  for (const other of others) expect(other).toEqual(first);
+  return first;
 }
 
 const charge = (accountId: string, fields = {}) => ({
