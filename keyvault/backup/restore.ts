@@ -41,7 +41,7 @@ export async function restoreBackup(
     const lines = createInterface({
       input: Readable.from(openStream(backup, recoveryKey), { objectMode: false }),
     });
-    const restored = await readLines(lines, client, aside);
+    const restored = await readLines(lines, client, { aside, managed: config.token.managed });
     if (config.token.managed) await moveFolderDurably(aside, config.token.dir);
     await client.query("COMMIT");
     return restored;
@@ -60,15 +60,19 @@ async function requireEmpty(client: pg.Client): Promise<void> {
   }
 }
 
-async function readLines(lines: AsyncIterable<string>, client: pg.Client, aside: string): Promise<Restored> {
+async function readLines(
+  lines: AsyncIterable<string>,
+  client: pg.Client,
+  token: { aside: string; managed: boolean },
+): Promise<Restored> {
   const counts: Record<string, number> = {};
   let manifest: Manifest | undefined;
   let end: EndLine | undefined;
   for await (const text of lines) {
     const line = JSON.parse(text) as Manifest | RowsLine | EndLine;
     if (line.kind === "manifest") {
-      manifest = requireFitting(line);
-      await writeToken(aside, line.token);
+      manifest = requireFitting(line, token.managed);
+      await writeToken(token.aside, line.token);
     } else if (line.kind === "rows") {
       await insertRows(client, line);
       counts[line.table] = (counts[line.table] ?? 0) + line.rows.length;
@@ -80,12 +84,18 @@ async function readLines(lines: AsyncIterable<string>, client: pg.Client, aside:
   return { created_at: manifest.created_at, head: manifest.head, counts: end.counts };
 }
 
-function requireFitting(manifest: Manifest): Manifest {
+function requireFitting(manifest: Manifest, managed: boolean): Manifest {
   const own = migrationNames();
-  if (manifest.version === 1 && manifest.migrations.join() === own.join()) return manifest;
-  throw new Problem(
-    `The backup has the tables of another version (${manifest.migrations.at(-1)}, here ${own.at(-1)}): restore it with the version that made it`,
-  );
+  if (manifest.version !== 1 || manifest.migrations.join() !== own.join())
+    throw new Problem(
+      `The backup has the tables of another version (${manifest.migrations.at(-1)}, here ${own.at(-1)}): restore it with the version that made it`,
+    );
+  const hasToken = Object.keys(manifest.token).length > 0;
+  if (hasToken && !managed)
+    throw new Problem("The backup holds a SoftHSM token, and KEYVAULT_PKCS11_MODULE names another module");
+  if (managed && !hasToken)
+    throw new Problem("The backup holds no token: name the module that has it by KEYVAULT_PKCS11_MODULE");
+  return manifest;
 }
 
 async function insertRows(client: pg.Client, { table, rows }: RowsLine): Promise<void> {
@@ -98,6 +108,7 @@ async function insertRows(client: pg.Client, { table, rows }: RowsLine): Promise
 }
 
 async function writeToken(folder: string, files: Record<string, string>): Promise<void> {
+  if (Object.keys(files).length === 0) return;
   await rm(folder, { recursive: true, force: true });
   await makePrivateFolder(folder);
   for (const [name, content] of Object.entries(files)) {

@@ -52,7 +52,7 @@ export async function* openStream(bytes: AsyncIterable<Buffer>, recoveryKey: str
   const take = createTaker(bytes);
   if (!(await take(MAGIC.length)).equals(MAGIC)) throw new Problem("This is no backup of a key vault");
   const point = await take(POINT_BYTES);
-  const own = createPrivateKey(recoveryKey);
+  const own = readRecoveryKey(recoveryKey);
   const key = deriveKey(own, publicOf(point), point, pointOf(createPublicKey(own)));
   for (let number = 0, last = false; !last; number += 1) {
     const length = (await take(LENGTH_BYTES)).readUInt32BE();
@@ -64,6 +64,14 @@ export async function* openStream(bytes: AsyncIterable<Buffer>, recoveryKey: str
     last = opened.last;
   }
   if (!(await take.isAtEnd())) throw new Problem("The backup goes on after its end");
+}
+
+function readRecoveryKey(pem: string): KeyObject {
+  try {
+    const key = createPrivateKey(pem);
+    if (key.asymmetricKeyType === "x25519") return key;
+  } catch {}
+  throw new Problem("The file of --recovery-key is no private half of a recovery key");
 }
 
 function sealFrame(key: Buffer, number: number, last: number, text: Buffer): Buffer {
@@ -114,7 +122,11 @@ function publicOf(point: Buffer): KeyObject {
 }
 
 const damaged = (frame: number): Problem =>
-  new Problem(`The backup is damaged at part ${frame + 1}, or it is for another recovery key`);
+  new Problem(
+    frame === 0
+      ? "The backup is damaged at part 1, or it is for another recovery key"
+      : `The backup is damaged at part ${frame + 1}`,
+  );
 
 type Taker = ((length: number) => Promise<Buffer>) & { isAtEnd(): Promise<boolean> };
 

@@ -1,5 +1,4 @@
-import { createReadStream, existsSync } from "node:fs";
-import { readFile, rm } from "node:fs/promises";
+import { existsSync } from "node:fs";
 import { Command } from "commander";
 import { restoreBackup } from "../backup/restore.ts";
 import { createRecoveryKey } from "../backup/sealed_stream.ts";
@@ -7,6 +6,7 @@ import { loadConfig } from "../config.ts";
 import { writeFileDurably } from "../files.ts";
 import { createLog } from "../log.ts";
 import { Problem } from "../problem.ts";
+import { openNamedFile, readNamedFile } from "./named_file.ts";
 import { download, type RemoteOptions, withRemoteOptions } from "./remote.ts";
 
 const KEY = `Make the key pair that backups are encrypted to. The public half stays with the vault; take the private half away from this machine, it opens every backup.`;
@@ -14,6 +14,8 @@ const KEY = `Make the key pair that backups are encrypted to. The public half st
 const CREATE = `Write a backup of a running vault to a file: the token's folder, all wrapped keys and the audit, encrypted to the recovery key. Needs an admin's certificate. The PIN is not in it: keep it apart, or who opens the backup has the keys.`;
 
 const RESTORE = `Put a backup back where no vault is: no token in the data folder, an empty database. The PIN file goes to its place by hand, and "keyvault init" then makes new certificates unless the old ones are put back too.
+
+A backup holds SoftHSM's token; another module's is put back by its vendor's means.
 
 Afterwards "keyvault audit verify" proves that token, database and chain belong together.`;
 
@@ -59,11 +61,7 @@ async function makeKey(file: string, { json }: Json): Promise<void> {
 }
 
 async function runCreate(file: string, options: RemoteOptions): Promise<void> {
-  if (existsSync(file)) throw new Problem(`${file} is there already`);
-  const bytes = await download(options, "/v1/backup", file).catch(async (error: unknown) => {
-    await rm(file, { force: true });
-    throw error;
-  });
+  const bytes = await download(options, "/v1/backup", file);
   process.stdout.write(
     options.json ? `${JSON.stringify({ file, bytes })}\n` : `Wrote ${file}, ${bytes} bytes\n`,
   );
@@ -73,14 +71,13 @@ async function runRestore(
   file: string,
   { recoveryKey, json }: Json & { recoveryKey: string },
 ): Promise<void> {
-  const key = await readFile(recoveryKey, "utf8").catch(() => {
-    throw new Problem(`${recoveryKey} cannot be read`);
-  });
-  const restored = await restoreBackup(loadConfig(), createReadStream(file), key, createLog("error"));
+  const key = await readNamedFile(recoveryKey);
+  const backup = await openNamedFile(file);
+  const restored = await restoreBackup(loadConfig(), backup.createReadStream(), key, createLog("error"));
   const { counts, head, created_at } = restored;
   process.stdout.write(
     json
       ? `${JSON.stringify(restored)}\n`
-      : `Restored the vault of ${created_at}: ${counts.keys} keys of ${counts.tenants} tenants, ${counts.audit} audit records\nAudit head     ${head.seq}:${head.mac}\n`,
+      : `Restored the vault of ${created_at}: ${counts.keys} keys of ${counts.tenants} tenants, ${counts.audit} audit records\nAudit head     ${head.seq}:${head.mac}\nNext: put the PIN file in its place, then "keyvault audit verify".\n`,
   );
 }

@@ -1,28 +1,71 @@
+import { existsSync } from "node:fs";
+import { dirname } from "node:path";
 import { Problem } from "../problem.ts";
 
 const DATABASE_HINTS: Readonly<Record<string, string>> = {
   ECONNREFUSED: "nothing listens there",
+  ECONNRESET: "it ended the connection",
+  EHOSTUNREACH: "there is no way to that host",
+  ENETUNREACH: "there is no way to that host",
   ENOTFOUND: "there is no such host",
+  EAI_AGAIN: "the name of its host cannot be looked up",
+  ETIMEDOUT: "it does not answer",
   "28P01": "the password is wrong",
   "28000": "the role may not connect",
   "3D000": "there is no such database",
   "42501": "the role lacks a right: it must own the database",
+  "53100": "its disk is full",
+  "53300": "it has too many connections",
+  "57P03": "it is starting or stopping",
+  "55000": "it takes no connections",
 };
+/** Classes of SQLSTATE that tell of the server and never of what was asked: connection, resources, operators, its own machine. */
+const SERVER_TROUBLE = /^(08|53|55|57|58)[0-9A-Z]{3}$/;
+
+const FILE_HINTS: Readonly<Record<string, string>> = {
+  ENOENT: "there is no such file",
+  ENOTDIR: "a part of its path is no folder",
+  EISDIR: "it is a folder",
+  EEXIST: "it is there already",
+  EACCES: "this user may not do that",
+  EPERM: "this user may not do that",
+  EROFS: "its file system is read-only",
+  ENOSPC: "the disk is full",
+  EDQUOT: "the disk's quota is used up",
+  EIO: "the disk has a fault",
+};
+
+type SystemError = NodeJS.ErrnoException & { address?: string; port?: number };
 
 /**
  * What to show a person for an error that ended a command: one line, or undefined for a fault that only its stack trace explains.
- * Addresses and codes may be in it, passwords never are.
+ * Addresses, paths and codes may be in it, passwords never are.
  */
 export function describeFailure(error: unknown): string | undefined {
   if (error instanceof Problem) return error.message;
-  const { code, syscall, address, port } = error as NodeJS.ErrnoException & {
-    address?: string;
-    port?: number;
-  };
+  const { code, syscall, address, port, path, name } = error as SystemError;
   if (code === "EADDRINUSE")
     return `The port ${port} of ${address} is in use: set KEYVAULT_PORT or KEYVAULT_HEALTH_PORT`;
   if (code === "EACCES" && syscall === "listen") return `The port ${port} may not be opened by this user`;
-  const hint = code === undefined ? undefined : DATABASE_HINTS[code];
-  if (hint !== undefined) return `The database of KEYVAULT_DATABASE_URL cannot be used: ${hint} (${code})`;
-  return undefined;
+  if (path !== undefined) return describeFileError(error);
+  if (name === "KnexTimeoutError") return describeDatabase("it does not answer");
+  const hint = code === undefined ? undefined : databaseHint(code);
+  return hint === undefined ? undefined : describeDatabase(`${hint} (${code})`);
+}
+
+/** A file system's error as one line that names the file, or undefined when it is none. */
+export function describeFileError(error: unknown): string | undefined {
+  const { code, path } = error as SystemError;
+  if (code === undefined || path === undefined) return undefined;
+  const folder = dirname(path);
+  if (code === "ENOENT" && !existsSync(folder)) return `${folder}: there is no such folder`;
+  return `${path}: ${FILE_HINTS[code] ?? code}`;
+}
+
+function databaseHint(code: string): string | undefined {
+  return DATABASE_HINTS[code] ?? (SERVER_TROUBLE.test(code) ? "it does not do its work" : undefined);
+}
+
+function describeDatabase(hint: string): string {
+  return `The database of KEYVAULT_DATABASE_URL cannot be used: ${hint}`;
 }

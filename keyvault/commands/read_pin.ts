@@ -1,7 +1,7 @@
-import { open } from "node:fs/promises";
 import type { ReadStream } from "node:tty";
 import { Problem } from "../problem.ts";
 import { MAX_PIN_BYTES } from "../token/pin_box.ts";
+import { openNamedFile } from "./named_file.ts";
 
 const ENTER = new Set([0x0a, 0x0d, 0x04]);
 const RUBOUT = new Set([0x08, 0x7f]);
@@ -18,9 +18,7 @@ export async function readPin(file: string | undefined): Promise<Buffer> {
 }
 
 async function readPinFile(path: string): Promise<Buffer> {
-  const handle = await open(path).catch((error: unknown) => {
-    throw new Problem(`The PIN file ${path} cannot be read`, { cause: error });
-  });
+  const handle = await openNamedFile(path);
   try {
     const typed = createPin();
     const chunk = Buffer.alloc(MAX_PIN_BYTES + 2);

@@ -1,11 +1,14 @@
 import { execFile } from "node:child_process";
+import { generateKeyPairSync } from "node:crypto";
 import { existsSync } from "node:fs";
 import { copyFile, mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { sealStream } from "../../../keyvault/backup/sealed_stream.ts";
 import { unixSeconds } from "../../../keyvault/clock.ts";
+import { migrationNames } from "../../../keyvault/db/migrate.ts";
 import type { CreatedKey } from "../../../keyvault/keys/create.ts";
 import { challengeSignBytes } from "../../../src/protocol/challenge.ts";
 import { type HybridSignature, verifyHybrid } from "../../../src/protocol/hybrid.ts";
@@ -143,4 +146,68 @@ test("holds nothing readable, no PIN, and is recorded with who took it", async (
   const auditor = await issueIdentity(vault.home, { kind: "client", role: "auditor", name: "audit" });
   for (const client of [auditor, readIdentity(vault.home, "api")])
     expect((await call(`${vault.url}/v1/backup`, client, { method: "POST", body: {} })).status).toBe(403);
+});
+
+/** How a restore failed: its one line on standard error. */
+async function failure(home: VaultHome, file: string, key: string): Promise<string> {
+  const failed = await restore(home, file, key).then(
+    () => undefined,
+    (error: { code: number; stderr: string }) => error,
+  );
+  expect(failed?.code).toBe(1);
+  expect(failed?.stderr.trim().split("\n")).toHaveLength(1);
+  return failed?.stderr ?? "";
+}
+
+test("says in one line what is not there, no file, or no recovery key", async () => {
+  const home = await freshHome();
+  const { privateKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
+  const other = join(home.dir, "other.key");
+  await writeFile(other, privateKey.export({ type: "pkcs8", format: "pem" }));
+  expect(await failure(home, join(home.dir, "none"), recoveryKey)).toMatch(/none: there is no such file/);
+  expect(await failure(home, home.dir, recoveryKey)).toMatch(/: it is a folder/);
+  expect(await failure(home, backup, join(home.dir, "none"))).toMatch(/none: there is no such file/);
+  for (const key of [other, vault.home.config.recoveryKeyFile, backup])
+    expect(await failure(home, backup, key)).toMatch(/is no private half of a recovery key/);
+  expect(existsSync(home.config.token.dir)).toBe(false);
+  expect((await restore(home)).stdout).toMatch(/Restored the vault of/);
+});
+
+test("refuses a backup whose token is of another kind of module, either way", async () => {
+  const elsewhere = await freshHome();
+  elsewhere.environment.KEYVAULT_PKCS11_MODULE = join(elsewhere.dir, "another.so");
+  expect(await failure(elsewhere, backup, recoveryKey)).toMatch(
+    /holds a SoftHSM token, .*KEYVAULT_PKCS11_MODULE/,
+  );
+  expect(existsSync(`${elsewhere.config.token.dir}.unfinished`)).toBe(false);
+
+  const home = await freshHome();
+  const without = join(home.dir, "without");
+  const texts = async function* (): AsyncGenerator<string> {
+    const manifest = {
+      kind: "manifest",
+      version: 1,
+      created_at: "",
+      migrations: migrationNames(),
+      token: {},
+    };
+    yield `${JSON.stringify({ ...manifest, head: { seq: 0, mac: "" } })}\n`;
+    yield `${JSON.stringify({ kind: "end", counts: {} })}\n`;
+  };
+  const publicKey = await readFile(vault.home.config.recoveryKeyFile, "utf8");
+  await writeFile(without, sealStream(texts(), publicKey));
+  expect(await failure(home, without, recoveryKey)).toMatch(/holds no token.*KEYVAULT_PKCS11_MODULE/);
+  expect(existsSync(home.config.token.dir)).toBe(false);
+  await restore(elsewhere, without);
+});
+
+test("asks for no backup that it could not write", async () => {
+  const count = async () => (await vault.home.sql("SELECT FROM audit WHERE statement = 'backup'")).length;
+  const before = await count();
+  const create = (file: string) => cli(vault.home, "backup", "create", file, "--url", vault.url);
+  await expect(create(join(vault.home.dir, "no folder", "backup"))).rejects.toThrow(
+    /keyvault: .*no folder: there is no such folder\n$/,
+  );
+  await expect(create(backup)).rejects.toThrow(/is there already/);
+  expect(await count()).toBe(before);
 });
