@@ -32,8 +32,9 @@ export function auditTailCommand(): Command {
     const say = options.json
       ? (record: AuditView) => process.stdout.write(`${JSON.stringify(record)}\n`)
       : (record: AuditView) => process.stdout.write(`${auditLine(record, width)}\n`);
+    const newest = await readPage(options, `limit=${options.lines}`);
     if (!options.json) process.stdout.write(`${auditHeader(width)}\n`);
-    let last = show(await readPage(options, `limit=${options.lines}`), say, 0);
+    let last = show(newest, say, 0);
     while (options.follow) {
       const page = await readPage(options, `after=${last}&limit=1000`);
       last = show(page, say, last);
