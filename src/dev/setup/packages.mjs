@@ -1,7 +1,16 @@
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { once } from "node:events";
-import { closeSync, existsSync, mkdirSync, openSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import {
+  closeSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { claim } from "../claim.mjs";
@@ -26,6 +35,9 @@ const FLAGS = [
   "--progress=false",
 ];
 
+/** Folders that npm empties before it installs. */
+const EMPTIED = ["node_modules", "src/node_modules"];
+
 /** Packages with an install script, without whose work they are useless, and how to see that it has been done. */
 const BUILT = [
   { name: "node", file: LOCKED_NODE, probe: [LOCKED_NODE, "--version"] },
@@ -35,7 +47,8 @@ const BUILT = [
 
 /**
  * Brings `node_modules` to what `package-lock.json` says, with every install script's work done. Costs next to nothing
- * when that is so already. One setup at a time works on a folder; another waits for it.
+ * when that is so already. One setup at a time works on a folder; another waits for it. Nothing is installed through a
+ * symbolic link, behind which somebody else's packages may be.
  *
  * @param {string} root
  */
@@ -49,6 +62,7 @@ export async function installPackages(root) {
   if (isStamped(root)) {
     return;
   }
+  refuseLinks(root);
   mkdirSync(join(root, ".deputize", "setup"), { recursive: true, mode: 0o700 });
   const held = await claimSetup(join(root, ".deputize", "setup", "lock"));
   try {
@@ -72,6 +86,18 @@ export async function installPackages(root) {
     writeStamp(root);
   } finally {
     held.release();
+  }
+}
+
+/** @param {string} root */
+function refuseLinks(root) {
+  for (const name of EMPTIED) {
+    if (lstatSync(join(root, name), { throwIfNoEntry: false })?.isSymbolicLink()) {
+      throw new SetupProblem(
+        `${name} is a symbolic link: npm would empty the folder that it leads to.`,
+        `Remove the link and run the same command again: rm ${name}`,
+      );
+    }
   }
 }
 
