@@ -32,13 +32,18 @@ const AWAY_MESSAGES = [
 
 /**
  * What a caller is told of anything thrown: an `ApiError` as it is, a vault that is away or will not sign as
- * `vault_unavailable`, another part that is away as `unavailable`, all else as `internal`, without a word of what happened.
+ * `vault_unavailable` (with the time to come again when it was asked too often), another part that is away as `unavailable`, all else as `internal`, without a word of what happened.
  */
 export function toApiError(error: unknown): ApiError {
   if (error instanceof ApiError) return error;
-  if (error instanceof VaultUnavailable || error instanceof VaultRefused)
-    return new ApiError("vault_unavailable");
+  if (error instanceof VaultRefused)
+    return new ApiError("vault_unavailable", undefined, retryHeaders(error.retryAfterSeconds));
+  if (error instanceof VaultUnavailable) return new ApiError("vault_unavailable");
   return new ApiError(isAway(error) ? "unavailable" : "internal");
+}
+
+function retryHeaders(seconds: number | undefined): Record<string, string> {
+  return seconds === undefined ? {} : { "retry-after": String(seconds) };
 }
 
 /** Whether an error says that the database, or another part reached over the network, is away. */

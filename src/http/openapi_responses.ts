@@ -97,11 +97,17 @@ function errorResponses(route: Route): [number, Response][] {
     status,
     {
       description: codes.map((code) => `\`${code}\`: ${errorCodes[code][1]}`).join("\n\n"),
-      headers: status === 429 ? { "Retry-After": retryAfter } : {},
+      headers: retryHeaders(status, codes),
       schemas: [errorSchema(status, codes)],
       codes,
     },
   ]);
+}
+
+/** Of `rate_limited` always; of `vault_unavailable` when the vault was asked too often and told when it may be asked again. */
+function retryHeaders(status: number, codes: readonly ErrorCode[]): Json {
+  if (status === 429) return { "Retry-After": retryAfter };
+  return codes.includes("vault_unavailable") ? optional({ "Retry-After": retryAfter }) : {};
 }
 
 /** An error with one of these codes. */

@@ -22,15 +22,18 @@ export type VaultRefusalCode =
   | "idempotency_conflict"
   | "rate_limited";
 
-/** The key vault is well and has decided against the call. */
+/** The key vault is well and has decided against the call: for good, unless it is `rate_limited`. */
 export class VaultRefused extends Error {
   override readonly name = "VaultRefused";
   readonly code: VaultRefusalCode;
   readonly status: number;
+  /** Whole seconds after which the call may succeed, of one that is `rate_limited`. */
+  readonly retryAfterSeconds: number | undefined;
 
-  constructor(code: VaultRefusalCode, message: string, status: number) {
+  constructor(code: VaultRefusalCode, message: string, status: number, retryAfterSeconds?: number) {
     super(message);
     this.code = code;
     this.status = status;
+    this.retryAfterSeconds = retryAfterSeconds;
   }
 }

@@ -31,6 +31,7 @@ export type Transport = {
 
 const DEFAULT_CONNECTIONS = 16;
 const DEFAULT_DEADLINE_MS = 5_000;
+const WHOLE_SECONDS = /^\d{1,6}$/;
 
 /** A transport with these settings. It connects when it is first used. */
 export function createTransport(settings: TransportSettings): Transport {
@@ -58,9 +59,9 @@ export function createTransport(settings: TransportSettings): Transport {
       if (body !== undefined) headers["content-type"] = "application/json";
       if (idempotencyKey !== undefined) headers["idempotency-key"] = idempotencyKey;
       const request = { method, path, headers, body: body === undefined ? null : JSON.stringify(body) };
-      const { status, answer } = await exchange(pool, request, deadlineMs);
+      const { status, answer, retryAfter } = await exchange(pool, request, deadlineMs);
       if (status >= 200 && status < 300) return answer as T;
-      throw errorOf(status, answer);
+      throw errorOf(status, answer, retryAfter);
     },
     close() {
       stopWatching?.();
@@ -73,21 +74,26 @@ async function exchange(
   pool: Pool,
   request: Dispatcher.RequestOptions,
   deadlineMs: number,
-): Promise<{ status: number; answer: unknown }> {
+): Promise<{ status: number; answer: unknown; retryAfter: unknown }> {
   try {
     const response = await pool.request({ ...request, signal: AbortSignal.timeout(deadlineMs) });
-    return { status: response.statusCode, answer: await response.body.json() };
+    const retryAfter = response.headers["retry-after"];
+    return { status: response.statusCode, answer: await response.body.json(), retryAfter };
   } catch (error) {
     throw new VaultUnavailable("unreachable", "The key vault did not answer", { cause: error });
   }
 }
 
-function errorOf(status: number, answer: unknown): VaultRefused | VaultUnavailable {
+function errorOf(status: number, answer: unknown, retryAfter: unknown): VaultRefused | VaultUnavailable {
   const { code = "unknown", message = `The key vault answered ${status}` } =
     (answer as { error?: { code?: string; message?: string } } | null)?.error ?? {};
   return status >= 400 && status < 500
-    ? new VaultRefused(code as VaultRefusalCode, message, status)
+    ? new VaultRefused(code as VaultRefusalCode, message, status, secondsOf(retryAfter))
     : new VaultUnavailable(code, message);
+}
+
+function secondsOf(retryAfter: unknown): number | undefined {
+  return typeof retryAfter === "string" && WHOLE_SECONDS.test(retryAfter) ? Number(retryAfter) : undefined;
 }
 
 function buffersOf({ ca, cert, key }: TransportSettings): Credentials {

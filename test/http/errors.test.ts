@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { z } from "zod";
 import { errorCodes } from "../../src/errors.ts";
 import { idText } from "../../src/schemas.ts";
-import { VaultUnavailable } from "../../src/vault/client.ts";
+import { VaultRefused, VaultUnavailable } from "../../src/vault/client.ts";
 import { startApi, type TestApi } from "../support/api.ts";
 import { startTcpProxy } from "../support/tcp_proxy.ts";
 import { echoRoute, failingRoute, refusal } from "./support/sample_routes.ts";
@@ -159,8 +159,25 @@ describe("an error", () => {
     fail = async () => {
       throw new VaultUnavailable("sealed", "sealed");
     };
-    expect(await post(FAIL)).toMatchObject({ status: 503, body: { error: { code: "vault_unavailable" } } });
+    const answer = await post(FAIL);
+    expect(answer).toMatchObject({ status: 503, body: { error: { code: "vault_unavailable" } } });
+    expect(answer.headers.get("retry-after")).toBeNull();
   });
+
+  test.each([
+    [3, "3"],
+    [undefined, null],
+  ])(
+    "of a vault that is asked too often is vault_unavailable too, with the time to come again if it told one (%s)",
+    async (seconds, header) => {
+      fail = async () => {
+        throw new VaultRefused("rate_limited", "Too many calls", 429, seconds);
+      };
+      const answer = await post(FAIL);
+      expect(answer).toMatchObject({ status: 503, body: { error: { code: "vault_unavailable" } } });
+      expect(answer.headers.get("retry-after")).toBe(header);
+    },
+  );
 
   test.each([
     ["connection refused", Object.assign(new Error("connect ECONNREFUSED"), { code: "ECONNREFUSED" })],

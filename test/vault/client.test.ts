@@ -139,6 +139,30 @@ test.each([500, 502, 503])("a %d is an unavailable vault, with its code", async 
 });
 
 test.each([
+  ["7", 7],
+  ["0", 0],
+  ["soon", undefined],
+  ["-1", undefined],
+  ["1.5", undefined],
+  [undefined, undefined],
+])(
+  "a vault that is asked too often has refused, with the seconds until the next try (%s)",
+  async (header, seconds) => {
+    const own = await clientOf((_, response) =>
+      response
+        .writeHead(429, header === undefined ? {} : { "retry-after": header })
+        .end(JSON.stringify({ error: { code: "rate_limited", message: "Too many calls", status: 429 } })),
+    );
+    const order = { tenant: "acc-1", purpose: "agent", label: "agent", ceiling: ["data:read"] } as const;
+    const refusal = await own
+      .createKey({ ...order, ceiling: [...order.ceiling] }, randomUUID())
+      .catch((error) => error);
+    expect(refusal).toMatchObject({ name: "VaultRefused", code: "rate_limited", status: 429 });
+    expect(refusal.retryAfterSeconds).toBe(seconds);
+  },
+);
+
+test.each([
   ["no JSON", 200, "<html>"],
   ["an error without a body", 503, ""],
   ["a refusal that is no JSON", 403, "no"],
