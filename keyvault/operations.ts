@@ -39,7 +39,7 @@ export function openOperations(vault: Vault, clock: Clock, config: Config, log: 
   const operations: Operations = {
     createKey: limitKeyCreation({ createKey, database, journal, ...creation }),
     getKey: createKeyReading({ store }),
-    listKeys: createKeyListing({ database, seals }),
+    listKeys: createKeyListing({ database, store }),
     disableKey: createKeyDisabling(changing),
     shrinkCeiling: createCeilingShrinking(changing),
     enableKey: createKeyEnabling(changing),

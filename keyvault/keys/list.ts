@@ -1,19 +1,24 @@
 import type { Database } from "../db/connection.ts";
-import type { Seals } from "./state.ts";
-import { available, joinedRow, keyOf, selectKeys } from "./store.ts";
+import { available, joinedRow, type KeyStore, keyOf, selectKeys } from "./store.ts";
 import { type KeyView, viewKey } from "./view.ts";
 
 /** One page of keys, oldest first; `next` continues after it and is null on the last page. */
 export type KeyPage = { keys: ListedKey[]; next: string | null };
 
-/** A key in a list. `damaged`: its state or ceiling is not what the vault wrote last. */
+/** A key in a list. `damaged`: its public key, attestation, tenant, purpose, state or ceiling, or its tenant's state, is not as the vault wrote it. */
 export type ListedKey = KeyView & { damaged: boolean };
 
 /** Lists keys, of one tenant or of all, `limit` at a time after the key id `after`. */
 export type ListKeys = (filter: { tenant?: string; after?: string; limit: number }) => Promise<KeyPage>;
 
 /** Listing keys of a database. */
-export function createKeyListing({ database, seals }: { database: Database; seals: Seals }): ListKeys {
+export function createKeyListing({
+  database,
+  store,
+}: {
+  database: Database;
+  store: Pick<KeyStore, "check">;
+}): ListKeys {
   return async ({ tenant, after, limit }) => {
     const query = selectKeys(database)
       .orderBy("keys.key_id")
@@ -22,7 +27,7 @@ export function createKeyListing({ database, seals }: { database: Database; seal
     if (after !== undefined) query.where("keys.key_id", ">", after);
     const rows = await available(() => query);
     const page = rows.slice(0, limit).map(joinedRow);
-    const intact = await seals.check({ keys: page.map(({ key }) => key), tenants: [] });
+    const intact = await store.check(page);
     const keys = page.map((row, index) => ({ ...viewKey(keyOf(row)), damaged: intact[index] !== true }));
     return { keys, next: rows.length > limit ? (keys.at(-1)?.key_id ?? null) : null };
   };

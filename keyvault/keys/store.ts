@@ -52,6 +52,8 @@ export type KeyStore = {
    * attested or not in the state the vault gave it last, `unavailable` without a database.
    */
   find(keyId: string, tenant?: string): Promise<Key | undefined>;
+  /** Which of the rows the service key attested, and are in the state that the vault gave them and their tenants last; in their order. */
+  check(rows: readonly JoinedKeyRow[]): Promise<boolean[]>;
   /** Begins to read what one decision rests on. */
   reading(): Reading;
   /** Forgets what is remembered of a key, or of all. */
@@ -70,14 +72,21 @@ export function createKeyStore(database: Database, seals: Seals, service: () => 
       const before = changes.count();
       const row = await readKey(database, keyId, tenant);
       if (row === undefined) return undefined;
+      const [intact] = await store.check([row]);
+      if (intact !== true) throw new VaultError("key_damaged");
       const key = keyOf(row);
-      const [attested] = await Promise.all([
-        verifyAttestation(key.attestation, key, service()),
-        seals.require({ keys: [row.key], tenants: [row.tenant] }),
-      ]);
-      if (!attested) throw new VaultError("key_damaged");
       if (!changes.happened(keyId, before)) kept.set(keyId, key);
       return key;
+    },
+    async check(rows) {
+      const signer = service();
+      const [attested, sealed] = await Promise.all([
+        Promise.all(rows.map((row) => isAttested(keyOf(row), signer))),
+        seals.check({ keys: rows.map(({ key }) => key), tenants: rows.map(({ tenant }) => tenant) }),
+      ]);
+      return attested.map(
+        (holds, index) => holds && sealed[index] === true && sealed[rows.length + index] === true,
+      );
     },
     reading() {
       const before = changes.count();
@@ -97,6 +106,15 @@ export function createKeyStore(database: Database, seals: Seals, service: () => 
     },
   };
   return store;
+}
+
+/** As {@link verifyAttestation}; what cannot even be read is not attested. */
+async function isAttested(key: Key, service: HybridPublicKey): Promise<boolean> {
+  try {
+    return await verifyAttestation(key.attestation, key, service);
+  } catch {
+    return false;
+  }
 }
 
 /** A tenant's wrapped data key and state, or undefined before its first key. */

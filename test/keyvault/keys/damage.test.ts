@@ -5,6 +5,7 @@ import type { CreatedKey } from "../../../keyvault/keys/create.ts";
 import { createKeyDisabling } from "../../../keyvault/keys/disable.ts";
 import { createKeyListing } from "../../../keyvault/keys/list.ts";
 import { createCeilingShrinking } from "../../../keyvault/keys/shrink_ceiling.ts";
+import { createKeyStore } from "../../../keyvault/keys/store.ts";
 import { createChallengeSigning } from "../../../keyvault/sign/challenge.ts";
 import { createDelegationSigning } from "../../../keyvault/sign/delegation.ts";
 import { createRotationSigning } from "../../../keyvault/sign/rotation.ts";
@@ -280,4 +281,56 @@ test.each([
   const records = await vault.home.sql("SELECT statement, outcome, key_id FROM audit WHERE seq > $1", [seq]);
   expect(records).toEqual([{ statement: "key_create", outcome: "failed", key_id: made.key_id }]);
   expect(await make()).toEqual(made);
+});
+
+const listedAsDamaged = async () =>
+  (await createKeyListing(vault.vault)({ tenant: "acc-1", limit: 500 })).keys
+    .filter(({ damaged }) => damaged)
+    .map(({ key_id }) => key_id);
+
+test.each([
+  ["another key's public key", "public_key", () => ofOther("public_key")],
+  ["no public key", "public_key", () => "'null'"],
+  ["another key's attestation", "attestation", () => ofOther("attestation")],
+  ["no attestation", "attestation", () => "'null'"],
+  ["an attestation without a signature", "attestation", () => "attestation - 'signature'"],
+  ["another purpose", "purpose", () => "'account_root'"],
+])("a key with %s is listed as damaged, beside the others, and signs nothing", async (_, column, value) => {
+  expect(await listedAsDamaged()).not.toContain(agent.key_id);
+  await altered(column, value(), async () => {
+    expect(await listedAsDamaged()).toContain(agent.key_id);
+    expect(await listedAsDamaged()).not.toContain(root.key_id);
+    await expect(answerChallenge(agent.key_id)).rejects.toMatchObject({ code: "key_damaged" });
+  });
+});
+
+test("all keys of a tenant whose state was altered are listed as damaged, and sign nothing", async () => {
+  const check = async () => {
+    expect(await listedAsDamaged()).toEqual(expect.arrayContaining([agent.key_id, root.key_id]));
+    await expect(answerChallenge(agent.key_id)).rejects.toMatchObject({ code: "key_damaged" });
+  };
+  await altered("state_seq", "state_seq + 1", check, "tenants", "tenant = 'acc-1'");
+  expect(await answerChallenge(agent.key_id)).toHaveProperty("challenge_sig");
+});
+
+test("what is read of a key while it changes is not remembered", async () => {
+  const { database, seals, store, serviceId } = {
+    ...vault.vault,
+    serviceId: (await vault.vault.store.find(agent.key_id))!.attestation.attested_by,
+  };
+  const service = (await store.find(serviceId))!.publicKey;
+  const made = await vault.makeKey({ tenant: "acc-1", purpose: "agent", label: "changing" });
+  const disable = createKeyDisabling({ ...parts(), store: { ...store, changed: (id) => late.changed(id) } });
+  let changes = 1;
+  const slow = {
+    ...seals,
+    async check(rows: Parameters<typeof seals.check>[0]) {
+      const holds = await seals.check(rows);
+      if (changes-- > 0) await disable(API, { keyId: made.key_id, tenant: "acc-1" });
+      return holds;
+    },
+  };
+  const late = createKeyStore(database, slow, () => service);
+  expect((await late.find(made.key_id))?.state).toBe("active");
+  expect((await late.find(made.key_id))?.state).toBe("disabled");
 });
