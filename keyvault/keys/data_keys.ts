@@ -22,7 +22,7 @@ export type DataKeys = {
    * Rejects with `VaultError key_damaged` when the stored key was altered, or `token_unavailable`.
    */
   use<T>(wrapped: WrappedDataKey, work: (dataKey: Uint8Array) => T): Promise<T>;
-  /** Overwrites everything kept. */
+  /** Overwrites everything kept; what is being unwrapped at this moment is used once and not kept. */
   clear(): void;
 };
 
@@ -34,6 +34,8 @@ export function createDataKeys(token: Token): DataKeys {
     ttlAutopurge: true,
     dispose: (dataKey) => dataKey.fill(0),
   });
+
+  let clears = 0;
 
   async function unwrap({ tenant, kek, wrapped_data_key }: WrappedDataKey): Promise<Uint8Array> {
     try {
@@ -59,8 +61,9 @@ export function createDataKeys(token: Token): DataKeys {
       const name = `${wrapped.tenant}\n${wrapped.wrapped_data_key.toString("base64")}`;
       const known = kept.get(name);
       if (known !== undefined) return work(known);
+      const before = clears;
       const fresh = await unwrap(wrapped);
-      kept.set(name, Buffer.from(fresh));
+      if (before === clears) kept.set(name, Buffer.from(fresh));
       try {
         return work(fresh);
       } finally {
@@ -68,6 +71,9 @@ export function createDataKeys(token: Token): DataKeys {
       }
     },
 
-    clear: () => kept.clear(),
+    clear() {
+      clears += 1;
+      kept.clear();
+    },
   };
 }
