@@ -24,8 +24,9 @@ export function decideByTwo(
   return refuse("policy_violation", "Another admin must ask for the same; you have");
 }
 
+/** A clock that was set back makes no wish last longer: one from too far ahead is as stale as an old one. */
 function isFresh({ asked_at }: Pending, now: Date): boolean {
-  return now.getTime() - Date.parse(asked_at) <= APPROVAL_HOURS * 3_600_000;
+  return Math.abs(now.getTime() - Date.parse(asked_at)) <= APPROVAL_HOURS * 3_600_000;
 }
 
 function isSame({ action, days }: Pending, wish: Wish): boolean {

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { unixSeconds } from "../../../keyvault/clock.ts";
+import { createTenantDestruction } from "../../../keyvault/lifecycle/destroy_tenant.ts";
 import { createErasing } from "../../../keyvault/lifecycle/erase_due.ts";
 import { issueIdentity, readIdentity, startVault, type TestVault } from "../fixture.ts";
 import { type Client, call } from "../http/caller_support.ts";
@@ -169,4 +170,86 @@ test("an altered row is not erased, and keeps no other from it", async () => {
     [altered],
   );
   expect(row?.size).toBe(92);
+});
+
+test("a wish from the future, by a clock that was set back since, counts no longer than one from the past", async () => {
+  for (const [seconds, state] of [
+    [DAY, "active"],
+    [DAY + 1, "disabled"],
+  ] as const) {
+    const key = await makeKey("acc-1");
+    await post(alice, `/v1/keys/${key}/disable`);
+    const at = vault.clock.at;
+    vault.clock.move(seconds);
+    await post(alice, `/v1/keys/${key}/enable`);
+    vault.clock.at = at;
+    expect((await post(bob, `/v1/keys/${key}/enable`)).body.state).toBe(state);
+  }
+});
+
+test("disabling leaves what waits to destroy the key", async () => {
+  const key = await makeKey("acc-1");
+  await post(alice, `/v1/keys/${key}/destroy`, { after_days: 7 });
+  expect((await post(alice, `/v1/keys/${key}/disable`)).status).toBe(200);
+  expect((await post(bob, `/v1/keys/${key}/destroy`, { after_days: 7 })).body.state).toBe("destroying");
+});
+
+test("admins neither disable, enable nor destroy the vault's own key", async () => {
+  const [row] = await vault.home.sql<{ key_id: string }>("SELECT key_id FROM keys WHERE tenant = 'vault'");
+  for (const [action, body] of [
+    ["disable", {}],
+    ["enable", {}],
+    ["destroy", { after_days: 7 }],
+  ] as const)
+    for (const admin of [alice, bob])
+      expect(code(await post(admin, `/v1/keys/${row!.key_id}/${action}`, body)), action).toBe(
+        "policy_violation",
+      );
+  expect((await makeKey("acc-1")).length).toBe(32);
+});
+
+test("a destruction whose end was altered in the database neither comes early nor is taken back", async () => {
+  const key = await makeKey("acc-21");
+  for (const admin of [alice, bob]) await post(admin, `/v1/keys/${key}/destroy`, { after_days: 7 });
+  await vault.home.sql("UPDATE keys SET destroy_at = '2020-01-01' WHERE key_id = $1", [key]);
+  expect((await eraseDue()).keys).toBe(0);
+  expect(code(await post(alice, `/v1/keys/${key}/destroy/cancel`))).toBe("key_damaged");
+});
+
+test.each([
+  ["an end that is earlier", "destroy_at = '2020-01-01'"],
+  ["no end any more", "state = 'active', destroy_at = NULL"],
+  ["a wish of an admin", `pending = '{"action":"destroy","admin":"x","asked_at":"2026-01-01T00:00:00Z"}'`],
+])(
+  "a tenant to be destroyed with %s in the database is damaged: nothing is done to it",
+  async (what, lie) => {
+    const tenant = `acc-${what.replaceAll(" ", "-")}`;
+    const key = await makeKey(tenant);
+    for (const admin of [alice, bob]) await post(admin, `/v1/tenants/${tenant}/destroy`, { after_days: 7 });
+    await vault.home.sql(`UPDATE tenants SET ${lie} WHERE tenant = $1`, [tenant]);
+    vault.vault.store.changed();
+    const { seq } = vault.vault.journal.head();
+    expect((await eraseDue()).tenants).toBe(0);
+    expect(await sign(key, tenant)).toBe("key_damaged");
+    expect(code(await post(alice, `/v1/tenants/${tenant}/destroy/cancel`))).toBe("key_damaged");
+    const rows = await vault.home.sql(
+      "SELECT outcome FROM audit WHERE seq > $1 AND statement = 'tenant_destroy_cancel'",
+      [seq],
+    );
+    expect(rows).toEqual([{ outcome: "failed" }]);
+  },
+);
+
+test("data keys in memory are overwritten the moment a tenant is to be destroyed", async () => {
+  await makeKey("acc-31");
+  let cleared = 0;
+  const dataKeys = {
+    ...vault.vault.dataKeys,
+    clear() {
+      cleared += 1;
+    },
+  };
+  const destroy = createTenantDestruction({ ...vault.vault, dataKeys, clock: vault.clock });
+  for (const name of ["alice", "bob"]) await destroy({ role: "admin", name }, "acc-31", 7);
+  expect(cleared).toBe(2);
 });
