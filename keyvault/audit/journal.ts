@@ -141,7 +141,7 @@ export async function openJournal({
       await onConnection(current, () => client.query("COMMIT"));
       head = current.head = next;
     } catch (error) {
-      await onConnection(current, () => client.query("ROLLBACK"));
+      await onConnection(current, () => client.query("ROLLBACK")).catch(() => {});
       throw error;
     }
     change.committed?.();

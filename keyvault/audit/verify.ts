@@ -25,16 +25,18 @@ export async function verifyChain(
   onProgress: (records: number) => void = () => {},
 ): Promise<ChainVerdict> {
   let head: Head = { seq: 0, mac: GENESIS };
+  const noted = Map.groupBy(expected, ({ seq }) => seq);
+  const newest = expected.reduce((most, { seq }) => Math.max(most, seq), 0);
   for (;;) {
     const page = await database<AuditRow>("audit").where("seq", ">", head.seq).orderBy("seq").limit(PAGE);
     if (page.length === 0) break;
     const macs = await token.chain(head.mac, page.map(recordBytes));
-    const fault = firstFault(page, macs, head.seq + 1) ?? headFault(page, expected);
+    const fault = firstFault(page, macs, head.seq + 1) ?? headFault(page, noted);
     if (fault !== undefined) return fault;
     head = page.at(-1) ?? head;
     onProgress(head.seq);
   }
-  if (expected.some(({ seq }) => head.seq < seq)) return { intact: false, seq: head.seq + 1, reason: "cut" };
+  if (head.seq < newest) return { intact: false, seq: head.seq + 1, reason: "cut" };
   return { intact: true, head: { seq: head.seq, mac: head.mac } };
 }
 
@@ -51,7 +53,10 @@ function firstFault(
   return undefined;
 }
 
-function headFault(page: readonly AuditRow[], expected: readonly Head[]): ChainFault | undefined {
-  const row = page.find(({ seq, mac }) => expected.some((head) => head.seq === seq && !head.mac.equals(mac)));
+function headFault(
+  page: readonly AuditRow[],
+  noted: ReadonlyMap<number, readonly Head[]>,
+): ChainFault | undefined {
+  const row = page.find(({ seq, mac }) => noted.get(seq)?.some((head) => !head.mac.equals(mac)));
   return row && { intact: false, seq: row.seq, reason: "altered" };
 }

@@ -4,6 +4,7 @@ import { type Journal, openJournal } from "../../../keyvault/audit/journal.ts";
 import type { AuditEntry } from "../../../keyvault/audit/record.ts";
 import { verifyChain } from "../../../keyvault/audit/verify.ts";
 import { type Database, openDatabase } from "../../../keyvault/db/connection.ts";
+import { VaultError } from "../../../keyvault/errors.ts";
 import { openToken, type Token } from "../../../keyvault/token/client.ts";
 import { tokenSettings } from "../../../keyvault/token/install.ts";
 import { API, createHome, SILENT, testClock, type VaultHome } from "../fixture.ts";
@@ -281,3 +282,107 @@ test("does not open on a last record that does not verify", async () => {
   await expect(open()).rejects.toThrow(/does not verify/);
   await tamper("UPDATE audit SET outcome = 'granted' WHERE detail->>'note' = 'last'");
 });
+
+test("finds a chain that was cut and written on by a vault that knew nothing of it", async () => {
+  await journal.record(entry("noted"));
+  const noted = journal.head();
+  await journal.close();
+  const where = `WHERE seq = ${noted.seq}`;
+  await tamper(`CREATE TABLE kept AS SELECT * FROM audit ${where}; DELETE FROM audit ${where}`);
+  const another = await open();
+  await another.record(entry("in its place"));
+  await another.close();
+  expect((await verifyChain(database, token)).intact).toBe(true);
+  const found = { intact: false, seq: noted.seq, reason: "altered" };
+  expect(await verifyChain(database, token, [noted])).toEqual(found);
+  const earlier = { ...noted, seq: noted.seq - 1 };
+  expect(await verifyChain(database, token, [noted, earlier])).toMatchObject({ seq: noted.seq - 1 });
+  await tamper(`DELETE FROM audit ${where}; INSERT INTO audit SELECT * FROM kept; DROP TABLE kept`);
+});
+
+test("does not go on behind a chain that another wrote on, in its last record's place", async () => {
+  await journal.record(entry("mine"));
+  const { seq } = journal.head();
+  const where = `WHERE seq = ${seq}`;
+  await endWriters();
+  await tamper(`CREATE TABLE kept AS SELECT * FROM audit ${where}; DELETE FROM audit ${where}`);
+  const another = await open();
+  await another.record(entry("theirs"));
+  await another.close();
+  for (let attempt = 0; attempt < 3; attempt += 1)
+    await expect(journal.record(entry("never"))).rejects.toMatchObject({ code: "audit_unavailable" });
+  await tamper(`DELETE FROM audit ${where}; INSERT INTO audit SELECT * FROM kept; DROP TABLE kept`);
+  await journal.record(entry("again"));
+  expect((await notes()).slice(-2)).toEqual(["mine", "again"]);
+});
+
+test("waits for the disk whatever the database is set to", async () => {
+  await journal.close();
+  const [row] = await home.sql<{ name: string }>("SELECT current_database() AS name");
+  await home.sql(`ALTER DATABASE "${row!.name}" SET synchronous_commit = off`);
+  journal = await open();
+  const setting = await journal.change(async (client) => ({
+    value: (await client.query<{ synchronous_commit: string }>("SHOW synchronous_commit")).rows[0],
+  }));
+  expect(setting).toEqual({ synchronous_commit: "on" });
+  await home.sql(`ALTER DATABASE "${row!.name}" RESET synchronous_commit`);
+});
+
+test("a change whose record the token does not chain leaves nothing behind, for the next one to take along", async () => {
+  await journal.close();
+  let away = true;
+  const chain: Token["chain"] = async (previous, texts) => {
+    if (away && texts.length > 0 && Buffer.from(texts[0]!).includes("half"))
+      throw new VaultError("token_unavailable");
+    return token.chain(previous, texts);
+  };
+  journal = await openJournal({
+    databaseUrl: home.config.databaseUrl,
+    token: { ...token, chain },
+    clock,
+    log: SILENT,
+    reopened: () => {},
+  });
+  const half = journal.change(async (client) => {
+    await client.query("CREATE TABLE half ()");
+    return { value: undefined, entry: entry("half") };
+  });
+  await expect(half).rejects.toMatchObject({ code: "token_unavailable" });
+  away = false;
+  await journal.change(async () => ({ value: undefined, entry: entry("whole") }));
+  expect(await home.sql("SELECT FROM pg_tables WHERE tablename = 'half'")).toEqual([]);
+  expect((await notes()).at(-1)).toBe("whole");
+});
+
+test("an error of the vault's own in a change is passed on as it is", async () => {
+  const failing = journal.change(async () => {
+    throw new VaultError("key_damaged");
+  });
+  await expect(failing).rejects.toMatchObject({ code: "key_damaged" });
+});
+
+test.each(["record", "change"] as const)(
+  "a %s behind an altered chain is told as a mismatch",
+  async (kind) => {
+    await journal.close();
+    const told: unknown[] = [];
+    const log = Object.assign(Object.create(SILENT), { error: (line: unknown) => told.push(line) });
+    journal = await openJournal({
+      databaseUrl: home.config.databaseUrl,
+      token,
+      clock,
+      log,
+      reopened: () => {},
+    });
+    await journal.record(entry("taken out"));
+    const where = `WHERE seq = ${journal.head().seq}`;
+    await tamper(`CREATE TABLE kept AS SELECT * FROM audit ${where}; DELETE FROM audit ${where}`);
+    const writing =
+      kind === "record"
+        ? journal.record(entry("never"))
+        : journal.change(async () => ({ value: undefined, entry: entry("never") }));
+    await expect(writing).rejects.toMatchObject({ code: "audit_unavailable" });
+    expect(told).toEqual([expect.objectContaining({ event: "audit_mismatch" })]);
+    await tamper("INSERT INTO audit SELECT * FROM kept; DROP TABLE kept");
+  },
+);

@@ -1,8 +1,9 @@
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
-import { readFile, writeFile } from "node:fs/promises";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
+import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
@@ -130,4 +131,15 @@ test("a running vault notes its head when it moved and at its stop, and only the
 test("an admin may read the audit too", async () => {
   const answer = await call(`${vault.url}/v1/audit`, readIdentity(vault.home, "admin"));
   expect(answer.status).toBe(200);
+});
+
+test("a head that could not be written is written when the file can be, without another record", async () => {
+  const folder = join(vault.home.dir, "not-yet");
+  const file = join(folder, "heads");
+  const heads = keepHeads({ journal: vault.vault.journal, clock: vault.clock, log: SILENT, file }, 10);
+  await sleep(50);
+  await mkdir(folder);
+  await expect.poll(async () => (await readHeads(file).catch(() => [])).length).toBe(1);
+  await heads.stop();
+  expect(await readHeads(file)).toEqual([vault.vault.journal.head()]);
 });
