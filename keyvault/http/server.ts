@@ -1,6 +1,7 @@
 import { constants } from "node:crypto";
 import {
   createServer as createPlainServer,
+  type IncomingMessage,
   type Server as PlainServer,
   type RequestListener,
   type ServerResponse,
@@ -21,6 +22,8 @@ const REQUEST_TIMEOUT_MS = 15_000;
 const KEEP_ALIVE_MS = 75_000;
 const STOP_DEADLINE_MS = 10_000;
 const SWEEP_MS = 20;
+/** Requests of one connection that may wait for their answers. HTTP clients send one at a time; what does not would fill the memory. */
+const MOST_AT_ONCE = 32;
 
 /** A server that listens. */
 export type Listening = {
@@ -54,6 +57,7 @@ export async function serveTls(
     app,
   );
   limit(server, address.limits, log);
+  limitAtOnce(server, log);
   server.on("tlsClientError", (error: NodeJS.ErrnoException, socket) => {
     log.warn({ event: "handshake_refused", code: error.code, address: socket.remoteAddress });
   });
@@ -75,6 +79,19 @@ function limit(server: Server, { most, handshakeRate }: ConnectionLimits, log: L
     const name = socket.remoteAddress ?? "";
     if (rates.take([{ name, rate: handshakeRate }]) === undefined) return;
     log.debug({ event: "handshake_refused", code: "rate_limited", address: name });
+    socket.destroy();
+  });
+}
+
+/** Ends a connection that sends more requests than {@link MOST_AT_ONCE} before it has their answers. */
+function limitAtOnce(server: Server, log: Logger): void {
+  const waiting = new WeakMap<Socket, number>();
+  server.prependListener("request", ({ socket }: IncomingMessage, response: ServerResponse) => {
+    const count = (waiting.get(socket) ?? 0) + 1;
+    waiting.set(socket, count);
+    response.once("close", () => waiting.set(socket, (waiting.get(socket) ?? 1) - 1));
+    if (count <= MOST_AT_ONCE || socket.destroyed) return;
+    log.warn({ event: "connection_dropped", code: "too_many_at_once", address: socket.remoteAddress });
     socket.destroy();
   });
 }

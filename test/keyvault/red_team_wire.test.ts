@@ -200,3 +200,21 @@ test("a call that is sent again is a new record each time, and none after its mi
   expect((await send()).body.error?.code).toBe("policy_violation");
   vault.clock.at = at;
 });
+
+test("a connection that sends calls without waiting for their answers is ended, and no other one notices", async () => {
+  const socket = await open();
+  const closed = new Promise((resolve) => socket.on("error", () => {}).on("close", resolve));
+  const one = `POST ${path()} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}`;
+  const before = head();
+  socket.write(one.repeat(20_000));
+  await closed;
+  expect((await call(`${vault.url}${path()}`, api, { method: "POST", body: challenge() })).status).toBe(200);
+  expect(head() - before).toBeLessThan(2_000);
+});
+
+test("as many calls at once on one connection as are let wait are all answered", async () => {
+  const body = JSON.stringify(challenge());
+  const one = `POST ${path()} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n`;
+  const answer = await exchange(`${`${one}\r\n${body}`.repeat(31)}${one}connection: close\r\n\r\n${body}`);
+  expect(answer.match(/challenge_sig/g)).toHaveLength(32);
+});
