@@ -13,8 +13,14 @@ export class ConfigError extends Problem {
   override readonly name = "ConfigError";
 }
 
-const port = z.coerce.number().int().min(0).max(65_535);
-const count = z.coerce.number().int().min(0).max(1_000_000);
+const WHOLE = /^\d{1,9}$/;
+const wholeUpTo = (most: number) =>
+  z
+    .string()
+    .refine((text) => WHOLE.test(text) && Number(text) <= most, `must be a whole number from 0 to ${most}`)
+    .transform(Number);
+const port = wholeUpTo(65_535);
+const count = wholeUpTo(1_000_000);
 const path = z.string().min(1);
 const names = z
   .string()
@@ -49,7 +55,7 @@ const schema = z.object({
     .optional(),
   KEYVAULT_EXTERNAL_SUBJECTS: z.enum(["0", "1"]).default("0"),
   KEYVAULT_KEYS_PER_TENANT: count.default(10_000),
-  KEYVAULT_RESIDENT_KEYS: z.coerce.number().int().min(0).max(1_000).default(0),
+  KEYVAULT_RESIDENT_KEYS: wholeUpTo(1_000).default(0),
   KEYVAULT_RATE_PER_KEY: count.default(250),
   KEYVAULT_RATE_PER_TENANT: count.default(1_000),
   KEYVAULT_CREATION_RATE_PER_TENANT: count.default(25),
@@ -200,8 +206,17 @@ export function loadCertificateConfig(
 function parse<T>(shape: z.ZodType<T>, environment: Environment): T {
   const parsed = shape.safeParse(environment);
   if (parsed.success) return parsed.data;
-  const lines = parsed.error.issues.map(({ path, message }) => `  ${path.join(".")}: ${message}`);
+  const lines = parsed.error.issues.map((issue) => `  ${issue.path.join(".")}: ${tell(issue, environment)}`);
   throw new ConfigError(`These settings are missing or wrong:\n${lines.join("\n")}`);
+}
+
+function tell(issue: z.core.$ZodIssue, environment: Environment): string {
+  const name = String(issue.path[0]);
+  if (environment[name] === undefined)
+    return `is missing${name === "KEYVAULT_DATABASE_URL" ? ", and so is KEYVAULT_DATABASE_URL_FILE" : ""}`;
+  if (environment[name] === "" || issue.code === "too_small") return "is empty";
+  if (issue.code !== "invalid_value") return issue.message;
+  return `must be ${issue.values.join(", ").replace(/, ([^,]*)$/, " or $1")}`;
 }
 
 function withDatabaseFile(environment: Environment): Environment {

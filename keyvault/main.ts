@@ -10,6 +10,8 @@ import { migrateCommand } from "./commands/migrate.ts";
 import { sealCommand, unsealCommand } from "./commands/seal.ts";
 import { serveCommand } from "./commands/serve.ts";
 import { statusCommand } from "./commands/status.ts";
+import { tenantsCommand } from "./commands/tenants.ts";
+import { complainInOneLine } from "./commands/usage.ts";
 import { ConfigError } from "./config.ts";
 
 /** As sysexits.h has it: something is wrong with the configuration. */
@@ -39,12 +41,13 @@ const program = new Command("keyvault")
   .addCommand(sealCommand())
   .addCommand(unsealCommand())
   .addCommand(keysCommand())
+  .addCommand(tenantsCommand())
   .addCommand(kekCommand())
   .addCommand(auditCommand())
   .addCommand(backupCommand())
   .addCommand(certCommand())
-  .addCommand(migrateCommand())
-  .showHelpAfterError('(say "keyvault --help" to see what there is)');
+  .addCommand(migrateCommand());
+complainInOneLine(program);
 
 try {
   await program.parseAsync();

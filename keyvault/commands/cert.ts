@@ -60,8 +60,10 @@ export function certCommand(): Command {
 }
 
 async function runIssue(options: IssueOptions, command: Command): Promise<void> {
+  if (options.role !== "server" && options.name === undefined)
+    command.error("--name is needed for a client's certificate");
   const config = loadCertificateConfig(options.ca);
-  const subject = subjectOf(options, config.serverNames, command);
+  const subject = subjectOf(options, config.serverNames);
   const name = subject.kind === "server" ? "server" : `${subject.role}-${subject.name}`;
   const issued = await issueFiles(
     config.tlsDir,
@@ -78,9 +80,8 @@ async function runIssue(options: IssueOptions, command: Command): Promise<void> 
   process.stdout.write(rows.map(([key, value]) => `${key.replace("_", " ").padEnd(12)} ${value}\n`).join(""));
 }
 
-function subjectOf({ role, name }: IssueOptions, names: readonly string[], command: Command): Subject {
+function subjectOf({ role, name = "" }: IssueOptions, names: readonly string[]): Subject {
   if (role === "server") return { kind: "server", names };
-  if (name === undefined) command.error("error: --name is needed for a client's certificate");
   return { kind: "client", role: role as "api" | "admin" | "auditor", name };
 }
 

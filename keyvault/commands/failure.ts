@@ -43,12 +43,14 @@ type SystemError = NodeJS.ErrnoException & { address?: string; port?: number };
  */
 export function describeFailure(error: unknown): string | undefined {
   if (error instanceof Problem) return error.message;
-  const { code, syscall, address, port, path, name } = error as SystemError;
+  const { code, syscall, address, port, path, name, message } = error as SystemError;
   if (code === "EADDRINUSE")
     return `The port ${port} of ${address} is in use: set KEYVAULT_PORT or KEYVAULT_HEALTH_PORT`;
   if (code === "EACCES" && syscall === "listen") return `The port ${port} may not be opened by this user`;
   if (path !== undefined) return describeFileError(error);
-  if (name === "KnexTimeoutError") return describeDatabase("it does not answer");
+  if (name === "KnexTimeoutError" || message === "timeout expired")
+    return describeDatabase("it does not answer");
+  if (message.startsWith("Connection terminated")) return describeDatabase("it ended the connection");
   const hint = code === undefined ? undefined : databaseHint(code);
   return hint === undefined ? undefined : describeDatabase(`${hint} (${code})`);
 }

@@ -1,9 +1,12 @@
 import { Command, InvalidArgumentError } from "commander";
+import type { Pending } from "../db/rows.ts";
 import type { KeyPage, ListedKey } from "../keys/list.ts";
 import type { KeyView } from "../keys/view.ts";
 import type { KeyOutcome } from "../lifecycle/outcome.ts";
+import { parseDays } from "./days.ts";
 import { ask, type RemoteOptions, withRemoteOptions } from "./remote.ts";
 import { type Column, drawTable } from "./table.ts";
+import { parseTenant } from "./tenants.ts";
 
 const KEY_ID = /^[0-9a-f]{32}$/;
 const DAMAGED_EXIT_CODE = 2;
@@ -27,7 +30,7 @@ type DestroyOptions = RemoteOptions & { days: number; cancel?: true };
 export function keysCommand(): Command {
   const list = new Command("list").summary("list keys").description(ABOUT_LIST);
   withRemoteOptions(list)
-    .option("--tenant <name>", "only this tenant's")
+    .option("--tenant <name>", "only this tenant's", parseTenant)
     .action(async (options: ListOptions) => {
       const keys = await readAll(options);
       write(options, keys, describeList(keys, process.stdout.columns || 80));
@@ -118,10 +121,13 @@ function describeKey(key: KeyView): string {
     ["created", key.created_at],
     ["attested by", key.attestation.attested_by],
   ];
-  if (key.pending)
-    lines.push(["waits", `${key.pending.admin} asked to ${key.pending.action} it, ${key.pending.asked_at}`]);
+  if (key.pending) lines.push(["waits", describePending(key.pending)]);
   if (key.destroy_at) lines.push(["erased", key.destroy_at]);
   return lines.map(([name, value]) => `${name.padEnd(12)} ${value}\n`).join("");
+}
+
+function describePending({ admin, action, days, asked_at }: Pending): string {
+  return `${admin} asked to ${action} it${days === undefined ? "" : ` after ${days} days`}, ${asked_at}`;
 }
 
 function describeOutcome({ key_id, state, pending, destroy_at }: KeyOutcome): string {
@@ -137,10 +143,4 @@ function write(options: RemoteOptions, value: unknown, text: string): void {
 function parseId(text: string): string {
   if (!KEY_ID.test(text)) throw new InvalidArgumentError("A key's id has 32 hexadecimal digits.");
   return text;
-}
-
-function parseDays(text: string): number {
-  const days = Number(text);
-  if (!Number.isInteger(days) || days < 7 || days > 30) throw new InvalidArgumentError("It is 7 to 30.");
-  return days;
 }

@@ -23,11 +23,13 @@ beforeAll(async () => {
 });
 afterAll(() => vault.close());
 
-async function run(args: string[], asBob = false): Promise<{ code: number; out: string; err: string }> {
+const run = (args: string[], asBob = false) => runVault(["keys", ...args], asBob);
+
+async function runVault(args: string[], asBob: boolean): Promise<{ code: number; out: string; err: string }> {
   const own = asBob
     ? ["--cert", join(vault.home.dir, "bob.pem"), "--key", join(vault.home.dir, "bob.key")]
     : [];
-  const child = spawn(process.execPath, [MAIN, "keys", ...args, "--url", vault.url, ...own], {
+  const child = spawn(process.execPath, [MAIN, ...args, "--url", vault.url, ...own], {
     env: vault.home.environment,
   });
   let [out, err] = ["", ""];
@@ -53,10 +55,28 @@ test("two admins take a key through its life by the command line", { timeout: 12
   expect(JSON.parse((await run(["enable", key, "--json"], true)).out)).toMatchObject({ state: "active" });
   expect((await run(["destroy", key, "--days", "6"])).code).toBe(1);
   await run(["destroy", key, "--days", "7"]);
+  expect((await run(["show", key])).out).toMatch(/waits +admin asked to destroy it after 7 days, 20/);
   expect((await run(["destroy", key, "--days", "7"], true)).out).toMatch(
     /is destroying; its seeds are erased 20/,
   );
   expect((await run(["destroy", key, "--cancel"])).out).toContain("is disabled.");
+});
+
+test("two admins destroy a tenant by the command line, and one takes it back", {
+  timeout: 60_000,
+}, async () => {
+  const tenants = (args: string[], asBob = false) => runVault(["tenants", "destroy", ...args], asBob);
+  await vault.makeKey({ tenant: "acc-2", purpose: "agent", label: "agent", ceiling: ["data:read"] });
+  expect((await tenants(["acc-2", "--days", "8"])).out).toMatch(/acc-2 is still active: another admin must/);
+  expect(await tenants(["acc-2", "--days", "8"])).toMatchObject({ code: 1, out: "" });
+  expect((await tenants(["acc-2", "--days", "8"], true)).out).toMatch(
+    /^Tenant acc-2 is destroying; its data key is erased 20\S+\.\n$/,
+  );
+  expect(JSON.parse((await tenants(["acc-2", "--cancel", "--json"])).out)).toMatchObject({ state: "active" });
+  expect(await tenants(["acc-3"])).toMatchObject({
+    code: 1,
+    err: expect.stringMatching(/^keyvault: .*no such/),
+  });
 });
 
 test("a damaged key is named, and the exit code says so", { timeout: 60_000 }, async () => {

@@ -1,0 +1,68 @@
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { describeFailure } from "../../../keyvault/commands/failure.ts";
+import { loadConfig } from "../../../keyvault/config.ts";
+
+const failed = (fields: object, message = "secret") =>
+  describeFailure(Object.assign(new Error(message), fields));
+
+test("a file that a command cannot use is named with the reason, its folder when that is not there", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "keyvault-failure-"));
+  try {
+    const caught = (path: string) => readFile(path).catch(describeFailure);
+    expect(await caught(join(folder, "none"))).toBe(`${join(folder, "none")}: there is no such file`);
+    expect(await caught(join(folder, "no", "file"))).toBe(`${join(folder, "no")}: there is no such folder`);
+    const written = await writeFile(folder, "").catch(describeFailure);
+    expect(written).toBe(`${folder}: it is a folder`);
+  } finally {
+    await rm(folder, { recursive: true });
+  }
+  expect(failed({ code: "ENOSPC", path: "/backup" })).toBe("/backup: the disk is full");
+  expect(failed({ code: "ESTRANGE", path: "/backup" })).toBe("/backup: ESTRANGE");
+});
+
+test("a database that does not serve is one line without what was asked of it", () => {
+  for (const [code, text] of [
+    ["ECONNREFUSED", "nothing listens there"],
+    ["53100", "its disk is full"],
+    ["55000", "it takes no connections"],
+    ["57P03", "it is starting or stopping"],
+    ["08006", "it does not do its work"],
+    ["58030", "it does not do its work"],
+  ])
+    expect(failed({ code })).toBe(`The database of KEYVAULT_DATABASE_URL cannot be used: ${text} (${code})`);
+  expect(failed({ name: "KnexTimeoutError" })).toMatch(/it does not answer$/);
+  for (const message of ["Connection terminated unexpectedly", "timeout expired"])
+    expect(failed({}, message)).toMatch(/KEYVAULT_DATABASE_URL cannot be used: it (ended|does not)/);
+});
+
+test("what only a stack trace explains stays a fault", () => {
+  for (const fields of [{}, { code: "23505" }, { code: "42601" }, { code: "ERR_ASSERTION" }])
+    expect(failed(fields)).toBeUndefined();
+});
+
+test("a setting that is missing, empty or no number is said so, without its value", () => {
+  const load = (environment: Record<string, string>) => () => loadConfig(environment);
+  expect(load({})).toThrow(
+    "These settings are missing or wrong:\n  KEYVAULT_DATA_DIR: is missing\n" +
+      "  KEYVAULT_DATABASE_URL: is missing, and so is KEYVAULT_DATABASE_URL_FILE",
+  );
+  const whole = { KEYVAULT_DATA_DIR: "/data", KEYVAULT_DATABASE_URL: "postgres://u:hunter2@h/d" };
+  expect(load({ ...whole, KEYVAULT_DATA_DIR: "" })).toThrow("KEYVAULT_DATA_DIR: is empty");
+  expect(load({ ...whole, KEYVAULT_PORT: "hunter2" })).toThrow(
+    /KEYVAULT_PORT: must be a whole number from 0 to 65535$/,
+  );
+  expect(load({ ...whole, KEYVAULT_PORT: "65536" })).toThrow(
+    /KEYVAULT_PORT: must be a whole number from 0 to 65535$/,
+  );
+  expect(load({ ...whole, KEYVAULT_RESIDENT_KEYS: "1001" })).toThrow(
+    /must be a whole number from 0 to 1000$/,
+  );
+  expect(load({ ...whole, KEYVAULT_LOG_LEVEL: "loud" })).toThrow(
+    /: must be debug, info, warn, error or silent$/,
+  );
+  expect(load({ ...whole, KEYVAULT_EXTERNAL_SUBJECTS: "yes" })).toThrow(/: must be 0 or 1$/);
+  expect(load({ ...whole, KEYVAULT_SERVER_NAMES: " , " })).toThrow(/KEYVAULT_SERVER_NAMES: is empty$/);
+});
