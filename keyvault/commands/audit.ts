@@ -11,6 +11,7 @@ import { openToken, type Token, type TokenSettings } from "../token/client.ts";
 import { tokenSettings } from "../token/install.ts";
 import { sealPin } from "../token/pin_box.ts";
 import { auditExportCommand, auditTailCommand } from "./audit_tail.ts";
+import { columnsOf, foldLines } from "./fold.ts";
 import { readPin } from "./read_pin.ts";
 
 const HEAD = /^(\d{1,15}):([0-9a-f]{64})$/;
@@ -31,9 +32,11 @@ export function auditCommand(): Command {
     .option("--heads <file>", "a file of heads, of KEYVAULT_AUDIT_HEADS_FILE or `keyvault audit export`")
     .option("--json", "print JSON")
     .action(async ({ head, heads, json }: { head?: Head; heads?: string; json?: true }) => {
-      const noted = heads === undefined ? [] : await readHeads(heads);
-      const verdict = await checkChain(head === undefined ? noted : [...noted, head]);
-      process.stdout.write(json ? `${JSON.stringify(printable(verdict))}\n` : `${describe(verdict)}\n`);
+      const noted = heads === undefined ? [] : await readNoted(heads);
+      const expected = head === undefined ? noted : [...noted, head];
+      const verdict = await checkChain(expected);
+      const text = json ? `${JSON.stringify(printable(verdict))}\n` : describe(verdict, expected.length);
+      process.stdout.write(text);
       if (!verdict.intact) process.exitCode = BROKEN_EXIT_CODE;
     });
   return new Command("audit")
@@ -48,11 +51,19 @@ async function checkChain(heads: readonly Head[]): Promise<ChainVerdict> {
   const log = createLog("error");
   const token = await openHere(await tokenSettings(config.token), log);
   const database = openDatabase(config.databaseUrl, log, 1);
+  const progress = createProgress();
   try {
-    return await verifyChain(database, token, heads, progress());
+    return await verifyChain(database, token, heads, progress.show);
   } finally {
+    progress.end();
     await Promise.all([token.close(), database.destroy()]);
   }
+}
+
+async function readNoted(file: string): Promise<Head[]> {
+  const heads = await readHeads(file);
+  if (heads.length === 0) throw new Problem(`${file} holds no head: the chain was not checked`);
+  return heads;
 }
 
 /** The token, opened by its PIN file or, without one, by a PIN that is asked for. */
@@ -71,9 +82,13 @@ async function openHere(settings: TokenSettings, log: Logger): Promise<Token> {
   }
 }
 
-function progress(): (records: number) => void {
-  if (!process.stderr.isTTY) return () => {};
-  return (records) => process.stderr.write(`\r${records} records hold`);
+/** A line on a terminal that says how far it is, and that is gone at the end. */
+function createProgress(): { show(records: number): void; end(): void } {
+  if (!process.stderr.isTTY) return { show: () => {}, end: () => {} };
+  return {
+    show: (records) => process.stderr.write(`\r${records} records hold so far\x1b[K`),
+    end: () => process.stderr.write("\r\x1b[K"),
+  };
 }
 
 function parseHead(text: string): Head {
@@ -89,11 +104,14 @@ function printable(verdict: ChainVerdict): object {
     : verdict;
 }
 
-function describe(verdict: ChainVerdict): string {
-  if (verdict.intact)
-    return `All ${verdict.head.seq} records hold. Head ${verdict.head.seq}:${verdict.head.mac.toString("hex")}`;
+function describe(verdict: ChainVerdict, noted: number): string {
+  if (verdict.intact) {
+    const { seq, mac } = verdict.head;
+    const beside = noted === 0 ? "" : `, and the heads noted before are in them (${noted})`;
+    return `All ${seq} records hold${beside}.\n${foldLines([["audit head", `${seq}:${mac.toString("hex")}`]], 15, columnsOf())}`;
+  }
   const what = { altered: "was altered", missing: "is missing", cut: "and those after it were cut off" }[
     verdict.reason
   ];
-  return `The chain is broken: record ${verdict.seq} ${what}.`;
+  return `The chain is broken: record ${verdict.seq} ${what}.\n`;
 }

@@ -6,6 +6,7 @@ import { loadConfig } from "../config.ts";
 import { writeFileDurably } from "../files.ts";
 import { createLog } from "../log.ts";
 import { Problem } from "../problem.ts";
+import { columnsOf, foldLines } from "./fold.ts";
 import { openNamedFile, readNamedFile } from "./named_file.ts";
 import { download, type RemoteOptions, withRemoteOptions } from "./remote.ts";
 
@@ -74,10 +75,11 @@ async function runRestore(
   const key = await readNamedFile(recoveryKey);
   const backup = await openNamedFile(file);
   const restored = await restoreBackup(loadConfig(), backup.createReadStream(), key, createLog("error"));
-  const { counts, head, created_at } = restored;
+  const { counts, created_at } = restored;
+  const head = foldLines([["audit head", `${restored.head.seq}:${restored.head.mac}`]], 15, columnsOf());
   process.stdout.write(
     json
       ? `${JSON.stringify(restored)}\n`
-      : `Restored the vault of ${created_at}: ${counts.keys} keys of ${counts.tenants} tenants, ${counts.audit} audit records\nAudit head     ${head.seq}:${head.mac}\nNext: put the PIN file in its place, then "keyvault audit verify".\n`,
+      : `Restored the vault of ${created_at}: ${counts.keys} keys of ${counts.tenants} tenants, ${counts.audit} audit records\n${head}Next: put the PIN file in its place, then "keyvault audit verify".\n`,
   );
 }

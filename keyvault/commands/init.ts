@@ -3,6 +3,7 @@ import { systemClock } from "../clock.ts";
 import { loadConfig } from "../config.ts";
 import { type InitStep, initialise } from "../init.ts";
 import { createLog } from "../log.ts";
+import { columnsOf, foldLines } from "./fold.ts";
 import { settingsHelp } from "./settings.ts";
 
 const ABOUT = `Make what a vault needs and does not have yet: its tables, the token with its PIN file, key-encryption key and audit key, the service key, a TLS authority and the certificates of the server, the API and one admin.
@@ -22,7 +23,7 @@ export function initCommand(): Command {
       await initialise(config, systemClock, createLog("error"), say);
       if (json) return;
       process.stdout.write(
-        `\nThe vault in ${config.dataDir} is ready. Back up its token folder and PIN file, apart from each other.\n`,
+        `\nThe vault in ${config.dataDir} is ready.\nBack up its token and its PIN file, apart from each other.\n`,
       );
     });
 }
@@ -34,7 +35,7 @@ function sayJson(step: InitStep): void {
 function sayLine({ step, created, absent = [] }: InitStep): void {
   const done = created.length === 0 ? "already there" : `made ${created.join(", ")}`;
   const rest = absent.length === 0 ? "" : `; ${tellAbsent(step, absent)}`;
-  process.stdout.write(`${step.padEnd(14)} ${done}${rest}\n`);
+  process.stdout.write(foldLines([[step, `${done}${rest}`]], 14, columnsOf()));
 }
 
 function tellAbsent(step: InitStep["step"], absent: readonly string[]): string {

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { Command } from "commander";
+import { Command, InvalidArgumentError } from "commander";
 import type { RewrapProgress } from "../kek/rewrap.ts";
 import { Problem } from "../problem.ts";
 import type { Status } from "../status.ts";
@@ -11,7 +11,7 @@ const DAMAGED_EXIT_CODE = 2;
 
 const ABOUT_ROTATE = `Make the next version of the key-encryption key inside the token. From then on it wraps the data keys of new tenants; what is there stays under its version until "keyvault kek rewrap".
 
-Back up the token folder after it, before anything else: a backup from before does not have the new version. Old versions stay in the token, because old backups of the database need them.`;
+Take a backup after it, before anything else ("keyvault backup create"; of another module's token by its vendor's means): one from before does not have the new version. Old versions stay in the token, because old backups of the database need them.`;
 
 const ABOUT_REWRAP = `Wrap every tenant's data key anew under the newest version. The vault signs meanwhile. Cut off by anything, it goes on where it was when it is called again; Ctrl-C ends the display and not the work.
 
@@ -28,7 +28,7 @@ export function kekCommand(): Command {
   const rotate = new Command("rotate").summary("make a new key-encryption key").description(ABOUT_ROTATE);
   withRemoteOptions(rotate).action(async (options: RemoteOptions) => {
     const made = (await ask(options, "/v1/kek/rotate", {})) as { kek: string; keks: string[] };
-    const text = `${made.kek} wraps from now on.\nNext: back up the token folder, then "keyvault kek rewrap".`;
+    const text = `${made.kek} wraps from now on.\nNext: "keyvault backup create", then "keyvault kek rewrap".`;
     process.stdout.write(`${options.json ? JSON.stringify(made) : text}\n`);
   });
   const rewrap = new Command("rewrap")
@@ -38,7 +38,7 @@ export function kekCommand(): Command {
   const retire = new Command("retire")
     .summary("destroy a version that wraps nothing any more")
     .description(ABOUT_RETIRE)
-    .argument("<version>", "the version, for instance kek-1");
+    .argument("<version>", "the version, for instance kek-1", parseVersion);
   withRemoteOptions(retire).action(async (kek: string, options: RemoteOptions) => {
     const { retired, keks } = (await ask(options, "/v1/kek/retire", { kek })) as {
       retired: string;
@@ -73,7 +73,13 @@ async function runRewrap(options: RemoteOptions): Promise<void> {
 }
 
 function describe({ kek, done, remaining, damaged }: RewrapProgress): string {
+  if (done + remaining + damaged.length === 0) return `All data keys are under ${kek} already.`;
   const lines = [`${done} data keys wrapped anew under ${kek}, ${remaining} to go.`];
   if (damaged.length > 0) lines.push(`${damaged.length} do not open: tenants ${damaged.join(", ")}`);
   return lines.join("\n");
+}
+
+function parseVersion(text: string): string {
+  if (!/^kek-[1-9]\d{0,8}$/.test(text)) throw new InvalidArgumentError("It is kek- and a number, as kek-1.");
+  return text;
 }

@@ -53,8 +53,8 @@ const HALVES = { ed25519: "Ed25519", ml_dsa_65: "ML-DSA-65" } as const;
 
 function describeResidents(residents: Status["residents"], token: Status["token"]): [string, string][] {
   const { keys, limit, missing, unknown } = residents;
-  const halves =
-    token === null ? "" : `; it keeps ${token.resident.map((half) => HALVES[half]).join(" and ")}`;
+  const kept = token?.resident.map((half) => HALVES[half]).join(" and ");
+  const halves = kept === undefined ? "" : kept === "" ? "; it can keep none" : `; it keeps ${kept}`;
   return [
     ...(keys + limit === 0
       ? []

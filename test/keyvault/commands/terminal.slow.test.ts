@@ -88,8 +88,9 @@ describe.skipIf(!mayRun)("on a terminal", { timeout: 120_000 }, () => {
   test.each([80, 120])(
     "of %i columns no line of a table is longer, and every row has its line",
     async (columns) => {
-      for (const command of ["status", "keys list", "audit tail -n 30"]) {
-        const { shown, code } = await onTerminal(columns, remote(command));
+      const local = ["audit verify", "init"];
+      for (const command of [...["status", "keys list", "audit tail -n 30"].map(remote), ...local]) {
+        const { shown, code } = await onTerminal(columns, command);
         expect(code, shown).toBe(0);
         for (const line of linesOf(shown)) expect(widthOf(line), line).toBeLessThanOrEqual(columns);
       }
@@ -99,6 +100,14 @@ describe.skipIf(!mayRun)("on a terminal", { timeout: 120_000 }, () => {
       for (const line of ids) expect(line).toMatch(/ (account_root|agent|service) +active/);
     },
   );
+
+  test("a verification leaves nothing of its progress beside what it found", async () => {
+    const { shown } = await onTerminal(80, "audit verify");
+    const last = shown.replaceAll("\r\n", "\n").split("\r").at(-1) ?? "";
+    expect(stripVTControlCharacters(last)).toMatch(
+      /^All \d+ records hold\.\naudit head\n {2}\d+:[0-9a-f]{64}\n$/,
+    );
+  });
 
   test.each([80, 120])("of %i columns rewrapping shows one bar on one line, and its end", async (columns) => {
     await storeTenants(vault.home, vault.vault.token, 0);
@@ -129,6 +138,8 @@ describe.skipIf(!mayRun)("on a terminal", { timeout: 120_000 }, () => {
     "keys",
     "keys list",
     "keys destroy",
+    "tenants",
+    "tenants destroy",
     "kek",
     "kek rewrap",
     "kek retire",
