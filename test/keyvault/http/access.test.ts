@@ -109,6 +109,11 @@ test("gives no role to a certificate of the authority without exactly one role U
   const names: { type: "url" | "dns"; value: string }[][] = [
     [{ type: "dns", value: "localhost" }],
     [role("api/one"), role("admin/one")],
+    [role("api/one"), role("api/one")],
+    [role("api/one"), { type: "url", value: "https://example.com" }],
+    [role("api/one\n")],
+    [{ type: "url", value: `x${role("api/one").value}` }],
+    [{ type: "dns", value: role("api/one").value }],
     [role("root/one")],
     [role("api/")],
     [role("api/one/two")],
@@ -116,7 +121,7 @@ test("gives no role to a certificate of the authority without exactly one role U
     [{ type: "url", value: "https://role/api/one" }],
     [{ type: "dns", value: "URI:deputize://role/api/one" }],
   ];
-  for (const alternatives of names) {
+  const answerTo = async (alternatives: (typeof names)[number]) => {
     const keys = await webcrypto.subtle.generateKey(algorithm, true, ["sign", "verify"]);
     const certificate = await x509.X509CertificateGenerator.create({
       serialNumber: "01",
@@ -132,12 +137,16 @@ test("gives no role to a certificate of the authority without exactly one role U
       await webcrypto.subtle.exportKey("pkcs8", keys.privateKey),
       "PRIVATE KEY",
     );
-    const answer = await call(`${vault.url}/v1/keys`, { ca: api.ca, cert: certificate.toString("pem"), key });
-    expect(answer, JSON.stringify(alternatives)).toMatchObject({
+    const client = { ca: api.ca, cert: certificate.toString("pem"), key };
+    return call(`${vault.url}/v1/keys/${"0".repeat(32)}?tenant=acc-1`, client);
+  };
+  for (const alternatives of names)
+    expect(await answerTo(alternatives), JSON.stringify(alternatives)).toMatchObject({
       status: 403,
-      body: { error: { code: "forbidden", status: 403 } },
+      body: { error: { code: "forbidden", message: "The certificate gives no role" } },
     });
-  }
+  const named = [role("api/one"), { type: "dns", value: "localhost" } as const];
+  expect((await answerTo(named)).body.error?.code).toBe("key_not_found");
 });
 
 const KEY = `/v1/keys/${"0".repeat(32)}`;
@@ -212,4 +221,20 @@ test("there is nothing else to reach: no export, no raw signing, no other method
       });
     }
   }
+});
+
+test("refuses a certificate that does not hold yet by the vault's clock, though the machine's let it in", async () => {
+  const path = `${vault.url}/v1/keys/${"0".repeat(32)}?tenant=a`;
+  const notBefore = new Date(Math.floor(Date.now() / 1000) * 1000 - HOUR);
+  const identity = await issueIdentity(
+    vault.home,
+    { kind: "client", role: "api", name: "api" },
+    { notBefore, notAfter: new Date(Date.now() + HOUR) },
+  );
+  const before = vault.clock.at;
+  vault.clock.at = notBefore;
+  expect((await call(path, identity)).body.error?.code).toBe("key_not_found");
+  vault.clock.at = new Date(notBefore.getTime() - 1);
+  expect((await call(path, identity)).body.error?.code).toBe("forbidden");
+  vault.clock.at = before;
 });

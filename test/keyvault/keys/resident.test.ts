@@ -240,6 +240,17 @@ test.each([
   expect((await sign(tenant, key_id)).status).toBe(200);
 });
 
+test("a half that is just being made for a key is not swept", async () => {
+  const label = `key-${"2".repeat(32)}`;
+  const madeAt = vault.clock.now();
+  await home.sql("INSERT INTO residents (label, created_at) VALUES ($1, $2)", [label, madeAt]);
+  await vault.token.createResident(label, ["ed25519"]);
+  await vault.vault.sweepResidents(new Date(madeAt.getTime() - 1));
+  expect(await labels()).toContain(label);
+  expect(await vault.vault.sweepResidents(madeAt)).toBe(1);
+  expect(await labels()).not.toContain(label);
+});
+
 test("a key whose half is gone, and a half that no row knows, are shown; the unknown half is left alone", async () => {
   const [lost] = await home.sql<{ label: string; key_id: string; tenant: string }>(
     "SELECT residents.label, key_id, tenant FROM residents JOIN keys USING (key_id) LIMIT 1",

@@ -10,12 +10,17 @@ const PIN = { offer: OFFER.toString("base64"), box: "" };
 const OTHER = { ...ADMIN, name: "other" };
 
 /** Sealing of a sealed token whose opening is held up until it is let go. */
-function heldUp() {
+function heldUp(recorded: () => Promise<unknown> = async () => {}) {
   let sealed: SealReason | undefined = "no_pin_file";
   const listeners: ((reason: SealReason) => void)[] = [];
   const { promise: gate, resolve: letGo } = Promise.withResolvers<void>();
   const records: AuditEntry[] = [];
-  const journal = { record: async (entry: AuditEntry) => records.push(entry) > 0 } as unknown as Journal;
+  const journal = {
+    async record(entry: AuditEntry) {
+      await recorded();
+      return records.push(entry) > 0;
+    },
+  } as unknown as Journal;
   const token = {
     sealed: () => sealed,
     offer: () => OFFER,
@@ -64,4 +69,23 @@ test("one unsealing at a time: a second one is told to wait", async () => {
   expect(await sealing.unseal(OTHER, PIN)).toMatchObject({ refused: "rate_limited", retryAfterSeconds: 1 });
   letGo();
   expect(await opening).toEqual({ sealed: false });
+});
+
+test("who seals while the unsealing is being recorded wins as well", async () => {
+  let atRecord: () => Promise<unknown> = async () => undefined;
+  const { sealing, token, letGo, records } = heldUp(() => atRecord());
+  letGo();
+  atRecord = async () => {
+    atRecord = async () => undefined;
+    await sealing.seal(OTHER);
+  };
+  await expect(sealing.unseal(ADMIN, PIN)).rejects.toMatchObject({ code: "sealed" });
+  expect(token.sealed()).toBe("asked");
+  expect(sealing.state()).toMatchObject({ by: "admin/other" });
+  expect(await sealing.unseal(ADMIN, PIN)).toEqual({ sealed: false });
+  expect(records.map(({ caller, statement }) => `${caller.name} ${statement}`)).toEqual([
+    "admin unseal",
+    "other seal",
+    "admin unseal",
+  ]);
 });

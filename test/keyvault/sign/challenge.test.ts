@@ -1,7 +1,9 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
+import type { Caller } from "../../../keyvault/audit/record.ts";
 import { unixSeconds } from "../../../keyvault/clock.ts";
 import { isRefusal } from "../../../keyvault/errors.ts";
 import type { CreatedKey } from "../../../keyvault/keys/create.ts";
+import { createRates } from "../../../keyvault/rates.ts";
 import { createChallengeSigning } from "../../../keyvault/sign/challenge.ts";
 import { type ChallengeBinding, challengeSignBytes } from "../../../src/protocol/challenge.ts";
 import { verifyHybrid } from "../../../src/protocol/hybrid.ts";
@@ -76,4 +78,17 @@ test("every attempt, granted or refused, is in the chain", async () => {
     { statement: "challenge", outcome: "key_not_found" },
   ]);
   expect((await vault.verifyAudit()).intact).toBe(true);
+});
+
+test("a caller who asks for keys that are not there uses up its own rate and no other caller's", async () => {
+  const frozen = { rates: createRates(() => 0), signingRates: { perKey: 1, perTenant: 1 } };
+  const sign = createChallengeSigning({ ...vault.vault, ...frozen, clock: vault.clock });
+  const ask = async (caller: Caller) => {
+    const binding = { challenge: bytes(1), challenge_at: now() };
+    const answer = await sign(caller, "0".repeat(32), { tenant: "acc-1", binding });
+    return isRefusal(answer) ? answer.refused : undefined;
+  };
+  const outcomes = [await ask(API), await ask(API), await ask(API)];
+  expect(outcomes).toEqual(["key_not_found", "key_not_found", "rate_limited"]);
+  expect(await ask({ ...API, name: "another" })).toBe("key_not_found");
 });

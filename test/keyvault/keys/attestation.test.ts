@@ -1,0 +1,58 @@
+import { expect, test } from "vitest";
+import {
+  type AttestationFields,
+  attestationSignBytes,
+  verifyAttestation,
+} from "../../../keyvault/keys/attestation.ts";
+import { generateSeeds, importSeeds, keyId, publicKeyOf, signHybrid } from "../../../src/protocol/hybrid.ts";
+
+const service = importSeeds(generateSeeds());
+const [own, other] = [publicKeyOf(importSeeds(generateSeeds())), publicKeyOf(importSeeds(generateSeeds()))];
+const KEY = { keyId: keyId(own), publicKey: own, tenant: "acc-1", purpose: "agent" } as const;
+
+async function attest(change: Partial<AttestationFields> = {}, signer = service) {
+  const fields: AttestationFields = {
+    type: "key_attestation",
+    version: 1,
+    key_id: KEY.keyId,
+    public_key: own,
+    tenant: "acc-1",
+    purpose: "agent",
+    created_at: 1_800_000_000,
+    attested_by: keyId(publicKeyOf(service)),
+    ...change,
+  };
+  return { ...fields, signature: await signHybrid(signer, attestationSignBytes(fields)) };
+}
+
+const holds = async (change: Partial<AttestationFields> = {}, key = {}, signer = service) =>
+  verifyAttestation(await attest(change, signer), { ...KEY, ...key }, publicKeyOf(service));
+
+test("holds for the key it was signed for", async () => {
+  expect(await holds()).toBe(true);
+});
+
+test.each<[string, Partial<AttestationFields>]>([
+  ["type", { type: "other" as "key_attestation" }],
+  ["version", { version: 2 as 1 }],
+  ["key id", { key_id: keyId(other) }],
+  ["Ed25519 half", { public_key: { ...own, ed25519: other.ed25519 } }],
+  ["ML-DSA-65 half", { public_key: { ...own, ml_dsa_65: other.ml_dsa_65 } }],
+  ["tenant", { tenant: "acc-2" }],
+  ["purpose", { purpose: "account_root" }],
+  ["attester", { attested_by: keyId(other) }],
+])("does not hold when the service key itself signed another %s", async (_, change) => {
+  expect(await holds(change)).toBe(false);
+});
+
+test("does not hold for a key whose id is not its public key's, though the attestation says the same", async () => {
+  expect(await holds({ key_id: keyId(other) }, { keyId: keyId(other) })).toBe(false);
+  expect(await holds({ public_key: other }, { publicKey: other })).toBe(false);
+});
+
+test("does not hold by another signer's word, nor with its time altered", async () => {
+  expect(await holds({}, {}, importSeeds(generateSeeds()))).toBe(false);
+  const attestation = await attest();
+  const later = { ...attestation, created_at: attestation.created_at + 1 };
+  expect(await verifyAttestation(later, KEY, publicKeyOf(service))).toBe(false);
+});
