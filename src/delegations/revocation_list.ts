@@ -12,6 +12,7 @@ import {
 } from "../protocol/revocation_list.ts";
 import type { VaultStatements } from "../vault/client.ts";
 import { isWhole, type Root, readState, readStored } from "./revocation_state.ts";
+import { createSharedRuns } from "./shared_runs.ts";
 
 /** What revocation lists are made with. */
 export type RevocationListDeps = {
@@ -40,7 +41,7 @@ const KEPT_LENGTH = 32 * 1_048_576;
  * Keeps the last list of each identity and has the next one signed only when something was revoked since: once, however
  * many calls on however many replicas ask at that moment. `updated_at` grows with each list. No transaction stays open
  * while the vault signs. A list that was found whole is not read or compared again while neither it nor what is revoked
- * has changed, however long it is.
+ * has changed, however long it is, and the database is asked once for all who call at the same time.
  */
 export function createRevocationLists(deps: RevocationListDeps): FindRevocationList {
   const underWay = new Map<string, Promise<void>>();
@@ -73,10 +74,11 @@ export function createRevocationLists(deps: RevocationListDeps): FindRevocationL
     return root;
   }
 
+  const find = createSharedRuns(findWhole);
   return async (humanId) => {
     if (!isKeyId(humanId)) return undefined;
     for (let turn = 0; turn < MOST_TURNS; turn += 1) {
-      const found = await findWhole(humanId);
+      const found = await find(humanId);
       if (typeof found !== "object") return found;
       await renewOnce(found);
     }
