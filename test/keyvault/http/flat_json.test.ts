@@ -1,0 +1,94 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { readFlatJson } from "../../../keyvault/http/flat_json.ts";
+import { ProtocolError } from "../../../src/protocol/errors.ts";
+import { parseJson, plainJson } from "../../../src/protocol/json.ts";
+
+/** What the strict reader says of a document: its value, or that it is refused. */
+function strictly(bytes: Buffer): { value: unknown } | "refused" {
+  try {
+    return { value: plainJson(parseJson(bytes)) };
+  } catch (error) {
+    if (error instanceof ProtocolError) return "refused";
+    throw error;
+  }
+}
+
+const names = fc.oneof(
+  fc.constantFrom("tenant", "updated_at", "revoked_certs", "__proto__", "constructor", "1", "01", ""),
+  fc.string(),
+);
+const numbers = fc.oneof(fc.maxSafeInteger(), fc.double(), fc.constantFrom(-0, 2 ** 53, 1e21));
+const texts = fc.oneof(fc.string({ unit: "binary" }), fc.string({ unit: "grapheme" }), fc.string());
+const members = fc.oneof(
+  texts,
+  numbers,
+  fc.array(fc.oneof({ weight: 20, arbitrary: texts }, { weight: 1, arbitrary: fc.jsonValue() })),
+  fc.jsonValue({ maxDepth: 2 }),
+);
+
+/** Objects as text, members perhaps twice, with something cut out or put in. */
+const documents = fc
+  .tuple(
+    fc.array(fc.tuple(names, members), { maxLength: 5 }),
+    fc.option(
+      fc.tuple(
+        fc.nat(),
+        fc.nat({ max: 3 }),
+        fc.constantFrom("", " ", "\\", '"', ",", "0", ".0", "[", "\ufeff"),
+      ),
+    ),
+  )
+  .map(([entries, change]) => {
+    const text = `{${entries.map(([name, value]) => `${JSON.stringify(name)}:${JSON.stringify(value)}`).join(",")}}`;
+    if (change === null) return text;
+    const [at, out, put] = [change[0] % (text.length + 1), change[1], change[2]];
+    return text.slice(0, at) + put + text.slice(at + out);
+  });
+
+describe("the reader of long bodies", () => {
+  test("gives what the strict reader gives, or nothing, whatever comes", () => {
+    let taken = 0;
+    fc.assert(
+      fc.property(documents, (text) => {
+        const bytes = Buffer.from(text);
+        const flat = readFlatJson(bytes);
+        if (flat === undefined) return;
+        taken += 1;
+        expect({ value: flat }).toEqual(strictly(bytes));
+      }),
+      { numRuns: 5_000 },
+    );
+    expect(taken).toBeGreaterThan(100);
+  });
+
+  test("takes what the service sends", () => {
+    const body = { tenant: "acc-1", updated_at: 1_800_000_000, revoked_certs: ["cert-1", "Zürich-😀", ""] };
+    expect(readFlatJson(Buffer.from(JSON.stringify(body)))).toEqual(body);
+  });
+
+  test.each([
+    ["a doubled key", '{"a":"1","a":"1"}'],
+    ["a space", '{"a": "1"}'],
+    ["an escape", '{"a":"\\u0031"}'],
+    ["a lone surrogate", '{"a":"\\ud800"}'],
+    ["minus nothing", '{"a":-0}'],
+    ["a fraction", '{"a":1.5}'],
+    ["an integer beyond 2^53", '{"a":9007199254740992}'],
+    ["an object in it", '{"a":{}}'],
+    ["a list in a list", '{"a":[[]]}'],
+    ["a number in a list", '{"a":[1]}'],
+    ["null", '{"a":null}'],
+    ["a list", '["a"]'],
+    ["keys that the engine puts in another order", '{"b":"","1":""}'],
+    ["no JSON", '{"a":'],
+    ["a byte order mark", '\ufeff{"a":"1"}'],
+    ["depth without end", "[".repeat(1_000_000)],
+  ])("leaves %s to the strict reader", (_, text) => {
+    expect(readFlatJson(Buffer.from(text))).toBeUndefined();
+  });
+
+  test("leaves what is not UTF-8 to the strict reader", () => {
+    expect(readFlatJson(Buffer.from([0x7b, 0x22, 0x61, 0x22, 0x3a, 0x22, 0xff, 0x22, 0x7d]))).toBeUndefined();
+  });
+});
