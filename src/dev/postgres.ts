@@ -39,6 +39,8 @@ export interface PostgresOptions {
   logFile?: string;
   /** Called with the server's process id as soon as there is one. */
   spawned?(pid: number): void;
+  /** Aborted when the start is no longer wanted. */
+  signal?: AbortSignal | undefined;
 }
 
 /** A server that accepts connections on 127.0.0.1, by SCRAM, and that cannot outlive this process. */
@@ -58,17 +60,22 @@ interface Launch {
 
 /**
  * Starts Postgres on `dataDir`, and resolves when it has answered a query. A data folder still held by a server that is
- * just ending is waited for.
+ * just ending is waited for. A start that is aborted ends at once, and is rejected with the signal's reason when nothing
+ * of it runs any more.
  * @throws {Problem} for a folder that is broken, of another version or in use, and for a port in use.
  */
 export async function startPostgres(options: PostgresOptions): Promise<RunningPostgres> {
+  const { signal } = options;
+  signal?.throwIfAborted();
   const user = await serverUser();
   const binaries = await findPostgres(user);
-  const { password } = await openData(options.dataDir, binaries, user);
+  signal?.throwIfAborted();
+  const { password } = await openData(options.dataDir, binaries, user, signal);
   const logFile = options.logFile ?? `${options.dataDir}.log`;
   await mkdir(dirname(logFile), { recursive: true });
   const began = performance.now();
   for (;;) {
+    signal?.throwIfAborted();
     const port = options.port ?? (await freePort());
     const attempt = await launch({ options, user, binaries, port, logFile });
     if ("child" in attempt) {
@@ -110,9 +117,10 @@ async function launch(how: Launch): Promise<{ child: ChildProcess } | Failure> {
     graceMs: STOP_MS,
   });
   how.options.spawned?.(child.pid ?? 0);
-  if (await isReady(child, dataDir)) {
+  if (await isReady(child, how.options)) {
     return { child };
   }
+  how.options.signal?.throwIfAborted();
   const text = await output();
   return { failure: classify(text), line: /FATAL: {2}(.*)/.exec(text)?.[1] ?? "it ended without a word" };
 }
@@ -124,16 +132,24 @@ function classify(log: string): Failure["failure"] {
   return /could not bind .*: Address already in use/.test(log) ? "port" : "other";
 }
 
-async function isReady(child: ChildProcess, dataDir: string): Promise<boolean> {
+async function isReady(
+  child: ChildProcess,
+  { dataDir, signal }: Pick<PostgresOptions, "dataDir" | "signal">,
+): Promise<boolean> {
   const giveUp = performance.now() + START_MS;
   while (child.exitCode === null && child.signalCode === null && child.pid !== undefined) {
-    const lock = await readLockFile(dataDir);
-    if (lock?.pid === child.pid && lock.status === "ready") {
-      return true;
+    if (signal?.aborted) {
+      await runningChild(child, STOP_MS, "SIGINT").stop();
+      break;
     }
     if (performance.now() > giveUp) {
       child.kill("SIGQUIT");
       await once(child, "exit");
+      break;
+    }
+    const lock = await readLockFile(dataDir);
+    if (lock?.pid === child.pid && lock.status === "ready") {
+      return true;
     }
     await sleep(10);
   }
@@ -195,8 +211,8 @@ export function postgresPart(options: {
     name: "postgres",
     title: "Postgres",
     ports: [{ port: options.port, setting }],
-    async start({ logFile, spawned }) {
-      last = await startPostgres({ ...rest, logFile, spawned });
+    async start({ logFile, spawned, signal }) {
+      last = await startPostgres({ ...rest, logFile, spawned, signal });
       return last;
     },
     superuserUrl(database) {

@@ -1,3 +1,4 @@
+import type { ChildProcess } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import {
@@ -33,13 +34,15 @@ export function dataPath(dataDir: string, user: ServerUser): string {
 
 /**
  * Opens `dataDir`, or creates it when there is none. Created means: finished by initdb beside it and then renamed, so a
- * folder of that name is never half written. The password is in `<dataDir>.password`, mode 0600.
+ * folder of that name is never half written. The password is in `<dataDir>.password`, mode 0600. Aborted, it is rejected
+ * with the signal's reason once initdb has cleared up.
  * @throws {Problem} when the folder is broken, another version's, or another user's.
  */
 export async function openData(
   dataDir: string,
   binaries: PostgresBinaries,
   user: ServerUser,
+  signal?: AbortSignal,
 ): Promise<PostgresData> {
   const names = await readdir(dataDir).catch((error: NodeJS.ErrnoException) => {
     if (error.code === "ENOENT") {
@@ -48,7 +51,7 @@ export async function openData(
     throw new Problem(`${dataDir} cannot be read: ${error.message}`, undefined, { cause: error });
   });
   if (names === undefined || names.length === 0) {
-    return createData(dataDir, binaries, user);
+    return createData(dataDir, binaries, user, signal);
   }
   const startAfresh = `Put back a copy of it, or start afresh, which loses its data: rm -r ${dataDir}`;
   const version = await readFile(join(dataDir, "PG_VERSION"), "utf8").catch(() => "");
@@ -86,6 +89,7 @@ async function createData(
   dataDir: string,
   binaries: PostgresBinaries,
   user: ServerUser,
+  signal: AbortSignal | undefined,
 ): Promise<PostgresData> {
   const password = randomBytes(24).toString("base64url");
   await mkdir(dirname(dataDir), { recursive: true, mode: 0o700 });
@@ -97,7 +101,7 @@ async function createData(
     if (user !== undefined) {
       await chown(partial, user.uid, user.gid);
     }
-    await initdb(partial, password, binaries, user);
+    await initdb(partial, password, binaries, user, signal);
     await rmdir(dataDir).catch(() => undefined);
     await rename(partial, dataDir);
     await syncFolder(dirname(dataDir));
@@ -136,6 +140,7 @@ async function initdb(
   password: string,
   binaries: PostgresBinaries,
   user: ServerUser,
+  signal: AbortSignal | undefined,
 ): Promise<void> {
   const args = [
     `--pgdata=${dataPath(folder, user)}`,
@@ -157,13 +162,34 @@ async function initdb(
       stdio: [passwordFile.fd, "ignore", "pipe"],
       signal: "INT",
     });
-    const [complaint] = await Promise.all([child.stderr ? text(child.stderr) : "", once(child, "close")]);
+    const closed = once(child, "close");
+    const letGo = interruptOn(signal, child);
+    const [complaint] = await Promise.all([child.stderr ? text(child.stderr) : "", closed]).finally(letGo);
+    signal?.throwIfAborted();
     if (child.exitCode !== 0) {
       throw new Problem(`Postgres could not create ${folder}: ${reasonOf(complaint)}`);
     }
   } finally {
     await passwordFile.close();
   }
+}
+
+/**
+ * Interrupts initdb when the signal comes: it ends after the piece of work that is under way, and removes what it made. One
+ * that came before initdb listened would be lost, so it is told again. Returns how to stop that.
+ */
+function interruptOn(signal: AbortSignal | undefined, child: ChildProcess): () => void {
+  let timer: NodeJS.Timeout | undefined;
+  function interrupt(): void {
+    child.kill("SIGINT");
+    timer = setInterval(() => child.kill("SIGINT"), 100);
+  }
+  if (signal?.aborted) interrupt();
+  signal?.addEventListener("abort", interrupt, { once: true });
+  return () => {
+    clearInterval(timer);
+    signal?.removeEventListener("abort", interrupt);
+  };
 }
 
 /** An open file without a name that only `user` can read, to hand a secret to a child as its standard input. */
