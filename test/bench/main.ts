@@ -11,6 +11,7 @@ const BENCHES = {
   verify_http: "Decisions over HTTP against bare hybrid verifies",
   http_dispatch: "HTTP dispatch against bare node:http",
   vault: "Signatures over mutual TLS, audited, against signing in process",
+  revocation_list: "Long revocation lists, and challenges signed beside them",
 } as const;
 
 const flags = process.argv.slice(2).filter((argument) => argument.startsWith("--"));

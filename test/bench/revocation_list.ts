@@ -8,63 +8,70 @@ import { startPostgres } from "../../src/dev/postgres.ts";
 import { firstThreadTime } from "./processor_time.ts";
 import type { ListOrder } from "./vault/list_signer.ts";
 import { startBenchVault } from "./vault/place.ts";
-import { percentiles } from "./vault/timing.ts";
+import { type Percentiles, percentiles } from "./vault/timing.ts";
 
 /**
  * What long revocation lists cost in the vault, and those who sign beside them: the time from call to answer, how long its event loop works
  * for one of them in all, which bounds how long it stands still whatever else uses the machine, and how long signatures of challenges
- * take meanwhile, one after another.
- * `node test/bench/revocation_list.ts`.
+ * take meanwhile, one after another. `node test/bench/revocation_list.ts [--json]`.
  */
 const LENGTHS = [0, 1_000, 10_000, 50_000];
 const ROUNDS = 30;
 const WARM_UP = 300;
 const ALONE_MS = 3_000;
+const TENANT = "acc-bench";
 const SIGNER = new URL("./vault/list_signer.ts", import.meta.url);
+
+/** Milliseconds: of lists of that many certificates, and of challenges beside them. */
+type Figures = { length: number; list: Percentiles; event_loop: number; challenge_beside: Percentiles };
 
 const dir = await mkdtemp(join(tmpdir(), "keyvault-bench-"));
 const postgres = await startPostgres({ dataDir: join(dir, "postgres") });
 const vault = await startBenchVault(postgres, dir, "lists");
 try {
-  const tenant = "acc-bench";
-  const { url, client, config } = vault;
-  const { key_id: keyId } = await client.createKey(
-    { tenant, purpose: "agent", label: "agent", ceiling: ["data:read"] },
-    "bench-agent",
-  );
-  const agent = { tenant, keyId };
-  const challenge = Buffer.alloc(32, 1).toString("base64");
-  const sign = () => client.signChallenge(agent, { challenge, challenge_at: Math.floor(Date.now() / 1000) });
+  const sign = await makeAgent();
   for (let round = 0; round < WARM_UP; round += 1) await sign();
-  report("challenges alone", (await beside(sign, () => sleep(ALONE_MS))).waits);
-  for (const length of LENGTHS) {
-    const order = { url, tlsDir: config.tlsDir, length, rounds: ROUNDS };
-    const signLists = async (tenant: string): Promise<number[]> => {
-      const [times] = await once(
-        new Worker(SIGNER, { workerData: { ...order, tenant } satisfies ListOrder }),
-        "message",
-      );
-      return times;
-    };
-    await signLists(`${tenant}-warm-${length}`);
-    const before = await firstThreadTime(vault.pid);
-    report(`lists of ${length}`, await signLists(`${tenant}-alone-${length}`));
-    const worked = ((await firstThreadTime(vault.pid)) - before) / ROUNDS;
-    console.log("  event loop, each".padEnd(24), `${worked.toFixed(1)} ms`);
-    const { waits } = await beside(sign, () => signLists(`${tenant}-${length}`));
-    report("  challenges meanwhile", waits);
-  }
+  const alone = await beside(sign, () => sleep(ALONE_MS));
+  const lists: Figures[] = [];
+  for (const length of LENGTHS) lists.push(await measure(length, sign));
+  if (process.argv.includes("--json")) console.log(JSON.stringify({ challenge_alone: alone, lists }));
+  else report(alone, lists);
 } finally {
   await vault.close();
   await postgres.stop();
   await rm(dir, { recursive: true, force: true });
 }
 
-/** How long each signature took, one after another, while `work` went on, and what that gave. */
-async function beside<T>(
-  sign: () => Promise<unknown>,
-  work: () => Promise<T>,
-): Promise<{ waits: number[]; result: T }> {
+async function makeAgent(): Promise<() => Promise<unknown>> {
+  const { key_id: keyId } = await vault.client.createKey(
+    { tenant: TENANT, purpose: "agent", label: "agent", ceiling: ["data:read"] },
+    "bench-agent",
+  );
+  const challenge = Buffer.alloc(32, 1).toString("base64");
+  const now = () => Math.floor(Date.now() / 1000);
+  return () => vault.client.signChallenge({ tenant: TENANT, keyId }, { challenge, challenge_at: now() });
+}
+
+async function measure(length: number, sign: () => Promise<unknown>): Promise<Figures> {
+  await signLists(length, "warm");
+  const before = await firstThreadTime(vault.pid);
+  const list = percentiles(await signLists(length, "alone"));
+  const worked = (await firstThreadTime(vault.pid)) - before;
+  const challenge_beside = await beside(sign, () => signLists(length, "beside"));
+  return { length, list, event_loop: worked / ROUNDS, challenge_beside };
+}
+
+/** Has lists signed by a fresh root key, and gives how long each took. */
+async function signLists(length: number, name: string): Promise<number[]> {
+  const { url, config } = vault;
+  const tenant = `${TENANT}-${length}-${name}`;
+  const workerData: ListOrder = { url, tlsDir: config.tlsDir, tenant, length, rounds: ROUNDS };
+  const [times] = await once(new Worker(SIGNER, { workerData }), "message");
+  return times;
+}
+
+/** How long signatures took, one after another, while `work` went on. */
+async function beside(sign: () => Promise<unknown>, work: () => Promise<unknown>): Promise<Percentiles> {
   const waits: number[] = [];
   let working = true;
   const done = work().finally(() => {
@@ -75,12 +82,15 @@ async function beside<T>(
     await sign();
     waits.push(performance.now() - began);
   }
-  return { waits, result: await done };
+  await done;
+  return percentiles(waits);
 }
 
-function report(what: string, times: readonly number[]): void {
-  const { p50, p99 } = percentiles(times);
-  const longest = Math.max(...times);
-  const figures = Object.entries({ p50, p99, longest }).map(([name, ms]) => `${name} ${ms.toFixed(1)} ms`);
-  console.log(what.padEnd(24), figures.join(", "), `(${times.length})`);
+function report(alone: Percentiles, lists: readonly Figures[]): void {
+  const shown = ({ p50, p99 }: Percentiles): string => `p50 ${p50.toFixed(1)} ms, p99 ${p99.toFixed(1)} ms`;
+  console.log(`challenges alone: ${shown(alone)}`);
+  for (const { length, list, event_loop, challenge_beside } of lists) {
+    console.log(`lists of ${length}: ${shown(list)}; event loop ${event_loop.toFixed(1)} ms each`);
+    console.log(`  challenges meanwhile: ${shown(challenge_beside)}`);
+  }
 }
