@@ -4,7 +4,7 @@ import { createClient } from "../db/connection.ts";
 import type { AuditRow } from "../db/rows.ts";
 import { Problem } from "../problem.ts";
 import type { Token } from "../token/client.ts";
-import { GENESIS, recordBytes } from "./record.ts";
+import { GENESIS, storedBytes } from "./record.ts";
 
 /** The last record of the chain: its number (0 before the first) and its code. */
 export type Head = { seq: number; mac: Buffer };
@@ -76,8 +76,9 @@ async function readHead(client: pg.Client, token: Token): Promise<Head> {
   const [last, before] = rows;
   if (last === undefined) return { seq: 0, mac: GENESIS };
   const previous = before?.mac ?? GENESIS;
-  const [expected = GENESIS] = await token.chain(previous, [recordBytes(last)]);
-  if (!last.mac.equals(expected)) {
+  const text = storedBytes(last);
+  const [expected] = text === undefined ? [] : await token.chain(previous, [text]);
+  if (expected === undefined || !last.mac.equals(expected)) {
     throw new LedgerMismatch(
       `Audit record ${last.seq} does not verify: it was altered, or this database belongs to another token`,
     );

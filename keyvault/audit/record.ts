@@ -1,4 +1,5 @@
 import { canonicalBytes } from "../../src/protocol/canonical.ts";
+import { ProtocolError } from "../../src/protocol/errors.ts";
 import type { AuditRow, Purpose } from "../db/rows.ts";
 import type { RefusalCode } from "../errors.ts";
 
@@ -72,6 +73,16 @@ export function createRecord(entry: AuditEntry, seq: number, recordedAt: Date): 
     outcome: entry.outcome,
     detail: { ...entry.detail },
   };
+}
+
+/** As {@link recordBytes} of a stored record; undefined when it has no canonical form, which no record has that the vault wrote. */
+export function storedBytes(record: AuditRow): Uint8Array | undefined {
+  try {
+    return recordBytes(record);
+  } catch (error) {
+    if (error instanceof ProtocolError) return undefined;
+    throw error;
+  }
 }
 
 /** The bytes of a record that the audit key authenticates, after the previous record's code: canonical JSON of every column but `mac`. */

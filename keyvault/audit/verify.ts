@@ -2,7 +2,7 @@ import type { Database } from "../db/connection.ts";
 import type { AuditRow } from "../db/rows.ts";
 import type { Token } from "../token/client.ts";
 import type { Head } from "./ledger.ts";
-import { GENESIS, recordBytes } from "./record.ts";
+import { GENESIS, storedBytes } from "./record.ts";
 
 /** What verification found: the whole chain holds, or the first record at which it does not. */
 export type ChainVerdict = { intact: true; head: Head } | ChainFault;
@@ -30,7 +30,7 @@ export async function verifyChain(
   for (;;) {
     const page = await database<AuditRow>("audit").where("seq", ">", head.seq).orderBy("seq").limit(PAGE);
     if (page.length === 0) break;
-    const macs = await token.chain(head.mac, page.map(recordBytes));
+    const macs = await token.chain(head.mac, readable(page));
     const fault = firstFault(page, macs, head.seq + 1) ?? headFault(page, noted);
     if (fault !== undefined) return fault;
     head = page.at(-1) ?? head;
@@ -38,6 +38,17 @@ export async function verifyChain(
   }
   if (head.seq < newest) return { intact: false, seq: head.seq + 1, reason: "cut" };
   return { intact: true, head: { seq: head.seq, mac: head.mac } };
+}
+
+/** The texts of a page's records up to the first that has none. */
+function readable(page: readonly AuditRow[]): Uint8Array[] {
+  const texts: Uint8Array[] = [];
+  for (const row of page) {
+    const text = storedBytes(row);
+    if (text === undefined) break;
+    texts.push(text);
+  }
+  return texts;
 }
 
 function firstFault(
@@ -48,7 +59,8 @@ function firstFault(
   for (const [index, row] of page.entries()) {
     const seq = firstSeq + index;
     if (row.seq !== seq) return { intact: false, seq, reason: "missing" };
-    if (!row.mac.equals(macs[index] ?? GENESIS)) return { intact: false, seq, reason: "altered" };
+    const expected = macs[index];
+    if (expected === undefined || !row.mac.equals(expected)) return { intact: false, seq, reason: "altered" };
   }
   return undefined;
 }

@@ -8,14 +8,25 @@ export type Database = Knex;
 const CONNECT_TIMEOUT_MS = 3_000;
 const QUERY_TIMEOUT_MS = 5_000;
 const INT8 = 20;
+const TIMESTAMPTZ = 1184;
+const LAST_DATE = 8_640_000_000_000_000;
 
-/** Postgres' 64-bit integers are read as numbers: the only ones kept here count audit records. */
+/**
+ * Postgres' 64-bit integers are read as numbers: the only ones kept here count audit records. A time that no `Date` holds, which only an
+ * altered row has, is read as the last one that there is, so that its code does not hold and nothing else fails by it.
+ */
 const types = {
   getTypeParser(oid: number, format?: "text" | "binary") {
     if (oid === INT8 && format !== "binary") return Number;
+    if (oid === TIMESTAMPTZ && format !== "binary") return readTime;
     return pg.types.getTypeParser(oid, format as "text");
   },
 } as pg.CustomTypesConfig;
+
+function readTime(text: string): Date {
+  const time: unknown = pg.types.getTypeParser(TIMESTAMPTZ, "text")(text);
+  return time instanceof Date && !Number.isNaN(time.getTime()) ? time : new Date(LAST_DATE);
+}
 
 /** Opens the vault's database for ordinary queries. A lost connection is replaced by the next query; nothing is fatal. */
 export function openDatabase(url: string, log: Logger, max = 4): Database {

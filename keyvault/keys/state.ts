@@ -1,4 +1,5 @@
 import { canonicalBytes } from "../../src/protocol/canonical.ts";
+import { ProtocolError } from "../../src/protocol/errors.ts";
 import type { KeyRow, TenantRow } from "../db/rows.ts";
 import { VaultError } from "../errors.ts";
 import type { Token } from "../token/client.ts";
@@ -15,6 +16,8 @@ export const KEY_SUPERSEDED = `EXISTS (
 export const TENANT_SUPERSEDED = `EXISTS (
   SELECT FROM audit WHERE audit.detail ->> 'tenant' = tenants.tenant AND audit.seq > tenants.state_seq
     AND audit.outcome = 'granted' AND audit.statement IN ('tenant_destroy', 'tenant_destroy_cancel', 'tenant_erase'))`;
+
+const NOTHING = new Uint8Array(0);
 
 type KeyState = Omit<KeyRow, "state_mac">;
 type TenantState = Omit<TenantRow, "state_mac">;
@@ -37,13 +40,11 @@ export type Seals = {
 
 /** Seals by the token's audit key. */
 export function createSeals(token: Pick<Token, "authenticate">): Seals {
-  const codes = async (keys: readonly KeyState[], tenants: readonly TenantState[]): Promise<Buffer[]> => {
-    const texts = [...keys.map(keyStateBytes), ...tenants.map(tenantStateBytes)];
-    return (await token.authenticate(texts)).map((code) => Buffer.from(code));
-  };
+  const codes = async (texts: Uint8Array[]): Promise<Buffer[]> =>
+    (await token.authenticate(texts)).map((code) => Buffer.from(code));
   const seals: Seals = {
     async seal({ keys, tenants }) {
-      const macs = await codes(keys, tenants);
+      const macs = await codes([...keys.map(keyStateBytes), ...tenants.map(tenantStateBytes)]);
       const sealed = <R>(row: R, index: number) => ({ ...row, state_mac: macs[index] ?? Buffer.alloc(0) });
       return {
         keys: keys.map(sealed),
@@ -51,10 +52,14 @@ export function createSeals(token: Pick<Token, "authenticate">): Seals {
       };
     },
     async check({ keys, tenants }) {
-      const macs = await codes(keys, tenants);
+      const texts = [...keys.map(orNothing(keyStateBytes)), ...tenants.map(orNothing(tenantStateBytes))];
+      const macs = await codes(texts.map((text) => text ?? NOTHING));
       return [...keys, ...tenants].map(
         (row, index) =>
-          !row.superseded && row.state_mac !== null && macs[index]?.equals(row.state_mac) === true,
+          !row.superseded &&
+          texts[index] !== undefined &&
+          row.state_mac !== null &&
+          macs[index]?.equals(row.state_mac) === true,
       );
     },
     async require(rows) {
@@ -63,6 +68,18 @@ export function createSeals(token: Pick<Token, "authenticate">): Seals {
     },
   };
   return seals;
+}
+
+/** A row's bytes, or undefined when it has no canonical form, which no row has that the vault wrote. */
+function orNothing<Row>(bytesOf: (row: Row) => Uint8Array): (row: Row) => Uint8Array | undefined {
+  return (row) => {
+    try {
+      return bytesOf(row);
+    } catch (error) {
+      if (error instanceof ProtocolError) return undefined;
+      throw error;
+    }
+  };
 }
 
 function keyStateBytes(row: KeyState): Uint8Array {

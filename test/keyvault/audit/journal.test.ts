@@ -178,6 +178,13 @@ test("names the first record that was altered, in any column", async () => {
     "digest = NULL",
     "outcome = 'failed'",
     `detail = '{"note": "t9"}'`,
+    "recorded_at = 'infinity'",
+    "recorded_at = '-infinity', mac = decode(repeat('00', 32), 'hex')",
+    "recorded_at = '294276-01-01'",
+    "recorded_at = '4713-01-01 BC'",
+    `detail = '{"note": "t2", "more": 1e400}'`,
+    `detail = '{"note": "t2", "more": 1e400}', mac = decode(repeat('00', 32), 'hex')`,
+    `detail = ('{"note": "t2", "more": ' || repeat('[', 100) || repeat(']', 100) || '}')::jsonb`,
     "mac = decode(repeat('00', 32), 'hex')",
   ];
   for (const change of changes) {
@@ -272,6 +279,18 @@ test.each(["record", "change"] as const)(
     expect((await notes()).slice(-2)).toEqual(["taken out", "again"]);
     expect(await home.sql("SELECT FROM pg_tables WHERE tablename = 'never'")).toEqual([]);
     expect((await verifyChain(database, token)).intact).toBe(true);
+  },
+);
+
+test.each(["recorded_at = 'infinity'", `detail = '{"note": "strange", "more": 1e400}'`])(
+  "does not open on a last record with %s, which cannot be what was written",
+  async (change) => {
+    await journal.record(entry("strange"));
+    await journal.close();
+    const where = `WHERE seq = ${journal.head().seq}`;
+    await tamper(`CREATE TABLE kept AS SELECT * FROM audit ${where}; UPDATE audit SET ${change} ${where}`);
+    await expect(open()).rejects.toThrow(/does not verify/);
+    await tamper(`DELETE FROM audit ${where}; INSERT INTO audit SELECT * FROM kept; DROP TABLE kept`);
   },
 );
 

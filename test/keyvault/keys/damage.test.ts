@@ -334,3 +334,41 @@ test("what is read of a key while it changes is not remembered", async () => {
   expect((await late.find(made.key_id))?.state).toBe("active");
   expect((await late.find(made.key_id))?.state).toBe("disabled");
 });
+
+test.each([
+  ["an end that never comes", "state = 'destroying', disabled_at = now(), destroy_at = 'infinity'"],
+  ["an end beyond all time", "state = 'destroying', disabled_at = now(), destroy_at = '294276-01-01'"],
+  ["a wish that is no JSON of ours", `pending = '{"days": 1e400}'`],
+  ["a ceiling that is none", "ceiling = '1e400'"],
+])("a key with %s is damaged, by its list as well, and keeps no other from being listed", async (_, lie) => {
+  const made = await vault.makeKey({ tenant: "acc-1", purpose: "agent", label: "odd", ceiling: [] });
+  await vault.home.sql(`UPDATE keys SET ${lie} WHERE key_id = $1`, [made.key_id]);
+  vault.vault.store.changed();
+  expect(await listedAsDamaged()).toEqual([made.key_id]);
+  await expect(answerChallenge(made.key_id)).rejects.toMatchObject({ code: "key_damaged" });
+  await expect(
+    createKeyDisabling(parts())(API, { keyId: made.key_id, tenant: "acc-1" }),
+  ).rejects.toMatchObject({ code: "key_damaged" });
+  await vault.home.sql("DELETE FROM keys WHERE key_id = $1", [made.key_id]);
+});
+
+test("a key of an impossible age is listed with the others", async () => {
+  await altered("created_at", "'infinity'", async () => {
+    const { keys } = await createKeyListing(vault.vault)({ tenant: "acc-1", limit: 500 });
+    expect(keys.map(({ key_id }) => key_id)).toEqual(expect.arrayContaining([agent.key_id, root.key_id]));
+  });
+});
+
+test("a request's name given to another tenant's key in the database answers nothing", async () => {
+  const order = { tenant: "acc-1", purpose: "agent", label: "named", ceiling: [] } as const;
+  const make = () => vault.makeKey({ ...order, ceiling: [] }, "damage:named");
+  const mine = await make();
+  const foreign = await vault.makeKey({ ...order, tenant: "acc-2", ceiling: [] });
+  await vault.home.sql("UPDATE keys SET request_key = 'damage:elsewhere' WHERE key_id = $1", [mine.key_id]);
+  await vault.home.sql(
+    `UPDATE keys SET request_key = 'damage:named', request_hash = (SELECT o.request_hash FROM keys o WHERE o.key_id = $2)
+     WHERE key_id = $1`,
+    [foreign.key_id, mine.key_id],
+  );
+  await expect(make()).rejects.toMatchObject({ code: "key_damaged" });
+});
