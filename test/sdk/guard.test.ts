@@ -1,59 +1,26 @@
-import { createHash } from "node:crypto";
-import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { describe, expect, test, vi } from "vitest";
+import { createGuard } from "../../src/sdk/guard.ts";
 import {
-  createGuard,
-  type GuardFault,
-  type GuardSettings,
-  type VerificationRecord,
-} from "../../src/sdk/guard.ts";
-import { answering, answeringBoth, type StubService, startStub } from "./stub_service.ts";
+  call,
+  guardedWorld,
+  noAuthority,
+  noDecision,
+  operation,
+  proof,
+  requiredScope,
+  verifier,
+} from "./guarded.ts";
 
-const RECEIPT = { receipt_id: "01a1fd7f-0000-7000-8000-000000000001" };
-const ALLOW = {
-  decision: "allow",
-  decision_reason: "authorized",
-  agent_id: "aa",
-  human_id: "bb",
-  cert_id: "cert-1",
-  granted_scope: ["payments:send"],
-  receipt: RECEIPT,
-  receipt_hash: "sha256:00",
-  replayed: false,
-};
-const noAuthority = { status: 403, code: "no_authority_demonstrated" };
-const noDecision = { status: 503, code: "verification_unavailable" };
-const proof = { proof_bundle: { agent_id: "aa", challenge: "x" } };
-const requiredScope = "payments:send";
-const verifier = { verifierId: "connection-1", workspaceId: "account-1" };
-const operation = {
-  action: "refund",
-  invocationId: "inv-1",
-  resourceId: "order-7",
-  requestedPath: "/orders/7/refund?fast=1",
-  sessionId: "s-1",
-};
-const call = { requiredScope, proof };
-
-let stub: StubService;
-beforeEach(async () => {
-  stub = await startStub(answeringBoth(answering(200, ALLOW), answering(200, {})));
-});
-afterEach(() => stub.stop());
-
-function guardWith(settings: Partial<GuardSettings> = {}) {
-  return createGuard({ baseUrl: stub.url, apiKey: "dpz_key", ...settings });
-}
-function sentBodies(): Record<string, unknown>[] {
-  return stub.requests.map(({ body }) => JSON.parse(body));
-}
+const world = guardedWorld();
+const { guardWith, sentBodies } = world;
 
 describe("what verify is asked", () => {
   test("is the proof and the scope, with the API key, below the base URL", async () => {
-    await guardWith({ baseUrl: `${stub.url}/prefix/of/it/` }).authorize({
+    await guardWith({ baseUrl: `${world.stub.url}/prefix/of/it/` }).authorize({
       ...call,
       context: { amount: 5, currency: "EUR" },
     });
-    expect(stub.requests[0]).toMatchObject({
+    expect(world.stub.requests[0]).toMatchObject({
       method: "POST",
       target: "/prefix/of/it/v1/service/verify",
       headers: { "x-service-api-key": "dpz_key", "content-type": "application/json" },
@@ -66,7 +33,7 @@ describe("what verify is asked", () => {
   test("goes under the service's word", async () => {
     const guard = guardWith({ word: "ratify" });
     await guard.authorize(call);
-    expect(stub.requests[0]).toMatchObject({
+    expect(world.stub.requests[0]).toMatchObject({
       target: "/v1/ratify/verify",
       headers: { "x-ratify-api-key": "dpz_key" },
     });
@@ -78,12 +45,15 @@ describe("what verify is asked", () => {
     const guard = guardWith({ apiKey: () => keys.shift() ?? "" });
     await guard.authorize(call);
     await guard.authorize(call);
-    expect(stub.requests.map(({ headers }) => headers["x-service-api-key"])).toEqual(["first", "second"]);
+    expect(world.stub.requests.map(({ headers }) => headers["x-service-api-key"])).toEqual([
+      "first",
+      "second",
+    ]);
     const third = await guard.authorize(call);
     expect(third).toMatchObject({ allowed: false, refusal: noDecision, record: { cause: "no_api_key" } });
     const broken = guardWith({ apiKey: () => "line\r\nbreak" });
     expect(await broken.authorize(call)).toMatchObject({ allowed: false, refusal: noDecision });
-    expect(stub.requests).toHaveLength(2);
+    expect(world.stub.requests).toHaveLength(2);
   });
 
   test.each([
@@ -102,7 +72,7 @@ describe("what verify is asked", () => {
   test("passes a bundle's text on byte for byte", async () => {
     const text = '{ "n":1.0,"agent_id":"aa" }';
     await guardWith().authorize({ requiredScope, proof: text });
-    expect(stub.requests[0]?.body).toContain(`{"proof_bundle":${text},`);
+    expect(world.stub.requests[0]?.body).toContain(`{"proof_bundle":${text},`);
   });
 });
 
@@ -148,7 +118,7 @@ describe("without asking verify, nothing runs", () => {
       refusal: noAuthority,
       record: { cause, status: undefined },
     });
-    expect(stub.connections()).toBe(0);
+    expect(world.stub.connections()).toBe(0);
   });
 
   test.each([
@@ -159,7 +129,7 @@ describe("without asking verify, nothing runs", () => {
     const action = vi.fn();
     await expect(guardWith().run(given, action)).rejects.toThrow(TypeError);
     expect(action).not.toHaveBeenCalled();
-    expect(stub.connections()).toBe(0);
+    expect(world.stub.connections()).toBe(0);
   });
 });
 
@@ -210,173 +180,6 @@ describe("the payload that the action gets", () => {
   test("may hold numbers that cannot be bound, as long as nothing is bound", async () => {
     const run = await guardWith().run({ ...call, payload: [1e300, 2 ** 60] }, (given) => given);
     expect(run).toMatchObject({ executed: true, value: [1e300, 2 ** 60] });
-  });
-});
-
-describe("an operation", () => {
-  const lp = (value: string | Buffer) => {
-    const bytes = Buffer.from(value as string);
-    const length = Buffer.alloc(8);
-    length.writeBigUInt64BE(BigInt(bytes.length));
-    return Buffer.concat([length, bytes]);
-  };
-  const sha = (...parts: (string | Buffer)[]) => {
-    const hash = createHash("sha256");
-    for (const part of parts) hash.update(part);
-    return hash.digest();
-  };
-  const hex = (bytes: Buffer) => `sha256:${bytes.toString("hex")}`;
-
-  test.each([
-    [
-      "of data, whose canonical JSON counts",
-      { b: [1, "é"], a: null, c: undefined },
-      Buffer.from('{"a":null,"b":[1,"é"]}'),
-    ],
-    ["of bytes, as they are", Buffer.from([0, 255]), Buffer.from([0, 255])],
-    ["of text, as JSON", "pay", Buffer.from('"pay"')],
-    ["of nothing", undefined, undefined],
-  ])("is sent with the hashes of the wire format: a payload %s", async (_name, payload, bytes) => {
-    await guardWith({ verifier }).authorize({ ...call, operation, payload });
-    const digest = bytes === undefined ? Buffer.alloc(0) : sha(bytes);
-    const expected = sha(
-      "ratify/operation-context/v1",
-      ...[requiredScope, "refund", "order-7", "/orders/7/refund?fast=1"].map(lp),
-      lp(digest),
-    );
-    expect(sentBodies()[0]?.operation).toEqual({
-      verifier_id: "connection-1",
-      workspace_id: "account-1",
-      agent_id: "aa",
-      action: "refund",
-      resource_id: "order-7",
-      requested_path: "/orders/7/refund?fast=1",
-      session_id: "s-1",
-      invocation_id: "inv-1",
-      request_hash: hex(expected),
-      ...(bytes === undefined ? {} : { payload_digest: hex(digest) }),
-    });
-  });
-
-  test("is bound to what the action gets, whatever the caller does to its object meanwhile", async () => {
-    const payload = { amount: 5 };
-    const running = guardWith({ verifier }).run({ ...call, operation, payload }, (given) => given);
-    payload.amount = 500;
-    const run = await running;
-    expect(run).toMatchObject({ executed: true, value: { amount: 5 } });
-    const sent = sentBodies()[0]?.operation as Record<string, string>;
-    expect(sent.payload_digest).toBe(hex(sha('{"amount":5}')));
-  });
-
-  test("leaves out what the application leaves out, and names an agent that the proof does not", async () => {
-    const bare = { action: "refund", invocationId: "inv-1", agentId: "cc", actionProfile: "p" };
-    await guardWith({ verifier }).authorize({ requiredScope, proof: { proof_ref: "AQ" }, operation: bare });
-    expect(sentBodies()[0]?.operation).toMatchObject({
-      agent_id: "cc",
-      resource_id: "",
-      requested_path: "",
-      session_id: "",
-      action_profile: "p",
-    });
-  });
-
-  test("that had been allowed before is not run again, unless the application says that it may be", async () => {
-    stub.respond(answeringBoth(answering(200, { ...ALLOW, replayed: true }), answering(200, {})));
-    const action = vi.fn();
-    const refused = await guardWith({ verifier }).run({ ...call, operation }, action);
-    expect(refused).toMatchObject({
-      executed: false,
-      refusal: { status: 403, code: "invocation_replayed" },
-      record: { cause: "replayed", answer: { decision: "allow" } },
-    });
-    expect(action).not.toHaveBeenCalled();
-    const again = await guardWith({ verifier, replays: "execute" }).run({ ...call, operation }, action);
-    expect(again.executed).toBe(true);
-    expect(action).toHaveBeenCalledOnce();
-  });
-});
-
-describe("the authority that the action gets", () => {
-  test("says who acts for whom, and is frozen", async () => {
-    const run = await guardWith({ verifier }).run({ ...call, operation }, (_payload, authority) => authority);
-    const authority = run.executed ? run.value : undefined;
-    expect(authority).toMatchObject({
-      requiredScope,
-      agentId: "aa",
-      humanId: "bb",
-      certId: "cert-1",
-      grantedScope: ["payments:send"],
-      receiptId: RECEIPT.receipt_id,
-      receiptHash: "sha256:00",
-      operation: { invocation_id: "inv-1" },
-    });
-    for (const part of [authority, authority?.grantedScope, authority?.operation, authority?.record.answer]) {
-      expect(Object.isFrozen(part)).toBe(true);
-    }
-  });
-
-  test("holds nothing that the service did not say, in the form it is said in", async () => {
-    stub.respond(answering(200, { decision: "allow", agent_id: 5, granted_scope: "all", receipt: "x" }));
-    const run = await guardWith().run(call, (_payload, authority) => authority);
-    expect(run).toMatchObject({
-      executed: true,
-      value: { agentId: undefined, humanId: undefined, grantedScope: [], receiptId: undefined },
-    });
-  });
-});
-
-describe("the record of a verification", () => {
-  test("is handed over before the action runs, with the whole answer and no secret", async () => {
-    const order: string[] = [];
-    const records: VerificationRecord[] = [];
-    const retain = async (record: VerificationRecord) => {
-      await new Promise((resolve) => setImmediate(resolve));
-      records.push(record);
-      order.push("retained");
-    };
-    await guardWith({ retain, verifier }).run({ ...call, operation, payload: { iban: "DE1" } }, () =>
-      order.push("ran"),
-    );
-    expect(order).toEqual(["retained", "ran"]);
-    expect(records[0]).toMatchObject({ cause: "allow", status: 200, requiredScope, refusal: undefined });
-    expect(records[0]?.answer).toEqual(ALLOW);
-    expect(JSON.stringify(records)).not.toMatch(/dpz_key|DE1|challenge/);
-  });
-
-  test("is handed over for refusals as well", async () => {
-    const causes: string[] = [];
-    const guard = guardWith({ retain: ({ cause }) => causes.push(cause) });
-    await guard.authorize({ requiredScope, proof: undefined });
-    stub.respond(answering(400, { error: { code: "invalid_challenge" } }));
-    await guard.authorize(call);
-    stub.respond((socket) => socket.destroy());
-    await guard.authorize(call);
-    expect(causes).toEqual(["no_proof", "bad_proof", "network"]);
-  });
-
-  test("that cannot be retained keeps an allowed action from running, and leaves a refusal what it is", async () => {
-    const faults: GuardFault[] = [];
-    const error = new Error("disk full");
-    const guard = guardWith({
-      verifier,
-      onFault: (fault) => faults.push(fault),
-      retain: () => {
-        throw error;
-      },
-    });
-    const action = vi.fn();
-    const run = await guard.run({ ...call, operation }, action);
-    expect(run).toMatchObject({
-      executed: false,
-      refusal: noDecision,
-      record: { cause: "record_not_retained" },
-    });
-    expect(action).not.toHaveBeenCalled();
-    expect(faults).toEqual([{ kind: "record_not_retained", error }]);
-    await guard.flush();
-    expect(sentBodies()[1]).toMatchObject({ outcome: "not_attempted", receipt_id: RECEIPT.receipt_id });
-    stub.respond(answering(200, { decision: "deny", decision_reason: "not_delegated" }));
-    expect(await guard.run(call, action)).toMatchObject({ refusal: { status: 403, code: "not_delegated" } });
   });
 });
 

@@ -1,0 +1,55 @@
+import type { Agent } from "node:https";
+import type { Socket } from "node:net";
+import { afterEach, beforeEach, expect, vi } from "vitest";
+import { createGuard } from "../../src/sdk/guard.ts";
+import { answering, type StubBehaviour, type StubService, startStub } from "./stub_service.ts";
+
+/** What the stub answers, unless a test lets it answer otherwise. */
+export const ALLOW = { decision: "allow", decision_reason: "authorized" };
+/** The same as it is sent. */
+export const allowText = JSON.stringify(ALLOW);
+const proof = '{"agent_id":"aa","opaque":[1,2]}';
+
+/** What became of an action. */
+export type Enforced = { outcome: "executed" } | { status: number; code: string; cause: string };
+/** How an action is asked for. */
+export type EnforcedSettings = { baseUrl?: string; timeoutMs?: number; agent?: Agent };
+
+/** A stub of the service, anew for each test of a file, and actions that a guard asks it about. */
+export type EnforcementWorld = { stub: StubService; act(settings?: EnforcedSettings): Promise<Enforced> };
+
+/** Makes such a world for a test file. */
+export function enforcementWorld(): EnforcementWorld {
+  const world = {
+    async act(settings = {}) {
+      const guard = createGuard({ baseUrl: world.stub.url, apiKey: "dpz_key", ...settings });
+      const action = vi.fn(() => "done");
+      const run = await guard.run({ requiredScope: "data:read", proof }, action);
+      expect(action).toHaveBeenCalledTimes(run.executed ? 1 : 0);
+      return run.executed
+        ? { outcome: "executed" as const }
+        : { status: run.refusal.status, code: run.refusal.code, cause: run.record.cause };
+    },
+  } as EnforcementWorld;
+  beforeEach(async () => {
+    world.stub = await startStub(answering(200, ALLOW));
+  });
+  afterEach(() => world.stub.stop());
+  return world;
+}
+
+/** What a stub does with a connection. */
+export function behaving(behaviour: (socket: Socket) => void): StubBehaviour {
+  return (socket) => behaviour(socket);
+}
+
+/** A refused action. */
+export function refusal(status: 403 | 503, code: string, cause: string) {
+  return { status, code, cause };
+}
+/** One that shows no authority. */
+export const noAuthority = refusal(403, "no_authority_demonstrated", "bad_proof");
+/** One that was not decided. */
+export const noDecision = (cause: string) => refusal(503, "verification_unavailable", cause);
+/** An action that ran. */
+export const executed = { outcome: "executed" };

@@ -1,0 +1,58 @@
+import { afterEach, beforeEach } from "vitest";
+import { createGuard, type Guard, type GuardSettings } from "../../src/sdk/guard.ts";
+import { answering, answeringBoth, type StubService, startStub } from "./stub_service.ts";
+
+/** The receipt of the stub's allow. */
+export const RECEIPT = { receipt_id: "01a1fd7f-0000-7000-8000-000000000001" };
+/** What the stub answers, unless a test lets it answer otherwise. */
+export const ALLOW = {
+  decision: "allow",
+  decision_reason: "authorized",
+  agent_id: "aa",
+  human_id: "bb",
+  cert_id: "cert-1",
+  granted_scope: ["payments:send"],
+  receipt: RECEIPT,
+  receipt_hash: "sha256:00",
+  replayed: false,
+};
+/** A refusal that shows no authority. */
+export const noAuthority = { status: 403, code: "no_authority_demonstrated" };
+/** A refusal when there is no decision. */
+export const noDecision = { status: 503, code: "verification_unavailable" };
+/** A proof as an application hands it over. */
+export const proof = { proof_bundle: { agent_id: "aa", challenge: "x" } };
+/** The scope of the calls. */
+export const requiredScope = "payments:send";
+/** Who verifies. */
+export const verifier = { verifierId: "connection-1", workspaceId: "account-1" };
+/** An operation as an application names it. */
+export const operation = {
+  action: "refund",
+  invocationId: "inv-1",
+  resourceId: "order-7",
+  requestedPath: "/orders/7/refund?fast=1",
+  sessionId: "s-1",
+};
+/** A call without an operation. */
+export const call = { requiredScope, proof };
+
+/** A stub of the service that allows everything, anew for each test of a file, and guards in front of it. */
+export type GuardedWorld = {
+  stub: StubService;
+  guardWith(settings?: Partial<GuardSettings>): Guard;
+  sentBodies(): Record<string, unknown>[];
+};
+
+/** Makes such a world for a test file. */
+export function guardedWorld(): GuardedWorld {
+  const world = {
+    guardWith: (settings = {}) => createGuard({ baseUrl: world.stub.url, apiKey: "dpz_key", ...settings }),
+    sentBodies: () => world.stub.requests.map(({ body }) => JSON.parse(body)),
+  } as GuardedWorld;
+  beforeEach(async () => {
+    world.stub = await startStub(answeringBoth(answering(200, ALLOW), answering(200, {})));
+  });
+  afterEach(() => world.stub.stop());
+  return world;
+}
