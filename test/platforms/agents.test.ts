@@ -1,10 +1,7 @@
-import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, describe, expect, test } from "vitest";
 import { createAgent as create } from "../../src/platforms/create_agent.ts";
-import { keepVaultSettled } from "../../src/platforms/keep_vault_settled.ts";
-import { settleVault } from "../../src/platforms/settle_vault.ts";
 import { keyId } from "../../src/protocol/hybrid.ts";
-import { VaultRefused, VaultUnavailable } from "../../src/vault/client.ts";
+import { VaultUnavailable } from "../../src/vault/client.ts";
 import type { HttpAnswer } from "../support/http.ts";
 import {
   createAgent,
@@ -271,80 +268,5 @@ describe("deleting an agent", () => {
     expect((await person.client.get(`/v1/service/delegations/${certId}`)).body.status).toBe("approved");
     expect((await person.client.get(`/v1/service/delegations/requests/${kept}`)).body.status).toBe("pending");
     expect(api.vault.keys.get(agentId)!.disabled).toBe(false);
-  });
-});
-
-describe("telling the vault", () => {
-  test("goes on past a key that the vault refuses, once", async () => {
-    const gone = await delegated(api);
-    const well = await delegated(api);
-    api.vault.failure = new VaultUnavailable("unreachable", "away");
-    for (const { platform, agentId } of [gone, well]) await call(platform, "DELETE", `/${agentId}`);
-    api.vault.failure = undefined;
-    api.vault.keys.delete(gone.agentId);
-    expect(await settleVault(api)).toBe(2);
-    expect(api.vault.keys.get(well.agentId)!.disabled).toBe(true);
-    expect(await settleVault(api)).toBe(0);
-  });
-
-  test("keeps what the vault was too busy or too broken for, and tells the others", async () => {
-    const { platform, agentId } = await delegated(api);
-    const other = await createAgent(api.client(), platform);
-    const busy = new VaultRefused("rate_limited", "busy", 429);
-    const broken = new VaultUnavailable("key_damaged", "broken");
-    for (const failure of [busy, broken]) {
-      api.vault.failure = failure;
-      await call(platform, "DELETE", `/${agentId}`);
-      expect((await api.db("agents").where({ agent_id: agentId }).first())!.vault_due_at).not.toBeNull();
-    }
-    api.vault.failure = undefined;
-    const disable = api.vault.disableKey;
-    api.vault.disableKey = (key) => (key.keyId === agentId ? Promise.reject(broken) : disable(key));
-    await call(platform, "DELETE", `/${other}`);
-    api.vault.disableKey = disable;
-    expect([agentId, other].map((id) => api.vault.keys.get(id)!.disabled)).toEqual([false, true]);
-    expect(await settleVault(api)).toBe(1);
-    expect(api.vault.keys.get(agentId)!.disabled).toBe(true);
-  });
-
-  test("asks a vault that does not answer once, not for each agent", async () => {
-    const person = await api.person();
-    const platform = await registerPlatform(person);
-    for (let n = 0; n < 3; n += 1) await createAgent(api.client(), platform);
-    api.vault.failure = new VaultUnavailable("unreachable", "away");
-    const before = api.vault.calls.length;
-    await person.client.call("DELETE", `/v1/service/connections/${platform.connectionId}`);
-    expect(api.vault.calls.length - before).toBe(1);
-    api.vault.failure = undefined;
-    expect(await settleVault(api, platform.connectionId)).toBe(3);
-  });
-
-  test("goes on by itself until it is stopped", async () => {
-    const { platform, agentId } = await delegated(api);
-    api.vault.failure = new VaultUnavailable("unreachable", "away");
-    await call(platform, "DELETE", `/${agentId}`);
-    const settling = keepVaultSettled(api, 10);
-    const asked = api.vault.calls.length;
-    await expect.poll(() => api.vault.calls.length).toBeGreaterThan(asked + 2);
-    api.vault.failure = undefined;
-    await expect.poll(() => api.vault.keys.get(agentId)!.disabled).toBe(true);
-    await settling.stop();
-    const other = await delegated(api);
-    api.vault.failure = new VaultUnavailable("unreachable", "away");
-    await call(other.platform, "DELETE", `/${other.agentId}`);
-    const after = api.vault.calls.length;
-    await sleep(100);
-    expect(api.vault.calls).toHaveLength(after);
-    api.vault.failure = undefined;
-    expect(await settleVault(api)).toBe(1);
-  });
-
-  test("says in the log what stays to be done, and no secret", async () => {
-    const { platform, agentId } = await delegated(api);
-    api.vault.failure = new VaultUnavailable("sealed", "The vault is sealed");
-    await call(platform, "DELETE", `/${agentId}`);
-    const said = api.lines.filter((line) => line.includes(agentId)).join();
-    expect(said).toContain("The vault is sealed");
-    expect(said).not.toContain(platform.apiKey.slice(13));
   });
 });

@@ -1,0 +1,211 @@
+import { describe, expect, test } from "vitest";
+import { settleVault } from "../../src/platforms/settle_vault.ts";
+import { VaultUnavailable } from "../../src/vault/client.ts";
+import {
+  createAgent,
+  delegated,
+  errorCode,
+  platformApi,
+  registerPlatform,
+  selfRequest,
+  startPlatformApi,
+} from "../support/platform_world.ts";
+
+const api = platformApi();
+
+describe("the callback URL", () => {
+  test("is set, replaced and cleared", async () => {
+    const person = await api.person();
+    const { connectionId, platformId } = await registerPlatform(person);
+    const path = `/v1/service/connections/${connectionId}/callback`;
+    for (const callback_url of ["http://127.0.0.1:9/hook", "https://hooks.example.com/in?a=1", null]) {
+      const answer = await person.client.call("PUT", path, { body: { callback_url } });
+      expect([answer.status, answer.body]).toEqual([200, { connection_id: connectionId, callback_url }]);
+      const shown = await person.client.get(`/v1/service/platforms/${platformId}`);
+      expect(shown.body.callback_url).toBe(callback_url);
+    }
+  });
+
+  test("stays as it was when a new one is refused", async () => {
+    const person = await api.person();
+    const { connectionId, platformId } = await registerPlatform(person, {
+      callback_url: "https://a.example/",
+    });
+    const path = `/v1/service/connections/${connectionId}/callback`;
+    for (const callback_url of ["ftp://a.example/", "https://10.0.0.1/", "https://u:p@a.example/", "x"]) {
+      const answer = await person.client.call("PUT", path, { body: { callback_url } });
+      expect([answer.status, errorCode(answer)]).toEqual([400, "invalid_callback_url"]);
+    }
+    for (const body of [{}, { callback_url: 1 }, { callback_url: "" }]) {
+      expect(errorCode(await person.client.call("PUT", path, { body }))).toBe("invalid_request");
+    }
+    const shown = await person.client.get(`/v1/service/platforms/${platformId}`);
+    expect(shown.body.callback_url).toBe("https://a.example/");
+  });
+
+  test("must be https and no loopback outside development", async () => {
+    const production = await startPlatformApi({ shares: api, development: false });
+    try {
+      const person = await production.person();
+      const { connectionId } = await registerPlatform(person);
+      const path = `/v1/service/connections/${connectionId}/callback`;
+      const set = (callback_url: string) => person.client.call("PUT", path, { body: { callback_url } });
+      expect(errorCode(await set("http://hooks.example.com/"))).toBe("invalid_callback_url");
+      expect(errorCode(await set("https://localhost/"))).toBe("invalid_callback_url");
+      expect(errorCode(await set("https://127.0.0.1/"))).toBe("invalid_callback_url");
+      expect((await set("https://hooks.example.com/")).status).toBe(200);
+    } finally {
+      await production.stop();
+    }
+  });
+});
+
+describe("rotating an API key", () => {
+  test("gives a new key that works, ends the old one, and tells it once", async () => {
+    const person = await api.person();
+    const platform = await registerPlatform(person);
+    const path = `/v1/service/connections/${platform.connectionId}/rotate-key`;
+    const { status, body } = await person.client.post(path);
+    expect(status).toBe(200);
+    expect(body).toEqual({
+      api_key: expect.stringMatching(/^dpz_/),
+      api_key_prefix: String(body.api_key).slice(0, 12),
+      previous_prefix: platform.apiKey.slice(0, 12),
+    });
+    const list = `/v1/service/connections/${platform.connectionId}/agents`;
+    const withKey = (key: unknown) =>
+      api.client().get(list, { headers: { "x-service-api-key": String(key) } });
+    expect((await withKey(body.api_key)).status).toBe(200);
+    await expect.poll(async () => (await withKey(platform.apiKey)).status).toBe(401);
+    const events = await api.events(platform.connectionId);
+    expect(events.slice(1)).toEqual([
+      {
+        event: "connection.key_rotated",
+        connection_id: platform.connectionId,
+        api_key_prefix: body.api_key_prefix,
+        previous_prefix: body.previous_prefix,
+      },
+    ]);
+    expect(JSON.stringify(events)).not.toContain(body.api_key);
+  });
+
+  test("accepts a grace of 0 and 86400 seconds and nothing beyond", async () => {
+    const person = await api.person();
+    const { connectionId } = await registerPlatform(person);
+    const rotate = (grace_seconds: unknown) =>
+      person.client.post(`/v1/service/connections/${connectionId}/rotate-key`, { grace_seconds });
+    for (const grace of [0, 86_400]) expect((await rotate(grace)).status).toBe(200);
+    for (const grace of [-1, 86_401, 1.5, "1", null]) {
+      expect(errorCode(await rotate(grace))).toBe("invalid_request");
+    }
+  });
+
+  test("leaves one current key when 8 rotations race", async () => {
+    const person = await api.person();
+    const { connectionId } = await registerPlatform(person);
+    const path = `/v1/service/connections/${connectionId}/rotate-key`;
+    const answers = await Promise.all(Array.from({ length: 8 }, () => person.client.post(path)));
+    expect(answers.map(({ status }) => status)).toEqual(Array(8).fill(200));
+    const current = await api.db("api_keys").where({ connection_id: connectionId, retires_at: null });
+    expect(current).toHaveLength(1);
+    const chain = (await api.events(connectionId)).slice(1);
+    expect(chain.map((event) => event.previous_prefix).slice(1)).toEqual(
+      chain.map((event) => event.api_key_prefix).slice(0, -1),
+    );
+  });
+});
+
+describe("removing a connection", () => {
+  test("ends its keys, certificates, requests and agents, and tells it once", async () => {
+    const { person, platform, agentId, certId } = await delegated(api);
+    const pending = await selfRequest(person, platform.connectionId);
+    const path = `/v1/service/connections/${platform.connectionId}`;
+    const removed = await person.client.call("DELETE", path);
+    const removedAt = api.clock.now().toISOString();
+    expect([removed.status, removed.body]).toEqual([
+      200,
+      { connection_id: platform.connectionId, removed_at: removedAt },
+    ]);
+    const certificate = await person.client.get(`/v1/service/delegations/${certId}`);
+    expect(certificate.body).toMatchObject({ status: "revoked", revoke_reason: "connection removed" });
+    const request = await person.client.get(`/v1/service/delegations/requests/${pending}`);
+    expect(request.body).toMatchObject({ status: "withdrawn", reason: "connection removed" });
+    expect(api.vault.keys.get(agentId)!.disabled).toBe(true);
+    await expect
+      .poll(async () =>
+        errorCode(
+          await api.client().post(
+            "/v1/service/connections/x/agents",
+            {},
+            {
+              headers: { "x-service-api-key": platform.apiKey },
+            },
+          ),
+        ),
+      )
+      .toBe("invalid_api_key");
+    const gone = await person.client.get(`/v1/service/platforms/${platform.platformId}`);
+    expect([gone.status, errorCode(gone)]).toEqual([404, "not_found"]);
+    expect((await person.client.get("/v1/service/platforms")).body.items).toEqual([]);
+
+    api.clock.advance(10);
+    const again = await person.client.call("DELETE", path);
+    expect(again.body).toEqual(removed.body);
+    const told = (await api.events(platform.connectionId)).filter(
+      ({ event }) => event === "connection.removed",
+    );
+    expect(told).toEqual([
+      {
+        event: "connection.removed",
+        connection_id: platform.connectionId,
+        org_id: person.accountId,
+        removed_at: removedAt,
+      },
+    ]);
+  });
+
+  test("holds although the vault is away, which is told later", async () => {
+    const { person, platform, agentId, certId } = await delegated(api);
+    api.vault.failure = new VaultUnavailable("unreachable", "away");
+    const removed = await person.client.call("DELETE", `/v1/service/connections/${platform.connectionId}`);
+    api.vault.failure = undefined;
+    expect(removed.status).toBe(200);
+    expect((await api.db("certificates").where({ cert_id: certId }).first())!.status).toBe("revoked");
+    expect(api.vault.keys.get(agentId)!.disabled).toBe(false);
+    await settleVault(api);
+    expect(api.vault.keys.get(agentId)!.disabled).toBe(true);
+  });
+
+  test("makes room for a personal account's next platform", async () => {
+    const person = await api.person();
+    const { connectionId } = await registerPlatform(person);
+    await person.client.call("DELETE", `/v1/service/connections/${connectionId}`);
+    expect((await registerPlatform(person)).answer.status).toBe(201);
+  });
+
+  test("is told once when 8 calls race, and no certificate survives an approval that races with it", async () => {
+    for (let round = 0; round < 5; round += 1) {
+      const person = await api.person();
+      const platform = await registerPlatform(person);
+      await createAgent(api.client(), platform);
+      const requests = await Promise.all(
+        Array.from({ length: 4 }, () => selfRequest(person, platform.connectionId)),
+      );
+      const remove = () => person.client.call("DELETE", `/v1/service/connections/${platform.connectionId}`);
+      const [removals] = await Promise.all([
+        Promise.all(Array.from({ length: 8 }, remove)),
+        ...requests.map((id) =>
+          person.client.post(`/v1/service/delegations/requests/${id}/approve`, {
+            approved_scope: ["data:read"],
+          }),
+        ),
+      ]);
+      expect(removals.map(({ status }) => status)).toEqual(Array(8).fill(200));
+      const events = await api.events(platform.connectionId);
+      expect(events.filter(({ event }) => event === "connection.removed")).toHaveLength(1);
+      const where = { connection_id: platform.connectionId };
+      expect(await api.db("certificates").where({ ...where, status: "approved" })).toEqual([]);
+      expect(await api.db("delegation_requests").where({ ...where, status: "pending" })).toEqual([]);
+    }
+  });
+});
