@@ -1,0 +1,156 @@
+import { type IncomingMessage, request } from "node:http";
+import { connect } from "node:net";
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { startApi } from "../support/api.ts";
+import { FAIL, sampleApi } from "./support/sample_api.ts";
+
+const world = sampleApi();
+const { post } = world;
+
+describe("every answer", () => {
+  test.each([
+    ["a success", "POST", "/v1/service/echo"],
+    ["a page", "GET", "/dev/mailbox"],
+    ["not found", "GET", "/v1/nothing"],
+    ["not allowed", "GET", "/v1/service/echo"],
+    ["a parameter's route", "GET", "/v1/service/things/7"],
+  ])("has the headers that keep it from being guessed, framed or kept: %s", async (_, method, path) => {
+    const { headers } = await world.api.client().call(method, path, { csrf: false });
+    expect(headers.get("x-content-type-options")).toBe("nosniff");
+    expect(headers.get("cache-control")).toBe("no-store");
+    expect(headers.get("content-security-policy")).toMatch(/^default-src 'none';.*frame-ancestors 'none'$/);
+    expect(headers.get("referrer-policy")).toBe("no-referrer");
+    expect(headers.get("x-powered-by")).toBeNull();
+    expect(headers.get("x-request-id")).toMatch(/^[0-9a-f-]{36}$/);
+  });
+
+  test("asks browsers to keep to https when the service is reached by it, and only then", async () => {
+    const secure = await startApi({ shares: world.api, config: { BASE_URL: "https://api.example.com" } });
+    expect((await secure.client().get("/v1/none")).headers.get("strict-transport-security")).toBe(
+      "max-age=31536000",
+    );
+    expect((await world.api.client().get("/v1/none")).headers.get("strict-transport-security")).toBeNull();
+    await secure.stop();
+  });
+
+  test.each([
+    "trace-1",
+    "A".repeat(128),
+    "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+    "a/b:c.d_e=f+g@h",
+  ])("carries the caller's request id %s", async (id) => {
+    for (const path of ["/v1/service/echo", "/v1/none", FAIL, "/v1/auth/refresh"]) {
+      expect((await post(path, { "x-request-id": id })).headers.get("x-request-id")).toBe(id);
+    }
+  });
+
+  test.each(["", "A".repeat(129), "a b", "a,b", "<script>", 'x"y'])(
+    "carries a new request id instead of %j",
+    async (id) => {
+      const sent = (await post("/v1/service/echo", { "x-request-id": id })).headers.get("x-request-id");
+      expect(sent).toMatch(/^[0-9a-f]{8}-/);
+    },
+  );
+
+  test("has a request id of its own", async () => {
+    const ids = await Promise.all(
+      [1, 2, 3].map(async () => (await post("/v1/service/echo")).headers.get("x-request-id")),
+    );
+    expect(new Set(ids).size).toBe(3);
+  });
+});
+
+describe("a path", () => {
+  test("prefers the route that names it over the one with a parameter, whatever their order", async () => {
+    expect((await world.api.client().get("/v1/service/things/newest")).body).not.toHaveProperty(
+      "params.thing_id",
+    );
+    expect((await world.api.client().get("/v1/service/things/other")).body).toMatchObject({
+      params: { thing_id: "other" },
+    });
+  });
+
+  test("prefers the route with fewer parameters, whatever their order", async () => {
+    const part = await world.api.client().get("/v1/service/things/7/parts/newest");
+    expect(part.body).toMatchObject({ params: { thing_id: "7" } });
+    expect(part.body).not.toHaveProperty("params.part_id");
+  });
+
+  test("gives its parameters decoded; one that holds what cannot be stored names nothing", async () => {
+    expect((await world.api.client().get("/v1/service/things/a%2Fb%20c")).body).toMatchObject({
+      params: { thing_id: "a/b c" },
+    });
+    expect((await world.api.client().get("/v1/service/things/a%00b")).status).toBe(404);
+  });
+
+  test("answers HEAD as GET, without the body", async () => {
+    const answer = await world.api.client().call("HEAD", "/v1/service/things/newest", { csrf: false });
+    expect(answer.status).toBe(200);
+    expect(Number(answer.headers.get("content-length"))).toBeGreaterThan(2);
+    expect(answer.text).toBe("");
+  });
+
+  test("may be written with the host in front, as proxies do", async () => {
+    const answer = await new Promise<string>((resolve, reject) => {
+      const socket = connect(world.api.server.port, "127.0.0.1", () =>
+        socket.write("POST http://any.example/v1/service/echo HTTP/1.1\r\nHost: any.example\r\n\r\n"),
+      );
+      socket.once("data", (chunk) => {
+        socket.destroy();
+        resolve(chunk.toString());
+      });
+      socket.once("error", reject);
+    });
+    expect(answer).toMatch(/^HTTP\/1\.1 200 /);
+  });
+
+  test("of any kind gets an answer, and no fault of ours", async () => {
+    const segment = fc.oneof(
+      fc.constantFrom(
+        "v1",
+        "service",
+        "things",
+        "echo",
+        "..",
+        ".",
+        "%00",
+        "%zz",
+        "%ff",
+        "%2e%2e",
+        "",
+        "__proto__",
+        ":thing_id",
+        "{thing_id}",
+      ),
+      fc.webSegment(),
+    );
+    const target = fc.tuple(
+      fc.array(segment, { maxLength: 6 }),
+      fc.option(fc.webQueryParameters(), { nil: "" }),
+    );
+    await fc.assert(
+      fc.asyncProperty(
+        target,
+        fc.constantFrom("GET", "POST", "PUT", "DELETE"),
+        async ([segments, query], method) => {
+          const answer = await sendAsWritten(method, `/${segments.join("/")}?${query}`);
+          expect(answer.statusCode).toBeLessThan(500);
+          expect(answer.headers["x-request-id"]).toMatch(/^[0-9a-f-]{36}$/);
+        },
+      ),
+      { numRuns: 300 },
+    );
+  });
+});
+
+/** Sends a request whose target nobody has tidied. */
+function sendAsWritten(method: string, path: string): Promise<IncomingMessage> {
+  return new Promise((resolve, reject) => {
+    const sent = request({ host: "127.0.0.1", port: world.api.server.port, method, path }, (answer) => {
+      answer.resume();
+      answer.once("end", () => resolve(answer));
+    });
+    sent.once("error", reject).end();
+  });
+}
