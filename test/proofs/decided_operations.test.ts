@@ -1,0 +1,233 @@
+import { describe, expect, test } from "vitest";
+import { type Application, errorOf, proofApi } from "./application.ts";
+import { decide, operationOf, prove, BOUND_SCOPE as SCOPE, type Wish } from "./bound.ts";
+
+const world = proofApi();
+const PRICE = 2_000;
+
+async function balanceOf({ person }: Application): Promise<number> {
+  const row = await world.api.db("balances").where({ account_id: person.accountId }).first();
+  return row?.balance_micro_usd ?? Number.NaN;
+}
+
+describe("an operation that was decided", () => {
+  test("gets the same decision again, for the same proof, a fresh one, and one gone stale, and is charged once", async () => {
+    const app = await world.application();
+    const operation = operationOf(app);
+    const before = await balanceOf(app);
+    const proof = await prove(app, operation);
+    const first = await decide(app, proof, operation);
+    const answers = [
+      await decide(app, proof, operation),
+      await decide(app, await prove(app, operation), operation, { explain: true }),
+    ];
+    world.api.clock.advance(301);
+    answers.push(await decide(app, proof, operation));
+    for (const answer of answers) expect(answer.body).toEqual({ ...first.body, replayed: true });
+    expect(await balanceOf(app)).toBe(before - PRICE);
+    const events = await world.api.db("audit_events").where({ account_id: app.person.accountId });
+    expect(events.filter(({ decision }) => decision !== null)).toHaveLength(1);
+  });
+
+  test("gets it again for its own proof alone, once that is stale although its challenge is not", async () => {
+    const app = await world.application();
+    const operation = operationOf(app);
+    const path = `/v1/service/connections/${app.platform.connectionId}/agents/${app.agentId}/present`;
+    // An agent whose clock is 100 seconds slow.
+    const proveLate = async () => {
+      const { challenge } = (await app.post("/v1/service/challenge")).body;
+      world.api.clock.advance(-100);
+      const { body } = await app.post(path, { challenge, operation });
+      world.api.clock.advance(100);
+      return body.proof_bundle;
+    };
+    const [used, unused] = [await proveLate(), await proveLate()];
+    const first = await decide(app, used, operation);
+    world.api.clock.advance(250);
+    expect(errorOf(await decide(app, unused, operation))).toBe("400 invalid_proof");
+    expect((await decide(app, used, operation)).body).toEqual({ ...first.body, replayed: true });
+  });
+
+  test("is denied again in the same words, even once it would be allowed", async () => {
+    const app = await world.application(["data:read"]);
+    const operation = operationOf(app);
+    const denied = await decide(app, (await app.present({ operation })).body.proof_bundle, operation);
+    expect(denied.body).toMatchObject({ decision: "deny", decision_reason: "not_delegated" });
+    expect(denied.body.error_reason).toMatch(/^scope_denied/);
+    const again = await decide(app, (await app.present({ operation })).body.proof_bundle, operation);
+    expect(again.body).toEqual({ ...denied.body, replayed: true });
+  });
+
+  test("does not spend the fresh challenge of a repeated call", async () => {
+    const app = await world.application();
+    const operation = operationOf(app);
+    await decide(app, await prove(app, operation), operation);
+    const spent = () => world.api.db("spent_challenges").where({ connection_id: app.platform.connectionId });
+    const before = (await spent()).length;
+    await decide(app, await prove(app, operation), operation);
+    expect((await spent()).length).toBe(before);
+  });
+
+  test("is not given to a forged proof, nor to another stale one", async () => {
+    const app = await world.application();
+    const operation = operationOf(app);
+    const [used, unused] = [await prove(app, operation), await prove(app, operation)];
+    await decide(app, used, operation);
+    const forged = structuredClone(used) as { challenge_sig: { ed25519: string } };
+    forged.challenge_sig.ed25519 = `A${forged.challenge_sig.ed25519.slice(1)}`.replace(/^AA/, "BA");
+    const answer = await decide(app, forged, operation);
+    expect(errorOf(answer)).toMatch(/^400 invalid_(proof|challenge)$/);
+    world.api.clock.advance(301);
+    expect(errorOf(await decide(app, unused, operation))).toBe("400 invalid_challenge");
+  });
+
+  test.each([
+    ["another resource", { resource_id: "order-8" }, {}],
+    ["another session", { session_id: "s-2" }, {}],
+    ["another profile", { action_profile: "v2" }, {}],
+    ["another context", {}, { context: { amount: 7 } }],
+  ])(
+    "under the same id with %s is 409 invocation_conflict, and spends nothing",
+    async (_, changes, fields) => {
+      const app = await world.application();
+      const operation = operationOf(app);
+      await decide(app, await prove(app, operation), operation);
+      const other = operationOf(app, { ...(changes as Wish), invocation_id: operation.invocation_id ?? "" });
+      const answer = await decide(app, await prove(app, other), other, fields);
+      expect(errorOf(answer)).toBe("409 invocation_conflict");
+      expect(await balanceOf(app)).toBe(10_000_000 - PRICE);
+    },
+  );
+
+  test("is another application's business under the same id", async () => {
+    const [app, other] = [await world.application(), await world.application()];
+    const operation = operationOf(app, { invocation_id: "same" });
+    const theirs = operationOf(other, { invocation_id: "same" });
+    expect((await decide(app, await prove(app, operation), operation)).body.replayed).toBe(false);
+    expect((await decide(other, await prove(other, theirs), theirs)).body.replayed).toBe(false);
+  });
+
+  test("is another connection's business too, within one account: decision, outcome and receipt", async () => {
+    const person = await world.api.person({ organization_name: "Shops" });
+    const [app, other] = [await world.application([SCOPE], person), await world.application([SCOPE], person)];
+    const operation = operationOf(app, { invocation_id: "same" });
+    const theirs = operationOf(other, { invocation_id: "same" });
+    const { body } = await decide(app, await prove(app, operation), operation);
+    const { receipt_id: receiptId } = body.receipt as { receipt_id: string };
+    const report = () =>
+      other.post("/v1/service/invocations/same/outcome", {
+        outcome: "failed",
+        receipt_id: receiptId,
+        occurred_at: "2026-05-01T10:00:00Z",
+      });
+    expect(errorOf(await report())).toBe("404 not_found");
+    const headers = { "x-service-api-key": other.platform.apiKey };
+    const receipt = await world.api.client().get(`/v1/service/receipts/${receiptId}`, { headers });
+    expect(errorOf(receipt)).toBe("404 not_found");
+    expect((await decide(other, await prove(other, theirs), theirs)).body.replayed).toBe(false);
+    expect(errorOf(await report())).toBe("409 outcome_conflict");
+    expect(errorOf(await decide(other, await prove(app, operation), operation))).toBe(
+      "403 verifier_mismatch",
+    );
+    const rows = (table: "invocations" | "outcomes") =>
+      world.api.db(table).where({ account_id: person.accountId });
+    expect([(await rows("invocations")).length, await rows("outcomes")]).toEqual([2, []]);
+  });
+
+  test("has no decision when credit was out, and gets one later", async () => {
+    const app = await world.application();
+    const operation = operationOf(app);
+    const balance = (micro: number) =>
+      world.api
+        .db("balances")
+        .where({ account_id: app.person.accountId })
+        .update({ balance_micro_usd: micro });
+    await balance(PRICE - 1);
+    expect(errorOf(await decide(app, await prove(app, operation), operation))).toBe("402 credits_exhausted");
+    await balance(PRICE);
+    const { body } = await decide(app, await prove(app, operation), operation);
+    expect(body).toMatchObject({ decision: "allow", replayed: false });
+    expect(await balanceOf(app)).toBe(0);
+  });
+
+  test("asked 16 times at once when credit is out is 402 each time", async () => {
+    const app = await world.application();
+    const operation = operationOf(app);
+    await world.api
+      .db("balances")
+      .where({ account_id: app.person.accountId })
+      .update({ balance_micro_usd: PRICE - 1 });
+    const proofs = await Promise.all(Array.from({ length: 16 }, () => prove(app, operation)));
+    const answers = await Promise.all(proofs.map((proof) => decide(app, proof, operation)));
+    expect(answers.map(errorOf)).toEqual(Array.from({ length: 16 }, () => "402 credits_exhausted"));
+  });
+
+  test("was not decided while the certificate's state could not be known, and is later", async () => {
+    const app = await world.application();
+    const operation = operationOf(app);
+    const certificates = () => world.api.db("certificates").where({ cert_id: app.certId });
+    const proofs = [await prove(app, operation), await prove(app, operation)];
+    const row = await certificates().first();
+    if (row === undefined) throw new Error("no certificate");
+    await certificates().delete();
+    expect((await decide(app, proofs[0], operation)).body).toMatchObject({
+      decision: "indeterminate",
+      replayed: false,
+    });
+    await world.api.db("certificates").insert(row);
+    expect((await decide(app, proofs[1], operation)).body).toMatchObject({
+      decision: "allow",
+      replayed: false,
+    });
+  });
+
+  test("asked 16 times at once with as many proofs is decided and charged once, 10 rounds", async () => {
+    const app = await world.application();
+    for (let round = 1; round <= 10; round += 1) {
+      const operation = operationOf(app);
+      const proofs = await Promise.all(Array.from({ length: 16 }, () => prove(app, operation)));
+      const answers = await Promise.all(proofs.map((proof) => decide(app, proof, operation)));
+      expect(answers.map(({ body }) => body.decision)).toEqual(Array.from({ length: 16 }, () => "allow"));
+      expect(answers.filter(({ body }) => body.replayed === false)).toHaveLength(1);
+      expect(new Set(answers.map(({ body }) => body.receipt_hash)).size).toBe(1);
+      expect(await balanceOf(app)).toBe(10_000_000 - round * PRICE);
+    }
+  }, 60_000);
+
+  test("that another process decides on at the same moment gets that decision, and is not charged for", async () => {
+    const app = await world.application();
+    const operation = operationOf(app);
+    const first = await decide(app, await prove(app, operation), operation);
+    const { db } = world.api;
+    const rows = db("invocations").where({ invocation_id: operation.invocation_id ?? "" });
+    const row = await rows.clone().first();
+    if (row === undefined) throw new Error("no invocation");
+    await rows.clone().delete();
+    const other = await db.transaction();
+    await other("invocations").insert(row);
+    const answer = decide(app, await prove(app, operation), operation);
+    await expect
+      .poll(
+        async () => {
+          const waiting = { datname: db.raw("current_database()"), application_name: "patient" };
+          return (await db("pg_stat_activity").where({ ...waiting, wait_event_type: "Lock" })).length;
+        },
+        { timeout: 10_000 },
+      )
+      .toBe(1);
+    await other.commit();
+    expect((await answer).body).toEqual({ ...first.body, replayed: true });
+    expect(await balanceOf(app)).toBe(10_000_000 - PRICE);
+  });
+
+  test("under a certificate with a rate is decided once too", async () => {
+    const app = await world.application([]);
+    const { certify } = await import("./application.ts");
+    await certify(app, [SCOPE], { constraints: [{ type: "max_rate", count: 1, window_s: 60 }] });
+    const operation = operationOf(app);
+    const proofs = await Promise.all(Array.from({ length: 6 }, () => prove(app, operation)));
+    const answers = await Promise.all(proofs.map((proof) => decide(app, proof, operation)));
+    expect(answers.map(({ body }) => body.decision)).toEqual(Array.from({ length: 6 }, () => "allow"));
+    expect(answers.filter(({ body }) => body.replayed === false)).toHaveLength(1);
+  });
+});
