@@ -1,75 +1,15 @@
-import { execFile, execFileSync, spawn } from "node:child_process";
-import { chmod, chown, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { execFileSync } from "node:child_process";
+import { chmod, mkdir, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { promisify } from "node:util";
 import { Client } from "pg";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { type RunningPostgres, startPostgres } from "../../src/dev/postgres.ts";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { reasonOf } from "../../src/dev/postgres_data.ts";
-import { describeProblem, Problem } from "../../src/dev/problem.ts";
-import { isRunning, killHard, type RunningScript, runScript, until } from "../support/process.ts";
+import { describeProblem } from "../../src/dev/problem.ts";
+import { postgresWorld } from "./postgres_world.ts";
 
-let folder: string;
-let dataDir: string;
-let made: string;
-const servers: RunningPostgres[] = [];
-const scripts: RunningScript[] = [];
-
-beforeAll(async () => {
-  made = await mkdtemp(join(tmpdir(), "deputize-postgres-"));
-  await (await startPostgres({ dataDir: join(made, "postgres") })).stop();
-});
-
-afterAll(() => rm(made, { recursive: true, force: true }));
-
-beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), "deputize-postgres-"));
-  dataDir = join(folder, "state", "postgres");
-});
-
-afterEach(async () => {
-  await Promise.all(scripts.splice(0).map(({ child }) => killHard(child)));
-  await Promise.all(servers.splice(0).map((server) => server.stop()));
-  await rm(folder, { recursive: true, force: true });
-});
-
-/** Puts a stopped server's data where a test's own is expected. */
-async function useMade(): Promise<void> {
-  await promisify(execFile)("cp", ["-a", made, join(folder, "state")]);
-}
-
-async function start(options: { port?: number } = {}): Promise<RunningPostgres> {
-  const server = await startPostgres({ dataDir, ...options });
-  servers.push(server);
-  return server;
-}
-
-async function startElsewhere(): Promise<RunningScript> {
-  const script = await runScript(join(import.meta.dirname, "fixtures/run_postgres.ts"), [dataDir]);
-  scripts.push(script);
-  return script;
-}
-
-async function query(server: RunningPostgres, sql: string): Promise<unknown[]> {
-  const client = new Client({ connectionString: server.superuserUrl("postgres") });
-  await client.connect();
-  try {
-    return (await client.query({ text: sql, rowMode: "array" })).rows;
-  } finally {
-    await client.end();
-  }
-}
-
-async function refusal(): Promise<Problem> {
-  const thrown = await start().then(
-    () => undefined,
-    (error: unknown) => error,
-  );
-  expect(thrown).toBeInstanceOf(Problem);
-  return thrown as Problem;
-}
+const world = postgresWorld();
+const { useMade, start, query, refusal } = world;
 
 describe("a new folder", () => {
   test("becomes a database that checks its pages and waits for the disk", async () => {
@@ -96,13 +36,13 @@ describe("a new folder", () => {
     const server = await start();
     const password = decodeURIComponent(new URL(server.superuserUrl("postgres")).password);
     expect(password.length).toBeGreaterThanOrEqual(32);
-    expect((await stat(`${dataDir}.password`)).mode & 0o777).toBe(0o600);
-    expect(await readFile(`${dataDir}.log`, "utf8")).not.toContain(password);
+    expect((await stat(`${world.dataDir}.password`)).mode & 0o777).toBe(0o600);
+    expect(await readFile(`${world.dataDir}.log`, "utf8")).not.toContain(password);
   });
 
   test("leaves nothing but data, password and log", async () => {
     await start();
-    expect((await readdir(join(folder, "state"))).sort()).toEqual([
+    expect((await readdir(join(world.folder, "state"))).sort()).toEqual([
       "postgres",
       "postgres.log",
       "postgres.password",
@@ -110,8 +50,8 @@ describe("a new folder", () => {
   });
 
   test("can be below a folder that the server's own user cannot enter", async () => {
-    await chmod(folder, 0o700);
-    await mkdir(join(folder, "state"), { mode: 0o700 });
+    await chmod(world.folder, 0o700);
+    await mkdir(join(world.folder, "state"), { mode: 0o700 });
     const server = await start();
     expect(await query(server, "SELECT rolname FROM pg_roles WHERE rolsuper")).toEqual([["postgres"]]);
   });
@@ -123,7 +63,7 @@ describe("a new folder where none can be made", () => {
   let disk: string;
 
   async function mount(options: string): Promise<void> {
-    disk = join(folder, "state");
+    disk = join(world.folder, "state");
     await mkdir(disk);
     execFileSync("mount", ["-t", "tmpfs", "-o", options, "tmpfs", disk]);
   }
@@ -142,7 +82,7 @@ describe("a new folder where none can be made", () => {
     await mount("ro");
     const thrown: unknown = await start().catch((error: unknown) => error);
     expect(describeProblem(thrown)[0]).toBe(
-      `${dataDir}.partial-${process.pid} cannot be used: its file system is read-only`,
+      `${world.dataDir}.partial-${process.pid} cannot be used: its file system is read-only`,
     );
   });
 });
@@ -183,43 +123,43 @@ describe("a folder that was there before", () => {
   });
 
   test("is refused when it is half written", async () => {
-    await rm(join(dataDir, "global", "pg_control"));
+    await rm(join(world.dataDir, "global", "pg_control"));
     expect((await refusal()).message).toContain("not a complete Postgres data folder");
-    await expect(readdir(dataDir)).resolves.toContain("base");
+    await expect(readdir(world.dataDir)).resolves.toContain("base");
   });
 
   test("is refused when it holds something else", async () => {
-    await rm(dataDir, { recursive: true });
-    await mkdir(dataDir);
-    await writeFile(join(dataDir, "notes.txt"), "mine");
+    await rm(world.dataDir, { recursive: true });
+    await mkdir(world.dataDir);
+    await writeFile(join(world.dataDir, "notes.txt"), "mine");
     expect((await refusal()).message).toContain("not a complete Postgres data folder");
-    await expect(readFile(join(dataDir, "notes.txt"), "utf8")).resolves.toBe("mine");
+    await expect(readFile(join(world.dataDir, "notes.txt"), "utf8")).resolves.toBe("mine");
   });
 
   test("is refused when another major version wrote it", async () => {
-    await writeFile(join(dataDir, "PG_VERSION"), "17\n");
+    await writeFile(join(world.dataDir, "PG_VERSION"), "17\n");
     expect((await refusal()).message).toMatch(/written by Postgres 17, this is Postgres 18/);
   });
 
   test.each(["", "\n", "eighteen", "18.4", "-1", "18 17"])(
     "is refused when its version is no number (%j)",
     async (version) => {
-      await writeFile(join(dataDir, "PG_VERSION"), version);
+      await writeFile(join(world.dataDir, "PG_VERSION"), version);
       const { message, remedy } = await refusal();
-      expect(message).toBe(`${dataDir} is not a complete Postgres data folder`);
+      expect(message).toBe(`${world.dataDir} is not a complete Postgres data folder`);
       expect(remedy).toContain("start afresh");
     },
   );
 
   test("is refused when its password is lost", async () => {
-    await rm(`${dataDir}.password`);
+    await rm(`${world.dataDir}.password`);
     expect((await refusal()).message).toContain("password file");
   });
 
   test("is refused when its password is another one, and no server stays behind", async () => {
-    await writeFile(`${dataDir}.password`, "wrong\n");
+    await writeFile(`${world.dataDir}.password`, "wrong\n");
     expect((await refusal()).message).toContain("refused its own superuser");
-    await expect(stat(join(dataDir, "postmaster.pid"))).rejects.toMatchObject({ code: "ENOENT" });
+    await expect(stat(join(world.dataDir, "postmaster.pid"))).rejects.toMatchObject({ code: "ENOENT" });
   });
 
   test("is refused while another server runs on it, which is left alone", async () => {
@@ -229,11 +169,11 @@ describe("a folder that was there before", () => {
   });
 
   test("replaces what an interrupted creation left behind", async () => {
-    await rm(dataDir, { recursive: true });
-    await mkdir(`${dataDir}.partial-999999999`);
-    await writeFile(`${dataDir}.password`, "of the interrupted one\n");
+    await rm(world.dataDir, { recursive: true });
+    await mkdir(`${world.dataDir}.partial-999999999`);
+    await writeFile(`${world.dataDir}.password`, "of the interrupted one\n");
     await start();
-    expect(await readdir(join(folder, "state"))).not.toContain("postgres.partial-999999999");
+    expect(await readdir(join(world.folder, "state"))).not.toContain("postgres.partial-999999999");
   });
 });
 
@@ -247,78 +187,5 @@ describe("a port", () => {
     await expect(start({ port })).rejects.toThrow(`Port ${port} on 127.0.0.1 is in use`);
     await new Promise((resolve) => taken.close(resolve));
     await expect(start({ port })).resolves.toMatchObject({ port });
-  });
-});
-
-describe("the server ends", () => {
-  beforeEach(useMade);
-
-  test("when it is stopped, and stopping twice is as good as once", async () => {
-    const server = await start();
-    await Promise.all([server.stop(), server.stop()]);
-    await server.exited;
-    expect(isRunning(server.pid)).toBe(false);
-  });
-
-  test("although a client is still in a transaction", async () => {
-    const server = await start();
-    const client = new Client({ connectionString: server.superuserUrl("postgres") });
-    client.on("error", () => undefined);
-    await client.connect();
-    await client.query("BEGIN");
-    await server.stop();
-    expect(isRunning(server.pid)).toBe(false);
-  });
-
-  test("when the process that started it is killed with no chance to say so", async () => {
-    const { child, firstLine } = await startElsewhere();
-    expect(isRunning(Number(firstLine))).toBe(true);
-    await killHard(child);
-    await until("the server is gone", () => !isRunning(Number(firstLine)));
-  });
-});
-
-describe("after a kill -9", () => {
-  beforeEach(useMade);
-
-  test("of the server, the next start recovers what was committed", async () => {
-    const first = await start();
-    await query(first, "CREATE TABLE kept AS SELECT 42 AS n");
-    process.kill(first.pid, "SIGKILL");
-    const second = await start();
-    expect(await query(second, "SELECT n FROM kept")).toEqual([[42]]);
-  });
-
-  test("of the starting process, a start at once waits for the old server to let go", async () => {
-    const { child } = await startElsewhere();
-    await killHard(child);
-    expect(await query(await start(), "SELECT 1")).toEqual([[1]]);
-  });
-
-  test("of both, the lock file of the dead server does not stand in the way", async () => {
-    const { child, firstLine } = await startElsewhere();
-    process.kill(Number(firstLine), "SIGKILL");
-    await killHard(child);
-    expect(await query(await start(), "SELECT 1")).toEqual([[1]]);
-  });
-
-  test("a lock file whose process id now belongs to another process does not stand in the way", async () => {
-    const { uid, gid } = await stat(dataDir);
-    const stranger = spawn("sleep", ["60"], { uid, gid, stdio: "ignore" });
-    const lockFile = join(dataDir, "postmaster.pid");
-    const lines = [
-      stranger.pid,
-      "/proc/self/cwd",
-      1700000000,
-      5432,
-      "",
-      "127.0.0.1",
-      "  1  99999999",
-      "ready",
-    ];
-    await writeFile(lockFile, `${lines.join("\n")}\n`);
-    await chown(lockFile, uid, gid);
-    expect(await query(await start(), "SELECT 1")).toEqual([[1]]);
-    await killHard(stranger);
   });
 });

@@ -1,98 +1,15 @@
 import { once } from "node:events";
-import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { processBirth } from "../../src/dev/claim.mjs";
-import { freePort } from "../../src/dev/ports.ts";
-import { Problem } from "../../src/dev/problem.ts";
-import { runStack } from "../../src/dev/run_stack.ts";
-import { openStack, type Stack } from "../../src/dev/supervisor.ts";
-import { createTerminal } from "../../src/dev/terminal.ts";
-import { isRunning, killHard, type RunningScript, runScript, until } from "../support/process.ts";
-import { type PartOptions, testPart } from "./fixtures/parts.ts";
+import { openStack } from "../../src/dev/supervisor.ts";
+import { isRunning, killHard, until } from "../support/process.ts";
+import { stackWorld } from "./stack_world.ts";
 
-let folder: string;
-let notes: string;
-let warnings: string;
-const stacks: Stack[] = [];
-const scripts: RunningScript[] = [];
-
-beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), "deputize-stack-"));
-  notes = join(folder, "..", `${folder.split("/").at(-1)}.notes`);
-  warnings = "";
-  await writeFile(notes, "");
-});
-
-afterEach(async () => {
-  await Promise.all(scripts.splice(0).map(({ child }) => killHard(child)));
-  await Promise.all(stacks.splice(0).map((stack) => stack.stop()));
-  await rm(folder, { recursive: true, force: true });
-  await rm(notes, { force: true });
-});
-
-const terminal = createTerminal({
-  out: { write: () => undefined },
-  err: {
-    write: (text) => {
-      warnings += text;
-    },
-  },
-  color: false,
-  json: false,
-});
-
-async function describePart(name: string, more: Partial<PartOptions> = {}): Promise<PartOptions> {
-  return { name, port: await freePort(), notes, ...more };
-}
-
-async function start(...parts: PartOptions[]): Promise<Stack> {
-  const stack = await openStack({ folder, terminal });
-  stacks.push(stack);
-  for (const part of parts) await stack.start(testPart(part));
-  return stack;
-}
-
-/** Runs a stack of which a part does not start, to its exit status. */
-async function startInVain(...parts: PartOptions[]): Promise<number> {
-  const stack = await openStack({ folder, terminal });
-  stacks.push(stack);
-  return runStack(stack, terminal, async () => {
-    for (const part of parts) await stack.start(testPart(part));
-    throw new Error("every part has started");
-  });
-}
-
-async function startElsewhere(...parts: PartOptions[]): Promise<RunningScript> {
-  const script = await runScript(join(import.meta.dirname, "fixtures/run_stack.ts"), [
-    folder,
-    JSON.stringify(parts),
-  ]);
-  scripts.push(script);
-  expect(script.firstLine).toBe("running");
-  return script;
-}
-
-async function refusal(work: Promise<unknown>): Promise<Problem> {
-  const thrown = await work.then(
-    () => undefined,
-    (error: unknown) => error,
-  );
-  expect(thrown).toBeInstanceOf(Problem);
-  return thrown as Problem;
-}
-
-async function noted(): Promise<string[]> {
-  return (await readFile(notes, "utf8")).trim().split("\n");
-}
-
-async function pids(): Promise<Record<string, number>> {
-  const run = JSON.parse(await readFile(join(folder, "run.json"), "utf8"));
-  const parts = Object.entries(run.parts as Record<string, { pid: number }>);
-  return Object.fromEntries(parts.map(([name, { pid }]) => [name, pid]));
-}
+const world = stackWorld();
+const { describePart, start, startInVain, startElsewhere, refusal, noted, pids, stacks, terminal } = world;
 
 describe("a stack", () => {
   test("starts its parts in order and stops them in reverse", async () => {
@@ -108,7 +25,7 @@ describe("a stack", () => {
 
   test("gives a part its own environment and nothing else", async () => {
     await start(await describePart("only"));
-    const log = await readFile(join(folder, "logs", "only.log"), "utf8");
+    const log = await readFile(join(world.folder, "logs", "only.log"), "utf8");
     expect(
       JSON.parse(log.trim()).filter((name: string) => !["OLDPWD", "PWD", "SHLVL", "_"].includes(name)),
     ).toEqual(["GIVEN", "PATH"]);
@@ -117,7 +34,7 @@ describe("a stack", () => {
   test("tells in run.json which processes and ports it has, and that there are none after the end", async () => {
     const only = await describePart("only");
     const stack = await start(only);
-    const path = join(folder, "run.json");
+    const path = join(world.folder, "run.json");
     const run = JSON.parse(await readFile(path, "utf8"));
     expect(run).toEqual({
       pid: process.pid,
@@ -141,7 +58,7 @@ describe("a stack", () => {
     for (let run = 0; run < 5; run += 1) {
       await (await start(await describePart("only"))).stop();
     }
-    expect((await readdir(join(folder, "logs"))).sort()).toEqual([
+    expect((await readdir(join(world.folder, "logs"))).sort()).toEqual([
       "only.log",
       "only.log.1",
       "only.log.2",
@@ -156,7 +73,7 @@ describe("a part that ends by itself", () => {
     for (const [restarts, delay] of [0.25, 0.5].entries()) {
       process.kill((await pids()).only ?? 0, "SIGKILL");
       await until("it is back", async () => (await noted()).length === restarts + 2);
-      const lines = warnings.trim().split("\n");
+      const lines = world.warnings.trim().split("\n");
       expect(lines).toHaveLength(restarts + 1);
       expect(lines.at(-1)).toMatch(/^The only ended (while starting )?\(SIGKILL\); /);
       expect(lines.at(-1)).toContain(`; it is started again in ${delay} s`);
@@ -175,7 +92,7 @@ describe("a part that ends by itself", () => {
   test("is not started again once the stack is stopped", async () => {
     const stack = await start(await describePart("only"));
     process.kill((await pids()).only ?? 0, "SIGKILL");
-    await until("its end is noticed", () => warnings !== "");
+    await until("its end is noticed", () => world.warnings !== "");
     await stack.stop();
     expect(await noted()).toEqual(["only up"]);
   });
@@ -185,16 +102,16 @@ describe("a start that fails", () => {
   test("names the part, how it ended and its last words, and stops the ones before", async () => {
     const parts = [await describePart("good"), await describePart("bad", { manner: "broken" })];
     expect(await startInVain(...parts)).toBe(1);
-    expect(warnings).toMatch(/^The bad ended while starting \(exit status 3\)\n/);
-    expect(warnings).toContain("cannot open the pod bay doors");
-    expect(warnings).toContain(join(folder, "logs", "bad.log"));
+    expect(world.warnings).toMatch(/^The bad ended while starting \(exit status 3\)\n/);
+    expect(world.warnings).toContain("cannot open the pod bay doors");
+    expect(world.warnings).toContain(join(world.folder, "logs", "bad.log"));
     expect(await noted()).toEqual(["good up", "good down"]);
   });
 
   test("because the part never becomes ready leaves no process", async () => {
     const only = await describePart("only", { manner: "mute", startMs: 500 });
     expect(await startInVain(only)).toBe(1);
-    expect(warnings).toContain("The only did not become ready");
+    expect(world.warnings).toContain("The only did not become ready");
     expect(await pids()).toEqual({});
   });
 
@@ -203,7 +120,7 @@ describe("a start that fails", () => {
     await once(taken, "listening");
     const { port } = taken.address() as { port: number };
     expect(await startInVain(await describePart("only", { port }))).toBe(1);
-    expect(warnings).toMatch(new RegExp(`^Port ${port} on 127.0.0.1 is in use .*\n.*--only-port\n$`));
+    expect(world.warnings).toMatch(new RegExp(`^Port ${port} on 127.0.0.1 is in use .*\n.*--only-port\n$`));
     taken.close();
     await once(taken, "close");
     await start(await describePart("only", { port }));
@@ -212,7 +129,7 @@ describe("a start that fails", () => {
 
 describe("a state folder", () => {
   const open = async () => {
-    const stack = await openStack({ folder, terminal });
+    const stack = await openStack({ folder: world.folder, terminal });
     stacks.push(stack);
     return stack;
   };
@@ -220,7 +137,9 @@ describe("a state folder", () => {
   test("belongs to one stack at a time", async () => {
     const first = await start(await describePart("only"));
     const problem = await refusal(open());
-    expect(problem.message).toContain(`already running on ${folder}, started by process ${process.pid}`);
+    expect(problem.message).toContain(
+      `already running on ${world.folder}, started by process ${process.pid}`,
+    );
     expect(await noted()).toEqual(["only up"]);
     await first.stop();
     await open();
@@ -234,8 +153,8 @@ describe("a state folder", () => {
   });
 
   test("is taken over when the process id belongs to another process now", async () => {
-    await mkdir(join(folder, "lock"));
-    await writeFile(join(folder, "lock", `${process.ppid}.1`), "");
+    await mkdir(join(world.folder, "lock"));
+    await writeFile(join(world.folder, "lock", `${process.ppid}.1`), "");
     await open();
   });
 
@@ -246,77 +165,28 @@ describe("a state folder", () => {
     ["half a file", '{"lay', "cannot be understood"],
     ["an empty file", "", "cannot be understood"],
   ])("with %s is refused, and nothing in it is changed", async (_, content, message) => {
-    await writeFile(join(folder, "version.json"), content);
+    await writeFile(join(world.folder, "version.json"), content);
     const problem = await refusal(open());
     expect(problem.message).toContain(message);
-    expect(problem.remedy).toContain(`rm -r ${folder}`);
-    expect(await readFile(join(folder, "version.json"), "utf8")).toBe(content);
-    expect(await readdir(join(folder, "lock"))).toEqual([]);
+    expect(problem.remedy).toContain(`rm -r ${world.folder}`);
+    expect(await readFile(join(world.folder, "version.json"), "utf8")).toBe(content);
+    expect(await readdir(join(world.folder, "lock"))).toEqual([]);
   });
 
   test("with data but without a version is refused", async () => {
-    await mkdir(join(folder, "postgres"));
+    await mkdir(join(world.folder, "postgres"));
     expect((await refusal(open())).message).toContain("holds data (postgres)");
   });
 
   test("is used again when its layout is this one's", async () => {
     await (await open()).stop();
-    await mkdir(join(folder, "postgres"));
+    await mkdir(join(world.folder, "postgres"));
     await open();
   });
 
   test("that is a file is refused", async () => {
-    await rm(folder, { recursive: true });
-    await writeFile(folder, "");
-    expect((await refusal(open())).message).toContain(`${folder} cannot be used`);
-  });
-});
-
-describe("when the stack's process is killed with no chance to say so", () => {
-  test("no part stays behind, not even one that ignores a request to end", async () => {
-    const { child } = await startElsewhere(
-      await describePart("good"),
-      await describePart("bad", { manner: "stubborn", graceMs: 300 }),
-    );
-    const { good = 0, bad = 0 } = await pids();
-    await killHard(child);
-    await until("both are gone", () => !isRunning(good) && !isRunning(bad));
-    expect((await noted()).filter((line) => line.endsWith("down"))).toEqual(["good down"]);
-  });
-
-  test("the next one on the folder waits for the parts of the dead one", async () => {
-    const only = await describePart("only", { manner: "stubborn", graceMs: 1000 });
-    const { child } = await startElsewhere(only);
-    const before = await pids();
-    await killHard(child);
-    await start(only);
-    expect(isRunning(before.only ?? 0)).toBe(false);
-  });
-});
-
-describe("a signal", () => {
-  test.each(["SIGINT", "SIGTERM", "SIGHUP"] as const)(
-    "%s stops the parts in order, and the exit status is 0",
-    async (signal) => {
-      const { child } = await startElsewhere(await describePart("first"), await describePart("second"));
-      const exit = once(child, "exit");
-      child.kill(signal);
-      expect(await exit).toEqual([0, null]);
-      expect((await noted()).slice(2)).toEqual(["second down", "first down"]);
-    },
-  );
-
-  test("that comes twice does not wait for anybody", async () => {
-    const { child } = await startElsewhere(
-      await describePart("only", { manner: "stubborn", graceMs: 600_000 }),
-    );
-    const { only = 0 } = await pids();
-    const exit = once(child, "exit");
-    child.kill("SIGINT");
-    await new Promise((resolve) => setTimeout(resolve, 500));
-    expect(isRunning(only)).toBe(true);
-    child.kill("SIGINT");
-    expect(await exit).toEqual([130, null]);
-    await until("the part is gone", () => !isRunning(only));
+    await rm(world.folder, { recursive: true });
+    await writeFile(world.folder, "");
+    expect((await refusal(open())).message).toContain(`${world.folder} cannot be used`);
   });
 });

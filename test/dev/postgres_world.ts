@@ -1,0 +1,86 @@
+import { execFile } from "node:child_process";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { Client } from "pg";
+import { afterAll, afterEach, beforeAll, beforeEach, expect } from "vitest";
+import { type RunningPostgres, startPostgres } from "../../src/dev/postgres.ts";
+import { Problem } from "../../src/dev/problem.ts";
+import { killHard, type RunningScript, runScript } from "../support/process.ts";
+
+/** A folder for each test of a file, and servers in it that end with the test. */
+export type PostgresWorld = {
+  folder: string;
+  dataDir: string;
+  /** Puts a stopped server's data where a test's own is expected. */
+  useMade(): Promise<void>;
+  start(options?: { port?: number }): Promise<RunningPostgres>;
+  startElsewhere(): Promise<RunningScript>;
+  query(server: RunningPostgres, sql: string): Promise<unknown[]>;
+  /** The problem that a start is refused with. */
+  refusal(): Promise<Problem>;
+};
+
+/** Makes such a world for a test file. */
+export function postgresWorld(): PostgresWorld {
+  let made: string;
+  const servers: RunningPostgres[] = [];
+  const scripts: RunningScript[] = [];
+  const world = { useMade, start, startElsewhere, query, refusal } as PostgresWorld;
+
+  beforeAll(async () => {
+    made = await mkdtemp(join(tmpdir(), "deputize-postgres-"));
+    await (await startPostgres({ dataDir: join(made, "postgres") })).stop();
+  });
+
+  afterAll(() => rm(made, { recursive: true, force: true }));
+
+  beforeEach(async () => {
+    world.folder = await mkdtemp(join(tmpdir(), "deputize-postgres-"));
+    world.dataDir = join(world.folder, "state", "postgres");
+  });
+
+  afterEach(async () => {
+    await Promise.all(scripts.splice(0).map(({ child }) => killHard(child)));
+    await Promise.all(servers.splice(0).map((server) => server.stop()));
+    await rm(world.folder, { recursive: true, force: true });
+  });
+
+  async function useMade(): Promise<void> {
+    await promisify(execFile)("cp", ["-a", made, join(world.folder, "state")]);
+  }
+
+  async function start(options: { port?: number } = {}): Promise<RunningPostgres> {
+    const server = await startPostgres({ dataDir: world.dataDir, ...options });
+    servers.push(server);
+    return server;
+  }
+
+  async function startElsewhere(): Promise<RunningScript> {
+    const script = await runScript(join(import.meta.dirname, "fixtures/run_postgres.ts"), [world.dataDir]);
+    scripts.push(script);
+    return script;
+  }
+
+  async function query(server: RunningPostgres, sql: string): Promise<unknown[]> {
+    const client = new Client({ connectionString: server.superuserUrl("postgres") });
+    await client.connect();
+    try {
+      return (await client.query({ text: sql, rowMode: "array" })).rows;
+    } finally {
+      await client.end();
+    }
+  }
+
+  async function refusal(): Promise<Problem> {
+    const thrown = await start().then(
+      () => undefined,
+      (error: unknown) => error,
+    );
+    expect(thrown).toBeInstanceOf(Problem);
+    return thrown as Problem;
+  }
+
+  return world;
+}

@@ -1,0 +1,125 @@
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect } from "vitest";
+import { freePort } from "../../src/dev/ports.ts";
+import { Problem } from "../../src/dev/problem.ts";
+import { runStack } from "../../src/dev/run_stack.ts";
+import { openStack, type Stack } from "../../src/dev/supervisor.ts";
+import { createTerminal, type Terminal } from "../../src/dev/terminal.ts";
+import { killHard, type RunningScript, runScript } from "../support/process.ts";
+import { type PartOptions, testPart } from "./fixtures/parts.ts";
+
+/** A state folder for each test of a file, and stacks over it that end with the test. */
+export type StackWorld = {
+  folder: string;
+  notes: string;
+  /** What the terminal has warned of. */
+  warnings: string;
+  stacks: Stack[];
+  terminal: Terminal;
+  describePart(name: string, more?: Partial<PartOptions>): Promise<PartOptions>;
+  start(...parts: PartOptions[]): Promise<Stack>;
+  startInVain(...parts: PartOptions[]): Promise<number>;
+  startElsewhere(...parts: PartOptions[]): Promise<RunningScript>;
+  /** The problem that work is refused with. */
+  refusal(work: Promise<unknown>): Promise<Problem>;
+  /** What the parts have noted, a line each. */
+  noted(): Promise<string[]>;
+  /** Process ids of the parts that `run.json` names. */
+  pids(): Promise<Record<string, number>>;
+};
+
+/** Makes such a world for a test file. */
+export function stackWorld(): StackWorld {
+  const stacks: Stack[] = [];
+  const scripts: RunningScript[] = [];
+
+  beforeEach(async () => {
+    world.folder = await mkdtemp(join(tmpdir(), "deputize-stack-"));
+    world.notes = join(world.folder, "..", `${world.folder.split("/").at(-1)}.notes`);
+    world.warnings = "";
+    await writeFile(world.notes, "");
+  });
+
+  afterEach(async () => {
+    await Promise.all(scripts.splice(0).map(({ child }) => killHard(child)));
+    await Promise.all(stacks.splice(0).map((stack) => stack.stop()));
+    await rm(world.folder, { recursive: true, force: true });
+    await rm(world.notes, { force: true });
+  });
+
+  const terminal = createTerminal({
+    out: { write: () => undefined },
+    err: {
+      write: (text) => {
+        world.warnings += text;
+      },
+    },
+    color: false,
+    json: false,
+  });
+
+  async function describePart(name: string, more: Partial<PartOptions> = {}): Promise<PartOptions> {
+    return { name, port: await freePort(), notes: world.notes, ...more };
+  }
+
+  async function start(...parts: PartOptions[]): Promise<Stack> {
+    const stack = await openStack({ folder: world.folder, terminal });
+    stacks.push(stack);
+    for (const part of parts) await stack.start(testPart(part));
+    return stack;
+  }
+
+  /** Runs a stack of which a part does not start, to its exit status. */
+  async function startInVain(...parts: PartOptions[]): Promise<number> {
+    const stack = await openStack({ folder: world.folder, terminal });
+    stacks.push(stack);
+    return runStack(stack, terminal, async () => {
+      for (const part of parts) await stack.start(testPart(part));
+      throw new Error("every part has started");
+    });
+  }
+
+  async function startElsewhere(...parts: PartOptions[]): Promise<RunningScript> {
+    const script = await runScript(join(import.meta.dirname, "fixtures/run_stack.ts"), [
+      world.folder,
+      JSON.stringify(parts),
+    ]);
+    scripts.push(script);
+    expect(script.firstLine).toBe("running");
+    return script;
+  }
+
+  async function refusal(work: Promise<unknown>): Promise<Problem> {
+    const thrown = await work.then(
+      () => undefined,
+      (error: unknown) => error,
+    );
+    expect(thrown).toBeInstanceOf(Problem);
+    return thrown as Problem;
+  }
+
+  async function noted(): Promise<string[]> {
+    return (await readFile(world.notes, "utf8")).trim().split("\n");
+  }
+
+  async function pids(): Promise<Record<string, number>> {
+    const run = JSON.parse(await readFile(join(world.folder, "run.json"), "utf8"));
+    const parts = Object.entries(run.parts as Record<string, { pid: number }>);
+    return Object.fromEntries(parts.map(([name, { pid }]) => [name, pid]));
+  }
+
+  const world = {
+    stacks,
+    terminal,
+    describePart,
+    start,
+    startInVain,
+    startElsewhere,
+    refusal,
+    noted,
+    pids,
+  } as StackWorld;
+  return world;
+}

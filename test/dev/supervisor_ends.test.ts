@@ -1,0 +1,56 @@
+import { once } from "node:events";
+import { describe, expect, test } from "vitest";
+import { isRunning, killHard, until } from "../support/process.ts";
+import { stackWorld } from "./stack_world.ts";
+
+const world = stackWorld();
+const { describePart, start, startElsewhere, noted, pids } = world;
+
+describe("when the stack's process is killed with no chance to say so", () => {
+  test("no part stays behind, not even one that ignores a request to end", async () => {
+    const { child } = await startElsewhere(
+      await describePart("good"),
+      await describePart("bad", { manner: "stubborn", graceMs: 300 }),
+    );
+    const { good = 0, bad = 0 } = await pids();
+    await killHard(child);
+    await until("both are gone", () => !isRunning(good) && !isRunning(bad));
+    expect((await noted()).filter((line) => line.endsWith("down"))).toEqual(["good down"]);
+  });
+
+  test("the next one on the folder waits for the parts of the dead one", async () => {
+    const only = await describePart("only", { manner: "stubborn", graceMs: 1000 });
+    const { child } = await startElsewhere(only);
+    const before = await pids();
+    await killHard(child);
+    await start(only);
+    expect(isRunning(before.only ?? 0)).toBe(false);
+  });
+});
+
+describe("a signal", () => {
+  test.each(["SIGINT", "SIGTERM", "SIGHUP"] as const)(
+    "%s stops the parts in order, and the exit status is 0",
+    async (signal) => {
+      const { child } = await startElsewhere(await describePart("first"), await describePart("second"));
+      const exit = once(child, "exit");
+      child.kill(signal);
+      expect(await exit).toEqual([0, null]);
+      expect((await noted()).slice(2)).toEqual(["second down", "first down"]);
+    },
+  );
+
+  test("that comes twice does not wait for anybody", async () => {
+    const { child } = await startElsewhere(
+      await describePart("only", { manner: "stubborn", graceMs: 600_000 }),
+    );
+    const { only = 0 } = await pids();
+    const exit = once(child, "exit");
+    child.kill("SIGINT");
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    expect(isRunning(only)).toBe(true);
+    child.kill("SIGINT");
+    expect(await exit).toEqual([130, null]);
+    await until("the part is gone", () => !isRunning(only));
+  });
+});
