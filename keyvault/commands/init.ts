@@ -8,7 +8,7 @@ import { settingsHelp } from "./settings.ts";
 
 const ABOUT = `Make what a vault needs and does not have yet: its tables, the token with its PIN file, key-encryption key and audit key, the service key, a TLS authority and the certificates of the server, the API and one admin.
 
-Run it again at any time: it completes what an interruption left out, and changes nothing that is there. With ca.key taken away it makes no certificates, with the PIN file taken away it does not try the token.`;
+Run it again whenever the vault is not running: it completes what an interruption left out, and changes nothing that is there. With ca.key taken away it makes no certificates, with the PIN file taken away it does not try the token.`;
 
 /** `keyvault init` */
 export function initCommand(): Command {

@@ -1,13 +1,14 @@
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { writeFileSync } from "node:fs";
+import { rm } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import { promisify, stripVTControlCharacters } from "node:util";
 import stringWidth from "string-width";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { unixSeconds } from "../../../keyvault/clock.ts";
 import { debianProgram } from "../../support/debian.ts";
-import { ADMIN, readIdentity, startVault, type TestVault } from "../fixture.ts";
+import { ADMIN, createHome, readIdentity, startVault, type TestVault } from "../fixture.ts";
 import { call } from "../http/caller_support.ts";
 import { storeTenants } from "../kek/tenants_support.ts";
 
@@ -57,10 +58,14 @@ beforeAll(async () => {
 afterAll(() => vault?.close());
 
 /** Everything that a command shows on a terminal of so many columns, escapes and all, and how it ended. */
-async function onTerminal(columns: number, args: string): Promise<{ shown: string; code: number }> {
+async function onTerminal(
+  columns: number,
+  args: string,
+  { environment } = vault.home,
+): Promise<{ shown: string; code: number }> {
   const command = `stty cols ${columns} rows 40; exec ${process.execPath} ${MAIN} ${args}`;
   const child = spawn(SCRIPT ?? "", ["-qec", command, "/dev/null"], {
-    env: { ...vault.home.environment, PATH: "/usr/bin:/bin", TERM: "xterm-256color" },
+    env: { ...environment, PATH: "/usr/bin:/bin", TERM: "xterm-256color" },
     stdio: ["ignore", "pipe", "inherit"],
   });
   let shown = "";
@@ -88,7 +93,7 @@ describe.skipIf(!mayRun)("on a terminal", { timeout: 120_000 }, () => {
   test.each([80, 120])(
     "of %i columns no line of a table is longer, and every row has its line",
     async (columns) => {
-      const local = ["audit verify", "init"];
+      const local = ["audit verify"];
       for (const command of [...["status", "keys list", "audit tail -n 30"].map(remote), ...local]) {
         const { shown, code } = await onTerminal(columns, command);
         expect(code, shown).toBe(0);
@@ -100,6 +105,22 @@ describe.skipIf(!mayRun)("on a terminal", { timeout: 120_000 }, () => {
       for (const line of ids) expect(line).toMatch(/ (account_root|agent|service) +active/);
     },
   );
+
+  test("of 80 columns the first `init` is as narrow, and so is one with the PIN taken away", async () => {
+    const home = await createHome({ made: "empty" });
+    try {
+      for (const expected of [/made 0001_keys/, /the PIN file is elsewhere/]) {
+        const { shown, code } = await onTerminal(80, "init", home);
+        expect(code, shown).toBe(0);
+        expect(shown).toMatch(expected);
+        const lines = linesOf(shown).filter((line) => !line.includes(home.dir));
+        for (const line of lines) expect(widthOf(line), line).toBeLessThanOrEqual(80);
+        await rm(home.config.token.pinFile, { force: true });
+      }
+    } finally {
+      await home.remove();
+    }
+  });
 
   test("a verification leaves nothing of its progress beside what it found", async () => {
     const { shown } = await onTerminal(80, "audit verify");
