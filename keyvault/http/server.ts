@@ -16,12 +16,15 @@ import { createRates } from "../rates.ts";
 import type { Readiness } from "../readiness.ts";
 import type { TlsMaterial } from "../tls/material.ts";
 import type { Trust } from "../tls/trust.ts";
+import { limitHandshakes } from "./handshakes.ts";
 
 const HANDSHAKE_TIMEOUT_MS = 10_000;
 const REQUEST_TIMEOUT_MS = 15_000;
 const KEEP_ALIVE_MS = 75_000;
 const STOP_DEADLINE_MS = 10_000;
 const SWEEP_MS = 20;
+/** Share of all connections that handshakes of one address may take. */
+const HANDSHAKE_SHARE = 0.25;
 /** Requests of one connection that may wait for their answers. HTTP clients send one at a time; what does not would fill the memory. */
 const MOST_AT_ONCE = 32;
 
@@ -73,7 +76,10 @@ export async function serveTls(
 
 /** Drops connections beyond the limits before any handshake is made for them. */
 function limit(server: Server, { most, handshakeRate }: ConnectionLimits, log: Logger): void {
-  if (most > 0) server.maxConnections = most;
+  if (most > 0) {
+    server.maxConnections = most;
+    limitHandshakes(server, Math.max(1, Math.floor(most * HANDSHAKE_SHARE)), log);
+  }
   const rates = createRates(() => performance.now());
   server.prependListener("connection", (socket: Socket) => {
     const name = socket.remoteAddress ?? "";

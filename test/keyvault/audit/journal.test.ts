@@ -282,17 +282,18 @@ test.each(["record", "change"] as const)(
   },
 );
 
-test.each(["recorded_at = 'infinity'", `detail = '{"note": "strange", "more": 1e400}'`])(
-  "does not open on a last record with %s, which cannot be what was written",
-  async (change) => {
-    await journal.record(entry("strange"));
-    await journal.close();
-    const where = `WHERE seq = ${journal.head().seq}`;
-    await tamper(`CREATE TABLE kept AS SELECT * FROM audit ${where}; UPDATE audit SET ${change} ${where}`);
-    await expect(open()).rejects.toThrow(/does not verify/);
-    await tamper(`DELETE FROM audit ${where}; INSERT INTO audit SELECT * FROM kept; DROP TABLE kept`);
-  },
-);
+test.each([
+  "recorded_at = 'infinity'",
+  `detail = '{"note": "strange", "more": 1e400}'`,
+  `detail = '{"note": "strange", "more": 1e400}', mac = decode(repeat('00', 32), 'hex')`,
+])("does not open on a last record with %s, which cannot be what was written", async (change) => {
+  await journal.record(entry("strange"));
+  await journal.close();
+  const where = `WHERE seq = ${journal.head().seq}`;
+  await tamper(`CREATE TABLE kept AS SELECT * FROM audit ${where}; UPDATE audit SET ${change} ${where}`);
+  await expect(open()).rejects.toThrow(/does not verify/);
+  await tamper(`DELETE FROM audit ${where}; INSERT INTO audit SELECT * FROM kept; DROP TABLE kept`);
+});
 
 test("does not open on a last record that does not verify", async () => {
   await journal.record(entry("last"));

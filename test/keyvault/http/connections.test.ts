@@ -1,0 +1,74 @@
+import { once } from "node:events";
+import { connect, type Socket } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
+import { connect as connectTls, type TLSSocket } from "node:tls";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { loadConfig } from "../../../keyvault/config.ts";
+import { createHome, readIdentity, startVault, type TestVault } from "../fixture.ts";
+import { type Client, call } from "./caller_support.ts";
+
+const MOST = 40;
+
+let vault: TestVault;
+let api: Client;
+const sockets: Socket[] = [];
+
+beforeAll(async () => {
+  const home = await createHome();
+  home.config = loadConfig({
+    ...home.environment,
+    KEYVAULT_MAX_CONNECTIONS: String(MOST),
+    KEYVAULT_HANDSHAKE_RATE: "0",
+  });
+  vault = await startVault(home);
+  api = readIdentity(home, "api");
+});
+afterAll(async () => {
+  for (const socket of sockets) socket.destroy();
+  await vault.close();
+});
+
+/** A connection from an address that is not the clients', which says nothing. */
+async function sayNothing(): Promise<Socket> {
+  const socket = connect({ port: vault.port, host: "127.0.0.1", localAddress: "127.0.0.2" });
+  sockets.push(socket);
+  socket.on("error", () => {});
+  await once(socket, "connect");
+  return socket;
+}
+
+test("an address that begins handshakes and ends none takes a quarter of the connections, and nobody else's", async () => {
+  for (let opened = 0; opened < 2 * MOST; opened += 1) await sayNothing();
+  await expect.poll(() => sockets.filter(({ closed }) => !closed).length).toBe(MOST / 4);
+  const answer = await call(`https://127.0.0.1:${vault.port}/readyz`, api);
+  expect(answer.status).toBe(200);
+});
+
+test.each([
+  ["leaves", (socket: Socket) => void socket.destroy()],
+  ["says what is no handshake", (socket: Socket) => void socket.write("GET / HTTP/1.1\r\n\r\n")],
+])("an address that %s may begin as many again", async (_, end) => {
+  for (let round = 0; round < 3; round += 1) {
+    const held = sockets.filter(({ closed }) => !closed);
+    for (const socket of held) end(socket);
+    await expect.poll(() => held.every(({ closed }) => closed)).toBe(true);
+    const holds = async () => {
+      await sayNothing();
+      await sleep(20);
+      return sockets.filter(({ closed }) => !closed).length;
+    };
+    await expect.poll(holds, { interval: 1, timeout: 10_000 }).toBe(MOST / 4);
+  }
+});
+
+test("connections that are through their handshake do not count", async () => {
+  const open: TLSSocket[] = [];
+  for (let opened = 0; opened < MOST / 2; opened += 1) {
+    const socket = connectTls({ port: vault.port, host: "localhost", ...api });
+    await once(socket, "secureConnect");
+    open.push(socket);
+  }
+  expect((await call(`${vault.url}/readyz`, api)).status).toBe(200);
+  expect(open.some(({ destroyed }) => destroyed)).toBe(false);
+  for (const socket of open) socket.destroy();
+});
