@@ -6,7 +6,7 @@ import { Problem } from "../problem.ts";
 import { issueCertificate, type Subject } from "./authority.ts";
 import { validity } from "./install.ts";
 import { readAuthority } from "./inventory.ts";
-import { normaliseSerial } from "./material.ts";
+import { normaliseSerial, readRevoked } from "./material.ts";
 
 /** A certificate to issue: what it is for, for how long, and the files `<stem>.pem` and `<stem>.key` it goes to. */
 export type CertificateOrder = { subject: Subject; days: number; stem: string; replace: boolean };
@@ -38,7 +38,10 @@ export async function issueFiles(
   };
 }
 
-/** Adds a certificate to the revocation list, once; gives its serial number. A running vault takes notice within seconds. */
+/**
+ * Adds a certificate to the revocation list, once; gives its serial number. A running vault takes notice within seconds.
+ * @throws Problem when the certificate or the list cannot be read, or the list has a line for which the vault does not take it up
+ */
 export async function revokeCertificate(
   revokedFile: string,
   certificateFile: string,
@@ -46,14 +49,22 @@ export async function revokeCertificate(
 ): Promise<string> {
   const certificate = await readCertificate(certificateFile);
   const serial = normaliseSerial(certificate.serialNumber);
-  const known = await readFile(revokedFile, "utf8").catch(() => "");
-  if (known.split("\n").some((line) => line.startsWith(`${serial} `))) return serial;
-  const subject = certificate.subject.replaceAll(/[\r\n]+/g, " ");
-  await appendFile(revokedFile, `${serial} # ${subject}, revoked ${now.toISOString()}\n`, {
-    mode: 0o600,
-    flush: true,
-  });
+  const known = await readList(revokedFile);
+  if (!known.split("\n").some((line) => line.startsWith(`${serial} `))) {
+    const subject = certificate.subject.replaceAll(/[\r\n]+/g, " ");
+    const end = known === "" || known.endsWith("\n") ? "" : "\n";
+    const line = `${end}${serial} # ${subject}, revoked ${now.toISOString()}\n`;
+    await appendFile(revokedFile, line, { mode: 0o600, flush: true });
+  }
+  await readRevoked(revokedFile);
   return serial;
+}
+
+async function readList(file: string): Promise<string> {
+  return readFile(file, "utf8").catch((error: NodeJS.ErrnoException) => {
+    if (error.code === "ENOENT") return "";
+    throw new Problem(`${file} cannot be read`, { cause: error });
+  });
 }
 
 async function readCertificate(file: string): Promise<X509Certificate> {

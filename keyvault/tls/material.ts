@@ -63,21 +63,22 @@ async function readPem(file: string): Promise<Buffer> {
   }
 }
 
-async function readRevoked(file: string): Promise<ReadonlySet<string>> {
+/** The serial numbers on a revocation list, none when there is no such file. Throws a `Problem` that names the first line which is none. */
+export async function readRevoked(file: string): Promise<ReadonlySet<string>> {
   const text = await readFile(file, "utf8").catch((error: NodeJS.ErrnoException) => {
     if (error.code === "ENOENT") return "";
     throw new Problem(`${file} cannot be read`, { cause: error });
   });
-  const lines = text.split("\n").map((line) => line.trim());
-  const told = lines.filter((line) => line !== "" && !line.startsWith("#"));
-  return new Set(
-    told.map((line) => {
-      const [, serial] = SERIAL_LINE.exec(line.toLowerCase().replaceAll(":", "")) ?? [];
-      if (serial === undefined)
-        throw new Problem(`${file} has a line that is no serial number in hexadecimal`);
-      return normaliseSerial(serial);
-    }),
-  );
+  const serials = text.split("\n").flatMap((text, index) => {
+    const line = text.trim();
+    if (line === "" || line.startsWith("#")) return [];
+    const [, serial] = SERIAL_LINE.exec(line.toLowerCase().replaceAll(":", "")) ?? [];
+    if (serial !== undefined) return [normaliseSerial(serial)];
+    throw new Problem(
+      `${file}: line ${index + 1} is no serial number in hexadecimal; no revocation is taken up until it is put right`,
+    );
+  });
+  return new Set(serials);
 }
 
 function parse<T>(file: string, read: () => T): T {
