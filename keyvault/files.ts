@@ -1,10 +1,24 @@
-import { mkdir, open, readdir, rename } from "node:fs/promises";
+import { mkdir, open, readdir, rename, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 
-/** Writes a file whole or not at all, readable by its owner only unless `mode` says otherwise, and waits until it is on disk. */
+/**
+ * Writes a file whole or not at all, readable by its owner only unless `mode` says otherwise, and waits until it is on disk.
+ * Rejects with the file system's error, which names the file as its `path`; nothing is left then.
+ */
 export async function writeFileDurably(path: string, content: string, mode = 0o600): Promise<void> {
   const unfinished = `${path}.unfinished`;
-  const file = await open(unfinished, "w", mode);
+  try {
+    await writeThrough(unfinished, content, mode);
+    await rename(unfinished, path);
+    await syncPath(dirname(path));
+  } catch (error) {
+    await rm(unfinished, { force: true }).catch(() => {});
+    throw Object.assign(error as NodeJS.ErrnoException, { path });
+  }
+}
+
+async function writeThrough(path: string, content: string, mode: number): Promise<void> {
+  const file = await open(path, "w", mode);
   try {
     await file.chmod(mode);
     await file.writeFile(content);
@@ -12,8 +26,6 @@ export async function writeFileDurably(path: string, content: string, mode = 0o6
   } finally {
     await file.close();
   }
-  await rename(unfinished, path);
-  await syncPath(dirname(path));
 }
 
 /** Moves a finished folder into place, after everything in it is on disk. */

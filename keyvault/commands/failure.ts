@@ -35,6 +35,9 @@ const FILE_HINTS: Readonly<Record<string, string>> = {
   EIO: "the disk has a fault",
 };
 
+/** Calls of the file system whose errors do not say which file it was. */
+const WRITING = new Set(["write", "fsync", "fdatasync", "ftruncate"]);
+
 type SystemError = NodeJS.ErrnoException & { address?: string; port?: number };
 
 /**
@@ -48,6 +51,8 @@ export function describeFailure(error: unknown): string | undefined {
     return `The port ${port} of ${address} is in use: set KEYVAULT_PORT or KEYVAULT_HEALTH_PORT`;
   if (code === "EACCES" && syscall === "listen") return `The port ${port} may not be opened by this user`;
   if (path !== undefined) return describeFileError(error);
+  const trouble = syscall !== undefined && WRITING.has(syscall) && FILE_HINTS[code ?? ""];
+  if (trouble) return `A file could not be written: ${trouble}`;
   if (name === "KnexTimeoutError" || message === "timeout expired")
     return describeDatabase("it does not answer");
   if (message.startsWith("Connection terminated")) return describeDatabase("it ended the connection");

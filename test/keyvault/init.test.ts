@@ -162,7 +162,7 @@ test("with the PIN file taken away it changes nothing, says so, completes the ce
   const MAIN = fileURLToPath(new URL("../../keyvault/main.ts", import.meta.url));
   const { stdout } = await promisify(execFile)(process.execPath, [MAIN, "init"], { env: home.environment });
   expect(stdout).toMatch(
-    /^token +already there; the PIN file is elsewhere, so not tried; serve starts sealed$/m,
+    /^token +already there; the PIN file is elsewhere, so not tried; serve\s+starts sealed$/m,
   );
   const serving = await serve(home.config, testClock(), SILENT);
   expect(serving.token.sealed()).toBe("no_pin_file");

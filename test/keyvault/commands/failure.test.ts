@@ -21,6 +21,7 @@ test("a file that a command cannot use is named with the reason, its folder when
   }
   expect(failed({ code: "ENOSPC", path: "/backup" })).toBe("/backup: the disk is full");
   expect(failed({ code: "ESTRANGE", path: "/backup" })).toBe("/backup: ESTRANGE");
+  expect(failed({ code: "ENOSPC", syscall: "write" })).toBe("A file could not be written: the disk is full");
 });
 
 test("a database that does not serve is one line without what was asked of it", () => {
