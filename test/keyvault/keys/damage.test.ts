@@ -9,6 +9,7 @@ import { createKeyStore } from "../../../keyvault/keys/store.ts";
 import { createChallengeSigning } from "../../../keyvault/sign/challenge.ts";
 import { createDelegationSigning } from "../../../keyvault/sign/delegation.ts";
 import { createRotationSigning } from "../../../keyvault/sign/rotation.ts";
+import { createSequenceSigning } from "../../../keyvault/sign/sequences.ts";
 import { API, startVault, type TestVault } from "../fixture.ts";
 
 let vault: TestVault;
@@ -371,4 +372,25 @@ test("a request's name given to another tenant's key in the database answers not
     [foreign.key_id, mine.key_id],
   );
   await expect(make()).rejects.toMatchObject({ code: "key_damaged" });
+});
+
+test("a statement of a sequence that fails after its grant was recorded leaves a record that says so", async () => {
+  const { seq } = vault.vault.journal.head();
+  const list = () =>
+    createSequenceSigning(parts()).revocationList(API, root.key_id, {
+      tenant: "acc-1",
+      updated_at: unixSeconds(vault.clock.now()),
+      revoked_certs: ["cert-1"],
+    });
+  const where = `key_id = '${root.key_id}'`;
+  const fails = () => expect(list()).rejects.toMatchObject({ code: "key_damaged" });
+  await altered("wrapped_seeds", ofOther("wrapped_seeds"), fails, "keys", where);
+  const records = await vault.home.sql("SELECT statement, outcome FROM audit WHERE seq > $1 ORDER BY seq", [
+    seq,
+  ]);
+  expect(records).toEqual([
+    { statement: "revocation_list", outcome: "granted" },
+    { statement: "revocation_list", outcome: "failed" },
+  ]);
+  expect(await list()).toHaveProperty("signature");
 });

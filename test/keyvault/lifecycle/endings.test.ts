@@ -253,3 +253,17 @@ test("data keys in memory are overwritten the moment a tenant is to be destroyed
   for (const name of ["alice", "bob"]) await destroy({ role: "admin", name }, "acc-31", 7);
   expect(cleared).toBe(2);
 });
+
+test("a tenant to be destroyed signs no statement of a sequence either, until that is taken back", async () => {
+  const order = { tenant: "acc-41", purpose: "account_root", label: "root" } as const;
+  const { key_id } = await vault.makeKey(order);
+  const list = async () => {
+    const body = { tenant: "acc-41", updated_at: unixSeconds(vault.clock.now()), revoked_certs: [] };
+    const answer = await post(api, `/v1/keys/${key_id}/sign/revocation-list`, body);
+    return answer.body.error?.code ?? answer.status;
+  };
+  for (const admin of [alice, bob]) await post(admin, "/v1/tenants/acc-41/destroy", { after_days: 7 });
+  expect(await list()).toBe("key_disabled");
+  await post(bob, "/v1/tenants/acc-41/destroy/cancel");
+  expect(await list()).toBe(200);
+});
