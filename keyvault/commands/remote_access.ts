@@ -3,6 +3,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { loadConfig } from "../config.ts";
 import { Problem } from "../problem.ts";
+import { readCertificates, writeCertificates } from "../tls/material.ts";
 
 /** Where a running vault is and who asks it, as the command line says it. */
 export type AccessOptions = { url?: string; ca?: string; cert?: string; key?: string };
@@ -28,7 +29,9 @@ export function readAccess({ url, ca, cert, key }: AccessOptions): Access {
   const caFile = ca ?? inTls("ca.pem");
   const certFile = cert ?? inTls("admin.pem");
   const keyFile = key ?? `${certFile.replace(/\.(pem|crt|cer)$/, "")}.key`;
-  const read = { ca: readFile(caFile), cert: readFile(certFile), key: readFile(keyFile) };
+  const authorities = readCertificates(caFile, readFile(caFile));
+  if (authorities.length === 0) throw new Problem(`${caFile} is no certificate in PEM`);
+  const read = { ca: writeCertificates(authorities), cert: readFile(certFile), key: readFile(keyFile) };
   const certificate = parse(certFile, "certificate", () => new X509Certificate(read.cert));
   if (!certificate.checkPrivateKey(parse(keyFile, "private key", () => createPrivateKey(read.key))))
     throw new Problem(`${keyFile} is not the key of ${certFile}: name its own by --key`);

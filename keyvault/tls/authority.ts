@@ -2,7 +2,7 @@ import "reflect-metadata";
 import { randomBytes, webcrypto } from "node:crypto";
 import * as x509 from "@peculiar/x509";
 
-/** A certificate and its private key, both PEM. */
+/** A certificate and its private key, both PEM with the last line's end, so that one can be appended to another. */
 export type Identity = { certificate: string; privateKey: string };
 
 /** What a certificate is for. A client carries a role, a server the names it is reached by. */
@@ -35,7 +35,7 @@ export async function createAuthority(validity: Validity): Promise<Identity> {
       await x509.SubjectKeyIdentifierExtension.create(keys.publicKey),
     ],
   });
-  return { certificate: certificate.toString("pem"), privateKey: await exportKey(keys.privateKey) };
+  return { certificate: `${certificate.toString("pem")}\n`, privateKey: await exportKey(keys.privateKey) };
 }
 
 /** A certificate of the authority, with a fresh key. A client's role stands in its only URI name, `deputize://role/<role>/<name>`. */
@@ -63,7 +63,7 @@ export async function issueCertificate(
       await x509.AuthorityKeyIdentifierExtension.create(issuer),
     ],
   });
-  return { certificate: certificate.toString("pem"), privateKey: await exportKey(keys.privateKey) };
+  return { certificate: `${certificate.toString("pem")}\n`, privateKey: await exportKey(keys.privateKey) };
 }
 
 /** The URI that gives a client its role. */
@@ -88,7 +88,7 @@ async function generateKeys(): Promise<webcrypto.CryptoKeyPair> {
 }
 
 async function exportKey(key: webcrypto.CryptoKey): Promise<string> {
-  return x509.PemConverter.encode(await webcrypto.subtle.exportKey("pkcs8", key), "PRIVATE KEY");
+  return `${x509.PemConverter.encode(await webcrypto.subtle.exportKey("pkcs8", key), "PRIVATE KEY")}\n`;
 }
 
 async function importKey(pem: string): Promise<webcrypto.CryptoKey> {

@@ -31,7 +31,7 @@ export async function readMaterial(files: TlsConfig): Promise<TlsMaterial> {
   const own = parse(files.certFile, () => new X509Certificate(cert));
   if (!own.checkPrivateKey(parse(files.keyFile, () => createPrivateKey(key))))
     throw new Problem(`${files.keyFile} is not the key of ${files.certFile}`);
-  return { ca, cert, key, authorities, revoked };
+  return { ca: writeCertificates(authorities), cert, key, authorities, revoked };
 }
 
 /** The certificates in a file's bytes, PEM, in their order. Throws a `Problem` that names the file when one is damaged. */
@@ -39,6 +39,11 @@ export function readCertificates(file: string, bytes: Buffer): X509Certificate[]
   return parse(file, () =>
     (bytes.toString("latin1").match(PEM_CERTIFICATE) ?? []).map((pem) => new X509Certificate(pem)),
   );
+}
+
+/** Certificates as OpenSSL reads all of them: each beginning on a line of its own, which they need not in a file that was put together. */
+export function writeCertificates(certificates: readonly X509Certificate[]): Buffer {
+  return Buffer.from(certificates.map((certificate) => certificate.toString()).join(""));
 }
 
 /** A serial number as the list has it: lower-case hexadecimal without leading zeros. */
