@@ -21,14 +21,15 @@ export function createErasing(
   parts: TenantChangeParts & { clock: Clock; database: Database; sweepResidents: SweepResidents },
 ): EraseDue {
   const { clock, database, sweepResidents } = parts;
-  const due = (table: "keys" | "tenants") =>
+  const due = (table: "keys" | "tenants", name: "key_id" | "tenant", after: string) =>
     available(() =>
       database(table)
         .where({ state: "destroying" })
         .where("destroy_at", "<=", clock.now())
-        .orderBy("destroy_at")
+        .where(name, ">", after)
+        .orderBy(name)
         .limit(BATCH)
-        .select<{ key_id: string; tenant: string }[]>(table === "keys" ? ["key_id", "tenant"] : ["tenant"]),
+        .pluck<string[]>(name),
     );
   const isDue = (row: { state: string; destroy_at: Date | null }): boolean =>
     row.state === "destroying" && row.destroy_at !== null && row.destroy_at <= clock.now();
@@ -51,14 +52,22 @@ export function createErasing(
   }
 
   return async () => {
-    const erased = { keys: 0, tenants: 0 };
-    for (const { tenant } of await due("tenants"))
-      if (await unlessDamaged(() => eraseTenant(tenant))) erased.tenants += 1;
-    for (const { key_id } of await due("keys"))
-      if (await unlessDamaged(() => eraseKey(key_id))) erased.keys += 1;
+    const tenants = await eraseAll((after) => due("tenants", "tenant", after), eraseTenant);
+    const keys = await eraseAll((after) => due("keys", "key_id", after), eraseKey);
     await sweepResidents(new Date(clock.now().getTime() - UNFINISHED_MS));
-    return erased;
+    return { keys, tenants };
   };
+}
+
+/** Erases page after page of names, in their order, and gives how many were. */
+async function eraseAll(
+  pageAfter: (name: string) => Promise<string[]>,
+  erase: (name: string) => Promise<void>,
+): Promise<number> {
+  let erased = 0;
+  for (let page = await pageAfter(""); page.length > 0; page = await pageAfter(page.at(-1) ?? ""))
+    for (const name of page) if (await unlessDamaged(() => erase(name))) erased += 1;
+  return erased;
 }
 
 /** An altered row is not erased, and keeps none of the others from it. */

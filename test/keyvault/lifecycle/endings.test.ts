@@ -267,3 +267,21 @@ test("a tenant to be destroyed signs no statement of a sequence either, until th
   await post(bob, "/v1/tenants/acc-41/destroy/cancel");
   expect(await list()).toBe(200);
 });
+
+test("however many rows were altered to be erased first, what is due is erased", async () => {
+  const [altered, due] = [await makeKey("acc-51"), await makeKey("acc-51")];
+  for (const admin of [alice, bob]) await post(admin, `/v1/keys/${due}/destroy`, { after_days: 7 });
+  const columns =
+    "tenant, purpose, label, public_key, wrapped_seeds, seeds_version, attestation, ceiling, created_at";
+  await vault.home.sql(
+    `INSERT INTO keys (key_id, request_key, state, disabled_at, destroy_at, request_hash, state_seq, state_mac, ${columns})
+     SELECT '0000' || substr(md5(n::text), 5), 'forged:' || n, 'destroying', now(), '2020-01-01', request_hash, state_seq, state_mac, ${columns}
+     FROM keys, generate_series(1, 501) AS n WHERE key_id = $1`,
+    [altered],
+  );
+  vault.clock.move(7 * DAY);
+  await eraseDue();
+  const rows = await vault.home.sql("SELECT state FROM keys WHERE key_id = $1", [due]);
+  expect(rows).toEqual([{ state: "destroyed" }]);
+  await vault.home.sql("DELETE FROM keys WHERE request_key LIKE 'forged:%'");
+});
