@@ -49,6 +49,11 @@ const program = new Command("keyvault")
   .addCommand(migrateCommand());
 complainInOneLine(program);
 
+process.stdout.on("error", (error: NodeJS.ErrnoException) => {
+  if (error.code !== "EPIPE") throw error;
+  process.exit(1);
+});
+
 try {
   await program.parseAsync();
 } catch (error) {

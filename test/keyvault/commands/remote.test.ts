@@ -1,4 +1,5 @@
-import { execFile } from "node:child_process";
+import { execFile, spawn } from "node:child_process";
+import { once } from "node:events";
 import { copyFile, mkdir, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import { createServer as createTlsServer } from "node:https";
@@ -161,4 +162,17 @@ test("files that cannot be read or written are named in one line", async () => {
     expect(stderr).toMatch(/^keyvault: [^\n]+\n$/);
     expect(stderr).toMatch(expected);
   }
+});
+
+test("a reader that goes away, as `head` does, ends the command without a word", async () => {
+  const child = spawn(process.execPath, [MAIN, "audit", "tail", "--url", vault.url], {
+    env: vault.home.environment,
+  });
+  child.stdout.destroy();
+  let said = "";
+  child.stderr.on("data", (text: Buffer) => {
+    said += text.toString();
+  });
+  const [code] = (await once(child, "close")) as [number];
+  expect({ code, said }).toEqual({ code: 1, said: "" });
 });
