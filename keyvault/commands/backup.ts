@@ -12,7 +12,7 @@ import { download, type RemoteOptions, withRemoteOptions } from "./remote.ts";
 
 const KEY = `Make the key pair that backups are encrypted to. The public half stays with the vault; take the private half away from this machine, it opens every backup.`;
 
-const CREATE = `Write a backup of a running vault to a file: the token's folder, all wrapped keys and the audit, encrypted to the recovery key. Needs an admin's certificate. The PIN is not in it: keep it apart, or who opens the backup has the keys.`;
+const CREATE = `Write a backup of a running vault to a file: SoftHSM's token (another module's is backed up by its vendor's means), all wrapped keys and the audit, encrypted to the recovery key. Needs an admin's certificate. The PIN is not in it: keep it apart, or who opens the backup has the keys.`;
 
 const RESTORE = `Put a backup back where no vault is: no token in the data folder, an empty database. The PIN file goes to its place by hand, and "keyvault init" then makes new certificates unless the old ones are put back too.
 
