@@ -29,8 +29,8 @@ type Granted = { key: Key; bytes: Uint8Array; entry: Omit<AuditEntry, "outcome">
 
 /**
  * Signs a statement that follows the one before, or refuses. What came before is the audit's last granted record of the sequence, and this
- * one takes its place in the same transaction, so no two are ever signed for one place. The last statement itself is signed again as often
- * as it is asked for, for its answer may have been lost.
+ * one takes its place in the same transaction, so no two are ever signed for one place. The last statement itself is signed again whenever
+ * the judge still takes it, for its answer may have been lost.
  */
 export async function signSequenced(
   parts: SigningParts,

@@ -16,15 +16,19 @@ const PEM_CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE---
 const SERIAL_LINE = /^([0-9a-f]{1,64})\s*(#.*)?$/;
 
 /**
- * Reads the server's TLS files and the revocation list (absent means empty), whole and belonging together or not at all.
+ * Reads the server's TLS files and the revocation list, whole and belonging together or not at all. `former` is who was revoked until now:
+ * only without them is an absent list an empty one.
  * @throws Problem naming the file that is missing, damaged, or of another key
  */
-export async function readMaterial(files: TlsConfig): Promise<TlsMaterial> {
+export async function readMaterial(
+  files: TlsConfig,
+  former: ReadonlySet<string> = new Set(),
+): Promise<TlsMaterial> {
   const [ca, cert, key, revoked] = await Promise.all([
     readPem(files.caFile),
     readPem(files.certFile),
     readPem(files.keyFile),
-    readRevoked(files.revokedFile),
+    readRevoked(files.revokedFile, former),
   ]);
   const authorities = readCertificates(files.caFile, ca);
   if (authorities.length === 0) throw new Problem(`${files.caFile} holds no certificate`);
@@ -68,10 +72,18 @@ async function readPem(file: string): Promise<Buffer> {
   }
 }
 
-/** The serial numbers on a revocation list, none when there is no such file. Throws a `Problem` that names the first line which is none. */
-export async function readRevoked(file: string): Promise<ReadonlySet<string>> {
+/**
+ * The serial numbers on a revocation list, none when there is no such file and was none before. Throws a `Problem` that names the first line
+ * which is none, or the file that is gone.
+ */
+export async function readRevoked(
+  file: string,
+  former: ReadonlySet<string> = new Set(),
+): Promise<ReadonlySet<string>> {
   const text = await readFile(file, "utf8").catch((error: NodeJS.ErrnoException) => {
-    if (error.code === "ENOENT") return "";
+    if (error.code === "ENOENT" && former.size === 0) return "";
+    if (error.code === "ENOENT")
+      throw new Problem(`${file} is gone: the certificates on it stay revoked until it is put back`);
     throw new Problem(`${file} cannot be read`, { cause: error });
   });
   const serials = text.split("\n").flatMap((text, index) => {

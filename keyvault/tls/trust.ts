@@ -12,24 +12,38 @@ export type Trust = {
   accepts(certificate: X509Certificate): boolean;
   /** Calls `apply` with every material that comes into force from now on. */
   onChange(apply: (material: TlsMaterial) => void): void;
-  /** Looks at the files now. Files that are damaged or do not belong together are told in the log and change nothing. */
+  /**
+   * Looks at the files now, after the looks under way. Files that are damaged, do not belong together or are gone are told in the log and
+   * change nothing. A revocation is in force at once; one that was taken off the list stays until the list has stood for a second, for it may be being written.
+   */
   refresh(): Promise<void>;
   stop(): void;
 };
 
 const EVERY_MS = 2_000;
+const SETTLED_MS = 1_000;
 
 /** Reads the TLS files, and then every two seconds. Rejects with a `Problem` when they cannot be used at the start. */
 export async function openTrust(files: TlsConfig, log: Logger): Promise<Trust> {
   let material = await readMaterial(files);
   let generation = 0;
   let told = "";
+  let listed = { revoked: material.revoked, since: performance.now() };
+  let looks = Promise.resolve();
   const listeners: ((material: TlsMaterial) => void)[] = [];
 
-  async function refresh(): Promise<void> {
+  /** Who is revoked by a list as it was just read. */
+  function settle(revoked: ReadonlySet<string>): ReadonlySet<string> {
+    const now = performance.now();
+    if (!isEqual(listed.revoked, revoked)) listed = { revoked, since: now };
+    return now - listed.since >= SETTLED_MS ? revoked : material.revoked.union(revoked);
+  }
+
+  async function look(): Promise<void> {
     try {
-      const next = await readMaterial(files);
+      const read = await readMaterial(files, material.revoked);
       told = "";
+      const next = { ...read, revoked: settle(read.revoked) };
       if (isSame(material, next)) return;
       for (const apply of listeners) apply(next);
       material = next;
@@ -40,6 +54,11 @@ export async function openTrust(files: TlsConfig, log: Logger): Promise<Trust> {
       if (reason !== told) log.error({ event: "tls_not_reloaded", reason });
       told = reason;
     }
+  }
+
+  function refresh(): Promise<void> {
+    looks = looks.then(look);
+    return looks;
   }
 
   const timer = setInterval(() => void refresh(), EVERY_MS).unref();
@@ -58,6 +77,10 @@ function isSame(left: TlsMaterial, right: TlsMaterial): boolean {
     left.ca.equals(right.ca) &&
     left.cert.equals(right.cert) &&
     left.key.equals(right.key) &&
-    left.revoked.symmetricDifference(right.revoked).size === 0
+    isEqual(left.revoked, right.revoked)
   );
+}
+
+function isEqual(left: ReadonlySet<string>, right: ReadonlySet<string>): boolean {
+  return left.symmetricDifference(right).size === 0;
 }

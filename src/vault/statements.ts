@@ -17,7 +17,7 @@ export type Checkpoint = {
 
 /**
  * Statements that follow one another, each signed by the key it is about. The vault keeps the place of the last one: what does not follow
- * it is refused with `policy_violation`, and the last one itself is signed again as often as it is asked for. Times are Unix seconds within
+ * it is refused with `policy_violation`, and the last one itself is signed again if it is asked for in time. Times are Unix seconds within
  * 60 s of the vault's clock. Calls reject as {@link import("./client.ts").VaultClient}'s do.
  */
 export type VaultStatements = {
