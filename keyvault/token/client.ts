@@ -161,8 +161,7 @@ export async function openToken(
 
   async function unseal(box: Uint8Array): Promise<TokenInfo> {
     const connection = current;
-    if (sealed === undefined || connection === undefined || offer === undefined)
-      throw new VaultError("token_unavailable");
+    if (sealed === undefined || connection === undefined || offer === undefined) throw noOffer();
     offer = undefined;
     try {
       info = await connection.request({ kind: "unseal", ...place, box }, OPEN_DEADLINE_MS);
@@ -229,7 +228,7 @@ export async function openToken(
     },
     whenSealed: (listener) => void listeners.push(listener),
     offer() {
-      if (offer === undefined) throw new VaultError("token_unavailable");
+      if (offer === undefined) throw noOffer();
       return offer;
     },
     unseal,
@@ -241,6 +240,10 @@ export async function openToken(
       current?.kill();
     },
   };
+}
+
+function noOffer(): VaultError {
+  return new VaultError("token_unavailable", "The token's process is being started: try again in a moment");
 }
 
 function describe(error: unknown): string {
