@@ -88,7 +88,10 @@ export async function openVault(
       token,
       clock,
       log,
-      reopened: () => store.changed(),
+      reopened({ seq }) {
+        seals.reopened(seq);
+        store.changed();
+      },
     });
     closers.push(() => journal.close());
     const { keysPerTenant, residentKeys: limit } = config;

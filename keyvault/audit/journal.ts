@@ -53,8 +53,14 @@ type Pending =
       reject(error: Error): void;
     };
 
-/** What the journal needs. `reopened` is called whenever it connects anew: until then, others may have changed what was read before. */
-export type JournalParts = { databaseUrl: string; token: Token; clock: Clock; log: Logger; reopened(): void };
+/** What the journal needs. `reopened` is called with the chain's end whenever it connects anew: until then, others may have changed what was read before. */
+export type JournalParts = {
+  databaseUrl: string;
+  token: Token;
+  clock: Clock;
+  log: Logger;
+  reopened(head: Head): void;
+};
 
 /**
  * Opens the chain. Rejects with `LedgerHeld` when another process writes it, `LedgerMismatch` when it does not end in a record of this
@@ -78,7 +84,7 @@ export async function openJournal({
     opened.client.once("end", () => lose(opened));
     ledger = opened;
     head = opened.head;
-    reopened();
+    reopened(opened.head);
     return opened;
   }
 

@@ -41,7 +41,10 @@ export async function changeKey(
     return {
       value: changed.row,
       entry: { ...entry, detail, outcome: "granted" },
-      committed: () => store.changed(keyId),
+      committed() {
+        seals.written({ keys, tenants: [] });
+        store.changed(keyId);
+      },
     };
   });
   if (result === "damaged") throw new VaultError("key_damaged");

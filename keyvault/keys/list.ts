@@ -17,7 +17,7 @@ export function createKeyListing({
   store,
 }: {
   database: Database;
-  store: Pick<KeyStore, "check">;
+  store: Pick<KeyStore, "judge">;
 }): ListKeys {
   return async ({ tenant, after, limit }) => {
     const query = selectKeys(database)
@@ -25,10 +25,13 @@ export function createKeyListing({
       .limit(limit + 1);
     if (tenant !== undefined) query.where("keys.tenant", tenant);
     if (after !== undefined) query.where("keys.key_id", ">", after);
-    const rows = await available(() => query);
-    const page = rows.slice(0, limit).map(joinedRow);
-    const intact = await store.check(page);
-    const keys = page.map((row, index) => ({ ...viewKey(keyOf(row)), damaged: intact[index] !== true }));
-    return { keys, next: rows.length > limit ? (keys.at(-1)?.key_id ?? null) : null };
+    let more = false;
+    const judged = await store.judge(async () => {
+      const rows = await available(() => query);
+      more = rows.length > limit;
+      return rows.slice(0, limit).map(joinedRow);
+    });
+    const keys = judged.map(({ row, intact }) => ({ ...viewKey(keyOf(row)), damaged: !intact }));
+    return { keys, next: more ? (keys.at(-1)?.key_id ?? null) : null };
   };
 }

@@ -3,6 +3,7 @@ import { ProtocolError } from "../../src/protocol/errors.ts";
 import type { KeyRow, TenantRow } from "../db/rows.ts";
 import { VaultError } from "../errors.ts";
 import type { Token } from "../token/client.ts";
+import { createSeen } from "./seen.ts";
 
 /** Whether a later audit record than the row's own speaks of a change: then the row is an earlier state, put back. */
 export type Superseded = { superseded: boolean };
@@ -29,19 +30,36 @@ export type Seals = {
     keys: readonly K[];
     tenants: readonly T[];
   }): Promise<{ keys: (K & { state_mac: Buffer })[]; tenants: (T & { state_mac: Buffer })[] }>;
-  /** Which of the rows are as the vault wrote them last, in order: keys, then tenants. */
-  check(rows: {
-    keys: readonly (KeyRow & Superseded)[];
-    tenants: readonly (TenantRow & Superseded)[];
-  }): Promise<boolean[]>;
+  /**
+   * Which of the rows are as the vault wrote them last, in order: keys, then tenants. The number of each that is stays remembered, and from
+   * then on no row of that key or tenant with a lower one is.
+   */
+  check(rows: StateRows): Promise<boolean[]>;
   /** As {@link Seals.check}. Rejects with `VaultError key_damaged` unless all are. */
-  require(rows: Parameters<Seals["check"]>[0]): Promise<void>;
+  require(rows: StateRows): Promise<void>;
+  /** Remembers the numbers of rows that are durable from this moment. */
+  written(rows: { keys: readonly KeyState[]; tenants: readonly TenantState[] }): void;
+  /** The present moment, for {@link Seals.overtaken}. */
+  now(): number;
+  /**
+   * Whether a later state of one of the rows has come since `readAt`, before which they were not read. Only what is read outside the
+   * journal's turns can be: it is to be read again before it is called damaged.
+   */
+  overtaken(rows: { keys: readonly KeyState[]; tenants: readonly TenantState[] }, readAt: number): boolean;
+  /** To be called when the chain was opened anew and ends with the record `seq`: nothing later counts as seen. */
+  reopened(seq: number): void;
 };
+
+type StateRows = { keys: readonly (KeyRow & Superseded)[]; tenants: readonly (TenantRow & Superseded)[] };
 
 /** Seals by the token's audit key. */
 export function createSeals(token: Pick<Token, "authenticate">): Seals {
   const codes = async (texts: Uint8Array[]): Promise<Buffer[]> =>
     (await token.authenticate(texts)).map((code) => Buffer.from(code));
+  const seen = createSeen();
+  const note = (row: KeyState | TenantState): void => seen.note(nameOf(row), row.state_seq ?? 0);
+  const age = (row: KeyState | TenantState, readAt: number) =>
+    seen.age(nameOf(row), row.state_seq ?? 0, readAt);
   const seals: Seals = {
     async seal({ keys, tenants }) {
       const macs = await codes([...keys.map(keyStateBytes), ...tenants.map(tenantStateBytes)]);
@@ -54,20 +72,31 @@ export function createSeals(token: Pick<Token, "authenticate">): Seals {
     async check({ keys, tenants }) {
       const texts = [...keys.map(orNothing(keyStateBytes)), ...tenants.map(orNothing(tenantStateBytes))];
       const macs = await codes(texts.map((text) => text ?? NOTHING));
-      return [...keys, ...tenants].map(
-        (row, index) =>
-          !row.superseded &&
-          texts[index] !== undefined &&
-          row.state_mac !== null &&
-          macs[index]?.equals(row.state_mac) === true,
-      );
+      return [...keys, ...tenants].map((row, index) => {
+        const proven =
+          texts[index] !== undefined && row.state_mac !== null && macs[index]?.equals(row.state_mac) === true;
+        if (!proven || row.superseded || age(row, Number.POSITIVE_INFINITY) !== "newest") return false;
+        note(row);
+        return true;
+      });
     },
     async require(rows) {
       const results = await seals.check(rows);
       if (results.includes(false)) throw new VaultError("key_damaged");
     },
+    written({ keys, tenants }) {
+      for (const row of [...keys, ...tenants]) note(row);
+    },
+    now: seen.now,
+    overtaken: ({ keys, tenants }, readAt) =>
+      [...keys, ...tenants].some((row) => age(row, readAt) === "overtaken"),
+    reopened: seen.endAt,
   };
   return seals;
+}
+
+function nameOf(row: KeyState | TenantState): string {
+  return "key_id" in row ? `key ${row.key_id}` : `tenant ${row.tenant}`;
 }
 
 /** A row's bytes, or undefined when it has no canonical form, which no row has that the vault wrote. */

@@ -35,6 +35,9 @@ export type JoinedKeyRow = {
   resident: string | null;
 };
 
+/** A row that was judged. */
+export type JudgedRow = { row: JoinedKeyRow; intact: boolean };
+
 /** Keys read for one decision. */
 export type Reading = Pick<KeyStore, "find"> & {
   /** Whether none of the keys that were looked for has changed since. */
@@ -52,8 +55,11 @@ export type KeyStore = {
    * attested or not in the state the vault gave it last, `unavailable` without a database.
    */
   find(keyId: string, tenant?: string): Promise<Key | undefined>;
-  /** Which of the rows the service key attested, and are in the state that the vault gave them and their tenants last; in their order. */
-  check(rows: readonly JoinedKeyRow[]): Promise<boolean[]>;
+  /**
+   * The rows that `read` gives, in their order, and of each whether the service key attested it and it is in the state that the vault gave
+   * it and its tenant last. One that changes meanwhile is read again.
+   */
+  judge(read: () => PromiseLike<readonly JoinedKeyRow[]>): Promise<JudgedRow[]>;
   /** Begins to read what one decision rests on. */
   reading(): Reading;
   /** Forgets what is remembered of a key, or of all. */
@@ -65,28 +71,46 @@ export function createKeyStore(database: Database, seals: Seals, service: () => 
   const kept = new LRUCache<string, Key>({ max: KEPT_KEYS, ttl: KEPT_MS });
   const changes = createChanges(KEPT_KEYS);
 
+  async function readOne(keyId: string, tenant?: string): Promise<JoinedKeyRow[]> {
+    const row = await readKey(database, keyId, tenant);
+    return row === undefined ? [] : [row];
+  }
+
+  async function check(rows: readonly JoinedKeyRow[]): Promise<boolean[]> {
+    const signer = service();
+    const [attested, sealed] = await Promise.all([
+      Promise.all(rows.map((row) => isAttested(keyOf(row), signer))),
+      seals.check({ keys: rows.map(({ key }) => key), tenants: rows.map(({ tenant }) => tenant) }),
+    ]);
+    return attested.map(
+      (holds, index) => holds && sealed[index] === true && sealed[rows.length + index] === true,
+    );
+  }
+
   const store: KeyStore = {
     async find(keyId, tenant) {
       const known = kept.get(keyId);
       if (known !== undefined && (tenant === undefined || known.tenant === tenant)) return known;
       const before = changes.count();
-      const row = await readKey(database, keyId, tenant);
-      if (row === undefined) return undefined;
-      const [intact] = await store.check([row]);
-      if (intact !== true) throw new VaultError("key_damaged");
-      const key = keyOf(row);
+      const [judged] = await store.judge(() => readOne(keyId, tenant));
+      if (judged === undefined) return undefined;
+      if (!judged.intact) throw new VaultError("key_damaged");
+      const key = keyOf(judged.row);
       if (!changes.happened(keyId, before)) kept.set(keyId, key);
       return key;
     },
-    async check(rows) {
-      const signer = service();
-      const [attested, sealed] = await Promise.all([
-        Promise.all(rows.map((row) => isAttested(keyOf(row), signer))),
-        seals.check({ keys: rows.map(({ key }) => key), tenants: rows.map(({ tenant }) => tenant) }),
-      ]);
-      return attested.map(
-        (holds, index) => holds && sealed[index] === true && sealed[rows.length + index] === true,
-      );
+    async judge(read) {
+      const readAt = seals.now();
+      const rows = await read();
+      const holds = await check(rows);
+      const judged = rows.map(async (row, index): Promise<JudgedRow> => {
+        const last = { row, intact: holds[index] === true };
+        const { key, tenant } = row;
+        if (last.intact || !seals.overtaken({ keys: [key], tenants: [tenant] }, readAt)) return last;
+        const [again] = await store.judge(() => readOne(key.key_id));
+        return again ?? last;
+      });
+      return Promise.all(judged);
     },
     reading() {
       const before = changes.count();

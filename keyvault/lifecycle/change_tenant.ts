@@ -38,6 +38,7 @@ export async function changeTenant(
         value: changed.row,
         entry: { ...entry, detail: { ...entry.detail, ...changed.detail }, outcome: "granted" },
         committed() {
+          seals.written(sealed);
           dataKeys.clear();
           store.changed();
         },

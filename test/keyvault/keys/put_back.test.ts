@@ -1,0 +1,187 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { unixSeconds } from "../../../keyvault/clock.ts";
+import { createKeyDisabling } from "../../../keyvault/keys/disable.ts";
+import { createKeyListing } from "../../../keyvault/keys/list.ts";
+import { createCeilingShrinking } from "../../../keyvault/keys/shrink_ceiling.ts";
+import { createKeyStore } from "../../../keyvault/keys/store.ts";
+import {
+  createTenantDestruction,
+  createTenantDestructionCancelling,
+} from "../../../keyvault/lifecycle/destroy_tenant.ts";
+import { createErasing } from "../../../keyvault/lifecycle/erase_due.ts";
+import { createChallengeSigning } from "../../../keyvault/sign/challenge.ts";
+import { ADMIN, API, startVault, type TestVault } from "../fixture.ts";
+
+/*
+ * An earlier, genuine state put back by somebody with the database's rights who alters the audit record of the change as well: nothing in
+ * the database tells it any more but the whole chain. The running vault remembers the later one.
+ */
+
+let vault: TestVault;
+
+beforeAll(async () => {
+  vault = await startVault();
+});
+afterAll(() => vault.close());
+
+const parts = () => ({ ...vault.vault, clock: vault.clock });
+const makeKey = async (tenant: string) =>
+  (await vault.makeKey({ tenant, purpose: "agent", label: "agent", ceiling: ["data:read", "data:write"] }))
+    .key_id;
+const disable = (keyId: string, tenant: string) => createKeyDisabling(parts())(API, { keyId, tenant });
+const destroyTenant = async (tenant: string) => {
+  const destroy = createTenantDestruction(parts());
+  for (const name of ["alice", "bob"]) await destroy({ role: "admin", name }, tenant, 7);
+};
+const sign = (keyId: string, tenant: string) =>
+  createChallengeSigning(parts())(API, keyId, {
+    tenant,
+    binding: {
+      challenge: Buffer.alloc(32, 1).toString("base64"),
+      challenge_at: unixSeconds(vault.clock.now()),
+    },
+  });
+const listed = async (tenant: string) => {
+  const { keys } = await createKeyListing(vault.vault)({ tenant, limit: 500 });
+  return keys.map(({ key_id, state, damaged }) => ({ key_id, state, damaged }));
+};
+const damaged = { code: "key_damaged" };
+
+const KEY_STATE = "state, ceiling, pending, disabled_at, destroy_at, wrapped_seeds, state_seq, state_mac";
+const TENANT_STATE = "state, pending, destroy_at, wrapped_data_key, state_seq, state_mac";
+
+/** Runs `change`, then puts the state from before it back and makes its audit records speak of something else. */
+async function undone(table: "keys" | "tenants", id: string, change: () => Promise<unknown>): Promise<void> {
+  const [name, columns] = table === "keys" ? ["key_id", KEY_STATE] : ["tenant", TENANT_STATE];
+  const { seq } = vault.vault.journal.head();
+  await vault.home.sql(`DROP TABLE IF EXISTS former; CREATE TABLE former AS SELECT * FROM ${table}`);
+  await change();
+  const last = vault.vault.journal.head().seq;
+  await vault.makeKey({ tenant: "later", purpose: "agent", label: "so that the chain's end stays" });
+  await vault.home.sql(
+    `UPDATE ${table} SET (${columns}) = (SELECT ${columns} FROM former WHERE former.${name} = ${table}.${name})
+     WHERE ${name} = '${id}'`,
+  );
+  await vault.home.sql(
+    `ALTER TABLE audit DISABLE TRIGGER audit_append_only;
+     UPDATE audit SET statement = 'challenge' WHERE seq BETWEEN ${seq + 1} AND ${last};
+     ALTER TABLE audit ENABLE TRIGGER audit_append_only`,
+  );
+  vault.vault.store.changed();
+  vault.vault.dataKeys.clear();
+}
+
+test("a disabled key put back neither signs nor changes, is listed as damaged, and its use is on record", async () => {
+  const key = await makeKey("acc-1");
+  expect(await sign(key, "acc-1")).toHaveProperty("challenge_sig");
+  await undone("keys", key, () => disable(key, "acc-1"));
+  const { seq } = vault.vault.journal.head();
+  await expect(sign(key, "acc-1")).rejects.toMatchObject(damaged);
+  await expect(disable(key, "acc-1")).rejects.toMatchObject(damaged);
+  expect(await listed("acc-1")).toEqual([{ key_id: key, state: "active", damaged: true }]);
+  const records = await vault.home.sql(
+    "SELECT statement, outcome FROM audit WHERE seq > $1 AND key_id = $2 ORDER BY seq",
+    [seq, key],
+  );
+  expect(records).toEqual([
+    { statement: "challenge", outcome: "failed" },
+    { statement: "key_disable", outcome: "failed" },
+  ]);
+});
+
+test("a later state that was only read counts as well", async () => {
+  const key = await makeKey("acc-2");
+  await disable(key, "acc-2");
+  vault = await vault.restart();
+  expect(await sign(key, "acc-2")).toMatchObject({ refused: "key_disabled" });
+  await vault.home.sql(
+    `ALTER TABLE audit DISABLE TRIGGER audit_append_only;
+     UPDATE audit SET statement = 'challenge' WHERE key_id = '${key}' AND statement = 'key_disable'`,
+  );
+  const [row] = await vault.home.sql<{ state_seq: number }>(
+    "SELECT state_seq::int FROM keys WHERE key_id = $1",
+    [key],
+  );
+  const sealed = await vault.vault.seals.seal({
+    keys: [
+      {
+        ...(await vault.vault.database("keys").where({ key_id: key }).first()),
+        state: "active",
+        disabled_at: null,
+        state_seq: (row?.state_seq ?? 0) - 1,
+      },
+    ],
+    tenants: [],
+  });
+  await vault.home.sql(
+    "UPDATE keys SET state = 'active', disabled_at = NULL, state_seq = state_seq - 1, state_mac = $2 WHERE key_id = $1",
+    [key, sealed.keys[0]?.state_mac],
+  );
+  vault.vault.store.changed();
+  await expect(sign(key, "acc-2")).rejects.toMatchObject(damaged);
+});
+
+test("a tenant put back after its destruction neither signs, nor gets a key, nor ends, nor is brought back", async () => {
+  const key = await makeKey("acc-3");
+  await undone("tenants", "acc-3", () => destroyTenant("acc-3"));
+  await expect(sign(key, "acc-3")).rejects.toMatchObject(damaged);
+  await expect(makeKey("acc-3")).rejects.toMatchObject(damaged);
+  await expect(createTenantDestruction(parts())(ADMIN, "acc-3", 7)).rejects.toMatchObject(damaged);
+  expect((await listed("acc-3")).map((one) => one.damaged)).toEqual([true]);
+});
+
+test("a destruction that was taken back is not carried out when its state is put back", async () => {
+  const key = await makeKey("acc-4");
+  await destroyTenant("acc-4");
+  await undone("tenants", "acc-4", () => createTenantDestructionCancelling(parts())(ADMIN, "acc-4"));
+  vault.clock.move(8 * 86_400);
+  expect((await createErasing(parts())()).tenants).toBe(0);
+  await expect(sign(key, "acc-4")).rejects.toMatchObject(damaged);
+  const [row] = await vault.home.sql<{ size: number }>(
+    "SELECT octet_length(wrapped_data_key) AS size FROM tenants WHERE tenant = 'acc-4'",
+  );
+  expect(row?.size).toBeGreaterThan(0);
+});
+
+test("it is remembered across a lost connection to the database", async () => {
+  const key = await makeKey("acc-5");
+  await undone("keys", key, () => disable(key, "acc-5"));
+  await vault.home.sql(
+    `SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'
+       AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`,
+  );
+  await expect.poll(() => vault.vault.journal.probe().then(() => "open", String)).toBe("open");
+  await expect(sign(key, "acc-5")).rejects.toMatchObject(damaged);
+  expect(await sign(await makeKey("acc-5"), "acc-5")).toHaveProperty("challenge_sig");
+});
+
+test("a key read while it changes is read again, and not called damaged", async () => {
+  const key = await makeKey("acc-6");
+  const { database, seals, store } = vault.vault;
+  const serviceId = (await store.find(key))?.attestation.attested_by ?? "";
+  const service = (await store.find(serviceId))?.publicKey;
+  if (service === undefined) throw new Error("There is no service key");
+  const shrink = createCeilingShrinking(parts());
+  const ceilings = [["data:read", "data:write"], ["data:read"], []];
+  const hasty = {
+    ...seals,
+    async check(rows: Parameters<typeof seals.check>[0]) {
+      const next = ceilings.shift();
+      if (next !== undefined) await shrink(API, { keyId: key, tenant: "acc-6" }, next);
+      return seals.check(rows);
+    },
+  };
+  const late = createKeyStore(database, hasty, () => service);
+  expect((await late.find(key))?.ceiling).toEqual([]);
+  expect(ceilings).toEqual([]);
+});
+
+test("what remains for the chain: a vault that starts anew believes the state put back, and the verification names the record", async () => {
+  const key = await makeKey("acc-7");
+  vault = await vault.restart();
+  await undone("keys", key, () => disable(key, "acc-7"));
+  await expect(sign(key, "acc-7")).rejects.toMatchObject(damaged);
+  vault = await vault.restart();
+  expect(await sign(key, "acc-7")).toHaveProperty("challenge_sig");
+  expect(await vault.verifyAudit()).toMatchObject({ intact: false, reason: "altered" });
+});
