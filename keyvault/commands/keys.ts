@@ -101,12 +101,24 @@ export function describeList(keys: readonly ListedKey[], columns: number): strin
     key.key_id,
     key.tenant,
     key.purpose,
-    key.damaged ? "DAMAGED" : key.pending ? `${key.state}*` : key.state,
+    shownState(key),
     ...(wide ? [key.created_at.slice(0, 10)] : []),
     key.label,
   ]);
   const waits = keys.some(({ pending }) => pending) ? "* waits for a second admin\n" : "";
-  return keys.length === 0 ? "There are no keys.\n" : drawTable(head, rows, columns) + waits;
+  const ends = keys.some(endsWithTenant) ? "^ with its tenant\n" : "";
+  return keys.length === 0 ? "There are no keys.\n" : drawTable(head, rows, columns) + waits + ends;
+}
+
+function shownState(key: ListedKey): string {
+  if (key.damaged) return "DAMAGED";
+  if (endsWithTenant(key)) return `${key.tenant_state}^`;
+  return key.pending ? `${key.state}*` : key.state;
+}
+
+/** Whether it is the tenant that ends a key. What was destroyed by itself stays so. */
+function endsWithTenant({ state, tenant_state }: Pick<KeyView, "state" | "tenant_state">): boolean {
+  return tenant_state !== "active" && state !== "destroyed";
 }
 
 function describeKey(key: KeyView): string {
@@ -115,7 +127,7 @@ function describeKey(key: KeyView): string {
     ["tenant", key.tenant],
     ["purpose", key.purpose],
     ["label", key.label],
-    ["state", key.state],
+    ["state", endsWithTenant(key) ? `${key.tenant_state}, with its tenant` : key.state],
     ["ceiling", key.ceiling === null ? "none recorded" : key.ceiling.join(", ") || "nothing"],
     ...(key.resident ? [["kept", "halves in the token"] satisfies [string, string]] : []),
     ["created", key.created_at],

@@ -1,5 +1,5 @@
 import type { HybridPublicKey } from "../../src/protocol/hybrid.ts";
-import type { KeyRow, Purpose } from "../db/rows.ts";
+import type { KeyRow, Purpose, TenantRow } from "../db/rows.ts";
 import type { Attestation } from "./attestation.ts";
 import type { Key } from "./store.ts";
 
@@ -10,6 +10,8 @@ export type KeyView = {
   purpose: Purpose;
   label: string;
   state: KeyRow["state"];
+  /** The tenant's own: a key signs only while both are active. */
+  tenant_state: TenantRow["state"];
   /** Whether halves of the key live in the token instead of the database. */
   resident: boolean;
   ceiling: readonly string[] | null;
@@ -30,6 +32,7 @@ export function viewKey(key: Key): KeyView {
     purpose: key.purpose,
     label: key.label,
     state: key.state,
+    tenant_state: key.tenantState,
     resident: key.resident !== null,
     ceiling: key.ceiling,
     public_key: key.publicKey,

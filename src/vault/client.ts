@@ -45,6 +45,8 @@ export type VaultKey = CreatedKey & {
   purpose: KeyPurpose | "service";
   label: string;
   state: "active" | "disabled" | "destroying" | "destroyed";
+  /** The tenant's own: a key signs only while both are active. */
+  tenant_state: "active" | "destroying" | "destroyed";
   ceiling: string[] | null;
   pending: PendingChange | null;
   destroy_at: string | null;

@@ -85,18 +85,36 @@ test("a damaged key is named, and the exit code says so", { timeout: 60_000 }, a
   expect(listed).toMatchObject({ code: 2, out: expect.stringContaining("DAMAGED") });
 });
 
+const row = (tenant: string, label: string, state: ListedKey["state"]) =>
+  ({
+    key_id: "0123456789abcdef0123456789abcdef",
+    tenant,
+    label,
+    state,
+    tenant_state: "active",
+    purpose: "account_root",
+    created_at: "2026-11-21T10:00:00.000Z",
+    pending: null,
+    damaged: false,
+  }) as unknown as ListedKey;
+
+test("a key that ends with its tenant is not called active; one that ended before stays so", () => {
+  const ending = { tenant_state: "destroying" } as const;
+  const lines = describeList(
+    [
+      { ...row("acc-1", "root", "active"), ...ending },
+      { ...row("acc-1", "old", "destroyed"), ...ending },
+      row("acc-2", "root", "active"),
+    ],
+    80,
+  ).split("\n");
+  expect(lines[1]).toContain("destroying^");
+  expect(lines[2]).toContain("destroyed ");
+  expect(lines[3]).toContain("active ");
+  expect(lines[4]).toBe("^ with its tenant");
+});
+
 test("tables fit 80 and 120 columns, whatever tenants and labels are called", () => {
-  const row = (tenant: string, label: string, state: ListedKey["state"]) =>
-    ({
-      key_id: "0123456789abcdef0123456789abcdef",
-      tenant,
-      label,
-      state,
-      purpose: "account_root",
-      created_at: "2026-11-21T10:00:00.000Z",
-      pending: null,
-      damaged: false,
-    }) as unknown as ListedKey;
   const keys = [
     row("a".repeat(128), "Zoë’s agent ".repeat(20), "destroying"),
     row("acc-2", "root", "active"),

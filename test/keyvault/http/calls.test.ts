@@ -108,6 +108,7 @@ test("shows a key's public parts to its tenant, and nothing that opens it", asyn
     "resident",
     "state",
     "tenant",
+    "tenant_state",
   ]);
   expect(await ask(`/v1/keys/${agent}?tenant=acc-2`)).toMatchObject({
     status: 404,

@@ -142,6 +142,10 @@ test("two admins destroy a tenant's data key: its keys are unusable, other tenan
   expect(code(await destroy(alice))).toBe("policy_violation");
   expect(await sign(key, "acc-9")).toBe(200);
   expect((await destroy(bob)).body).toMatchObject({ tenant: "acc-9", state: "destroying" });
+  expect((await call(`${vault.url}/v1/keys/${key}`, alice)).body).toMatchObject({
+    state: "active",
+    tenant_state: "destroying",
+  });
   expect(await sign(key, "acc-9")).toBe("key_disabled");
   await expect(makeKey("acc-9")).rejects.toThrow(/policy_violation/);
   expect((await post(alice, "/v1/tenants/acc-9/destroy/cancel")).body).toMatchObject({ state: "active" });
