@@ -1,5 +1,5 @@
 import { Command, InvalidArgumentError } from "commander";
-import { readHeads } from "../audit/heads.ts";
+import { type NotedHeads, readHeads } from "../audit/heads.ts";
 import type { Head } from "../audit/ledger.ts";
 import { type ChainVerdict, verifyChain } from "../audit/verify.ts";
 import { loadConfig } from "../config.ts";
@@ -19,7 +19,7 @@ const BROKEN_EXIT_CODE = 2;
 
 const ABOUT = `Recompute every record's code with the token's audit key, from the first record to the last.
 
-The first record that was altered, taken out or put in is named. That the newest records were cut off shows only against a head noted before, for instance by "keyvault status": pass it as --head, or a file of them as --heads. Works beside a running vault. Without a PIN file it asks for the PIN as "keyvault unseal" does.
+The first record that was altered, taken out or put in is named. That the newest records were cut off shows only against a head noted before, for instance by "keyvault status": pass it as --head, or a file of them as --heads. A line of the file that was cut off in the middle of its writing is told and passed over; any other line that is no head is an error. Works beside a running vault. Without a PIN file it asks for the PIN as "keyvault unseal" does.
 
 Exit code: 0 the chain holds, 2 it does not, 1 it could not be checked.`;
 
@@ -32,10 +32,14 @@ export function auditCommand(): Command {
     .option("--heads <file>", "a file of heads, of KEYVAULT_AUDIT_HEADS_FILE or `keyvault audit export`")
     .option("--json", "print JSON")
     .action(async ({ head, heads, json }: { head?: Head; heads?: string; json?: true }) => {
-      const noted = heads === undefined ? [] : await readNoted(heads);
-      const expected = head === undefined ? noted : [...noted, head];
+      const noted = heads === undefined ? { heads: [], unfinished: [] } : await readNoted(heads);
+      const { unfinished } = noted;
+      const expected = head === undefined ? noted.heads : [...noted.heads, head];
       const verdict = await checkChain(expected);
-      const text = json ? `${JSON.stringify(printable(verdict))}\n` : describe(verdict, expected.length);
+      const text = json
+        ? `${JSON.stringify({ ...printable(verdict), ...(unfinished.length > 0 && { unfinished }) })}\n`
+        : describe(verdict, expected.length) +
+          unfinished.map((line) => describeUnfinished(heads, line)).join("");
       process.stdout.write(text);
       if (!verdict.intact) process.exitCode = BROKEN_EXIT_CODE;
     });
@@ -60,10 +64,10 @@ async function checkChain(heads: readonly Head[]): Promise<ChainVerdict> {
   }
 }
 
-async function readNoted(file: string): Promise<Head[]> {
-  const heads = await readHeads(file);
-  if (heads.length === 0) throw new Problem(`${file} holds no head: the chain was not checked`);
-  return heads;
+async function readNoted(file: string): Promise<NotedHeads> {
+  const noted = await readHeads(file);
+  if (noted.heads.length === 0) throw new Problem(`${file} holds no head: the chain was not checked`);
+  return noted;
 }
 
 /** The token, opened by its PIN file or, without one, by a PIN that is asked for. */
@@ -114,4 +118,8 @@ function describe(verdict: ChainVerdict, noted: number): string {
     verdict.reason
   ];
   return `The chain is broken: record ${verdict.seq} ${what}.\n`;
+}
+
+function describeUnfinished(file: string | undefined, line: number): string {
+  return `${file}: line ${line} is unfinished, as a power cut leaves it, and was passed over.\n`;
 }

@@ -1,13 +1,14 @@
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { appendFile, mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
-import { keepHeads, readHeads } from "../../../keyvault/audit/heads.ts";
+import { appendHead, keepHeads, readHeads } from "../../../keyvault/audit/heads.ts";
+import type { Head } from "../../../keyvault/audit/ledger.ts";
 import type { AuditPage, AuditView } from "../../../keyvault/audit/list.ts";
 import { verifyChain } from "../../../keyvault/audit/verify.ts";
 import { auditHeader, auditLine } from "../../../keyvault/commands/audit_table.ts";
@@ -33,6 +34,7 @@ const read = async (query: string): Promise<AuditPage> =>
   (await call(`${vault.url}/v1/audit?${query}`, auditor)).body as unknown as AuditPage;
 const cli = (...args: string[]) =>
   promisify(execFile)(process.execPath, [MAIN, "audit", ...args], { env: vault.home.environment });
+const headsOf = async (file: string) => (await readHeads(file)).heads;
 const record = (note: string) =>
   vault.vault.journal.record({ caller: API, statement: "call", outcome: "forbidden", detail: { note } });
 
@@ -100,9 +102,9 @@ test("the command line shows the newest records, follows, and exports heads that
   await cli("export", file, ...remote);
   await record("after the first head");
   await cli("export", file, ...remote);
-  expect(await readHeads(file)).toHaveLength(2);
+  expect(await headsOf(file)).toHaveLength(2);
   await cli("verify", "--heads", file);
-  const [, second] = await readHeads(file);
+  const [, second] = await headsOf(file);
   await writeFile(file, `${new Date().toISOString()} ${second!.seq + 1}:${"0".repeat(64)}\n`, { flag: "a" });
   await expect(cli("verify", "--heads", file)).rejects.toMatchObject({ code: 2 });
   await writeFile(file, "nonsense\n");
@@ -113,7 +115,7 @@ test("a running vault notes its head when it moved and at its stop, and only the
   const file = join(vault.home.dir, "kept");
   const parts = { journal: vault.vault.journal, clock: vault.clock, log: SILENT, file };
   const heads = keepHeads(parts, 10);
-  const noted = () => readHeads(file).catch(() => []);
+  const noted = () => headsOf(file).catch(() => []);
   await expect.poll(async () => (await noted()).length).toBe(1);
   await record("moves it");
   await expect.poll(async () => (await noted()).length).toBe(2);
@@ -139,7 +141,75 @@ test("a head that could not be written is written when the file can be, without 
   const heads = keepHeads({ journal: vault.vault.journal, clock: vault.clock, log: SILENT, file }, 10);
   await sleep(50);
   await mkdir(folder);
-  await expect.poll(async () => (await readHeads(file).catch(() => [])).length).toBe(1);
+  await expect.poll(async () => (await headsOf(file).catch(() => [])).length).toBe(1);
   await heads.stop();
-  expect(await readHeads(file)).toEqual([vault.vault.journal.head()]);
+  expect(await headsOf(file)).toEqual([vault.vault.journal.head()]);
+});
+
+const AT = new Date("2026-11-21T10:00:00.000Z");
+const lineOf = ({ seq, mac }: Head) => `${AT.toISOString()} ${seq}:${mac.toString("hex")}`;
+
+test("a line cut off in the middle of its writing is told, and the heads before and after it are checked", async () => {
+  const head = vault.vault.journal.head();
+  const line = lineOf(head);
+  for (const length of [1, 24, 30, line.length - 1]) {
+    const file = join(vault.home.dir, `cut-off-${length}`);
+    await writeFile(file, `${line}\n${line.slice(0, length)}`);
+    expect(await readHeads(file)).toEqual({ heads: [head], unfinished: [2] });
+    await appendHead(file, head, AT);
+    expect(await readHeads(file)).toEqual({ heads: [head, head], unfinished: [2] });
+    await appendHead(file, head, AT);
+    expect(await readHeads(file)).toEqual({ heads: [head, head, head], unfinished: [2] });
+    expect((await readFile(file, "utf8")).split("\n").slice(2)).toEqual([line, line, ""]);
+  }
+  const zeros = join(vault.home.dir, "zeros");
+  await writeFile(zeros, Buffer.concat([Buffer.from(`${line}\n`), Buffer.alloc(90)]));
+  await appendHead(zeros, head, AT);
+  expect(await readHeads(zeros)).toEqual({ heads: [head, head], unfinished: [2] });
+});
+
+test("a whole line without its end is a head, also after the next one", async () => {
+  const head = vault.vault.journal.head();
+  const file = join(vault.home.dir, "without-an-end");
+  await writeFile(file, lineOf(head));
+  expect(await readHeads(file)).toEqual({ heads: [head], unfinished: [] });
+  await appendHead(file, head, AT);
+  expect(await readFile(file, "utf8")).toBe(`${lineOf(head)}\n${lineOf(head)}\n`);
+});
+
+test("a damaged line that has an end is an error, wherever it stands, and is named by its number in the file", async () => {
+  const line = lineOf(vault.vault.journal.head());
+  const file = join(vault.home.dir, "damaged");
+  for (const [text, number] of [
+    [`${line}\n${line.slice(0, -1)}\n${line}\n`, 2],
+    [`${line}\n\n${line.slice(0, -1)}\n`, 3],
+    [`${line.slice(0, -1)}\n${line.slice(0, 9)}`, 1],
+  ] as const) {
+    await writeFile(file, text);
+    await expect(readHeads(file)).rejects.toThrow(`line ${number} is no head`);
+  }
+});
+
+test("audit verify tells an unfinished line, goes by the others, and does not pass for one of unfinished lines alone", async () => {
+  const file = join(vault.home.dir, "torn");
+  const head = vault.vault.journal.head();
+  await writeFile(file, `${lineOf(head)}\n2026-11-2`);
+  expect((await cli("verify", "--heads", file)).stdout).toMatch(
+    /heads noted before are in them \(1\)[\s\S]*line 2 is unfinished/,
+  );
+  expect(JSON.parse((await cli("verify", "--json", "--heads", file)).stdout)).toMatchObject({
+    intact: true,
+    unfinished: [2],
+  });
+  await appendFile(file, "1");
+  await appendHead(file, { seq: head.seq + 1, mac: Buffer.alloc(32) }, AT);
+  await expect(cli("verify", "--heads", file)).rejects.toMatchObject({
+    code: 2,
+    stdout: expect.stringMatching(/The chain is broken[\s\S]*line 2 is unfinished/),
+  });
+  await writeFile(file, "2026-11-2");
+  await expect(cli("verify", "--heads", file)).rejects.toMatchObject({
+    code: 1,
+    stderr: expect.stringMatching(/holds no head/),
+  });
 });
