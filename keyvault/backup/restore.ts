@@ -3,24 +3,32 @@ import { mkdir, rm, writeFile } from "node:fs/promises";
 import { dirname, join, normalize, sep } from "node:path";
 import { createInterface } from "node:readline";
 import { Readable } from "node:stream";
-import type pg from "pg";
+import type { Knex } from "knex";
 import type { Config } from "../config.ts";
-import { createClient } from "../db/connection.ts";
-import { migrate, migrationNames } from "../db/migrate.ts";
+import { appliedMigrations, dropSchema, migrateTo, migrationNames, withSchemaLock } from "../db/migrate.ts";
 import { makePrivateFolder, moveFolderDurably } from "../files.ts";
 import type { Logger } from "../log.ts";
 import { Problem } from "../problem.ts";
 import { BACKUP_TABLES, type EndLine, type Manifest, type RowsLine } from "./contents.ts";
 import { openStream } from "./sealed_stream.ts";
 
-/** What was restored. `head` is the audit chain's last record at the time of the backup. */
-export type Restored = { created_at: string; head: Manifest["head"]; counts: Record<string, number> };
+/**
+ * What was restored. `head` is the audit chain's last record at the time of the backup; `upgraded` names the migrations that the rows went
+ * through, none for a backup with the newest tables.
+ */
+export type Restored = {
+  created_at: string;
+  head: Manifest["head"];
+  counts: Record<string, number>;
+  upgraded: string[];
+};
 
 /**
- * Puts a backup back on a machine that has no vault: an empty database, no token. Rows are stored in one transaction, and the token is
- * moved into place when it is whole, so a restore that fails, for whatever reason, leaves nothing.
+ * Puts a backup back on a machine that has no vault: an empty database, no token. One transaction makes the tables that the backup's rows
+ * fit, stores these and brings them to the newest schema, as an upgrade in place does; the token is moved into place when it is whole. So a
+ * restore that fails, for whatever reason, leaves nothing.
  *
- * @throws Problem when there is something already, or the backup is damaged, cut off, of another version or for another key
+ * @throws Problem when there is something already, or the backup is damaged, cut off, of a newer version or for another key
  */
 export async function restoreBackup(
   config: Config,
@@ -31,50 +39,63 @@ export async function restoreBackup(
   if (config.token.managed && existsSync(config.token.dir))
     throw new Problem(`There is a token in ${config.token.dir}: restore where no vault is`);
   await makePrivateFolder(config.dataDir);
-  await migrate(config.databaseUrl, log);
-  const client = createClient(config.databaseUrl);
   const aside = `${config.token.dir}.unfinished`;
-  try {
-    await client.connect();
-    await client.query("BEGIN");
-    await requireEmpty(client);
+  const store = async (transaction: Knex.Transaction): Promise<Restored> => {
+    await transaction.raw("SET LOCAL lock_timeout = '5s'");
+    await requireEmpty(transaction);
     const lines = createInterface({
       input: Readable.from(openStream(backup, recoveryKey), { objectMode: false }),
     });
-    const restored = await readLines(lines, client, { aside, managed: config.token.managed });
+    const stored = await readLines(lines, transaction, { aside, managed: config.token.managed });
+    const upgraded = await migrateTo(transaction, newestMigration());
     if (config.token.managed) await moveFolderDurably(aside, config.token.dir);
-    await client.query("COMMIT");
-    return restored;
+    return { ...stored, upgraded };
+  };
+  try {
+    return await withSchemaLock(config.databaseUrl, log, (database) => database.transaction(store));
   } catch (error) {
     await rm(aside, { recursive: true, force: true });
     throw error;
-  } finally {
-    await client.end().catch(() => {});
   }
 }
 
-async function requireEmpty(client: pg.Client): Promise<void> {
+async function requireEmpty(transaction: Knex.Transaction): Promise<void> {
   for (const [table] of BACKUP_TABLES) {
-    const { rowCount } = await client.query(`SELECT FROM ${table} LIMIT 1`);
-    if (rowCount !== 0) throw new Problem("The database holds a vault already: restore into an empty one");
+    if (!(await transaction.schema.hasTable(table))) continue;
+    await transaction.raw("LOCK TABLE ?? IN ACCESS EXCLUSIVE MODE", [table]);
+    const row: unknown = await transaction(table).first(transaction.raw("1"));
+    if (row !== undefined) throw new Problem("The database holds a vault already: restore into an empty one");
   }
+}
+
+/** Gives an empty database exactly the tables that rows of these migrations fit. */
+async function makeTables(transaction: Knex.Transaction, migrations: readonly string[]): Promise<void> {
+  const applied = await appliedMigrations(transaction);
+  if (applied.length > migrations.length) await dropSchema(transaction);
+  await migrateTo(transaction, migrations.at(-1) ?? newestMigration());
+}
+
+function newestMigration(): string {
+  return migrationNames().at(-1) ?? "";
 }
 
 async function readLines(
   lines: AsyncIterable<string>,
-  client: pg.Client,
+  transaction: Knex.Transaction,
   token: { aside: string; managed: boolean },
-): Promise<Restored> {
+): Promise<Omit<Restored, "upgraded">> {
   const counts: Record<string, number> = {};
   let manifest: Manifest | undefined;
   let end: EndLine | undefined;
   for await (const text of lines) {
     const line = JSON.parse(text) as Manifest | RowsLine | EndLine;
+    if ((line.kind === "manifest") !== (manifest === undefined)) throw new Problem("The backup is not whole");
     if (line.kind === "manifest") {
       manifest = requireFitting(line, token.managed);
+      await makeTables(transaction, line.migrations);
       await writeToken(token.aside, line.token);
     } else if (line.kind === "rows") {
-      await insertRows(client, line);
+      await insertRows(transaction, line);
       counts[line.table] = (counts[line.table] ?? 0) + line.rows.length;
     } else end = line;
   }
@@ -86,9 +107,13 @@ async function readLines(
 
 function requireFitting(manifest: Manifest, managed: boolean): Manifest {
   const own = migrationNames();
-  if (manifest.version !== 1 || manifest.migrations.join() !== own.join())
+  const { version, migrations } = manifest;
+  const newest = migrations.at(-1);
+  if (version !== 1 || newest === undefined)
+    throw new Problem(`The backup is of format ${version}: restore it with the version that made it`);
+  if (migrations.some((name, index) => name !== own[index]))
     throw new Problem(
-      `The backup has the tables of another version (${manifest.migrations.at(-1)}, here ${own.at(-1)}): restore it with the version that made it`,
+      `The backup has the tables of a newer version: restore it with one that has ${newest}, this one ends with ${newestMigration()}`,
     );
   const hasToken = Object.keys(manifest.token).length > 0;
   if (hasToken && !managed)
@@ -98,13 +123,14 @@ function requireFitting(manifest: Manifest, managed: boolean): Manifest {
   return manifest;
 }
 
-async function insertRows(client: pg.Client, { table, rows }: RowsLine): Promise<void> {
-  const known = BACKUP_TABLES.find(([name]) => name === table);
-  if (known === undefined) throw new Problem("The backup has a table that is unknown here");
-  await client.query(
-    `INSERT INTO ${known[0]} SELECT * FROM jsonb_populate_recordset(NULL::${known[0]}, $1)`,
-    [JSON.stringify(rows)],
-  );
+async function insertRows(transaction: Knex.Transaction, { table, rows }: RowsLine): Promise<void> {
+  if (!BACKUP_TABLES.some(([name]) => name === table))
+    throw new Problem("The backup has a table that is unknown here");
+  await transaction.raw("INSERT INTO ?? SELECT * FROM jsonb_populate_recordset(NULL::??, ?::jsonb)", [
+    table,
+    table,
+    JSON.stringify(rows),
+  ]);
 }
 
 async function writeToken(folder: string, files: Record<string, string>): Promise<void> {

@@ -18,6 +18,8 @@ const RESTORE = `Put a backup back where no vault is: no token in the data folde
 
 A backup holds SoftHSM's token; another module's is put back by its vendor's means.
 
+A backup of an earlier version is brought up to date on the way, as an upgrade of that vault would have done; one of a newer version is refused.
+
 Afterwards "keyvault audit verify" proves that token, database and chain belong together.`;
 
 type Json = { json?: true };
@@ -75,11 +77,12 @@ async function runRestore(
   const key = await readNamedFile(recoveryKey);
   const backup = await openNamedFile(file);
   const restored = await restoreBackup(loadConfig(), backup.createReadStream(), key, createLog("error"));
-  const { counts, created_at } = restored;
+  const { counts, created_at, upgraded } = restored;
+  const upgrade = upgraded.map((name) => `Brought up to date: ${name}\n`).join("");
   const head = foldLines([["audit head", `${restored.head.seq}:${restored.head.mac}`]], 15, columnsOf());
   process.stdout.write(
     json
       ? `${JSON.stringify(restored)}\n`
-      : `Restored the vault of ${created_at}: ${counts.keys} keys of ${counts.tenants} tenants, ${counts.audit} audit records\n${head}Next: put the PIN file in its place, then "keyvault audit verify".\n`,
+      : `Restored the vault of ${created_at}: ${counts.keys} keys of ${counts.tenants} tenants, ${counts.audit} audit records\n${upgrade}${head}Next: put the PIN file in its place, then "keyvault audit verify".\n`,
   );
 }

@@ -28,8 +28,16 @@ function readTime(text: string): Date {
   return time instanceof Date && !Number.isNaN(time.getTime()) ? time : new Date(LAST_DATE);
 }
 
-/** Opens the vault's database for ordinary queries. A lost connection is replaced by the next query; nothing is fatal. */
-export function openDatabase(url: string, log: Logger, max = 4): Database {
+/**
+ * Opens the vault's database. A lost connection is replaced by the next query; nothing is fatal. Queries that take longer than
+ * `timeoutMs` fail.
+ */
+export function openDatabase(
+  url: string,
+  log: Logger,
+  max = 4,
+  timeoutMs: number = QUERY_TIMEOUT_MS,
+): Database {
   const say = (text: unknown): void => log.warn({ event: "database_trouble", text: String(text) });
   return knex({
     client: "pg",
@@ -38,7 +46,7 @@ export function openDatabase(url: string, log: Logger, max = 4): Database {
       connectionString: url,
       application_name: "keyvault",
       connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
-      query_timeout: QUERY_TIMEOUT_MS,
+      query_timeout: timeoutMs,
       types,
     } as Knex.PgConnectionConfig,
     pool: { min: 0, max },

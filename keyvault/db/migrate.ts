@@ -1,6 +1,6 @@
 import type { Knex } from "knex";
 import type { Logger } from "../log.ts";
-import { createClient, openDatabase } from "./connection.ts";
+import { createClient, type Database, openDatabase } from "./connection.ts";
 import { keys } from "./migrations/0001_keys.ts";
 import { audit } from "./migrations/0002_audit.ts";
 import { lifecycle } from "./migrations/0003_lifecycle.ts";
@@ -25,23 +25,57 @@ export type Migration = { name: string; sql: string };
  * Safe to run again and from several processes. Throws when the database is newer than this code.
  */
 export async function migrate(url: string, log: Logger): Promise<string[]> {
-  const database = openDatabase(url, log, 2);
+  return withSchemaLock(url, log, async (database) => {
+    // knex's own lock is a row, which a killed migration leaves behind; whoever holds the advisory lock may clear it.
+    await database.migrate.forceFreeMigrationsLock(settings);
+    const [, applied] = await database.migrate.latest(settings);
+    return applied;
+  });
+}
+
+/** Does something while no other process changes the schema. */
+export async function withSchemaLock<T>(
+  url: string,
+  log: Logger,
+  work: (database: Database) => Promise<T>,
+): Promise<T> {
+  const database = openDatabase(url, log, 2, MIGRATION_TIMEOUT_MS);
   const lock = createClient(url);
   lock.on("error", () => {});
   try {
     await lock.connect();
     await lock.query("SELECT pg_advisory_lock($1)", [MIGRATION_LOCK]);
-    // knex's own lock is a row, which a killed migration leaves behind; whoever holds the advisory lock may clear it.
-    await database.migrate.forceFreeMigrationsLock(settings);
-    const [, applied] = await database.migrate.latest(settings);
-    return applied;
+    return await work(database);
   } finally {
     lock.end().catch(() => {});
     await database.destroy();
   }
 }
 
+/** Names of the migrations that the database has, in their order. Throws when it is newer than this code. */
+export async function appliedMigrations(transaction: Knex.Transaction): Promise<string[]> {
+  const [applied]: [{ name: string }[]] = await transaction.migrate.list(settings);
+  return applied.map(({ name }) => name);
+}
+
+/** Applies all migrations up to and with the one of this name that the database lacks, and gives their names. They end with the transaction. */
+export async function migrateTo(transaction: Knex.Transaction, name: string): Promise<string[]> {
+  await transaction.migrate.forceFreeMigrationsLock(settings);
+  const [, applied]: [number, string[]] = await transaction.migrate.to({ ...settings, name });
+  return applied;
+}
+
+/** Takes everything away that migrations made. The caller knows that there are no rows. */
+export async function dropSchema(transaction: Knex.Transaction): Promise<void> {
+  await transaction.raw(`
+    DROP TABLE IF EXISTS residents, keys, tenants, audit, schema_migrations, schema_migrations_lock;
+    DROP FUNCTION IF EXISTS audit_is_append_only;
+  `);
+}
+
 const MIGRATION_LOCK = 7_233_102;
+/** For an index on the audit of years. */
+const MIGRATION_TIMEOUT_MS = 3_600_000;
 
 const settings: Knex.MigratorConfig = {
   tableName: "schema_migrations",

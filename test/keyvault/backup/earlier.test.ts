@@ -1,0 +1,225 @@
+import { execFile, spawn } from "node:child_process";
+import { randomBytes } from "node:crypto";
+import { once } from "node:events";
+import { existsSync } from "node:fs";
+import { readFile, writeFile } from "node:fs/promises";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import pg from "pg";
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { unixSeconds } from "../../../keyvault/clock.ts";
+import { migrate, migrationNames } from "../../../keyvault/db/migrate.ts";
+import type { CreatedKey } from "../../../keyvault/keys/create.ts";
+import { challengeSignBytes } from "../../../src/protocol/challenge.ts";
+import { type HybridSignature, verifyHybrid } from "../../../src/protocol/hybrid.ts";
+import { readIdentity, SILENT, startVault, type TestVault, type VaultHome } from "../fixture.ts";
+import { call } from "../http/caller_support.ts";
+import {
+  contentsOf,
+  earlierRows,
+  machineFor,
+  machineOfLevel,
+  migrateToLevel,
+  migrationsTo,
+  writeEarlierBackup,
+} from "./earlier_support.ts";
+
+vi.setConfig({ testTimeout: 180_000 });
+
+const MAIN = fileURLToPath(new URL("../../../keyvault/main.ts", import.meta.url));
+const OLDEST = 2;
+const NEWEST = migrationNames().length;
+
+let vault: TestVault;
+let agent: CreatedKey;
+const homes: VaultHome[] = [];
+
+beforeAll(async () => {
+  vault = await startVault();
+  agent = await vault.makeKey({ tenant: "acc-1", purpose: "agent", label: "agent", ceiling: ["data:read"] });
+}, 120_000);
+afterAll(async () => {
+  await vault.close();
+  for (const home of homes) await home.remove();
+});
+
+const cli = (home: VaultHome, ...args: string[]) =>
+  promisify(execFile)(process.execPath, [MAIN, ...args], { env: home.environment });
+const restore = (home: VaultHome, { file, key }: { file: string; key: string }) =>
+  cli(home, "backup", "restore", file, "--recovery-key", key);
+
+async function emptyMachine(): Promise<VaultHome> {
+  const home = await machineFor(vault);
+  homes.push(home);
+  return home;
+}
+
+/** Statement and detail of every record, which a later start of one vault has in common with that of another. */
+const recordsOf = (home: VaultHome) =>
+  home.sql("SELECT seq, statement, outcome, detail FROM audit ORDER BY seq");
+
+test.each([OLDEST, 3, 5, NEWEST - 1])(
+  "a backup with the tables of migration %i becomes what an upgrade in place makes of that vault, and signs",
+  async (level) => {
+    const rows = await earlierRows(vault, level);
+    const home = await emptyMachine();
+    const { stdout } = await restore(home, await writeEarlierBackup(vault, rows, migrationsTo(level)));
+    expect(stdout).toMatch(/Restored the vault of .*: 2 keys of 2 tenants, \d+ audit records/);
+    for (const name of migrationNames())
+      expect(stdout.includes(`Brought up to date: ${name}\n`)).toBe(!migrationsTo(level).includes(name));
+
+    const inPlace = await machineOfLevel(vault, rows, level);
+    homes.push(inPlace);
+    await migrate(inPlace.config.databaseUrl, SILENT);
+    expect(await contentsOf(home)).toEqual(await contentsOf(inPlace));
+    const noted = `${rows.head.seq}:${rows.head.mac}`;
+    expect((await cli(home, "audit", "verify", "--head", noted)).stdout).toMatch(/records hold/);
+
+    const restored = await startVault(home, vault.clock.at);
+    try {
+      const binding = {
+        challenge: Buffer.alloc(32, 1).toString("base64"),
+        challenge_at: unixSeconds(restored.clock.now()),
+      };
+      const path = `${restored.url}/v1/keys/${agent.key_id}/sign/challenge`;
+      const answer = await call(path, readIdentity(home, "api"), {
+        method: "POST",
+        body: { tenant: "acc-1", ...binding },
+      });
+      expect(answer.status).toBe(200);
+      const signature = answer.body.challenge_sig as HybridSignature;
+      expect(await verifyHybrid(agent.public_key, challengeSignBytes(binding), signature)).toBe(true);
+    } finally {
+      await restored.stop();
+    }
+    expect((await cli(home, "audit", "verify", "--head", noted)).stdout).toMatch(/records hold/);
+    const upgraded = await startVault(inPlace, vault.clock.at);
+    await upgraded.stop();
+    const records = await recordsOf(home);
+    expect(records.filter(({ statement }) => statement !== "challenge")).toEqual(await recordsOf(inPlace));
+    if (level === OLDEST)
+      expect(records.filter(({ statement }) => statement === "state_adopt")).toMatchObject([
+        { detail: { rows: "4" } },
+        { detail: { rows: "0" } },
+      ]);
+  },
+);
+
+test("a database whose tables are there without rows, of any version that is known, counts as empty", async () => {
+  const rows = await earlierRows(vault, 3);
+  const backup = await writeEarlierBackup(vault, rows, migrationsTo(3));
+  const [fresh, older, newest] = await Promise.all([emptyMachine(), emptyMachine(), emptyMachine()]);
+  await migrateToLevel(older, OLDEST);
+  await migrateToLevel(newest, NEWEST);
+  const contents: object[] = [];
+  for (const home of [fresh, older, newest]) {
+    await restore(home, backup);
+    contents.push(await contentsOf(home));
+  }
+  expect(contents[1]).toEqual(contents[0]);
+  expect(contents[2]).toEqual(contents[0]);
+});
+
+test("an older backup does not take the place of a vault, and leaves it as it is", async () => {
+  const rows = await earlierRows(vault, NEWEST);
+  const there = await machineOfLevel(vault, rows, NEWEST);
+  homes.push(there);
+  const before = await contentsOf(there);
+  there.environment.KEYVAULT_DATA_DIR = (await emptyMachine()).environment.KEYVAULT_DATA_DIR ?? "";
+  const backup = await writeEarlierBackup(vault, await earlierRows(vault, 3), migrationsTo(3));
+  await expect(restore(there, backup)).rejects.toThrow(/holds a vault already/);
+  expect(await contentsOf(there)).toEqual(before);
+});
+
+test("a backup of a newer version is refused in one line that names the migration it needs", async () => {
+  const home = await emptyMachine();
+  const rows = await earlierRows(vault, NEWEST);
+  for (const migrations of [
+    [...migrationNames(), "0900_later", "0901_latest"],
+    [...migrationNames().slice(0, -1), "0901_latest"],
+  ]) {
+    const failed = await restore(home, await writeEarlierBackup(vault, rows, migrations)).then(
+      () => undefined,
+      (error: { code: number; stderr: string }) => error,
+    );
+    expect(failed).toMatchObject({ code: 1 });
+    expect(failed?.stderr).toBe(
+      `keyvault: The backup has the tables of a newer version: restore it with one that has 0901_latest, this one ends with ${migrationNames().at(-1)}\n`,
+    );
+  }
+  expect(await tablesOf(home)).toEqual([]);
+  expect(existsSync(home.config.token.dir)).toBe(false);
+});
+
+test("an older backup that is cut off, or whose rows cannot be upgraded, leaves neither rows nor tables nor token", async () => {
+  const home = await emptyMachine();
+  const rows = await earlierRows(vault, OLDEST);
+  const whole = await writeEarlierBackup(vault, rows, migrationsTo(OLDEST));
+  const bytes = await readFile(whole.file);
+  await writeFile(`${whole.file}.cut`, bytes.subarray(0, -1));
+  await expect(restore(home, { ...whole, file: `${whole.file}.cut` })).rejects.toThrow(/cut off/);
+  expect(await tablesOf(home)).toEqual([]);
+
+  const last = rows.tables.audit?.at(-1);
+  const long = { key_id: "k", outcome: "granted", detail: { stream: randomBytes(9_000).toString("hex") } };
+  const tables = { ...rows.tables, audit: [...(rows.tables.audit ?? []), { ...last, seq: 9_000, ...long }] };
+  const odd = await writeEarlierBackup(vault, { ...rows, tables }, migrationsTo(OLDEST));
+  await expect(restore(home, odd)).rejects.toMatchObject({
+    code: 1,
+    stderr: expect.stringMatching(/index row/),
+  });
+  expect(await tablesOf(home)).toEqual([]);
+  for (const folder of [home.config.token.dir, `${home.config.token.dir}.unfinished`])
+    expect(existsSync(folder)).toBe(false);
+  await restore(home, whole);
+});
+
+test("a restore that is killed while it upgrades the rows leaves nothing, and may be repeated", async () => {
+  const home = await emptyMachine();
+  const rows = await earlierRows(vault, OLDEST);
+  const { file, key } = await writeEarlierBackup(vault, rows, migrationsTo(OLDEST));
+  const obstacle = new pg.Client({ connectionString: home.config.databaseUrl });
+  await obstacle.connect();
+  await obstacle.query("BEGIN; CREATE TABLE residents ()");
+  const args = [MAIN, "backup", "restore", file, "--recovery-key", key];
+  const restoring = spawn(process.execPath, args, { env: home.environment, stdio: "ignore" });
+  const ended = once(restoring, "exit");
+  const obstaclePid = (await obstacle.query<{ pid: number }>("SELECT pg_backend_pid() AS pid")).rows[0]?.pid;
+  const others = () =>
+    home.sql<{ waiting: boolean }>(
+      `SELECT wait_event_type = 'Lock' AND query LIKE '%CREATE TABLE residents%' AS waiting FROM pg_stat_activity
+       WHERE datname = current_database() AND pid NOT IN (pg_backend_pid(), $1)`,
+      [obstaclePid],
+    );
+  await expect
+    .poll(async () => (await others()).some(({ waiting }) => waiting), { timeout: 60_000 })
+    .toBe(true);
+  expect(existsSync(`${home.config.token.dir}.unfinished`)).toBe(true);
+  restoring.kill("SIGKILL");
+  expect(await ended).toEqual([null, "SIGKILL"]);
+  await obstacle.query("ROLLBACK");
+  await obstacle.end();
+  await expect.poll(async () => (await others()).length, { timeout: 60_000 }).toBe(0);
+  expect(await tablesOf(home)).toEqual([]);
+  expect(existsSync(home.config.token.dir)).toBe(false);
+  expect((await restore(home, { file, key })).stdout).toMatch(/Restored the vault/);
+  expect(existsSync(`${home.config.token.dir}.unfinished`)).toBe(false);
+  expect((await cli(home, "audit", "verify")).stdout).toMatch(/records hold/);
+});
+
+test("a backup whose lines do not begin with its one manifest is refused in one line", async () => {
+  const home = await emptyMachine();
+  const rows = await earlierRows(vault, OLDEST);
+  for (const order of [
+    (lines: string[]) => lines.slice(1),
+    (lines: string[]) => [...lines.slice(1), ...lines.slice(0, 1)],
+    (lines: string[]) => [...lines.slice(0, 1), ...lines],
+  ])
+    await expect(
+      restore(home, await writeEarlierBackup(vault, rows, migrationsTo(OLDEST), order)),
+    ).rejects.toMatchObject({ code: 1, stderr: "keyvault: The backup is not whole\n" });
+  expect(await tablesOf(home)).toEqual([]);
+});
+
+const tablesOf = (home: VaultHome) =>
+  home.sql("SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace");

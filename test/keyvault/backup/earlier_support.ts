@@ -1,0 +1,135 @@
+import { cp, mkdir, mkdtemp, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { GENESIS, recordBytes } from "../../../keyvault/audit/record.ts";
+import { readTokenFiles } from "../../../keyvault/backup/contents.ts";
+import { createRecoveryKey, sealStream } from "../../../keyvault/backup/sealed_stream.ts";
+import { migrateTo, migrationNames, withSchemaLock } from "../../../keyvault/db/migrate.ts";
+import type { AuditRow } from "../../../keyvault/db/rows.ts";
+import { createHome, SILENT, type TestVault, type VaultHome } from "../fixture.ts";
+
+/** Rows of a vault of an earlier version, in the database's own JSON, by their table, and their chain's end. */
+export type EarlierRows = { tables: Record<string, object[]>; head: { seq: number; mac: string } };
+
+/** Names of the migrations up to and with that of this number. */
+export const migrationsTo = (level: number): string[] => migrationNames().slice(0, level);
+
+/** Brings an empty database to the tables that this level had. */
+export async function migrateToLevel(home: VaultHome, level: number): Promise<void> {
+  const name = migrationsTo(level).at(-1) ?? "";
+  await withSchemaLock(home.config.databaseUrl, SILENT, (database) =>
+    database.transaction((transaction) => migrateTo(transaction, name)),
+  );
+}
+
+/**
+ * What a running vault's rows would be if a version with the tables of `level` had written them: without the columns and tables that came
+ * later, and with a chain, by the token's own audit key, that does not know of codes for rows where there were none.
+ */
+export async function earlierRows(vault: TestVault, level: number): Promise<EarlierRows> {
+  const home = await createHome({ made: "empty" });
+  await migrateToLevel(home, level);
+  const columns = await home.sql<{ table_name: string; column_name: string }>(
+    "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = 'public'",
+  );
+  await home.remove();
+  const tables: Record<string, object[]> = {};
+  for (const table of ["tenants", "keys", "residents"]) {
+    const known = columns.filter((column) => column.table_name === table).map((column) => column.column_name);
+    if (known.length === 0) continue;
+    const rows = await vault.home.sql<{ row: Record<string, unknown> }>(
+      `SELECT to_jsonb(t) AS row FROM ${table} t`,
+    );
+    tables[table] = rows.map(({ row }) => Object.fromEntries(known.map((column) => [column, row[column]])));
+  }
+  const records = await vault.vault.database<AuditRow>("audit").orderBy("seq");
+  const sealed = columns.some(({ column_name }) => column_name === "state_mac");
+  const kept = sealed ? records : records.filter(({ statement }) => statement !== "state_adopt");
+  tables.audit = sealed ? records.map(storable) : (await chained(vault, kept)).map(storable);
+  const { seq = 0, mac = "" } = (tables.audit.at(-1) ?? {}) as { seq?: number; mac?: string };
+  return { tables, head: { seq, mac: mac.slice(2) } };
+}
+
+async function chained(vault: TestVault, records: readonly AuditRow[]): Promise<AuditRow[]> {
+  const numbered = records.map((record, index) => ({ ...record, seq: index + 1 }));
+  const macs = await vault.token.chain(GENESIS, numbered.map(recordBytes));
+  return numbered.map((record, index) => ({ ...record, mac: Buffer.from(macs[index] ?? GENESIS) }));
+}
+
+function storable(record: AuditRow): object {
+  const hex = (bytes: Buffer | null) => bytes && `\\x${bytes.toString("hex")}`;
+  return { ...record, digest: hex(record.digest), mac: hex(record.mac) };
+}
+
+/** A backup file with these rows, as the version that had `migrations` wrote it, and the private half that opens it. */
+export async function writeEarlierBackup(
+  vault: TestVault,
+  { tables, head }: EarlierRows,
+  migrations: readonly string[],
+  order: (lines: string[]) => string[] = (lines) => lines,
+): Promise<{ file: string; key: string }> {
+  const { publicKey, privateKey } = createRecoveryKey();
+  const token = await readTokenFiles(vault.home.config.token.dir);
+  const manifest = { kind: "manifest", version: 1, created_at: "2026-01-01T00:00:00.000Z", migrations };
+  const counts = Object.fromEntries(Object.entries(tables).map(([table, rows]) => [table, rows.length]));
+  const contents = [
+    { ...manifest, head, token },
+    ...Object.entries(tables).map(([table, rows]) => ({ kind: "rows", table, rows })),
+    { kind: "end", counts },
+  ];
+  const lines = async function* (): AsyncGenerator<string> {
+    yield* order(contents.map((line) => `${JSON.stringify(line)}\n`));
+  };
+  const folder = await mkdtemp(join(vault.home.dir, "backup-"));
+  const [file, key] = [join(folder, "backup"), join(folder, "recovery.key")];
+  await writeFile(file, sealStream(lines(), publicKey));
+  await writeFile(key, privateKey);
+  return { file, key };
+}
+
+/** A machine without a vault, with the PIN and the certificates of another in their place. */
+export async function machineFor(vault: TestVault): Promise<VaultHome> {
+  const home = await createHome({ made: "empty" });
+  await mkdir(home.config.dataDir, { recursive: true, mode: 0o700 });
+  await cp(vault.home.config.tlsDir, home.config.tlsDir, { recursive: true });
+  await cp(vault.home.config.token.pinFile, home.config.token.pinFile);
+  return home;
+}
+
+/** A machine on which this level's version had stored these rows, with their token. */
+export async function machineOfLevel(
+  vault: TestVault,
+  { tables }: EarlierRows,
+  level: number,
+): Promise<VaultHome> {
+  const home = await machineFor(vault);
+  await cp(vault.home.config.token.dir, home.config.token.dir, { recursive: true });
+  await migrateToLevel(home, level);
+  for (const [table, rows] of Object.entries(tables))
+    await home.sql(`INSERT INTO ${table} SELECT * FROM jsonb_populate_recordset(NULL::${table}, $1)`, [
+      JSON.stringify(rows),
+    ]);
+  return home;
+}
+
+/** Every row, and every column, index, constraint, trigger and function of a home's database. */
+export async function contentsOf(home: VaultHome): Promise<object> {
+  const contents: Record<string, object[]> = {};
+  for (const [name, query] of Object.entries(CATALOGUE)) contents[name] = await home.sql(query);
+  for (const { relname } of contents.tables as { relname: string }[])
+    if (!relname.startsWith("schema_migrations"))
+      contents[relname] = await home.sql(`SELECT to_jsonb(t) AS row FROM ${relname} t ORDER BY to_jsonb(t)`);
+  return contents;
+}
+
+const CATALOGUE = {
+  migrations: "SELECT id, name FROM schema_migrations ORDER BY id",
+  tables:
+    "SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace ORDER BY 1",
+  columns:
+    "SELECT table_name, ordinal_position, column_name, data_type, is_nullable, column_default FROM information_schema.columns WHERE table_schema = 'public' ORDER BY 1, 2",
+  indexes: "SELECT indexdef FROM pg_indexes WHERE schemaname = 'public' ORDER BY 1",
+  constraints:
+    "SELECT conrelid::regclass::text AS of, conname, pg_get_constraintdef(oid) AS text FROM pg_constraint WHERE connamespace = 'public'::regnamespace ORDER BY 1, 2",
+  triggers: "SELECT pg_get_triggerdef(oid) AS text FROM pg_trigger WHERE NOT tgisinternal ORDER BY 1",
+  functions: "SELECT proname FROM pg_proc WHERE pronamespace = 'public'::regnamespace ORDER BY 1",
+};
