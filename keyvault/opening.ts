@@ -1,11 +1,17 @@
 import { type HeadKeeping, keepHeads } from "./audit/heads.ts";
 import type { Operations } from "./http/calls.ts";
+import type { Retirement } from "./kek/retire.ts";
 import type { Rewrapping } from "./kek/rewrap.ts";
 import { type OpenOperations, openOperations } from "./operations.ts";
 import { openVault, type Vault, type VaultParts } from "./vault.ts";
 
 /** A vault that was opened, and everything it can be asked. */
-export type Opened = { vault: Vault; operations: Operations; rewrapping: Pick<Rewrapping, "progress"> };
+export type Opened = {
+  vault: Vault;
+  operations: Operations;
+  rewrapping: Pick<Rewrapping, "progress">;
+  retirement: Pick<Retirement, "progress">;
+};
 
 /** Opens the vault once its token is open for the first time; a token that is sealed later and opened again finds it as it was. */
 export type Opening = {
@@ -28,7 +34,8 @@ export function createOpening(parts: VaultParts): Opening {
       const vault = await openVault(parts, "require");
       const working = openOperations(vault, clock, config, log);
       const heads = keepHeads({ journal: vault.journal, clock, log, file: config.auditHeadsFile });
-      current = { vault, operations: working.operations, rewrapping: working.rewrapping, working, heads };
+      const { operations, rewrapping, retirement } = working;
+      current = { vault, operations, rewrapping, retirement, working, heads };
       return current;
     },
     opened: () => current,

@@ -3,7 +3,7 @@ import { createBackups } from "./backup/create.ts";
 import type { Clock } from "./clock.ts";
 import type { Config } from "./config.ts";
 import type { Operations } from "./http/calls.ts";
-import { createKekRetirement } from "./kek/retire.ts";
+import { createKekRetirement, type Retirement } from "./kek/retire.ts";
 import { createRewrapping, type Rewrapping } from "./kek/rewrap.ts";
 import { createKekRotation } from "./kek/rotate.ts";
 import { limitKeyCreation } from "./keys/creation_rate.ts";
@@ -25,13 +25,19 @@ import { createSequenceSigning } from "./sign/sequences.ts";
 import type { Vault } from "./vault.ts";
 
 /** Everything an open vault can be asked, and what it does by itself until it is stopped. */
-export type OpenOperations = { operations: Operations; rewrapping: Rewrapping; stop(): Promise<void> };
+export type OpenOperations = {
+  operations: Operations;
+  rewrapping: Rewrapping;
+  retirement: Pick<Retirement, "progress">;
+  stop(): Promise<void>;
+};
 
 /** The operations of an open vault. What it does by itself, erasing and rewrapping, ends with `stop`. */
 export function openOperations(vault: Vault, clock: Clock, config: Config, log: Logger): OpenOperations {
   const { token, database, journal, custody, seals, dataKeys, store, createKey, settle } = vault;
   const erasing = keepErasing(createErasing({ ...vault, clock }), log);
   const rewrapping = createRewrapping({ journal, token, database });
+  const retirement = createKekRetirement({ journal, database, token, store, settle });
   const { rates, signingRates } = vault;
   const signing = { store, custody, journal, clock, rates, signingRates };
   const changing = { journal, store, seals, dataKeys, clock };
@@ -48,7 +54,7 @@ export function openOperations(vault: Vault, clock: Clock, config: Config, log: 
     destroyTenant: createTenantDestruction(changing),
     cancelTenantDestruction: createTenantDestructionCancelling(changing),
     rotateKek: createKekRotation({ journal, token, settle }),
-    retireKek: createKekRetirement({ journal, token, store, settle }),
+    retireKek: retirement.retire,
     rewrapping,
     signDelegation: createDelegationSigning({ ...signing, policy: config.delegations }),
     signRotation: createRotationSigning(signing),
@@ -60,8 +66,9 @@ export function openOperations(vault: Vault, clock: Clock, config: Config, log: 
   return {
     operations,
     rewrapping,
+    retirement,
     async stop() {
-      await Promise.all([erasing.stop(), rewrapping.stop()]);
+      await Promise.all([erasing.stop(), rewrapping.stop(), retirement.stop()]);
     },
   };
 }

@@ -64,8 +64,9 @@ async function listen(
   const parts = () => {
     const opened = opening.opened();
     if (opened === undefined) return undefined;
+    const { rewrapping, retirement } = opened;
     const { journal, residents } = opened.vault;
-    return { token, journal, residents, rewrapping: opened.rewrapping };
+    return { token, journal, residents, rewrapping, retirement };
   };
   const journal = () => parts()?.journal;
   const open = async () => (await opening.open()).vault.journal;

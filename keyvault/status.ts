@@ -1,5 +1,6 @@
 import type { Journal } from "./audit/journal.ts";
 import type { Database } from "./db/connection.ts";
+import type { Retirement, RetireProgress } from "./kek/retire.ts";
 import type { RewrapProgress, Rewrapping } from "./kek/rewrap.ts";
 import { available } from "./keys/store.ts";
 import type { Sealing, SealState } from "./lifecycle/sealing.ts";
@@ -12,6 +13,8 @@ export type Status = {
   sealed: SealState | null;
   token: (TokenInfo & { answers: boolean }) | null;
   kek: RewrapProgress | null;
+  /** How far the proof is that a version may be destroyed; null while none is under way. */
+  retiring: RetireProgress | null;
   keys: { tenants: number; active: number; disabled: number; destroying: number; destroyed: number };
   /** Keys in the token: how many of how many there may be, ids of those that the token lacks, labels that only the token knows. */
   residents: { keys: number; limit: number; missing: string[]; unknown: string[] };
@@ -27,6 +30,7 @@ export type StatusParts = {
   token: Token;
   journal: Journal;
   rewrapping: Pick<Rewrapping, "progress">;
+  retirement: Pick<Retirement, "progress">;
   residents: ResidentsCheck;
 };
 
@@ -49,7 +53,7 @@ export function createStatusReading(parts: {
       available(() => count(database)),
       available(() => database("residents").count<{ count: number }[]>("key_id as count")),
       open === undefined ? countAudit(database) : headOf(open.journal),
-      open === undefined || sealed !== null ? { token: null, kek: null } : readToken(open),
+      open === undefined || sealed !== null ? { token: null, kek: null, retiring: null } : readToken(open),
     ]);
     const { missing, unknown } = open?.residents ?? { missing: [], unknown: [] };
     const residents = { keys: resident[0]?.count ?? 0, limit, missing, unknown };
@@ -57,9 +61,13 @@ export function createStatusReading(parts: {
   };
 }
 
-async function readToken({ token, rewrapping }: StatusParts): Promise<Pick<Status, "token" | "kek">> {
+async function readToken({
+  token,
+  rewrapping,
+  retirement,
+}: StatusParts): Promise<Pick<Status, "token" | "kek" | "retiring">> {
   const [kek, answers] = await Promise.all([rewrapping.progress(), token.health().then(yes, no)]);
-  return { token: { ...token.info(), answers }, kek };
+  return { token: { ...token.info(), answers }, kek, retiring: retirement.progress() };
 }
 
 function headOf(journal: Journal): Status["audit"] {

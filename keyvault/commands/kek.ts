@@ -7,6 +7,8 @@ import { createProgressBar } from "./progress_bar.ts";
 import { ask, type RemoteOptions, withRemoteOptions } from "./remote.ts";
 
 const POLL_MS = 200;
+/** Proving a million data keys takes some minutes. */
+const RETIRE_TIMEOUT_MS = 1_800_000;
 const DAMAGED_EXIT_CODE = 2;
 
 const ABOUT_ROTATE = `Make the next version of the key-encryption key inside the token. From then on it wraps the data keys of new tenants; what is there stays under its version until "keyvault kek rewrap".
@@ -17,7 +19,7 @@ const ABOUT_REWRAP = `Wrap every tenant's data key anew under the newest version
 
 Exit code: 0 all is under the newest version, 2 some data keys are damaged and named, 1 it was not finished.`;
 
-const ABOUT_RETIRE = `Destroy an older version of the key-encryption key in the token, for good. Refused as long as it wraps a data key, and for the newest version.
+const ABOUT_RETIRE = `Destroy an older version of the key-encryption key in the token, for good. Refused for the newest version, and as long as a data key needs it: every data key is opened first, under a version that stays. The vault signs meanwhile.
 
 Backups taken before the rewrap are of no use without it, except together with a backup of the token: that is what retiring is for. Take a backup first.
 
@@ -40,10 +42,7 @@ export function kekCommand(): Command {
     .description(ABOUT_RETIRE)
     .argument("<version>", "the version, for instance kek-1", parseVersion);
   withRemoteOptions(retire).action(async (kek: string, options: RemoteOptions) => {
-    const { retired, keks } = (await ask(options, "/v1/kek/retire", { kek })) as {
-      retired: string;
-      keks: string[];
-    };
+    const { retired, keks } = await runRetire(options, kek);
     const text = `${retired} is destroyed. The token has ${keks.join(", ")}.`;
     process.stdout.write(`${options.json ? JSON.stringify({ retired, keks }) : text}\n`);
   });
@@ -71,6 +70,23 @@ async function runRewrap(options: RemoteOptions): Promise<void> {
   if (progress.remaining > 0) throw new Problem("Not finished: call it again to go on");
   if (progress.damaged.length > 0) process.exitCode = DAMAGED_EXIT_CODE;
 }
+
+async function runRetire(options: RemoteOptions, kek: string): Promise<{ retired: string; keks: string[] }> {
+  const answer = ask(options, "/v1/kek/retire", { kek }, RETIRE_TIMEOUT_MS) as ReturnType<typeof runRetire>;
+  const ended = answer.then(yes, yes);
+  const bar = createProgressBar();
+  let shown = false;
+  while (!(await Promise.race([ended, sleep(POLL_MS, false)]))) {
+    const { retiring } = ((await ask(options, "/v1/status").catch(() => undefined)) ?? {}) as Partial<Status>;
+    if (!retiring) continue;
+    bar.show(retiring.proven, retiring.of);
+    shown = true;
+  }
+  if (shown) bar.end();
+  return answer;
+}
+
+const yes = (): boolean => true;
 
 function describe({ kek, done, remaining, damaged }: RewrapProgress): string {
   if (done + remaining + damaged.length === 0) return `All data keys are under ${kek} already.`;

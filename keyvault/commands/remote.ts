@@ -22,9 +22,17 @@ export function withRemoteOptions(command: Command): Command {
     .option("--json", "print JSON");
 }
 
-/** Asks a running vault by the caller's certificate: a GET, or with a `body` a POST. Throws a `Problem` when it does not answer or refuses. */
-export async function ask(options: RemoteOptions, path: string, body?: object): Promise<unknown> {
-  return exchange(options, path, body, (answer) => answer.body.json());
+/**
+ * Asks a running vault by the caller's certificate: a GET, or with a `body` a POST. Throws a `Problem` when it does not answer or refuses, or
+ * lets one wait for longer than `timeoutMs` (10 s).
+ */
+export async function ask(
+  options: RemoteOptions,
+  path: string,
+  body?: object,
+  timeoutMs = TIMEOUT_MS,
+): Promise<unknown> {
+  return exchange(options, path, body, (answer) => answer.body.json(), timeoutMs);
 }
 
 /**
@@ -53,6 +61,7 @@ async function exchange<T>(
   path: string,
   body: object | undefined,
   take: (answer: Dispatcher.ResponseData) => Promise<T>,
+  timeoutMs = TIMEOUT_MS,
 ): Promise<T> {
   const access = readAccess(options);
   const { ca, cert, key } = access;
@@ -65,8 +74,8 @@ async function exchange<T>(
         body: JSON.stringify(body),
       }),
       dispatcher,
-      headersTimeout: TIMEOUT_MS,
-      bodyTimeout: TIMEOUT_MS,
+      headersTimeout: timeoutMs,
+      bodyTimeout: timeoutMs,
     });
     if (answer.statusCode === 200) return await take(answer);
     throw new Problem(await refusalOf(answer, access));

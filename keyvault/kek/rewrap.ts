@@ -45,7 +45,7 @@ export function createRewrapping(parts: { journal: Journal; token: Token; databa
 
   const newest = (): string => token.info().keks.at(-1) ?? "";
   const older = () =>
-    database<TenantRow>("tenants").whereNot({ kek: newest() }).whereNot({ state: "destroyed" });
+    database<TenantRow>("tenants").whereNot({ kek: newest() }).whereRaw("octet_length(wrapped_data_key) > 0");
 
   async function progress(): Promise<RewrapProgress> {
     const [row] = await available(() => older().count<{ count: number }[]>("* as count"));

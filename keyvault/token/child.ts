@@ -115,6 +115,8 @@ function answer(
       return operations.authenticate(request.texts);
     case "rewrap":
       return operations.rewrap(request.boxes);
+    case "find_versions":
+      return operations.findVersions(request.boxes);
     case "rotate":
       info.keks = operations.rotate();
       return { keks: info.keks };

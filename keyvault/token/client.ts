@@ -31,6 +31,11 @@ export type Token = {
    * the child.
    */
   rewrap(boxes: { wrapped: Wrapped; context: Uint8Array }[]): Promise<(Wrapped | null)[]>;
+  /**
+   * Which version of the key-encryption key really opens each box, whatever it is said to be under; null for none that the token has. What is
+   * in them never leaves the child.
+   */
+  findVersions(boxes: { wrapped: Wrapped; context: Uint8Array }[]): Promise<(string | null)[]>;
   /** Generates the next version of the key-encryption key, which wraps from then on, and gives all versions. */
   rotate(): Promise<{ keks: string[] }>;
   /**
@@ -203,6 +208,7 @@ export async function openToken(
       return (await Promise.all(parts)).flat();
     },
     rewrap: (boxes) => call({ kind: "rewrap", boxes }),
+    findVersions: (boxes) => call({ kind: "find_versions", boxes }),
     async rotate() {
       const { keks } = await call({ kind: "rotate" });
       info = { ...opened(), keks };

@@ -19,6 +19,7 @@ export type TokenRequest =
   | { kind: "chain"; previous: Uint8Array; texts: Uint8Array[] }
   | { kind: "authenticate"; texts: Uint8Array[] }
   | { kind: "rewrap"; boxes: { wrapped: Wrapped; context: Uint8Array }[] }
+  | { kind: "find_versions"; boxes: { wrapped: Wrapped; context: Uint8Array }[] }
   | { kind: "rotate" }
   | { kind: "retire"; kek: string }
   | { kind: "health" }
@@ -48,6 +49,7 @@ export type TokenAnswers = {
   chain: Uint8Array[];
   authenticate: Uint8Array[];
   rewrap: (Wrapped | null)[];
+  find_versions: (string | null)[];
   rotate: { keks: string[] };
   retire: { keks: string[] };
   health: { keks: string[] };

@@ -25,6 +25,8 @@ export type TokenOperations = {
   authenticate(texts: readonly Uint8Array[]): Uint8Array[];
   /** The boxes anew under the newest key-encryption key; null for one that was altered or belongs elsewhere. */
   rewrap(boxes: readonly { wrapped: Wrapped; context: Uint8Array }[]): (Wrapped | null)[];
+  /** Which version of the key-encryption key opens each box, the one that it is said to be under tried first; null for none. */
+  findVersions(boxes: readonly { wrapped: Wrapped; context: Uint8Array }[]): (string | null)[];
   /** Makes the next version of the key-encryption key and proves it; gives all versions, oldest first. */
   rotate(): string[];
   /** Destroys an older version of the key-encryption key; gives those that are left, oldest first. */
@@ -101,6 +103,16 @@ export function createOperations(session: Session, keys: TokenKeys): TokenOperat
     }
   }
 
+  function opens(wrapped: Wrapped, context: Uint8Array): boolean {
+    try {
+      unwrap(wrapped, context).fill(0);
+      return true;
+    } catch (error) {
+      if (error instanceof DamagedBox) return false;
+      throw error;
+    }
+  }
+
   function hmac(previous: Uint8Array, text: Uint8Array): Buffer {
     library.C_SignInit(handle, { mechanism: pkcs11.CKM_SHA256_HMAC }, keys.audit);
     return Buffer.from(library.C_Sign(handle, Buffer.concat([previous, text]), Buffer.alloc(MAC_BYTES)));
@@ -116,6 +128,13 @@ export function createOperations(session: Session, keys: TokenKeys): TokenOperat
     unwrap,
 
     rewrap: (boxes) => boxes.map(({ wrapped, context }) => renew(wrapped, context)),
+
+    findVersions: (boxes) =>
+      boxes.map(({ wrapped, context }) => {
+        const others = [...keys.keks.keys()].filter((label) => label !== wrapped.kek);
+        const labels = keys.keks.has(wrapped.kek) ? [wrapped.kek, ...others] : others;
+        return labels.find((label) => opens({ kek: label, box: wrapped.box }, context)) ?? null;
+      }),
 
     rotate() {
       createNextKek(session, keys.keks);

@@ -87,6 +87,7 @@ test("without a PIN file it starts sealed: every call but the status is answered
     sealed: { reason: "no_pin_file", by: null },
     token: null,
     kek: null,
+    retiring: null,
     keys: { active: 1 },
     audit: { head: null },
   });

@@ -4,6 +4,9 @@ import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import type { StoredDataKey } from "../../../keyvault/kek/stored.ts";
+import { dataKeyContext } from "../../../keyvault/keys/wrapping.ts";
+import type { Status } from "../../../keyvault/status.ts";
 import { openToken } from "../../../keyvault/token/client.ts";
 import { tokenSettings } from "../../../keyvault/token/install.ts";
 import { createHome, readIdentity, SILENT, startVault, type VaultHome } from "../fixture.ts";
@@ -88,5 +91,46 @@ test("killed at any moment of rotating and rewrapping, the vault goes on where i
   const vault = await startVault(home);
   expect((await vault.verifyAudit()).intact).toBe(true);
   await vault.makeKey({ tenant: "acc-1", purpose: "agent", label: "after", ceiling: ["data:read"] });
+  await vault.stop();
+});
+
+test("killed at any moment of proving and retiring, the vault has lost no data key", {
+  timeout: 120_000,
+}, async () => {
+  const admin = readIdentity(home, "admin");
+  const post = (url: string, path: string, body: object = {}) =>
+    call(`${url}${path}`, admin, { method: "POST", body });
+  const status = async (url: string) => (await call(`${url}/v1/status`, admin)).body as unknown as Status;
+  const versions = async (url: string) => (await status(url)).token?.keks ?? [];
+  const first = await startServing();
+  const [oldest = ""] = await versions(first.url);
+  await kill(first.child);
+  for (const delay of [0, 20, 60, 150]) {
+    const { child, url } = await startServing();
+    const retiring = post(url, "/v1/kek/retire", { kek: oldest }).catch(() => {});
+    await sleep(delay);
+    await kill(child);
+    await retiring;
+  }
+  const { child, url } = await startServing();
+  if ((await versions(url)).includes(oldest)) {
+    const command = start(["kek", "retire", oldest, "--json", "--url", url]);
+    expect((await once(command, "exit"))[0]).toBe(0);
+  }
+  expect(await versions(url)).not.toContain(oldest);
+  expect(await versions(url)).not.toEqual([]);
+  expect((await status(url)).retiring).toBeNull();
+  await kill(child);
+  const vault = await startVault(home);
+  const { database, token } = vault.vault;
+  const rows = await database<StoredDataKey>("tenants").select("tenant", "kek", "wrapped_data_key");
+  const found = await token.findVersions(
+    rows.map(({ tenant, kek, wrapped_data_key }) => ({
+      wrapped: { kek, box: wrapped_data_key },
+      context: dataKeyContext(tenant),
+    })),
+  );
+  expect(new Set(found)).toEqual(new Set([token.info().keks.at(-1)]));
+  expect((await vault.verifyAudit()).intact).toBe(true);
   await vault.stop();
 });

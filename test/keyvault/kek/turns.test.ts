@@ -26,7 +26,10 @@ beforeEach(() => {
 
 /** A journal that runs what it is given at once, on a database in which `wrapped` data keys are found, time after time. */
 function journalOf(...wrapped: number[]) {
-  const client = { query: async () => ({ rows: [{ count: wrapped.shift() ?? 0 }] }) } as unknown as pg.Client;
+  const query = async (sql: string) => ({
+    rows: sql.includes("count(") ? [{ count: wrapped.shift() ?? 0 }] : [],
+  });
+  const client = { query } as unknown as pg.Client;
   return {
     ...vault.vault.journal,
     async change<T>(apply: (client: pg.Client, seq: number) => Promise<Change<T>>): Promise<T> {
@@ -43,6 +46,7 @@ const settle = async () => {
 const keks = ["kek-1", "kek-2"];
 const token = {
   info: () => ({ ...vault.vault.token.info(), keks }),
+  findVersions: async (boxes: unknown[]) => boxes.map(() => "kek-2"),
   async rotate() {
     steps.push("rotate");
     return { keks };
@@ -61,13 +65,13 @@ test("a new version is on disk before its record is, and so before anything is w
 });
 
 test("a version is destroyed, and gone from the disk, between the record that it begins and the one that it is done", async () => {
-  const retire = createKekRetirement({ journal: journalOf(0, 0), token, store, settle });
+  const { retire } = createKekRetirement({ ...vault.vault, journal: journalOf(0, 0), token, store, settle });
   expect(await retire(ADMIN, "kek-1")).toEqual({ retired: "kek-1", keks: ["kek-2"] });
   expect(steps).toEqual(["kek_retire granted", "retire", "settle", "kek_retire granted"]);
 });
 
 test("a version that wraps a data key again when its turn has come is not destroyed", async () => {
-  const retire = createKekRetirement({ journal: journalOf(0, 1), token, store, settle });
+  const { retire } = createKekRetirement({ ...vault.vault, journal: journalOf(0, 1), token, store, settle });
   expect(await retire(ADMIN, "kek-1")).toMatchObject({ refused: "policy_violation" });
   expect(steps).toEqual(["kek_retire granted", "kek_retire policy_violation"]);
 });

@@ -1,0 +1,90 @@
+import { hash } from "node:crypto";
+import { dataKeyContext } from "../keys/wrapping.ts";
+import type { Token } from "../token/client.ts";
+import type { ReadDataKeys, StoredDataKey } from "./stored.ts";
+
+/** Tenants whose data key stands against retiring a version: it opens under that version alone (`needed`), or under none (`unopened`). */
+export type Unproven = { needed: string[]; unopened: string[] };
+
+/**
+ * The proof that no stored data key needs a version of the key-encryption key, whichever the database says that each is under: every one is
+ * opened, in the token's process, under a version that stays. What was proven stays so, for a box opens under one version only.
+ */
+export type RetirementProof = {
+  /** Proves all that `read` gives; `onProgress` is told how many were seen so far. */
+  extend(read: ReadDataKeys, onProgress: (seen: number) => void): Promise<Unproven>;
+  /** What of all that `read` gives is not proven yet; undefined when that is more than `most`. */
+  rest(read: ReadDataKeys, most: number): Promise<StoredDataKey[] | undefined>;
+  /** Proves these. */
+  prove(rows: readonly StoredDataKey[]): Promise<Unproven>;
+};
+
+/** Data keys that one message to the token carries: a few milliseconds, for which other calls wait. */
+const BATCH = 250;
+const READ_BATCH = 2_000;
+const FINGERPRINT_BYTES = 16;
+/** Of a wrapped data key: nonce (12), key (32) and tag (16). */
+const BOX_BYTES = 60;
+
+/** A proof that nothing needs `retiring`. */
+export function createRetirementProof(token: Pick<Token, "findVersions">, retiring: string): RetirementProof {
+  const proven = new Set<string>();
+  const isNew = (row: StoredDataKey): boolean => !proven.has(fingerprint(row));
+
+  async function prove(rows: readonly StoredDataKey[]): Promise<Unproven> {
+    const whole = rows.filter(({ wrapped_data_key }) => wrapped_data_key.length === BOX_BYTES);
+    const versions = await token.findVersions(
+      whole.map(({ tenant, kek, wrapped_data_key }) => ({
+        wrapped: { kek, box: wrapped_data_key },
+        context: dataKeyContext(tenant),
+      })),
+    );
+    const found = new Map(whole.map((row, index) => [row, versions[index] ?? null]));
+    const unproven: Unproven = { needed: [], unopened: [] };
+    for (const row of rows) {
+      const version = found.get(row) ?? null;
+      if (version === null) unproven.unopened.push(row.tenant);
+      else if (version === retiring) unproven.needed.push(row.tenant);
+      else proven.add(fingerprint(row));
+    }
+    return unproven;
+  }
+
+  return {
+    prove,
+    async extend(read, onProgress) {
+      const all: Unproven = { needed: [], unopened: [] };
+      let seen = 0;
+      for await (const page of pages(read, BATCH)) {
+        const { needed, unopened } = await prove(page.filter(isNew));
+        all.needed.push(...needed);
+        all.unopened.push(...unopened);
+        seen += page.length;
+        onProgress(seen);
+      }
+      return all;
+    },
+    async rest(read, most) {
+      const rest: StoredDataKey[] = [];
+      for await (const page of pages(read, READ_BATCH)) {
+        rest.push(...page.filter(isNew));
+        if (rest.length > most) return undefined;
+      }
+      return rest;
+    },
+  };
+}
+
+async function* pages(read: ReadDataKeys, limit: number): AsyncGenerator<readonly StoredDataKey[]> {
+  for (let page = await read(undefined, limit); page.length > 0; ) {
+    yield page;
+    page = await read(page.at(-1)?.tenant, limit);
+  }
+}
+
+/** Of tenant and box: which version the database says it is under decides nothing. */
+function fingerprint({ tenant, wrapped_data_key }: StoredDataKey): string {
+  const name = Buffer.from(`${tenant.length}:${tenant}`);
+  const digest = hash("sha256", Buffer.concat([name, wrapped_data_key]), "buffer");
+  return digest.toString("latin1", 0, FINGERPRINT_BYTES);
+}

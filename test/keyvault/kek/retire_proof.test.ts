@@ -1,0 +1,286 @@
+import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
+import { createKekRetirement, type RetireProgress } from "../../../keyvault/kek/retire.ts";
+import { createRewrapping } from "../../../keyvault/kek/rewrap.ts";
+import { dataKeyContext } from "../../../keyvault/keys/wrapping.ts";
+import type { Token } from "../../../keyvault/token/client.ts";
+import { ADMIN, readIdentity, startVault, type TestVault } from "../fixture.ts";
+import { call } from "../http/caller_support.ts";
+
+/*
+ * Which version a data key is under is the database's word, and destroying a version cannot be taken back: the vault opens them all first.
+ */
+
+type Stored = { tenant: string; kek: string; wrapped_data_key: Buffer };
+
+let vault: TestVault;
+/** The rows from before they were wrapped anew: under kek-1. */
+let old: Stored[];
+
+beforeAll(async () => {
+  vault = await startVault();
+  for (const tenant of ["acc-1", "acc-2", "acc-3"]) await makeKey(tenant);
+  old = await stored();
+  await vault.vault.token.rotate();
+  await rewrap();
+});
+afterAll(() => vault.close());
+beforeEach(async () => {
+  expect(vault.vault.token.info().keks).toEqual(["kek-1", "kek-2"]);
+});
+
+const makeKey = (tenant: string) => vault.makeKey({ tenant, purpose: "agent", label: "agent" });
+const stored = () =>
+  vault.home.sql<Stored>("SELECT tenant, kek, wrapped_data_key FROM tenants ORDER BY tenant");
+const rewrap = async () => {
+  const rewrapping = createRewrapping(vault.vault);
+  await rewrapping.start(ADMIN);
+  await vi.waitUntil(async () => !(await rewrapping.progress()).running, { timeout: 20_000 });
+};
+const write = (tenant: string, kek: string, box: Uint8Array) =>
+  vault.home.sql(
+    `INSERT INTO tenants (tenant, kek, wrapped_data_key, created_at) VALUES ($1, $2, $3, now())
+     ON CONFLICT (tenant) DO UPDATE SET kek = $2, wrapped_data_key = $3`,
+    [tenant, kek, Buffer.from(box)],
+  );
+const oldBox = (tenant: string): Buffer =>
+  old.find((row) => row.tenant === tenant)?.wrapped_data_key ?? Buffer.alloc(0);
+const lastRecord = async () => {
+  const [row] = await vault.home.sql<{ outcome: string; detail: Record<string, string> }>(
+    "SELECT outcome, detail FROM audit WHERE statement = 'kek_retire' ORDER BY seq DESC LIMIT 1",
+  );
+  return row;
+};
+const retirement = (token: Partial<Token> = {}) =>
+  createKekRetirement({ ...vault.vault, token: { ...vault.vault.token, ...token } });
+const retire = (token?: Partial<Token>) => retirement(token).retire(ADMIN, "kek-1");
+
+/** A token that lets `meanwhile` happen after its first proof, and never destroys anything. */
+function overtaken(meanwhile: () => Promise<unknown>): Partial<Token> & { retired: string[] } {
+  const real = vault.vault.token;
+  let first = true;
+  const retired: string[] = [];
+  return {
+    retired,
+    async findVersions(boxes) {
+      const versions = await real.findVersions(boxes);
+      if (first) await meanwhile();
+      first = false;
+      return versions;
+    },
+    async retire(kek) {
+      retired.push(kek);
+      return { keks: real.info().keks.filter((label) => label !== kek) };
+    },
+  };
+}
+
+/** Runs `during` with the rows changed, and puts them back. */
+async function changed(change: () => Promise<unknown>, during: () => Promise<unknown>): Promise<void> {
+  const before = await stored();
+  await change();
+  try {
+    await during();
+  } finally {
+    for (const { tenant, kek, wrapped_data_key } of before) await write(tenant, kek, wrapped_data_key);
+    await vault.home.sql("UPDATE tenants SET state = 'active', destroy_at = NULL");
+    await vault.home.sql("DELETE FROM tenants WHERE tenant LIKE 'put-%'");
+  }
+}
+
+test.each([
+  ["relabelled in the database", () => write("acc-1", "kek-2", oldBox("acc-1"))],
+  ["relabelled as a version that there never was", () => write("acc-1", "kek-9", oldBox("acc-1"))],
+  [
+    "of a tenant that is destroyed by the database's word only",
+    async () => {
+      await write("acc-1", "kek-2", oldBox("acc-1"));
+      await vault.home.sql(
+        "UPDATE tenants SET state = 'destroyed', destroy_at = now() WHERE tenant = 'acc-1'",
+      );
+    },
+  ],
+])("a data key %s keeps the version that it needs, and is named", async (_, change) => {
+  await changed(change, async () => {
+    expect(await retire()).toEqual({
+      refused: "policy_violation",
+      message: "kek-1 is kept: 1 data keys need it, though the database says otherwise (tenants acc-1)",
+    });
+    expect(await lastRecord()).toEqual({
+      outcome: "policy_violation",
+      detail: { kek: "kek-1", step: "done" },
+    });
+    expect((await vault.vault.token.health()).keks).toEqual(["kek-1", "kek-2"]);
+    expect(
+      Buffer.from(
+        await vault.vault.token.unwrap({ kek: "kek-1", box: oldBox("acc-1") }, dataKeyContext("acc-1")),
+      ),
+    ).toHaveLength(32);
+  });
+});
+
+test.each([
+  ["altered", (box: Buffer) => Buffer.concat([box.subarray(0, 59), Buffer.from([(box[59] ?? 0) ^ 1])])],
+  ["cut short", (box: Buffer) => box.subarray(0, 59)],
+  ["made longer", (box: Buffer) => Buffer.concat([box, Buffer.alloc(1)])],
+])("a data key that was %s, so that no version opens it, keeps every version", async (_, alter) => {
+  const [, box] = (await stored()).map((row) => row.wrapped_data_key);
+  await changed(
+    async () => {
+      for (const tenant of ["put-1", "put-2", "put-3", "put-4"])
+        await write(tenant, "kek-2", alter(box ?? Buffer.alloc(60)));
+      await write("acc-2", "kek-2", oldBox("acc-2"));
+    },
+    async () => {
+      expect(await retire()).toMatchObject({
+        message:
+          "kek-1 is kept: 1 data keys need it, though the database says otherwise (tenants acc-2); " +
+          "4 data keys open under no version (tenants put-1, put-2, put-3, …)",
+      });
+    },
+  );
+});
+
+test("another tenant's data key put in a tenant's place is none of its own", async () => {
+  const foreign = (await stored()).find(({ tenant }) => tenant === "acc-2");
+  await changed(
+    () => write("acc-1", "kek-2", foreign?.wrapped_data_key ?? Buffer.alloc(0)),
+    async () => {
+      expect(await retire()).toMatchObject({
+        message: "kek-1 is kept: 1 data keys open under no version (tenants acc-1)",
+      });
+    },
+  );
+});
+
+test.each([1, 250, 251, 600])(
+  "of %i tenants that come after the proof, none that needs the version slips through",
+  async (count) => {
+    const names = Array.from({ length: count }, (_, index) => `put-${String(index).padStart(4, "0")}`);
+    const real = vault.vault.token;
+    const boxes = await Promise.all(
+      names.map((name) => real.wrap(Buffer.alloc(32, 1), dataKeyContext(name))),
+    );
+    const arrive = async () => {
+      await vault.home.sql(
+        `INSERT INTO tenants (tenant, kek, wrapped_data_key, created_at)
+       SELECT name, 'kek-2', box, now() FROM unnest($1::text[], $2::bytea[]) AS made (name, box)`,
+        [names, boxes.map(({ box }) => Buffer.from(box))],
+      );
+    };
+    const honest = overtaken(arrive);
+    await changed(
+      async () => {},
+      async () => {
+        expect(await retire(honest)).toEqual({ retired: "kek-1", keks: ["kek-2"] });
+        expect(honest.retired).toEqual(["kek-1"]);
+      },
+    );
+    const relabelled = overtaken(async () => {
+      await arrive();
+      await write("acc-3", "kek-2", oldBox("acc-3"));
+    });
+    await changed(
+      async () => {},
+      async () => {
+        expect(await retire(relabelled)).toMatchObject({
+          message: "kek-1 is kept: 1 data keys need it, though the database says otherwise (tenants acc-3)",
+        });
+        expect(relabelled.retired).toEqual([]);
+      },
+    );
+  },
+);
+
+test("a tenant that is made, or wrapped anew, between proof and retirement is proven as well", async () => {
+  const meanwhile = overtaken(async () => {
+    await makeKey("acc-4");
+    const box = await vault.vault.token.wrap(Buffer.alloc(32, 1), dataKeyContext("acc-2"));
+    await write("acc-2", box.kek, box.box);
+  });
+  await changed(
+    async () => {},
+    async () => {
+      expect(await retire(meanwhile)).toEqual({ retired: "kek-1", keks: ["kek-2"] });
+    },
+  );
+});
+
+test("a data key that is put under the version between proof and retirement keeps it", async () => {
+  const meanwhile = overtaken(() => write("acc-1", "kek-1", oldBox("acc-1")));
+  await changed(
+    async () => {},
+    async () => {
+      expect(await retire(meanwhile)).toMatchObject({
+        message: "kek-1 still wraps 1 data keys: rewrap them first",
+      });
+      expect(meanwhile.retired).toEqual([]);
+    },
+  );
+});
+
+test("a data key under the version whose tenant is destroyed by the database's word only is counted, and wrapped anew", async () => {
+  const change = async () => {
+    await write("acc-1", "kek-1", oldBox("acc-1"));
+    await vault.home.sql("UPDATE tenants SET state = 'destroyed', destroy_at = now() WHERE tenant = 'acc-1'");
+  };
+  await changed(change, async () => {
+    expect(await retire()).toMatchObject({ message: "kek-1 still wraps 1 data keys: rewrap them first" });
+    await rewrap();
+    expect((await stored()).map(({ kek }) => kek)).not.toContain("kek-1");
+    expect(await retire(overtaken(async () => {}))).toEqual({ retired: "kek-1", keks: ["kek-2"] });
+  });
+});
+
+test("how far the proof is shows while calls are answered, and no more when it is done", async () => {
+  const seen: (RetireProgress | null)[] = [];
+  const token = overtaken(async () => {
+    seen.push(structuredClone(running.progress()));
+    await makeKey("acc-5");
+  });
+  const running = retirement(token);
+  expect(running.progress()).toBeNull();
+  await running.retire(ADMIN, "kek-1");
+  expect(seen).toEqual([{ kek: "kek-1", proven: 0, of: (await stored()).length - 1 }]);
+  expect(running.progress()).toBeNull();
+});
+
+test("a vault that stops in the middle of the proof ends it, on record, and destroys nothing", async () => {
+  let stopped: Promise<void> | undefined;
+  const token = overtaken(async () => {
+    stopped = running.stop();
+  });
+  const running = retirement(token);
+  await expect(running.retire(ADMIN, "kek-1")).rejects.toMatchObject({ code: "unavailable" });
+  await stopped;
+  expect(stopped).toBeDefined();
+  expect(token.retired).toEqual([]);
+  expect(await lastRecord()).toEqual({ outcome: "failed", detail: { kek: "kek-1", step: "done" } });
+});
+
+test("a token that ends in the middle of the proof has lost nothing, and the next try goes through", async () => {
+  const real = vault.vault.token;
+  const pid = real.pid();
+  expect(pid).toBeGreaterThan(0);
+  const broken: Partial<Token> = {
+    findVersions(boxes) {
+      const answer = real.findVersions(boxes);
+      if (pid !== undefined) process.kill(pid, "SIGKILL");
+      return answer;
+    },
+    async retire() {
+      throw new Error("It is not reached");
+    },
+  };
+  await expect(retire(broken)).rejects.toMatchObject({ code: expect.stringMatching(/unavailable$/) });
+  await expect.poll(() => real.pid() !== undefined && real.pid() !== pid, { timeout: 20_000 }).toBe(true);
+  await expect.poll(() => real.health().then(({ keks }) => keks, String)).toEqual(["kek-1", "kek-2"]);
+  const admin = readIdentity(vault.home, "admin");
+  const answer = await call(`${vault.url}/v1/kek/retire`, admin, { method: "POST", body: { kek: "kek-1" } });
+  expect(answer.body).toEqual({ retired: "kek-1", keks: ["kek-2"] });
+  expect((await call(`${vault.url}/v1/status`, admin)).body.retiring).toBeNull();
+  vault = await vault.restart();
+  expect((await vault.verifyAudit()).intact).toBe(true);
+  await makeKey("acc-1");
+  await vault.vault.token.rotate();
+  await vault.vault.token.health();
+});
