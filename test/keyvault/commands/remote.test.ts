@@ -132,13 +132,16 @@ test("a refused role is named with its certificate, and a sealed vault with what
     const wrong = join(vault.home.dir, "wrong");
     await writeFile(wrong, "0".repeat(64));
     const unseal = () => run(["unseal", "--url", vault.url, "--pin-file", wrong]);
-    expect((await unseal()).stderr).toMatch(/does not accept the PIN/);
+    const refusedPin = async () => expect((await unseal()).stderr).toMatch(/does not accept the PIN/);
+    await vi.waitFor(refusedPin, { timeout: 30_000 });
     const again = async () => expect((await unseal()).stderr).toMatch(/Too many tries: wait \d+ s\n/);
     await vi.waitFor(again, { timeout: 30_000 });
   } finally {
     vault.clock.move(120);
     const pin = vault.home.config.token.pinFile;
-    expect((await run(["unseal", "--url", vault.url, "--pin-file", pin])).code).toBe(0);
+    const open = async () =>
+      expect((await run(["unseal", "--url", vault.url, "--pin-file", pin])).code).toBe(0);
+    await vi.waitFor(open, { timeout: 30_000 });
   }
 });
 
