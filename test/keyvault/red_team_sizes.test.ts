@@ -5,6 +5,7 @@ import { loadConfig } from "../../keyvault/config.ts";
 import type { CreatedKey } from "../../keyvault/keys/create.ts";
 import { createHome, readIdentity, startVault, type TestVault } from "./fixture.ts";
 import { type Answer, type Client, call } from "./http/caller_support.ts";
+import { certificateFields } from "./sign/certificate_fields.ts";
 
 /*
  * Tried with the API's certificate: fields that are as long or as strange as they may be, so that what the vault writes down, shows or
@@ -43,15 +44,7 @@ function delegate(certificate: object, approval: object = {}): Promise<Answer> {
   const body = {
     tenant: "acc-1",
     certificate: {
-      cert_id: "cert-1",
-      version: 1,
-      issuer_id: root.key_id,
-      subject_id: agent.key_id,
-      subject_pub_key: agent.public_key,
-      scope: ["data:read"],
-      constraints: [],
-      issued_at: now,
-      expires_at: now + 60,
+      ...certificateFields(root, agent, now),
       ...certificate,
     },
     approval: { ceiling: ["data:read"], request_id: "req-1", approved_by: "user-1", ...approval },

@@ -9,6 +9,7 @@ import { createChallengeSigning } from "../../../keyvault/sign/challenge.ts";
 import { createDelegationSigning } from "../../../keyvault/sign/delegation.ts";
 import { createRotationSigning } from "../../../keyvault/sign/rotation.ts";
 import { API, createHome, startVault, type TestVault } from "../fixture.ts";
+import { certificateFields } from "./certificate_fields.ts";
 
 let vault: TestVault;
 let root: CreatedKey;
@@ -41,15 +42,8 @@ const delegateTo = (agent: CreatedKey) =>
     {
       tenant: TENANT,
       certificate: {
+        ...certificateFields(root, agent, now()),
         cert_id: `cert-${randomUUID()}`,
-        version: 1,
-        issuer_id: root.key_id,
-        subject_id: agent.key_id,
-        subject_pub_key: agent.public_key,
-        scope: ["data:read"],
-        constraints: [],
-        issued_at: now(),
-        expires_at: now() + 60,
       },
       approval: { ceiling: ["data:read"], request_id: "req-1", approved_by: "user-1" },
     },

@@ -22,6 +22,7 @@ import {
 } from "../../../src/protocol/hybrid.ts";
 import { coversScopes } from "../../../src/protocol/scopes.ts";
 import { API, startVault, type TestVault } from "../fixture.ts";
+import { certificateFields } from "./certificate_fields.ts";
 
 let vault: TestVault;
 let root: CreatedKey;
@@ -52,14 +53,8 @@ function sign({ tenant = "acc-1", keyId = root.key_id, certificate, approval, po
   return createDelegationSigning({ ...vault.vault, clock: vault.clock, policy })(API, keyId, {
     tenant,
     certificate: {
+      ...certificateFields(root, agent, now),
       cert_id: `cert-${randomUUID()}`,
-      version: 1,
-      issuer_id: root.key_id,
-      subject_id: agent.key_id,
-      subject_pub_key: agent.public_key,
-      scope: ["data:read"],
-      constraints: [],
-      issued_at: now,
       expires_at: now + 3600,
       ...certificate,
     },
