@@ -1,36 +1,17 @@
-import { afterEach, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { createAgent as create } from "../../src/platforms/create_agent.ts";
 import { keyId } from "../../src/protocol/hybrid.ts";
 import { VaultUnavailable } from "../../src/vault/client.ts";
-import type { HttpAnswer } from "../support/http.ts";
 import {
   createAgent,
   delegated,
   errorCode,
-  platformApi,
   registerPlatform,
   selfRequest,
-  type TestPlatform,
 } from "../support/platform_world.ts";
+import { agentsWorld } from "./agents_world.ts";
 
-const api = platformApi();
-afterEach(() => {
-  api.vault.failure = undefined;
-  api.vault.pause = undefined;
-});
-
-function call(
-  platform: TestPlatform,
-  method: string,
-  path = "",
-  body?: unknown,
-  headers = {},
-): Promise<HttpAnswer> {
-  return api.client().call(method, `/v1/service/connections/${platform.connectionId}/agents${path}`, {
-    body,
-    headers: { "x-service-api-key": platform.apiKey, ...headers },
-  });
-}
+const { api, call } = agentsWorld();
 
 const wish = { name: "shop-bot", agent_type: "api_agent" };
 

@@ -1,36 +1,12 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterEach, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { keepVaultSettled } from "../../src/platforms/keep_vault_settled.ts";
 import { settleVault } from "../../src/platforms/settle_vault.ts";
 import { VaultRefused, VaultUnavailable } from "../../src/vault/client.ts";
-import type { HttpAnswer } from "../support/http.ts";
-import {
-  createAgent,
-  delegated,
-  platformApi,
-  registerPlatform,
-  type TestPlatform,
-} from "../support/platform_world.ts";
+import { createAgent, delegated, registerPlatform } from "../support/platform_world.ts";
+import { agentsWorld } from "./agents_world.ts";
 
-const api = platformApi();
-
-afterEach(() => {
-  api.vault.failure = undefined;
-  api.vault.pause = undefined;
-});
-
-function call(
-  platform: TestPlatform,
-  method: string,
-  path = "",
-  body?: unknown,
-  headers = {},
-): Promise<HttpAnswer> {
-  return api.client().call(method, `/v1/service/connections/${platform.connectionId}/agents${path}`, {
-    body,
-    headers: { "x-service-api-key": platform.apiKey, ...headers },
-  });
-}
+const { api, call } = agentsWorld();
 
 describe("telling the vault", () => {
   test("goes on past a key that the vault refuses, once", async () => {

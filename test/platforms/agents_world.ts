@@ -1,0 +1,27 @@
+import { afterEach } from "vitest";
+import type { HttpAnswer } from "../support/http.ts";
+import { type PlatformApi, platformApi, type TestPlatform } from "../support/platform_world.ts";
+
+/** A call for a platform's agents with its API key; `path` is what follows `/agents`. */
+export type AgentsCall = (
+  platform: TestPlatform,
+  method: string,
+  path?: string,
+  body?: unknown,
+  headers?: Record<string, string>,
+) => Promise<HttpAnswer>;
+
+/** An API for a file's tests, whose vault is well again after each of them. */
+export function agentsWorld(): { api: PlatformApi; call: AgentsCall } {
+  const api = platformApi();
+  afterEach(() => {
+    api.vault.failure = undefined;
+    api.vault.pause = undefined;
+  });
+  const call: AgentsCall = (platform, method, path = "", body, headers = {}) =>
+    api.client().call(method, `/v1/service/connections/${platform.connectionId}/agents${path}`, {
+      body,
+      headers: { "x-service-api-key": platform.apiKey, ...headers },
+    });
+  return { api, call };
+}
