@@ -11,6 +11,10 @@ export const errorCodes = {
   invalid_callback_url: [400, "The callback URL is not allowed"],
   invalid_constraints: [400, "A constraint is malformed, or the constraints cannot be met together"],
   invalid_expiry: [400, "The expiry is in the past, or given twice"],
+  invalid_principal: [
+    400,
+    "An accepted principal is not a root identity of the registry, is listed twice, or is the account's own",
+  ],
   agent_required: [400, "The connection has several agents: name one"],
   scope_not_requested: [400, "The approved scope is empty or wider than requested"],
   ceiling_exceeded: [400, "The scope is wider than the platform's or the account's ceiling"],
@@ -31,6 +35,7 @@ export const errorCodes = {
   namespace_not_bound: [404, "No account is bound to this namespace"],
   method_not_allowed: [405, "The path exists, the method does not"],
   onboarding_step: [409, "The onboarding is at another step"],
+  principal_limit: [409, "A platform accepts 1,000 principals at most"],
   platform_limit: [409, "A personal account can register one platform"],
   no_agent: [409, "The connection has no agent"],
   agent_disabled: [409, "The agent is disabled"],

@@ -13,7 +13,15 @@ export type SessionCaller = {
 };
 
 /** The application behind an API key: one connection of one account. */
-export type ApiKeyCaller = { accountId: string; connectionId: string; keyPrefix: string; verifierId: string };
+export type ApiKeyCaller = {
+  accountId: string;
+  connectionId: string;
+  keyPrefix: string;
+  /** The connection's registered name, by which operations are bound to it. */
+  verifierId: string;
+  /** Whether AuthZEN questions without a proof are answered from the registry. */
+  registryAnswers: boolean;
+};
 
 /** A person or an application of an account; an application sees what belongs to its connection only. */
 export type AccountCaller = { accountId: string; connectionId: string | null };

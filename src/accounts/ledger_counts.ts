@@ -23,7 +23,7 @@ with posted as (
       where kind = 'verification' and ${accounts} and ${time("posted_at")}
       union all
       select account_id, occurred_at, 0, 1 from audit_events
-      where decision in ('allow', 'deny') and ${accounts} and ${time("occurred_at")}
+      where decision in ('allow', 'deny') and verifier_account_id is null and ${accounts} and ${time("occurred_at")}
     ) as events group by account_id, at
   ) as counted group by account_id
 ), compared as materialized (

@@ -1,3 +1,4 @@
+import type { Knex } from "knex";
 import { z } from "zod";
 import type { Database } from "../db/connection.ts";
 import type { AuditEventRow } from "../db/tables.ts";
@@ -22,6 +23,11 @@ const details = z.object({
   decision_reason: z.string().optional(),
   required_scope: z.string().optional(),
   receipt_id: z.string().optional(),
+  action_profile: z.string().optional().describe("What the application called the action"),
+  verifier: z
+    .object({ platform_name: z.string(), organization_name: z.string().nullable() })
+    .optional()
+    .describe("Of a decision made elsewhere on this account's authority: who decided, and paid for it"),
 });
 
 /** An audit event as answers show it; `details` is empty for `proof.presented` (specification §2). */
@@ -37,7 +43,7 @@ const eventShape = z.object({
 
 const answer = z.object({ events: z.array(eventShape), next_cursor: z.string().nullable() });
 
-const newestFirst: PageOrder = { time: "occurred_at", id: "event_id", isId: isUuid };
+const newestFirst: PageOrder = { time: "e.occurred_at", id: "e.event_id", isId: isUuid };
 
 /** `GET /v1/service/audit/personal`: the account's proof events, newest first. */
 export function personalAuditRoute({ db }: { db: Database }): Route {
@@ -51,28 +57,42 @@ export function personalAuditRoute({ db }: { db: Database }): Route {
     answer: { status: 200, schema: answer, description: "A page of events, newest first" },
     errors: [],
     async handle({ caller, query }) {
-      const found = db("audit_events").where({ account_id: caller.accountId });
-      if (query.event_type !== undefined) found.where({ event_type: query.event_type });
-      if (query.agent_id !== undefined) found.where({ agent_id: query.agent_id });
-      if (query.decision !== undefined) found.where({ decision: query.decision });
-      if (query.since !== undefined) found.where("occurred_at", ">=", new Date(query.since));
-      if (query.until !== undefined) found.where("occurred_at", "<", new Date(query.until));
-      const columns = found.select(
-        "event_id",
-        "event_type",
-        "occurred_at",
-        "agent_id",
-        "cert_id",
-        "connection_id",
-        "decision",
-        "decision_reason",
-        "required_scope",
-        db.raw("receipt_hash is not null as has_receipt"),
+      const found = db("audit_events as e").where({ "e.account_id": caller.accountId });
+      if (query.event_type !== undefined) found.where({ "e.event_type": query.event_type });
+      if (query.agent_id !== undefined) found.where({ "e.agent_id": query.agent_id });
+      if (query.decision !== undefined) found.where({ "e.decision": query.decision });
+      if (query.since !== undefined) found.where("e.occurred_at", ">=", new Date(query.since));
+      if (query.until !== undefined) found.where("e.occurred_at", "<", new Date(query.until));
+      const columns = withVerifier(found).select(
+        "e.event_id",
+        "e.event_type",
+        "e.occurred_at",
+        "e.agent_id",
+        "e.cert_id",
+        "e.connection_id",
+        "e.decision",
+        "e.decision_reason",
+        "e.required_scope",
+        "e.verifier_account_id",
+        "p.name as platform_name",
+        "a.organization_name",
+        db.raw("e.receipt_hash is not null as has_receipt"),
+        db.raw("e.receipt::json ->> 'action_profile' as action_profile"),
       );
       const { rows, next_cursor } = await readPage<EventRow>(columns, newestFirst, query);
       return { body: { events: rows.map(showEvent), next_cursor } };
     },
   });
+}
+
+/** Joins to each decision that was made elsewhere the platform that asked for it, and its account. */
+function withVerifier(found: Knex.QueryBuilder): Knex.QueryBuilder {
+  return found
+    .leftJoin("accounts as a", "a.account_id", "e.verifier_account_id")
+    .leftJoin("connections as c", (on) =>
+      on.on("c.connection_id", "e.connection_id").on("c.account_id", "e.verifier_account_id"),
+    )
+    .leftJoin("platforms as p", "p.platform_id", "c.platform_id");
 }
 
 type EventRow = Pick<
@@ -86,7 +106,13 @@ type EventRow = Pick<
   | "decision"
   | "decision_reason"
   | "required_scope"
-> & { has_receipt: boolean };
+  | "verifier_account_id"
+> & {
+  has_receipt: boolean;
+  action_profile: string | null;
+  platform_name: string | null;
+  organization_name: string | null;
+};
 
 function showEvent(row: EventRow): z.infer<typeof eventShape> {
   return {
@@ -107,5 +133,9 @@ function showDetails(row: EventRow): z.infer<typeof details> {
     ...(row.decision_reason === null ? {} : { decision_reason: row.decision_reason }),
     ...(row.required_scope === null ? {} : { required_scope: row.required_scope }),
     ...(row.has_receipt ? { receipt_id: row.event_id } : {}),
+    ...(row.action_profile === null ? {} : { action_profile: row.action_profile }),
+    ...(row.verifier_account_id === null
+      ? {}
+      : { verifier: { platform_name: row.platform_name ?? "", organization_name: row.organization_name } }),
   };
 }

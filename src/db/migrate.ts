@@ -9,6 +9,7 @@ import { accountCeiling } from "./migrations/0007_account_ceiling.ts";
 import { webhookSecrets } from "./migrations/0008_webhook_secrets.ts";
 import { revocationLists } from "./migrations/0009_revocation_lists.ts";
 import { outcomes } from "./migrations/0010_outcomes.ts";
+import { acceptedPrincipals } from "./migrations/0011_accepted_principals.ts";
 
 /** One step of the schema: a numbered name and the SQL that makes it. */
 export type Migration = { name: string; sql: string };
@@ -25,6 +26,7 @@ const migrations: readonly Migration[] = [
   webhookSecrets,
   revocationLists,
   outcomes,
+  acceptedPrincipals,
 ];
 
 const settings = {

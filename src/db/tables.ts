@@ -107,6 +107,7 @@ export type ConnectionRow = {
   account_id: string;
   platform_id: string;
   verifier_id: string;
+  registry_answers: boolean;
   callback_url: string | null;
   webhook_secret_sealed: Buffer;
   webhook_next_secret_sealed: Buffer | null;
@@ -116,6 +117,16 @@ export type ConnectionRow = {
   undelivered_sealed: Buffer | null;
   created_at: Date;
   removed_at: Date | null;
+};
+
+export type AcceptedPrincipalRow = {
+  account_id: string;
+  connection_id: string;
+  human_id: string;
+  scopes: string[];
+  granted_scope: string[];
+  accepted_until: Date | null;
+  created_at: Date;
 };
 
 export type ApiKeyRow = {
@@ -202,6 +213,7 @@ export type AuditEventRow = {
   required_scope: string | null;
   receipt: string | null;
   receipt_hash: Buffer | null;
+  verifier_account_id: string | null;
 };
 
 export type InvocationRow = {
@@ -237,6 +249,7 @@ declare module "knex/types/tables.js" {
     operator_clusters: OperatorClusterRow;
     platforms: PlatformRow;
     connections: ConnectionRow;
+    accepted_principals: AcceptedPrincipalRow;
     api_keys: ApiKeyRow;
     agents: AgentRow;
     delegation_requests: DelegationRequestRow;

@@ -17,6 +17,8 @@ export type PlatformWish = {
   surface_type: string;
   default_allowed_scopes: string[];
   callback_url?: string | null;
+  /** All that are accepted, and no others. */
+  accepted_principals: { human_id: string; scopes: string[]; accepted_until?: string }[];
 };
 
 /** An agent as the operator wants it. */

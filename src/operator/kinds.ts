@@ -50,12 +50,16 @@ export type CommonStatus = { observedGeneration?: number; conditions?: Condition
 export type DeletionPolicy = "Retain" | "Delete";
 export type Reference = { name: string };
 
+/** A root identity of another account whose authority counts at a Platform, for these scopes, before this moment. */
+export type AcceptedPrincipal = { humanID: string; scopes: string[]; acceptedUntil?: string };
+
 export type PlatformSpec = {
   displayName: string;
   description?: string;
   surfaceType: string;
   defaultAllowedScopes: string[];
   callbackUrl?: string;
+  acceptedPrincipals?: AcceptedPrincipal[];
   credentialsSecretName?: string;
   keyRotation?: { every: string; grace?: string };
   deletionPolicy?: DeletionPolicy;

@@ -91,6 +91,7 @@ type KeyRow = {
   account_id: string;
   connection_id: string;
   verifier_id: string;
+  registry_answers: boolean;
 };
 
 async function readKey(db: Database, prefix: string): Promise<KnownKey | undefined> {
@@ -98,7 +99,14 @@ async function readKey(db: Database, prefix: string): Promise<KnownKey | undefin
     .join("connections as c", "c.connection_id", "k.connection_id")
     .where({ "k.key_prefix": prefix })
     .whereNull("c.removed_at")
-    .first("k.key_hash", "k.retires_at", "k.account_id", "k.connection_id", "c.verifier_id");
+    .first(
+      "k.key_hash",
+      "k.retires_at",
+      "k.account_id",
+      "k.connection_id",
+      "c.verifier_id",
+      "c.registry_answers",
+    );
   return (
     row && {
       hash: row.key_hash,
@@ -108,6 +116,7 @@ async function readKey(db: Database, prefix: string): Promise<KnownKey | undefin
         connectionId: row.connection_id,
         keyPrefix: prefix,
         verifierId: row.verifier_id,
+        registryAnswers: row.registry_answers,
       },
     }
   );

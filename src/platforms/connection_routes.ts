@@ -2,15 +2,45 @@ import { z } from "zod";
 import type { AddressPolicy } from "../events/webhooks/addresses.ts";
 import { type Route, route } from "../route.ts";
 import { idText, isoTime } from "../schemas.ts";
+import { changeConnection } from "./change_connection.ts";
 import { removeConnection } from "./remove_connection.ts";
 import { type RetireDeps, rotateKey } from "./rotate_key.ts";
 import { setCallback } from "./set_callback.ts";
 import type { SettleDeps } from "./settle_vault.ts";
-import { callbackUrl, rotationBody } from "./shapes.ts";
+import { callbackUrl, rotationBody, verifierName } from "./shapes.ts";
 
 type Deps = SettleDeps & RetireDeps & { callbacks: AddressPolicy };
 
 const params = z.object({ connection_id: idText });
+
+const connectionSettings = z.object({
+  verifier_id: verifierName.describe("The name that operations are bound to; at first the connection's id"),
+  registry_answers: z
+    .boolean()
+    .describe("Whether AuthZEN questions without a proof are answered from the registry; at first not"),
+});
+
+/** `PATCH /v1/service/connections/{connection_id}`. */
+export function changeConnectionRoute({ db }: Deps): Route {
+  return route({
+    id: "change_connection",
+    method: "PATCH",
+    path: "/v1/service/connections/{connection_id}",
+    summary: "Change a connection's verifier name, or whether AuthZEN answers without a proof",
+    access: "session",
+    params,
+    body: connectionSettings.partial(),
+    answer: {
+      status: 200,
+      schema: connectionSettings.extend({ connection_id: z.string() }),
+      description: "The connection's settings from now on",
+    },
+    errors: ["not_found"],
+    async handle({ caller, params, body }) {
+      return { body: await changeConnection(db, caller.accountId, params.connection_id, body) };
+    },
+  });
+}
 
 /** `PUT /v1/service/connections/{connection_id}/callback`. */
 export function setCallbackRoute(deps: Deps): Route {

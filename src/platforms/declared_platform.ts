@@ -3,6 +3,11 @@ import type { Database, Transaction } from "../db/connection.ts";
 import { ApiError } from "../errors.ts";
 import { webhookSecretContext } from "../events/secrets.ts";
 import type { Seal } from "../seal.ts";
+import {
+  type Acceptance,
+  checkAcceptances,
+  replaceAcceptedPrincipals,
+} from "./accepted_principals/accept.ts";
 import { checkCallbackUrl } from "./callback_url.ts";
 import { changePlatform } from "./change_platform.ts";
 import { lockConnection } from "./connection_lock.ts";
@@ -19,7 +24,7 @@ import { signingSecretContext, undeliveredContext } from "./secrets.ts";
 import { setCallback } from "./set_callback.ts";
 import type { SettleDeps } from "./settle_vault.ts";
 
-/** A platform as a Kubernetes object declares it. A callback left out stays as it is. */
+/** A platform as a Kubernetes object declares it. A callback left out stays as it is; so do accepted principals. */
 export type DeclaredPlatform = {
   externalId: string;
   accountEmail: string;
@@ -28,6 +33,7 @@ export type DeclaredPlatform = {
   surfaceType: string;
   allowedScopes: readonly string[];
   callbackUrl?: string | null | undefined;
+  acceptedPrincipals?: readonly Acceptance[] | undefined;
 };
 
 /** What making declared platforms true works with. */
@@ -35,12 +41,26 @@ export type DeclareDeps = RegisterDeps & SettleDeps & { clock: Clock };
 
 /**
  * Makes a declared platform true: registers it at first, changes it later by the rules that people's changes keep. It
- * may be repeated at any time. Throws what {@link registerPlatform} and {@link changePlatform} throw, besides
- * `namespace_not_bound`, `onboarding_incomplete`, and `external_conflict` when the object was registered for another
+ * may be repeated at any time. Throws what {@link registerPlatform}, {@link changePlatform} and {@link checkAcceptances}
+ * throw, besides `namespace_not_bound`, `onboarding_incomplete`, and `external_conflict` when the object was registered for another
  * account or surface or is removed.
  */
 export async function putPlatform(deps: DeclareDeps, declared: DeclaredPlatform): Promise<LivePlatform> {
   const owner = await findOwnerByEmail(deps.db, declared.accountEmail);
+  await checkAcceptances(deps.db, owner.accountId, declared.acceptedPrincipals ?? []);
+  const record = await putRegistration(deps, owner, declared);
+  if (declared.acceptedPrincipals !== undefined) {
+    const place = { accountId: owner.accountId, platformId: record.platform_id };
+    await replaceAcceptedPrincipals(deps, place, declared.acceptedPrincipals);
+  }
+  return record;
+}
+
+async function putRegistration(
+  deps: DeclareDeps,
+  owner: Owner,
+  declared: DeclaredPlatform,
+): Promise<LivePlatform> {
   const known = await findDeclaredPlatform(deps.db, declared.externalId);
   if (known !== undefined) return changeDeclared(deps, owner, known, declared);
   try {

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { type Route, route } from "../route.ts";
+import { acceptedPrincipalList, readAcceptance } from "./accepted_principals/routes.ts";
 import {
   acknowledgeCredentials,
   type DeclareDeps,
@@ -18,7 +19,10 @@ type Deps = DeclareDeps & RetireDeps;
 
 const path = "/internal/v1/platforms/{external_id}";
 const params = z.object({ external_id: externalId });
-const body = registrationBody.extend({ account_email: z.string().min(1).max(320) });
+const body = registrationBody.extend({
+  account_email: z.string().min(1).max(320),
+  accepted_principals: acceptedPrincipalList.optional().describe("Left out, those that are accepted stay"),
+});
 
 const state = registeredShape
   .pick({
@@ -59,6 +63,8 @@ export function putPlatformRoute(deps: Deps): Route {
       "ceiling_widened",
       "external_conflict",
       "invalid_callback_url",
+      "invalid_principal",
+      "principal_limit",
     ],
     async handle({ caller, params, body }) {
       requireOwnObject(caller, params.external_id);
@@ -70,6 +76,7 @@ export function putPlatformRoute(deps: Deps): Route {
         surfaceType: body.surface_type,
         allowedScopes: body.default_allowed_scopes,
         callbackUrl: body.callback_url,
+        acceptedPrincipals: body.accepted_principals?.map(readAcceptance),
       });
       return { body: await showState(deps, record) };
     },

@@ -7,6 +7,8 @@ import { isUuid } from "../ids.ts";
 export type PlatformRecord = Omit<PlatformRow, "signing_secret_sealed"> & {
   connection_id: string;
   callback_url: string | null;
+  verifier_id: string;
+  registry_answers: boolean;
   /** `null` once the connection is removed. */
   api_key_prefix: string | null;
 };
@@ -33,6 +35,8 @@ export function selectPlatforms(db: Database | Transaction) {
       "p.removed_at",
       "c.connection_id",
       "c.callback_url",
+      "c.verifier_id",
+      "c.registry_answers",
       "k.key_prefix as api_key_prefix",
     );
 }

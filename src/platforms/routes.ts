@@ -1,7 +1,13 @@
 import type { AddressPolicy } from "../events/webhooks/addresses.ts";
 import type { Route } from "../route.ts";
+import { acceptedPrincipalRoutes } from "./accepted_principals/routes.ts";
 import { createAgentRoute, deleteAgentRoute, getAgentRoute, listAgentsRoute } from "./agent_routes.ts";
-import { removeConnectionRoute, rotateKeyRoute, setCallbackRoute } from "./connection_routes.ts";
+import {
+  changeConnectionRoute,
+  removeConnectionRoute,
+  rotateKeyRoute,
+  setCallbackRoute,
+} from "./connection_routes.ts";
 import type { CreateAgentDeps } from "./create_agent.ts";
 import { laterRoutes } from "./later_routes.ts";
 import { changePlatformRoute, getPlatformRoute, listPlatformsRoute } from "./platform_routes.ts";
@@ -19,6 +25,8 @@ export function platformRoutes(deps: PlatformDeps): Route[] {
     listPlatformsRoute(deps),
     getPlatformRoute(deps),
     changePlatformRoute(deps),
+    ...acceptedPrincipalRoutes(deps),
+    changeConnectionRoute(deps),
     setCallbackRoute(deps),
     rotateKeyRoute(deps),
     rotateWebhookSecretRoute(deps),

@@ -13,6 +13,11 @@ export const platformName = oneLine(128);
 export const platformDescription = freeText(1000);
 /** Where events are delivered, as a call carries it; whether it may be is told by `checkCallbackUrl`. */
 export const callbackUrl = z.string().min(1).nullable();
+/** The name by which operations are bound to a connection: visible, and at most 512 bytes as the wire format has it. */
+export const verifierName = oneLine(512).refine(
+  (name) => Buffer.byteLength(name) <= 512,
+  "at most 512 bytes",
+);
 /** An agent's name, at most 256 bytes as the wire format has it. */
 export const agentName = oneLine(256).refine((name) => Buffer.byteLength(name) <= 256, "at most 256 bytes");
 /** What an agent is. */
@@ -44,6 +49,8 @@ export const platformShape = z.object({
   publish_state: z.enum(["draft", "pending_review", "published", "suspended"]),
   default_allowed_scopes: z.array(z.string()),
   callback_url: z.string().nullable(),
+  verifier_id: z.string(),
+  registry_answers: z.boolean(),
   api_key_prefix: z.string(),
   created_at: isoTime,
   expires_at: isoTime,
@@ -79,6 +86,8 @@ export function showPlatform(record: LivePlatform): z.infer<typeof platformShape
     publish_state: record.publish_state,
     default_allowed_scopes: record.default_allowed_scopes,
     callback_url: record.callback_url,
+    verifier_id: record.verifier_id,
+    registry_answers: record.registry_answers,
     api_key_prefix: record.api_key_prefix,
     created_at: record.created_at.toISOString(),
     expires_at: record.expires_at.toISOString(),

@@ -27,7 +27,10 @@ export const evaluationBody = z.object({
     .describe("proof_bundle or proof_ref, operation, and what constraints are held against"),
 });
 
-/** The answer to one question. Without a proof it is about what stands in the registry, and proves nothing. */
+/**
+ * The answer to one question. Without a proof it is `false`, unless the connection has asked for answers from the
+ * registry: those say what an agent may do, and nothing about who asks.
+ */
 export const evaluationAnswer = z.object({
   decision: z.boolean(),
   context: z
@@ -35,6 +38,8 @@ export const evaluationAnswer = z.object({
       assurance: z.enum(["proof", "registry"]).optional(),
       reason: z.string().describe("The decision's reason, or the code of why there is none"),
       cert_id: z.string().optional(),
+      agent_id: z.string().optional(),
+      human_id: z.string().optional().describe("On whose authority: the root identity of the chain"),
       receipt_id: z.string().optional(),
       receipt_hash: z.string().optional(),
       replayed: z
@@ -72,13 +77,14 @@ export async function evaluate(
   if (resource.type !== "connection" || resource.id !== caller.connectionId)
     return refused("unknown_resource");
   if (bundle === undefined && ref === undefined) {
+    if (!caller.registryAnswers) return refused("proof_required");
     const question = { connectionId: caller.connectionId, agentId: subject.id, scope: action.name };
     return askRegistry(deps, { ...question, context: options.context ?? {}, now: deps.clock.now() });
   }
   return askWithProof(deps, caller, {
     agentId: subject.id,
     options,
-    read: () => readProof({ bundle, ref }, bodyBytes),
+    readProof: () => readProof({ bundle, ref }, bodyBytes),
   });
 }
 
@@ -98,18 +104,16 @@ async function askRegistry(
   return { decision: true, context: { ...context, cert_id: found.certId } };
 }
 
-type Proven = Pick<VerifyCall, "options"> & { agentId: string; read: () => VerifyCall["proof"] };
-
 /** A proof that is no good, or of something else, is an answer: `false`. Any other status says that there is none. */
 const REFUSED_STATUS: readonly number[] = [400, 403, 409];
 
 async function askWithProof(
   deps: EvaluateDeps,
   caller: ApiKeyCaller,
-  { agentId, options, read }: Proven,
+  call: VerifyCall,
 ): Promise<EvaluationAnswer> {
   try {
-    return answerOf(await verifyProof(deps.verify, caller, { proof: read(), options, agentId }));
+    return answerOf(await verifyProof(deps.verify, caller, call));
   } catch (error) {
     if (!(error instanceof ApiError) || !REFUSED_STATUS.includes(error.status)) throw error;
     return refused(error.code);
@@ -123,6 +127,8 @@ function answerOf({ decision, reason, receipt, receiptHash, replayed }: Decided)
       assurance: "proof",
       reason,
       cert_id: receipt.cert_id,
+      agent_id: receipt.agent_id,
+      human_id: receipt.human_id,
       receipt_id: receipt.receipt_id,
       receipt_hash: `sha256:${receiptHash.toString("hex")}`,
       replayed,

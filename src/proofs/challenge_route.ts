@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { Clock } from "../clock.ts";
+import { type Clock, unixSeconds } from "../clock.ts";
 import { encodeBase64 } from "../protocol/base64.ts";
 import { CHALLENGE_WINDOW_SECONDS } from "../protocol/constants.ts";
 import { type Route, route } from "../route.ts";
@@ -9,6 +9,7 @@ import type { ChallengeKeys } from "./challenge_keys.ts";
 const answer = z.object({
   challenge: z.string().describe("32 bytes in base64, single use"),
   expires_at: z.iso.datetime(),
+  expires_at_unix: z.int().describe("The same moment in Unix seconds, as the protocol's libraries name it"),
   ttl_seconds: z.literal(CHALLENGE_WINDOW_SECONDS),
 });
 
@@ -38,6 +39,7 @@ export function challengeRoute({ keys, clock }: { keys: ChallengeKeys; clock: Cl
         body: {
           challenge: encodeBase64(challenge),
           expires_at: expiresAt.toISOString(),
+          expires_at_unix: unixSeconds(expiresAt),
           ttl_seconds: CHALLENGE_WINDOW_SECONDS,
         },
       };

@@ -23,20 +23,22 @@ export type DecisionItem = {
   decidedAt: Date;
   agentId: string;
   humanId: string;
+  /** The account whose root signed the chain; null when no account's did, which is a denial already. */
+  rootAccountId: string | null;
   certId: string;
   requiredScope: string;
   /** The verdict in the protocol's words, when it is a refusal. */
   errorReason: string | null;
   /** The operation that the proof is bound to, decided once. */
   invocation: { id: string; operationHash: Buffer } | null;
-  /** What the chain grants, sorted; a ceiling that shrank since narrows it further. */
+  /** What the chain grants, sorted; a ceiling that shrank since, or what is accepted from another account, narrows it further. */
   grantedScope: string[];
   /** The receipt's canonical JSON before its decision and after its granted scopes. */
   receiptHead: string;
   receiptTail: string;
 };
 
-/** What became of an item: decided and recorded, or refused with nothing recorded and nothing charged. */
+/** What became of an item: decided and recorded, or refused with nothing recorded, charged or spent by it. */
 export type DecisionOutcome =
   | { kind: "decided"; decision: Decision; reason: string; receiptHash: Buffer; grantedScope?: string[] }
   | { kind: "challenge_spent" }
@@ -46,7 +48,7 @@ export type DecisionOutcome =
 type AnswerRow = {
   n: number;
   fresh: boolean;
-  spent: boolean;
+  payable: boolean;
   decision: Decision | null;
   reason: string | null;
   receipt_hash: Buffer | null;
@@ -54,18 +56,22 @@ type AnswerRow = {
 };
 
 /**
- * Spends the challenges, reads the certificates' states, charges the accounts and appends audit rows and ledger
- * postings for a whole batch, in one statement and one commit. Each item touches rows of one account only, besides
- * its certificates', which belong to the account of the root that signed them.
+ * Reads the certificates' states and whose authority the connections accept, charges the accounts, spends the
+ * challenges and appends audit rows and ledger postings for a whole batch, in one statement and one commit. Each item
+ * touches rows of one account, besides those of its root's: certificates, and the history of a decision made elsewhere.
  *
  * An operation that has its decision is left alone, before its challenge is touched; one that was indeterminate has
  * none yet. Two statements that decide on one operation at the same moment break the primary key of `invocations`:
  * nothing of the later one is done, and it is to be sent again.
  *
- * Order matters twice. Challenges are inserted and balances locked in key order, because two batches that took them
- * in their own order would deadlock. `distinct on` keeps a challenge that stands twice in one batch from being joined
- * to both items: the later one is answered as spent. `for share` makes a revocation wait for the decisions that have
- * read the certificate, and makes those that come later read it revoked: see decision record 0005.
+ * An item without credit is not decided and its challenge not spent, so that its proof is good after a top-up. Where
+ * credit is short, challenges that are spent already take no place in the queue for it.
+ *
+ * Order matters. Certificates come first, then balances, then challenges, each in key order, because two batches that
+ * took them in their own order would deadlock; `group by` and `order by` see to it that each step is complete before the
+ * next begins. `distinct on` keeps a challenge that stands twice in one batch from being joined to both items: the
+ * later one is answered as spent. `for share` makes a revocation, and the end of an acceptance, wait for the decisions
+ * that have read the row, and makes those that come later read the new state: see decision record 0005.
  *
  * Scopes are handed over in canonical JSON and narrowed as `json`, which keeps each element's text as it came.
  */
@@ -73,11 +79,11 @@ const statement = `
 with item as (
   select distinct on (connection_id, challenge) *
   from unnest($1::int[], $2::uuid[], $3::uuid[], $4::bytea[], $5::timestamptz[], $6::text[], $7::text[], $8::uuid[],
-              $9::timestamptz[], $10::text[], $11::text[], $12::text[], $13::text[], $14::text[], $15::text[], $16::text[],
-              $22::text[], $23::text[], $24::bytea[])
+              $9::timestamptz[], $10::text[], $11::text[], $12::uuid[], $13::text[], $14::text[], $15::text[],
+              $16::text[], $17::text[], $18::text[], $19::text[], $20::bytea[])
     as item (n, account_id, connection_id, challenge, challenge_expires_at, decision, reason, event_id,
-             decided_at, agent_id, human_id, cert_id, required_scope, receipt_head, receipt_tail, granted,
-             error_reason, invocation_id, operation_hash)
+             decided_at, agent_id, human_id, root_account_id, cert_id, required_scope, receipt_head,
+             receipt_tail, granted, error_reason, invocation_id, operation_hash)
   order by connection_id, challenge, n
 ),
 fresh as (
@@ -88,94 +94,127 @@ fresh as (
     select from invocations i where i.account_id = item.account_id
       and i.connection_id = item.connection_id and i.invocation_id = item.invocation_id)
 ),
-spent as (
-  insert into spent_challenges (connection_id, expires_at, challenge)
-  select connection_id, challenge_expires_at, challenge from fresh
-  order by connection_id, challenge_expires_at, challenge
-  on conflict do nothing
-  returning connection_id, challenge
-),
 pinned as (
   select c.account_id, c.cert_id, c.status, c.ceiling_scope from certificates c
-  where (c.account_id, c.cert_id) in (select * from unnest($18::uuid[], $19::text[]))
+  where (c.account_id, c.cert_id) in (select * from unnest($22::uuid[], $23::text[]))
   order by c.account_id, c.cert_id for share
 ),
 state as (
   select link.n, bool_or(c.status = 'revoked') as revoked, bool_or(c.cert_id is null) as unknown,
          bool_or(c.ceiling_scope is not null) as has_ceiling,
          bool_or(c.ceiling_scope is not null and not link.required_scope = any (c.ceiling_scope)) as over_ceiling
-  from unnest($17::int[], $18::uuid[], $19::text[], $20::text[]) as link (n, account_id, cert_id, required_scope)
+  from unnest($21::int[], $22::uuid[], $23::text[], $24::text[]) as link (n, account_id, cert_id, required_scope)
   left join pinned c on c.account_id = link.account_id and c.cert_id = link.cert_id
   group by link.n
 ),
+accepted as (
+  select a.connection_id, a.human_id, a.granted_scope, a.accepted_until from accepted_principals a
+  where (a.connection_id, a.human_id) in (
+    select connection_id, human_id from fresh where root_account_id <> account_id)
+  order by a.connection_id, a.human_id for share
+),
 judged as (
-  select item.n, item.account_id, verdict.decision, verdict.reason, verdict.decision <> 'indeterminate' as charged,
-         coalesce(state.has_ceiling, false) as has_ceiling
-  from item
-  join spent using (connection_id, challenge)
-  left join state on state.n = item.n
+  select fresh.n, fresh.account_id, fresh.connection_id, fresh.challenge, fresh.challenge_expires_at,
+         verdict.decision, verdict.reason, verdict.decision <> 'indeterminate' as charged,
+         coalesce(state.has_ceiling, false) or accepted.granted_scope is not null as is_narrowed,
+         accepted.granted_scope as accepted_scope
+  from fresh
+  left join state on state.n = fresh.n
+  left join accepted on fresh.root_account_id <> fresh.account_id
+    and accepted.connection_id = fresh.connection_id and accepted.human_id = fresh.human_id
+    and (accepted.accepted_until is null or accepted.accepted_until > fresh.decided_at)
   cross join lateral (
     select * from (values
-      (1, coalesce(state.revoked, false), 'deny', 'delegation_revoked'),
-      (2, coalesce(state.unknown, false), 'indeterminate', 'revocation_state_unavailable'),
-      (3, item.decision = 'allow' and coalesce(state.over_ceiling, false), 'deny', 'ceiling_exceeded'),
-      (4, true, item.decision, item.reason)
+      (1, fresh.root_account_id <> fresh.account_id
+          and not coalesce(fresh.required_scope = any (accepted.granted_scope), false), 'deny', 'principal_not_accepted'),
+      (2, coalesce(state.revoked, false), 'deny', 'delegation_revoked'),
+      (3, coalesce(state.unknown, false), 'indeterminate', 'revocation_state_unavailable'),
+      (4, fresh.decision = 'allow' and coalesce(state.over_ceiling, false), 'deny', 'ceiling_exceeded'),
+      (5, true, fresh.decision, fresh.reason)
     ) as rule (place, holds, decision, reason)
     where holds order by place limit 1
   ) as verdict
 ),
-queued as (
-  select judged.*, count(*) filter (where charged) over (partition by account_id order by n) as place from judged
-),
-due as (
-  select account_id, count(*) as wanted from judged where charged group by account_id
+wanted as (
+  select account_id, count(*) as items from judged where charged group by account_id
 ),
 held as (
   select account_id, balance_micro_usd from balances
-  where account_id in (select account_id from due)
+  where account_id in (select account_id from wanted)
   order by account_id for update
 ),
+payable as (
+  select * from (
+    select judged.*, credit.affordable, turn.is_open,
+           count(*) filter (where charged and turn.is_open) over (partition by account_id order by judged.n) as place
+    from judged
+    left join wanted using (account_id)
+    left join held using (account_id)
+    cross join lateral (select held.balance_micro_usd / $25::bigint as affordable) as credit
+    cross join lateral (
+      select case when wanted.items <= credit.affordable then true else not exists (
+        select from spent_challenges s where s.connection_id = judged.connection_id
+          and s.expires_at = judged.challenge_expires_at and s.challenge = judged.challenge) end as is_open
+    ) as turn
+  ) as queued
+  where not charged or not is_open or place <= affordable
+),
+spent as (
+  insert into spent_challenges (connection_id, expires_at, challenge)
+  select connection_id, challenge_expires_at, challenge from payable
+  order by connection_id, challenge_expires_at, challenge
+  on conflict do nothing
+  returning connection_id, challenge
+),
+due as (
+  select account_id, count(*) as charges from payable join spent using (connection_id, challenge)
+  where charged group by account_id
+),
 charge as (
-  update balances b
-  set balance_micro_usd = held.balance_micro_usd - least(due.wanted, held.balance_micro_usd / $21::bigint) * $21::bigint
+  update balances b set balance_micro_usd = held.balance_micro_usd - due.charges * $25::bigint
   from held join due using (account_id)
   where b.account_id = held.account_id
-  returning b.account_id, least(due.wanted, held.balance_micro_usd / $21::bigint) as affordable
 ),
 decided as (
-  select item.*, queued.decision as final, queued.reason as final_reason, queued.charged,
+  select item.*, payable.decision as final, payable.reason as final_reason, payable.charged,
          narrowed.granted as narrowed, receipt.body, sha256(convert_to(receipt.body, 'UTF8')) as receipt_hash
-  from queued
+  from payable
+  join spent using (connection_id, challenge)
   join item using (n)
-  left join charge on charge.account_id = queued.account_id
   cross join lateral (
-    select case when queued.has_ceiling and queued.decision = 'allow' then (
+    select case when payable.is_narrowed and payable.decision = 'allow' then (
       select '[' || coalesce(string_agg(scope.value::text, ',' order by scope.place), '') || ']'
       from json_array_elements(item.granted::json) with ordinality as scope (value, place)
-      where not exists (
-        select from unnest($17::int[], $18::uuid[], $19::text[]) as link (n, account_id, cert_id)
-        join pinned c on c.account_id = link.account_id and c.cert_id = link.cert_id
-        where link.n = item.n and c.ceiling_scope is not null and (scope.value #>> '{}') <> all (c.ceiling_scope))
+      where (payable.accepted_scope is null or (scope.value #>> '{}') = any (payable.accepted_scope))
+        and not exists (
+          select from unnest($21::int[], $22::uuid[], $23::text[]) as link (n, account_id, cert_id)
+          join pinned c on c.account_id = link.account_id and c.cert_id = link.cert_id
+          where link.n = item.n and c.ceiling_scope is not null and (scope.value #>> '{}') <> all (c.ceiling_scope))
     ) end as granted
   ) as narrowed
   cross join lateral (
-    select item.receipt_head || '"decision":"' || queued.decision || '","decision_reason":"' || queued.reason ||
+    select item.receipt_head || '"decision":"' || payable.decision || '","decision_reason":"' || payable.reason ||
            '","granted_scope":' ||
-           case when queued.decision = 'allow' then coalesce(narrowed.granted, item.granted) else '[]' end ||
+           case when payable.decision = 'allow' then coalesce(narrowed.granted, item.granted) else '[]' end ||
            item.receipt_tail as body
   ) as receipt
-  where not queued.charged or queued.place <= charge.affordable
 ),
 posted as (
   insert into ledger_postings (account_id, posted_at, posting_id, kind, debit_book, credit_book, amount_micro_usd)
-  select account_id, decided_at, challenge, 'verification', 'credit', 'revenue', $21::bigint from decided where charged
+  select account_id, decided_at, challenge, 'verification', 'credit', 'revenue', $25::bigint from decided where charged
+),
+told as (
+  select account_id, null::uuid as verifier_account_id, body, receipt_hash, n from decided
+  union all
+  select root_account_id, account_id, null, null, n from decided where root_account_id <> account_id
 ),
 written as (
   insert into audit_events (account_id, occurred_at, event_id, event_type, connection_id, agent_id, human_id, cert_id,
-                            decision, decision_reason, required_scope, receipt, receipt_hash)
-  select account_id, decided_at, event_id, case when final = 'allow' then 'proof.verified' else 'proof.rejected' end,
-         connection_id, agent_id, human_id, cert_id, final, final_reason, required_scope, body, receipt_hash
-  from decided
+                            decision, decision_reason, required_scope, receipt, receipt_hash, verifier_account_id)
+  select told.account_id, decided_at, event_id, case when final = 'allow' then 'proof.verified' else 'proof.rejected' end,
+         connection_id, agent_id, human_id, cert_id, final, final_reason, required_scope, told.body, told.receipt_hash,
+         told.verifier_account_id
+  from told join decided using (n)
 ),
 kept as (
   insert into invocations (account_id, connection_id, invocation_id, operation_hash, event_id, decided_at, error_reason)
@@ -184,11 +223,11 @@ kept as (
   from decided where invocation_id is not null and final <> 'indeterminate'
   order by account_id, connection_id, invocation_id
 )
-select item.n, fresh.n is not null as fresh, spent.challenge is not null as spent, decided.final as decision, decided.final_reason as reason,
-       decided.receipt_hash, decided.narrowed as granted
+select item.n, fresh.n is not null as fresh, payable.n is not null as payable, decided.final as decision,
+       decided.final_reason as reason, decided.receipt_hash, decided.narrowed as granted
 from item
 left join fresh on fresh.n = item.n
-left join spent on spent.connection_id = item.connection_id and spent.challenge = item.challenge
+left join payable on payable.n = item.n
 left join decided on decided.n = item.n`;
 
 /** Decides a batch, in a commit of its own or within the client's transaction. Rejects when nothing can be known to be recorded; the callers then answer that no decision exists. */
@@ -215,19 +254,20 @@ export async function decideBatch(
       column((item) => item.decidedAt),
       column((item) => item.agentId),
       column((item) => item.humanId),
+      column((item) => item.rootAccountId),
       column((item) => item.certId),
       column((item) => item.requiredScope),
       column((item) => item.receiptHead),
       column((item) => item.receiptTail),
       column((item) => canonicalJson(item.grantedScope)),
+      column((item) => item.errorReason),
+      column((item) => item.invocation?.id ?? null),
+      column((item) => item.invocation?.operationHash ?? null),
       links.map((link) => link.n),
       links.map((link) => link.accountId),
       links.map((link) => link.certId),
       links.map((link) => link.item.requiredScope),
       VERIFICATION_PRICE_MICRO_USD,
-      column((item) => item.errorReason),
-      column((item) => item.invocation?.id ?? null),
-      column((item) => item.invocation?.operationHash ?? null),
     ],
   });
   const answers = new Map(rows.map((row) => [row.n, row]));
@@ -237,22 +277,32 @@ export async function decideBatch(
   );
 }
 
-/** Who stands behind another with the same invocation that found no credit would be the next to find none. */
+/**
+ * Who stands behind another with the same invocation or the same challenge that found no credit would be the next to
+ * find none: nothing of the one before it was done.
+ */
 function shareExhaustion(items: readonly DecisionItem[], outcomes: DecisionOutcome[]): DecisionOutcome[] {
-  const keyOf = (n: number) => `${items[n]?.connectionId} ${items[n]?.invocation?.id}`;
+  if (!outcomes.some(({ kind }) => kind === "credits_exhausted")) return outcomes;
+  const keysOf = ({ connectionId, challenge, invocation }: DecisionItem) => [
+    `${connectionId} challenge ${Buffer.from(challenge).toString("base64")}`,
+    ...(invocation === null ? [] : [`${connectionId} invocation ${invocation.id}`]),
+  ];
   const exhausted = new Set(
-    outcomes.flatMap(({ kind }, n) => (kind === "credits_exhausted" && items[n]?.invocation ? keyOf(n) : [])),
+    items.filter((_, n) => outcomes[n]?.kind === "credits_exhausted").flatMap(keysOf),
   );
-  return outcomes.map((outcome, n) =>
-    outcome.kind === "invocation_taken" && exhausted.has(keyOf(n)) ? { kind: "credits_exhausted" } : outcome,
-  );
+  return items.map((item, n) => {
+    const outcome = outcomes[n] as DecisionOutcome;
+    const isBehind = outcome.kind !== "decided" && keysOf(item).some((key) => exhausted.has(key));
+    return isBehind ? { kind: "credits_exhausted" } : outcome;
+  });
 }
 
 function outcomeOf(row: AnswerRow | undefined): DecisionOutcome {
-  if (row?.fresh === false) return { kind: "invocation_taken" };
-  if (!row?.spent) return { kind: "challenge_spent" };
+  if (row === undefined) return { kind: "challenge_spent" };
+  if (!row.fresh) return { kind: "invocation_taken" };
+  if (!row.payable) return { kind: "credits_exhausted" };
   const { decision, reason, receipt_hash: receiptHash } = row;
-  if (decision === null || reason === null || receiptHash === null) return { kind: "credits_exhausted" };
+  if (decision === null || reason === null || receiptHash === null) return { kind: "challenge_spent" };
   const grantedScope = row.granted === null ? undefined : (JSON.parse(row.granted) as string[]);
   return { kind: "decided", decision, reason, receiptHash, ...(grantedScope ? { grantedScope } : {}) };
 }

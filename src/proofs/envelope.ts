@@ -42,9 +42,10 @@ export const verifyBody = verifyOptions.extend({
 /** A proof as it came: whole, or by reference to certificates that this service keeps. */
 export type Proof = { bundle: ProofBundle } | { ref: ProofRef };
 
-/** A verify call, strictly read. */
+/** A verify call, strictly read but for its proof. */
 export type VerifyCall = {
-  proof: Proof;
+  /** Reads the proof. Throws `invalid_request` when there is none or one too many, `invalid_proof` for what is none. */
+  readProof: () => Proof;
   options: z.infer<typeof verifyOptions>;
   /** Whose proof it must be, where the caller says so besides the proof. */
   agentId?: string;
@@ -57,12 +58,12 @@ const MAX_BODY_BYTES = 256 * 1024;
 
 /**
  * Reads a verify call from the raw body, in one pass with the strict parser, so that duplicate keys and number forms
- * are seen. Throws `invalid_request` for the call, `invalid_proof` for the bundle.
+ * are seen. Throws `invalid_request` for what is wrong besides the proof.
  */
 export function readVerifyCall(rawBody: Uint8Array, proofHeader: string | undefined): VerifyCall {
   const { proof_bundle: bundle, proof_ref: ref, ...others } = readMembers(rawBody);
   const options = validate(verifyOptions, plainJson(others));
-  return { proof: readProof({ bundle, ref, header: proofHeader }, rawBody.length), options };
+  return { readProof: () => readProof({ bundle, ref, header: proofHeader }, rawBody.length), options };
 }
 
 /**

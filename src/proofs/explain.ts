@@ -10,24 +10,29 @@ const PERMISSION_RULES = [
   "required_scope",
 ];
 
+/** Rules about whose authority it is. */
+const TRUST_RULES = ["root_trusted", "principal_accepted"];
+
 /** The rule that a decision of stored state stands for. */
 const DECIDED_BY: Record<string, string> = {
   untrusted_root: "root_trusted",
+  principal_not_accepted: "principal_accepted",
   delegation_revoked: "not_revoked",
   revocation_state_unavailable: "not_revoked",
   ceiling_exceeded: "within_ceiling",
 };
 
 /**
- * Every rule as passed, failed or not reached, for the decision that was made: the protocol's own, and around them the
- * two of this service, `root_trusted` before all that is about permission and `within_ceiling` after it.
+ * Every rule as passed, failed or not reached, for the decision that was made: the protocol's own, and around them
+ * those of this service, `root_trusted` and `principal_accepted` before all that is about permission and
+ * `within_ceiling` after it.
  */
 export function explainDecision(checks: readonly Check[], reason: string): Check[] {
   const failed = DECIDED_BY[reason];
-  const permissions = ["root_trusted", ...PERMISSION_RULES, "within_ceiling"];
+  const permissions = [...TRUST_RULES, ...PERMISSION_RULES, "within_ceiling"];
   const end = failed === undefined ? firstFailed(checks, permissions) : permissions.indexOf(failed);
   const all: Check[] = [
-    { name: "root_trusted", outcome: "passed" },
+    ...TRUST_RULES.map((name): Check => ({ name, outcome: "passed" })),
     ...checks,
     { name: "within_ceiling", outcome: "passed" },
   ];

@@ -82,7 +82,7 @@ async function decide({ verify, findApiKey }: ExtAuthDeps, { params, header }: H
     const scope = params?.target?.split("/")[0] ?? header(SCOPE_HEADER);
     const options = verifyOptions.safeParse({ required_scope: scope });
     if (!options.success) return { decision: "none", reason: "invalid_scope" };
-    const call = { proof: readProof({ header: proof }, proof.length), options: options.data };
+    const call = { readProof: () => readProof({ header: proof }, proof.length), options: options.data };
     return await verifyProof(verify, caller, call);
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;

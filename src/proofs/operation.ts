@@ -18,6 +18,19 @@ const digest = z
   .string()
   .regex(/^((sha256:)?[0-9a-f]{64}|[A-Za-z0-9+/]{43}=)$/, "must be sha256:<hex>, hex, or base64 of 32 bytes")
   .describe("SHA-256 as sha256:<hex>; plain hex and base64 are understood too");
+const payloadDigest = z
+  .string()
+  .regex(
+    /^((sha256:)?[0-9a-f]{64}|[A-Za-z0-9+/]{43}=)?$/,
+    "must be sha256:<hex>, hex, base64 of 32 bytes, or empty",
+  )
+  .describe("SHA-256 of the payload, as request_hash is written; empty or left out: there is no payload");
+const actionProfile = z
+  .string()
+  .regex(/^[\x21-\x7e]{0,128}$/, "must be visible ASCII, at most 128 characters")
+  .describe(
+    "What kind of action it is, in the application's words: kept on the receipt, no part of the binding",
+  );
 
 /** The application's own id of one action: text that can stand as one segment of a path. */
 export const invocationIdText = name(256).refine((id) => id !== "." && id !== "..", "must not be . or ..");
@@ -33,8 +46,8 @@ export const operationShape = z.object({
   session_id: text(512),
   invocation_id: invocationIdText.describe("The application's own id of this one action; decided once"),
   request_hash: digest.describe("Over required_scope, action, resource_id, requested_path, payload_digest"),
-  payload_digest: digest.optional(),
-  action_profile: name(256).optional(),
+  payload_digest: payloadDigest.optional(),
+  action_profile: actionProfile.optional(),
 });
 
 /** An operation as calls carry it. */
@@ -67,7 +80,7 @@ function rebuiltHash(operation: Operation, requiredScope: string): Uint8Array {
     operation: action,
     resource_id,
     requested_path,
-    payload_digest: payload_digest === undefined ? undefined : bytesOf(payload_digest),
+    payload_digest: payload_digest ? bytesOf(payload_digest) : undefined,
   });
 }
 
@@ -86,20 +99,23 @@ export function checkVerifier(operation: Operation, caller: ApiKeyCaller): void 
   }
 }
 
-/** SHA-256 by which two calls under one invocation are the same: operation, scope and context alike. */
+/**
+ * SHA-256 by which two calls under one invocation are the same: operation, scope and context alike. What the application
+ * calls the action besides (`action_profile`) makes no difference.
+ */
 export function operationHash(asked: {
   operation: Operation;
   requiredScope: string;
   context: Readonly<Record<string, string | number | undefined>> | undefined;
 }): Buffer {
   const { operation, requiredScope, context = {} } = asked;
-  const { request_hash, payload_digest, ...named } = operation;
+  const { request_hash, payload_digest, action_profile: _, ...named } = operation;
   // Numbers as text: whole ones beyond 2^53 have no canonical form.
   const facts = Object.entries(context).map(([key, value]) => [key, String(value)]);
   const subject = {
     ...named,
     request_hash: bytesOf(request_hash).toString("hex"),
-    payload_digest: payload_digest === undefined ? undefined : bytesOf(payload_digest).toString("hex"),
+    payload_digest: payload_digest ? bytesOf(payload_digest).toString("hex") : undefined,
     required_scope: requiredScope,
     context: Object.fromEntries(facts),
   };

@@ -30,7 +30,8 @@ export function outcomeRoute({ db, clock }: { db: Database; clock: Clock }): Rou
     id: "report_outcome",
     method: "POST",
     path: "/v1/service/invocations/{invocation_id}/outcome",
-    summary: "Report what came of an operation; an equal repeat is answered alike",
+    summary:
+      "Report what came of an operation; a repeat with the same outcome, receipt and detail is answered alike",
     access: "api_key",
     params: z.object({ invocation_id: invocationIdText }),
     body,
@@ -50,11 +51,10 @@ export function outcomeRoute({ db, clock }: { db: Database; clock: Clock }): Rou
         .ignore();
       const row = await db("outcomes").where(decision).first();
       if (row === undefined) throw new ApiError("not_found");
-      const isSame =
-        row.outcome === reported.outcome &&
-        row.detail === reported.detail &&
-        row.occurred_at.getTime() === reported.occurred_at.getTime();
-      if (!isSame) throw new ApiError("outcome_conflict");
+      // A sender that repeats a report stamps its time anew.
+      if (row.outcome !== reported.outcome || row.detail !== reported.detail) {
+        throw new ApiError("outcome_conflict");
+      }
       return {
         body: {
           invocation_id: params.invocation_id,

@@ -9,9 +9,14 @@ import type { DelegationCert } from "../protocol/certificate.ts";
 import { CHALLENGE_WINDOW_SECONDS } from "../protocol/constants.ts";
 import { ProtocolError } from "../protocol/errors.ts";
 import { type ApiKeyCaller, type Route, route } from "../route.ts";
-import { idText } from "../schemas.ts";
-import type { VaultClient } from "../vault/client.ts";
-import { type ActiveCertificate, findActiveCertificate } from "./active_certificate.ts";
+import { idText, isoTime } from "../schemas.ts";
+import {
+  type ChallengeToSign,
+  type SignedChallenge,
+  type VaultClient,
+  VaultRefused,
+} from "../vault/client.ts";
+import { type ActiveCertificate, findActiveCertificates, readCertificate } from "./active_certificate.ts";
 import { readChallenge } from "./challenge.ts";
 import { contextOf, type Operation, operationShape } from "./operation.ts";
 import { encodeProofRef } from "./proof_ref.ts";
@@ -43,6 +48,18 @@ const answer = z.object({
     .describe("The same proof, short enough for a header; only this service can resolve it"),
   cert_id: z.string(),
   expires_at: z.iso.datetime().describe("From then on the proof is stale"),
+  other_certificates: z
+    .array(
+      z.object({
+        cert_id: z.string(),
+        approved_scope: z.array(z.string()),
+        expires_at: isoTime.nullable(),
+      }),
+    )
+    .optional()
+    .describe(
+      "The agent's further active certificates, newest first, when neither cert_id nor required_scope chose",
+    ),
 });
 
 type PresentDeps = { db: Database; vault: Pick<VaultClient, "signChallenge">; clock: Clock };
@@ -63,6 +80,7 @@ export function presentRoute({ db, vault, clock }: PresentDeps): Route {
       "invalid_challenge",
       "session_context_mismatch",
       "no_active_delegation",
+      "rate_limited",
       "vault_unavailable",
     ],
     async handle({ caller, params, body }) {
@@ -71,11 +89,11 @@ export function presentRoute({ db, vault, clock }: PresentDeps): Route {
       const agent = await findAgent(db, caller, params);
       const sessionContext = readContext(agent.agent_id, body);
       const choice = { certId: body.cert_id, requiredScope: body.required_scope };
-      const certificate = await findActiveCertificate(db, agent.agent_id, choice, now);
-      if (!certificate) throw new ApiError("no_active_delegation");
+      const [certificate, ...others] = await findActiveCertificates(db, agent.agent_id, choice, now);
+      if (certificate === undefined) throw new ApiError("no_active_delegation");
+      const certificateText = await readCertificate(db, certificate);
       const signedAt = unixSeconds(now);
-      const key = { tenant: agent.account_id, keyId: agent.vault_key_id };
-      const signed = await vault.signChallenge(key, {
+      const signed = await sign(vault, agent, {
         challenge: body.challenge,
         challenge_at: signedAt,
         ...(sessionContext === undefined ? {} : { session_context: sessionContext }),
@@ -85,7 +103,7 @@ export function presentRoute({ db, vault, clock }: PresentDeps): Route {
       const proofBundle = {
         agent_id: agent.agent_id,
         agent_pub_key: agent.public_key,
-        delegations: [JSON.parse(certificate.cert_json) as DelegationCert],
+        delegations: [JSON.parse(certificateText) as DelegationCert],
         challenge: body.challenge,
         challenge_at: signedAt,
         challenge_sig: signed.challenge_sig,
@@ -97,10 +115,33 @@ export function presentRoute({ db, vault, clock }: PresentDeps): Route {
           proof_ref: encodeProofRef(proofBundle),
           cert_id: certificate.cert_id,
           expires_at: new Date(Math.min(challengeEnd.getTime(), freshUntil.getTime())).toISOString(),
+          ...(choice.certId === undefined && choice.requiredScope === undefined
+            ? { other_certificates: others.map(showCertificate) }
+            : {}),
         },
       };
     },
   });
+}
+
+function showCertificate({ cert_id, approved_scope, expires_at }: ActiveCertificate) {
+  return { cert_id, approved_scope, expires_at: expires_at === null ? null : expires_at.toISOString() };
+}
+
+/** Signs with the agent's key. Throws `rate_limited` when that key was asked for too many signatures. */
+async function sign(
+  vault: PresentDeps["vault"],
+  agent: PresentingAgent,
+  challenge: ChallengeToSign,
+): Promise<SignedChallenge> {
+  try {
+    return await vault.signChallenge({ tenant: agent.account_id, keyId: agent.vault_key_id }, challenge);
+  } catch (error) {
+    if (!(error instanceof VaultRefused) || error.code !== "rate_limited") throw error;
+    throw new ApiError("rate_limited", "This agent's key has signed too often in a short time", {
+      "retry-after": String(error.retryAfterSeconds ?? 1),
+    });
+  }
 }
 
 /**

@@ -83,7 +83,8 @@ async function runLocked<T>(
 export function countAllowsBefore(database: Pool | PoolClient, now: Date): CountAllows {
   return async (certId, windowSeconds) => {
     const { rows } = await database.query<{ count: number }>(
-      "select count(*) from audit_events where cert_id = $1 and decision = 'allow' and occurred_at > $2",
+      `select count(*) from audit_events
+       where cert_id = $1 and decision = 'allow' and verifier_account_id is null and occurred_at > $2`,
       [certId, windowStart(now, windowSeconds)],
     );
     return rows[0]?.count ?? 0;

@@ -10,7 +10,9 @@ export type ReceiptFields = {
   certId: string;
   requiredScope: string;
   /** The operation that the proof is bound to, if it is. */
-  operation?: { invocation_id: string; request_hash: string } | undefined;
+  operation?:
+    | { invocation_id: string; request_hash: string; action_profile?: string | undefined }
+    | undefined;
   /** SHA-256 of the canonical bundle, hex. */
   bundleHash: string;
   verifiedAt: Date;
@@ -18,6 +20,7 @@ export type ReceiptFields = {
 
 /** A receipt as it is kept and answered: who asked what about whom, and what was decided. */
 export type Receipt = {
+  action_profile?: string;
   agent_id: string;
   bundle_hash: string;
   cert_id: string;
@@ -45,6 +48,7 @@ export type ReceiptParts = { head: string; tail: string };
  */
 export function receiptParts(fields: ReceiptFields): ReceiptParts {
   const head = canonicalJson({
+    action_profile: fields.operation?.action_profile,
     agent_id: fields.agentId,
     bundle_hash: fields.bundleHash,
     cert_id: fields.certId,

@@ -7,56 +7,66 @@ import type { Decision } from "./decision.ts";
 import type { FindRecorded, RecordedDecision } from "./invocations.ts";
 import type { Receipt } from "./receipt.ts";
 
-/** One call of verify for an operation: who asks, with which proof, and by what two calls are the same. */
-export type BoundCall = {
-  caller: ApiKeyCaller;
-  invocationId: string;
-  operationHash: Buffer;
-  bundle: ProofBundle;
+/** One call of verify for an operation: who asks, and by what two calls are the same. */
+export type BoundCall = { caller: ApiKeyCaller; invocationId: string; operationHash: Buffer };
+
+/** How such a call is decided: its proof is read, then decided on; nothing when the operation has its decision already. */
+export type DecideBound = {
+  read: () => Promise<ProofBundle>;
+  decide: (bundle: ProofBundle) => Promise<Decided | undefined>;
 };
 
 /** Codes of a proof that cannot be decided on any more; its operation may have been, with this very proof. */
 const ENDED: readonly string[] = ["invalid_challenge", "invalid_proof"];
+/** Codes of a proof that shows no authority for the operation. */
+const REFUSED: readonly string[] = [...ENDED, "session_context_mismatch"];
 
 /** Attempts at one operation that others decide on at the same moment. */
 const MOST_ATTEMPTS = 3;
 const UNIQUE_VIOLATION = "23505";
 
 /**
- * Decides on an operation once. `decide` gives nothing when the operation has its decision already. Then that one is
- * given again, to any genuine proof of the operation; when a proof is refused, to the very proof that was decided on.
- * Throws `invocation_conflict` when it was another operation.
+ * Decides on an operation once. One that has its decision gets it again, with any genuine proof of it; when a proof is
+ * refused, with the very proof that was decided on. Throws `invocation_conflict` when the invocation was used for another
+ * operation, whatever proof comes with the call.
  */
 export async function decideOnce(
   findRecorded: FindRecorded,
   call: BoundCall,
-  decide: () => Promise<Decided | undefined>,
+  bound: DecideBound,
   attempt = 1,
 ): Promise<Decided> {
+  let bundle: ProofBundle | undefined;
   try {
-    const decided = await decide();
+    bundle = await bound.read();
+    const decided = await bound.decide(bundle);
     if (decided !== undefined) return decided;
   } catch (error) {
-    if (error instanceof ApiError && ENDED.includes(error.code))
-      return answerEnded(findRecorded, call, error);
+    if (error instanceof ApiError && REFUSED.includes(error.code))
+      return answerRefused(findRecorded, call, { refusal: error, bundle });
     if (sqlState(error) !== UNIQUE_VIOLATION) throw error;
   }
   const recorded = await findRecorded(call.caller, call.invocationId);
   if (recorded !== undefined) return replay(recorded, call.operationHash);
   if (attempt === MOST_ATTEMPTS) throw new ApiError("unavailable", "The operation is being decided on");
-  return decideOnce(findRecorded, call, decide, attempt + 1);
+  return decideOnce(findRecorded, call, bound, attempt + 1);
 }
 
-async function answerEnded(
+async function answerRefused(
   findRecorded: FindRecorded,
-  { caller, invocationId, operationHash, bundle }: BoundCall,
-  refusal: ApiError,
+  { caller, invocationId, operationHash }: BoundCall,
+  { refusal, bundle }: { refusal: ApiError; bundle: ProofBundle | undefined },
 ): Promise<Decided> {
   const recorded = await findRecorded(caller, invocationId);
   if (recorded === undefined) throw refusal;
   const again = replay(recorded, operationHash);
-  if (Buffer.from(bundleHash(bundle)).toString("hex") !== again.receipt.bundle_hash) throw refusal;
+  const isSame = bundle !== undefined && hashOf(bundle) === again.receipt.bundle_hash;
+  if (!isSame || !ENDED.includes(refusal.code)) throw refusal;
   return again;
+}
+
+function hashOf(bundle: ProofBundle): string {
+  return Buffer.from(bundleHash(bundle)).toString("hex");
 }
 
 function replay(recorded: RecordedDecision, operationHash: Buffer): Decided {

@@ -3,7 +3,7 @@ import { unixSeconds } from "../clock.ts";
 import type { Database } from "../db/connection.ts";
 import { decodeDelegationCert } from "../protocol/certificate.ts";
 import { type ConstraintContext, evaluateConstraints } from "../protocol/constraint_evaluation.ts";
-import { findActiveCertificates } from "./active_certificate.ts";
+import { findActiveCertificates, readCertificate } from "./active_certificate.ts";
 import { countAllowsBefore } from "./rates.ts";
 import type { DenyReason } from "./verdict.ts";
 
@@ -41,7 +41,9 @@ export async function findStanding(
     agent === undefined ? [] : await findActiveCertificates(db, agentId, { requiredScope: scope }, now);
   const invocations = countAllowsBefore(rated, now);
   let reason: DenyReason = "not_delegated";
-  for (const [place, { cert_id: certId, cert_json: text }] of certificates.entries()) {
+  for (const [place, certificate] of certificates.entries()) {
+    const { cert_id: certId } = certificate;
+    const text = await readCertificate(db, certificate);
     const { constraints } = decodeDelegationCert(Buffer.from(text, "utf8"));
     const input = { certId, now: unixSeconds(now), context: { ...context, invocations } };
     const refusal = await evaluateConstraints(constraints, input);

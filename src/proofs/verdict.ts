@@ -16,6 +16,7 @@ export type DenyReason =
   | "not_yet_valid"
   | "not_delegated"
   | "untrusted_root"
+  | "principal_not_accepted"
   | "constraint_denied"
   | "constraint_unverifiable"
   | "constraint_unknown"

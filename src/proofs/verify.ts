@@ -14,7 +14,7 @@ import { isIssuedBy, readChallenge } from "./challenge.ts";
 import type { ChallengeKeys } from "./challenge_keys.ts";
 import type { Decided } from "./decided.ts";
 import { type DecisionItem, type DecisionOutcome, decideBatch } from "./decision.ts";
-import type { Proof, VerifyCall } from "./envelope.ts";
+import type { VerifyCall } from "./envelope.ts";
 import type { FindRecorded } from "./invocations.ts";
 import { checkVerifier, contextOf, type Operation, operationHash, writtenRequestHash } from "./operation.ts";
 import type { ResolveProofRef } from "./proof_ref.ts";
@@ -55,37 +55,38 @@ export async function verifyProof(
   if (!isConcreteScope(requiredScope)) {
     throw new ApiError("invalid_scope", "required_scope: is not a scope, or is a wildcard");
   }
-  if (operation !== undefined) checkVerifier(operation, caller);
-  const bundle = await bundleOf(deps, call.proof);
-  if (call.agentId !== undefined && call.agentId !== bundle.agent_id) {
-    throw new ApiError("invalid_proof", "agent_id: is another agent");
+  if (operation === undefined) {
+    const bundle = await bundleOf(deps, call);
+    return decided(await decideNow(deps, { caller, bundle, options: call.options }));
   }
-  const asked = { caller, bundle, options: call.options };
-  if (operation === undefined) return decided(await decideNow(deps, asked));
-  if (operation.agent_id !== bundle.agent_id) {
-    throw new ApiError("session_context_mismatch", "operation.agent_id: is another agent");
-  }
-  const binding: Binding = {
-    sessionContext: encodeBase64(contextOf(operation, requiredScope)),
-    operation,
-    operationHash: operationHash({ operation, requiredScope, context }),
-  };
+  checkVerifier(operation, caller);
   const bound = {
     caller,
-    bundle,
     invocationId: operation.invocation_id,
-    operationHash: binding.operationHash,
+    operationHash: operationHash({ operation, requiredScope, context }),
   };
-  return decideOnce(deps.findRecorded, bound, async () => {
-    const settled = await decideNow(deps, { ...asked, binding });
-    return settled.outcome.kind === "invocation_taken" ? undefined : decided(settled);
+  return decideOnce(deps.findRecorded, bound, {
+    read: () => bundleOf(deps, call),
+    async decide(bundle) {
+      if (operation.agent_id !== bundle.agent_id) {
+        throw new ApiError("session_context_mismatch", "operation.agent_id: is another agent");
+      }
+      const sessionContext = encodeBase64(contextOf(operation, requiredScope));
+      const binding = { sessionContext, operation, operationHash: bound.operationHash };
+      const settled = await decideNow(deps, { caller, bundle, options: call.options, binding });
+      return settled.outcome.kind === "invocation_taken" ? undefined : decided(settled);
+    },
   });
 }
 
-async function bundleOf({ resolveProofRef }: VerifyDeps, proof: Proof): Promise<ProofBundle> {
-  if ("bundle" in proof) return proof.bundle;
-  const bundle = await resolveProofRef(proof.ref);
+/** The proof's bundle. Throws `invalid_proof` also when it is another agent's than the call says. */
+async function bundleOf({ resolveProofRef }: VerifyDeps, call: VerifyCall): Promise<ProofBundle> {
+  const proof = call.readProof();
+  const bundle = "bundle" in proof ? proof.bundle : await resolveProofRef(proof.ref);
   if (bundle === undefined) throw new ApiError("invalid_proof", "proof_ref: names no certificate");
+  if (call.agentId !== undefined && call.agentId !== bundle.agent_id) {
+    throw new ApiError("invalid_proof", "agent_id: is another agent");
+  }
   return bundle;
 }
 
@@ -158,8 +159,9 @@ async function settle(
   input: JudgeInput,
   verification: Verification,
 ): Promise<Settled> {
-  const { caller, bundle, options, binding, now, root } = input;
-  const verdict = judge(verification, root, bundle);
+  const { caller, bundle, options, binding, now } = input;
+  const root = trustedRoot(input);
+  const verdict = judge(verification, root);
   const subject = {
     agentId: bundle.agent_id,
     humanId: rootOf(bundle).issuer_id,
@@ -177,6 +179,7 @@ async function settle(
     operation: binding && {
       invocation_id: binding.operation.invocation_id,
       request_hash: writtenRequestHash(binding.operation),
+      action_profile: binding.operation.action_profile || undefined,
     },
   });
   const item: DecisionItem = {
@@ -191,6 +194,7 @@ async function settle(
     invocation: binding
       ? { id: binding.operation.invocation_id, operationHash: binding.operationHash }
       : null,
+    rootAccountId: root?.accountId ?? null,
     certificates: root ? verification.consulted.map((certId) => ({ accountId: root.accountId, certId })) : [],
     eventId,
     decidedAt: now,
@@ -242,19 +246,18 @@ async function checkChallenge(
 }
 
 /** The verdict of the pure rules, and of trust in the root. A root that nobody here vouches for comes before all else. */
-function judge(
-  verification: Verification,
-  root: Root | undefined,
-  bundle: ProofBundle,
-): Exclude<Verdict, { kind: "refuse" }> {
+function judge(verification: Verification, root: Root | undefined): Exclude<Verdict, { kind: "refuse" }> {
   const verdict = verdictOf(verification);
   if (verdict.kind === "refuse") throw new ApiError(verdict.code, verification.error_reason);
-  return root && isSameKey(root, bundle) ? verdict : { kind: "deny", reason: "untrusted_root" };
+  return root ? verdict : { kind: "deny", reason: "untrusted_root" };
 }
 
-function isSameKey(root: Root, bundle: ProofBundle): boolean {
+/** The known root, when the chain carries that root's very key. */
+function trustedRoot({ root, bundle }: JudgeInput): Root | undefined {
   const { issuer_pub_key: presented } = rootOf(bundle);
-  return presented.ed25519 === root.publicKey.ed25519 && presented.ml_dsa_65 === root.publicKey.ml_dsa_65;
+  const isSame =
+    presented.ed25519 === root?.publicKey.ed25519 && presented.ml_dsa_65 === root.publicKey.ml_dsa_65;
+  return isSame ? root : undefined;
 }
 
 function leafOf(bundle: ProofBundle): ProofBundle["delegations"][number] {

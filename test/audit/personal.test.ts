@@ -31,6 +31,7 @@ function event(accountId: string, fields: Partial<AuditEventRow> = {}): AuditEve
     required_scope: "data:read",
     receipt: "{}",
     receipt_hash: Buffer.alloc(32),
+    verifier_account_id: null,
     ...fields,
   };
 }

@@ -101,7 +101,13 @@ function readAll(request: IncomingMessage): Promise<Buffer> {
 
 /** The app with as many routes as the contract has, and two aliases' worth of places. */
 function createListener(): RequestListener {
-  const caller = { accountId: "a", connectionId: "c", keyPrefix: "k", verifierId: "v" };
+  const caller = {
+    accountId: "a",
+    connectionId: "c",
+    keyPrefix: "k",
+    verifierId: "v",
+    registryAnswers: false,
+  };
   const others = Array.from({ length: 40 }, (_, n) => hotRoute(`other_${n}`, `/v1/service/others/${n}/{id}`));
   return createApp({
     routes: [

@@ -15,6 +15,7 @@ const caller = {
   connectionId: "c",
   keyPrefix: "k",
   verifierId: "v",
+  registryAnswers: false,
 };
 
 let api: TestApi;

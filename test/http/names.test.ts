@@ -29,7 +29,13 @@ describe("names", () => {
 });
 
 describe("a service with another word and an alias", () => {
-  const caller = { accountId: "a", connectionId: "c", keyPrefix: "k", verifierId: "v" };
+  const caller = {
+    accountId: "a",
+    connectionId: "c",
+    keyPrefix: "k",
+    verifierId: "v",
+    registryAnswers: false,
+  };
   let api: TestApi;
   beforeAll(async () => {
     api = await startApi({

@@ -64,6 +64,25 @@ describe("platforms in a folder", () => {
     expect((await world.state("Platform", "shop")).status).not.toHaveProperty("callbackUrl");
   });
 
+  it("say whose authority counts, all of it with every change; nobody's once nobody is listed", async () => {
+    await world.start();
+    await world.declareAgent();
+    expect(only(world.api.platforms).wish.accepted_principals).toEqual([]);
+    const listed = [
+      { humanID: "a".repeat(32), scopes: ["data:read"], acceptedUntil: "2030-01-01T00:00:00Z" },
+      { humanID: "b".repeat(32), scopes: ["custom:orders:refund"] },
+    ];
+    await world.folders.write("platform.yaml", platform({ acceptedPrincipals: listed }));
+    const accepted = () => only(world.api.platforms).wish.accepted_principals;
+    await until("they are accepted", () => accepted().length === 2);
+    expect(accepted()).toEqual([
+      { human_id: "a".repeat(32), scopes: ["data:read"], accepted_until: "2030-01-01T00:00:00Z" },
+      { human_id: "b".repeat(32), scopes: ["custom:orders:refund"] },
+    ]);
+    await world.folders.write("platform.yaml", platform());
+    await until("they are taken back", () => accepted().length === 0);
+  });
+
   it("wait for the namespace to be bound, for the account, and for its onboarding", async () => {
     world.api.accounts.clear();
     await world.folders.write("platform.yaml", platform());

@@ -38,6 +38,30 @@ describe("the operator with the real API", () => {
       headers: { "x-service-api-key": api_key ?? "" },
     });
 
+  it("accepts the principals that a Platform lists, refuses one that nobody knows, and takes them back", async () => {
+    const stranger = await api.person();
+    await world.folders.write("tenants.yaml", bound());
+    await world.folders.write("platform.yaml", platform());
+    await world.start();
+    await world.reaches("Platform", "shop", "Active");
+    const path = `/v1/service/platforms/${(await credentials()).platform_id}/accepted-principals`;
+    const accepted = async () => (await person.client.get(path)).body.items as unknown[];
+    const list = (humanID: string) =>
+      world.folders.write(
+        "platform.yaml",
+        platform({ acceptedPrincipals: [{ humanID, scopes: ["data:read"] }] }),
+      );
+    await list("0".repeat(32));
+    const stalled = await world.reaches("Platform", "shop", "InvalidSpec");
+    expect(condition(stalled, "Ready")?.message).toContain("not a root identity of the registry");
+    expect(await accepted()).toEqual([]);
+    await list(stranger.humanId);
+    await until("it is accepted", async () => (await accepted()).length === 1);
+    expect(await accepted()).toMatchObject([{ human_id: stranger.humanId, scopes: ["data:read"] }]);
+    await world.folders.write("platform.yaml", platform());
+    await until("it is taken back", async () => (await accepted()).length === 0);
+  });
+
   it("makes the quickstart true, from YAML to a narrower approval, to revoked, to nothing", async () => {
     for (const file of await readdir(examples))
       await copyFile(join(examples, file), join(world.folders.manifests, file));

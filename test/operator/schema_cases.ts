@@ -34,6 +34,13 @@ const platform = (changes: Changes = {}): Manifest =>
     },
     changes,
   );
+const principal = (changes: Changes = {}): Changes => ({
+  humanID: "0123456789abcdef0123456789abcdef",
+  scopes: ["data:read", "custom:orders:refund"],
+  ...changes,
+});
+const principals = (count: number): Changes[] =>
+  Array.from({ length: count }, (_, n) => principal({ humanID: String(n).padStart(32, "0") }));
 const agent = (changes: Changes = {}): Manifest =>
   manifest("Agent", { platformRef: { name: "shop" }, agentType: "api_agent" }, changes);
 const delegation = (changes: Changes = {}): Manifest =>
@@ -148,6 +155,22 @@ const platforms: SchemaCase[] = [
   refuses("a callback URL with a space", platform({ callbackUrl: "https://shop.example.test/ a" })),
   refuses("a Secret name with a slash", platform({ credentialsSecretName: "a/b" })),
   refuses("a Secret name that climbs", platform({ credentialsSecretName: ".." })),
+  accepts("no accepted principal", platform({ acceptedPrincipals: [] })),
+  accepts("1,000 accepted principals", platform({ acceptedPrincipals: principals(1000) })),
+  refuses("1,001 accepted principals", platform({ acceptedPrincipals: principals(1001) })),
+  accepts(
+    "an accepted principal with an end",
+    platform({ acceptedPrincipals: [principal({ acceptedUntil: "2030-01-01T00:00:00Z" })] }),
+  ),
+  refuses(
+    "an accepted principal with an end that is no moment",
+    platform({ acceptedPrincipals: [principal({ acceptedUntil: "tomorrow" })] }),
+  ),
+  refuses("an accepted principal twice", platform({ acceptedPrincipals: [principal(), principal()] })),
+  refuses("anybody as a principal", platform({ acceptedPrincipals: [principal({ humanID: "*" })] })),
+  refuses("a principal without scopes", platform({ acceptedPrincipals: [principal({ scopes: undefined })] })),
+  refuses("a principal with no scope", platform({ acceptedPrincipals: [principal({ scopes: [] })] })),
+  refuses("a principal with any scope", platform({ acceptedPrincipals: [principal({ scopes: ["*"] })] })),
   accepts("a key renewed every hour", platform({ keyRotation: { every: "1h" } })),
   refuses("a key renewed more often", platform({ keyRotation: { every: "59m59s" } })),
   refuses("an interval without a unit", platform({ keyRotation: { every: "3600" } })),

@@ -84,6 +84,13 @@ export async function certify(
   return String(body.cert_id);
 }
 
+/** Sets whether AuthZEN questions of an application that carry no proof are answered from the registry. */
+export async function answerFromRegistry({ person, platform }: Application, answers = true): Promise<void> {
+  const path = `/v1/service/connections/${platform.connectionId}`;
+  const { status } = await person.client.call("PATCH", path, { body: { registry_answers: answers } });
+  expect(status).toBe(200);
+}
+
 /** How many decisions an application's account has on record. */
 export async function decisionsOf({ api }: ProofApi, { person }: Application): Promise<number> {
   const rows = await api.db("audit_events").where({ account_id: person.accountId }).whereNotNull("decision");

@@ -1,6 +1,14 @@
 import { describe, expect, test } from "vitest";
 import type { HttpAnswer } from "../support/http.ts";
-import { type Application, certify, decisionsOf, errorOf, proofApi } from "./application.ts";
+import { until } from "../support/process.ts";
+import {
+  type Application,
+  answerFromRegistry,
+  certify,
+  decisionsOf,
+  errorOf,
+  proofApi,
+} from "./application.ts";
 import { BOUND_SCOPE, operationOf, prove } from "./bound.ts";
 import { question } from "./questions.ts";
 
@@ -11,6 +19,12 @@ const ask = (app: Application, body: unknown, headers = {}): Promise<HttpAnswer>
     headers: { "x-service-api-key": app.platform.apiKey, ...headers },
     csrf: false,
   });
+
+async function registryApplication(approvedScope?: string[]): Promise<Application> {
+  const app = await world.application(approvedScope);
+  await answerFromRegistry(app);
+  return app;
+}
 
 describe("a question with a proof", () => {
   test("is verified in full: charged, recorded, and the proof is spent", async () => {
@@ -23,6 +37,8 @@ describe("a question with a proof", () => {
         assurance: "proof",
         reason: "authorized",
         cert_id: app.certId,
+        agent_id: app.agentId,
+        human_id: app.person.humanId,
         receipt_id: expect.any(String),
         receipt_hash: expect.stringMatching(/^sha256:[0-9a-f]{64}$/),
         replayed: false,
@@ -59,7 +75,7 @@ describe("a question with a proof", () => {
   });
 
   test("without a proof has the newest certificate's reason when none grants it", async () => {
-    const app = await world.application([]);
+    const app = await registryApplication([]);
     await certify(app, ["data:read"], {
       constraints: [{ type: "max_amount", max_amount: 10, currency: "USD" }],
     });
@@ -88,7 +104,7 @@ describe("a question with a proof", () => {
     const changed = { ...context, operation: { ...operation, resource_id: "order-8" } };
     expect((await ask(app, question(app, { action, context: changed }))).body).toEqual({
       decision: false,
-      context: { reason: "session_context_mismatch" },
+      context: { reason: "invocation_conflict" },
     });
     const other = operationOf(app, {
       resource_id: "order-8",
@@ -129,8 +145,23 @@ describe("a question with a proof", () => {
 });
 
 describe("a question without a proof", () => {
-  test("is answered from the registry, as often as it is asked, and not charged", async () => {
+  test("is false until the connection asks for answers from the registry, and again once it does not", async () => {
     const app = await world.application();
+    const required = { decision: false, context: { reason: "proof_required" } };
+    expect((await ask(app, question(app))).body).toEqual(required);
+    await answerFromRegistry(app);
+    await until("it is answered", async () => (await ask(app, question(app))).body.decision === true);
+    await answerFromRegistry(app, false);
+    await until(
+      "it is answered no more",
+      async () => (await ask(app, question(app))).body.decision === false,
+    );
+    expect((await ask(app, question(app))).body).toEqual(required);
+    expect(await decisionsOf(world, app)).toBe(0);
+  });
+
+  test("is answered from the registry, as often as it is asked, and not charged", async () => {
+    const app = await registryApplication();
     for (let time = 0; time < 2; time += 1) {
       expect((await ask(app, question(app))).body).toEqual({
         decision: true,
@@ -141,7 +172,7 @@ describe("a question without a proof", () => {
   });
 
   test("is false for what no active certificate grants: another scope, a revoked, an expired one, a deleted agent", async () => {
-    const app = await world.application();
+    const app = await registryApplication();
     const reason = async (changes = {}) => (await ask(app, question(app, changes))).body;
     const denied = { decision: false, context: { assurance: "registry", reason: "not_delegated" } };
     expect(await reason({ action: { name: "data:share" } })).toEqual(denied);
@@ -149,20 +180,20 @@ describe("a question without a proof", () => {
     expect(await reason({ subject: { type: "agent", id: "\u0001" } })).toEqual(denied);
     await app.person.client.post(`/v1/service/delegations/${app.certId}/revoke`, {});
     expect(await reason()).toEqual(denied);
-    const late = await world.application([]);
+    const late = await registryApplication([]);
     await certify(late, ["data:read"], { expires_in: 60 });
     world.api.clock.advance(60);
     expect((await ask(late, question(late))).body.decision).toBe(true);
     world.api.clock.advance(1);
     expect((await ask(late, question(late))).body.decision).toBe(false);
-    const gone = await world.application();
+    const gone = await registryApplication();
     const path = `/v1/service/connections/${gone.platform.connectionId}/agents/${gone.agentId}`;
     await gone.person.client.call("DELETE", path);
     expect((await ask(gone, question(gone))).body).toEqual(denied);
   });
 
   test("goes by the newest certificate whose constraints hold", async () => {
-    const app = await world.application([]);
+    const app = await registryApplication([]);
     const limit = (max_amount: number) => [{ type: "max_amount", max_amount, currency: "USD" }];
     await certify(app, ["data:read"], { constraints: limit(100) });
     await certify(app, ["data:read"], { constraints: limit(10) });
@@ -179,7 +210,7 @@ describe("a question without a proof", () => {
   });
 
   test("counts the allows of a certificate with a rate", async () => {
-    const app = await world.application([]);
+    const app = await registryApplication([]);
     await certify(app, ["data:read"], { constraints: [{ type: "max_rate", count: 1, window_s: 60 }] });
     expect((await ask(app, question(app))).body.decision).toBe(true);
     await app.verify(await app.proof());
@@ -245,7 +276,7 @@ describe("a question", () => {
   });
 
   test("may have properties and members that are not known", async () => {
-    const app = await world.application();
+    const app = await registryApplication();
     const properties = { department: "sales", nested: { list: [1, 2.5, null] } };
     const body = question(app, {
       subject: { type: "agent", id: app.agentId, properties },

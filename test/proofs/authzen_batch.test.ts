@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { HttpAnswer } from "../support/http.ts";
-import { type Application, decisionsOf, errorOf, proofApi } from "./application.ts";
+import { type Application, answerFromRegistry, decisionsOf, errorOf, proofApi } from "./application.ts";
 import { question } from "./questions.ts";
 
 const world = proofApi();
@@ -14,6 +14,7 @@ describe("several questions at once", () => {
 
   test("share what they leave out, and are answered in their order", async () => {
     const app = await world.application();
+    await answerFromRegistry(app);
     const { subject, resource } = question(app);
     const answer = await askAll(app, {
       subject,
@@ -30,6 +31,7 @@ describe("several questions at once", () => {
 
   test("are false one by one when they are bad, in a 200", async () => {
     const app = await world.application();
+    await answerFromRegistry(app);
     const proof_bundle = await app.proof();
     const spoilt = { ...(proof_bundle as object), challenge_at: 1 };
     const answer = await askAll(app, {
@@ -55,6 +57,7 @@ describe("several questions at once", () => {
 
   test("are no answers when something of ours breaks: not false one by one, but 500", async () => {
     const app = await world.application();
+    await answerFromRegistry(app);
     await world.api.db.raw("alter table agents rename to agents_away");
     try {
       const answer = await askAll(app, { ...question(app), evaluations: [{}, {}] });
@@ -67,6 +70,7 @@ describe("several questions at once", () => {
 
   test("with one proof twice: it counts once", async () => {
     const app = await world.application();
+    await answerFromRegistry(app);
     const item = { context: { proof_bundle: await app.proof() } };
     const answer = await askAll(app, { ...question(app), evaluations: [item, item] });
     expect(decisions(answer).sort()).toEqual([false, true]);
@@ -79,6 +83,7 @@ describe("several questions at once", () => {
     ["permit_on_first_permit", [true]],
   ])("end as %s says", async (evaluations_semantic, expected) => {
     const app = await world.application();
+    await answerFromRegistry(app);
     const scopes = ["data:read", "data:share", "payments:send"];
     const answer = await askAll(app, {
       ...question(app),
@@ -90,12 +95,14 @@ describe("several questions at once", () => {
 
   test.each([[undefined], [[]]])("of which there are none are a single question", async (evaluations) => {
     const app = await world.application();
+    await answerFromRegistry(app);
     const answer = await askAll(app, { ...question(app), evaluations });
     expect(answer.body).toMatchObject({ decision: true, context: { assurance: "registry" } });
   });
 
   test("are 400 when they are no list, more than 100, or under an unknown semantic", async () => {
     const app = await world.application();
+    await answerFromRegistry(app);
     const many = (count: number) => Array.from({ length: count }, () => ({}));
     for (const fields of [
       { evaluations: {} },

@@ -85,7 +85,6 @@ describe("an operation that was decided", () => {
   test.each([
     ["another resource", { resource_id: "order-8" }, {}],
     ["another session", { session_id: "s-2" }, {}],
-    ["another profile", { action_profile: "v2" }, {}],
     ["another context", {}, { context: { amount: 7 } }],
   ])(
     "under the same id with %s is 409 invocation_conflict, and spends nothing",
@@ -99,6 +98,23 @@ describe("an operation that was decided", () => {
       expect(await balanceOf(app)).toBe(10_000_000 - PRICE);
     },
   );
+
+  test("under the same id with another action is 409, whatever proof comes with it", async () => {
+    const app = await world.application();
+    const operation = operationOf(app);
+    const used = await prove(app, operation);
+    await decide(app, used, operation);
+    const other = operationOf(app, { action: "refund-all", invocation_id: operation.invocation_id ?? "" });
+    const proofs = [used, await prove(app, operation), await app.proof(), {}, "no proof", { ref: "none" }];
+    for (const proof of proofs) {
+      expect(errorOf(await decide(app, proof, other))).toBe("409 invocation_conflict");
+    }
+    const mixed = { ...other, request_hash: operation.request_hash ?? "" };
+    expect(errorOf(await decide(app, used, mixed))).toBe("409 invocation_conflict");
+    expect(await balanceOf(app)).toBe(10_000_000 - PRICE);
+    const spent = await world.api.db("spent_challenges").where({ connection_id: app.platform.connectionId });
+    expect(spent).toHaveLength(1);
+  });
 
   test("is another application's business under the same id", async () => {
     const [app, other] = [await world.application(), await world.application()];

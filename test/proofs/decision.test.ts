@@ -195,6 +195,43 @@ describe("credit", () => {
     expect(await countOf("ledger_postings", records)).toBe(2);
   });
 
+  test("without it the challenge is not spent: the same proof is decided on after a top-up, once", async () => {
+    const records = await insertRecords(world.db, price - 1);
+    const item = itemFor(records);
+    expect(await decideOne(item)).toEqual({ kind: "credits_exhausted" });
+    expect([await spentOf(records), await countOf("audit_events", records)]).toEqual([0, 0]);
+    await world
+      .db("balances")
+      .where({ account_id: records.accountId })
+      .update({ balance_micro_usd: 2 * price });
+    expect(await decideOne(item)).toMatchObject({ kind: "decided", decision: "allow" });
+    expect(await decideOne({ ...item, eventId: randomUUID() })).toEqual({ kind: "challenge_spent" });
+    expect(await balanceOf(records)).toBe(price);
+  });
+
+  test("a challenge that stands twice in one batch without credit is unspent for both", async () => {
+    const records = await insertRecords(world.db, 0);
+    const item = itemFor(records);
+    const outcomes = await decideBatch(world.pool, [item, { ...item, eventId: randomUUID() }]);
+    expect(outcomes.map(({ kind }) => kind)).toEqual(["credits_exhausted", "credits_exhausted"]);
+    expect(await spentOf(records)).toBe(0);
+  });
+
+  test("challenges that are spent already take no place in the queue for the last of it", async () => {
+    const records = await insertRecords(world.db, 3 * price);
+    const spent = [itemFor(records), itemFor(records)];
+    await decideBatch(world.pool, spent);
+    const again = spent.map((item) => ({ ...item, eventId: randomUUID() }));
+    const outcomes = await decideBatch(world.pool, [...again, itemFor(records), itemFor(records)]);
+    expect(outcomes.map(({ kind }) => kind)).toEqual([
+      "challenge_spent",
+      "challenge_spent",
+      "decided",
+      "credits_exhausted",
+    ]);
+    expect(await balanceOf(records)).toBe(0);
+  });
+
   test("an indeterminate in between takes no place in the queue for credit", async () => {
     const records = await insertRecords(world.db, 2 * price);
     const unknown = itemFor(records, {

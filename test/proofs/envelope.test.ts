@@ -4,7 +4,10 @@ import { readVerifyCall } from "../../src/proofs/envelope.ts";
 import { prove } from "../support/chains.ts";
 
 describe("the call itself", () => {
-  const call = (body: string | Buffer, header?: string) => () => readVerifyCall(Buffer.from(body), header);
+  const call = (body: string | Buffer, header?: string) => () => {
+    const { options, readProof } = readVerifyCall(Buffer.from(body), header);
+    return { options, proof: readProof() };
+  };
 
   function refusal(attempt: () => unknown): string {
     try {

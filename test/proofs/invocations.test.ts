@@ -21,7 +21,7 @@ const kindsOf = async (items: DecisionItem[]) =>
   (await decideBatch(world.pool, items)).map(({ kind }) => kind);
 
 function recorded({ accountId, connectionId }: Records, id: string) {
-  const caller = { accountId, connectionId, keyPrefix: "", verifierId: "" };
+  const caller = { accountId, connectionId, keyPrefix: "", verifierId: "", registryAnswers: false };
   return createRecordedFinder(world.db)(caller, id);
 }
 

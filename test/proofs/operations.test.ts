@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
+import { until } from "../support/process.ts";
 import { errorOf, proofApi } from "./application.ts";
 import { decide, operationOf, prove, BOUND_SCOPE as SCOPE, type Wish } from "./bound.ts";
 
@@ -64,6 +65,25 @@ describe("an operation-bound proof", () => {
     expect(errorOf(await decide(app, await prove(app, operation), operation))).toBe("403 verifier_mismatch");
   });
 
+  test("is bound to the name that its connection registered", async () => {
+    const app = await world.application();
+    const path = `/v1/service/connections/${app.platform.connectionId}`;
+    const name = "https://shop.example/api";
+    const changed = await app.person.client.call("PATCH", path, { body: { verifier_id: name } });
+    expect(changed.body).toEqual({
+      connection_id: app.platform.connectionId,
+      verifier_id: name,
+      registry_answers: false,
+    });
+    const former = operationOf(app);
+    const operation = { ...operationOf(app), verifier_id: name };
+    const proof = await prove(app, operation);
+    await until("the new name holds", async () => (await decide(app, proof, operation)).status === 200);
+    expect(errorOf(await decide(app, await prove(app, former), former))).toBe("403 verifier_mismatch");
+    const { body } = await app.person.client.get(`/v1/service/platforms/${app.platform.platformId}`);
+    expect(body).toMatchObject({ verifier_id: name, registry_answers: false });
+  });
+
   test("is presented for its own agent and scope only, and not besides a context of its own", async () => {
     const app = await world.application();
     const operation = operationOf(app);
@@ -77,7 +97,36 @@ describe("an operation-bound proof", () => {
     );
   });
 
+  test("takes an empty payload digest for no payload", async () => {
+    const app = await world.application();
+    const operation = { ...operationOf(app), payload_digest: "" };
+    const { payload_digest: _, ...without } = operation;
+    const first = await decide(app, await prove(app, operation), operation);
+    expect(first.body).toMatchObject({ decision: "allow", replayed: false });
+    const again = await decide(app, await prove(app, without), without);
+    expect(again.body).toMatchObject({ decision: "allow", replayed: true });
+  });
+
+  test("keeps the application's profile on receipt and history, and binds nothing to it", async () => {
+    const app = await world.application();
+    const operation = { ...operationOf(app), action_profile: "refunds/v2~!" };
+    const { action_profile: _, ...without } = operation;
+    const { body } = await decide(app, await prove(app, without), operation);
+    expect(body).toMatchObject({ decision: "allow", receipt: { action_profile: "refunds/v2~!" } });
+    const { body: history } = await app.person.client.get("/v1/service/audit/personal");
+    expect((history.events as unknown[])[0]).toMatchObject({ details: { action_profile: "refunds/v2~!" } });
+    const again = await decide(app, await prove(app, without), without);
+    expect(again.body).toEqual({ ...body, replayed: true });
+    const none = { ...operationOf(app), action_profile: "" };
+    expect((await decide(app, await prove(app, none), none)).body.receipt).not.toHaveProperty(
+      "action_profile",
+    );
+  });
+
   test.each([
+    ["a profile of 129 characters", { action_profile: "x".repeat(129) }],
+    ["a profile with a space", { action_profile: "a b" }],
+    ["a profile that is not ASCII", { action_profile: "é" }],
     ["a missing member", { session_id: undefined }],
     ["an empty invocation", { invocation_id: "" }],
     ["an invocation of 257 characters", { invocation_id: "x".repeat(257) }],

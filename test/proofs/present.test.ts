@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { addSeconds } from "../../src/clock.ts";
-import { VaultUnavailable } from "../../src/vault/client.ts";
+import { VaultRefused, VaultUnavailable } from "../../src/vault/client.ts";
 import { certify, errorOf, proofApi } from "./application.ts";
 
 const world = proofApi();
@@ -20,6 +20,34 @@ describe("present", () => {
     expect((await app.present({ cert_id: app.certId })).body.cert_id).toBe(app.certId);
     expect((await app.present({ required_scope: "data:read" })).body.cert_id).toBe(app.certId);
     expect(errorOf(await app.present({ required_scope: "files:read" }))).toBe("404 no_active_delegation");
+  });
+
+  test("without a hint it names the agent's other certificates, newest first; with one it does not", async () => {
+    const app = await application(["data:read"]);
+    world.api.clock.advance(1);
+    const middle = await certify(app, ["payments:send"], { expires_in: 60 });
+    world.api.clock.advance(1);
+    await certify(app, ["data:read", "data:share"]);
+    const { body } = await app.present();
+    expect(body.other_certificates).toEqual([
+      { cert_id: middle, approved_scope: ["payments:send"], expires_at: expect.stringMatching(/Z$/) },
+      { cert_id: app.certId, approved_scope: ["data:read"], expires_at: null },
+    ]);
+    expect((await app.present({ cert_id: middle })).body).not.toHaveProperty("other_certificates");
+    expect((await app.present({ required_scope: "data:read" })).body).not.toHaveProperty(
+      "other_certificates",
+    );
+    const alone = await application();
+    expect((await alone.present()).body.other_certificates).toEqual([]);
+  });
+
+  test("faster than the vault lets a key sign is 429 with the time to come again, and leaves no trace", async () => {
+    const app = await application();
+    world.api.vault.failure = new VaultRefused("rate_limited", "too fast", 429, 7);
+    const answer = await app.present();
+    expect([errorOf(answer), answer.headers.get("retry-after")]).toEqual(["429 rate_limited", "7"]);
+    world.api.vault.failure = undefined;
+    expect(await world.api.db("audit_events").where({ account_id: app.person.accountId })).toHaveLength(0);
   });
 
   test("a challenge that is not of our form, or has ended, is 400 invalid_challenge", async () => {

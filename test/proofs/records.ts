@@ -54,6 +54,7 @@ export function itemFor(records: Records, changes: Partial<DecisionItem> = {}): 
     decidedAt: now,
     agentId: records.agentId,
     humanId: records.humanId,
+    rootAccountId: records.accountId,
     certId: records.certId,
     requiredScope: "data:read",
     receiptHead: '{"agent_id":"a",',

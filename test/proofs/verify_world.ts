@@ -73,7 +73,7 @@ export function verifyWorld(): VerifyWorld {
 
 /** The caller that an account's API key stands for. */
 export function callerOf({ accountId, connectionId }: ProofWorld): ApiKeyCaller {
-  return { accountId, connectionId, keyPrefix: "dpz_test", verifierId: connectionId };
+  return { accountId, connectionId, keyPrefix: "dpz_test", verifierId: connectionId, registryAnswers: false };
 }
 
 /** The code of an attempt's `ApiError`, or `no error`. */

@@ -2,6 +2,7 @@ import { randomBytes, randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { type ErrorCode, errorCodes } from "../../src/errors.ts";
+import type { PlatformWish } from "../../src/operator/api_client.ts";
 import { coversScopes, invalidScopes } from "../../src/protocol/scopes.ts";
 
 type FakePlatform = {
@@ -32,13 +33,6 @@ type FakeDelegation = {
   issued_at: string | null;
   expires_at: string | null;
   decided_by: string | null;
-};
-type PlatformWish = {
-  account_email: string;
-  name: string;
-  surface_type: string;
-  default_allowed_scopes: string[];
-  callback_url?: string | null;
 };
 type Account = { onboarded: boolean; platformLimit: number };
 

@@ -74,7 +74,10 @@ async function register(world: World, input: PlatformInput, accountEmail: string
   return comeBack(msUntilRotation({ ...input, secrets: await readSecrets(world, object) }));
 }
 
-/** A callback URL that this object set before and no longer has is removed; one set elsewhere is left alone. */
+/**
+ * A callback URL that this object set before and no longer has is removed; one set elsewhere is left alone. Whose authority
+ * counts is what the object says and nothing else.
+ */
 function wishOf({ spec, status }: Platform, accountEmail: string): PlatformWish {
   const callback = spec.callbackUrl ?? (status.callbackUrl === undefined ? undefined : null);
   return {
@@ -84,6 +87,11 @@ function wishOf({ spec, status }: Platform, accountEmail: string): PlatformWish 
     surface_type: spec.surfaceType,
     default_allowed_scopes: spec.defaultAllowedScopes,
     ...(callback === undefined ? {} : { callback_url: callback }),
+    accepted_principals: (spec.acceptedPrincipals ?? []).map(({ humanID, scopes, acceptedUntil }) => ({
+      human_id: humanID,
+      scopes,
+      ...(acceptedUntil === undefined ? {} : { accepted_until: acceptedUntil }),
+    })),
   };
 }
 

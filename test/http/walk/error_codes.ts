@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import type { ErrorCode } from "../../../src/errors.ts";
 import { MAX_CERTS_PER_REVOCATION_LIST } from "../../../src/protocol/revocation_list.ts";
 import { VaultUnavailable } from "../../../src/vault/errors.ts";
+import { fillAcceptedPrincipals } from "../../support/accepted_principals.ts";
 import { OPERATOR_TOKEN } from "../../support/api.ts";
 import type { HttpAnswer } from "../../support/http.ts";
 import { addRevoked } from "../../support/mass_revocation.ts";
@@ -30,6 +31,11 @@ const approve = ({ person, requestId }: Scene, fields = {}) =>
 
 const verify = (scene: Scene, fields = {}) =>
   scene.keyed("POST", "/v1/service/verify", { required_scope: SCOPE, ...fields });
+
+const acceptPrincipal = ({ person, platform }: Scene, humanId: string) =>
+  person.client.call("PUT", `/v1/service/platforms/${platform.platformId}/accepted-principals/${humanId}`, {
+    body: { scopes: [SCOPE] },
+  });
 
 const report = (scene: Scene, outcome: string) =>
   scene.keyed("POST", `/v1/service/invocations/${scene.invocationId}/outcome`, {
@@ -76,6 +82,12 @@ export const scenarios: Record<ErrorCode, Scenario> = {
   invalid_constraints: (_, scene) =>
     ask(scene, { constraints: [{ type: "max_rate", count: 0, window_s: 60 }] }),
   invalid_expiry: (_, scene) => ask(scene, { expires_at: "2001-01-01T00:00:00Z" }),
+  invalid_principal: (_, scene) => acceptPrincipal(scene, "0".repeat(32)),
+  principal_limit: async (api, scene) => {
+    await fillAcceptedPrincipals(api, scene);
+    const { humanId } = await api.person();
+    return acceptPrincipal(scene, humanId);
+  },
   agent_required: async (api, scene) => {
     await createAgent(api.client(), scene.platform);
     return ask(scene);

@@ -1,0 +1,193 @@
+import { randomUUID } from "node:crypto";
+import { describe, expect, test } from "vitest";
+import { type Application, errorOf, proofApi } from "../proofs/application.ts";
+import { fillAcceptedPrincipals } from "../support/accepted_principals.ts";
+
+const world = proofApi();
+const REFUND = "custom:orders:refund";
+
+const pathOf = ({ platform }: Application, humanId = "") =>
+  `/v1/service/platforms/${platform.platformId}/accepted-principals${humanId && `/${humanId}`}`;
+
+const accept = (shop: Application, humanId: string, body: object = { scopes: ["data:read"] }) =>
+  shop.person.client.call("PUT", pathOf(shop, humanId), { body });
+
+const replace = (shop: Application, accepted: object[]) =>
+  shop.person.client.call("PUT", pathOf(shop), { body: { accepted_principals: accepted } });
+
+const listed = async (shop: Application, query = "") =>
+  (await shop.person.client.get(`${pathOf(shop)}${query}`)).body;
+
+/** Shows the shop a proof of another account's agent over a challenge of the shop's. */
+async function show(shop: Application, stranger: Application, scope: string) {
+  const { challenge } = (await shop.post("/v1/service/challenge")).body;
+  const { body } = await stranger.present({ challenge, required_scope: scope });
+  return shop.verify(body.proof_bundle, { required_scope: scope });
+}
+
+describe("a stranger with an account of their own", () => {
+  test("cannot act at a shop on their own authority, by whatever scope, and sees that they tried", async () => {
+    const shop = await world.application(["data:read"]);
+    const stranger = await world.application(["data:read", REFUND]);
+    for (const scope of ["data:read", REFUND]) {
+      const { body } = await show(shop, stranger, scope);
+      expect(body).toMatchObject({
+        decision: "deny",
+        decision_reason: "principal_not_accepted",
+        valid: false,
+        human_id: stranger.person.humanId,
+        granted_scope: [],
+      });
+    }
+    const { events } = (await stranger.person.client.get("/v1/service/audit/personal")).body;
+    const [newest] = events as { details: object }[];
+    expect(newest).toMatchObject({
+      event_type: "proof.rejected",
+      connection_id: shop.platform.connectionId,
+      agent_id: stranger.agentId,
+      cert_id: stranger.certId,
+      details: {
+        decision: "deny",
+        decision_reason: "principal_not_accepted",
+        required_scope: REFUND,
+        verifier: { platform_name: "Shop", organization_name: null },
+      },
+    });
+    expect(newest?.details).not.toHaveProperty("receipt_id");
+  });
+
+  test("cannot read the receipt of a decision on their authority, which is the verifier's", async () => {
+    const [shop, stranger] = [await world.application(), await world.application()];
+    const { body } = await show(shop, stranger, "data:read");
+    const { receipt_id: id } = body.receipt as { receipt_id: string };
+    expect((await shop.person.client.get(`/v1/service/receipts/${id}`)).status).toBe(200);
+    expect(errorOf(await stranger.person.client.get(`/v1/service/receipts/${id}`))).toBe("404 not_found");
+  });
+
+  test("is accepted as soon as the shop says so, and denied as soon as it does not", async () => {
+    const [shop, stranger] = [await world.application(), await world.application(["data:read", REFUND])];
+    const { humanId } = stranger.person;
+    expect((await accept(shop, humanId, { scopes: [REFUND] })).status).toBe(200);
+    const { body } = await show(shop, stranger, REFUND);
+    expect(body).toMatchObject({ decision: "allow", human_id: humanId, granted_scope: [REFUND] });
+    expect((await show(shop, stranger, "data:read")).body.decision).toBe("deny");
+    const ended = await shop.person.client.call("DELETE", pathOf(shop, humanId));
+    expect(ended.body).toEqual({ human_id: humanId, accepted: false });
+    expect((await show(shop, stranger, REFUND)).body.decision_reason).toBe("principal_not_accepted");
+  });
+
+  test("cannot accept themselves at the shop, nor read whom it accepts; neither can an API key", async () => {
+    const [shop, stranger] = [await world.application(), await world.application()];
+    const { client, humanId } = stranger.person;
+    const body = { scopes: ["data:read"] };
+    for (const [method, path, sent] of [
+      ["PUT", pathOf(shop, humanId), body],
+      ["PUT", pathOf(shop), { accepted_principals: [{ human_id: humanId, ...body }] }],
+      ["GET", pathOf(shop), undefined],
+      ["DELETE", pathOf(shop, humanId), undefined],
+    ] as const) {
+      expect(errorOf(await client.call(method, path, { body: sent }))).toBe("404 not_found");
+      const headers = { "x-service-api-key": shop.platform.apiKey };
+      const byKey = await world.api.client().call(method, path, { body: sent, headers });
+      expect(errorOf(byKey)).toBe("401 auth_required");
+    }
+  });
+});
+
+describe("agents of the same account", () => {
+  test("count at each of its platforms", async () => {
+    const person = await world.api.person({ organization_name: "Shops" });
+    const [one, other] = [
+      await world.application(["data:read"], person),
+      await world.application(["data:read"], person),
+    ];
+    expect((await show(one, other, "data:read")).body).toMatchObject({ decision: "allow" });
+    const { events } = (await person.client.get("/v1/service/audit/personal?event_type=proof.verified")).body;
+    expect(events).toHaveLength(1);
+  });
+});
+
+describe("accepted principals", () => {
+  test("are shown newest first, page by page, with their scopes and end", async () => {
+    const [shop, one, other] = [
+      await world.application([]),
+      await world.api.person(),
+      await world.api.person(),
+    ];
+    const end = new Date(world.api.clock.now().getTime() + 60_000).toISOString();
+    const first = await accept(shop, one.humanId, { scopes: ["data:*", REFUND], accepted_until: end });
+    expect(first.body).toEqual({
+      human_id: one.humanId,
+      scopes: ["data:*", REFUND],
+      accepted_until: end,
+      created_at: world.api.clock.now().toISOString(),
+    });
+    world.api.clock.advance(1);
+    await accept(shop, other.humanId);
+    const page = await listed(shop, "?limit=1");
+    expect(page.items).toMatchObject([{ human_id: other.humanId, accepted_until: null }]);
+    const rest = await listed(shop, `?limit=1&cursor=${page.next_cursor}`);
+    expect(rest).toMatchObject({ items: [{ human_id: one.humanId }], next_cursor: null });
+  });
+
+  test("change in place, and are replaced all at once or not at all", async () => {
+    const [shop, one, other] = [
+      await world.application([]),
+      await world.api.person(),
+      await world.api.person(),
+    ];
+    await accept(shop, one.humanId);
+    expect((await accept(shop, one.humanId, { scopes: ["data:share"] })).body).toMatchObject({
+      scopes: ["data:share"],
+      accepted_until: null,
+    });
+    const both = [one, other].map(({ humanId }) => ({ human_id: humanId, scopes: ["data:read"] }));
+    expect((await replace(shop, both)).body).toEqual({ platform_id: shop.platform.platformId, accepted: 2 });
+    const bad = [both[0] as object, { human_id: randomUUID().replaceAll("-", ""), scopes: ["data:read"] }];
+    expect(errorOf(await replace(shop, bad))).toBe("400 invalid_principal");
+    expect((await listed(shop)).items).toHaveLength(2);
+    await replace(shop, both.slice(1));
+    expect((await listed(shop)).items).toMatchObject([{ human_id: other.humanId }]);
+    await replace(shop, []);
+    expect((await listed(shop)).items).toEqual([]);
+    expect(errorOf(await shop.person.client.call("DELETE", pathOf(shop, one.humanId)))).toBe("404 not_found");
+  });
+
+  test.each([
+    ["a wildcard over another's custom scopes", { scopes: ["custom:orders:*"] }, "400 invalid_scopes"],
+    ["everything", { scopes: ["*"] }, "400 invalid_scopes"],
+    ["no scope", { scopes: [] }, "400 invalid_request"],
+    ["a scope that is none", { scopes: ["data:reed"] }, "400 invalid_scopes"],
+    [
+      "an end in the past",
+      { scopes: ["data:read"], accepted_until: "2001-01-01T00:00:00Z" },
+      "400 invalid_expiry",
+    ],
+  ])("with %s are refused", async (_, body, expected) => {
+    const [shop, stranger] = [await world.application([]), await world.api.person()];
+    expect(errorOf(await accept(shop, stranger.humanId, body))).toBe(expected);
+    expect((await listed(shop)).items).toEqual([]);
+  });
+
+  test("are roots of the registry, each named once, and never the account's own", async () => {
+    const [shop, stranger] = [await world.application([]), await world.api.person()];
+    const scopes = ["data:read"];
+    expect(errorOf(await accept(shop, "0".repeat(32)))).toBe("400 invalid_principal");
+    expect(errorOf(await accept(shop, "anybody"))).toBe("400 invalid_principal");
+    expect(errorOf(await accept(shop, shop.person.humanId))).toBe("400 invalid_principal");
+    const twice = { human_id: stranger.humanId, scopes };
+    expect(errorOf(await replace(shop, [twice, twice]))).toBe("400 invalid_principal");
+    expect(errorOf(await replace(shop, [{ human_id: "*", scopes }]))).toBe("400 invalid_request");
+  });
+
+  test("are 1,000 at most", async () => {
+    const [shop, stranger] = [await world.application([]), await world.api.person()];
+    await fillAcceptedPrincipals(world.api, shop);
+    expect(errorOf(await accept(shop, stranger.humanId))).toBe("409 principal_limit");
+    const { items } = await listed(shop, "?limit=1");
+    const [kept] = items as { human_id: string }[];
+    expect((await accept(shop, kept?.human_id ?? "", { scopes: ["data:share"] })).status).toBe(200);
+    await shop.person.client.call("DELETE", pathOf(shop, kept?.human_id));
+    expect((await accept(shop, stranger.humanId)).status).toBe(200);
+  });
+});
