@@ -9,8 +9,10 @@ const KEY = { ed25519: "base64, 32 bytes", ml_dsa_65: "base64, 1952 bytes" };
 
 /** What members are shown as, by their names. One that does not fit a schema is not used there. */
 const shown: Json = {
+  accepted_until: "2099-01-01T00:00:00.000Z",
   account_id: ID,
   action: { name: SCOPE },
+  action_profile: "refunds/v1",
   agent_id: AGENT,
   agent_type: "api_agent",
   api_key: "dpz_k3v9x2qa_kq0W3n1xY7bT5mR9sD2fG4hJ6kL8zXcVbNmQwErTyUi_a1B2c3",
@@ -72,6 +74,7 @@ const shown: Json = {
   timezone: "UTC",
   ttl_seconds: 300,
   url: "https://shop.example.com",
+  verifier_id: "https://shop.example.com",
 };
 
 /** Requests that their required members alone would show badly: the members that are shown. */

@@ -87,6 +87,7 @@ describe("finding the caller behind an API key", () => {
       connectionId: platform.connectionId,
       keyPrefix: platform.apiKey.slice(0, 12),
       verifierId: platform.connectionId,
+      registryAnswers: false,
     });
   });
 

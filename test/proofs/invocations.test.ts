@@ -78,7 +78,7 @@ describe("an invocation", () => {
     const items = [boundItem(poor, "a"), boundItem(rich, "a"), boundItem(poor, "a"), boundItem(rich, "b")];
     const out = "credits_exhausted";
     expect(await kindsOf(items)).toEqual([out, "invocation_taken", out, "decided"]);
-    expect(await spentOf(poor)).toBe(1);
+    expect(await spentOf(poor)).toBe(0);
     expect(await recorded(poor, "a")).toBeUndefined();
   });
 

@@ -128,10 +128,15 @@ describe("a rate that others use", () => {
     expect(await spentOf(rated)).toBe(0);
   });
 
-  test("without credit spends the challenge, as every other certificate does", async () => {
+  test("without credit leaves the challenge unspent, as every other certificate does", async () => {
     const rated = await account({ balanceMicroUsd: 0, constraints: rate(5, 3600) });
     const bundle = await rated.prove({ now });
     expect(await codeOf(verify(bundle, { as: rated }))).toBe("credits_exhausted");
+    await service
+      .db("balances")
+      .where({ account_id: rated.accountId })
+      .update({ balance_micro_usd: 10_000 });
+    expect(await decisionOf(bundle, { as: rated })).toBe("allow authorized");
     expect(await codeOf(verify(bundle, { as: rated }))).toBe("invalid_challenge");
   });
 });

@@ -93,13 +93,26 @@ describe("a proof", () => {
     },
   );
 
-  test("of another account's delegation is decided for the connection that asked for the challenge, and paid by it", async () => {
+  test("of another account's delegation is decided for the connection that asked, and paid by it", async () => {
     const other = await account();
-    const challenge = await challengeAt(now);
-    const before = await countOf("audit_events", person);
-    expect(await decisionOf(await other.prove({ now, challenge }), { as: person })).toBe("allow authorized");
-    expect(await countOf("audit_events", person)).toBe(before + 1);
-    expect(await countOf("audit_events", other)).toBe(0);
+    const decide = async () => {
+      const bundle = await other.prove({ now, challenge: await challengeAt(now) });
+      return decisionOf(bundle, { as: person });
+    };
+    const before = await countOf("ledger_postings", person);
+    expect(await decide()).toBe("deny principal_not_accepted");
+    await service.db("accepted_principals").insert({
+      account_id: person.accountId,
+      connection_id: person.connectionId,
+      human_id: other.humanId,
+      scopes: ["data:read"],
+      granted_scope: ["data:read"],
+      created_at: now,
+    });
+    expect(await decide()).toBe("allow authorized");
+    expect(await countOf("ledger_postings", person)).toBe(before + 2);
+    expect(await countOf("ledger_postings", other)).toBe(0);
+    expect(await countOf("audit_events", other)).toBe(2);
   });
 
   test("is invalid_challenge for a connection that did not ask for its challenge", async () => {

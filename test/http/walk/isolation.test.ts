@@ -53,9 +53,9 @@ async function wellFounded(operation: Operation, scene: Scene, place: string): P
       return { ...draft, body: { proof_ref, required_scope: SCOPE, operation: bound } };
     }
     case "access_evaluation":
-      return { ...draft, body: questionOf(scene) };
+      return { ...draft, body: await questionOf(scene) };
     case "access_evaluations": {
-      const { action, ...shared } = questionOf(scene);
+      const { action, ...shared } = await questionOf(scene);
       const item = { action, ...(place.includes("evaluations") ? shared : {}) };
       return { ...draft, body: { ...shared, evaluations: [item] } };
     }
@@ -64,10 +64,11 @@ async function wellFounded(operation: Operation, scene: Scene, place: string): P
   }
 }
 
-const questionOf = ({ agentId, platform }: Scene) => ({
+const questionOf = async ({ agentId, platform, proof }: Scene) => ({
   subject: { type: "agent", id: agentId },
   action: { name: SCOPE },
   resource: { type: "connection", id: platform.connectionId },
+  context: { proof_ref: (await proof()).proof_ref },
 });
 
 /** The draft with an id at a place. */
@@ -141,13 +142,14 @@ describe("what belongs to somebody else", () => {
   );
 
   test.each(places)("%s: one's own does not", async (key, operation, id) => {
-    const expected = otherwise[key]?.answers ?? "404";
+    const { answers: expected = "404", own: expectedOfOwn } = otherwise[key] ?? {};
     const own = await setScene(api, { organization: true });
     const draft = await wellFounded(operation, own, id.place);
     const isNamed = /\.(session_id|resource_id|operation\.invocation_id)$/.test(id.place);
     const asked = isNamed ? draft : withId(draft, id, idAt(id, own));
     const answer = await send(api.url, asked, credentialsOf(operation, own));
-    if (expected === "200") expect(answer.status).toBe(200);
+    if (expectedOfOwn !== undefined) expect(toldBy(answer)).toBe(expectedOfOwn);
+    else if (expected === "200") expect(answer.status).toBe(200);
     else expect(toldBy(answer)).not.toBe(expected);
   });
 });

@@ -32,8 +32,27 @@ function isId(name: string): boolean {
   return name === "id" || name.endsWith("_id");
 }
 
-/** What happens to somebody else's id where it is not 404: the answer, and why it tells nothing. */
-export const otherwise: Record<string, { answers: string; why: string }> = {
+/**
+ * What happens to somebody else's id where it is not 404: the answer, and why it tells nothing; to one's own, where that
+ * is no good either.
+ */
+export const otherwise: Record<string, { answers: string; own?: string; why: string }> = {
+  "accept_principal path.human_id": {
+    answers: "200",
+    own: "400 invalid_principal",
+    why: "whose authority is accepted is the platform's own business",
+  },
+  "replace_accepted_principals body.accepted_principals.human_id": {
+    answers: "200",
+    own: "400 invalid_principal",
+    why: "whose authority is accepted is the platform's own business",
+  },
+  "end_accepted_principal path.human_id": {
+    answers: "404",
+    own: "404",
+    why: "neither is accepted at one's own platform",
+  },
+  "change_connection body.verifier_id": { answers: "200", why: "a name that the connection gives itself" },
   "get_principal path.human_id": { answers: "200", why: "public keys are public" },
   "get_revocation_list path.human_id": { answers: "200", why: "revocation lists are public" },
   "list_delegations query.connection_id": { answers: "nothing", why: "a list" },

@@ -20,6 +20,16 @@ const agentPath = ({ platform, agentId }: Scene) =>
 const secretCall = ({ person, platform: { connectionId } }: Scene, suffix: string) =>
   person.client.post(`/v1/service/connections/${connectionId}/rotate-webhook-secret${suffix}`);
 
+const principalsPath = ({ platform }: Scene) =>
+  `/v1/service/platforms/${platform.platformId}/accepted-principals`;
+
+/** Accepts a fresh account's root at the scene's platform. */
+async function acceptPrincipal(api: WholeApi, scene: Scene) {
+  const path = `${principalsPath(scene)}/${(await api.person()).humanId}`;
+  const body = { scopes: ["data:*", SCOPE], accepted_until: "2099-01-01T00:00:00Z" };
+  return { path, answer: await scene.person.client.call("PUT", path, { body }) };
+}
+
 /** The same calls with each method, as gateways make them: allowed, refused, and without a decision. */
 function hook(method: string, suffix: string): Calls {
   return async (_, scene) => {
@@ -96,6 +106,26 @@ export const ordinaryCalls: Record<string, Calls> = {
   ],
   change_platform: async (_, { person, platform: { platformId } }) => [
     await person.client.call("PATCH", `/v1/service/platforms/${platformId}`, { body: { name: "Store" } }),
+  ],
+  list_accepted_principals: async (api, scene) => {
+    await acceptPrincipal(api, scene);
+    return [await scene.person.client.get(`${principalsPath(scene)}?limit=1`)];
+  },
+  replace_accepted_principals: async (api, scene) => {
+    const { humanId } = await api.person();
+    const replace = (accepted_principals: object[]) =>
+      scene.person.client.call("PUT", principalsPath(scene), { body: { accepted_principals } });
+    return [await replace([{ human_id: humanId, scopes: [SCOPE] }]), await replace([])];
+  },
+  accept_principal: async (api, scene) => [(await acceptPrincipal(api, scene)).answer],
+  end_accepted_principal: async (api, scene) => {
+    const { path } = await acceptPrincipal(api, scene);
+    return [await scene.person.client.call("DELETE", path)];
+  },
+  change_connection: async (_, { person, platform: { connectionId } }) => [
+    await person.client.call("PATCH", `/v1/service/connections/${connectionId}`, {
+      body: { verifier_id: "https://shop.example.com", registry_answers: true },
+    }),
   ],
   set_callback: async (_, { person, platform: { connectionId } }) => {
     const put = (callback_url: string | null) =>
