@@ -2,6 +2,7 @@ import { z } from "zod";
 import { ApiError } from "../errors.ts";
 import { type ApiKeyCaller, type Call, type Route, route } from "../route.ts";
 import { PROOF_HEADER, readProof, verifyOptions } from "./envelope.ts";
+import type { Receipt } from "./receipt.ts";
 import { type VerifyDeps, verifyProof } from "./verify.ts";
 
 const METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"] as const;
@@ -12,6 +13,11 @@ const answer = z.object({ decision: z.string(), decision_reason: z.string() });
 const NOTES = {
   "X-Service-Decision": "allow, deny, refuse, indeterminate or none",
   "X-Service-Decision-Reason": "The decision's reason, or the code of why there is none",
+  "X-Service-Human-Id": "With a decision: the account root whose authority it is about",
+  "X-Service-Agent-Id": "With a decision: the agent that proved the authority",
+  "X-Service-Cert-Id":
+    "With a decision: the agent's certificate, if its id is up to 128 visible ASCII characters",
+  "X-Service-Receipt-Id": "With a decision: its receipt",
 };
 
 type HookCall = Call<"public", { target?: string } | undefined, unknown, unknown>;
@@ -57,15 +63,34 @@ function hookRoute(deps: ExtAuthDeps, method: (typeof METHODS)[number], path: st
     },
     errors: [],
     async handle(call) {
-      const { decision, reason } = await decide(deps, call as HookCall);
-      const headers = { [`x-${deps.word}-decision`]: decision, [`x-${deps.word}-decision-reason`]: reason };
+      const { decision, reason, receipt } = await decide(deps, call as HookCall);
+      const headers = headersOf(deps.word, { decision, decision_reason: reason, ...authorityOf(receipt) });
       const status = statusOf[decision];
       return { status, body: { decision, decision_reason: reason }, headers };
     },
   });
 }
 
-type Outcome = { decision: keyof typeof statusOf; reason: string };
+type Outcome = { decision: keyof typeof statusOf; reason: string; receipt?: Receipt };
+
+/** A stranger names their own certificates: what cannot be a header's value must not become one. */
+const HEADER_TEXT = /^[\x21-\x7e]{1,128}$/;
+
+/** On whose authority it was decided. Every certificate of this service has an id that passes. */
+function authorityOf(receipt: Receipt | undefined): Record<string, string> {
+  if (receipt === undefined) return {};
+  const { human_id, agent_id, cert_id, receipt_id } = receipt;
+  const ids = { human_id, agent_id, receipt_id };
+  return HEADER_TEXT.test(cert_id) ? { ...ids, cert_id } : ids;
+}
+
+function headersOf(word: string, values: Record<string, string>): Record<string, string> {
+  const named = Object.entries(values).map(([name, value]) => [
+    `x-${word}-${name.replaceAll("_", "-")}`,
+    value,
+  ]);
+  return Object.fromEntries(named);
+}
 
 /** `refuse`: there is no good proof; `none`: nothing could be decided. */
 const statusOf = { allow: 200, deny: 403, refuse: 403, indeterminate: 503, none: 503 } as const;

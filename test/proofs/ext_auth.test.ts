@@ -1,4 +1,7 @@
 import { describe, expect, test } from "vitest";
+import { unixSeconds } from "../../src/clock.ts";
+import { presentProof } from "../../src/protocol/issuing.ts";
+import { AGENT, certify, ROOT } from "../support/chains.ts";
 import type { HttpAnswer } from "../support/http.ts";
 import { type Application, proofApi } from "./application.ts";
 
@@ -16,6 +19,20 @@ async function ask(app: Application, { path = "/data:read", method = "GET", head
     .client()
     .call(method, `/v1/service/ext-auth${path}`, { headers: all, csrf: false });
   return told(answer);
+}
+
+/** What an answer says of whose authority it decided on. */
+function authority({ headers }: HttpAnswer): (string | null)[] {
+  return ["human-id", "agent-id", "cert-id", "receipt-id"].map((name) => headers.get(`x-service-${name}`));
+}
+
+function question(app: Application, scope: string, proof: string): Promise<HttpAnswer> {
+  const headers = { "x-service-api-key": app.platform.apiKey, "x-service-proof": proof };
+  return world.api.client().get(`/v1/service/ext-auth/${scope}`, { headers });
+}
+
+async function bundleText(app: Application): Promise<string> {
+  return Buffer.from(JSON.stringify(await app.proof())).toString("base64url");
 }
 
 function told({ status, headers }: HttpAnswer): string {
@@ -104,4 +121,44 @@ describe("a gateway's question", () => {
     expect(await ask(app, { path: "/custom:orders:refund" })).toBe("200 allow authorized");
     expect(await ask(app, { path: "/custom%3Aorders%3Arefund/x" })).toBe("200 allow authorized");
   });
+
+  test("is answered with whose authority was decided on, and the receipt", async () => {
+    const app = await world.application();
+    const known = [app.person.humanId, app.agentId, app.certId];
+    for (const scope of ["data:read", "data:share"]) {
+      const answer = await question(app, scope, String((await app.present()).body.proof_ref));
+      const [human, agent, cert, receiptId] = authority(answer);
+      expect([human, agent, cert]).toEqual(known);
+      const { body } = await app.person.client.get(`/v1/service/receipts/${receiptId}`);
+      expect(body.receipt).toMatchObject({ receipt_id: receiptId, required_scope: scope });
+    }
+    const bundle = await bundleText(app);
+    await world.api.db("certificates").where({ cert_id: app.certId }).delete();
+    const unknown = await question(app, "data:read", bundle);
+    expect(told(unknown)).toBe("503 indeterminate revocation_state_unavailable");
+    expect(authority(unknown).slice(0, 3)).toEqual(known);
+  });
+
+  test("that has no decision names nobody", async () => {
+    const app = await world.application();
+    expect(authority(await question(app, "data:read", "abc"))).toEqual([null, null, null, null]);
+    expect(authority(await question(app, "data:*", await bundleText(app)))).toEqual([null, null, null, null]);
+  });
+
+  test.each(["two\r\nlines: 1", "naïve", "with space", `cert-${"a".repeat(300)}`])(
+    "about a stranger's certificate called %j is denied without that name",
+    async (cert_id) => {
+      const app = await world.application();
+      const { body } = await app.post("/v1/service/challenge");
+      const now = unixSeconds(world.api.clock.now());
+      const window = { issued_at: now - 60, expires_at: now + 600 };
+      const certificate = await certify(ROOT, AGENT, { cert_id, scope: ["data:read"], ...window });
+      const challenge = { challenge: String(body.challenge), challenge_at: now };
+      const bundle = await presentProof(AGENT.privateKey, [certificate], challenge);
+      const text = Buffer.from(JSON.stringify(bundle)).toString("base64url");
+      const answer = await question(app, "data:read", text);
+      expect(told(answer)).toBe("403 deny untrusted_root");
+      expect(authority(answer)).toEqual([ROOT.id, AGENT.id, null, expect.stringMatching(/^[0-9a-f-]{36}$/)]);
+    },
+  );
 });
