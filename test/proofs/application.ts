@@ -12,6 +12,8 @@ import {
 } from "../support/platform_world.ts";
 import { startReplica } from "../support/replicas.ts";
 
+type ReplicaOptions = Parameters<typeof startReplica>[0];
+
 /** An application of a person's: a platform with an API key and an agent, and what it calls. */
 export type Application = {
   person: Person;
@@ -32,11 +34,11 @@ export type ProofApi = {
 };
 
 /** Runs such an API for a test file, from its first test to its last. */
-export function proofApi(): ProofApi {
+export function proofApi(options?: ReplicaOptions): ProofApi {
   const world = { application } as ProofApi;
 
   beforeAll(async () => {
-    world.api = await startReplica();
+    world.api = await startReplica(options);
   });
 
   afterAll(() => world.api.stop());

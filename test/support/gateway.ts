@@ -1,0 +1,50 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+
+/** A running gateway, as one process of its own. */
+export type RunningGateway = { stop(): Promise<void> };
+
+/** How a gateway is started: its program, the files it reads, and its arguments and when it serves. */
+export type GatewayProgram = {
+  program: string;
+  /** Contents by name, in a folder of its own. */
+  files: (folder: string) => Record<string, string>;
+  args: (folder: string) => string[];
+  isReady: () => Promise<boolean>;
+};
+
+const READY_WITHIN_MS = 60_000;
+
+/** Runs a gateway until it is ready. Rejects with what it complained about when it ends or is not ready in time. */
+export async function startGateway({
+  program,
+  files,
+  args,
+  isReady,
+}: GatewayProgram): Promise<RunningGateway> {
+  const folder = await mkdtemp(join(tmpdir(), "deputize-gateway-"));
+  for (const [name, text] of Object.entries(files(folder))) await writeFile(join(folder, name), text);
+  const child = spawn(program, args(folder), { cwd: folder, stdio: ["ignore", "pipe", "pipe"] });
+  let complaints = "";
+  for (const output of [child.stdout, child.stderr]) {
+    output.on("data", (chunk) => {
+      complaints = `${complaints}${chunk}`.slice(-4_000);
+    });
+  }
+  const ended = once(child, "exit");
+  const stop = async () => {
+    child.kill("SIGTERM");
+    await ended;
+    await rm(folder, { recursive: true, force: true });
+  };
+  for (const end = performance.now() + READY_WITHIN_MS; !(await isReady()); await sleep(100)) {
+    if (child.exitCode === null && performance.now() < end) continue;
+    await stop();
+    throw new Error(`${program} does not run: ${complaints}`);
+  }
+  return { stop };
+}
