@@ -55,7 +55,8 @@ export function refused(record: VerificationRecord & { readonly refusal: Refusal
   return Object.freeze({ allowed: false, refusal: record.refusal, record });
 }
 
-function receiptIdOf({ receipt }: VerificationRecord["answer"]): string | undefined {
+/** The id of the receipt in an answer of verify, if there is one. */
+export function receiptIdOf({ receipt }: VerificationRecord["answer"]): string | undefined {
   const isObject = typeof receipt === "object" && receipt !== null;
   return isObject && "receipt_id" in receipt ? text(receipt.receipt_id) : undefined;
 }

@@ -1,4 +1,4 @@
-import { type Authority, type Authorization, grantAuthority, refused } from "./authority.ts";
+import { type Authority, type Authorization, grantAuthority, receiptIdOf, refused } from "./authority.ts";
 import { systemClock } from "./clock.ts";
 import { type Refusal, type Ruling, rule } from "./enforcement.ts";
 import { post } from "./exchange.ts";
@@ -68,19 +68,40 @@ export function createGuard(guardSettings: GuardSettings): Guard {
     return refused(record);
   }
 
-  async function allow(asked: Asked & Question, ruling: Ruling): Promise<Authorization> {
-    const { operation, requiredScope, payload } = asked;
-    const record = verificationRecord(asked, "allow", ruling);
+  /** Why the authority of an allow is not acted on; nothing when its principal is accepted. */
+  async function principalFault({ answer: { human_id: humanId } }: Ruling): Promise<Cause | undefined> {
+    if (settings.principals === undefined) return undefined;
+    try {
+      const accepted = await settings.principals();
+      return typeof humanId === "string" && accepted.has(humanId) ? undefined : "principal_not_accepted";
+    } catch (error) {
+      settings.onFault({ kind: "principals_not_read", error });
+      return "principals_not_read";
+    }
+  }
+
+  function reportOf({ operation }: Question, { answer }: Ruling): Authority["report"] {
+    const receiptId = receiptIdOf(answer);
     let isReported = false;
-    const authority = grantAuthority(record, { requiredScope, payload }, (outcome, detail) => {
-      const { receiptId } = authority;
+    return (outcome, detail) => {
       if (isReported || operation === undefined || receiptId === undefined) return;
       isReported = true;
       const { invocation_id: invocationId } = operation;
       outcomes.report({ invocationId, receiptId, outcome, detail, occurredAt: systemClock.now() });
-    });
+    };
+  }
+
+  async function allow(asked: Asked & Question, ruling: Ruling): Promise<Authorization> {
+    const report = reportOf(asked, ruling);
+    const fault = await principalFault(ruling);
+    if (fault !== undefined) {
+      report("not_attempted", fault);
+      return refuse(asked, fault, ruling);
+    }
+    const record = verificationRecord(asked, "allow", ruling);
+    const authority = grantAuthority(record, asked, report);
     if (await retain(record)) return Object.freeze({ allowed: true, authority });
-    authority.report("not_attempted", "the record of the verification was not retained");
+    report("not_attempted", "the record of the verification was not retained");
     return refused(refusalRecord(asked, "record_not_retained", ruling));
   }
 

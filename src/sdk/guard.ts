@@ -5,6 +5,7 @@ export { type ExpressRequest, guardExpress } from "./express.ts";
 export { type FastifyReply, type FastifyRequest, guardFastify } from "./fastify.ts";
 export { guardKoa, type KoaContext } from "./koa.ts";
 export type { Operation, OperationInput, Verifier } from "./operation.ts";
+export type { Principals, PrincipalsSetting } from "./principals.ts";
 export type { ProofSource } from "./proof.ts";
 export type { AuthorizeCall } from "./question.ts";
 export type { Cause, VerificationRecord } from "./record.ts";

@@ -4,7 +4,8 @@ import { frozenCopy } from "./payload.ts";
 
 /**
  * Why the action runs or not: what verify came to, or what kept the guard from asking (`no_scope`, `no_proof`, `malformed_proof`,
- * `unbindable_payload`, `incomplete_operation`, `no_api_key`) or from acting on an allow (`replayed`, `record_not_retained`).
+ * `unbindable_payload`, `incomplete_operation`, `no_api_key`) or from acting on an allow (`replayed`, `principal_not_accepted`,
+ * `principals_not_read`, `record_not_retained`).
  */
 export type Cause =
   | Finding
@@ -15,6 +16,8 @@ export type Cause =
   | "incomplete_operation"
   | "no_api_key"
   | "replayed"
+  | "principal_not_accepted"
+  | "principals_not_read"
   | "record_not_retained";
 
 /** What is to be retained of a verification: frozen, fit for JSON, free of the proof, the payload and the API key. */
@@ -45,8 +48,16 @@ const REPLAYED: Refusal = Object.freeze({
   message: "This invocation was decided before; nothing was done again",
 });
 
+const NOT_ACCEPTED: Refusal = Object.freeze({
+  status: 403,
+  code: "principal_not_accepted",
+  message: "Authority of this principal is not accepted here",
+});
+
 const OWN_REFUSALS: Partial<Record<Cause, Refusal>> = {
   replayed: REPLAYED,
+  principal_not_accepted: NOT_ACCEPTED,
+  principals_not_read: NO_DECISION,
   no_api_key: NO_DECISION,
   record_not_retained: NO_DECISION,
 };

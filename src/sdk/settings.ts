@@ -1,5 +1,6 @@
 import type { Agent } from "node:http";
 import type { Verifier } from "./operation.ts";
+import { type AcceptedPrincipals, type PrincipalsSetting, readPrincipals } from "./principals.ts";
 import type { VerificationRecord } from "./record.ts";
 
 /** What a guard is made with. */
@@ -16,6 +17,11 @@ export type GuardSettings = {
   agent?: Agent;
   /** Needed for proofs that are bound to an operation. */
   verifier?: Verifier;
+  /**
+   * Whose authority is accepted, besides what the service itself accepts: root ids, or a function that is asked after each allow. Nobody's
+   * when there is none in it. Left out: the service's rule alone holds.
+   */
+  principals?: PrincipalsSetting;
   /** What an `allow` means that had been given for this invocation before. Default `refuse`, which runs nothing twice. */
   replays?: "refuse" | "execute";
   /** Keeps the record of each verification. Waited for before anything runs: what it throws refuses the action with 503. */
@@ -24,16 +30,20 @@ export type GuardSettings = {
   onFault?: (fault: GuardFault) => void;
 };
 
-/** Something that went wrong without changing a decision: an outcome that the service did not take, a record not kept. */
+/** Something that went wrong beside the service's decision: an outcome that it did not take, a record not kept, no list of principals. */
 export type GuardFault =
   | { kind: "outcome_not_reported"; invocationId: string; outcome: string; status: number | undefined }
-  | { kind: "record_not_retained"; error: unknown };
+  | { kind: "record_not_retained"; error: unknown }
+  | { kind: "principals_not_read"; error: unknown };
 
 /** Settings, checked and complete. */
-export type ReadSettings = Required<Omit<GuardSettings, "baseUrl" | "apiKey" | "agent" | "verifier">> & {
+export type ReadSettings = Required<
+  Omit<GuardSettings, "baseUrl" | "apiKey" | "agent" | "verifier" | "principals">
+> & {
   apiKey: () => string;
   agent: Agent | undefined;
   verifier: Verifier | undefined;
+  principals: AcceptedPrincipals | undefined;
   /** Address of a path below `/v1/<word>/`. */
   address: (path: string) => URL;
   /** Lower-case name of a header of the service's. */
@@ -62,6 +72,7 @@ export function readSettings(settings: GuardSettings): ReadSettings {
     apiKey: typeof apiKey === "function" ? apiKey : () => apiKey,
     agent,
     verifier: verifier && { ...verifier },
+    principals: readPrincipals(settings.principals),
     word,
     timeoutMs,
     replays: settings.replays ?? "refuse",

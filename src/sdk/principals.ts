@@ -1,0 +1,32 @@
+/** Whose authority an application accepts: root ids, 32 lower-case hex digits each. None accepts nobody. */
+export type Principals = readonly string[] | ReadonlySet<string>;
+
+/** The accepted principals, or what gives them for each request. */
+export type PrincipalsSetting = Principals | (() => Principals | Promise<Principals>);
+
+/** The accepted root ids at this moment. Rejects when the application's function fails, or gives anything else. */
+export type AcceptedPrincipals = () => Promise<ReadonlySet<string>>;
+
+const ROOT_ID = /^[0-9a-f]{32}$/;
+
+/** Reads the setting; a list is copied. Nothing without one. Throws TypeError for a list that is none, or an id that is none. */
+export function readPrincipals(setting: PrincipalsSetting | undefined): AcceptedPrincipals | undefined {
+  if (setting === undefined) return undefined;
+  if (typeof setting === "function") return async () => rootIds(await setting());
+  const accepted = rootIds(setting);
+  return async () => accepted;
+}
+
+function rootIds(given: unknown): ReadonlySet<string> {
+  if (!Array.isArray(given) && !(given instanceof Set)) {
+    throw new TypeError("principals: an array or Set of root ids, or a function that gives one");
+  }
+  const ids = new Set<string>();
+  for (const id of given) {
+    if (typeof id !== "string" || !ROOT_ID.test(id)) {
+      throw new TypeError("principals: root ids have 32 lower-case hex digits");
+    }
+    ids.add(id);
+  }
+  return ids;
+}

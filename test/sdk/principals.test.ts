@@ -1,0 +1,119 @@
+import { expect, test, vi } from "vitest";
+import type { GuardFault, PrincipalsSetting, VerificationRecord } from "../../src/sdk/guard.ts";
+import { ALLOW, call, guardedWorld, operation, RECEIPT, verifier } from "./guarded.ts";
+import { answering, answeringBoth } from "./stub_service.ts";
+
+const OWN = "0123456789abcdef0123456789abcdef";
+const OTHER = "f".repeat(32);
+const world = guardedWorld();
+const { guardWith } = world;
+
+/** Whether an allow is acted on that says this of whose authority it is. */
+async function isRun(principals: PrincipalsSetting, whose: object = { human_id: OWN }): Promise<boolean> {
+  world.stub.respond(answering(200, { ...ALLOW, ...whose }));
+  const run = await guardWith({ principals }).run(call, () => undefined);
+  if (!run.executed) expect(run.refusal).toMatchObject({ status: 403, code: "principal_not_accepted" });
+  return run.executed;
+}
+
+test("an allow is acted on only on the authority of an accepted principal", async () => {
+  expect(await isRun([OTHER, OWN])).toBe(true);
+  expect(await isRun(new Set([OWN]))).toBe(true);
+  expect(await isRun([OTHER])).toBe(false);
+  expect(await isRun([])).toBe(false);
+  expect(await isRun(() => [OWN])).toBe(true);
+  expect(await isRun(async () => new Set([OWN]))).toBe(true);
+  expect(await isRun(async () => [])).toBe(false);
+});
+
+test.each([undefined, null, "", [OWN], OWN.toUpperCase(), `${OWN} `, { toString: () => OWN }])(
+  "an allow whose human_id is %j is nobody's authority",
+  async (humanId) => {
+    expect(await isRun([OWN], { human_id: humanId })).toBe(false);
+  },
+);
+
+test("without the setting the service's rule alone holds", async () => {
+  const run = await guardWith().run(call, () => "done");
+  expect(run).toMatchObject({ executed: true, value: "done" });
+});
+
+test("a function is asked after each allow, so that what it gives may change; a list is what it was", async () => {
+  const list = [OWN];
+  const principals = vi.fn(() => list);
+  world.stub.respond(answering(200, { ...ALLOW, human_id: OWN }));
+  const [asking, fixed] = [guardWith({ principals }), guardWith({ principals: list })];
+  expect((await asking.authorize(call)).allowed).toBe(true);
+  list.length = 0;
+  expect((await asking.authorize(call)).allowed).toBe(false);
+  expect((await fixed.authorize(call)).allowed).toBe(true);
+  expect(principals).toHaveBeenCalledTimes(2);
+  world.stub.respond(answering(200, { decision: "deny", decision_reason: "not_delegated" }));
+  await asking.authorize(call);
+  expect(principals).toHaveBeenCalledTimes(2);
+});
+
+test("what is not accepted is recorded with the service's answer, and reported as not attempted", async () => {
+  world.stub.respond(answeringBoth(answering(200, { ...ALLOW, human_id: OTHER }), answering(200, {})));
+  const records: VerificationRecord[] = [];
+  const guard = guardWith({ verifier, principals: [OWN], retain: (record) => records.push(record) });
+  const action = vi.fn();
+  const run = await guard.run({ ...call, operation }, action);
+  await guard.flush();
+  expect(action).not.toHaveBeenCalled();
+  expect(run).toMatchObject({ executed: false, record: { cause: "principal_not_accepted" } });
+  expect(records).toEqual([
+    expect.objectContaining({
+      cause: "principal_not_accepted",
+      status: 200,
+      answer: expect.objectContaining({ decision: "allow", human_id: OTHER }),
+      refusal: expect.objectContaining({ status: 403, code: "principal_not_accepted" }),
+    }),
+  ]);
+  const [, report] = world.sentBodies();
+  expect(report).toMatchObject({ outcome: "not_attempted", receipt_id: RECEIPT.receipt_id });
+});
+
+test.each<[string, () => unknown]>([
+  [
+    "throws",
+    () => {
+      throw new Error("away");
+    },
+  ],
+  ["rejects", () => Promise.reject(new Error("away"))],
+  ["gives nothing", () => undefined],
+  ["gives one id", () => OWN],
+  ["gives ids of another form", () => [OWN, "owner@example.test"]],
+])("a function that %s refuses with 503, and the fault is told", async (_what, principals) => {
+  world.stub.respond(answeringBoth(answering(200, { ...ALLOW, human_id: OWN }), answering(200, {})));
+  const faults: GuardFault[] = [];
+  const guard = guardWith({
+    verifier,
+    principals: principals as PrincipalsSetting & (() => []),
+    onFault: (fault) => faults.push(fault),
+  });
+  const run = await guard.run({ ...call, operation }, () => undefined);
+  await guard.flush();
+  expect(run).toMatchObject({
+    executed: false,
+    refusal: { status: 503, code: "verification_unavailable" },
+    record: { cause: "principals_not_read" },
+  });
+  expect(faults).toEqual([{ kind: "principals_not_read", error: expect.any(Error) }]);
+  expect(world.sentBodies()[1]).toMatchObject({ outcome: "not_attempted" });
+});
+
+test.each<[unknown]>([
+  [null],
+  [OWN],
+  [{}],
+  [[""]],
+  [[OWN.toUpperCase()]],
+  [[`${OWN}0`]],
+  [[OWN, undefined]],
+  [[["x"]]],
+])("principals: %j cannot be worked with", (principals) => {
+  const settings = { principals: principals as string[] };
+  expect(() => guardWith(settings)).toThrow(TypeError);
+});
