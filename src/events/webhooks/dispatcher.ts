@@ -83,7 +83,7 @@ export function createDispatcher(deps: DispatcherDeps): Dispatcher {
     const settled = await settleAttempt(database, attempted);
     const { delivery_id, endpoint_id } = attempted.delivery;
     const seconds = (attempted.endedAt.getTime() - attempted.startedAt.getTime()) / 1000;
-    deps.measure?.(verdictOn(attempted.sent), seconds);
+    deps.measure?.(settled === "stale" ? verdictOn(attempted.sent) : settled.verdict, seconds);
     if (settled === "stale") return log.warn({ delivery_id }, "a result came after its claim had ended");
     if (settled.suspended) log.warn({ endpoint_id }, "webhook endpoint suspended");
   }

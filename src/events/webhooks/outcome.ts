@@ -15,19 +15,24 @@ export type SendFault = "timeout" | "dns" | "connect" | "network" | "forbidden_a
  */
 export type Verdict = "delivered" | "failed" | "rejected" | "gone" | "blocked";
 
-/** Statuses below 500 that ask for another try: timeout, too early, too many requests. */
-const RETRIED = new Set([408, 425, 429]);
+/** Statuses below 500 that ask to come again: timeout, too early, too many requests. A delivery comes again once (specification §6). */
+export const DEFERRALS: readonly number[] = [408, 425, 429];
 /** Statuses of a receiver that is overloaded or away. */
-const STRAINED = new Set([429, 502, 503, 504]);
+const STRAINED = new Set([502, 503, 504]);
 const GONE = 410;
 
-/** The verdict on an attempt. Redirects are failures: they are never followed. */
+/** The verdict on an attempt by itself. Redirects are failures: they are never followed. */
 export function verdictOn(sent: Sent): Verdict {
   if ("fault" in sent) return sent.fault === "forbidden_address" ? "blocked" : "failed";
   const { status } = sent;
   if (status >= 200 && status < 300) return "delivered";
   if (status === GONE) return "gone";
-  return status >= 400 && status < 500 && !RETRIED.has(status) ? "rejected" : "failed";
+  return status >= 400 && status < 500 && !DEFERRALS.includes(status) ? "rejected" : "failed";
+}
+
+/** Whether the receiver asks to come again, with a status that does so. */
+export function isDeferred(sent: Sent): boolean {
+  return "status" in sent && DEFERRALS.includes(sent.status);
 }
 
 /** Whether the receiver seems overloaded, so that the next try should not come soon. */

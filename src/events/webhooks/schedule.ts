@@ -1,4 +1,4 @@
-import { isStrained, type Sent } from "./outcome.ts";
+import { isDeferred, isStrained, type Sent } from "./outcome.ts";
 
 const MINUTE = 60;
 const HOUR = 60 * MINUTE;
@@ -26,15 +26,16 @@ const STRAINED_DELAY = MINUTE;
 /**
  * Milliseconds to wait after the failed attempt number `attempt` (1 is the first), or undefined when it was the last
  * one. The schedule's delay ±20 %, at least 60 s when the receiver seems overloaded; a `Retry-After` can lengthen it
- * to twice as much and at most 24 h, never shorten it. `random` is uniform in [0, 1).
+ * to twice as much and at most 24 h, never shorten it. After an answer that asks to come again: what its `Retry-After`
+ * says, at least 60 s and at most 24 h. `random` is uniform in [0, 1).
  */
 export function retryDelay(attempt: number, sent: Sent, now: Date, random: number): number | undefined {
   const scheduled = RETRY_DELAYS[attempt - 1];
   if (scheduled === undefined) return undefined;
+  const asked = ("fault" in sent ? undefined : retryAfterSeconds(sent.retryAfter, now)) ?? 0;
+  if (isDeferred(sent)) return milliseconds(Math.max(strained(STRAINED_DELAY, random), Math.min(asked, DAY)));
   const delay = isStrained(sent) ? strained(scheduled, random) : scheduled * spread(random);
-  const asked = "fault" in sent ? undefined : retryAfterSeconds(sent.retryAfter, now);
-  const seconds = asked === undefined ? delay : Math.max(delay, Math.min(asked, 2 * delay, DAY));
-  return Math.round(seconds * 1000);
+  return milliseconds(Math.max(delay, Math.min(asked, 2 * delay, DAY)));
 }
 
 /** The seconds that a `Retry-After` header asks for (whole seconds or an HTTP date), or undefined when it is neither. */
@@ -43,6 +44,10 @@ export function retryAfterSeconds(header: string | undefined, now: Date): number
   if (/^\d{1,9}$/.test(header)) return Number(header);
   const at = /^[A-Za-z]{3}, .* GMT$/.test(header) ? Date.parse(header) : Number.NaN;
   return Number.isNaN(at) ? undefined : Math.max(0, (at - now.getTime()) / 1000);
+}
+
+function milliseconds(seconds: number): number {
+  return Math.round(seconds * 1000);
 }
 
 function spread(random: number): number {

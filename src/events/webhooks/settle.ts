@@ -2,14 +2,14 @@ import type { Database, Transaction } from "../../db/connection.ts";
 import type { WebhookDeliveryRow } from "../../db/tables.ts";
 import type { Claimed } from "./claim.ts";
 import { FRESH_HEALTH, type Health, healthAfter } from "./health.ts";
-import { type Sent, type Verdict, verdictOn } from "./outcome.ts";
+import { DEFERRALS, isDeferred, type Sent, type Verdict, verdictOn } from "./outcome.ts";
 import { retryDelay } from "./schedule.ts";
 
 /** One finished attempt. `random` is uniform in [0, 1): it spreads the next one. */
 export type Attempted = { delivery: Claimed; sent: Sent; startedAt: Date; endedAt: Date; random: number };
 
 /** What the result was written as; `stale` when the claim had ended and others decide about the delivery. */
-export type Settled = { state: WebhookDeliveryRow["state"]; suspended: boolean } | "stale";
+export type Settled = { state: WebhookDeliveryRow["state"]; verdict: Verdict; suspended: boolean } | "stale";
 
 const HEALTH_COLUMNS = Object.keys(FRESH_HEALTH) as (keyof Health)[];
 
@@ -17,11 +17,11 @@ type Change = Partial<WebhookDeliveryRow> & { state: WebhookDeliveryRow["state"]
 
 /**
  * Writes an attempt's result: the attempt, what becomes of the delivery, and the endpoint's health, all against the
- * claim's token. A suspension holds everything that waits for the endpoint. Repeating it is harmless.
+ * claim's token. A delivery that was asked to come again before is not asked twice: it is rejected, though for the
+ * endpoint's health that is a failure like the first. A suspension holds everything that waits for the endpoint. Repeating it is harmless.
  */
 export async function settleAttempt(database: Database, attempted: Attempted): Promise<Settled> {
   const { delivery, sent, startedAt, endedAt } = attempted;
-  const verdict = verdictOn(sent);
   return database.transaction(async (tx) => {
     const endpoint = await tx("webhook_endpoints")
       .where({ endpoint_id: delivery.endpoint_id })
@@ -30,7 +30,8 @@ export async function settleAttempt(database: Database, attempted: Attempted): P
     const claim = { delivery_id: delivery.delivery_id, lease_token: delivery.lease_token };
     const held = await tx("webhook_deliveries").where(claim).forUpdate().first("delivery_id");
     if (endpoint === undefined || held === undefined) return "stale";
-    const health = healthAfter(endpoint, verdict, startedAt, endedAt);
+    const health = healthAfter(endpoint, verdictOn(sent), startedAt, endedAt);
+    const verdict = isDeferred(sent) && (await wasDeferred(tx, delivery)) ? "rejected" : verdictOn(sent);
     const suspended = health.state === "suspended";
     const change = changeOf(attempted, verdict, suspended);
     await tx("webhook_attempts").insert(attemptRow(attempted, verdict));
@@ -39,7 +40,7 @@ export async function settleAttempt(database: Database, attempted: Attempted): P
       .update({ next_attempt_at: null, lease_token: null, lease_until: null, ...change });
     await tx("webhook_endpoints").where({ endpoint_id: delivery.endpoint_id }).update(health);
     if (suspended && endpoint.state === "active") await holdWaiting(tx, delivery.endpoint_id);
-    return { state: change.state, suspended: suspended && endpoint.state === "active" };
+    return { state: change.state, verdict, suspended: suspended && endpoint.state === "active" };
   });
 }
 
@@ -84,6 +85,14 @@ function attemptRow({ delivery, sent, startedAt, endedAt }: Attempted, verdict: 
     detail: answered ? null : sent.detail,
     response_excerpt: answered && !carriedSecrets ? sent.excerpt : null,
   };
+}
+
+async function wasDeferred(tx: Transaction, { delivery_id }: Claimed): Promise<boolean> {
+  const earlier = await tx("webhook_attempts")
+    .where({ delivery_id })
+    .whereIn("status", DEFERRALS)
+    .first("attempt");
+  return earlier !== undefined;
 }
 
 async function holdWaiting(tx: Transaction, endpointId: string): Promise<void> {

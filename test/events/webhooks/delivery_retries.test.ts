@@ -16,9 +16,9 @@ describe("outcomes", () => {
     [400, "rejected", "rejected", undefined],
     [401, "rejected", "rejected", undefined],
     [404, "rejected", "rejected", undefined],
-    [408, "pending", "failed", 5],
+    [408, "pending", "failed", 60],
     [410, "held", "gone", undefined],
-    [425, "pending", "failed", 5],
+    [425, "pending", "failed", 60],
     [429, "pending", "failed", 60],
     [500, "pending", "failed", 5],
     [503, "pending", "failed", 60],
@@ -46,6 +46,52 @@ describe("outcomes", () => {
       new Date(world.harness.clock.now().getTime() + 100_000),
     );
     expect(await states(connection)).toEqual(["pending"]);
+  });
+
+  /** Lets the receiver answer with these statuses in turn, each when it is due, and gives what became of the delivery. */
+  async function answers(...statuses: number[]) {
+    const connection = await connect();
+    const rest = [...statuses];
+    world.receiver.reply = (_request, response) =>
+      void response.writeHead(rest.shift() ?? 204, { "Retry-After": "90" }).end();
+    await deny(connection);
+    await world.harness.run();
+    for (let next = await world.harness.nextAttempt(); next; next = await world.harness.nextAttempt()) {
+      world.harness.clock.set(next);
+      await world.harness.deliver();
+    }
+    const [delivery] = await world.harness.deliveries(connection.connectionId);
+    return [delivery?.state, ...(delivery?.attempts ?? []).map(({ outcome }) => outcome)];
+  }
+
+  test.each([408, 425, 429])(
+    "after %i it is sent once more, when Retry-After says, then rejected",
+    async (status) => {
+      const start = world.harness.clock.now().getTime();
+      expect(await answers(status, status, status)).toEqual(["rejected", "failed", "rejected"]);
+      expect(world.harness.clock.now().getTime() - start).toBe(90_000);
+      expect(world.receiver.requests.length).toBe(2);
+      expect(await answers(status)).toEqual(["delivered", "failed", "delivered"]);
+    },
+  );
+
+  test("a second 408, 425 or 429 rejects, whichever came first and whatever lies between", async () => {
+    expect(await answers(429, 408)).toEqual(["rejected", "failed", "rejected"]);
+    expect(await answers(425, 500, 500, 429)).toEqual(["rejected", "failed", "failed", "failed", "rejected"]);
+    expect(await answers(429, 500, 503)).toEqual(["delivered", "failed", "failed", "failed", "delivered"]);
+    expect(await answers(429, 404)).toEqual(["rejected", "failed", "rejected"]);
+  });
+
+  test("a receiver that answers 429 to everything is spared: each is a failure of the endpoint", async () => {
+    const connection = await connect();
+    world.receiver.reply = () => 429;
+    for (let n = 0; n < 3; n++) await deny(connection, `req-${n}`);
+    await world.harness.run();
+    world.harness.clock.advance(60);
+    await world.harness.deliver();
+    expect(await states(connection)).toContain("rejected");
+    const endpoint = await world.home.database("webhook_endpoints").first();
+    expect(endpoint).toMatchObject({ failures_in_row: 5, breaker_open_seconds: 60 });
   });
 
   test.each([

@@ -1,5 +1,11 @@
 import { expect, test } from "vitest";
-import { isStrained, type SendFault, type Sent, verdictOn } from "../../../src/events/webhooks/outcome.ts";
+import {
+  isDeferred,
+  isStrained,
+  type SendFault,
+  type Sent,
+  verdictOn,
+} from "../../../src/events/webhooks/outcome.ts";
 
 const answer = (status: number): Sent => ({ status, retryAfter: undefined, excerpt: Buffer.alloc(0) });
 const fault = (name: SendFault): Sent => ({ fault: name, detail: "" });
@@ -17,11 +23,13 @@ test("every redirect is a failed attempt", () => {
 
 test("410 means that the receiver is gone", () => expect(verdictOn(answer(410))).toBe("gone"));
 
-test("408, 425, 429 are tried again, every other 4xx is a rejection", () => {
+test("408, 425, 429 ask to come again, every other 4xx is a rejection", () => {
   for (const status of statuses(400, 499).filter((each) => each !== 410)) {
     const expected = [408, 425, 429].includes(status) ? "failed" : "rejected";
     expect([status, verdictOn(answer(status))]).toEqual([status, expected]);
   }
+  expect(statuses(100, 599).filter((status) => isDeferred(answer(status)))).toEqual([408, 425, 429]);
+  expect(isDeferred(fault("timeout"))).toBe(false);
 });
 
 test("every 5xx and every unknown status is tried again", () => {
@@ -36,9 +44,9 @@ test("no answer is tried again, a forbidden address is not", () => {
   expect(verdictOn(fault("forbidden_address"))).toBe("blocked");
 });
 
-test("timeouts, 429, 502, 503 and 504 are signs of strain, and nothing else is", () => {
+test("timeouts, 502, 503 and 504 are signs of strain, and nothing else is", () => {
   const strained = statuses(100, 599).filter((status) => isStrained(answer(status)));
-  expect(strained).toEqual([429, 502, 503, 504]);
+  expect(strained).toEqual([502, 503, 504]);
   const faults = ["timeout", "dns", "connect", "network", "forbidden_address", "unprepared"] as const;
   expect(faults.filter((name) => isStrained(fault(name)))).toEqual(["timeout"]);
 });

@@ -64,7 +64,11 @@ test("a result that comes after the claim ended changes nothing", async () => {
 test("a result written twice counts once", async () => {
   const claimed = await claimAndDie();
   const attempted = { delivery: claimed, sent: ok, startedAt: now(), endedAt: now(), random: 0.5 };
-  expect(await settleAttempt(home.database, attempted)).toEqual({ state: "delivered", suspended: false });
+  expect(await settleAttempt(home.database, attempted)).toEqual({
+    state: "delivered",
+    verdict: "delivered",
+    suspended: false,
+  });
   expect(await settleAttempt(home.database, attempted)).toBe("stale");
   const [endpoint] = await home.database("webhook_endpoints");
   expect([(await delivery()).attempts.length, endpoint!.window_attempts]).toEqual([1, 1]);

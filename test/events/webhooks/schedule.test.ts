@@ -33,12 +33,29 @@ test("delays are spread from −20 % to +20 %", () => {
   expect([seconds(3, answer(500), 0), seconds(3, answer(500), lastRandom)]).toEqual([1440, 2160]);
 });
 
-test.each([429, 502, 503, 504])("after %i at least 60 s pass, spread above them", (status) => {
+test.each([502, 503, 504])("after %i at least 60 s pass, spread above them", (status) => {
   expect([0, 0.25, 0.5, 0.75, lastRandom].map((random) => seconds(1, answer(status), random))).toEqual([
     72, 66, 60, 66, 72,
   ]);
   expect(seconds(2, answer(status))).toBe(300);
 });
+
+test.each([408, 425, 429])(
+  "after %i it comes again when Retry-After says, 60 s to 24 h, else after 60 s",
+  (status) => {
+    for (const attempt of [1, 2, 9]) {
+      expect([0, 0.5, lastRandom].map((random) => seconds(attempt, answer(status), random))).toEqual([
+        72, 60, 72,
+      ]);
+    }
+    expect(["0", "59", "61", "3600", "86400"].map((asked) => seconds(1, answer(status, asked)))).toEqual([
+      60, 60, 61, 3600, 86400,
+    ]);
+    expect(["86401", "999999999"].map((asked) => seconds(9, answer(status, asked)))).toEqual([86400, 86400]);
+    expect(seconds(1, answer(status, "soon"))).toBe(60);
+    expect(retryDelay(10, answer(status, "60"), now, 0.5)).toBeUndefined();
+  },
+);
 
 test("after a timeout at least 60 s pass, after a refused connection the schedule alone counts", () => {
   expect(seconds(1, { fault: "timeout", detail: "" })).toBe(60);
@@ -74,7 +91,7 @@ test.each(["", "soon", "-1", "1.5", "1e3", "99999999999", "2026-03-01"])(
 );
 
 test("whatever the answer and the chance, the delay stays in its bounds", () => {
-  const statuses = fc.constantFrom(500, 503, 301, 429);
+  const statuses = fc.constantFrom(500, 503, 301);
   const random = fc.double({ min: 0, max: lastRandom, noNaN: true });
   fc.assert(
     fc.property(
@@ -85,7 +102,7 @@ test("whatever the answer and the chance, the delay stays in its bounds", () => 
       (attempt, status, asked, chance) => {
         const delay = seconds(attempt, answer(status, String(asked)), chance);
         const scheduled = RETRY_DELAYS[attempt - 1]!;
-        const floor = [429, 503].includes(status) ? Math.max(60, scheduled * 0.8) : scheduled * 0.8;
+        const floor = status === 503 ? Math.max(60, scheduled * 0.8) : scheduled * 0.8;
         expect(delay).toBeGreaterThanOrEqual(Math.floor(floor * 1000) / 1000);
         expect(delay).toBeLessThanOrEqual(Math.min(2 * 1.2 * Math.max(60, scheduled), 1.2 * 86400));
       },
