@@ -1,10 +1,12 @@
 import { execFile, execFileSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { cp, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { stripTypeScriptTypes } from "node:module";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { codeBlocks } from "../support/markdown.ts";
 import { answering, type StubService, startStub } from "./stub_service.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
@@ -150,8 +152,7 @@ describe.each(NODES)("the package's documentation on Node %s", (_version, node) 
     const [route = ""] = await blocks("Express");
     const [bound = ""] = await blocks("Bound to one operation");
     const program = `${route}
-      const bound = ${bound}
-      app.post("/orders/:id/refund", bound, (request, response) => response.json(authorityOf(request).operation));
+      ${bound}
       const server = app.listen(0, "127.0.0.1", () => show(server));`;
     const [ordered, without, refunded] = (await guarded("express", program)) as unknown[];
     expect(ordered).toEqual(allowed({ agentId: "aa", humanId: "bb", payload: { a: 1 } }));
@@ -211,7 +212,6 @@ describe.each(NODES)("the package's documentation on Node %s", (_version, node) 
     const [snippet = ""] = await blocks("Webhooks");
     const program = `
       import { createHmac } from "node:crypto";
-      import { createServer } from "node:http";
       const webhookSigningSecret = "whsec_x"; const stored = []; const storeOnce = (event) => stored.push(event);
       ${snippet.replace("\ncreateServer(", "\nconst server = createServer(")}
       server.listen(0, "127.0.0.1", async () => {
@@ -229,13 +229,11 @@ describe.each(NODES)("the package's documentation on Node %s", (_version, node) 
   });
 });
 
-/** The snippets below a heading of the guard's page. */
+/** The snippets below a heading of the guard's page, without their types. */
 async function blocks(heading: string): Promise<string[]> {
-  const page = await readFile(join(ROOT, "docs/guard.md"), "utf8");
-  const section = page.split(/^#+ /m).find((part) => part.startsWith(`${heading}\n`)) ?? "";
-  const found = [...section.matchAll(/```js\n([\s\S]*?)```/g)].map(([, code = ""]) => code);
+  const found = await codeBlocks("docs/guard.md", heading);
   expect(found.length).toBeGreaterThan(0);
-  return found;
+  return found.map(({ language, code }) => (language === "ts" ? stripTypeScriptTypes(code) : code));
 }
 
 /** What the page's snippets take for granted, and a client for what they serve. */
