@@ -22,7 +22,9 @@ const scopes = list
   .refine((scopes) => invalidScopes(scopes).length === 0, "holds a scope that is not valid")
   .transform((scopes) => (scopes.length === 0 ? undefined : scopes));
 const cidrs = list.pipe(z.array(z.union([z.cidrv4(), z.cidrv6()])));
-const word = z.string().regex(/^[a-z][a-z0-9]{0,31}$/, "lower-case letters and digits");
+/** The form of the service's word and of its aliases. */
+export const WORD = /^[a-z][a-z0-9]{0,31}$/;
+const word = z.string().regex(WORD, "lower-case letters and digits");
 const count = (fallback: number) => z.coerce.number().int().min(0).default(fallback);
 
 /** What every role that stays up has. Its health port, plain HTTP, is not for the outside; 0 takes a free one. */

@@ -5,6 +5,8 @@ import { StartRefused } from "./config.ts";
  * `deputize <role>`: one program, one role a process. Each role is loaded only when it is asked for, so that a role
  * holds nothing of the others.
  */
+const collected = (value: string, earlier: string[] = []) => [...earlier, value];
+
 const program = new Command("deputize")
   .description("Lends an AI agent part of a person's authority: issues, keeps and checks delegations.")
   .showHelpAfterError("(deputize --help lists the roles)");
@@ -17,6 +19,7 @@ program
   .option("--json", "print one JSON object per step")
   .option("--data <folder>", "where everything is kept", ".deputize")
   .addOption(new Option("--port <port>", "port of the API on 127.0.0.1; 0 takes a free one").default("8080"))
+  .option("--alias <word>", "answer under this word too, besides `service`; may be repeated", collected)
   .action(async (options) => {
     const { runDev } = await import("./dev/dev.ts");
     process.exitCode = await runDev(options);

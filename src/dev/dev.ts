@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { systemClock } from "../clock.ts";
 import { readDevConfig } from "./config.ts";
 import { connectionOf, tryItYourself } from "./connection.ts";
-import { readFolder, readPort } from "./options.ts";
+import { readAliases, readFolder, readPort } from "./options.ts";
 import { startReceiver } from "./receiver.ts";
 import { runStack } from "./run_stack.ts";
 import { runTour } from "./run_tour.ts";
@@ -15,7 +15,13 @@ import { createTerminal } from "./terminal.ts";
 import { type TourState, type TourWorld, tourSteps } from "./tour.ts";
 
 /** Options of `deputize dev`, as they were typed. */
-export type DevOptions = { once?: boolean; json?: boolean; data: string; port: string };
+export type DevOptions = {
+  once?: boolean;
+  json?: boolean;
+  data: string;
+  port: string;
+  alias?: string[];
+};
 
 /** Whom the example's tenants.yaml binds its namespace to. */
 const OWNER_EMAIL = "owner@example.test";
@@ -36,8 +42,10 @@ export async function runDev(options: DevOptions): Promise<number> {
   });
   let stack: Stack;
   let apiPort: number;
+  let aliases: string[];
   try {
     apiPort = readPort(options.port);
+    aliases = readAliases(options.alias ?? []);
     stack = await openStack({ folder: readFolder(options.data), terminal });
   } catch (error) {
     terminal.problem(error);
@@ -45,7 +53,7 @@ export async function runDev(options: DevOptions): Promise<number> {
   }
   return runStack(stack, terminal, async (interrupted) => {
     terminal.line("Starting\n");
-    const parts = { apiPort, interrupted, ...settings };
+    const parts = { apiPort, aliases, interrupted, ...settings };
     const { baseUrl, quickstart, isNew } = await startParts(stack, terminal, parts);
     const receiver = await startReceiver({
       logFile: join(stack.folder, "received.jsonl"),

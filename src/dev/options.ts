@@ -1,4 +1,5 @@
 import { resolve } from "node:path";
+import { WORD } from "../config.ts";
 import { Problem } from "./problem.ts";
 
 /** The port that was typed: 0 takes a free one. Throws `Problem` for anything but 0 to 65535 in digits. */
@@ -21,6 +22,20 @@ export function readFolder(text: string): string {
   return resolve(text);
 }
 
+/** The further words that were typed, each `--alias` one or several with commas between. Throws `Problem` for what is no word. */
+export function readAliases(texts: readonly string[]): string[] {
+  const words = texts.flatMap((text) => {
+    refuseOption("--alias", text);
+    return text.split(",").map((word) => word.trim());
+  });
+  for (const word of words) {
+    if (WORD.test(word)) continue;
+    const form = "1 to 32 lower-case letters and digits, a letter first, such as --alias ratify";
+    throw new Problem(`--alias ${JSON.stringify(word)} is not a word for paths and headers: ${form}`);
+  }
+  return [...new Set(words)];
+}
+
 /** What follows an option without its value is taken for the value. */
 function refuseOption(option: string, text: string): void {
   if (!text.startsWith("--")) return;
@@ -30,4 +45,4 @@ function refuseOption(option: string, text: string): void {
   );
 }
 
-const EXAMPLES: Record<string, string> = { "--port": "8080", "--data": ".deputize" };
+const EXAMPLES: Record<string, string> = { "--port": "8080", "--data": ".deputize", "--alias": "ratify" };

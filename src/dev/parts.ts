@@ -38,8 +38,11 @@ const CEILING = [...CANONICAL_SCOPES, "custom:*"].join(",");
 
 type Environment = Record<string, string | undefined>;
 
+/** What was chosen at the start: what every part inherits, and the API's further words. */
+type Chosen = { inherited: Environment; aliases: readonly string[] };
+
 /** The processes of the stack after Postgres, each with an environment of its own and nothing more. */
-export function stackParts(ports: StackPorts, paths: StackPaths, inherited: Environment) {
+export function stackParts(ports: StackPorts, paths: StackPaths, { inherited, aliases }: Chosen) {
   const baseUrl = `http://127.0.0.1:${ports.api}`;
   const part = (about: {
     name: string;
@@ -80,6 +83,7 @@ export function stackParts(ports: StackPorts, paths: StackPaths, inherited: Envi
         DEVELOPMENT: "true",
         PORT: String(ports.api),
         BASE_URL: baseUrl,
+        SERVICE_WORD_ALIASES: aliases.join(","),
         HEALTH_PORT: String(ports.apiHealth),
         VAULT_URL: `https://127.0.0.1:${ports.vault}`,
         VAULT_CA_FILE: join(paths.vaultData, "tls", "ca.pem"),

@@ -20,6 +20,8 @@ export type RunningStack = { baseUrl: string; quickstart: QuickstartFolder; isNe
 type StackSettings = {
   /** The API's port on 127.0.0.1; 0 takes a free one. */
   apiPort: number;
+  /** Further words that the API answers under. */
+  aliases: readonly string[];
   /** What every part inherits of this process's environment. */
   inherited: Record<string, string | undefined>;
   /** The vault's PKCS#11 module; undefined for the one it finds. */
@@ -95,7 +97,7 @@ export async function startParts(
   if (found === "restored") {
     terminal.warn(`${paths.manifests} was missing; the examples are in it again, so that nothing is deleted`);
   }
-  const { baseUrl, vault, api, worker, operator } = stackParts(ports, paths, settings.inherited);
+  const { baseUrl, vault, api, worker, operator } = stackParts(ports, paths, settings);
   for (const part of [vault, api, worker, operator]) await stack.start(part);
   const quickstart = openQuickstart({
     examples,

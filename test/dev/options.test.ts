@@ -1,6 +1,12 @@
-import { resolve } from "node:path";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { text } from "node:stream/consumers";
+import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
-import { readFolder, readPort } from "../../src/dev/options.ts";
+import { readAliases, readFolder, readPort } from "../../src/dev/options.ts";
 import { Problem } from "../../src/dev/problem.ts";
 
 function refusal(work: () => unknown): string {
@@ -29,8 +35,36 @@ test.each(["", " ", "65536", "100000", "-1", "80.5", "1e3", "0x50", "80 ", "http
   },
 );
 
+test("--alias may be repeated, or name several words", () => {
+  expect(readAliases([])).toEqual([]);
+  expect(readAliases(["ratify"])).toEqual(["ratify"]);
+  expect(readAliases(["ratify", "a, b2", "ratify"])).toEqual(["ratify", "a", "b2"]);
+  expect(readAliases([`a${"b".repeat(31)}`])).toHaveLength(1);
+});
+
+test.each(["", " ", "Ratify", "2nd", "two words", "a-b", "a_b", "é", "a/b", `a${"b".repeat(32)}`])(
+  "--alias %j is refused",
+  (text) => {
+    const said = `--alias ${JSON.stringify(text.trim())} is not a word for paths and headers: `;
+    expect(refusal(() => readAliases(["ratify", text]))).toContain(said);
+    expect(refusal(() => readAliases([`ratify,${text}`]))).toContain(said);
+  },
+);
+
+test("a wrong word is refused with one line, before anything is started or made", async () => {
+  const folder = join(tmpdir(), `deputize-alias-${process.pid}`);
+  const program = fileURLToPath(new URL("../../src/main.ts", import.meta.url));
+  const args = [program, "dev", "--alias", "ratify", "--alias", "Shop", "--data", folder];
+  const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "pipe"] });
+  const [out, err, [code]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, "exit")]);
+  expect([code, out]).toEqual([1, ""]);
+  expect(err).toMatch(/^--alias "Shop" is not a word for paths and headers: .*\n$/);
+  expect(existsSync(folder)).toBe(false);
+});
+
 test("an option in the place of a value is named as what it is", () => {
   expect(refusal(() => readPort("--once"))).toBe("--port has no value: --once follows it");
+  expect(refusal(() => readAliases(["--once"]))).toBe("--alias has no value: --once follows it");
   expect(refusal(() => readFolder("--once"))).toBe("--data has no value: --once follows it");
 });
 

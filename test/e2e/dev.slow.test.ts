@@ -151,10 +151,21 @@ test("it stays up with lines to paste that answer allow, and values for their ow
 
 test("the next start has the same platform and key, and asks anew for the delegation that was revoked", async () => {
   const { base_url: _, cert_id: revoked, ...same } = await keptConnection();
-  const stack = await startUp();
+  const stack = await startUp("--alias", "ratify", "--alias", "trial,other");
   expect(stack.connection).toMatchObject(same);
   expect(stack.connection.cert_id).not.toBe(revoked);
   expect(await paste(stack)).toBe("allow authorized");
+  for (const [word, status] of [
+    ["ratify", 200],
+    ["trial", 200],
+    ["other", 200],
+    ["service", 200],
+    ["none", 404],
+  ] as const) {
+    const headers = { [`X-${word}-API-Key`]: String(stack.connection.api_key) };
+    const url = `${stack.connection.base_url}/v1/${word}/challenge`;
+    expect([word, (await fetch(url, { method: "POST", headers })).status]).toEqual([word, status]);
+  }
   expect(await interrupt(stack)).toBe(0);
 });
 
