@@ -141,7 +141,7 @@ export function readOperatorConfig(environment: Environment = process.env): Oper
   return read(operatorSchema, environment);
 }
 
-/** Reads what `deputize migrate` and `deputize reconcile` need. Throws `ConfigError`. */
+/** Reads what `deputize migrate`, `deputize reconcile` and `deputize credits` need. Throws `ConfigError`. */
 export function readMigrateConfig(environment: Environment = process.env): { DATABASE_URL: string } {
   return read(migrateSchema, environment);
 }

@@ -20,6 +20,7 @@ program
   .option("--data <folder>", "where everything is kept", ".deputize")
   .addOption(new Option("--port <port>", "port of the API on 127.0.0.1; 0 takes a free one").default("8080"))
   .option("--alias <word>", "answer under this word too, besides `service`; may be repeated", collected)
+  .option("--credits <usd>", "US dollars that accounts start with, and that the tour's has at least")
   .action(async (options) => {
     const { runDev } = await import("./dev/dev.ts");
     process.exitCode = await runDev(options);
@@ -50,6 +51,42 @@ program
   .description("Compare the ledger with balances and history; exit status 1 when they differ")
   .action(async () => {
     process.exitCode = await (await import("./roles.ts")).runReconcile();
+  });
+
+const credits = program.command("credits").description("Grant credit to accounts, and see what they have");
+const openCredits = async () => (await import("./roles.ts")).openCredits();
+const ACCOUNT = "--account <id or e-mail>";
+
+credits
+  .command("grant")
+  .description("Credit an account; the same reference grants once")
+  .requiredOption(ACCOUNT, "whose credit it is")
+  .requiredOption("--amount <usd>", "US dollars, at most six decimals")
+  .requiredOption("--reason <text>", "why, in one line that the account's owner can read")
+  .option("--reference <id>", "what it is for, such as a payment's id; left out, a new one is made")
+  .option("--json", "print one JSON object")
+  .action(async (options) => {
+    process.exitCode = await (await openCredits()).grant(options);
+  });
+
+credits
+  .command("show")
+  .description("Show what an account has")
+  .requiredOption(ACCOUNT, "whose credit it is")
+  .option("--json", "print one JSON object")
+  .action(async (options) => {
+    process.exitCode = await (await openCredits()).show(options);
+  });
+
+credits
+  .command("list")
+  .description("List an account's postings, newest first")
+  .requiredOption(ACCOUNT, "whose credit it is")
+  .option("--limit <number>", "how many, 1 to 100; 25 when left out")
+  .option("--cursor <text>", "where the page before said that the next one begins")
+  .option("--json", "print one JSON object")
+  .action(async (options) => {
+    process.exitCode = await (await openCredits()).list(options);
   });
 
 try {

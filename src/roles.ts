@@ -1,4 +1,5 @@
 import { readFile } from "node:fs/promises";
+import type { CreditsCommands } from "./accounts/credits_command.ts";
 import { systemClock } from "./clock.ts";
 import {
   type RoleConfig,
@@ -76,6 +77,13 @@ export async function runReconcile(): Promise<number> {
   } finally {
     await database.destroy();
   }
+}
+
+/** The commands of `deputize credits` on the database of the settings. */
+export async function openCredits(): Promise<CreditsCommands> {
+  const { DATABASE_URL: url } = readMigrateConfig();
+  const { createCreditsCommands } = await import("./accounts/credits_command.ts");
+  return createCreditsCommands({ url, clock: systemClock, out: process.stdout, err: process.stderr });
 }
 
 /** Starts a role and its health port, and ends both at the first SIGTERM or SIGINT. A second one ends at once. */

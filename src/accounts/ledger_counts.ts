@@ -11,7 +11,7 @@ with posted as (
   select account_id, count(*) as postings,
          sum(case 'credit' when credit_book then amount_micro_usd when debit_book then -amount_micro_usd else 0 end) as credit,
          count(*) filter (where (kind, debit_book, credit_book) not in
-           (('alpha_credit', 'grants', 'credit'), ('verification', 'credit', 'revenue'))) as strays
+           (('alpha_credit', 'grants', 'credit'), ('grant', 'grants', 'credit'), ('verification', 'credit', 'revenue'))) as strays
   from ledger_postings where ${accounts} and ${time("posted_at")} group by account_id
 ), moments as (
   select account_id, sum(charges) as charges, sum(decisions) as decisions,

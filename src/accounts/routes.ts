@@ -5,6 +5,7 @@ import type { Route } from "../route.ts";
 import type { VaultClient } from "../vault/client.ts";
 import { accountTypeRoute } from "./account_type.ts";
 import type { CodeHashes } from "./codes.ts";
+import { creditsRoute } from "./credits_route.ts";
 import { logoutRoute } from "./logout.ts";
 import type { Mailer } from "./mailer.ts";
 import { profileRoute } from "./profile.ts";
@@ -40,6 +41,7 @@ export function accountsRoutes(deps: AccountsDeps): Route[] {
     refreshRoute(deps),
     sessionRoute(deps),
     logoutRoute(deps),
+    creditsRoute(deps),
     registryRoute(deps),
   ];
 }

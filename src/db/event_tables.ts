@@ -1,4 +1,4 @@
-/** Row shapes of the outbox, of its consumers and of webhook deliveries. */
+/** Row shapes of the outbox, of its consumers, of webhook deliveries and of notices. */
 export type OutboxRow = {
   id: number;
   event_id: string;
@@ -74,4 +74,16 @@ export type WebhookAttemptRow = {
   status: number | null;
   detail: string | null;
   response_excerpt: Buffer | null;
+};
+
+export type NoticeRow = {
+  event_id: string;
+  account_id: string;
+  type: string;
+  payload: string;
+  state: "waiting" | "sent" | "failed";
+  attempts: number;
+  next_attempt_at: Date | null;
+  created_at: Date;
+  settled_at: Date | null;
 };

@@ -10,6 +10,7 @@ import { webhookSecrets } from "./migrations/0008_webhook_secrets.ts";
 import { revocationLists } from "./migrations/0009_revocation_lists.ts";
 import { outcomes } from "./migrations/0010_outcomes.ts";
 import { acceptedPrincipals } from "./migrations/0011_accepted_principals.ts";
+import { credits } from "./migrations/0012_credits.ts";
 
 /** One step of the schema: a numbered name and the SQL that makes it. */
 export type Migration = { name: string; sql: string };
@@ -27,6 +28,7 @@ const migrations: readonly Migration[] = [
   revocationLists,
   outcomes,
   acceptedPrincipals,
+  credits,
 ];
 
 const settings = {

@@ -2,6 +2,7 @@ import type {
   DeadLetterRow,
   EventSecretsRow,
   InboxRow,
+  NoticeRow,
   OutboxRow,
   RelayShardRow,
   RelayWorkerRow,
@@ -28,6 +29,7 @@ export type AccountRow = {
   root_key_id: string | null;
   root_public_key: { ed25519: string; ml_dsa_65: string } | null;
   root_ceiling: string[] | null;
+  next_event_seq: number;
   created_at: Date;
 };
 
@@ -60,16 +62,24 @@ export type SessionRow = {
   refreshed_at: Date | null;
 };
 
-export type BalanceRow = { account_id: string; balance_micro_usd: number };
+export type BalanceRow = { account_id: string; balance_micro_usd: number; low_at_micro_usd: number };
 
 export type LedgerPostingRow = {
   account_id: string;
   posted_at: Date;
   posting_id: Buffer;
-  kind: "alpha_credit" | "verification";
+  kind: "alpha_credit" | "grant" | "verification";
   debit_book: string;
   credit_book: string;
   amount_micro_usd: number;
+};
+
+export type CreditGrantRow = {
+  reference: string;
+  account_id: string;
+  posted_at: Date;
+  posting_id: Buffer;
+  reason: string;
 };
 
 export type IdempotencyKeyRow = {
@@ -244,6 +254,7 @@ declare module "knex/types/tables.js" {
     sessions: SessionRow;
     balances: BalanceRow;
     ledger_postings: LedgerPostingRow;
+    credit_grants: CreditGrantRow;
     idempotency_keys: IdempotencyKeyRow;
     rate_limits: RateLimitRow;
     operator_clusters: OperatorClusterRow;
@@ -268,5 +279,6 @@ declare module "knex/types/tables.js" {
     webhook_endpoints: WebhookEndpointRow;
     webhook_deliveries: WebhookDeliveryRow;
     webhook_attempts: WebhookAttemptRow;
+    notices: NoticeRow;
   }
 }

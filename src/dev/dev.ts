@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { systemClock } from "../clock.ts";
 import { readDevConfig } from "./config.ts";
 import { connectionOf, tryItYourself } from "./connection.ts";
-import { readAliases, readFolder, readPort } from "./options.ts";
+import { readAliases, readCredits, readFolder, readPort } from "./options.ts";
 import { startReceiver } from "./receiver.ts";
 import { runStack } from "./run_stack.ts";
 import { runTour } from "./run_tour.ts";
@@ -21,6 +21,7 @@ export type DevOptions = {
   data: string;
   port: string;
   alias?: string[];
+  credits?: string;
 };
 
 /** Whom the example's tenants.yaml binds its namespace to. */
@@ -43,9 +44,11 @@ export async function runDev(options: DevOptions): Promise<number> {
   let stack: Stack;
   let apiPort: number;
   let aliases: string[];
+  let credits: number | undefined;
   try {
     apiPort = readPort(options.port);
     aliases = readAliases(options.alias ?? []);
+    credits = options.credits === undefined ? undefined : readCredits(options.credits);
     stack = await openStack({ folder: readFolder(options.data), terminal });
   } catch (error) {
     terminal.problem(error);
@@ -53,7 +56,7 @@ export async function runDev(options: DevOptions): Promise<number> {
   }
   return runStack(stack, terminal, async (interrupted) => {
     terminal.line("Starting\n");
-    const parts = { apiPort, aliases, interrupted, ...settings };
+    const parts = { apiPort, aliases, credits, ownerEmail: OWNER_EMAIL, interrupted, ...settings };
     const { baseUrl, quickstart, isNew } = await startParts(stack, terminal, parts);
     const receiver = await startReceiver({
       logFile: join(stack.folder, "received.jsonl"),

@@ -1,4 +1,5 @@
 import { resolve } from "node:path";
+import { parseUsd, USD_RULE } from "../accounts/usd.ts";
 import { WORD } from "../config.ts";
 import { Problem } from "./problem.ts";
 
@@ -36,6 +37,19 @@ export function readAliases(texts: readonly string[]): string[] {
   return [...new Set(words)];
 }
 
+/** The micro-USD of the US dollars that were typed. Throws `Problem` for anything but an amount. */
+export function readCredits(text: string): number {
+  refuseOption("--credits", text);
+  const amount = parseUsd(text);
+  if (amount === undefined) {
+    throw new Problem(
+      `--credits ${JSON.stringify(text)} is not ${USD_RULE}`,
+      "Give one, such as --credits 50",
+    );
+  }
+  return amount;
+}
+
 /** What follows an option without its value is taken for the value. */
 function refuseOption(option: string, text: string): void {
   if (!text.startsWith("--")) return;
@@ -45,4 +59,9 @@ function refuseOption(option: string, text: string): void {
   );
 }
 
-const EXAMPLES: Record<string, string> = { "--port": "8080", "--data": ".deputize", "--alias": "ratify" };
+const EXAMPLES: Record<string, string> = {
+  "--port": "8080",
+  "--data": ".deputize",
+  "--alias": "ratify",
+  "--credits": "50",
+};

@@ -38,11 +38,18 @@ const CEILING = [...CANONICAL_SCOPES, "custom:*"].join(",");
 
 type Environment = Record<string, string | undefined>;
 
-/** What was chosen at the start: what every part inherits, and the API's further words. */
-type Chosen = { inherited: Environment; aliases: readonly string[] };
+/**
+ * What was chosen at the start: what every part inherits, the API's further words, and what new accounts get, in
+ * micro-USD; undefined for the usual credit.
+ */
+type Chosen = { inherited: Environment; aliases: readonly string[]; credits: number | undefined };
 
 /** The processes of the stack after Postgres, each with an environment of its own and nothing more. */
-export function stackParts(ports: StackPorts, paths: StackPaths, { inherited, aliases }: Chosen) {
+export function stackParts(
+  ports: StackPorts,
+  paths: StackPaths,
+  { inherited, aliases, credits }: Chosen,
+) {
   const baseUrl = `http://127.0.0.1:${ports.api}`;
   const part = (about: {
     name: string;
@@ -91,6 +98,7 @@ export function stackParts(ports: StackPorts, paths: StackPaths, { inherited, al
         VAULT_KEY_FILE: join(paths.vaultData, "tls", "api.key"),
         OPERATOR_TOKEN_FILE: paths.operatorTokenFile,
         ACCOUNT_CEILING: CEILING,
+        ALPHA_CREDITS_MICRO_USD: credits?.toString(),
         SEND_CODE_PER_IP: SIGN_INS,
         SEND_CODE_PER_ADDRESS: SIGN_INS,
         WEBHOOK_ALLOWED_CIDRS: LOOPBACK,

@@ -1,6 +1,7 @@
 import { stat } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { systemClock } from "../clock.ts";
 import { migrate } from "../db/migrate.ts";
 import { databaseUrl, prepareDatabases } from "./databases.ts";
 import { rotateLog } from "./logs.ts";
@@ -12,6 +13,7 @@ import { openQuickstart, type QuickstartFolder } from "./quickstart.ts";
 import { openSecrets } from "./secrets.ts";
 import type { Stack } from "./supervisor.ts";
 import type { Terminal } from "./terminal.ts";
+import { topUp } from "./top_up.ts";
 import { initialiseVault } from "./vault_init.ts";
 
 /** A stack whose parts are all ready; `isNew` when its operator has never worked on the folder before. */
@@ -22,6 +24,9 @@ type StackSettings = {
   apiPort: number;
   /** Further words that the API answers under. */
   aliases: readonly string[];
+  /** Micro-USD that every new account gets, and that the owner's account has at least; undefined for the usual ones. */
+  credits: number | undefined;
+  ownerEmail: string;
   /** What every part inherits of this process's environment. */
   inherited: Record<string, string | undefined>;
   /** The vault's PKCS#11 module; undefined for the one it finds. */
@@ -92,6 +97,10 @@ export async function startParts(
   } catch (error) {
     schema.fail(settings.interrupted.aborted ? "stopped" : error);
     throw error;
+  }
+  if (settings.credits !== undefined) {
+    const step = terminal.step("credits", "Credit for trials");
+    step.done(await topUp({ url, email: settings.ownerEmail, to: settings.credits, clock: systemClock }));
   }
   const found = await openManifests({ ...paths, examples });
   if (found === "restored") {

@@ -6,7 +6,7 @@ import { join, resolve } from "node:path";
 import { text } from "node:stream/consumers";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
-import { readAliases, readFolder, readPort } from "../../src/dev/options.ts";
+import { readAliases, readCredits, readFolder, readPort } from "../../src/dev/options.ts";
 import { Problem } from "../../src/dev/problem.ts";
 
 function refusal(work: () => unknown): string {
@@ -72,4 +72,12 @@ test("a folder is taken from where the command was typed", () => {
   expect(readFolder("some/where")).toBe(resolve("some/where"));
   expect(readFolder("/some/where")).toBe("/some/where");
   expect(refusal(() => readFolder(""))).toBe("--data needs a folder");
+});
+
+test("credits are US dollars, and nothing else is taken for them", () => {
+  expect(readCredits("50")).toBe(50_000_000);
+  expect(readCredits("0.002")).toBe(2_000);
+  expect(refusal(() => readCredits("0"))).toContain('--credits "0" is not a number of US dollars above 0');
+  expect(refusal(() => readCredits("ten"))).toContain('--credits "ten" is not');
+  expect(refusal(() => readCredits("--once"))).toBe("--credits has no value: --once follows it");
 });

@@ -79,6 +79,10 @@ export const ordinaryCalls: Record<string, Calls> = {
   },
   refresh_session: async (_, { person }) => [await person.client.post("/v1/auth/refresh")],
   get_session: async (_, { person }) => [await person.client.get("/v1/auth/session")],
+  get_credits: async (_, { person, keyed }) => [
+    await person.client.get("/v1/service/credits?limit=1"),
+    await keyed("GET", "/v1/service/credits"),
+  ],
   logout: async (_, { person }) => [await person.client.post("/v1/auth/logout", { everywhere: true })],
   get_principal: async (api, { person }) => {
     const path = `/v1/registry/principals/${person.humanId}`;

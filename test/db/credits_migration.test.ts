@@ -1,0 +1,48 @@
+import { randomUUID } from "node:crypto";
+import { readdirSync } from "node:fs";
+import { Client } from "pg";
+import { expect, test } from "vitest";
+import { credits } from "../../src/db/migrations/0012_credits.ts";
+import { testDatabase } from "../support/postgres.ts";
+
+const FOLDER = new URL("../../src/db/migrations/", import.meta.url);
+
+/** The SQL of the migrations before one, in order. */
+async function sqlBefore(name: string): Promise<string[]> {
+  const files = readdirSync(FOLDER)
+    .filter((file) => file < name)
+    .toSorted();
+  const modules = await Promise.all(files.map((file) => import(new URL(file, FOLDER).href)));
+  return modules.flatMap((module) => Object.values<{ sql: string }>(module).map(({ sql }) => sql));
+}
+
+test("accounts that are there are low at 20 % of their alpha credits, and grants can be posted to them", async () => {
+  const database = await testDatabase();
+  const client = new Client({ connectionString: database.url });
+  await client.connect();
+  try {
+    for (const sql of await sqlBefore(credits.name)) await client.query(sql);
+    const [rich, poor] = [randomUUID(), randomUUID()];
+    for (const id of [rich, poor]) {
+      await client.query(
+        "insert into accounts (account_id, email, onboarding_step, created_at) values ($1, $2, 'profile', now())",
+        [id, `${id}@example.test`],
+      );
+      await client.query("insert into balances values ($1, 4000)", [id]);
+    }
+    const post = `insert into ledger_postings values ($1, now(), '\\x00', $2, 'grants', 'credit', 10000009)`;
+    await client.query(post, [rich, "alpha_credit"]);
+    await expect(client.query(post, [poor, "grant"])).rejects.toMatchObject({ code: "23514" });
+    await client.query(credits.sql);
+    const { rows } = await client.query("select * from balances order by low_at_micro_usd");
+    expect(rows).toEqual([
+      { account_id: poor, balance_micro_usd: "4000", low_at_micro_usd: "0" },
+      { account_id: rich, balance_micro_usd: "4000", low_at_micro_usd: "2000001" },
+    ]);
+    await client.query(post, [poor, "grant"]);
+    await expect(client.query(post, [poor, "gift"])).rejects.toMatchObject({ code: "23514" });
+  } finally {
+    await client.end();
+    await database.drop();
+  }
+});
