@@ -1,5 +1,6 @@
 import { createCodeHashes } from "./accounts/codes.ts";
 import { createMailer } from "./accounts/mail.ts";
+import { startNotices } from "./accounts/notices/sender.ts";
 import { createSendLimits } from "./accounts/send_limits.ts";
 import { createFindSession } from "./accounts/sessions.ts";
 import { apiRoutes } from "./api_routes.ts";
@@ -108,6 +109,8 @@ export async function startApi({ config, clock, log, metrics, version }: ApiDeps
   const invocationDays = config.INVOCATION_DAYS;
   const upkeep = await startUpkeep({ db, pool: patient, clock, idempotency, invocationDays, log });
   const settling = keepVaultSettled(shared);
+  const place = { baseUrl: config.BASE_URL, word: config.SERVICE_WORD };
+  const notices = startNotices({ db, clock, mailer, log, metrics, place });
   const server = await startServer(listener, { host: config.HOST, port: config.PORT });
   log.info({ host: server.host, port: server.port }, "api listens");
 
@@ -122,6 +125,7 @@ export async function startApi({ config, clock, log, metrics, version }: ApiDeps
       await server.stop();
       await upkeep.stop();
       await settling.stop();
+      await notices.stop();
       await apiKeys.close();
       await vault.close();
       mailer.close();

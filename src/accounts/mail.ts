@@ -36,9 +36,15 @@ function createSmtpMailer(url: string, from: string): Mailer {
     { from, disableFileAccess: true, disableUrlAccess: true },
   );
   return {
-    async send({ to, subject, text }) {
-      await transport.sendMail({ to: { name: "", address: to }, subject, text });
+    async send({ id, to, subject, text }) {
+      const messageId = id === undefined ? {} : { messageId: `<${id}@${domainOf(from)}>` };
+      await transport.sendMail({ to: { name: "", address: to }, subject, text, ...messageId });
     },
     close: () => transport.close(),
   };
+}
+
+/** The domain of the address that mail comes from. */
+function domainOf(from: string): string {
+  return /@([A-Za-z0-9.-]+)>?\s*$/.exec(from)?.[1] ?? "localhost";
 }

@@ -1,5 +1,5 @@
-/** One mail, as text. */
-export type Mail = { to: string; subject: string; text: string };
+/** One mail, as text. With an `id` it has the same Message-ID each time that it is sent. */
+export type Mail = { id?: string; to: string; subject: string; text: string };
 
 /** Sends mail. */
 export type Mailer = {

@@ -15,6 +15,8 @@ export class UnexpectedAnswer extends Error {
 type Mail = { to: string; text: string };
 
 const CALL_TIMEOUT_MS = 15_000;
+/** Other mail may have numbers of six digits too. */
+const CODE = /^Your sign-in code is (\d{6})$/m;
 
 /** Signs in with a code from the development mailbox and completes the onboarding when it is not. */
 export async function signIn(
@@ -47,8 +49,8 @@ export async function signIn(
 
   await call("POST", "/v1/auth/email/send-code", { email });
   const mailbox = await call<{ mails: Mail[] }>("GET", "/dev/mailbox");
-  const mail = mailbox.mails.find((message) => message.to === email);
-  const code = mail && /\b\d{6}\b/.exec(mail.text)?.[0];
+  const codes = mailbox.mails.map(({ to, text }) => (to === email ? CODE.exec(text)?.[1] : undefined));
+  const code = codes.find((found) => found !== undefined);
   if (!code) throw new Error("The sign-in code did not arrive in the development mailbox");
   let { onboarding_step: step } = await call<{ onboarding_step: string }>(
     "POST",

@@ -4,7 +4,7 @@ import type { Transaction } from "../db/connection.ts";
 export type BusEvent = {
   eventId: string;
   type: string;
-  /** What it happened to: `connection` and its id. Events of one aggregate come in the order of `aggregateSeq`. */
+  /** What it happened to: `connection` or `account`, and its id. Events of one aggregate come in the order of `aggregateSeq`. */
   aggregateType: string;
   aggregateId: string;
   aggregateSeq: number;
@@ -22,6 +22,8 @@ export type BusEvent = {
 export type Consumer = {
   /** Unique and lasting: the inbox remembers events by it. */
   name: string;
+  /** What it reads the events of. Absent: of everything. */
+  aggregateType?: string;
   handle(tx: Transaction, events: BusEvent[]): Promise<void>;
   handled?(): void;
 };

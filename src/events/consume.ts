@@ -10,16 +10,19 @@ export type ConsumeDeps = { database: Database; clock: Clock; log: Logger };
 const TRIES = 3;
 
 /**
- * Has a consumer handle events, each exactly once: events that its inbox knows are left out, and the others enter it
+ * Has a consumer handle those of the events that it reads, each exactly once: events that its inbox knows are left out, and the others enter it
  * in the transaction of their handling. When a batch fails, its events are handled one by one; one that fails three
  * times is put aside as a dead letter. Throws when the database is away: then nothing is put aside, call again.
  */
 export async function consume(deps: ConsumeDeps, consumer: Consumer, events: BusEvent[]): Promise<void> {
+  const { aggregateType = null } = consumer;
+  const own = events.filter((event) => aggregateType === null || event.aggregateType === aggregateType);
+  if (own.length === 0) return;
   try {
-    await handleOnce(deps, consumer, events);
+    await handleOnce(deps, consumer, own);
   } catch (error) {
     if (isOutage(error)) throw error;
-    for (const event of events) await handleOrPutAside(deps, consumer, event);
+    for (const event of own) await handleOrPutAside(deps, consumer, event);
   }
   consumer.handled?.();
 }

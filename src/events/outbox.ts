@@ -10,7 +10,8 @@ export type { LifecycleEvent } from "./kinds.ts";
 /** How many shards the outbox has. One shard is relayed by one worker at a time. */
 export const OUTBOX_SHARDS = 8;
 
-const SCHEMA_VERSION = 1;
+/** The version of every event's payload. */
+export const SCHEMA_VERSION = 1;
 
 /** Appends one event; see {@link appendEvents}. */
 export async function appendEvent(
@@ -77,9 +78,9 @@ function entryOf(event: LifecycleEvent, connectionId: string): Entry {
   return { eventId: uuidv7(), event, payload: JSON.stringify({ event: event.type, ...fields }) };
 }
 
-/** The shard of a connection's events: always the same one, so that their order is kept. */
-export function shardOf(connectionId: string): number {
-  return createHash("sha256").update(connectionId).digest().readUInt8(0) % OUTBOX_SHARDS;
+/** The shard of the events of a connection or an account: always the same one, so that their order is kept. */
+export function shardOf(aggregateId: string): number {
+  return createHash("sha256").update(aggregateId).digest().readUInt8(0) % OUTBOX_SHARDS;
 }
 
 /** Takes `count` numbers and gives the first. */

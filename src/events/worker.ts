@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import { createNoticeConsumer } from "../accounts/notices/consumer.ts";
 import { createReconciliation } from "../accounts/reconcile_hourly.ts";
 import type { Clock } from "../clock.ts";
 import type { WorkerConfig } from "../config.ts";
@@ -54,7 +55,7 @@ const CLEAN_SECONDS = 60 * 60;
 const RECONCILE_SECONDS = 60 * 60;
 
 /**
- * Starts the relay of the outbox and the delivery of webhooks. It needs no other part to be up, not even the database:
+ * Starts the relay of the outbox and the delivery of webhooks; notices to account owners it leaves to the API to mail. It needs no other part to be up, not even the database:
  * it goes on trying. Any number of workers may run; they divide the work. Throws on a malformed setting.
  */
 export function startWorker({ config, clock, log, metrics, timing = TIMING }: WorkerDeps): Worker {
@@ -88,7 +89,10 @@ export function startWorker({ config, clock, log, metrics, timing = TIMING }: Wo
     finished: wakeSending,
     ...(measured && { measure: measured.attempt }),
   });
-  const subscribed = bus.subscribe(createWebhookConsumer({ seal, clock, created: wakeSending }));
+  const subscribed = Promise.all([
+    bus.subscribe(createWebhookConsumer({ seal, clock, created: wakeSending })),
+    bus.subscribe(createNoticeConsumer({ clock })),
+  ]);
 
   /** A loop that takes a step once in so many seconds, and more of them at once while it says so. */
   const every = (seconds: number, name: string, step: () => Promise<boolean>): Loop =>

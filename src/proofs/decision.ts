@@ -1,5 +1,6 @@
 import type { Pool, PoolClient } from "pg";
 import { canonicalJson } from "../protocol/canonical.ts";
+import { lowCreditEvents } from "./low_credit.ts";
 
 /** Price of one decision in micro-USD (specification §8: 0.002 USD per verification). */
 export const VERIFICATION_PRICE_MICRO_USD = 2_000;
@@ -72,6 +73,8 @@ type AnswerRow = {
  * next begins. `distinct on` keeps a challenge that stands twice in one batch from being joined to both items: the
  * later one is answered as spent. `for share` makes a revocation, and the end of an acceptance, wait for the decisions
  * that have read the row, and makes those that come later read the new state: see decision record 0005.
+ *
+ * A charge that leaves little credit is announced in the same commit: see `low_credit.ts`.
  *
  * Scopes are handed over in canonical JSON and narrowed as `json`, which keeps each element's text as it came.
  */
@@ -174,6 +177,8 @@ charge as (
   update balances b set balance_micro_usd = held.balance_micro_usd - due.charges * $25::bigint
   from held join due using (account_id)
   where b.account_id = held.account_id
+  returning b.account_id, held.balance_micro_usd as before, b.balance_micro_usd as after,
+            b.low_at_micro_usd as low_at
 ),
 decided as (
   select item.*, payable.decision as final, payable.reason as final_reason, payable.charged,
@@ -222,7 +227,8 @@ kept as (
          case when final_reason = reason then error_reason else final_reason end
   from decided where invocation_id is not null and final <> 'indeterminate'
   order by account_id, connection_id, invocation_id
-)
+),
+${lowCreditEvents("$25::bigint")}
 select item.n, fresh.n is not null as fresh, payable.n is not null as payable, decided.final as decision,
        decided.final_reason as reason, decided.receipt_hash, decided.narrowed as granted
 from item

@@ -161,3 +161,11 @@ test("a closed local bus takes nothing and says so", async () => {
   expect(await bus.health()).toEqual({ ok: false, detail: "closed" });
   await expect(bus.publish([event("one")])).rejects.toThrow("closed");
 });
+
+test("a consumer is brought the events of what it reads and no others, which leave no mark in its inbox", async () => {
+  const { consumer, effects, inbox } = counting();
+  const [own, other] = [event("own"), { ...event("other"), aggregateType: "account" }];
+  await consume(deps(), { ...consumer, aggregateType: "connection" }, [own, other]);
+  expect(await effects([own, other])).toEqual(["own"]);
+  expect(await inbox()).toEqual([own.eventId]);
+});

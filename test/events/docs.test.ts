@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
 import { addSeconds } from "../../src/clock.ts";
 import { freePort } from "../../src/dev/ports.ts";
+import { accountEventKinds } from "../../src/events/account_kinds.ts";
 import { eventKinds } from "../../src/events/kinds.ts";
 import { createWebhookSecret } from "../../src/events/secrets.ts";
 import { signedHeaders } from "../../src/events/webhooks/sign.ts";
@@ -28,7 +29,11 @@ test("the page lists every event kind with its fields", () => {
     kind,
     [...Object.keys(fields.shape), ...secrets],
   ]);
-  expect(rows).toEqual(kinds);
+  const accountKinds = Object.entries(accountEventKinds).map(([kind, fields]) => [
+    kind,
+    Object.keys(fields.shape),
+  ]);
+  expect(rows).toEqual([...kinds, ...accountKinds]);
 });
 
 test("the page's receiver accepts what is genuine and fresh, and answers 401 to everything else", async () => {

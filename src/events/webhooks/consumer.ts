@@ -23,6 +23,7 @@ type Secrets = Map<string, Buffer>;
 export function createWebhookConsumer({ seal, clock, created }: WebhookConsumerDeps): Consumer {
   return {
     name: "webhooks",
+    aggregateType: "connection",
     async handle(tx, events) {
       const now = clock.now();
       const secrets = await takeSecrets(tx, events);

@@ -1,0 +1,33 @@
+import type { Clock } from "../../clock.ts";
+import { isAccountEventType, readAccountEvent } from "../../events/account_kinds.ts";
+import type { Consumer } from "../../events/bus.ts";
+
+/**
+ * The consumer that makes one notice of each account's event, due at once. It sends nothing: the role that reaches the mail
+ * server does. Kinds that this version does not know are left alone; a payload that is not its kind's is refused.
+ */
+export function createNoticeConsumer({ clock }: { clock: Clock }): Consumer {
+  return {
+    name: "notices",
+    aggregateType: "account",
+    async handle(tx, events) {
+      const now = clock.now();
+      const rows = events.flatMap(({ eventId, type, aggregateId, payload, createdAt }) => {
+        if (!isAccountEventType(type)) return [];
+        readAccountEvent(type, payload);
+        return [
+          {
+            event_id: eventId,
+            account_id: aggregateId,
+            type,
+            payload,
+            state: "waiting" as const,
+            next_attempt_at: now,
+            created_at: createdAt,
+          },
+        ];
+      });
+      if (rows.length > 0) await tx("notices").insert(rows).onConflict("event_id").ignore();
+    },
+  };
+}

@@ -1,0 +1,91 @@
+import { addSeconds } from "../../clock.ts";
+import type { Database } from "../../db/connection.ts";
+
+const MINUTE = 60;
+const HOUR = 60 * MINUTE;
+
+/** Seconds between a failed attempt and the next one: 12 attempts over 75 hours and 51 minutes. */
+export const RETRY_DELAYS = [
+  MINUTE,
+  5 * MINUTE,
+  15 * MINUTE,
+  30 * MINUTE,
+  HOUR,
+  2 * HOUR,
+  4 * HOUR,
+  8 * HOUR,
+  12 * HOUR,
+  24 * HOUR,
+  24 * HOUR,
+] as const;
+
+/** Attempts before a notice has failed. */
+export const MAX_ATTEMPTS = RETRY_DELAYS.length + 1;
+
+/** Seconds that a claim lasts; longer than an attempt and the writing of its result can take. */
+export const CLAIM_SECONDS = 60;
+
+/** A notice that this process may send until its claim ends; `attempts` counts this one. */
+export type ClaimedNotice = {
+  event_id: string;
+  type: string;
+  payload: string;
+  attempts: number;
+  email: string;
+};
+
+const CLAIM = `
+with due as (
+  select event_id from notices where state = 'waiting' and next_attempt_at <= :now
+  order by next_attempt_at limit :count for update skip locked
+)
+update notices n set attempts = n.attempts + 1, next_attempt_at = :until
+from due, accounts a
+where n.event_id = due.event_id and a.account_id = n.account_id
+returning n.event_id, n.type, n.payload, n.attempts, a.email`;
+
+/**
+ * Claims up to `count` notices that are due, the longest due first. A claim counts as an attempt, even if the process dies
+ * with it; then the notice is due again when the claim ends.
+ */
+export async function claimNotices(db: Database, count: number, now: Date): Promise<ClaimedNotice[]> {
+  const { rows } = await db.raw(CLAIM, { count, now, until: addSeconds(now, CLAIM_SECONDS) });
+  return rows;
+}
+
+/** Writes that a notice was sent, unless its claim ended and somebody else has it. */
+export async function settleSent(db: Database, notice: ClaimedNotice, now: Date): Promise<void> {
+  await own(db, notice).update({ state: "sent", next_attempt_at: null, settled_at: now });
+}
+
+/** Writes that an attempt failed: the notice is due again after the schedule's delay, or has failed when it was the last. */
+export async function settleAttempt(
+  db: Database,
+  notice: ClaimedNotice,
+  now: Date,
+): Promise<"waiting" | "failed"> {
+  const delay = RETRY_DELAYS[notice.attempts - 1];
+  if (delay === undefined) {
+    await own(db, notice).update({ state: "failed", next_attempt_at: null, settled_at: now });
+    return "failed";
+  }
+  await own(db, notice).update({ next_attempt_at: addSeconds(now, delay) });
+  return "waiting";
+}
+
+function own(db: Database, { event_id, attempts }: ClaimedNotice) {
+  return db("notices").where({ event_id, attempts, state: "waiting" });
+}
+
+/** How many notices wait to be sent, and for how many seconds the oldest one has. */
+export async function readWaiting(
+  db: Database,
+  now: Date,
+): Promise<{ waiting: number; oldestSeconds: number }> {
+  const { rows } = await db.raw(
+    "select count(*) as waiting, min(created_at) as oldest from notices where state = 'waiting'",
+  );
+  const { waiting, oldest } = rows[0] as { waiting: number; oldest: Date | null };
+  const oldestSeconds = oldest === null ? 0 : Math.max(0, (now.getTime() - oldest.getTime()) / 1000);
+  return { waiting, oldestSeconds };
+}

@@ -1,0 +1,114 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Clock } from "../../clock.ts";
+import type { Database } from "../../db/connection.ts";
+import { isAccountEventType, readAccountEvent } from "../../events/account_kinds.ts";
+import { startLoop } from "../../events/loop.ts";
+import type { Logger } from "../../log.ts";
+import type { Metrics } from "../../metrics.ts";
+import type { Mail, Mailer } from "../mailer.ts";
+import { createNoticeMetrics } from "./metrics.ts";
+import {
+  type ClaimedNotice,
+  claimNotices,
+  MAX_ATTEMPTS,
+  readWaiting,
+  settleAttempt,
+  settleSent,
+} from "./queue.ts";
+import { noticeText, type Place } from "./texts.ts";
+
+/** What sending notices needs. */
+export type NoticeDeps = {
+  db: Database;
+  clock: Clock;
+  mailer: Pick<Mailer, "send">;
+  log: Logger;
+  metrics: Pick<Metrics, "registry">;
+  place: Place;
+  /** Milliseconds until an attempt is given up. */
+  attemptMs?: number;
+};
+
+/** Most mails under way at once. */
+const BATCH = 8;
+const ATTEMPT_MS = 15_000;
+const PAUSE_MS = 2_000;
+
+/**
+ * Sends notices that are due. A step claims some, sends them, and says whether there were any; it throws when the database
+ * is away. A notice is mailed at least once, and again only when the result of an attempt could not be known or written; the
+ * mail has the event's id in its Message-ID each time. A mail server that is away costs attempts, of which there are 12
+ * over three days.
+ */
+export function createNoticeSender({ attemptMs = ATTEMPT_MS, ...deps }: NoticeDeps): {
+  step(): Promise<boolean>;
+} {
+  const { db, clock, mailer, log, place } = deps;
+  const measure = createNoticeMetrics(deps.metrics);
+
+  async function attempt(notice: ClaimedNotice): Promise<void> {
+    if (await isSent(notice)) {
+      await settleSent(db, notice, clock.now());
+      return measure.attempt("sent");
+    }
+    const state = await settleAttempt(db, notice, clock.now());
+    measure.attempt(state === "failed" ? "failed" : "retried");
+    if (state === "failed") log.error({ event_id: notice.event_id }, "a notice was given up");
+  }
+
+  async function isSent(notice: ClaimedNotice): Promise<boolean> {
+    if (notice.attempts > MAX_ATTEMPTS) return false;
+    try {
+      await within(attemptMs, mailer.send(mailOf(notice, place)));
+      return true;
+    } catch (error) {
+      const { code, responseCode } = error as { code?: unknown; responseCode?: unknown };
+      const { event_id, attempts } = notice;
+      log.warn(
+        { event_id, attempts, smtp_code: code, smtp_response_code: responseCode },
+        "a notice could not be mailed",
+      );
+      return false;
+    }
+  }
+
+  return {
+    async step() {
+      const claimed = await claimNotices(db, BATCH, clock.now());
+      await Promise.all(claimed.map(attempt));
+      const { waiting, oldestSeconds } = await readWaiting(db, clock.now());
+      measure.waiting(waiting, oldestSeconds);
+      return claimed.length > 0;
+    },
+  };
+}
+
+/** Sends notices until it is stopped, which takes as long as an attempt may. Several processes may do so at once. */
+export function startNotices(deps: NoticeDeps): { stop(): Promise<void> } {
+  const { step } = createNoticeSender(deps);
+  return startLoop({
+    name: "notices",
+    log: deps.log,
+    step,
+    shortestPause: PAUSE_MS,
+    longestPause: PAUSE_MS,
+  });
+}
+
+function mailOf({ event_id, type, payload, email }: ClaimedNotice, place: Place): Mail {
+  if (!isAccountEventType(type)) throw new Error(`There is no text for ${type}`);
+  return { id: event_id, to: email, ...noticeText(readAccountEvent(type, payload), place) };
+}
+
+/** Rejects when `work` takes longer; what it comes to after that is not known. */
+async function within(ms: number, work: Promise<void>): Promise<void> {
+  const over = new AbortController();
+  const late = sleep(ms, "late" as const, { signal: over.signal });
+  late.catch(() => {});
+  try {
+    if ((await Promise.race([work, late])) === "late") throw new Error("The mail server took too long");
+  } finally {
+    over.abort();
+    work.catch(() => {});
+  }
+}

@@ -1,0 +1,38 @@
+import { z } from "zod";
+
+/**
+ * Event kinds that happen to an account rather than to one of its connections, and their fields. They go through the
+ * outbox with the aggregate `account`, numbered by `accounts.next_event_seq`, and never to a callback URL: their owner is
+ * told by mail.
+ */
+export const accountEventKinds = {
+  /** A decision's charge left the balance low, or too small for one more decision (`exhausted`). */
+  "credits.low": z.strictObject({
+    account_id: z.uuid(),
+    level: z.enum(["low", "exhausted"]),
+    balance_micro_usd: z.int(),
+    low_at_micro_usd: z.int(),
+    price_micro_usd: z.int(),
+    occurred_at: z.iso.datetime(),
+  }),
+} as const satisfies Record<string, z.ZodObject>;
+
+/** The name of such a kind. */
+export type AccountEventType = keyof typeof accountEventKinds;
+
+/** Whether a name is that of an account's event kind. */
+export function isAccountEventType(type: string): type is AccountEventType {
+  return Object.hasOwn(accountEventKinds, type);
+}
+
+/** What an account's event says, read from its payload. */
+export type AccountEvent = {
+  [T in AccountEventType]: { type: T } & z.infer<(typeof accountEventKinds)[T]>;
+}[AccountEventType];
+
+/** Reads the payload of an account's event. Throws when it is not what its kind says. */
+export function readAccountEvent(type: AccountEventType, payload: string): AccountEvent {
+  const { event, ...fields } = JSON.parse(payload);
+  if (event !== type) throw new Error(`The payload of ${type} is of another event`);
+  return { type, ...accountEventKinds[type].parse(fields) };
+}
