@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { z } from "zod";
 import { invalidScopes } from "./protocol/scopes.ts";
+import { writesItsHost } from "./url.ts";
 
 /** A start that was refused for something a person can put right: the message says what, and no stack is shown. */
 export class StartRefused extends Error {}
@@ -25,6 +26,12 @@ const cidrs = list.pipe(z.array(z.union([z.cidrv4(), z.cidrv6()])));
 /** The form of the service's word and of its aliases. */
 export const WORD = /^[a-z][a-z0-9]{0,31}$/;
 const word = z.string().regex(WORD, "lower-case letters and digits");
+const url = z.url().refine(writesItsHost, "must name its host: https://<host>/…");
+/** What people and applications are told to use: nothing may come behind its path, nor a password be in it. */
+const baseUrl = url.refine(
+  (text) => /^https?:\/\/[^?#@]+$/i.test(text),
+  "must be an http or https URL without query, fragment and user",
+);
 const count = (fallback: number) => z.coerce.number().int().min(0).default(fallback);
 
 /** What every role that stays up has. Its health port, plain HTTP, is not for the outside; 0 takes a free one. */
@@ -47,10 +54,10 @@ const common = role.extend({
 const apiSchema = common.extend({
   HOST: z.string().default("127.0.0.1"),
   PORT: port.default(8080),
-  BASE_URL: z.url(),
+  BASE_URL: baseUrl,
   SERVICE_WORD_ALIASES: list.pipe(z.array(word)),
   TRUSTED_PROXIES: list,
-  VAULT_URL: z.url(),
+  VAULT_URL: url,
   VAULT_CA_FILE: z.string().min(1),
   VAULT_CERT_FILE: z.string().min(1),
   VAULT_KEY_FILE: z.string().min(1),
@@ -73,14 +80,14 @@ const workerSchema = common.extend({
 });
 
 const operatorSchema = role.extend({
-  API_URL: z.url(),
+  API_URL: url,
   OPERATOR_TOKEN: z.string().min(32),
   /** Where the token stands, when it does not stand in the environment: it is read again from there. */
   OPERATOR_TOKEN_FILE: z.string().optional(),
   MANIFESTS_DIR: z.string().min(1),
   STATUS_DIR: z.string().min(1),
   SECRETS_DIR: z.string().min(1),
-  CONSOLE_URL: z.url(),
+  CONSOLE_URL: url,
 });
 
 const migrateSchema = z.object({ DATABASE_URL: z.string().min(1) });

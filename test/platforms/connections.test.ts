@@ -32,7 +32,14 @@ describe("the callback URL", () => {
       callback_url: "https://a.example/",
     });
     const path = `/v1/service/connections/${connectionId}/callback`;
-    for (const callback_url of ["ftp://a.example/", "https://10.0.0.1/", "https://u:p@a.example/", "x"]) {
+    for (const callback_url of [
+      "ftp://a.example/",
+      "https://10.0.0.1/",
+      "https://u:p@a.example/",
+      "https:///x",
+      "https://a.example\\@b.example/",
+      "x",
+    ]) {
       const answer = await person.client.call("PUT", path, { body: { callback_url } });
       expect([answer.status, errorCode(answer)]).toEqual([400, "invalid_callback_url"]);
     }

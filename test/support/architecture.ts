@@ -34,6 +34,7 @@ const LEVELS: readonly (readonly string[])[] = [
     "page.ts",
     "route.ts",
     "schemas.ts",
+    "url.ts",
     "validate.ts",
     "seal.ts",
   ],

@@ -1,4 +1,5 @@
 import { isIP } from "node:net";
+import { writesItsHost } from "../../url.ts";
 import type { AddressPolicy } from "./addresses.ts";
 
 const LONGEST_URL = 2048;
@@ -7,12 +8,13 @@ const LONGEST_URL = 2048;
 export type CallbackFault =
   | "not a URL of at most 2048 characters"
   | "the scheme must be https"
+  | "the host must stand behind https:// and before a slash"
   | "a user name or password must not be in it"
   | "the host must be a name that is not this machine's own";
 
 /**
- * Checks the form of a callback URL: https (http in development), no user information, a host name rather than an
- * address. Literal addresses and `localhost` pass only as far as the policy's allow-list names them. What the name
+ * Checks the form of a callback URL: https (http in development), its host where it belongs, no user information, a host
+ * name rather than an address. Literal addresses and `localhost` pass only as far as the policy's allow-list names them. What the name
  * resolves to is checked at every attempt.
  */
 export function checkCallbackUrl(
@@ -24,6 +26,7 @@ export function checkCallbackUrl(
   if (url.protocol !== "https:" && !(policy.development && url.protocol === "http:")) {
     return { fault: "the scheme must be https" };
   }
+  if (!writesItsHost(text)) return { fault: "the host must stand behind https:// and before a slash" };
   if (url.username !== "" || url.password !== "") {
     return { fault: "a user name or password must not be in it" };
   }
