@@ -77,6 +77,8 @@ export type Route<A extends Access = Access, P = unknown, Q = unknown, B = unkno
   method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
   /** Path with `{name}` parameters, the last of them perhaps `{name*}`, which takes all segments that are left; the segment `service` becomes the service's word and its aliases. */
   path: string;
+  /** Further paths without parameters at which it is served, as they are; they are not documented. */
+  alsoAt?: readonly string[];
   summary: string;
   access: A;
   /** Session routes need a complete onboarding unless this is `"any"`. */
@@ -99,8 +101,11 @@ export type Route<A extends Access = Access, P = unknown, Q = unknown, B = unkno
   demands?: readonly ("refresh" | "csrf" | "api_key")[];
   /** Codes it can answer besides those of its access and of malformed calls. */
   errors: ErrorCode[];
-  /** A creation: `Idempotency-Key` gives the first answer again for 24 hours. */
-  idempotent?: true;
+  /**
+   * What becomes of an `Idempotency-Key`: with `true` it gives the caller the first answer again for 24 hours; `"foreign"`
+   * is for a call that passes on other people's headers, so it is left alone. Absent: a call with one is refused.
+   */
+  idempotent?: true | "foreign";
   handle(call: Call<A, P, Q, B>): Promise<Answer<R>>;
 };
 

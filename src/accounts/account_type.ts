@@ -45,6 +45,7 @@ export function accountTypeRoute(deps: AccountTypeDeps): Route {
     summary: "Choose the account's type; creates its root identity",
     access: "session",
     onboarding: "any",
+    idempotent: true,
     body,
     answer: { status: 200, schema: answer, description: "Onboarding is complete" },
     errors: ["onboarding_step", "vault_unavailable"],

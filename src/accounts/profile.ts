@@ -16,6 +16,7 @@ export function profileRoute({ db }: { db: Database }): Route {
     summary: "Give the person's name",
     access: "session",
     onboarding: "any",
+    idempotent: true,
     body,
     answer: { status: 200, schema: answer, description: "The account's type comes next" },
     errors: ["onboarding_step"],

@@ -84,6 +84,8 @@ export type CreditGrantRow = {
 
 export type IdempotencyKeyRow = {
   account_id: string;
+  /** `person`, or a connection's id. */
+  caller: string;
   route_id: string;
   key: string;
   body_hash: Buffer;

@@ -73,6 +73,7 @@ export function revokeRoute(deps: Deps): Route {
     path: "/v1/service/delegations/{cert_id}/revoke",
     summary: "Revoke a delegation certificate",
     access: "session",
+    idempotent: true,
     params,
     body: reasonBody,
     answer: {

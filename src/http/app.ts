@@ -7,13 +7,14 @@ import type { Route } from "../route.ts";
 import type { Authenticators } from "./authenticate.ts";
 import { createClientAddress } from "./client_address.ts";
 import { createCookies } from "./cookies.ts";
-import { createDirectRoutes, type MountedRoute, pathOf } from "./direct_routes.ts";
+import { createDirectPlaces, type MountedRoute, pathOf, placesOf } from "./direct_routes.ts";
 import { createFinishExchange, openExchange } from "./exchange.ts";
 import type { Idempotency } from "./idempotency.ts";
 import { createKoa } from "./koa.ts";
 import { createNames } from "./names.ts";
 import { securityHeaders } from "./security_headers.ts";
 import { serveRoute } from "./serve.ts";
+import { createServePlace } from "./serve_place.ts";
 
 /** What the API's HTTP side is made of. */
 export type AppDeps = {
@@ -35,7 +36,8 @@ const DEADLINE_MS = 15_000;
 
 /**
  * The listener of the API's port. Every operation is served under the service's word and its aliases; an unknown path is
- * `not_found`, a known one with another method `method_not_allowed`. Throws when two routes have the same id or place.
+ * `not_found`, a known one with another method `method_not_allowed`: which path it is never depends on the method.
+ * Throws when two routes have the same id or place.
  *
  * Operations whose path has no parameter are found by one look-up and do without Koa: on verify its router costs more
  * than all else that happens here. Everything else goes through Koa's router, and ends in the same place.
@@ -60,17 +62,14 @@ export function createApp(deps: AppDeps): RequestListener {
   });
   const mounted = deps.routes.map((route) => ({ route, serve: serveRoute(route, serveDeps) }));
   refuseDuplicates(mounted);
-  const direct = createDirectRoutes(mounted, names);
-  const koa = createKoa({ mounted, names, finish, pages: deps.pages ?? [], log, commonHeaders });
+  const places = placesOf(mounted, names);
+  const direct = createDirectPlaces(places);
+  const servePlace = createServePlace(finish);
+  const koa = createKoa({ places, servePlace, finish, pages: deps.pages ?? [], log, commonHeaders });
   return (request, response) => {
-    const found = direct.get(request.method ?? "")?.get(pathOf(request.url ?? ""));
-    if (found === undefined) {
-      void koa(request, response);
-      return;
-    }
-    void finish(openExchange(request, response), found.route.id, ({ requestId }) =>
-      found.serve({ message: request, params: {}, requestId }),
-    );
+    const place = direct.get(pathOf(request.url ?? ""));
+    if (place === undefined) void koa(request, response);
+    else void servePlace(place, openExchange(request, response), {});
   };
 }
 

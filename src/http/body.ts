@@ -3,6 +3,7 @@ import getRawBody, { type RawBodyError } from "raw-body";
 import { ApiError } from "../errors.ts";
 import { ProtocolError } from "../protocol/errors.ts";
 import { type JsonValue, parseJson, plainJson } from "../protocol/json.ts";
+import { refuseNul } from "../validate.ts";
 
 /** Bytes a request's body may have. */
 export const MAX_BODY_BYTES = 262_144;
@@ -49,14 +50,14 @@ export function requireJson(request: IncomingMessage, body: Buffer): void {
 
 /**
  * The value of a JSON body, read as strictly as the protocol's own documents: well-formed UTF-8, no duplicate members,
- * no deep nesting. Throws `invalid_request`, naming the fault and never repeating content, also for text that the
- * database has no room for (U+0000). An empty body is `undefined`.
+ * no deep nesting, no U+0000. Throws `invalid_request`, naming the fault and never repeating content. An empty body is
+ * `undefined`.
  */
 export function parseBody(body: Buffer): unknown {
   if (body.length === 0) return undefined;
-  const value = plainJson(readJson(body));
-  if (body.includes("\\u0000")) refuseNul(value, "body");
-  return value;
+  const value = readJson(body);
+  refuseNul(body, value);
+  return plainJson(value);
 }
 
 function readJson(body: Buffer): JsonValue {
@@ -68,31 +69,36 @@ function readJson(body: Buffer): JsonValue {
   }
 }
 
-function refuseNul(value: unknown, path: string): void {
-  if (typeof value === "string" && value.includes("\0"))
-    throw new ApiError("invalid_request", `${path}: holds U+0000`);
-  if (typeof value !== "object" || value === null) return;
-  for (const [key, member] of Object.entries(value)) {
-    refuseNul(key, `${path}: a member's name`);
-    refuseNul(member, `${path}.${key}`);
-  }
-}
-
-const DRAIN_BYTES = 1_048_576;
-const DRAIN_MS = 5_000;
+/** Bytes that are taken in of a body after its call was answered: 256 times what a body may have. */
+const DRAIN_BYTES = 67_108_864;
+/** Milliseconds that this may take in all: as long as a request may take to arrive. */
+const DRAIN_MS = 30_000;
+/** Milliseconds that a sender may pause meanwhile. */
+const DRAIN_PAUSE_MS = 5_000;
 
 /**
- * Takes in what is left of a request that was answered before it was read, so that the client gets to read the answer;
- * one that goes on for more than 1 MiB or 5 s is cut off.
+ * Takes in what is left of a request that was answered before it was read, and keeps none of it: many clients read no
+ * answer before they have sent all, and a connection that is closed on unread bytes is reset, answer included. One that
+ * goes on for more than 64 MiB or 30 s, or pauses for 5 s, is cut off. Resolves when the request is over either way.
  */
-export function drain(request: IncomingMessage): void {
-  if (request.complete || request.destroyed) return;
-  let rest = DRAIN_BYTES;
-  const cutOff = setTimeout(() => request.destroy(), DRAIN_MS);
-  request.on("data", (chunk: Buffer) => {
-    rest -= chunk.length;
-    if (rest < 0) request.destroy();
+export function drain(request: IncomingMessage): Promise<void> {
+  if (request.complete || request.destroyed) return Promise.resolve();
+  return new Promise((resolve) => {
+    let rest = DRAIN_BYTES;
+    const cutOff = () => request.destroy();
+    const whole = setTimeout(cutOff, DRAIN_MS);
+    const pause = setTimeout(cutOff, DRAIN_PAUSE_MS);
+    request.on("data", (chunk: Buffer) => {
+      rest -= chunk.length;
+      if (rest < 0) cutOff();
+      else pause.refresh();
+    });
+    const over = () => {
+      clearTimeout(whole);
+      clearTimeout(pause);
+      resolve();
+    };
+    request.once("end", over).once("close", over).on("error", over);
+    request.resume();
   });
-  request.once("close", () => clearTimeout(cutOff));
-  request.resume();
 }

@@ -6,7 +6,7 @@ import type { Metrics } from "../metrics.ts";
 import { drain } from "./body.ts";
 import { toApiError } from "./faults.ts";
 import { errorReply, type Reply, sendReply } from "./replies.ts";
-import { requestIdOf } from "./request_id.ts";
+import { type RequestId, requestIdOf } from "./request_id.ts";
 
 const LATE = "No answer in time; whether the call had an effect is not known";
 
@@ -14,7 +14,7 @@ const LATE = "No answer in time; whether the call had an effect is not known";
 export type Exchange = {
   request: IncomingMessage;
   response: ServerResponse;
-  requestId: string;
+  id: RequestId;
   /** `performance.now()` at the request's arrival. */
   startedAt: number;
 };
@@ -31,7 +31,7 @@ export function openExchange(request: IncomingMessage, response: ServerResponse)
   return {
     request,
     response,
-    requestId: requestIdOf(request.headers["x-request-id"]),
+    id: requestIdOf(request.headers["x-request-id"]),
     startedAt: performance.now(),
   };
 }
@@ -58,24 +58,31 @@ export function createFinishExchange({
 }: FinishDeps): FinishExchange {
   const histogram = createObserver(metrics);
   return async (exchange, route, work) => {
-    const { request, response, requestId, startedAt } = exchange;
-    const reply = await withDeadline(work(exchange), deadlineMs).catch((error: unknown) => {
+    const { request, response, id, startedAt } = exchange;
+    const reply = await withDeadline(begin(exchange, work), deadlineMs).catch((error: unknown) => {
       const refusal = error instanceof LateAnswer ? new ApiError("unavailable", LATE) : toApiError(error);
       if (refusal !== error) {
         const level = refusal.code === "internal" ? "error" : "warn";
-        log[level]({ request_id: requestId, route, fault: describeFault(error) }, refusal.message);
+        log[level]({ request_id: id.logged, route, fault: describeFault(error) }, refusal.message);
       }
       return errorReply(refusal);
     });
     try {
-      sendReply(response, reply, { ...commonHeaders, "x-request-id": requestId });
+      const arrived = request.complete ? undefined : drain(request);
+      sendReply(response, reply, { ...commonHeaders, "x-request-id": id.answered }, arrived);
     } catch (error) {
-      log.error({ request_id: requestId, route, fault: describeFault(error) }, "an answer could not be sent");
+      log.error({ request_id: id.logged, route, fault: describeFault(error) }, "an answer could not be sent");
       response.destroy();
     }
-    drain(request);
     histogram(route, reply.status, (performance.now() - startedAt) / 1000);
   };
+}
+
+/** `work`, unless the request's id is one that cannot be given back: then a refusal. */
+async function begin(exchange: Exchange, work: (exchange: Exchange) => Promise<Reply>): Promise<Reply> {
+  const { fault } = exchange.id;
+  if (fault !== undefined) throw new ApiError("invalid_request", `x-request-id: ${fault}`);
+  return work(exchange);
 }
 
 class LateAnswer extends Error {

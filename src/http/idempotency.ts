@@ -16,8 +16,17 @@ export const RUN_SECONDS = 60;
 const WAIT_MS = 10_000;
 const POLL_MS = 50;
 
-/** One call that carries an `Idempotency-Key`. `bodyHash` is of all that makes the call this one. */
-export type KeyedCall = { accountId: string; routeId: string; key: string; bodyHash: Buffer };
+/**
+ * One call that carries an `Idempotency-Key`. `caller` is who called for the account: `person`, or a connection's id. What
+ * was answered to one of them is given to no other. `bodyHash` is of all that makes the call this one.
+ */
+export type KeyedCall = {
+  accountId: string;
+  caller: string;
+  routeId: string;
+  key: string;
+  bodyHash: Buffer;
+};
 
 /** The part of an answer that a repetition gives again. */
 export type KeptAnswer = { status: number; body: unknown; headers: Record<string, string> };
@@ -87,9 +96,9 @@ export function createIdempotency({ db, seal, clock, log }: IdempotencyDeps): Id
   async function take(call: KeyedCall, runId: string): Promise<boolean> {
     const now = clock.now();
     const { rowCount } = await db.raw(
-      `insert into idempotency_keys as kept (account_id, route_id, key, body_hash, run_id, locked_until, created_at)
-       values (:accountId, :routeId, :key, :bodyHash, :runId, :lockedUntil, :now)
-       on conflict (account_id, route_id, key) do update
+      `insert into idempotency_keys as kept (account_id, caller, route_id, key, body_hash, run_id, locked_until, created_at)
+       values (:accountId, :caller, :routeId, :key, :bodyHash, :runId, :lockedUntil, :now)
+       on conflict (account_id, caller, route_id, key) do update
        set body_hash = excluded.body_hash, run_id = excluded.run_id, locked_until = excluded.locked_until,
            created_at = excluded.created_at, answer_sealed = null
        where kept.created_at <= :oldest
@@ -125,12 +134,12 @@ function didNothing(error: unknown): boolean {
   return error instanceof ApiError || error instanceof VaultUnavailable || error instanceof VaultRefused;
 }
 
-function rowOf({ accountId, routeId, key }: KeyedCall) {
-  return { account_id: accountId, route_id: routeId, key };
+function rowOf({ accountId, caller, routeId, key }: KeyedCall) {
+  return { account_id: accountId, caller, route_id: routeId, key };
 }
 
-function contextOf({ accountId, routeId, key }: KeyedCall): string {
-  return `idempotency_keys:${accountId}:${routeId}:${key}`;
+function contextOf({ accountId, caller, routeId, key }: KeyedCall): string {
+  return `idempotency_keys:${accountId}:${caller}:${routeId}:${key}`;
 }
 
 function oldest(now: Date): Date {

@@ -1,17 +1,17 @@
-import type { IncomingMessage, ServerResponse } from "node:http";
+import { type IncomingMessage, METHODS, type ServerResponse } from "node:http";
 import Router from "@koa/router";
 import Koa from "koa";
 import { ApiError } from "../errors.ts";
 import { describeFault } from "../fault.ts";
 import type { Logger } from "../log.ts";
-import type { MountedRoute } from "./direct_routes.ts";
+import type { Place } from "./direct_routes.ts";
 import { type Exchange, type FinishExchange, openExchange } from "./exchange.ts";
-import type { Names } from "./names.ts";
-import { errorReply, type Reply } from "./replies.ts";
+import { bodyBeside } from "./replies.ts";
+import type { ServePlace } from "./serve_place.ts";
 
 type KoaDeps = {
-  mounted: readonly MountedRoute[];
-  names: Names;
+  places: readonly Place[];
+  servePlace: ServePlace;
   finish: FinishExchange;
   pages: readonly Koa.Middleware[];
   log: Logger;
@@ -26,40 +26,34 @@ type State = { exchange: Exchange };
  * The part of the API behind Koa: operations with parameters in their path, pages, and the answer to what is neither.
  * Operations and errors are ended by `finish`, as everywhere.
  */
-export function createKoa({ mounted, names, finish, pages, log, commonHeaders }: KoaDeps): KoaListener {
-  const router = createRouter(mounted, names, finish);
+export function createKoa({ places, servePlace, finish, pages, log, commonHeaders }: KoaDeps): KoaListener {
+  const router = createRouter(places, servePlace);
   const koa = new Koa<State>();
   koa.on("error", (error: unknown) => log.warn({ fault: describeFault(error) }, "a response broke off"));
   koa.use(async (ctx, next) => {
     ctx.state.exchange = openExchange(ctx.req, ctx.res);
-    ctx.set({ ...commonHeaders, "x-request-id": ctx.state.exchange.requestId });
-    await next().catch((error: unknown) => endOutside(ctx, finish, () => Promise.reject(error)));
+    ctx.set({ ...commonHeaders, "x-request-id": ctx.state.exchange.id.answered });
+    if (ctx.state.exchange.id.fault !== undefined)
+      return endOutside(ctx, finish, new ApiError("invalid_request"));
+    await next().catch((error: unknown) => endOutside(ctx, finish, error));
+    if (typeof ctx.body === "string") ctx.body = bodyBeside(ctx.state.exchange.id.answered, ctx.body);
   });
   koa.use(router.routes() as unknown as Koa.Middleware<State>);
   for (const page of pages) koa.use(page);
-  koa.use((ctx) =>
-    endOutside(ctx, finish, async () => {
-      const methods = new Set(router.match(ctx.path, ctx.method).path.flatMap((layer) => layer.methods));
-      if (methods.size === 0) throw new ApiError("not_found");
-      return errorReply(
-        new ApiError("method_not_allowed", undefined, { allow: [...methods].sort().join(", ") }),
-      );
-    }),
-  );
+  koa.use((ctx) => endOutside(ctx, finish, new ApiError("not_found")));
   return koa.callback();
 }
 
-function createRouter(mounted: readonly MountedRoute[], names: Names, finish: FinishExchange) {
+/** Each place takes every method, so that the path alone says which place it is; fewer parameters win, then the order. */
+function createRouter(places: readonly Place[], servePlace: ServePlace) {
   const router = new Router<State>({ sensitive: true, strict: true, exclusive: "specificity" });
-  for (const { route, serve } of mounted) {
-    const paths = names
-      .paths(route.path)
-      .map((path) => path.replaceAll(/\{(\w+)\*\}/g, "*$1").replaceAll(/\{(\w+)\}/g, ":$1"));
-    router.register(paths, [route.method], async (ctx) => {
+  for (const place of places.filter(({ paths }) => paths.some((path) => path.includes("{")))) {
+    const paths = place.paths.map((path) =>
+      path.replaceAll(/\{(\w+)\*\}/g, "*$1").replaceAll(/\{(\w+)\}/g, ":$1"),
+    );
+    router.register(paths, METHODS, async (ctx) => {
       ctx.respond = false;
-      await finish(ctx.state.exchange, route.id, ({ request, requestId }) =>
-        serve({ message: request, params: ctx.params, requestId }),
-      );
+      await servePlace(place, ctx.state.exchange, ctx.params);
     });
   }
   return router;
@@ -69,8 +63,8 @@ function createRouter(mounted: readonly MountedRoute[], names: Names, finish: Fi
 async function endOutside(
   ctx: Koa.ParameterizedContext<State>,
   finish: FinishExchange,
-  work: () => Promise<Reply>,
+  error: unknown,
 ): Promise<void> {
   ctx.respond = false;
-  await finish(ctx.state.exchange, "none", work);
+  await finish(ctx.state.exchange, "none", () => Promise.reject(error));
 }

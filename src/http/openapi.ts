@@ -1,9 +1,10 @@
 import type Koa from "koa";
-import { errorCodes } from "../errors.ts";
 import type { Route } from "../route.ts";
 import { createNames, type Names } from "./names.ts";
 import { operationOf } from "./openapi_operation.ts";
+import { errorSchema } from "./openapi_responses.ts";
 import type { Json } from "./openapi_schema.ts";
+import { MAX_REQUEST_ID } from "./request_id.ts";
 
 /** Where the document is found and what it says about itself. */
 export type DocumentInfo = { baseUrl: string; word: string; version: string };
@@ -57,7 +58,7 @@ export function openApiDocument(routes: readonly Route[], { baseUrl, word, versi
     tags: [...used].sort(byPlace).map((name) => ({ name, description: tags[name] ?? name })),
     paths,
     components: {
-      schemas: { Error: errorSchema },
+      schemas: { Error: errorSchema() },
       headers: { RequestId: requestIdHeader },
       securitySchemes: securitySchemes(names),
     },
@@ -74,29 +75,10 @@ export function openApiPage(document: Json): Koa.Middleware {
   };
 }
 
-const errorSchema = {
-  type: "object",
-  description: "The answer to a call that was refused or failed",
-  required: ["error"],
-  additionalProperties: false,
-  properties: {
-    error: {
-      type: "object",
-      required: ["code", "message", "status"],
-      additionalProperties: false,
-      properties: {
-        code: { type: "string", enum: Object.keys(errorCodes), description: "Stable" },
-        message: { type: "string", description: "For people" },
-        status: { type: "integer", description: "The answer's HTTP status" },
-      },
-    },
-  },
-};
-
 const requestIdHeader = {
   description: "The request's own X-Request-Id, or a new one",
   required: true,
-  schema: { type: "string", pattern: "^[A-Za-z0-9._:@/+=-]{1,128}$" },
+  schema: { type: "string", minLength: 1, maxLength: MAX_REQUEST_ID },
 };
 
 function securitySchemes(names: Names): Json {

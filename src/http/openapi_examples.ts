@@ -127,7 +127,6 @@ export function exampleOf(schema: Json, name = ""): unknown {
   if (Array.isArray(words)) return words[0];
   if (Object.hasOwn(shown, name) && isOf(shown[name], type)) return shown[name];
   if (usual !== undefined) return usual;
-  if (typeof one.$ref === "string") return errorExample(one);
   return ofType(one, name);
 }
 
@@ -162,12 +161,4 @@ function isOf(value: unknown, type: unknown): boolean {
   if (Array.isArray(value)) return type === "array";
   if (typeof value === "number") return type === "integer" || type === "number";
   return typeof value === type;
-}
-
-function errorExample({ properties }: Json): unknown {
-  const { error } = properties as {
-    error: { properties: Record<string, { enum?: string[]; const?: number }> };
-  };
-  const { code, status } = error.properties;
-  return { error: { code: code?.enum?.[0], message: shown.message, status: status?.const } };
 }

@@ -4,6 +4,7 @@ import type { Names } from "./names.ts";
 import { exampleOf, requestExample } from "./openapi_examples.ts";
 import { responsesOf } from "./openapi_responses.ts";
 import { type Json, membersOf, schemaOf } from "./openapi_schema.ts";
+import { MAX_REQUEST_ID } from "./request_id.ts";
 
 /** One route as an operation of the OpenAPI document. */
 export function operationOf(route: Route, names: Names): Json {
@@ -54,13 +55,20 @@ function parameters(route: Route, names: Names): Json {
     parameters: [
       ...inPath,
       ...inQuery,
-      ...(route.idempotent ? [idempotencyHeader] : []),
-      ...headerParameters({ ...route.headers, "X-Request-Id": requestIdNote }, names),
+      ...(route.idempotent === true ? [idempotencyHeader] : []),
+      ...headerParameters(route.headers ?? {}, names),
+      requestIdHeader,
     ],
   };
 }
 
-const requestIdNote = "Harmless text that the answer and the log carry as well";
+const requestIdHeader = {
+  name: "X-Request-Id",
+  in: "header",
+  required: false,
+  description: "Any text; the answer carries it as it is, the log its first 128 characters",
+  schema: { type: "string", maxLength: MAX_REQUEST_ID },
+};
 
 const idempotencyHeader = {
   name: "Idempotency-Key",

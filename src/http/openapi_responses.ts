@@ -48,9 +48,15 @@ function optional(headers: Json): Json {
 }
 
 function ownResponses(route: Route, names: Names): [number, Response][] {
-  const replayed = route.idempotent
-    ? { "Idempotent-Replayed": { description: "true when an earlier answer is given again", ...text(false) } }
-    : {};
+  const replayed =
+    route.idempotent === true
+      ? {
+          "Idempotent-Replayed": {
+            description: "true when an earlier answer is given again",
+            ...text(false),
+          },
+        }
+      : {};
   return [
     ...[route.answer]
       .filter((answer) => answer !== undefined)
@@ -91,14 +97,22 @@ const retryAfter = {
   schema: { type: "string", pattern: "^[0-9]+$" },
 };
 
+const challenge = {
+  description: "What proves the caller: `ApiKey` with the header's name, `Cookie` with the cookie's name",
+  ...text(true),
+};
+
 function errorResponses(route: Route): [number, Response][] {
   const byStatus = Map.groupBy(routeErrors(route), (code) => errorCodes[code][0]);
   return [...byStatus].map(([status, codes]): [number, Response] => [
     status,
     {
       description: codes.map((code) => `\`${code}\`: ${errorCodes[code][1]}`).join("\n\n"),
-      headers: retryHeaders(status, codes),
-      schemas: [errorSchema(status, codes)],
+      headers: {
+        ...retryHeaders(status, codes),
+        ...(status === 401 ? { "WWW-Authenticate": challenge } : {}),
+      },
+      schemas: [errorSchema({ const: status }, codes)],
       codes,
     },
   ]);
@@ -110,8 +124,27 @@ function retryHeaders(status: number, codes: readonly ErrorCode[]): Json {
   return codes.includes("vault_unavailable") ? optional({ "Retry-After": retryAfter }) : {};
 }
 
-/** An error with one of these codes. */
-function errorSchema(status: number, codes: ErrorCode[]): Json {
-  const error = { properties: { code: { enum: codes }, status: { const: status } } };
-  return { $ref: "#/components/schemas/Error", type: "object", properties: { error } };
+/** An error with one of these codes: any of them, and any status, without. */
+export function errorSchema(
+  status: Json = { description: "The answer's HTTP status" },
+  codes: readonly string[] = Object.keys(errorCodes),
+): Json {
+  return {
+    type: "object",
+    description: "The answer to a call that was refused or failed",
+    required: ["error"],
+    additionalProperties: false,
+    properties: {
+      error: {
+        type: "object",
+        required: ["code", "message", "status"],
+        additionalProperties: false,
+        properties: {
+          code: { type: "string", enum: codes, description: "Stable" },
+          message: { type: "string", description: "For people" },
+          status: { type: "integer", ...status },
+        },
+      },
+    },
+  };
 }

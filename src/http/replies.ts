@@ -24,10 +24,17 @@ export function errorReply(error: ApiError): Reply {
 }
 
 /**
- * Sends an answer, with the `common` headers it does not set itself. A response that has begun is cut off instead, so
- * that it cannot be taken for a whole one. Does nothing when the client has gone.
+ * Sends an answer, with the `common` headers it does not set itself. While its request is still arriving, the response is
+ * written whole and ended when `arrived` is: ending it earlier would close the connection of a client that wants it
+ * closed, while that client still sends. A response that has begun is cut off instead, so that it cannot be taken for a
+ * whole one. Does nothing when the client has gone.
  */
-export function sendReply(response: ServerResponse, reply: Reply, common: Record<string, string>): void {
+export function sendReply(
+  response: ServerResponse,
+  reply: Reply,
+  common: Record<string, string>,
+  arrived?: Promise<void>,
+): void {
   if (response.destroyed || response.writableEnded) return;
   if (response.headersSent) {
     response.destroy();
@@ -36,5 +43,21 @@ export function sendReply(response: ServerResponse, reply: Reply, common: Record
   const headers: Record<string, string | string[] | number> = { ...common, ...reply.headers };
   headers["content-length"] = Buffer.byteLength(reply.body);
   if (reply.cookies !== undefined) headers["set-cookie"] = reply.cookies;
-  response.writeHead(reply.status, headers).end(reply.body);
+  const body = bodyBeside(headers["x-request-id"], reply.body);
+  response.writeHead(reply.status, headers);
+  if (arrived === undefined) {
+    response.end(body);
+    return;
+  }
+  if (body.length === 0) response.flushHeaders();
+  else response.write(body);
+  void arrived.then(() => response.end());
+}
+
+/**
+ * A body to send under a request id. Node sends headers together with a body that is text, and in the body's UTF-8, which
+ * would change the bytes of an id that is not ASCII; with a body of bytes they stay as they came.
+ */
+export function bodyBeside(requestId: unknown, body: string): string | Buffer {
+  return typeof requestId === "string" && /[\x80-\xff]/.test(requestId) ? Buffer.from(body) : body;
 }

@@ -17,7 +17,7 @@ export function routeErrors(route: Route): ErrorCode[] {
     if (route.onboarding !== "any") codes.push("onboarding_incomplete");
   }
   if (namesSomething(route)) codes.push("not_found");
-  if (route.idempotent) codes.push("idempotency_conflict");
+  if (route.idempotent === true) codes.push("idempotency_conflict");
   return [...new Set([...codes, ...route.errors, "internal" as const, "unavailable" as const])];
 }
 

@@ -6,6 +6,7 @@ import type { Answer, Call, CookieName, Route } from "../route.ts";
 import { validate } from "../validate.ts";
 import { type Authenticators, authenticateRoute } from "./authenticate.ts";
 import { declaresJson, parseBody, readBody, requireJson } from "./body.ts";
+import { challengesOf } from "./challenges.ts";
 import type { ClientAddress } from "./client_address.ts";
 import type { Cookies } from "./cookies.ts";
 import { type Idempotency, idempotencyKey } from "./idempotency.ts";
@@ -33,23 +34,39 @@ export type Serve = (request: Request) => Promise<Reply>;
 
 type AnyCall = Call<Route["access"], unknown, unknown, unknown>;
 
-/** How a route is served, in order: who calls, what is sent, is it well-formed, do it, answer. */
+/**
+ * How a route is served, in order: who calls, what is sent, is it well-formed, do it, answer. Every 401 says how the
+ * caller is proven.
+ */
 export function serveRoute(route: Route, deps: ServeDeps): Serve {
   const authenticate = authenticateRoute(route, deps.authenticators, deps.cookies);
   const run = deps.checkAnswers ? checked(route) : route.handle.bind(route);
-  return async (request) => {
+  const challenges = challengesOf(route, deps.names);
+  const serve: Serve = async (request) => {
     const call = new IncomingCall(request, deps);
     call.caller = await authenticate({ request: request.message, header: call.header });
+    const key = readIdempotencyKey(route, call);
     const bytes = await readBody(request.message);
     validateParts(route, call, bytes);
-    const key = route.idempotent === true ? call.header("idempotency-key") : undefined;
     if (key === undefined) return answerReply(route, await run(call), deps.cookies);
-    return serveOnce(
-      { route, call, bytes, key: validate(idempotencyKey, key, "idempotency-key") },
-      run,
-      deps,
-    );
+    return serveOnce({ route, call, bytes, key }, run, deps);
   };
+  return (request) => serve(request).catch((error: unknown) => Promise.reject(challenged(error, challenges)));
+}
+
+function challenged(error: unknown, challenges: string | undefined): unknown {
+  if (challenges === undefined || !(error instanceof ApiError) || error.status !== 401) return error;
+  return new ApiError(error.code, error.message, { ...error.headers, "www-authenticate": challenges });
+}
+
+/** The key of a call that takes one. A call that takes none is refused with it: ignored, it would be a broken promise. */
+function readIdempotencyKey({ idempotent }: Route, call: IncomingCall): string | undefined {
+  const key = idempotent === "foreign" ? undefined : call.header("idempotency-key");
+  if (key === undefined) return undefined;
+  if (idempotent !== true) {
+    throw new ApiError("invalid_request", "idempotency-key: this call takes none; send it without");
+  }
+  return validate(idempotencyKey, key, "idempotency-key");
 }
 
 /** A call while it is put together. Its address and headers are worked out only when they are asked for. */
@@ -121,15 +138,14 @@ type Run = (call: AnyCall) => Promise<Answer<unknown>>;
 type Once = { route: Route; call: IncomingCall; bytes: Buffer; key: string };
 
 async function serveOnce({ route, call, bytes, key }: Once, run: Run, deps: ServeDeps): Promise<Reply> {
-  const accountId =
-    call.caller !== undefined && "accountId" in call.caller ? call.caller.accountId : undefined;
-  if (accountId === undefined) throw new Error(`${route.id}: only calls of an account can be idempotent`);
+  const owner = ownerOf(route, call.caller);
   const target = `${JSON.stringify([call.params, call.query])}\n`;
   const bodyHash = hash("sha256", Buffer.concat([Buffer.from(target), bytes]), "buffer");
   const { answer, replayed } = await deps.idempotency.once(
-    { accountId, routeId: route.id, key, bodyHash },
+    { ...owner, routeId: route.id, key, bodyHash },
     async () => {
-      const { status = ownStatus(route), body, headers = {} } = await run(call);
+      const { status = ownStatus(route), body, headers = {}, cookies } = await run(call);
+      if (cookies !== undefined) throw new Error(`${route.id}: an answer with cookies cannot be kept`);
       return { status, body, headers };
     },
   );
@@ -137,6 +153,14 @@ async function serveOnce({ route, call, bytes, key }: Once, run: Run, deps: Serv
     ...answer.headers,
     ...(replayed ? { "idempotent-replayed": "true" } : {}),
   });
+}
+
+/** Whose an answer is that is kept: the person's, or the connection's whose API key was sent. */
+function ownerOf({ id }: Route, caller: AnyCall["caller"]): { accountId: string; caller: string } {
+  if (caller === undefined || !("accountId" in caller))
+    throw new Error(`${id}: only calls of an account can be idempotent`);
+  const connectionId = "connectionId" in caller ? caller.connectionId : null;
+  return { accountId: caller.accountId, caller: connectionId ?? "person" };
 }
 
 function answerReply(route: Route, answer: Answer<unknown>, cookies: Cookies): Reply {

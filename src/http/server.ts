@@ -7,6 +7,7 @@ import { ApiError } from "../errors.ts";
 import { MAX_BODY_BYTES } from "./body.ts";
 import { errorReply } from "./replies.ts";
 import { requestIdOf } from "./request_id.ts";
+import { requestFault } from "./request_line.ts";
 
 /** Bytes that a request's line and headers may have: a proof in a header fits. */
 export const MAX_HEADER_BYTES = 65_536;
@@ -27,8 +28,8 @@ const POLL_MS = 20;
 
 /**
  * Listens for plain HTTP. A request must arrive whole within 30 seconds, its headers within 15; an idle connection is
- * kept for 65, longer than the balancers in front keep theirs. What is no HTTP at all is answered like any malformed
- * call. Rejects when the address cannot be had.
+ * kept for 65, longer than the balancers in front keep theirs. What is no HTTP at all, names no host or names it twice is
+ * answered like any malformed call. Rejects when the address cannot be had.
  */
 export async function startServer(
   listener: RequestListener,
@@ -43,14 +44,16 @@ export async function startServer(
       requestTimeout: 30_000,
       keepAliveTimeout: 65_000,
       connectionsCheckingInterval: 5_000,
-      requireHostHeader: false,
+      requireHostHeader: false, // `requestFault` refuses it, with an answer in the form of every error
       noDelay: true,
     },
     (request, response) => {
       if (draining) response.shouldKeepAlive = false;
       open.add(response);
       response.once("close", () => open.delete(response));
-      listener(request, response);
+      const fault = requestFault(request);
+      if (fault === undefined) listener(request, response);
+      else refuse(response, fault);
     },
   );
   server.on("checkContinue", (request, response) => {
@@ -58,7 +61,11 @@ export async function startServer(
     server.emit("request", request, response);
   });
   server.on("checkExpectation", (request, response) => server.emit("request", request, response));
-  server.on("clientError", refuseMalformed);
+  server.on("clientError", (error: NodeJS.ErrnoException, socket) => {
+    const isAnswered = [...open].some((response) => response.socket === socket && response.headersSent);
+    if (isAnswered || !socket.writable || error.code === "ECONNRESET") socket.destroy();
+    else refuseMalformed(error, socket);
+  });
   server.listen({ host, port });
   await once(server, "listening");
   let stopped: Promise<void> | undefined;
@@ -92,18 +99,24 @@ const faults: Record<string, string> = {
   ERR_HTTP_REQUEST_TIMEOUT: "the request did not arrive in time",
 };
 
+/** Answers a request that no listener is shown, and ends its connection. */
+function refuse(response: ServerResponse, fault: string): void {
+  const { status, headers, body } = errorReply(new ApiError("invalid_request", fault));
+  const id = requestIdOf(undefined).answered;
+  const length = Buffer.byteLength(body);
+  response
+    .writeHead(status, { ...headers, "x-request-id": id, "content-length": length, connection: "close" })
+    .end(body);
+}
+
 /** Answers a connection on which no request could be read, and ends it. */
 function refuseMalformed(error: NodeJS.ErrnoException, socket: Duplex): void {
-  if (!socket.writable || error.code === "ECONNRESET") {
-    socket.destroy();
-    return;
-  }
   const { status, headers, body } = errorReply(
     new ApiError("invalid_request", faults[error.code ?? ""] ?? "not a well-formed HTTP request"),
   );
   const lines = Object.entries({
     ...headers,
-    "x-request-id": requestIdOf(undefined),
+    "x-request-id": requestIdOf(undefined).answered,
     "content-length": Buffer.byteLength(body),
     connection: "close",
   }).map(([name, value]) => `${name}: ${value}\r\n`);

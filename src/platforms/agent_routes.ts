@@ -96,6 +96,7 @@ export function deleteAgentRoute(deps: Deps): Route {
     path: "/v1/service/connections/{connection_id}/agents/{agent_id}",
     summary: "Disable an agent's key for ever and revoke its certificates",
     access: "account",
+    idempotent: true,
     params: agentParams,
     answer: {
       status: 200,

@@ -50,6 +50,7 @@ export function setCallbackRoute(deps: Deps): Route {
     path: "/v1/service/connections/{connection_id}/callback",
     summary: "Set or clear where a connection's events are delivered",
     access: "session",
+    idempotent: true,
     params,
     body: z.object({ callback_url: callbackUrl }),
     answer: {
@@ -102,6 +103,7 @@ export function removeConnectionRoute(deps: Deps): Route {
     path: "/v1/service/connections/{connection_id}",
     summary: "Remove a connection with its platform, keys, agents and certificates, for ever",
     access: "session",
+    idempotent: true,
     params,
     answer: {
       status: 200,

@@ -19,6 +19,7 @@ export function laterRoutes({ db }: { db: Database }): Route[] {
       path: "/v1/service/platforms/{platform_id}/publish",
       summary: "Publish a platform; not open yet",
       access: "session",
+      idempotent: true,
       params,
       errors: ["not_found", "not_available"],
       async handle({ caller, params }) {
@@ -32,6 +33,7 @@ export function laterRoutes({ db }: { db: Database }): Route[] {
       path: "/v1/service/organization/members",
       summary: "Add a team member to an organization; not open yet",
       access: "session",
+      idempotent: true,
       errors: ["not_available"],
       async handle() {
         throw new ApiError("not_available", "Organizations cannot have team members yet");
@@ -43,6 +45,7 @@ export function laterRoutes({ db }: { db: Database }): Route[] {
       path: "/v1/service/organization/domains",
       summary: "Have an organization's domain verified; not open yet",
       access: "session",
+      idempotent: true,
       errors: ["not_available"],
       async handle() {
         throw new ApiError("not_available", "Domains cannot be verified yet");

@@ -65,6 +65,7 @@ export function changePlatformRoute(deps: Deps): Route {
     path: "/v1/service/platforms/{platform_id}",
     summary: "Change a platform's name, description or, narrower, its ceiling",
     access: "session",
+    idempotent: true,
     params,
     body: change,
     answer: { status: 200, schema: platformShape, description: "The platform as it is now" },

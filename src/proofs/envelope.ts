@@ -4,7 +4,7 @@ import { MAX_JSON_NESTING_DEPTH, MAX_PROOF_BUNDLE_BYTES } from "../protocol/cons
 import { ProtocolError } from "../protocol/errors.ts";
 import { type JsonObject, type JsonValue, parseJson, plainJson } from "../protocol/json.ts";
 import { decodeProofBundle, type ProofBundle, proofBundle } from "../protocol/proof_bundle.ts";
-import { validate } from "../validate.ts";
+import { refuseNul, validate } from "../validate.ts";
 import { operationShape } from "./operation.ts";
 import { decodeProofRef, type ProofRef } from "./proof_ref.ts";
 
@@ -77,6 +77,7 @@ export function readMembers(rawBody: Uint8Array, levels = 1): JsonObject {
   } catch (error) {
     throw refusal(error, "invalid_request", "body");
   }
+  refuseNul(rawBody, value);
   if (!isJsonObject(value)) throw new ApiError("invalid_request", "body: must be a JSON object");
   return value;
 }

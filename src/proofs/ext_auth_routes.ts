@@ -50,6 +50,7 @@ function hookRoute(deps: ExtAuthDeps, method: (typeof METHODS)[number], path: st
     path,
     summary: "Tell a gateway whether a request may pass",
     access: "public",
+    idempotent: "foreign",
     ...(withTarget ? { params: z.object({ target: z.string() }) } : {}),
     demands: ["api_key"],
     headers: {

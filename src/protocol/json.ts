@@ -176,7 +176,7 @@ class JsonReader {
     NUMBER.lastIndex = this.#at;
     const match = NUMBER.exec(this.#text);
     if (match === null) throw this.#unexpected();
-    const [lexeme, whole, fraction, exponent] = match;
+    const [lexeme, whole] = match;
     this.#at = NUMBER.lastIndex;
     const value = Number(lexeme);
     const isWhole = Number.isInteger(value);
@@ -185,7 +185,7 @@ class JsonReader {
       return value;
     }
     if (!Number.isFinite(value) || (isWhole && !Number.isSafeInteger(value))) {
-      throw new ProtocolError("invalid_number", `${fraction ?? ""}${exponent ?? ""} is out of range`);
+      throw new ProtocolError("invalid_number", "not finite, or a whole number outside ±(2^53−1)");
     }
     return new Decimal(value);
   }

@@ -8,6 +8,16 @@ import { FAIL, sampleApi } from "./support/sample_api.ts";
 const world = sampleApi();
 const { post } = world;
 
+/** All that comes back for a call of the echo with these header lines, byte for byte. */
+async function raw(lines: string): Promise<string> {
+  const socket = connect(world.api.server.port, "127.0.0.1");
+  const head = `POST /v1/service/echo HTTP/1.1\r\nHost: x\r\nConnection: close\r\n${lines}\r\n`;
+  socket.end(Buffer.from(head, "latin1"));
+  const chunks: Buffer[] = [];
+  for await (const chunk of socket) chunks.push(chunk);
+  return Buffer.concat(chunks).toString("latin1");
+}
+
 describe("every answer", () => {
   test.each([
     ["a success", "POST", "/v1/service/echo"],
@@ -36,22 +46,69 @@ describe("every answer", () => {
 
   test.each([
     "trace-1",
-    "A".repeat(128),
+    "A".repeat(1024),
     "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
-    "a/b:c.d_e=f+g@h",
-  ])("carries the caller's request id %s", async (id) => {
-    for (const path of ["/v1/service/echo", "/v1/none", FAIL, "/v1/auth/refresh"]) {
-      expect((await post(path, { "x-request-id": id })).headers.get("x-request-id")).toBe(id);
+    "a b",
+    "a,b",
+    '<script>"x"</script>',
+    '{"id": "7"}',
+    "caf\u00e9",
+    "tab\there",
+  ])("carries the caller's request id %j as it was sent", async (id) => {
+    for (const [method, path] of [
+      ["POST", "/v1/service/echo"],
+      ["POST", "/v1/none"],
+      ["POST", FAIL],
+      ["POST", "/v1/auth/refresh"],
+      ["GET", "/v1/service/echo"],
+      ["GET", "/dev/mailbox"],
+    ] as const) {
+      const answer = await world.api.client().call(method, path, { headers: { "x-request-id": id } });
+      expect([path, answer.headers.get("x-request-id")]).toEqual([path, id]);
     }
   });
 
-  test.each(["", "A".repeat(129), "a b", "a,b", "<script>", 'x"y'])(
-    "carries a new request id instead of %j",
-    async (id) => {
-      const sent = (await post("/v1/service/echo", { "x-request-id": id })).headers.get("x-request-id");
-      expect(sent).toMatch(/^[0-9a-f]{8}-/);
-    },
-  );
+  test("carries the bytes of a request id in UTF-8 as they came", async () => {
+    const id = Buffer.from("größer 猫").toString("latin1");
+    expect((await post("/v1/service/echo", { "x-request-id": id })).headers.get("x-request-id")).toBe(id);
+  });
+
+  test("carries a request id from two headers as their list", async () => {
+    expect(await raw("X-Request-Id: one\r\nX-Request-Id: two\r\n")).toMatch(
+      /^HTTP\/1\.1 200 [\s\S]*\r\nx-request-id: one, two\r\n/,
+    );
+  });
+
+  test("has a new request id where an empty one was sent", async () => {
+    expect(await raw("X-Request-Id: \r\n")).toMatch(
+      /^HTTP\/1\.1 200 [\s\S]*\r\nx-request-id: [0-9a-f-]{36}\r\n/,
+    );
+  });
+
+  test.each([
+    ["longer than 1024 bytes", `X-Request-Id: ${"A".repeat(1025)}\r\n`],
+    ["longer than 1024 bytes in two headers", `X-Request-Id: ${"A".repeat(1022)}\r\nX-Request-Id: B\r\n`],
+    ["with a control character", "X-Request-Id: a\u0001b\r\n"],
+    ["with a delete character", "X-Request-Id: a\u007fb\r\n"],
+    ["with a bare line feed", "X-Request-Id: a\nb\r\n"],
+    ["with a bare carriage return", "X-Request-Id: a\rSet-Cookie: x=1\r\n"],
+    ["with U+0000", "X-Request-Id: a\u0000b\r\n"],
+  ])("refuses a request id %s, and never with another in its place", async (_, header) => {
+    const answer = await raw(header);
+    expect(answer).toMatch(/^HTTP\/1\.1 400 [\s\S]*\r\nx-request-id: [0-9a-f-]{36}\r\n/);
+    expect(answer).toContain('"code":"invalid_request"');
+    expect(answer).not.toMatch(/set-cookie|AAAA/i);
+  });
+
+  test("is logged under its request id without control characters, and not at any length", async () => {
+    world.fail = () => Promise.reject(new Error("broken"));
+    const logged = async (id: string) => {
+      await post(FAIL, { "x-request-id": id });
+      return JSON.parse(world.api.lines.at(-1) ?? "").request_id;
+    };
+    expect(await logged("a\tb\u0085c \u00e9")).toBe("a?b?c ?");
+    expect(await logged("A".repeat(1024))).toBe("A".repeat(128));
+  });
 
   test("has a request id of its own", async () => {
     const ids = await Promise.all(

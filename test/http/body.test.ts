@@ -83,25 +83,6 @@ describe("a body's size", () => {
     expect(await firstAnswer(head(MAX + 1))).toMatch(/^HTTP\/1\.1 400 /);
     expect(await firstAnswer(head(MAX))).toMatch(/^HTTP\/1\.1 100 Continue/);
   });
-
-  test("that is far larger is answered all the same, and cut off", async () => {
-    const socket = connect(api.server.port, "127.0.0.1");
-    let answer = "";
-    socket.on("data", (chunk) => {
-      answer += chunk.toString();
-    });
-    socket.on("error", () => {});
-    const closed = new Promise((resolve) => socket.on("close", resolve));
-    socket.write("POST /v1/service/raw HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n");
-    const chunk = `10000\r\n${"x".repeat(65_536)}\r\n`;
-    for (let n = 0; n < 1_000 && !socket.destroyed; n += 1) {
-      if (!socket.write(chunk))
-        await Promise.race([new Promise((resolve) => socket.once("drain", resolve)), closed]);
-    }
-    await closed;
-    expect(socket.bytesWritten).toBeLessThan(32 * 1_048_576);
-    expect(answer).toMatch(/^HTTP\/1\.1 400 /);
-  });
 });
 
 /** What comes back first for a request that is not finished; the connection is then given up. */
@@ -125,9 +106,10 @@ describe("a JSON body", () => {
     ["with a member twice, once in escapes", '{"text":"a","\\u0074ext":"b"}', /^body: duplicate_key/],
     ["with a member twice further in", '{"text":"a","x":[{"y":1,"y":1}]}', /^body: duplicate_key/],
     ["nested too deeply", `{"text":"a","x":${"[".repeat(32)}${"]".repeat(32)}}`, /^body: too_deep/],
-    ["with U+0000", '{"text":"a\\u0000"}', "body.text: holds U+0000"],
-    ["with U+0000 further in", '{"text":"a","list":[{"x":"\\u0000"}]}', "body.list.0.x: holds U+0000"],
-    ["with U+0000 in a name", '{"text":"a","\\u0000":1}', "body: a member's name: holds U+0000"],
+    ["with U+0000", '{"text":"a\\u0000"}', "body: holds U+0000"],
+    ["with U+0000 further in", '{"text":"a","list":[{"x":"\\u0000"}]}', "body: holds U+0000"],
+    ["with U+0000 in a name", '{"text":"a","\\u0000":1}', "body: holds U+0000"],
+    ["with U+0000 in a member nobody asked for", '{"text":"a","x":{"y":["\\u0000"]}}', "body: holds U+0000"],
     ["with half a surrogate pair", '{"text":"\\ud800"}', /^body: invalid_utf8/],
     ["with a byte-order mark", '\ufeff{"text":"a"}', /^body: invalid_json/],
     ["with a number too large", '{"text":"a","n":1e999}', /^body: invalid_number/],

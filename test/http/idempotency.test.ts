@@ -4,11 +4,12 @@ import { ApiError } from "../../src/errors.ts";
 import { createIdempotency } from "../../src/http/idempotency.ts";
 import { type Route, route } from "../../src/route.ts";
 import { VaultUnavailable } from "../../src/vault/errors.ts";
-import { startApi, type TestApi } from "../support/api.ts";
+import { OPERATOR_TOKEN, startApi, type TestApi } from "../support/api.ts";
 import type { HttpClient } from "../support/http.ts";
 import { refusal } from "./support/sample_routes.ts";
 
 const PATH = "/v1/service/things";
+const EITHER = "/v1/service/either";
 const conflict = { status: 409, body: { error: { code: "idempotency_conflict", status: 409 } } };
 const caller = {
   accountId: "019a0000-0000-7000-8000-00000000000a",
@@ -21,6 +22,7 @@ const caller = {
 let api: TestApi;
 let other: TestApi;
 let ada: HttpClient;
+let adaId: string;
 let made: number;
 let before: () => Promise<unknown>;
 
@@ -52,17 +54,46 @@ function creation(overrides: Partial<Route> = {}): Route {
   } as Route<"session", unknown, unknown, { name: string }, { id: number; name: string; secret: string }>);
 }
 
+/** A call that takes no key. */
+function unkeyed(access: Route["access"], method: "GET" | "POST"): Route {
+  const { idempotent, ...rest } = creation({
+    id: `unkeyed_${access}_${method}`,
+    path: `/v1/service/unkeyed/${access}`,
+    access,
+    method,
+  });
+  return rest;
+}
+
 beforeAll(async () => {
   const routes = () => [
     creation(),
     creation({ id: "create_part", path: "/v1/service/things/{id}/parts" }),
     creation({ id: "create_by_key", path: "/v1/service/keyed", access: "api_key" }),
+    creation({ id: "create_by_either", path: EITHER, access: "account" }),
+    creation({ id: "change_thing", path: `${PATH}/{id}`, method: "DELETE" }),
+    creation({ id: "gateway", path: "/v1/service/gateway", access: "public", idempotent: "foreign" }),
+    ...(["public", "session", "api_key", "account", "operator"] as const).flatMap((access) =>
+      (["GET", "POST"] as const).map((method) => unkeyed(access, method)),
+    ),
+    creation({
+      id: "with_cookies",
+      path: "/v1/service/cookies",
+      handle: async () => ({
+        body: { id: 1, name: "n", secret: "s" },
+        cookies: [{ name: "session", value: "", maxAgeSeconds: 0 }],
+      }),
+    }),
   ];
-  const findApiKey = () => async () => caller;
+  const findApiKey = () => async (presented: string) => ({
+    ...caller,
+    accountId: presented.startsWith("ada") ? adaId : caller.accountId,
+    connectionId: presented || "c",
+  });
   api = await startApi({ routes, findApiKey });
   other = await startApi({ routes, findApiKey, shares: api });
   ada = api.client();
-  await ada.onboard("ada@example.com");
+  ({ account_id: adaId } = await ada.onboard("ada@example.com"));
 });
 afterAll(async () => {
   await other.stop();
@@ -124,6 +155,79 @@ describe("an idempotency key", () => {
     const again = await create("k-1", undefined, other.client(), "/v1/service/keyed");
     expect(again).toMatchObject({ status: 201, body: { id: 1 } });
     expect(made).toBe(1);
+  });
+
+  test("gives an answer to nobody but who it was given to: the person, or one connection", async () => {
+    const keyed = (apiKey: string | undefined, client = api.client()) =>
+      client.post(
+        EITHER,
+        { name: "n" },
+        {
+          headers: {
+            "idempotency-key": "k-1",
+            ...(apiKey === undefined ? {} : { "x-service-api-key": apiKey }),
+          },
+        },
+      );
+    expect((await keyed(undefined, ada)).body).toMatchObject({ id: 1 });
+    expect((await keyed("ada-shop")).body).toMatchObject({ id: 2 });
+    expect((await keyed("ada-bank")).body).toMatchObject({ id: 3 });
+    expect((await keyed("ada-shop", ada)).body).toMatchObject({ id: 2 });
+    expect((await keyed("ada-bank")).body).toMatchObject({ id: 3 });
+    expect((await keyed(undefined, adaThere())).body).toMatchObject({ id: 1 });
+    const elsewhere = api.client();
+    await elsewhere.signIn("ada@example.com");
+    expect((await keyed(undefined, elsewhere)).body).toMatchObject({ id: 1 });
+    expect(made).toBe(3);
+  });
+
+  test("works with every method that changes something", async () => {
+    const remove = () =>
+      ada.call("DELETE", `${PATH}/7`, { body: { name: "n" }, headers: { "idempotency-key": "k-1" } });
+    expect((await remove()).headers.get("idempotent-replayed")).toBeNull();
+    expect((await remove()).headers.get("idempotent-replayed")).toBe("true");
+    expect(made).toBe(1);
+  });
+
+  test.each(["public", "session", "api_key", "account", "operator"])(
+    "is refused, not ignored, by a call that takes none (%s)",
+    async (access) => {
+      const credentials = {
+        authorization: `Bearer ${OPERATOR_TOKEN}`,
+        "x-deputize-cluster": "c1",
+        "x-deputize-epoch": "1",
+        ...(access === "api_key" ? { "x-service-api-key": "ada-shop" } : {}),
+      };
+      for (const [method, body] of [["GET"], ["POST", { name: "n" }]] as const) {
+        const call = (headers: Record<string, string>) =>
+          ada.call(method, `/v1/service/unkeyed/${access}`, {
+            body,
+            headers: { ...credentials, ...headers },
+          });
+        expect(await call({ "idempotency-key": "k-1" })).toMatchObject({
+          status: 400,
+          body: {
+            error: {
+              code: "invalid_request",
+              message: "idempotency-key: this call takes none; send it without",
+            },
+          },
+        });
+        expect(made).toBe(0);
+        if (method === "POST") expect((await call({})).status).toBe(201);
+        made = 0;
+      }
+    },
+  );
+
+  test("is left alone by a call that passes on other people's headers", async () => {
+    expect((await create("k-1", undefined, ada, "/v1/service/gateway")).body).toMatchObject({ id: 1 });
+    expect((await create("two words", undefined, ada, "/v1/service/gateway")).body).toMatchObject({ id: 2 });
+  });
+
+  test("keeps no answer that sets cookies", async () => {
+    expect((await create("k-1", undefined, ada, "/v1/service/cookies")).status).toBe(500);
+    expect(api.lines.at(-1)).toContain("with_cookies: an answer with cookies cannot be kept");
   });
 
   test("is known to every replica", async () => {

@@ -40,7 +40,8 @@ async function talk(port: number, text: string): Promise<string> {
   return answer;
 }
 
-const headersOf = (bytes: number) => `GET / HTTP/1.1\r\nConnection: close\r\nX: ${"x".repeat(bytes)}\r\n\r\n`;
+const headersOf = (bytes: number) =>
+  `GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX: ${"x".repeat(bytes)}\r\n\r\n`;
 
 describe("the server", () => {
   test("takes headers that hold a large proof, and refuses larger ones in the form of every error", async () => {
@@ -71,9 +72,49 @@ describe("the server", () => {
     });
   });
 
-  test("does without a Host header", async () => {
-    const { port } = await start((_, response) => response.end("ok"));
-    expect(await talk(port, "GET / HTTP/1.1\r\nConnection: close\r\n\r\n")).toMatch(/^HTTP\/1\.1 200/);
+  test.each([
+    ["no Host in HTTP/1.1", "GET / HTTP/1.1\r\n\r\n"],
+    ["two Hosts", "GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n"],
+    ["two Hosts in HTTP/1.0", "GET / HTTP/1.0\r\nHost: a\r\nhost: b\r\n\r\n"],
+    ["a Host with a path", "GET / HTTP/1.1\r\nHost: a/b\r\n\r\n"],
+    ["a Host with a user", "GET / HTTP/1.1\r\nHost: a@b\r\n\r\n"],
+    ["a list of Hosts", "GET / HTTP/1.1\r\nHost: a, b c\r\n\r\n"],
+    ["a URL without a host", "GET https:///x HTTP/1.1\r\nHost: a\r\n\r\n"],
+    ["a URL with a port alone", "GET http://:80/x HTTP/1.1\r\nHost: a\r\n\r\n"],
+    ["a URL with a user", "GET http://u:p@a/x HTTP/1.1\r\nHost: a\r\n\r\n"],
+    ["a URL with a backslash", "GET http://a\\b/x HTTP/1.1\r\nHost: a\r\n\r\n"],
+    ["a URL of another kind", "GET ftp://a/x HTTP/1.1\r\nHost: a\r\n\r\n"],
+  ])("refuses %s before anything is done, and ends the connection", async (_, text) => {
+    let called = 0;
+    const { port } = await start((_request, response) => {
+      called += 1;
+      response.end("ok");
+    });
+    const answer = await talk(port, text);
+    expect(answer).toMatch(/^HTTP\/1\.1 400 Bad Request\r\n/);
+    expect(JSON.parse(answer.split("\r\n\r\n")[1] ?? "")).toMatchObject({
+      error: { code: "invalid_request" },
+    });
+    expect(called).toBe(0);
+  });
+
+  test.each([
+    ["a path", "GET /x?y HTTP/1.1\r\nHost: a.example:8080", "/x?y"],
+    ["a path, with an address as the host", "GET /x HTTP/1.1\r\nHost: [::1]:80", "/x"],
+    ["a path, without a host in HTTP/1.0", "GET /x HTTP/1.0", "/x"],
+    [
+      "a URL, by its path alone",
+      "GET http://a.example:80/x?y=http://b/ HTTP/1.1\r\nHost: b",
+      "/x?y=http://b/",
+    ],
+    ["a URL without a path", "GET HTTPS://a HTTP/1.1\r\nHost: a", "/"],
+    ["a URL with a query alone", "GET http://a?b HTTP/1.1\r\nHost: a", "/?b"],
+    ["a path that looks like a host", "GET //a/x HTTP/1.1\r\nHost: a", "//a/x"],
+  ])("takes %s", async (_, head, target) => {
+    const { port } = await start((request, response) => response.end(request.url));
+    const answer = await talk(port, `${head}\r\nConnection: close\r\n\r\n`);
+    expect(answer).toMatch(/^HTTP\/1\.1 200 OK/);
+    expect(answer.split("\r\n\r\n")[1]).toContain(target);
   });
 
   test("cannot be had on an address that is taken", async () => {
@@ -109,7 +150,7 @@ describe("stopping", () => {
   test("ends connections that are idle at once", async () => {
     const server = await start((_, response) => response.end("ok"));
     const socket: Socket = connect(server.port, "127.0.0.1");
-    socket.write("GET / HTTP/1.1\r\n\r\n");
+    socket.write("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
     await once(socket, "data");
     const closed = once(socket, "close");
     await server.stop(60_000);

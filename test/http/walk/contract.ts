@@ -63,7 +63,8 @@ const SECURITY_HEADERS = {
 };
 
 /** Headers that tell something of this answer: none comes undeclared. */
-const TELLING = /^(etag|retry-after|set-cookie|location|allow|idempotent-replayed|x-service-.*)$/;
+const TELLING =
+  /^(etag|retry-after|set-cookie|location|allow|www-authenticate|idempotent-replayed|x-service-.*)$/;
 
 /** Reads a document. Schemas are compiled once, when they are first needed. */
 export function readContract(document: Record<string, unknown>): Contract {

@@ -1,0 +1,24 @@
+import type { IncomingMessage } from "node:http";
+
+const HOST = /^(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~!$&'()*+,;=%-]*)(?::[0-9]*)?$/;
+const ABSOLUTE = /^https?:\/\/([^/?#]*)(.*)$/is;
+
+/**
+ * What is wrong with where a request is addressed (RFC 9112 §3.2): no `Host` in HTTP/1.1, two of them, or one that names
+ * none; a target that is neither a path nor a URL with a host. A target that is a URL is brought to its path and query:
+ * which host it names makes no difference here.
+ */
+export function requestFault(request: IncomingMessage): string | undefined {
+  const { rawHeaders, httpVersion, headers } = request;
+  let hosts = 0;
+  for (let at = 0; at < rawHeaders.length; at += 2) if (rawHeaders[at]?.toLowerCase() === "host") hosts += 1;
+  if (hosts > 1 || (hosts === 0 && httpVersion === "1.1")) return "host: must stand once";
+  if (!HOST.test(headers.host ?? "")) return "host: not a host";
+  const { url = "" } = request;
+  if (url.startsWith("/") || url === "*") return undefined;
+  const [, authority = "", rest = ""] = ABSOLUTE.exec(url) ?? [];
+  if (!HOST.test(authority) || /^(?::|$)/.test(authority))
+    return "the target is neither a path nor a URL with a host";
+  request.url = rest.startsWith("/") ? rest : `/${rest}`;
+  return undefined;
+}

@@ -1,0 +1,37 @@
+import { describe, expect, test } from "vitest";
+import { declaredRoutes } from "./documented.ts";
+
+/** Calls of an account that change something, or seem to, and take no `Idempotency-Key`, each with its reason. */
+const WITHOUT: Record<string, string> = {
+  logout: "its answer clears cookies, which are not kept; ending a session twice ends it once",
+  create_challenge: "a kept challenge would be a spent one",
+  present_proof: "a kept proof would be a spent or stale one",
+  verify_proof: "a kept allow would permit an action twice; the challenge and invocation_id decide once",
+  access_evaluation: "as verify_proof",
+  access_evaluations: "as verify_proof",
+};
+
+const isAccounts = ({ access }: { access: string }) => ["session", "api_key", "account"].includes(access);
+
+describe("an Idempotency-Key", () => {
+  test("is taken by every call of an account that changes something", () => {
+    const changing = declaredRoutes.filter((route) => isAccounts(route) && route.method !== "GET");
+    const without = changing.filter(({ idempotent }) => idempotent !== true).map(({ id }) => id);
+    expect(without.sort()).toEqual(Object.keys(WITHOUT).sort());
+  });
+
+  test("is taken by no call that reads, that has no account, or that sets cookies", () => {
+    const taking = declaredRoutes.filter(({ idempotent }) => idempotent === true);
+    expect(taking.filter((route) => route.method === "GET" || !isAccounts(route))).toEqual([]);
+    const cookies = taking.filter(({ answer }) =>
+      Object.keys(answer?.headers ?? {}).some((name) => name.toLowerCase() === "set-cookie"),
+    );
+    expect(cookies).toEqual([]);
+  });
+
+  test("is the application's own where a gateway passes it on", () => {
+    const foreign = declaredRoutes.filter(({ idempotent }) => idempotent === "foreign").map(({ id }) => id);
+    expect(foreign.length).toBeGreaterThan(0);
+    expect(foreign.filter((id) => !id.startsWith("ext_auth_"))).toEqual([]);
+  });
+});
