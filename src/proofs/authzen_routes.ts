@@ -54,20 +54,31 @@ const metadata = z.object({
   access_evaluations_endpoint: z.string(),
 });
 
-/** `GET /.well-known/authzen-configuration`: where the others are, from the configured base URL and nothing that a request says. */
+const WELL_KNOWN = "/.well-known/authzen-configuration";
+
+/**
+ * `GET /.well-known/authzen-configuration`: where the others are, from the configured base URL and nothing that a request
+ * says. `policy_decision_point` is that URL as it is written: a client must refuse any other (AuthZEN 1.0 §9.2.3).
+ *
+ * Of a base URL with a path the well-known part stands between host and path (§9.2.1), and a proxy passes that on as it
+ * is. The document is also served where the path comes first, with and without it, for proxies that keep or take away
+ * the path they forward.
+ */
 export function authzenMetadataRoute(baseUrl: string): Route {
   const base = baseUrl.replace(/\/+$/, "");
+  const path = URL.parse(base)?.pathname.replace(/\/+$/, "") ?? "";
   return route({
     id: "authzen_configuration",
     method: "GET",
-    path: "/.well-known/authzen-configuration",
+    path: WELL_KNOWN,
+    ...(path === "" ? {} : { alsoAt: [`${WELL_KNOWN}${path}`, `${path}${WELL_KNOWN}`] }),
     summary: "Find the AuthZEN endpoints",
     access: "public",
     answer: { status: 200, schema: metadata, description: "AuthZEN 1.0 metadata" },
     errors: [],
     handle: async () => ({
       body: {
-        policy_decision_point: base,
+        policy_decision_point: baseUrl,
         access_evaluation_endpoint: `${base}/access/v1/evaluation`,
         access_evaluations_endpoint: `${base}/access/v1/evaluations`,
       },

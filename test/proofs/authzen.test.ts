@@ -1,4 +1,6 @@
 import { describe, expect, test } from "vitest";
+import { authzenMetadataRoute } from "../../src/proofs/authzen_routes.ts";
+import { startApi } from "../support/api.ts";
 import type { HttpAnswer } from "../support/http.ts";
 import { until } from "../support/process.ts";
 import {
@@ -287,12 +289,55 @@ describe("a question", () => {
   });
 });
 
-test("the metadata names the configured base URL, whatever the request's host", async () => {
+describe("the metadata of a base URL with a path", () => {
+  const served = async (baseUrl: string, path: string) => {
+    const api = await startApi({ shares: world.api, routes: () => [authzenMetadataRoute(baseUrl)] });
+    const answer = await api.client().get(path);
+    await api.stop();
+    return answer;
+  };
+
+  test.each([
+    ["where AuthZEN has it, between host and path", "/.well-known/authzen-configuration/eu/pdp"],
+    ["behind a proxy that takes the path away", "/.well-known/authzen-configuration"],
+    ["behind a proxy that keeps the path", "/eu/pdp/.well-known/authzen-configuration"],
+  ])("is found %s", async (_, path) => {
+    for (const [baseUrl, slash] of [
+      ["https://h.example/eu/pdp", ""],
+      ["https://h.example/eu/pdp/", "/"],
+    ] as const) {
+      const answer = await served(baseUrl, path);
+      expect([baseUrl, answer.status, answer.body]).toEqual([
+        baseUrl,
+        200,
+        {
+          policy_decision_point: `https://h.example/eu/pdp${slash}`,
+          access_evaluation_endpoint: "https://h.example/eu/pdp/access/v1/evaluation",
+          access_evaluations_endpoint: "https://h.example/eu/pdp/access/v1/evaluations",
+        },
+      ]);
+    }
+  });
+
+  test("is at no other path", async () => {
+    for (const path of [
+      "/.well-known/authzen-configuration/eu",
+      "/.well-known/authzen-configuration/eu/pdp/x",
+      "/eu/.well-known/authzen-configuration",
+    ]) {
+      expect((await served("https://h.example/eu/pdp", path)).status).toBe(404);
+    }
+    const bare = await served("https://h.example/", "/.well-known/authzen-configuration/");
+    expect(bare.status).toBe(404);
+  });
+});
+
+test("the metadata names the configured base URL as it is written, whatever the request's host", async () => {
   const answer = await world.api.client().get("/.well-known/authzen-configuration", {
     headers: { host: "evil.example", "x-forwarded-host": "evil.example" },
   });
   expect(answer.body).toEqual({
-    policy_decision_point: "https://deputize.example",
+    policy_decision_point: "https://deputize.example/",
     access_evaluation_endpoint: "https://deputize.example/access/v1/evaluation",
     access_evaluations_endpoint: "https://deputize.example/access/v1/evaluations",
   });
