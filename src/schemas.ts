@@ -1,13 +1,15 @@
 import { z } from "zod";
 
+/** Control characters (category Cc) for a class of a pattern. Patterns are published with their schemas, but no flag is. */
+export const CONTROLS = "\\u0000-\\u001f\\u007f-\\u009f";
+const CONTROLS_BUT_BREAKS = "\\u0000-\\u0008\\u000b\\u000c\\u000e-\\u001f\\u007f-\\u009f";
+
+/** Text without control characters. */
+export const NO_CONTROLS = new RegExp(`^[^${CONTROLS}]*$`);
+
 /** One line of text for people: trimmed, not empty, at most `max` characters, without control characters. */
 export function oneLine(max: number) {
-  return z
-    .string()
-    .trim()
-    .min(1)
-    .max(max)
-    .regex(/^\P{Cc}*$/u, "must not contain control characters");
+  return z.string().trim().min(1).max(max).regex(NO_CONTROLS, "must not contain control characters");
 }
 
 /** Text for people of at most `max` characters; may be empty and have line breaks. */
@@ -15,7 +17,7 @@ export function freeText(max: number) {
   return z
     .string()
     .max(max)
-    .regex(/^[\P{Cc}\t\n\r]*$/u, "must not contain control characters");
+    .regex(new RegExp(`^[^${CONTROLS_BUT_BREAKS}]*$`), "must not contain control characters");
 }
 
 /** A moment as answers carry it: ISO 8601, UTC, milliseconds. */

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { CONTROLS } from "../schemas.ts";
 
 /** A name that people read: 1 to `max` characters after trimming, none of them a control or a line break. */
 export function displayName(max: number) {
@@ -7,5 +8,5 @@ export function displayName(max: number) {
     .trim()
     .min(1)
     .max(max)
-    .regex(/^[^\p{Cc}\p{Zl}\p{Zp}]*$/u, "no control characters");
+    .regex(new RegExp(`^[^${CONTROLS}\\u2028\\u2029]*$`), "no control characters");
 }

@@ -5,12 +5,13 @@ import { canonicalJson } from "../protocol/canonical.ts";
 import { BINDING_BYTES } from "../protocol/constants.ts";
 import { requestHash, sessionContext } from "../protocol/context_binding.ts";
 import type { ApiKeyCaller } from "../route.ts";
+import { NO_CONTROLS } from "../schemas.ts";
 
 const text = (max: number) =>
   z
     .string()
     .max(max)
-    .regex(/^\P{Cc}*$/u, "must not contain control characters")
+    .regex(NO_CONTROLS, "must not contain control characters")
     .refine((value) => value.isWellFormed(), "must be well-formed text");
 const name = (max: number) => text(max).min(1);
 
