@@ -1,7 +1,7 @@
+import { createClientRates } from "./accounts/client_rates.ts";
 import { createCodeHashes } from "./accounts/codes.ts";
 import { createMailer } from "./accounts/mail.ts";
 import { startNotices } from "./accounts/notices/sender.ts";
-import { createSendLimits } from "./accounts/send_limits.ts";
 import { createFindSession } from "./accounts/sessions.ts";
 import { apiRoutes } from "./api_routes.ts";
 import type { Clock } from "./clock.ts";
@@ -70,11 +70,9 @@ export async function startApi({ config, clock, log, metrics, version }: ApiDeps
     ...shared,
     mailer,
     hashes: createCodeHashes(sealingKey),
-    limits: createSendLimits({
-      db,
-      perIp: config.SEND_CODE_PER_IP,
-      perAddress: config.SEND_CODE_PER_ADDRESS,
-    }),
+    rates: createClientRates({ db, sends: config.SEND_CODE_PER_IP, tries: config.VERIFY_CODE_PER_IP }),
+    bounds: { perClient: config.SEND_CODE_PER_ADDRESS, perDay: config.SEND_CODE_PER_DAY },
+    signInUrl: config.SIGN_IN_URL,
     alphaCredits: config.ALPHA_CREDITS_MICRO_USD,
     accountCeiling: config.ACCOUNT_CEILING,
     callbacks,

@@ -71,6 +71,10 @@ const apiSchema = common.extend({
   ACCOUNT_CEILING: scopes,
   SEND_CODE_PER_IP: count(5),
   SEND_CODE_PER_ADDRESS: count(3),
+  SEND_CODE_PER_DAY: count(12),
+  VERIFY_CODE_PER_IP: count(30),
+  /** The page that the links of sign-in mails lead to; without it those mails have the code alone. */
+  SIGN_IN_URL: z.url({ protocol: /^https?$/ }).optional(),
 });
 
 const workerSchema = common.extend({

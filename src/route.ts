@@ -54,7 +54,7 @@ export type Call<A extends Access, P, Q, B> = {
 };
 
 /** The service's cookies; on the wire their names carry the service's word. */
-export type CookieName = "session" | "refresh" | "csrf";
+export type CookieName = "session" | "refresh" | "csrf" | "sign_in";
 
 /** A cookie to set (`value`, `maxAgeSeconds`) or, with an empty value, to clear. */
 export type CookieChange = { name: CookieName; value: string; maxAgeSeconds: number };

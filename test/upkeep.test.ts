@@ -26,12 +26,14 @@ const invocation = (days: number) => ({
 
 beforeAll(async () => {
   await world.db("invocations").insert([invocation(6), invocation(8)]);
-  await world.db("sign_in_codes").insert({
+  await world.db("sign_in_mails").insert({
+    mail_id: randomUUID(),
     email_hash: randomBytes(32),
+    kind: "digits",
+    client_hash: randomBytes(32),
     code_hash: randomBytes(32),
-    tries: 0,
-    created_at: addSeconds(clock.now(), -700),
-    expires_at: addSeconds(clock.now(), -100),
+    created_at: addSeconds(clock.now(), -87_100),
+    expires_at: addSeconds(clock.now(), -86_500),
   });
   const idempotency = createIdempotency({ db: world.db, seal: createSeal(randomBytes(32)), clock, log });
   upkeep = await startUpkeep({ pool: world.pool, db: world.db, clock, idempotency, invocationDays: 7, log });
@@ -46,7 +48,7 @@ test("makes the partitions before anything is served, and forgets what is past i
   expect(rows).toHaveLength(1);
   await until("the old invocation is gone", async () => (await world.db("invocations")).length === 1);
   expect((await world.db("invocations").first())?.invocation_id).toBe("6 days");
-  await until("the old code is gone", async () => (await world.db("sign_in_codes")).length === 0);
+  await until("the old code is gone", async () => (await world.db("sign_in_mails")).length === 0);
 });
 
 test("INVOCATION_DAYS is a whole number of days, at least one; 30 when it is not set", () => {

@@ -4,6 +4,8 @@ import type { Logger } from "../log.ts";
 import type { Route } from "../route.ts";
 import type { VaultClient } from "../vault/client.ts";
 import { accountTypeRoute } from "./account_type.ts";
+import type { ClientRates } from "./client_rates.ts";
+import type { CodeBounds } from "./code_bounds.ts";
 import type { CodeHashes } from "./codes.ts";
 import { creditsRoute } from "./credits_route.ts";
 import { logoutRoute } from "./logout.ts";
@@ -12,7 +14,6 @@ import { profileRoute } from "./profile.ts";
 import { refreshRoute } from "./refresh.ts";
 import { registryRoute } from "./registry_route.ts";
 import { sendCodeRoute } from "./send_code.ts";
-import type { SendLimits } from "./send_limits.ts";
 import { sessionRoute } from "./session_route.ts";
 import { verifyCodeRoute } from "./verify_code.ts";
 
@@ -23,7 +24,10 @@ export type AccountsDeps = {
   vault: Pick<VaultClient, "createKey">;
   mailer: Pick<Mailer, "send">;
   hashes: CodeHashes;
-  limits: SendLimits;
+  rates: ClientRates;
+  bounds: CodeBounds;
+  /** The page that links in sign-in mails lead to. */
+  signInUrl: string | undefined;
   /** Alpha credits of a new account, in micro-USD. */
   alphaCredits: number;
   /** What root keys made from now on are bounded to; undefined sets no bound. */

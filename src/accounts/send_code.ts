@@ -4,17 +4,24 @@ import type { Database } from "../db/connection.ts";
 import { ApiError } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import { type Route, route } from "../route.ts";
-import { CODE_SECONDS, type CodeHashes, newCode, replaceCode } from "./codes.ts";
+import type { ClientRates } from "./client_rates.ts";
+import type { CodeBounds } from "./code_bounds.ts";
+import type { CodeHashes } from "./codes.ts";
 import { emailAddress } from "./email.ts";
-import type { Mail, Mailer } from "./mailer.ts";
-import type { SendLimits } from "./send_limits.ts";
+import { mailFault } from "./mail_fault.ts";
+import type { Mailer } from "./mailer.ts";
+import { codeClient, signInCookie } from "./sign_in_cookie.ts";
+import { forgetMail, noteMailed, type PlannedMail, planMail } from "./sign_in_mails.ts";
+import { digitsMail, linkMail } from "./sign_in_texts.ts";
 
 type SendCodeDeps = {
   db: Database;
   clock: Clock;
   mailer: Pick<Mailer, "send">;
-  limits: SendLimits;
+  rates: ClientRates;
+  bounds: CodeBounds;
   hashes: CodeHashes;
+  signInUrl: string | undefined;
   log: Logger;
 };
 
@@ -25,10 +32,15 @@ const answer = z.object({
 });
 
 /**
- * `POST /v1/auth/email/send-code`. Nothing in it depends on whether the address has an account. The code is stored
- * after its mail was taken over: a mail that fails leaves the earlier code as it was, and nothing else.
+ * `POST /v1/auth/email/send-code`. Nothing in it depends on whether the address has an account. A code is good once its
+ * mail was taken over: a mail that fails leaves the earlier code as it was, and nothing else.
+ *
+ * A browser's code is its own, by the sign-in cookie: codes that others ask for neither replace it nor use it up. Beyond
+ * the address's bounds the mail carries a long code, and while such a one is waiting no further mail is sent; the answer
+ * stays the same. So nobody is refused a code for what others asked.
  */
 export function sendCodeRoute(deps: SendCodeDeps): Route {
+  const { db, clock, rates, bounds, hashes } = deps;
   return route({
     id: "send_code",
     method: "POST",
@@ -36,45 +48,34 @@ export function sendCodeRoute(deps: SendCodeDeps): Route {
     summary: "Send a sign-in code by mail",
     access: "public",
     body,
-    answer: { status: 200, schema: answer, description: "The code is on its way" },
+    answer: {
+      status: 200,
+      schema: answer,
+      description: "The code is on its way",
+      headers: { "Set-Cookie": "The sign-in cookie, which keeps this browser's codes apart from others'" },
+    },
     errors: ["rate_limited"],
-    async handle({ body: { email }, ip }) {
-      const addressHash = deps.hashes.address(email);
-      await deps.limits.take({ ip, addressHash });
-      const code = newCode();
-      await sendOrGiveBack(deps, codeMail(email, code), addressHash);
-      const codeHash = deps.hashes.code(email, code);
-      const { resent } = await replaceCode(deps.db, { addressHash, codeHash }, deps.clock.now());
-      return { body: { status: "code_sent" as const, resent } };
+    async handle({ body: { email }, ip, cookie }) {
+      await rates.takeSend(ip);
+      const client = codeClient(cookie("sign_in"));
+      const planned = await planMail(db, { email, client, hashes, bounds }, clock.now());
+      const resent = planned !== undefined && (await sendPlanned(deps, email, planned));
+      return { body: { status: "code_sent" as const, resent }, cookies: [signInCookie(client)] };
     },
   });
 }
 
-async function sendOrGiveBack(
-  { mailer, limits, log }: SendCodeDeps,
-  mail: Mail,
-  addressHash: Buffer,
-): Promise<void> {
+async function sendPlanned(
+  { db, clock, mailer, signInUrl, log }: SendCodeDeps,
+  email: string,
+  { mailId, kind, code }: PlannedMail,
+): Promise<boolean> {
   try {
-    await mailer.send(mail);
+    await mailer.send(kind === "digits" ? digitsMail(email, code) : linkMail(email, code, signInUrl));
   } catch (error) {
-    const { code, responseCode } = error as { code?: unknown; responseCode?: unknown };
-    log.warn({ smtp_code: code, smtp_response_code: responseCode }, "a sign-in code could not be mailed");
-    await limits.giveBack({ addressHash });
+    log.warn(mailFault(error), "a sign-in code could not be mailed");
+    await forgetMail(db, mailId);
     throw new ApiError("unavailable", "The mail could not be sent; try again later");
   }
-}
-
-function codeMail(email: string, code: string): Mail {
-  return {
-    to: email,
-    subject: "Your sign-in code",
-    text: [
-      `Your sign-in code is ${code}`,
-      "",
-      `It can be used once, within ${CODE_SECONDS / 60} minutes. Nobody who works for us will ask you for it.`,
-      "If you did not try to sign in, you need not do anything.",
-      "",
-    ].join("\n"),
-  };
+  return (await noteMailed(db, mailId, clock.now())).resent;
 }

@@ -2,14 +2,25 @@ import type { Clock } from "../clock.ts";
 import { addSeconds } from "../clock.ts";
 import type { Database } from "../db/connection.ts";
 import { REFRESH_SECONDS } from "./sessions.ts";
+import { HISTORY_SECONDS } from "./sign_in_mails.ts";
+
+const DAY_SECONDS = 24 * 60 * 60;
 
 /**
- * Deletes what can no longer have an effect: codes and rate limits that are over, and sessions a refresh lifetime after
+ * Deletes what can no longer have an effect: mails of the sign-in and rate limits that no
+ * bound counts any more, and sessions a refresh lifetime after
  * their refresh token ended, with families that have none left. Safe to run on several replicas at once.
  */
 export async function sweepAccounts({ db, clock }: { db: Database; clock: Clock }): Promise<void> {
   const now = clock.now();
-  await db("sign_in_codes").where("expires_at", "<", now).delete();
+  await db("sign_in_mails")
+    .where("expires_at", "<", addSeconds(now, -HISTORY_SECONDS))
+    .orWhere((untried) =>
+      untried
+        .where("expires_at", "<", addSeconds(now, -DAY_SECONDS))
+        .where({ own_tries: 0, shared_tries: 0 }),
+    )
+    .delete();
   await db("rate_limits").where("expire", "<", now.getTime()).delete();
   await db("sessions").where("refresh_expires_at", "<", addSeconds(now, -REFRESH_SECONDS)).delete();
   await db("session_families")

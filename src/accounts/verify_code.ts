@@ -4,28 +4,40 @@ import type { Database, Transaction } from "../db/connection.ts";
 import type { AccountRow } from "../db/tables.ts";
 import { ApiError } from "../errors.ts";
 import { newId } from "../ids.ts";
+import type { Logger } from "../log.ts";
 import { type Route, route } from "../route.ts";
-import { type CodeHashes, spendCode, tryCode } from "./codes.ts";
+import type { ClientRates } from "./client_rates.ts";
+import { findLink, spendCode, tryDigits } from "./code_tries.ts";
+import { CODE_FORM, type CodeHashes } from "./codes.ts";
 import { emailAddress } from "./email.ts";
+import { type FailureNotice, tellOfFailures } from "./failure_notice.ts";
 import { onboardingStep } from "./onboarding_steps.ts";
 import { sessionCookies, startFamily } from "./sessions.ts";
+import { knownCookie } from "./sign_in_cookie.ts";
 
-const body = z.object({ email: emailAddress, code: z.string().regex(/^\d{6}$/, "6 digits") });
+const body = z.object({
+  email: emailAddress,
+  code: z
+    .string()
+    .regex(CODE_FORM, "6 digits, or the 32 characters of a link")
+    .describe("Six digits; or the long code of a sign-in link"),
+});
 const answer = z.object({ account_id: z.uuid(), email: z.string(), onboarding_step: onboardingStep });
+
+type VerifyCodeDeps = FailureNotice & {
+  db: Database;
+  clock: Clock;
+  rates: ClientRates;
+  hashes: CodeHashes;
+  log: Logger;
+};
 
 /**
  * `POST /v1/auth/email/verify-code`: signs in; the first time, it opens the account. The code is spent, the account
- * there and the session made in one transaction.
+ * there and the session made in one transaction. Repeated wrong codes are reported to the address by mail.
  */
-export function verifyCodeRoute({
-  db,
-  clock,
-  hashes,
-}: {
-  db: Database;
-  clock: Clock;
-  hashes: CodeHashes;
-}): Route {
+export function verifyCodeRoute(deps: VerifyCodeDeps): Route {
+  const { db, clock, rates, hashes } = deps;
   return route({
     id: "verify_code",
     method: "POST",
@@ -39,17 +51,28 @@ export function verifyCodeRoute({
       description: "Signed in; session, refresh and CSRF cookies are set",
       headers: { "Set-Cookie": "The session, refresh and CSRF cookies" },
     },
-    errors: ["invalid_code"],
-    async handle({ body: { email, code } }) {
+    errors: ["invalid_code", "rate_limited"],
+    async handle({ body: { email, code }, ip, cookie }) {
+      await rates.takeTry(ip);
       const now = clock.now();
-      const presented = { addressHash: hashes.address(email), codeHash: hashes.code(email, code) };
-      if (!(await tryCode(db, presented, now))) throw new ApiError("invalid_code");
-      return db.transaction(async (tx) => {
-        if (!(await spendCode(tx, presented))) throw new ApiError("invalid_code");
+      const signInCookie = knownCookie(cookie("sign_in"));
+      const presented = {
+        addressHash: hashes.address(email),
+        codeHash: hashes.code(email, code),
+        clientHash: signInCookie === undefined ? null : hashes.client(signInCookie),
+      };
+      const right = await (code.length === 6 ? tryDigits : findLink)(db, presented, now);
+      if (right === undefined) {
+        await tellOfFailures(deps, email, now);
+        throw new ApiError("invalid_code");
+      }
+      const { account, session } = await db.transaction(async (tx) => {
+        if (!(await spendCode(tx, right, now))) throw new ApiError("invalid_code");
         const account = await openAccount(tx, email, now);
-        const session = await startFamily(tx, account.account_id, now);
-        return { body: { ...account, email }, cookies: sessionCookies(session) };
+        return { account, session: await startFamily(tx, account.account_id, now) };
       });
+      await rates.giveBackTry(ip);
+      return { body: { ...account, email }, cookies: sessionCookies(session) };
     },
   });
 }

@@ -11,6 +11,7 @@ import { revocationLists } from "./migrations/0009_revocation_lists.ts";
 import { outcomes } from "./migrations/0010_outcomes.ts";
 import { acceptedPrincipals } from "./migrations/0011_accepted_principals.ts";
 import { credits } from "./migrations/0012_credits.ts";
+import { signIn } from "./migrations/0013_sign_in.ts";
 import { idempotencyCallers } from "./migrations/0014_idempotency_callers.ts";
 
 /** One step of the schema: a numbered name and the SQL that makes it. */
@@ -30,6 +31,7 @@ const migrations: readonly Migration[] = [
   outcomes,
   acceptedPrincipals,
   credits,
+  signIn,
   idempotencyCallers,
 ];
 

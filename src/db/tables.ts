@@ -33,12 +33,21 @@ export type AccountRow = {
   created_at: Date;
 };
 
-export type SignInCodeRow = {
+export type SignInMailRow = {
+  mail_id: string;
   email_hash: Buffer;
-  code_hash: Buffer;
-  tries: number;
+  kind: "digits" | "link" | "notice";
+  client_hash: Buffer | null;
+  anonymous: boolean;
+  shared: boolean;
+  code_hash: Buffer | null;
+  own_tries: number;
+  shared_tries: number;
   created_at: Date;
+  mailed_at: Date | null;
   expires_at: Date;
+  ended_at: Date | null;
+  spent: boolean;
 };
 
 export type SessionFamilyRow = {
@@ -60,6 +69,7 @@ export type SessionRow = {
   expires_at: Date;
   refresh_expires_at: Date;
   refreshed_at: Date | null;
+  refreshed_by: Buffer | null;
 };
 
 export type BalanceRow = { account_id: string; balance_micro_usd: number; low_at_micro_usd: number };
@@ -251,7 +261,7 @@ export type OutcomeRow = {
 declare module "knex/types/tables.js" {
   interface Tables {
     accounts: AccountRow;
-    sign_in_codes: SignInCodeRow;
+    sign_in_mails: SignInMailRow;
     session_families: SessionFamilyRow;
     sessions: SessionRow;
     balances: BalanceRow;

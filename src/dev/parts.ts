@@ -101,6 +101,8 @@ export function stackParts(
         ALPHA_CREDITS_MICRO_USD: credits?.toString(),
         SEND_CODE_PER_IP: SIGN_INS,
         SEND_CODE_PER_ADDRESS: SIGN_INS,
+        SEND_CODE_PER_DAY: SIGN_INS,
+        VERIFY_CODE_PER_IP: SIGN_INS,
         WEBHOOK_ALLOWED_CIDRS: LOOPBACK,
       },
     }),

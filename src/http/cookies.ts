@@ -2,7 +2,7 @@ import { parseCookie, stringifySetCookie } from "cookie";
 import type { CookieChange, CookieName } from "../route.ts";
 import type { Names } from "./names.ts";
 
-/** Reads and writes the service's three cookies. */
+/** Reads and writes the service's cookies. */
 export type Cookies = {
   /** The value of a cookie in a `Cookie` header; of two with one name, the first. */
   read(header: string | undefined, name: CookieName): string | undefined;
@@ -12,13 +12,19 @@ export type Cookies = {
 
 /**
  * Cookies for a base URL: `SameSite=Lax`, bound to its path, and `Secure` unless it is plain http on this machine.
- * Scripts can read the CSRF cookie only; the refresh cookie is sent to the refresh call and nowhere else.
+ * Scripts can read the CSRF cookie only; the refresh cookie is sent to the refresh call and nowhere else, the sign-in
+ * cookie to the calls that send and take codes.
  */
 export function createCookies(names: Names, baseUrl: string): Cookies {
   const base = new URL(baseUrl);
   const secure = !(base.protocol === "http:" && isLoopback(base.hostname));
   const root = base.pathname.replace(/\/+$/, "");
-  const paths = { session: `${root}/`, csrf: `${root}/`, refresh: `${root}/v1/auth/refresh` };
+  const paths = {
+    session: `${root}/`,
+    csrf: `${root}/`,
+    refresh: `${root}/v1/auth/refresh`,
+    sign_in: `${root}/v1/auth/email`,
+  };
   return {
     read: (header, name) => (header === undefined ? undefined : parseCookie(header)[names.cookie(name)]),
     write: ({ name, value, maxAgeSeconds }) =>

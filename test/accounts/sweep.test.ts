@@ -17,17 +17,21 @@ test("deletes codes, limits, sessions and families once they can have no effect,
   await client.signIn("ada@example.com");
   await client.post(SEND, { email: "ada@example.com" });
   const counts = async () => {
-    const tables = ["sign_in_codes", "rate_limits", "sessions", "session_families"] as const;
+    const tables = ["sign_in_mails", "rate_limits", "sessions", "session_families"] as const;
     return Promise.all(tables.map(async (table) => (await api.db.select("*").from(table)).length));
   };
   const before = await counts();
-  expect(before).toEqual([1, 2, 1, 1]);
+  expect(before).toEqual([2, 2, 1, 1]);
 
   api.clock.advance(600);
   await sweepAccounts(api);
   expect(await counts()).toEqual(before);
 
   api.clock.advance(901);
+  await sweepAccounts(api);
+  expect(await counts()).toEqual([2, 0, 1, 1]);
+
+  api.clock.advance(DAY);
   await sweepAccounts(api);
   expect(await counts()).toEqual([0, 0, 1, 1]);
 
@@ -39,6 +43,19 @@ test("deletes codes, limits, sessions and families once they can have no effect,
   api.clock.advance(30 * DAY);
   await sweepAccounts(api);
   expect(await counts()).toEqual([0, 0, 0, 0]);
+});
+
+test("keeps a code that was tried wrong for 30 days after its end, since it counts so long", async () => {
+  const client = api.client();
+  const email = "tried@example.com";
+  await client.post(SEND, { email });
+  await client.post("/v1/auth/email/verify-code", { email, code: "000000" });
+  api.clock.advance(600 + 30 * DAY);
+  await sweepAccounts(api);
+  expect(await api.db("sign_in_mails")).toHaveLength(1);
+  api.clock.advance(1);
+  await sweepAccounts(api);
+  expect(await api.db("sign_in_mails")).toEqual([]);
 });
 
 test("keeps an old family that is still refreshed", async () => {

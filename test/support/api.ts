@@ -1,11 +1,11 @@
 import { randomBytes } from "node:crypto";
 import { Writable } from "node:stream";
 import { pino } from "pino";
+import { createClientRates } from "../../src/accounts/client_rates.ts";
 import { createCodeHashes } from "../../src/accounts/codes.ts";
 import { createMailbox } from "../../src/accounts/mailbox.ts";
 import type { Mailer } from "../../src/accounts/mailer.ts";
 import { accountsRoutes } from "../../src/accounts/routes.ts";
-import { createSendLimits } from "../../src/accounts/send_limits.ts";
 import { createFindSession } from "../../src/accounts/sessions.ts";
 import type { Clock } from "../../src/clock.ts";
 import { type Database, openDatabase } from "../../src/db/connection.ts";
@@ -49,6 +49,9 @@ export type ApiOptions = {
   mailer?: Pick<Mailer, "send">;
   perIp?: number;
   perAddress?: number;
+  perDay?: number;
+  triesPerIp?: number;
+  signInUrl?: string;
   alphaCredits?: number;
   accountCeiling?: string[];
   /** Default: one in memory. */
@@ -100,7 +103,9 @@ export async function startApi(options: ApiOptions = {}): Promise<TestApi> {
     ...parts,
     mailer: options.mailer ?? mailbox,
     hashes: createCodeHashes(sealingKey),
-    limits: createSendLimits({ db, perIp: options.perIp ?? 1000, perAddress: options.perAddress ?? 1000 }),
+    rates: createClientRates({ db, sends: options.perIp ?? 1000, tries: options.triesPerIp ?? 1000 }),
+    bounds: { perClient: options.perAddress ?? 1000, perDay: options.perDay ?? 1000 },
+    signInUrl: options.signInUrl,
     alphaCredits: options.alphaCredits ?? 10_000_000,
     accountCeiling: options.accountCeiling,
   });

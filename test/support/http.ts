@@ -19,7 +19,7 @@ export type HttpClient = {
   /** The value of a cookie by its name on the wire. */
   cookie(name: string): string | undefined;
   setCookie(name: string, value: string): void;
-  /** The newest sign-in code in the development mailbox for an address. */
+  /** The newest sign-in code, short or long, in the development mailbox for an address. */
   codeFor(email: string): Promise<string>;
   /** Signs in by mail; the account is opened the first time. */
   signIn(email: string): Promise<{ account_id: string; onboarding_step: string }>;
@@ -82,7 +82,7 @@ export function createClient(baseUrl: string, word = "service"): HttpClient {
     async codeFor(email) {
       const { body } = await client.get("/dev/mailbox", { headers: { accept: "application/json" } });
       const mails = body.mails as { to: string; text: string }[];
-      return /\b\d{6}\b/.exec(mails.find(({ to }) => to === email)?.text ?? "")?.[0] ?? "";
+      return /\b([0-9]{6}|[0-9a-f]{32})\b/.exec(mails.find(({ to }) => to === email)?.text ?? "")?.[0] ?? "";
     },
     async signIn(email) {
       const sent = await client.post("/v1/auth/email/send-code", { email });

@@ -11,7 +11,7 @@ import type { WholeApi } from "./world.ts";
 /** Tables that a refused call of an operation may change, since refusing is counted there. */
 const COUNTED: Record<string, readonly string[]> = {
   send_code: ["rate_limits"],
-  verify_code: ["sign_in_codes"],
+  verify_code: ["rate_limits", "sign_in_mails"],
 };
 
 /** Where the newest leader of an operator's cluster is kept, whatever it calls. */

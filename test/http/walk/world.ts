@@ -1,9 +1,9 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { pino } from "pino";
 import { afterAll, beforeAll } from "vitest";
+import { createClientRates } from "../../../src/accounts/client_rates.ts";
 import { createCodeHashes } from "../../../src/accounts/codes.ts";
 import { createMailbox } from "../../../src/accounts/mailbox.ts";
-import { createSendLimits } from "../../../src/accounts/send_limits.ts";
 import { createFindSession } from "../../../src/accounts/sessions.ts";
 import { apiRoutes } from "../../../src/api_routes.ts";
 import { type Database, openDatabase, openPool } from "../../../src/db/connection.ts";
@@ -69,7 +69,9 @@ export async function startWholeApi(options: WholeApiOptions = {}): Promise<Whol
     ...{ db, seal, clock, vault, log, decisions, patient, rated, apiKeys, baseUrl },
     mailer: mailbox,
     hashes: createCodeHashes(sealingKey),
-    limits: createSendLimits({ db, perIp: options.perIp ?? 100_000, perAddress: 100_000 }),
+    rates: createClientRates({ db, sends: options.perIp ?? 100_000, tries: 100_000 }),
+    bounds: { perClient: 100_000, perDay: 100_000 },
+    signInUrl: undefined,
     alphaCredits: options.alphaCredits ?? 1_000_000_000,
     accountCeiling: undefined,
     callbacks: createAddressPolicy({ development: true, allowedCidrs: ["127.0.0.0/8"] }),

@@ -1,0 +1,307 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { createCodeHashes } from "../../src/accounts/codes.ts";
+import { startApi, type TestApi } from "../support/api.ts";
+import type { HttpClient } from "../support/http.ts";
+
+const SEND = "/v1/auth/email/send-code";
+const VERIFY = "/v1/auth/email/verify-code";
+const COOKIE = "service_sign_in";
+
+let api: TestApi;
+let replica: TestApi;
+beforeAll(async () => {
+  const options = { perIp: 100_000, triesPerIp: 100_000, perAddress: 3, perDay: 12 };
+  api = await startApi(options);
+  replica = await startApi({ ...options, shares: api });
+});
+afterAll(async () => {
+  await replica.stop();
+  await api.stop();
+});
+
+let count = 0;
+const fresh = () => `owner${++count}@example.com`;
+const send = (client: HttpClient, email: string) => client.post(SEND, { email });
+const verify = (client: HttpClient, email: string, code: string) => client.post(VERIFY, { email, code });
+
+async function mailsTo(email: string): Promise<{ subject: string; text: string }[]> {
+  const { body } = await api.client().get("/dev/mailbox", { headers: { accept: "application/json" } });
+  return (body.mails as { to: string; subject: string; text: string }[]).filter(({ to }) => to === email);
+}
+
+/** The newest code for an address, short or long. */
+async function newestCode(email: string): Promise<string> {
+  const [mail] = (await mailsTo(email)).filter(({ subject }) => subject.startsWith("Your sign-in"));
+  return /\b([0-9]{6}|[0-9a-f]{32})\b/.exec(mail?.text ?? "")?.[0] ?? "";
+}
+
+const wrong = (code: string) => (code === "000000" ? "000001" : "000000");
+
+/** Asks `times` times for a code to an address, each time as somebody new, and tries `tries` wrong ones without a cookie. */
+async function attack(email: string, { times = 3, tries = 5 } = {}): Promise<void> {
+  for (let n = 0; n < times; n += 1) await send(api.client(), email);
+  const code = await newestCode(email);
+  for (let n = 0; n < tries; n += 1) await verify(api.client(), email, wrong(code));
+}
+
+describe("a stranger who asks for codes to an address and tries wrong ones", () => {
+  test("neither replaces nor uses up the code that a browser was sent before", async () => {
+    const [owner, email] = [api.client(), fresh()];
+    await send(owner, email);
+    const code = await newestCode(email);
+    await attack(email);
+    expect((await verify(owner, email, code)).status).toBe(200);
+  });
+
+  test("does not keep the owner from signing in later, in a new browser or without any cookie", async () => {
+    for (const verifier of ["same", "plain"] as const) {
+      const [owner, email] = [api.client(), fresh()];
+      await attack(email, { times: 6 });
+      expect(await send(owner, email)).toMatchObject({ status: 200, body: { status: "code_sent" } });
+      const code = await newestCode(email);
+      await attack(email);
+      expect(
+        (await verify(verifier === "same" ? owner : api.client(), email, code)).status,
+        `${verifier}: ${code}`,
+      ).toBe(200);
+    }
+  });
+
+  test("does not replace what the browser asks for again, nor does the browser replace the stranger's", async () => {
+    const [owner, email] = [api.client(), fresh()];
+    await send(owner, email);
+    const first = await newestCode(email);
+    await send(api.client(), email);
+    const strangers = await newestCode(email);
+    expect((await send(owner, email)).body).toEqual({ status: "code_sent", resent: true });
+    const second = await newestCode(email);
+    if (first !== second) expect((await verify(owner, email, first)).status).toBe(400);
+    expect((await verify(owner, email, second)).status).toBe(200);
+    expect((await verify(api.client(), email, strangers)).status).toBe(200);
+  });
+
+  test("cannot use the browser's code without its cookie once another was asked for without one", async () => {
+    const [owner, email] = [api.client(), fresh()];
+    await send(owner, email);
+    const code = await newestCode(email);
+    await send(api.client(), email);
+    if (code !== (await newestCode(email))) {
+      expect((await verify(api.client(), email, code)).status).toBe(400);
+      const other = api.client();
+      await send(other, fresh());
+      expect(other.cookie(COOKIE)).not.toBe(owner.cookie(COOKIE));
+      expect((await verify(other, email, code)).status).toBe(400);
+    }
+  });
+
+  test("gets twelve mails sent in a day with six digits, then one with a long code in half an hour", async () => {
+    const email = fresh();
+    for (let n = 0; n < 24 * 6; n += 1) {
+      await send(api.client(), email);
+      api.clock.advance(600);
+    }
+    const mails = await mailsTo(email);
+    const digits = mails.filter(({ text }) => /\b\d{6}\b/.test(text));
+    expect(digits).toHaveLength(12);
+    expect(mails.length - digits.length).toBeLessThanOrEqual(48);
+    expect(mails.length - digits.length).toBeGreaterThanOrEqual(40);
+  }, 120_000);
+
+  test("has 30 tries a day and 75 in 30 days, however many browsers it plays and codes it asks for", async () => {
+    const email = fresh();
+    const triesOfDays: number[] = [];
+    for (let day = 0; day < 5; day += 1) {
+      const before = await triesOf(email);
+      for (let n = 0; n < 6; n += 1) {
+        const client = n % 2 === 0 ? api.client() : replica.client();
+        await send(client, email);
+        const code = await newestCode(email);
+        if (code.length > 6) break;
+        await Promise.all(
+          Array.from({ length: 14 }, (_, n) =>
+            verify(n % 2 === 0 ? client : api.client(), email, wrong(code)),
+          ),
+        );
+        api.clock.advance(601);
+      }
+      triesOfDays.push((await triesOf(email)) - before);
+      api.clock.advance(86_400);
+    }
+    expect(Math.max(...triesOfDays)).toBe(30);
+    expect(await triesOf(email)).toBeGreaterThan(60);
+    expect(await triesOf(email)).toBeLessThanOrEqual(75);
+  }, 120_000);
+
+  async function triesOf(email: string): Promise<number> {
+    const row = await api
+      .db("sign_in_mails")
+      .where("email_hash", createCodeHashes(api.sealingKey).address(email))
+      .sum<{ own: string; shared: string }[]>({ own: "own_tries", shared: "shared_tries" })
+      .first();
+    return Number(row?.own ?? 0) + Number(row?.shared ?? 0);
+  }
+});
+
+describe("the long code", () => {
+  async function underAttack(): Promise<{ email: string; code: string }> {
+    const email = fresh();
+    await attack(email, { times: 4, tries: 0 });
+    const code = await newestCode(email);
+    expect(code).toMatch(/^[0-9a-f]{32}$/);
+    return { email, code };
+  }
+
+  test("signs in once, from wherever it is entered, and wrong ones do not use it up", async () => {
+    const { email, code } = await underAttack();
+    for (let n = 0; n < 40; n += 1) await verify(api.client(), email, code.replaceAll(/./g, "0"));
+    expect((await verify(api.client(), "else@example.com", code)).status).toBe(400);
+    expect((await verify(api.client(), email, code)).status).toBe(200);
+    expect(await verify(api.client(), email, code)).toMatchObject({
+      status: 400,
+      body: { error: { code: "invalid_code" } },
+    });
+  });
+
+  test("is good for an hour", async () => {
+    const [one, two] = [await underAttack(), await underAttack()];
+    api.clock.advance(3600);
+    expect((await verify(api.client(), one.email, one.code)).status).toBe(200);
+    api.clock.advance(0.001);
+    expect((await verify(api.client(), two.email, two.code)).status).toBe(400);
+  });
+
+  test("is followed by no other mail for half an hour, with the same answer; used, by the next one at once", async () => {
+    const { email, code } = await underAttack();
+    const mails = (await mailsTo(email)).length;
+    const answer = await send(api.client(), email);
+    expect(answer).toMatchObject({ status: 200, text: '{"status":"code_sent","resent":false}' });
+    expect((await mailsTo(email)).length).toBe(mails);
+    await verify(api.client(), email, code);
+    await send(api.client(), email);
+    expect(await newestCode(email)).not.toBe(code);
+  });
+
+  test("is replaced by six digits again when the attack is over", async () => {
+    const { email } = await underAttack();
+    api.clock.advance(86_401);
+    await send(api.client(), email);
+    expect(await newestCode(email)).toMatch(/^\d{6}$/);
+  });
+
+  test("comes in a link to the page that is set, after #, and without one as a code alone", async () => {
+    const { email, code } = await underAttack();
+    expect((await mailsTo(email))[0]?.text).not.toContain("http");
+    const linked = await startApi({ perAddress: 0, signInUrl: "https://console.example.com/sign-in" });
+    await linked.client().post(SEND, { email: "ada@example.com" });
+    const { body } = await linked.client().get("/dev/mailbox", { headers: { accept: "application/json" } });
+    await linked.stop();
+    const [mail] = body.mails as { text: string }[];
+    const long = /^[0-9a-f]{32}$/m.exec(mail?.text ?? "")?.[0] ?? "none";
+    expect(mail?.text).toContain(`https://console.example.com/sign-in#code=${long}`);
+    expect(long).not.toBe(code);
+  });
+});
+
+describe("codes that were used", () => {
+  test("count for nothing: whoever signs in is sent six digits each time", async () => {
+    const email = fresh();
+    for (let n = 0; n < 16; n += 1) {
+      const client = api.client();
+      await send(client, email);
+      const code = await newestCode(email);
+      expect(code).toMatch(/^\d{6}$/);
+      expect((await verify(n % 2 === 0 ? client : api.client(), email, code)).status).toBe(200);
+    }
+  });
+});
+
+describe("the sign-in cookie", () => {
+  test("is sent to the calls of codes alone, kept 30 days, and the same from call to call", async () => {
+    const [client, email] = [api.client(), fresh()];
+    const answer = await send(client, email);
+    const [set = "", ...more] = answer.headers.getSetCookie();
+    expect(more).toEqual([]);
+    expect(set).toMatch(/^service_sign_in=[A-Za-z0-9_-]{43}; /);
+    expect(set.split("; ").slice(1).sort()).toEqual([
+      "HttpOnly",
+      "Max-Age=2592000",
+      "Path=/v1/auth/email",
+      "SameSite=Lax",
+    ]);
+    const value = client.cookie(COOKIE);
+    await send(client, email);
+    expect(client.cookie(COOKIE)).toBe(value);
+    const { rows } = await api.db.raw("select string_agg(m::text, ' ') as text from sign_in_mails m");
+    expect(rows[0].text).not.toContain(value);
+    expect(rows[0].text).not.toContain(Buffer.from(value ?? "").toString("hex"));
+  });
+
+  test.each(["", "short", "x".repeat(44), "%%%"])("of the form %j is none, and replaced", async (value) => {
+    const client = api.client();
+    client.setCookie(COOKIE, value);
+    const email = fresh();
+    await send(client, email);
+    expect(client.cookie(COOKIE)).toMatch(/^[A-Za-z0-9_-]{43}$/);
+    expect((await verify(api.client(), email, await newestCode(email))).status).toBe(200);
+  });
+});
+
+describe("repeated wrong codes", () => {
+  const notices = async (email: string) =>
+    (await mailsTo(email)).filter(({ subject }) => subject.startsWith("Wrong"));
+
+  test("are reported to the address once a day, alike whether it has an account", async () => {
+    const [known, unknown] = [fresh(), fresh()];
+    await api.client().signIn(known);
+    for (const email of [known, unknown]) {
+      await attack(email, { times: 1, tries: 4 });
+      expect(await notices(email)).toEqual([]);
+      await attack(email, { times: 1, tries: 5 });
+      const [notice, ...more] = await notices(email);
+      expect(notice?.text).toMatch(/^5 wrong sign-in codes were entered/);
+      expect(more).toEqual([]);
+    }
+    expect(api.lines.filter((line) => line.includes("repeated wrong sign-in codes")).join()).not.toContain(
+      "@",
+    );
+    api.clock.advance(86_401);
+    await attack(known, { times: 1, tries: 5 });
+    expect(await notices(known)).toHaveLength(2);
+  });
+});
+
+describe("the rate of tries", () => {
+  test("holds for a client over all addresses and replicas; right codes do not count", async () => {
+    const one = await startApi({ triesPerIp: 3, config: { TRUSTED_PROXIES: ["127.0.0.0/8"] } });
+    const other = await startApi({
+      shares: one,
+      triesPerIp: 3,
+      config: { TRUSTED_PROXIES: ["127.0.0.0/8"] },
+    });
+    const from = (ip: string) => ({ headers: { "x-forwarded-for": ip } });
+    const guess = (at: TestApi, ip: string) =>
+      at.client().post(VERIFY, { email: fresh(), code: "000000" }, from(ip));
+    try {
+      for (let n = 0; n < 5; n += 1) {
+        const client = one.client();
+        expect((await client.post(SEND, { email: `n${n}@example.com` }, from("203.0.113.1"))).status).toBe(
+          200,
+        );
+        const code = await client.codeFor(`n${n}@example.com`);
+        expect(
+          (await client.post(VERIFY, { email: `n${n}@example.com`, code }, from("203.0.113.1"))).status,
+        ).toBe(200);
+      }
+      const statuses = [];
+      for (const at of [one, other, one, other]) statuses.push((await guess(at, "203.0.113.1")).status);
+      expect(statuses).toEqual([400, 400, 400, 429]);
+      const refused = await guess(one, "203.0.113.1");
+      expect(refused).toMatchObject({ status: 429, body: { error: { code: "rate_limited" } } });
+      expect(Number(refused.headers.get("retry-after"))).toBeGreaterThan(800);
+      expect((await guess(one, "203.0.113.2")).status).toBe(400);
+    } finally {
+      await other.stop();
+      await one.stop();
+    }
+  });
+});
