@@ -2,6 +2,7 @@ import { createClientRates } from "./accounts/client_rates.ts";
 import { createCodeHashes } from "./accounts/codes.ts";
 import { createMailer } from "./accounts/mail.ts";
 import { startNotices } from "./accounts/notices/sender.ts";
+import { createSessionTokens } from "./accounts/session_tokens.ts";
 import { createFindSession } from "./accounts/sessions.ts";
 import { apiRoutes } from "./api_routes.ts";
 import type { Clock } from "./clock.ts";
@@ -70,6 +71,7 @@ export async function startApi({ config, clock, log, metrics, version }: ApiDeps
     ...shared,
     mailer,
     hashes: createCodeHashes(sealingKey),
+    tokens: createSessionTokens(sealingKey),
     rates: createClientRates({ db, sends: config.SEND_CODE_PER_IP, tries: config.VERIFY_CODE_PER_IP }),
     bounds: { perClient: config.SEND_CODE_PER_ADDRESS, perDay: config.SEND_CODE_PER_DAY },
     signInUrl: config.SIGN_IN_URL,

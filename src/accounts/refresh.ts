@@ -1,16 +1,23 @@
 import { z } from "zod";
-import type { Clock } from "../clock.ts";
+import { addSeconds, type Clock } from "../clock.ts";
 import type { Database, Transaction } from "../db/connection.ts";
 import type { SessionRow } from "../db/tables.ts";
 import { ApiError } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import { type Answer, type Route, route } from "../route.ts";
 import { csrfMatches } from "./csrf.ts";
-import { hashToken, type NewSession, sessionCookies, startSession } from "./sessions.ts";
+import type { SessionTokens, Tokens } from "./session_tokens.ts";
+import { type GivenSession, hashToken, sessionCookies, startSession } from "./sessions.ts";
+
+/** Seconds in which the client that used a refresh token may send it again and is answered alike. */
+export const REPEAT_SECONDS = 10;
 
 const answer = z.object({ expires_at: z.iso.datetime().describe("End of the new session") });
 
-type Outcome = { kind: "refreshed"; session: NewSession } | { kind: "ended" | "unknown" };
+type RefreshDeps = { db: Database; clock: Clock; tokens: SessionTokens; log: Logger };
+
+/** A refresh as it came: the token's hash, what it is exchanged for, and who sent it. */
+type Presented = { refreshHash: Buffer; next: Tokens; client: Buffer };
 
 /**
  * `POST /v1/auth/refresh`: the next session of the family, with a new refresh and CSRF token; the one before ends now.
@@ -18,12 +25,12 @@ type Outcome = { kind: "refreshed"; session: NewSession } | { kind: "ended" | "u
  * It works on the refresh cookie alone, because the session it renews has usually expired. The CSRF header is checked
  * against the refreshed session first; without it nothing is changed and nothing counts as used.
  *
- * A refresh token that comes a second time is held by two parties, one of whom stole it, and nobody can tell which: the
- * family ends, and everybody who has a part of it must sign in again. So two honest refreshes at once from one browser
- * end its session too, whichever answer comes first. A page that may be open twice has to take turns (the Web Locks
- * API), and a client that lost the answer to a refresh signs in again instead of repeating it.
+ * The same token from the same network and user agent within 10 seconds is a second tab, or a client that lost the
+ * answer: it gets the very same cookies, so it does not matter which answer a browser keeps. Any other second use means
+ * that two parties hold the token, one of whom stole it, and nobody can tell which: the family ends, and everybody who
+ * has a part of it must sign in again.
  */
-export function refreshRoute({ db, clock, log }: { db: Database; clock: Clock; log: Logger }): Route {
+export function refreshRoute({ db, clock, tokens, log }: RefreshDeps): Route {
   return route({
     id: "refresh_session",
     method: "POST",
@@ -47,41 +54,64 @@ export function refreshRoute({ db, clock, log }: { db: Database; clock: Clock; l
       if (!csrfMatches(call.cookie("csrf"), call.header("x-service-csrf"), csrf.csrf_hash)) {
         throw new ApiError("csrf_failed");
       }
-      const outcome = await db.transaction((tx) => refreshOnce(tx, refreshHash, clock.now(), log));
-      if (outcome.kind !== "refreshed") throw new ApiError("auth_required");
-      const { session } = outcome;
+      const client = tokens.client(call.ip, call.header("user-agent"));
+      const presented = { refreshHash, next: tokens.next(token), client };
+      const session = await db.transaction((tx) => refreshOnce(tx, presented, clock.now(), log));
+      if (session === undefined) throw new ApiError("auth_required");
       return { body: { expires_at: session.expiresAt.toISOString() }, cookies: sessionCookies(session) };
     },
   });
 }
 
-/** The session's row is locked first, so of refreshes at once exactly one is the first use. */
-async function refreshOnce(tx: Transaction, refreshHash: Buffer, now: Date, log: Logger): Promise<Outcome> {
-  const used = await tx("sessions").where("refresh_hash", refreshHash).forUpdate().first();
-  if (used === undefined || used.refresh_expires_at <= now) return { kind: "unknown" };
-  if (used.refreshed_at !== null) {
-    await endReusedFamily(tx, used, now, log);
-    return { kind: "ended" };
-  }
+/** The session's row is locked first, so of refreshes at the same time exactly one is the first use. */
+async function refreshOnce(
+  tx: Transaction,
+  presented: Presented,
+  now: Date,
+  log: Logger,
+): Promise<GivenSession | undefined> {
+  const used = await tx("sessions").where("refresh_hash", presented.refreshHash).forUpdate().first();
+  if (used === undefined || used.refresh_expires_at <= now) return undefined;
   const family = await tx("session_families")
     .where("family_id", used.family_id)
     .forUpdate()
     .first("ended_at");
-  if (family?.ended_at !== null) return { kind: "unknown" };
-  await tx("sessions").where("session_id", used.session_id).update({ refreshed_at: now });
-  const session = await startSession(tx, { accountId: used.account_id, familyId: used.family_id }, now);
-  return { kind: "refreshed", session };
+  if (family?.ended_at !== null) return undefined;
+  if (used.refreshed_at === null) {
+    await tx("sessions")
+      .where("session_id", used.session_id)
+      .update({ refreshed_at: now, refreshed_by: presented.client });
+    const owner = { accountId: used.account_id, familyId: used.family_id };
+    return startSession(tx, owner, presented.next, now);
+  }
+  const repeated = await repeatedAnswer(tx, used, presented, now);
+  if (repeated === undefined) await endReusedFamily(tx, used, now, log);
+  return repeated;
+}
+
+/** What the token's first use was answered with, when this is a repetition and that session was not refreshed since. */
+async function repeatedAnswer(
+  tx: Transaction,
+  { refreshed_at, refreshed_by }: SessionRow,
+  { next, client }: Presented,
+  now: Date,
+): Promise<GivenSession | undefined> {
+  const isSameClient = refreshed_by !== null && client.equals(refreshed_by);
+  const isSoon = refreshed_at !== null && now < addSeconds(refreshed_at, REPEAT_SECONDS);
+  if (!isSameClient || !isSoon) return undefined;
+  const given = await tx("sessions")
+    .where("refresh_hash", hashToken(next.refreshToken))
+    .whereNull("refreshed_at")
+    .first("expires_at");
+  return given === undefined ? undefined : { ...next, expiresAt: given.expires_at };
 }
 
 async function endReusedFamily(tx: Transaction, used: SessionRow, now: Date, log: Logger): Promise<void> {
-  const ended = await tx("session_families")
+  await tx("session_families")
     .where("family_id", used.family_id)
-    .whereNull("ended_at")
     .update({ ended_at: now, end_reason: "refresh_reused" });
-  if (ended === 1) {
-    log.warn(
-      { account_id: used.account_id, family_id: used.family_id },
-      "a refresh token came twice: its session ended",
-    );
-  }
+  log.warn(
+    { account_id: used.account_id, family_id: used.family_id },
+    "a refresh token came twice: its session ended",
+  );
 }

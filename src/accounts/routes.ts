@@ -15,6 +15,7 @@ import { refreshRoute } from "./refresh.ts";
 import { registryRoute } from "./registry_route.ts";
 import { sendCodeRoute } from "./send_code.ts";
 import { sessionRoute } from "./session_route.ts";
+import type { SessionTokens } from "./session_tokens.ts";
 import { verifyCodeRoute } from "./verify_code.ts";
 
 /** What accounts are made with. */
@@ -24,6 +25,7 @@ export type AccountsDeps = {
   vault: Pick<VaultClient, "createKey">;
   mailer: Pick<Mailer, "send">;
   hashes: CodeHashes;
+  tokens: SessionTokens;
   rates: ClientRates;
   bounds: CodeBounds;
   /** The page that links in sign-in mails lead to. */

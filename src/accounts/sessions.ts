@@ -1,22 +1,17 @@
-import { hash, randomBytes } from "node:crypto";
+import { hash } from "node:crypto";
 import { addSeconds, type Clock } from "../clock.ts";
 import type { Database, Transaction } from "../db/connection.ts";
 import { newId } from "../ids.ts";
 import type { CookieChange, SessionCaller } from "../route.ts";
+import type { Tokens } from "./session_tokens.ts";
 
 /** Seconds a session lives (specification §5: 15 minutes). At its end it is over. */
 export const SESSION_SECONDS = 15 * 60;
 /** Seconds a refresh token can be used: 30 days from the refresh, or the sign-in, that made it. */
 export const REFRESH_SECONDS = 30 * 24 * 60 * 60;
 
-/** A session that was just made; its tokens exist here and in the browser only, the database keeps their SHA-256. */
-export type NewSession = {
-  sessionId: string;
-  sessionToken: string;
-  refreshToken: string;
-  csrfToken: string;
-  expiresAt: Date;
-};
+/** A session as the browser gets it. */
+export type GivenSession = Tokens & { expiresAt: Date };
 
 /** A live session, and what its calls' CSRF token must hash to. */
 export type LiveSession = SessionCaller & { csrfHash: Buffer };
@@ -27,37 +22,37 @@ export function hashToken(token: string): Buffer {
 }
 
 /** Starts a family of sessions: a sign-in. All that later refreshes make belong to it and end with it. */
-export async function startFamily(tx: Transaction, accountId: string, now: Date): Promise<NewSession> {
+export async function startFamily(
+  tx: Transaction,
+  accountId: string,
+  tokens: Tokens,
+  now: Date,
+): Promise<GivenSession> {
   const familyId = newId();
   await tx("session_families").insert({ family_id: familyId, account_id: accountId, created_at: now });
-  return startSession(tx, { accountId, familyId }, now);
+  return startSession(tx, { accountId, familyId }, tokens, now);
 }
 
 /** Makes the next session of a family. */
 export async function startSession(
   tx: Transaction,
   { accountId, familyId }: { accountId: string; familyId: string },
+  tokens: Tokens,
   now: Date,
-): Promise<NewSession> {
-  const session = {
-    sessionId: newId(),
-    sessionToken: newToken(),
-    refreshToken: newToken(),
-    csrfToken: newToken(),
-    expiresAt: addSeconds(now, SESSION_SECONDS),
-  };
+): Promise<GivenSession> {
+  const expiresAt = addSeconds(now, SESSION_SECONDS);
   await tx("sessions").insert({
-    session_id: session.sessionId,
+    session_id: newId(),
     family_id: familyId,
     account_id: accountId,
-    token_hash: hashToken(session.sessionToken),
-    refresh_hash: hashToken(session.refreshToken),
-    csrf_hash: hashToken(session.csrfToken),
+    token_hash: hashToken(tokens.sessionToken),
+    refresh_hash: hashToken(tokens.refreshToken),
+    csrf_hash: hashToken(tokens.csrfToken),
     created_at: now,
-    expires_at: session.expiresAt,
+    expires_at: expiresAt,
     refresh_expires_at: addSeconds(now, REFRESH_SECONDS),
   });
-  return session;
+  return { ...tokens, expiresAt };
 }
 
 /**
@@ -89,7 +84,7 @@ export function createFindSession({ db, clock }: { db: Database; clock: Clock })
  * The cookies of a session. The CSRF cookie lives as long as the refresh token, because refreshing needs it too: a
  * browser that was closed for an hour can go on without a new code.
  */
-export function sessionCookies(session: NewSession): CookieChange[] {
+export function sessionCookies(session: GivenSession): CookieChange[] {
   return [
     { name: "session", value: session.sessionToken, maxAgeSeconds: SESSION_SECONDS },
     { name: "refresh", value: session.refreshToken, maxAgeSeconds: REFRESH_SECONDS },
@@ -103,7 +98,3 @@ export const clearedCookies: CookieChange[] = (["session", "refresh", "csrf"] as
   value: "",
   maxAgeSeconds: 0,
 }));
-
-function newToken(): string {
-  return randomBytes(32).toString("base64url");
-}

@@ -12,6 +12,7 @@ import { CODE_FORM, type CodeHashes } from "./codes.ts";
 import { emailAddress } from "./email.ts";
 import { type FailureNotice, tellOfFailures } from "./failure_notice.ts";
 import { onboardingStep } from "./onboarding_steps.ts";
+import type { SessionTokens } from "./session_tokens.ts";
 import { sessionCookies, startFamily } from "./sessions.ts";
 import { knownCookie } from "./sign_in_cookie.ts";
 
@@ -29,6 +30,7 @@ type VerifyCodeDeps = FailureNotice & {
   clock: Clock;
   rates: ClientRates;
   hashes: CodeHashes;
+  tokens: SessionTokens;
   log: Logger;
 };
 
@@ -37,7 +39,7 @@ type VerifyCodeDeps = FailureNotice & {
  * there and the session made in one transaction. Repeated wrong codes are reported to the address by mail.
  */
 export function verifyCodeRoute(deps: VerifyCodeDeps): Route {
-  const { db, clock, rates, hashes } = deps;
+  const { db, clock, rates, hashes, tokens } = deps;
   return route({
     id: "verify_code",
     method: "POST",
@@ -69,7 +71,7 @@ export function verifyCodeRoute(deps: VerifyCodeDeps): Route {
       const { account, session } = await db.transaction(async (tx) => {
         if (!(await spendCode(tx, right, now))) throw new ApiError("invalid_code");
         const account = await openAccount(tx, email, now);
-        return { account, session: await startFamily(tx, account.account_id, now) };
+        return { account, session: await startFamily(tx, account.account_id, tokens.first(), now) };
       });
       await rates.giveBackTry(ip);
       return { body: { ...account, email }, cookies: sessionCookies(session) };

@@ -6,6 +6,7 @@ import { createCodeHashes } from "../../src/accounts/codes.ts";
 import { createMailbox } from "../../src/accounts/mailbox.ts";
 import type { Mailer } from "../../src/accounts/mailer.ts";
 import { accountsRoutes } from "../../src/accounts/routes.ts";
+import { createSessionTokens } from "../../src/accounts/session_tokens.ts";
 import { createFindSession } from "../../src/accounts/sessions.ts";
 import type { Clock } from "../../src/clock.ts";
 import { type Database, openDatabase } from "../../src/db/connection.ts";
@@ -103,6 +104,7 @@ export async function startApi(options: ApiOptions = {}): Promise<TestApi> {
     ...parts,
     mailer: options.mailer ?? mailbox,
     hashes: createCodeHashes(sealingKey),
+    tokens: createSessionTokens(sealingKey),
     rates: createClientRates({ db, sends: options.perIp ?? 1000, tries: options.triesPerIp ?? 1000 }),
     bounds: { perClient: options.perAddress ?? 1000, perDay: options.perDay ?? 1000 },
     signInUrl: options.signInUrl,

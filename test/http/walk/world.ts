@@ -4,6 +4,7 @@ import { afterAll, beforeAll } from "vitest";
 import { createClientRates } from "../../../src/accounts/client_rates.ts";
 import { createCodeHashes } from "../../../src/accounts/codes.ts";
 import { createMailbox } from "../../../src/accounts/mailbox.ts";
+import { createSessionTokens } from "../../../src/accounts/session_tokens.ts";
 import { createFindSession } from "../../../src/accounts/sessions.ts";
 import { apiRoutes } from "../../../src/api_routes.ts";
 import { type Database, openDatabase, openPool } from "../../../src/db/connection.ts";
@@ -69,6 +70,7 @@ export async function startWholeApi(options: WholeApiOptions = {}): Promise<Whol
     ...{ db, seal, clock, vault, log, decisions, patient, rated, apiKeys, baseUrl },
     mailer: mailbox,
     hashes: createCodeHashes(sealingKey),
+    tokens: createSessionTokens(sealingKey),
     rates: createClientRates({ db, sends: options.perIp ?? 100_000, tries: 100_000 }),
     bounds: { perClient: 100_000, perDay: 100_000 },
     signInUrl: undefined,
