@@ -1,5 +1,6 @@
 import type { Transaction } from "../db/connection.ts";
 import type { CertificateRow } from "../db/tables.ts";
+import type { LifecycleEvent } from "../events/outbox.ts";
 
 /** Whose authority: all of a connection's, or one of its agents'. */
 export type AuthorityOf = { connection_id: string; agent_id?: string };
@@ -17,17 +18,24 @@ export async function withdrawRequests(
 }
 
 /**
- * The active certificates of a connection or an agent, without holding them: decisions go on. Under the connection's
- * lock they stay the same until the transaction itself changes them.
+ * The events of revoking the active certificates of a connection or an agent, one for each, in the order of their ids.
+ * Reads without holding them: decisions go on. Under the connection's lock they stay the same until the transaction
+ * itself revokes them.
  */
-export async function activeCertificates(
+export async function revocationEvents(
   tx: Transaction,
   of: AuthorityOf,
-): Promise<Pick<CertificateRow, "cert_id" | "agent_id">[]> {
-  return tx("certificates")
+  reason: string,
+): Promise<LifecycleEvent[]> {
+  const active = await tx("certificates")
     .where({ ...of, status: "approved" })
     .orderBy("cert_id")
-    .select("cert_id", "agent_id");
+    .select("cert_id", "agent_id", "connection_id", "account_id");
+  return active.map(({ account_id, ...certificate }) => ({
+    type: "delegation.revoked",
+    connectionId: of.connection_id,
+    fields: { ...certificate, org_id: account_id, reason },
+  }));
 }
 
 /**

@@ -1,7 +1,7 @@
 import type { Clock } from "../clock.ts";
 import type { Transaction } from "../db/connection.ts";
 import type { AgentRow } from "../db/tables.ts";
-import { activeCertificates, revokeCertificates, withdrawRequests } from "../delegations/end_authority.ts";
+import { revocationEvents, revokeCertificates, withdrawRequests } from "../delegations/end_authority.ts";
 import { appendEvents } from "../events/outbox.ts";
 import type { Seal } from "../seal.ts";
 import { findAgent } from "./agent_record.ts";
@@ -35,14 +35,8 @@ export async function deleteAgent(
 
 /** The certificates come last: decisions on them wait from there to the commit. */
 async function endDelegations(tx: Transaction, seal: Seal, agent: AgentRow, now: Date): Promise<void> {
-  const { agent_id, connection_id, account_id } = agent;
-  const authority = { connection_id, agent_id };
+  const authority = { connection_id: agent.connection_id, agent_id: agent.agent_id };
   await withdrawRequests(tx, authority, REASON, now);
-  const events = (await activeCertificates(tx, authority)).map(({ cert_id }) => ({
-    type: "delegation.revoked" as const,
-    connectionId: connection_id,
-    fields: { cert_id, agent_id, connection_id, org_id: account_id, reason: REASON },
-  }));
-  await appendEvents(tx, seal, events, now);
+  await appendEvents(tx, seal, await revocationEvents(tx, authority, REASON), now);
   await revokeCertificates(tx, authority, REASON, now);
 }

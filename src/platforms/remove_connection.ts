@@ -1,7 +1,7 @@
 import type { Transaction } from "../db/connection.ts";
-import { revokeCertificates, withdrawRequests } from "../delegations/end_authority.ts";
+import { revocationEvents, revokeCertificates, withdrawRequests } from "../delegations/end_authority.ts";
 import { ApiError } from "../errors.ts";
-import { appendEvent } from "../events/outbox.ts";
+import { appendEvents, type LifecycleEvent } from "../events/outbox.ts";
 import { isUuid } from "../ids.ts";
 import { lockConnection } from "./connection_lock.ts";
 import { type PlatformRecord, selectPlatforms } from "./platform_record.ts";
@@ -12,7 +12,7 @@ const REASON = "connection removed";
 
 /**
  * Removes a connection with its platform for ever: its API keys die, its certificates are revoked, its pending requests
- * withdrawn, its agents disabled, and `connection.removed` is told once. The vault disables the agents' keys afterwards;
+ * withdrawn, its agents disabled. Each certificate is told by one `delegation.revoked`, and after them `connection.removed` once. The vault disables the agents' keys afterwards;
  * while it is away the removal holds all the same. Gives when it was removed; a repeated call gives the same.
  * Throws `not_found`.
  */
@@ -36,7 +36,9 @@ export async function removeConnection(
       org_id: accountId,
       removed_at: now.toISOString(),
     };
-    await appendEvent(tx, deps.seal, { type: "connection.removed", connectionId, fields }, now);
+    const revoked = await revocationEvents(tx, { connection_id: connectionId }, REASON);
+    const removed: LifecycleEvent = { type: "connection.removed", connectionId, fields };
+    await appendEvents(tx, deps.seal, [...revoked, removed], now);
     await revokeCertificates(tx, { connection_id: connectionId }, REASON, now);
     return { removedAt: now, retired };
   });

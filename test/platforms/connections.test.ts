@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { settleVault } from "../../src/platforms/settle_vault.ts";
 import { VaultUnavailable } from "../../src/vault/client.ts";
+import { addRevoked } from "../support/mass_revocation.ts";
 import {
   createAgent,
   delegated,
@@ -158,10 +159,16 @@ describe("removing a connection", () => {
     api.clock.advance(10);
     const again = await person.client.call("DELETE", path);
     expect(again.body).toEqual(removed.body);
-    const told = (await api.events(platform.connectionId)).filter(
-      ({ event }) => event === "connection.removed",
-    );
+    const told = (await api.events(platform.connectionId)).slice(-2);
     expect(told).toEqual([
+      {
+        event: "delegation.revoked",
+        cert_id: certId,
+        agent_id: agentId,
+        connection_id: platform.connectionId,
+        org_id: person.accountId,
+        reason: "connection removed",
+      },
       {
         event: "connection.removed",
         connection_id: platform.connectionId,
@@ -182,6 +189,25 @@ describe("removing a connection", () => {
     await settleVault(api);
     expect(api.vault.keys.get(agentId)!.disabled).toBe(true);
   });
+
+  test("tells each of 3,000 certificates that end with it, in its own commit, before it tells its end", async () => {
+    const { person, platform, certId } = await delegated(api);
+    const connection_id = platform.connectionId;
+    await addRevoked(api.db, certId, 2_999);
+    await api
+      .db("certificates")
+      .where({ connection_id })
+      .update({ status: "approved", revoked_at: null, revoke_reason: null });
+    expect((await person.client.call("DELETE", `/v1/service/connections/${connection_id}`)).status).toBe(200);
+    const events = (await api.events(connection_id)).slice(-3_001);
+    expect(events.map(({ event }) => event)).toEqual([
+      ...Array(3_000).fill("delegation.revoked"),
+      "connection.removed",
+    ]);
+    const ended = await api.db("certificates").where({ connection_id, status: "revoked" }).pluck("cert_id");
+    expect(new Set(events.slice(0, -1).map(({ cert_id }) => cert_id))).toEqual(new Set(ended));
+    expect(ended).toHaveLength(3_000);
+  }, 120_000);
 
   test("makes room for a personal account's next platform", async () => {
     const person = await api.person();
@@ -210,6 +236,9 @@ describe("removing a connection", () => {
       expect(removals.map(({ status }) => status)).toEqual(Array(8).fill(200));
       const events = await api.events(platform.connectionId);
       expect(events.filter(({ event }) => event === "connection.removed")).toHaveLength(1);
+      expect(events.at(-1)?.event).toBe("connection.removed");
+      const count = (kind: string) => events.filter(({ event }) => event === kind).length;
+      expect(count("delegation.revoked")).toBe(count("delegation.approved"));
       const where = { connection_id: platform.connectionId };
       expect(await api.db("certificates").where({ ...where, status: "approved" })).toEqual([]);
       expect(await api.db("delegation_requests").where({ ...where, status: "pending" })).toEqual([]);
