@@ -55,11 +55,11 @@ export function verdictOf(outcome: { violation?: { code: string } | undefined; g
 
 /** Decisions of stored state that the protocol has words for; it would have said them, had it looked itself (wire format §8). */
 const storedStateWords: Record<string, string> = {
-  delegation_revoked: "revoked: a certificate has been revoked",
+  delegation_revoked: "delegation certificate has been revoked",
   revocation_state_unavailable: "revocation_error: revocation state is not available",
 };
 
-/** Why a proof was not allowed, in the protocol's words where it has some: `<code>: <detail>`; else the reason itself. */
+/** Why a proof was not allowed, in the protocol's words where it has some; else the reason itself. */
 export function protocolWords(reason: string): string {
   return storedStateWords[reason] ?? reason;
 }

@@ -13,7 +13,7 @@ const answer = z.object({
   decision_reason: z.string().describe("Stable reason"),
   valid: z.boolean(),
   identity_status: z.string(),
-  error_reason: z.string().nullable().describe("Why not, in the protocol's words: <code>: <detail>"),
+  error_reason: z.string().nullable().describe("Why not, in the protocol's words"),
   agent_id: z.string(),
   human_id: z.string(),
   cert_id: z.string(),

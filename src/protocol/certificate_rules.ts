@@ -51,7 +51,7 @@ export const NOT_REVOKED_RULE: CertificateRule = {
   looksAtFacts: true,
   check: ({ facts }, { index }) => {
     const state = facts.revocation[index];
-    if (state === "revoked") return violation("revoked", `cert ${index} has been revoked`, index);
+    if (state === "revoked") return violation("revoked", "delegation certificate has been revoked", index);
     return state === "unavailable"
       ? violation("revocation_error", `cert ${index}: revocation state is not available`, index)
       : undefined;

@@ -74,7 +74,10 @@ export function statusOf(violation: Violation): IdentityStatus {
   return STATUS_CODES.find((code) => code === violation.code) ?? "invalid";
 }
 
-/** The violation as `error_reason`: `<code>: <detail>`, and the one published sentence without a code for an expired certificate. */
+/** Codes whose published reason is a sentence without the code. */
+const WITHOUT_CODE: readonly ViolationCode[] = ["expired", "revoked"];
+
+/** The violation as `error_reason`: `<code>: <detail>`, and a published sentence alone for an expired or revoked certificate. */
 export function reasonOf({ code, detail }: Violation): string {
-  return code === "expired" ? detail : `${code}: ${detail}`;
+  return WITHOUT_CODE.includes(code) ? detail : `${code}: ${detail}`;
 }

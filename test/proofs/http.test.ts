@@ -49,7 +49,7 @@ describe("from a challenge to a decision", () => {
       decision: "deny",
       decision_reason: "delegation_revoked",
       identity_status: "revoked",
-      error_reason: "revoked: a certificate has been revoked",
+      error_reason: "delegation certificate has been revoked",
     });
     expect(errorOf(await app.present())).toBe("404 no_active_delegation");
     const { body } = await app.person.client.get("/v1/service/audit/personal?limit=25");

@@ -84,6 +84,18 @@ describe("each certificate", () => {
     });
   });
 
+  test("tells of revocation in the published words, and of whom", async () => {
+    const revocation = ({ cert_id }: DelegationCert) => cert_id === "cert-1";
+    const result = await verifyBundle(await prove([{}, {}]), options({ revocation }));
+    expect(result).toMatchObject({
+      identity_status: "revoked",
+      error_reason: "delegation certificate has been revoked",
+      human_id: ROOT.id,
+      agent_id: AGENT.id,
+      violation: { code: "revoked", certificate: 1 },
+    });
+  });
+
   test.each([0, 3, 7])("is signed, also at position %d of 8", async (index) => {
     const bundle = await prove(Array.from({ length: 8 }, () => ({})));
     const certificate = bundle.delegations[index] as DelegationCert;
