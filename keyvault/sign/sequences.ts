@@ -3,6 +3,7 @@ import { type RevocationList, revocationListSignBytes } from "../../src/protocol
 import { type RevocationPush, revocationPushSignBytes } from "../../src/protocol/revocation_push.ts";
 import { CHAIN_START } from "../../src/protocol/statements.ts";
 import {
+  canonicalReceipt,
   type VerificationReceipt,
   type VerificationReceiptFields,
   verificationReceiptSignBytes,
@@ -113,7 +114,8 @@ export function createSequenceSigning(parts: SigningParts): SequenceSigning {
         },
       );
       if (isRefusal(signed)) return signed;
-      return { version: 1, ...request, verifier_pub: signed.key.publicKey, signature: signed.signature };
+      const fields = canonicalReceipt({ version: 1, ...request, verifier_pub: signed.key.publicKey });
+      return { ...fields, signature: signed.signature };
     },
 
     async checkpoint(caller, keyId, request) {

@@ -2,15 +2,16 @@ import { canonicalBytes } from "./canonical.ts";
 import { PROTOCOL_VERSION } from "./constants.ts";
 import { ProtocolError } from "./errors.ts";
 import {
-  equalPublicKeys,
   type HybridPrivateKey,
   type HybridPublicKey,
   type HybridSignature,
+  keyId,
+  signatureFault,
   signHybrid,
 } from "./hybrid.ts";
 import { parseJson } from "./json.ts";
 import { type Decoder, identifier, integer, object, publicKey, signature, timestamp } from "./shape.ts";
-import { issuerFault, type StatementFault, statementSignatureFault } from "./statements.ts";
+import type { StatementFault } from "./statements.ts";
 
 /** Why a key is replaced (wire format §4). */
 export const ROTATION_REASONS = [
@@ -92,15 +93,23 @@ export async function verifyKeyRotation(
   statement: KeyRotationStatement,
 ): Promise<StatementFault | undefined> {
   const { version, old_id, old_pub_key, new_id, new_pub_key } = statement;
-  if (version !== PROTOCOL_VERSION) return { code: "version_mismatch", detail: `version ${version}` };
-  if (equalPublicKeys(old_pub_key, new_pub_key)) {
-    return { code: "same_key", detail: "a key cannot take its own place" };
-  }
+  if (version !== PROTOCOL_VERSION)
+    return { code: "version_mismatch", detail: `unsupported version ${version}` };
+  if (keyId(old_pub_key) !== old_id)
+    return { code: "issuer_mismatch", detail: "old_id does not match old_pub_key" };
+  if (keyId(new_pub_key) !== new_id)
+    return { code: "issuer_mismatch", detail: "new_id does not match new_pub_key" };
+  if (old_id === new_id) return { code: "same_key", detail: "old_id and new_id must differ" };
   const bytes = keyRotationSignBytes(statement);
-  return (
-    issuerFault(old_id, old_pub_key) ??
-    issuerFault(new_id, new_pub_key) ??
-    (await statementSignatureFault(old_pub_key, bytes, statement.signature_old, "bad_signature_old")) ??
-    (await statementSignatureFault(new_pub_key, bytes, statement.signature_new, "bad_signature_new"))
-  );
+  const old = await signatureFault(old_pub_key, bytes, statement.signature_old);
+  if (old !== undefined) return { code: "bad_signature_old", detail: `old signature invalid: ${old}` };
+  const fresh = await signatureFault(new_pub_key, bytes, statement.signature_new);
+  return fresh === undefined
+    ? undefined
+    : { code: "bad_signature_new", detail: `new signature invalid: ${fresh}` };
+}
+
+/** Why a rotation is refused, in the published words: a sentence, but for the version `<code>: <detail>`. */
+export function rotationReasonOf({ code, detail }: StatementFault): string {
+  return code === "version_mismatch" ? `${code}: ${detail}` : detail;
 }

@@ -52,15 +52,14 @@ export function issuerFault(id: string, key: HybridPublicKey): StatementFault | 
     : { code: "issuer_mismatch", detail: "the statement names another key than the one it is held against" };
 }
 
-/** The given code unless both halves of `signature` are the key's over `bytes` (wire format §2). */
+/** `bad_signature` unless both halves of `signature` are the key's over `bytes` (wire format §2). */
 export async function statementSignatureFault(
   key: HybridPublicKey,
   bytes: Uint8Array,
   signature: HybridSignature,
-  code: Extract<StatementFaultCode, `bad_signature${string}`> = "bad_signature",
 ): Promise<StatementFault | undefined> {
   const detail = await signatureFault(key, bytes, signature);
-  return detail === undefined ? undefined : { code, detail };
+  return detail === undefined ? undefined : { code: "bad_signature", detail };
 }
 
 /** What the first entry of a hash chain names as its predecessor: 32 zero bytes, in base64. */

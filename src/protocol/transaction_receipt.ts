@@ -62,23 +62,29 @@ export type TransactionFields = Omit<TransactionReceipt, "parties" | "party_sign
 };
 
 /**
- * Why a transaction receipt is refused. Closed.
+ * Why a transaction receipt is refused, in the published codes. Closed.
  *
  * - `version_mismatch`: not version 1
- * - `no_parties`, `duplicate_party`, `duplicate_party_signature`, `unknown_party_signature`: signatures and parties do not pair up
+ * - `missing_…`, `no_parties`, `empty_party_id`: nothing stands where something is due
+ * - `duplicate_party_id`, `duplicate_party_signature`, `unknown_party_signature`: signatures and parties do not pair up
  * - `missing_party_signature`, `party_signature_invalid`: a party did not sign this transaction
- * - `party_agent_mismatch`, `party_proof_invalid`: a party's proof is another agent's or does not hold
+ * - `party_agent_id_mismatch`, `party_agent_key_mismatch`, `party_bundle_invalid`: a party's proof is another agent's or does not hold
  */
 export type ReceiptFaultCode =
   | "version_mismatch"
+  | "missing_transaction_id"
+  | "missing_terms_schema_uri"
+  | "missing_terms_canonical_json"
   | "no_parties"
-  | "duplicate_party"
+  | "empty_party_id"
+  | "duplicate_party_id"
   | "duplicate_party_signature"
   | "unknown_party_signature"
   | "missing_party_signature"
-  | "party_signature_invalid"
-  | "party_agent_mismatch"
-  | "party_proof_invalid";
+  | "party_agent_id_mismatch"
+  | "party_agent_key_mismatch"
+  | "party_bundle_invalid"
+  | "party_signature_invalid";
 
 /** One reason to refuse a transaction receipt. */
 export interface ReceiptFault {
@@ -135,7 +141,8 @@ export async function signTransaction(
 }
 
 /**
- * Why a receipt does not hold; `undefined` when every party signed it once and every party's own proof verifies.
+ * Why a receipt does not hold; `undefined` when every party signed it once and every party's own proof verifies. The parties are
+ * looked at in their order, of each the proof before the signature.
  *
  * @param optionsOf what a party's proof is verified against, as for `verifyBundle`
  */
@@ -143,38 +150,57 @@ export async function verifyTransactionReceipt(
   receipt: TransactionReceipt,
   optionsOf: (party: ProvenParty) => VerifyOptions,
 ): Promise<ReceiptFault | undefined> {
-  const unpaired = pairingFault(receipt);
-  if (unpaired !== undefined) return unpaired;
+  const malformed = fieldFault(receipt) ?? partyFault(receipt) ?? pairingFault(receipt);
+  if (malformed !== undefined) return malformed;
   const bytes = transactionReceiptSignBytes(receipt);
   for (const party of receipt.parties) {
-    const refused = await signingFault(party, receipt, bytes);
-    if (refused !== undefined) return refused;
-  }
-  for (const party of receipt.parties) {
-    const refused = await proofFault(party, optionsOf(party));
+    const refused =
+      (await proofFault(party, optionsOf(party))) ?? (await signingFault(party, receipt, bytes));
     if (refused !== undefined) return refused;
   }
   return undefined;
 }
 
-function pairingFault({ version, parties, party_signatures }: TransactionReceipt): ReceiptFault | undefined {
-  if (version !== PROTOCOL_VERSION) return { code: "version_mismatch", detail: `version ${version}` };
-  if (parties.length === 0) return { code: "no_parties", detail: "a transaction has parties" };
-  const named = parties.map(({ party_id }) => party_id);
-  const signed = party_signatures.map(({ party_id }) => party_id);
-  if (new Set(named).size < named.length) {
-    return { code: "duplicate_party", detail: "a party is listed twice" };
+/** The fault in the published words: `<code>: <detail>`. */
+export function receiptReasonOf({ code, detail }: ReceiptFault): string {
+  return `${code}: ${detail}`;
+}
+
+function fieldFault(receipt: TransactionReceipt): ReceiptFault | undefined {
+  if (receipt.version !== PROTOCOL_VERSION)
+    return { code: "version_mismatch", detail: `unsupported version ${receipt.version}` };
+  const empty = (["transaction_id", "terms_schema_uri", "terms_canonical_json"] as const).find(
+    (name) => receipt[name] === "",
+  );
+  return empty === undefined ? undefined : { code: `missing_${empty}`, detail: `${empty} must not be empty` };
+}
+
+function partyFault({ parties }: TransactionReceipt): ReceiptFault | undefined {
+  if (parties.length === 0) return { code: "no_parties", detail: "receipt must list at least one party" };
+  const listed = new Set<string>();
+  for (const [index, { party_id: id }] of parties.entries()) {
+    if (id === "") return { code: "empty_party_id", detail: `party ${index} has no party_id` };
+    if (listed.has(id)) return { code: "duplicate_party_id", detail: `"${id}" listed more than once` };
+    listed.add(id);
   }
-  if (new Set(signed).size < signed.length) {
-    return { code: "duplicate_party_signature", detail: "a party signed twice" };
+  return undefined;
+}
+
+function pairingFault({ parties, party_signatures }: TransactionReceipt): ReceiptFault | undefined {
+  const signed = new Set<string>();
+  for (const [index, { party_id: id }] of party_signatures.entries()) {
+    if (!parties.some(({ party_id }) => party_id === id)) {
+      const detail = `signature ${index} references unknown party_id "${id}"`;
+      return { code: "unknown_party_signature", detail };
+    }
+    if (signed.has(id))
+      return { code: "duplicate_party_signature", detail: `party "${id}" has multiple signatures` };
+    signed.add(id);
   }
-  const stranger = signed.find((id) => !named.includes(id));
-  return stranger === undefined
+  const missing = parties.find(({ party_id }) => !signed.has(party_id));
+  return missing === undefined
     ? undefined
-    : {
-        code: "unknown_party_signature",
-        detail: `${JSON.stringify(stranger)} signed and is no party`,
-      };
+    : { code: "missing_party_signature", detail: `party "${missing.party_id}" has no signature` };
 }
 
 async function signingFault(
@@ -182,21 +208,28 @@ async function signingFault(
   { party_signatures }: TransactionReceipt,
   bytes: Uint8Array,
 ): Promise<ReceiptFault | undefined> {
-  const found = party_signatures.find((candidate) => candidate.party_id === party_id);
-  const party = `party ${JSON.stringify(party_id)}`;
-  if (found === undefined) {
-    return { code: "missing_party_signature", detail: `${party} has no signature` };
-  }
+  const found = party_signatures.find((candidate) => candidate.party_id === party_id) as PartySignature;
   const fault = await signatureFault(agent_pub_key, bytes, found.signature);
-  return fault === undefined ? undefined : { code: "party_signature_invalid", detail: `${party}: ${fault}` };
+  return fault === undefined
+    ? undefined
+    : { code: "party_signature_invalid", detail: `party "${party_id}": ${fault}` };
 }
 
 async function proofFault(party: ProvenParty, options: VerifyOptions): Promise<ReceiptFault | undefined> {
   const { party_id, agent_id, agent_pub_key, proof_bundle } = party;
-  const name = `party ${JSON.stringify(party_id)}`;
-  if (agent_id !== proof_bundle.agent_id || !equalPublicKeys(agent_pub_key, proof_bundle.agent_pub_key)) {
-    return { code: "party_agent_mismatch", detail: `${name}: the proof is another agent's` };
+  const name = `party "${party_id}"`;
+  if (agent_id !== proof_bundle.agent_id) {
+    const detail = `${name} proof_bundle.agent_id="${proof_bundle.agent_id}" != party.agent_id="${agent_id}"`;
+    return { code: "party_agent_id_mismatch", detail };
   }
-  const { valid, error_reason } = await verifyBundle(proof_bundle, options);
-  return valid ? undefined : { code: "party_proof_invalid", detail: `${name}: ${error_reason}` };
+  if (!equalPublicKeys(agent_pub_key, proof_bundle.agent_pub_key)) {
+    return {
+      code: "party_agent_key_mismatch",
+      detail: `${name} proof_bundle.agent_pub_key != party.agent_pub_key`,
+    };
+  }
+  const { valid, identity_status, error_reason } = await verifyBundle(proof_bundle, options);
+  return valid
+    ? undefined
+    : { code: "party_bundle_invalid", detail: `${name} status=${identity_status} reason=${error_reason}` };
 }

@@ -1,4 +1,4 @@
-import { canonicalBytes } from "./canonical.ts";
+import { canonicalBytes, compareUtf8 } from "./canonical.ts";
 import { BINDING_BYTES, MAX_SCOPE_LENGTH_BYTES, PROTOCOL_VERSION } from "./constants.ts";
 import {
   equalPublicKeys,
@@ -25,7 +25,7 @@ import { CHAIN_START, chainLink, type StatementFault, sign, statementSignatureFa
 /** What a verifier decided about a bundle, chained to its decision before: wire format §4, field for field. */
 export interface VerificationReceipt {
   version: number;
-  /** Base64 of the SHA-256 of the canonical bundle. */
+  /** Base64 of the SHA-256 of the canonical bundle in its fixed shape. */
   bundle_hash: string;
   decision: string;
   /** Unix seconds. */
@@ -38,6 +38,7 @@ export interface VerificationReceipt {
   agent_id?: string;
   human_id?: string;
   error_reason?: string;
+  /** Sorted by code point. */
   granted_scope?: string[];
   signature: HybridSignature;
 }
@@ -69,7 +70,7 @@ export function decodeVerificationReceipt(bytes: Uint8Array): VerificationReceip
   return shape(parseJson(bytes));
 }
 
-/** The bytes that the verifier signs: canonical JSON of all fields but the signature, without empty optional ones. */
+/** The bytes that the verifier signs: canonical JSON of all fields but the signature, without empty optional ones, scopes sorted. */
 export function verificationReceiptSignBytes(fields: VerificationReceiptFields): Uint8Array {
   const { version, bundle_hash, decision, verified_at, verifier_id, verifier_pub, prev_hash } = fields;
   return canonicalBytes({
@@ -77,7 +78,7 @@ export function verificationReceiptSignBytes(fields: VerificationReceiptFields):
     bundle_hash,
     decision,
     error_reason: fields.error_reason || undefined,
-    granted_scope: fields.granted_scope?.length ? fields.granted_scope : undefined,
+    granted_scope: fields.granted_scope?.length ? sorted(fields.granted_scope) : undefined,
     human_id: fields.human_id || undefined,
     prev_hash,
     verified_at,
@@ -87,14 +88,14 @@ export function verificationReceiptSignBytes(fields: VerificationReceiptFields):
   });
 }
 
-/** Signs the receipt that follows `previous`, or the first one. Optional fields that are empty are left out of it. */
+/** Signs the receipt that follows `previous`, or the first one. Optional fields that are empty are left out of it, scopes are sorted. */
 export function issueVerificationReceipt(
   fields: Omit<VerificationReceiptFields, "prev_hash">,
   verifier: HybridPrivateKey,
   previous?: VerificationReceiptFields,
 ): Promise<VerificationReceipt> {
   const prev_hash = previous === undefined ? CHAIN_START : chainLink(verificationReceiptSignBytes(previous));
-  return sign(withoutEmpty({ ...fields, prev_hash }), verificationReceiptSignBytes, verifier);
+  return sign(canonicalReceipt({ ...fields, prev_hash }), verificationReceiptSignBytes, verifier);
 }
 
 /** Why a receipt is not `verifier`'s own; `undefined` when it is. The key in the receipt is no trust root by itself. */
@@ -128,13 +129,18 @@ export async function verifyReceiptChain(
   return undefined;
 }
 
-function withoutEmpty(fields: VerificationReceiptFields): VerificationReceiptFields {
+/** The fields as they are sent: optional ones that are empty are left out, scopes are sorted. */
+export function canonicalReceipt(fields: VerificationReceiptFields): VerificationReceiptFields {
   const { agent_id, human_id, error_reason, granted_scope, ...required } = fields;
   return {
     ...required,
     ...(agent_id ? { agent_id } : {}),
     ...(human_id ? { human_id } : {}),
     ...(error_reason ? { error_reason } : {}),
-    ...(granted_scope?.length ? { granted_scope } : {}),
+    ...(granted_scope?.length ? { granted_scope: sorted(granted_scope) } : {}),
   };
+}
+
+function sorted(scopes: readonly string[]): string[] {
+  return [...scopes].sort(compareUtf8);
 }

@@ -4,6 +4,7 @@ import {
   issueKeyRotation,
   type KeyRotationFields,
   ROTATION_REASONS,
+  rotationReasonOf,
   verifyKeyRotation,
 } from "../../src/protocol/key_rotation.ts";
 import { encode, NOW, ROOT, tamper, testKey } from "../support/chains.ts";
@@ -32,12 +33,36 @@ describe("a key rotation", () => {
   });
 
   test.each([
-    ["another version", { version: 2 }, "version_mismatch"],
-    ["an old id of another key", { old_id: next.id }, "issuer_mismatch"],
-    ["a new id of another key", { new_id: ROOT.id }, "issuer_mismatch"],
-    ["the same key twice", { new_id: ROOT.id, new_pub_key: ROOT.publicKey }, "same_key"],
-  ])("is refused with %s", async (_, change, code) => {
-    expect(await verifyKeyRotation(await issue(change))).toMatchObject({ code });
+    ["another version", { version: 2 }, "version_mismatch", "version_mismatch: unsupported version 2"],
+    ["an old id of another key", { old_id: next.id }, "issuer_mismatch", "old_id does not match old_pub_key"],
+    ["a new id of another key", { new_id: ROOT.id }, "issuer_mismatch", "new_id does not match new_pub_key"],
+    [
+      "the same key twice",
+      { new_id: ROOT.id, new_pub_key: ROOT.publicKey },
+      "same_key",
+      "old_id and new_id must differ",
+    ],
+  ])("is refused with %s, in the published words", async (_, change, code, reason) => {
+    const fault = await verifyKeyRotation(await issue(change));
+    expect(fault).toMatchObject({ code });
+    expect(fault && rotationReasonOf(fault)).toBe(reason);
+  });
+
+  test("says in the published words which signature is bad, and which half of it", async () => {
+    const statement = await issue();
+    const words = async (part: "signature_old" | "signature_new", half: "ed25519" | "ml_dsa_65") => {
+      const changed = { ...statement[part], [half]: tamper(statement[part][half]) };
+      const fault = await verifyKeyRotation({ ...statement, [part]: changed });
+      return fault && rotationReasonOf(fault);
+    };
+    expect(await words("signature_old", "ed25519")).toBe("old signature invalid: Ed25519 signature invalid");
+    expect(await words("signature_old", "ml_dsa_65")).toBe(
+      "old signature invalid: ML-DSA-65 signature invalid",
+    );
+    expect(await words("signature_new", "ed25519")).toBe("new signature invalid: Ed25519 signature invalid");
+    expect(await words("signature_new", "ml_dsa_65")).toBe(
+      "new signature invalid: ML-DSA-65 signature invalid",
+    );
   });
 
   test.each(["signature_old", "signature_new"] as const)("needs %s in both halves", async (name) => {

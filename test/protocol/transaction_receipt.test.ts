@@ -3,6 +3,7 @@ import { presentProof } from "../../src/protocol/issuing.ts";
 import {
   decodeTransactionReceipt,
   type ProvenParty,
+  receiptReasonOf,
   signTransaction,
   type TransactionReceipt,
   transactionReceiptSignBytes,
@@ -79,7 +80,7 @@ describe("a transaction receipt", () => {
     ["transaction_id", "tx-2"],
     ["created_at", NOW + 1],
     ["terms_schema_uri", "https://example.org/terms/v2"],
-    ["terms_canonical_json", ""],
+    ["terms_canonical_json", "AAAA"],
   ])("does not hold with its %s changed", async (name, value) => {
     expect(await fault({ [name]: value })).toBe("party_signature_invalid");
   });
@@ -122,23 +123,77 @@ describe("a transaction receipt", () => {
 
   test("needs parties, each once, in version 1", async () => {
     expect(await fault({ parties: [], party_signatures: [] })).toBe("no_parties");
-    expect(await fault({ parties: [...receipt.parties, ...receipt.parties] })).toBe("duplicate_party");
+    expect(await fault({ parties: [...receipt.parties, ...receipt.parties] })).toBe("duplicate_party_id");
     expect(await fault({ version: 2 })).toBe("version_mismatch");
   });
 
+  test.each([
+    [{ transaction_id: "" }, "missing_transaction_id: transaction_id must not be empty"],
+    [{ terms_schema_uri: "" }, "missing_terms_schema_uri: terms_schema_uri must not be empty"],
+    [{ terms_canonical_json: "" }, "missing_terms_canonical_json: terms_canonical_json must not be empty"],
+    [{ version: 2 }, "version_mismatch: unsupported version 2"],
+    [{ parties: [] }, "no_parties: receipt must list at least one party"],
+    [{ party_signatures: [] }, 'missing_party_signature: party "seller" has no signature'],
+  ])("is refused with %j in the published words", async (changes, reason) => {
+    const found = await verifyTransactionReceipt({ ...receipt, ...changes }, () => ({ now: NOW }));
+    expect(found && receiptReasonOf(found)).toBe(reason);
+  });
+
+  test("names the party without an id, and the parties in the published words", async () => {
+    const [seller, buyer] = receipt.parties as [ProvenParty, ProvenParty];
+    const words = async (changes: Partial<TransactionReceipt>) => {
+      const found = await verifyTransactionReceipt({ ...receipt, ...changes }, () => ({ now: NOW }));
+      return found && receiptReasonOf(found);
+    };
+    const [signed] = receipt.party_signatures as [(typeof receipt.party_signatures)[0]];
+    expect(await words({ parties: [seller, { ...buyer, party_id: "" }] })).toBe(
+      "empty_party_id: party 1 has no party_id",
+    );
+    expect(await words({ parties: [seller, seller] })).toBe(
+      'duplicate_party_id: "seller" listed more than once',
+    );
+    expect(await words({ party_signatures: [signed, { ...signed, party_id: "x" }] })).toBe(
+      'unknown_party_signature: signature 1 references unknown party_id "x"',
+    );
+    expect(await words({ party_signatures: [signed, signed] })).toBe(
+      'duplicate_party_signature: party "buyer" has multiple signatures',
+    );
+    expect(await words({ parties: [seller, { ...buyer, proof_bundle: seller.proof_bundle }] })).toBe(
+      `party_agent_id_mismatch: party "buyer" proof_bundle.agent_id="${SELLER.id}" != party.agent_id="${AGENT.id}"`,
+    );
+    expect(await words({ parties: [{ ...seller, agent_pub_key: AGENT.publicKey }, buyer] })).toBe(
+      'party_agent_key_mismatch: party "seller" proof_bundle.agent_pub_key != party.agent_pub_key',
+    );
+  });
+
+  test("is refused for the first party that is wrong, for its proof before its signature", async () => {
+    const [buyer, seller] = receipt.party_signatures as [
+      (typeof receipt.party_signatures)[0],
+      (typeof receipt.party_signatures)[0],
+    ];
+    const half = { ...seller.signature, ed25519: tamper(seller.signature.ed25519) };
+    const party_signatures = [buyer, { ...seller, signature: half }];
+    expect(await fault({ party_signatures })).toBe("party_signature_invalid");
+    expect(await fault({ party_signatures }, NOW + 301)).toBe("party_bundle_invalid");
+    const [sells, buys] = receipt.parties as [ProvenParty, ProvenParty];
+    const stale = { ...buys, proof_bundle: { ...buys.proof_bundle, challenge_at: NOW - 301 } };
+    expect(await fault({ party_signatures, parties: [sells, stale] })).toBe("party_signature_invalid");
+    expect(await fault({ party_signatures, parties: [stale, sells] })).toBe("party_bundle_invalid");
+  });
+
   test("needs every party's own proof to hold", async () => {
-    expect(await fault({}, NOW + 301)).toBe("party_proof_invalid");
+    expect(await fault({}, NOW + 301)).toBe("party_bundle_invalid");
     const [seller, buyer] = receipt.parties as [ProvenParty, ProvenParty];
     expect(await fault({ parties: [seller, { ...buyer, proof_bundle: seller.proof_bundle }] })).toBe(
-      "party_agent_mismatch",
+      "party_agent_id_mismatch",
     );
     const denied = await verifyTransactionReceipt(receipt, ({ role }) => ({
       now: NOW,
       required_scope: role === "seller" ? "transact:sell" : "contract:sign",
     }));
     expect(denied).toMatchObject({
-      code: "party_proof_invalid",
-      detail: expect.stringMatching(/^party "buyer": scope_denied: /),
+      code: "party_bundle_invalid",
+      detail: expect.stringMatching(/^party "buyer" status=scope_denied reason=scope_denied: /),
     });
   });
 
@@ -150,7 +205,7 @@ describe("a transaction receipt", () => {
       await signTransaction(renamed, "buyer", AGENT.privateKey),
       await signTransaction(renamed, "seller", SELLER.privateKey),
     ];
-    expect(await fault({ parties, party_signatures: signatures })).toBe("party_agent_mismatch");
+    expect(await fault({ parties, party_signatures: signatures })).toBe("party_agent_id_mismatch");
   });
 
   test("is decoded strictly, its proofs too", () => {

@@ -56,6 +56,19 @@ describe("a verification receipt", () => {
     expect(await verifyVerificationReceipt(receipt, ROOT.publicKey)).toBeUndefined();
   });
 
+  test("has its scopes sorted by code point, in what is signed and in what is issued", async () => {
+    const granted_scope = ["meeting:speak", "custom:\u{1f600}", "custom:\ue000", "meeting:attend"];
+    const sorted = ["custom:\ue000", "custom:\u{1f600}", "meeting:attend", "meeting:speak"];
+    const receipt = await issueVerificationReceipt({ ...full, granted_scope }, ROOT.privateKey);
+    expect(receipt.granted_scope).toEqual(sorted);
+    expect(
+      JSON.parse(Buffer.from(verificationReceiptSignBytes({ ...receipt, granted_scope })).toString()),
+    ).toMatchObject({
+      granted_scope: sorted,
+    });
+    expect(await verifyVerificationReceipt({ ...receipt, granted_scope }, ROOT.publicKey)).toBeUndefined();
+  });
+
   test.each(["agent_id", "human_id", "error_reason", "decision", "verifier_id"] as const)(
     "is refused with its %s changed",
     async (name) => {
