@@ -20,7 +20,7 @@ process.exitCode = failed > 0 || outcomes.length === 0 ? 1 : 0;
 
 function printKind(kind: string, results: Outcome[]): void {
   const failures = results.filter(hasFailed);
-  console.log(`  ${kind.padEnd(20)} ${results.length - failures.length}/${results.length}`);
+  console.log(`  ${kind.padEnd(32)} ${results.length - failures.length}/${results.length}`);
   for (const { name, mismatches } of failures) {
     console.log(`    ${name}`);
     for (const mismatch of mismatches) printMismatch(mismatch);

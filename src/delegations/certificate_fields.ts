@@ -3,7 +3,7 @@ import { ApiError } from "../errors.ts";
 import type { Owner } from "../platforms/owner.ts";
 import { checkIssuable, type DelegationFields } from "../protocol/certificate.ts";
 import { NO_EXPIRY_SENTINEL, PROTOCOL_VERSION } from "../protocol/constants.ts";
-import type { Constraint } from "../protocol/constraints.ts";
+import { type Constraint, canonicalConstraint } from "../protocol/constraints.ts";
 import { limitFault } from "./constraint_limits.ts";
 
 /** What a certificate says: who lends what to whom, under which constraints, from when to when (Unix seconds). */
@@ -31,7 +31,7 @@ export function certificateFields(grant: Grant): DelegationFields {
     subject_id: grant.agent.agent_id,
     subject_pub_key: grant.agent.public_key,
     scope: [...grant.scope],
-    constraints: [...grant.constraints] as Constraint[],
+    constraints: (grant.constraints as Constraint[]).map(canonicalConstraint),
     issued_at: grant.issuedAt,
     expires_at: grant.end ?? NO_EXPIRY_SENTINEL,
   };

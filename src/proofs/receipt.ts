@@ -13,7 +13,7 @@ export type ReceiptFields = {
   operation?:
     | { invocation_id: string; request_hash: string; action_profile?: string | undefined }
     | undefined;
-  /** SHA-256 of the canonical bundle, hex. */
+  /** SHA-256 of the canonical bundle in its fixed shape, hex. */
   bundleHash: string;
   verifiedAt: Date;
 };
@@ -42,7 +42,8 @@ export type Receipt = {
 export type ReceiptParts = { head: string; tail: string };
 
 /**
- * The receipt's canonical JSON (RFC 8785), cut where the decision goes: the statement that decides fills it in,
+ * The receipt's canonical JSON, cut where the decision goes: RFC 8785 but for U+2028 and U+2029, which are escaped (wire
+ * format §3). The statement that decides fills it in,
  * `head ‖ "decision":"…","decision_reason":"…","granted_scope":[…] ‖ tail`. All keys before the cut sort before
  * `decision`, all after it sort after `granted_scope`.
  */

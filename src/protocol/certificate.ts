@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import { canonicalBytes } from "./canonical.ts";
+import { canonicalBytes, canonicalJson } from "./canonical.ts";
 import {
   MAX_CONSTRAINTS_PER_CERT,
   MAX_JSON_NESTING_DEPTH,
@@ -10,7 +10,7 @@ import {
 } from "./constants.ts";
 import { issuingConflict } from "./constraint_conflicts.ts";
 import { decodeConstraint } from "./constraint_decoding.ts";
-import { type Constraint, constraintFault } from "./constraints.ts";
+import { type Constraint, canonicalConstraint, constraintFault } from "./constraints.ts";
 import { ProtocolError } from "./errors.ts";
 import { type HybridPublicKey, type HybridSignature, keyId } from "./hybrid.ts";
 import { parseJson } from "./json.ts";
@@ -72,7 +72,7 @@ export function decodeDelegationCert(bytes: Uint8Array): DelegationCert {
 export function delegationSignBytes(certificate: DelegationFields): Uint8Array {
   return canonicalBytes({
     cert_id: certificate.cert_id,
-    constraints: certificate.constraints,
+    constraints: certificate.constraints.map(canonicalConstraint),
     expires_at: certificate.expires_at,
     issued_at: certificate.issued_at,
     issuer_id: certificate.issuer_id,
@@ -82,6 +82,11 @@ export function delegationSignBytes(certificate: DelegationFields): Uint8Array {
     subject_pub_key: certificate.subject_pub_key,
     version: certificate.version,
   });
+}
+
+/** Canonical JSON of a whole certificate, its signature included (wire format §3): what the hash of a bundle is taken over. */
+export function certificateText(certificate: DelegationCert): string {
+  return canonicalJson({ ...certificate, constraints: certificate.constraints.map(canonicalConstraint) });
 }
 
 /** SHA-256 of the concatenated signed bytes of a chain, leaf first: what a session token is bound to (wire format §4). 32 bytes. */

@@ -1,5 +1,6 @@
 import type { Constraint, ConstraintType, ExtensionParams, KnownConstraint } from "./constraints.ts";
 import { ProtocolError } from "./errors.ts";
+import { canonicalBox, type GeoBox } from "./geo.ts";
 import { Decimal, type JsonValue } from "./json.ts";
 import { asObject, type Decoder, float, integer, list, object, text } from "./shape.ts";
 
@@ -15,13 +16,23 @@ const point: Decoder<[number, number]> = (value) => {
   return [lat, lon];
 };
 
+const box: Decoder<GeoBox> = object(
+  { type: literal("geo_bbox"), min_lat: float, min_lon: float, max_lat: float, max_lon: float },
+  { min_alt_m: float, max_alt_m: float },
+);
+
+/** A box whose altitudes are sent together or not at all. Two that are 0 say nothing and are left out. */
+const pairedBox: Decoder<GeoBox> = (value) => {
+  const decoded = box(value);
+  if ((decoded.min_alt_m === undefined) !== (decoded.max_alt_m === undefined))
+    throw new ProtocolError("missing_field", "min_alt_m and max_alt_m are sent together");
+  return canonicalBox(decoded);
+};
+
 const DECODERS: Decoders = {
   geo_circle: object({ type: literal("geo_circle"), lat: float, lon: float, radius_m: float }),
   geo_polygon: object({ type: literal("geo_polygon"), points: list(point) }),
-  geo_bbox: object(
-    { type: literal("geo_bbox"), min_lat: float, min_lon: float, max_lat: float, max_lon: float },
-    { min_alt_m: float, max_alt_m: float },
-  ),
+  geo_bbox: pairedBox,
   time_window: object({ type: literal("time_window"), start: text(), end: text(), tz: text() }),
   max_speed_mps: object({ type: literal("max_speed_mps"), max_mps: float }),
   max_amount: object({ type: literal("max_amount"), max_amount: float, currency: text() }),

@@ -1,4 +1,5 @@
 import {
+  canonicalBox,
   type GeoBox,
   type GeoCircle,
   type GeoPolygon,
@@ -86,6 +87,11 @@ export function isKnownConstraint(constraint: Constraint): constraint is KnownCo
   return Object.hasOwn(FAULTS, constraint.type);
 }
 
+/** The constraint in the one form of it that is signed (wire format §7). Constraints that mean the same have the same form. */
+export function canonicalConstraint(constraint: Constraint): Constraint {
+  return isBox(constraint) ? canonicalBox(constraint) : constraint;
+}
+
 /** What makes a constraint one that can never hold, whatever the request; `undefined` when there is nothing, as for any extension. */
 export function constraintFault(constraint: Constraint): string | undefined {
   if (!isKnownConstraint(constraint)) return undefined;
@@ -106,4 +112,8 @@ export function contradiction(constraints: readonly Constraint[]): string | unde
     constraint.type === "max_amount" ? [constraint.currency] : [],
   );
   return new Set(currencies).size > 1 ? "the max_amount constraints name different currencies" : undefined;
+}
+
+function isBox(constraint: Constraint): constraint is GeoBox {
+  return constraint.type === "geo_bbox";
 }

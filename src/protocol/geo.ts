@@ -93,6 +93,15 @@ export function altitudeBounds({ min_alt_m = 0, max_alt_m = 0 }: GeoBox): { min:
   return { min: min_alt_m, max: max_alt_m };
 }
 
+/**
+ * A box with its two altitudes when one of them is not 0, else with neither: the one form of it that is signed (wire format §7). An
+ * absent bound is 0.
+ */
+export function canonicalBox(box: GeoBox): GeoBox {
+  const { min_alt_m = 0, max_alt_m = 0, ...corners } = box;
+  return min_alt_m === 0 && max_alt_m === 0 ? corners : { ...corners, min_alt_m, max_alt_m };
+}
+
 function radians(degrees: number): number {
   return (degrees * Math.PI) / 180;
 }

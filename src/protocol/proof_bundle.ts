@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 import { canonicalJson } from "./canonical.ts";
-import { certificate, type DelegationCert } from "./certificate.ts";
+import { certificate, certificateText, type DelegationCert } from "./certificate.ts";
 import { type ChallengeBinding, requireStreamPair } from "./challenge.ts";
 import { ANSWER_FIELDS, OPTIONAL_ANSWER_FIELDS } from "./challenge_decoding.ts";
 import { ProtocolError } from "./errors.ts";
@@ -55,12 +55,16 @@ export function decodeProofBundle(bytes: Uint8Array): ProofBundle {
 const NO_DELEGATIONS = '"delegations":[]';
 
 /**
- * SHA-256 of the canonical bundle, 32 bytes: what a verification receipt records (wire format §4). Certificates that `recent` keeps
- * are not made canonical again.
+ * SHA-256 of the canonical bundle in its fixed shape, 32 bytes: what a verification receipt records (wire format §4). In that shape
+ * `session_context`, `stream_id` and `stream_seq` are there also when absent, as `""` and 0. Certificates that `recent` keeps are not
+ * made canonical again.
  */
 export function bundleHash(bundle: ProofBundle, recent?: Pick<RecentCertificates, "textOf">): Uint8Array {
-  const text = canonicalJson({ ...bundle, delegations: [] });
+  const { agent_id, agent_pub_key, challenge, challenge_at, challenge_sig } = bundle;
+  const { session_context = "", stream_id = "", stream_seq = 0 } = bundle;
+  const signed = { agent_id, agent_pub_key, challenge, challenge_at, challenge_sig };
+  const text = canonicalJson({ ...signed, delegations: [], session_context, stream_id, stream_seq });
   const cut = text.indexOf(NO_DELEGATIONS) + NO_DELEGATIONS.length - 1;
-  const chain = bundle.delegations.map((each) => recent?.textOf(each) ?? canonicalJson(each));
+  const chain = bundle.delegations.map((each) => recent?.textOf(each) ?? certificateText(each));
   return hash("sha256", `${text.slice(0, cut)}${chain.join(",")}${text.slice(cut)}`, "buffer");
 }

@@ -1,7 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import { LRUCache } from "lru-cache";
-import { canonicalJson } from "./canonical.ts";
-import type { DelegationCert } from "./certificate.ts";
+import { certificateText, type DelegationCert } from "./certificate.ts";
 import { ProtocolError } from "./errors.ts";
 
 /** Certificates whose own signature was found good lately, kept whole: to recognise one takes no hash and no canonical text. */
@@ -40,7 +39,7 @@ export function createRecentCertificates(maxCharacters: number): RecentCertifica
 
 function canonicalText(certificate: DelegationCert): string | undefined {
   try {
-    return canonicalJson(certificate);
+    return certificateText(certificate);
   } catch (error) {
     if (error instanceof ProtocolError) return undefined;
     throw error;

@@ -183,6 +183,31 @@ describe("approving a request", () => {
     expect((shown.cert_json as { constraints: unknown }).constraints).toEqual([speed, rate]);
   });
 
+  test.each([
+    [{ min_alt_m: 0, max_alt_m: 0 }, {}],
+    [{ max_alt_m: 120 }, { min_alt_m: 0, max_alt_m: 120 }],
+    [
+      { min_alt_m: -3.5, max_alt_m: 0 },
+      { min_alt_m: -3.5, max_alt_m: 0 },
+    ],
+  ])(
+    "signs a box that was asked for with %j in the form that every verifier expects",
+    async (given, signed) => {
+      const corners = { type: "geo_bbox", min_lat: 0, min_lon: 0, max_lat: 1, max_lon: 1 };
+      const { person, requestId } = await requested(api, { constraints: [{ ...corners, ...given }] });
+      const { body } = await approve(person, requestId, ["data:read"]);
+      const { body: shown } = await person.client.get(`/v1/service/delegations/${String(body.cert_id)}`);
+      expect((shown.cert_json as { constraints: unknown }).constraints).toEqual([{ ...corners, ...signed }]);
+    },
+  );
+
+  test("refuses a box that only one altitude is given of, which leaves nothing between it and 0", async () => {
+    const constraints = [{ type: "geo_bbox", min_lat: 0, min_lon: 0, max_lat: 1, max_lon: 1, min_alt_m: 5 }];
+    const { person, requestId } = await requested(api);
+    const answer = await approve(person, requestId, ["data:read"], { constraints });
+    expect([answer.status, errorCode(answer)]).toEqual([400, "invalid_constraints"]);
+  });
+
   test("refuses the approver's constraints that are malformed or contradict the requested ones", async () => {
     const { person, requestId } = await requested(api, {
       constraints: [{ type: "resource_path", resource_id: "a" }],

@@ -1,7 +1,11 @@
+import { hash } from "node:crypto";
 import { describe, expect, test, vi } from "vitest";
+import { ApiError } from "../../src/errors.ts";
 import type { Decided } from "../../src/proofs/decided.ts";
 import { type BoundCall, decideOnce } from "../../src/proofs/replay.ts";
-import type { ProofBundle } from "../../src/protocol/proof_bundle.ts";
+import { canonicalJson } from "../../src/protocol/canonical.ts";
+import { bundleHash, type ProofBundle } from "../../src/protocol/proof_bundle.ts";
+import { bytes32, prove } from "../support/chains.ts";
 import { codeOf } from "./verify_world.ts";
 
 const call: BoundCall = {
@@ -27,6 +31,25 @@ describe("an operation that others decide on at the same moment", () => {
     const decide = vi.fn(async () => undefined);
     expect(await codeOf(decideOnce(nothingRecorded, call, { read, decide }))).toBe("unavailable");
     expect(decide).toHaveBeenCalledTimes(3);
+  });
+
+  test("is answered again to the very proof, and not where it was recorded under another hash of it", async () => {
+    const bundle = await prove([{}], { session_context: bytes32(1) });
+    const recordedUnder = (bundle_hash: string) => async () => ({
+      operation_hash: call.operationHash,
+      error_reason: null,
+      decision: "allow" as const,
+      decision_reason: "authorized",
+      receipt: JSON.stringify({ bundle_hash }),
+      receipt_hash: Buffer.alloc(32),
+    });
+    const ended = () => Promise.reject(new ApiError("invalid_challenge"));
+    const own = Buffer.from(bundleHash(bundle)).toString("hex");
+    const bound = { read: async () => bundle, decide: ended };
+    expect(await decideOnce(recordedUnder(own), call, bound)).toMatchObject({ replayed: true });
+    const withoutAbsentFields = hash("sha256", canonicalJson(bundle));
+    const again = decideOnce(recordedUnder(withoutAbsentFields), call, bound);
+    expect(await codeOf(again)).toBe("invalid_challenge");
   });
 
   test("is not asked about again after any other fault", async () => {

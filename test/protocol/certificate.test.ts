@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { canonicalBytes } from "../../src/protocol/canonical.ts";
 import {
   chainHash,
   checkIssuable,
@@ -8,12 +9,14 @@ import {
 import { NO_EXPIRY_SENTINEL } from "../../src/protocol/constants.ts";
 import type { Constraint } from "../../src/protocol/constraints.ts";
 import type { GeoBox } from "../../src/protocol/geo.ts";
+import { signHybrid } from "../../src/protocol/hybrid.ts";
 import { issueDelegation, presentProof } from "../../src/protocol/issuing.ts";
 import { decodeProofBundle } from "../../src/protocol/proof_bundle.ts";
 import { verifyBundle } from "../../src/protocol/verify.ts";
 import { AGENT, binding, certify, encode, fields, NOW, ROOT, testKey } from "../support/chains.ts";
 
 const issuable = (changes: Partial<DelegationFields>) => checkIssuable(fields(ROOT, AGENT, changes))?.code;
+const POSITION = { latitude: 5, longitude: 5, altitude_m: 100 };
 const path = (path_prefix: string, resource_id = "r") =>
   ({ type: "resource_path", resource_id, path_prefix }) as const;
 
@@ -23,6 +26,17 @@ describe("issuing", () => {
     if (certificate instanceof Error) throw certificate;
     const bundle = decodeProofBundle(encode(await presentProof(AGENT.privateKey, [certificate], binding())));
     expect((await verifyBundle(bundle, { now: NOW, required_scope: "meeting:attend" })).valid).toBe(true);
+  });
+
+  test.each([
+    ["no altitude", { min_alt_m: 0, max_alt_m: 0 }],
+    ["altitudes", { min_alt_m: 0, max_alt_m: 120 }],
+  ])("signs a box with %s, so that it verifies once it has travelled", async (_, altitudes) => {
+    const constraints = [box(altitudes)];
+    const certificate = await issueDelegation(fields(ROOT, AGENT, { constraints }), ROOT.privateKey);
+    if (certificate instanceof Error) throw certificate;
+    const bundle = decodeProofBundle(encode(await presentProof(AGENT.privateKey, [certificate], binding())));
+    expect((await verifyBundle(bundle, { now: NOW, context: POSITION })).valid).toBe(true);
   });
 
   test("says why it does not sign, instead of signing", async () => {
@@ -53,6 +67,7 @@ describe("issuing", () => {
 
   test.each([
     ["another version", { version: 2 }, "invalid_version"],
+    ["a box with one altitude", { constraints: [box({ max_alt_m: 120 })] }, "missing_field"],
     ["an issuer id that is not its key's", { issuer_id: AGENT.id }, "identifier_mismatch"],
     ["a subject id that is not its key's", { subject_id: ROOT.id }, "identifier_mismatch"],
     ["no second of validity", { issued_at: NOW, expires_at: NOW }, "invalid_validity"],
@@ -241,6 +256,31 @@ describe("signed bytes of a certificate", () => {
       Buffer.from(delegationSignBytes(fields(ROOT, AGENT, change))).toString(),
     );
     expect(new Set(texts).size).toBe(changes.length + 1);
+  });
+
+  test.each([
+    [{}, ""],
+    [{ min_alt_m: 0, max_alt_m: 0 }, ""],
+    [{ min_alt_m: -0, max_alt_m: 0 }, ""],
+    [{ max_alt_m: 0 }, ""],
+    [{ min_alt_m: 0, max_alt_m: 120 }, '"max_alt_m":120,"max_lat":10,"max_lon":10,"min_alt_m":0,'],
+    [{ max_alt_m: 120 }, '"max_alt_m":120,"max_lat":10,"max_lon":10,"min_alt_m":0,'],
+    [{ min_alt_m: -3.5, max_alt_m: 0 }, '"max_alt_m":0,"max_lat":10,"max_lon":10,"min_alt_m":-3.5,'],
+    [{ min_alt_m: -3.5 }, '"max_alt_m":0,"max_lat":10,"max_lon":10,"min_alt_m":-3.5,'],
+  ])("have the altitudes of a box, both, when one of %j is not 0", (altitudes, text) => {
+    const bytes = delegationSignBytes(fields(ROOT, AGENT, { constraints: [box(altitudes)] }));
+    const corners = `${text || '"max_lat":10,"max_lon":10,'}"min_lat":0,"min_lon":0,"type":"geo_bbox"`;
+    expect(Buffer.from(bytes).toString()).toContain(`"constraints":[{${corners}}]`);
+  });
+
+  test("of a box do not verify with its altitudes in another form", async () => {
+    for (const altitudes of [{ min_alt_m: 0, max_alt_m: 0 }, { max_alt_m: 120 }]) {
+      const certificate = fields(ROOT, AGENT, { constraints: [box(altitudes)] });
+      const signature = await signHybrid(ROOT.privateKey, canonicalBytes(certificate));
+      const bundle = await presentProof(AGENT.privateKey, [{ ...certificate, signature }], binding());
+      const { error_reason } = await verifyBundle(bundle, { now: NOW, context: POSITION });
+      expect(error_reason).toMatch(/^bad_signature: /);
+    }
   });
 
   test("of a chain are hashed in order", () => {

@@ -1,8 +1,10 @@
+import { hash } from "node:crypto";
 import { beforeAll, describe, expect, test } from "vitest";
 import { encodeBase64 } from "../../src/protocol/base64.ts";
 import { decodeDelegationCert } from "../../src/protocol/certificate.ts";
 import type { Constraint } from "../../src/protocol/constraints.ts";
 import { bundleHash, decodeProofBundle, type ProofBundle } from "../../src/protocol/proof_bundle.ts";
+import { independentCanonicalJson } from "../support/canonical_oracle.ts";
 import { bytes32, encode, prove } from "../support/chains.ts";
 
 type Json = { [key: string]: unknown };
@@ -186,6 +188,18 @@ describe("decoding a proof bundle", () => {
     const respelled = decodeProofBundle(Buffer.from(JSON.stringify(bundle, null, 1)));
     expect(Buffer.from(bundleHash(respelled)).equals(Buffer.from(bundleHash(bundle)))).toBe(true);
   });
+
+  test("hashes to one shape: what a proof is not bound to is empty, and never left out", async () => {
+    const hashOf = (each: ProofBundle) => Buffer.from(bundleHash(each)).toString("hex");
+    const unbound = { session_context: "", stream_id: "", stream_seq: 0 };
+    const plain = await prove();
+    expect(hashOf(plain)).toBe(hash("sha256", independentCanonicalJson({ ...plain, ...unbound })));
+    const session = await prove([{}], { session_context: bytes32(1) });
+    const whole = { ...unbound, ...session };
+    expect(hashOf(session)).toBe(hash("sha256", independentCanonicalJson(whole)));
+    const stream = await prove([{}], { stream_id: bytes32(2), stream_seq: 3 });
+    expect(hashOf(stream)).toBe(hash("sha256", independentCanonicalJson({ ...unbound, ...stream })));
+  });
 });
 
 describe("decoding constraints", () => {
@@ -195,10 +209,19 @@ describe("decoding constraints", () => {
     return decodeDelegationCert(Buffer.from(document)).constraints[0];
   };
 
+  test.each(['"min_alt_m":0,"max_alt_m":0', '"max_alt_m":-0.0,"min_alt_m":0e5'])(
+    "reads a box with the altitudes %s as one without",
+    (altitudes) => {
+      const box = '{"type":"geo_bbox","min_lat":0,"min_lon":0,"max_lat":1,"max_lon":1';
+      expect(decode(`${box},${altitudes}}`)).toEqual(JSON.parse(`${box}}`));
+    },
+  );
+
   test.each([
     '{"type":"geo_circle","lat":37.5,"lon":-122,"radius_m":500.25}',
     '{"type":"geo_polygon","points":[[0,0],[0.5,1],[1,0]]}',
-    '{"type":"geo_bbox","min_lat":0,"min_lon":0,"max_lat":1.5,"max_lon":1,"max_alt_m":100}',
+    '{"type":"geo_bbox","min_lat":0,"min_lon":0,"max_lat":1.5,"max_lon":1,"min_alt_m":0,"max_alt_m":100}',
+    '{"type":"geo_bbox","min_lat":0,"min_lon":0,"max_lat":1.5,"max_lon":1}',
     '{"type":"time_window","start":"09:00","end":"17:00","tz":"UTC"}',
     '{"type":"max_speed_mps","max_mps":1e-7}',
     '{"type":"max_amount","max_amount":0.1,"currency":"EUR"}',
@@ -222,6 +245,8 @@ describe("decoding constraints", () => {
     ['{"type":"geo_polygon","points":[[0]]}', "wrong_length"],
     ['{"type":"geo_polygon","points":{}}', "wrong_type"],
     ['{"type":"geo_bbox","min_lat":0,"min_lon":0,"max_lat":1,"max_lon":1,"min_alt_m":null}', "wrong_type"],
+    ['{"type":"geo_bbox","min_lat":0,"min_lon":0,"max_lat":1,"max_lon":1,"max_alt_m":9}', "missing_field"],
+    ['{"type":"geo_bbox","min_lat":0,"min_lon":0,"max_lat":1,"max_lon":1,"min_alt_m":0}', "missing_field"],
     ['{"type":"max_rate","count":5.0,"window_s":60}', "invalid_integer"],
     ['{"type":"max_rate","count":5e0,"window_s":60}', "invalid_integer"],
     ['{"type":"max_rate","count":5,"window_s":1e1}', "invalid_integer"],

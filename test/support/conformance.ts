@@ -1,8 +1,9 @@
 import { readdir, readFile } from "node:fs/promises";
-import { basename, join, resolve } from "node:path";
+import { basename, join, relative, resolve } from "node:path";
 import { z } from "zod";
 import { type JsonObject, type JsonValue, parseJson } from "../../src/protocol/json.ts";
 import { asObject } from "../../src/protocol/shape.ts";
+import { checkCrossVector } from "./conformance_cross.ts";
 import { checkNegativeCase } from "./conformance_negative.ts";
 import { checkVector } from "./conformance_vectors.ts";
 
@@ -23,33 +24,59 @@ export interface Outcome {
 const ABSENT = ["ENOENT", "ENOTDIR"];
 const FILE_LIMITS = { bytes: 64 * 1024 * 1024, depth: 64 };
 
+/** What each file of a folder is, by its path inside it; the first that fits. */
+const FILES: readonly [RegExp, (file: string) => Promise<Outcome[]>][] = [
+  [/^README\.md$/, async () => []],
+  [/^v1\/[^/]+\.json$/, runVectors],
+  [/^wire-negative\/[^/]+\.json$/, (file) => runList(file, "wire-negative", "cases", checkNegativeCase)],
+];
+
 /**
- * Runs all vectors of a folder: `v1/*.json` with one vector each, and `wire-negative/*.json` with a list `cases` each. Either part
- * may be absent. What cannot be read as what its place promises counts as a vector that failed.
+ * Runs every file of a folder: `v1/*.json` with one vector or a list `vectors`, and `wire-negative/*.json` with a list `cases`. Either
+ * part may be absent. A file that is none of these, or that cannot be read as what its place promises, counts as a vector that
+ * failed; only `README.md` is passed over.
  */
 export async function runConformance(folder: string): Promise<Outcome[]> {
   const outcomes: Outcome[] = [];
-  for (const file of await jsonFiles(join(folder, "v1"))) {
-    outcomes.push(await guarded(basename(file), "vector", async () => checkVector(await read(file))));
+  for (const path of await filesOf(folder)) {
+    const run = FILES.find(([pattern]) => pattern.test(path))?.[1];
+    outcomes.push(...(run === undefined ? [unknownFile(path)] : await run(join(folder, path))));
   }
-  for (const file of await jsonFiles(join(folder, "wire-negative"))) outcomes.push(...(await runCases(file)));
   return outcomes;
 }
 
-async function runCases(file: string): Promise<Outcome[]> {
-  let cases: JsonValue | undefined;
-  const opened = await guarded(basename(file), "wire-negative", async () => {
-    cases = (await read(file)).cases;
-    if (!Array.isArray(cases) || cases.length === 0) throw new Error("there is no list of cases");
-    return { kind: "wire-negative", name: basename(file), mismatches: [] };
+async function runVectors(file: string): Promise<Outcome[]> {
+  let isList = false;
+  const outcome = await guarded(basename(file), "vector", async () => {
+    const document = await read(file);
+    isList = Object.hasOwn(document, "vectors");
+    return isList ? { kind: "vector", name: basename(file), mismatches: [] } : checkVector(document);
   });
-  if (!Array.isArray(cases) || cases.length === 0) return [opened];
+  return isList ? runList(file, "vector", "vectors", checkCrossVector) : [outcome];
+}
+
+async function runList(
+  file: string,
+  kind: string,
+  member: string,
+  check: (item: JsonObject) => Outcome | Promise<Outcome>,
+): Promise<Outcome[]> {
+  let items: JsonValue | undefined;
+  const opened = await guarded(basename(file), kind, async () => {
+    items = (await read(file))[member];
+    if (!Array.isArray(items) || items.length === 0) throw new Error(`there is no list of ${member}`);
+    return { kind, name: basename(file), mismatches: [] };
+  });
+  if (!Array.isArray(items) || items.length === 0) return [opened];
   const outcomes: Outcome[] = [];
-  for (const [index, item] of cases.entries()) {
-    const name = `${basename(file)}[${index}]`;
-    outcomes.push(await guarded(name, "wire-negative", () => checkNegativeCase(asObject(item))));
-  }
+  for (const [index, item] of items.entries())
+    outcomes.push(await guarded(`${basename(file)}[${index}]`, kind, async () => check(asObject(item))));
   return outcomes;
+}
+
+function unknownFile(path: string): Outcome {
+  const expected = "README.md, v1/*.json or wire-negative/*.json";
+  return { kind: "file", name: path, mismatches: [{ check: "the file is known", expected, got: path }] };
 }
 
 /** The folder that `CONFORMANCE_VECTORS` names, else `../shared/conformance`; both seen from the project's root. */
@@ -62,13 +89,14 @@ async function read(file: string): Promise<JsonObject> {
   return asObject(parseJson(await readFile(file), FILE_LIMITS));
 }
 
-async function jsonFiles(folder: string): Promise<string[]> {
+/** Paths of all files inside a folder, in order; none when it is not there. */
+async function filesOf(folder: string): Promise<string[]> {
   try {
-    const names = await readdir(folder);
-    return names
-      .filter((name) => name.endsWith(".json"))
-      .sort()
-      .map((name) => join(folder, name));
+    const entries = await readdir(folder, { recursive: true, withFileTypes: true });
+    return entries
+      .filter((entry) => !entry.isDirectory())
+      .map((entry) => relative(folder, join(entry.parentPath, entry.name)))
+      .sort();
   } catch (error) {
     if (ABSENT.includes(String((error as NodeJS.ErrnoException).code))) return [];
     throw error;

@@ -1,9 +1,13 @@
+import { z } from "zod";
 import { decodeBase64 } from "../../src/protocol/base64.ts";
+import { ProtocolError } from "../../src/protocol/errors.ts";
 import { type HybridSignature, keyId } from "../../src/protocol/hybrid.ts";
 import { type JsonObject, plainJson } from "../../src/protocol/json.ts";
 import {
   decodeKeyRotation,
+  type KeyRotationStatement,
   keyRotationSignBytes,
+  rotationReasonOf,
   verifyKeyRotation,
 } from "../../src/protocol/key_rotation.ts";
 import {
@@ -18,6 +22,8 @@ import {
 } from "../../src/protocol/revocation_push.ts";
 import {
   decodeTransactionReceipt,
+  receiptReasonOf,
+  type TransactionReceipt,
   transactionReceiptSignBytes,
   verifyTransactionReceipt,
 } from "../../src/protocol/transaction_receipt.ts";
@@ -32,6 +38,9 @@ import {
   witnessEntrySignBytes,
 } from "../../src/protocol/witness_entry.ts";
 import { type Expectations, keyOf, type Vector } from "./vector.ts";
+
+/** Faults that verification has published words for and strict decoding sees first (wire format §5). */
+const DECODED_AWAY = ["unknown key rotation reason", "missing_transaction_id", "empty_party_id"];
 
 /** Signed bytes and signature of a revocation list. */
 export async function checkRevocationList(
@@ -84,14 +93,18 @@ export async function checkKeyRotation(
   document: JsonObject,
   expect: Expectations,
 ): Promise<void> {
-  const statement = decodeKeyRotation(bytesOf(document, "key_rotation"));
-  const fault = await verifyKeyRotation(statement);
+  const statement = plainJson(document.key_rotation ?? null) as KeyRotationStatement;
+  const reason = await refusalOf(async () => {
+    const fault = await verifyKeyRotation(decodeKeyRotation(bytesOf(document, "key_rotation")));
+    return fault && rotationReasonOf(fault);
+  });
   expect.bytes("signed bytes", vector.expected.key_rotation_sign_bytes_hex, () =>
     keyRotationSignBytes(statement),
   );
   expectSignature(vector, expect, "key_rotation_signature_old", statement.signature_old);
   expectSignature(vector, expect, "key_rotation_signature_new", statement.signature_new);
-  expect.equal("verifies", declared(vector), fault === undefined);
+  expect.equal("verifies", declared(vector), reason === undefined);
+  compareReason(expect, "key_rotation_error_reason", vector, reason);
 }
 
 /** Signed bytes and signature of a verification receipt. */
@@ -109,17 +122,51 @@ export async function checkVerificationReceipt(
   expect.equal("verifies", declared(vector), fault === undefined);
 }
 
-/** Signed bytes of a transaction receipt, and whether it is valid. */
+/** Signed bytes of a transaction receipt, whether it is valid, and why not. */
 export async function checkTransactionReceipt(
-  { expected, timestamps }: Vector,
+  vector: Vector,
   document: JsonObject,
   expect: Expectations,
 ): Promise<void> {
-  const receipt = decodeTransactionReceipt(bytesOf(document, "transaction_receipt"));
+  const { expected, timestamps } = vector;
+  const receipt = plainJson(document.transaction_receipt ?? null) as TransactionReceipt;
   const now = timestamps.verifier_now ?? receipt.created_at;
-  const fault = await verifyTransactionReceipt(receipt, () => ({ now }));
+  const reason = await refusalOf(async () => {
+    const decoded = decodeTransactionReceipt(bytesOf(document, "transaction_receipt"));
+    const fault = await verifyTransactionReceipt(decoded, () => ({ now }));
+    return fault && receiptReasonOf(fault);
+  });
   expect.bytes("signed bytes", expected.receipt_sign_bytes_hex, () => transactionReceiptSignBytes(receipt));
-  expect.equal("valid", expected.receipt_valid, fault === undefined);
+  expect.equal("valid", expected.receipt_valid, reason === undefined);
+  compareReason(expect, "receipt_error_reason", vector, reason);
+}
+
+/** Why a document is refused, by decoding or by verification; nothing when it is not. */
+async function refusalOf(
+  verify: () => Promise<string | undefined>,
+): Promise<string | Unreadable | undefined> {
+  try {
+    return await verify();
+  } catch (error) {
+    if (error instanceof ProtocolError) return { unreadable: error.message };
+    throw error;
+  }
+}
+
+type Unreadable = { unreadable: string };
+
+/** Compares a reason with the vector's own, if it has one. */
+function compareReason(
+  expect: Expectations,
+  name: string,
+  { expected }: Vector,
+  got: string | Unreadable | undefined,
+): void {
+  const reason = z.string().optional().parse(expected[name]);
+  if (reason === undefined) return;
+  if (typeof got !== "object") expect.reason(name, reason, got ?? "");
+  else if (!DECODED_AWAY.some((fault) => reason.startsWith(`${fault}: `)))
+    expect.reason(name, reason, got.unreadable);
 }
 
 /** A part of a vector as a document of its own. Numbers keep their value; only bundles carry floats, and those are not re-read here. */

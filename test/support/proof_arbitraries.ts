@@ -38,6 +38,7 @@ const constraint: fc.Arbitrary<Constraint> = fc.oneof(
     min_lon: 8.54 - half,
     max_lat: 47.37 + half,
     max_lon: 8.54 + half,
+    min_alt_m: 0,
     max_alt_m: 401 + half,
   })),
   fc

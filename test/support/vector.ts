@@ -36,10 +36,22 @@ export class Expectations {
     if (!isDeepStrictEqual(expected, got)) this.mismatches.push({ check, expected, got });
   }
 
+  /** Compares two reasons by what is fixed of them; the detail after a code is for people. */
+  reason(name: string, expected: string, got: string): void {
+    this.equal(`code of ${name}`, reasonKey(expected), reasonKey(got));
+  }
+
   /** Compares bytes with hex. Bytes that cannot be made, because the value is malformed, are no match. */
   bytes(check: string, expectedHex: unknown, make: () => Uint8Array): void {
     this.equal(check, expectedHex, hexOrError(make));
   }
+}
+
+const CODE = /^[a-z][a-z0-9_]*(?=:)/;
+
+/** The code that a reason begins with, or the whole sentence where there is none. */
+export function reasonKey(reason: string): string {
+  return CODE.exec(reason)?.[0] ?? reason;
 }
 
 /** The key of the vector's entity with an id. */

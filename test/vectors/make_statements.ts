@@ -14,6 +14,10 @@ interface Statement {
   /** What the names of the vector's expectations begin with. */
   prefix: string;
   fields: Record<string, unknown>;
+  /** What is signed otherwise than it is sent. */
+  signed?: Record<string, unknown>;
+  /** The published reason where one half of a signature is broken. */
+  brokenReason?: string;
   signers?: Record<string, Actor>;
 }
 
@@ -50,6 +54,7 @@ const STATEMENTS: Statement[] = [
       reason: "compromise_suspected",
     },
     signers: { signature_old: ROOT, signature_new: NEXT },
+    brokenReason: "new signature invalid: ML-DSA-65 signature invalid",
   },
   {
     kind: "verification_receipt",
@@ -58,13 +63,15 @@ const STATEMENTS: Statement[] = [
     fields: {
       version: 1,
       bundle_hash: bytes(4),
-      decision: "deny",
+      decision: "scope_denied",
       verified_at: NOW,
       verifier_id: AWKWARD,
       verifier_pub: ROOT.publicKey,
       prev_hash: bytes(0),
       error_reason: "scope_denied: no",
+      granted_scope: ["meeting:speak", "custom:😀", "custom:\ue000"],
     },
+    signed: { granted_scope: ["custom:\ue000", "custom:😀", "meeting:speak"] },
   },
 ];
 
@@ -82,10 +89,10 @@ export function statementVectors(): Map<string, object> {
 
 function statementVector(
   name: string,
-  { kind, member, prefix, fields, signers }: Statement,
+  { kind, member, prefix, fields, signed, brokenReason, signers }: Statement,
   verifies: boolean,
 ): object {
-  const signedBytes = Buffer.from(independentCanonicalJson(fields), "utf8");
+  const signedBytes = Buffer.from(independentCanonicalJson({ ...fields, ...signed }), "utf8");
   const actors = signers ?? { signature: ROOT };
   const signatures = Object.entries(actors).map(([field, signer], index, { length }) => {
     const signature = signer.sign(signedBytes);
@@ -108,6 +115,7 @@ function statementVector(
         ),
       ),
       [`${prefix}_verify_ok`]: verifies,
+      ...(verifies || brokenReason === undefined ? {} : { [`${prefix}_error_reason`]: brokenReason }),
     },
   };
 }

@@ -14,7 +14,7 @@ const MIDDLE = actor("intermediate", 3);
 
 /** One verify vector, laid out as the published ones are. The outcome is the case's own word, not this program's finding. */
 export function verifyVector(vectorCase: VerifyCase): object {
-  const { name, description, options = {}, context, status, code, granted } = vectorCase;
+  const { name, description, options = {}, context, status, code, sentence, granted } = vectorCase;
   const signed = prove(vectorCase);
   const bundle = vectorCase.tamper?.(signed) ?? signed;
   const actors = bundle.delegations.length > 1 ? [ROOT, MIDDLE, AGENT] : [ROOT, AGENT];
@@ -38,7 +38,7 @@ export function verifyVector(vectorCase: VerifyCase): object {
         identity_status: status,
         ...(code === undefined
           ? { human_id: ROOT.id, agent_id: AGENT.id, granted_scope: granted }
-          : { error_reason: `${code}: ` }),
+          : { error_reason: sentence ?? `${code}: ` }),
       },
     },
   };

@@ -20,6 +20,8 @@ export interface VerifyCase {
   status: string;
   /** Code that the error reason starts with; absent for a valid proof. */
   code?: string;
+  /** The whole reason where the published one has no code. */
+  sentence?: string;
   granted?: string[];
 }
 
@@ -109,11 +111,28 @@ export const VERIFY_CASES: VerifyCase[] = [
       min_lon: 0,
       max_lat: 20,
       max_lon: 10,
+      min_alt_m: 0,
       max_alt_m: 100,
     }),
     context: { current_lat: 0, current_lon: 5 },
     status: "constraint_unverifiable",
     code: "constraint_unverifiable",
+  },
+  {
+    name: "own_geo_bbox_no_altitude",
+    description: "A box whose two altitudes are 0: they say nothing and are no part of the signed bytes.",
+    chain: constrained({
+      type: "geo_bbox",
+      min_lat: -20,
+      min_lon: 0,
+      max_lat: 20,
+      max_lon: 10,
+      min_alt_m: 0,
+      max_alt_m: 0,
+    }),
+    context: { current_lat: 0, current_lon: 5 },
+    status: "authorized_agent",
+    granted: ["meeting:attend"],
   },
   {
     name: "own_geo_polygon_span_denied",
@@ -189,6 +208,23 @@ export const VERIFY_CASES: VerifyCase[] = [
     chain: [{ issuer_id: "someone" }, { scope: delegating }],
     status: "invalid",
     code: "broken_chain",
+  },
+  {
+    name: "own_revoked_root",
+    description: "Revoked is the last certificate of the chain, as no other is named.",
+    chain: [{}, { scope: delegating }],
+    status: "revoked",
+    code: "revoked",
+    sentence: "delegation certificate has been revoked",
+  },
+  {
+    name: "own_revoked_leaf",
+    description: "Revoked is the certificate that is named.",
+    chain: [{}, { scope: delegating, expires_at: NOW - 1 }],
+    options: { revoked: ["00000000-0000-4000-8000-000000000000"] },
+    status: "revoked",
+    code: "revoked",
+    sentence: "delegation certificate has been revoked",
   },
   {
     name: "own_id_mismatch",
