@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { unixSeconds } from "../clock.ts";
 import type { Database } from "../db/connection.ts";
 import { etagOf, isNamed } from "../etag.ts";
 import { isKeyId } from "../ids.ts";
@@ -6,12 +7,23 @@ import { type Route, route } from "../route.ts";
 
 const publicKey = z.object({ ed25519: z.string(), ml_dsa_65: z.string() });
 
+const anchor = z.object({
+  type: z.enum(["email", "enterprise_sso", "government_id"]),
+  provider: z.string(),
+  reference: z.string(),
+  verified_at: z.int().describe("Unix seconds"),
+});
+
 const answer = z.object({
   human_id: z.string(),
   public_key: publicKey.describe("The root's current public key, both halves in base64"),
   rotations: z
     .array(z.record(z.string(), z.unknown()))
     .describe("Key rotation statements from the first key to the current one; empty while it is the first"),
+  anchor: anchor
+    .nullable()
+    .describe("Who the identity is outside; null when the account has published nothing"),
+  updated_at: z.int().describe("Unix seconds, as all times of this record"),
 });
 
 const LIFETIME = { "Cache-Control": "How long the answer may be kept" };
@@ -45,11 +57,14 @@ export function registryRoute({ db }: { db: Database }): Route {
   });
 }
 
-/** No root key was ever rotated in this service, so that each is its chain's first. */
+/**
+ * No root key was ever rotated in this service, so that each is its chain's first and its record as old as the account. No account has
+ * an anchor: the address that a person signs in with is theirs, and not published.
+ */
 async function findRootKey(db: Database, humanId: string): Promise<z.infer<typeof answer> | undefined> {
   if (!isKeyId(humanId)) return undefined;
-  const row = await db("accounts").where({ human_id: humanId }).first("root_public_key");
-  return row?.root_public_key
-    ? { human_id: humanId, public_key: row.root_public_key, rotations: [] }
-    : undefined;
+  const row = await db("accounts").where({ human_id: humanId }).first("root_public_key", "created_at");
+  if (!row?.root_public_key) return undefined;
+  const { root_public_key: public_key, created_at } = row;
+  return { human_id: humanId, public_key, rotations: [], anchor: null, updated_at: unixSeconds(created_at) };
 }

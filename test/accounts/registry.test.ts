@@ -20,9 +20,18 @@ test("anybody reads the root key of a person, whose id is its fingerprint", asyn
     human_id: person.humanId,
     public_key: { ed25519: expect.any(String), ml_dsa_65: expect.any(String) },
     rotations: [],
+    anchor: null,
+    updated_at: expect.any(Number),
   });
   expect(keyId(body.public_key as { ed25519: string; ml_dsa_65: string })).toBe(person.humanId);
   expect(headers.get("cache-control")).toBe("public, max-age=60");
+});
+
+test("a record says in Unix seconds when it changed last, and publishes no address", async () => {
+  const { body, text } = await read(person.humanId);
+  const account = await api.db("accounts").where({ human_id: person.humanId }).first();
+  expect(body.updated_at).toBe(Math.floor(account!.created_at.getTime() / 1000));
+  expect(text).not.toContain(account!.email);
 });
 
 test("what has not changed is not sent again", async () => {
