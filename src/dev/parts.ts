@@ -45,11 +45,7 @@ type Environment = Record<string, string | undefined>;
 type Chosen = { inherited: Environment; aliases: readonly string[]; credits: number | undefined };
 
 /** The processes of the stack after Postgres, each with an environment of its own and nothing more. */
-export function stackParts(
-  ports: StackPorts,
-  paths: StackPaths,
-  { inherited, aliases, credits }: Chosen,
-) {
+export function stackParts(ports: StackPorts, paths: StackPaths, { inherited, aliases, credits }: Chosen) {
   const baseUrl = `http://127.0.0.1:${ports.api}`;
   const part = (about: {
     name: string;

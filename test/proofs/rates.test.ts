@@ -132,10 +132,7 @@ describe("a rate that others use", () => {
     const rated = await account({ balanceMicroUsd: 0, constraints: rate(5, 3600) });
     const bundle = await rated.prove({ now });
     expect(await codeOf(verify(bundle, { as: rated }))).toBe("credits_exhausted");
-    await service
-      .db("balances")
-      .where({ account_id: rated.accountId })
-      .update({ balance_micro_usd: 10_000 });
+    await service.db("balances").where({ account_id: rated.accountId }).update({ balance_micro_usd: 10_000 });
     expect(await decisionOf(bundle, { as: rated })).toBe("allow authorized");
     expect(await codeOf(verify(bundle, { as: rated }))).toBe("invalid_challenge");
   });
