@@ -9,19 +9,27 @@ export type Verdict =
       code: Extract<ErrorCode, "invalid_proof" | "invalid_challenge" | "session_context_mismatch">;
     };
 
-/** Reasons of a denial that the pure rules can find; the deciding statement adds those of stored state. */
-export type DenyReason =
-  | "delegation_revoked"
-  | "delegation_expired"
-  | "not_yet_valid"
-  | "not_delegated"
-  | "untrusted_root"
-  | "principal_not_accepted"
-  | "constraint_denied"
-  | "constraint_unverifiable"
-  | "constraint_unknown"
-  | "delegation_not_authorized"
-  | "ceiling_exceeded";
+/** Every reason of a decision: of the pure rules, and of stored state as the deciding statement reads it. Closed. */
+export const decisionReasons = {
+  allow: ["authorized"],
+  deny: [
+    "delegation_revoked",
+    "delegation_expired",
+    "not_yet_valid",
+    "not_delegated",
+    "untrusted_root",
+    "principal_not_accepted",
+    "constraint_denied",
+    "constraint_unverifiable",
+    "constraint_unknown",
+    "delegation_not_authorized",
+    "ceiling_exceeded",
+  ],
+  indeterminate: ["revocation_state_unavailable"],
+} as const;
+
+/** A reason of a denial. */
+export type DenyReason = (typeof decisionReasons.deny)[number];
 
 const denials: Record<string, DenyReason> = {
   expired: "delegation_expired",

@@ -3,14 +3,19 @@ import { type Route, route } from "../route.ts";
 import type { Decided } from "./decided.ts";
 import { PROOF_HEADER, readVerifyCall, verifyBody } from "./envelope.ts";
 import { explainDecision } from "./explain.ts";
-import { identityStatusOf, protocolWords } from "./verdict.ts";
+import { decisionReasons, identityStatusOf, protocolWords } from "./verdict.ts";
 import { type VerifyDeps, verifyProof } from "./verify.ts";
 
 const check = z.object({ name: z.string(), outcome: z.enum(["passed", "failed", "not_reached"]) });
 
+const REASONS: readonly string[] = Object.values(decisionReasons).flat();
+
 const answer = z.object({
   decision: z.enum(["allow", "deny", "indeterminate"]),
-  decision_reason: z.string().describe("Stable reason"),
+  decision_reason: z
+    .string()
+    .refine((reason) => REASONS.includes(reason))
+    .meta({ enum: REASONS, description: "Stable reason" }),
   valid: z.boolean(),
   identity_status: z.string(),
   error_reason: z.string().nullable().describe("Why not, in the protocol's words"),

@@ -1,8 +1,10 @@
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { errorCodes } from "../../src/errors.ts";
+import { decisionReasons } from "../../src/proofs/verdict.ts";
 import { contract } from "./walk/documented.ts";
 
+const PROOFS = new URL("../../src/proofs/", import.meta.url);
 const text = readFileSync(new URL("../../docs/api.md", import.meta.url), "utf8");
 
 describe("docs/api.md", () => {
@@ -18,6 +20,43 @@ describe("docs/api.md", () => {
     const known = contract.operations.map(({ method, path }) => `${method} ${path}`);
     const named = [...text.matchAll(/`((?:GET|POST|PUT|PATCH|DELETE) \/[^`]*)`/g)].map(([, call]) => call);
     expect(named.filter((call) => !known.includes(call ?? ""))).toEqual([]);
+  });
+
+  test("lists the reasons of decisions that exist, and all of them", () => {
+    const rows = text
+      .slice(text.indexOf("### What it answers"))
+      .matchAll(/^\| `(allow|deny|indeterminate)` \| (.*) \|$/gm);
+    const listed = [...rows].map(([, decision, reasons = ""]) => [
+      decision,
+      [...reasons.matchAll(/`(\w+)`/g)].map(([, reason]) => reason).sort(),
+    ]);
+    const known = Object.entries(decisionReasons).map(([decision, reasons]) => [
+      decision,
+      [...reasons].sort(),
+    ]);
+    expect(listed.sort()).toEqual(known.sort());
+  });
+
+  test("names reasons that a rule or the deciding statement gives", () => {
+    const sources = readdirSync(PROOFS).map((file) => readFileSync(new URL(file, PROOFS), "utf8"));
+    const places = (reason: string) =>
+      sources.reduce((sum, source) => sum + source.split(new RegExp(`["']${reason}["']`)).length - 1, 0);
+    const unused = Object.values(decisionReasons)
+      .flat()
+      .filter((reason) => places(reason) < 2);
+    expect(unused).toEqual([]);
+    const statement = readFileSync(new URL("decision.ts", PROOFS), "utf8");
+    const given = [...statement.matchAll(/'(deny|indeterminate)', '(\w+)'/g)];
+    expect(given.length).toBeGreaterThan(0);
+    for (const [, decision, reason] of given) {
+      expect(decisionReasons[decision as "deny" | "indeterminate"]).toContain(reason);
+    }
+  });
+
+  test("names no error code that does not exist", () => {
+    const named = [...text.matchAll(/\b[45]\d\d `([a-z]+_[a-z_]+)`/g)].map(([, code]) => code ?? "");
+    expect(named.length).toBeGreaterThan(10);
+    expect(named.filter((code) => !(code in errorCodes))).toEqual([]);
   });
 
   test("lists the error codes as they are", () => {
