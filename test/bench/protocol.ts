@@ -4,7 +4,7 @@ import { canonicalBytes } from "../../src/protocol/canonical.ts";
 import { delegationSignBytes } from "../../src/protocol/certificate.ts";
 import type { CertificateMemory } from "../../src/protocol/certificate_memory.ts";
 import { type Backend, importSeeds, signHybrid } from "../../src/protocol/hybrid.ts";
-import { decodeProofBundle, type ProofBundle } from "../../src/protocol/proof_bundle.ts";
+import { bundleHash, decodeProofBundle, type ProofBundle } from "../../src/protocol/proof_bundle.ts";
 import { createCertificateMemory, verifyBundle } from "../../src/protocol/verify.ts";
 import { encode, NOW, prove, ROOT } from "../support/chains.ts";
 
@@ -53,6 +53,8 @@ const cases: Case[] = [
   { name: "decode depth 1", times: 1000, run: () => decodeProofBundle(document) },
   { name: "JSON.parse depth 1", times: 1000, run: () => JSON.parse(text) },
   { name: "canonicalise depth 1", times: 1000, run: () => canonicalBytes(bundle) },
+  { name: "hash of a bundle, depth 1, cold", times: 1000, run: () => bundleHash(bundle) },
+  { name: "hash of a bundle, depth 1, warm", times: 1000, run: () => bundleHash(bundle, memory.recent) },
   {
     name: "signed bytes of a certificate",
     times: 1000,
