@@ -38,7 +38,13 @@ function createSmtpMailer(url: string, from: string): Mailer {
   return {
     async send({ id, to, subject, text }) {
       const messageId = id === undefined ? {} : { messageId: `<${id}@${domainOf(from)}>` };
-      await transport.sendMail({ to: { name: "", address: to }, subject, text, ...messageId });
+      const message = { to: { name: "", address: to }, subject, text, ...messageId };
+      const { ehlo = [] } = await transport.sendMail(message);
+      const needsUtf8 = /[^\0-\x7f]/.test(to);
+      // The library sends the address anyway, and a server that does not know its form may deliver it elsewhere.
+      if (needsUtf8 && !ehlo.some((line) => /^SMTPUTF8\b/i.test(line))) {
+        throw Object.assign(new Error("The mail server has no SMTPUTF8"), { code: "ENOUTF8" });
+      }
     },
     close: () => transport.close(),
   };

@@ -11,7 +11,11 @@ export type Tenant = { accountEmail: string; ceiling?: string[]; approvers?: str
 export type Binding = { tenant: Tenant; fault?: never } | { tenant?: never; fault: string };
 
 const entry = z.strictObject({
-  accountEmail: z.email().max(320),
+  /** Letters of any script; the API knows which addresses there can be. */
+  accountEmail: z
+    .string()
+    .max(320)
+    .regex(/^[^\s@]+@[^\s@]+\.[^\s@]+$/, "is not an e-mail address"),
   ceiling: z.array(z.string().min(1).max(256)).min(1).max(64).optional(),
   approvers: z.array(z.string().min(1).max(253)).max(64).optional(),
 });

@@ -1,3 +1,4 @@
+import { canonicalEmail } from "../accounts/email.ts";
 import type { Database, Transaction } from "../db/connection.ts";
 import type { AccountRow } from "../db/tables.ts";
 import { ApiError } from "../errors.ts";
@@ -25,7 +26,8 @@ export async function findOwner(db: Database | Transaction, accountId: string): 
 
 /** The account that a namespace is bound to by e-mail. Throws `namespace_not_bound`, or `onboarding_incomplete`. */
 export async function findOwnerByEmail(db: Database | Transaction, email: string): Promise<Owner> {
-  const row = await db("accounts").where({ email: email.trim().toLowerCase() }).first();
+  const address = canonicalEmail(email.trim());
+  const row = address === undefined ? undefined : await db("accounts").where({ email: address }).first();
   if (row === undefined) throw new ApiError("namespace_not_bound");
   return ownerOf(row);
 }

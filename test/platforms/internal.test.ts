@@ -36,6 +36,16 @@ describe("declaring a platform", () => {
     expect(answer.status).toBe(200);
   });
 
+  test("finds it by an address beyond ASCII, however that is written", async () => {
+    const email = `jörg.${randomUUID()}@bücher.example`;
+    const client = api.client();
+    await client.onboard(email.replace("bücher", "xn--bcher-kva"));
+    const person = await api.person();
+    for (const account_email of [email, email.toUpperCase(), email.normalize("NFD")]) {
+      expect((await put(newUid(), declaration(person, { account_email }))).status).not.toBe(404);
+    }
+  });
+
   test("gives the same answer, credentials included, until they are acknowledged", async () => {
     const { person, id, answer, credentials } = await declared();
     const again = await put(id, declaration(person));

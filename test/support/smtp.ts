@@ -2,7 +2,7 @@ import type { AddressInfo } from "node:net";
 import { SMTPServer } from "smtp-server";
 
 /** A mail that arrived: its envelope and its text as sent. */
-export type ReceivedMail = { from: string; to: string[]; raw: string };
+export type ReceivedMail = { from: string; to: string[]; raw: string; smtpUtf8: boolean };
 
 /** A real SMTP receiver on this machine. */
 export type SmtpReceiver = {
@@ -13,12 +13,13 @@ export type SmtpReceiver = {
   stop(): Promise<void>;
 };
 
-/** Starts one, without TLS and without authentication. */
-export async function startSmtp(): Promise<SmtpReceiver> {
+/** Starts one, without TLS and without authentication. It takes addresses beyond ASCII unless `ascii` is set. */
+export async function startSmtp({ ascii = false } = {}): Promise<SmtpReceiver> {
   const mails: ReceivedMail[] = [];
   let behaviour: "take" | "reject" | "refuse" = "take";
   const server = new SMTPServer({
     authOptional: true,
+    hideSMTPUTF8: ascii,
     disabledCommands: ["STARTTLS"],
     logger: false,
     onRcptTo: (_address, _session, done) =>
@@ -33,11 +34,12 @@ export async function startSmtp(): Promise<SmtpReceiver> {
           done(Object.assign(new Error("try again later"), { responseCode: 451 }));
           return;
         }
-        const { mailFrom, rcptTo } = session.envelope;
+        const { mailFrom, rcptTo, smtpUtf8 = false } = session.envelope;
         mails.push({
           from: mailFrom === false ? "" : mailFrom.address,
           to: rcptTo.map(({ address }) => address),
           raw: Buffer.concat(chunks).toString(),
+          smtpUtf8,
         });
         done();
       });

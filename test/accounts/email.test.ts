@@ -1,0 +1,138 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { canonicalEmail } from "../../src/accounts/email.ts";
+import { createMailer } from "../../src/accounts/mail.ts";
+import { startApi } from "../support/api.ts";
+import { steeredClock } from "../support/clock.ts";
+import { type SmtpReceiver, startSmtp } from "../support/smtp.ts";
+
+describe("an address", () => {
+  test.each([
+    ["Ada@Example.COM", "ada@example.com"],
+    ["a.b+c'd_e-f@sub.example.co", "a.b+c'd_e-f@sub.example.co"],
+    ["jörg@example.com", "jörg@example.com"],
+    ["JO\u0308RG@example.com", "jörg@example.com"],
+    ["\u212Aate@example.com", "kate@example.com"],
+    ["info@BÜCHER.example", "info@xn--bcher-kva.example"],
+    ["info@bu\u0308cher.example", "info@xn--bcher-kva.example"],
+    ["info@xn--bcher-kva.example", "info@xn--bcher-kva.example"],
+    ["info@bücher。example", "info@xn--bcher-kva.example"],
+    ["почта@пример.рф", "почта@xn--e1afmkfd.xn--p1ai"],
+    ["用户@例子.广告", "用户@xn--fsqu00a.xn--4rr70v"],
+    ["उपयोगकर्ता@उदाहरण.भारत", "उपयोगकर्ता@xn--p1b6ci4b4b3a.xn--h2brj9c"],
+    ["straße@example.de", "straße@example.de"],
+    ["ada@faß.de", "ada@xn--fa-hia.de"],
+    ["ada@p\u0430ypal.com", "ada@xn--pypal-4ve.com"],
+  ])("%s is %s", (text, address) => {
+    expect(canonicalEmail(text)).toBe(address);
+    expect(canonicalEmail(address)).toBe(address);
+  });
+
+  test.each([
+    ["without a domain", "ada"],
+    ["without a name", "@example.com"],
+    ["of a host", "ada@localhost"],
+    ["with two dots", "a..b@example.com"],
+    ["that ends with a dot", "ada.@example.com"],
+    ["with a dot at the domain's end", "ada@example.com."],
+    ["of a number", "ada@127.1"],
+    ["in brackets", "ada@[127.0.0.1]"],
+    ["that is quoted", '"a b"@example.com'],
+    ["with a space", "a b@example.com"],
+    ["with another one", "ada@example.com, eve@example.com"],
+    ["with a display name", "Ada <ada@example.com>"],
+    ["with a header", "ada@example.com\r\nBcc: eve@example.com"],
+    ["with a path", "ada@example.com/x"],
+    ["with a port", "ada@example.com:25"],
+    ["with a broken A-label", "ada@xn--a.com"],
+    ["with an underscore in its domain", "ada@a_b.com"],
+    ["with a zero-width space", "ada\u200b@example.com"],
+    ["with one in its domain", "ada@exa\u200bmple.com"],
+    ["with a soft hyphen in its domain", "ada@exa\u00admple.com"],
+    ["with a bidi control", "ada\u202e@example.com"],
+    ["with a joiner", "a\u200dda@example.com"],
+    ["in wide letters", "\uff41da@example.com"],
+    ["with a ligature", "o\ufb03ce@example.com"],
+    ["with a Cyrillic letter among Latin ones", "\u0430dmin@example.com"],
+    ["with a Greek letter among Latin ones", "admin\u03bf@example.com"],
+    ["that begins with a mark", "\u0301ada@example.com"],
+    ["with a lone surrogate", "ada\ud800@example.com"],
+    ["with 65 bytes before the @", `${"ö".repeat(32)}o@example.com`],
+    ["of 255 bytes", `ö@${`${"a".repeat(60)}.`.repeat(4)}examples`],
+    ["with an emoji", "\u{1F600}@example.com"],
+  ])("%s is none", (_, text) => {
+    expect(canonicalEmail(text)).toBeUndefined();
+  });
+
+  test("is one account however it is written, and shown in the form that is compared", async () => {
+    const api = await startApi();
+    try {
+      const [one, two] = [api.client(), api.client()];
+      const first = await one.signIn("jörg@xn--bcher-kva.example");
+      await two.post("/v1/auth/email/send-code", { email: "JO\u0308RG@BÜCHER.example" });
+      const code = await two.codeFor("jörg@xn--bcher-kva.example");
+      const again = await two.post("/v1/auth/email/verify-code", { email: "Jörg@bücher.EXAMPLE", code });
+      expect(again.body).toMatchObject({
+        account_id: first.account_id,
+        email: "jörg@xn--bcher-kva.example",
+      });
+      expect((await two.get("/v1/auth/session")).body.email).toBe("jörg@xn--bcher-kva.example");
+      const other = await api.client().signIn("jorg@xn--bcher-kva.example");
+      expect(other.account_id).not.toBe(first.account_id);
+    } finally {
+      await api.stop();
+    }
+  });
+});
+
+describe("mail to an address beyond ASCII", () => {
+  let smtp: SmtpReceiver;
+  let asciiOnly: SmtpReceiver;
+  beforeAll(async () => {
+    smtp = await startSmtp();
+    asciiOnly = await startSmtp({ ascii: true });
+  });
+  afterAll(async () => {
+    await asciiOnly.stop();
+    await smtp.stop();
+  });
+
+  function mailerTo({ url }: SmtpReceiver) {
+    return createMailer(
+      { SMTP_URL: url, MAIL_FROM: "Deputize <no-reply@example.com>" },
+      { log: undefined as never, clock: steeredClock() },
+    ).mailer;
+  }
+
+  test("arrives by SMTPUTF8, and its code opens a session", async () => {
+    const api = await startApi({ mailer: mailerTo(smtp) });
+    try {
+      const [client, email] = [api.client(), "用户@例子.广告"];
+      expect((await client.post("/v1/auth/email/send-code", { email })).status).toBe(200);
+      const mail = smtp.mails.at(-1);
+      expect(mail).toMatchObject({ smtpUtf8: true });
+      expect(canonicalEmail(mail?.to[0] ?? "")).toBe(canonicalEmail(email));
+      const code = /^Your sign-in code is (\d{6})\r$/m.exec(mail?.raw ?? "")?.[1];
+      expect((await client.post("/v1/auth/email/verify-code", { email, code })).status).toBe(200);
+    } finally {
+      await api.stop();
+    }
+  });
+
+  test("needs no SMTPUTF8 when only the domain is beyond ASCII", async () => {
+    await mailerTo(asciiOnly).send({ to: "info@xn--bcher-kva.example", subject: "s", text: "t" });
+    const mail = asciiOnly.mails.at(-1);
+    expect(mail).toMatchObject({ smtpUtf8: false });
+    expect(canonicalEmail(mail?.to[0] ?? "")).toBe("info@xn--bcher-kva.example");
+  });
+
+  test("is 503 with a server that has no SMTPUTF8, and the code that may have gone astray is worth nothing", async () => {
+    const api = await startApi({ mailer: mailerTo(asciiOnly) });
+    try {
+      const answer = await api.client().post("/v1/auth/email/send-code", { email: "jörg@example.com" });
+      expect(answer).toMatchObject({ status: 503, body: { error: { code: "unavailable" } } });
+      expect(await api.db("sign_in_mails")).toEqual([]);
+    } finally {
+      await api.stop();
+    }
+  });
+});
