@@ -1,0 +1,150 @@
+import { hash } from "node:crypto";
+import { delegationSignBytes } from "../../src/protocol/certificate.ts";
+import { challengeSignBytes } from "../../src/protocol/challenge.ts";
+import type { ConstraintContext } from "../../src/protocol/constraint_evaluation.ts";
+import { ProtocolError } from "../../src/protocol/errors.ts";
+import type { HybridPublicKey } from "../../src/protocol/hybrid.ts";
+import {
+  decodeKeyRotation,
+  keyRotationSignBytes,
+  rotationReasonOf,
+  verifyKeyRotation,
+} from "../../src/protocol/key_rotation.ts";
+import { bundleHash, decodeProofBundle } from "../../src/protocol/proof_bundle.ts";
+import {
+  decodeRevocationList,
+  revocationListSignBytes,
+  verifyRevocationList,
+} from "../../src/protocol/revocation_list.ts";
+import {
+  decodeRevocationPush,
+  revocationPushSignBytes,
+  verifyRevocationPush,
+} from "../../src/protocol/revocation_push.ts";
+import {
+  decodeSessionToken,
+  sessionTokenFault,
+  sessionTokenSignBytes,
+} from "../../src/protocol/session_token.ts";
+import { chainLink } from "../../src/protocol/statements.ts";
+import {
+  decodeTransactionReceipt,
+  receiptReasonOf,
+  transactionReceiptSignBytes,
+  verifyTransactionReceipt,
+} from "../../src/protocol/transaction_receipt.ts";
+import {
+  decodeVerificationReceipt,
+  verificationReceiptSignBytes,
+  verifyVerificationReceipt,
+} from "../../src/protocol/verification_receipt.ts";
+import { type VerifyOptions, verifyBundle } from "../../src/protocol/verify.ts";
+import {
+  decodeWitnessEntry,
+  verifyWitnessEntry,
+  witnessEntrySignBytes,
+} from "../../src/protocol/witness_entry.ts";
+
+/** What both implementations are asked about one bundle. A count stands for the verifier's counter, a list for its revocations. */
+export interface BundleOptions
+  extends Pick<VerifyOptions, "now" | "required_scope" | "session_context" | "stream"> {
+  context?: Omit<ConstraintContext, "invocations"> & { invocations?: number };
+  revoked?: string[];
+}
+
+/** One question to both implementations about a document. */
+export type Question = { name: string; document: string } & (
+  | { kind: "bundle"; options: BundleOptions }
+  | { kind: "verification_receipt"; key: HybridPublicKey }
+  | { kind: "session_token"; secret: string; now: number }
+  | { kind: "key_rotation" }
+  | { kind: "transaction_receipt"; now: number }
+  | { kind: "revocation_list" | "revocation_push" | "witness_entry"; key: HybridPublicKey }
+);
+
+/** This implementation's answer in the words that the published one is asked to use. */
+export async function ownAnswer(question: Question): Promise<Record<string, unknown>> {
+  try {
+    return await answer(question, Buffer.from(question.document));
+  } catch (error) {
+    if (error instanceof ProtocolError) return { refused: error.message };
+    throw error;
+  }
+}
+
+async function answer(question: Question, document: Buffer): Promise<Record<string, unknown>> {
+  switch (question.kind) {
+    case "bundle":
+      return bundleAnswer(document, question.options);
+    case "verification_receipt": {
+      const receipt = decodeVerificationReceipt(document);
+      const signed = verificationReceiptSignBytes(receipt);
+      const fault = await verifyVerificationReceipt(receipt, question.key);
+      return { signed: digest(signed), valid: fault === undefined, link: hex(chainLink(signed)) };
+    }
+    case "session_token": {
+      const token = decodeSessionToken(document);
+      const reason = sessionTokenFault(token, Buffer.from(question.secret, "base64"), question.now) ?? "";
+      return { signed: digest(sessionTokenSignBytes(token)), reason };
+    }
+    case "key_rotation": {
+      const statement = decodeKeyRotation(document);
+      const fault = await verifyKeyRotation(statement);
+      return {
+        signed: digest(keyRotationSignBytes(statement)),
+        reason: fault ? rotationReasonOf(fault) : "",
+      };
+    }
+    case "transaction_receipt": {
+      const receipt = decodeTransactionReceipt(document);
+      const fault = await verifyTransactionReceipt(receipt, () => ({ now: question.now }));
+      const reason = fault ? receiptReasonOf(fault) : "";
+      return { signed: digest(transactionReceiptSignBytes(receipt)), reason };
+    }
+    case "revocation_list": {
+      const list = decodeRevocationList(document);
+      return stated(revocationListSignBytes(list), await verifyRevocationList(list, question.key));
+    }
+    case "revocation_push": {
+      const push = decodeRevocationPush(document);
+      return stated(revocationPushSignBytes(push), await verifyRevocationPush(push, question.key));
+    }
+    case "witness_entry": {
+      const entry = decodeWitnessEntry(document);
+      return stated(witnessEntrySignBytes(entry), await verifyWitnessEntry(entry, question.key));
+    }
+  }
+}
+
+async function bundleAnswer(document: Buffer, options: BundleOptions): Promise<Record<string, unknown>> {
+  const bundle = decodeProofBundle(document);
+  const { context: { invocations, ...context } = {}, revoked, ...others } = options;
+  const result = await verifyBundle(bundle, {
+    ...others,
+    context: { ...context, invocations: () => invocations },
+    revocation: revoked && (({ cert_id }) => revoked.includes(cert_id)),
+  });
+  return {
+    hash: Buffer.from(bundleHash(bundle)).toString("hex"),
+    signed: bundle.delegations.map((each) => digest(delegationSignBytes(each))),
+    challenge: Buffer.from(challengeSignBytes(bundle)).toString("hex"),
+    valid: result.valid,
+    identity_status: result.identity_status,
+    human_id: result.human_id ?? "",
+    agent_id: result.agent_id ?? "",
+    granted_scope: result.granted_scope ?? [],
+    reason: result.error_reason ?? "",
+  };
+}
+
+function stated(signed: Uint8Array, fault: object | undefined): Record<string, unknown> {
+  return { signed: digest(signed), valid: fault === undefined };
+}
+
+function digest(bytes: Uint8Array): string {
+  return hash("sha256", bytes);
+}
+
+function hex(base64: string): string {
+  return Buffer.from(base64, "base64").toString("hex");
+}
