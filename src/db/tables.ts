@@ -29,7 +29,6 @@ export type AccountRow = {
   root_key_id: string | null;
   root_public_key: { ed25519: string; ml_dsa_65: string } | null;
   root_ceiling: string[] | null;
-  next_event_seq: number;
   created_at: Date;
 };
 
@@ -72,7 +71,12 @@ export type SessionRow = {
   refreshed_by: Buffer | null;
 };
 
-export type BalanceRow = { account_id: string; balance_micro_usd: number; low_at_micro_usd: number };
+export type BalanceRow = {
+  account_id: string;
+  balance_micro_usd: number;
+  low_at_micro_usd: number;
+  next_event_seq: number;
+};
 
 export type LedgerPostingRow = {
   account_id: string;

@@ -2,7 +2,7 @@ import { z } from "zod";
 
 /**
  * Event kinds that happen to an account rather than to one of its connections, and their fields. They go through the
- * outbox with the aggregate `account`, numbered by `accounts.next_event_seq`, and never to a callback URL: their owner is
+ * outbox with the aggregate `account`, numbered by `balances.next_event_seq`, and never to a callback URL: their owner is
  * told by mail.
  */
 export const accountEventKinds = {

@@ -1,6 +1,6 @@
 import type { Pool, PoolClient } from "pg";
 import { canonicalJson } from "../protocol/canonical.ts";
-import { lowCreditEvents } from "./low_credit.ts";
+import { crossesMark, lowCreditEvents } from "./low_credit.ts";
 
 /** Price of one decision in micro-USD (specification §8: 0.002 USD per verification). */
 export const VERIFICATION_PRICE_MICRO_USD = 2_000;
@@ -142,7 +142,7 @@ wanted as (
   select account_id, count(*) as items from judged where charged group by account_id
 ),
 held as (
-  select account_id, balance_micro_usd from balances
+  select account_id, balance_micro_usd, low_at_micro_usd from balances
   where account_id in (select account_id from wanted)
   order by account_id for update
 ),
@@ -173,12 +173,20 @@ due as (
   select account_id, count(*) as charges from payable join spent using (connection_id, challenge)
   where charged group by account_id
 ),
+paid as (
+  select paid.*, ${crossesMark("$25::bigint")} as crosses
+  from (
+    select account_id, balance_micro_usd as before, balance_micro_usd - due.charges * $25::bigint as after,
+           low_at_micro_usd as low_at
+    from held join due using (account_id)
+  ) as paid
+),
 charge as (
-  update balances b set balance_micro_usd = held.balance_micro_usd - due.charges * $25::bigint
-  from held join due using (account_id)
-  where b.account_id = held.account_id
-  returning b.account_id, held.balance_micro_usd as before, b.balance_micro_usd as after,
-            b.low_at_micro_usd as low_at
+  update balances b
+  set balance_micro_usd = paid.after, next_event_seq = b.next_event_seq + paid.crosses::int
+  from paid
+  where b.account_id = paid.account_id
+  returning b.account_id, paid.after, paid.low_at, case when paid.crosses then b.next_event_seq - 1 end as event_seq
 ),
 decided as (
   select item.*, payable.decision as final, payable.reason as final_reason, payable.charged,

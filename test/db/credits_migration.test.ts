@@ -36,8 +36,8 @@ test("accounts that are there are low at 20 % of their alpha credits, and grants
     await client.query(credits.sql);
     const { rows } = await client.query("select * from balances order by low_at_micro_usd");
     expect(rows).toEqual([
-      { account_id: poor, balance_micro_usd: "4000", low_at_micro_usd: "0" },
-      { account_id: rich, balance_micro_usd: "4000", low_at_micro_usd: "2000001" },
+      { account_id: poor, balance_micro_usd: "4000", low_at_micro_usd: "0", next_event_seq: "1" },
+      { account_id: rich, balance_micro_usd: "4000", low_at_micro_usd: "2000001", next_event_seq: "1" },
     ]);
     await client.query(post, [poor, "grant"]);
     await expect(client.query(post, [poor, "gift"])).rejects.toMatchObject({ code: "23514" });

@@ -27,7 +27,7 @@ update balances b set low_at_micro_usd = credit.amount_micro_usd / 5
 from ledger_postings credit where credit.kind = 'alpha_credit' and credit.account_id = b.account_id;
 
 -- The number of the account's next event, taken under this row's lock.
-alter table accounts add column next_event_seq bigint not null default 1;
+alter table balances add column next_event_seq bigint not null default 1;
 
 create table notices (
   -- The event that it tells of: one notice for each.
