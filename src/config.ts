@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { z } from "zod";
-import { invalidScopes } from "./protocol/scopes.ts";
+import { unregistrableScopes } from "./protocol/registered_scopes.ts";
+import { EVERY_CUSTOM } from "./protocol/scopes.ts";
 import { writesItsHost } from "./url.ts";
 
 /** A start that was refused for something a person can put right: the message says what, and no stack is shown. */
@@ -20,7 +21,10 @@ const flag = z
   .default("false")
   .transform((text) => text === "true");
 const scopes = list
-  .refine((scopes) => invalidScopes(scopes).length === 0, "holds a scope that is not valid")
+  .refine(
+    (scopes) => unregistrableScopes(scopes).every((scope) => scope === EVERY_CUSTOM),
+    "holds a scope that is not valid",
+  )
   .transform((scopes) => (scopes.length === 0 ? undefined : scopes));
 const cidrs = list.pipe(z.array(z.union([z.cidrv4(), z.cidrv6()])));
 /** The form of the service's word and of its aliases. */

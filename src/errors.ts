@@ -5,7 +5,7 @@
 export const errorCodes = {
   invalid_request: [400, "The body, a parameter or a header is malformed, mistyped, missing or too large"],
   invalid_code: [400, "The sign-in code is wrong, used, expired or was tried too often"],
-  invalid_scopes: [400, "A scope is neither canonical nor prefixed custom:"],
+  invalid_scopes: [400, "A scope is neither canonical nor of the form custom:<area>:<action>"],
   surface_not_available: [400, "The surface type is unknown or not open yet"],
   ceiling_widened: [400, "default_allowed_scopes may only shrink"],
   invalid_callback_url: [400, "The callback URL is not allowed"],

@@ -35,7 +35,7 @@ export const reasons = {
   },
   InvalidScopes: {
     progress: "stuck",
-    meaning: "A scope is neither in the vocabulary nor prefixed custom:.",
+    meaning: "A scope is neither in the vocabulary nor of the form custom:<area>:<action>.",
   },
   InvalidSpec: {
     progress: "stuck",

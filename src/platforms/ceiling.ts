@@ -1,8 +1,7 @@
 import { z } from "zod";
 import { ApiError } from "../errors.ts";
-import { MAX_SCOPE_LENGTH_BYTES } from "../protocol/constants.ts";
-import { beyondCeiling, coversScopes, invalidScopes } from "../protocol/scopes.ts";
-import { isIdentifier } from "../protocol/text.ts";
+import { CUSTOM_FORM, unregistrableScopes } from "../protocol/registered_scopes.ts";
+import { beyondCeiling, coversScopes } from "../protocol/scopes.ts";
 
 /** Scopes a ceiling or a request may list. */
 export const MAX_SCOPES = 64;
@@ -10,10 +9,15 @@ export const MAX_SCOPES = 64;
 /** A list of scopes as a call carries it, 1–64. Whether each is a scope is told by {@link checkScopes}. */
 export const scopeList = z.array(z.string()).min(1).max(MAX_SCOPES);
 
-/** The scopes, each once, in the order given. Throws `invalid_scopes`, naming those that are neither canonical nor `custom:`. */
+/** The scopes, each once, in the order given. Throws `invalid_scopes`, naming those that are neither canonical nor {@link CUSTOM_FORM}. */
 export function checkScopes(scopes: readonly string[]): string[] {
-  const refused = new Set([...invalidScopes(scopes), ...scopes.filter((scope) => !isStorable(scope))]);
-  if (refused.size > 0) throw new ApiError("invalid_scopes", `Not valid scopes: ${named([...refused])}`);
+  const refused = unregistrableScopes(scopes);
+  if (refused.length > 0) {
+    throw new ApiError(
+      "invalid_scopes",
+      `Neither in the vocabulary nor ${CUSTOM_FORM} of two to four parts: ${named(refused)}`,
+    );
+  }
   return [...new Set(scopes)];
 }
 
@@ -40,8 +44,4 @@ export function named(scopes: readonly string[]): string {
   return scopes
     .map((scope) => JSON.stringify(scope.length > 80 ? `${scope.slice(0, 80)}…` : scope))
     .join(", ");
-}
-
-function isStorable(scope: string): boolean {
-  return isIdentifier(scope, MAX_SCOPE_LENGTH_BYTES) && !/\p{Cc}/u.test(scope);
 }

@@ -5,7 +5,7 @@ import { decodeBase64, encodeBase64 } from "../protocol/base64.ts";
 import type { CertificateMemory } from "../protocol/certificate_memory.ts";
 import { CHALLENGE_WINDOW_SECONDS } from "../protocol/constants.ts";
 import { bundleHash, type ProofBundle } from "../protocol/proof_bundle.ts";
-import { invalidScopes } from "../protocol/scopes.ts";
+import { isRegistrableScope } from "../protocol/registered_scopes.ts";
 import type { Verification } from "../protocol/verification.ts";
 import { verifyBundle } from "../protocol/verify.ts";
 import type { ApiKeyCaller } from "../route.ts";
@@ -222,9 +222,9 @@ function decided({ outcome, receiptParts: parts, item, verification }: Settled):
   };
 }
 
-/** Whether a text names one scope: in the vocabulary or custom, no wildcard, nothing the database cannot keep. */
+/** Whether a text names one scope: in the vocabulary or custom, no wildcard. */
 function isConcreteScope(scope: string): boolean {
-  return !scope.endsWith(":*") && !scope.includes("\0") && invalidScopes([scope]).length === 0;
+  return !scope.endsWith(":*") && isRegistrableScope(scope);
 }
 
 /** When the challenge ends; throws `invalid_challenge`, alike for unknown, foreign and expired ones. */

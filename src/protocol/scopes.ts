@@ -32,7 +32,7 @@ export function coversScopes(ceiling: readonly string[], scopes: readonly string
 }
 
 /** In the ceiling of a service or of an account's root key: every scope after `custom:`. */
-const EVERY_CUSTOM = "custom:*";
+export const EVERY_CUSTOM = "custom:*";
 
 /**
  * As {@link coversScopes}, for the ceiling of a service or of an account's root key, where `custom:*` grants every custom scope. In a

@@ -61,5 +61,7 @@ test("ACCOUNT_CEILING is a list of scopes, and no bound when it is not set", () 
     readApiConfig({ ...environment, ...(value !== undefined && { ACCOUNT_CEILING: value }) }).ACCOUNT_CEILING;
   expect(read()).toBeUndefined();
   expect(read(" data:* , custom:*")).toEqual(["data:*", "custom:*"]);
-  for (const wrong of ["data", "data:*,x-a:b", "custom:"]) expect(() => read(wrong)).toThrow(ConfigError);
+  expect(read("custom:orders:*")).toEqual(["custom:orders:*"]);
+  for (const wrong of ["data", "data:*,x-a:b", "custom:", "custom:refund"])
+    expect(() => read(wrong)).toThrow(ConfigError);
 });

@@ -87,7 +87,8 @@ const refuses = (name: string, object: Manifest, previous?: Manifest): SchemaCas
 });
 
 const letters = (count: number): string => "a".repeat(count);
-const scopes = (count: number): string[] => Array.from({ length: count }, (_, index) => `custom:s${index}`);
+const scopes = (count: number): string[] =>
+  Array.from({ length: count }, (_, index) => `custom:area:s${index}`);
 
 const metadata: SchemaCase[] = [
   accepts("a name of 63 characters", withMetadata({ name: letters(63) })),
@@ -145,8 +146,20 @@ const platforms: SchemaCase[] = [
   refuses("65 scopes", platform({ defaultAllowedScopes: scopes(65) })),
   refuses("a scope without a colon", platform({ defaultAllowedScopes: ["data"] })),
   refuses("a scope with a space", platform({ defaultAllowedScopes: ["custom:a b"] })),
-  accepts("a scope of 256 characters", platform({ defaultAllowedScopes: [`custom:${letters(249)}`] })),
-  refuses("a scope of 257 characters", platform({ defaultAllowedScopes: [`custom:${letters(250)}`] })),
+  accepts("a scope of 256 characters", platform({ defaultAllowedScopes: [`custom:a:${letters(247)}`] })),
+  refuses("a scope of 257 characters", platform({ defaultAllowedScopes: [`custom:a:${letters(248)}`] })),
+  accepts(
+    "custom scopes of two to four parts",
+    platform({ defaultAllowedScopes: ["custom:a:b", "custom:A.1:b_2:c-3", "custom:a:b:c:*", "custom:a:*"] }),
+  ),
+  refuses("a custom scope of one part", platform({ defaultAllowedScopes: ["custom:refund"] })),
+  refuses("a custom scope of five parts", platform({ defaultAllowedScopes: ["custom:a:b:c:d:e"] })),
+  refuses("a custom wildcard in the middle", platform({ defaultAllowedScopes: ["custom:*:refund"] })),
+  refuses("a custom wildcard in a part", platform({ defaultAllowedScopes: ["custom:orders:re*"] })),
+  refuses("a custom wildcard alone", platform({ defaultAllowedScopes: ["custom:*"] })),
+  refuses("an empty part", platform({ defaultAllowedScopes: ["custom:orders::refund"] })),
+  refuses("a part that begins with a dot", platform({ defaultAllowedScopes: ["custom:orders:.refund"] })),
+  refuses("a custom scope with a slash", platform({ defaultAllowedScopes: ["custom:orders:a/b"] })),
   refuses(
     "a callback URL with a user interface scheme",
     platform({ callbackUrl: "ftp://shop.example.test" }),
@@ -210,7 +223,7 @@ const platforms: SchemaCase[] = [
   refuses(
     "custom scopes under a custom name that looks like a wildcard",
     platform({ defaultAllowedScopes: ["custom:orders:refund"] }),
-    platform({ defaultAllowedScopes: ["custom:*"] }),
+    platform({ defaultAllowedScopes: ["custom:orders:*"] }),
   ),
 ];
 
@@ -232,6 +245,7 @@ const agents: SchemaCase[] = [
 ];
 
 const delegations: SchemaCase[] = [
+  refuses("a delegation of a custom scope of one part", delegation({ scopes: ["custom:refund"] })),
   accepts("a delegation", delegation()),
   accepts("a life of a minute", delegation({ ttl: "1m" })),
   refuses("a life of 59 seconds", delegation({ ttl: "59s" })),

@@ -208,12 +208,12 @@ describe("a forged bundle", () => {
 });
 
 describe("a required scope", () => {
-  test.each(["nonsense", "x-acme:read", "urn:read", "custom:", "data:*"])(
-    "%s is invalid_scope",
-    async (scope) => {
-      expect(await codeOf(verify(await person.prove({ now }), { as: person, scope }))).toBe("invalid_scope");
-    },
-  );
+  test.each([
+    ...["nonsense", "x-acme:read", "urn:read", "custom:", "data:*"],
+    ...["custom:refund", "custom:orders:*", "custom:orders:re\u200bfund", "custom:a:b:c:d:e", "custom:a: b"],
+  ])("%s is invalid_scope", async (scope) => {
+    expect(await codeOf(verify(await person.prove({ now }), { as: person, scope }))).toBe("invalid_scope");
+  });
 });
 
 describe("constraints", () => {

@@ -1,5 +1,6 @@
 import { unixSeconds } from "../../clock.ts";
-import { coversScopes, invalidScopes } from "../../protocol/scopes.ts";
+import { unregistrableScopes } from "../../protocol/registered_scopes.ts";
+import { coversScopes } from "../../protocol/scopes.ts";
 import type { DelegationState } from "../api_client.ts";
 import type { Agent, Delegation, Platform } from "../kinds.ts";
 import type { Verdict } from "../reasons.ts";
@@ -56,7 +57,7 @@ const agentReady: Rule = ({ object: { spec }, agent }) =>
   agentFault(spec.agentRef.name, agent, spec.platformRef.name);
 
 const scopesValid: Rule = ({ object: { spec } }) => {
-  const invalid = invalidScopes(spec.scopes);
+  const invalid = unregistrableScopes(spec.scopes);
   return invalid.length === 0
     ? undefined
     : { reason: "InvalidScopes", message: `Unknown: ${invalid.join(", ")}` };

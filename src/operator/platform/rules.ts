@@ -1,4 +1,5 @@
-import { coversScopes, invalidScopes } from "../../protocol/scopes.ts";
+import { unregistrableScopes } from "../../protocol/registered_scopes.ts";
+import { coversScopes } from "../../protocol/scopes.ts";
 import type { PlatformState } from "../api/answers.ts";
 import { isTrue } from "../conditions.ts";
 import type { Platform } from "../kinds.ts";
@@ -45,7 +46,7 @@ const bound: Rule = ({ object, binding }) => {
 };
 
 const scopesValid: Rule = ({ object }) => {
-  const invalid = invalidScopes(object.spec.defaultAllowedScopes);
+  const invalid = unregistrableScopes(object.spec.defaultAllowedScopes);
   return invalid.length === 0
     ? undefined
     : { reason: "InvalidScopes", message: `Unknown: ${invalid.join(", ")}` };
