@@ -172,8 +172,10 @@ describe("accepted principals", () => {
   test("are roots of the registry, each named once, and never the account's own", async () => {
     const [shop, stranger] = [await world.application([]), await world.api.person()];
     const scopes = ["data:read"];
-    expect(errorOf(await accept(shop, "0".repeat(32)))).toBe("400 invalid_principal");
-    expect(errorOf(await accept(shop, "anybody"))).toBe("400 invalid_principal");
+    expect(errorOf(await accept(shop, "0".repeat(32)))).toBe("404 not_found");
+    expect(errorOf(await accept(shop, "anybody"))).toBe("404 not_found");
+    const unknown = { human_id: "0".repeat(32), scopes };
+    expect(errorOf(await replace(shop, [unknown]))).toBe("400 invalid_principal");
     expect(errorOf(await accept(shop, shop.person.humanId))).toBe("400 invalid_principal");
     const twice = { human_id: stranger.humanId, scopes };
     expect(errorOf(await replace(shop, [twice, twice]))).toBe("400 invalid_principal");

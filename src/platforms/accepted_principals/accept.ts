@@ -25,7 +25,8 @@ export type PlatformPlace = { accountId: string; platformId: string };
 
 /**
  * Accepts one principal at a platform, or changes what is accepted from it; decisions hold it from the commit on.
- * Throws `not_found`, `invalid_scopes`, `invalid_expiry`, `invalid_principal`, `principal_limit`.
+ * Throws `not_found`, also for a root that the registry does not have, `invalid_scopes`, `invalid_expiry`,
+ * `invalid_principal`, `principal_limit`.
  */
 export async function acceptPrincipal(
   deps: Deps,
@@ -36,6 +37,8 @@ export async function acceptPrincipal(
     if (acceptance.acceptedUntil !== null && acceptance.acceptedUntil <= now) {
       throw new ApiError("invalid_expiry");
     }
+    const known = await tx("accounts").where({ human_id: acceptance.humanId }).first("account_id");
+    if (known === undefined) throw new ApiError("not_found");
     await checkAcceptances(tx, place.accountId, [acceptance]);
     const [row] = rowsOf({ ...place, connectionId, now }, [acceptance]);
     await tx("accepted_principals")

@@ -82,7 +82,7 @@ export const scenarios: Record<ErrorCode, Scenario> = {
   invalid_constraints: (_, scene) =>
     ask(scene, { constraints: [{ type: "max_rate", count: 0, window_s: 60 }] }),
   invalid_expiry: (_, scene) => ask(scene, { expires_at: "2001-01-01T00:00:00Z" }),
-  invalid_principal: (_, scene) => acceptPrincipal(scene, "0".repeat(32)),
+  invalid_principal: (_, scene) => acceptPrincipal(scene, scene.person.humanId),
   principal_limit: async (api, scene) => {
     await fillAcceptedPrincipals(api, scene);
     const { humanId } = await api.person();

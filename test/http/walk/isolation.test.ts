@@ -52,6 +52,11 @@ async function wellFounded(operation: Operation, scene: Scene, place: string): P
       const { proof_ref } = await scene.proof(bound);
       return { ...draft, body: { proof_ref, required_scope: SCOPE, operation: bound } };
     }
+    case "end_accepted_principal": {
+      const { humanId } = victim.person;
+      await acceptPrincipal(scene, humanId);
+      return { ...draft, params: { ...draft.params, human_id: humanId } };
+    }
     case "access_evaluation":
       return { ...draft, body: await questionOf(scene) };
     case "access_evaluations": {
@@ -62,6 +67,14 @@ async function wellFounded(operation: Operation, scene: Scene, place: string): P
     default:
       return draft;
   }
+}
+
+/** Another account's root, accepted at a scene's platform; the victim's own, of which there is no acceptance, is left. */
+async function acceptPrincipal({ person, platform }: Scene, humanId: string): Promise<void> {
+  if (person.humanId === humanId) return;
+  const path = `/v1/service/platforms/${platform.platformId}/accepted-principals/${humanId}`;
+  const { status } = await person.client.call("PUT", path, { body: { scopes: [SCOPE] } });
+  expect(status).toBe(200);
 }
 
 const questionOf = async ({ agentId, platform, proof }: Scene) => ({

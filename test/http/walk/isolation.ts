@@ -9,8 +9,12 @@ export function idPlacesOf(operation: Operation): IdPlace[] {
     .filter((parameter) => parameter.in !== "header" && isId(parameter.name))
     .map((parameter) => ({ place: `${parameter.in}.${parameter.name}`, name: parameter.name }));
   const schema = operation.requestBody?.content["application/json"]?.schema ?? {};
-  return [...parameters, ...idsIn(schema, "body")];
+  const places = [...parameters, ...idsIn(schema, "body")];
+  return places.filter(({ place }) => !givenNames.includes(`${operation.operationId} ${place}`));
 }
+
+/** Names that a caller gives its own thing, rather than ids of what is there. */
+const givenNames: readonly string[] = ["change_connection body.verifier_id"];
 
 function idsIn(schema: Schema, at: string): IdPlace[] {
   const forms = [
@@ -48,11 +52,10 @@ export const otherwise: Record<string, { answers: string; own?: string; why: str
     why: "whose authority is accepted is the platform's own business",
   },
   "end_accepted_principal path.human_id": {
-    answers: "404",
+    answers: "200",
     own: "404",
-    why: "neither is accepted at one's own platform",
+    why: "whose authority is accepted is the platform's own business",
   },
-  "change_connection body.verifier_id": { answers: "200", why: "a name that the connection gives itself" },
   "get_principal path.human_id": { answers: "200", why: "public keys are public" },
   "get_revocation_list path.human_id": { answers: "200", why: "revocation lists are public" },
   "list_delegations query.connection_id": { answers: "nothing", why: "a list" },

@@ -1,0 +1,189 @@
+import { crossesMark, lowCreditEvents } from "./low_credit.ts";
+
+/**
+ * Reads the certificates' states and whose authority the connections accept, charges the accounts, spends the
+ * challenges and appends audit rows and ledger postings for a whole batch, in one statement and one commit. Each item
+ * touches rows of one account, besides those of its root's: certificates, and the history of a decision made elsewhere.
+ *
+ * An operation that has its decision is left alone, before its challenge is touched; one that was indeterminate has
+ * none yet. Two statements that decide on one operation at the same moment break the primary key of `invocations`:
+ * nothing of the later one is done, and it is to be sent again.
+ *
+ * An item without credit is not decided and its challenge not spent, so that its proof is good after a top-up. Where
+ * credit is short, challenges that are spent already take no place in the queue for it.
+ *
+ * Order matters. Certificates come first, then balances, then challenges, each in key order, because two batches that
+ * took them in their own order would deadlock; `group by` and `order by` see to it that each step is complete before the
+ * next begins. `distinct on` keeps a challenge that stands twice in one batch from being joined to both items: the
+ * later one is answered as spent. `for share` makes a revocation, and the end of an acceptance, wait for the decisions
+ * that have read the row, and makes those that come later read the new state: see decision record 0005.
+ *
+ * A charge that leaves little credit is announced in the same commit: see `low_credit.ts`.
+ *
+ * Scopes are handed over in canonical JSON and narrowed as `json`, which keeps each element's text as it came.
+ */
+export const decisionStatement = `
+with item as (
+  select distinct on (connection_id, challenge) *
+  from unnest($1::int[], $2::uuid[], $3::uuid[], $4::bytea[], $5::timestamptz[], $6::text[], $7::text[], $8::uuid[],
+              $9::timestamptz[], $10::text[], $11::text[], $12::uuid[], $13::text[], $14::text[], $15::text[],
+              $16::text[], $17::text[], $18::text[], $19::text[], $20::bytea[])
+    as item (n, account_id, connection_id, challenge, challenge_expires_at, decision, reason, event_id,
+             decided_at, agent_id, human_id, root_account_id, cert_id, required_scope, receipt_head,
+             receipt_tail, granted, error_reason, invocation_id, operation_hash)
+  order by connection_id, challenge, n
+),
+fresh as (
+  select * from (
+    select item.*, row_number() over (partition by connection_id, invocation_id order by n) as turn from item
+  ) as item
+  where invocation_id is null or turn = 1 and not exists (
+    select from invocations i where i.account_id = item.account_id
+      and i.connection_id = item.connection_id and i.invocation_id = item.invocation_id)
+),
+pinned as (
+  select c.account_id, c.cert_id, c.status, c.ceiling_scope from certificates c
+  where (c.account_id, c.cert_id) in (select * from unnest($22::uuid[], $23::text[]))
+  order by c.account_id, c.cert_id for share
+),
+state as (
+  select link.n, bool_or(c.status = 'revoked') as revoked, bool_or(c.cert_id is null) as unknown,
+         bool_or(c.ceiling_scope is not null) as has_ceiling,
+         bool_or(c.ceiling_scope is not null and not link.required_scope = any (c.ceiling_scope)) as over_ceiling
+  from unnest($21::int[], $22::uuid[], $23::text[], $24::text[]) as link (n, account_id, cert_id, required_scope)
+  left join pinned c on c.account_id = link.account_id and c.cert_id = link.cert_id
+  group by link.n
+),
+accepted as (
+  select a.connection_id, a.human_id, a.granted_scope, a.accepted_until from accepted_principals a
+  where (a.connection_id, a.human_id) in (
+    select connection_id, human_id from fresh where root_account_id <> account_id)
+  order by a.connection_id, a.human_id for share
+),
+judged as (
+  select fresh.n, fresh.account_id, fresh.connection_id, fresh.challenge, fresh.challenge_expires_at,
+         verdict.decision, verdict.reason, verdict.decision <> 'indeterminate' as charged,
+         coalesce(state.has_ceiling, false) or accepted.granted_scope is not null as is_narrowed,
+         accepted.granted_scope as accepted_scope
+  from fresh
+  left join state on state.n = fresh.n
+  left join accepted on fresh.root_account_id <> fresh.account_id
+    and accepted.connection_id = fresh.connection_id and accepted.human_id = fresh.human_id
+    and (accepted.accepted_until is null or accepted.accepted_until > fresh.decided_at)
+  cross join lateral (
+    select * from (values
+      (1, fresh.root_account_id <> fresh.account_id
+          and not coalesce(fresh.required_scope = any (accepted.granted_scope), false), 'deny', 'principal_not_accepted'),
+      (2, coalesce(state.revoked, false), 'deny', 'delegation_revoked'),
+      (3, coalesce(state.unknown, false), 'indeterminate', 'revocation_state_unavailable'),
+      (4, fresh.decision = 'allow' and coalesce(state.over_ceiling, false), 'deny', 'ceiling_exceeded'),
+      (5, true, fresh.decision, fresh.reason)
+    ) as rule (place, holds, decision, reason)
+    where holds order by place limit 1
+  ) as verdict
+),
+wanted as (
+  select account_id, count(*) as items from judged where charged group by account_id
+),
+held as (
+  select account_id, balance_micro_usd, low_at_micro_usd from balances
+  where account_id in (select account_id from wanted)
+  order by account_id for update
+),
+payable as (
+  select * from (
+    select judged.*, credit.affordable, turn.is_open,
+           count(*) filter (where charged and turn.is_open) over (partition by account_id order by judged.n) as place
+    from judged
+    left join wanted using (account_id)
+    left join held using (account_id)
+    cross join lateral (select held.balance_micro_usd / $25::bigint as affordable) as credit
+    cross join lateral (
+      select case when wanted.items <= credit.affordable then true else not exists (
+        select from spent_challenges s where s.connection_id = judged.connection_id
+          and s.expires_at = judged.challenge_expires_at and s.challenge = judged.challenge) end as is_open
+    ) as turn
+  ) as queued
+  where not charged or not is_open or place <= affordable
+),
+spent as (
+  insert into spent_challenges (connection_id, expires_at, challenge)
+  select connection_id, challenge_expires_at, challenge from payable
+  order by connection_id, challenge_expires_at, challenge
+  on conflict do nothing
+  returning connection_id, challenge
+),
+due as (
+  select account_id, count(*) as charges from payable join spent using (connection_id, challenge)
+  where charged group by account_id
+),
+paid as (
+  select paid.*, ${crossesMark("$25::bigint")} as crosses
+  from (
+    select account_id, balance_micro_usd as before, balance_micro_usd - due.charges * $25::bigint as after,
+           low_at_micro_usd as low_at
+    from held join due using (account_id)
+  ) as paid
+),
+charge as (
+  update balances b
+  set balance_micro_usd = paid.after, next_event_seq = b.next_event_seq + paid.crosses::int
+  from paid
+  where b.account_id = paid.account_id
+  returning b.account_id, paid.after, paid.low_at, case when paid.crosses then b.next_event_seq - 1 end as event_seq
+),
+decided as (
+  select item.*, payable.decision as final, payable.reason as final_reason, payable.charged,
+         narrowed.granted as narrowed, receipt.body, sha256(convert_to(receipt.body, 'UTF8')) as receipt_hash
+  from payable
+  join spent using (connection_id, challenge)
+  join item using (n)
+  cross join lateral (
+    select case when payable.is_narrowed and payable.decision = 'allow' then (
+      select '[' || coalesce(string_agg(scope.value::text, ',' order by scope.place), '') || ']'
+      from json_array_elements(item.granted::json) with ordinality as scope (value, place)
+      where (payable.accepted_scope is null or (scope.value #>> '{}') = any (payable.accepted_scope))
+        and not exists (
+          select from unnest($21::int[], $22::uuid[], $23::text[]) as link (n, account_id, cert_id)
+          join pinned c on c.account_id = link.account_id and c.cert_id = link.cert_id
+          where link.n = item.n and c.ceiling_scope is not null and (scope.value #>> '{}') <> all (c.ceiling_scope))
+    ) end as granted
+  ) as narrowed
+  cross join lateral (
+    select item.receipt_head || '"decision":"' || payable.decision || '","decision_reason":"' || payable.reason ||
+           '","granted_scope":' ||
+           case when payable.decision = 'allow' then coalesce(narrowed.granted, item.granted) else '[]' end ||
+           item.receipt_tail as body
+  ) as receipt
+),
+posted as (
+  insert into ledger_postings (account_id, posted_at, posting_id, kind, debit_book, credit_book, amount_micro_usd)
+  select account_id, decided_at, challenge, 'verification', 'credit', 'revenue', $25::bigint from decided where charged
+),
+told as (
+  select account_id, null::uuid as verifier_account_id, body, receipt_hash, n from decided
+  union all
+  select root_account_id, account_id, null, null, n from decided where root_account_id <> account_id
+),
+written as (
+  insert into audit_events (account_id, occurred_at, event_id, event_type, connection_id, agent_id, human_id, cert_id,
+                            decision, decision_reason, required_scope, receipt, receipt_hash, verifier_account_id)
+  select told.account_id, decided_at, event_id, case when final = 'allow' then 'proof.verified' else 'proof.rejected' end,
+         connection_id, agent_id, human_id, cert_id, final, final_reason, required_scope, told.body, told.receipt_hash,
+         told.verifier_account_id
+  from told join decided using (n)
+),
+kept as (
+  insert into invocations (account_id, connection_id, invocation_id, operation_hash, event_id, decided_at, error_reason)
+  select account_id, connection_id, invocation_id, operation_hash, event_id, decided_at,
+         case when final_reason = reason then error_reason else final_reason end
+  from decided where invocation_id is not null and final <> 'indeterminate'
+  order by account_id, connection_id, invocation_id
+),
+${lowCreditEvents("$25::bigint")}
+select item.n, fresh.n is not null as fresh, payable.n is not null as payable, decided.final as decision,
+       decided.final_reason as reason, decided.receipt_hash, decided.narrowed as granted
+from item
+left join fresh on fresh.n = item.n
+left join payable on payable.n = item.n
+left join decided on decided.n = item.n`;
