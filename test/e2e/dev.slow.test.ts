@@ -169,6 +169,20 @@ test("the next start has the same platform and key, and asks anew for the delega
   expect(await interrupt(stack)).toBe(0);
 });
 
+test("credits are given to the owner who is there up to the amount, and to accounts that are made", async () => {
+  const stack = await startUp("--credits", "50");
+  expect(stack.said.out).toMatch(/owner@example\.test was granted 4\d\.\d+ USD and has 50\.00 USD/);
+  const baseUrl = String(stack.connection.base_url);
+  const creditOf = async (email: string) => {
+    const { owner } = await signIn(baseUrl, email);
+    return owner.call<{ balance_micro_usd: number }>("GET", "/v1/service/credits");
+  };
+  // The tour's three decisions are charged.
+  expect((await creditOf(OWNER)).balance_micro_usd).toBe(50_000_000 - 3 * 2_000);
+  expect((await creditOf("trial@example.test")).balance_micro_usd).toBe(50_000_000);
+  expect(await interrupt(stack)).toBe(0);
+});
+
 test("a delegation under suspend keeps what it was granted", async () => {
   const before = await keptConnection();
   await edit("delegation.yaml", (text) => text.replace("spec:\n", "spec:\n  suspend: true\n"));

@@ -59,6 +59,26 @@ test("removes settled deliveries with their attempts after 30 days, and cancels 
   expect(await home.database("webhook_attempts").where({ delivery_id: settled })).toEqual([]);
 });
 
+test("removes settled notices after 30 days, and none that waits", async () => {
+  const { accountId } = await makeConnection(home.database, null);
+  const notice = (state: "waiting" | "sent" | "failed", at: Date) => ({
+    event_id: randomUUID(),
+    account_id: accountId,
+    type: "credits.low",
+    payload: "{}",
+    state,
+    next_attempt_at: state === "waiting" ? at : null,
+    settled_at: state === "waiting" ? null : at,
+    created_at: at,
+  });
+  const gone = [notice("sent", ago(30, 1)), notice("failed", ago(30, 1))];
+  const kept = [notice("sent", ago(30)), notice("waiting", ago(60))];
+  await home.database("notices").insert([...gone, ...kept]);
+  await removeOld(home.database, now);
+  const left = await home.database("notices").where({ account_id: accountId }).pluck("event_id");
+  expect(left.toSorted()).toEqual(kept.map(({ event_id }) => event_id).toSorted());
+});
+
 test("says that there is more while there is, and ends", async () => {
   const entries = Array.from({ length: 1500 }, () => ({
     consumer: "many",
