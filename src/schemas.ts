@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { isPlainText } from "./plain_text.ts";
 
 /** Control characters (category Cc) for a class of a pattern. Patterns are published with their schemas, but no flag is. */
 export const CONTROLS = "\\u0000-\\u001f\\u007f-\\u009f";
@@ -7,17 +8,29 @@ const CONTROLS_BUT_BREAKS = "\\u0000-\\u0008\\u000b\\u000c\\u000e-\\u001f\\u007f
 /** Text without control characters. */
 export const NO_CONTROLS = new RegExp(`^[^${CONTROLS}]*$`);
 
-/** One line of text for people: trimmed, not empty, at most `max` characters, without control characters. */
+/** What the schemas of text for people say of what {@link isPlainText} refuses. */
+export const HIDDEN_TEXT = "must not contain invisible characters or ones that change the direction of text";
+
+/** One line of text for people: trimmed, in NFC, not empty, at most `max` characters, without control or hidden ones. */
 export function oneLine(max: number) {
-  return z.string().trim().min(1).max(max).regex(NO_CONTROLS, "must not contain control characters");
+  return z
+    .string()
+    .trim()
+    .normalize("NFC")
+    .min(1)
+    .max(max)
+    .regex(NO_CONTROLS, "must not contain control characters")
+    .refine(isPlainText, HIDDEN_TEXT);
 }
 
-/** Text for people of at most `max` characters; may be empty and have line breaks. */
+/** Text for people of at most `max` characters, in NFC; may be empty and have line breaks, hides nothing. */
 export function freeText(max: number) {
   return z
     .string()
+    .normalize("NFC")
     .max(max)
-    .regex(new RegExp(`^[^${CONTROLS_BUT_BREAKS}]*$`), "must not contain control characters");
+    .regex(new RegExp(`^[^${CONTROLS_BUT_BREAKS}]*$`), "must not contain control characters")
+    .refine(isPlainText, HIDDEN_TEXT);
 }
 
 /** A moment as answers carry it: ISO 8601, UTC, milliseconds. */

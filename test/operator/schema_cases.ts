@@ -127,6 +127,15 @@ const platforms: SchemaCase[] = [
   refuses("a name for people of 121 characters", platform({ displayName: "é".repeat(121) })),
   refuses("a name for people with a line break", platform({ displayName: "a\nb" })),
   refuses("a name for people that ends in a space", platform({ displayName: "Shop " })),
+  ...["\u202e", "\u200b", "\u00ad", "\u2066", "\ufeff", "\u{e0041}", "\u2028"].map((hidden) =>
+    refuses(
+      `a name for people with ${JSON.stringify(hidden)} (${hidden.codePointAt(0)?.toString(16)})`,
+      platform({ displayName: `Sh${hidden}op` }),
+    ),
+  ),
+  accepts("a name for people with a joiner", platform({ displayName: "\u0645\u06cc\u200c\u062e" })),
+  accepts("a name for people with an emoji", platform({ displayName: "Shop \u{1f469}\u200d\u{1f4bb}" })),
+  refuses("a description with a bidi control", platform({ description: "a\u202eb" })),
   accepts("a name for people of one letter", platform({ displayName: "S" })),
   refuses("a name for people that is a number", platform({ displayName: 7 })),
   accepts("a description that is null", platform({ description: null })),
@@ -240,6 +249,7 @@ const agents: SchemaCase[] = [
   refuses("another type later", agent({ agentType: "robot" }), agent()),
   refuses("another platform later", agent({ platformRef: { name: "store" } }), agent()),
   accepts("another name for people later", agent({ displayName: "Bit" }), agent({ displayName: "Bot" })),
+  refuses("an agent's name for people with a bidi control", agent({ displayName: "Bo\u202et" })),
   accepts("no name for people later", agent(), agent({ displayName: "Bot" })),
   accepts("suspending later", agent({ displayName: "Bot", suspend: true }), agent({ displayName: "Bot" })),
 ];
@@ -270,6 +280,10 @@ const delegations: SchemaCase[] = [
   refuses("an approver in the spec", delegation({ approvedScopes: ["data:read"] })),
   accepts("who asks", delegation({ requestedBy: "jane@example.test" })),
   accepts("a revocation with a reason", delegation({ revoked: true, revokeReason: "Left the team" })),
+  refuses(
+    "a reason with a zero-width space",
+    delegation({ revoked: true, revokeReason: "Left\u200b the team" }),
+  ),
   refuses("a reason without a revocation", delegation({ revokeReason: "Left the team" })),
   refuses("a reason with a revocation that is false", delegation({ revoked: false, revokeReason: "x" })),
 ];

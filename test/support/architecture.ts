@@ -32,6 +32,7 @@ const LEVELS: readonly (readonly string[])[] = [
     "log.ts",
     "metrics.ts",
     "page.ts",
+    "plain_text.ts",
     "route.ts",
     "schemas.ts",
     "url.ts",
