@@ -70,6 +70,9 @@ export type Answer<R> = {
 /** What headers of a request or an answer are for, by their names; `X-Service-…` carries the service's word. */
 export type HeaderNotes = Record<string, string>;
 
+/** What an answer is, with the headers that it always has and those that it may have. */
+type AnswerNotes = { description: string; headers?: HeaderNotes; optionalHeaders?: HeaderNotes };
+
 /** One operation of the HTTP contract: what routes it, who may call it, what it takes, gives and refuses. */
 export type Route<A extends Access = Access, P = unknown, Q = unknown, B = unknown, R = unknown> = {
   /** Unique name, snake_case; the OpenAPI operation id. */
@@ -92,9 +95,9 @@ export type Route<A extends Access = Access, P = unknown, Q = unknown, B = unkno
   /** `"raw"`: the handler gets the unparsed bytes (a Buffer) and decodes strictly by itself. */
   bodyForm?: "raw";
   /** Absent: the operation is not open yet, and every call of it is refused. */
-  answer?: { status: 200 | 201; schema: ZodType<R>; description: string; headers?: HeaderNotes };
+  answer?: { status: 200 | 201; schema: ZodType<R> } & AnswerNotes;
   /** Answers of another status that are no errors of this service; without a schema: without a body. */
-  otherAnswers?: Record<number, { schema?: ZodType; description: string; headers?: HeaderNotes }>;
+  otherAnswers?: Record<number, { schema?: ZodType } & AnswerNotes>;
   /** Request headers that it reads besides those of its access. */
   headers?: HeaderNotes;
   /** What the handler of a public route demands by itself, all of it. */

@@ -40,7 +40,7 @@ function both(one: Response, other: Response): Response {
   };
 }
 
-/** Headers of one of two answers with the same status. */
+/** Headers that an answer may have. */
 function optional(headers: Json): Json {
   return Object.fromEntries(
     Object.entries(headers).map(([name, header]) => [name, { ...(header as Json), required: false }]),
@@ -73,10 +73,11 @@ function ownResponses(route: Route, names: Names): [number, Response][] {
 
 type Declared = NonNullable<Route["otherAnswers"]>[number];
 
-function responseOf({ description, schema, headers }: Declared, names: Names, more: Json = {}): Response {
+function responseOf(declared: Declared, names: Names, more: Json = {}): Response {
+  const { description, schema, headers = {}, optionalHeaders = {} } = declared;
   return {
     description,
-    headers: { ...headerObjects(headers ?? {}, names), ...more },
+    headers: { ...headerObjects(headers, names), ...optional(headerObjects(optionalHeaders, names)), ...more },
     schemas: schema === undefined ? [] : [schemaOf(schema, "output")],
   };
 }

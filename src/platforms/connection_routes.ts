@@ -28,6 +28,7 @@ export function changeConnectionRoute({ db }: Deps): Route {
     path: "/v1/service/connections/{connection_id}",
     summary: "Change a connection's verifier name, or whether AuthZEN answers without a proof",
     access: "session",
+    idempotent: true,
     params,
     body: connectionSettings.partial(),
     answer: {

@@ -13,12 +13,15 @@ const answer = z.object({ decision: z.string(), decision_reason: z.string() });
 const NOTES = {
   "X-Service-Decision": "allow, deny, refuse, indeterminate or none",
   "X-Service-Decision-Reason": "The decision's reason, or the code of why there is none",
+};
+const AUTHORITY_NOTES = {
   "X-Service-Human-Id": "With a decision: the account root whose authority it is about",
   "X-Service-Agent-Id": "With a decision: the agent that proved the authority",
   "X-Service-Cert-Id":
     "With a decision: the agent's certificate, if its id is up to 128 visible ASCII characters",
   "X-Service-Receipt-Id": "With a decision: its receipt",
 };
+const HEADERS = { headers: NOTES, optionalHeaders: AUTHORITY_NOTES };
 
 type HookCall = Call<"public", { target?: string } | undefined, unknown, unknown>;
 
@@ -57,10 +60,10 @@ function hookRoute(deps: ExtAuthDeps, method: (typeof METHODS)[number], path: st
       "X-Service-Proof": "The proof: a reference, or a bundle in base64url",
       ...(withTarget ? {} : { "X-Service-Required-Scope": "The scope that the request needs" }),
     },
-    answer: { status: 200, schema: answer, description: "Allowed: let the request pass", headers: NOTES },
+    answer: { status: 200, schema: answer, description: "Allowed: let the request pass", ...HEADERS },
     otherAnswers: {
-      403: { schema: answer, description: "Denied, or no authority was demonstrated", headers: NOTES },
-      503: { schema: answer, description: "No decision exists: the request must not pass", headers: NOTES },
+      403: { schema: answer, description: "Denied, or no authority was demonstrated", ...HEADERS },
+      503: { schema: answer, description: "No decision exists: the request must not pass", ...HEADERS },
     },
     errors: [],
     async handle(call) {

@@ -172,22 +172,17 @@ async function checkPrincipals(
   accountId: string,
   humanIds: string[],
 ): Promise<void> {
-  const refuse = (ids: string[], why: string) => {
-    if (ids.length > 0) throw new ApiError("invalid_principal", `${named(ids.slice(0, 5))}: ${why}`);
+  const refuse = (isFault: (id: string, at: number) => boolean, why: string) => {
+    const at = humanIds.findIndex(isFault);
+    if (at !== -1) throw new ApiError("invalid_principal", `accepted_principals[${at}]: ${why}`);
   };
   if (humanIds.length === 0) return;
-  refuse(
-    humanIds.filter((id, at) => humanIds.indexOf(id) !== at),
-    "listed twice",
-  );
+  refuse((id, at) => humanIds.indexOf(id) !== at, "is listed twice");
   const known = await db("accounts").whereIn("human_id", humanIds).select("human_id", "account_id");
   const accountOf = new Map(known.map(({ human_id, account_id }) => [human_id, account_id]));
+  refuse((id) => !accountOf.has(id), "is not a root identity of the registry");
   refuse(
-    humanIds.filter((id) => !accountOf.has(id)),
-    "not a root identity of the registry",
-  );
-  refuse(
-    humanIds.filter((id) => accountOf.get(id) === accountId),
-    "this account's own root identity, which is always accepted",
+    (id) => accountOf.get(id) === accountId,
+    "is this account's own root identity, which is always accepted",
   );
 }

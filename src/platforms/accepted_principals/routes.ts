@@ -79,6 +79,7 @@ function replaceRoute(deps: Deps): Route {
     path,
     summary: "Make these the only root identities of other accounts that a platform accepts",
     access: "session",
+    idempotent: true,
     params,
     body: z.object({ accepted_principals: acceptedPrincipalList }),
     answer: {
@@ -103,6 +104,7 @@ function acceptRoute(deps: Deps): Route {
     path: `${path}/{human_id}`,
     summary: "Accept a root identity of another account, or change what is accepted from it",
     access: "session",
+    idempotent: true,
     params: memberParams,
     body: acceptance,
     answer: { status: 200, schema: shown, description: "What is accepted from now on" },
@@ -122,6 +124,7 @@ function endRoute(deps: Deps): Route {
     path: `${path}/{human_id}`,
     summary: "Accept a root identity of another account no longer",
     access: "session",
+    idempotent: true,
     params: memberParams,
     answer: {
       status: 200,
