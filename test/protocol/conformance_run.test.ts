@@ -1,7 +1,7 @@
 import { execFile } from "node:child_process";
 import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { dirname, join, resolve } from "node:path";
+import { join, resolve } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 
 const PROJECT = resolve(import.meta.dirname, "../..");
@@ -125,116 +125,14 @@ describe("the conformance command", () => {
     );
   });
 
-  test.each([
-    ["own_transaction_receipt_stale_proof.json", "receipt_error_reason", "party_bundle_invalid"],
-    ["own_key_rotation_bad_signature.json", "key_rotation_error_reason", undefined],
-    ["own_revoked_root.json", "verify_result", undefined],
-  ])(
-    "compares the reason of %s: the code, or the whole sentence where there is none",
-    async (file, member, code) => {
-      const because = (change: (reason: string) => string) => (vector: Record<string, unknown>) => {
-        const { expected } = vector as { expected: Record<string, unknown> };
-        const place = (member === "verify_result" ? expected.verify_result : expected) as Record<
-          string,
-          string
-        >;
-        const name = member === "verify_result" ? "error_reason" : member;
-        place[name] = change(place[name] ?? "");
-      };
-      await copy(file);
-      expect(await run()).toMatchObject({ code: 0 });
-      await copy(
-        file,
-        because((reason) => `${reason} and more`),
-      );
-      expect(await run()).toMatchObject({ code: code === undefined ? 1 : 0 });
-      await copy(
-        file,
-        because(() => "another_code: with a detail"),
-      );
-      const { printed, code: ended } = await run();
-      expect(ended).toBe(1);
-      expect(printed).toMatch(/code of \w*error_reason\n +expected "another_code"/);
-    },
-  );
-
-  test("fails a document that decoding refuses and whose vector expects another reason than that", async () => {
-    const renamed = (reason: string) => (vector: Record<string, unknown>) => {
-      const { key_rotation, expected } = vector as Record<
-        "key_rotation" | "expected",
-        Record<string, unknown>
-      >;
-      Object.assign(key_rotation, { reason: "bored" });
-      Object.assign(expected, { key_rotation_error_reason: reason });
-    };
-    await copy("own_key_rotation_bad_signature.json", renamed("unknown key rotation reason: bored"));
-    expect((await run()).printed).not.toContain("code of key_rotation_error_reason");
-    await copy("own_key_rotation_bad_signature.json", renamed("old_id and new_id must differ"));
-    expect((await run()).printed).toContain("code of key_rotation_error_reason");
-  });
-
-  test("takes the last certificate of a chain for revoked where none is named, and no other where one is", async () => {
-    await copy("own_revoked_root.json");
-    await copy("own_revoked_leaf.json");
-    expect(await run()).toMatchObject({ code: 0 });
-    const named = (revoked: unknown) => (vector: Record<string, unknown>) => {
-      const { expected } = vector as { expected: { verify_options: Record<string, unknown> } };
-      Object.assign(expected.verify_options, { revoked });
-    };
-    for (const value of ["00000000-0000-4000-8000-000000000001", true, []]) {
-      await copy("own_revoked_root.json", named(value));
-      expect(await run()).toMatchObject({ code: 0 });
-    }
-    for (const value of ["somebody", ["somebody"], 1]) {
-      await copy("own_revoked_root.json", named(value));
-      expect(await run()).toMatchObject({ code: 1, printed: expect.stringContaining("1 passed, 1 failed") });
-    }
-  });
-
-  test("runs every vector of a list, and fails one whose hash or bytes are others", async () => {
-    await copy("own_cross_vectors.json");
-    const { code, printed } = await run();
-    expect(code).toBe(0);
-    expect(printed).toMatch(/bundle_hash +5\/5/);
-    expect(printed).toMatch(/verification_receipt_sign_bytes +1\/1/);
-    await copy("own_cross_vectors.json", ({ vectors }) => {
-      for (const vector of vectors as Record<string, string>[]) {
-        const name = "expected_hash_hex" in vector ? "expected_hash_hex" : "expected_bytes_b64";
-        vector[name] = "00";
-      }
-    });
-    expect(await run()).toMatchObject({ code: 1, printed: expect.stringContaining("0 passed, 6 failed") });
-  });
-
-  test.each([
-    ["of an unknown kind", { kind: "surprise" }],
-    ["with a member that it does not know", { novelty: 1 }],
-    ["with nothing to compare", { expected_hash_hex: undefined }],
-    ["with both a hash and bytes", { expected_bytes_b64: "" }],
-  ])("fails a vector %s in a list", async (_, change) => {
-    await copy("own_cross_vectors.json", (document) => {
-      Object.assign((document.vectors as object[])[0] ?? {}, change);
-    });
-    expect(await run()).toMatchObject({ code: 1, printed: expect.stringContaining("5 passed, 1 failed") });
-  });
-
-  test.each([
-    "v1/notes.txt",
-    "v1/deeper/own_no_expiry.json",
-    "v2/own_no_expiry.json",
-    "own_no_expiry.json",
-    "wire-negative/cases.json.gz",
-    "v1/README.md",
-  ])("fails a folder with the file %s, which it does not know", async (path) => {
+  test("fails a folder with a file that it does not know, and passes over its README", async () => {
     await copy("own_no_expiry.json");
     await writeFile(join(folder, "README.md"), "what these vectors are");
     expect(await run()).toMatchObject({ code: 0 });
-    await mkdir(dirname(join(folder, path)), { recursive: true });
-    await cp(join(OWN, "v1", "own_no_expiry.json"), join(folder, path));
+    await writeFile(join(folder, "v1", "notes.txt"), "what else");
     const { code, printed } = await run();
     expect(code).toBe(1);
-    expect(printed).toMatch(/file +0\/1/);
-    expect(printed).toContain(path);
+    expect(printed).toMatch(/file +0\/1\n +v1\/notes\.txt/);
     expect(printed).toContain("1 passed, 1 failed");
   });
 
