@@ -79,6 +79,7 @@ export type AgentSpec = {
   platformRef: Reference;
   displayName?: string;
   agentType: string;
+  custodyMode?: "custodial";
   deletionPolicy?: DeletionPolicy;
   suspend?: boolean;
 };

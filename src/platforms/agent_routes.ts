@@ -13,7 +13,7 @@ import { findAgent } from "./agent_record.ts";
 import { type CreateAgentDeps, createAgent } from "./create_agent.ts";
 import { deleteAgent } from "./delete_agent.ts";
 import { findConnection } from "./platform_record.ts";
-import { agentName, agentShape, agentType, showAgent } from "./shapes.ts";
+import { agentName, agentShape, agentType, custodyFields, requireCustodial, showAgent } from "./shapes.ts";
 
 type Deps = CreateAgentDeps & { seal: Seal; clock: Clock };
 
@@ -31,10 +31,11 @@ export function createAgentRoute(deps: Deps): Route {
     access: "api_key",
     idempotent: true,
     params: connectionParams,
-    body: z.object({ name: agentName, agent_type: agentType }),
+    body: z.object({ name: agentName, agent_type: agentType, ...custodyFields }),
     answer: { status: 201, schema: agentShape, description: "The agent" },
-    errors: ["not_found", "vault_unavailable"],
+    errors: ["not_found", "not_available", "vault_unavailable"],
     async handle({ caller, params, body, header }) {
+      requireCustodial(body);
       const connectionId = await ownConnection(deps.db, caller, params.connection_id);
       const agent = await createAgent(deps, {
         accountId: caller.accountId,

@@ -7,7 +7,7 @@ import type { CreateAgentDeps } from "./create_agent.ts";
 import { findDeclaredAgent, putAgent } from "./declared_agent.ts";
 import { deleteAgent } from "./delete_agent.ts";
 import { externalId, requireOwnObject } from "./external_id.ts";
-import { agentName, agentShape, agentType, showAgent } from "./shapes.ts";
+import { agentName, agentShape, agentType, custodyFields, requireCustodial, showAgent } from "./shapes.ts";
 
 type Deps = CreateAgentDeps & { seal: Seal; clock: Clock };
 
@@ -27,11 +27,17 @@ export function putAgentRoute(deps: Deps): Route {
     summary: "Make a declared agent true",
     access: "operator",
     params,
-    body: z.object({ platform_external_id: externalId, name: agentName, agent_type: agentType }),
+    body: z.object({
+      platform_external_id: externalId,
+      name: agentName,
+      agent_type: agentType,
+      ...custodyFields,
+    }),
     answer: { status: 200, schema: state, description: "The agent" },
-    errors: ["not_found", "external_conflict", "vault_unavailable"],
+    errors: ["not_found", "not_available", "external_conflict", "vault_unavailable"],
     async handle({ caller, params, body }) {
       requireOwnObject(caller, params.external_id, body.platform_external_id);
+      requireCustodial(body);
       const agent = await putAgent(deps, {
         externalId: params.external_id,
         platformExternalId: body.platform_external_id,

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import type { AgentRow } from "../db/tables.ts";
+import { ApiError } from "../errors.ts";
 import { freeText, isoTime, oneLine } from "../schemas.ts";
 import { scopeList } from "./ceiling.ts";
 import { agentTypes } from "./create_agent.ts";
@@ -22,6 +23,27 @@ export const verifierName = oneLine(512).refine(
 export const agentName = oneLine(256).refine((name) => Buffer.byteLength(name) <= 256, "at most 256 bytes");
 /** What an agent is. */
 export const agentType = z.enum(agentTypes);
+
+const noOwnKey = z
+  .null("an agent's key is made in the vault: leave it out")
+  .optional()
+  .describe("An agent's own key is not taken");
+
+/** What calls that make an agent may say of its key, besides nothing; see {@link requireCustodial}. */
+export const custodyFields = {
+  custody_mode: z
+    .enum(["custodial", "self_custody"])
+    .optional()
+    .describe("custodial when left out; self_custody is not open yet"),
+  public_key_json: noOwnKey,
+  public_key: noOwnKey,
+};
+
+/** Throws `not_available` for an agent that would keep its own key. */
+export function requireCustodial({ custody_mode }: { custody_mode?: string | undefined }): void {
+  if (custody_mode === "self_custody")
+    throw new ApiError("not_available", "self_custody is not available yet");
+}
 
 /** What both ways of registering a platform take. */
 export const registrationBody = z.object({

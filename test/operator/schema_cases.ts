@@ -246,6 +246,8 @@ const agents: SchemaCase[] = [
   refuses("a reference into another namespace", agent({ platformRef: { name: "shop", namespace: "other" } })),
   refuses("a reference without a name", agent({ platformRef: {} })),
   refuses("an unknown type", agent({ agentType: "toaster" })),
+  accepts("an agent whose key the vault keeps", agent({ custodyMode: "custodial" })),
+  refuses("an agent that would keep its own key", agent({ custodyMode: "self_custody" })),
   refuses("another type later", agent({ agentType: "robot" }), agent()),
   refuses("another platform later", agent({ platformRef: { name: "store" } }), agent()),
   accepts("another name for people later", agent({ displayName: "Bit" }), agent({ displayName: "Bot" })),

@@ -53,6 +53,29 @@ describe("creating an agent", () => {
     },
   );
 
+  test("takes custodial and no key for what it does", async () => {
+    const platform = await registerPlatform(await api.person());
+    const named = { ...wish, custody_mode: "custodial", public_key_json: null };
+    const { status, body } = await call(platform, "POST", "", named);
+    expect([status, body.custody_mode]).toEqual([201, "custodial"]);
+  });
+
+  test.each([
+    ["self_custody", { custody_mode: "self_custody" }, "not_available", 403],
+    ["another custody", { custody_mode: "own" }, "invalid_request", 400],
+    ["no custody", { custody_mode: null }, "invalid_request", 400],
+    ["a key of its own", { public_key_json: { ed25519: "A", ml_dsa_65: "B" } }, "invalid_request", 400],
+    ["one under another name", { public_key: "A" }, "invalid_request", 400],
+    ["both", { custody_mode: "self_custody", public_key_json: {} }, "invalid_request", 400],
+  ])("refuses %s instead of making another key", async (_, more, code, status) => {
+    const platform = await registerPlatform(await api.person());
+    const keys = api.vault.keys.size;
+    const answer = await call(platform, "POST", "", { ...wish, ...more });
+    expect([answer.status, errorCode(answer)]).toEqual([status, code]);
+    expect(await api.db("agents").where({ connection_id: platform.connectionId })).toEqual([]);
+    expect(api.vault.keys.size).toBe(keys);
+  });
+
   test.each([
     ["an unknown type", { agent_type: "ghost" }],
     ["no name", { name: undefined }],

@@ -65,6 +65,14 @@ describe("declaring an agent", () => {
     expect(errorCode(await api.operator("PUT", agentPath(id), robot))).toBe("external_conflict");
   });
 
+  test("refuses an agent that would keep its own key", async () => {
+    const { id: platform } = await declared();
+    const put = (more: object) => api.operator("PUT", agentPath(newUid()), { ...wish(platform), ...more });
+    expect(errorCode(await put({ custody_mode: "self_custody" }))).toBe("not_available");
+    expect(errorCode(await put({ public_key_json: { ed25519: "A" } }))).toBe("invalid_request");
+    expect((await put({ custody_mode: "custodial" })).status).toBe(200);
+  });
+
   test("needs a registered platform and a vault", async () => {
     expect(errorCode(await api.operator("PUT", agentPath(newUid()), wish(newUid())))).toBe("not_found");
     const { id: platform } = await declared();
