@@ -1,6 +1,7 @@
 import type { IncomingMessage } from "node:http";
 
 const HOST = /^(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~!$&'()*+,;=%-]*)(?::[0-9]*)?$/;
+const HOST_LENGTH = 4;
 const ABSOLUTE = /^https?:\/\/([^/?#]*)(.*)$/is;
 
 /**
@@ -10,8 +11,8 @@ const ABSOLUTE = /^https?:\/\/([^/?#]*)(.*)$/is;
  */
 export function requestFault(request: IncomingMessage): string | undefined {
   const { rawHeaders, httpVersion, headers } = request;
-  let hosts = 0;
-  for (let at = 0; at < rawHeaders.length; at += 2) if (rawHeaders[at]?.toLowerCase() === "host") hosts += 1;
+  const names = rawHeaders.filter((text, place) => place % 2 === 0 && text.length === HOST_LENGTH);
+  const hosts = names.filter((name) => name.toLowerCase() === "host").length;
   if (hosts > 1 || (hosts === 0 && httpVersion === "1.1")) return "host: must stand once";
   if (!HOST.test(headers.host ?? "")) return "host: not a host";
   const { url = "" } = request;

@@ -1,0 +1,110 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { openApiPython, ran, type Tool } from "../support/outside_tools.ts";
+import { credentialsOf, draftOf, idsOf } from "./walk/call.ts";
+import { type Operation, readContract } from "./walk/contract.ts";
+import { type Scene, setScene } from "./walk/scene.ts";
+import { startWholeApi, type WholeApi } from "./walk/world.ts";
+
+/** Seconds that Schemathesis may take for each kind of caller. */
+const SECONDS = 100;
+
+/**
+ * Calls after which nothing else would be reached, because they end the caller's own credentials; and the gateways' hook,
+ * which answers 503 where others answer 400 or 401.
+ */
+const LEFT_OUT = /^(logout|refresh_session|remove_connection|ext_auth_.*)$/;
+
+/** Checks that would be wrong here, each with its reason. */
+const NOT_CHECKED = [
+  // A schema cannot say that a scope is known, a challenge unspent, a proof genuine: these are 400 by their meaning.
+  "positive_data_acceptance",
+];
+
+/** Findings about Schemathesis's own doing: headers nobody asked for, and a cookie it left out and was given to send. */
+const NOT_FINDINGS = [
+  /Invalid component: in header - object with unexpected properties/,
+  /Invalid component: Missing `service_\w+` at cookie/,
+];
+
+/** What it found, each finding with how to bring it about. */
+function findingsIn(said: string): string[] {
+  const findings = said.split(/^- (?=ST\d+ )/m).slice(1);
+  return findings.filter((finding) => !NOT_FINDINGS.some((pattern) => pattern.test(finding)));
+}
+
+let api: WholeApi;
+let folder: string;
+let tool: Tool;
+
+beforeAll(async () => {
+  tool = await openApiPython();
+  folder = await mkdtemp(join(tmpdir(), "deputize-schemathesis-"));
+  api = await startWholeApi();
+}, 600_000);
+afterAll(async () => {
+  await api.stop();
+  await rm(folder, { recursive: true, force: true });
+});
+
+/** The document about the things of a scene: its examples name what exists. */
+function documentOf(scene: Scene): Record<string, unknown> {
+  const document = structuredClone(api.contract.document);
+  const ids = idsOf(scene);
+  for (const operation of readContract(document).operations) {
+    for (const parameter of operation.parameters) {
+      if (parameter.in === "path" && ids[parameter.name] !== undefined)
+        parameter.example = ids[parameter.name];
+    }
+    const content = operation.requestBody?.content["application/json"];
+    if (content !== undefined) content.example = draftOf(operation, scene).body;
+  }
+  return document;
+}
+
+/** What Schemathesis says of the operations that `chosen` takes, called as `scene`'s callers in their `way`. */
+async function check(scene: Scene, way: string, chosen: (operation: Operation) => boolean, python: string) {
+  const operations = api.contract.operations.filter(
+    (operation) => chosen(operation) && !LEFT_OUT.test(operation.operationId),
+  );
+  const [first] = operations as [Operation];
+  const choice = first.security.findIndex((each) => way in each);
+  const changing = operations.find(({ security }) => security.some((each) => "csrf" in each)) ?? first;
+  const headers = credentialsOf(way === "session" ? changing : first, scene, Math.max(choice, 0));
+  const file = join(folder, `${way}.json`);
+  await writeFile(file, JSON.stringify(documentOf(scene)));
+  return ran(
+    "python3",
+    [
+      ...["-m", "schemathesis.cli", "run", file, "--url", api.url, "--no-color", "--seed", "1"],
+      ...["--max-time", String(SECONDS), "--continue-on-failure", "--generation-database", "none"],
+      ...["--phases", "examples,coverage,fuzzing", "--exclude-checks", NOT_CHECKED.join(",")],
+      ...["--suppress-health-check", "all", "--request-timeout", "30", "--warnings", "off"],
+      ...headers.flatMap(([name, value]) => ["-H", `${name}: ${value}`]),
+      ...operations.flatMap(({ operationId }) => ["--include-operation-id", operationId]),
+    ],
+    { cwd: folder, env: { PYTHONPATH: python }, ms: (SECONDS + 140) * 1000 },
+  );
+}
+
+describe("Schemathesis finds nothing that the document does not say", () => {
+  const takes = (way: string) => (operation: Operation) => operation.security.some((each) => way in each);
+
+  test.each([
+    ["a person", "session", takes("session")],
+    [
+      "an application, and of those open to anybody",
+      "api_key",
+      (operation: Operation) => takes("api_key")(operation) || operation.security.length === 0,
+    ],
+  ])("of the calls of %s", async (_, way, chosen) => {
+    if (tool.missing !== undefined) return console.warn(`SKIPPED: ${tool.missing}`);
+    const scene = await setScene(api, { organization: true });
+    const { code, said } = await check(scene, way, chosen, tool.folder);
+    expect(findingsIn(said)).toEqual([]);
+    expect(said).toMatch(/^ {2}[1-9]\d{2,} generated/m);
+    expect([said.match(/^=+ ERRORS =+$/m), code > 0]).toEqual([null, / unique failures/.test(said)]);
+  });
+});

@@ -1,0 +1,84 @@
+import { execFile } from "node:child_process";
+import { existsSync } from "node:fs";
+import { mkdir, mkdtemp, rename, rm, writeFile } from "node:fs/promises";
+import { homedir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+
+const run = promisify(execFile);
+const CACHE = join(homedir(), ".cache", "deputize");
+
+/** Where a tool is, or what is missing to have it. */
+export type Tool = { folder: string; missing?: never } | { folder?: never; missing: string };
+
+/** What validates an OpenAPI document, and what makes calls from one. */
+export const openApiPython = (): Promise<Tool> =>
+  pythonPackages("openapi-python-1", ["schemathesis==4.32.5", "openapi-spec-validator==0.9.0"]);
+
+/**
+ * Python packages of PyPI, each in the version given, installed on first use and kept under `~/.cache/deputize/`. Python
+ * finds them with the folder as its `PYTHONPATH`.
+ */
+function pythonPackages(name: string, packages: readonly string[]): Promise<Tool> {
+  return installed(name, (folder) =>
+    run("python3", ["-m", "pip", "install", "--quiet", "--target", folder, ...packages]),
+  );
+}
+
+/** Packages of npm, each in the version given, installed and kept in the same way; their scripts are not run. */
+export function npmPackages(name: string, packages: readonly string[]): Promise<Tool> {
+  return installed(name, async (folder) => {
+    await writeFile(join(folder, "package.json"), '{"private":true}');
+    await run("npm", ["install", "--ignore-scripts", "--no-audit", "--no-fund", ...packages], {
+      cwd: folder,
+    });
+  });
+}
+
+async function installed(name: string, install: (folder: string) => Promise<unknown>): Promise<Tool> {
+  const kept = join(CACHE, name);
+  if (existsSync(kept)) return { folder: kept };
+  await mkdir(CACHE, { recursive: true });
+  const folder = await mkdtemp(join(CACHE, `${name}-`));
+  try {
+    await install(folder);
+    await rename(folder, kept).catch((error: unknown) => {
+      if (!existsSync(kept)) throw error;
+    });
+    return { folder: kept };
+  } catch (error) {
+    return { missing: `${name}: ${lastLine(error)}` };
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+function lastLine(error: unknown): string {
+  const text = (error as { stderr?: string }).stderr || String(error);
+  return text.trim().split("\n").at(-1) ?? "";
+}
+
+/** How a program ended, what it printed, and all that it said, errors included. */
+export type Ran = { code: number; printed: string; said: string };
+
+/** Runs a program to its end, for at most `ms`. */
+export async function ran(
+  program: string,
+  args: readonly string[],
+  { cwd, env = {}, ms = 300_000 }: { cwd?: string; env?: Record<string, string>; ms?: number } = {},
+): Promise<Ran> {
+  const options = {
+    env: { ...process.env, ...env },
+    timeout: ms,
+    maxBuffer: 64 * 1_048_576,
+    ...(cwd === undefined ? {} : { cwd }),
+  };
+  const done = (code: number) => (out: { stdout?: string; stderr?: string }) => ({
+    code,
+    printed: out.stdout ?? "",
+    said: `${out.stdout ?? ""}${out.stderr ?? ""}`,
+  });
+  return run(program, args, options).then(done(0), (error: { code?: unknown }) =>
+    done(typeof error.code === "number" ? error.code : 1)(error as { stdout?: string }),
+  );
+}
