@@ -5,10 +5,12 @@ import { z } from "zod";
 import { accountsRoutes } from "../../src/accounts/routes.ts";
 import { errorCodes } from "../../src/errors.ts";
 import { openApiDocument, openApiPage } from "../../src/http/openapi.ts";
+import { schemaOf } from "../../src/http/openapi_schema.ts";
 import { routeErrors } from "../../src/http/route_errors.ts";
 import type { Route } from "../../src/route.ts";
 import { startApi } from "../support/api.ts";
 import { echoRoute } from "./support/sample_routes.ts";
+import { contract } from "./walk/documented.ts";
 
 const info = { baseUrl: "https://api.example.com", word: "acme", version: "1.2.3" };
 const samples: Route[] = [
@@ -152,6 +154,21 @@ describe("the OpenAPI document", () => {
     const isError = ajv.compile(document.components.schemas.Error);
     expect(isError((await client.get("/v1/none")).body)).toBe(true);
     await api.stop();
+  });
+
+  test("has patterns that mean the same without a flag, and leaves out one that needs its own", () => {
+    const patterns = [...JSON.stringify(contract.document).matchAll(/"pattern":("(?:[^"\\]|\\.)*")/g)].map(
+      ([, text = ""]) => JSON.parse(text) as string,
+    );
+    expect(patterns.length).toBeGreaterThan(100);
+    for (const pattern of new Set(patterns)) {
+      expect(pattern).not.toMatch(/\\[pP]\{|\\u\{/);
+      for (const text of ["a b", "\n", "\u0085", "2026-01-31T09:30:00Z", "é", "1"]) {
+        expect(new RegExp(pattern).test(text)).toBe(new RegExp(pattern, "u").test(text));
+      }
+    }
+    expect(schemaOf(z.string().regex(/^\p{L}+$/u), "input")).toEqual({ type: "string" });
+    expect(schemaOf(z.object({ pattern: z.string() }), "input")).toHaveProperty("properties.pattern");
   });
 
   test("is served at its address, as it is", async () => {
