@@ -8,6 +8,7 @@ import { MAX_BODY_BYTES } from "./body.ts";
 import { errorReply } from "./replies.ts";
 import { requestIdOf } from "./request_id.ts";
 import { requestFault } from "./request_line.ts";
+import { securityHeaders } from "./security_headers.ts";
 
 /** Bytes that a request's line and headers may have: a proof in a header fits. */
 export const MAX_HEADER_BYTES = 65_536;
@@ -99,13 +100,22 @@ const faults: Record<string, string> = {
   ERR_HTTP_REQUEST_TIMEOUT: "the request did not arrive in time",
 };
 
+/** Whether people reach this server over https is not known here, so that nothing is said of it. */
+const commonHeaders = securityHeaders("");
+
 /** Answers a request that no listener is shown, and ends its connection. */
 function refuse(response: ServerResponse, fault: string): void {
   const { status, headers, body } = errorReply(new ApiError("invalid_request", fault));
   const id = requestIdOf(undefined).answered;
   const length = Buffer.byteLength(body);
   response
-    .writeHead(status, { ...headers, "x-request-id": id, "content-length": length, connection: "close" })
+    .writeHead(status, {
+      ...commonHeaders,
+      ...headers,
+      "x-request-id": id,
+      "content-length": length,
+      connection: "close",
+    })
     .end(body);
 }
 
@@ -115,6 +125,7 @@ function refuseMalformed(error: NodeJS.ErrnoException, socket: Duplex): void {
     new ApiError("invalid_request", faults[error.code ?? ""] ?? "not a well-formed HTTP request"),
   );
   const lines = Object.entries({
+    ...commonHeaders,
     ...headers,
     "x-request-id": requestIdOf(undefined).answered,
     "content-length": Buffer.byteLength(body),
