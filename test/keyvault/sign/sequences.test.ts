@@ -95,8 +95,13 @@ test("a verifier's receipts are a chain, each verifier's its own; a lost answer 
   expect(await verifyReceiptChain([first, second], service.public_key)).toBeUndefined();
   expect(await code(receipt(CHAIN_START, { verifier_id: "verifier-2" }))).toBeUndefined();
   const next = chainLink(verificationReceiptSignBytes(second));
-  expect(await code(receipt(next, { verified_at: now() - 61 }))).toBe("policy_violation");
-  expect(await code(receipt(next, { verifier_pub: root.public_key }))).toBe("invalid_request");
+  const granted_scope = ["meeting:speak", "custom:\u{1f600}", "custom:\ue000"];
+  const third = await receipt(next, { granted_scope });
+  expect(third.granted_scope).toEqual(["custom:\ue000", "custom:\u{1f600}", "meeting:speak"]);
+  expect(await verifyReceiptChain([first, second, third], service.public_key)).toBeUndefined();
+  const last = chainLink(verificationReceiptSignBytes(third));
+  expect(await code(receipt(last, { verified_at: now() - 61 }))).toBe("policy_violation");
+  expect(await code(receipt(last, { verifier_pub: root.public_key }))).toBe("invalid_request");
 });
 
 test("a log's checkpoints grow, with one root for each size, and their body is the vault's", async () => {
