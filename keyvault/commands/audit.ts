@@ -1,18 +1,10 @@
 import { Command, InvalidArgumentError } from "commander";
 import { type NotedHeads, readHeads } from "../audit/heads.ts";
 import type { Head } from "../audit/ledger.ts";
-import { type ChainVerdict, verifyChain } from "../audit/verify.ts";
-import { loadConfig } from "../config.ts";
-import { openDatabase } from "../db/connection.ts";
-import { VaultError } from "../errors.ts";
-import { createLog, type Logger } from "../log.ts";
+import type { ChainVerdict } from "../audit/verify.ts";
 import { Problem } from "../problem.ts";
-import { openToken, type Token, type TokenSettings } from "../token/client.ts";
-import { tokenSettings } from "../token/install.ts";
-import { sealPin } from "../token/pin_box.ts";
 import { auditExportCommand, auditTailCommand } from "./audit_tail.ts";
 import { columnsOf, foldLines } from "./fold.ts";
-import { readPin } from "./read_pin.ts";
 
 const HEAD = /^(\d{1,15}):([0-9a-f]{64})$/;
 const BROKEN_EXIT_CODE = 2;
@@ -35,6 +27,7 @@ export function auditCommand(): Command {
       const noted = heads === undefined ? { heads: [], unfinished: [] } : await readNoted(heads);
       const { unfinished } = noted;
       const expected = head === undefined ? noted.heads : [...noted.heads, head];
+      const { checkChain } = await import("./check_chain.ts");
       const verdict = await checkChain(expected);
       const text = json
         ? `${JSON.stringify({ ...printable(verdict), ...(unfinished.length > 0 && { unfinished }) })}\n`
@@ -50,49 +43,10 @@ export function auditCommand(): Command {
     .addCommand(auditExportCommand());
 }
 
-async function checkChain(heads: readonly Head[]): Promise<ChainVerdict> {
-  const config = loadConfig();
-  const log = createLog("error");
-  const token = await openHere(await tokenSettings(config.token), log);
-  const database = openDatabase(config.databaseUrl, log, 1);
-  const progress = createProgress();
-  try {
-    return await verifyChain(database, token, heads, progress.show);
-  } finally {
-    progress.end();
-    await Promise.all([token.close(), database.destroy()]);
-  }
-}
-
 async function readNoted(file: string): Promise<NotedHeads> {
   const noted = await readHeads(file);
   if (noted.heads.length === 0) throw new Problem(`${file} holds no head: the chain was not checked`);
   return noted;
-}
-
-/** The token, opened by its PIN file or, without one, by a PIN that is asked for. */
-async function openHere(settings: TokenSettings, log: Logger): Promise<Token> {
-  const token = await openToken(settings, log, "seal");
-  if (token.sealed() === undefined) return token;
-  try {
-    const pin = await readPin(undefined);
-    const box = sealPin(pin, token.offer());
-    pin.fill(0);
-    await token.unseal(box);
-    return token;
-  } catch (error) {
-    await token.close();
-    throw error instanceof VaultError ? new Problem(error.message) : error;
-  }
-}
-
-/** A line on a terminal that says how far it is, and that is gone at the end. */
-function createProgress(): { show(records: number): void; end(): void } {
-  if (!process.stderr.isTTY) return { show: () => {}, end: () => {} };
-  return {
-    show: (records) => process.stderr.write(`\r${records} records hold so far\x1b[K`),
-    end: () => process.stderr.write("\r\x1b[K"),
-  };
 }
 
 function parseHead(text: string): Head {

@@ -1,6 +1,5 @@
 import { existsSync } from "node:fs";
 import { Command } from "commander";
-import { restoreBackup } from "../backup/restore.ts";
 import { createRecoveryKey } from "../backup/sealed_stream.ts";
 import { loadConfig } from "../config.ts";
 import { writeFileDurably } from "../files.ts";
@@ -76,6 +75,7 @@ async function runRestore(
 ): Promise<void> {
   const key = await readNamedFile(recoveryKey);
   const backup = await openNamedFile(file);
+  const { restoreBackup } = await import("../backup/restore.ts");
   const restored = await restoreBackup(loadConfig(), backup.createReadStream(), key, createLog("error"));
   const { counts, created_at, upgraded } = restored;
   const upgrade = upgraded.map((name) => `Brought up to date: ${name}\n`).join("");

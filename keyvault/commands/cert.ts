@@ -3,7 +3,6 @@ import { Command, InvalidArgumentError, Option } from "commander";
 import { systemClock } from "../clock.ts";
 import { loadCertificateConfig } from "../config.ts";
 import type { Subject } from "../tls/authority.ts";
-import { issueFiles, revokeCertificate } from "../tls/issue.ts";
 
 const NAME = /^[A-Za-z0-9._-]{1,64}$/;
 const DEFAULT_DAYS = "397";
@@ -49,6 +48,7 @@ export function certCommand(): Command {
     .argument("<certificate>", "its file")
     .option("--json", "print JSON")
     .action(async (file: string, { json }: { json?: true }) => {
+      const { revokeCertificate } = await import("../tls/issue.ts");
       const serial = await revokeCertificate(
         loadCertificateConfig(undefined).revokedFile,
         file,
@@ -65,6 +65,7 @@ async function runIssue(options: IssueOptions, command: Command): Promise<void> 
   const config = loadCertificateConfig(options.ca);
   const subject = subjectOf(options, config.serverNames);
   const name = subject.kind === "server" ? "server" : `${subject.role}-${subject.name}`;
+  const { issueFiles } = await import("../tls/issue.ts");
   const issued = await issueFiles(
     config.tlsDir,
     {

@@ -1,7 +1,7 @@
 import { Command } from "commander";
 import { systemClock } from "../clock.ts";
 import { loadConfig } from "../config.ts";
-import { type InitStep, initialise } from "../init.ts";
+import type { InitStep } from "../init.ts";
 import { createLog } from "../log.ts";
 import { columnsOf, foldLines } from "./fold.ts";
 import { settingsHelp } from "./settings.ts";
@@ -20,6 +20,7 @@ export function initCommand(): Command {
     .action(async ({ json }: { json?: true }) => {
       const config = loadConfig();
       const say = json ? sayJson : sayLine;
+      const { initialise } = await import("../init.ts");
       await initialise(config, systemClock, createLog("error"), say);
       if (json) return;
       process.stdout.write(

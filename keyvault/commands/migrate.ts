@@ -1,6 +1,5 @@
 import { Command } from "commander";
 import { loadConfig } from "../config.ts";
-import { migrate } from "../db/migrate.ts";
 import { createLog } from "../log.ts";
 
 /** `keyvault migrate` */
@@ -12,6 +11,7 @@ export function migrateCommand(): Command {
     )
     .option("--json", "print JSON")
     .action(async ({ json }: { json?: true }) => {
+      const { migrate } = await import("../db/migrate.ts");
       const applied = await migrate(loadConfig().databaseUrl, createLog("error"));
       if (json) return void process.stdout.write(`${JSON.stringify({ applied })}\n`);
       process.stdout.write(

@@ -1,7 +1,7 @@
 import { open, rm } from "node:fs/promises";
 import { pipeline } from "node:stream/promises";
 import type { Command } from "commander";
-import { Agent, type Dispatcher, request } from "undici";
+import type { Dispatcher } from "undici";
 import { Problem } from "../problem.ts";
 import { describeFileError } from "./failure.ts";
 import { type Access, type AccessOptions, readAccess } from "./remote_access.ts";
@@ -65,6 +65,7 @@ async function exchange<T>(
 ): Promise<T> {
   const access = readAccess(options);
   const { ca, cert, key } = access;
+  const { Agent, request } = await import("undici");
   const dispatcher = new Agent({ connect: { ca, cert, key, minVersion: "TLSv1.3" } });
   try {
     const answer = await request(new URL(path, access.url), {

@@ -2,7 +2,6 @@ import { Command } from "commander";
 import { systemClock } from "../clock.ts";
 import { type Config, loadConfig } from "../config.ts";
 import { createLog, type Logger } from "../log.ts";
-import { serve } from "../serve.ts";
 import { settingsHelp } from "./settings.ts";
 
 const ABOUT = `Open the token and answer calls over HTTPS (TLS 1.3, client certificates), one JSON log line for each event. SIGTERM or SIGINT lets the calls in flight end and stops.
@@ -23,6 +22,7 @@ export function serveCommand(): Command {
 
 async function run(config: Config, log: Logger): Promise<void> {
   const asked = stopAsked(config.exitOnStdinClose);
+  const { serve } = await import("../serve.ts");
   const serving = await serve(config, systemClock, log);
   log.info({
     event: "listening",
