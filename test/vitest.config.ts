@@ -1,6 +1,9 @@
 import { defineConfig } from "vitest/config";
+import { useMemoryForFiles } from "./support/temporary_files.ts";
 
-/** Two cores: two files at a time, each in a process of its own. Tests in `slow` folders or named `*.slow.test.ts` run by `npm run test:slow`. */
+useMemoryForFiles();
+
+/** Two cores: two processes, each with one file after the other, so that a module is loaded twice and not 300 times. Tests in `slow` folders or named `*.slow.test.ts` run by `npm run test:slow`. */
 export default defineConfig({
   test: {
     root: new URL("..", import.meta.url).pathname,
@@ -8,9 +11,10 @@ export default defineConfig({
     exclude: ["**/*.slow.test.ts", "node_modules/**"],
     globalSetup: ["test/support/global_setup.ts"],
     pool: "forks",
+    isolate: false,
     maxWorkers: 2,
-    testTimeout: 30_000,
-    hookTimeout: 60_000,
+    testTimeout: 60_000,
+    hookTimeout: 120_000,
     reporters: ["default"],
   },
 });

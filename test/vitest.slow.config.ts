@@ -8,6 +8,7 @@ export default defineConfig({
     include: ["test/**/*.slow.test.ts"],
     exclude: ["node_modules/**"],
     maxWorkers: 1,
+    isolate: true,
     testTimeout: 600_000,
     hookTimeout: 600_000,
   },

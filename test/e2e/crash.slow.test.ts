@@ -12,11 +12,12 @@ import { processBirth } from "../../src/dev/claim.mjs";
 import { startPostgres } from "../../src/dev/postgres.ts";
 import { tourSteps } from "../../src/dev/tour.ts";
 import { VERIFICATION_PRICE_MICRO_USD } from "../../src/proofs/decision.ts";
+import { timeBudget } from "../support/time_budget.ts";
 
 /**
  * Kills one part of a running stack with SIGKILL at a random moment of the tour, round after round on the same data,
  * then starts again: the tour must pass, and nothing that was answered may be lost or half-done.
- * `CRASH_SEED` repeats a run, `CRASH_ROUNDS` changes how many rounds there are.
+ * `CRASH_SEED` repeats a run, `CRASH_ROUNDS` changes how many rounds there are, after `CRASH_SECONDS` none begins.
  */
 const SEED = Number(process.env.CRASH_SEED ?? randomInt(2 ** 31));
 const ROUNDS = Number(process.env.CRASH_ROUNDS ?? 12);
@@ -133,8 +134,9 @@ test(`whatever is killed, whenever, nothing answered is lost (CRASH_SEED=${SEED}
 }, async () => {
   console.log(`CRASH_SEED=${SEED} CRASH_ROUNDS=${ROUNDS}`);
   const random = createRandom(SEED);
+  const hasTime = timeBudget("CRASH_SECONDS");
   expect(await finished(startTour())).toBe(0);
-  for (let round = 0; round < ROUNDS; round += 1) {
+  for (let round = 0; round < ROUNDS && hasTime(); round += 1) {
     const victim = VICTIMS[Math.floor(random() * VICTIMS.length)] as (typeof VICTIMS)[number];
     const moment = MOMENTS[Math.floor(random() * MOMENTS.length)] as string;
     const jitter = Math.floor(random() * JITTER_MS);

@@ -61,7 +61,7 @@ export async function createHome({ made = "copied" }: HomeOptions = {}): Promise
     KEYVAULT_PORT: "0",
     KEYVAULT_HEALTH_PORT: "0",
     KEYVAULT_LOG_LEVEL: "silent",
-    NODE_COMPILE_CACHE: join(inject("runFolder"), "compile_cache"),
+    NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE ?? join(inject("runFolder"), "compile_cache"),
   };
   const config = loadConfig(environment);
   if (made === "by init") await initialise(config, { now: () => new Date() }, SILENT);

@@ -19,7 +19,7 @@ async function onReplicas(alphaCredits: number, work: (apis: Replicas) => Promis
   }
 }
 
-test(`in ${ROUNDS} rounds no allow comes once a revocation has answered`, {
+test(`in up to ${ROUNDS} rounds no allow comes once a revocation has answered`, {
   timeout: TIMEOUT_MS,
 }, async () => {
   const raced = new Map<string, number>();
