@@ -48,7 +48,9 @@ const revokedOf = (accountId: string): Promise<string[]> =>
     .orderBy("cert_id")
     .pluck("cert_id");
 
-test("a list has all revoked certificates, from none to the most, signed once each; beyond that there is an error and no list", async () => {
+test("a list has all revoked certificates, from none to the most, signed once each; beyond that there is an error and no list", {
+  timeout: 180_000,
+}, async () => {
   const { person, certId } = await delegated(api);
   const { humanId, accountId } = person;
   const { public_key: publicKey } = await client.getKey({ tenant: accountId, keyId: humanId });

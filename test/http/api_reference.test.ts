@@ -45,7 +45,7 @@ describe("docs/api.md", () => {
       .flat()
       .filter((reason) => places(reason) < 2);
     expect(unused).toEqual([]);
-    const statement = readFileSync(new URL("decision.ts", PROOFS), "utf8");
+    const statement = readFileSync(new URL("decision_statement.ts", PROOFS), "utf8");
     const given = [...statement.matchAll(/'(deny|indeterminate)', '(\w+)'/g)];
     expect(given.length).toBeGreaterThan(0);
     for (const [, decision, reason] of given) {

@@ -44,15 +44,20 @@ describe("several questions at once", () => {
         { context: { proof_bundle } },
         { context: "x" },
         { resource: null },
-        { subject: { type: "agent", id: "\u0000" } },
       ],
     });
     expect(answer.status).toBe(200);
-    expect(decisions(answer)).toEqual([true, false, false, false, true, false, false, false]);
+    expect(decisions(answer)).toEqual([true, false, false, false, true, false, false]);
     expect((answer.body.evaluations as unknown[])[1]).toEqual({
       decision: false,
       context: { reason: "invalid_request", error: { status: 400, message: expect.any(String) } },
     });
+  });
+
+  test("are refused together when there is U+0000 in one of them", async () => {
+    const app = await world.application();
+    const evaluations = [{}, { subject: { type: "agent", id: "\u0000" } }];
+    expect(errorOf(await askAll(app, { ...question(app), evaluations }))).toBe("400 invalid_request");
   });
 
   test("are no answers when something of ours breaks: not false one by one, but 500", async () => {

@@ -197,10 +197,12 @@ describe("verify", () => {
   test("U+0000 anywhere is a refusal, never a fault of ours", async () => {
     const app = await application();
     const proof = (await app.proof()) as { agent_id: string; delegations: Record<string, unknown>[] };
-    expect(errorOf(await app.verify(proof, { required_scope: "custom:a\u0000b" }))).toBe("400 invalid_scope");
+    expect(errorOf(await app.verify(proof, { required_scope: "custom:a\u0000b" }))).toBe(
+      "400 invalid_request",
+    );
     for (const member of ["cert_id", "issuer_id", "subject_id"]) {
       const forged = { ...proof, delegations: [{ ...proof.delegations[0], [member]: "a\u0000b" }] };
-      expect(errorOf(await app.verify(forged))).toBe("400 invalid_proof");
+      expect(errorOf(await app.verify(forged))).toBe("400 invalid_request");
     }
     expect((await app.verify(proof)).body.decision).toBe("allow");
   });
