@@ -1,6 +1,7 @@
 import type { Transaction } from "../db/connection.ts";
 import type { CertificateRow } from "../db/tables.ts";
 import type { LifecycleEvent } from "../events/outbox.ts";
+import { notExpired } from "./not_expired.ts";
 
 /** Whose authority: all of a connection's, or one of its agents'. */
 export type AuthorityOf = { connection_id: string; agent_id?: string };
@@ -18,7 +19,8 @@ export async function withdrawRequests(
 }
 
 /**
- * The events of revoking the active certificates of a connection or an agent, one for each, in the order of their ids.
+ * The events of revoking the active certificates of a connection or an agent, one for each that has not expired, in the
+ * order of their ids.
  * Reads without holding them: decisions go on. Under the connection's lock they stay the same until the transaction
  * itself revokes them.
  */
@@ -26,8 +28,9 @@ export async function revocationEvents(
   tx: Transaction,
   of: AuthorityOf,
   reason: string,
+  now: Date,
 ): Promise<LifecycleEvent[]> {
-  const active = await tx("certificates")
+  const active = await notExpired(tx("certificates"), now)
     .where({ ...of, status: "approved" })
     .orderBy("cert_id")
     .select("cert_id", "agent_id", "connection_id", "account_id");

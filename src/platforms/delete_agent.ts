@@ -37,6 +37,6 @@ export async function deleteAgent(
 async function endDelegations(tx: Transaction, seal: Seal, agent: AgentRow, now: Date): Promise<void> {
   const authority = { connection_id: agent.connection_id, agent_id: agent.agent_id };
   await withdrawRequests(tx, authority, REASON, now);
-  await appendEvents(tx, seal, await revocationEvents(tx, authority, REASON), now);
+  await appendEvents(tx, seal, await revocationEvents(tx, authority, REASON, now), now);
   await revokeCertificates(tx, authority, REASON, now);
 }

@@ -36,7 +36,7 @@ export async function removeConnection(
       org_id: accountId,
       removed_at: now.toISOString(),
     };
-    const revoked = await revocationEvents(tx, { connection_id: connectionId }, REASON);
+    const revoked = await revocationEvents(tx, { connection_id: connectionId }, REASON, now);
     const removed: LifecycleEvent = { type: "connection.removed", connectionId, fields };
     await appendEvents(tx, deps.seal, [...revoked, removed], now);
     await revokeCertificates(tx, { connection_id: connectionId }, REASON, now);

@@ -77,6 +77,28 @@ describe.each(changes)("%s", (_, change) => {
   });
 });
 
+test.each(changes.slice(0, 2))(
+  "%s tells of no certificate whose end has passed, and of one in its last second",
+  async (_, change) => {
+    const made = await delegatedOften(3);
+    const rows = await api.db("certificates").where({ agent_id: made.agentId }).orderBy("cert_id");
+    const [ended, last, endless] = rows.map(({ cert_id }) => cert_id);
+    const now = Math.floor(api.clock.now().getTime() / 1000) * 1000;
+    const endAt = (cert_id = "", at = 0) =>
+      api
+        .db("certificates")
+        .where({ cert_id })
+        .update({ expires_at: new Date(at) });
+    await endAt(ended, now - 1);
+    await endAt(last, now);
+    expect((await change(made)).status).toBe(200);
+    const told = (await api.events(made.platform.connectionId)).filter(
+      ({ event }) => event === "delegation.revoked",
+    );
+    expect(told.map((event) => event.cert_id).sort()).toEqual([last, endless].sort());
+  },
+);
+
 test("deleting an agent tells each of its certificates once", async () => {
   const made = await delegatedOften(12);
   for (let n = 0; n < 2; n += 1) await changes[0]?.[1](made);
