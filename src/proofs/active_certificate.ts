@@ -1,6 +1,6 @@
-import { unixSeconds } from "../clock.ts";
 import type { Database } from "../db/connection.ts";
-import { expandScopes } from "../protocol/scopes.ts";
+import { notExpired } from "../delegations/not_expired.ts";
+import { scopesGranting } from "../protocol/scopes.ts";
 
 /** A certificate of an agent that may be presented now. */
 export type ActiveCertificate = {
@@ -13,12 +13,12 @@ export type ActiveCertificate = {
 /** Which certificate to present: the one named, or the newest that grants a scope, or the newest. */
 export type CertificateChoice = { certId?: string | undefined; requiredScope?: string | undefined };
 
-/** Certificates of one agent that are looked through. */
-const CANDIDATES = 100;
+/** Certificates of one agent that are given at most. */
+const MOST = 100;
 
 /**
- * The agent's active certificates that fit the choice, newest first, of its newest 100. A certificate is active in the
- * whole of its last second, as the protocol counts time.
+ * The agent's active certificates that fit the choice, the newest 100, newest first. A certificate grants what its scopes
+ * and its platform's ceiling, as it is now, both do.
  */
 export async function findActiveCertificates(
   db: Database,
@@ -26,19 +26,19 @@ export async function findActiveCertificates(
   choice: CertificateChoice,
   now: Date,
 ): Promise<ActiveCertificate[]> {
-  const second = new Date(unixSeconds(now) * 1000);
-  const query = db("certificates")
+  const query = notExpired(db("certificates"), now)
     .select("cert_id", "approved_scope", "ceiling_scope", "expires_at")
     .where({ agent_id: agentId, status: "approved" })
-    .andWhere((either) => either.whereNull("expires_at").orWhere("expires_at", ">=", second))
     .orderBy("issued_at", "desc")
     .orderBy("cert_id", "desc")
-    .limit(CANDIDATES);
-  if (choice.certId !== undefined) query.andWhere({ cert_id: choice.certId });
-  const candidates: ActiveCertificate[] = await query;
-  const { requiredScope } = choice;
-  if (requiredScope === undefined) return candidates;
-  return candidates.filter((candidate) => grants(candidate, requiredScope));
+    .limit(MOST);
+  const { certId, requiredScope } = choice;
+  if (certId !== undefined) query.andWhere({ cert_id: certId });
+  if (requiredScope !== undefined) {
+    query.whereRaw("approved_scope && ?", [scopesGranting(requiredScope)]);
+    query.whereRaw("(ceiling_scope is null or ? = any (ceiling_scope))", [requiredScope]);
+  }
+  return query;
 }
 
 /** A certificate as its issuer's key signed it. */
@@ -46,9 +46,4 @@ export async function readCertificate(db: Database, { cert_id }: ActiveCertifica
   const row = await db("certificates").where({ cert_id }).first("cert_json");
   if (row === undefined) throw new Error(`${cert_id} is gone`);
   return row.cert_json;
-}
-
-/** Whether a certificate grants a scope under its platform's ceiling as it is now. */
-function grants({ approved_scope, ceiling_scope }: ActiveCertificate, scope: string): boolean {
-  return expandScopes(approved_scope).includes(scope) && (ceiling_scope?.includes(scope) ?? true);
 }

@@ -25,6 +25,12 @@ export function expandScopes(scopes: readonly string[]): string[] {
   return [...new Set(scopes.flatMap((scope) => WILDCARDS.get(scope) ?? [scope]))].sort(compareUtf8);
 }
 
+/** What grants `scope` where it stands in a list: itself, and the wildcards that expand to it. */
+export function scopesGranting(scope: string): string[] {
+  const wildcards = [...WILDCARDS].filter(([, expanded]) => expanded.includes(scope));
+  return [...new Set([...(WILDCARDS.has(scope) ? [] : [scope]), ...wildcards.map(([wildcard]) => wildcard)])];
+}
+
 /** The scopes of `scopes`, expanded, that `ceiling` does not grant. Empty means that `scopes` stays within `ceiling`. */
 export function coversScopes(ceiling: readonly string[], scopes: readonly string[]): string[] {
   const granted = new Set(expandScopes(ceiling));

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { addSeconds } from "../../src/clock.ts";
 import { VaultRefused, VaultUnavailable } from "../../src/vault/client.ts";
+import { addRevoked } from "../support/mass_revocation.ts";
 import { certify, errorOf, proofApi } from "./application.ts";
 
 const world = proofApi();
@@ -20,6 +21,29 @@ describe("present", () => {
     expect((await app.present({ cert_id: app.certId })).body.cert_id).toBe(app.certId);
     expect((await app.present({ required_scope: "data:read" })).body.cert_id).toBe(app.certId);
     expect(errorOf(await app.present({ required_scope: "files:read" }))).toBe("404 no_active_delegation");
+  });
+
+  test("finds the one that grants the scope behind a hundred newer ones, and what a wildcard or a smaller ceiling makes of it", async () => {
+    const app = await application(["data:read"]);
+    await addRevoked(world.api.db, app.certId, 100);
+    const newer = {
+      status: "approved",
+      approved_scope: ["payments:send"],
+      issued_at: addSeconds(world.api.clock.now(), 1),
+    };
+    await world.api
+      .db("certificates")
+      .whereNot({ cert_id: app.certId })
+      .andWhere({ agent_id: app.agentId })
+      .update({ ...newer, revoked_at: null, revoke_reason: null });
+    const present = async () => errorOf(await app.present({ required_scope: "data:read" }));
+    const change = (columns: object) =>
+      world.api.db("certificates").where({ cert_id: app.certId }).update(columns);
+    expect((await app.present({ required_scope: "data:read" })).body.cert_id).toBe(app.certId);
+    await change({ ceiling_scope: ["data:share"] });
+    expect(await present()).toBe("404 no_active_delegation");
+    await change({ ceiling_scope: null, approved_scope: ["data:*"] });
+    expect((await app.present({ required_scope: "data:read" })).body.cert_id).toBe(app.certId);
   });
 
   test("without a hint it names the agent's other certificates, newest first; with one it does not", async () => {

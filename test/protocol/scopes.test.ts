@@ -7,6 +7,7 @@ import {
   expandScopes,
   intersectScopes,
   invalidScopes,
+  scopesGranting,
 } from "../../src/protocol/scopes.ts";
 import { CANONICAL_SCOPES, SENSITIVE_SCOPES, WILDCARDS } from "../../src/protocol/vocabulary.ts";
 
@@ -104,6 +105,15 @@ describe("expanding", () => {
       "custom:\uffee",
       "custom:\u{1f600}",
     ]);
+  });
+
+  test("is granted by what the names of its grants say, and by nothing else", () => {
+    fc.assert(
+      fc.property(anyScopes, anyScope, (scopes, scope) => {
+        const named = scopesGranting(scope).some((name) => scopes.includes(name));
+        expect(named).toBe(expandScopes(scopes).includes(scope));
+      }),
+    );
   });
 
   test("never grants a sensitive scope that was not named", () => {
