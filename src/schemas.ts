@@ -25,12 +25,16 @@ export function oneLine(max: number) {
 
 /** Text for people of at most `max` characters, in NFC; may be empty and have line breaks, hides nothing. */
 export function freeText(max: number) {
+  return recordedText(max).refine(isPlainText, HIDDEN_TEXT);
+}
+
+/** As {@link freeText}, for what an application reports and nobody approves by: what it quotes may hide something. */
+export function recordedText(max: number) {
   return z
     .string()
     .normalize("NFC")
     .max(max)
-    .regex(new RegExp(`^[^${CONTROLS_BUT_BREAKS}]*$`), "must not contain control characters")
-    .refine(isPlainText, HIDDEN_TEXT);
+    .regex(new RegExp(`^[^${CONTROLS_BUT_BREAKS}]*$`), "must not contain control characters");
 }
 
 /** A moment as answers carry it: ISO 8601, UTC, milliseconds. */

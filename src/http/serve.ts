@@ -140,7 +140,8 @@ type Once = { route: Route; call: IncomingCall; bytes: Buffer; key: string };
 async function serveOnce({ route, call, bytes, key }: Once, run: Run, deps: ServeDeps): Promise<Reply> {
   const owner = ownerOf(route, call.caller);
   const target = `${JSON.stringify([call.params, call.query])}\n`;
-  const bodyHash = hash("sha256", Buffer.concat([Buffer.from(target), bytes]), "buffer");
+  const said = route.sameCall === undefined ? bytes : Buffer.from(JSON.stringify(route.sameCall(call.body)));
+  const bodyHash = hash("sha256", Buffer.concat([Buffer.from(target), said]), "buffer");
   const { answer, replayed } = await deps.idempotency.once(
     { ...owner, routeId: route.id, key, bodyHash },
     async () => {

@@ -5,13 +5,13 @@ import type { OutcomeRow } from "../db/tables.ts";
 import { ApiError } from "../errors.ts";
 import { isUuid, timeOfId } from "../ids.ts";
 import { type ApiKeyCaller, type Route, route } from "../route.ts";
-import { freeText, idText, isoTime, isoTimeInput, outcomeWord } from "../schemas.ts";
+import { idText, isoTime, isoTimeInput, outcomeWord, recordedText } from "../schemas.ts";
 import { invocationIdText } from "./operation.ts";
 
 const body = z.object({
   outcome: outcomeWord,
   receipt_id: idText.describe("The receipt of the decision that the application acted on"),
-  detail: freeText(500).optional(),
+  detail: recordedText(500).optional(),
   occurred_at: isoTimeInput,
 });
 
@@ -34,6 +34,8 @@ export function outcomeRoute({ db, clock }: { db: Database; clock: Clock }): Rou
       "Report what came of an operation; a repeat with the same outcome, receipt and detail is answered alike",
     access: "api_key",
     idempotent: true,
+    // A sender that repeats a report stamps its time anew.
+    sameCall: ({ occurred_at: _, ...report }) => report,
     params: z.object({ invocation_id: invocationIdText }),
     body,
     answer: { status: 200, schema: answer, description: "The outcome as it is recorded" },
@@ -52,7 +54,6 @@ export function outcomeRoute({ db, clock }: { db: Database; clock: Clock }): Rou
         .ignore();
       const row = await db("outcomes").where(decision).first();
       if (row === undefined) throw new ApiError("not_found");
-      // A sender that repeats a report stamps its time anew.
       if (row.outcome !== reported.outcome || row.detail !== reported.detail) {
         throw new ApiError("outcome_conflict");
       }

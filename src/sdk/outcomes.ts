@@ -71,6 +71,7 @@ export function createOutcomeReporter(
 /** A detail as the service takes it: well-formed, no control characters, at most 500 characters. */
 function plain(detail: string): string {
   return detail
+    .normalize("NFC")
     .replaceAll(/\p{Cc}/gu, " ")
     .slice(0, LONGEST_DETAIL)
     .toWellFormed();

@@ -20,7 +20,7 @@ export type Application = {
   platform: TestPlatform;
   agentId: string;
   certId: string;
-  post(path: string, body?: unknown): Promise<HttpAnswer>;
+  post(path: string, body?: unknown, more?: Record<string, string>): Promise<HttpAnswer>;
   present(fields?: Record<string, unknown>): Promise<HttpAnswer>;
   proof(): Promise<unknown>;
   verify(proof: unknown, fields?: Record<string, unknown>): Promise<HttpAnswer>;
@@ -52,7 +52,8 @@ export function proofApi(options?: ReplicaOptions): ProofApi {
     const client = world.api.client();
     const headers = { "x-service-api-key": platform.apiKey };
     const agentId = await createAgent(client, platform);
-    const post = (path: string, body?: unknown) => client.post(path, body, { headers, csrf: false });
+    const post = (path: string, body?: unknown, more: Record<string, string> = {}) =>
+      client.post(path, body, { headers: { ...headers, ...more }, csrf: false });
     const present = async (fields: Record<string, unknown> = {}) => {
       const { body } = await post("/v1/service/challenge");
       const path = `/v1/service/connections/${platform.connectionId}/agents/${agentId}/present`;

@@ -11,13 +11,11 @@ describe("an outcome", () => {
     const operation = operationOf(app, changes);
     const { body } = await decide(app, await prove(app, operation), operation);
     const { receipt_id: receiptId } = body.receipt as { receipt_id: string };
-    const report = (fields: object = {}, invocation = operation.invocation_id) =>
-      app.post(`/v1/service/invocations/${encodeURIComponent(String(invocation))}/outcome`, {
-        outcome: "executed",
-        receipt_id: receiptId,
-        occurred_at: "2026-05-01T10:00:00Z",
-        ...fields,
-      });
+    const report = (fields: object = {}, headers = {}, invocation = operation.invocation_id) => {
+      const told = { outcome: "executed", receipt_id: receiptId, occurred_at: "2026-05-01T10:00:00Z" };
+      const path = `/v1/service/invocations/${encodeURIComponent(String(invocation))}/outcome`;
+      return app.post(path, { ...told, ...fields }, headers);
+    };
     const receipt = () =>
       world.api
         .client()
@@ -46,6 +44,22 @@ describe("an outcome", () => {
     for (const change of [{ outcome: "failed" }, { detail: "other" }, { detail: undefined }]) {
       expect(errorOf(await report({ detail: "done", ...change }))).toBe("409 outcome_conflict");
     }
+  });
+
+  test("with an Idempotency-Key is repeated alike whenever it is stamped; with another outcome the key is 409", async () => {
+    const { report } = await decidedOperation();
+    const headers = { "idempotency-key": "report-1" };
+    const first = await report({}, headers);
+    expect(first.status).toBe(200);
+    const again = await report({ occurred_at: "2026-05-01T10:00:01Z" }, headers);
+    expect([again.status, again.body]).toEqual([200, first.body]);
+    expect(errorOf(await report({ outcome: "failed" }, headers))).toBe("409 idempotency_conflict");
+  });
+
+  test("may quote what hides something, since nobody approves by it", async () => {
+    const { report } = await decidedOperation();
+    const detail = "refused: \u202eabc\u200b\u00ad";
+    expect((await report({ detail })).body).toMatchObject({ detail });
   });
 
   test.each([
@@ -97,8 +111,8 @@ describe("an outcome", () => {
 
   test("of an unknown operation, or of another application's, is 404; with another receipt 409", async () => {
     const [mine, other] = [await decidedOperation(), await decidedOperation()];
-    expect(errorOf(await mine.report({}, "unknown"))).toBe("404 not_found");
-    expect(errorOf(await mine.report({}, other.operation.invocation_id))).toBe("404 not_found");
+    expect(errorOf(await mine.report({}, {}, "unknown"))).toBe("404 not_found");
+    expect(errorOf(await mine.report({}, {}, other.operation.invocation_id))).toBe("404 not_found");
     expect(errorOf(await mine.report({ receipt_id: other.receiptId }))).toBe("409 outcome_conflict");
     expect(errorOf(await mine.report({ receipt_id: "x" }))).toBe("409 outcome_conflict");
     expect((await mine.receipt()).body.outcome).toBeNull();
