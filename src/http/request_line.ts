@@ -1,6 +1,6 @@
 import type { IncomingMessage } from "node:http";
 
-const HOST = /^(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~!$&'()*+,;=%-]*)(?::[0-9]*)?$/;
+const HOST = /^(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~!$&'()*+,;=%-]+)(?::[0-9]*)?$/;
 const HOST_LENGTH = 4;
 const ABSOLUTE = /^https?:\/\/([^/?#]*)(.*)$/is;
 
@@ -14,12 +14,11 @@ export function requestFault(request: IncomingMessage): string | undefined {
   const names = rawHeaders.filter((text, place) => place % 2 === 0 && text.length === HOST_LENGTH);
   const hosts = names.filter((name) => name.toLowerCase() === "host").length;
   if (hosts > 1 || (hosts === 0 && httpVersion === "1.1")) return "host: must stand once";
-  if (!HOST.test(headers.host ?? "")) return "host: not a host";
+  if (hosts > 0 && !HOST.test(headers.host ?? "")) return "host: not a host";
   const { url = "" } = request;
   if (url.startsWith("/") || url === "*") return undefined;
   const [, authority = "", rest = ""] = ABSOLUTE.exec(url) ?? [];
-  if (!HOST.test(authority) || /^(?::|$)/.test(authority))
-    return "the target is neither a path nor a URL with a host";
+  if (!HOST.test(authority)) return "the target is neither a path nor a URL with a host";
   request.url = rest.startsWith("/") ? rest : `/${rest}`;
   return undefined;
 }

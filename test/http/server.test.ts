@@ -74,6 +74,8 @@ describe("the server", () => {
 
   test.each([
     ["no Host in HTTP/1.1", "GET / HTTP/1.1\r\n\r\n"],
+    ["an empty Host", "GET / HTTP/1.1\r\nHost:\r\n\r\n"],
+    ["a Host of a port alone", "GET / HTTP/1.1\r\nHost: :80\r\n\r\n"],
     ["two Hosts", "GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n"],
     ["two Hosts in HTTP/1.0", "GET / HTTP/1.0\r\nHost: a\r\nhost: b\r\n\r\n"],
     ["a Host with a path", "GET / HTTP/1.1\r\nHost: a/b\r\n\r\n"],
