@@ -77,7 +77,11 @@ function responseOf(declared: Declared, names: Names, more: Json = {}): Response
   const { description, schema, headers = {}, optionalHeaders = {} } = declared;
   return {
     description,
-    headers: { ...headerObjects(headers, names), ...optional(headerObjects(optionalHeaders, names)), ...more },
+    headers: {
+      ...headerObjects(headers, names),
+      ...optional(headerObjects(optionalHeaders, names)),
+      ...more,
+    },
     schemas: schema === undefined ? [] : [schemaOf(schema, "output")],
   };
 }
