@@ -26,9 +26,9 @@ type Presented = { refreshHash: Buffer; next: Tokens; client: Buffer };
  * against the refreshed session first; without it nothing is changed and nothing counts as used.
  *
  * The same token from the same network and user agent within 10 seconds is a second tab, or a client that lost the
- * answer: it gets the very same cookies, so it does not matter which answer a browser keeps. Any other second use means
- * that two parties hold the token, one of whom stole it, and nobody can tell which: the family ends, and everybody who
- * has a part of it must sign in again.
+ * answer: it gets the very same cookies, so it does not matter which answer a browser keeps; the log has a line of it. Any
+ * other second use means that two parties hold the token, one of whom stole it, and nobody can tell which: the family ends,
+ * and everybody who has a part of it must sign in again.
  */
 export function refreshRoute({ db, clock, tokens, log }: RefreshDeps): Route {
   return route({
@@ -86,6 +86,7 @@ async function refreshOnce(
   }
   const repeated = await repeatedAnswer(tx, used, presented, now);
   if (repeated === undefined) await endReusedFamily(tx, used, now, log);
+  else log.info(familyOf(used), "a refresh token came again: it was answered alike");
   return repeated;
 }
 
@@ -110,8 +111,10 @@ async function endReusedFamily(tx: Transaction, used: SessionRow, now: Date, log
   await tx("session_families")
     .where("family_id", used.family_id)
     .update({ ended_at: now, end_reason: "refresh_reused" });
-  log.warn(
-    { account_id: used.account_id, family_id: used.family_id },
-    "a refresh token came twice: its session ended",
-  );
+  log.warn(familyOf(used), "a refresh token came twice: its session ended");
+}
+
+/** What the log says of a session: no token, and nothing that one could be told from. */
+function familyOf({ account_id, family_id }: SessionRow): { account_id: string; family_id: string } {
+  return { account_id, family_id };
 }

@@ -257,6 +257,25 @@ describe("refreshing", () => {
       expect((await before.post(LOGOUT)).status).toBe(200);
     });
 
+    test("leaves one line in the log when it is answered again, with account and family, and no token", async () => {
+      const { client, before } = await refreshed();
+      const linesOf = () => behind.lines.filter((line) => line.includes("refresh token came again"));
+      const [token = "", earlier] = [before.cookie("service_refresh"), linesOf().length];
+      await before.post(REFRESH, undefined, as("203.0.113.7"));
+      const [line = "{}", ...more] = linesOf().slice(earlier);
+      expect(more).toEqual([]);
+      const { account_id } = (await client.get(SESSION)).body;
+      const [{ family_id } = {}] = await api.db("session_families").where({ account_id: String(account_id) });
+      const { level, time, pid, hostname, msg, ...fields } = JSON.parse(line);
+      expect({ level, ...fields }).toEqual({ level: 30, account_id, family_id });
+      for (const secret of [
+        token,
+        ...["service_session", "service_refresh", "service_csrf"].map((name) => client.cookie(name)),
+      ]) {
+        expect(behind.lines.join("")).not.toContain(secret);
+      }
+    });
+
     test("ends the family 10 seconds later", async () => {
       const { client, before } = await refreshed();
       api.clock.advance(10);
