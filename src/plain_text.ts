@@ -1,5 +1,5 @@
 /** Characters that show nothing, or change how what stands around them is shown. */
-const HIDDEN = /[\p{Default_Ignorable_Code_Point}\p{Bidi_Control}\u2028\u2029\ufff9-\ufffb]/u;
+export const HIDDEN = /[\p{Default_Ignorable_Code_Point}\p{Bidi_Control}\u2028\u2029\ufff9-\ufffb]/u;
 
 const JOINERS = "\\u200c\\u200d";
 /** Scripts whose words are written with joiners. */

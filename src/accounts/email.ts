@@ -1,5 +1,6 @@
 import { domainToASCII, domainToUnicode } from "node:url";
 import { z } from "zod";
+import { HIDDEN } from "../plain_text.ts";
 
 const MAX_BYTES = 254;
 const MAX_LOCAL_BYTES = 64;
@@ -19,13 +20,13 @@ const ALIKE = [/\p{Script=Latin}/u, /\p{Script=Greek}/u, /\p{Script=Cyrillic}/u,
  * domain in lower-case ASCII (IDNA, UTS 46), so that a domain of another script shows as `xn--…`. Mail goes to this very
  * form: whoever can read it owns the account, however the address was written.
  *
- * `undefined` for what is not an address, and for those that could be taken for another: with invisible or compatibility
- * characters, or with letters of Latin, Greek, Cyrillic and Armenian mixed before `@`. Quoted local parts, addresses in
- * brackets and hosts without a dot are none here.
+ * `undefined` for what is not an address, and for those that could be taken for another: with invisible characters, even
+ * where a script has a use for them, with compatibility characters, or with letters of Latin, Greek, Cyrillic and Armenian
+ * mixed before `@`. Quoted local parts, addresses in brackets and hosts without a dot are none here.
  */
 export function canonicalEmail(text: string): string | undefined {
   const at = text.lastIndexOf("@");
-  if (at < 1 || !text.isWellFormed()) return undefined;
+  if (at < 1 || !text.isWellFormed() || HIDDEN.test(text)) return undefined;
   const local = text.slice(0, at).normalize("NFC").toLowerCase().normalize("NFC");
   const domain = canonicalDomain(text.slice(at + 1));
   if (domain === undefined || !isLocalPart(local)) return undefined;

@@ -59,6 +59,17 @@ describe("an address", () => {
     ["with 65 bytes before the @", `${"ö".repeat(32)}o@example.com`],
     ["of 255 bytes", `ö@${`${"a".repeat(60)}.`.repeat(4)}examples`],
     ["with an emoji", "\u{1F600}@example.com"],
+    ["with a grapheme joiner", "a\u034fda@example.com"],
+    ["with a variation selector", "ada\ufe0f@example.com"],
+    ["with a supplementary variation selector", "ada\u{e0100}@example.com"],
+    ["with a variation selector after a Han character", "\u8fbb\u{e0100}@example.com"],
+    ["with a Hangul choseong filler", "ada\u115f@example.com"],
+    ["with a Hangul jungseong filler", "ada\u1160@example.com"],
+    ["with a Khmer inherent vowel", "ada\u17b4@example.com"],
+    ["with a Mongolian variation selector", "ada\u180b@example.com"],
+    ["with a joiner between letters that join", "\u0915\u094d\u200d\u0937@example.com"],
+    ["with a grapheme joiner in its domain", "ada@exa\u034fmple.com"],
+    ["with a variation selector in its domain", "ada@example\ufe0f.com"],
   ])("%s is none", (_, text) => {
     expect(canonicalEmail(text)).toBeUndefined();
   });
