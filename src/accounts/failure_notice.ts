@@ -1,7 +1,7 @@
 import type { Database } from "../db/connection.ts";
 import type { Logger } from "../log.ts";
 import { CODE_TRIES, type CodeHashes } from "./codes.ts";
-import { mailFault } from "./mail_fault.ts";
+import { isInDoubt, mailFault } from "./mail_fault.ts";
 import type { Mailer } from "./mailer.ts";
 import { forgetMail, planNotice } from "./sign_in_mails.ts";
 import { noticeMail } from "./sign_in_texts.ts";
@@ -25,6 +25,6 @@ export async function tellOfFailures(
     await mailer.send(noticeMail(email, planned.tries));
   } catch (error) {
     log.warn(mailFault(error), "a notice of wrong sign-in codes could not be mailed");
-    await forgetMail(db, planned.mailId);
+    if (!isInDoubt(error)) await forgetMail(db, planned.mailId);
   }
 }

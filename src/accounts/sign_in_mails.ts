@@ -57,9 +57,9 @@ export async function planMail(
 }
 
 /**
- * Makes the code of a mail good that was taken over. Six digits replace those that the same browser was sent before,
- * and without a cookie those that were good without one; nobody else's. A link replaces nothing. Tells whether a code
- * that could still be used was replaced.
+ * Makes the code of a mail good that was taken over, or may have been. Six digits replace those that the same browser was
+ * sent before, and without a cookie those that were good without one; nobody else's. A link replaces nothing. Tells whether
+ * a code that could still be used was replaced.
  */
 export async function noteMailed(db: Database, mailId: string, now: Date): Promise<{ resent: boolean }> {
   return db.transaction(async (tx) => {
@@ -89,7 +89,7 @@ export async function noteMailed(db: Database, mailId: string, now: Date): Promi
   });
 }
 
-/** Takes a mail back that could not be sent: it does not count, and what was good stays so. */
+/** Takes a mail back that no server has: it does not count, and what was good stays so. */
 export async function forgetMail(db: Database, mailId: string): Promise<void> {
   await db("sign_in_mails").where({ mail_id: mailId }).delete();
 }

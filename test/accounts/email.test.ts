@@ -129,6 +129,26 @@ describe("mail to an address beyond ASCII", () => {
     }
   });
 
+  test.each([false, true])(
+    "goes by STARTTLS and a login too, with SMTPUTF8 or not at all: ascii %s",
+    async (ascii) => {
+      const secured = await startSmtp({ ascii, password: "pass-word" });
+      try {
+        const mail = { to: "jörg@example.com", subject: "s", text: "t" };
+        const sent = mailerTo(secured).send(mail);
+        if (ascii) await expect(sent).rejects.toMatchObject({ code: "ENOUTF8", inDoubt: false });
+        else await sent;
+        await mailerTo(secured).send({ ...mail, to: "ada@example.com" });
+        const expected = ["jörg@example.com", "ada@example.com"].slice(ascii ? 1 : 0);
+        expect(secured.mails.map(({ to }) => to.join())).toEqual(expected);
+        const other = { ...secured, url: secured.url.replace("pass-word", "another") };
+        await expect(mailerTo(other).send(mail)).rejects.toMatchObject({ code: ascii ? "ENOUTF8" : "EAUTH" });
+      } finally {
+        await secured.stop();
+      }
+    },
+  );
+
   test("needs no SMTPUTF8 when only the domain is beyond ASCII", async () => {
     await mailerTo(asciiOnly).send({ to: "info@xn--bcher-kva.example", subject: "s", text: "t" });
     const mail = asciiOnly.mails.at(-1);
@@ -136,12 +156,14 @@ describe("mail to an address beyond ASCII", () => {
     expect(canonicalEmail(mail?.to[0] ?? "")).toBe("info@xn--bcher-kva.example");
   });
 
-  test("is 503 with a server that has no SMTPUTF8, and the code that may have gone astray is worth nothing", async () => {
+  test("is 503 with a server that has no SMTPUTF8, which is never handed the mail, and nothing is counted", async () => {
     const api = await startApi({ mailer: mailerTo(asciiOnly) });
     try {
       const answer = await api.client().post("/v1/auth/email/send-code", { email: "jörg@example.com" });
       expect(answer).toMatchObject({ status: 503, body: { error: { code: "unavailable" } } });
+      expect(asciiOnly.mails.filter(({ raw }) => raw.includes("sign-in code"))).toEqual([]);
       expect(await api.db("sign_in_mails")).toEqual([]);
+      expect(api.lines.join("")).toContain('"smtp_code":"ENOUTF8"');
     } finally {
       await api.stop();
     }

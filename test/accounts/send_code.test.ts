@@ -213,10 +213,10 @@ describe("over SMTP", () => {
   });
   afterAll(() => smtp.stop());
 
-  function mailerTo(url: string) {
+  function mailerTo(url: string, limits?: { totalMs: number }) {
     return createMailer(
       { SMTP_URL: url, MAIL_FROM: "Deputize <no-reply@example.com>" },
-      { log: undefined as never, clock: steeredClock() },
+      { log: undefined as never, clock: steeredClock(), ...limits },
     ).mailer;
   }
 
@@ -252,6 +252,36 @@ describe("over SMTP", () => {
       expect(smtp.mails.at(-1)?.raw).toMatch(/sign-in code is \d{6}/);
     },
   );
+
+  describe.each(["hang up", "stall"] as const)("a server that may have taken the mail before a %s", (how) => {
+    test("is 503; the mail counts, and the code in it is good when it arrives", async () => {
+      const api = await start({ mailer: mailerTo(smtp.url, { totalMs: 5_000 }), perAddress: 1 });
+      const [client, email] = [api.client(), `${how.replace(" ", "")}@example.com`];
+      smtp.behave(how);
+      const failed = await client.post(SEND, { email });
+      expect(failed).toMatchObject({ status: 503, body: { error: { code: "unavailable" } } });
+      expect(await api.db("sign_in_mails")).toHaveLength(1);
+      const code = /sign-in code is (\d{6})/.exec(smtp.mails.at(-1)?.raw ?? "")?.[1] ?? "";
+      smtp.behave("take");
+      expect((await api.client().post(SEND, { email })).status).toBe(200);
+      expect(smtp.mails.at(-1)?.raw).toContain("Subject: Your sign-in link");
+      expect((await api.client().post(VERIFY, { email, code })).status).toBe(200);
+    });
+
+    test("is followed by no other mail for half an hour when it was a long code, which is good", async () => {
+      const api = await start({ mailer: mailerTo(smtp.url, { totalMs: 5_000 }), perAddress: 0 });
+      const [client, email] = [api.client(), `long.${how.replace(" ", "")}@example.com`];
+      smtp.behave(how);
+      expect((await client.post(SEND, { email })).status).toBe(503);
+      smtp.behave("take");
+      const { length } = smtp.mails;
+      api.clock.advance(1799);
+      expect((await client.post(SEND, { email })).status).toBe(200);
+      expect(smtp.mails).toHaveLength(length);
+      const code = /^[0-9a-f]{32}\r$/m.exec(smtp.mails.at(-1)?.raw ?? "")?.[0].trim() ?? "";
+      expect((await client.post(VERIFY, { email, code })).status).toBe(200);
+    });
+  });
 
   test("a server that is away, and one that hangs up, are 503 with nothing stored and no secret logged", async () => {
     const hangsUp = createServer((socket) => socket.destroy());

@@ -1,27 +1,43 @@
 import type { AddressInfo } from "node:net";
-import { SMTPServer } from "smtp-server";
+import { SMTPServer, type SMTPServerSession } from "smtp-server";
 
 /** A mail that arrived: its envelope and its text as sent. */
 export type ReceivedMail = { from: string; to: string[]; raw: string; smtpUtf8: boolean };
+
+/** `take` them, `reject` the recipient, `refuse` the content; or take them and `hang up`, or `stall`, before the answer. */
+type Behaviour = "take" | "reject" | "refuse" | "hang up" | "stall";
 
 /** A real SMTP receiver on this machine. */
 export type SmtpReceiver = {
   url: string;
   mails: ReceivedMail[];
-  /** What the next mails meet: `take` them, `reject` the recipient, `refuse` the content. */
-  behave(how: "take" | "reject" | "refuse"): void;
+  /** What the next mails meet. */
+  behave(how: Behaviour): void;
   stop(): Promise<void>;
 };
 
-/** Starts one, without TLS and without authentication. It takes addresses beyond ASCII unless `ascii` is set. */
-export async function startSmtp({ ascii = false } = {}): Promise<SmtpReceiver> {
+/**
+ * Starts one. It takes addresses beyond ASCII unless `ascii` is set. With a `password` it takes mail only after STARTTLS and a
+ * login as `deputize`, which its URL has; else there is no TLS and no login.
+ */
+export async function startSmtp({
+  ascii = false,
+  password,
+}: {
+  ascii?: boolean;
+  password?: string;
+} = {}): Promise<SmtpReceiver> {
   const mails: ReceivedMail[] = [];
-  let behaviour: "take" | "reject" | "refuse" = "take";
+  let behaviour: Behaviour = "take";
   const server = new SMTPServer({
-    authOptional: true,
+    authOptional: password === undefined,
     hideSMTPUTF8: ascii,
-    disabledCommands: ["STARTTLS"],
+    disabledCommands: password === undefined ? ["STARTTLS"] : [],
     logger: false,
+    onAuth: ({ username, password: given }, _session, done) =>
+      done(username === "deputize" && given === password ? null : new Error("no such login"), {
+        user: username,
+      }),
     onRcptTo: (_address, _session, done) =>
       done(
         behaviour === "reject" ? Object.assign(new Error("no such mailbox"), { responseCode: 550 }) : null,
@@ -34,24 +50,33 @@ export async function startSmtp({ ascii = false } = {}): Promise<SmtpReceiver> {
           done(Object.assign(new Error("try again later"), { responseCode: 451 }));
           return;
         }
-        const { mailFrom, rcptTo, smtpUtf8 = false } = session.envelope;
-        mails.push({
-          from: mailFrom === false ? "" : mailFrom.address,
-          to: rcptTo.map(({ address }) => address),
-          raw: Buffer.concat(chunks).toString(),
-          smtpUtf8,
-        });
-        done();
+        mails.push(received(session, Buffer.concat(chunks)));
+        if (behaviour === "hang up") for (const connection of server.connections) connection.close();
+        else if (behaviour === "take") done();
       });
     },
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const host = `127.0.0.1:${(server.server.address() as AddressInfo).port}`;
   return {
-    url: `smtp://127.0.0.1:${(server.server.address() as AddressInfo).port}`,
+    url:
+      password === undefined
+        ? `smtp://${host}`
+        : `smtp://deputize:${password}@${host}?requireTLS=true&tls.rejectUnauthorized=false`,
     mails,
     behave(how) {
       behaviour = how;
     },
     stop: () => new Promise((resolve) => server.close(() => resolve())),
+  };
+}
+
+function received({ envelope }: SMTPServerSession, content: Buffer): ReceivedMail {
+  const { mailFrom, rcptTo, smtpUtf8 = false } = envelope;
+  return {
+    from: mailFrom === false ? "" : mailFrom.address,
+    to: rcptTo.map(({ address }) => address),
+    raw: content.toString(),
+    smtpUtf8,
   };
 }
