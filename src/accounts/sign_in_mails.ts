@@ -12,6 +12,8 @@ export const HISTORY_SECONDS = 30 * DAY;
 const CLIENT_SECONDS = 15 * MINUTE;
 /** Seconds after a link was mailed in which no other mail is sent. */
 const LINK_PAUSE_SECONDS = 30 * MINUTE;
+/** Seconds for which a link that is being mailed counts as mailed. A mail takes less, so what is older was never mailed. */
+const MAILING_SECONDS = MINUTE;
 
 /** Who asks for a code: a browser by its cookie; `anonymous` when it came without, and the cookie is new. */
 export type CodeClient = { cookie: string; anonymous: boolean };
@@ -20,8 +22,8 @@ export type CodeClient = { cookie: string; anonymous: boolean };
 export type PlannedMail = { mailId: string; kind: "digits" | "link"; code: string };
 
 /**
- * Plans the next mail of a code to an address, or none while a link that was mailed is waiting there. Of calls at the
- * same time each sees what those before it planned.
+ * Plans the next mail of a code to an address, or none while a link is waiting there that was mailed, or was planned within
+ * the last minute. Of calls at the same time each sees what those before it planned.
  */
 export async function planMail(
   db: Database,
@@ -138,7 +140,9 @@ async function readHistory(tx: Transaction, asked: Asked, now: Date): Promise<Ad
        coalesce(sum(tries), 0)::int as "monthTries",
        coalesce(sum(:maxTries - own_tries + case when shared then :maxTries - shared_tries else 0 end)
          filter (where kind = 'digits' and ended_at is null and expires_at >= :now), 0)::int as "openTries",
-       coalesce(bool_or(kind = 'link' and ended_at is null and created_at > :linkStart), false) as "linkWaits"
+       coalesce(bool_or(kind = 'link' and ended_at is null
+         and case when mailed_at is null then created_at > :mailingStart else created_at > :linkStart end),
+         false) as "linkWaits"
      from (select *, own_tries + shared_tries as tries, kind = 'digits' and not spent as counts from sign_in_mails
        where email_hash = :addressHash and expires_at > :monthStart) as mails`,
     {
@@ -149,6 +153,7 @@ async function readHistory(tx: Transaction, asked: Asked, now: Date): Promise<Ad
       dayStart: addSeconds(now, -DAY),
       monthStart: addSeconds(now, -HISTORY_SECONDS),
       linkStart: addSeconds(now, -LINK_PAUSE_SECONDS),
+      mailingStart: addSeconds(now, -MAILING_SECONDS),
     },
   );
   return rows[0];

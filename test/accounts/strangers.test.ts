@@ -1,5 +1,6 @@
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { createCodeHashes } from "../../src/accounts/codes.ts";
+import { planMail } from "../../src/accounts/sign_in_mails.ts";
 import { startApi, type TestApi } from "../support/api.ts";
 import type { HttpClient } from "../support/http.ts";
 
@@ -179,6 +180,30 @@ describe("the long code", () => {
     await verify(api.client(), email, code);
     await send(api.client(), email);
     expect(await newestCode(email)).not.toBe(code);
+  });
+
+  test("that was planned and never mailed keeps others back for a minute only", async () => {
+    const email = fresh();
+    await attack(email, { times: 3, tries: 0 });
+    const planned = await planMail(
+      api.db,
+      {
+        email,
+        client: { cookie: "of a process that ended", anonymous: true },
+        hashes: createCodeHashes(api.sealingKey),
+        bounds: { perClient: 3, perDay: 12 },
+      },
+      api.clock.now(),
+    );
+    expect(planned?.kind).toBe("link");
+    const { length } = await mailsTo(email);
+    api.clock.advance(59.999);
+    await send(api.client(), email);
+    expect(await mailsTo(email)).toHaveLength(length);
+    api.clock.advance(0.001);
+    await send(api.client(), email);
+    expect(await newestCode(email)).toMatch(/^[0-9a-f]{32}$/);
+    expect(await mailsTo(email)).toHaveLength(length + 1);
   });
 
   test("is replaced by six digits again when the attack is over", async () => {
