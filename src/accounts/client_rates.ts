@@ -10,13 +10,13 @@ export const RATE_WINDOW_SECONDS = 15 * 60;
 export type ClientRates = {
   /** Counts one code asked for. Throws `rate_limited` with `Retry-After` when the client has had its calls. */
   takeSend(ip: string): Promise<void>;
-  /** Counts one code tried, likewise. */
+  /** Counts one code tried, likewise; not for tries that a browser's own code answers. */
   takeTry(ip: string): Promise<void>;
   /** Takes a try back that was right. */
   giveBackTry(ip: string): Promise<void>;
 };
 
-/** Calls of one client in 15 minutes, whatever the addresses; 0 refuses every call. */
+/** Calls of one client in 15 minutes, whatever the addresses; 0 refuses every call that counts. */
 export function createClientRates({
   db,
   sends,

@@ -10,15 +10,17 @@ export type RightCode = { mailId: string; tried: "own_tries" | "shared_tries" | 
 
 /**
  * Counts a try of six digits before the code is looked at, so that tries made at once cannot outrun the count. They are
- * compared with the browser's own code when it has one, else with the one that is good without a cookie. Gives the code
- * when it is right, not older than 10 minutes and not tried too often; everything else looks the same to the caller.
+ * compared with the browser's own code when it has one, else with the one that is good without a cookie; `whose` says for
+ * which of the two this call is. Gives the code when it is right, "wrong" when a code of that kind was tried and is another
+ * one, and `undefined` when none was: there is none, or it is older than 10 minutes or was tried too often.
  */
 export async function tryDigits(
   db: Database,
   { addressHash, codeHash, clientHash }: PresentedCode,
+  whose: "own" | "shared",
   now: Date,
-): Promise<RightCode | undefined> {
-  const { rows } = await db.raw<{ rows: { mail_id: string; code_hash: Buffer; own: boolean }[] }>(
+): Promise<RightCode | "wrong" | undefined> {
+  const { rows } = await db.raw<{ rows: { mail_id: string; code_hash: Buffer }[] }>(
     `with candidate as (
        select mail_id, coalesce(client_hash = :clientHash, false) as own from sign_in_mails
        where email_hash = :addressHash and kind = 'digits' and mailed_at is not null and ended_at is null
@@ -28,14 +30,15 @@ export async function tryDigits(
      update sign_in_mails m
      set own_tries = own_tries + own::int, shared_tries = shared_tries + (not own)::int
      from candidate c
-     where m.mail_id = c.mail_id and m.ended_at is null and (own or m.shared)
+     where m.mail_id = c.mail_id and own = :isOwn and m.ended_at is null and (own or m.shared)
        and case when own then own_tries else shared_tries end < :maxTries
-     returning m.mail_id, m.code_hash, own`,
-    { addressHash, clientHash, now, maxTries: CODE_TRIES },
+     returning m.mail_id, m.code_hash`,
+    { addressHash, clientHash, now, isOwn: whose === "own", maxTries: CODE_TRIES },
   );
   const [tried] = rows;
-  if (tried === undefined || !timingSafeEqual(tried.code_hash, codeHash)) return undefined;
-  return { mailId: tried.mail_id, tried: tried.own ? "own_tries" : "shared_tries" };
+  if (tried === undefined) return undefined;
+  if (!timingSafeEqual(tried.code_hash, codeHash)) return "wrong";
+  return { mailId: tried.mail_id, tried: `${whose}_tries` };
 }
 
 /** The link's code of an address, good for whoever has it; nobody guesses one, so its tries are not counted. */

@@ -7,7 +7,7 @@ import { newId } from "../ids.ts";
 import type { Logger } from "../log.ts";
 import { type Route, route } from "../route.ts";
 import type { ClientRates } from "./client_rates.ts";
-import { findLink, spendCode, tryDigits } from "./code_tries.ts";
+import { findLink, type PresentedCode, type RightCode, spendCode, tryDigits } from "./code_tries.ts";
 import { CODE_FORM, type CodeHashes } from "./codes.ts";
 import { emailAddress } from "./email.ts";
 import { type FailureNotice, tellOfFailures } from "./failure_notice.ts";
@@ -55,7 +55,6 @@ export function verifyCodeRoute(deps: VerifyCodeDeps): Route {
     },
     errors: ["invalid_code", "rate_limited"],
     async handle({ body: { email, code }, ip, cookie }) {
-      await rates.takeTry(ip);
       const now = clock.now();
       const signInCookie = knownCookie(cookie("sign_in"));
       const presented = {
@@ -63,7 +62,7 @@ export function verifyCodeRoute(deps: VerifyCodeDeps): Route {
         codeHash: hashes.code(email, code),
         clientHash: signInCookie === undefined ? null : hashes.client(signInCookie),
       };
-      const right = await (code.length === 6 ? tryDigits : findLink)(db, presented, now);
+      const right = await findRight(deps, presented, { hasDigits: code.length === 6, ip }, now);
       if (right === undefined) {
         await tellOfFailures(deps, email, now);
         throw new ApiError("invalid_code");
@@ -73,10 +72,28 @@ export function verifyCodeRoute(deps: VerifyCodeDeps): Route {
         const account = await openAccount(tx, email, now);
         return { account, session: await startFamily(tx, account.account_id, tokens.first(), now) };
       });
-      await rates.giveBackTry(ip);
+      if (right.tried !== "own_tries") await rates.giveBackTry(ip);
       return { body: { ...account, email }, cookies: sessionCookies(session) };
     },
   });
+}
+
+/**
+ * The code, when it is right. A try that a browser's own code answers is bounded by that code alone, so nobody in its network
+ * can keep it from signing in; every other one counts for the network, before anything else is tried.
+ */
+async function findRight(
+  { db, rates }: Pick<VerifyCodeDeps, "db" | "rates">,
+  presented: PresentedCode,
+  { hasDigits, ip }: { hasDigits: boolean; ip: string },
+  now: Date,
+): Promise<RightCode | undefined> {
+  const own = hasDigits ? await tryDigits(db, presented, "own", now) : undefined;
+  if (own !== undefined) return own === "wrong" ? undefined : own;
+  await rates.takeTry(ip);
+  if (!hasDigits) return findLink(db, presented, now);
+  const shared = await tryDigits(db, presented, "shared", now);
+  return shared === "wrong" ? undefined : shared;
 }
 
 type OpenAccount = Pick<AccountRow, "account_id" | "onboarding_step">;

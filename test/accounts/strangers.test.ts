@@ -329,4 +329,63 @@ describe("the rate of tries", () => {
       await one.stop();
     }
   });
+
+  describe("and a browser's own code", () => {
+    let api: TestApi;
+    beforeEach(async () => {
+      api = await startApi({ triesPerIp: 2, perAddress: 1 });
+    });
+    afterEach(() => api.stop());
+
+    const email = "owner@example.com";
+    const guess = (code = "000000") => api.client().post(VERIFY, { email: "else@example.com", code });
+    const limited = { status: 429, body: { error: { code: "rate_limited" } } };
+
+    async function ownCode(): Promise<{ owner: HttpClient; code: string }> {
+      const owner = api.client();
+      await owner.post(SEND, { email });
+      return { owner, code: await owner.codeFor(email) };
+    }
+
+    test("it signs in where others have used the network's tries up", async () => {
+      const { owner, code } = await ownCode();
+      for (let n = 0; n < 2; n += 1) expect((await guess()).status).toBe(400);
+      expect(await guess()).toMatchObject(limited);
+      expect(await api.client().post(VERIFY, { email, code })).toMatchObject(limited);
+      expect((await owner.post(VERIFY, { email, code: wrong(code) })).status).toBe(400);
+      expect((await owner.post(VERIFY, { email, code })).status).toBe(200);
+    });
+
+    test("its tries are none of the network's, right or wrong; once they are used up, further ones are", async () => {
+      const { owner, code } = await ownCode();
+      for (let n = 0; n < 5; n += 1) {
+        expect((await owner.post(VERIFY, { email, code: wrong(code) })).status).toBe(400);
+      }
+      expect(await triesLeft()).toBe(2);
+      for (let n = 0; n < 2; n += 1) expect((await owner.post(VERIFY, { email, code })).status).toBe(400);
+      expect(await owner.post(VERIFY, { email, code })).toMatchObject(limited);
+      const [row] = await api.db("sign_in_mails").where({ kind: "digits" });
+      expect(row).toMatchObject({ own_tries: 5, shared_tries: 0 });
+    });
+
+    test("a right one gives nothing back that it did not take", async () => {
+      await guess();
+      const { owner, code } = await ownCode();
+      expect((await owner.post(VERIFY, { email, code })).status).toBe(200);
+      expect(await triesLeft()).toBe(1);
+    });
+
+    test("long codes, and codes that are good without the cookie, are the network's also in a browser", async () => {
+      const { owner } = await ownCode();
+      expect((await owner.post(VERIFY, { email, code: "0".repeat(32) })).status).toBe(400);
+      expect((await owner.post(VERIFY, { email: "else@example.com", code: "000000" })).status).toBe(400);
+      expect(await triesLeft()).toBe(0);
+      expect(await owner.post(VERIFY, { email, code: "0".repeat(32) })).toMatchObject(limited);
+    });
+
+    async function triesLeft(): Promise<number> {
+      const row = await api.db("rate_limits").where("key", "like", "verify_code_ip:%").first("points");
+      return 2 - (row?.points ?? 0);
+    }
+  });
 });
