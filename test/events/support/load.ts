@@ -27,12 +27,13 @@ export function printedSeed(): number {
 /** What became of every event that the generator tried to append, by request id. */
 export type Ledger = { committed: string[]; rolledBack: string[]; unknown: string[] };
 
-/** Appends events, some in transactions that are rolled back, until it is stopped. Adds to the ledger given. */
+/** Appends events, some in transactions that are rolled back, until it is stopped, and pauses while `mayAppend` answers false. Adds to the ledger given. */
 export function startLoad(
   database: Database,
   connections: TestConnection[],
   chance: () => number,
   ledger: Ledger = { committed: [], rolledBack: [], unknown: [] },
+  mayAppend: () => boolean = () => true,
 ) {
   let stopped = false;
 
@@ -61,7 +62,7 @@ export function startLoad(
 
   async function run(): Promise<void> {
     while (!stopped) {
-      await Promise.all(Array.from({ length: 1 + Math.floor(chance() * 4) }, appendOne));
+      if (mayAppend()) await Promise.all(Array.from({ length: 1 + Math.floor(chance() * 4) }, appendOne));
       await sleep(chance() * 20);
     }
   }
