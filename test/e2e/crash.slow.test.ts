@@ -26,7 +26,7 @@ const PARTS_STARTED = ["keyvault", "api", "worker"];
 const MOMENTS = [...PARTS_STARTED, ...tourSteps.map((step) => step.name)];
 /** A step takes 5 to 400 ms: the kill comes somewhere in the one or two after the chosen one. */
 const JITTER_MS = 250;
-const RUN_TIMEOUT_MS = 120_000;
+const RUN_TIMEOUT_MS = 240_000;
 
 const program = fileURLToPath(new URL("../../src/main.ts", import.meta.url));
 const vault = fileURLToPath(new URL("../../keyvault/main.ts", import.meta.url));
