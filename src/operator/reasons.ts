@@ -31,7 +31,7 @@ export const reasons = {
   CeilingExceeded: {
     progress: "stuck",
     meaning:
-      "The scopes go beyond the Platform's ceiling, or the ceiling beyond the namespace's or what was registered.",
+      "The scopes go beyond the Platform's ceiling, the ceiling or the accepted scopes beyond the namespace's, or the ceiling beyond what was registered.",
   },
   InvalidScopes: {
     progress: "stuck",

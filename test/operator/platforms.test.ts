@@ -134,6 +134,27 @@ describe("platforms in a folder", () => {
     expect(world.api.platforms.size).toBe(1);
   });
 
+  it("accept of other accounts no more than the namespace may have, and leave what was accepted", async () => {
+    const ceiling = (scopes: string) => tenants({ default: `accountEmail: ${OWNER}\nceiling: [${scopes}]` });
+    await world.folders.write("tenants.yaml", ceiling('"data:*"'));
+    const accepting = (scope: string) =>
+      platform({
+        defaultAllowedScopes: ["data:read"],
+        acceptedPrincipals: [{ humanID: "a".repeat(32), scopes: [scope] }],
+      });
+    await world.folders.write("platform.yaml", accepting("data:share"));
+    await world.start();
+    await world.reaches("Platform", "shop", "Active");
+    await world.folders.write("platform.yaml", accepting("payments:send"));
+    const state = await world.reaches("Platform", "shop", "CeilingExceeded");
+    expect(condition(state, "Ready")?.message).toContain("payments:send");
+    const accepted = () => only(world.api.platforms).wish.accepted_principals;
+    expect(accepted()).toMatchObject([{ scopes: ["data:share"] }]);
+    await world.folders.write("tenants.yaml", ceiling('"data:*", "payments:send"'));
+    await world.reaches("Platform", "shop", "Active");
+    expect(accepted()).toMatchObject([{ scopes: ["payments:send"] }]);
+  });
+
   it("name scopes that are in no vocabulary", async () => {
     await world.folders.write("all.yaml", tenants(), platform({ defaultAllowedScopes: ["data:fly"] }));
     await world.start();

@@ -45,8 +45,14 @@ const bound: Rule = ({ object, binding }) => {
   return { reason: "NamespaceNotBound", message: `Namespace ${namespace} ${fault} in deputize-tenants` };
 };
 
+/** Every scope that a Platform asks for: for its own agents, and of other accounts' authority. */
+const scopesOf = ({ spec }: Platform): string[] => [
+  ...spec.defaultAllowedScopes,
+  ...(spec.acceptedPrincipals ?? []).flatMap(({ scopes }) => scopes),
+];
+
 const scopesValid: Rule = ({ object }) => {
-  const invalid = unregistrableScopes(object.spec.defaultAllowedScopes);
+  const invalid = unregistrableScopes(scopesOf(object));
   return invalid.length === 0
     ? undefined
     : { reason: "InvalidScopes", message: `Unknown: ${invalid.join(", ")}` };
@@ -54,7 +60,7 @@ const scopesValid: Rule = ({ object }) => {
 
 const withinTenant: Rule = ({ object, binding }) => {
   const ceiling = binding?.tenant?.ceiling;
-  const over = ceiling === undefined ? [] : coversScopes(ceiling, object.spec.defaultAllowedScopes);
+  const over = ceiling === undefined ? [] : coversScopes(ceiling, scopesOf(object));
   if (over.length === 0) return undefined;
   return { reason: "CeilingExceeded", message: `Beyond what the namespace may have: ${over.join(", ")}` };
 };

@@ -56,6 +56,10 @@ const outcome = (changes: Partial<PlatformInput>): string => {
 const withData = (changes: Record<string, string>) => ({
   current: secret({ data: { ...secret().data, ...changes } }),
 });
+const accepting = (scopes: string[], ceiling?: string[]) => ({
+  object: aPlatform({ spec: { acceptedPrincipals: [{ humanID: "a".repeat(32), scopes }] } }),
+  binding: { tenant: { accountEmail: ACCOUNT, ...(ceiling && { ceiling }) } },
+});
 const rotated = (every: string) => ({ object: aPlatform({ spec: { keyRotation: { every } } }) });
 
 describe("the next step of a platform", () => {
@@ -89,6 +93,22 @@ describe("the next step of a platform", () => {
       { binding: { tenant: { accountEmail: ACCOUNT, ceiling: ["data:read", "payments:*"] } } },
       "Active",
     ],
+    [
+      "needs what is accepted of other accounts within the namespace's ceiling too",
+      accepting(["data:read", "custom:orders:refund"], ["data:*", "payments:*"]),
+      "CeilingExceeded",
+    ],
+    [
+      "takes what is accepted of other accounts within it",
+      accepting(["data:*", "custom:orders:refund"], ["data:*", "payments:*", "custom:orders:refund"]),
+      "Active",
+    ],
+    [
+      "takes anything that is accepted where the namespace has no ceiling",
+      accepting(["execute:code"]),
+      "Active",
+    ],
+    ["needs accepted scopes of the vocabulary", accepting(["data:fly"], ["data:*"]), "InvalidScopes"],
     [
       "leaves a Secret of another type",
       { secrets: { current: secret({ type: "Opaque" }) } },
