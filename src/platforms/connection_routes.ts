@@ -21,7 +21,7 @@ const connectionSettings = z.object({
 });
 
 /** `PATCH /v1/service/connections/{connection_id}`. */
-export function changeConnectionRoute({ db }: Deps): Route {
+export function changeConnectionRoute(deps: Deps): Route {
   return route({
     id: "change_connection",
     method: "PATCH",
@@ -38,7 +38,7 @@ export function changeConnectionRoute({ db }: Deps): Route {
     },
     errors: ["not_found"],
     async handle({ caller, params, body }) {
-      return { body: await changeConnection(db, caller.accountId, params.connection_id, body) };
+      return { body: await changeConnection(deps, caller.accountId, params.connection_id, body) };
     },
   });
 }

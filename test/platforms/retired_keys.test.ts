@@ -12,6 +12,7 @@ let api: PlatformApi;
 beforeAll(async () => {
   api = await startPlatformApi();
   await api.db.raw("drop trigger api_keys_changed on api_keys");
+  await api.db.raw("drop trigger connections_changed on connections");
 });
 afterAll(() => api.stop());
 
@@ -21,24 +22,21 @@ function listAgents({ connectionId, apiKey }: TestPlatform) {
   });
 }
 
-/** Uses a key until the API knows it without asking the database. */
-async function remember(platform: TestPlatform): Promise<void> {
+/** Uses a key, and says how often the database was asked for it. */
+async function lookupsOf(platform: TestPlatform): Promise<number> {
   let lookups = 0;
   const note = ({ sql }: { sql: string }) => {
     if (sql.includes('from "api_keys" as "k"')) lookups += 1;
   };
   api.db.on("query", note);
-  await expect
-    .poll(
-      async () => {
-        const before = lookups;
-        expect((await listAgents(platform)).status).toBe(200);
-        return lookups - before;
-      },
-      { timeout: 20_000, interval: 20 },
-    )
-    .toBe(0);
+  expect((await listAgents(platform)).status).toBe(200);
   api.db.removeListener("query", note);
+  return lookups;
+}
+
+/** Uses a key until the API knows it without asking the database. */
+async function remember(platform: TestPlatform): Promise<void> {
+  await expect.poll(() => lookupsOf(platform), { timeout: 20_000, interval: 20 }).toBe(0);
 }
 
 const path = ({ connectionId }: TestPlatform) => `/v1/service/connections/${connectionId}`;
@@ -52,6 +50,15 @@ test.each<[string, (person: Person, platform: TestPlatform) => Promise<{ status:
   await remember(platform);
   expect((await end(person, platform)).status).toBe(200);
   expect(errorCode(await listAgents(platform))).toBe("invalid_api_key");
+});
+
+test("a connection's changed settings are read anew by the process that answered, before it hears of them", async () => {
+  const person = await api.person();
+  const platform = await registerPlatform(person);
+  await remember(platform);
+  const body = { registry_answers: true };
+  expect((await person.client.call("PATCH", path(platform), { body })).status).toBe(200);
+  expect(await lookupsOf(platform)).toBe(1);
 });
 
 test("an operator's rotation ends the key at once too", async () => {
