@@ -36,7 +36,11 @@ export const evaluationAnswer = z.object({
   context: z
     .object({
       assurance: z.enum(["proof", "registry"]).optional(),
-      reason: z.string().describe("The decision's reason, or the code of why there is none"),
+      reason: z
+        .string()
+        .describe(
+          "The decision's reason, `replayed` for an allow that was given before, or the code of why there is none",
+        ),
       cert_id: z.string().optional(),
       agent_id: z.string().optional(),
       human_id: z.string().optional().describe("On whose authority: the root identity of the chain"),
@@ -45,7 +49,7 @@ export const evaluationAnswer = z.object({
       replayed: z
         .boolean()
         .optional()
-        .describe("With a proof: whether an earlier call decided this operation"),
+        .describe("With a proof: whether an earlier call decided this operation; `decision` is then false"),
       error: z.object({ status: z.int(), message: z.string() }).optional(),
     })
     .optional(),
@@ -104,6 +108,12 @@ async function askRegistry(
   return { decision: true, context: { ...context, cert_id: found.certId } };
 }
 
+/**
+ * A caller that knows AuthZEN alone acts on `decision`, and an action is allowed once. So an allow that is given again is
+ * `false`: it was acted on, or revoked since, or its answer was lost, and nothing here can tell which.
+ */
+const REPLAYED = "replayed";
+
 /** A proof that is no good, or of something else, is an answer: `false`. Any other status says that there is none. */
 const REFUSED_STATUS: readonly number[] = [400, 403, 409];
 
@@ -121,11 +131,12 @@ async function askWithProof(
 }
 
 function answerOf({ decision, reason, receipt, receiptHash, replayed }: Decided): EvaluationAnswer {
+  const isReplay = replayed && decision === "allow";
   return {
-    decision: decision === "allow",
+    decision: decision === "allow" && !replayed,
     context: {
       assurance: "proof",
-      reason,
+      reason: isReplay ? REPLAYED : reason,
       cert_id: receipt.cert_id,
       agent_id: receipt.agent_id,
       human_id: receipt.human_id,

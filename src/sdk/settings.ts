@@ -22,7 +22,10 @@ export type GuardSettings = {
    * when there is none in it. Left out: the service's rule alone holds.
    */
   principals?: PrincipalsSetting;
-  /** What an `allow` means that had been given for this invocation before. Default `refuse`, which runs nothing twice. */
+  /**
+   * What an `allow` means that had been given for this invocation before. Default `refuse`, which runs nothing twice. `execute` acts on
+   * what was decided then, also when the authority was withdrawn since.
+   */
   replays?: "refuse" | "execute";
   /** Keeps the record of each verification. Waited for before anything runs: what it throws refuses the action with 503. */
   retain?: (record: VerificationRecord) => unknown;
