@@ -10,8 +10,10 @@ import type {
   WebhookDeliveryRow,
   WebhookEndpointRow,
 } from "./event_tables.ts";
+import type { AuditEventRow, ChallengeKeyRow, InvocationRow, OutcomeRow } from "./proof_tables.ts";
 
 export type * from "./event_tables.ts";
+export type * from "./proof_tables.ts";
 
 /** Any JSON value, as the driver reads it from a json column. */
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
@@ -221,45 +223,6 @@ export type RevocationListRow = {
   list_json: string | null;
   run_id: string | null;
   locked_until: Date | null;
-};
-
-export type ChallengeKeyRow = { day: number; secret_sealed: Buffer; created_at: Date };
-
-export type AuditEventRow = {
-  account_id: string;
-  occurred_at: Date;
-  event_id: string;
-  event_type: "proof.verified" | "proof.rejected" | "proof.presented";
-  connection_id: string;
-  agent_id: string;
-  human_id: string | null;
-  cert_id: string | null;
-  decision: "allow" | "deny" | "indeterminate" | null;
-  decision_reason: string | null;
-  required_scope: string | null;
-  receipt: string | null;
-  receipt_hash: Buffer | null;
-  verifier_account_id: string | null;
-};
-
-export type InvocationRow = {
-  account_id: string;
-  connection_id: string;
-  invocation_id: string;
-  operation_hash: Buffer;
-  event_id: string;
-  decided_at: Date;
-  error_reason: string | null;
-};
-
-export type OutcomeRow = {
-  account_id: string;
-  decided_at: Date;
-  event_id: string;
-  outcome: "executed" | "failed" | "refused_by_receiver" | "not_attempted";
-  detail: string | null;
-  occurred_at: Date;
-  recorded_at: Date;
 };
 
 declare module "knex/types/tables.js" {
