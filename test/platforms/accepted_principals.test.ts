@@ -146,6 +146,9 @@ describe("accepted principals", () => {
     const bad = [both[0] as object, { human_id: randomUUID().replaceAll("-", ""), scopes: ["data:read"] }];
     expect(errorOf(await replace(shop, bad))).toBe("400 invalid_principal");
     expect((await listed(shop)).items).toHaveLength(2);
+    const end = world.api.clock.now().toISOString();
+    const ended = [both[0] as object, { ...both[1], accepted_until: end }];
+    expect((await replace(shop, ended)).body).toMatchObject({ accepted: 1 });
     await replace(shop, both.slice(1));
     expect((await listed(shop)).items).toMatchObject([{ human_id: other.humanId }]);
     await replace(shop, []);

@@ -57,14 +57,14 @@ export async function acceptPrincipal(
 /**
  * Makes these the only principals accepted at a platform, all or none of them; one whose end has passed may be among
  * them and is not accepted. What stays as it is is not written anew, so that the call may be repeated at any time.
- * Throws `not_found` and what {@link checkAcceptances} throws.
+ * Gives how many are accepted now. Throws `not_found` and what {@link checkAcceptances} throws.
  */
 export async function replaceAcceptedPrincipals(
   deps: Deps,
   place: PlatformPlace,
   acceptances: readonly Acceptance[],
-): Promise<void> {
-  await change(deps, place, async (tx, connectionId, now) => {
+): Promise<number> {
+  return change(deps, place, async (tx, connectionId, now) => {
     await checkAcceptances(tx, place.accountId, acceptances);
     const known = await tx("accepted_principals").where({ connection_id: connectionId });
     const knownById = new Map(known.map((row) => [row.human_id, row]));
@@ -78,11 +78,13 @@ export async function replaceAcceptedPrincipals(
         .whereIn("human_id", ended)
         .delete();
     }
-    if (changed.length === 0) return;
-    await tx("accepted_principals")
-      .insert(changed)
-      .onConflict(["connection_id", "human_id"])
-      .merge(["scopes", "granted_scope", "accepted_until"]);
+    if (changed.length > 0) {
+      await tx("accepted_principals")
+        .insert(changed)
+        .onConflict(["connection_id", "human_id"])
+        .merge(["scopes", "granted_scope", "accepted_until"]);
+    }
+    return acceptances.filter(({ acceptedUntil }) => acceptedUntil === null || acceptedUntil > now).length;
   });
 }
 

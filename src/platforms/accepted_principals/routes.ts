@@ -85,14 +85,14 @@ function replaceRoute(deps: Deps): Route {
     answer: {
       status: 200,
       schema: z.object({ platform_id: z.string(), accepted: z.int() }),
-      description: "How many are accepted now",
+      description: "How many are accepted now; one whose end has passed is not",
     },
     errors: ["not_found", "invalid_scopes", "invalid_principal", "principal_limit"],
     async handle({ caller, params, body }) {
       const place = { accountId: caller.accountId, platformId: params.platform_id };
       const acceptances = body.accepted_principals.map(readAcceptance);
-      await replaceAcceptedPrincipals(deps, place, acceptances);
-      return { body: { platform_id: params.platform_id, accepted: acceptances.length } };
+      const accepted = await replaceAcceptedPrincipals(deps, place, acceptances);
+      return { body: { platform_id: params.platform_id, accepted } };
     },
   });
 }
