@@ -109,9 +109,9 @@ export async function decideBatch(
  */
 function shareExhaustion(items: readonly DecisionItem[], outcomes: DecisionOutcome[]): DecisionOutcome[] {
   if (!outcomes.some(({ kind }) => kind === "credits_exhausted")) return outcomes;
-  const keysOf = ({ connectionId, challenge, invocation }: DecisionItem) => [
+  const keysOf = ({ connectionId, challenge, invocation, rootAccountId }: DecisionItem) => [
     `${connectionId} challenge ${Buffer.from(challenge).toString("base64")}`,
-    ...(invocation === null ? [] : [`${connectionId} invocation ${invocation.id}`]),
+    ...(invocation === null ? [] : [`${connectionId} invocation ${rootAccountId} ${invocation.id}`]),
   ];
   const exhausted = new Set(
     items.filter((_, n) => outcomes[n]?.kind === "credits_exhausted").flatMap(keysOf),

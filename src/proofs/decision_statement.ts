@@ -5,9 +5,11 @@ import { crossesMark, lowCreditEvents } from "./low_credit.ts";
  * challenges and appends audit rows and ledger postings for a whole batch, in one statement and one commit. Each item
  * touches rows of one account, besides those of its root's: certificates, and the history of a decision made elsewhere.
  *
- * An operation that has its decision is left alone, before its challenge is touched; one that was indeterminate has
- * none yet. Two statements that decide on one operation at the same moment break the primary key of `invocations`:
- * nothing of the later one is done, and it is to be sent again.
+ * An operation that has its decision is left alone, before its challenge is touched. It has none yet when it was
+ * indeterminate, nor when the root was nobody's or not accepted: a stranger must not use up the ids of a verifier's
+ * operations. So of one batch an operation is decided once for each account whose root asks for it. Two decisions of one
+ * operation that are kept break the primary key of `invocations`, in one statement or in two at the same moment: nothing
+ * of the later one, or of the batch with both, is done, and it is to be sent again.
  *
  * An item without credit is not decided and its challenge not spent, so that its proof is good after a top-up. Where
  * credit is short, challenges that are spent already take no place in the queue for it.
@@ -35,7 +37,8 @@ with item as (
 ),
 fresh as (
   select * from (
-    select item.*, row_number() over (partition by connection_id, invocation_id order by n) as turn from item
+    select item.*, row_number() over (partition by connection_id, invocation_id, root_account_id order by n) as turn
+    from item
   ) as item
   where invocation_id is null or turn = 1 and not exists (
     select from invocations i where i.account_id = item.account_id
@@ -178,6 +181,7 @@ kept as (
   select account_id, connection_id, invocation_id, operation_hash, event_id, decided_at,
          case when final_reason = reason then error_reason else final_reason end
   from decided where invocation_id is not null and final <> 'indeterminate'
+    and final_reason not in ('untrusted_root', 'principal_not_accepted')
   order by account_id, connection_id, invocation_id
 ),
 ${lowCreditEvents("$25::bigint")}

@@ -198,6 +198,40 @@ describe("an operation that was decided", () => {
     });
   });
 
+  test("is not used up by a stranger who asks for it first, and is theirs too once they are accepted", async () => {
+    const [shop, stranger] = [await world.application(), await world.application()];
+    const rightful = operationOf(shop);
+    const theirs = { ...rightful, agent_id: stranger.agentId };
+    const proveTheirs = async (operation: Wish) => {
+      const { challenge } = (await shop.post("/v1/service/challenge")).body;
+      const { body } = await stranger.present({ challenge, operation, required_scope: SCOPE });
+      return body.proof_bundle;
+    };
+    const spent = await proveTheirs(theirs);
+    expect((await decide(shop, spent, theirs)).body).toMatchObject({
+      decision: "deny",
+      decision_reason: "principal_not_accepted",
+      replayed: false,
+    });
+    expect(errorOf(await decide(shop, spent, theirs))).toBe("400 invalid_challenge");
+    expect(await balanceOf(shop)).toBe(10_000_000 - PRICE);
+    const { body } = await decide(shop, await prove(shop, rightful), rightful);
+    expect(body).toMatchObject({ decision: "allow", replayed: false });
+    expect(errorOf(await decide(shop, await proveTheirs(theirs), theirs))).toBe("409 invocation_conflict");
+
+    const later = { ...operationOf(shop), agent_id: stranger.agentId };
+    expect((await decide(shop, await proveTheirs(later), later)).body.decision).toBe("deny");
+    const path = `/v1/service/platforms/${shop.platform.platformId}/accepted-principals`;
+    await shop.person.client.call("PUT", `${path}/${stranger.person.humanId}`, { body: { scopes: [SCOPE] } });
+    const accepted = await decide(shop, await proveTheirs(later), later);
+    expect(accepted.body).toMatchObject({ decision: "allow", replayed: false });
+    expect((await decide(shop, await proveTheirs(later), later)).body).toMatchObject({
+      decision: "allow",
+      replayed: true,
+    });
+    expect(await balanceOf(shop)).toBe(10_000_000 - 4 * PRICE);
+  });
+
   test("asked 16 times at once with as many proofs is decided and charged once, 10 rounds", async () => {
     const app = await world.application();
     for (let round = 1; round <= 10; round += 1) {

@@ -1,5 +1,6 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
+import { createBatcher, sqlState } from "../../src/proofs/batch.ts";
 import {
   type DecisionItem,
   decideBatch,
@@ -90,6 +91,71 @@ describe("an invocation", () => {
     });
     expect(await recorded(records, "a")).toBeUndefined();
     expect(await decideOne(boundItem(records, "a"))).toMatchObject({ decision: "allow" });
+  });
+
+  test.each([
+    ["whose root nobody has", "untrusted_root"],
+    ["whose authority is not accepted", "principal_not_accepted"],
+  ] as const)(
+    "that was asked for by a stranger %s has no decision yet, in one batch with its own proof or before it",
+    async (_, reason) => {
+      const [shop, stranger] = [
+        await insertRecords(world.db, 10 * price),
+        await insertRecords(world.db, 10 * price),
+      ];
+      const own = { accountId: shop.accountId, connectionId: shop.connectionId };
+      const by = (id: string) =>
+        reason === "principal_not_accepted"
+          ? boundItem(stranger, id, own)
+          : boundItem(stranger, id, {
+              ...own,
+              ...({ decision: "deny", reason, errorReason: reason } as const),
+              rootAccountId: null,
+              certificates: [],
+            });
+      const spent = by("a");
+      expect(await decideOne(spent)).toMatchObject({ decision: "deny", reason });
+      expect(await recorded(shop, "a")).toBeUndefined();
+      expect(await decideOne(spent)).toEqual({ kind: "challenge_spent" });
+      expect(await balanceOf(shop)).toBe(9 * price);
+      expect(await decideOne(boundItem(shop, "a"))).toMatchObject({ decision: "allow" });
+      const both = await decideBatch(world.pool, [by("b"), boundItem(shop, "b")]);
+      expect(both).toMatchObject([{ reason }, { decision: "allow" }]);
+      for (const id of ["a", "b"]) expect(await recorded(shop, id)).toMatchObject({ decision: "allow" });
+      expect(await balanceOf(shop)).toBe(6 * price);
+    },
+  );
+
+  test("that two accepted roots ask for at once is decided once", async () => {
+    const [shop, other] = [
+      await insertRecords(world.db, 10 * price),
+      await insertRecords(world.db, 10 * price),
+    ];
+    const own = { accountId: shop.accountId, connectionId: shop.connectionId };
+    await world.db("accepted_principals").insert({
+      account_id: shop.accountId,
+      connection_id: shop.connectionId,
+      human_id: other.humanId,
+      scopes: ["data:read"],
+      granted_scope: ["data:read"],
+      created_at: new Date(),
+    });
+    const decide = createBatcher(world.pool);
+    const items = [boundItem(shop, "a"), boundItem(other, "a", own)];
+    const kinds = await Promise.all(
+      items.map((item) =>
+        decide(item).then(
+          ({ kind }) => kind,
+          (error) => sqlState(error),
+        ),
+      ),
+    );
+    expect(kinds.filter((kind) => kind === "decided")).toHaveLength(1);
+    expect(await kindsOf(items.map((item) => ({ ...item, challenge: randomBytes(32) })))).toEqual([
+      "invocation_taken",
+      "invocation_taken",
+    ]);
+    expect(await balanceOf(shop)).toBe(9 * price);
   });
 
   test("keeps why not: in the rules' words where they decided, else the reason that stored state gave", async () => {
