@@ -5,15 +5,18 @@ import type { DelegationCert } from "../protocol/certificate.ts";
 /** How often a certificate was allowed in the last `windowSeconds`. */
 export type CountAllows = (certId: string, windowSeconds: number) => Promise<number>;
 
+/** Certificates whose allows before `now` are counted; `byOwner`: for a connection of their own account. */
+export type Counting = { certificates: { accountId: string; certId: string }[]; byOwner: boolean; now: Date };
+
 /** Runs `work` while nobody else can decide on these certificates. */
-export type WithCountedAllows = <T>(
-  certificates: { accountId: string; certId: string }[],
-  now: Date,
-  work: (client: PoolClient, countAllows: CountAllows) => Promise<T>,
-) => Promise<T>;
+export type WithCountedAllows = <T>(counting: Counting, work: CountedWork<T>) => Promise<T>;
+
+type CountedWork<T> = (client: PoolClient, countAllows: CountAllows) => Promise<T>;
 
 /** Calls that may wait for one certificate; each takes a few milliseconds. */
 const MOST_WAITING = 64;
+/** Of them those of other accounts' connections, which can ask at nobody's cost when they have no credit. */
+const MOST_OF_OTHERS = 32;
 
 /** Whether a certificate limits how often it may be used (wire format §7, `max_rate`). */
 export function isRated(certificate: DelegationCert): boolean {
@@ -25,38 +28,37 @@ export function isRated(certificate: DelegationCert): boolean {
  * statement that starts afterwards sees what the one before has recorded.
  *
  * Calls for the same certificates wait for each other in memory, so that a busy one holds a single connection of
- * `pool`, which is for this alone, and delays no other. When too many wait: `rate_limited`.
+ * `pool`, which is for this alone, and delays no other. When too many wait: `rate_limited`. Other accounts' calls never
+ * take all the places of the certificate's own account.
  */
 export function createCountedAllows(pool: Pool): WithCountedAllows {
-  const turns = new Map<string, { waiting: number; last: Promise<unknown> }>();
+  const turns = new Map<string, { waiting: number; ofOthers: number; last: Promise<unknown> }>();
 
-  return async (certificates, now, work) => {
-    const key = certificates.map(({ certId }) => certId).join(" ");
-    const turn = turns.get(key) ?? { waiting: 0, last: Promise.resolve() };
-    if (turn.waiting >= MOST_WAITING) {
+  return async (counting, work) => {
+    const key = counting.certificates.map(({ certId }) => certId).join(" ");
+    const turn = turns.get(key) ?? { waiting: 0, ofOthers: 0, last: Promise.resolve() };
+    const ofOthers = counting.byOwner ? 0 : 1;
+    if (turn.waiting >= MOST_WAITING || turn.ofOthers + ofOthers > MOST_OF_OTHERS) {
       throw new ApiError("rate_limited", "Too many calls for this certificate at once", {
         "retry-after": "1",
       });
     }
     turn.waiting += 1;
+    turn.ofOthers += ofOthers;
     turns.set(key, turn);
-    const mine = turn.last.then(() => runLocked(pool, certificates, now, work));
+    const mine = turn.last.then(() => runLocked(pool, counting, work));
     turn.last = mine.catch(() => {});
     try {
       return await mine;
     } finally {
       turn.waiting -= 1;
+      turn.ofOthers -= ofOthers;
       if (turn.waiting === 0) turns.delete(key);
     }
   };
 }
 
-async function runLocked<T>(
-  pool: Pool,
-  certificates: { accountId: string; certId: string }[],
-  now: Date,
-  work: (client: PoolClient, countAllows: CountAllows) => Promise<T>,
-): Promise<T> {
+async function runLocked<T>(pool: Pool, { certificates, now }: Counting, work: CountedWork<T>): Promise<T> {
   const client = await pool.connect();
   let broken: Error | undefined;
   try {

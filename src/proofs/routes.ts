@@ -5,6 +5,7 @@ import { createCertificateMemory } from "../protocol/certificate_memory.ts";
 import type { ApiKeyCaller, Route } from "../route.ts";
 import type { Seal } from "../seal.ts";
 import type { VaultClient } from "../vault/client.ts";
+import { createAcceptanceFinder } from "./acceptance.ts";
 import { authzenMetadataRoute, evaluationRoute, evaluationsRoute } from "./authzen_routes.ts";
 import { createBatcher } from "./batch.ts";
 import { createChallengeKeys } from "./challenge_keys.ts";
@@ -53,6 +54,7 @@ export function proofRoutes(deps: ProofDeps): Route[] {
     memory: createCertificateMemory(REMEMBERED_CERTIFICATES),
     decide: createLanes(createBatcher(decisions), patient),
     withCountedAllows: createCountedAllows(rated),
+    isAccepted: createAcceptanceFinder(db),
     clock,
   };
   const evaluation = { verify, standing: { db, rated }, clock };

@@ -9,6 +9,7 @@ import { isRegistrableScope } from "../protocol/registered_scopes.ts";
 import type { Verification } from "../protocol/verification.ts";
 import { verifyBundle } from "../protocol/verify.ts";
 import type { ApiKeyCaller } from "../route.ts";
+import type { IsAccepted } from "./acceptance.ts";
 import type { Decide } from "./batch.ts";
 import { isIssuedBy, readChallenge } from "./challenge.ts";
 import type { ChallengeKeys } from "./challenge_keys.ts";
@@ -35,6 +36,8 @@ export type VerifyDeps = {
   decide: Decide;
   /** For certificates that limit how often they may be used. */
   withCountedAllows: WithCountedAllows;
+  /** Whether another account's such certificates are to be counted at all. */
+  isAccepted: IsAccepted;
   clock: Clock;
 };
 
@@ -106,17 +109,22 @@ async function decideNow(deps: VerifyDeps, asked: Asked): Promise<Settled> {
   const challenge = decodeBase64(bundle.challenge);
   const challengeExpiresAt = await checkChallenge(deps.keys, challenge, caller.connectionId, now);
   const input: JudgeInput = { ...asked, challenge, challengeExpiresAt, now, root: undefined };
-  const [root, verification] = await Promise.all([
+  const [found, verification] = await Promise.all([
     deps.findRoot(rootOf(bundle).issuer_id),
     applyRules(deps, input, async () => 0),
   ]);
+  const root = trustedRoot(found, bundle);
   input.root = root;
   const rated = root ? bundle.delegations.filter(isRated) : [];
   if (root === undefined || rated.length === 0 || !verification.genuine) {
     return settle(deps, input, verification);
   }
-  const counted = rated.map(({ cert_id: certId }) => ({ accountId: root.accountId, certId }));
-  return deps.withCountedAllows(counted, now, async (client, countAllows) => {
+  const byOwner = root.accountId === caller.accountId;
+  if (!byOwner && !(await isAccepted(deps, input))) {
+    return settle(deps, { ...input, isRefused: true }, verification);
+  }
+  const certificates = rated.map(({ cert_id: certId }) => ({ accountId: root.accountId, certId }));
+  return deps.withCountedAllows({ certificates, byOwner, now }, async (client, countAllows) => {
     const decideWithin: Decide = async (item) => (await decideBatch(client, [item]))[0] as DecisionOutcome;
     return settle({ ...deps, decide: decideWithin }, input, await applyRules(deps, input, countAllows));
   });
@@ -126,8 +134,21 @@ type JudgeInput = Asked & {
   challenge: Uint8Array;
   challengeExpiresAt: Date;
   now: Date;
+  /** The known root whose very key the chain carries. */
   root: Root | undefined;
+  /** That root was looked up and is not accepted: its certificates were not counted, so nothing is allowed by them. */
+  isRefused?: boolean;
 };
+
+/** Whether the root of another account is accepted, before its certificates are waited for. */
+function isAccepted(deps: VerifyDeps, { caller, bundle, options, now }: JudgeInput): Promise<boolean> {
+  return deps.isAccepted({
+    connectionId: caller.connectionId,
+    humanId: rootOf(bundle).issuer_id,
+    scope: options.required_scope,
+    at: now,
+  });
+}
 
 function applyRules(
   deps: VerifyDeps,
@@ -159,9 +180,8 @@ async function settle(
   input: JudgeInput,
   verification: Verification,
 ): Promise<Settled> {
-  const { caller, bundle, options, binding, now } = input;
-  const root = trustedRoot(input);
-  const verdict = judge(verification, root);
+  const { caller, bundle, options, binding, now, root, isRefused = false } = input;
+  const verdict = judge(verification, input);
   const subject = {
     agentId: bundle.agent_id,
     humanId: rootOf(bundle).issuer_id,
@@ -190,12 +210,15 @@ async function settle(
     challengeExpiresAt: input.challengeExpiresAt,
     decision: verdict.kind,
     reason: verdict.reason,
-    errorReason: verdict.reason === "untrusted_root" ? verdict.reason : (verification.error_reason ?? null),
+    errorReason: root === undefined || isRefused ? verdict.reason : (verification.error_reason ?? null),
     invocation: binding
       ? { id: binding.operation.invocation_id, operationHash: binding.operationHash }
       : null,
     rootAccountId: root?.accountId ?? null,
-    certificates: root ? verification.consulted.map((certId) => ({ accountId: root.accountId, certId })) : [],
+    certificates:
+      root && !isRefused
+        ? verification.consulted.map((certId) => ({ accountId: root.accountId, certId }))
+        : [],
     eventId,
     decidedAt: now,
     grantedScope: verification.granted_scope ?? [],
@@ -246,14 +269,18 @@ async function checkChallenge(
 }
 
 /** The verdict of the pure rules, and of trust in the root. A root that nobody here vouches for comes before all else. */
-function judge(verification: Verification, root: Root | undefined): Exclude<Verdict, { kind: "refuse" }> {
+function judge(
+  verification: Verification,
+  { root, isRefused }: JudgeInput,
+): Exclude<Verdict, { kind: "refuse" }> {
   const verdict = verdictOf(verification);
   if (verdict.kind === "refuse") throw new ApiError(verdict.code, verification.error_reason);
-  return root ? verdict : { kind: "deny", reason: "untrusted_root" };
+  if (root === undefined) return { kind: "deny", reason: "untrusted_root" };
+  return isRefused ? { kind: "deny", reason: "principal_not_accepted" } : verdict;
 }
 
 /** The known root, when the chain carries that root's very key. */
-function trustedRoot({ root, bundle }: JudgeInput): Root | undefined {
+function trustedRoot(root: Root | undefined, bundle: ProofBundle): Root | undefined {
   const { issuer_pub_key: presented } = rootOf(bundle);
   const isSame =
     presented.ed25519 === root?.publicKey.ed25519 && presented.ml_dsa_65 === root.publicKey.ml_dsa_65;

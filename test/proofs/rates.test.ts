@@ -2,16 +2,39 @@ import type { PoolClient } from "pg";
 import { afterEach, describe, expect, test } from "vitest";
 import { addSeconds } from "../../src/clock.ts";
 import { ApiError } from "../../src/errors.ts";
+import { challengeDay, issueChallenge } from "../../src/proofs/challenge.ts";
 import { decideBatch } from "../../src/proofs/decision.ts";
 import { readVerifyCall } from "../../src/proofs/envelope.ts";
 import { createCountedAllows } from "../../src/proofs/rates.ts";
 import { verifyProof } from "../../src/proofs/verify.ts";
+import type { ProofWorld } from "../support/proof_world.ts";
 import { itemFor } from "./records.ts";
 import { callerOf, codeOf, now, verifyWorld } from "./verify_world.ts";
 
 const service = verifyWorld();
 const { account, verify, decisionOf, openPool, countOf, spentOf } = service;
 const rate = (count: number, window_s: number) => [{ type: "max_rate" as const, count, window_s }];
+
+/** A fresh proof of one account's agent over a challenge of another's connection, asked about there. */
+async function shownTo(verifier: ProofWorld, agent: ProofWorld, deps = service.deps) {
+  const key = await deps.keys.forIssuing(challengeDay(now), now);
+  const challenge = issueChallenge(key, verifier.connectionId, now);
+  const body = { proof_bundle: await agent.prove({ now, challenge }), required_scope: "data:read" };
+  const call = readVerifyCall(Buffer.from(JSON.stringify(body)), undefined);
+  const { decision, reason } = await verifyProof(deps, callerOf(verifier), call);
+  return `${decision} ${reason}`;
+}
+
+const accept = (verifier: ProofWorld, principal: ProofWorld, fields: { accepted_until?: Date } = {}) =>
+  service.db("accepted_principals").insert({
+    account_id: verifier.accountId,
+    connection_id: verifier.connectionId,
+    human_id: principal.humanId,
+    scopes: ["data:read"],
+    granted_scope: ["data:read"],
+    created_at: now,
+    ...fields,
+  });
 
 afterEach(() => service.clock.set(now));
 
@@ -25,6 +48,60 @@ describe("a rate", () => {
     const later = addSeconds(now, 3600);
     service.clock.set(later);
     expect(await decisionOf(await rated.prove({ now: later }), { as: rated })).toBe("allow authorized");
+  });
+});
+
+describe("a rate of an account whose authority the verifier", () => {
+  const certificateOf = ({ certificate }: ProofWorld) => [certificate.cert_id];
+  const lock = "select from certificates where cert_id = $1 for update";
+
+  test("does not accept is neither counted nor waited for", async () => {
+    const [shop, stranger] = [await account(), await account({ constraints: rate(1, 3600) })];
+    const held = await service.hold(lock, certificateOf(stranger));
+    expect(await shownTo(shop, stranger)).toBe("deny principal_not_accepted");
+    await accept(shop, stranger, { accepted_until: now });
+    expect(await shownTo(shop, stranger)).toBe("deny principal_not_accepted");
+    await held.commit();
+    expect(await countOf("audit_events", stranger)).toBe(2);
+    expect(await countOf("ledger_postings", shop)).toBe(2);
+  });
+
+  test("accepts only after that was looked up is denied: what was not counted is not allowed", async () => {
+    const [shop, stranger] = [await account(), await account({ constraints: rate(1, 3600) })];
+    const isAccepted = async () => {
+      await accept(shop, stranger);
+      return false;
+    };
+    expect(await shownTo(shop, stranger, { ...service.deps, isAccepted })).toBe(
+      "deny principal_not_accepted",
+    );
+    expect(await shownTo(shop, stranger)).toBe("allow authorized");
+    expect(await shownTo(shop, stranger)).toBe("deny constraint_denied");
+  });
+
+  test("may use without having to accept it, its own, is not looked up", async () => {
+    const rated = await account({ constraints: rate(5, 3600) });
+    const isAccepted = () => Promise.reject(new Error("looked up"));
+    expect(await shownTo(rated, rated, { ...service.deps, isAccepted })).toBe("allow authorized");
+    const [shop, unrated] = [await account(), await account()];
+    expect(await shownTo(shop, unrated, { ...service.deps, isAccepted })).toBe("deny principal_not_accepted");
+  });
+
+  test("accepts leaves half of the places to the account's own", async () => {
+    const { accountId, certificate } = await account({ constraints: rate(1000, 3600) });
+    const { promise: isOpen, resolve: open } = Promise.withResolvers<void>();
+    const call = (byOwner: boolean) =>
+      service.deps.withCountedAllows(
+        { certificates: [{ accountId, certId: certificate.cert_id }], byOwner, now },
+        () => isOpen,
+      );
+    const waiting = Array.from({ length: 32 }, () => call(false));
+    expect(await codeOf(call(false))).toBe("rate_limited");
+    waiting.push(...Array.from({ length: 32 }, () => call(true)));
+    expect(await codeOf(call(true))).toBe("rate_limited");
+    open();
+    await Promise.all(waiting);
+    expect(await codeOf(call(false))).toBe("no error");
   });
 });
 
@@ -91,8 +168,12 @@ describe("a rate that others use", () => {
 
   test("refuses the 65th call that waits, and takes another once one of them is through", async () => {
     const { accountId, certificate } = await account({ constraints: rate(1000, 3600) });
-    const call = (work: () => Promise<void>) =>
-      service.deps.withCountedAllows([{ accountId, certId: certificate.cert_id }], now, work);
+    const counting = {
+      certificates: [{ accountId, certId: certificate.cert_id }],
+      byOwner: true,
+      now,
+    };
+    const call = (work: () => Promise<void>) => service.deps.withCountedAllows(counting, work);
     const { promise: isOpen, resolve: open } = Promise.withResolvers<void>();
     const waiting = Array.from({ length: 64 }, () => call(() => isOpen));
     expect(await codeOf(call(() => isOpen))).toBe("rate_limited");
@@ -116,8 +197,9 @@ describe("a rate that others use", () => {
   test("keeps nothing of a call that fails, and lets the next one in", async () => {
     const rated = await account({ constraints: rate(5, 3600) });
     const certId = rated.certificate.cert_id;
+    const counting = { certificates: [{ accountId: rated.accountId, certId }], byOwner: true, now };
     const call = <T>(work: (client: PoolClient) => Promise<T>) =>
-      service.deps.withCountedAllows([{ accountId: rated.accountId, certId }], now, work);
+      service.deps.withCountedAllows(counting, work);
     const failing = call(async (client) => {
       await decideBatch(client, [itemFor({ ...rated, certId })]);
       throw new ApiError("invalid_proof");

@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { beforeAll } from "vitest";
 import { ApiError } from "../../src/errors.ts";
+import { createAcceptanceFinder } from "../../src/proofs/acceptance.ts";
 import { createBatcher } from "../../src/proofs/batch.ts";
 import { createChallengeKeys } from "../../src/proofs/challenge_keys.ts";
 import type { Decided } from "../../src/proofs/decided.ts";
@@ -64,6 +65,7 @@ export function verifyWorld(): VerifyWorld {
       memory: createCertificateMemory(100),
       decide: createBatcher(world.pool),
       withCountedAllows: createCountedAllows(world.openPool("rates", { max: 2 })),
+      isAccepted: createAcceptanceFinder(world.db),
       clock,
     };
   });
