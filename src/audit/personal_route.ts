@@ -1,4 +1,3 @@
-import type { Knex } from "knex";
 import { z } from "zod";
 import type { Database } from "../db/connection.ts";
 import type { AuditEventRow } from "../db/tables.ts";
@@ -27,7 +26,9 @@ const details = z.object({
   verifier: z
     .object({ platform_name: z.string(), organization_name: z.string().nullable() })
     .optional()
-    .describe("Of a decision made elsewhere on this account's authority: who decided, and paid for it"),
+    .describe(
+      "Of a decision made elsewhere on this account's authority: who decided, and paid for it, by the names of then",
+    ),
 });
 
 /** An audit event as answers show it; `details` is empty for `proof.presented` (specification §2). */
@@ -63,7 +64,7 @@ export function personalAuditRoute({ db }: { db: Database }): Route {
       if (query.decision !== undefined) found.where({ "e.decision": query.decision });
       if (query.since !== undefined) found.where("e.occurred_at", ">=", new Date(query.since));
       if (query.until !== undefined) found.where("e.occurred_at", "<", new Date(query.until));
-      const columns = withVerifier(found).select(
+      const columns = found.select(
         "e.event_id",
         "e.event_type",
         "e.occurred_at",
@@ -74,8 +75,8 @@ export function personalAuditRoute({ db }: { db: Database }): Route {
         "e.decision_reason",
         "e.required_scope",
         "e.verifier_account_id",
-        "p.name as platform_name",
-        "a.organization_name",
+        "e.verifier_platform_name",
+        "e.verifier_organization_name",
         db.raw("e.receipt_hash is not null as has_receipt"),
         db.raw("e.receipt::json ->> 'action_profile' as action_profile"),
       );
@@ -83,16 +84,6 @@ export function personalAuditRoute({ db }: { db: Database }): Route {
       return { body: { events: rows.map(showEvent), next_cursor } };
     },
   });
-}
-
-/** Joins to each decision that was made elsewhere the platform that asked for it, and its account. */
-function withVerifier(found: Knex.QueryBuilder): Knex.QueryBuilder {
-  return found
-    .leftJoin("accounts as a", "a.account_id", "e.verifier_account_id")
-    .leftJoin("connections as c", (on) =>
-      on.on("c.connection_id", "e.connection_id").on("c.account_id", "e.verifier_account_id"),
-    )
-    .leftJoin("platforms as p", "p.platform_id", "c.platform_id");
 }
 
 type EventRow = Pick<
@@ -107,11 +98,11 @@ type EventRow = Pick<
   | "decision_reason"
   | "required_scope"
   | "verifier_account_id"
+  | "verifier_platform_name"
+  | "verifier_organization_name"
 > & {
   has_receipt: boolean;
   action_profile: string | null;
-  platform_name: string | null;
-  organization_name: string | null;
 };
 
 function showEvent(row: EventRow): z.infer<typeof eventShape> {
@@ -136,6 +127,11 @@ function showDetails(row: EventRow): z.infer<typeof details> {
     ...(row.action_profile === null ? {} : { action_profile: row.action_profile }),
     ...(row.verifier_account_id === null
       ? {}
-      : { verifier: { platform_name: row.platform_name ?? "", organization_name: row.organization_name } }),
+      : {
+          verifier: {
+            platform_name: row.verifier_platform_name ?? "",
+            organization_name: row.verifier_organization_name,
+          },
+        }),
   };
 }

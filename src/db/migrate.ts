@@ -13,6 +13,7 @@ import { acceptedPrincipals } from "./migrations/0011_accepted_principals.ts";
 import { credits } from "./migrations/0012_credits.ts";
 import { signIn } from "./migrations/0013_sign_in.ts";
 import { idempotencyCallers } from "./migrations/0014_idempotency_callers.ts";
+import { verifierNames } from "./migrations/0015_verifier_names.ts";
 
 /** One step of the schema: a numbered name and the SQL that makes it. */
 export type Migration = { name: string; sql: string };
@@ -33,6 +34,7 @@ const migrations: readonly Migration[] = [
   credits,
   signIn,
   idempotencyCallers,
+  verifierNames,
 ];
 
 const settings = {

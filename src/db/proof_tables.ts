@@ -16,6 +16,8 @@ export type AuditEventRow = {
   receipt: string | null;
   receipt_hash: Buffer | null;
   verifier_account_id: string | null;
+  verifier_platform_name: string | null;
+  verifier_organization_name: string | null;
 };
 
 export type InvocationRow = {

@@ -3,7 +3,8 @@ import { crossesMark, lowCreditEvents } from "./low_credit.ts";
 /**
  * Reads the certificates' states and whose authority the connections accept, charges the accounts, spends the
  * challenges and appends audit rows and ledger postings for a whole batch, in one statement and one commit. Each item
- * touches rows of one account, besides those of its root's: certificates, and the history of a decision made elsewhere.
+ * touches rows of one account, besides those of its root's: certificates, and the history of a decision made elsewhere,
+ * which keeps the verifier's names as they are at that moment. They are read for such rows only.
  *
  * An operation that has its decision is left alone, before its challenge is touched. It has none yet when it was
  * indeterminate, nor when the root was nobody's or not accepted: a stranger must not use up the ids of a verifier's
@@ -164,16 +165,24 @@ posted as (
   select account_id, decided_at, challenge, 'verification', 'credit', 'revenue', $25::bigint from decided where charged
 ),
 told as (
-  select account_id, null::uuid as verifier_account_id, body, receipt_hash, n from decided
+  select account_id, null::uuid as verifier_account_id, null as platform_name, null as organization_name,
+         body, receipt_hash, n
+  from decided
   union all
-  select root_account_id, account_id, null, null, n from decided where root_account_id <> account_id
+  select root_account_id, account_id,
+         (select p.name from connections c join platforms p using (platform_id)
+          where c.connection_id = decided.connection_id),
+         (select a.organization_name from accounts a where a.account_id = decided.account_id),
+         null, null, n
+  from decided where root_account_id <> account_id
 ),
 written as (
   insert into audit_events (account_id, occurred_at, event_id, event_type, connection_id, agent_id, human_id, cert_id,
-                            decision, decision_reason, required_scope, receipt, receipt_hash, verifier_account_id)
+                            decision, decision_reason, required_scope, receipt, receipt_hash, verifier_account_id,
+                            verifier_platform_name, verifier_organization_name)
   select told.account_id, decided_at, event_id, case when final = 'allow' then 'proof.verified' else 'proof.rejected' end,
          connection_id, agent_id, human_id, cert_id, final, final_reason, required_scope, told.body, told.receipt_hash,
-         told.verifier_account_id
+         told.verifier_account_id, told.platform_name, told.organization_name
   from told join decided using (n)
 ),
 kept as (

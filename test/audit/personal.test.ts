@@ -32,6 +32,8 @@ function event(accountId: string, fields: Partial<AuditEventRow> = {}): AuditEve
     receipt: "{}",
     receipt_hash: Buffer.alloc(32),
     verifier_account_id: null,
+    verifier_platform_name: null,
+    verifier_organization_name: null,
     ...fields,
   };
 }

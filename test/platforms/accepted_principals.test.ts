@@ -56,6 +56,26 @@ describe("a stranger with an account of their own", () => {
     expect(newest?.details).not.toHaveProperty("receipt_id");
   });
 
+  test("sees who decided by the names that it had then, whatever it is called now", async () => {
+    const owner = await world.api.person({ organization_name: "Shops" });
+    const shop = await world.application(["data:read"], owner);
+    const stranger = await world.application(["data:read"]);
+    await show(shop, stranger, "data:read");
+    const path = `/v1/service/platforms/${shop.platform.platformId}`;
+    expect((await owner.client.call("PATCH", path, { body: { name: "Bank" } })).status).toBe(200);
+    await world.api
+      .db("accounts")
+      .where({ account_id: owner.accountId })
+      .update({ organization_name: "Banks" });
+    const verifierOf = async () => {
+      const { events } = (await stranger.person.client.get("/v1/service/audit/personal?limit=1")).body;
+      return (events as { details: { verifier?: object } }[])[0]?.details.verifier;
+    };
+    expect(await verifierOf()).toEqual({ platform_name: "Shop", organization_name: "Shops" });
+    await show(shop, stranger, "data:read");
+    expect(await verifierOf()).toEqual({ platform_name: "Bank", organization_name: "Banks" });
+  });
+
   test("cannot read the receipt of a decision on their authority, which is the verifier's", async () => {
     const [shop, stranger] = [await world.application(), await world.application()];
     const { body } = await show(shop, stranger, "data:read");

@@ -172,7 +172,12 @@ describe("the account whose authority was used elsewhere", () => {
           receipt: null,
           receipt_hash: null,
           verifier_account_id: shop.accountId,
+          verifier_platform_name: "shop",
+          verifier_organization_name: null,
         },
+      ]);
+      expect(await historyOf(shop)).toMatchObject([
+        { verifier_account_id: null, verifier_platform_name: null, verifier_organization_name: null },
       ]);
       expect(await balanceOf(stranger)).toBe(10 * price);
       expect(await countOf("ledger_postings", stranger)).toBe(0);
