@@ -40,6 +40,7 @@ export async function grantCredits(database: Database, grant: Grant, now: Date):
         posted_at: now,
         posting_id: postingId,
         reason: grant.reason,
+        amount_micro_usd: grant.amount,
       })
       .onConflict("reference")
       .ignore()

@@ -2,7 +2,8 @@ import type { Database } from "../db/connection.ts";
 import { type LedgerCount, nothingOf } from "./ledger_difference.ts";
 
 /*
- * posted    what an account's postings come to
+ * posted    what an account's postings come to. A recorded grant cannot lose its posting, which it refers to, so only the
+ *           other direction is looked at
  * moments   a charge is posted at the moment of its decision, so both are counted by it: an invented charge cannot hide
  *           behind one that is lacking
  */
@@ -11,8 +12,11 @@ with posted as (
   select account_id, count(*) as postings,
          sum(case 'credit' when credit_book then amount_micro_usd when debit_book then -amount_micro_usd else 0 end) as credit,
          count(*) filter (where (kind, debit_book, credit_book) not in
-           (('alpha_credit', 'grants', 'credit'), ('grant', 'grants', 'credit'), ('verification', 'credit', 'revenue'))) as strays
-  from ledger_postings where ${accounts} and ${time("posted_at")} group by account_id
+           (('alpha_credit', 'grants', 'credit'), ('grant', 'grants', 'credit'), ('verification', 'credit', 'revenue'))) as strays,
+         count(*) filter (where kind = 'grant' and not exists (
+           select from credit_grants g where g.account_id = p.account_id and g.posted_at = p.posted_at
+             and g.posting_id = p.posting_id and g.amount_micro_usd = p.amount_micro_usd)) as lone_grants
+  from ledger_postings p where ${accounts} and ${time("posted_at")} group by account_id
 ), moments as (
   select account_id, sum(charges) as charges, sum(decisions) as decisions,
          sum(least(charges, decisions)) as matched
@@ -30,7 +34,7 @@ with posted as (
   select account_id, coalesce(postings, 0)::bigint as postings, coalesce(strays, 0)::bigint as strays,
          coalesce(credit, 0)::bigint as credit, coalesce(balance_micro_usd, 0)::bigint as balance,
          coalesce(charges - matched, 0)::bigint as lone_charges,
-         coalesce(decisions - matched, 0)::bigint as lone_decisions
+         coalesce(decisions - matched, 0)::bigint as lone_decisions, coalesce(lone_grants, 0)::bigint as lone_grants
   from (select * from balances where ${accounts}) as balances
   full join posted using (account_id)
   full join moments using (account_id)
@@ -40,7 +44,7 @@ const PAGE = `${compared("account_id >= :first and (:end::uuid is null or accoun
   select count(*) as total_accounts, coalesce(sum(postings), 0)::bigint as total_postings from compared
 )
 select total.*, compared.* from total
-left join compared on credit <> balance or strays + lone_charges + lone_decisions > 0
+left join compared on credit <> balance or strays + lone_charges + lone_decisions + lone_grants > 0
 order by account_id`;
 
 const SLICE = `${compared("account_id = :account", (column) => `${column} > :after and ${column} <= :until`)}

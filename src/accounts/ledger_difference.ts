@@ -5,12 +5,14 @@
  * - `books`: postings between other books than their kind moves amounts between
  * - `charge_without_decision`: charges at a moment that has fewer charged decisions in the history
  * - `decision_without_charge`: charged decisions at a moment that has fewer charges
+ * - `grant_without_record`: postings of grants that no recorded grant is of, or one of another amount
  */
 export const differenceKinds = [
   "balance",
   "books",
   "charge_without_decision",
   "decision_without_charge",
+  "grant_without_record",
 ] as const;
 
 /** One difference of one account: what the postings, or the rules, say and what is there. But for `balance`, counts. */
@@ -32,11 +34,13 @@ export type LedgerCount = {
   balance: number;
   lone_charges: number;
   lone_decisions: number;
+  lone_grants: number;
 };
 
 /** The count of an account that has neither postings, decisions nor a balance. */
 export function nothingOf(account_id: string): LedgerCount {
-  return { account_id, postings: 0, strays: 0, credit: 0, balance: 0, lone_charges: 0, lone_decisions: 0 };
+  const lone = { lone_charges: 0, lone_decisions: 0, lone_grants: 0 };
+  return { account_id, postings: 0, strays: 0, credit: 0, balance: 0, ...lone };
 }
 
 /** The differences that an account's count shows. */
@@ -47,6 +51,7 @@ export function differencesOf(count: LedgerCount): LedgerDifference[] {
     ["books", 0, count.strays],
     ["charge_without_decision", 0, count.lone_charges],
     ["decision_without_charge", 0, count.lone_decisions],
+    ["grant_without_record", 0, count.lone_grants],
   ];
   return compared
     .filter(([, expected, found]) => expected !== found)

@@ -13,8 +13,9 @@ const FIRST_MOMENT = "-infinity";
 const LAST_MOMENT = "infinity";
 
 /**
- * Compares every account's balance with its postings, and its charges with the charged decisions of its history. A posting
- * has one amount and two books, so that the sum over all books is 0 in whatever there is to read.
+ * Compares every account's balance with its postings, its charges with the charged decisions of its history, and its grants
+ * with what was recorded of them. A posting has one amount and two books, so that the sum over all books is 0 in whatever
+ * there is to read.
  *
  * A decision touches one account, so that accounts are compared one after the other, page by page, each as of one moment;
  * one with more than `pageRows` rows in slices of its time, and as of one moment again before a difference of it is told.
@@ -73,5 +74,6 @@ function add(sum: LedgerCount, slice: LedgerCount): LedgerCount {
     balance: slice.balance,
     lone_charges: sum.lone_charges + slice.lone_charges,
     lone_decisions: sum.lone_decisions + slice.lone_decisions,
+    lone_grants: sum.lone_grants + slice.lone_grants,
   };
 }

@@ -14,6 +14,7 @@ import { credits } from "./migrations/0012_credits.ts";
 import { signIn } from "./migrations/0013_sign_in.ts";
 import { idempotencyCallers } from "./migrations/0014_idempotency_callers.ts";
 import { verifierNames } from "./migrations/0015_verifier_names.ts";
+import { grantAmounts } from "./migrations/0016_grant_amounts.ts";
 
 /** One step of the schema: a numbered name and the SQL that makes it. */
 export type Migration = { name: string; sql: string };
@@ -35,6 +36,7 @@ const migrations: readonly Migration[] = [
   signIn,
   idempotencyCallers,
   verifierNames,
+  grantAmounts,
 ];
 
 const settings = {

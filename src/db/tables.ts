@@ -96,6 +96,7 @@ export type CreditGrantRow = {
   posted_at: Date;
   posting_id: Buffer;
   reason: string;
+  amount_micro_usd: number;
 };
 
 export type IdempotencyKeyRow = {

@@ -67,6 +67,24 @@ test("a grant is one posting from grants to credit, with its reason and referenc
   expect(await differencesOf(records)).toEqual([]);
 });
 
+test("a grant posting that no recorded grant is of, or of another amount, is found by the reconciliation", async () => {
+  const records = await account();
+  const { postingId, reference } = await grantCredits(world.db, grantOf(records), now);
+  const difference = [{ account_id: records.accountId, kind: "grant_without_record", expected: 0, found: 1 }];
+  const move = async (micro: number) => {
+    await world.db("ledger_postings").where({ posting_id: postingId }).increment("amount_micro_usd", micro);
+    await world.db("balances").where({ account_id: records.accountId }).increment("balance_micro_usd", micro);
+  };
+  await move(price);
+  expect(await differencesOf(records)).toEqual(difference);
+  await move(-price);
+  expect(await differencesOf(records)).toEqual([]);
+  await world.db("credit_grants").where({ reference }).delete();
+  expect(await differencesOf(records)).toEqual(difference);
+  const { differences } = await reconcileLedger(world.db, { pageRows: 1 });
+  expect(differences).toEqual(expect.arrayContaining(difference));
+});
+
 test("a grant that is not in the balance, or between other books, is found by the reconciliation", async () => {
   const records = await account();
   const { postingId } = await grantCredits(world.db, grantOf(records), now);

@@ -1,20 +1,9 @@
 import { randomUUID } from "node:crypto";
-import { readdirSync } from "node:fs";
 import { Client } from "pg";
 import { expect, test } from "vitest";
 import { credits } from "../../src/db/migrations/0012_credits.ts";
+import { sqlBefore } from "../support/migrations.ts";
 import { testDatabase } from "../support/postgres.ts";
-
-const FOLDER = new URL("../../src/db/migrations/", import.meta.url);
-
-/** The SQL of the migrations before one, in order. */
-async function sqlBefore(name: string): Promise<string[]> {
-  const files = readdirSync(FOLDER)
-    .filter((file) => file < name)
-    .toSorted();
-  const modules = await Promise.all(files.map((file) => import(new URL(file, FOLDER).href)));
-  return modules.flatMap((module) => Object.values<{ sql: string }>(module).map(({ sql }) => sql));
-}
 
 test("accounts that are there are low at 20 % of their alpha credits, and grants can be posted to them", async () => {
   const database = await testDatabase();

@@ -1,21 +1,10 @@
 import { randomUUID } from "node:crypto";
-import { readdirSync } from "node:fs";
 import { Client } from "pg";
 import { expect, test } from "vitest";
 import { migrate } from "../../src/db/migrate.ts";
 import { outcomes } from "../../src/db/migrations/0010_outcomes.ts";
+import { migrationNames, sqlBefore } from "../support/migrations.ts";
 import { testDatabase } from "../support/postgres.ts";
-
-const FOLDER = new URL("../../src/db/migrations/", import.meta.url);
-
-/** The SQL of the migrations before one, in order. */
-async function sqlBefore(name: string): Promise<string[]> {
-  const files = readdirSync(FOLDER)
-    .filter((file) => file < name)
-    .toSorted();
-  const modules = await Promise.all(files.map((file) => import(new URL(file, FOLDER).href)));
-  return modules.flatMap((module) => Object.values<{ sql: string }>(module).map(({ sql }) => sql));
-}
 
 test("outcomes that were reported before they had a table of their own are in it afterwards, and nothing else is", async () => {
   const database = await testDatabase();
@@ -51,9 +40,5 @@ test("outcomes that were reported before they had a table of their own are in it
   const fresh = await testDatabase();
   const { applied } = await migrate(fresh.url);
   await fresh.drop();
-  expect(applied).toEqual(
-    readdirSync(FOLDER)
-      .map((file) => file.replace(/\.ts$/, ""))
-      .toSorted(),
-  );
+  expect(applied).toEqual(migrationNames());
 });
