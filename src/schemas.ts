@@ -9,7 +9,8 @@ const CONTROLS_BUT_BREAKS = "\\u0000-\\u0008\\u000b\\u000c\\u000e-\\u001f\\u007f
 export const NO_CONTROLS = new RegExp(`^[^${CONTROLS}]*$`);
 
 /** What the schemas of text for people say of what {@link isPlainText} refuses. */
-export const HIDDEN_TEXT = "must not contain invisible characters or ones that change the direction of text";
+export const HIDDEN_TEXT =
+  "must show all of itself: nothing invisible, no unusual spaces or stray marks, no change of direction";
 
 /** One line of text for people: trimmed, in NFC, not empty, at most `max` characters, without control or hidden ones. */
 export function oneLine(max: number) {
