@@ -35,8 +35,8 @@ export function object<R extends Fields, O extends Fields = Record<never, never>
       known += 1;
       decoded[name] = inside(name, decode, member);
     }
-    const names = Object.keys(members);
-    if (names.length > known) throw unknownField(names, fields);
+    if (Object.keys(members).length > known)
+      throw new ProtocolError("unknown_field", "a member that does not belong here");
     return decoded as Decoded<R, O>;
   };
 }
@@ -131,11 +131,6 @@ function inside<T>(name: string | number, decode: Decoder<T>, value: JsonValue):
   } catch (error) {
     throw error instanceof ProtocolError ? error.inside(String(name)) : error;
   }
-}
-
-function unknownField(names: string[], fields: readonly { name: string }[]): ProtocolError {
-  const unknown = names.find((name) => !fields.some((field) => field.name === name)) ?? "";
-  return new ProtocolError("unknown_field", JSON.stringify(unknown.slice(0, 64)));
 }
 
 function wrongType(expected: string): ProtocolError {

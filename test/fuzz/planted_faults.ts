@@ -77,8 +77,8 @@ export const PLANTED_FAULTS: readonly PlantedFault[] = [
   fault(
     "shape.ts",
     "unknown members are passed over",
-    "if (names.length > known) throw",
-    "if (names.length < known) throw",
+    "if (Object.keys(members).length > known)",
+    "if (Object.keys(members).length < known)",
   ),
   fault(
     "shape.ts",

@@ -102,7 +102,11 @@ describe("decoding a proof bundle", () => {
   test("refuses an unknown member in a certificate and says where", () => {
     const delegations = [bundle.delegations[0], { ...bundle.delegations[1], note: "hi" }];
     expect(() => decodeProofBundle(encode({ ...bundle, delegations }))).toThrow(
-      expect.objectContaining({ code: "unknown_field", path: "delegations.1", detail: '"note"' }),
+      expect.objectContaining({
+        code: "unknown_field",
+        path: "delegations.1",
+        detail: "a member that does not belong here",
+      }),
     );
   });
 
