@@ -9,7 +9,10 @@ export const errorCodes = {
   surface_not_available: [400, "The surface type is unknown or not open yet"],
   ceiling_widened: [400, "default_allowed_scopes may only shrink"],
   invalid_callback_url: [400, "The callback URL is not allowed"],
-  invalid_constraints: [400, "A constraint is malformed, or the constraints cannot be met together"],
+  invalid_constraints: [
+    400,
+    "A constraint is malformed or hides a part of itself, or the constraints cannot be met together",
+  ],
   invalid_expiry: [400, "The expiry is in the past, or given twice"],
   invalid_principal: [
     400,

@@ -5,6 +5,7 @@ import { checkIssuable, type DelegationFields } from "../protocol/certificate.ts
 import { NO_EXPIRY_SENTINEL, PROTOCOL_VERSION } from "../protocol/constants.ts";
 import { type Constraint, canonicalConstraint } from "../protocol/constraints.ts";
 import { limitFault } from "./constraint_limits.ts";
+import { textFault } from "./constraint_texts.ts";
 
 /** What a certificate says: who lends what to whom, under which constraints, from when to when (Unix seconds). */
 export type Grant = {
@@ -19,8 +20,9 @@ export type Grant = {
 };
 
 /**
- * The certificate of a grant before it is signed. Throws `invalid_constraints` for constraints that are malformed or
- * that nothing could ever meet, also together or because no decision can be asked with what they name.
+ * The certificate of a grant before it is signed. Throws `invalid_constraints` for constraints that are malformed, that
+ * nothing could ever meet, also together or because no decision can be asked with what they name, or with a text that
+ * hides something from who approves.
  */
 export function certificateFields(grant: Grant): DelegationFields {
   const fields: DelegationFields = {
@@ -37,10 +39,15 @@ export function certificateFields(grant: Grant): DelegationFields {
   };
   const fault = checkIssuable(fields);
   if (fault === undefined) {
-    const limit = fields.constraints.map(limitFault).find((found) => found !== undefined);
-    if (limit !== undefined) throw new ApiError("invalid_constraints", limit);
+    fields.constraints.forEach(checkConstraint);
     return fields;
   }
   if (fault.code === "identifier_mismatch" || fault.code === "invalid_key") throw fault;
   throw new ApiError("invalid_constraints", fault.message);
+}
+
+/** What a well-formed constraint must keep to besides. */
+function checkConstraint(constraint: Constraint, index: number): void {
+  const fault = textFault(constraint) ?? limitFault(constraint);
+  if (fault !== undefined) throw new ApiError("invalid_constraints", `constraints.${index}: ${fault}`);
 }

@@ -7,6 +7,7 @@ import {
   registerPlatform,
   selfRequest,
 } from "../support/platform_world.ts";
+import { declaring } from "./declaring.ts";
 
 const api = platformApi();
 
@@ -41,34 +42,6 @@ async function ready() {
   return { person, platform, agentId };
 }
 
-/** A declared platform and agent, and how to declare a delegation with constraints. */
-async function declared() {
-  const { email } = await api.person();
-  const uid = () => `c1.${crypto.randomUUID()}`;
-  const [platform, agent] = [uid(), uid()];
-  const made = [
-    await api.operator("PUT", `/internal/v1/platforms/${platform}`, {
-      account_email: email,
-      name: "Shop",
-      surface_type: "agentic_api",
-      default_allowed_scopes: ["data:read"],
-    }),
-    await api.operator("PUT", `/internal/v1/agents/${agent}`, {
-      platform_external_id: platform,
-      name: "bot",
-      agent_type: "api_agent",
-    }),
-  ];
-  expect(made.map(({ status }) => status)).toEqual([200, 200]);
-  return (constraint: unknown) =>
-    api.operator("PUT", `/internal/v1/delegations/${uid()}`, {
-      platform_external_id: platform,
-      agent_external_id: agent,
-      requested_scope: ["data:read"],
-      constraints: [constraint],
-    });
-}
-
 describe.each(edges)("%s", (_, met, unmet) => {
   test("is taken in a person's own request", async () => {
     const { person, platform } = await ready();
@@ -91,7 +64,7 @@ describe.each(edges)("%s", (_, met, unmet) => {
   });
 
   test("is taken in a declared delegation", async () => {
-    const declare = await declared();
+    const declare = await declaring(api);
     const refused = await declare(unmet);
     expect([refused.status, errorCode(refused)]).toEqual([400, "invalid_constraints"]);
     expect((await declare(met)).status).toBe(200);
