@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, it } from "vitest";
 import { readDefinitions } from "../../src/operator/schema/definition.ts";
 import { loadSchemas, type Schemas } from "../../src/operator/schema.ts";
-import { SENSITIVE_SCOPES, WILDCARDS } from "../../src/protocol/vocabulary.ts";
+import { CANONICAL_SCOPES, SENSITIVE_SCOPES, WILDCARDS } from "../../src/protocol/vocabulary.ts";
 import { schemaCases } from "./schema_cases.ts";
 
 describe("schemas", () => {
@@ -37,6 +37,43 @@ describe("schemas", () => {
     expect(schemas.judge(object).faults).toEqual([
       { path: `spec.${field}[1]`, message: "a scope is domain:action or custom:…" },
     ]);
+  });
+
+  it("says what a text for people looks like, and shows neither pattern nor text", () => {
+    const spec = {
+      displayName: "Sh\u202eop",
+      surfaceType: "agentic_api",
+      defaultAllowedScopes: ["data:read"],
+    };
+    const object = {
+      apiVersion: "deputize.io/v1alpha1",
+      kind: "Platform",
+      metadata: { name: "example" },
+      spec,
+    };
+    expect(schemas.judge(object).faults).toEqual([
+      { path: "spec.displayName", message: expect.stringMatching(/^must show all of itself: [ -~]*$/) },
+    ]);
+  });
+
+  it("takes from other accounts every scope of the vocabulary and every wildcard", () => {
+    const all = [...CANONICAL_SCOPES, ...WILDCARDS.keys()];
+    const acceptedPrincipals = [all.slice(0, 64), all.slice(64)]
+      .filter((scopes) => scopes.length > 0)
+      .map((scopes, index) => ({ humanID: `${index}`.repeat(32), scopes }));
+    const spec = {
+      displayName: "Shop",
+      surfaceType: "agentic_api",
+      defaultAllowedScopes: ["data:read"],
+      acceptedPrincipals,
+    };
+    const object = {
+      apiVersion: "deputize.io/v1alpha1",
+      kind: "Platform",
+      metadata: { name: "example" },
+      spec,
+    };
+    expect(schemas.judge(object).faults).toBeUndefined();
   });
 
   it("refuses kinds it does not know", () => {

@@ -127,7 +127,10 @@ const platforms: SchemaCase[] = [
   refuses("a name for people of 121 characters", platform({ displayName: "é".repeat(121) })),
   refuses("a name for people with a line break", platform({ displayName: "a\nb" })),
   refuses("a name for people that ends in a space", platform({ displayName: "Shop " })),
-  ...["\u202e", "\u200b", "\u00ad", "\u2066", "\ufeff", "\u{e0041}", "\u2028"].map((hidden) =>
+  ...[
+    ...["\u202e", "\u200b", "\u00ad", "\u2066", "\ufeff", "\u{e0041}", "\u2028"],
+    ...["\u00a0", "\u2800", "\u034f", "\ue000", "\u{1d159}", "\u{13430}", "\u{f0000}"],
+  ].map((hidden) =>
     refuses(
       `a name for people with ${JSON.stringify(hidden)} (${hidden.codePointAt(0)?.toString(16)})`,
       platform({ displayName: `Sh${hidden}op` }),
@@ -135,6 +138,18 @@ const platforms: SchemaCase[] = [
   ),
   accepts("a name for people with a joiner", platform({ displayName: "\u0645\u06cc\u200c\u062e" })),
   accepts("a name for people with an emoji", platform({ displayName: "Shop \u{1f469}\u200d\u{1f4bb}" })),
+  refuses("a name for people of spaces", platform({ displayName: "  " })),
+  refuses("a name for people that begins with a mark", platform({ displayName: "\u0301Shop" })),
+  accepts(
+    "a name for people with four marks on a letter",
+    platform({ displayName: `o${"\u0301".repeat(4)}p` }),
+  ),
+  refuses(
+    "a name for people with five marks on a letter",
+    platform({ displayName: `o${"\u0301".repeat(5)}p` }),
+  ),
+  refuses("a description of spaces and line breaks", platform({ description: " \n " })),
+  accepts("an empty description", platform({ description: "" })),
   refuses("a description with a bidi control", platform({ description: "a\u202eb" })),
   accepts("a name for people of one letter", platform({ displayName: "S" })),
   refuses("a name for people that is a number", platform({ displayName: 7 })),
@@ -189,6 +204,25 @@ const platforms: SchemaCase[] = [
     platform({ acceptedPrincipals: [principal({ acceptedUntil: "tomorrow" })] }),
   ),
   refuses("an accepted principal twice", platform({ acceptedPrincipals: [principal(), principal()] })),
+  accepts(
+    "a principal with scopes of every form",
+    platform({
+      acceptedPrincipals: [
+        principal({ scopes: ["data:*", "comms:email:read", "custom:a:b", "custom:a.1:b:c:d"] }),
+      ],
+    }),
+  ),
+  ...[
+    "custom:refund",
+    "custom:a:b:c:d:e",
+    "custom:a::b",
+    "custom:a:b/c",
+    "custom:a:*",
+    "custom:*",
+    "custom:a:b*",
+  ].map((scope) =>
+    refuses(`a principal with ${scope}`, platform({ acceptedPrincipals: [principal({ scopes: [scope] })] })),
+  ),
   refuses("anybody as a principal", platform({ acceptedPrincipals: [principal({ humanID: "*" })] })),
   refuses("a principal without scopes", platform({ acceptedPrincipals: [principal({ scopes: undefined })] })),
   refuses("a principal with no scope", platform({ acceptedPrincipals: [principal({ scopes: [] })] })),
@@ -425,6 +459,15 @@ const constraints: SchemaCase[] = [
   refuses("a rate with a fraction", constrained({ type: "max_rate", count: 1.5, window_s: 60 })),
   refuses("a path without a resource", constrained({ type: "resource_path", path_prefix: "/src" })),
   refuses("a relative path", constrained({ ...path, path_prefix: "src" })),
+  accepts("a resource of any script", constrained({ ...path, resource_id: "订单 4711/é" })),
+  accepts("a path of any script", constrained({ ...path, path_prefix: "/ä b/" })),
+  accepts("the path of everything", constrained({ ...path, path_prefix: "/" })),
+  refuses("a turned resource", constrained({ ...path, resource_id: "\u202e1174-redro" })),
+  refuses("a resource with a line break", constrained({ ...path, resource_id: "a\nb" })),
+  refuses("a resource that ends in a space", constrained({ ...path, resource_id: "order " })),
+  refuses("a path with a zero-width space", constrained({ ...path, path_prefix: "/or\u200bders" })),
+  refuses("a path with a line break", constrained({ ...path, path_prefix: "/a\nb" })),
+  refuses("a path with a backslash", constrained({ ...path, path_prefix: "/a\\b" })),
   accepts("32 constraints", constrained(...Array.from({ length: 32 }, () => circle))),
   refuses("33 constraints", constrained(...Array.from({ length: 33 }, () => circle))),
 ];

@@ -21,10 +21,14 @@ const keptKeywords = [
   "maxItems",
 ];
 
-/** What a pattern of the definitions means, where people are told that rather than the pattern. */
-const meanings: ReadonlyMap<unknown, string> = new Map([
-  ["^[a-z][a-z0-9_]*:[A-Za-z0-9_.:/*-]+$", "a scope is domain:action or custom:…"],
-]);
+/** What a pattern of the definitions means, by a part of it, where people are told that rather than the pattern. */
+const meanings: readonly [part: string, meaning: string][] = [
+  [":[A-Za-z0-9_.:/*-]+", "a scope is domain:action or custom:…"],
+  [
+    "\\p{Co}",
+    "must show all of itself: nothing invisible, no unusual spaces or stray marks, no change of direction",
+  ],
+];
 
 /** Checks an object against a structural schema as the API server does with strict field validation. */
 export type StructureCheck = (object: unknown) => Fault[];
@@ -91,10 +95,14 @@ function faultOf(error: ErrorObject): Fault {
     case "uniqueBy":
       return { path, message: "must not list anything twice" };
     case "pattern":
-      return { path, message: meanings.get(error.params.pattern) ?? error.message ?? "is wrong" };
+      return { path, message: meaningOf(String(error.params.pattern)) ?? error.message ?? "is wrong" };
     default:
       return { path, message: error.message ?? "is wrong" };
   }
+}
+
+function meaningOf(pattern: string): string | undefined {
+  return meanings.find(([part]) => pattern.includes(part))?.[1];
 }
 
 function dotted(pointer: string): string {

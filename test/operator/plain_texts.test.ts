@@ -1,0 +1,67 @@
+import { beforeAll, describe, expect, test } from "vitest";
+import { readDefinitions, type StructuralSchema } from "../../src/operator/schema/definition.ts";
+import { isPlainLine, isPlainText } from "../../src/plain_text.ts";
+
+/** Every text of the definitions that people read, and what the API holds it against. */
+const texts: [string, string, (text: string) => boolean][] = [
+  ["Platform", "spec.displayName", isPlainLine],
+  ["Platform", "spec.description", isFreeText],
+  ["Agent", "spec.displayName", isPlainLine],
+  ["Delegation", "spec.revokeReason", isPlainText],
+  ["Delegation", "spec.constraints.resource_id", isPlainLine],
+  ["Delegation", "spec.constraints.path_prefix", isPlainLine],
+];
+
+/** Whether a character is one that API and definitions judge apart: in use in some places only, or not assigned. */
+const APART = /[\u200c-\u200d]|\u3000|[\ufe00-\ufe0f]|[\u{e0100}-\u{e01ef}]|\p{Cn}/u;
+
+function isFreeText(text: string): boolean {
+  return isPlainText(text) && !/[^\P{Cc}\t\n\r]/u.test(text);
+}
+
+let definitions: Awaited<ReturnType<typeof readDefinitions>>;
+beforeAll(async () => {
+  definitions = await readDefinitions();
+});
+
+function patternOf(kind: string, path: string): RegExp {
+  const top = definitions.find((definition) => definition.kind === kind)?.schema;
+  const node = path
+    .split(".")
+    .reduce<StructuralSchema | undefined>(
+      (schema, name) => (schema?.items ?? schema)?.properties?.[name],
+      top,
+    );
+  return new RegExp(String(node?.pattern), "u");
+}
+
+describe.each(texts)("a %s's %s", (kind, path, isTaken) => {
+  const start = path.endsWith("path_prefix") ? "/" : "";
+
+  test("is taken with the characters with which the API takes it", () => {
+    const pattern = patternOf(kind, path);
+    const differing: string[] = [];
+    for (let point = 0; point <= 0x10ffff; point += 1) {
+      const character = String.fromCodePoint(point);
+      if (APART.test(character) || (point >= 0xd800 && point <= 0xdfff) || character === "\\") continue;
+      const text = `${start}a${character}b`;
+      const isSingleLine = !path.endsWith("revokeReason") || !/\p{Cc}/u.test(character);
+      if (pattern.test(text) !== (isTaken(text) && isSingleLine)) differing.push(point.toString(16));
+    }
+    expect(differing).toEqual([]);
+  });
+
+  test("is taken with the marks with which the API takes it", () => {
+    const pattern = patternOf(kind, path);
+    const marks = (count: number) => "\u0301".repeat(count);
+    for (const text of [
+      `a${marks(4)}b`,
+      `a${marks(5)}b`,
+      `a ${marks(1)}b`,
+      "a  b c",
+      `ф${marks(4)}ы${marks(4)}`,
+    ]) {
+      expect([text, pattern.test(start + text)]).toEqual([text, isTaken(start + text)]);
+    }
+  });
+});
