@@ -1,5 +1,6 @@
 import { parse } from "yaml";
 import { z } from "zod";
+import { CUSTOM_FORM, isRegistrableScope } from "../protocol/registered_scopes.ts";
 
 /** Name of the ConfigMap that binds namespaces to accounts. It lies in the operator's namespace; an administrator writes it. */
 export const TENANTS_NAME = "deputize-tenants";
@@ -10,13 +11,18 @@ export type Tenant = { accountEmail: string; ceiling?: string[]; approvers?: str
 /** The binding of one namespace, or why its entry cannot be used. A faulty entry binds nothing. */
 export type Binding = { tenant: Tenant; fault?: never } | { tenant?: never; fault: string };
 
+/** In the form that a Platform's scopes have: another one would be in no Platform, and bound nothing. */
+const scope = z
+  .string()
+  .refine(isRegistrableScope, `neither in the vocabulary nor ${CUSTOM_FORM} of two to four parts`);
+
 const entry = z.strictObject({
   /** Letters of any script; the API knows which addresses there can be. */
   accountEmail: z
     .string()
     .max(320)
     .regex(/^[^\s@]+@[^\s@]+\.[^\s@]+$/, "is not an e-mail address"),
-  ceiling: z.array(z.string().min(1).max(256)).min(1).max(64).optional(),
+  ceiling: z.array(scope).min(1).max(64).optional(),
   approvers: z.array(z.string().min(1).max(253)).max(64).optional(),
 });
 

@@ -14,6 +14,13 @@ describe("tenants", () => {
     expect(bindings.get("c")).toBeUndefined();
   });
 
+  it("take every form of scope that a Platform may have", () => {
+    const ceiling = ["data:read", "comms:*", "custom:orders:refund", "custom:orders:*"];
+    const { tenant } =
+      parseTenants({ a: JSON.stringify({ accountEmail: "a@example.test", ceiling }) }).get("a") ?? {};
+    expect(tenant?.ceiling).toEqual(ceiling);
+  });
+
   it.each([
     ["no YAML", "accountEmail: [", "not YAML"],
     ["text", "owner@example.test", "expected object"],
@@ -22,6 +29,13 @@ describe("tenants", () => {
     ["no address", "accountEmail: nobody", "accountEmail"],
     ["an unknown field", "accountEmail: a@example.test\ncelling: [data:read]", "celling"],
     ["an empty ceiling", "accountEmail: a@example.test\nceiling: []", "ceiling"],
+    ...["data:raed", "custom:refund", "custom:*", "custom:a:b:c:d:e", "custom:*:refund", "urn:x:y", ""].map(
+      (scope) => [
+        `the ceiling ${JSON.stringify(scope)}`,
+        `accountEmail: a@example.test\nceiling: [data:read, "${scope}"]`,
+        "ceiling.1: neither in the vocabulary nor custom:<area>:<action>",
+      ],
+    ),
   ])("bind nothing by an entry with %s, and spoil no other", (_, text, fault) => {
     const bindings = parseTenants({ bad: text, good: "accountEmail: a@example.test" });
     expect(bindings.get("bad")?.tenant).toBeUndefined();
