@@ -5,7 +5,7 @@ import { decodeBase64, encodeBase64 } from "../protocol/base64.ts";
 import type { CertificateMemory } from "../protocol/certificate_memory.ts";
 import { CHALLENGE_WINDOW_SECONDS } from "../protocol/constants.ts";
 import { bundleHash, type ProofBundle } from "../protocol/proof_bundle.ts";
-import { isRegistrableScope } from "../protocol/registered_scopes.ts";
+import { isRequirableScope } from "../protocol/registered_scopes.ts";
 import type { Verification } from "../protocol/verification.ts";
 import { verifyBundle } from "../protocol/verify.ts";
 import type { ApiKeyCaller } from "../route.ts";
@@ -55,7 +55,7 @@ export async function verifyProof(
   call: VerifyCall,
 ): Promise<Decided> {
   const { operation, required_scope: requiredScope, context } = call.options;
-  if (!isConcreteScope(requiredScope)) {
+  if (!isRequirableScope(requiredScope)) {
     throw new ApiError("invalid_scope", "required_scope: is not a scope, or is a wildcard");
   }
   if (operation === undefined) {
@@ -243,11 +243,6 @@ function decided({ outcome, receiptParts: parts, item, verification }: Settled):
     replayed: false,
     checks: verification.checks,
   };
-}
-
-/** Whether a text names one scope: in the vocabulary or custom, no wildcard. */
-function isConcreteScope(scope: string): boolean {
-  return !scope.endsWith(":*") && isRegistrableScope(scope);
 }
 
 /** When the challenge ends; throws `invalid_challenge`, alike for unknown, foreign and expired ones. */

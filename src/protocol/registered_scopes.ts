@@ -20,6 +20,11 @@ export function isRegistrableScope(scope: string): boolean {
   return CUSTOM.test(scope) && scope.length <= MAX_SCOPE_LENGTH_BYTES;
 }
 
+/** Whether `scope` may be required here: one that may be registered, and no wildcard. */
+export function isRequirableScope(scope: string): boolean {
+  return !scope.endsWith(":*") && isRegistrableScope(scope);
+}
+
 /** The scopes that may not be registered, each once, in their order. */
 export function unregistrableScopes(scopes: readonly string[]): string[] {
   return [...new Set(scopes.filter((scope) => !isRegistrableScope(scope)))];

@@ -112,6 +112,9 @@ export function createGuard(guardSettings: GuardSettings): Guard {
     const asked = { ...question, askedAt };
     const ruling = await ask(question);
     if (ruling === undefined) return refuse(asked, "no_api_key");
+    if (ruling.finding === "invalid_scope") {
+      settings.onFault({ kind: "scope_not_accepted", requiredScope: question.requiredScope });
+    }
     if (ruling.finding !== "allow") return refuse(asked, ruling.finding, ruling);
     const isReplay = question.operation !== undefined && ruling.answer.replayed === true;
     if (isReplay && settings.replays === "refuse") return refuse(asked, "replayed", ruling);

@@ -3,7 +3,8 @@ import { type Exchange, MAX_ANSWER_BYTES } from "./exchange.ts";
 
 /**
  * What a call to verify came to, in the rows of the enforcement table (specification §4): an explicit allow, the service's own
- * refusals, and all that is no decision.
+ * refusals, and all that is no decision. `invalid_scope` is a 400 of the latter: the application asks for what is no scope, and
+ * the caller's proof was not looked at.
  */
 export type Finding =
   | "allow"
@@ -12,6 +13,7 @@ export type Finding =
   | "unknown_decision"
   | "unparseable"
   | "bad_proof"
+  | "invalid_scope"
   | "unexpected_status"
   | "timeout"
   | "network"
@@ -52,6 +54,9 @@ export function rule(exchange: Exchange): Ruling {
   if (!exchange.answered) return refuse(exchange.fault, undefined, {}, NO_DECISION);
   const { status, body } = exchange;
   const answer = readObject(body);
+  if (status === 400 && errorCodeOf(answer) === "invalid_scope") {
+    return refuse("invalid_scope", status, answer ?? {}, NO_DECISION);
+  }
   if (status === 400) return refuse("bad_proof", status, answer ?? {}, NO_AUTHORITY);
   if (status !== 200) return refuse("unexpected_status", status, answer ?? {}, NO_DECISION);
   if (answer === undefined) return refuse("unparseable", status, {}, NO_DECISION);
@@ -79,6 +84,11 @@ function refuse(
 function denial(reason: unknown): Refusal {
   const code = typeof reason === "string" && reason !== "" ? reason.slice(0, MAX_REASON) : "denied";
   return Object.freeze({ status: 403, code, message: "The agent's authority does not permit this action" });
+}
+
+/** The code of an answer that is one of the service's errors. */
+function errorCodeOf(answer: Readonly<Record<string, unknown>> | undefined): unknown {
+  return isObject(answer?.error) ? answer.error.code : undefined;
 }
 
 /** Members of a strictly read JSON object: a key given twice makes it unreadable rather than ambiguous. */

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Guard } from "./create_guard.ts";
-import { authorizeRequest, type Route, refusalBody, replacesBody, reportAtEnd } from "./route.ts";
+import { authorizeRequest, checkRoute, type Route, refusalBody, replacesBody, reportAtEnd } from "./route.ts";
 
 /** What the guard needs of Express's request. */
 export type ExpressRequest = IncomingMessage & { originalUrl: string; body?: unknown };
@@ -13,6 +13,7 @@ export function guardExpress<Request extends ExpressRequest>(
   guard: Guard,
   route: Route<Request>,
 ): (request: Request, response: ServerResponse, next: (error?: unknown) => void) => void {
+  checkRoute(route);
   async function pass(request: Request, response: ServerResponse): Promise<boolean> {
     const { originalUrl: target, body } = request;
     const authorization = await authorizeRequest(guard, route, request, { message: request, target, body });

@@ -2,6 +2,7 @@ import type { Guard } from "./create_guard.ts";
 import {
   type AnyResponse,
   authorizeRequest,
+  checkRoute,
   type Message,
   type Route,
   refusalBody,
@@ -28,6 +29,7 @@ export function guardFastify<Request extends FastifyRequest>(
   guard: Guard,
   route: Route<Request>,
 ): (request: NoInfer<Request>, reply: FastifyReply) => Promise<unknown> {
+  checkRoute(route);
   return async (request, reply) => {
     const { raw: message, originalUrl: target, body } = request;
     const view = { message, target, body: body ?? undefined };

@@ -1,6 +1,13 @@
 import type { IncomingMessage } from "node:http";
 import type { Guard } from "./create_guard.ts";
-import { authorizeRequest, outcomeOfStatus, type Route, refusalBody, replacesBody } from "./route.ts";
+import {
+  authorizeRequest,
+  checkRoute,
+  outcomeOfStatus,
+  type Route,
+  refusalBody,
+  replacesBody,
+} from "./route.ts";
 
 /** What the guard needs of Koa's context. */
 export type KoaContext = {
@@ -20,6 +27,7 @@ export function guardKoa<Context extends KoaContext>(
   guard: Guard,
   route: Route<Context>,
 ): (context: Context, next: () => Promise<unknown>) => Promise<void> {
+  checkRoute(route);
   return async (context, next) => {
     const { request, originalUrl: target } = context;
     const body = "body" in request ? request.body : undefined;

@@ -1,4 +1,5 @@
 import { ProtocolError } from "../protocol/errors.ts";
+import { CUSTOM_FORM, isRequirableScope } from "../protocol/registered_scopes.ts";
 import { bindOperation, type Operation, type OperationInput } from "./operation.ts";
 import { frozenCopy, payloadDigest } from "./payload.ts";
 import { type Proof, type ProofSource, readProof } from "./proof.ts";
@@ -37,6 +38,7 @@ export function readQuestion(
 ): Question | { cause: Cause; requiredScope: string | undefined } {
   const { requiredScope, proof: source } = call;
   if (requiredScope === undefined || requiredScope === "") return { cause: "no_scope", requiredScope };
+  demandScope(requiredScope);
   if (source === undefined || source === "") return { cause: "no_proof", requiredScope };
   const proof = readProof(source);
   if (proof === undefined) return { cause: "malformed_proof", requiredScope };
@@ -55,6 +57,15 @@ export function readQuestion(
   } catch (error) {
     if (error instanceof ProtocolError) return { cause: "unbindable_payload", requiredScope };
     throw error;
+  }
+}
+
+/** Throws TypeError for a scope that nothing could ever grant here: a mistake of the application and not of who calls it. */
+export function demandScope(requiredScope: string): void {
+  if (!isRequirableScope(requiredScope)) {
+    throw new TypeError(
+      `requiredScope: one scope of the vocabulary, or ${CUSTOM_FORM} of two to four parts; no wildcard`,
+    );
   }
 }
 

@@ -4,11 +4,11 @@ import type { Guard } from "./create_guard.ts";
 import type { Refusal } from "./enforcement.ts";
 import type { OperationInput } from "./operation.ts";
 import type { ProofSource } from "./proof.ts";
-import type { AuthorizeCall } from "./question.ts";
+import { type AuthorizeCall, demandScope } from "./question.ts";
 
 /** How a route is guarded. `Request` is what the framework gives a handler: Express's request, Koa's context, Fastify's request. */
 export type Route<Request> = {
-  /** The scope that the route demands. A function that gives nothing refuses the request. */
+  /** The scope that the route demands; what is none is a TypeError when the route is made. A function that gives nothing refuses the request. */
   requiredScope: string | ((request: Request) => string | undefined);
   /** Where the proof is. The header `X-Service-Proof` when left out. */
   proof?: (request: Request) => ProofSource | undefined;
@@ -52,6 +52,11 @@ export function authorityOf(request: object): Authority {
   const authority = authorities.get(request);
   if (authority === undefined) throw new TypeError("no guard has allowed this request");
   return authority;
+}
+
+/** Throws TypeError for a route that demands what is no scope. */
+export function checkRoute({ requiredScope }: Route<never>): void {
+  if (typeof requiredScope === "string" && requiredScope !== "") demandScope(requiredScope);
 }
 
 /** Authorizes one request of a route; remembers the authority for {@link authorityOf}. */

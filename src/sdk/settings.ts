@@ -33,9 +33,13 @@ export type GuardSettings = {
   onFault?: (fault: GuardFault) => void;
 };
 
-/** Something that went wrong beside the service's decision: an outcome that it did not take, a record not kept, no list of principals. */
+/**
+ * Something that went wrong beside the service's decision: an outcome or a scope that it did not take, a record not kept, no list of
+ * principals.
+ */
 export type GuardFault =
   | { kind: "outcome_not_reported"; invocationId: string; outcome: string; status: number | undefined }
+  | { kind: "scope_not_accepted"; requiredScope: string }
   | { kind: "record_not_retained"; error: unknown }
   | { kind: "principals_not_read"; error: unknown };
 

@@ -1,5 +1,9 @@
 import { describe, expect, test } from "vitest";
-import { isRegistrableScope, unregistrableScopes } from "../../src/protocol/registered_scopes.ts";
+import {
+  isRegistrableScope,
+  isRequirableScope,
+  unregistrableScopes,
+} from "../../src/protocol/registered_scopes.ts";
 import { coversScopes, expandScopes, invalidScopes } from "../../src/protocol/scopes.ts";
 
 describe("a scope that is registered here", () => {
@@ -48,6 +52,13 @@ describe("a scope that is registered here", () => {
     ...["data:everything", "urn:x", "x-shop:read", "*", "", `custom:a:${"b".repeat(248)}`],
   ])("is never %j", (scope) => {
     expect(isRegistrableScope(scope)).toBe(false);
+  });
+
+  test("may be required when it is no wildcard", () => {
+    for (const scope of ["data:read", "custom:orders:refund"]) expect(isRequirableScope(scope)).toBe(true);
+    for (const scope of ["data:*", "custom:orders:*", "custom:refund", ""]) {
+      expect(isRequirableScope(scope)).toBe(false);
+    }
   });
 
   test("is named once when it is none", () => {

@@ -110,6 +110,16 @@ describe("the enforcement table", () => {
       noDecision("unparseable"),
     ],
     ["400", answering(400, { error: { code: "invalid_challenge", message: "", status: 400 } }), noAuthority],
+    [
+      "400, a scope that is none, which is no fault of the caller's",
+      answering(400, { error: { code: "invalid_scope", message: "", status: 400 } }),
+      noDecision("invalid_scope"),
+    ],
+    [
+      "400 that says invalid_scope elsewhere",
+      answering(400, { code: "invalid_scope", error: null }),
+      noAuthority,
+    ],
     ["400 that says allow", answering(400, ALLOW), noAuthority],
     ["400 with nothing in it", answering(400, ""), noAuthority],
     ...[401, 402, 403, 404, 409, 418, 429, 500, 502, 503, 504, 599].map(

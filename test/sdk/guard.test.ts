@@ -1,5 +1,5 @@
 import { describe, expect, test, vi } from "vitest";
-import { createGuard } from "../../src/sdk/guard.ts";
+import { createGuard, type GuardFault, guardExpress, guardFastify, guardKoa } from "../../src/sdk/guard.ts";
 import {
   call,
   guardedWorld,
@@ -10,6 +10,7 @@ import {
   requiredScope,
   verifier,
 } from "./guarded.ts";
+import { answering } from "./stub_service.ts";
 
 const world = guardedWorld();
 const { guardWith, sentBodies } = world;
@@ -123,6 +124,11 @@ describe("without asking verify, nothing runs", () => {
 
   test.each([
     ["an operation, without a verifier in the settings", { ...call, operation }],
+    ["a custom scope of one part", { ...call, requiredScope: "custom:refund" }],
+    ["a custom wildcard", { ...call, requiredScope: "custom:orders:*" }],
+    ["a wildcard", { ...call, requiredScope: "data:*" }],
+    ["a scope outside the vocabulary", { ...call, requiredScope: "data:raed" }],
+    ["a scope that is none, even without a proof", { requiredScope: "custom:refund", proof: undefined }],
     ["a payload that is an instance of a class", { ...call, payload: { at: new Date(0) } }],
     ["a payload with a function", { ...call, payload: { go: () => undefined } }],
   ])("for what is the application's own fault: %s", async (_name, given) => {
@@ -130,6 +136,34 @@ describe("without asking verify, nothing runs", () => {
     await expect(guardWith().run(given, action)).rejects.toThrow(TypeError);
     expect(action).not.toHaveBeenCalled();
     expect(world.stub.connections()).toBe(0);
+  });
+});
+
+describe("a scope that the service takes for none", () => {
+  test("is a fault of the application's, told as such, and not of who calls it", async () => {
+    world.stub.respond(answering(400, { error: { code: "invalid_scope", message: "", status: 400 } }));
+    const faults: GuardFault[] = [];
+    const guard = guardWith({ onFault: (fault) => faults.push(fault) });
+    expect(await guard.authorize(call)).toMatchObject({
+      allowed: false,
+      refusal: noDecision,
+      record: { cause: "invalid_scope", status: 400 },
+    });
+    expect(faults).toEqual([{ kind: "scope_not_accepted", requiredScope }]);
+  });
+
+  type Scope = string | (() => undefined);
+  test.each<[string, (scope: Scope) => unknown]>([
+    ["Express", (scope) => guardExpress(guardWith(), { requiredScope: scope })],
+    ["Koa", (scope) => guardKoa(guardWith(), { requiredScope: scope })],
+    ["Fastify", (scope) => guardFastify(guardWith(), { requiredScope: scope })],
+  ])("is refused when a route of %s is made", (_name, guardRoute) => {
+    for (const scope of ["custom:refund", "custom:a:b:c:d:e", "data:*", "nonsense"]) {
+      expect(() => guardRoute(scope)).toThrow(TypeError);
+    }
+    for (const scope of ["custom:orders:refund", "data:read", () => undefined]) {
+      expect(() => guardRoute(scope)).not.toThrow();
+    }
   });
 });
 

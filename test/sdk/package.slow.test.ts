@@ -85,9 +85,10 @@ describe("the package that npm pack makes", () => {
     expect(others.sort()).toEqual(["README.md", "docs/guard.md", "package.json"]);
     const protocol = paths.filter((path) => /^dist\/protocol\/.*js$/.test(path)).sort();
     expect(protocol).toEqual(
-      ["canonical", "constants", "context_binding", "errors", "json"].map(
-        (name) => `dist/protocol/${name}.js`,
-      ),
+      [
+        ...["canonical", "constants", "context_binding", "errors", "json"],
+        ...["registered_scopes", "scopes", "vocabulary"],
+      ].map((name) => `dist/protocol/${name}.js`),
     );
   });
 
