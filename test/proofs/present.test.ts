@@ -27,7 +27,7 @@ describe("present", () => {
     const app = await application(["data:read"]);
     await addRevoked(world.api.db, app.certId, 100);
     const newer = {
-      status: "approved",
+      status: "approved" as const,
       approved_scope: ["payments:send"],
       issued_at: addSeconds(world.api.clock.now(), 1),
     };
