@@ -1,8 +1,7 @@
-import { setFlagsFromString } from "node:v8";
-import { runInNewContext } from "node:vm";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { Decimal, parseJson, plainJson } from "../../src/protocol/json.ts";
+import { collectGarbage } from "../support/garbage.ts";
 
 const bytes = (text: string) => Buffer.from(text, "utf8");
 const parse = (text: string) => parseJson(bytes(text));
@@ -151,10 +150,8 @@ test.each([
   ["ASCII", "a"],
   ["other characters", "é"],
 ])("a name that is kept does not keep its document of %s", (_, character) => {
-  setFlagsFromString("--expose-gc");
-  const collect = runInNewContext("gc") as () => void;
   const heap = () => {
-    collect();
+    collectGarbage();
     return process.memoryUsage().heapUsed;
   };
   const padding = character.repeat(50_000);
