@@ -53,7 +53,7 @@ async function makePair(tenant = "acc-1") {
 }
 
 /** A client of a server that behaves as `answer` says. */
-async function clientOf(answer: Parameters<typeof createServer>[1], deadlineMs = 300): Promise<VaultClient> {
+async function clientOf(answer: Parameters<typeof createServer>[1], deadlineMs = 10_000): Promise<VaultClient> {
   const { ca, cert, key } = readIdentity(vault.home, "server");
   const server: Server = createServer({ cert, key }, answer);
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -171,7 +171,7 @@ test.each([
 });
 
 test("a vault that does not answer in time is unavailable, and so is one that breaks off", async () => {
-  const silent = await clientOf(() => {});
+  const silent = await clientOf(() => {}, 300);
   await expect(silent.health()).rejects.toMatchObject({ name: "VaultUnavailable", code: "unreachable" });
   const breaking = await clientOf((_, response) => {
     response.writeHead(200, { "content-length": "100" });
