@@ -53,7 +53,10 @@ async function makePair(tenant = "acc-1") {
 }
 
 /** A client of a server that behaves as `answer` says. */
-async function clientOf(answer: Parameters<typeof createServer>[1], deadlineMs = 10_000): Promise<VaultClient> {
+async function clientOf(
+  answer: Parameters<typeof createServer>[1],
+  deadlineMs = 10_000,
+): Promise<VaultClient> {
   const { ca, cert, key } = readIdentity(vault.home, "server");
   const server: Server = createServer({ cert, key }, answer);
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
