@@ -2,12 +2,12 @@ import type { ChildProcess } from "node:child_process";
 import { generateKeyPairSync, randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { mkdtemp, open, readFile, rm, writeFile } from "node:fs/promises";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Agent, request } from "undici";
 import { spawnTied } from "../../../src/dev/lifeline.mjs";
+import { freePort } from "../../../src/dev/ports.ts";
 
 /** What the API server answered: HTTP status and decoded body, a `Status` object when it refused. */
 export type KubernetesAnswer = { status: number; body: KubernetesObject };
@@ -132,16 +132,6 @@ async function isReady(url: string, ca: string, token: string): Promise<boolean>
   } finally {
     await dispatcher.close();
   }
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const address = server.address();
-  server.close();
-  await once(server, "close");
-  if (address === null || typeof address === "string") throw new Error("no free port");
-  return address.port;
 }
 
 async function end(child: ChildProcess): Promise<void> {
