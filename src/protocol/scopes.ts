@@ -25,10 +25,10 @@ export function expandScopes(scopes: readonly string[]): string[] {
   return [...new Set(scopes.flatMap((scope) => WILDCARDS.get(scope) ?? [scope]))].sort(compareUtf8);
 }
 
-/** What grants `scope` where it stands in a list: itself, and the wildcards that expand to it. */
+/** What grants `scope` where it stands in a list: itself, unless it is a wildcard, and the wildcards that expand to it. */
 export function scopesGranting(scope: string): string[] {
-  const wildcards = [...WILDCARDS].filter(([, expanded]) => expanded.includes(scope));
-  return [...new Set([...(WILDCARDS.has(scope) ? [] : [scope]), ...wildcards.map(([wildcard]) => wildcard)])];
+  const wildcards = [...WILDCARDS.keys()].filter((wildcard) => WILDCARDS.get(wildcard)?.includes(scope));
+  return WILDCARDS.has(scope) ? wildcards : [scope, ...wildcards];
 }
 
 /** The scopes of `scopes`, expanded, that `ceiling` does not grant. Empty means that `scopes` stays within `ceiling`. */
