@@ -44,6 +44,10 @@ const IN_USE = new RegExp(
   "gu",
 );
 
+/** What is said of a text that {@link isPlainText} refuses. */
+export const HIDDEN_TEXT =
+  "must show all of itself: nothing invisible, no unusual spaces or stray marks, no change of direction";
+
 /**
  * Whether people see all of a text, in the order in which it stands: no bidi controls, no zero-width or other invisible
  * characters, no space but U+0020, no private-use or unassigned code points, no tags, no lone surrogates, no marks that

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { isPlainText } from "./plain_text.ts";
+import { HIDDEN_TEXT, isPlainText } from "./plain_text.ts";
 
 /** Control characters (category Cc) for a class of a pattern. Patterns are published with their schemas, but no flag is. */
 export const CONTROLS = "\\u0000-\\u001f\\u007f-\\u009f";
@@ -7,10 +7,6 @@ const CONTROLS_BUT_BREAKS = "\\u0000-\\u0008\\u000b\\u000c\\u000e-\\u001f\\u007f
 
 /** Text without control characters. */
 export const NO_CONTROLS = new RegExp(`^[^${CONTROLS}]*$`);
-
-/** What the schemas of text for people say of what {@link isPlainText} refuses. */
-export const HIDDEN_TEXT =
-  "must show all of itself: nothing invisible, no unusual spaces or stray marks, no change of direction";
 
 /** One line of text for people: trimmed, in NFC, not empty, at most `max` characters, without control or hidden ones. */
 export function oneLine(max: number) {

@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { isPlainText } from "../plain_text.ts";
-import { CONTROLS, HIDDEN_TEXT } from "../schemas.ts";
+import { HIDDEN_TEXT, isPlainText } from "../plain_text.ts";
+import { CONTROLS } from "../schemas.ts";
 
 /** A name that people read: 1 to `max` characters after trimming, in NFC, none of them a control, a line break or hidden. */
 export function displayName(max: number) {

@@ -1,5 +1,6 @@
 import { Ajv, type ErrorObject, type ValidateFunction } from "ajv";
 import formats from "ajv-formats";
+import { HIDDEN_TEXT } from "../../plain_text.ts";
 import type { StructuralSchema } from "./definition.ts";
 import { isQualifiedName, metadataSchema } from "./metadata.ts";
 
@@ -24,10 +25,7 @@ const keptKeywords = [
 /** What a pattern of the definitions means, by a part of it, where people are told that rather than the pattern. */
 const meanings: readonly [part: string, meaning: string][] = [
   [":[A-Za-z0-9_.:/*-]+", "a scope is domain:action or custom:…"],
-  [
-    "\\p{Co}",
-    "must show all of itself: nothing invisible, no unusual spaces or stray marks, no change of direction",
-  ],
+  ["\\p{Co}", HIDDEN_TEXT],
 ];
 
 /** Checks an object against a structural schema as the API server does with strict field validation. */
