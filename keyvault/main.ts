@@ -32,6 +32,7 @@ A first start, with SoftHSM installed and an empty Postgres database of its own:
 Settings come from the environment only: "keyvault serve --help" lists them.
 docs/keyvault.md has the rest.`;
 
+/** A command loads what it works with when it runs: help and mistakes need none of it, and neither does one command of another. */
 const program = new Command("keyvault")
   .description(ABOUT)
   .addHelpText("after", FIRST_START)

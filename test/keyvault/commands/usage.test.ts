@@ -53,3 +53,16 @@ test("help that was asked for is on standard output and no error; without a comm
     expect(stderr).toMatch(/^Usage: keyvault/);
   }
 });
+
+test("help loads neither the database's libraries nor the client's, which take most of a start", async () => {
+  const listing = `data:text/javascript,import m from "node:module";process.on("exit",()=>console.error(Object.keys(m._cache).join("\\n")))`;
+  const { stdout, stderr } = await promisify(execFile)(
+    process.execPath,
+    ["--import", listing, MAIN, "--help"],
+    { env: {} },
+  );
+  expect(stdout).toMatch(/^Usage: keyvault/);
+  const loaded = [...stderr.matchAll(/node_modules\/((?:@[^/]+\/)?[^/]+)/g)].map(([, name]) => name);
+  expect(loaded).toContain("pino");
+  for (const library of ["undici", "knex", "pg", "koa"]) expect(loaded).not.toContain(library);
+});
