@@ -27,6 +27,7 @@ const NOT_CHECKED = [
 const NOT_FINDINGS = [
   /Invalid component: in header - object with unexpected properties/,
   /Invalid component: Missing `service_\w+` at cookie/,
+  /Invalid component: parameter `service_\w+` in cookie - violates `required`/,
 ];
 
 /** What it found, each finding with how to bring it about. */
