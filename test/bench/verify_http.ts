@@ -5,7 +5,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { openDatabase, openPool } from "../../src/db/connection.ts";
+import { type Database, openDatabase, openPool } from "../../src/db/connection.ts";
 import { migrate } from "../../src/db/migrate.ts";
 import { processPart } from "../../src/dev/part.ts";
 import { freePort } from "../../src/dev/ports.ts";
@@ -29,8 +29,14 @@ import type { Load, Seen } from "./verify_client.ts";
  */
 const ROUNDS = 3;
 const PROOFS_A_ROUND = 6_000;
-const CONNECTIONS = [16, 64];
 const WORLDS = 10;
+/** How many calls are under way at once, and whose authority is shown: the verifier's own, or an accepted principal's. */
+const CASES = [
+  { connections: 16, authority: "own" },
+  { connections: 64, authority: "own" },
+  { connections: 64, authority: "accepted" },
+] as const;
+type Case = (typeof CASES)[number];
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const median = (values: number[]) => values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? 0;
@@ -47,6 +53,7 @@ try {
   await maintainPartitions(pool, new Date());
   const seal = createSeal(sealingKey);
   const worlds = await Promise.all(Array.from({ length: WORLDS }, () => createProofWorld(db, seal)));
+  for (const [n, world] of worlds.entries()) await accept(db, world, other(worlds, n));
   const api = await startApiProcess(url, sealingKey);
   try {
     await measureRound(worlds, api);
@@ -75,12 +82,28 @@ type OverHttp = {
 };
 type Round = { bare: Bare; http: OverHttp[] };
 
-/** One turn of each: the same signatures bare, then over HTTP at each number of connections. */
+/** The world whose authority the nth one accepts beside its own. */
+function other(worlds: readonly ProofWorld[], n: number): ProofWorld {
+  return worlds[(n + 1) % worlds.length] as ProofWorld;
+}
+
+async function accept(db: Database, verifier: ProofWorld, principal: ProofWorld): Promise<void> {
+  await db("accepted_principals").insert({
+    account_id: verifier.accountId,
+    connection_id: verifier.connectionId,
+    human_id: principal.humanId,
+    scopes: ["data:read"],
+    granted_scope: ["data:read"],
+    created_at: new Date(),
+  });
+}
+
+/** One turn of each: the same signatures bare, then over HTTP in each case. */
 async function measureRound(worlds: ProofWorld[], api: RunningApi): Promise<Round> {
   const http: OverHttp[] = [];
   let bare: Bare | undefined;
-  for (const connections of CONNECTIONS) {
-    const proofs = await prove(worlds, PROOFS_A_ROUND);
+  for (const { connections, authority } of CASES) {
+    const proofs = await prove(worlds, PROOFS_A_ROUND, authority);
     bare ??= await measureBare(proofs.map(({ bundle }) => bundle));
     http.push(await measureHttp(api, proofs, connections));
   }
@@ -91,10 +114,11 @@ async function measureRound(worlds: ProofWorld[], api: RunningApi): Promise<Roun
 function figuresOf(rounds: readonly Round[]) {
   const barePerSecond = median(rounds.map(({ bare }) => bare.perSecond));
   const bareCpu = median(rounds.map(({ bare }) => bare.cpu));
-  return CONNECTIONS.map((connections, index) => {
+  return CASES.map(({ connections, authority }, index) => {
     const middle = (name: keyof OverHttp) => median(rounds.map(({ http }) => http[index]?.[name] ?? 0));
     return {
       connections,
+      authority,
       bare_per_second: Math.round(barePerSecond),
       decisions_per_second: Math.round(middle("perSecond")),
       ratio: Number((middle("perSecond") / barePerSecond).toFixed(3)),
@@ -110,12 +134,13 @@ function figuresOf(rounds: readonly Round[]) {
 
 type Proven = { world: ProofWorld; bundle: ProofBundle };
 
-async function prove(worlds: ProofWorld[], count: number): Promise<Proven[]> {
+async function prove(worlds: ProofWorld[], count: number, authority: Case["authority"]): Promise<Proven[]> {
   await Promise.all(worlds.map((world) => world.prove()));
   return Promise.all(
     Array.from({ length: count }, async (_, n) => {
       const world = worlds[n % worlds.length] as ProofWorld;
-      return { world, bundle: await world.prove() };
+      const prover = authority === "own" ? world : other(worlds, n);
+      return { world, bundle: await prover.prove({ shownTo: world.connectionId }) };
     }),
   );
 }

@@ -22,13 +22,15 @@ export type ProofWorld = {
   agentId: string;
   humanId: string;
   certificate: DelegationCert;
-  /** A signed bundle over a challenge; a fresh challenge of this connection unless one is given. */
+  /** A signed bundle over a challenge: the one given, or a fresh one. */
   prove(options?: ProveOptions): Promise<ProofBundle>;
 };
 
 export type ProveOptions = {
   now?: Date;
   challenge?: Uint8Array;
+  /** The connection that a fresh challenge is for; by default this world's own. */
+  shownTo?: string;
   certificate?: DelegationCert;
 };
 
@@ -97,7 +99,8 @@ export async function createProofWorld(
   async function prove(given: ProveOptions = {}): Promise<ProofBundle> {
     const at = given.now ?? new Date();
     const challenge =
-      given.challenge ?? issueChallenge(await keys.forIssuing(challengeDay(at), at), connectionId, at);
+      given.challenge ??
+      issueChallenge(await keys.forIssuing(challengeDay(at), at), given.shownTo ?? connectionId, at);
     const binding = { challenge: encodeBase64(challenge), challenge_at: unixSeconds(at) };
     return {
       agent_id: agentId,
