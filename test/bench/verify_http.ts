@@ -5,7 +5,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { type Database, openDatabase, openPool } from "../../src/db/connection.ts";
+import { openDatabase, openPool } from "../../src/db/connection.ts";
 import { migrate } from "../../src/db/migrate.ts";
 import { processPart } from "../../src/dev/part.ts";
 import { freePort } from "../../src/dev/ports.ts";
@@ -16,6 +16,7 @@ import { challengeSignBytes } from "../../src/protocol/challenge.ts";
 import { verifyHybrid } from "../../src/protocol/hybrid.ts";
 import type { ProofBundle } from "../../src/protocol/proof_bundle.ts";
 import { createSeal } from "../../src/seal.ts";
+import { acceptPrincipal } from "../support/accepted_principals.ts";
 import { createProofWorld, type ProofWorld } from "../support/proof_world.ts";
 import { processorTime, processorTimeWithChildren } from "./processor_time.ts";
 import type { Load, Seen } from "./verify_client.ts";
@@ -53,7 +54,8 @@ try {
   await maintainPartitions(pool, new Date());
   const seal = createSeal(sealingKey);
   const worlds = await Promise.all(Array.from({ length: WORLDS }, () => createProofWorld(db, seal)));
-  for (const [n, world] of worlds.entries()) await accept(db, world, other(worlds, n));
+  for (const [n, world] of worlds.entries())
+    await acceptPrincipal(db, world, other(worlds, n), { created_at: new Date() });
   const api = await startApiProcess(url, sealingKey);
   try {
     await measureRound(worlds, api);
@@ -85,17 +87,6 @@ type Round = { bare: Bare; http: OverHttp[] };
 /** The world whose authority the nth one accepts beside its own. */
 function other(worlds: readonly ProofWorld[], n: number): ProofWorld {
   return worlds[(n + 1) % worlds.length] as ProofWorld;
-}
-
-async function accept(db: Database, verifier: ProofWorld, principal: ProofWorld): Promise<void> {
-  await db("accepted_principals").insert({
-    account_id: verifier.accountId,
-    connection_id: verifier.connectionId,
-    human_id: principal.humanId,
-    scopes: ["data:read"],
-    granted_scope: ["data:read"],
-    created_at: new Date(),
-  });
 }
 
 /** One turn of each: the same signatures bare, then over HTTP in each case. */

@@ -7,6 +7,7 @@ import {
   VERIFICATION_PRICE_MICRO_USD as price,
 } from "../../src/proofs/decision.ts";
 import { createRecordedFinder } from "../../src/proofs/invocations.ts";
+import { acceptPrincipal } from "../support/accepted_principals.ts";
 import { decisionWorld } from "./decision_world.ts";
 import { insertRecords, itemFor, type Records } from "./records.ts";
 
@@ -132,14 +133,7 @@ describe("an invocation", () => {
       await insertRecords(world.db, 10 * price),
     ];
     const own = { accountId: shop.accountId, connectionId: shop.connectionId };
-    await world.db("accepted_principals").insert({
-      account_id: shop.accountId,
-      connection_id: shop.connectionId,
-      human_id: other.humanId,
-      scopes: ["data:read"],
-      granted_scope: ["data:read"],
-      created_at: new Date(),
-    });
+    await acceptPrincipal(world.db, shop, other, { created_at: new Date() });
     const decide = createBatcher(world.pool);
     const items = [boundItem(shop, "a"), boundItem(other, "a", own)];
     const kinds = await Promise.all(

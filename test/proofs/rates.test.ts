@@ -7,6 +7,7 @@ import { decideBatch } from "../../src/proofs/decision.ts";
 import { readVerifyCall } from "../../src/proofs/envelope.ts";
 import { createCountedAllows } from "../../src/proofs/rates.ts";
 import { verifyProof } from "../../src/proofs/verify.ts";
+import { acceptPrincipal } from "../support/accepted_principals.ts";
 import type { ProofWorld } from "../support/proof_world.ts";
 import { itemFor } from "./records.ts";
 import { callerOf, codeOf, now, verifyWorld } from "./verify_world.ts";
@@ -26,15 +27,7 @@ async function shownTo(verifier: ProofWorld, agent: ProofWorld, deps = service.d
 }
 
 const accept = (verifier: ProofWorld, principal: ProofWorld, fields: { accepted_until?: Date } = {}) =>
-  service.db("accepted_principals").insert({
-    account_id: verifier.accountId,
-    connection_id: verifier.connectionId,
-    human_id: principal.humanId,
-    scopes: ["data:read"],
-    granted_scope: ["data:read"],
-    created_at: now,
-    ...fields,
-  });
+  acceptPrincipal(service.db, verifier, principal, { created_at: now, ...fields });
 
 afterEach(() => service.clock.set(now));
 

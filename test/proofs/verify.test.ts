@@ -5,6 +5,7 @@ import { challengeDay, issueChallenge } from "../../src/proofs/challenge.ts";
 import { VERIFICATION_PRICE_MICRO_USD } from "../../src/proofs/decision.ts";
 import { readVerifyCall } from "../../src/proofs/envelope.ts";
 import { verifyProof } from "../../src/proofs/verify.ts";
+import { acceptPrincipal } from "../support/accepted_principals.ts";
 import type { ProofWorld } from "../support/proof_world.ts";
 import { callerOf, codeOf, now, verifyWorld } from "./verify_world.ts";
 
@@ -101,14 +102,7 @@ describe("a proof", () => {
     };
     const before = await countOf("ledger_postings", person);
     expect(await decide()).toBe("deny principal_not_accepted");
-    await service.db("accepted_principals").insert({
-      account_id: person.accountId,
-      connection_id: person.connectionId,
-      human_id: other.humanId,
-      scopes: ["data:read"],
-      granted_scope: ["data:read"],
-      created_at: now,
-    });
+    await acceptPrincipal(service.db, person, other, { created_at: now });
     expect(await decide()).toBe("allow authorized");
     expect(await countOf("ledger_postings", person)).toBe(before + 2);
     expect(await countOf("ledger_postings", other)).toBe(0);

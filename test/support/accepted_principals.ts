@@ -1,6 +1,24 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import type { Database } from "../../src/db/connection.ts";
 import { MAX_ACCEPTED_PRINCIPALS } from "../../src/platforms/accepted_principals/accept.ts";
+import type { ProofWorld } from "./proof_world.ts";
+
+/** Writes that a connection accepts `data:read` of another account's root. */
+export async function acceptPrincipal(
+  db: Database,
+  verifier: Pick<ProofWorld, "accountId" | "connectionId">,
+  principal: Pick<ProofWorld, "humanId">,
+  fields: { created_at: Date; accepted_until?: Date },
+): Promise<void> {
+  await db("accepted_principals").insert({
+    account_id: verifier.accountId,
+    connection_id: verifier.connectionId,
+    human_id: principal.humanId,
+    scopes: ["data:read"],
+    granted_scope: ["data:read"],
+    ...fields,
+  });
+}
 
 /** Writes as many accepted principals at a person's platform as it may have, each of an account of its own. */
 export async function fillAcceptedPrincipals(
