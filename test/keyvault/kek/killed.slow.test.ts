@@ -79,7 +79,9 @@ async function versions(url: string): Promise<string[]> {
   return token?.keks ?? [];
 }
 
-test("killed at any moment of rotating and rewrapping, the vault goes on where it was", async () => {
+test("killed at any moment of rotating and rewrapping, the vault goes on where it was", {
+  timeout: 120_000,
+}, async () => {
   const admin = readIdentity(home, "admin");
   const post = (url: string, path: string) => call(`${url}${path}`, admin, { method: "POST", body: {} });
   const first = await startServing();
@@ -111,7 +113,9 @@ test("killed at any moment of rotating and rewrapping, the vault goes on where i
   await vault.stop();
 });
 
-test("killed at any moment of proving and retiring, the vault has lost no data key", async () => {
+test("killed at any moment of proving and retiring, the vault has lost no data key", {
+  timeout: 120_000,
+}, async () => {
   const admin = readIdentity(home, "admin");
   const post = (url: string, path: string, body: object = {}) =>
     call(`${url}${path}`, admin, { method: "POST", body });
