@@ -15,6 +15,7 @@ import { signIn } from "./migrations/0013_sign_in.ts";
 import { idempotencyCallers } from "./migrations/0014_idempotency_callers.ts";
 import { verifierNames } from "./migrations/0015_verifier_names.ts";
 import { grantAmounts } from "./migrations/0016_grant_amounts.ts";
+import { isSpent } from "./migrations/0017_is_spent.ts";
 
 /** One step of the schema: a numbered name and the SQL that makes it. */
 export type Migration = { name: string; sql: string };
@@ -37,6 +38,7 @@ const migrations: readonly Migration[] = [
   idempotencyCallers,
   verifierNames,
   grantAmounts,
+  isSpent,
 ];
 
 const settings = {

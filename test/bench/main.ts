@@ -9,6 +9,7 @@ import { fileURLToPath } from "node:url";
 const BENCHES = {
   protocol: "Protocol: verify, sign, decode; native against the reference implementation",
   verify_http: "Decisions over HTTP against bare hybrid verifies",
+  decision_statement: "The deciding statement alone: own authority, an accepted principal's, no credit",
   http_dispatch: "HTTP dispatch against bare node:http",
   vault: "Signatures over mutual TLS, audited, against signing in process",
   revocation_list: "Long revocation lists, and challenges signed beside them",
