@@ -12,6 +12,17 @@ export type RemoteOptions = AccessOptions & { json?: true };
 
 const TIMEOUT_MS = 10_000;
 
+/** What a vault refused, with the stable code of its error. */
+export class Refused extends Problem {
+  override readonly name = "Refused";
+  readonly code: string;
+
+  constructor(code: string, message: string) {
+    super(message);
+    this.code = code;
+  }
+}
+
 /** Adds the options of a command that asks a running vault. */
 export function withRemoteOptions(command: Command): Command {
   return command
@@ -79,7 +90,7 @@ async function exchange<T>(
       bodyTimeout: timeoutMs,
     });
     if (answer.statusCode === 200) return await take(answer);
-    throw new Problem(await refusalOf(answer, access));
+    throw await refusalOf(answer, access);
   } catch (error) {
     if (error instanceof Problem) throw error;
     throw new Problem(`The vault at ${access.url.origin} does not answer: ${explainSilence(error, access)}`, {
@@ -92,7 +103,7 @@ async function exchange<T>(
 
 async function refusalOf({ statusCode, headers, body }: Dispatcher.ResponseData, access: Access) {
   const { error } = (await body.json()) as { error?: { code?: string; message?: string } };
-  if (error?.message === undefined) return `The vault answered ${statusCode}`;
-  const wait = Number(headers["retry-after"]);
-  return explainRefusal(error.code ?? "", error.message, wait, access);
+  if (error?.message === undefined) return new Problem(`The vault answered ${statusCode}`);
+  const { code = "", message } = error;
+  return new Refused(code, explainRefusal(code, message, Number(headers["retry-after"]), access));
 }

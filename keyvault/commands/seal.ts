@@ -1,14 +1,19 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { Command } from "commander";
 import type { SealState } from "../lifecycle/sealing.ts";
 import { sealPin } from "../token/pin_box.ts";
 import { readPin } from "./read_pin.ts";
-import { ask, type RemoteOptions, withRemoteOptions } from "./remote.ts";
+import { ask, Refused, type RemoteOptions, withRemoteOptions } from "./remote.ts";
 
 const ABOUT_SEAL = `Seal a running vault at once, by an admin's certificate: the process that is logged in to the token is ended, and all keys in memory are overwritten. Until "keyvault unseal" the vault signs nothing, makes nothing and shows its status only. A PIN file is not read meanwhile, but by the next start.`;
 
 const ABOUT_UNSEAL = `Open a sealed vault by the token's PIN, by an admin's certificate. The PIN is asked for without being shown; without a terminal it is standard input's first line.
 
 It is encrypted here to a one-time key of the process that owns the token, and only that process can read it: what is in between, the vault's answering process too, passes on what it cannot open. After a wrong PIN the next try waits for 1 s, then 2 s, up to a minute.`;
+
+/** A token's process is started within a second; after some faults the vault waits before it starts the next one. */
+const OFFER_DEADLINE_MS = 30_000;
+const RETRY_MS = 500;
 
 type UnsealOptions = RemoteOptions & { pinFile?: string };
 
@@ -28,10 +33,10 @@ export function unsealCommand(): Command {
   return withRemoteOptions(command)
     .option("--pin-file <file>", "read the PIN from this file instead")
     .action(async (options: UnsealOptions) => {
-      await ask(options, "/v1/unseal");
+      await askForOffer(options);
       const pin = await readPin(options.pinFile);
       try {
-        const { offer } = (await ask(options, "/v1/unseal")) as { offer: string };
+        const offer = await askForOffer(options);
         const box = sealPin(pin, Buffer.from(offer, "base64")).toString("base64");
         const answer = await ask(options, "/v1/unseal", { offer, box });
         process.stdout.write(`${options.json ? JSON.stringify(answer) : "The vault is open."}\n`);
@@ -39,4 +44,18 @@ export function unsealCommand(): Command {
         pin.fill(0);
       }
     });
+}
+
+/** The one-time key of the process that owns the token, which may just be being started. Throws as {@link ask} does. */
+async function askForOffer(options: RemoteOptions): Promise<string> {
+  const deadline = performance.now() + OFFER_DEADLINE_MS;
+  for (;;) {
+    try {
+      return ((await ask(options, "/v1/unseal")) as { offer: string }).offer;
+    } catch (error) {
+      const isStarting = error instanceof Refused && error.code === "token_unavailable";
+      if (!isStarting || performance.now() > deadline) throw error;
+    }
+    await sleep(RETRY_MS);
+  }
 }

@@ -132,16 +132,41 @@ test("a refused role is named with its certificate, and a sealed vault with what
     const wrong = join(vault.home.dir, "wrong");
     await writeFile(wrong, "0".repeat(64));
     const unseal = () => run(["unseal", "--url", vault.url, "--pin-file", wrong]);
-    const refusedPin = async () => expect((await unseal()).stderr).toMatch(/does not accept the PIN/);
-    await vi.waitFor(refusedPin, { timeout: 30_000 });
+    expect((await unseal()).stderr).toMatch(/does not accept the PIN/);
     const again = async () => expect((await unseal()).stderr).toMatch(/Too many tries: wait \d+ s\n/);
     await vi.waitFor(again, { timeout: 30_000 });
   } finally {
-    vault.clock.move(120);
     const pin = vault.home.config.token.pinFile;
     const open = async () =>
       expect((await run(["unseal", "--url", vault.url, "--pin-file", pin])).code).toBe(0);
     await vi.waitFor(open, { timeout: 30_000 });
+  }
+});
+
+test("unsealing waits for a token's process that is just being started, and for nothing else", async () => {
+  const { cert, key } = readIdentity(vault.home, "server");
+  const answers = [
+    { status: 503, code: "token_unavailable" },
+    { status: 503, code: "token_unavailable" },
+    { status: 503, code: "unavailable" },
+    { status: 200 },
+  ];
+  const server = createTlsServer({ cert, key }, (_, response) => {
+    const { status, code } = answers.shift()!;
+    const said = code === undefined ? { offer: "" } : { error: { code, message: code } };
+    response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(said));
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const empty = join(vault.home.dir, "empty");
+  await writeFile(empty, "\n");
+  const url = `https://localhost:${(server.address() as AddressInfo).port}`;
+  const unseal = () => run(["unseal", "--url", url, "--pin-file", empty]);
+  try {
+    expect((await unseal()).stderr).toBe("keyvault: unavailable\n");
+    expect(answers, "asked three times").toHaveLength(1);
+    expect((await unseal()).stderr).toBe("keyvault: No PIN was given\n");
+  } finally {
+    server.close();
   }
 });
 
