@@ -25,8 +25,8 @@ const EVENT_TYPE = "case when final = 'allow' then 'proof.verified' else 'proof.
  *
  * A charge that leaves little credit is announced in the same commit: see `low_credit.ts`.
  *
- * Scopes are handed over in canonical JSON and narrowed as `json`, which keeps each element's text as it came. The
- * `offset 0` beside it keeps Postgres from preparing that part three times, once for each place that reads it.
+ * Scopes are handed over in canonical JSON and narrowed as `json`, which keeps each element's text as it came. An
+ * `offset 0` keeps Postgres from preparing or doing the part before it once for each place that reads it.
  */
 export const decisionStatement = `
 with item as (
@@ -108,6 +108,7 @@ payable as (
     cross join lateral (
       select case when wanted.items <= credit.affordable then true
              else not is_spent(judged.connection_id, judged.challenge_expires_at, judged.challenge) end as is_open
+      offset 0
     ) as turn
   ) as queued
   where not charged or not is_open or place <= affordable

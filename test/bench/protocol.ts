@@ -7,6 +7,7 @@ import { type Backend, importSeeds, signHybrid } from "../../src/protocol/hybrid
 import { bundleHash, decodeProofBundle, type ProofBundle } from "../../src/protocol/proof_bundle.ts";
 import { createCertificateMemory, verifyBundle } from "../../src/protocol/verify.ts";
 import { encode, NOW, prove, ROOT } from "../support/chains.ts";
+import { median } from "./median.ts";
 
 /** Something whose cost is measured, one run after the other. */
 interface Case {
@@ -122,8 +123,4 @@ function printRatio(dividend: string, divisor: string, aim: string): void {
   console.log(
     `${`${dividend} / ${divisor}`.padEnd(58)}${median(ratios).toFixed(2).padStart(7)}   aim: ${aim}`,
   );
-}
-
-function median(values: number[]): number {
-  return [...values].sort((a, b) => a - b)[values.length >> 1] ?? Number.NaN;
 }

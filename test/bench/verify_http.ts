@@ -1,23 +1,20 @@
 import { fork } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { openDatabase, openPool } from "../../src/db/connection.ts";
-import { migrate } from "../../src/db/migrate.ts";
 import { processPart } from "../../src/dev/part.ts";
 import { freePort } from "../../src/dev/ports.ts";
-import { startPostgres } from "../../src/dev/postgres.ts";
 import { untilAnswers } from "../../src/dev/readiness.ts";
-import { maintainPartitions } from "../../src/proofs/partitions.ts";
 import { challengeSignBytes } from "../../src/protocol/challenge.ts";
 import { verifyHybrid } from "../../src/protocol/hybrid.ts";
 import type { ProofBundle } from "../../src/protocol/proof_bundle.ts";
 import { createSeal } from "../../src/seal.ts";
 import { acceptPrincipal } from "../support/accepted_principals.ts";
 import { createProofWorld, type ProofWorld } from "../support/proof_world.ts";
+import { withBenchDatabase } from "./database.ts";
+import { median } from "./median.ts";
 import { processorTime, processorTimeWithChildren } from "./processor_time.ts";
 import type { Load, Seen } from "./verify_client.ts";
 
@@ -40,18 +37,13 @@ const CASES = [
 type Case = (typeof CASES)[number];
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
-const median = (values: number[]) => values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? 0;
 
-const folder = await mkdtemp(join(tmpdir(), "deputize-bench-"));
-const postgres = await startPostgres({ dataDir: join(folder, "postgres") });
-try {
-  const url = postgres.superuserUrl("postgres");
-  await migrate(url);
+let folder: string;
+let postgresPid: number;
+await withBenchDatabase({}, async (database) => {
+  ({ folder, postgresPid } = database);
+  const { db, url } = database;
   const sealingKey = randomBytes(32);
-  const onError = () => {};
-  const db = openDatabase({ url, name: "bench", onError });
-  const pool = openPool({ url, name: "bench", onError });
-  await maintainPartitions(pool, new Date());
   const seal = createSeal(sealingKey);
   const worlds = await Promise.all(Array.from({ length: WORLDS }, () => createProofWorld(db, seal)));
   for (const [n, world] of worlds.entries())
@@ -65,13 +57,8 @@ try {
     else console.table(figuresOf(rounds));
   } finally {
     await api.stop();
-    await pool.end();
-    await db.destroy();
   }
-} finally {
-  await postgres.stop();
-  await rm(folder, { recursive: true, force: true });
-}
+});
 
 type Bare = { perSecond: number; cpu: number };
 type OverHttp = {
@@ -156,7 +143,7 @@ async function measureHttp(api: RunningApi, proofs: Proven[], connections: numbe
   await writeFile(file, Buffer.concat(requests));
   const load: Load = { port: api.port, connections, file, lengths: requests.map(({ length }) => length) };
   const apiBefore = await processorTime(api.pid);
-  const postgresBefore = await processorTimeWithChildren(postgres.pid);
+  const postgresBefore = await processorTimeWithChildren(postgresPid);
   const seen = await runClient(load);
   const each = (microseconds: number) => microseconds / proofs.length;
   if (seen.allowed !== proofs.length) throw new Error(`${seen.allowed} of ${proofs.length} were allowed`);
@@ -165,7 +152,7 @@ async function measureHttp(api: RunningApi, proofs: Proven[], connections: numbe
     p50: seen.p50,
     p99: seen.p99,
     api: each((await processorTime(api.pid)) - apiBefore),
-    postgres: each((await processorTimeWithChildren(postgres.pid)) - postgresBefore),
+    postgres: each((await processorTimeWithChildren(postgresPid)) - postgresBefore),
     client: each(seen.cpuMicroseconds),
   };
 }

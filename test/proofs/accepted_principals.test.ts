@@ -2,6 +2,7 @@ import { beforeEach, describe, expect, test } from "vitest";
 import { addSeconds } from "../../src/clock.ts";
 import { VERIFICATION_PRICE_MICRO_USD as price } from "../../src/proofs/decision.ts";
 import { countAllowsBefore } from "../../src/proofs/rates.ts";
+import { acceptPrincipal } from "../support/accepted_principals.ts";
 import { decisionWorld } from "./decision_world.ts";
 import { insertRecords, itemFor, type Records } from "./records.ts";
 
@@ -21,18 +22,9 @@ beforeEach(async () => {
 const shown = (changes: Parameters<typeof itemFor>[1] = {}) =>
   itemFor(stranger, { accountId: shop.accountId, connectionId: shop.connectionId, ...changes });
 
-async function accept(fields: { scopes?: string[]; until?: Date | null; humanId?: string } = {}) {
-  const scopes = fields.scopes ?? ["data:read"];
-  await world.db("accepted_principals").insert({
-    account_id: shop.accountId,
-    connection_id: shop.connectionId,
-    human_id: fields.humanId ?? stranger.humanId,
-    scopes,
-    granted_scope: scopes,
-    accepted_until: fields.until ?? null,
-    created_at: decidedAt,
-  });
-}
+/** The shop accepts the stranger's `data:read`, or other scopes, for ever or until then. */
+const accept = (acceptance: { scopes?: string[]; accepted_until?: Date } = {}) =>
+  acceptPrincipal(world.db, shop, stranger, { created_at: decidedAt, ...acceptance });
 
 const historyOf = ({ accountId }: Records) => world.db("audit_events").where({ account_id: accountId });
 
@@ -75,7 +67,7 @@ describe("the authority of another account", () => {
   });
 
   test("is accepted before its end and not at it", async () => {
-    await accept({ until: addSeconds(decidedAt, 60) });
+    await accept({ accepted_until: addSeconds(decidedAt, 60) });
     const at = (seconds: number) => decideOne(shown({ decidedAt: addSeconds(decidedAt, seconds) }));
     expect(await at(59.999)).toMatchObject({ decision: "allow" });
     expect(await at(60)).toMatchObject({ decision: "deny", reason: "principal_not_accepted" });

@@ -93,7 +93,10 @@ describe("one decision", () => {
       .db("certificates")
       .where({ cert_id: records.certId })
       .update({ ceiling_scope: ["data:read"] });
-    expect(await decideOne(itemFor(records))).toMatchObject({ decision: "allow" });
+    expect(await decideOne(itemFor(records))).toMatchObject({
+      decision: "allow",
+      grantedScope: ["data:read"],
+    });
   });
 
   test("a scope that neither the chain nor the ceiling grants is denied for the chain's sake", async () => {

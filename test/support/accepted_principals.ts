@@ -1,23 +1,18 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import type { Database } from "../../src/db/connection.ts";
 import { MAX_ACCEPTED_PRINCIPALS } from "../../src/platforms/accepted_principals/accept.ts";
-import type { ProofWorld } from "./proof_world.ts";
 
-/** Writes that a connection accepts `data:read` of another account's root. */
+type Verifier = { accountId: string; connectionId: string };
+type Acceptance = { created_at: Date; accepted_until?: Date; scopes?: string[] };
+
+/** Writes that a connection accepts scopes of another account's root, `data:read` unless others are given. */
 export async function acceptPrincipal(
   db: Database,
-  verifier: Pick<ProofWorld, "accountId" | "connectionId">,
-  principal: Pick<ProofWorld, "humanId">,
-  fields: { created_at: Date; accepted_until?: Date },
+  verifier: Verifier,
+  principal: { humanId: string },
+  acceptance: Acceptance,
 ): Promise<void> {
-  await db("accepted_principals").insert({
-    account_id: verifier.accountId,
-    connection_id: verifier.connectionId,
-    human_id: principal.humanId,
-    scopes: ["data:read"],
-    granted_scope: ["data:read"],
-    ...fields,
-  });
+  await db("accepted_principals").insert(rowOf(verifier, principal.humanId, acceptance));
 }
 
 /** Writes as many accepted principals at a person's platform as it may have, each of an account of its own. */
@@ -38,14 +33,23 @@ export async function fillAcceptedPrincipals(
     created_at: created,
   }));
   await db("accounts").insert(accounts);
+  const verifier = { accountId: person.accountId, connectionId: platform.connectionId };
   await db("accepted_principals").insert(
-    accounts.map(({ human_id }) => ({
-      account_id: person.accountId,
-      connection_id: platform.connectionId,
-      human_id,
-      scopes: ["data:read"],
-      granted_scope: ["data:read"],
-      created_at: created,
-    })),
+    accounts.map(({ human_id }) => rowOf(verifier, human_id, { created_at: created })),
   );
+}
+
+function rowOf(
+  { accountId, connectionId }: Verifier,
+  humanId: string,
+  { scopes = ["data:read"], ...times }: Acceptance,
+) {
+  return {
+    account_id: accountId,
+    connection_id: connectionId,
+    human_id: humanId,
+    scopes,
+    granted_scope: scopes,
+    ...times,
+  };
 }
