@@ -47,6 +47,10 @@ export const errorCodes = {
   external_conflict: [409, "The resource was registered before with other immutable fields"],
   stale_epoch: [409, "A newer operator leads"],
   idempotency_conflict: [409, "The idempotency key was used with another body"],
+  answer_not_kept: [
+    409,
+    "The call was made under this idempotency key; the secret in its answer is not shown again. Rotate it for a new one",
+  ],
   invocation_conflict: [409, "The invocation was used for another operation"],
   outcome_conflict: [409, "Another outcome was reported before"],
   rate_limited: [429, "Too many calls; see Retry-After"],

@@ -109,6 +109,8 @@ export type Route<A extends Access = Access, P = unknown, Q = unknown, B = unkno
    * is for a call that passes on other people's headers, so it is left alone. Absent: a call with one is refused.
    */
   idempotent?: true | "foreign";
+  /** Its answer shows a secret: under an `Idempotency-Key` it is given again to the same sign-in, for ten minutes. */
+  showsSecret?: true;
   /** What makes two bodies under one `Idempotency-Key` the same call, when that is not all of their bytes. */
   sameCall?(body: B): unknown;
   handle(call: Call<A, P, Q, B>): Promise<Answer<R>>;

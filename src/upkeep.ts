@@ -9,20 +9,21 @@ import { maintainPartitions } from "./proofs/partitions.ts";
 import { pruneInvocations } from "./proofs/prune_invocations.ts";
 
 const PAUSE_MS = 30 * 60 * 1000;
+const SECRETS_PAUSE_MS = 60 * 1000;
 
 type UpkeepDeps = {
   db: Database;
   /** Where partitions are made: its statements give up waiting for a lock. */
   pool: Pool;
   clock: Clock;
-  idempotency: Pick<Idempotency, "sweep">;
+  idempotency: Pick<Idempotency, "sweep" | "forgetSecrets">;
   /** How long a decided invocation is known. */
   invocationDays: number;
   log: Logger;
 };
 
 /**
- * Keeps the API's tables in order: at once, then every half hour, from every replica. Resolves when the partitions that
+ * Keeps the API's tables in order: at once, then every half hour, from every replica; what must go soon, every minute. Resolves when the partitions that
  * decisions are written to exist.
  */
 export async function startUpkeep(deps: UpkeepDeps): Promise<{ stop(): Promise<void> }> {
@@ -42,10 +43,20 @@ export async function startUpkeep(deps: UpkeepDeps): Promise<{ stop(): Promise<v
       return false;
     },
   });
+  const soon = startLoop({
+    name: "upkeep_soon",
+    log,
+    shortestPause: SECRETS_PAUSE_MS,
+    longestPause: SECRETS_PAUSE_MS,
+    async step() {
+      await idempotency.forgetSecrets();
+      return false;
+    },
+  });
   return {
     async stop() {
       stopping.abort();
-      await loop.stop();
+      await Promise.all([loop.stop(), soon.stop()]);
     },
   };
 }

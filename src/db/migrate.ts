@@ -16,6 +16,7 @@ import { idempotencyCallers } from "./migrations/0014_idempotency_callers.ts";
 import { verifierNames } from "./migrations/0015_verifier_names.ts";
 import { grantAmounts } from "./migrations/0016_grant_amounts.ts";
 import { isSpent } from "./migrations/0017_is_spent.ts";
+import { keptSecrets } from "./migrations/0018_kept_secrets.ts";
 
 /** One step of the schema: a numbered name and the SQL that makes it. */
 export type Migration = { name: string; sql: string };
@@ -39,6 +40,7 @@ const migrations: readonly Migration[] = [
   verifierNames,
   grantAmounts,
   isSpent,
+  keptSecrets,
 ];
 
 const settings = {

@@ -108,7 +108,11 @@ export type IdempotencyKeyRow = {
   body_hash: Buffer;
   run_id: string;
   locked_until: Date;
+  /** Empty when it showed a secret and was emptied. */
   answer_sealed: Buffer | null;
+  /** The sign-in that may see a secret again, and until when; null when the answer shows none. */
+  session_family: string | null;
+  secret_until: Date | null;
   created_at: Date;
 };
 

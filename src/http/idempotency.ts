@@ -2,6 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { z } from "zod";
 import { addSeconds, type Clock } from "../clock.ts";
 import type { Database } from "../db/connection.ts";
+import type { IdempotencyKeyRow } from "../db/tables.ts";
 import { ApiError } from "../errors.ts";
 import { describeFault } from "../fault.ts";
 import { newId } from "../ids.ts";
@@ -13,12 +14,17 @@ import { VaultRefused, VaultUnavailable } from "../vault/errors.ts";
 export const IDEMPOTENCY_SECONDS = 24 * 60 * 60;
 /** Seconds after which a run whose end is not known may be taken over: its process died, or it failed half-way. */
 export const RUN_SECONDS = 60;
+/** Seconds a first answer that shows a secret is kept. */
+export const SECRET_SECONDS = 10 * 60;
 const WAIT_MS = 10_000;
 const POLL_MS = 50;
+/** An answer of which nothing is left but that there was one. */
+const EMPTIED = Buffer.alloc(0);
 
 /**
  * One call that carries an `Idempotency-Key`. `caller` is who called for the account: `person`, or a connection's id. What
- * was answered to one of them is given to no other. `bodyHash` is of all that makes the call this one.
+ * was answered to one of them is given to no other. `bodyHash` is of all that makes the call this one. `secretFor` is the
+ * sign-in that an answer which shows a secret is kept for; absent when the answer shows none.
  */
 export type KeyedCall = {
   accountId: string;
@@ -26,6 +32,7 @@ export type KeyedCall = {
   routeId: string;
   key: string;
   bodyHash: Buffer;
+  secretFor?: string;
 };
 
 /** The part of an answer that a repetition gives again. */
@@ -39,6 +46,9 @@ export type Idempotency = {
    * they may show secrets. Throws `idempotency_conflict` when the key came with another body within 24 hours, and when
    * the first call is still running after 10 seconds.
    *
+   * An answer that shows a secret is kept for `SECRET_SECONDS` and for the same sign-in; any other repetition within 24
+   * hours throws `answer_not_kept` and does nothing.
+   *
    * When it is not known whether anything was changed, the key stays locked for `RUN_SECONDS`: the process died, or the
    * run failed otherwise than by a refusal, for instance because the database went away around the commit. Repetitions
    * are `idempotency_conflict` until then; the call then runs once more.
@@ -46,6 +56,8 @@ export type Idempotency = {
   once(call: KeyedCall, run: () => Promise<KeptAnswer>): Promise<{ answer: KeptAnswer; replayed: boolean }>;
   /** Forgets answers older than 24 hours. */
   sweep(): Promise<void>;
+  /** Empties answers whose secrets are no longer given. */
+  forgetSecrets(): Promise<void>;
 };
 
 /** The form of an `Idempotency-Key`: 1–255 printable ASCII characters. */
@@ -71,6 +83,12 @@ export function createIdempotency({ db, seal, clock, log }: IdempotencyDeps): Id
     },
     async sweep() {
       await db("idempotency_keys").where("created_at", "<=", oldest(clock.now())).delete();
+    },
+    async forgetSecrets() {
+      await db("idempotency_keys")
+        .where("secret_until", "<=", clock.now())
+        .whereRaw("octet_length(answer_sealed) > 0")
+        .update({ answer_sealed: EMPTIED });
     },
   };
 
@@ -100,26 +118,32 @@ export function createIdempotency({ db, seal, clock, log }: IdempotencyDeps): Id
        values (:accountId, :caller, :routeId, :key, :bodyHash, :runId, :lockedUntil, :now)
        on conflict (account_id, caller, route_id, key) do update
        set body_hash = excluded.body_hash, run_id = excluded.run_id, locked_until = excluded.locked_until,
-           created_at = excluded.created_at, answer_sealed = null
+           created_at = excluded.created_at, answer_sealed = null, session_family = null, secret_until = null
        where kept.created_at <= :oldest
           or (kept.answer_sealed is null and kept.locked_until <= :now and kept.body_hash = excluded.body_hash)`,
-      { ...call, runId, now, lockedUntil: addSeconds(now, RUN_SECONDS), oldest: oldest(now) },
+      { ...namesOf(call), runId, now, lockedUntil: addSeconds(now, RUN_SECONDS), oldest: oldest(now) },
     );
     return rowCount === 1;
   }
 
   /** The kept answer; `undefined` while there is none. */
   async function keptAnswer(call: KeyedCall): Promise<KeptAnswer | undefined> {
-    const row = await db("idempotency_keys").where(rowOf(call)).first("body_hash", "answer_sealed");
+    const row = await db("idempotency_keys").where(rowOf(call)).first();
     if (row === undefined) return undefined;
     if (!row.body_hash.equals(call.bodyHash)) throw new ApiError("idempotency_conflict");
+    if (row.secret_until !== null && !maySeeSecret(row, call, clock.now()))
+      throw new ApiError("answer_not_kept");
     return row.answer_sealed === null ? undefined : JSON.parse(seal.open(row.answer_sealed, contextOf(call)));
   }
 
   async function keep(call: KeyedCall, runId: string, answer: KeptAnswer): Promise<void> {
     await db("idempotency_keys")
       .where({ ...rowOf(call), run_id: runId })
-      .update({ answer_sealed: seal.seal(JSON.stringify(answer), contextOf(call)) });
+      .update({
+        answer_sealed: seal.seal(JSON.stringify(answer), contextOf(call)),
+        session_family: call.secretFor ?? null,
+        secret_until: call.secretFor === undefined ? null : addSeconds(clock.now(), SECRET_SECONDS),
+      });
   }
 
   async function release(call: KeyedCall, runId: string): Promise<void> {
@@ -129,6 +153,11 @@ export function createIdempotency({ db, seal, clock, log }: IdempotencyDeps): Id
   }
 }
 
+/** Whether an answer with a secret is still given: to the sign-in that it was given to, for `SECRET_SECONDS`. */
+function maySeeSecret(row: IdempotencyKeyRow, { secretFor }: KeyedCall, now: Date): boolean {
+  return row.session_family === secretFor && row.secret_until !== null && row.secret_until > now;
+}
+
 /** Refusals, also the vault's, come before anything is stored. */
 function didNothing(error: unknown): boolean {
   return error instanceof ApiError || error instanceof VaultUnavailable || error instanceof VaultRefused;
@@ -136,6 +165,11 @@ function didNothing(error: unknown): boolean {
 
 function rowOf({ accountId, caller, routeId, key }: KeyedCall) {
   return { account_id: accountId, caller, route_id: routeId, key };
+}
+
+/** What the statement that takes a key names of it. */
+function namesOf({ accountId, caller, routeId, key, bodyHash }: KeyedCall) {
+  return { accountId, caller, routeId, key, bodyHash };
 }
 
 function contextOf({ accountId, caller, routeId, key }: KeyedCall): string {

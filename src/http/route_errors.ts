@@ -18,6 +18,7 @@ export function routeErrors(route: Route): ErrorCode[] {
   }
   if (namesSomething(route)) codes.push("not_found");
   if (route.idempotent === true) codes.push("idempotency_conflict");
+  if (route.idempotent === true && route.showsSecret) codes.push("answer_not_kept");
   return [...new Set([...codes, ...route.errors, "internal" as const, "unavailable" as const])];
 }
 

@@ -9,7 +9,7 @@ import { declaresJson, parseBody, readBody, requireJson } from "./body.ts";
 import { challengesOf } from "./challenges.ts";
 import type { ClientAddress } from "./client_address.ts";
 import type { Cookies } from "./cookies.ts";
-import { type Idempotency, idempotencyKey } from "./idempotency.ts";
+import { type Idempotency, idempotencyKey, type KeyedCall } from "./idempotency.ts";
 import type { Names } from "./names.ts";
 import { readQuery } from "./query.ts";
 import { jsonReply, type Reply } from "./replies.ts";
@@ -156,12 +156,17 @@ async function serveOnce({ route, call, bytes, key }: Once, run: Run, deps: Serv
   });
 }
 
-/** Whose an answer is that is kept: the person's, or the connection's whose API key was sent. */
-function ownerOf({ id }: Route, caller: AnyCall["caller"]): { accountId: string; caller: string } {
+type Owner = Pick<KeyedCall, "accountId" | "caller" | "secretFor">;
+
+/** Whose an answer is that is kept: the person's, or the connection's whose API key was sent; a secret is one sign-in's. */
+function ownerOf({ id, showsSecret }: Route, caller: AnyCall["caller"]): Owner {
   if (caller === undefined || !("accountId" in caller))
     throw new Error(`${id}: only calls of an account can be idempotent`);
   const connectionId = "connectionId" in caller ? caller.connectionId : null;
-  return { accountId: caller.accountId, caller: connectionId ?? "person" };
+  const owner = { accountId: caller.accountId, caller: connectionId ?? "person" };
+  if (!showsSecret) return owner;
+  if (!("familyId" in caller)) throw new Error(`${id}: only people are shown secrets`);
+  return { ...owner, secretFor: caller.familyId };
 }
 
 function answerReply(route: Route, answer: Answer<unknown>, cookies: Cookies): Reply {

@@ -76,6 +76,7 @@ export function rotateKeyRoute(deps: Deps): Route {
     summary: "Replace a connection's API key",
     access: "session",
     idempotent: true,
+    showsSecret: true,
     params,
     body: rotationBody,
     answer: {

@@ -34,6 +34,7 @@ function registrationRoute(deps: RegisterDeps, { id, path, summary, accountType 
     summary,
     access: "session",
     idempotent: true,
+    showsSecret: true,
     body: registrationBody,
     answer: {
       status: 201,

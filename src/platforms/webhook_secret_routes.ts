@@ -21,6 +21,7 @@ export function rotateWebhookSecretRoute(deps: RetireDeps): Route {
     summary: "Make a connection's next webhook secret; deliveries carry the signatures of both",
     access: "session",
     idempotent: true,
+    showsSecret: true,
     params,
     answer: {
       status: 200,

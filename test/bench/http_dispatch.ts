@@ -129,6 +129,7 @@ function createListener(): RequestListener {
     idempotency: {
       once: async (_, run) => ({ answer: await run(), replayed: false }),
       sweep: async () => {},
+      forgetSecrets: async () => {},
     },
     log: pino({ level: "silent" }),
     metrics: createMetrics(),

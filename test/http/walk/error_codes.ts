@@ -182,6 +182,14 @@ export const scenarios: Record<ErrorCode, Scenario> = {
     await platforms(scene, {}, key);
     return platforms(scene, { name: "Other" }, key);
   },
+  answer_not_kept: async (api, scene) => {
+    const path = `/v1/service/connections/${scene.platform.connectionId}/rotate-key`;
+    const elsewhere = api.client();
+    await elsewhere.signIn(scene.person.email);
+    const keyed = { headers: { "idempotency-key": "two" } };
+    await scene.person.client.post(path, undefined, keyed);
+    return elsewhere.post(path, undefined, keyed);
+  },
   invocation_conflict: async (_, scene) => {
     const operation = scene.operation(scene.invocationId);
     const { proof_ref } = await scene.proof(operation);

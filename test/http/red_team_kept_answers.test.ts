@@ -1,0 +1,98 @@
+import { describe, expect, test } from "vitest";
+import { createIdempotency } from "../../src/http/idempotency.ts";
+import { schemaOf } from "../../src/http/openapi_schema.ts";
+import type { HttpClient } from "../support/http.ts";
+import {
+  errorCode,
+  type Person,
+  platformApi,
+  registerPlatform,
+  type TestPlatform,
+} from "../support/platform_world.ts";
+import { declaredRoutes } from "./walk/documented.ts";
+
+const api = platformApi();
+const keyed = { headers: { "idempotency-key": "k-1" } };
+const notKept = { status: 409, body: { error: { code: "answer_not_kept" } } };
+
+function rotate(client: HttpClient, { connectionId }: TestPlatform) {
+  return client.post(`/v1/service/connections/${connectionId}/rotate-key`, {}, keyed);
+}
+
+/** The same person, signed in once more: what a stolen or forgotten session is. */
+async function elsewhere({ email }: Person): Promise<HttpClient> {
+  const client = api.client();
+  await client.signIn(email);
+  return client;
+}
+
+async function rotated() {
+  const person = await api.person();
+  const platform = await registerPlatform(person);
+  const answer = await rotate(person.client, platform);
+  expect(answer.status).toBe(200);
+  return { person, platform, answer };
+}
+
+describe("a kept answer that shows a secret", () => {
+  test("is given to the session again that it was given to, also after a refresh", async () => {
+    const { person, platform, answer } = await rotated();
+    expect((await person.client.post("/v1/auth/refresh")).status).toBe(200);
+    const again = await rotate(person.client, platform);
+    expect(again).toMatchObject({ status: 200, text: answer.text });
+    expect(again.headers.get("idempotent-replayed")).toBe("true");
+  });
+
+  test("is shown to no other session of the person, and the key is not rotated once more", async () => {
+    const { person, platform, answer } = await rotated();
+    const stolen = await rotate(await elsewhere(person), platform);
+    expect(stolen).toMatchObject(notKept);
+    expect(stolen.text).not.toContain(String(answer.body.api_key));
+    expect((await rotate(person.client, platform)).text).toBe(answer.text);
+  });
+
+  test("is shown for ten minutes and not a millisecond more; the call is still not made again", async () => {
+    const { person, platform, answer } = await rotated();
+    api.clock.advance(599.999);
+    expect((await rotate(person.client, platform)).text).toBe(answer.text);
+    api.clock.advance(0.001);
+    expect(await rotate(person.client, platform)).toMatchObject(notKept);
+    const keys = await api.db("api_keys").where({ connection_id: platform.connectionId });
+    expect(keys).toHaveLength(2);
+  });
+
+  test("is gone from the database then, and the repeat is still told so", async () => {
+    const { person, platform } = await rotated();
+    const answers = () =>
+      api.db("idempotency_keys").where({ account_id: person.accountId }).pluck("answer_sealed");
+    api.clock.advance(599.999);
+    await createIdempotency(api).forgetSecrets();
+    expect((await answers()).map((sealed) => sealed?.length)).not.toContain(0);
+    api.clock.advance(0.001);
+    await createIdempotency(api).forgetSecrets();
+    expect((await answers()).map((sealed) => sealed?.length)).toEqual([0]);
+    expect(await rotate(person.client, platform)).toMatchObject(notKept);
+  });
+
+  test("with another body is a conflict as ever", async () => {
+    const { person, platform } = await rotated();
+    const path = `/v1/service/connections/${platform.connectionId}/rotate-key`;
+    const other = await person.client.post(path, { grace_seconds: 1 }, keyed);
+    expect(errorCode(other)).toBe("idempotency_conflict");
+  });
+
+  test("is a matter of every call that takes a key and answers with a secret", () => {
+    const secret = /"(api_key|signing_secret|webhook_signing_secret)":/;
+    const shows = declaredRoutes.filter(
+      ({ idempotent, answer }) =>
+        idempotent === true && answer && secret.test(JSON.stringify(schemaOf(answer.schema, "output"))),
+    );
+    expect(shows.map(({ id }) => id).sort()).toEqual([
+      "register_personal_platform",
+      "register_platform",
+      "rotate_api_key",
+      "rotate_webhook_secret",
+    ]);
+    expect(shows.filter(({ showsSecret }) => showsSecret !== true)).toEqual([]);
+  });
+});
