@@ -1,15 +1,20 @@
 import type Koa from "koa";
 import type { DeliveredMail, Mailbox } from "../accounts/mailbox.ts";
+import { ApiError } from "../errors.ts";
 
 const PATH = "/dev/mailbox";
+const LOOPBACK_HOST = /^(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d+)?$/i;
+const ELSEWHERE = "The mailbox answers at localhost, 127.0.0.1 and [::1] only";
 
 /**
  * `GET /dev/mailbox`: what the development mailbox holds, newest first; a page for people, JSON for who asks for it.
- * Whoever can open it can sign in as anybody, so it is mounted in development only.
+ * Whoever can open it can sign in as anybody, so it is mounted in development only, and answers only under names that
+ * always mean this machine: a web page whose own name is made to lead here cannot read it. Elsewhere `not_found`.
  */
 export function mailboxPage(mailbox: Pick<Mailbox, "list">): Koa.Middleware {
   return async (ctx, next) => {
     if (ctx.path !== PATH || ctx.method !== "GET") return next();
+    if (!LOOPBACK_HOST.test(ctx.req.headers.host ?? "")) throw new ApiError("not_found", ELSEWHERE);
     const mails = mailbox.list();
     if (ctx.accepts("html", "json") === "json") {
       ctx.body = { mails: mails.map(({ sentAt, ...mail }) => ({ ...mail, sent_at: sentAt.toISOString() })) };

@@ -1,3 +1,5 @@
+import { FOREIGN_PORTS } from "../../src/events/webhooks/ports.ts";
+
 type Manifest = {
   apiVersion: string;
   kind: string;
@@ -189,6 +191,15 @@ const platforms: SchemaCase[] = [
     platform({ callbackUrl: "ftp://shop.example.test" }),
   ),
   refuses("a callback URL with a fragment", platform({ callbackUrl: "https://shop.example.test/#a" })),
+  refuses("a callback URL with a backslash", platform({ callbackUrl: "https://shop.example.test/a\\b" })),
+  ...[...FOREIGN_PORTS].map((port) =>
+    refuses(
+      `a callback URL to port ${port}`,
+      platform({ callbackUrl: `https://shop.example.test:${port}/` }),
+    ),
+  ),
+  refuses("such a port after zeros", platform({ callbackUrl: "https://shop.example.test:0022" })),
+  accepts("a callback URL to port 8443", platform({ callbackUrl: "https://shop.example.test:8443/a:22/" })),
   refuses("a callback URL with a space", platform({ callbackUrl: "https://shop.example.test/ a" })),
   refuses("a Secret name with a slash", platform({ credentialsSecretName: "a/b" })),
   refuses("a Secret name that climbs", platform({ credentialsSecretName: ".." })),

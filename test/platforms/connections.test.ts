@@ -19,7 +19,7 @@ describe("the callback URL", () => {
     const person = await api.person();
     const { connectionId, platformId } = await registerPlatform(person);
     const path = `/v1/service/connections/${connectionId}/callback`;
-    for (const callback_url of ["http://127.0.0.1:9/hook", "https://hooks.example.com/in?a=1", null]) {
+    for (const callback_url of ["http://127.0.0.1:8/hook", "https://hooks.example.com/in?a=1", null]) {
       const answer = await person.client.call("PUT", path, { body: { callback_url } });
       expect([answer.status, answer.body]).toEqual([200, { connection_id: connectionId, callback_url }]);
       const shown = await person.client.get(`/v1/service/platforms/${platformId}`);

@@ -1,6 +1,7 @@
 import { isIP } from "node:net";
 import { writesItsHost } from "../../url.ts";
 import type { AddressPolicy } from "./addresses.ts";
+import { isForeignPort } from "./ports.ts";
 
 const LONGEST_URL = 2048;
 
@@ -9,12 +10,14 @@ export type CallbackFault =
   | "not a URL of at most 2048 characters"
   | "the scheme must be https"
   | "the host must stand behind https:// and before a slash"
+  | "a backslash must not be in it"
+  | "the port belongs to another protocol"
   | "a user name or password must not be in it"
   | "the host must be a name that is not this machine's own";
 
 /**
- * Checks the form of a callback URL: https (http in development), its host where it belongs, no user information, a host
- * name rather than an address. Literal addresses and `localhost` pass only as far as the policy's allow-list names them. What the name
+ * Checks the form of a callback URL: https (http in development), its host where it belongs, no backslash, which parsers
+ * read differently, no port of another protocol, no user information, a host name rather than an address. Literal addresses and `localhost` pass only as far as the policy's allow-list names them. What the name
  * resolves to is checked at every attempt.
  */
 export function checkCallbackUrl(
@@ -27,6 +30,8 @@ export function checkCallbackUrl(
     return { fault: "the scheme must be https" };
   }
   if (!writesItsHost(text)) return { fault: "the host must stand behind https:// and before a slash" };
+  if (text.includes("\\")) return { fault: "a backslash must not be in it" };
+  if (isForeignPort(url)) return { fault: "the port belongs to another protocol" };
   if (url.username !== "" || url.password !== "") {
     return { fault: "a user name or password must not be in it" };
   }

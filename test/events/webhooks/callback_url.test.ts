@@ -7,10 +7,13 @@ const development = createAddressPolicy({ development: true, allowedCidrs: ["127
 const closed = createAddressPolicy({ development: true, allowedCidrs: [] });
 
 describe("a callback URL", () => {
-  test.each(["https://hooks.example.com/in?x=1", "https://example.com:8443/", "https://münchen.example/"])(
-    "may be %s",
-    (url) => expect(checkCallbackUrl(url, production)).toHaveProperty("url"),
-  );
+  test.each([
+    "https://hooks.example.com/in?x=1",
+    "https://example.com:443/",
+    "https://example.com:8443/",
+    "https://example.com:21000/",
+    "https://münchen.example/",
+  ])("may be %s", (url) => expect(checkCallbackUrl(url, production)).toHaveProperty("url"));
 
   test.each([
     ["http://hooks.example.com/", "the scheme must be https"],
@@ -25,6 +28,13 @@ describe("a callback URL", () => {
     ["https:\\\\x/", "the host must stand behind https:// and before a slash"],
     ["https://a\\b.example/", "the host must stand behind https:// and before a slash"],
     ["https://a.example\\@b.example/", "the host must stand behind https:// and before a slash"],
+    ["https://a.example/x\\y", "a backslash must not be in it"],
+    ["https://a.example/?x=\\", "a backslash must not be in it"],
+    ["https://example.com:22/", "the port belongs to another protocol"],
+    ["https://example.com:0/", "the port belongs to another protocol"],
+    ["https://example.com:025/", "the port belongs to another protocol"],
+    ["https://example.com:6000/", "the port belongs to another protocol"],
+    ["https://example.com:10080/", "the port belongs to another protocol"],
     ["", "not a URL of at most 2048 characters"],
     ["hooks.example.com", "not a URL of at most 2048 characters"],
     ["https://", "not a URL of at most 2048 characters"],

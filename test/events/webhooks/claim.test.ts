@@ -17,7 +17,7 @@ beforeEach(async () => {
 
 /** A connection with deliveries that wait for their second attempt. */
 async function withRetries(count: number): Promise<TestConnection> {
-  const connection = await makeConnection(home.database, "http://127.0.0.1:9/");
+  const connection = await makeConnection(home.database, "http://127.0.0.1:8/");
   await home.database.transaction(async (tx) => {
     for (let n = 0; n < count; n++) await append(tx, deniedEvent(connection, `req-${n}`), now());
   });

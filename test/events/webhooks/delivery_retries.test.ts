@@ -95,7 +95,7 @@ describe("outcomes", () => {
   });
 
   test.each([
-    ["no receiver", "http://127.0.0.1:9/", "pending", "failed", "ECONNREFUSED"],
+    ["no receiver", "http://127.0.0.1:8/", "pending", "failed", "ECONNREFUSED"],
     [
       "a forbidden address",
       "http://10.0.0.1/",

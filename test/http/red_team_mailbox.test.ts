@@ -1,0 +1,58 @@
+import { request } from "node:http";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { startApi, type TestApi } from "../support/api.ts";
+
+let api: TestApi;
+beforeAll(async () => {
+  api = await startApi();
+  await api.client().post("/v1/auth/email/send-code", { email: "ada@example.com" });
+});
+afterAll(() => api.stop());
+
+type Read = { status: number; text: string };
+
+/** The mailbox as a client gets it that names `host`, as a browser does with the name in its address bar. */
+function readAs(host: string, target = "/dev/mailbox"): Promise<Read> {
+  return new Promise((resolve, reject) => {
+    request(
+      { port: api.server.port, host: "127.0.0.1", path: target, headers: { host } },
+      async (response) => {
+        const text = (await response.toArray()).join("");
+        resolve({ status: response.statusCode ?? 0, text });
+      },
+    )
+      .on("error", reject)
+      .end();
+  });
+}
+
+describe("a web page that rebinds its name to this machine", () => {
+  test.each([
+    "attacker.example",
+    "attacker.example:8080",
+    "localhost.attacker.example",
+    "127.0.0.1.attacker.example",
+    "attacker.localhost",
+    "10.0.0.7",
+    "0.0.0.0",
+    "[::2]",
+  ])("reads no code as %s", async (host) => {
+    const { status, text } = await readAs(host);
+    expect(status).toBe(404);
+    expect(text).toContain("The mailbox answers at localhost, 127.0.0.1 and [::1] only");
+    expect(text).not.toMatch(/\d{6}/);
+  });
+
+  test("reads none by a target that names this machine", async () => {
+    expect((await readAs("attacker.example", "http://localhost/dev/mailbox")).status).toBe(404);
+  });
+
+  test.each(["localhost", "LOCALHOST:8080", "127.0.0.1:8080", "127.1.2.3", "[::1]:8080"])(
+    "does not keep the developer from it at %s",
+    async (host) => {
+      const { status, text } = await readAs(host);
+      expect(status).toBe(200);
+      expect(text).toMatch(/Your sign-in code is \d{6}/);
+    },
+  );
+});
