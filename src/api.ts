@@ -10,6 +10,7 @@ import type { ApiConfig } from "./config.ts";
 import { openDatabase, openPool } from "./db/connection.ts";
 import { createAddressPolicy } from "./events/webhooks/addresses.ts";
 import { createApp } from "./http/app.ts";
+import { createCallRates } from "./http/call_rates.ts";
 import { docsPage } from "./http/docs/page.ts";
 import { createIdempotency } from "./http/idempotency.ts";
 import { mailboxPage } from "./http/mailbox_page.ts";
@@ -66,6 +67,7 @@ export async function startApi({ config, clock, log, metrics, version }: ApiDeps
     development: config.DEVELOPMENT,
     allowedCidrs: config.WEBHOOK_ALLOWED_CIDRS,
   });
+  const limits = { presentPerMinute: config.PRESENT_PER_MINUTE, agentsPerDay: config.AGENTS_PER_DAY };
   const shared = { db, seal, clock, vault, log };
   const routes = apiRoutes({
     ...shared,
@@ -82,6 +84,7 @@ export async function startApi({ config, clock, log, metrics, version }: ApiDeps
     decisions,
     patient,
     rated,
+    refusedPerMinute: config.REFUSED_PROOFS_PER_MINUTE,
     findApiKey: apiKeys.find,
     baseUrl: config.BASE_URL,
     word: config.SERVICE_WORD,
@@ -102,6 +105,7 @@ export async function startApi({ config, clock, log, metrics, version }: ApiDeps
       admitOperator: createAdmitOperator({ db, clock }),
     },
     idempotency,
+    rates: createCallRates({ db, clock, limits }),
     log,
     metrics,
   });

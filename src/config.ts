@@ -77,6 +77,10 @@ const apiSchema = common.extend({
   SEND_CODE_PER_ADDRESS: count(3),
   SEND_CODE_PER_DAY: count(12),
   VERIFY_CODE_PER_IP: count(30),
+  /** What one connection may have made, and how much refused work it may cause. */
+  PRESENT_PER_MINUTE: count(1_200),
+  AGENTS_PER_DAY: count(500),
+  REFUSED_PROOFS_PER_MINUTE: count(3_000),
   /** The page that the links of sign-in mails lead to; without it those mails have the code alone. */
   SIGN_IN_URL: z.url({ protocol: /^https?$/ }).optional(),
 });

@@ -23,6 +23,9 @@ export type ApiKeyCaller = {
   registryAnswers: boolean;
 };
 
+/** Kinds of an API key's calls that have a rate of their own: proofs that are made, agents that are made. */
+export type RatedKind = "present" | "agents";
+
 /** A person or an application of an account; an application sees what belongs to its connection only. */
 export type AccountCaller = { accountId: string; connectionId: string | null };
 
@@ -109,6 +112,8 @@ export type Route<A extends Access = Access, P = unknown, Q = unknown, B = unkno
    * is for a call that passes on other people's headers, so it is left alone. Absent: a call with one is refused.
    */
   idempotent?: true | "foreign";
+  /** The rate that it counts for; calls with an API key only. */
+  rate?: RatedKind;
   /** Its answer shows a secret: under an `Idempotency-Key` it is given again to the same sign-in, for ten minutes. */
   showsSecret?: true;
   /** What makes two bodies under one `Idempotency-Key` the same call, when that is not all of their bytes. */

@@ -7,9 +7,10 @@ import type { Idempotency } from "./http/idempotency.ts";
 import type { Logger } from "./log.ts";
 import { maintainPartitions } from "./proofs/partitions.ts";
 import { pruneInvocations } from "./proofs/prune_invocations.ts";
+import { prunePresented } from "./proofs/prune_presented.ts";
 
 const PAUSE_MS = 30 * 60 * 1000;
-const SECRETS_PAUSE_MS = 60 * 1000;
+const SOON_PAUSE_MS = 60 * 1000;
 
 type UpkeepDeps = {
   db: Database;
@@ -46,10 +47,11 @@ export async function startUpkeep(deps: UpkeepDeps): Promise<{ stop(): Promise<v
   const soon = startLoop({
     name: "upkeep_soon",
     log,
-    shortestPause: SECRETS_PAUSE_MS,
-    longestPause: SECRETS_PAUSE_MS,
+    shortestPause: SOON_PAUSE_MS,
+    longestPause: SOON_PAUSE_MS,
     async step() {
       await idempotency.forgetSecrets();
+      await prunePresented({ db, now: clock.now(), signal: stopping.signal });
       return false;
     },
   });

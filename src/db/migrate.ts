@@ -17,6 +17,7 @@ import { verifierNames } from "./migrations/0015_verifier_names.ts";
 import { grantAmounts } from "./migrations/0016_grant_amounts.ts";
 import { isSpent } from "./migrations/0017_is_spent.ts";
 import { keptSecrets } from "./migrations/0018_kept_secrets.ts";
+import { presented } from "./migrations/0019_presented.ts";
 
 /** One step of the schema: a numbered name and the SQL that makes it. */
 export type Migration = { name: string; sql: string };
@@ -41,6 +42,7 @@ const migrations: readonly Migration[] = [
   grantAmounts,
   isSpent,
   keptSecrets,
+  presented,
 ];
 
 const settings = {

@@ -5,6 +5,7 @@ import type { Logger } from "../log.ts";
 import type { Metrics } from "../metrics.ts";
 import type { Route } from "../route.ts";
 import type { Authenticators } from "./authenticate.ts";
+import type { CallRates } from "./call_rates.ts";
 import { createClientAddress } from "./client_address.ts";
 import { createCookies } from "./cookies.ts";
 import { createDirectPlaces, type MountedRoute, pathOf, placesOf } from "./direct_routes.ts";
@@ -24,6 +25,7 @@ export type AppDeps = {
   config: Pick<ApiConfig, "BASE_URL" | "SERVICE_WORD" | "SERVICE_WORD_ALIASES" | "TRUSTED_PROXIES">;
   authenticators: Authenticators;
   idempotency: Idempotency;
+  rates: CallRates;
   log: Logger;
   metrics: Metrics;
   /** For tests: an answer that differs from its route's declaration becomes `internal`. */
@@ -51,6 +53,7 @@ export function createApp(deps: AppDeps): RequestListener {
     cookies: createCookies(names, config.BASE_URL),
     clientAddress: createClientAddress(config.TRUSTED_PROXIES),
     idempotency: deps.idempotency,
+    rates: deps.rates,
     checkAnswers: deps.checkAnswers ?? false,
   };
   const commonHeaders = securityHeaders(config.BASE_URL);

@@ -57,12 +57,13 @@ function ownResponses(route: Route, names: Names): [number, Response][] {
           },
         }
       : {};
+  const rate = route.rate === undefined ? {} : rateHeaders;
   return [
     ...[route.answer]
       .filter((answer) => answer !== undefined)
       .map(({ status, ...answer }): [number, Response] => [
         status,
-        responseOf({ ...answer, headers: { ...answer.headers } }, names, replayed),
+        responseOf({ ...answer, headers: { ...answer.headers } }, names, { ...rate, ...replayed }),
       ]),
     ...Object.entries(route.otherAnswers ?? {}).map(([other, response]): [number, Response] => [
       Number(other),
@@ -100,6 +101,17 @@ const retryAfter = {
   description: "Whole seconds after which the call may be repeated",
   required: true,
   schema: { type: "string", pattern: "^[0-9]+$" },
+};
+
+const rateHeaders = {
+  "RateLimit-Policy": {
+    description: 'The rate that the call counts for: `"<kind>";q=<calls>;w=<seconds>`',
+    ...text(false),
+  },
+  RateLimit: {
+    description: 'What is left of it: `"<kind>";r=<calls>;t=<seconds until all are back>`',
+    ...text(false),
+  },
 };
 
 const challenge = {

@@ -16,6 +16,7 @@ export function routeErrors(route: Route): ErrorCode[] {
     if (route.csrf !== false && route.method !== "GET") codes.push("csrf_failed");
     if (route.onboarding !== "any") codes.push("onboarding_incomplete");
   }
+  if (route.rate !== undefined) codes.push("rate_limited");
   if (namesSomething(route)) codes.push("not_found");
   if (route.idempotent === true) codes.push("idempotency_conflict");
   if (route.idempotent === true && route.showsSecret) codes.push("answer_not_kept");

@@ -6,6 +6,7 @@ import type { Answer, Call, CookieName, Route } from "../route.ts";
 import { validate } from "../validate.ts";
 import { type Authenticators, authenticateRoute } from "./authenticate.ts";
 import { declaresJson, parseBody, readBody, requireJson } from "./body.ts";
+import type { CallRates } from "./call_rates.ts";
 import { challengesOf } from "./challenges.ts";
 import type { ClientAddress } from "./client_address.ts";
 import type { Cookies } from "./cookies.ts";
@@ -22,6 +23,7 @@ export type ServeDeps = {
   cookies: Cookies;
   clientAddress: ClientAddress;
   idempotency: Idempotency;
+  rates: CallRates;
   /** Holds every answer against its route's declaration. For tests: a difference is answered as `internal`. */
   checkAnswers: boolean;
 };
@@ -40,7 +42,7 @@ type AnyCall = Call<Route["access"], unknown, unknown, unknown>;
  */
 export function serveRoute(route: Route, deps: ServeDeps): Serve {
   const authenticate = authenticateRoute(route, deps.authenticators, deps.cookies);
-  const run = deps.checkAnswers ? checked(route) : route.handle.bind(route);
+  const run = rated(route, deps.checkAnswers ? checked(route) : route.handle.bind(route), deps.rates);
   const challenges = challengesOf(route, deps.names);
   const serve: Serve = async (request) => {
     const call = new IncomingCall(request, deps);
@@ -48,8 +50,12 @@ export function serveRoute(route: Route, deps: ServeDeps): Serve {
     const key = readIdempotencyKey(route, call);
     const bytes = await readBody(request.message);
     validateParts(route, call, bytes);
-    if (key === undefined) return answerReply(route, await run(call), deps.cookies);
-    return serveOnce({ route, call, bytes, key }, run, deps);
+    const reply =
+      key === undefined
+        ? answerReply(route, await run(call), deps.cookies)
+        : await serveOnce({ route, call, bytes, key }, run, deps);
+    if (call.rate !== undefined) Object.assign(reply.headers, call.rate);
+    return reply;
   };
   return (request) => serve(request).catch((error: unknown) => Promise.reject(challenged(error, challenges)));
 }
@@ -75,6 +81,8 @@ class IncomingCall implements AnyCall {
   params: unknown;
   query: unknown;
   body: unknown;
+  /** Headers that tell what is left of its rate, once it was counted. */
+  rate: Record<string, string> | undefined;
   readonly requestId: string;
   readonly header: (name: string) => string | undefined;
   readonly cookie: (name: CookieName) => string | undefined;
@@ -133,7 +141,21 @@ function readParams(schema: ZodType | undefined, params: Record<string, string>)
   return result.data;
 }
 
-type Run = (call: AnyCall) => Promise<Answer<unknown>>;
+type Run = (call: IncomingCall) => Promise<Answer<unknown>>;
+
+/** Counts a call for its rate before it is run; one that is refused is taken back where the rate counts what is made. */
+function rated({ id, rate }: Route, run: Run, rates: CallRates): Run {
+  if (rate === undefined) return run;
+  return async (call) => {
+    const { caller } = call;
+    if (caller === undefined || !("keyPrefix" in caller)) throw new Error(`${id}: only API keys have rates`);
+    call.rate = await rates.take(rate, caller);
+    return run(call).catch(async (error: unknown) => {
+      await rates.giveBack(rate, caller);
+      throw error;
+    });
+  };
+}
 
 type Once = { route: Route; call: IncomingCall; bytes: Buffer; key: string };
 

@@ -29,6 +29,7 @@ export function createAgentRoute(deps: Deps): Route {
     path: "/v1/service/connections/{connection_id}/agents",
     summary: "Create an agent whose key the service holds",
     access: "api_key",
+    rate: "agents",
     idempotent: true,
     params: connectionParams,
     body: z.object({ name: agentName, agent_type: agentType, ...custodyFields }),

@@ -72,6 +72,7 @@ export function presentRoute({ db, vault, clock }: PresentDeps): Route {
     path: "/v1/service/connections/{connection_id}/agents/{agent_id}/present",
     summary: "Build a proof bundle with the agent's custodial key",
     access: "api_key",
+    rate: "present",
     params: z.object({ connection_id: idText, agent_id: idText }),
     body,
     answer: { status: 200, schema: answer, description: "A proof, good for one verification" },

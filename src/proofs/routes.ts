@@ -17,6 +17,7 @@ import { outcomeRoute } from "./outcome_route.ts";
 import { presentRoute } from "./present.ts";
 import { createProofRefResolver } from "./proof_ref.ts";
 import { createCountedAllows } from "./rates.ts";
+import { createRefusals } from "./refusals.ts";
 import { createRootFinder } from "./roots.ts";
 import type { VerifyDeps } from "./verify.ts";
 import { verifyRoute } from "./verify_route.ts";
@@ -36,6 +37,8 @@ export type ProofDeps = {
   vault: Pick<VaultClient, "signChallenge">;
   seal: Seal;
   clock: Clock;
+  /** Refused proofs of a connection in a minute. */
+  refusedPerMinute: number;
   findApiKey(presented: string): Promise<ApiKeyCaller | undefined>;
   /** Where callers find this service, and the word in its headers. */
   baseUrl: string;
@@ -55,6 +58,7 @@ export function proofRoutes(deps: ProofDeps): Route[] {
     decide: createLanes(createBatcher(decisions), patient),
     withCountedAllows: createCountedAllows(rated),
     isAccepted: createAcceptanceFinder(db),
+    refusals: createRefusals({ perMinute: deps.refusedPerMinute, clock }),
     clock,
   };
   const evaluation = { verify, standing: { db, rated }, clock };

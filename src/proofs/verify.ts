@@ -3,7 +3,6 @@ import { ApiError } from "../errors.ts";
 import { newIdAt } from "../ids.ts";
 import { decodeBase64, encodeBase64 } from "../protocol/base64.ts";
 import type { CertificateMemory } from "../protocol/certificate_memory.ts";
-import { CHALLENGE_WINDOW_SECONDS } from "../protocol/constants.ts";
 import { bundleHash, type ProofBundle } from "../protocol/proof_bundle.ts";
 import { isRequirableScope } from "../protocol/registered_scopes.ts";
 import type { Verification } from "../protocol/verification.ts";
@@ -11,8 +10,8 @@ import { verifyBundle } from "../protocol/verify.ts";
 import type { ApiKeyCaller } from "../route.ts";
 import type { IsAccepted } from "./acceptance.ts";
 import type { Decide } from "./batch.ts";
-import { isIssuedBy, readChallenge } from "./challenge.ts";
 import type { ChallengeKeys } from "./challenge_keys.ts";
+import { checkChallenge } from "./check_challenge.ts";
 import type { Decided } from "./decided.ts";
 import { type DecisionItem, type DecisionOutcome, decideBatch } from "./decision.ts";
 import type { VerifyCall } from "./envelope.ts";
@@ -21,6 +20,7 @@ import { checkVerifier, contextOf, type Operation, operationHash, writtenRequest
 import type { ResolveProofRef } from "./proof_ref.ts";
 import { type CountAllows, isRated, type WithCountedAllows } from "./rates.ts";
 import { completeReceipt, type Receipt, type ReceiptParts, receiptParts } from "./receipt.ts";
+import type { Refusals } from "./refusals.ts";
 import { decideOnce } from "./replay.ts";
 import type { FindRoot, Root } from "./roots.ts";
 import { type Verdict, verdictOf } from "./verdict.ts";
@@ -38,11 +38,10 @@ export type VerifyDeps = {
   withCountedAllows: WithCountedAllows;
   /** Whether another account's such certificates are to be counted at all. */
   isAccepted: IsAccepted;
+  /** What refused proofs may cost. */
+  refusals: Refusals;
   clock: Clock;
 };
-
-/** Challenges from clocks that run ahead of this one are still believed when they end this many seconds too late. */
-const CLOCK_SKEW_SECONDS = 30;
 
 /**
  * Decides on a proof: challenge, signatures, pure rules, then the one statement that spends, charges and records. An
@@ -103,7 +102,16 @@ type Asked = {
   binding?: Binding;
 };
 
-async function decideNow(deps: VerifyDeps, asked: Asked): Promise<Settled> {
+/** Decides on a proof, unless too many were refused here before. */
+function decideNow(deps: VerifyDeps, asked: Asked): Promise<Settled> {
+  return deps.refusals.guard(asked.caller, asked.bundle.agent_id, async () => {
+    const result = await decideUnguarded(deps, asked);
+    refuseUndecided(result.outcome);
+    return { result, allowed: result.outcome.kind === "decided" && result.outcome.decision === "allow" };
+  });
+}
+
+async function decideUnguarded(deps: VerifyDeps, asked: Asked): Promise<Settled> {
   const { bundle, caller } = asked;
   const now = deps.clock.now();
   const challenge = decodeBase64(bundle.challenge);
@@ -228,9 +236,14 @@ async function settle(
   return { outcome: await decide(item), receiptParts: parts, item, verification };
 }
 
-/** The decision, once it is committed. Throws the error that stands for there being none. */
+/** Throws the error that stands for there being no decision, unless the invocation has one. */
+function refuseUndecided({ kind }: DecisionOutcome): void {
+  if (kind === "credits_exhausted") throw new ApiError("credits_exhausted");
+  if (kind !== "decided" && kind !== "invocation_taken") throw new ApiError("invalid_challenge");
+}
+
+/** The decision, once it is committed. Throws `invalid_challenge` when there is none. */
 function decided({ outcome, receiptParts: parts, item, verification }: Settled): Decided {
-  if (outcome.kind === "credits_exhausted") throw new ApiError("credits_exhausted");
   if (outcome.kind !== "decided") throw new ApiError("invalid_challenge");
   const { decision, reason, receiptHash } = outcome;
   const grantedScope = decision === "allow" ? (outcome.grantedScope ?? item.grantedScope) : [];
@@ -243,24 +256,6 @@ function decided({ outcome, receiptParts: parts, item, verification }: Settled):
     replayed: false,
     checks: verification.checks,
   };
-}
-
-/** When the challenge ends; throws `invalid_challenge`, alike for unknown, foreign and expired ones. */
-async function checkChallenge(
-  keys: ChallengeKeys,
-  challenge: Uint8Array,
-  connectionId: string,
-  now: Date,
-): Promise<Date> {
-  const claims = readChallenge(challenge);
-  if (!claims) throw new ApiError("invalid_challenge");
-  const secondsLeft = (claims.expiresAt.getTime() - now.getTime()) / 1000;
-  if (secondsLeft < 0 || secondsLeft > CHALLENGE_WINDOW_SECONDS + CLOCK_SKEW_SECONDS) {
-    throw new ApiError("invalid_challenge");
-  }
-  const key = await keys.find(claims.day);
-  if (!key || !isIssuedBy(key, challenge, connectionId)) throw new ApiError("invalid_challenge");
-  return claims.expiresAt;
 }
 
 /** The verdict of the pure rules, and of trust in the root. A root that nobody here vouches for comes before all else. */

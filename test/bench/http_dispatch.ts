@@ -131,6 +131,7 @@ function createListener(): RequestListener {
       sweep: async () => {},
       forgetSecrets: async () => {},
     },
+    rates: { take: async () => ({}), giveBack: async () => {} },
     log: pino({ level: "silent" }),
     metrics: createMetrics(),
   });

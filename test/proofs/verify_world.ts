@@ -9,6 +9,7 @@ import { readVerifyCall } from "../../src/proofs/envelope.ts";
 import { createRecordedFinder } from "../../src/proofs/invocations.ts";
 import { createProofRefResolver } from "../../src/proofs/proof_ref.ts";
 import { createCountedAllows } from "../../src/proofs/rates.ts";
+import { createRefusals } from "../../src/proofs/refusals.ts";
 import { createRootFinder } from "../../src/proofs/roots.ts";
 import { type VerifyDeps, verifyProof } from "../../src/proofs/verify.ts";
 import { createCertificateMemory } from "../../src/protocol/certificate_memory.ts";
@@ -66,6 +67,7 @@ export function verifyWorld(): VerifyWorld {
       decide: createBatcher(world.pool),
       withCountedAllows: createCountedAllows(world.openPool("rates", { max: 2 })),
       isAccepted: createAcceptanceFinder(world.db),
+      refusals: createRefusals({ perMinute: 100_000, clock }),
       clock,
     };
   });

@@ -11,6 +11,7 @@ import { createFindSession } from "../../src/accounts/sessions.ts";
 import type { Clock } from "../../src/clock.ts";
 import { type Database, openDatabase } from "../../src/db/connection.ts";
 import { type AppDeps, createApp } from "../../src/http/app.ts";
+import { type CallLimits, createCallRates } from "../../src/http/call_rates.ts";
 import { createIdempotency } from "../../src/http/idempotency.ts";
 import { mailboxPage } from "../../src/http/mailbox_page.ts";
 import { createAdmitOperator } from "../../src/http/operator_epochs.ts";
@@ -51,6 +52,8 @@ export type ApiOptions = {
   perIp?: number;
   perAddress?: number;
   perDay?: number;
+  /** Default: 100,000 of each. */
+  limits?: Partial<CallLimits>;
   triesPerIp?: number;
   signInUrl?: string;
   alphaCredits?: number;
@@ -122,6 +125,11 @@ export async function startApi(options: ApiOptions = {}): Promise<TestApi> {
       admitOperator: createAdmitOperator({ db, clock }),
     },
     idempotency: createIdempotency({ db, seal, clock, log }),
+    rates: createCallRates({
+      db,
+      clock,
+      limits: { presentPerMinute: 100_000, agentsPerDay: 100_000, ...options.limits },
+    }),
     log,
     metrics,
     checkAnswers: true,

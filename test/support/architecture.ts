@@ -31,6 +31,7 @@ const LEVELS: readonly (readonly string[])[] = [
     "ids.ts",
     "log.ts",
     "metrics.ts",
+    "pace.ts",
     "page.ts",
     "plain_text.ts",
     "route.ts",

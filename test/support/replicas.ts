@@ -4,8 +4,11 @@ import { PATIENT_LOCK_MS, QUICK_LOCK_MS } from "../../src/proofs/lanes.ts";
 import { proofRoutes } from "../../src/proofs/routes.ts";
 import { type PlatformApi, type PlatformOptions, startPlatformApi } from "./platform_world.ts";
 
+/** `refusedPerMinute`: refused proofs of a connection in a minute, 100,000 unless given. */
+export type ReplicaOptions = Omit<PlatformOptions, "routes"> & { refusedPerMinute?: number };
+
 /** An API with every operation of the service and pools of its own, as one process of production has them. */
-export async function startReplica(options: Omit<PlatformOptions, "routes"> = {}): Promise<PlatformApi> {
+export async function startReplica(options: ReplicaOptions = {}): Promise<PlatformApi> {
   let pools: Pool[] = [];
   const api = await startPlatformApi({
     ...options,
@@ -20,6 +23,7 @@ export async function startReplica(options: Omit<PlatformOptions, "routes"> = {}
         decisions,
         patient,
         rated,
+        refusedPerMinute: options.refusedPerMinute ?? 100_000,
         findApiKey: parts.find,
         baseUrl: "https://deputize.example/",
         word: options.config?.SERVICE_WORD ?? "service",
@@ -36,9 +40,7 @@ export async function startReplica(options: Omit<PlatformOptions, "routes"> = {}
 }
 
 /** Two of them over one database. */
-export async function startReplicas(
-  options: Omit<PlatformOptions, "routes"> = {},
-): Promise<[PlatformApi, PlatformApi]> {
+export async function startReplicas(options: ReplicaOptions = {}): Promise<[PlatformApi, PlatformApi]> {
   const first = await startReplica(options);
   return [first, await startReplica({ ...options, shares: first })];
 }

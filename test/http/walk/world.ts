@@ -10,6 +10,7 @@ import { apiRoutes } from "../../../src/api_routes.ts";
 import { type Database, openDatabase, openPool } from "../../../src/db/connection.ts";
 import { createAddressPolicy } from "../../../src/events/webhooks/addresses.ts";
 import { createApp } from "../../../src/http/app.ts";
+import { createCallRates } from "../../../src/http/call_rates.ts";
 import { createIdempotency } from "../../../src/http/idempotency.ts";
 import { mailboxPage } from "../../../src/http/mailbox_page.ts";
 import { openApiDocument } from "../../../src/http/openapi.ts";
@@ -76,6 +77,7 @@ export async function startWholeApi(options: WholeApiOptions = {}): Promise<Whol
     signInUrl: undefined,
     alphaCredits: options.alphaCredits ?? 1_000_000_000,
     accountCeiling: undefined,
+    refusedPerMinute: 100_000,
     callbacks: createAddressPolicy({ development: true, allowedCidrs: ["127.0.0.0/8"] }),
     findApiKey: apiKeys.find,
     word: "service",
@@ -98,6 +100,7 @@ export async function startWholeApi(options: WholeApiOptions = {}): Promise<Whol
       admitOperator: createAdmitOperator({ db, clock }),
     },
     idempotency: createIdempotency({ db, seal, clock, log }),
+    rates: createCallRates({ db, clock, limits: { presentPerMinute: 100_000, agentsPerDay: 100_000 } }),
     log,
     metrics: createMetrics(),
     checkAnswers: true,

@@ -1,0 +1,79 @@
+import { LRUCache } from "lru-cache";
+import type { Clock } from "../clock.ts";
+import { ApiError } from "../errors.ts";
+import { createPace, type Pace } from "../pace.ts";
+import type { ApiKeyCaller } from "../route.ts";
+
+/** Connections of one account have so many times what one of them has. */
+const ACCOUNT_SHARE = 4;
+/** An agent that was allowed here before has this part of a connection's rate, for itself. */
+const KNOWN_SHARE = 10;
+const KNOWN_AGENTS = 50_000;
+
+type Caller = Pick<ApiKeyCaller, "accountId" | "connectionId">;
+
+/** Bounds the work that refused proofs cost, since nobody is charged for it. */
+export type Refusals = {
+  /**
+   * Runs `work` on a proof of `agentId`, and counts it when it is refused. Throws `rate_limited` before any work once
+   * too many were refused in a minute. What is not refused is never counted.
+   *
+   * Who sends an application forged proofs must not keep its agents out: an agent that was allowed at this connection before
+   * is not touched by what others' proofs were refused for.
+   */
+  guard<T>(caller: Caller, agentId: string, work: () => Promise<{ result: T; allowed: boolean }>): Promise<T>;
+};
+
+/** At most `perMinute` refused proofs for a connection, in this process. */
+export function createRefusals({ perMinute, clock }: { perMinute: number; clock: Clock }): Refusals {
+  const byConnection = createPace({ perMinute, clock });
+  const byAccount = createPace({ perMinute: ACCOUNT_SHARE * perMinute, clock });
+  const byAgent = createPace({ perMinute: Math.ceil(perMinute / KNOWN_SHARE), clock });
+  const known = new LRUCache<string, true>({ max: KNOWN_AGENTS });
+
+  /** The rates that a refusal of this agent's proof counts for. */
+  function ratesOf({ accountId, connectionId }: Caller, agent: string): Rate[] {
+    if (known.has(agent)) return [{ pace: byAgent, key: agent }];
+    return [
+      { pace: byConnection, key: connectionId },
+      { pace: byAccount, key: accountId },
+    ];
+  }
+
+  return {
+    async guard(caller, agentId, work) {
+      const agent = `${caller.connectionId} ${agentId}`;
+      const rates = ratesOf(caller, agent);
+      admit(rates);
+      try {
+        const { result, allowed } = await work();
+        if (allowed) known.set(agent, true);
+        return result;
+      } catch (error) {
+        if (isRefusal(error)) for (const { pace, key } of rates) pace.take(key);
+        throw error;
+      }
+    },
+  };
+}
+
+type Rate = { pace: Pace; key: string };
+
+function admit(rates: readonly Rate[]): void {
+  for (const { pace, key } of rates) {
+    const { admitted, waitMs } = pace.look(key);
+    if (!admitted) throw tooMany(waitMs);
+  }
+}
+
+/** Answers that are not charged and not due to a part that is away. */
+function isRefusal(error: unknown): boolean {
+  return error instanceof ApiError && error.status < 500 && error.code !== "rate_limited";
+}
+
+function tooMany(waitMs: number): ApiError {
+  const seconds = Math.max(1, Math.ceil(waitMs / 1000));
+  return new ApiError("rate_limited", `Too many proofs were refused here; try again in ${seconds} s`, {
+    "retry-after": String(seconds),
+  });
+}

@@ -1,0 +1,185 @@
+import { describe, expect, test } from "vitest";
+import { prunePresented } from "../../src/proofs/prune_presented.ts";
+import { type Application, errorOf, proofApi } from "../proofs/application.ts";
+import type { HttpAnswer } from "../support/http.ts";
+
+const world = proofApi({ limits: { presentPerMinute: 6, agentsPerDay: 3 }, refusedPerMinute: 20 });
+const { application } = world;
+
+type Bundle = { challenge_sig: { ed25519: string } };
+
+/** Proofs of an application as a stranger forges them: well-formed, over a live challenge, signed by nobody. */
+async function forger(app: Application, changes: Record<string, unknown> = {}) {
+  const proof = (await app.proof()) as Bundle;
+  const forged = {
+    ...proof,
+    challenge_sig: { ...proof.challenge_sig, ed25519: Buffer.alloc(64, 1).toString("base64") },
+    ...changes,
+  };
+  return () => app.verify(forged);
+}
+
+async function repeat(times: number, call: () => Promise<HttpAnswer>): Promise<string[]> {
+  const seen: string[] = [];
+  for (let n = 0; n < times; n += 1) {
+    const answer = await call();
+    seen.push(answer.status < 400 ? String(answer.status) : errorOf(answer));
+  }
+  return seen;
+}
+
+const of = (text: string, times: number) => Array.from({ length: times }, () => text);
+
+describe("one key that presents without end", () => {
+  test("is stopped at its rate, is told so, and may go on as what it used comes back", async () => {
+    const app = await application();
+    expect(await repeat(6, app.present)).toEqual(of("200", 6));
+    const refused = await app.present();
+    expect(errorOf(refused)).toBe("429 rate_limited");
+    expect(refused.headers.get("retry-after")).toBe("10");
+    expect(refused.headers.get("ratelimit")).toBe('"present";r=0;t=60');
+    world.api.clock.advance(9.999);
+    expect(errorOf(await app.present())).toBe("429 rate_limited");
+    world.api.clock.advance(0.001);
+    expect((await app.present()).status).toBe(200);
+    expect(errorOf(await app.present())).toBe("429 rate_limited");
+  });
+
+  test("tells with each answer what is left", async () => {
+    const app = await application();
+    const { headers } = await app.present();
+    expect(headers.get("ratelimit-policy")).toBe('"present";q=6;w=60');
+    expect(headers.get("ratelimit")).toBe('"present";r=5;t=10');
+  });
+
+  test("leaves other keys alone, also of the same account, until the account has had four times as much", async () => {
+    const person = await world.api.person({ organization_name: "Shops" });
+    const apps = await Promise.all(Array.from({ length: 5 }, () => application(undefined, person)));
+    const stranger = await application();
+    for (const app of apps.slice(0, 4)) expect(await repeat(7, app.present)).toContain("429 rate_limited");
+    expect(errorOf(await (apps[4] as Application).present())).toBe("429 rate_limited");
+    expect((await stranger.present()).status).toBe(200);
+  });
+
+  test("is the connection's: a new key renews nothing", async () => {
+    const app = await application();
+    expect(await repeat(6, app.present)).toEqual(of("200", 6));
+    const path = `/v1/service/connections/${app.platform.connectionId}`;
+    const { body } = await app.person.client.post(`${path}/rotate-key`);
+    const keyed = { "x-service-api-key": String(body.api_key) };
+    const challenge = (await app.post("/v1/service/challenge", undefined, keyed)).body.challenge;
+    const again = await app.post(`${path}/agents/${app.agentId}/present`, { challenge }, keyed);
+    expect(errorOf(again)).toBe("429 rate_limited");
+  });
+
+  test("leaves nothing behind once the challenge's life is over; decisions stay", async () => {
+    const app = await application();
+    expect((await app.verify(await app.proof())).body.decision).toBe("allow");
+    await app.present();
+    const types = async () =>
+      (
+        await world.api.db("audit_events").where({ account_id: app.person.accountId }).pluck("event_type")
+      ).sort();
+    const prune = () => prunePresented({ db: world.api.db, now: world.api.clock.now(), batch: 2 });
+    world.api.clock.advance(300);
+    await prune();
+    expect(await types()).toEqual(["proof.presented", "proof.presented", "proof.verified"]);
+    world.api.clock.advance(0.001);
+    expect(await prune()).toBeGreaterThanOrEqual(2);
+    expect(await types()).toEqual(["proof.verified"]);
+  });
+});
+
+describe("one key that makes agents without end", () => {
+  const make = (app: Application, key?: string) => () =>
+    app.post(
+      `/v1/service/connections/${app.platform.connectionId}/agents`,
+      { name: "bot", agent_type: "robot" },
+      key === undefined ? {} : { "idempotency-key": key },
+    );
+
+  test("is stopped at its day's bound; repeats under a key do not count", async () => {
+    const app = await application([]);
+    expect(await repeat(4, make(app, "k-1"))).toEqual(of("201", 4));
+    const last = await make(app)();
+    expect(last.status).toBe(201);
+    expect(last.headers.get("ratelimit-policy")).toBe('"agents";q=3;w=86400');
+    expect(last.headers.get("ratelimit")).toMatch(/^"agents";r=0;t=86\d\d\d$/);
+    const refused = await make(app)();
+    expect(errorOf(refused)).toBe("429 rate_limited");
+    expect(Number(refused.headers.get("retry-after"))).toBeGreaterThan(86_000);
+    expect(await world.api.db("agents").where({ connection_id: app.platform.connectionId })).toHaveLength(3);
+  });
+
+  test("may make more when the day is over", async () => {
+    const app = await application([]);
+    await repeat(3, make(app));
+    await world.api.db("rate_limits").update({ expire: Date.now() - 1 });
+    expect((await make(app)()).status).toBe(201);
+  });
+
+  test("is not charged for an agent that was not made", async () => {
+    const app = await application([]);
+    world.api.vault.failure = new Error("away");
+    expect(await repeat(5, make(app))).toEqual(of("500 internal", 5));
+    world.api.vault.failure = undefined;
+    expect(await repeat(3, make(app))).toEqual(["201", "201", "429 rate_limited"]);
+  });
+
+  test("is bounded over all connections of its account, and a refusal there costs the connection nothing", async () => {
+    const person = await world.api.person({ organization_name: "Shops" });
+    const apps = await Promise.all(Array.from({ length: 5 }, () => application([], person)));
+    for (const app of apps.slice(0, 4)) await repeat(2, make(app));
+    const fifth = apps[4] as Application;
+    expect(errorOf(await make(fifth)())).toBe("429 rate_limited");
+    const key = `agents_connection:${fifth.platform.connectionId}`;
+    expect((await world.api.db("rate_limits").where({ key }).first())?.points).toBe(1);
+  });
+});
+
+describe("one key that has forged proofs verified", () => {
+  test("is stopped before their signatures are looked at, and may go on as time passes", async () => {
+    const app = await application();
+    const forge = await forger(app);
+    expect(await repeat(21, forge)).toEqual([...of("400 invalid_proof", 20), "429 rate_limited"]);
+    world.api.clock.advance(2.999);
+    expect(errorOf(await forge())).toBe("429 rate_limited");
+    world.api.clock.advance(0.001);
+    expect(errorOf(await forge())).toBe("400 invalid_proof");
+  });
+
+  test("is alone with it: proofs shown to other applications are decided on", async () => {
+    const [app, other] = [await application(), await application()];
+    expect((await repeat(21, await forger(other))).at(-1)).toBe("429 rate_limited");
+    expect((await app.verify(await app.proof())).body.decision).toBe("allow");
+  });
+
+  test("cannot be used by a stranger against the agents that an application knows", async () => {
+    const app = await application();
+    const good = await app.proof();
+    expect((await app.verify(await app.proof())).body.decision).toBe("allow");
+    const forge = await forger(app, { agent_id: "0".repeat(32) });
+    expect((await repeat(30, forge)).at(-1)).toBe("429 rate_limited");
+    expect((await app.verify(good)).body.decision).toBe("allow");
+  });
+
+  test("who names a known agent is stopped sooner, and for that agent alone", async () => {
+    const app = await application();
+    const forge = await forger(app);
+    expect((await app.verify(await app.proof())).body.decision).toBe("allow");
+    expect(await repeat(3, forge)).toEqual([...of("400 invalid_proof", 2), "429 rate_limited"]);
+    const unknown = await forger(app, { agent_id: "0".repeat(32) });
+    expect(errorOf(await unknown())).toBe("400 invalid_proof");
+  });
+
+  test("spent challenges count as well; decisions never do, however many", async () => {
+    const app = await application();
+    const proof = await app.proof();
+    for (const each of [proof, await app.proof(), await app.proof(), await app.proof()])
+      expect((await app.verify(each)).body.decision).toBe("allow");
+    expect(await repeat(3, () => app.verify(proof))).toEqual([
+      ...of("400 invalid_challenge", 2),
+      "429 rate_limited",
+    ]);
+  });
+});
