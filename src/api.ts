@@ -11,6 +11,7 @@ import { openDatabase, openPool } from "./db/connection.ts";
 import { createAddressPolicy } from "./events/webhooks/addresses.ts";
 import { createApp } from "./http/app.ts";
 import { createCallRates } from "./http/call_rates.ts";
+import { createPeerClient } from "./http/client_address.ts";
 import { docsPage } from "./http/docs/page.ts";
 import { createIdempotency } from "./http/idempotency.ts";
 import { mailboxPage } from "./http/mailbox_page.ts";
@@ -106,6 +107,7 @@ export async function startApi({ config, clock, log, metrics, version }: ApiDeps
     },
     idempotency,
     rates: createCallRates({ db, clock, limits }),
+    bodies: { perClient: config.BODIES_PER_IP },
     log,
     metrics,
   });
@@ -115,7 +117,15 @@ export async function startApi({ config, clock, log, metrics, version }: ApiDeps
   const settling = keepVaultSettled(shared);
   const place = { baseUrl: config.BASE_URL, word: config.SERVICE_WORD };
   const notices = startNotices({ db, clock, mailer, log, metrics, place });
-  const server = await startServer(listener, { host: config.HOST, port: config.PORT });
+  const server = await startServer(listener, {
+    host: config.HOST,
+    port: config.PORT,
+    limits: {
+      connections: config.CONNECTIONS,
+      perClient: config.CONNECTIONS_PER_IP,
+      clientOf: createPeerClient(config.TRUSTED_PROXIES),
+    },
+  });
   log.info({ host: server.host, port: server.port }, "api listens");
 
   return {

@@ -81,6 +81,10 @@ const apiSchema = common.extend({
   PRESENT_PER_MINUTE: count(1_200),
   AGENTS_PER_DAY: count(500),
   REFUSED_PROOFS_PER_MINUTE: count(3_000),
+  /** Connections that are held at a time, those of one network, and its bodies that are on their way. */
+  CONNECTIONS: count(10_000),
+  CONNECTIONS_PER_IP: count(500),
+  BODIES_PER_IP: count(100),
   /** The page that the links of sign-in mails lead to; without it those mails have the code alone. */
   SIGN_IN_URL: z.url({ protocol: /^https?$/ }).optional(),
 });

@@ -1,14 +1,17 @@
 import type { RequestListener } from "node:http";
 import type Koa from "koa";
+import { networkOf } from "../accounts/client_rates.ts";
 import type { ApiConfig } from "../config.ts";
 import type { Logger } from "../log.ts";
 import type { Metrics } from "../metrics.ts";
 import type { Route } from "../route.ts";
+import { createArrivals } from "./arrivals.ts";
 import type { Authenticators } from "./authenticate.ts";
 import type { CallRates } from "./call_rates.ts";
 import { createClientAddress } from "./client_address.ts";
 import { createCookies } from "./cookies.ts";
 import { createDirectPlaces, type MountedRoute, pathOf, placesOf } from "./direct_routes.ts";
+import { createDrains } from "./drains.ts";
 import { createFinishExchange, openExchange } from "./exchange.ts";
 import type { Idempotency } from "./idempotency.ts";
 import { createKoa } from "./koa.ts";
@@ -26,6 +29,8 @@ export type AppDeps = {
   authenticators: Authenticators;
   idempotency: Idempotency;
   rates: CallRates;
+  /** Bodies that one client may have on their way; each has `bodyMs` milliseconds. Default 100 and 10,000. */
+  bodies?: { perClient: number; bodyMs?: number } | undefined;
   log: Logger;
   metrics: Metrics;
   /** For tests: an answer that differs from its route's declaration becomes `internal`. */
@@ -35,6 +40,7 @@ export type AppDeps = {
 };
 
 const DEADLINE_MS = 15_000;
+const BODIES_PER_CLIENT = 100;
 
 /**
  * The listener of the API's port. Every operation is served under the service's word and its aliases; an unknown path is
@@ -47,11 +53,13 @@ const DEADLINE_MS = 15_000;
 export function createApp(deps: AppDeps): RequestListener {
   const { config, log, metrics } = deps;
   const names = createNames(config.SERVICE_WORD, config.SERVICE_WORD_ALIASES);
+  const clientAddress = createClientAddress(config.TRUSTED_PROXIES);
   const serveDeps = {
     authenticators: deps.authenticators,
     names,
     cookies: createCookies(names, config.BASE_URL),
-    clientAddress: createClientAddress(config.TRUSTED_PROXIES),
+    clientAddress,
+    arrivals: createArrivals(deps.bodies ?? { perClient: BODIES_PER_CLIENT }),
     idempotency: deps.idempotency,
     rates: deps.rates,
     checkAnswers: deps.checkAnswers ?? false,
@@ -61,6 +69,9 @@ export function createApp(deps: AppDeps): RequestListener {
     log,
     metrics,
     commonHeaders,
+    drains: createDrains(),
+    clientOf: ({ socket, headers }) =>
+      networkOf(clientAddress(socket.remoteAddress, headers["x-forwarded-for"]?.toString())),
     deadlineMs: deps.deadlineMs ?? DEADLINE_MS,
   });
   const mounted = deps.routes.map((route) => ({ route, serve: serveRoute(route, serveDeps) }));

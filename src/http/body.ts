@@ -13,13 +13,19 @@ const MAX_BODY_DEPTH = 32;
 const EMPTY = Buffer.alloc(0);
 const JSON_TYPE = /^application\/json\s*(?:;\s*charset="?utf-8"?\s*)?$/i;
 
+/** Whether a request announces a body. */
+export function hasBody({ headers }: IncomingMessage): boolean {
+  const { "content-length": length, "transfer-encoding": transfer } = headers;
+  return transfer !== undefined || (length !== undefined && length !== "0");
+}
+
 /**
  * The bytes of a request's body; none when it has none. Throws `invalid_request` as soon as the length that is
  * announced, or what has arrived, is over `MAX_BODY_BYTES`, and for a body that is compressed or breaks off.
  */
 export async function readBody(request: IncomingMessage): Promise<Buffer> {
-  const { "content-length": length, "transfer-encoding": transfer } = request.headers;
-  if ((length === undefined || length === "0") && transfer === undefined) return EMPTY;
+  if (!hasBody(request)) return EMPTY;
+  const { "content-length": length } = request.headers;
   if (request.headers["content-encoding"] !== undefined) {
     throw new ApiError("invalid_request", "content-encoding: send the body as it is");
   }
@@ -67,38 +73,4 @@ function readJson(body: Buffer): JsonValue {
     if (!(error instanceof ProtocolError)) throw error;
     throw new ApiError("invalid_request", `body: ${error.code}: ${error.detail}`);
   }
-}
-
-/** Bytes that are taken in of a body after its call was answered: 256 times what a body may have. */
-const DRAIN_BYTES = 67_108_864;
-/** Milliseconds that this may take in all: as long as a request may take to arrive. */
-const DRAIN_MS = 30_000;
-/** Milliseconds that a sender may pause meanwhile. */
-const DRAIN_PAUSE_MS = 5_000;
-
-/**
- * Takes in what is left of a request that was answered before it was read, and keeps none of it: many clients read no
- * answer before they have sent all, and a connection that is closed on unread bytes is reset, answer included. One that
- * goes on for more than 64 MiB or 30 s, or pauses for 5 s, is cut off. Resolves when the request is over either way.
- */
-export function drain(request: IncomingMessage): Promise<void> {
-  if (request.complete || request.destroyed) return Promise.resolve();
-  return new Promise((resolve) => {
-    let rest = DRAIN_BYTES;
-    const cutOff = () => request.destroy();
-    const whole = setTimeout(cutOff, DRAIN_MS);
-    const pause = setTimeout(cutOff, DRAIN_PAUSE_MS);
-    request.on("data", (chunk: Buffer) => {
-      rest -= chunk.length;
-      if (rest < 0) cutOff();
-      else pause.refresh();
-    });
-    const over = () => {
-      clearTimeout(whole);
-      clearTimeout(pause);
-      resolve();
-    };
-    request.once("end", over).once("close", over).on("error", over);
-    request.resume();
-  });
 }

@@ -30,6 +30,21 @@ export function createClientAddress(trusted: readonly string[]): ClientAddress {
   };
 }
 
+/**
+ * The client behind a TCP peer, when it is known before any header is read: the peer itself, `undefined` when that is a
+ * trusted proxy. Throws `ConfigError` likewise.
+ */
+export function createPeerClient(
+  trusted: readonly string[],
+): (peer: string | undefined) => string | undefined {
+  const ranges = trusted.map(readRange);
+  return (peer) => {
+    const address = readAddress(peer ?? "");
+    if (address === undefined) return "unknown";
+    return ranges.some((range) => matches(address, range)) ? undefined : address.toString();
+  };
+}
+
 /** An IPv4 address, or an IPv6 one that may stand in brackets, or either with a port; IPv4 inside IPv6 is IPv4. */
 function readAddress(text: string): Address | undefined {
   const bare = /^\[([^\]]+)\](?::\d+)?$/.exec(text)?.[1] ?? /^([\d.]+):\d+$/.exec(text)?.[1] ?? text;

@@ -3,9 +3,9 @@ import { ApiError } from "../errors.ts";
 import { describeFault } from "../fault.ts";
 import type { Logger } from "../log.ts";
 import type { Metrics } from "../metrics.ts";
-import { drain } from "./body.ts";
+import type { Drains } from "./drains.ts";
 import { toApiError } from "./faults.ts";
-import { errorReply, type Reply, sendReply } from "./replies.ts";
+import { errorReply, type Reply, sendEarly, sendReply } from "./replies.ts";
 import { type RequestId, requestIdOf } from "./request_id.ts";
 
 const LATE = "No answer in time; whether the call had an effect is not known";
@@ -40,6 +40,9 @@ type FinishDeps = {
   log: Logger;
   metrics: Metrics;
   commonHeaders: Record<string, string>;
+  drains: Drains;
+  /** The network that a request comes from, as far as it can be told. */
+  clientOf(request: IncomingMessage): string;
   /** Milliseconds after which a call that has no answer is given one. */
   deadlineMs: number;
 };
@@ -54,6 +57,8 @@ export function createFinishExchange({
   log,
   metrics,
   commonHeaders,
+  drains,
+  clientOf,
   deadlineMs,
 }: FinishDeps): FinishExchange {
   const histogram = createObserver(metrics);
@@ -68,8 +73,9 @@ export function createFinishExchange({
       return errorReply(refusal);
     });
     try {
-      const arrived = request.complete ? undefined : drain(request);
-      sendReply(response, reply, { ...commonHeaders, "x-request-id": id.answered }, arrived);
+      const common = { ...commonHeaders, "x-request-id": id.answered };
+      if (request.complete) sendReply(response, reply, common);
+      else sendEarly(response, reply, common, drains.begin(request, clientOf(request)));
     } catch (error) {
       log.error({ request_id: id.logged, route, fault: describeFault(error) }, "an answer could not be sent");
       response.destroy();

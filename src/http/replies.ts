@@ -54,6 +54,17 @@ export function sendReply(
   void arrived.then(() => response.end());
 }
 
+/** Sends the answer to a request that is still arriving; without `arrived`, nothing more of it is taken in: the connection ends. */
+export function sendEarly(
+  response: ServerResponse,
+  reply: Reply,
+  common: Record<string, string>,
+  arrived: Promise<void> | undefined,
+): void {
+  if (arrived !== undefined) sendReply(response, reply, common, arrived);
+  else sendReply(response, reply, { ...common, connection: "close" });
+}
+
 /**
  * A body to send under a request id. Node sends headers together with a body that is text, and in the body's UTF-8, which
  * would change the bytes of an id that is not ASCII; with a body of bytes they stay as they came.

@@ -1,11 +1,13 @@
 import { hash } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import { type ZodType, z } from "zod";
+import { networkOf } from "../accounts/client_rates.ts";
 import { ApiError } from "../errors.ts";
 import type { Answer, Call, CookieName, Route } from "../route.ts";
 import { validate } from "../validate.ts";
+import type { Arrivals } from "./arrivals.ts";
 import { type Authenticators, authenticateRoute } from "./authenticate.ts";
-import { declaresJson, parseBody, readBody, requireJson } from "./body.ts";
+import { declaresJson, hasBody, parseBody, readBody, requireJson } from "./body.ts";
 import type { CallRates } from "./call_rates.ts";
 import { challengesOf } from "./challenges.ts";
 import type { ClientAddress } from "./client_address.ts";
@@ -24,6 +26,7 @@ export type ServeDeps = {
   clientAddress: ClientAddress;
   idempotency: Idempotency;
   rates: CallRates;
+  arrivals: Arrivals;
   /** Holds every answer against its route's declaration. For tests: a difference is answered as `internal`. */
   checkAnswers: boolean;
 };
@@ -48,7 +51,7 @@ export function serveRoute(route: Route, deps: ServeDeps): Serve {
     const call = new IncomingCall(request, deps);
     call.caller = await authenticate({ request: request.message, header: call.header });
     const key = readIdempotencyKey(route, call);
-    const bytes = await readBody(request.message);
+    const bytes = await readArriving(call, deps.arrivals);
     validateParts(route, call, bytes);
     const reply =
       key === undefined
@@ -58,6 +61,12 @@ export function serveRoute(route: Route, deps: ServeDeps): Serve {
     return reply;
   };
   return (request) => serve(request).catch((error: unknown) => Promise.reject(challenged(error, challenges)));
+}
+
+/** The bytes of a call's body. Only a body that is announced is waited for. */
+async function readArriving(call: IncomingCall, arrivals: Arrivals): Promise<Buffer> {
+  if (!hasBody(call.message)) return readBody(call.message);
+  return arrivals.wait(networkOf(call.ip), () => readBody(call.message));
 }
 
 function challenged(error: unknown, challenges: string | undefined): unknown {

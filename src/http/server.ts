@@ -1,11 +1,20 @@
 import { once } from "node:events";
-import { createServer, type RequestListener, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import {
+  createServer,
+  type IncomingMessage,
+  type RequestListener,
+  type ServerResponse,
+  STATUS_CODES,
+} from "node:http";
+import type { AddressInfo, Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
 import { ApiError } from "../errors.ts";
 import { MAX_BODY_BYTES } from "./body.ts";
-import { errorReply } from "./replies.ts";
+import { createPeerClient } from "./client_address.ts";
+import { type ConnectionBounds, createConnections } from "./connections.ts";
+import { createDrains, type Drains } from "./drains.ts";
+import { errorReply, sendEarly, sendReply } from "./replies.ts";
 import { requestIdOf } from "./request_id.ts";
 import { requestFault } from "./request_line.ts";
 import { securityHeaders } from "./security_headers.ts";
@@ -27,36 +36,72 @@ export type RunningServer = {
 
 const POLL_MS = 20;
 
+/** What a server bears. Milliseconds are those in which headers, whole requests, and any sign of life have to come. */
+export type ServerLimits = {
+  connections: number;
+  perClient: number;
+  clientOf: ConnectionBounds["clientOf"];
+  headersMs: number;
+  requestMs: number;
+  silenceMs: number;
+  checkMs: number;
+};
+
+const LIMITS: ServerLimits = {
+  connections: 10_000,
+  perClient: 500,
+  clientOf: createPeerClient([]),
+  headersMs: 15_000,
+  requestMs: 30_000,
+  silenceMs: 60_000,
+  checkMs: 5_000,
+};
+
 /**
- * Listens for plain HTTP. A request must arrive whole within 30 seconds, its headers within 15; an idle connection is
- * kept for 65, longer than the balancers in front keep theirs. What is no HTTP at all, names no host or names it twice is
+ * Listens for plain HTTP. A request must arrive whole within 30 seconds, its headers within 15; a connection on which
+ * nothing moves for 60, because nobody reads, is cut off; an idle one is kept for 65, longer than the balancers in front
+ * keep theirs. A network that holds 500 connections is answered `rate_limited` on the next, and 10,000 are held in all. What is no HTTP at all, names no host or names it twice is
  * answered like any malformed call. Rejects when the address cannot be had.
  */
 export async function startServer(
   listener: RequestListener,
-  { host, port }: { host: string; port: number },
+  { host, port, limits: given }: { host: string; port: number; limits?: Partial<ServerLimits> },
 ): Promise<RunningServer> {
+  const limits = { ...LIMITS, ...given };
+  const connections = createConnections(limits);
+  const drains = createDrains();
+  const turnedAway = new WeakSet<Socket>();
   let draining = false;
   const open = new Set<ServerResponse>();
   const server = createServer(
     {
       maxHeaderSize: MAX_HEADER_BYTES,
-      headersTimeout: 15_000,
-      requestTimeout: 30_000,
+      headersTimeout: limits.headersMs,
+      requestTimeout: limits.requestMs,
       keepAliveTimeout: 65_000,
-      connectionsCheckingInterval: 5_000,
+      connectionsCheckingInterval: limits.checkMs,
       requireHostHeader: false, // `requestFault` refuses it, with an answer in the form of every error
       noDelay: true,
     },
     (request, response) => {
+      if (turnedAway.has(request.socket)) return;
       if (draining) response.shouldKeepAlive = false;
       open.add(response);
       response.once("close", () => open.delete(response));
       const fault = requestFault(request);
       if (fault === undefined) listener(request, response);
-      else refuse(response, fault);
+      else refuse(request, response, { fault, drains });
     },
   );
+  server.maxConnections = limits.connections;
+  server.setTimeout(limits.silenceMs);
+  server.on("connection", (socket: Socket) => {
+    if (connections.admit(socket)) return;
+    turnedAway.add(socket);
+    socket.on("error", () => {});
+    socket.write(rawAnswer(tooManyConnections()));
+    socket.destroySoon();
+  });
   server.on("checkContinue", (request, response) => {
     if (Number(request.headers["content-length"] ?? 0) <= MAX_BODY_BYTES) response.writeContinue();
     server.emit("request", request, response);
@@ -103,27 +148,33 @@ const faults: Record<string, string> = {
 /** Whether people reach this server over https is not known here, so that nothing is said of it. */
 const commonHeaders = securityHeaders("");
 
-/** Answers a request that no listener is shown, and ends its connection. */
-function refuse(response: ServerResponse, fault: string): void {
-  const { status, headers, body } = errorReply(new ApiError("invalid_request", fault));
-  const id = requestIdOf(undefined).answered;
-  const length = Buffer.byteLength(body);
-  response
-    .writeHead(status, {
-      ...commonHeaders,
-      ...headers,
-      "x-request-id": id,
-      "content-length": length,
-      connection: "close",
-    })
-    .end(body);
+/** Answers a request that no listener is shown, and ends its connection once the rest of it was taken in. */
+function refuse(
+  request: IncomingMessage,
+  response: ServerResponse,
+  { fault, drains }: { fault: string; drains: Drains },
+): void {
+  const common = { ...commonHeaders, "x-request-id": requestIdOf(undefined).answered, connection: "close" };
+  const reply = errorReply(new ApiError("invalid_request", fault));
+  if (request.complete) sendReply(response, reply, common);
+  else sendEarly(response, reply, common, drains.begin(request, request.socket.remoteAddress ?? ""));
+}
+
+function tooManyConnections(): ApiError {
+  return new ApiError("rate_limited", "This address holds too many connections; close some", {
+    "retry-after": "1",
+  });
 }
 
 /** Answers a connection on which no request could be read, and ends it. */
 function refuseMalformed(error: NodeJS.ErrnoException, socket: Duplex): void {
-  const { status, headers, body } = errorReply(
-    new ApiError("invalid_request", faults[error.code ?? ""] ?? "not a well-formed HTTP request"),
-  );
+  const fault = faults[error.code ?? ""] ?? "not a well-formed HTTP request";
+  socket.end(rawAnswer(new ApiError("invalid_request", fault)));
+}
+
+/** An answer as it stands on the wire, where there is no request to answer. */
+function rawAnswer(error: ApiError): string {
+  const { status, headers, body } = errorReply(error);
   const lines = Object.entries({
     ...commonHeaders,
     ...headers,
@@ -131,5 +182,5 @@ function refuseMalformed(error: NodeJS.ErrnoException, socket: Duplex): void {
     "content-length": Buffer.byteLength(body),
     connection: "close",
   }).map(([name, value]) => `${name}: ${value}\r\n`);
-  socket.end(`HTTP/1.1 ${status} Bad Request\r\n${lines.join("")}\r\n${body}`);
+  return `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${lines.join("")}\r\n${body}`;
 }

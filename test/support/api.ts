@@ -54,6 +54,7 @@ export type ApiOptions = {
   perDay?: number;
   /** Default: 100,000 of each. */
   limits?: Partial<CallLimits>;
+  bodies?: AppDeps["bodies"];
   triesPerIp?: number;
   signInUrl?: string;
   alphaCredits?: number;
@@ -130,6 +131,7 @@ export async function startApi(options: ApiOptions = {}): Promise<TestApi> {
       clock,
       limits: { presentPerMinute: 100_000, agentsPerDay: 100_000, ...options.limits },
     }),
+    bodies: options.bodies,
     log,
     metrics,
     checkAnswers: true,

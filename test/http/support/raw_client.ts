@@ -1,0 +1,38 @@
+import { once } from "node:events";
+import { connect, type Socket } from "node:net";
+
+/** A TCP client that sends what it is told and notes what comes back. */
+export type RawClient = {
+  socket: Socket;
+  /** What came back so far. */
+  text(): string;
+  /** Resolves with what came back once it matches; rejects when the connection is closed before. */
+  until(pattern: RegExp): Promise<string>;
+  /** Resolves when the connection is closed, however, with what came back. */
+  closed: Promise<string>;
+};
+
+/** Connects from one of this machine's addresses, all of which are clients of their own. */
+export async function connectRaw(port: number, { from = "127.0.0.1", send = "" } = {}): Promise<RawClient> {
+  const socket = connect({ port, host: "127.0.0.1", localAddress: from });
+  let text = "";
+  socket.on("data", (chunk) => {
+    text += chunk.toString();
+  });
+  socket.on("error", () => {});
+  const closed = new Promise<string>((resolve) => socket.once("close", () => resolve(text)));
+  await Promise.race([once(socket, "connect"), closed]);
+  if (send !== "") socket.write(send);
+  return {
+    socket,
+    text: () => text,
+    closed,
+    async until(pattern) {
+      while (!pattern.test(text)) {
+        if (socket.destroyed) throw new Error(`closed after ${JSON.stringify(text)}`);
+        await Promise.race([once(socket, "data"), closed]);
+      }
+      return text;
+    },
+  };
+}
