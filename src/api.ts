@@ -9,7 +9,7 @@ import type { Clock } from "./clock.ts";
 import type { ApiConfig } from "./config.ts";
 import { openDatabase, openPool } from "./db/connection.ts";
 import { createAddressPolicy } from "./events/webhooks/addresses.ts";
-import { createApp } from "./http/app.ts";
+import { type AppDeps, createApp } from "./http/app.ts";
 import { createCallRates } from "./http/call_rates.ts";
 import { createPeerClient } from "./http/client_address.ts";
 import { docsPage } from "./http/docs/page.ts";
@@ -33,6 +33,8 @@ import { readCredentials } from "./vault/credentials.ts";
 export type Api = {
   host: string;
   port: number;
+  /** Where the operator's calls are answered; undefined without a token for it. */
+  operatorPort: number | undefined;
   /** Whether calls can be served: the database answers. */
   isReady(): Promise<boolean>;
   /** Lets the calls under way finish, then lets go of everything. */
@@ -91,13 +93,13 @@ export async function startApi({ config, clock, log, metrics, version }: ApiDeps
     word: config.SERVICE_WORD,
   });
   const document = openApiDocument(routes, { baseUrl: config.BASE_URL, word: config.SERVICE_WORD, version });
-  const listener = createApp({
+  const pages = [
+    openApiPage(document),
+    docsPage(document),
+    ...(mailbox && config.DEVELOPMENT ? [mailboxPage(mailbox)] : []),
+  ];
+  const app: AppDeps = {
     routes,
-    pages: [
-      openApiPage(document),
-      docsPage(document),
-      ...(mailbox && config.DEVELOPMENT ? [mailboxPage(mailbox)] : []),
-    ],
     config,
     authenticators: {
       findSession: createFindSession({ db, clock }),
@@ -110,33 +112,27 @@ export async function startApi({ config, clock, log, metrics, version }: ApiDeps
     bodies: { perClient: config.BODIES_PER_IP },
     log,
     metrics,
-  });
+  };
 
   const invocationDays = config.INVOCATION_DAYS;
   const upkeep = await startUpkeep({ db, pool: patient, clock, idempotency, invocationDays, log });
   const settling = keepVaultSettled(shared);
   const place = { baseUrl: config.BASE_URL, word: config.SERVICE_WORD };
   const notices = startNotices({ db, clock, mailer, log, metrics, place });
-  const server = await startServer(listener, {
-    host: config.HOST,
-    port: config.PORT,
-    limits: {
-      connections: config.CONNECTIONS,
-      perClient: config.CONNECTIONS_PER_IP,
-      clientOf: createPeerClient(config.TRUSTED_PROXIES),
-    },
-  });
-  log.info({ host: server.host, port: server.port }, "api listens");
+  const servers = await startServers(app, pages, config);
+  const { host, port, operatorPort } = servers;
+  log.info({ host, port, operator_port: operatorPort }, "api listens");
 
   return {
-    host: server.host,
-    port: server.port,
+    host,
+    port,
+    operatorPort,
     async isReady() {
       await db.raw("select 1");
       return true;
     },
     async stop() {
-      await server.stop();
+      await servers.stop();
       await upkeep.stop();
       await settling.stop();
       await notices.stop();
@@ -145,5 +141,29 @@ export async function startApi({ config, clock, log, metrics, version }: ApiDeps
       mailer.close();
       await Promise.all([db.destroy(), decisions.end(), patient.end(), rated.end()]);
     },
+  };
+}
+
+/** Listens on the public port, and on the operator's own where there is an operator. */
+async function startServers(app: AppDeps, pages: NonNullable<AppDeps["pages"]>, config: ApiConfig) {
+  const limits = {
+    connections: config.CONNECTIONS,
+    perClient: config.CONNECTIONS_PER_IP,
+    clientOf: createPeerClient(config.TRUSTED_PROXIES),
+  };
+  const { HOST, PORT, OPERATOR_HOST, OPERATOR_PORT, OPERATOR_TOKEN } = config;
+  const server = await startServer(createApp({ ...app, pages }), { host: HOST, port: PORT, limits });
+  const operator =
+    OPERATOR_TOKEN === undefined
+      ? undefined
+      : await startServer(createApp({ ...app, forOperator: true }), {
+          host: OPERATOR_HOST,
+          port: OPERATOR_PORT,
+        });
+  return {
+    host: server.host,
+    port: server.port,
+    operatorPort: operator?.port,
+    stop: () => Promise.all([server.stop(), operator?.stop()]),
   };
 }

@@ -68,6 +68,9 @@ const apiSchema = common.extend({
   SMTP_URL: z.string().optional(),
   MAIL_FROM: z.string().default("Deputize <no-reply@localhost>"),
   OPERATOR_TOKEN: z.string().min(32).optional(),
+  /** Where the operator's calls are answered, and nowhere else; not for the outside. There with a token only. */
+  OPERATOR_HOST: z.string().default("127.0.0.1"),
+  OPERATOR_PORT: port.default(8081),
   ALPHA_CREDITS_MICRO_USD: count(10_000_000),
   /** Days that the decision on an operation is known, and given again to a repeated call. */
   INVOCATION_DAYS: z.coerce.number().int().min(1).max(36_500).default(30),
@@ -96,7 +99,10 @@ const workerSchema = common.extend({
 });
 
 const operatorSchema = role.extend({
+  /** What applications are told to call. */
   API_URL: url,
+  /** Where the API answers the operator. */
+  OPERATOR_API_URL: url,
   OPERATOR_TOKEN: z.string().min(32),
   /** Where the token stands, when it does not stand in the environment: it is read again from there. */
   OPERATOR_TOKEN_FILE: z.string().optional(),

@@ -7,6 +7,7 @@ import { untilAnswers } from "./readiness.ts";
 export type StackPorts = {
   api: number;
   apiHealth: number;
+  apiOperator: number;
   vault: number;
   vaultHealth: number;
   workerHealth: number;
@@ -93,6 +94,7 @@ export function stackParts(ports: StackPorts, paths: StackPaths, { inherited, al
         VAULT_CERT_FILE: join(paths.vaultData, "tls", "api.pem"),
         VAULT_KEY_FILE: join(paths.vaultData, "tls", "api.key"),
         OPERATOR_TOKEN_FILE: paths.operatorTokenFile,
+        OPERATOR_PORT: String(ports.apiOperator),
         ACCOUNT_CEILING: CEILING,
         ALPHA_CREDITS_MICRO_USD: credits?.toString(),
         SEND_CODE_PER_IP: SIGN_INS,
@@ -123,6 +125,7 @@ export function stackParts(ports: StackPorts, paths: StackPaths, { inherited, al
       args: [paths.program, "operator"],
       env: {
         API_URL: baseUrl,
+        OPERATOR_API_URL: `http://127.0.0.1:${ports.apiOperator}`,
         CONSOLE_URL: baseUrl,
         OPERATOR_TOKEN_FILE: paths.operatorTokenFile,
         MANIFESTS_DIR: paths.manifests,

@@ -55,6 +55,7 @@ export async function startParts(
   const ports: StackPorts = {
     api: settings.apiPort === 0 ? await freePort() : settings.apiPort,
     apiHealth: await freePort(),
+    apiOperator: await freePort(),
     vault: await freePort(),
     vaultHealth: await freePort(),
     workerHealth: await freePort(),

@@ -23,6 +23,8 @@ import { createServePlace } from "./serve_place.ts";
 /** What the API's HTTP side is made of. */
 export type AppDeps = {
   routes: readonly Route[];
+  /** Serves the operator's operations and nothing else; without it everything but these. */
+  forOperator?: true;
   /** Middleware for what is not an operation of the contract: documents and pages for people. */
   pages?: readonly Koa.Middleware[];
   config: Pick<ApiConfig, "BASE_URL" | "SERVICE_WORD" | "SERVICE_WORD_ALIASES" | "TRUSTED_PROXIES">;
@@ -43,7 +45,8 @@ const DEADLINE_MS = 15_000;
 const BODIES_PER_CLIENT = 100;
 
 /**
- * The listener of the API's port. Every operation is served under the service's word and its aliases; an unknown path is
+ * The listener of the API's public port, or of the operator's own: an operation of the operator is none on the other, with whatever
+ * token it is asked for. Every operation is served under the service's word and its aliases; an unknown path is
  * `not_found`, a known one with another method `method_not_allowed`: which path it is never depends on the method.
  * Throws when two routes have the same id or place.
  *
@@ -74,7 +77,9 @@ export function createApp(deps: AppDeps): RequestListener {
       networkOf(clientAddress(socket.remoteAddress, headers["x-forwarded-for"]?.toString())),
     deadlineMs: deps.deadlineMs ?? DEADLINE_MS,
   });
-  const mounted = deps.routes.map((route) => ({ route, serve: serveRoute(route, serveDeps) }));
+  const mounted = deps.routes
+    .filter(({ access }) => (access === "operator") === (deps.forOperator ?? false))
+    .map((route) => ({ route, serve: serveRoute(route, serveDeps) }));
   refuseDuplicates(mounted);
   const places = placesOf(mounted, names);
   const direct = createDirectPlaces(places);

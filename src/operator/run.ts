@@ -53,7 +53,7 @@ export async function startOperator({ config, clock, log, folderTimes }: Deps): 
   const clusterId = await clusterIdOf(join(config.STATUS_DIR, "cluster.yaml"), { hasObjects });
   const api = createApiClient({
     clock,
-    baseUrl: config.API_URL,
+    baseUrl: config.OPERATOR_API_URL,
     token: config.OPERATOR_TOKEN,
     tokenFile: config.OPERATOR_TOKEN_FILE,
     clusterId,

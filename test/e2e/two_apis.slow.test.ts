@@ -24,7 +24,7 @@ beforeAll(async () => {
   stack = await startDevStack();
   const port = await freePort();
   second = spawn(process.execPath, [PROGRAM, "api"], {
-    env: { ...(await environmentOfApi()), PORT: String(port), HEALTH_PORT: "0" },
+    env: { ...(await environmentOfApi()), PORT: String(port), HEALTH_PORT: "0", OPERATOR_PORT: "0" },
     stdio: ["ignore", "ignore", "inherit"],
   });
   bases = [stack.baseUrl, `http://127.0.0.1:${port}`];

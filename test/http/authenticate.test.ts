@@ -169,7 +169,9 @@ describe("a session", () => {
 
   test("does not open what asks for an API key, or for the operator", async () => {
     expect(await client.post("/v1/service/keyed")).toMatchObject(error(401, "invalid_api_key"));
-    expect(await client.post("/internal/v1/state")).toMatchObject(error(401, "operator_unauthorized"));
+    const operator = api.operatorClient();
+    operator.setCookie("service_session", client.cookie("service_session") ?? "");
+    expect(await operator.post("/internal/v1/state")).toMatchObject(error(401, "operator_unauthorized"));
   });
 });
 
@@ -180,7 +182,7 @@ describe("the operator", () => {
     "x-deputize-epoch": epoch,
   });
   const call = (sent: Record<string, string>, at = api) =>
-    at.client().post("/internal/v1/state", undefined, { headers: sent });
+    at.operatorClient().post("/internal/v1/state", undefined, { headers: sent });
 
   test("is known by its token, its cluster and its epoch", async () => {
     expect(await call(headers("1"))).toMatchObject({

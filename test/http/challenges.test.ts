@@ -30,9 +30,8 @@ describe("a 401", () => {
   ])(
     "of a call for %s says what proves the caller, by no scheme for which a browser asks its user",
     async (access, headers, code, challenges) => {
-      const answer = await api
-        .client()
-        .get(`/v1/acme/${access}`, { headers: headers as Record<string, string> });
+      const client = access === "operator" ? api.operatorClient() : api.client();
+      const answer = await client.get(`/v1/acme/${access}`, { headers: headers as Record<string, string> });
       expect(answer).toMatchObject({ status: 401, body: { error: { code } } });
       expect(answer.headers.get("www-authenticate")).toBe(challenges);
       expect(challenges).not.toMatch(/basic|digest|ntlm|negotiate/i);

@@ -200,7 +200,7 @@ describe("an idempotency key", () => {
       };
       for (const [method, body] of [["GET"], ["POST", { name: "n" }]] as const) {
         const call = (headers: Record<string, string>) =>
-          ada.call(method, `/v1/service/unkeyed/${access}`, {
+          (access === "operator" ? api.operatorClient() : ada).call(method, `/v1/service/unkeyed/${access}`, {
             body,
             headers: { ...credentials, ...headers },
           });

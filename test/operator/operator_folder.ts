@@ -81,6 +81,7 @@ export async function operatorFolder(): Promise<OperatorFolder> {
   const folders = await testFolders();
   const config: OperatorConfig = {
     API_URL: fake.url,
+    OPERATOR_API_URL: fake.url,
     CONSOLE_URL: "https://console.example.test/",
     OPERATOR_TOKEN: TOKEN,
     MANIFESTS_DIR: folders.manifests,

@@ -23,7 +23,11 @@ describe("the operator with the real API", () => {
   let person: Person;
   beforeEach(async () => {
     [api, world] = await Promise.all([startPlatformApi(), operatorFolder()]);
-    Object.assign(world.config, { API_URL: api.url, OPERATOR_TOKEN });
+    Object.assign(world.config, {
+      API_URL: api.url,
+      OPERATOR_API_URL: api.operatorUrl,
+      OPERATOR_TOKEN,
+    });
     person = await api.person();
   });
   afterEach(async () => {

@@ -9,7 +9,11 @@ let api: PlatformApi;
 let world: OperatorFolder;
 beforeEach(async () => {
   [api, world] = await Promise.all([startPlatformApi(), operatorFolder()]);
-  Object.assign(world.config, { API_URL: api.url, OPERATOR_TOKEN });
+  Object.assign(world.config, {
+    API_URL: api.url,
+    OPERATOR_API_URL: api.operatorUrl,
+    OPERATOR_TOKEN,
+  });
 });
 afterEach(async () => {
   await world.dispose();

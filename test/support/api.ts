@@ -72,6 +72,8 @@ export type ApiOptions = {
 /** The API's HTTP side with the accounts' routes, on a database of its own, listening on this machine. */
 export type TestApi = TestParts & {
   url: string;
+  /** Where the operator's operations are. */
+  operatorUrl: string;
   sealingKey: Buffer;
   clock: SteeredClock;
   server: RunningServer;
@@ -80,6 +82,8 @@ export type TestApi = TestParts & {
   lines: string[];
   /** A fresh client with cookies of its own. */
   client(): HttpClient;
+  /** One that calls there. */
+  operatorClient(): HttpClient;
   stop(): Promise<void>;
 };
 
@@ -115,10 +119,9 @@ export async function startApi(options: ApiOptions = {}): Promise<TestApi> {
     alphaCredits: options.alphaCredits ?? 10_000_000,
     accountCeiling: options.accountCeiling,
   });
-  const app = createApp({
+  const app: AppDeps = {
     config,
     routes: [...accounts, ...(options.routes?.(parts) ?? [])],
-    pages: [mailboxPage(mailbox), ...(options.pages ?? [])],
     authenticators: {
       findSession: createFindSession({ db, clock }),
       findApiKey: options.findApiKey?.(parts) ?? (async () => undefined),
@@ -136,20 +139,26 @@ export async function startApi(options: ApiOptions = {}): Promise<TestApi> {
     metrics,
     checkAnswers: true,
     deadlineMs: options.deadlineMs ?? 30_000,
-  });
-  const server = await startServer(app, { host: "127.0.0.1", port: 0 });
+  };
+  const pages = [mailboxPage(mailbox), ...(options.pages ?? [])];
+  const place = { host: "127.0.0.1", port: 0 };
+  const server = await startServer(createApp({ ...app, pages }), place);
+  const operatorServer = await startServer(createApp({ ...app, forOperator: true }), place);
+  const operatorUrl = `http://127.0.0.1:${operatorServer.port}`;
   const url = `http://127.0.0.1:${server.port}`;
   return {
     ...parts,
     url,
+    operatorUrl,
     sealingKey,
     clock,
     server,
     metrics,
     lines,
     client: () => createClient(url, config.SERVICE_WORD),
+    operatorClient: () => createClient(operatorUrl, config.SERVICE_WORD),
     async stop() {
-      await server.stop(1_000);
+      await Promise.all([server.stop(1_000), operatorServer.stop(1_000)]);
       await db.destroy();
       await database?.drop();
     },

@@ -56,7 +56,7 @@ export async function startPlatformApi(options: PlatformOptions = {}): Promise<P
     ],
     findApiKey: (parts) => apiKeys(parts).find,
   });
-  const operatorClient = api.client();
+  const operatorClient = api.operatorClient();
   return {
     ...api,
     async person(type) {

@@ -4,7 +4,7 @@ import { MAX_CERTS_PER_REVOCATION_LIST } from "../../../src/protocol/revocation_
 import { VaultUnavailable } from "../../../src/vault/errors.ts";
 import { fillAcceptedPrincipals } from "../../support/accepted_principals.ts";
 import { OPERATOR_TOKEN } from "../../support/api.ts";
-import type { HttpAnswer } from "../../support/http.ts";
+import { createClient, type HttpAnswer } from "../../support/http.ts";
 import { addRevoked } from "../../support/mass_revocation.ts";
 import { createAgent, registerPlatform } from "../../support/platform_world.ts";
 import { startTcpProxy } from "../../support/tcp_proxy.ts";
@@ -62,7 +62,7 @@ function operate(
     "x-deputize-cluster": "c1",
     "x-deputize-epoch": String(epoch),
   };
-  return api.client().call(method, path, { body, headers });
+  return createClient(api.operatorUrl).call(method, path, { body, headers });
 }
 
 const declared = (accountEmail: string) => ({ ...PLATFORM, account_email: accountEmail });

@@ -84,7 +84,8 @@ async function callOnce(api: WholeApi, scene: Scene, wish: Wish) {
   const draft = spoil(draftOf(wish.operation, scene), wish);
   const credentials: Draft["headers"] =
     wish.caller === 1 ? credentialsOf(wish.operation, scene) : wish.caller === 2 ? GARBAGE : [];
-  const answer = await send(api.url, wellFormed(draft), credentials);
+  const url = wish.operation.path.startsWith("/internal/") ? api.operatorUrl : api.url;
+  const answer = await send(url, wellFormed(draft), credentials);
   const isFailure = answer.status >= 500 && answer.headers.get("x-service-decision") === null;
   const told = [...(isFailure ? [`status ${answer.status}`] : []), ...faultsOf(wish, answer)];
   return { answer, told, headers: draft.headers };

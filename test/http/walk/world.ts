@@ -9,7 +9,7 @@ import { createFindSession } from "../../../src/accounts/sessions.ts";
 import { apiRoutes } from "../../../src/api_routes.ts";
 import { type Database, openDatabase, openPool } from "../../../src/db/connection.ts";
 import { createAddressPolicy } from "../../../src/events/webhooks/addresses.ts";
-import { createApp } from "../../../src/http/app.ts";
+import { type AppDeps, createApp } from "../../../src/http/app.ts";
 import { createCallRates } from "../../../src/http/call_rates.ts";
 import { createIdempotency } from "../../../src/http/idempotency.ts";
 import { mailboxPage } from "../../../src/http/mailbox_page.ts";
@@ -33,6 +33,8 @@ import { type Contract, readContract } from "./contract.ts";
 /** The whole API, with every operation that production mounts, and the document it publishes. */
 export type WholeApi = {
   url: string;
+  /** Where the operator's operations are. */
+  operatorUrl: string;
   db: Database;
   databaseUrl: string;
   clock: SteeredClock;
@@ -89,10 +91,9 @@ export async function startWholeApi(options: WholeApiOptions = {}): Promise<Whol
     SERVICE_WORD_ALIASES: [],
     TRUSTED_PROXIES: [],
   };
-  const app = createApp({
+  const app: AppDeps = {
     config,
     routes,
-    pages: [mailboxPage(mailbox)],
     authenticators: {
       findSession: createFindSession({ db, clock }),
       findApiKey: apiKeys.find,
@@ -105,11 +106,15 @@ export async function startWholeApi(options: WholeApiOptions = {}): Promise<Whol
     metrics: createMetrics(),
     checkAnswers: true,
     deadlineMs: options.deadlineMs ?? 30_000,
-  });
-  const server = await startServer(app, { host: "127.0.0.1", port: 0 });
+  };
+  const place = { host: "127.0.0.1", port: 0 };
+  const server = await startServer(createApp({ ...app, pages: [mailboxPage(mailbox)] }), place);
+  const operatorServer = await startServer(createApp({ ...app, forOperator: true }), place);
   const serverUrl = `http://127.0.0.1:${server.port}`;
+  const operatorUrl = `http://127.0.0.1:${operatorServer.port}`;
   const client = () => createClient(serverUrl);
   return {
+    operatorUrl,
     ...{ url: serverUrl, db, databaseUrl: url, clock, vault, routes, client },
     contract: readContract(document),
     async person(type) {
@@ -119,7 +124,7 @@ export async function startWholeApi(options: WholeApiOptions = {}): Promise<Whol
       return { client: own, accountId: account_id, humanId: human_id, email };
     },
     async stop() {
-      await server.stop(1_000);
+      await Promise.all([server.stop(1_000), operatorServer.stop(1_000)]);
       await apiKeys.close();
       await Promise.all([db.destroy(), decisions.end(), patient.end(), rated.end()]);
       await database?.drop();

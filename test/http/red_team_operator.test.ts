@@ -1,0 +1,135 @@
+import { randomBytes } from "node:crypto";
+import { mkdtemp, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { pino } from "pino";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { type Api, startApi as startProductionApi } from "../../src/api.ts";
+import { systemClock } from "../../src/clock.ts";
+import { readApiConfig } from "../../src/config.ts";
+import { createMetrics } from "../../src/metrics.ts";
+import { OPERATOR_TOKEN } from "../support/api.ts";
+import { createClient, type HttpClient } from "../support/http.ts";
+import { errorCode, platformApi } from "../support/platform_world.ts";
+import { migratedDatabase, type TestDatabase } from "../support/postgres.ts";
+import { declaredRoutes } from "./walk/documented.ts";
+
+const UNKNOWN = "01980f3e-6b1c-7d52-9a3e-5c1f7e20b846";
+const api = platformApi();
+const stolen = (epoch: number | string = 1, cluster = "c1") => ({
+  authorization: `Bearer ${OPERATOR_TOKEN}`,
+  "x-deputize-cluster": cluster,
+  "x-deputize-epoch": String(epoch),
+});
+const callOf = ({ method, path }: { method: string; path: string }) => ({
+  method,
+  path: path.replaceAll(/\{\w+\*?\}/g, UNKNOWN),
+});
+const operators = declaredRoutes.filter(({ access }) => access === "operator").map(callOf);
+const others = declaredRoutes.filter(({ access }) => access !== "operator").map(callOf);
+
+describe("a stolen operator token", () => {
+  test.each(operators)("opens nothing at the public port: $method $path", async ({ method, path }) => {
+    const answer = await api.client().call(method, path, { headers: stolen(), body: {} });
+    expect([answer.status, errorCode(answer)]).toEqual([404, "not_found"]);
+    const there = await api.operatorClient().call(method, path, { body: {} });
+    expect(errorCode(there)).toBe("operator_unauthorized");
+  });
+
+  test("opens at the operator's port nothing but the operator's operations", async () => {
+    const own = new Set(operators.map(({ path }) => path));
+    for (const { method, path } of others.filter((other) => !own.has(other.path))) {
+      const body = method === "GET" ? undefined : {};
+      const answer = await api.operatorClient().call(method, path, { headers: stolen(), body });
+      expect([path, answer.status]).toEqual([path, 404]);
+    }
+    for (const path of ["/openapi.json", "/docs", "/dev/mailbox"])
+      expect((await api.operatorClient().get(path)).status).toBe(404);
+  });
+
+  test.each([1_001, 999_999_999_999_999])(
+    "does not lock a cluster's operator out with one call of epoch %d",
+    async (epoch) => {
+      const cluster = `locked-${epoch}`;
+      const call = (at: number) =>
+        api
+          .operatorClient()
+          .post("/internal/v1/state", { external_ids: [] }, { headers: stolen(at, cluster) });
+      expect(errorCode(await call(epoch))).toBe("invalid_request");
+      expect((await call(1)).status).toBe(200);
+      expect(errorCode(await call(epoch + 1))).toBe("invalid_request");
+      expect((await call(2)).status).toBe(200);
+    },
+  );
+
+  test("moves an epoch by no more than a thousand, from the last one that was seen", async () => {
+    const call = (at: number) =>
+      api.operatorClient().post("/internal/v1/state", { external_ids: [] }, { headers: stolen(at, "moved") });
+    expect((await call(1_000)).status).toBe(200);
+    expect(errorCode(await call(2_001))).toBe("invalid_request");
+    expect((await call(2_000)).status).toBe(200);
+    expect(errorCode(await call(1_999))).toBe("stale_epoch");
+  });
+});
+
+describe("the API as it is run", () => {
+  let database: TestDatabase;
+  let running: Api | undefined;
+  beforeAll(async () => {
+    database = await migratedDatabase();
+  });
+  afterAll(() => database.drop());
+
+  async function run(settings: Record<string, string>): Promise<Api> {
+    const none = join(await mkdtemp(join(tmpdir(), "deputize-")), "none.pem");
+    await writeFile(none, "");
+    const config = readApiConfig({
+      DATABASE_URL: database.url,
+      SEALING_KEY: randomBytes(32).toString("base64"),
+      BASE_URL: "http://127.0.0.1",
+      DEVELOPMENT: "true",
+      PORT: "0",
+      OPERATOR_PORT: "0",
+      VAULT_URL: "https://127.0.0.1:1",
+      VAULT_CA_FILE: none,
+      VAULT_CERT_FILE: none,
+      VAULT_KEY_FILE: none,
+      ...settings,
+    });
+    const log = pino({ level: "silent" });
+    return startProductionApi({ config, clock: systemClock, log, metrics: createMetrics(), version: "0" });
+  }
+
+  const state = (client: HttpClient) =>
+    client.post("/internal/v1/state", { external_ids: [] }, { headers: stolen() });
+
+  test("answers the operator at its own port, on this machine alone unless it is set otherwise", async () => {
+    running = await run({ OPERATOR_TOKEN });
+    const at = (port: number | undefined) => createClient(`http://127.0.0.1:${port}`);
+    expect((await state(at(running.operatorPort))).status).toBe(200);
+    expect((await state(at(running.port))).status).toBe(404);
+    await expect(fetch(`http://127.0.0.2:${running.operatorPort}/internal/v1/state`)).rejects.toThrow();
+    await running.stop();
+  });
+
+  test("listens for no operator without a token for it", async () => {
+    running = await run({});
+    expect(running.operatorPort).toBeUndefined();
+    expect((await state(createClient(`http://127.0.0.1:${running.port}`))).status).toBe(404);
+    await running.stop();
+  });
+
+  test("has port 8081 for it", () => {
+    const environment = {
+      DATABASE_URL: "postgres://localhost/none",
+      SEALING_KEY: `${"A".repeat(43)}=`,
+      BASE_URL: "http://localhost",
+      DEVELOPMENT: "true",
+      VAULT_URL: "https://localhost",
+      VAULT_CA_FILE: "ca",
+      VAULT_CERT_FILE: "cert",
+      VAULT_KEY_FILE: "key",
+    };
+    expect(readApiConfig(environment)).toMatchObject({ OPERATOR_HOST: "127.0.0.1", OPERATOR_PORT: 8081 });
+  });
+});
