@@ -89,6 +89,9 @@ credits
     process.exitCode = await (await openCredits()).list(options);
   });
 
+// Or SIGUSR1 would open Node's inspector, which every local user could read.
+process.on("SIGUSR1", () => {});
+
 try {
   await program.parseAsync();
 } catch (error) {

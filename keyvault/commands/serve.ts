@@ -1,6 +1,7 @@
 import { Command } from "commander";
 import { systemClock } from "../clock.ts";
 import { type Config, loadConfig } from "../config.ts";
+import { warnOfExposure } from "../hardening.ts";
 import { createLog, type Logger } from "../log.ts";
 import { settingsHelp } from "./settings.ts";
 
@@ -22,6 +23,7 @@ export function serveCommand(): Command {
 
 async function run(config: Config, log: Logger): Promise<void> {
   const asked = stopAsked(config.exitOnStdinClose);
+  warnOfExposure(config, log);
   const { serve } = await import("../serve.ts");
   const serving = await serve(config, systemClock, log);
   log.info({

@@ -5,6 +5,9 @@ import { spawnTied, type TiedOptions } from "./lifeline.mjs";
 import type { PartPort } from "./ports.ts";
 import { Problem } from "./problem.ts";
 
+/** Keeps SIGUSR1 from opening Node's inspector in a part, which every local user could read. */
+export const NO_INSPECTOR = "--disable-sigusr1";
+
 /** A process that is ready for work. */
 export interface RunningPart {
   pid: number;

@@ -1,6 +1,6 @@
 import { join, relative } from "node:path";
 import { CANONICAL_SCOPES } from "../protocol/vocabulary.ts";
-import { type Part, processPart } from "./part.ts";
+import { NO_INSPECTOR, type Part, processPart } from "./part.ts";
 import { untilAnswers } from "./readiness.ts";
 
 /** Ports of the stack; those that nobody needs to know are free ones, chosen at each start. */
@@ -60,7 +60,7 @@ export function stackParts(ports: StackPorts, paths: StackPaths, { inherited, al
       name: about.name,
       title: about.title,
       command: process.execPath,
-      args: about.args,
+      args: [NO_INSPECTOR, ...about.args],
       env: { ...inherited, ...about.env },
       ready: (signal) => untilAnswers(`http://127.0.0.1:${about.health}/readyz`, signal),
       ...(about.ports ? { ports: about.ports } : {}),

@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import { join } from "node:path";
-import { spawnLogged } from "./part.ts";
+import { NO_INSPECTOR, spawnLogged } from "./part.ts";
 import { Problem } from "./problem.ts";
 
 /** How `keyvault init` is run. All of its environment is in `env`; what it prints is appended to `logFile`. */
@@ -24,7 +24,11 @@ const THROWN = /^(?:Uncaught )?(\w*Error\b.*)$/m;
  */
 export async function initialiseVault({ program, env, logFile }: VaultInit): Promise<void> {
   const options = { env, graceMs: GRACE_MS, logFile };
-  const { child, output } = await spawnLogged(process.execPath, [program, "init", "--json"], options);
+  const { child, output } = await spawnLogged(
+    process.execPath,
+    [NO_INSPECTOR, program, "init", "--json"],
+    options,
+  );
   const [code, signal] = (await once(child, "exit")) as [number | null, NodeJS.Signals | null];
   const said = await output();
   if (code === 0 && !PIN_ABSENT.test(said)) return;

@@ -26,7 +26,7 @@ const COMPILED = "node_modules/.cache/compiled";
  */
 export async function runTarget(root, args, module) {
   const bin = join(root, "node_modules", ".bin");
-  const child = spawnTied(join(root, LOCKED_NODE), args, {
+  const child = spawnTied(join(root, LOCKED_NODE), ["--disable-sigusr1", ...args], {
     cwd: root,
     env: {
       NODE_COMPILE_CACHE: join(root, COMPILED),

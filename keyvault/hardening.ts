@@ -1,0 +1,66 @@
+import { existsSync, readFileSync, statSync } from "node:fs";
+import { dirname, join } from "node:path";
+import type { Config } from "./config.ts";
+import type { Logger } from "./log.ts";
+
+/** Keeps SIGUSR1 from opening Node's inspector, which every local user could read. */
+export const NO_INSPECTOR = "--disable-sigusr1";
+
+const SHELL = "/bin/sh";
+const SCRIPT = `ulimit -c 0 || { echo "keyvault: the limit for core files cannot be set; start it with ulimit -c 0 and node ${NO_INSPECTOR}" >&2; exit 1; }; exec "$@"`;
+
+/**
+ * Starts this program anew in its own place, with the same id, arguments and open streams, unless it runs already as it must: without an
+ * inspector, and with a limit of 0 for core files, which its children inherit. To be called before anything secret is read. Where there is
+ * no shell, only the inspector is shut out; {@link warnOfExposure} tells the rest.
+ */
+export function hardenProcess(): void {
+  process.on("SIGUSR1", () => {});
+  const limit = coreLimit();
+  const isHard = process.execArgv.includes(NO_INSPECTOR) && (limit === 0 || limit === undefined);
+  if (isHard || process.execve === undefined || !existsSync(SHELL)) return;
+  const options = process.execArgv.filter((option) => option !== NO_INSPECTOR);
+  const command = [process.execPath, NO_INSPECTOR, ...options, ...process.argv.slice(1)];
+  process.execve(SHELL, ["sh", "-c", SCRIPT, "sh", ...command]);
+}
+
+/** Says what of the running vault lies open and cannot be shut by itself: one warning for each, at every start. */
+export function warnOfExposure({ tls, tlsDir }: Pick<Config, "tls" | "tlsDir">, log: Logger): void {
+  const folders = new Set([tlsDir, dirname(tls.caFile)]);
+  for (const file of [...folders].map((folder) => join(folder, "ca.key")).filter((path) => existsSync(path)))
+    log.warn({
+      event: "authority_key_present",
+      file,
+      remedy: "It makes administrators, and a running vault does not need it: keep it elsewhere",
+    });
+  if (coreLimit() !== 0)
+    log.warn({
+      event: "core_files_possible",
+      remedy: "A core file would hold keys: start the vault with a limit of 0 for core files (ulimit -c 0)",
+    });
+  if (isDumpable())
+    log.warn({
+      event: "memory_readable",
+      remedy: "Other programs of the vault's user can read its memory: give it a user of its own",
+    });
+}
+
+/** The hard limit for core files in bytes, `Infinity` for none; undefined where the system does not tell. */
+function coreLimit(): number | undefined {
+  try {
+    const limits = readFileSync("/proc/self/limits", "utf8");
+    const [, hard] = /^Max core file size\s+\S+\s+(\S+)/m.exec(limits) ?? [];
+    return hard === undefined || hard === "unlimited" ? Number.POSITIVE_INFINITY : Number(hard);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Whether the system lets other programs of the same user look in; it gives what they may not read to root. */
+function isDumpable(): boolean {
+  try {
+    return process.getuid?.() === 0 || statSync("/proc/self/mem").uid !== 0;
+  } catch {
+    return true;
+  }
+}

@@ -1,0 +1,65 @@
+import { Command } from "commander";
+import { auditCommand } from "./commands/audit.ts";
+import { backupCommand } from "./commands/backup.ts";
+import { certCommand } from "./commands/cert.ts";
+import { describeFailure } from "./commands/failure.ts";
+import { initCommand } from "./commands/init.ts";
+import { kekCommand } from "./commands/kek.ts";
+import { keysCommand } from "./commands/keys.ts";
+import { migrateCommand } from "./commands/migrate.ts";
+import { sealCommand, unsealCommand } from "./commands/seal.ts";
+import { serveCommand } from "./commands/serve.ts";
+import { statusCommand } from "./commands/status.ts";
+import { tenantsCommand } from "./commands/tenants.ts";
+import { complainInOneLine } from "./commands/usage.ts";
+import { ConfigError } from "./config.ts";
+
+/** As sysexits.h has it: something is wrong with the configuration. */
+const CONFIG_EXIT_CODE = 78;
+
+const ABOUT =
+  "Keeps the keys that sign delegations. It makes keys and signs statements that it has checked; it never signs bytes " +
+  "that a caller chose, and no key ever leaves it.";
+
+const FIRST_START = `
+A first start, with SoftHSM installed and an empty Postgres database of its own:
+
+  export KEYVAULT_DATA_DIR=/var/lib/keyvault
+  export KEYVAULT_DATABASE_URL=postgres://keyvault:…@127.0.0.1/keyvault
+  keyvault init     # token, PIN file, tables, service key, certificates
+  keyvault serve    # HTTPS on 127.0.0.1:8443, for those certificates
+
+Settings come from the environment only: "keyvault serve --help" lists them.
+docs/keyvault.md has the rest.`;
+
+/** A command loads what it works with when it runs: help and mistakes need none of it, and neither does one command of another. */
+const program = new Command("keyvault")
+  .description(ABOUT)
+  .addHelpText("after", FIRST_START)
+  .addCommand(initCommand())
+  .addCommand(serveCommand())
+  .addCommand(statusCommand())
+  .addCommand(sealCommand())
+  .addCommand(unsealCommand())
+  .addCommand(keysCommand())
+  .addCommand(tenantsCommand())
+  .addCommand(kekCommand())
+  .addCommand(auditCommand())
+  .addCommand(backupCommand())
+  .addCommand(certCommand())
+  .addCommand(migrateCommand());
+complainInOneLine(program);
+
+process.stdout.on("error", (error: NodeJS.ErrnoException) => {
+  if (error.code !== "EPIPE") throw error;
+  process.exit(1);
+});
+
+try {
+  await program.parseAsync();
+} catch (error) {
+  const message = describeFailure(error);
+  if (message === undefined) throw error;
+  console.error(`keyvault: ${message}`);
+  process.exitCode = error instanceof ConfigError ? CONFIG_EXIT_CODE : 1;
+}
