@@ -2,7 +2,7 @@ import { type HeadKeeping, keepHeads } from "./audit/heads.ts";
 import type { Operations } from "./http/calls.ts";
 import type { Retirement } from "./kek/retire.ts";
 import type { Rewrapping } from "./kek/rewrap.ts";
-import { type OpenOperations, openOperations } from "./operations.ts";
+import { type OpenOperations, type OperationsParts, openOperations } from "./operations.ts";
 import { openVault, type Vault, type VaultParts } from "./vault.ts";
 
 /** A vault that was opened, and everything it can be asked. */
@@ -24,7 +24,7 @@ export type Opening = {
 };
 
 /** Opening of a vault of these parts. */
-export function createOpening(parts: VaultParts): Opening {
+export function createOpening(parts: VaultParts & OperationsParts): Opening {
   const { config, clock, log } = parts;
   let current: (Opened & { working: OpenOperations; heads: HeadKeeping }) | undefined;
 
@@ -32,7 +32,7 @@ export function createOpening(parts: VaultParts): Opening {
     async open() {
       if (current !== undefined) return current;
       const vault = await openVault(parts, "require");
-      const working = openOperations(vault, clock, config, log);
+      const working = openOperations(vault, parts);
       const heads = keepHeads({ journal: vault.journal, clock, log, file: config.auditHeadsFile });
       const { operations, rewrapping, retirement } = working;
       current = { vault, operations, rewrapping, retirement, working, heads };

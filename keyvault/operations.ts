@@ -22,6 +22,7 @@ import { createChallengeSigning } from "./sign/challenge.ts";
 import { createDelegationSigning } from "./sign/delegation.ts";
 import { createRotationSigning } from "./sign/rotation.ts";
 import { createSequenceSigning } from "./sign/sequences.ts";
+import type { AcceptsCertificate } from "./tls/trust.ts";
 import type { Vault } from "./vault.ts";
 
 /** Everything an open vault can be asked, and what it does by itself until it is stopped. */
@@ -32,15 +33,21 @@ export type OpenOperations = {
   stop(): Promise<void>;
 };
 
+/** What the operations need besides the vault. `accepts` judges admins' certificates. */
+export type OperationsParts = { clock: Clock; config: Config; log: Logger; accepts: AcceptsCertificate };
+
 /** The operations of an open vault. What it does by itself, erasing and rewrapping, ends with `stop`. */
-export function openOperations(vault: Vault, clock: Clock, config: Config, log: Logger): OpenOperations {
+export function openOperations(
+  vault: Vault,
+  { clock, config, log, accepts }: OperationsParts,
+): OpenOperations {
   const { token, database, journal, custody, seals, dataKeys, store, createKey, settle } = vault;
   const erasing = keepErasing(createErasing({ ...vault, clock }), log);
   const rewrapping = createRewrapping({ journal, token, database });
   const retirement = createKekRetirement({ journal, database, token, store, settle });
   const { rates, signingRates } = vault;
   const signing = { store, custody, journal, clock, rates, signingRates };
-  const changing = { journal, store, seals, dataKeys, clock };
+  const changing = { journal, store, seals, dataKeys, clock, accepts };
   const creation = { rates: createRates(() => performance.now()), rate: config.creationRate };
   const operations: Operations = {
     createKey: limitKeyCreation({ createKey, database, journal, ...creation }),

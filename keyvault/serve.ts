@@ -10,7 +10,7 @@ import type { Logger } from "./log.ts";
 import { createOpening, type Opening } from "./opening.ts";
 import { createReadiness } from "./readiness.ts";
 import { createStatusReading } from "./status.ts";
-import { openTrust, type Trust } from "./tls/trust.ts";
+import { acceptsBy, openTrust, type Trust } from "./tls/trust.ts";
 import { openToken, type Token } from "./token/client.ts";
 import { tokenSettings } from "./token/install.ts";
 import type { Vault } from "./vault.ts";
@@ -41,11 +41,11 @@ export async function serve(config: Config, clock: Clock, log: Logger): Promise<
   try {
     const token = await openToken(await tokenSettings(config.token), log, "seal");
     closers.push(() => token.close());
-    const opening = createOpening({ config, clock, log, token });
-    closers.push(() => opening.stop());
-    if (token.sealed() === undefined) await opening.open();
     const trust = await openTrust(config.tls, log);
     closers.push(() => trust.stop());
+    const opening = createOpening({ config, clock, log, token, accepts: acceptsBy(trust) });
+    closers.push(() => opening.stop());
+    if (token.sealed() === undefined) await opening.open();
     const listening = await listen({ config, clock, log, token, opening, trust }, closers);
     return { ...listening, token, trust, vault: () => openedVault(opening), stop };
   } catch (error) {

@@ -6,8 +6,11 @@ import type { RefusalCode } from "../errors.ts";
 /** Who made a call, as the client certificate says. `local` is the command line on the vault's own machine. */
 export type Role = "api" | "admin" | "auditor" | "local";
 
-/** A caller: role and name of the certificate's `deputize://role/<role>/<name>`. */
-export type Caller = { role: Role; name: string };
+/**
+ * A caller: role and name of the certificate's `deputize://role/<role>/<name>`. `certificate` is that certificate, base64 of its DER, of
+ * who came with one.
+ */
+export type Caller = { role: Role; name: string; certificate?: string };
 
 /** What was asked for. */
 export type StatementKind =

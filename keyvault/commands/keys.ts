@@ -1,5 +1,5 @@
 import { Command, InvalidArgumentError } from "commander";
-import type { Pending } from "../db/rows.ts";
+import type { Wish } from "../db/rows.ts";
 import type { KeyPage, ListedKey } from "../keys/list.ts";
 import type { KeyView } from "../keys/view.ts";
 import type { KeyOutcome } from "../lifecycle/outcome.ts";
@@ -138,7 +138,7 @@ function describeKey(key: KeyView): string {
   return lines.map(([name, value]) => `${name.padEnd(12)} ${value}\n`).join("");
 }
 
-function describePending({ admin, action, days, asked_at }: Pending): string {
+function describePending({ admin, action, days, asked_at }: Wish): string {
   return `${admin} asked to ${action} it${days === undefined ? "" : ` after ${days} days`}, ${asked_at}`;
 }
 

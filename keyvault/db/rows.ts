@@ -5,7 +5,17 @@ import type { Attestation } from "../keys/attestation.ts";
 export type Purpose = "account_root" | "agent" | "service";
 
 /** What one admin asked for and a second one has not granted yet. `days`: how long a destruction waits. */
-export type Pending = { action: "enable" | "destroy"; admin: string; asked_at: string; days?: number };
+export type Wish = { action: "enable" | "destroy"; admin: string; asked_at: string; days?: number };
+
+/** A wish as it is stored: with the certificate it was asked for by, base64 of its DER; of an older version's there is none. */
+export type Pending = Wish & { certificate?: string };
+
+/** What is shown of a stored wish. */
+export function wishOf(pending: Pending | null): Wish | null {
+  if (pending === null) return null;
+  const { certificate: _, ...wish } = pending;
+  return wish;
+}
 
 /** One row of `tenants`: the tenant's data key, wrapped by the token and empty once it was destroyed. */
 export type TenantRow = {

@@ -59,7 +59,7 @@ function peerOf(der: Buffer): Peer | undefined {
   const [, role, name] = ROLE_URI.exec(uris.length === 1 ? (uris[0]?.value ?? "") : "") ?? [];
   if (role === undefined || name === undefined) return undefined;
   return {
-    caller: { role: role as RemoteRole, name },
+    caller: { role: role as RemoteRole, name, certificate: der.toString("base64") },
     notBefore: certificate.notBefore,
     notAfter: certificate.notAfter,
   };

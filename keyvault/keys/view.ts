@@ -1,5 +1,5 @@
 import type { HybridPublicKey } from "../../src/protocol/hybrid.ts";
-import type { KeyRow, Purpose, TenantRow } from "../db/rows.ts";
+import { type KeyRow, type Purpose, type TenantRow, type Wish, wishOf } from "../db/rows.ts";
 import type { Attestation } from "./attestation.ts";
 import type { Key } from "./store.ts";
 
@@ -17,7 +17,7 @@ export type KeyView = {
   ceiling: readonly string[] | null;
   public_key: HybridPublicKey;
   /** What one admin asked for and another has not granted yet; null when nothing waits. */
-  pending: KeyRow["pending"];
+  pending: Wish | null;
   /** When the seeds are erased, or were; null unless the key is being destroyed. */
   destroy_at: string | null;
   attestation: Attestation;
@@ -36,7 +36,7 @@ export function viewKey(key: Key): KeyView {
     resident: key.resident !== null,
     ceiling: key.ceiling,
     public_key: key.publicKey,
-    pending: key.pending,
+    pending: wishOf(key.pending),
     destroy_at: key.destroyAt?.toISOString() ?? null,
     attestation: key.attestation,
     created_at: key.createdAt.toISOString(),

@@ -1,25 +1,44 @@
 import type { Caller } from "../audit/record.ts";
+import type { Clock } from "../clock.ts";
 import type { Pending } from "../db/rows.ts";
 import { type Refusal, refuse } from "../errors.ts";
+import type { AcceptsCertificate } from "../tls/trust.ts";
 
 /** How long what one admin asked for waits for a second one. */
 export const APPROVAL_HOURS = 24;
 
 /** What an admin asks for, or grants to another who asked for exactly this. */
-export type Wish = Pick<Pending, "action" | "days">;
+type Asked = Pick<Pending, "action" | "days">;
+
+/** What the rule of two is judged by: `accepts` tells whether a certificate, base64 of its DER, would be let in at `now`. */
+export type Judging = { now: Date; accepts: AcceptsCertificate };
+
+/** What {@link judging} takes. */
+export type JudgingParts = { clock: Clock; accepts: AcceptsCertificate };
+
+/** Judging at this moment. */
+export function judging({ clock, accepts }: JudgingParts): Judging {
+  return { now: clock.now(), accepts };
+}
 
 /**
  * The rule of two: an admin's wish waits, and comes true when a different admin has the same wish within 24 hours. Admins differ when the
- * names of their certificates do. Gives what waits from now on, `granted`, or a refusal for the one who asked.
+ * names of their certificates do. A wish ends with the certificate it was asked for by: revoked, expired, or of an authority that was taken
+ * out. Gives what waits from now on, `granted`, or a refusal for the one who asked.
  */
 export function decideByTwo(
   pending: Pending | null,
-  wish: Wish,
+  wish: Asked,
   admin: Caller,
-  now: Date,
+  { now, accepts }: Judging,
 ): Pending | "granted" | Refusal {
-  const waits = pending !== null && isFresh(pending, now) && isSame(pending, wish);
-  if (!waits) return { ...wish, admin: admin.name, asked_at: now.toISOString() };
+  const waits =
+    pending !== null && isFresh(pending, now) && isSame(pending, wish) && isStanding(pending, now, accepts);
+  if (!waits) {
+    const { certificate } = admin;
+    const asked = { ...wish, admin: admin.name, asked_at: now.toISOString() };
+    return { ...asked, ...(certificate !== undefined && { certificate }) };
+  }
   if (pending.admin !== admin.name) return "granted";
   return refuse("policy_violation", "Another admin must ask for the same; you have");
 }
@@ -29,6 +48,10 @@ function isFresh({ asked_at }: Pending, now: Date): boolean {
   return Math.abs(now.getTime() - Date.parse(asked_at)) <= APPROVAL_HOURS * 3_600_000;
 }
 
-function isSame({ action, days }: Pending, wish: Wish): boolean {
+function isStanding({ certificate }: Pending, now: Date, accepts: AcceptsCertificate): boolean {
+  return certificate !== undefined && accepts(certificate, now);
+}
+
+function isSame({ action, days }: Pending, wish: Asked): boolean {
   return action === wish.action && days === wish.days;
 }

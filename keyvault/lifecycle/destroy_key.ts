@@ -1,10 +1,9 @@
 import type { Caller } from "../audit/record.ts";
-import type { Clock } from "../clock.ts";
 import type { KeyRow } from "../db/rows.ts";
 import { isRefusal, type Refusal, refuse } from "../errors.ts";
 import { type Changed, changeKey, type KeyChangeParts } from "../keys/change.ts";
 import { VAULT_TENANT } from "../keys/disable.ts";
-import { decideByTwo } from "./approval.ts";
+import { decideByTwo, type Judging, type JudgingParts, judging } from "./approval.ts";
 import { daysAfter, type KeyOutcome, keyOutcome } from "./outcome.ts";
 
 /** Ends a key: it signs no more from the moment the second admin asks, and its seeds are erased `days` (7 to 30) later. */
@@ -13,21 +12,21 @@ export type DestroyKey = (caller: Caller, keyId: string, days: number) => Promis
 /** Takes a destruction back before its time, asked for or granted. The key is left disabled. One admin suffices. */
 export type CancelKeyDestruction = (caller: Caller, keyId: string) => Promise<KeyOutcome | Refusal>;
 
-type Parts = KeyChangeParts & { clock: Clock };
+type Parts = KeyChangeParts & JudgingParts;
 
 /** Destroying on these parts. */
 export function createKeyDestruction(parts: Parts): DestroyKey {
   return async (caller, keyId, days) => {
     const about = { caller, statement: "key_destroy", detail: { days: String(days) } } as const;
     const row = await changeKey(parts, { keyId, tenant: undefined }, about, (row) =>
-      decide(row, caller, days, parts.clock.now()),
+      decide(row, caller, days, judging(parts)),
     );
     return isRefusal(row) ? row : keyOutcome(row);
   };
 }
 
 /** Cancelling on these parts. */
-export function createKeyDestructionCancelling(parts: Parts): CancelKeyDestruction {
+export function createKeyDestructionCancelling(parts: KeyChangeParts): CancelKeyDestruction {
   return async (caller, keyId) => {
     const about = { caller, statement: "key_destroy_cancel" } as const;
     const row = await changeKey(parts, { keyId, tenant: undefined }, about, (row) => {
@@ -39,12 +38,13 @@ export function createKeyDestructionCancelling(parts: Parts): CancelKeyDestructi
   };
 }
 
-function decide(row: KeyRow, caller: Caller, days: number, now: Date): Changed<KeyRow> | Refusal {
+function decide(row: KeyRow, caller: Caller, days: number, judging: Judging): Changed<KeyRow> | Refusal {
   if (row.tenant === VAULT_TENANT) return refuse("policy_violation", "The vault's own key is not destroyed");
   if (row.destroy_at !== null) return refuse("policy_violation", `The key is ${row.state} already`);
-  const decision = decideByTwo(row.pending, { action: "destroy", days }, caller, now);
+  const decision = decideByTwo(row.pending, { action: "destroy", days }, caller, judging);
   if (decision !== "granted")
     return isRefusal(decision) ? decision : { row: { ...row, pending: decision }, detail: { step: "asked" } };
+  const { now } = judging;
   const disabled_at = row.disabled_at ?? now;
   const ending = {
     state: "destroying",

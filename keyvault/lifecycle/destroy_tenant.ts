@@ -1,8 +1,7 @@
 import type { Caller } from "../audit/record.ts";
-import type { Clock } from "../clock.ts";
 import { isRefusal, type Refusal, refuse } from "../errors.ts";
 import { VAULT_TENANT } from "../keys/disable.ts";
-import { decideByTwo } from "./approval.ts";
+import { decideByTwo, type JudgingParts, judging } from "./approval.ts";
 import { changeTenant, type TenantChangeParts } from "./change_tenant.ts";
 import { daysAfter, type TenantOutcome, tenantOutcome } from "./outcome.ts";
 
@@ -19,7 +18,7 @@ export type DestroyTenant = (
 /** Takes a destruction back before its time; the tenant's keys are as they were. One admin suffices. */
 export type CancelTenantDestruction = (caller: Caller, tenant: string) => Promise<TenantOutcome | Refusal>;
 
-type Parts = TenantChangeParts & { clock: Clock };
+type Parts = TenantChangeParts & JudgingParts;
 
 /** Destroying on these parts. */
 export function createTenantDestruction(parts: Parts): DestroyTenant {
@@ -29,13 +28,13 @@ export function createTenantDestruction(parts: Parts): DestroyTenant {
       if (tenant === VAULT_TENANT)
         return refuse("policy_violation", "The vault's own keys are not destroyed");
       if (row.state !== "active") return refuse("policy_violation", `The tenant is ${row.state} already`);
-      const now = parts.clock.now();
-      const decision = decideByTwo(row.pending, { action: "destroy", days }, caller, now);
+      const by = judging(parts);
+      const decision = decideByTwo(row.pending, { action: "destroy", days }, caller, by);
       if (decision !== "granted")
         return isRefusal(decision)
           ? decision
           : { row: { ...row, pending: decision }, detail: { step: "asked" } };
-      const ending = { state: "destroying", pending: null, destroy_at: daysAfter(now, days) } as const;
+      const ending = { state: "destroying", pending: null, destroy_at: daysAfter(by.now, days) } as const;
       return { row: { ...row, ...ending }, detail: { step: "done", asked_by: row.pending?.admin ?? "" } };
     });
     return isRefusal(row) ? row : tenantOutcome(row);
@@ -43,7 +42,7 @@ export function createTenantDestruction(parts: Parts): DestroyTenant {
 }
 
 /** Cancelling on these parts. */
-export function createTenantDestructionCancelling(parts: Parts): CancelTenantDestruction {
+export function createTenantDestructionCancelling(parts: TenantChangeParts): CancelTenantDestruction {
   return async (caller, tenant) => {
     const row = await changeTenant(parts, tenant, { caller, statement: "tenant_destroy_cancel" }, (row) =>
       row.state === "destroying" || (row.state === "active" && row.pending !== null)

@@ -1,10 +1,10 @@
-import type { KeyRow, Pending, TenantRow } from "../db/rows.ts";
+import { type KeyRow, type TenantRow, type Wish, wishOf } from "../db/rows.ts";
 
 /** What became of a key: its state, what waits for a second admin, and when its seeds are erased (ISO 8601). */
 export type KeyOutcome = {
   key_id: string;
   state: KeyRow["state"];
-  pending: Pending | null;
+  pending: Wish | null;
   destroy_at: string | null;
 };
 
@@ -12,18 +12,18 @@ export type KeyOutcome = {
 export type TenantOutcome = {
   tenant: string;
   state: TenantRow["state"];
-  pending: Pending | null;
+  pending: Wish | null;
   destroy_at: string | null;
 };
 
 /** What a caller is told of a changed key. */
 export function keyOutcome({ key_id, state, pending, destroy_at }: KeyRow): KeyOutcome {
-  return { key_id, state, pending, destroy_at: destroy_at?.toISOString() ?? null };
+  return { key_id, state, pending: wishOf(pending), destroy_at: destroy_at?.toISOString() ?? null };
 }
 
 /** What a caller is told of a changed tenant. */
 export function tenantOutcome({ tenant, state, pending, destroy_at }: TenantRow): TenantOutcome {
-  return { tenant, state, pending, destroy_at: destroy_at?.toISOString() ?? null };
+  return { tenant, state, pending: wishOf(pending), destroy_at: destroy_at?.toISOString() ?? null };
 }
 
 /** The moment `days` after `now`. */

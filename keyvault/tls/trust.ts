@@ -1,4 +1,4 @@
-import type { X509Certificate } from "node:crypto";
+import { X509Certificate } from "node:crypto";
 import type { TlsConfig } from "../config.ts";
 import type { Logger } from "../log.ts";
 import { isTrusted, readMaterial, type TlsMaterial } from "./material.ts";
@@ -19,6 +19,9 @@ export type Trust = {
   refresh(): Promise<void>;
   stop(): void;
 };
+
+/** Whether a certificate, base64 of its DER, would be let in at `now`: trusted, not revoked, not expired. False for what is none. */
+export type AcceptsCertificate = (certificate: string, now: Date) => boolean;
 
 const EVERY_MS = 2_000;
 const SETTLED_MS = 1_000;
@@ -69,6 +72,19 @@ export async function openTrust(files: TlsConfig, log: Logger): Promise<Trust> {
     onChange: (apply) => void listeners.push(apply),
     refresh,
     stop: () => clearInterval(timer),
+  };
+}
+
+/** Judges certificates by the TLS files in force. */
+export function acceptsBy(trust: Pick<Trust, "accepts">): AcceptsCertificate {
+  return (text, now) => {
+    try {
+      const certificate = new X509Certificate(Buffer.from(text, "base64"));
+      const isCurrent = certificate.validFromDate <= now && now <= certificate.validToDate;
+      return isCurrent && trust.accepts(certificate);
+    } catch {
+      return false;
+    }
   };
 }
 

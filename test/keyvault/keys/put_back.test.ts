@@ -24,14 +24,14 @@ beforeAll(async () => {
 });
 afterAll(() => vault.close());
 
-const parts = () => ({ ...vault.vault, clock: vault.clock });
+const parts = () => ({ ...vault.vault, clock: vault.clock, accepts: () => true });
 const makeKey = async (tenant: string) =>
   (await vault.makeKey({ tenant, purpose: "agent", label: "agent", ceiling: ["data:read", "data:write"] }))
     .key_id;
 const disable = (keyId: string, tenant: string) => createKeyDisabling(parts())(API, { keyId, tenant });
 const destroyTenant = async (tenant: string) => {
   const destroy = createTenantDestruction(parts());
-  for (const name of ["alice", "bob"]) await destroy({ role: "admin", name }, tenant, 7);
+  for (const name of ["alice", "bob"]) await destroy({ role: "admin", name, certificate: name }, tenant, 7);
 };
 const sign = (keyId: string, tenant: string) =>
   createChallengeSigning(parts())(API, keyId, {

@@ -253,8 +253,9 @@ test("data keys in memory are overwritten the moment a tenant is to be destroyed
       cleared += 1;
     },
   };
-  const destroy = createTenantDestruction({ ...vault.vault, dataKeys, clock: vault.clock });
-  for (const name of ["alice", "bob"]) await destroy({ role: "admin", name }, "acc-31", 7);
+  const { clock } = vault;
+  const destroy = createTenantDestruction({ ...vault.vault, dataKeys, clock, accepts: () => true });
+  for (const name of ["alice", "bob"]) await destroy({ role: "admin", name, certificate: name }, "acc-31", 7);
   expect(cleared).toBe(2);
 });
 

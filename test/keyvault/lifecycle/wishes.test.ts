@@ -1,0 +1,94 @@
+import { X509Certificate } from "node:crypto";
+import { appendFile } from "node:fs/promises";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { decideByTwo } from "../../../keyvault/lifecycle/approval.ts";
+import { ADMIN, issueIdentity, startVault, type TestVault } from "../fixture.ts";
+import { type Client, call } from "../http/caller_support.ts";
+
+let vault: TestVault;
+let bob: Client;
+let admins = 0;
+
+const HOUR_MS = 3_600_000;
+
+beforeAll(async () => {
+  vault = await startVault();
+  bob = await admin("bob", 1_000);
+});
+afterAll(() => vault.close());
+
+/** An administrator's identity that holds for so many hours from the vault's time on, which may be ahead of the machine's. */
+function admin(name: string, hours: number): Promise<Client> {
+  const notAfter = new Date(vault.clock.now().getTime() + hours * HOUR_MS);
+  const validity = { notBefore: new Date(Date.now() - HOUR_MS), notAfter };
+  return issueIdentity(vault.home, { kind: "client", role: "admin", name }, validity);
+}
+
+async function revoke({ cert = "" }: Client): Promise<void> {
+  await appendFile(vault.home.config.tls.revokedFile, `${new X509Certificate(cert).serialNumber}\n`);
+  await vault.trust.refresh();
+}
+
+const post = async (client: Client, path: string, body: unknown = {}) =>
+  (await call(`${vault.url}${path}`, client, { method: "POST", body })).body;
+const makeKey = async (tenant: string) =>
+  (await vault.makeKey({ tenant, purpose: "agent", label: "agent", ceiling: [] })).key_id;
+
+/** What two admins do to a key or its tenant: how it is asked for, and the state before and after. */
+const WISHES = {
+  "enabling a key": async (tenant: string) => {
+    const key = await makeKey(tenant);
+    await post(bob, `/v1/keys/${key}/disable`);
+    return { ask: (by: Client) => post(by, `/v1/keys/${key}/enable`), before: "disabled", after: "active" };
+  },
+  "destroying a key": async (tenant: string) => {
+    const key = await makeKey(tenant);
+    const ask = (by: Client) => post(by, `/v1/keys/${key}/destroy`, { after_days: 7 });
+    return { ask, before: "active", after: "destroying" };
+  },
+  "destroying a tenant": async (tenant: string) => {
+    await makeKey(tenant);
+    const ask = (by: Client) => post(by, `/v1/tenants/${tenant}/destroy`, { after_days: 7 });
+    return { ask, before: "active", after: "destroying" };
+  },
+};
+
+describe.each(Object.entries(WISHES))("for %s", (_, prepare) => {
+  test.each([
+    ["was revoked since", 1_000, revoke],
+    ["has expired since", 1, async () => vault.clock.move(2 * 3_600)],
+  ] as const)("an admin whose certificate %s is none of the two", async (_, hours, end) => {
+    const name = `alice-${++admins}`;
+    const { ask, before, after } = await prepare(`acc-${admins}`);
+    const alice = await admin(name, hours);
+    expect(await ask(alice)).toMatchObject({ state: before, pending: { admin: name } });
+    await end(alice);
+    expect(await ask(bob)).toMatchObject({ state: before, pending: { admin: "bob" } });
+    const carol = await admin("carol", 1_000);
+    expect(await ask(carol)).toMatchObject({ state: after, pending: null });
+  });
+
+  test("who has another certificate under the same name by then asks anew, and is one of the two", async () => {
+    const name = `alice-${++admins}`;
+    const { ask, before, after } = await prepare(`acc-${admins}`);
+    const lost = await admin(name, 1_000);
+    await ask(lost);
+    await revoke(lost);
+    const renewed = await admin(name, 1_000);
+    expect(await ask(renewed)).toMatchObject({ state: before, pending: { admin: name } });
+    expect(await ask(bob)).toMatchObject({ state: after });
+  });
+});
+
+test("what is shown of a wish is who asked for what, and when", async () => {
+  const { ask } = await WISHES["destroying a key"]("acc-shown");
+  const { pending } = await ask(bob);
+  expect(pending).toEqual({ action: "destroy", days: 7, admin: "bob", asked_at: expect.any(String) });
+});
+
+test("a wish without a certificate, as an older version stored it, waits anew for two", () => {
+  const now = new Date();
+  const pending = { action: "enable", admin: "alice", asked_at: now.toISOString() } as const;
+  const decided = decideByTwo(pending, { action: "enable" }, ADMIN, { now, accepts: () => true });
+  expect(decided).toMatchObject({ admin: ADMIN.name });
+});
