@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import { dataKeyContext } from "../keys/wrapping.ts";
+import { dataKeyContext, WRAPPED_DATA_KEY_BYTES } from "../keys/wrapping.ts";
 import type { Token } from "../token/client.ts";
 import type { ReadDataKeys, StoredDataKey } from "./stored.ts";
 
@@ -23,8 +23,6 @@ export type RetirementProof = {
 const BATCH = 250;
 const READ_BATCH = 2_000;
 const FINGERPRINT_BYTES = 16;
-/** Of a wrapped data key: nonce (12), key (32) and tag (16). */
-const BOX_BYTES = 60;
 
 /** A proof that nothing needs `retiring`. */
 export function createRetirementProof(token: Pick<Token, "findVersions">, retiring: string): RetirementProof {
@@ -32,7 +30,7 @@ export function createRetirementProof(token: Pick<Token, "findVersions">, retiri
   const isNew = (row: StoredDataKey): boolean => !proven.has(fingerprint(row));
 
   async function prove(rows: readonly StoredDataKey[]): Promise<Unproven> {
-    const whole = rows.filter(({ wrapped_data_key }) => wrapped_data_key.length === BOX_BYTES);
+    const whole = rows.filter(({ wrapped_data_key }) => wrapped_data_key.length === WRAPPED_DATA_KEY_BYTES);
     const versions = await token.findVersions(
       whole.map(({ tenant, kek, wrapped_data_key }) => ({
         wrapped: { kek, box: wrapped_data_key },

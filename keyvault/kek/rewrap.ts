@@ -4,7 +4,7 @@ import type { Database } from "../db/connection.ts";
 import type { TenantRow } from "../db/rows.ts";
 import { VaultError } from "../errors.ts";
 import { available } from "../keys/store.ts";
-import { dataKeyContext } from "../keys/wrapping.ts";
+import { dataKeyContext, WRAPPED_DATA_KEY_BYTES } from "../keys/wrapping.ts";
 import type { Token } from "../token/client.ts";
 
 /** How far rewrapping is. `remaining` counts data keys that an older version still wraps, `damaged` names those that do not open. */
@@ -68,18 +68,25 @@ export function createRewrapping(parts: { journal: Journal; token: Token; databa
     }
   }
 
+  /** Whether a row may be sent to the token at all: what somebody made of it must not keep the others of its batch from being sent. */
+  function isWhole({ kek, wrapped_data_key }: Wrapped): boolean {
+    return wrapped_data_key.length === WRAPPED_DATA_KEY_BYTES && token.info().keks.includes(kek);
+  }
+
   async function rewrapBatch(caller: Caller, batch: readonly Wrapped[]): Promise<void> {
-    const renewed = await token.rewrap(
-      batch.map(({ tenant, kek, wrapped_data_key }) => ({
+    const whole = batch.filter(isWhole);
+    const boxes = await token.rewrap(
+      whole.map(({ tenant, kek, wrapped_data_key }) => ({
         wrapped: { kek, box: wrapped_data_key },
         context: dataKeyContext(tenant),
       })),
     );
-    const rows = batch.flatMap((row, index) => {
-      const box = renewed[index];
+    const rows = whole.flatMap((row, index) => {
+      const box = boxes[index];
       return box ? [{ ...row, kek: box.kek, box: Buffer.from(box.box) }] : [];
     });
-    damaged.push(...batch.filter((_, index) => !renewed[index]).map(({ tenant }) => tenant));
+    const renewed = new Set(rows.map(({ tenant }) => tenant));
+    damaged.push(...batch.flatMap(({ tenant }) => (renewed.has(tenant) ? [] : [tenant])));
     done += await journal.change(async (client) => {
       const kept = rows.filter(({ kek }) => token.info().keks.includes(kek));
       const { rowCount } = await client.query(

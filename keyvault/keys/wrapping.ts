@@ -24,6 +24,9 @@ export type KeyIdentity = {
   version: number;
 };
 
+/** Of a tenant's wrapped data key: nonce (12), key (32) and tag (16). */
+export const WRAPPED_DATA_KEY_BYTES = 60;
+
 /** What a tenant's wrapped data key is bound to. */
 export function dataKeyContext(tenant: string): Uint8Array {
   return canonicalBytes({ tenant, type: "tenant_data_key" });

@@ -20,14 +20,14 @@ const LAST_RESTART_DELAY_MS = 5_000;
 export type Token = {
   /** Encrypts up to 4 KiB under the newest key-encryption key, bound to `context`. */
   wrap(plain: Uint8Array, context: Uint8Array): Promise<Wrapped>;
-  /** The text wrapped under the same context. Rejects with `DamagedBox` when it was altered or belongs elsewhere. */
+  /** The text wrapped under the same context. Rejects with `DamagedBox` when it was altered, belongs elsewhere, or names a version that the token lacks. */
   unwrap(wrapped: Wrapped, context: Uint8Array): Promise<Uint8Array>;
   /** Chained HMAC-SHA256 under the audit key: mac[i] = HMAC(mac[i−1] ‖ texts[i]), with mac[−1] = `previous` (32 bytes). */
   chain(previous: Uint8Array, texts: Uint8Array[]): Promise<Uint8Array[]>;
   /** HMAC-SHA256 of each text under the audit key, never equal to a code of the chain: for what the database must not change. */
   authenticate(texts: Uint8Array[]): Promise<Uint8Array[]>;
   /**
-   * The boxes anew under the newest key-encryption key; null for one that was altered or belongs elsewhere. What is in them never leaves
+   * The boxes anew under the newest key-encryption key; null for one that {@link Token.unwrap} calls damaged. What is in them never leaves
    * the child.
    */
   rewrap(boxes: { wrapped: Wrapped; context: Uint8Array }[]): Promise<(Wrapped | null)[]>;
@@ -45,7 +45,7 @@ export type Token = {
   retire(kek: string): Promise<{ keks: string[] }>;
   /** Generates halves of a key inside the token, never to leave it, under a label (`key-` and 32 hexadecimal digits) that must be new. */
   createResident(label: string, halves: readonly Half[]): Promise<Partial<Record<Half, Uint8Array>>>;
-  /** Signs with a half under a label. Rejects with `DamagedBox` when the token has none. */
+  /** Signs with a half under a label. Rejects with `DamagedBox` when the token has none, and for what is no resident's label. */
   signResident(label: string, half: Half, bytes: Uint8Array): Promise<Uint8Array>;
   /** Destroys what stands under a label, for good, and gives how many objects that were; none is no fault. */
   destroyResident(label: string): Promise<{ destroyed: number }>;
@@ -189,14 +189,7 @@ export async function openToken(
 
   return {
     wrap: (plain, context) => call({ kind: "wrap", plain, context }),
-    async unwrap(wrapped, context) {
-      if (current !== undefined && sealed === undefined && !opened().keks.includes(wrapped.kek))
-        throw new VaultError(
-          "token_unavailable",
-          `The token has no ${wrapped.kek}, which a stored key needs`,
-        );
-      return call({ kind: "unwrap", wrapped, context });
-    },
+    unwrap: (wrapped, context) => call({ kind: "unwrap", wrapped, context }),
     async chain(previous, texts) {
       const codes: Uint8Array[] = [];
       for (const part of partsOf(texts))

@@ -17,13 +17,13 @@ const PROBE = Buffer.from("deputize keyvault probe");
 export type TokenOperations = {
   /** Encrypts under the newest key-encryption key, bound to `context`. */
   wrap(plain: Uint8Array, context: Uint8Array): Wrapped;
-  /** The text wrapped under the same context. Throws `DamagedBox` when it was altered or belongs elsewhere. */
+  /** The text wrapped under the same context. Throws `DamagedBox` when it was altered, belongs elsewhere, or names a version that the token lacks. */
   unwrap(wrapped: Wrapped, context: Uint8Array): Uint8Array;
   /** Chained HMAC-SHA256 under the audit key: mac[i] = HMAC(mac[i−1] ‖ texts[i]), with mac[−1] = `previous`. */
   chain(previous: Uint8Array, texts: readonly Uint8Array[]): Uint8Array[];
   /** HMAC-SHA256 of each text under the audit key, in a domain of its own: never a code of the chain. */
   authenticate(texts: readonly Uint8Array[]): Uint8Array[];
-  /** The boxes anew under the newest key-encryption key; null for one that was altered or belongs elsewhere. */
+  /** The boxes anew under the newest key-encryption key; null for one that {@link TokenOperations.unwrap} calls damaged. */
   rewrap(boxes: readonly { wrapped: Wrapped; context: Uint8Array }[]): (Wrapped | null)[];
   /** Which version of the key-encryption key opens each box, the one that it is said to be under tried first; null for none. */
   findVersions(boxes: readonly { wrapped: Wrapped; context: Uint8Array }[]): (string | null)[];
@@ -53,8 +53,7 @@ export function createOperations(session: Session, keys: TokenKeys): TokenOperat
 
   function kek(label: string): pkcs11.Handle {
     const found = keys.keks.get(label);
-    if (found === undefined)
-      throw new TokenFault(`The token has no ${label}, under which a stored key is wrapped`);
+    if (found === undefined) throw new TokenFault(`The token has no ${label}`);
     return found;
   }
 
@@ -79,9 +78,8 @@ export function createOperations(session: Session, keys: TokenKeys): TokenOperat
   }
 
   function unwrap(wrapped: Wrapped, context: Uint8Array): Buffer {
-    if (wrapped.box.length <= NONCE_BYTES + TAG_BYTES) throw new DamagedBox();
     const label = wrapped.kek;
-    kek(label);
+    if (wrapped.box.length <= NONCE_BYTES + TAG_BYTES || !keys.keks.has(label)) throw new DamagedBox();
     try {
       return decrypt(label, wrapped.box, context);
     } catch {

@@ -50,11 +50,11 @@ const LABEL = /^key-[0-9a-f]{32}$/;
 export type Residents = {
   /** Halves that this token can make and sign with; found by its mechanisms. */
   offered: readonly Half[];
-  /** Generates halves under a label, which must be new, and gives their public keys. */
+  /** Generates halves under a label, which must be a resident's and new, and gives their public keys. */
   create(label: string, halves: readonly Half[]): Partial<Record<Half, Uint8Array>>;
   /** One half's signature. Throws `DamagedBox` when the token has no such half under the label. */
   sign(label: string, half: Half, bytes: Uint8Array): Uint8Array;
-  /** Destroys whatever stands under a label, for good; gives how many objects that were. */
+  /** Destroys whatever stands under a resident's label, for good; gives how many objects that were. None stands under any other label. */
   destroy(label: string): number;
   /** The labels of all of them. */
   list(): string[];
@@ -86,8 +86,9 @@ export function createResidents(session: Session): Residents {
     const name = `${half} ${label}`;
     const known = found.get(name);
     if (known !== undefined) return known;
+    if (!LABEL.test(label)) throw new DamagedBox();
     const [object, second] = find([
-      { type: pkcs11.CKA_LABEL, value: checked(label) },
+      { type: pkcs11.CKA_LABEL, value: label },
       { type: pkcs11.CKA_KEY_TYPE, value: HALVES[half].keyType },
     ]);
     if (object === undefined) throw new DamagedBox();
@@ -129,7 +130,8 @@ export function createResidents(session: Session): Residents {
     offered,
 
     create(label, halves) {
-      if (find([{ type: pkcs11.CKA_LABEL, value: checked(label) }]).length > 0)
+      if (!LABEL.test(label)) throw new TokenFault("A resident key is labelled otherwise");
+      if (find([{ type: pkcs11.CKA_LABEL, value: label }]).length > 0)
         throw new TokenFault(`The token has a key labelled ${label} already`);
       return Object.fromEntries(halves.map((half) => [half, generate(label, half)]));
     },
@@ -146,7 +148,8 @@ export function createResidents(session: Session): Residents {
     },
 
     destroy(label) {
-      const objects = find([{ type: pkcs11.CKA_LABEL, value: checked(label) }]);
+      if (!LABEL.test(label)) return 0;
+      const objects = find([{ type: pkcs11.CKA_LABEL, value: label }]);
       for (const half of NAMES) found.delete(`${half} ${label}`);
       for (const object of objects) library.C_DestroyObject(handle, object);
       return objects.length;
@@ -168,9 +171,4 @@ export function publicKeyOf(value: Buffer, bytes: number): Uint8Array {
   const wrapped = value.length === bytes + POINT_HEADER.length && value.subarray(0, 2).equals(POINT_HEADER);
   if (bytes === 32 && wrapped) return value.subarray(POINT_HEADER.length);
   throw new TokenFault(`The token gave a public key of ${value.length} bytes; ${bytes} were expected`);
-}
-
-function checked(label: string): string {
-  if (!LABEL.test(label)) throw new TokenFault("A resident key is labelled otherwise");
-  return label;
 }

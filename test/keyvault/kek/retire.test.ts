@@ -119,12 +119,12 @@ test("keys made while versions come and go are under a version that is there", a
   expect((await sign()).status).toBe(200);
 }, 60_000);
 
-test("a data key under a version that is gone is token_unavailable, and hurts no other call", async () => {
+test("a data key under a version that is gone makes that tenant's keys damaged, and hurts no other call", async () => {
   const pid = vault.vault.token.pid();
   await vault.home.sql("UPDATE tenants SET kek = 'kek-1' WHERE tenant = 'acc-1'");
   vault.vault.dataKeys.clear();
   vault.vault.store.changed();
-  expect((await sign()).body.error?.code).toBe("token_unavailable");
+  expect((await sign()).body.error?.code).toBe("key_damaged");
   await makeKey("acc-4");
   expect(vault.vault.token.pid()).toBe(pid);
 });

@@ -92,6 +92,34 @@ test("a data key that was altered is named and left alone, and all others are wr
   expect(await tenantsByKek(vault.home)).toEqual({ "kek-2": 1, "kek-3": 1_202 });
 });
 
+test("a row under a version that nobody has, or too large for the token, is named as well: the token's process goes on, and signing too", async () => {
+  await makeKey("acc-lost");
+  await post("/v1/kek/rotate");
+  await vault.home.sql("UPDATE tenants SET kek = 'kek-77' WHERE tenant IN ('bulk-6', 'acc-lost')");
+  await vault.home.sql(
+    "UPDATE tenants SET wrapped_data_key = convert_to(repeat('x', 6000000), 'UTF8') WHERE tenant = 'bulk-9'",
+  );
+  const before = vault.vault.token.pid();
+  const { damaged, ...rest } = await rewrapped();
+  expect(damaged.toSorted()).toEqual(["acc-lost", "bulk-5", "bulk-6", "bulk-9"]);
+  expect(rest).toMatchObject({ kek: "kek-4", done: 1_200, remaining: 0, fault: null });
+  expect(vault.vault.token.pid()).toBe(before);
+  expect(await sign()).toBe(200);
+});
+
+test("a key whose data key is said to be under such a version is damaged, and nothing else is", async () => {
+  const { key_id } = await makeKey("acc-relabelled");
+  await vault.home.sql("UPDATE tenants SET kek = 'kek-77' WHERE tenant = 'acc-relabelled'");
+  vault.vault.store.changed();
+  vault.vault.dataKeys.clear();
+  const before = vault.vault.token.pid();
+  const challenge = Buffer.alloc(32, 1).toString("base64");
+  const body = { tenant: "acc-relabelled", challenge, challenge_at: unixSeconds(vault.clock.now()) };
+  expect((await post(`/v1/keys/${key_id}/sign/challenge`, body, api)).body.error?.code).toBe("key_damaged");
+  expect(vault.vault.token.pid()).toBe(before);
+  expect(await sign()).toBe(200);
+});
+
 test("each batch is on record with the admin who began it", async () => {
   const [row] = await vault.home.sql<{ tenants: number }>(
     `SELECT sum((detail ->> 'tenants')::int)::int AS tenants FROM audit

@@ -1,4 +1,4 @@
-import { cp, mkdir, readFile, writeFile } from "node:fs/promises";
+import { cp, mkdir, readFile, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { createBackups } from "../../../keyvault/backup/create.ts";
@@ -143,6 +143,33 @@ test("a label that was given to another key in the database signs nothing: no fo
   vault = await vault.restart();
   expect(await signsFor("acc-1", one)).toBe(true);
 });
+
+test.each(["kek-1", "audit-1", "", `key-${"0".repeat(32)}`])(
+  "a label altered to %j is its own key's fault: the token's process goes on, and a vault without PIN file stays open",
+  async (altered) => {
+    const [key, other] = [
+      await make("acc-1", "resident-1"),
+      await vault.makeKey({ tenant: "acc-1", purpose: "agent", label: "agent", ceiling: [] }),
+    ];
+    const label = await labelOf(key.key_id);
+    await home.sql("ALTER TABLE residents DROP CONSTRAINT IF EXISTS residents_label_check");
+    await home.sql("UPDATE residents SET label = $2 WHERE label = $1", [label, altered]);
+    await rename(home.config.token.pinFile, join(home.dir, "kept-elsewhere"));
+    vault.vault.store.changed();
+    const before = vault.token.pid();
+    try {
+      expect(await sign("acc-1", key.key_id)).toMatchObject({ status: 500, code: "key_damaged" });
+      expect(await sign("acc-1", other.key_id)).toMatchObject({ status: 200 });
+      expect(await status()).toMatchObject({ sealed: null, token: { answers: true } });
+      expect(vault.token.pid()).toBe(before);
+    } finally {
+      await rename(join(home.dir, "kept-elsewhere"), home.config.token.pinFile);
+      await home.sql("UPDATE residents SET label = $2 WHERE label = $1", [altered, label]);
+      vault.vault.store.changed();
+    }
+    expect(await signsFor("acc-1", key)).toBe(true);
+  },
+);
 
 test("disabled it signs no more; enabled by two admins it does", async () => {
   const key = await make("acc-1", "resident-1");
