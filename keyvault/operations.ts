@@ -11,6 +11,7 @@ import { createKeyDisabling } from "./keys/disable.ts";
 import { createKeyReading } from "./keys/get.ts";
 import { createKeyListing } from "./keys/list.ts";
 import { createCeilingShrinking } from "./keys/shrink_ceiling.ts";
+import { createAdoption } from "./lifecycle/adopt_states.ts";
 import { createKeyDestruction, createKeyDestructionCancelling } from "./lifecycle/destroy_key.ts";
 import { createTenantDestruction, createTenantDestructionCancelling } from "./lifecycle/destroy_tenant.ts";
 import { createKeyEnabling } from "./lifecycle/enable_key.ts";
@@ -41,13 +42,13 @@ export function openOperations(
   vault: Vault,
   { clock, config, log, accepts }: OperationsParts,
 ): OpenOperations {
-  const { token, database, journal, custody, seals, dataKeys, store, createKey, settle } = vault;
+  const { token, database, journal, register, custody, seals, dataKeys, store, createKey, settle } = vault;
   const erasing = keepErasing(createErasing({ ...vault, clock }), log);
   const rewrapping = createRewrapping({ journal, token, database });
   const retirement = createKekRetirement({ journal, database, token, store, settle });
   const { rates, signingRates } = vault;
-  const signing = { store, custody, journal, clock, rates, signingRates };
-  const changing = { journal, store, seals, dataKeys, clock, accepts };
+  const signing = { store, custody, journal, register, clock, rates, signingRates };
+  const changing = { journal, register, store, seals, dataKeys, clock, accepts };
   const creation = { rates: createRates(() => performance.now()), rate: config.creationRate };
   const operations: Operations = {
     createKey: limitKeyCreation({ createKey, database, journal, ...creation }),
@@ -60,6 +61,7 @@ export function openOperations(
     cancelKeyDestruction: createKeyDestructionCancelling(changing),
     destroyTenant: createTenantDestruction(changing),
     cancelTenantDestruction: createTenantDestructionCancelling(changing),
+    adoptStates: createAdoption(changing),
     rotateKek: createKekRotation({ journal, token, settle }),
     retireKek: retirement.retire,
     rewrapping,

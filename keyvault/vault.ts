@@ -1,11 +1,11 @@
 import { equalPublicKeys } from "../src/protocol/hybrid.ts";
 import { type Journal, openJournal } from "./audit/journal.ts";
+import { createRegister, type Register } from "./audit/register.ts";
 import type { Clock } from "./clock.ts";
 import type { Config } from "./config.ts";
 import { type Database, openDatabase } from "./db/connection.ts";
 import { VaultError } from "./errors.ts";
 import { syncFolder } from "./files.ts";
-import { adoptStates } from "./keys/adopt.ts";
 import { type CreateKey, type CreateKeyParts, createKeyCreation } from "./keys/create.ts";
 import { type Custody, createCustody, type KeptKey } from "./keys/custody.ts";
 import { createDataKeys, type DataKeys } from "./keys/data_keys.ts";
@@ -34,6 +34,8 @@ export type Vault = {
   token: Token;
   database: Database;
   journal: Journal;
+  /** What the verified audit says. */
+  register: Register;
   dataKeys: DataKeys;
   custody: Custody;
   seals: Seals;
@@ -41,7 +43,7 @@ export type Vault = {
   createKey: CreateKey;
   rates: Rates;
   signingRates: SigningRates;
-  /** What database and token said of each other's resident keys when the vault was opened. */
+  /** What audit and token said of each other's resident keys when the vault was opened. */
   residents: ResidentsCheck;
   sweepResidents: SweepResidents;
   /** Puts what the token wrote on the disk, where the token is files of the vault's own. */
@@ -77,7 +79,8 @@ export async function openVault(
     closers.push(() => dataKeys.clear());
     const custody = createCustody(dataKeys, token);
     let service: KeptKey | undefined;
-    const seals = createSeals(token);
+    const register = createRegister();
+    const seals = createSeals(token, register);
     const store = createKeyStore(database, seals, () => requireService(service).publicKey);
     token.whenSealed(() => {
       dataKeys.clear();
@@ -88,22 +91,20 @@ export async function openVault(
       token,
       clock,
       log,
-      reopened({ seq }) {
-        seals.reopened(seq);
-        store.changed();
-      },
+      register,
+      reopened: () => store.changed(),
     });
     closers.push(() => journal.close());
     const { keysPerTenant, residentKeys: limit } = config;
     const settle = async (): Promise<void> => {
       if (config.token.managed) await syncFolder(config.token.dir);
     };
-    const residency = createResidency({ journal, token, clock, log, limit, settle });
-    const parts = { database, custody, dataKeys, seals, journal, clock, token, keysPerTenant, residency };
-    await adoptStates(parts);
+    const residency = createResidency({ journal, token, register, clock, log, limit, settle });
+    const around = { database, journal, register, clock, token };
+    const parts = { ...around, custody, dataKeys, seals, keysPerTenant, residency };
     const opened = await openServiceKey(parts, rule);
-    const sweepResidents = createResidentSweeping({ database, journal, seals, token, settle });
-    await sweepResidents(clock.now());
+    const sweepResidents = createResidentSweeping({ journal, register, residency, token, settle });
+    await sweepResidents();
     const residents = await checkResidents(parts);
     if (residents.missing.length + residents.unknown.length > 0)
       log.error({ event: "residents_differ", ...residents });
@@ -114,6 +115,7 @@ export async function openVault(
       token,
       database,
       journal,
+      register,
       dataKeys,
       custody,
       seals,
@@ -133,7 +135,7 @@ export async function openVault(
   }
 }
 
-type Parts = Omit<CreateKeyParts, "service">;
+type Parts = Omit<CreateKeyParts, "service"> & { register: Register };
 
 async function openServiceKey(parts: Parts, rule: ServiceKeyRule): Promise<{ key: Key; made: boolean }> {
   const stored = await readServiceKey(parts.database);
@@ -151,10 +153,17 @@ async function readServiceKey(database: Database): Promise<JoinedKeyRow | undefi
   return row && readKey(database, row.key_id);
 }
 
-async function proven(joined: JoinedKeyRow, { custody, seals }: Parts): Promise<Key> {
+/**
+ * The service key, if its seeds open as those of the vault's own service key. One of a version without codes waits for its adoption like all
+ * others: until then its public half is believed, because what it attested is, and it attests nothing.
+ */
+async function proven(joined: JoinedKeyRow, { custody, seals, register }: Parts): Promise<Key> {
+  const { key: row, tenant } = joined;
   try {
     const key = keyOf(joined);
-    await seals.require({ keys: [joined.key], tenants: [joined.tenant] });
+    if (row.tenant !== VAULT_TENANT || row.purpose !== "service") throw new VaultError("key_damaged");
+    const waits = row.state_mac === null && register.isAdoptable("key", row.key_id);
+    if (!waits) await seals.require({ keys: [row], tenants: [tenant] });
     if (equalPublicKeys(await custody.publicKey(key), key.publicKey)) return key;
   } catch (error) {
     if (!(error instanceof VaultError) || error.code !== "key_damaged") throw error;

@@ -1,11 +1,14 @@
 import type pg from "pg";
 import type { Clock } from "../clock.ts";
+import type { AuditRow } from "../db/rows.ts";
 import { VaultError } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import type { Token } from "../token/client.ts";
 import { appendRecords } from "./append.ts";
+import { catchUp } from "./catch_up.ts";
 import { closeLedger, type Head, type Ledger, LedgerMismatch, openLedger } from "./ledger.ts";
 import { type AuditEntry, createRecord, recordBytes } from "./record.ts";
+import type { Register } from "./register.ts";
 
 const MAX_BATCH = 128;
 
@@ -53,44 +56,48 @@ type Pending =
       reject(error: Error): void;
     };
 
-/** What the journal needs. `reopened` is called with the chain's end whenever it connects anew: until then, others may have changed what was read before. */
+/**
+ * What the journal needs. It keeps `register` at the chain's end. `reopened` is called whenever it connects anew: until then, others may
+ * have changed what was read before.
+ */
 export type JournalParts = {
   databaseUrl: string;
   token: Token;
   clock: Clock;
   log: Logger;
-  reopened(head: Head): void;
+  register: Register;
+  reopened(): void;
 };
 
 /**
- * Opens the chain. Rejects with `LedgerHeld` when another process writes it, `LedgerMismatch` when it does not end in a record of this
- * token, or the database's error. Afterwards a lost connection is opened again by the next call.
+ * Opens the chain, and verifies it behind the register's head. Rejects with `LedgerHeld` when another process writes it, `LedgerMismatch`
+ * when a record is not what this token chained, or the database's error. Afterwards a lost connection is opened again by the next call.
  */
 export async function openJournal({
   databaseUrl,
   token,
   clock,
   log,
+  register,
   reopened,
 }: JournalParts): Promise<Journal> {
   const queue: Pending[] = [];
   let ledger: Ledger | undefined;
-  let head: Head | undefined;
   let draining = false;
   let running: Promise<void> = Promise.resolve();
 
   async function connect(): Promise<Ledger> {
-    const opened = await openLedger(databaseUrl, token, head);
+    const opened = await openLedger(databaseUrl, (client) => catchUp(client, token, register));
     opened.client.once("end", () => lose(opened));
     ledger = opened;
-    head = opened.head;
-    reopened(opened.head);
+    reopened();
     return opened;
   }
 
   function lose(lost: Ledger): void {
     if (ledger !== lost) return;
     ledger = undefined;
+    register.awaiting([]);
     void closeLedger(lost.client);
     log.warn({ event: "audit_connection_lost" });
   }
@@ -124,11 +131,11 @@ export async function openJournal({
       return wanted;
     });
     if (taken.length === 0) return;
-    const next = await append(
+    const rows = await append(
       current,
       taken.map(({ entry }) => entry),
     );
-    head = current.head = next;
+    register.fold(rows);
     for (const pending of taken) pending.resolve(true);
   }
 
@@ -137,15 +144,15 @@ export async function openJournal({
     await onConnection(current, () => client.query("BEGIN"));
     let change: Change<unknown>;
     try {
-      change = await pending.apply(client, current.head.seq + 1);
+      change = await pending.apply(client, register.head().seq + 1);
     } catch (error) {
       await onConnection(current, () => client.query("ROLLBACK"));
       return pending.reject(error instanceof VaultError ? error : unavailable(error));
     }
     try {
-      const next = await append(current, change.entry === undefined ? [] : [change.entry]);
+      const rows = await append(current, change.entry === undefined ? [] : [change.entry]);
       await onConnection(current, () => client.query("COMMIT"));
-      head = current.head = next;
+      register.fold(rows);
     } catch (error) {
       await onConnection(current, () => client.query("ROLLBACK")).catch(() => {});
       throw error;
@@ -154,16 +161,15 @@ export async function openJournal({
     pending.resolve(change.value);
   }
 
-  async function append(current: Ledger, entries: readonly AuditEntry[]): Promise<Head> {
-    if (entries.length === 0) return current.head;
-    const records = entries.map((entry, index) =>
-      createRecord(entry, current.head.seq + 1 + index, clock.now()),
-    );
-    const macs = await token.chain(current.head.mac, records.map(recordBytes));
+  async function append(current: Ledger, entries: readonly AuditEntry[]): Promise<AuditRow[]> {
+    if (entries.length === 0) return [];
+    const head = register.head();
+    const records = entries.map((entry, index) => createRecord(entry, head.seq + 1 + index, clock.now()));
+    const macs = await token.chain(head.mac, records.map(recordBytes));
     const rows = records.map((record, index) => ({ ...record, mac: Buffer.from(macs[index] ?? []) }));
+    register.awaiting(rows);
     await onConnection(current, () => appendRecords(current.client, rows));
-    const last = rows.at(-1) ?? current.head;
-    return { seq: last.seq, mac: last.mac };
+    return rows;
   }
 
   /** After any failed statement the connection's state, and what it wrote, are in doubt: the next batch starts from a fresh one. */
@@ -191,7 +197,7 @@ export async function openJournal({
       new Promise<T>((resolve, reject) =>
         give({ kind: "change", apply, resolve: resolve as (value: unknown) => void, reject }),
       ),
-    head: () => head ?? { seq: 0, mac: Buffer.alloc(32) },
+    head: () => register.head(),
     probe: () => journal.change(async (client) => ({ value: void (await client.query("SELECT 1")) })),
     async close() {
       await running;

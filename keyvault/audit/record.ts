@@ -24,6 +24,7 @@ export type StatementKind =
   | "tenant_destroy_cancel"
   | "tenant_erase"
   | "state_adopt"
+  | "resident_make"
   | "resident_erase"
   | "seal"
   | "unseal"
@@ -48,7 +49,10 @@ export type StatementKind =
  */
 export type Outcome = "granted" | "failed" | RefusalCode;
 
-/** One record as the operations write it. `digest` is SHA-256 of the signed bytes; `detail` names what the statement is about. */
+/**
+ * One record as the operations write it. `digest` is SHA-256 of the signed bytes, or of the state that the record gives a key or a tenant;
+ * `detail` names what the statement is about.
+ */
 export type AuditEntry = {
   caller: Caller;
   keyId?: string;

@@ -10,11 +10,48 @@ export type ChainVerdict = { intact: true; head: Head } | ChainFault;
 /** A chain that does not hold from record `seq` on. */
 export type ChainFault = { intact: false; seq: number; reason: "altered" | "missing" | "cut" };
 
+/** Some records of the chain in their order. Without a `fault` the codes of all of them hold. */
+export type ChainPage = { records: readonly AuditRow[]; fault: ChainFault | undefined };
+
+/** Reads up to `limit` records after a number, in their order. */
+export type ReadRecords = (after: number, limit: number) => PromiseLike<readonly AuditRow[]>;
+
 const PAGE = 500;
 
 /**
- * Walks the chain from its first record and recomputes every code with the token's audit key. The first record that was altered, taken out
- * or put in is named. A tail that was cut off shows only against a head noted before: pass those as `expected`.
+ * Walks the chain behind `from` to its end, page by page, and recomputes every code with the token's audit key. A page with a fault is the
+ * last one.
+ */
+export async function* walkChain(
+  read: ReadRecords,
+  token: Pick<Token, "chain">,
+  from: Head,
+): AsyncGenerator<ChainPage> {
+  let head = from;
+  let reading = begin(read, head.seq);
+  for (;;) {
+    const records = await reading;
+    const last = records.at(-1);
+    if (last === undefined) return;
+    reading = begin(read, last.seq);
+    const codes = await token.chain(head.mac, readable(records));
+    const fault = firstFault(records, codes, head.seq + 1);
+    yield { records, fault };
+    if (fault !== undefined) return;
+    head = last;
+  }
+}
+
+/** Reads a page while the one before is verified; its failure is met when it is waited for. */
+function begin(read: ReadRecords, after: number): Promise<readonly AuditRow[]> {
+  const reading = Promise.resolve(read(after, PAGE));
+  reading.catch(() => {});
+  return reading;
+}
+
+/**
+ * Verifies the chain from its first record. The first record that was altered, taken out or put in is named. A tail that was cut off shows
+ * only against a head noted before: pass those as `expected`.
  *
  * @param onProgress called with the number of records that hold so far
  */
@@ -27,13 +64,12 @@ export async function verifyChain(
   let head: Head = { seq: 0, mac: GENESIS };
   const noted = Map.groupBy(expected, ({ seq }) => seq);
   const newest = expected.reduce((most, { seq }) => Math.max(most, seq), 0);
-  for (;;) {
-    const page = await database<AuditRow>("audit").where("seq", ">", head.seq).orderBy("seq").limit(PAGE);
-    if (page.length === 0) break;
-    const macs = await token.chain(head.mac, readable(page));
-    const fault = firstFault(page, macs, head.seq + 1) ?? headFault(page, noted);
-    if (fault !== undefined) return fault;
-    head = page.at(-1) ?? head;
+  const read: ReadRecords = (after, limit) =>
+    database<AuditRow>("audit").where("seq", ">", after).orderBy("seq").limit(limit).then();
+  for await (const { records, fault } of walkChain(read, token, head)) {
+    const found = fault ?? headFault(records, noted);
+    if (found !== undefined) return found;
+    head = records.at(-1) ?? head;
     onProgress(head.seq);
   }
   if (head.seq < newest) return { intact: false, seq: head.seq + 1, reason: "cut" };

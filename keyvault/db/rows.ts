@@ -4,8 +4,17 @@ import type { Attestation } from "../keys/attestation.ts";
 /** What a key may sign; fixed when it is made. */
 export type Purpose = "account_root" | "agent" | "service";
 
-/** What one admin asked for and a second one has not granted yet. `days`: how long a destruction waits. */
-export type Wish = { action: "enable" | "destroy"; admin: string; asked_at: string; days?: number };
+/**
+ * What one admin asked for and a second one has not granted yet. `days`: how long a destruction waits; `rows`: SHA-256 of the rows that an
+ * adoption is for, in hexadecimal.
+ */
+export type Wish = {
+  action: "enable" | "destroy" | "adopt";
+  admin: string;
+  asked_at: string;
+  days?: number;
+  rows?: string;
+};
 
 /** A wish as it is stored: with the certificate it was asked for by, base64 of its DER; of an older version's there is none. */
 export type Pending = Wish & { certificate?: string };
@@ -26,7 +35,7 @@ export type TenantRow = {
   state: "active" | "destroying" | "destroyed";
   pending: Pending | null;
   destroy_at: Date | null;
-  /** Number of the audit record that gave the row this state; with `state_mac` null only before a vault of an older version is opened. */
+  /** Number of the audit record that gave the row this state; with `state_mac` null only in a row of a version that knew no codes, until it is adopted. */
   state_seq: number | null;
   state_mac: Buffer | null;
 };

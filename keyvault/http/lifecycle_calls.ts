@@ -1,4 +1,5 @@
 import { z } from "zod";
+import type { AdoptStates } from "../lifecycle/adopt_states.ts";
 import type { CancelKeyDestruction, DestroyKey } from "../lifecycle/destroy_key.ts";
 import type { CancelTenantDestruction, DestroyTenant } from "../lifecycle/destroy_tenant.ts";
 import type { EnableKey } from "../lifecycle/enable_key.ts";
@@ -13,12 +14,13 @@ export type LifecycleOperations = {
   cancelKeyDestruction: CancelKeyDestruction;
   destroyTenant: DestroyTenant;
   cancelTenantDestruction: CancelTenantDestruction;
+  adoptStates: AdoptStates;
 };
 
 const nothing = z.strictObject({});
 const destruction = z.strictObject({ after_days: z.int().min(7).max(30) });
 
-/** Calls that only admins make, the first three of which take two of them. */
+/** Calls that only admins make, the first four of which take two of them. */
 export function createLifecycleCalls(operations: LifecycleOperations): readonly Call[] {
   return [
     {
@@ -47,6 +49,15 @@ export function createLifecycleCalls(operations: LifecycleOperations): readonly 
         const tenant = shaped(tenantName, context.params.tenant, "path");
         const { after_days } = await readBody(context.req, destruction);
         return operations.destroyTenant(caller, tenant, after_days);
+      },
+    },
+    {
+      method: "POST",
+      path: "/v1/states/adopt",
+      roles: ["admin"],
+      handle: async ({ caller, context }) => {
+        await readBody(context.req, nothing);
+        return operations.adoptStates(caller);
       },
     },
     {

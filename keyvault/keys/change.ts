@@ -3,7 +3,7 @@ import type { Change, Journal } from "../audit/journal.ts";
 import type { AuditEntry } from "../audit/record.ts";
 import type { KeyRow } from "../db/rows.ts";
 import { isRefusal, type Refusal, refuse, VaultError } from "../errors.ts";
-import { KEY_SUPERSEDED, type Seals, type Superseded } from "./state.ts";
+import { keyStateDigest, type Seals } from "./state.ts";
 import type { KeyStore } from "./store.ts";
 
 /** What changing a stored key needs. */
@@ -35,16 +35,14 @@ export async function changeKey(
     if (intact !== true) return { value: "damaged", entry: { ...entry, outcome: "failed" } };
     const changed = apply(row);
     if (isRefusal(changed)) return refused(entry, changed);
-    const { keys } = await seals.seal({ keys: [{ ...changed.row, state_seq: seq }], tenants: [] });
+    const next = { ...changed.row, state_seq: seq };
+    const { keys } = await seals.seal({ keys: [next], tenants: [] });
     for (const sealed of keys) await writeState(client, sealed);
     const detail = { ...about.detail, ...changed.detail };
     return {
       value: changed.row,
-      entry: { ...entry, detail, outcome: "granted" },
-      committed() {
-        seals.written({ keys, tenants: [] });
-        store.changed(keyId);
-      },
+      entry: { ...entry, detail, digest: keyStateDigest(next), outcome: "granted" },
+      committed: () => store.changed(keyId),
     };
   });
   if (result === "damaged") throw new VaultError("key_damaged");
@@ -55,11 +53,8 @@ function refused(entry: Omit<AuditEntry, "outcome">, refusal: Refusal): Change<R
   return { value: refusal, entry: { ...entry, outcome: refusal.refused } };
 }
 
-async function lockKey(client: pg.Client, keyId: string): Promise<(KeyRow & Superseded) | undefined> {
-  const { rows } = await client.query<KeyRow & Superseded>(
-    `SELECT keys.*, ${KEY_SUPERSEDED} AS superseded FROM keys WHERE key_id = $1 FOR UPDATE`,
-    [keyId],
-  );
+async function lockKey(client: pg.Client, keyId: string): Promise<KeyRow | undefined> {
+  const { rows } = await client.query<KeyRow>("SELECT * FROM keys WHERE key_id = $1 FOR UPDATE", [keyId]);
   return rows[0];
 }
 

@@ -5,6 +5,7 @@ import type { HybridPublicKey } from "../../src/protocol/hybrid.ts";
 import type { Change, Journal } from "../audit/journal.ts";
 import type { AuditEntry, Caller } from "../audit/record.ts";
 import { recordRefusal } from "../audit/refusals.ts";
+import type { Register } from "../audit/register.ts";
 import { type Clock, unixSeconds } from "../clock.ts";
 import type { Database } from "../db/connection.ts";
 import type { KeyRow, Purpose } from "../db/rows.ts";
@@ -16,7 +17,7 @@ import type { DataKeys } from "./data_keys.ts";
 import { insertKey, type NewKeyRow, readRequest } from "./insert.ts";
 import { exceedsQuota } from "./quota.ts";
 import type { Residency, Resident } from "./residency.ts";
-import type { Seals } from "./state.ts";
+import { keyStateDigest, type Seals } from "./state.ts";
 import { available, readTenant } from "./store.ts";
 import { exceedsTenantCeiling } from "./tenant_ceiling.ts";
 import { NEW_TENANT, placeTenant, refuseEnding } from "./tenant_place.ts";
@@ -52,6 +53,7 @@ export type CreateKeyParts = {
   custody: Custody;
   dataKeys: DataKeys;
   seals: Seals;
+  register: Pick<Register, "rootsOf">;
   /** Keys that a tenant may have; 0 sets no bound. */
   keysPerTenant: number;
   journal: Journal;
@@ -73,6 +75,7 @@ export function createKeyCreation({
   custody,
   dataKeys,
   seals,
+  register,
   keysPerTenant,
   journal,
   clock,
@@ -124,7 +127,9 @@ export function createKeyCreation({
 
     async function store(prepared: Prepared | Refusal): Promise<Exclude<Stored, "stored"> | CreatedKey> {
       if (isRefusal(prepared)) return recordRefusal(journal, about, prepared);
-      const made = { about, prepared, request, requestKey, requestHash, keysPerTenant, token, residency };
+      const roots = () => register.rootsOf(request.tenant);
+      const named = { about, request, requestKey, requestHash };
+      const made = { ...named, prepared, roots, keysPerTenant, token, residency };
       const stored = await journal.change((client, seq) => storeKey(client, seq, seals, made));
       return stored === "stored" ? created(rowOf(made)) : stored;
     }
@@ -159,6 +164,8 @@ type NewKey = {
   request: KeyRequest;
   requestKey: string;
   requestHash: Buffer;
+  /** Ids of the tenant's root keys, as the audit tells of them. */
+  roots(): readonly string[];
   keysPerTenant: number;
   token: Pick<Token, "info">;
   residency: Residency;
@@ -171,7 +178,7 @@ async function storeKey(client: pg.Client, seq: number, seals: Seals, made: NewK
   if (known !== undefined) return { value: known };
   const refusal =
     (await exceedsQuota(client, request.tenant, made.keysPerTenant)) ??
-    (await exceedsTenantCeiling(client, seals, request));
+    (await exceedsTenantCeiling(client, { seals, known: made.roots() }, request));
   if (refusal !== undefined) return misplaced(refusal, about);
   const { key, attestation, createdAt } = prepared;
   const sealed = await seals.seal({
@@ -186,7 +193,8 @@ async function storeKey(client: pg.Client, seq: number, seals: Seals, made: NewK
   await insertKey(client, row);
   if (key.resident !== null) await made.residency.occupy(client, key.resident, key.keyId);
   const digest = hash("sha256", attestationSignBytes(attestation), "buffer");
-  const detail = { ...about.detail, ...(key.resident !== null && { resident: key.resident }) };
+  const state = keyStateDigest(row).toString("hex");
+  const detail = { ...about.detail, state, ...(key.resident !== null && { resident: key.resident }) };
   return { value: "stored", entry: { ...entry, digest, detail, outcome: "granted" } };
 }
 

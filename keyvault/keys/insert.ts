@@ -1,6 +1,5 @@
 import type pg from "pg";
 import type { KeyRow, TenantRow } from "../db/rows.ts";
-import { type Superseded, TENANT_SUPERSEDED } from "./state.ts";
 
 /** A key row before it is stored. */
 export type NewKeyRow = Omit<KeyRow, "state_mac">;
@@ -12,18 +11,17 @@ export async function readRequest(client: pg.Client, requestKey: string): Promis
 }
 
 /** Stores an active tenant unless it is there, and gives what is stored now. */
-export async function insertTenant(client: pg.Client, tenant: TenantRow): Promise<TenantRow & Superseded> {
+export async function insertTenant(client: pg.Client, tenant: TenantRow): Promise<TenantRow> {
   const { state_seq, state_mac, created_at } = tenant;
   await client.query(
     `INSERT INTO tenants (tenant, kek, wrapped_data_key, created_at, state_seq, state_mac)
      VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING`,
     [tenant.tenant, tenant.kek, tenant.wrapped_data_key, created_at, state_seq, state_mac],
   );
-  const { rows } = await client.query<TenantRow & Superseded>(
-    `SELECT tenants.*, ${TENANT_SUPERSEDED} AS superseded FROM tenants WHERE tenant = $1 FOR UPDATE`,
-    [tenant.tenant],
-  );
-  return rows[0] ?? { ...tenant, superseded: false };
+  const { rows } = await client.query<TenantRow>("SELECT * FROM tenants WHERE tenant = $1 FOR UPDATE", [
+    tenant.tenant,
+  ]);
+  return rows[0] ?? tenant;
 }
 
 /** Stores an active key. */

@@ -1,22 +1,10 @@
+import { hash } from "node:crypto";
 import { canonicalBytes } from "../../src/protocol/canonical.ts";
 import { ProtocolError } from "../../src/protocol/errors.ts";
+import type { Register } from "../audit/register.ts";
 import type { KeyRow, TenantRow } from "../db/rows.ts";
 import { VaultError } from "../errors.ts";
 import type { Token } from "../token/client.ts";
-import { createSeen } from "./seen.ts";
-
-/** Whether a later audit record than the row's own speaks of a change: then the row is an earlier state, put back. */
-export type Superseded = { superseded: boolean };
-
-/** SQL of {@link Superseded} for a row of `keys`. */
-export const KEY_SUPERSEDED = `EXISTS (
-  SELECT FROM audit WHERE audit.key_id = keys.key_id AND audit.seq > keys.state_seq AND audit.outcome = 'granted'
-    AND audit.statement IN ('key_disable', 'key_enable', 'key_destroy', 'key_destroy_cancel', 'key_erase', 'ceiling_shrink'))`;
-
-/** SQL of {@link Superseded} for a row of `tenants`. */
-export const TENANT_SUPERSEDED = `EXISTS (
-  SELECT FROM audit WHERE audit.detail ->> 'tenant' = tenants.tenant AND audit.seq > tenants.state_seq
-    AND audit.outcome = 'granted' AND audit.statement IN ('tenant_destroy', 'tenant_destroy_cancel', 'tenant_erase'))`;
 
 const NOTHING = new Uint8Array(0);
 
@@ -31,14 +19,12 @@ export type Seals = {
     tenants: readonly T[];
   }): Promise<{ keys: (K & { state_mac: Buffer })[]; tenants: (T & { state_mac: Buffer })[] }>;
   /**
-   * Which of the rows are as the vault wrote them last, in order: keys, then tenants. The number of each that is stays remembered, and from
-   * then on no row of that key or tenant with a lower one is.
+   * Which of the rows are as the vault wrote them last, in order: keys, then tenants. Such a row has the token's code and the state that
+   * the verified audit tells of last. In the journal's turn that writes the record `turn`, a row without an earlier state may have that one.
    */
-  check(rows: StateRows): Promise<boolean[]>;
+  check(rows: StateRows, turn?: number): Promise<boolean[]>;
   /** As {@link Seals.check}. Rejects with `VaultError key_damaged` unless all are. */
   require(rows: StateRows): Promise<void>;
-  /** Remembers the numbers of rows that are durable from this moment. */
-  written(rows: { keys: readonly KeyState[]; tenants: readonly TenantState[] }): void;
   /** The present moment, for {@link Seals.overtaken}. */
   now(): number;
   /**
@@ -46,20 +32,24 @@ export type Seals = {
    * journal's turns can be: it is to be read again before it is called damaged.
    */
   overtaken(rows: { keys: readonly KeyState[]; tenants: readonly TenantState[] }, readAt: number): boolean;
-  /** To be called when the chain was opened anew and ends with the record `seq`: nothing later counts as seen. */
-  reopened(seq: number): void;
 };
 
-type StateRows = { keys: readonly (KeyRow & Superseded)[]; tenants: readonly (TenantRow & Superseded)[] };
+type StateRows = { keys: readonly KeyRow[]; tenants: readonly TenantRow[] };
 
-/** Seals by the token's audit key. */
-export function createSeals(token: Pick<Token, "authenticate">): Seals {
+/** Seals by the token's audit key, checked against the register. */
+export function createSeals(
+  token: Pick<Token, "authenticate">,
+  register: Pick<Register, "head" | "isLast" | "changedAt">,
+): Seals {
   const codes = async (texts: Uint8Array[]): Promise<Buffer[]> =>
     (await token.authenticate(texts)).map((code) => Buffer.from(code));
-  const seen = createSeen();
-  const note = (row: KeyState | TenantState): void => seen.note(nameOf(row), row.state_seq ?? 0);
-  const age = (row: KeyState | TenantState, readAt: number) =>
-    seen.age(nameOf(row), row.state_seq ?? 0, readAt);
+  const changedAt = (row: KeyState | TenantState): number => register.changedAt(...nameOf(row));
+
+  function isLast(row: KeyRow | TenantRow, text: Uint8Array, turn: number | undefined): boolean {
+    if (register.isLast(...nameOf(row), row.state_seq, hash("sha256", text, "buffer"))) return true;
+    return turn !== undefined && row.state_seq === turn && changedAt(row) === 0;
+  }
+
   const seals: Seals = {
     async seal({ keys, tenants }) {
       const macs = await codes([...keys.map(keyStateBytes), ...tenants.map(tenantStateBytes)]);
@@ -69,34 +59,38 @@ export function createSeals(token: Pick<Token, "authenticate">): Seals {
         tenants: tenants.map((row, index) => sealed(row, keys.length + index)),
       };
     },
-    async check({ keys, tenants }) {
+    async check({ keys, tenants }, turn) {
       const texts = [...keys.map(orNothing(keyStateBytes)), ...tenants.map(orNothing(tenantStateBytes))];
       const macs = await codes(texts.map((text) => text ?? NOTHING));
       return [...keys, ...tenants].map((row, index) => {
-        const proven =
-          texts[index] !== undefined && row.state_mac !== null && macs[index]?.equals(row.state_mac) === true;
-        if (!proven || row.superseded || age(row, Number.POSITIVE_INFINITY) !== "newest") return false;
-        note(row);
-        return true;
+        const text = texts[index];
+        if (text === undefined || row.state_mac === null) return false;
+        return macs[index]?.equals(row.state_mac) === true && isLast(row, text, turn);
       });
     },
     async require(rows) {
       const results = await seals.check(rows);
       if (results.includes(false)) throw new VaultError("key_damaged");
     },
-    written({ keys, tenants }) {
-      for (const row of [...keys, ...tenants]) note(row);
-    },
-    now: seen.now,
+    now: () => register.head().seq,
     overtaken: ({ keys, tenants }, readAt) =>
-      [...keys, ...tenants].some((row) => age(row, readAt) === "overtaken"),
-    reopened: seen.endAt,
+      [...keys, ...tenants].some((row) => changedAt(row) > Math.max(readAt, row.state_seq ?? 0)),
   };
   return seals;
 }
 
-function nameOf(row: KeyState | TenantState): string {
-  return "key_id" in row ? `key ${row.key_id}` : `tenant ${row.tenant}`;
+/** SHA-256 of what a key's code covers. */
+export function keyStateDigest(row: KeyState): Buffer {
+  return hash("sha256", keyStateBytes(row), "buffer");
+}
+
+/** SHA-256 of what a tenant's code covers. */
+export function tenantStateDigest(row: TenantState): Buffer {
+  return hash("sha256", tenantStateBytes(row), "buffer");
+}
+
+function nameOf(row: KeyState | TenantState): ["key" | "tenant", string] {
+  return "key_id" in row ? ["key", row.key_id] : ["tenant", row.tenant];
 }
 
 /** A row's bytes, or undefined when it has no canonical form, which no row has that the vault wrote. */

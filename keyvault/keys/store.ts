@@ -8,7 +8,7 @@ import { type Attestation, verifyAttestation } from "./attestation.ts";
 import { createChanges } from "./changes.ts";
 import type { KeptKey } from "./custody.ts";
 import type { WrappedDataKey } from "./data_keys.ts";
-import { KEY_SUPERSEDED, type Seals, type Superseded, TENANT_SUPERSEDED } from "./state.ts";
+import type { Seals } from "./state.ts";
 
 const KEPT_KEYS = 10_000;
 const KEPT_MS = 60_000;
@@ -29,8 +29,8 @@ export type Key = KeptKey & {
 
 /** A stored row with its tenant's. */
 export type JoinedKeyRow = {
-  key: KeyRow & Superseded;
-  tenant: TenantRow & Superseded;
+  key: KeyRow;
+  tenant: TenantRow;
   /** The label of the key's halves in the token, if it has any there. */
   resident: string | null;
 };
@@ -169,11 +169,7 @@ export function selectKeys(database: Database): Knex.QueryBuilder<FlatRow, FlatR
   return database("keys")
     .join("tenants", "tenants.tenant", "keys.tenant")
     .leftJoin("residents", "residents.key_id", "keys.key_id")
-    .select(
-      database.raw(
-        `keys.*, residents.label AS resident, ${KEY_SUPERSEDED} AS superseded, ${tenantColumns}, ${TENANT_SUPERSEDED} AS tenant_superseded`,
-      ),
-    );
+    .select(database.raw(`keys.*, residents.label AS resident, ${tenantColumns}`));
 }
 
 const TENANT_COLUMNS = [
@@ -187,10 +183,9 @@ const TENANT_COLUMNS = [
   "state_mac",
 ] as const;
 
-type FlatRow = KeyRow &
-  Superseded & {
-    [Column in keyof Omit<TenantRow, "tenant"> as `tenant_${Column}`]: TenantRow[Column];
-  } & { tenant_superseded: boolean; resident: string | null };
+type FlatRow = KeyRow & {
+  [Column in keyof Omit<TenantRow, "tenant"> as `tenant_${Column}`]: TenantRow[Column];
+} & { resident: string | null };
 
 /** One row of {@link selectKeys}. */
 export function joinedRow(row: FlatRow): JoinedKeyRow {
@@ -207,7 +202,6 @@ export function joinedRow(row: FlatRow): JoinedKeyRow {
       destroy_at: row.tenant_destroy_at,
       state_seq: row.tenant_state_seq,
       state_mac: row.tenant_state_mac,
-      superseded: row.tenant_superseded,
     },
   };
 }

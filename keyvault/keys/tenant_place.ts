@@ -24,7 +24,7 @@ export async function placeTenant(
 ): Promise<"raced" | "damaged" | Refusal | undefined> {
   if (!keks.includes(tenant.kek)) return "raced";
   const stored = await insertTenant(client, tenant);
-  const [intact] = await seals.check({ keys: [], tenants: [stored] });
+  const [intact] = await seals.check({ keys: [], tenants: [stored] }, tenant.state_seq ?? undefined);
   if (intact !== true) return "damaged";
   if (stored.state !== "active") return refuseEnding();
   return stored.wrapped_data_key.equals(tenant.wrapped_data_key) ? undefined : "raced";

@@ -8,7 +8,7 @@ import type { AcceptsCertificate } from "../tls/trust.ts";
 export const APPROVAL_HOURS = 24;
 
 /** What an admin asks for, or grants to another who asked for exactly this. */
-type Asked = Pick<Pending, "action" | "days">;
+type Asked = Pick<Pending, "action" | "days" | "rows">;
 
 /** What the rule of two is judged by: `accepts` tells whether a certificate, base64 of its DER, would be let in at `now`. */
 export type Judging = { now: Date; accepts: AcceptsCertificate };
@@ -52,6 +52,6 @@ function isStanding({ certificate }: Pending, now: Date, accepts: AcceptsCertifi
   return certificate !== undefined && accepts(certificate, now);
 }
 
-function isSame({ action, days }: Pending, wish: Asked): boolean {
-  return action === wish.action && days === wish.days;
+function isSame({ action, days, rows }: Pending, wish: Asked): boolean {
+  return action === wish.action && days === wish.days && rows === wish.rows;
 }

@@ -5,7 +5,7 @@ import type { TenantRow } from "../db/rows.ts";
 import { isRefusal, type Refusal, refuse, VaultError } from "../errors.ts";
 import type { Changed } from "../keys/change.ts";
 import type { DataKeys } from "../keys/data_keys.ts";
-import { type Seals, type Superseded, TENANT_SUPERSEDED } from "../keys/state.ts";
+import { type Seals, tenantStateDigest } from "../keys/state.ts";
 import type { KeyStore } from "../keys/store.ts";
 
 /** What changing a tenant needs. */
@@ -32,13 +32,14 @@ export async function changeTenant(
       if (intact !== true) return { value: "damaged", entry: { ...entry, outcome: "failed" } };
       const changed = apply(row);
       if (isRefusal(changed)) return { value: changed, entry: { ...entry, outcome: changed.refused } };
-      const sealed = await seals.seal({ keys: [], tenants: [{ ...changed.row, state_seq: seq }] });
+      const next = { ...changed.row, state_seq: seq };
+      const sealed = await seals.seal({ keys: [], tenants: [next] });
       for (const row of sealed.tenants) await writeTenant(client, row);
+      const detail = { ...entry.detail, ...changed.detail };
       return {
         value: changed.row,
-        entry: { ...entry, detail: { ...entry.detail, ...changed.detail }, outcome: "granted" },
+        entry: { ...entry, detail, digest: tenantStateDigest(next), outcome: "granted" },
         committed() {
-          seals.written(sealed);
           dataKeys.clear();
           store.changed();
         },
@@ -49,11 +50,10 @@ export async function changeTenant(
   return result;
 }
 
-async function lockTenant(client: pg.Client, tenant: string): Promise<(TenantRow & Superseded) | undefined> {
-  const { rows } = await client.query<TenantRow & Superseded>(
-    `SELECT tenants.*, ${TENANT_SUPERSEDED} AS superseded FROM tenants WHERE tenant = $1 FOR UPDATE`,
-    [tenant],
-  );
+async function lockTenant(client: pg.Client, tenant: string): Promise<TenantRow | undefined> {
+  const { rows } = await client.query<TenantRow>("SELECT * FROM tenants WHERE tenant = $1 FOR UPDATE", [
+    tenant,
+  ]);
   return rows[0];
 }
 

@@ -13,8 +13,6 @@ export type EraseDue = () => Promise<{ keys: number; tenants: number }>;
 const LOCAL: Caller = { role: "local", name: "waiting-period" };
 const BATCH = 500;
 const NOTHING = Buffer.alloc(0);
-/** How long the making of a key can take at the very most. */
-const UNFINISHED_MS = 600_000;
 
 /** Erasing on these parts. */
 export function createErasing(
@@ -54,7 +52,7 @@ export function createErasing(
   return async () => {
     const tenants = await eraseAll((after) => due("tenants", "tenant", after), eraseTenant);
     const keys = await eraseAll((after) => due("keys", "key_id", after), eraseKey);
-    await sweepResidents(new Date(clock.now().getTime() - UNFINISHED_MS));
+    await sweepResidents();
     return { keys, tenants };
   };
 }

@@ -1,16 +1,13 @@
 import { hash } from "node:crypto";
-import type pg from "pg";
 import type { Change } from "../audit/journal.ts";
 import type { AuditEntry } from "../audit/record.ts";
 import { recordRefusal } from "../audit/refusals.ts";
+import type { LastStatement } from "../audit/register.ts";
 import { unixSeconds } from "../clock.ts";
 import type { Purpose } from "../db/rows.ts";
 import { isRefusal, type Refusal, refuse } from "../errors.ts";
 import type { Key } from "../keys/store.ts";
 import { admit, type Signed, type SigningCall, type SigningParts, telling } from "./statement.ts";
-
-/** The last statement of a sequence: SHA-256 of its signed bytes, and its place as the record has it. */
-export type LastStatement = { digest: Buffer; place: number };
 
 /** A statement of a sequence before it is signed. `place` is kept with its record, and is what the next one is held against. */
 export type NextStatement = { bytes: Uint8Array; place: number };
@@ -29,7 +26,7 @@ type Granted = { key: Key; bytes: Uint8Array; entry: Omit<AuditEntry, "outcome">
 
 /**
  * Signs a statement that follows the one before, or refuses. What came before is the audit's last granted record of the sequence, and this
- * one takes its place in the same transaction, so no two are ever signed for one place. The last statement itself is signed again whenever
+ * one takes its place in the same turn of the journal, so no two are ever signed for one place. The last statement itself is signed again whenever
  * the judge still takes it, for its answer may have been lost.
  */
 export async function signSequenced(
@@ -37,14 +34,14 @@ export async function signSequenced(
   call: SequencedCall,
   judge: SequenceJudge,
 ): Promise<Signed | Refusal> {
-  const { journal, custody, clock } = parts;
+  const { journal, register, custody, clock } = parts;
   const { purposes: _, stream, ...about } = call;
   const unfit = await telling(journal, call, () => admit(parts, call));
   if (unfit !== undefined) return recordRefusal(journal, about, unfit);
-  const granted = await journal.change(async (client): Promise<Change<Granted | Refusal>> => {
+  const granted = await journal.change(async (): Promise<Change<Granted | Refusal>> => {
     const key = await usableKey(parts, call);
     if (isRefusal(key)) return { value: key, entry: { ...about, outcome: key.refused } };
-    const last = await readLast(client, call);
+    const last = register.lastOf(call);
     const next = judge(key, last, unixSeconds(clock.now()));
     const known = { ...about, purpose: key.purpose };
     if (isRefusal(next)) return { value: next, entry: { ...known, outcome: next.refused } };
@@ -85,18 +82,4 @@ async function usableKey({ store }: SigningParts, call: SequencedCall): Promise<
   if (!call.purposes.includes(key.purpose))
     return refuse("purpose_mismatch", `The key's purpose is ${key.purpose}`);
   return key.state === "active" && key.tenantState === "active" ? key : refuse("key_disabled");
-}
-
-async function readLast(
-  client: pg.Client,
-  { keyId, statement, stream }: SequencedCall,
-): Promise<LastStatement | undefined> {
-  const { rows } = await client.query<{ digest: Buffer; place: string }>(
-    `SELECT digest, detail ->> 'place' AS place FROM audit
-     WHERE key_id = $1 AND statement = $2 AND detail ->> 'stream' = $3 AND detail ->> 'stream' IS NOT NULL
-       AND outcome = 'granted'
-     ORDER BY seq DESC LIMIT 1`,
-    [keyId, statement, stream],
-  );
-  return rows[0] && { digest: rows[0].digest, place: Number(rows[0].place) };
 }

@@ -3,6 +3,7 @@ import type { HybridSignature } from "../../src/protocol/hybrid.ts";
 import type { Journal } from "../audit/journal.ts";
 import type { AuditEntry, Caller, StatementKind } from "../audit/record.ts";
 import { recordRefusal } from "../audit/refusals.ts";
+import type { Register } from "../audit/register.ts";
 import { type Clock, unixSeconds } from "../clock.ts";
 import type { Purpose } from "../db/rows.ts";
 import { isRefusal, type Refusal, refuse, VaultError } from "../errors.ts";
@@ -18,6 +19,7 @@ export type SigningParts = {
   store: KeyStore;
   custody: Custody;
   journal: Journal;
+  register: Pick<Register, "lastOf">;
   clock: Clock;
   rates: Rates;
   signingRates: SigningRates;

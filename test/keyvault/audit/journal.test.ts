@@ -2,6 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import { type Journal, openJournal } from "../../../keyvault/audit/journal.ts";
 import type { AuditEntry } from "../../../keyvault/audit/record.ts";
+import { createRegister } from "../../../keyvault/audit/register.ts";
 import { verifyChain } from "../../../keyvault/audit/verify.ts";
 import { type Database, openDatabase } from "../../../keyvault/db/connection.ts";
 import { VaultError } from "../../../keyvault/errors.ts";
@@ -29,6 +30,7 @@ const open = () =>
     token,
     clock,
     log: SILENT,
+    register: createRegister(),
     reopened: () => {
       reopened += 1;
     },
@@ -361,6 +363,7 @@ test("a change whose record the token does not chain leaves nothing behind, for 
     token: { ...token, chain },
     clock,
     log: SILENT,
+    register: createRegister(),
     reopened: () => {},
   });
   const half = journal.change(async (client) => {
@@ -392,6 +395,7 @@ test.each(["record", "change"] as const)(
       token,
       clock,
       log,
+      register: createRegister(),
       reopened: () => {},
     });
     await journal.record(entry("taken out"));

@@ -1,10 +1,10 @@
 import { cp, mkdir, mkdtemp, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { GENESIS, recordBytes } from "../../../keyvault/audit/record.ts";
+import { createRecord, GENESIS, recordBytes } from "../../../keyvault/audit/record.ts";
 import { readTokenFiles } from "../../../keyvault/backup/contents.ts";
 import { createRecoveryKey, sealStream } from "../../../keyvault/backup/sealed_stream.ts";
 import { migrateTo, migrationNames, withSchemaLock } from "../../../keyvault/db/migrate.ts";
-import type { AuditRow } from "../../../keyvault/db/rows.ts";
+import type { AuditRow, KeyRow, TenantRow } from "../../../keyvault/db/rows.ts";
 import { createHome, SILENT, type TestVault, type VaultHome } from "../fixture.ts";
 
 /** Rows of a vault of an earlier version, in the database's own JSON, by their table, and their chain's end. */
@@ -43,10 +43,54 @@ export async function earlierRows(vault: TestVault, level: number): Promise<Earl
   }
   const records = await vault.vault.database<AuditRow>("audit").orderBy("seq");
   const sealed = columns.some(({ column_name }) => column_name === "state_mac");
-  const kept = sealed ? records : records.filter(({ statement }) => statement !== "state_adopt");
-  tables.audit = sealed ? records.map(storable) : (await chained(vault, kept)).map(storable);
+  tables.audit = (sealed ? records : await chained(vault, records.map(withoutState))).map(storable);
   const { seq = 0, mac = "" } = (tables.audit.at(-1) ?? {}) as { seq?: number; mac?: string };
   return { tables, head: { seq, mac: mac.slice(2) } };
+}
+
+/**
+ * A running vault's rows as if a version with the tables of `level` had taken them over from one without codes, at its first start: the codes
+ * name that record, which does not name the rows.
+ */
+export async function adoptedRows(vault: TestVault, level: number): Promise<EarlierRows> {
+  const { tables } = await earlierRows(vault, level);
+  const { database, seals } = vault.vault;
+  const records = (await database<AuditRow>("audit").orderBy("seq")).map(withoutState);
+  const state_seq = records.length + 1;
+  const numbered = <Row>(row: Row) => ({ ...row, state_seq });
+  const sealed = await seals.seal({
+    keys: (await database<KeyRow>("keys")).map(numbered),
+    tenants: (await database<TenantRow>("tenants")).map(numbered),
+  });
+  const codes = new Map<unknown, string>([
+    ...sealed.keys.map((row) => [row.key_id, row.state_mac.toString("hex")] as const),
+    ...sealed.tenants.map((row) => [row.tenant, row.state_mac.toString("hex")] as const),
+  ]);
+  for (const [table, name] of [
+    ["keys", "key_id"],
+    ["tenants", "tenant"],
+  ] as const)
+    tables[table] = (tables[table] as Record<string, unknown>[]).map((row) => {
+      return { ...row, state_seq, state_mac: `\\x${codes.get(row[name])}` };
+    });
+  const adoption = {
+    caller: { role: "local", name: "upgrade" },
+    statement: "state_adopt",
+    outcome: "granted",
+  } as const;
+  const adoptions = [String(codes.size), "0"].map((rows, index) => ({
+    ...createRecord({ ...adoption, detail: { rows } }, state_seq + index, vault.clock.now()),
+    mac: GENESIS,
+  }));
+  tables.audit = (await chained(vault, [...records, ...adoptions])).map(storable);
+  const { seq = 0, mac = "" } = (tables.audit.at(-1) ?? {}) as { seq?: number; mac?: string };
+  return { tables, head: { seq, mac: mac.slice(2) } };
+}
+
+/** A record as a version without codes wrote it. */
+function withoutState(record: AuditRow): AuditRow {
+  const { state: _, ...detail } = record.detail;
+  return { ...record, detail, digest: record.statement === "key_create" ? record.digest : null };
 }
 
 async function chained(vault: TestVault, records: readonly AuditRow[]): Promise<AuditRow[]> {

@@ -49,7 +49,7 @@ test("the record of a new key is there, with the caller and the tenant", async (
       purpose: "agent",
       statement: "key_create",
       outcome: "granted",
-      detail: { tenant: "acc-1" },
+      detail: { tenant: "acc-1", state: expect.stringMatching(/^[0-9a-f]{64}$/) },
     },
   ]);
 });

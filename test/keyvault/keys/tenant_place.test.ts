@@ -22,7 +22,7 @@ function place(keks: string[], stored: Partial<TenantRow> = {}, intact = true) {
   const client = {
     async query(text: string) {
       queries.push(text);
-      return { rows: [{ ...TENANT, ...stored, superseded: false }] };
+      return { rows: [{ ...TENANT, ...stored }] };
     },
   } as unknown as pg.Client;
   const seals = { check: async () => [intact] } as unknown as Seals;

@@ -1,0 +1,204 @@
+import type { AuditRow, Pending } from "../db/rows.ts";
+import type { Head } from "./ledger.ts";
+import { GENESIS } from "./record.ts";
+
+/** What has a state with a code: a key, by its id, or a tenant, by its name. */
+export type StateKind = "key" | "tenant";
+
+/** The last statement of a sequence: SHA-256 of its signed bytes, and its place as the record has it. */
+export type LastStatement = { digest: Buffer; place: number };
+
+/** A sequence: the statements of one kind that a key signs in one stream. */
+export type Sequence = { keyId: string; statement: string; stream: string };
+
+/** Whose the halves under a label in the token are; undefined while no key got them. */
+export type ResidentOwner = { keyId: string; tenant: string } | undefined;
+
+/**
+ * What the audit says, kept in memory: the last state of every key and tenant, tenants' root keys, places in sequences, labels of halves in
+ * the token, adoption. It is made only of records whose codes were verified and of those that this process wrote and that are durable, so
+ * nothing in it changes when rows of the database do.
+ */
+export type Register = {
+  /** The last record that is in it. */
+  head(): Head;
+  /** Takes in records that were verified, or are durable, in their order and behind the head. */
+  fold(records: readonly AuditRow[]): void;
+  /** Records whose transaction is just ending: until the next `fold` or `awaiting`, the states that they give are last ones too. */
+  awaiting(records: readonly AuditRow[]): void;
+  /** Whether the state that record `seq` gave, with this SHA-256, is the last one. */
+  isLast(kind: StateKind, name: string, seq: number | null, digest: Buffer): boolean;
+  /** The number of the record that gave the last state; 0 for what no record tells of. */
+  changedAt(kind: StateKind, name: string): number;
+  /** Whether the seeds or the data key were erased. */
+  isErased(kind: StateKind, name: string): boolean;
+  /** Ids of all root keys that a tenant was ever given. */
+  rootsOf(tenant: string): readonly string[];
+  /** The last granted statement of a sequence. */
+  lastOf(sequence: Sequence): LastStatement | undefined;
+  /** Labels of the halves that were made in the token and not destroyed. */
+  residents(): ReadonlyMap<string, ResidentOwner>;
+  /** Whether it was made by a version that knew no codes and never got one. */
+  isAdoptable(kind: StateKind, name: string): boolean;
+  /** The adoption that one admin asked for last. */
+  adoptionWish(): Pending | null;
+};
+
+/** `digest`: SHA-256 of the state's bytes, one character for each byte; undefined where the record does not have it. `coded`: the row has a code. */
+type Last = { seq: number; digest: string | undefined; coded: boolean; erased: boolean };
+
+type Given = { kind: StateKind; name: string; last: Last };
+
+const KEY_CHANGES = new Set([
+  "key_disable",
+  "key_enable",
+  "key_destroy",
+  "key_destroy_cancel",
+  "key_erase",
+  "ceiling_shrink",
+]);
+const TENANT_CHANGES = new Set(["tenant_destroy", "tenant_destroy_cancel", "tenant_erase"]);
+
+/** An empty register, of a chain without records. */
+export function createRegister(): Register {
+  const states: Record<StateKind, Map<string, Last>> = { key: new Map(), tenant: new Map() };
+  const roots = new Map<string, string[]>();
+  const sequences = new Map<string, { digest: string; place: number }>();
+  const residents = new Map<string, ResidentOwner>();
+  const earlierAdoptions = new Set<number>();
+  const awaited = new Map<string, Last>();
+  let allCoded = false;
+  let wish: Pending | null = null;
+  let head: Head = { seq: 0, mac: GENESIS };
+
+  /** The states that a record gives. */
+  function given(record: AuditRow): Given[] {
+    const { seq, statement, key_id: keyId, detail } = record;
+    if (record.outcome !== "granted") return [];
+    const last = (digest: string | undefined, erased = false): Last => {
+      return { seq, digest, coded: allCoded || digest !== undefined, erased };
+    };
+    if (statement === "key_create") return isCreation(record) ? created(record, last) : [];
+    if (statement === "state_adopt") return adopted(detail, last);
+    const digest = record.digest?.toString("latin1");
+    if (KEY_CHANGES.has(statement) && keyId !== null)
+      return [{ kind: "key", name: keyId, last: last(digest, statement === "key_erase") }];
+    if (TENANT_CHANGES.has(statement) && detail.tenant !== undefined)
+      return [{ kind: "tenant", name: detail.tenant, last: last(digest, statement === "tenant_erase") }];
+    return [];
+  }
+
+  function created(
+    { key_id: keyId, detail: { tenant, state } }: AuditRow,
+    last: (digest: string | undefined) => Last,
+  ): Given[] {
+    const digest = state === undefined ? undefined : textOf(state);
+    const key: Given[] = keyId === null ? [] : [{ kind: "key", name: keyId, last: last(digest) }];
+    if (tenant === undefined || states.tenant.has(tenant)) return key;
+    const first = { ...last(undefined), coded: allCoded || digest !== undefined };
+    return [...key, { kind: "tenant", name: tenant, last: first }];
+  }
+
+  function takeIn(record: AuditRow): void {
+    for (const { kind, name, last } of given(record)) states[kind].set(name, last);
+    if (record.outcome === "granted") takeInDetail(record);
+    head = { seq: record.seq, mac: record.mac };
+  }
+
+  function takeInDetail(record: AuditRow): void {
+    const { statement, key_id: keyId, detail } = record;
+    if (isCreation(record)) takeInKey(record);
+    else if (statement === "state_adopt") takeInAdoption(record);
+    else if (statement === "resident_make" && detail.label !== undefined)
+      residents.set(detail.label, undefined);
+    else if (statement === "resident_erase" && detail.label !== undefined) residents.delete(detail.label);
+    else if (keyId !== null && record.digest !== null && detail.stream !== undefined)
+      sequences.set(nameOf({ keyId, statement, stream: detail.stream }), {
+        digest: record.digest.toString("latin1"),
+        place: Number(detail.place),
+      });
+  }
+
+  function takeInKey({ key_id: keyId, purpose, detail: { tenant, resident } }: AuditRow): void {
+    if (keyId === null || tenant === undefined) return;
+    if (purpose === "account_root") roots.set(tenant, [...(roots.get(tenant) ?? []), keyId]);
+    if (resident !== undefined) residents.set(resident, { keyId, tenant });
+  }
+
+  function takeInAdoption({ seq, caller, recorded_at, detail }: AuditRow): void {
+    if (detail.step === "asked")
+      wish = {
+        action: "adopt",
+        admin: caller,
+        asked_at: recorded_at.toISOString(),
+        ...(detail.rows !== undefined && { rows: detail.rows }),
+      };
+    else wish = null;
+    if (detail.step !== undefined) return;
+    earlierAdoptions.add(seq);
+    if (detail.rows === "0") allCoded = true;
+  }
+
+  return {
+    head: () => head,
+    fold(records) {
+      awaited.clear();
+      for (const record of records) takeIn(record);
+    },
+    awaiting(records) {
+      awaited.clear();
+      for (const record of records)
+        for (const { kind, name, last } of given(record)) awaited.set(`${kind} ${name}`, last);
+    },
+    isLast(kind, name, seq, digest) {
+      if (seq === null) return false;
+      const is = (last: Last | undefined): boolean =>
+        last?.seq === seq && (last.digest === undefined || last.digest === digest.toString("latin1"));
+      const known = states[kind].get(name);
+      if (is(known) || is(awaited.get(`${kind} ${name}`))) return true;
+      return known !== undefined && !known.coded && seq > known.seq && earlierAdoptions.has(seq);
+    },
+    changedAt: (kind, name) => states[kind].get(name)?.seq ?? 0,
+    isErased: (kind, name) => states[kind].get(name)?.erased === true,
+    rootsOf: (tenant) => roots.get(tenant) ?? [],
+    lastOf(sequence) {
+      const last = sequences.get(nameOf(sequence));
+      return last && { place: last.place, digest: Buffer.from(last.digest, "latin1") };
+    },
+    residents: () => residents,
+    isAdoptable: (kind, name) => !allCoded && states[kind].get(name)?.coded === false,
+    adoptionWish: () => wish,
+  };
+}
+
+/** Whether the record is of a key that was made, and not of one that was only given again. */
+function isCreation({ statement, outcome, detail }: AuditRow): boolean {
+  return statement === "key_create" && outcome === "granted" && detail.repeated !== "true";
+}
+
+/** The states of the rows that an adoption names. */
+function adopted(detail: AuditRow["detail"], last: (digest: string) => Last): Given[] {
+  const named = (kind: StateKind, list = ""): Given[] =>
+    readNamed(list).map(([name, digest]) => ({ kind, name, last: last(textOf(digest)) }));
+  return detail.step === "done" ? [...named("key", detail.keys), ...named("tenant", detail.tenants)] : [];
+}
+
+/** Names with the SHA-256 of their states, as a record of an adoption has them. */
+export function writeNamed(rows: readonly (readonly [name: string, digest: Buffer])[]): string {
+  return rows.map(([name, digest]) => `${name}=${digest.toString("hex")}`).join(",");
+}
+
+function readNamed(list: string): [name: string, digest: string][] {
+  return list
+    .split(",")
+    .filter((item) => item !== "")
+    .map((item) => item.split("=") as [string, string]);
+}
+
+function textOf(hex: string): string {
+  return Buffer.from(hex, "hex").toString("latin1");
+}
+
+function nameOf({ keyId, statement, stream }: Sequence): string {
+  return `${keyId} ${statement} ${stream}`;
+}

@@ -1,0 +1,159 @@
+import { createHash } from "node:crypto";
+import type pg from "pg";
+import type { Change, Journal } from "../audit/journal.ts";
+import type { Caller } from "../audit/record.ts";
+import { type Register, writeNamed } from "../audit/register.ts";
+import { type KeyRow, type TenantRow, type Wish, wishOf } from "../db/rows.ts";
+import { isRefusal, type Refusal, refuse } from "../errors.ts";
+import { keyStateDigest, type Seals, tenantStateDigest } from "../keys/state.ts";
+import type { KeyStore } from "../keys/store.ts";
+import { decideByTwo, type JudgingParts, judging } from "./approval.ts";
+
+/**
+ * Gives codes to the rows that a version without codes left, when a second admin asks for it too. `rows` is the SHA-256 of all those states:
+ * what the second admin grants is what the first one asked for, and a row that is altered in between makes another wish of it. Only keys and
+ * tenants whose records say that they never had a code are taken. Each record names its rows. Cut off, the rest takes two admins again.
+ */
+export type AdoptStates = (caller: Caller) => Promise<AdoptionOutcome | Refusal>;
+
+/** How many keys and tenants were adopted, or are to be when another admin asks for the same. */
+export type AdoptionOutcome = {
+  adopted: boolean;
+  keys: number;
+  tenants: number;
+  rows: string;
+  pending: Wish | null;
+};
+
+/** What adoption needs. */
+export type AdoptionParts = JudgingParts & {
+  journal: Journal;
+  register: Pick<Register, "isAdoptable" | "adoptionWish">;
+  seals: Seals;
+  store: Pick<KeyStore, "changed">;
+};
+
+type Rows = { keys: KeyRow[]; tenants: TenantRow[] };
+type Asked = { outcome: AdoptionOutcome; granted: ReadonlySet<string> | undefined };
+
+/** Rows that one record names. */
+const BATCH = 250;
+
+/** Adoption on these parts. */
+export function createAdoption(parts: AdoptionParts): AdoptStates {
+  const { journal, register, seals, store } = parts;
+
+  async function readRows(client: pg.Client): Promise<Rows> {
+    const [keys, tenants] = [
+      await client.query<KeyRow>("SELECT * FROM keys WHERE state_mac IS NULL ORDER BY key_id"),
+      await client.query<TenantRow>("SELECT * FROM tenants WHERE state_mac IS NULL ORDER BY tenant"),
+    ];
+    return {
+      keys: keys.rows
+        .filter(({ key_id }) => register.isAdoptable("key", key_id))
+        .map((row) => ({ ...row, state_seq: null })),
+      tenants: tenants.rows
+        .filter(({ tenant }) => register.isAdoptable("tenant", tenant))
+        .map((row) => ({ ...row, state_seq: null })),
+    };
+  }
+
+  /** Writes the wish down, or the refusal. A wish that is granted has its records with the rows. */
+  async function decide(client: pg.Client, caller: Caller): Promise<Change<Asked | Refusal>> {
+    const found = await readRows(client);
+    const about = { caller, statement: "state_adopt" } as const;
+    const refused = (refusal: Refusal): Change<Refusal> => {
+      return { value: refusal, entry: { ...about, outcome: refusal.refused } };
+    };
+    const [keys, tenants] = [found.keys.length, found.tenants.length];
+    if (keys + tenants === 0) return refused(refuse("policy_violation", "No row waits for adoption"));
+    const digests = digestsOf(found);
+    const rows = summaryOf(digests);
+    const wish = { action: "adopt", rows } as const;
+    const decision = decideByTwo(register.adoptionWish(), wish, caller, judging(parts));
+    const outcome = { adopted: decision === "granted", keys, tenants, rows };
+    if (decision === "granted")
+      return { value: { outcome: { ...outcome, pending: null }, granted: new Set(digests) } };
+    if (isRefusal(decision)) return refused(decision);
+    const { certificate } = decision;
+    const detail = {
+      ...{ step: "asked", rows, keys: String(keys), tenants: String(tenants) },
+      ...(certificate !== undefined && { certificate }),
+    };
+    return {
+      value: { outcome: { ...outcome, pending: wishOf(decision) }, granted: undefined },
+      entry: { ...about, detail, outcome: "granted" },
+    };
+  }
+
+  /** Adopts some of the rows that were granted, and gives how many; those altered since are left. */
+  async function adoptSome(
+    client: pg.Client,
+    seq: number,
+    caller: Caller,
+    granted: ReadonlySet<string>,
+  ): Promise<Change<number>> {
+    const found = await readRows(client);
+    const isGranted = (digest: Buffer): boolean => granted.has(digest.toString("latin1"));
+    const next = <Row>(row: Row) => ({ ...row, state_seq: seq });
+    const keys = found.keys.filter((row) => isGranted(keyStateDigest(row))).slice(0, BATCH);
+    const tenants = found.tenants.filter((row) => isGranted(tenantStateDigest(row))).slice(0, BATCH);
+    if (keys.length + tenants.length === 0) return { value: 0 };
+    const sealed = await seals.seal({ keys: keys.map(next), tenants: tenants.map(next) });
+    await writeCodes(client, "keys", seq, namesAnd("key_id", sealed.keys));
+    await writeCodes(client, "tenants", seq, namesAnd("tenant", sealed.tenants));
+    const detail = {
+      step: "done",
+      rows: String(keys.length + tenants.length),
+      keys: writeNamed(sealed.keys.map((row) => [row.key_id, keyStateDigest(row)])),
+      tenants: writeNamed(sealed.tenants.map((row) => [row.tenant, tenantStateDigest(row)])),
+    };
+    return {
+      value: keys.length + tenants.length,
+      entry: { caller, statement: "state_adopt", outcome: "granted", detail },
+      committed: () => store.changed(),
+    };
+  }
+
+  return async (caller) => {
+    const asked = await journal.change((client) => decide(client, caller));
+    if (isRefusal(asked)) return asked;
+    const { granted } = asked;
+    if (granted !== undefined)
+      while ((await journal.change((client, seq) => adoptSome(client, seq, caller, granted))) > 0);
+    return asked.outcome;
+  };
+}
+
+function digestsOf({ keys, tenants }: Rows): string[] {
+  return [...keys.map(keyStateDigest), ...tenants.map(tenantStateDigest)].map((digest) =>
+    digest.toString("latin1"),
+  );
+}
+
+function summaryOf(digests: readonly string[]): string {
+  const summary = createHash("sha256");
+  for (const digest of digests) summary.update(digest, "latin1");
+  return summary.digest("hex");
+}
+
+function namesAnd<Name extends string>(
+  name: Name,
+  rows: readonly ({ [K in Name]: string } & { state_mac: Buffer })[],
+): [string, Buffer][] {
+  return rows.map((row) => [row[name], row.state_mac]);
+}
+
+async function writeCodes(
+  client: pg.Client,
+  table: "keys" | "tenants",
+  seq: number,
+  codes: readonly (readonly [string, Buffer])[],
+): Promise<void> {
+  await client.query(
+    `UPDATE ${table} SET state_seq = $1, state_mac = code.mac
+     FROM unnest($2::text[], $3::bytea[]) AS code (name, mac)
+     WHERE ${table}.${table === "keys" ? "key_id" : "tenant"} = code.name`,
+    [seq, codes.map(([name]) => name), codes.map(([, mac]) => mac)],
+  );
+}

@@ -1,0 +1,136 @@
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { unixSeconds } from "../../../keyvault/clock.ts";
+import { migrate } from "../../../keyvault/db/migrate.ts";
+import type { CreatedKey } from "../../../keyvault/keys/create.ts";
+import { adoptedRows, earlierRows, machineOfLevel } from "../backup/earlier_support.ts";
+import {
+  issueIdentity,
+  readIdentity,
+  SILENT,
+  startVault,
+  type TestVault,
+  type VaultHome,
+} from "../fixture.ts";
+import { type Client, call } from "../http/caller_support.ts";
+
+/* A vault of a version that knew no codes for states, brought up to date: nothing of it counts until two admins say so. */
+
+vi.setConfig({ testTimeout: 60_000, hookTimeout: 120_000 });
+
+const WITHOUT_CODES = 2;
+const WITH_CODES = 7;
+
+let home: VaultHome;
+let vault: TestVault;
+let api: Client;
+let admins: [Client, Client];
+let one: CreatedKey;
+let other: CreatedKey;
+
+beforeAll(async () => {
+  const newer = await startVault();
+  const make = (label: string) =>
+    newer.makeKey({ tenant: "acc-1", purpose: "agent", label, ceiling: ["data:read"] });
+  [one, other] = [await make("one"), await make("other")];
+  home = await machineOfLevel(newer, await earlierRows(newer, WITHOUT_CODES), WITHOUT_CODES);
+  await newer.close();
+  await migrate(home.config.databaseUrl, SILENT);
+  vault = await startVault(home);
+  api = readIdentity(home, "api");
+  const admin = (name: string) => issueIdentity(home, { kind: "client", role: "admin", name });
+  admins = [await admin("alice"), await admin("bob")];
+});
+afterAll(() => vault.close());
+
+const post = (path: string, body: object, client: Client, headers: Record<string, string> = {}) =>
+  call(`${vault.url}${path}`, client, { method: "POST", body, headers });
+const adopt = async (client: Client) => (await post("/v1/states/adopt", {}, client)).body;
+const sign = async (key: CreatedKey) => {
+  const challenge = Buffer.alloc(32, 1).toString("base64");
+  const body = { tenant: "acc-1", challenge, challenge_at: unixSeconds(vault.clock.now()) };
+  const answer = await post(`/v1/keys/${key.key_id}/sign/challenge`, body, api);
+  return answer.status === 200 ? "signed" : answer.body.error?.code;
+};
+const create = async () => {
+  const body = { tenant: "acc-1", purpose: "agent", label: "new", ceiling: [] };
+  const answer = await post("/v1/keys", body, api, { "idempotency-key": "made-while-it-waits" });
+  return answer.status === 200 ? "made" : answer.body.error?.code;
+};
+const seal = (text: string) => home.sql(`UPDATE keys SET ${text} WHERE key_id = '${one.key_id}'`);
+
+test("until it is adopted a row without a code neither signs, nor changes, nor vouches for a new key", async () => {
+  expect(await sign(one)).toBe("key_damaged");
+  const disabling = await post(`/v1/keys/${one.key_id}/disable`, { tenant: "acc-1" }, api);
+  expect(disabling.body.error?.code).toBe("key_damaged");
+  expect(await create()).toBe("key_damaged");
+  vault = await vault.restart();
+  expect(await sign(one)).toBe("key_damaged");
+});
+
+test("nobody but two admins adopts, and not what was altered between the two", async () => {
+  expect((await adopt(api)).error).toMatchObject({ code: "forbidden" });
+  const asked = await adopt(admins[0]);
+  expect(asked).toMatchObject({ adopted: false, keys: 3, tenants: 2, pending: { admin: "alice" } });
+  expect((await adopt(admins[0])).error).toMatchObject({ code: "policy_violation" });
+  await seal(`ceiling = '["payments:send"]'`);
+  expect(await adopt(admins[1])).toMatchObject({ adopted: false, pending: { admin: "bob" } });
+  expect(await sign(one)).toBe("key_damaged");
+  await seal(`ceiling = '["data:read"]'`);
+});
+
+test("granted after a restart too, it names every row in its record, and all of them sign", async () => {
+  const asked = await adopt(admins[0]);
+  vault = await vault.restart();
+  expect(await adopt(admins[1])).toMatchObject({ adopted: true, keys: 3, tenants: 2, rows: asked.rows });
+  expect([await sign(one), await sign(other), await create()]).toEqual(["signed", "signed", "made"]);
+  const records = await home.sql<{ caller: string; detail: Record<string, string> }>(
+    "SELECT caller, detail FROM audit WHERE statement = 'state_adopt' AND detail ->> 'step' = 'done'",
+  );
+  expect(records).toMatchObject([{ caller: "bob", detail: { rows: "5" } }]);
+  for (const name of [one.key_id, other.key_id]) expect(records[0]?.detail.keys).toContain(`${name}=`);
+  expect(records[0]?.detail.tenants?.replace(/=[0-9a-f]{64}/g, "")).toBe("acc-1,vault");
+  vault = await vault.restart();
+  expect(await sign(one)).toBe("signed");
+  expect((await vault.verifyAudit()).intact).toBe(true);
+});
+
+test("a row that has had a code is not adopted when it is taken away", async () => {
+  const [row] = await home.sql<{ state_seq: number; state_mac: Buffer }>(
+    "SELECT state_seq::int, state_mac FROM keys WHERE key_id = $1",
+    [one.key_id],
+  );
+  await seal("state_seq = NULL, state_mac = NULL");
+  vault = await vault.restart();
+  expect((await adopt(admins[0])).error).toMatchObject({
+    code: "policy_violation",
+    message: "No row waits for adoption",
+  });
+  expect(await sign(one)).toBe("key_damaged");
+  await home.sql("UPDATE keys SET state_seq = $1, state_mac = $2 WHERE key_id = $3", [
+    row?.state_seq,
+    row?.state_mac,
+    one.key_id,
+  ]);
+  vault.vault.store.changed();
+  expect(await sign(one)).toBe("signed");
+});
+
+test("rows that an earlier version took over by itself, with codes, count on; a later one of theirs without a code does not", async () => {
+  const newer = await startVault();
+  const { key_id } = await newer.makeKey({ tenant: "acc-1", purpose: "agent", label: "one", ceiling: [] });
+  const earlier = await machineOfLevel(newer, await adoptedRows(newer, WITH_CODES), WITH_CODES);
+  await newer.close();
+  const upgraded = await startVault(earlier);
+  try {
+    expect(await upgraded.vault.store.find(key_id)).toMatchObject({ state: "active" });
+    await earlier.sql("UPDATE keys SET state_seq = NULL, state_mac = NULL WHERE key_id = $1", [key_id]);
+    upgraded.vault.store.changed();
+    await expect(upgraded.vault.store.find(key_id)).rejects.toMatchObject({ code: "key_damaged" });
+    for (const admin of admins)
+      expect(
+        (await call(`${upgraded.url}/v1/states/adopt`, admin, { method: "POST", body: {} })).status,
+      ).not.toBe(200);
+  } finally {
+    await upgraded.close();
+  }
+});

@@ -1,0 +1,243 @@
+import { randomUUID } from "node:crypto";
+import { afterAll, afterEach, beforeAll, expect, test, vi } from "vitest";
+import { unixSeconds } from "../../keyvault/clock.ts";
+import type { CreatedKey } from "../../keyvault/keys/create.ts";
+import { createKeyDisabling } from "../../keyvault/keys/disable.ts";
+import { createCeilingShrinking } from "../../keyvault/keys/shrink_ceiling.ts";
+import { issueIdentity, readIdentity, startVault, type TestVault } from "./fixture.ts";
+import { type Client, call } from "./http/caller_support.ts";
+
+/*
+ * Everything here is tried with the vault's own database role: rows of every table altered, put back, taken out and put in, for the moment of
+ * a start or of a call, with the audit put back afterwards so that its verification finds nothing.
+ */
+
+vi.setConfig({ testTimeout: 60_000 });
+
+let vault: TestVault;
+let api: Client;
+let admin: Client;
+let service: string;
+
+beforeAll(async () => {
+  vault = await startVault();
+  vault.home.config = { ...vault.home.config, residentKeys: 10 };
+  vault = await vault.restart();
+  api = readIdentity(vault.home, "api");
+  admin = await issueIdentity(vault.home, { kind: "client", role: "admin", name: "alice" });
+  const [row] = await sql<{ key_id: string }>("SELECT key_id FROM keys WHERE purpose = 'service'");
+  service = row?.key_id ?? "";
+});
+afterAll(() => vault.close());
+afterEach(putAuditBack);
+
+const sql = <Row extends Record<string, unknown>>(text: string, values?: unknown[]) =>
+  vault.home.sql<Row>(text, values);
+const post = (path: string, body: object, client: Client = api, headers: Record<string, string> = {}) =>
+  call(`${vault.url}${path}`, client, { method: "POST", body, headers });
+const outcomeOf = async (answer: ReturnType<typeof post>) => {
+  const { status, body } = await answer;
+  return status === 200 ? "done" : body.error?.code;
+};
+const now = () => unixSeconds(vault.clock.now());
+const challenge = (keyId: string, tenant: string) =>
+  outcomeOf(
+    post(`/v1/keys/${keyId}/sign/challenge`, {
+      tenant,
+      challenge: Buffer.alloc(32, 1).toString("base64"),
+      challenge_at: now(),
+    }),
+  );
+const createKey = (body: object) =>
+  outcomeOf(post("/v1/keys", { label: "key", ...body }, api, { "idempotency-key": randomUUID() }));
+const delegate = (root: CreatedKey, agent: CreatedKey, tenant: string, scope: string) =>
+  outcomeOf(
+    post(`/v1/keys/${root.key_id}/sign/delegation`, {
+      tenant,
+      certificate: {
+        cert_id: `cert-${randomUUID()}`,
+        version: 1,
+        issuer_id: root.key_id,
+        subject_id: agent.key_id,
+        subject_pub_key: agent.public_key,
+        scope: [scope],
+        constraints: [],
+        issued_at: now(),
+        expires_at: now() + 60,
+      },
+      approval: { ceiling: [scope], request_id: "r", approved_by: "u" },
+    }),
+  );
+
+async function makePair(tenant: string): Promise<[root: CreatedKey, agent: CreatedKey]> {
+  const make = (purpose: "account_root" | "agent") =>
+    vault.makeKey({ tenant, purpose, label: purpose, ceiling: ["data:read"] });
+  return [await make("account_root"), await make("agent")];
+}
+
+/** Alters records, which only the owner of the table can, and keeps what was there. */
+const alterAudit = (change: string) =>
+  sql(
+    `CREATE TABLE IF NOT EXISTS genuine AS SELECT * FROM audit;
+     ALTER TABLE audit DISABLE TRIGGER audit_append_only;
+     ${change};
+     ALTER TABLE audit ENABLE TRIGGER audit_append_only`,
+  );
+
+/** Puts every altered record back, and those that were taken out. */
+async function putAuditBack(): Promise<void> {
+  await alterAudit(
+    `DELETE FROM audit USING genuine WHERE audit.seq = genuine.seq AND audit <> genuine;
+     INSERT INTO audit SELECT * FROM genuine ON CONFLICT DO NOTHING`,
+  );
+  await sql("DROP TABLE genuine");
+}
+
+/** What a restart on altered records comes to; the vault is started anew, on its genuine records, in any case. */
+async function restartOnAltered(): Promise<string> {
+  await vault.stop();
+  const outcome = await startVault(vault.home).then(
+    async (started) => {
+      vault = started;
+      return started.sealing.state()?.reason ?? "open";
+    },
+    (error: Error) => error.message,
+  );
+  await putAuditBack();
+  vault = outcome === "open" ? vault : await startVault(vault.home);
+  return outcome;
+}
+
+test("a ceiling is not widened by a record of an adoption that is made to look undone", async () => {
+  const [root, agent] = await makePair("acc-1");
+  await sql(
+    `UPDATE keys SET ceiling = '["payments:send"]', state_seq = NULL, state_mac = NULL WHERE tenant = 'acc-1'`,
+  );
+  await alterAudit("UPDATE audit SET statement = 'call' WHERE statement IN ('state_adopt', 'key_create')");
+  expect(await restartOnAltered()).not.toBe("open");
+  expect(await delegate(root, agent, "acc-1", "payments:send")).toBe("key_damaged");
+  for (const name of ["alice", "bob"]) {
+    const client = await issueIdentity(vault.home, { kind: "client", role: "admin", name });
+    expect(await outcomeOf(post("/v1/states/adopt", {}, client))).toBe("policy_violation");
+  }
+  expect(await delegate(root, agent, "acc-1", "payments:send")).toBe("key_damaged");
+});
+
+test("a disabled key does not sign again when its former row is back and the record of the disabling is altered", async () => {
+  const { key_id } = await vault.makeKey({ tenant: "acc-2", purpose: "agent", label: "agent", ceiling: [] });
+  await sql("CREATE TABLE former AS SELECT * FROM keys");
+  await createKeyDisabling({ ...vault.vault, clock: vault.clock })(
+    { role: "api", name: "api" },
+    { keyId: key_id, tenant: "acc-2" },
+  );
+  await vault.makeKey({ tenant: "acc-2", purpose: "agent", label: "so that the chain's end stays" });
+  await sql(
+    `UPDATE keys SET (state, disabled_at, state_seq, state_mac) =
+       (SELECT state, disabled_at, state_seq, state_mac FROM former WHERE former.key_id = keys.key_id)
+     WHERE key_id = '${key_id}'; DROP TABLE former`,
+  );
+  await alterAudit(`UPDATE audit SET statement = 'challenge' WHERE statement = 'key_disable'`);
+  vault.vault.store.changed();
+  expect(await challenge(key_id, "acc-2"), "running").toBe("key_damaged");
+  expect(await restartOnAltered()).not.toBe("open");
+  expect(await challenge(key_id, "acc-2"), "started anew").toBe("key_damaged");
+});
+
+test("a second, wider root is not made when the first one's row is gone and its record altered", async () => {
+  await makePair("acc-3");
+  await sql("CREATE TABLE former AS SELECT * FROM keys WHERE tenant = 'acc-3' AND purpose = 'account_root'");
+  await sql("DELETE FROM keys WHERE tenant = 'acc-3' AND purpose = 'account_root'");
+  await alterAudit(
+    "UPDATE audit SET purpose = 'agent' WHERE statement = 'key_create' AND detail ->> 'tenant' = 'acc-3'",
+  );
+  const wider = { tenant: "acc-3", purpose: "account_root", ceiling: ["payments:send"] };
+  expect(await createKey(wider)).toBe("key_damaged");
+  await sql("INSERT INTO keys SELECT * FROM former; DROP TABLE former");
+  expect(await createKey(wider)).toBe("policy_violation");
+});
+
+test("no second checkpoint is signed for one size when the record of the first is altered", async () => {
+  const checkpoint = (root: number) =>
+    outcomeOf(
+      post(`/v1/keys/${service}/sign/checkpoint`, {
+        origin: "log.example",
+        size: 7,
+        root: Buffer.alloc(32, root).toString("base64"),
+      }),
+    );
+  expect(await checkpoint(1)).toBe("done");
+  await vault.makeKey({ tenant: "acc-4", purpose: "agent", label: "so that the chain's end stays" });
+  await alterAudit("UPDATE audit SET outcome = 'failed' WHERE statement = 'checkpoint'");
+  expect(await checkpoint(2), "running").toBe("policy_violation");
+  expect(await restartOnAltered()).not.toBe("open");
+  expect(await checkpoint(2), "started anew").toBe("policy_violation");
+});
+
+test("a resident's half is not destroyed when its row and record are altered for a start", async () => {
+  const { key_id } = await vault.makeKey({
+    tenant: "acc-5",
+    purpose: "agent",
+    label: "resident",
+    ceiling: [],
+    resident: true,
+  });
+  await vault.makeKey({ tenant: "acc-5", purpose: "agent", label: "so that the chain's end stays" });
+  const [row] = await sql<{ label: string }>("SELECT label FROM residents WHERE key_id = $1", [key_id]);
+  await sql("UPDATE residents SET key_id = NULL, created_at = '2020-01-01' WHERE key_id = $1", [key_id]);
+  await alterAudit("UPDATE audit SET detail = detail - 'resident' WHERE detail ? 'resident'");
+  expect(await vault.vault.sweepResidents()).toBe(0);
+  await restartOnAltered();
+  await vault.vault.sweepResidents();
+  await sql("UPDATE residents SET key_id = $1 WHERE label = $2", [key_id, row?.label]);
+  vault.vault.store.changed();
+  expect(await challenge(key_id, "acc-5")).toBe("done");
+});
+
+test("no harmless call has the vault code a row that somebody altered", async () => {
+  const [root] = await makePair("acc-6");
+  const caller = { role: "api", name: "api" } as const;
+  const target = { keyId: root.key_id, tenant: "acc-6" };
+  const codeOf = async () =>
+    (
+      await sql<{ mac: string }>("SELECT state_mac::text AS mac FROM keys WHERE key_id = $1", [root.key_id])
+    )[0]?.mac;
+  const before = await codeOf();
+  await sql(`UPDATE keys SET ceiling = '["payments:send"]' WHERE key_id = $1`, [root.key_id]);
+  await alterAudit("UPDATE audit SET statement = 'call' WHERE statement = 'state_adopt'");
+  const harmless = [
+    () => createCeilingShrinking(vault.vault)(caller, target, ["payments:send"]),
+    () => createKeyDisabling({ ...vault.vault, clock: vault.clock })(caller, target),
+  ];
+  for (const tried of harmless) await expect(tried()).rejects.toMatchObject({ code: "key_damaged" });
+  expect(await codeOf()).toBe(before);
+});
+
+test("a state that was coded for a change which the database refused does not count as the state of the next", async () => {
+  const { key_id } = await vault.makeKey({ tenant: "acc-7", purpose: "agent", label: "agent", ceiling: [] });
+  await createKeyDisabling({ ...vault.vault, clock: vault.clock })(
+    { role: "api", name: "api" },
+    { keyId: key_id, tenant: "acc-7" },
+  );
+  const enable = async (name: string) =>
+    post(
+      `/v1/keys/${key_id}/enable`,
+      {},
+      await issueIdentity(vault.home, { kind: "client", role: "admin", name }),
+    );
+  expect((await enable("alice")).status).toBe(200);
+  const { seq } = vault.vault.journal.head();
+  const row = await vault.vault.database("keys").where({ key_id }).first();
+  const { keys } = await vault.vault.seals.seal({
+    keys: [{ ...row, state: "active", disabled_at: null, pending: null, state_seq: seq + 1 }],
+    tenants: [],
+  });
+  expect(await outcomeOf(post(`/v1/keys/${key_id}/destroy`, { after_days: 7 }, admin))).toBe("done");
+  await sql(
+    `UPDATE keys SET state = 'active', disabled_at = NULL, pending = NULL, state_seq = $2, state_mac = $3
+     WHERE key_id = $1`,
+    [key_id, seq + 1, keys[0]?.state_mac],
+  );
+  vault.vault.store.changed();
+  expect(vault.vault.register.changedAt("key", key_id)).toBe(seq + 1);
+  expect(await challenge(key_id, "acc-7")).toBe("key_damaged");
+});
