@@ -1,3 +1,4 @@
+import { LedgerMismatch } from "./audit/ledger.ts";
 import type { Clock } from "./clock.ts";
 import type { Config } from "./config.ts";
 import { openDatabase } from "./db/connection.ts";
@@ -29,7 +30,7 @@ export type Serving = {
 };
 
 /**
- * Brings the vault's tables up to date, opens it, or leaves it sealed when there is no PIN file, and listens. Rejects with a `Problem` when
+ * Brings the vault's tables up to date, opens it, or leaves it sealed when there is no PIN file or its audit chain is broken, and listens. Rejects with a `Problem` when
  * a part is missing or does not belong to the others, or with the error of the port; whatever was opened is closed again.
  */
 export async function serve(config: Config, clock: Clock, log: Logger): Promise<Serving> {
@@ -45,12 +46,23 @@ export async function serve(config: Config, clock: Clock, log: Logger): Promise<
     closers.push(() => trust.stop());
     const opening = createOpening({ config, clock, log, token, accepts: acceptsBy(trust) });
     closers.push(() => opening.stop());
-    if (token.sealed() === undefined) await opening.open();
+    if (token.sealed() === undefined) await openOrSeal(opening, token, log);
     const listening = await listen({ config, clock, log, token, opening, trust }, closers);
     return { ...listening, token, trust, vault: () => openedVault(opening), stop };
   } catch (error) {
     await stop();
     throw error;
+  }
+}
+
+/** Opens the vault. One whose audit chain is broken is sealed, so that it can say so and nothing is believed. */
+async function openOrSeal(opening: Opening, token: Token, log: Logger): Promise<void> {
+  try {
+    await opening.open();
+  } catch (error) {
+    if (!(error instanceof LedgerMismatch)) throw error;
+    log.error({ event: "chain_broken", reason: error.message });
+    token.seal("chain_broken");
   }
 }
 

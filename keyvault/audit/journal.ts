@@ -6,6 +6,7 @@ import type { Logger } from "../log.ts";
 import type { Token } from "../token/client.ts";
 import { appendRecords } from "./append.ts";
 import { catchUp } from "./catch_up.ts";
+import { createHeadNoting } from "./head_noting.ts";
 import { closeLedger, type Head, type Ledger, LedgerMismatch, openLedger } from "./ledger.ts";
 import { type AuditEntry, createRecord, recordBytes } from "./record.ts";
 import type { Register } from "./register.ts";
@@ -20,7 +21,7 @@ export type Change<T> = { value: T; entry?: AuditEntry; committed?: () => void }
  * transaction at a time, and resolves when it is on disk. Concurrent records share a transaction.
  *
  * Rejects with `VaultError audit_unavailable` when the database does not take the record, and with `token_unavailable` when the token
- * does not chain it; the record may then still appear, but nothing it speaks of was released.
+ * does not chain or note it; the record may then still appear, but nothing it speaks of was released.
  */
 export type Journal = {
   /**
@@ -29,8 +30,8 @@ export type Journal = {
    */
   record(entry: AuditEntry, stillTrue?: () => boolean): Promise<boolean>;
   /**
-   * Runs `apply` and writes its record, numbered `seq`, in one transaction. When `apply` throws, nothing happened, and its error is
-   * passed on.
+   * Runs `apply` and writes its record, numbered `seq`, in one transaction, which the token has noted when this resolves. When `apply`
+   * throws, nothing happened, and its error is passed on.
    */
   change<T>(apply: (client: pg.Client, seq: number) => Promise<Change<T>>): Promise<T>;
   /** The last record known to be durable. */
@@ -157,7 +158,11 @@ export async function openJournal({
       await onConnection(current, () => client.query("ROLLBACK")).catch(() => {});
       throw error;
     }
-    change.committed?.();
+    try {
+      if (change.entry !== undefined) await noting.note();
+    } finally {
+      change.committed?.();
+    }
     pending.resolve(change.value);
   }
 
@@ -190,6 +195,8 @@ export async function openJournal({
   }
 
   await connect();
+  const noting = createHeadNoting(register.head, token, log);
+  await noting.note();
   const journal: Journal = {
     record: (entry, stillTrue = () => true) =>
       new Promise((resolve, reject) => give({ kind: "record", entry, stillTrue, resolve, reject })),
@@ -201,6 +208,7 @@ export async function openJournal({
     probe: () => journal.change(async (client) => ({ value: void (await client.query("SELECT 1")) })),
     async close() {
       await running;
+      await noting.stop();
       const last = ledger;
       ledger = undefined;
       if (last !== undefined) await closeLedger(last.client);

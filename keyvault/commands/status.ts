@@ -38,10 +38,16 @@ const REASONS = {
   no_pin_file: "there was no PIN file at the start",
   asked: "an admin asked for it",
   process_ended: "the token's process ended, and there is no PIN file",
+  chain_broken: "the audit chain is not what the vault wrote",
 } as const satisfies Record<SealState["reason"], string>;
 
 function describeSeal({ since, reason, by }: SealState): string {
-  return `since ${since}: ${by === null ? REASONS[reason] : `by ${by}`}; "keyvault unseal" opens it`;
+  const why = by === null ? REASONS[reason] : `by ${by}`;
+  const what =
+    reason === "chain_broken"
+      ? '"keyvault audit verify" names the record; put the database right, then "keyvault unseal"'
+      : '"keyvault unseal" opens it';
+  return `since ${since}: ${why}; ${what}`;
 }
 
 function describeToken(token: NonNullable<Status["token"]>): [string, string][] {

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { LRUCache } from "lru-cache";
 import type { Change, Journal } from "../audit/journal.ts";
+import { LedgerMismatch } from "../audit/ledger.ts";
 import type { AuditEntry, Caller } from "../audit/record.ts";
 import type { Clock } from "../clock.ts";
 import { type Refusal, refuse, VaultError } from "../errors.ts";
@@ -125,7 +126,8 @@ export function createSealing({ token, open, journal, clock, elapsed, log }: Sea
       requireUnwanted();
       state = undefined;
     } catch (error) {
-      const after = sealWanted ?? before;
+      const broken = error instanceof LedgerMismatch;
+      const after = sealWanted ?? (broken ? { ...before, reason: "chain_broken" as const } : before);
       token.seal(after.reason);
       state = after;
       if (!(error instanceof Problem)) throw error;

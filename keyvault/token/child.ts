@@ -1,6 +1,7 @@
 import { readSync, writeSync } from "node:fs";
 import { DamagedBox, StaleOffer, WrongPin } from "./fault.ts";
 import { createFrameReader, encodeFrame } from "./frames.ts";
+import { createHeadNote, type HeadNote } from "./head_note.ts";
 import type {
   ReplyFrame,
   RequestFrame,
@@ -21,7 +22,7 @@ import { describe, openSession } from "./session.ts";
 const PIPE = 3;
 
 /** A token that was opened, and what it told of itself. */
-type Opened = { operations: TokenOperations; residents: Residents; info: TokenInfo };
+type Opened = { operations: TokenOperations; residents: Residents; headNote: HeadNote; info: TokenInfo };
 
 /**
  * The only program that loads PKCS#11: one thread, one request after another, blocking reads from the parent's pipe. It ends when
@@ -91,7 +92,7 @@ function open(place: TokenPlace, pin?: string): Opened {
     keks: [...keys.keks.keys()],
     resident: residents.offered,
   };
-  return { operations, residents, info };
+  return { operations, residents, headNote: createHeadNote(session), info };
 }
 
 function answer(
@@ -100,7 +101,7 @@ function answer(
 ): TokenAnswers[TokenRequest["kind"]] {
   if (request.kind === "provision") return { created: provision(request, request.initialise) };
   if (opened === undefined) throw new Error("The token is not open");
-  const { operations, residents, info } = opened;
+  const { operations, residents, headNote, info } = opened;
   switch (request.kind) {
     case "open":
     case "unseal":
@@ -131,6 +132,11 @@ function answer(
       return { destroyed: residents.destroy(request.label) };
     case "list_residents":
       return { labels: residents.list() };
+    case "noted_head":
+      return { head: headNote.read() };
+    case "note_head":
+      headNote.write(request.head, request.anew);
+      return {};
     case "health":
       operations.health();
       return { keks: info.keks };

@@ -4,7 +4,15 @@ import { VaultError } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import { connectToken, type TokenConnection } from "./connection.ts";
 import { DamagedBox, StaleOffer, TokenFault, WrongPin } from "./fault.ts";
-import type { Half, TokenAnswers, TokenInfo, TokenPlace, TokenRequest, Wrapped } from "./messages.ts";
+import type {
+  Half,
+  NotedHead,
+  TokenAnswers,
+  TokenInfo,
+  TokenPlace,
+  TokenRequest,
+  Wrapped,
+} from "./messages.ts";
 import { partsOf } from "./parts.ts";
 
 const CALL_DEADLINE_MS = 5_000;
@@ -51,6 +59,10 @@ export type Token = {
   destroyResident(label: string): Promise<{ destroyed: number }>;
   /** The labels of all resident keys. */
   listResidents(): Promise<{ labels: string[] }>;
+  /** The highest head of the audit chain that was noted in the token, or null. */
+  notedHead(): Promise<{ head: NotedHead | null }>;
+  /** Notes a head, unless a higher one is noted. With `anew` it takes the place of whatever is noted. */
+  noteHead(head: NotedHead, anew?: boolean): Promise<unknown>;
   /** Proves the token by a round trip through its newest key. */
   health(): Promise<{ keks: string[] }>;
   /** What the token said of itself when it was last opened. Throws `VaultError sealed` when it never was. */
@@ -77,8 +89,11 @@ export type Token = {
 /** What the child is started with: the token's place, the child's whole environment. */
 export type TokenSettings = { place: TokenPlace; environment: Readonly<Record<string, string>> };
 
-/** Why a token is sealed: there was no PIN file at the start, somebody sealed it, or its process ended and there is no PIN file. */
-export type SealReason = "no_pin_file" | "asked" | "process_ended";
+/**
+ * Why a token is sealed: there was no PIN file at the start, somebody sealed it, its process ended and there is no PIN file, or the audit
+ * chain is not what the vault wrote.
+ */
+export type SealReason = "no_pin_file" | "asked" | "process_ended" | "chain_broken";
 
 /** What a token without a PIN file is: a fault, or sealed. */
 export type WithoutPin = "refuse" | "seal";
@@ -217,6 +232,8 @@ export async function openToken(
     signResident: (label, half, bytes) => call({ kind: "sign_resident", label, half, bytes }),
     destroyResident: (label) => call({ kind: "destroy_resident", label }),
     listResidents: () => call({ kind: "list_residents" }),
+    notedHead: () => call({ kind: "noted_head" }),
+    noteHead: ({ seq, mac }, anew = false) => call({ kind: "note_head", head: { seq, mac }, anew }),
     health: () => call({ kind: "health" }),
     info: opened,
     sealed: () => sealed,

@@ -7,6 +7,9 @@ export type Wrapped = { kek: string; box: Uint8Array };
  */
 export type TokenPlace = { module: string; label: string; pinFile: string; parameters?: string };
 
+/** The number and the code of the audit chain's last record, as the token has them noted. */
+export type NotedHead = { seq: number; mac: Uint8Array };
+
 /** A half of a hybrid key. */
 export type Half = "ed25519" | "ml_dsa_65";
 
@@ -27,6 +30,8 @@ export type TokenRequest =
   | { kind: "sign_resident"; label: string; half: Half; bytes: Uint8Array }
   | { kind: "destroy_resident"; label: string }
   | { kind: "list_residents" }
+  | { kind: "noted_head" }
+  | { kind: "note_head"; head: NotedHead; anew: boolean }
   | { kind: "offer" }
   | ({ kind: "unseal"; box: Uint8Array } & TokenPlace);
 
@@ -57,6 +62,8 @@ export type TokenAnswers = {
   sign_resident: Uint8Array;
   destroy_resident: { destroyed: number };
   list_residents: { labels: string[] };
+  noted_head: { head: NotedHead | null };
+  note_head: Record<string, never>;
   offer: { publicKey: Uint8Array };
   unseal: TokenInfo;
 };

@@ -1,5 +1,6 @@
 import pkcs11 from "pkcs11js";
 import { TokenFault } from "./fault.ts";
+import { HEAD_NOTE_ID, labelOf } from "./head_note.ts";
 import type { Session } from "./session.ts";
 
 /** Label of the key that chains the audit records. */
@@ -64,7 +65,8 @@ export function destroyKek(
   keks.delete(label);
 }
 
-function secretKeys({ library, handle }: Session): Map<string, pkcs11.Handle> {
+function secretKeys(session: Session): Map<string, pkcs11.Handle> {
+  const { library, handle } = session;
   library.C_FindObjectsInit(handle, [{ type: pkcs11.CKA_CLASS, value: pkcs11.CKO_SECRET_KEY }]);
   const objects: pkcs11.Handle[] = [];
   for (let object = library.C_FindObjects(handle); object; object = library.C_FindObjects(handle))
@@ -72,9 +74,9 @@ function secretKeys({ library, handle }: Session): Map<string, pkcs11.Handle> {
   library.C_FindObjectsFinal(handle);
   const labels = new Map<string, pkcs11.Handle>();
   for (const object of objects) {
-    const label = readText(
-      library.C_GetAttributeValue(handle, object, [{ type: pkcs11.CKA_LABEL }])[0]?.value,
-    );
+    const [id] = library.C_GetAttributeValue(handle, object, [{ type: pkcs11.CKA_ID }]);
+    if (Buffer.isBuffer(id?.value) && id.value.equals(HEAD_NOTE_ID)) continue;
+    const label = labelOf(session, object);
     if (labels.has(label)) throw new TokenFault(`The token has two keys labelled ${label}`);
     labels.set(label, object);
   }
@@ -117,8 +119,4 @@ function generate(
 
 function version(label: string): number {
   return Number(KEK_LABEL.exec(label)?.[1]);
-}
-
-function readText(value: unknown): string {
-  return Buffer.isBuffer(value) ? value.toString("utf8") : String(value ?? "");
 }

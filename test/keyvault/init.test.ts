@@ -9,6 +9,7 @@ import { afterEach, expect, test } from "vitest";
 import { loadConfig } from "../../keyvault/config.ts";
 import { type InitStep, initialise } from "../../keyvault/init.ts";
 import { serve } from "../../keyvault/serve.ts";
+import { installToken } from "../../keyvault/token/install.ts";
 import { createHome, SILENT, startVault, testClock, type VaultHome } from "./fixture.ts";
 
 let home: VaultHome;
@@ -102,9 +103,16 @@ test.each<[string, (home: VaultHome) => Promise<unknown>]>([
   await vault.stop();
 });
 
+/** What a run leaves that was cut off before it made the service key. */
+async function withoutServiceKey(): Promise<void> {
+  await home.sql("DROP SCHEMA public CASCADE; CREATE SCHEMA public");
+  await rm(home.config.token.dir, { recursive: true });
+  await installToken(home.config.token, SILENT);
+}
+
 test("a run that was cut off before the service key, or between certificates, is completed by the next", async () => {
   home = await createHome({ made: "by init" });
-  await home.sql("DROP SCHEMA public CASCADE; CREATE SCHEMA public");
+  await withoutServiceKey();
   for (const file of ["api.pem", "admin.pem", "admin.key"]) await rm(join(home.config.tlsDir, file));
   expect(made(await init())).toEqual({
     database: [
@@ -192,7 +200,10 @@ test("refuses another vault's token", async () => {
   home = await createHome({ made: "by init" });
   const other = await createHome({ made: "by init" });
   const mixed = loadConfig({ ...other.environment, KEYVAULT_DATABASE_URL: home.config.databaseUrl });
-  await expect(serve(mixed, testClock(), SILENT)).rejects.toThrow(/belongs to another token/);
+  const serving = await serve(mixed, testClock(), SILENT);
+  expect(serving.sealing.state()).toMatchObject({ reason: "chain_broken" });
+  await serving.stop();
+  await expect(initialise(mixed, testClock(), SILENT)).rejects.toThrow(/belongs to another token/);
   await other.remove();
 });
 
@@ -253,10 +264,19 @@ test("a vault that was moved to another folder works there", async () => {
 
 test("a vault without tables, or without a service key, is not served", async () => {
   home = await createHome({ made: "by init" });
-  await home.sql("DROP SCHEMA public CASCADE; CREATE SCHEMA public");
+  await withoutServiceKey();
   await expect(serve(home.config, testClock(), SILENT)).rejects.toThrow(
     /no service key: run "keyvault init"/,
   );
+});
+
+test("a database that was emptied does not begin anew behind the back of the token, which has noted more", async () => {
+  home = await createHome({ made: "by init" });
+  await home.sql("DROP SCHEMA public CASCADE; CREATE SCHEMA public");
+  await expect(init()).rejects.toThrow(/ends with record 0, and the token has noted 1/);
+  const serving = await serve(home.config, testClock(), SILENT);
+  expect(serving.sealing.state()).toMatchObject({ reason: "chain_broken" });
+  await serving.stop();
 });
 
 test("leaves nothing half-written in the data folder", async () => {

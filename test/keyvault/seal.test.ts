@@ -300,6 +300,6 @@ test("a vault whose parts do not belong together is not opened by the PIN, and s
     status: 503,
     body: { error: { code: "unavailable", message: expect.stringContaining("does not verify") } },
   });
-  expect((await status()).sealed).toMatchObject({ reason: "no_pin_file" });
+  expect((await status()).sealed).toMatchObject({ reason: "chain_broken" });
   expect(codeOf(await create("some-key"))).toBe("sealed");
 });

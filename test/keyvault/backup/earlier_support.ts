@@ -1,10 +1,13 @@
-import { cp, mkdir, mkdtemp, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { cp, mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
 import { createRecord, GENESIS, recordBytes } from "../../../keyvault/audit/record.ts";
 import { readTokenFiles } from "../../../keyvault/backup/contents.ts";
 import { createRecoveryKey, sealStream } from "../../../keyvault/backup/sealed_stream.ts";
+import type { TokenConfig } from "../../../keyvault/config.ts";
 import { migrateTo, migrationNames, withSchemaLock } from "../../../keyvault/db/migrate.ts";
 import type { AuditRow, KeyRow, TenantRow } from "../../../keyvault/db/rows.ts";
+import { openToken } from "../../../keyvault/token/client.ts";
+import { tokenSettings } from "../../../keyvault/token/install.ts";
 import { createHome, SILENT, type TestVault, type VaultHome } from "../fixture.ts";
 
 /** Rows of a vault of an earlier version, in the database's own JSON, by their table, and their chain's end. */
@@ -112,7 +115,7 @@ export async function writeEarlierBackup(
   order: (lines: string[]) => string[] = (lines) => lines,
 ): Promise<{ file: string; key: string }> {
   const { publicKey, privateKey } = createRecoveryKey();
-  const token = await readTokenFiles(vault.home.config.token.dir);
+  const token = await tokenOf(vault, head);
   const manifest = { kind: "manifest", version: 1, created_at: "2026-01-01T00:00:00.000Z", migrations };
   const counts = Object.fromEntries(Object.entries(tables).map(([table, rows]) => [table, rows.length]));
   const contents = [
@@ -130,6 +133,23 @@ export async function writeEarlierBackup(
   return { file, key };
 }
 
+/** Files of a running vault's token, for a chain that ends with this head. */
+async function tokenOf({ home }: TestVault, head: EarlierRows["head"]): Promise<Record<string, string>> {
+  const dir = join(await mkdtemp(join(home.dir, "token-")), "token");
+  await cp(home.config.token.dir, dir, { recursive: true });
+  await noteEnd({ ...home.config.token, dir }, head);
+  const files = await readTokenFiles(dir);
+  await rm(dirname(dir), { recursive: true });
+  return files;
+}
+
+/** Has a token that was copied note the end of an earlier version's chain instead of the head of the vault it is from. */
+async function noteEnd(config: TokenConfig, { seq, mac }: EarlierRows["head"]): Promise<void> {
+  const token = await openToken(await tokenSettings(config), SILENT);
+  await token.noteHead({ seq, mac: Buffer.from(mac, "hex") }, true);
+  await token.close();
+}
+
 /** A machine without a vault, with the PIN and the certificates of another in their place. */
 export async function machineFor(vault: TestVault): Promise<VaultHome> {
   const home = await createHome({ made: "empty" });
@@ -142,11 +162,12 @@ export async function machineFor(vault: TestVault): Promise<VaultHome> {
 /** A machine on which this level's version had stored these rows, with their token. */
 export async function machineOfLevel(
   vault: TestVault,
-  { tables }: EarlierRows,
+  { tables, head }: EarlierRows,
   level: number,
 ): Promise<VaultHome> {
   const home = await machineFor(vault);
   await cp(vault.home.config.token.dir, home.config.token.dir, { recursive: true });
+  await noteEnd(home.config.token, head);
   await migrateToLevel(home, level);
   for (const [table, rows] of Object.entries(tables))
     await home.sql(`INSERT INTO ${table} SELECT * FROM jsonb_populate_recordset(NULL::${table}, $1)`, [
