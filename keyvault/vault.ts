@@ -1,6 +1,8 @@
 import { equalPublicKeys } from "../src/protocol/hybrid.ts";
-import { type Journal, openJournal } from "./audit/journal.ts";
+import { type Journal, type JournalParts, openJournal } from "./audit/journal.ts";
+import { LedgerMismatch } from "./audit/ledger.ts";
 import { createRegister, type Register } from "./audit/register.ts";
+import { createSnapshots, keepSnapshots, type Snapshots } from "./audit/snapshots.ts";
 import type { Clock } from "./clock.ts";
 import type { Config } from "./config.ts";
 import { type Database, openDatabase } from "./db/connection.ts";
@@ -86,15 +88,13 @@ export async function openVault(
       dataKeys.clear();
       store.changed();
     });
-    const journal = await openJournal({
-      databaseUrl: config.databaseUrl,
-      token,
-      clock,
-      log,
-      register,
-      reopened: () => store.changed(),
-    });
+    const snapshots = createSnapshots({ database, token, register });
+    const reopened = (): void => store.changed();
+    const chain = { databaseUrl: config.databaseUrl, token, clock, log, register, reopened };
+    const { journal, savedAt } = await openChain(chain, snapshots);
     closers.push(() => journal.close());
+    const keeping = keepSnapshots({ snapshots, register, log }, savedAt);
+    closers.push(() => keeping.stop());
     const { keysPerTenant, residentKeys: limit } = config;
     const settle = async (): Promise<void> => {
       if (config.token.managed) await syncFolder(config.token.dir);
@@ -132,6 +132,23 @@ export async function openVault(
   } catch (error) {
     await close();
     throw error;
+  }
+}
+
+/** Opens the chain from the snapshot, or, when that is not of this chain, from the first record. */
+async function openChain(
+  parts: Omit<JournalParts, "taken">,
+  snapshots: Snapshots,
+): Promise<{ journal: Journal; savedAt: number }> {
+  const taken = await snapshots.load();
+  const savedAt = parts.register.head().seq;
+  try {
+    return { journal: await openJournal({ ...parts, taken }), savedAt };
+  } catch (error) {
+    if (taken.length === 0 || !(error instanceof LedgerMismatch)) throw error;
+    parts.log.warn({ event: "audit_register_unusable", reason: error.message });
+    parts.register.begin();
+    return { journal: await openJournal(parts), savedAt: 0 };
   }
 }
 

@@ -67,6 +67,8 @@ export type JournalParts = {
   clock: Clock;
   log: Logger;
   register: Register;
+  /** Heads at which the register's parts were taken; the chain must lead to all of them. */
+  taken?: readonly Head[];
   reopened(): void;
 };
 
@@ -80,6 +82,7 @@ export async function openJournal({
   clock,
   log,
   register,
+  taken = [],
   reopened,
 }: JournalParts): Promise<Journal> {
   const queue: Pending[] = [];
@@ -88,7 +91,7 @@ export async function openJournal({
   let running: Promise<void> = Promise.resolve();
 
   async function connect(): Promise<Ledger> {
-    const opened = await openLedger(databaseUrl, (client) => catchUp(client, token, register));
+    const opened = await openLedger(databaseUrl, (client) => catchUp(client, token, register, taken));
     opened.client.once("end", () => lose(opened));
     ledger = opened;
     reopened();

@@ -24,6 +24,7 @@ export type StatementKind =
   | "tenant_destroy_cancel"
   | "tenant_erase"
   | "state_adopt"
+  | "head_accept"
   | "resident_make"
   | "resident_erase"
   | "seal"

@@ -1,6 +1,16 @@
 import type { AuditRow, Pending } from "../db/rows.ts";
 import type { Head } from "./ledger.ts";
 import { GENESIS } from "./record.ts";
+import {
+  emptyPart,
+  emptyRest,
+  type Last,
+  PARTS,
+  partOf,
+  type RegisterPart,
+  type RegisterRest,
+  type ResidentOwner,
+} from "./register_parts.ts";
 
 /** What has a state with a code: a key, by its id, or a tenant, by its name. */
 export type StateKind = "key" | "tenant";
@@ -10,9 +20,6 @@ export type LastStatement = { digest: Buffer; place: number };
 
 /** A sequence: the statements of one kind that a key signs in one stream. */
 export type Sequence = { keyId: string; statement: string; stream: string };
-
-/** Whose the halves under a label in the token are; undefined while no key got them. */
-export type ResidentOwner = { keyId: string; tenant: string } | undefined;
 
 /**
  * What the audit says, kept in memory: the last state of every key and tenant, tenants' root keys, places in sequences, labels of halves in
@@ -42,10 +49,15 @@ export type Register = {
   isAdoptable(kind: StateKind, name: string): boolean;
   /** The adoption that one admin asked for last. */
   adoptionWish(): Pending | null;
+  /** One of its {@link PARTS}, and how often that changed. What is in it is as of the head. */
+  part(index: number): { content: RegisterPart; changes: number };
+  rest(): RegisterRest;
+  /**
+   * Begins anew, at `head`, with parts that were taken at it or later: the records behind it are folded in once more, which comes to the
+   * same. Without an argument, with nothing.
+   */
+  begin(from?: { head: Head; parts: readonly RegisterPart[]; rest: RegisterRest }): void;
 };
-
-/** `digest`: SHA-256 of the state's bytes, one character for each byte; undefined where the record does not have it. `coded`: the row has a code. */
-type Last = { seq: number; digest: string | undefined; coded: boolean; erased: boolean };
 
 type Given = { kind: StateKind; name: string; last: Last };
 
@@ -61,22 +73,27 @@ const TENANT_CHANGES = new Set(["tenant_destroy", "tenant_destroy_cancel", "tena
 
 /** An empty register, of a chain without records. */
 export function createRegister(): Register {
-  const states: Record<StateKind, Map<string, Last>> = { key: new Map(), tenant: new Map() };
-  const roots = new Map<string, string[]>();
-  const sequences = new Map<string, { digest: string; place: number }>();
-  const residents = new Map<string, ResidentOwner>();
-  const earlierAdoptions = new Set<number>();
-  const awaited = new Map<string, Last>();
-  let allCoded = false;
-  let wish: Pending | null = null;
+  let parts: RegisterPart[] = Array.from({ length: PARTS }, emptyPart);
+  let rest = emptyRest();
   let head: Head = { seq: 0, mac: GENESIS };
+  const changes = new Uint32Array(PARTS);
+  const awaited = new Map<string, Last>();
+
+  const find = (kind: StateKind, name: string): Last | undefined => parts[partOf(name)]?.[kind].get(name);
+
+  /** The part of a name, which is going to change. */
+  function changing(name: string): RegisterPart {
+    const index = partOf(name);
+    changes[index] = (changes[index] ?? 0) + 1;
+    return parts[index] ?? emptyPart();
+  }
 
   /** The states that a record gives. */
   function given(record: AuditRow): Given[] {
     const { seq, statement, key_id: keyId, detail } = record;
     if (record.outcome !== "granted") return [];
     const last = (digest: string | undefined, erased = false): Last => {
-      return { seq, digest, coded: allCoded || digest !== undefined, erased };
+      return { seq, digest, coded: rest.allCoded || digest !== undefined, erased };
     };
     if (statement === "key_create") return isCreation(record) ? created(record, last) : [];
     if (statement === "state_adopt") return adopted(detail, last);
@@ -94,13 +111,13 @@ export function createRegister(): Register {
   ): Given[] {
     const digest = state === undefined ? undefined : textOf(state);
     const key: Given[] = keyId === null ? [] : [{ kind: "key", name: keyId, last: last(digest) }];
-    if (tenant === undefined || states.tenant.has(tenant)) return key;
-    const first = { ...last(undefined), coded: allCoded || digest !== undefined };
+    if (tenant === undefined || find("tenant", tenant) !== undefined) return key;
+    const first = { ...last(undefined), coded: rest.allCoded || digest !== undefined };
     return [...key, { kind: "tenant", name: tenant, last: first }];
   }
 
   function takeIn(record: AuditRow): void {
-    for (const { kind, name, last } of given(record)) states[kind].set(name, last);
+    for (const { kind, name, last } of given(record)) changing(name)[kind].set(name, last);
     if (record.outcome === "granted") takeInDetail(record);
     head = { seq: record.seq, mac: record.mac };
   }
@@ -110,33 +127,40 @@ export function createRegister(): Register {
     if (isCreation(record)) takeInKey(record);
     else if (statement === "state_adopt") takeInAdoption(record);
     else if (statement === "resident_make" && detail.label !== undefined)
-      residents.set(detail.label, undefined);
-    else if (statement === "resident_erase" && detail.label !== undefined) residents.delete(detail.label);
-    else if (keyId !== null && record.digest !== null && detail.stream !== undefined)
-      sequences.set(nameOf({ keyId, statement, stream: detail.stream }), {
-        digest: record.digest.toString("latin1"),
-        place: Number(detail.place),
-      });
+      rest.residents.set(detail.label, undefined);
+    else if (statement === "resident_erase" && detail.label !== undefined)
+      rest.residents.delete(detail.label);
+    else if (keyId !== null && record.digest !== null && detail.stream !== undefined) {
+      const name = nameOf({ keyId, statement, stream: detail.stream });
+      const digest = record.digest.toString("latin1");
+      changing(name).sequences.set(name, { digest, place: Number(detail.place) });
+    }
   }
 
   function takeInKey({ key_id: keyId, purpose, detail: { tenant, resident } }: AuditRow): void {
     if (keyId === null || tenant === undefined) return;
-    if (purpose === "account_root") roots.set(tenant, [...(roots.get(tenant) ?? []), keyId]);
-    if (resident !== undefined) residents.set(resident, { keyId, tenant });
+    if (purpose === "account_root") takeInRoot(tenant, keyId);
+    if (resident !== undefined) rest.residents.set(resident, { keyId, tenant });
+  }
+
+  function takeInRoot(tenant: string, keyId: string): void {
+    const { roots } = changing(tenant);
+    const known = roots.get(tenant) ?? [];
+    if (!known.includes(keyId)) roots.set(tenant, [...known, keyId]);
   }
 
   function takeInAdoption({ seq, caller, recorded_at, detail }: AuditRow): void {
     if (detail.step === "asked")
-      wish = {
+      rest.wish = {
         action: "adopt",
         admin: caller,
         asked_at: recorded_at.toISOString(),
-        ...(detail.rows !== undefined && { rows: detail.rows }),
+        rows: detail.rows ?? "",
       };
-    else wish = null;
+    else rest.wish = null;
     if (detail.step !== undefined) return;
-    earlierAdoptions.add(seq);
-    if (detail.rows === "0") allCoded = true;
+    rest.earlierAdoptions.add(seq);
+    if (detail.rows === "0") rest.allCoded = true;
   }
 
   return {
@@ -154,20 +178,30 @@ export function createRegister(): Register {
       if (seq === null) return false;
       const is = (last: Last | undefined): boolean =>
         last?.seq === seq && (last.digest === undefined || last.digest === digest.toString("latin1"));
-      const known = states[kind].get(name);
+      const known = find(kind, name);
       if (is(known) || is(awaited.get(`${kind} ${name}`))) return true;
-      return known !== undefined && !known.coded && seq > known.seq && earlierAdoptions.has(seq);
+      return known !== undefined && !known.coded && seq > known.seq && rest.earlierAdoptions.has(seq);
     },
-    changedAt: (kind, name) => states[kind].get(name)?.seq ?? 0,
-    isErased: (kind, name) => states[kind].get(name)?.erased === true,
-    rootsOf: (tenant) => roots.get(tenant) ?? [],
+    changedAt: (kind, name) => find(kind, name)?.seq ?? 0,
+    isErased: (kind, name) => find(kind, name)?.erased === true,
+    rootsOf: (tenant) => parts[partOf(tenant)]?.roots.get(tenant) ?? [],
     lastOf(sequence) {
-      const last = sequences.get(nameOf(sequence));
+      const name = nameOf(sequence);
+      const last = parts[partOf(name)]?.sequences.get(name);
       return last && { place: last.place, digest: Buffer.from(last.digest, "latin1") };
     },
-    residents: () => residents,
-    isAdoptable: (kind, name) => !allCoded && states[kind].get(name)?.coded === false,
-    adoptionWish: () => wish,
+    residents: () => rest.residents,
+    isAdoptable: (kind, name) => !rest.allCoded && find(kind, name)?.coded === false,
+    adoptionWish: () => rest.wish,
+    part: (index) => ({ content: parts[index] ?? emptyPart(), changes: changes[index] ?? 0 }),
+    rest: () => rest,
+    begin(from) {
+      head = from?.head ?? { seq: 0, mac: GENESIS };
+      parts = Array.from({ length: PARTS }, (_, index) => from?.parts[index] ?? emptyPart());
+      rest = from?.rest ?? emptyRest();
+      awaited.clear();
+      for (let index = 0; index < PARTS; index += 1) changes[index] = (changes[index] ?? 0) + 1;
+    },
   };
 }
 

@@ -1,7 +1,7 @@
 import type pg from "pg";
 import { expect, test } from "vitest";
 import type { Change } from "../../../keyvault/audit/journal.ts";
-import type { ResidentOwner } from "../../../keyvault/audit/register.ts";
+import type { ResidentOwner } from "../../../keyvault/audit/register_parts.ts";
 import { isRefusal } from "../../../keyvault/errors.ts";
 import { createResidency } from "../../../keyvault/keys/residency.ts";
 import type { Half } from "../../../keyvault/token/messages.ts";
