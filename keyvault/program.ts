@@ -1,4 +1,5 @@
 import { Command } from "commander";
+import { adoptCommand } from "./commands/adopt.ts";
 import { auditCommand } from "./commands/audit.ts";
 import { backupCommand } from "./commands/backup.ts";
 import { certCommand } from "./commands/cert.ts";
@@ -43,6 +44,7 @@ const program = new Command("keyvault")
   .addCommand(unsealCommand())
   .addCommand(keysCommand())
   .addCommand(tenantsCommand())
+  .addCommand(adoptCommand())
   .addCommand(kekCommand())
   .addCommand(auditCommand())
   .addCommand(backupCommand())

@@ -156,6 +156,7 @@ export function createRegister(): Register {
         admin: caller,
         asked_at: recorded_at.toISOString(),
         rows: detail.rows ?? "",
+        ...(detail.certificate !== undefined && { certificate: detail.certificate }),
       };
     else rest.wish = null;
     if (detail.step !== undefined) return;

@@ -133,6 +133,7 @@ const restSchema = z.strictObject({
       admin: z.string(),
       asked_at: z.string(),
       rows: z.string(),
+      certificate: z.string().exactOptional(),
     })
     .nullable(),
 });

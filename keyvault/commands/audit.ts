@@ -11,9 +11,13 @@ const BROKEN_EXIT_CODE = 2;
 
 const ABOUT = `Recompute every record's code with the token's audit key, from the first record to the last.
 
-The first record that was altered, taken out or put in is named. That the newest records were cut off shows only against a head noted before, for instance by "keyvault status": pass it as --head, or a file of them as --heads. A line of the file that was cut off in the middle of its writing is told and passed over; any other line that is no head is an error. Works beside a running vault. Without a PIN file it asks for the PIN as "keyvault unseal" does.
+The first record that was altered, taken out or put in is named. That the newest records were cut off shows against the head that the token has noted, and against those noted elsewhere, for instance by "keyvault status": pass one as --head, or a file of them as --heads. A line of the file that was cut off in the middle of its writing is told and passed over; any other line that is no head is an error. Works beside a running vault. Without a PIN file it asks for the PIN as "keyvault unseal" does.
 
 Exit code: 0 the chain holds, 2 it does not, 1 it could not be checked.`;
+
+const ABOUT_ACCEPT = `A vault whose chain ends before the head that its token has noted is sealed (chain_broken): records were cut off. When it is known why, for instance because a database of a failover lost its last second, this has the token note the end that the chain has now.
+
+What the lost records changed is as it was before: a key disabled in them signs again. Give the end that you mean; when it is another one, the command says which. Runs while the vault is stopped or sealed, and leaves a record.`;
 
 /** `keyvault audit …` */
 export function auditCommand(): Command {
@@ -36,10 +40,20 @@ export function auditCommand(): Command {
       process.stdout.write(text);
       if (!verdict.intact) process.exitCode = BROKEN_EXIT_CODE;
     });
+  const accept = new Command("accept")
+    .summary("have the token note the chain's end as it is, after a loss that is understood")
+    .description(ABOUT_ACCEPT)
+    .argument("<seq:code>", "the chain's end", parseHead)
+    .action(async (end: Head) => {
+      const { acceptChain } = await import("./check_chain.ts");
+      const { seq, mac } = await acceptChain(end);
+      process.stdout.write(`Accepted.\n${describeHead({ seq, mac })}`);
+    });
   return new Command("audit")
     .summary("look at the audit chain and check it")
     .addCommand(auditTailCommand())
     .addCommand(verify)
+    .addCommand(accept)
     .addCommand(auditExportCommand());
 }
 
@@ -64,14 +78,17 @@ function printable(verdict: ChainVerdict): object {
 
 function describe(verdict: ChainVerdict, noted: number): string {
   if (verdict.intact) {
-    const { seq, mac } = verdict.head;
     const beside = noted === 0 ? "" : `, and the heads noted before are in them (${noted})`;
-    return `All ${seq} records hold${beside}.\n${foldLines([["audit head", `${seq}:${mac.toString("hex")}`]], 15, columnsOf())}`;
+    return `All ${verdict.head.seq} records hold${beside}.\n${describeHead(verdict.head)}`;
   }
   const what = { altered: "was altered", missing: "is missing", cut: "and those after it were cut off" }[
     verdict.reason
   ];
   return `The chain is broken: record ${verdict.seq} ${what}.\n`;
+}
+
+function describeHead({ seq, mac }: Head): string {
+  return foldLines([["audit head", `${seq}:${mac.toString("hex")}`]], 15, columnsOf());
 }
 
 function describeUnfinished(file: string | undefined, line: number): string {

@@ -1,7 +1,9 @@
+import { acceptHead } from "../audit/accept_head.ts";
 import type { Head } from "../audit/ledger.ts";
 import { type ChainVerdict, verifyChain } from "../audit/verify.ts";
+import { systemClock } from "../clock.ts";
 import { loadConfig } from "../config.ts";
-import { openDatabase } from "../db/connection.ts";
+import { type Database, openDatabase } from "../db/connection.ts";
 import { VaultError } from "../errors.ts";
 import { createLog, type Logger } from "../log.ts";
 import { Problem } from "../problem.ts";
@@ -10,17 +12,38 @@ import { tokenSettings } from "../token/install.ts";
 import { sealPin } from "../token/pin_box.ts";
 import { readPin } from "./read_pin.ts";
 
-/** Whether the audit chain of the configured vault holds and contains the heads, by its token and its database. Shows on a terminal how far it is. */
+/**
+ * Whether the audit chain of the configured vault holds and contains the heads and the one that its token has noted, by its token and its
+ * database. Shows on a terminal how far it is.
+ */
 export async function checkChain(heads: readonly Head[]): Promise<ChainVerdict> {
-  const config = loadConfig();
-  const log = createLog("error");
-  const token = await openHere(await tokenSettings(config.token), log);
-  const database = openDatabase(config.databaseUrl, log, 1);
   const progress = createProgress();
+  return withChain(async ({ database, token }) => {
+    try {
+      const { head: noted } = await token.notedHead();
+      const expected = noted === null ? heads : [...heads, { seq: noted.seq, mac: Buffer.from(noted.mac) }];
+      return await verifyChain(database, token, expected, progress.show);
+    } finally {
+      progress.end();
+    }
+  });
+}
+
+/** Has the token of the configured vault note this end of its chain. See {@link acceptHead}. */
+export async function acceptChain(end: Head): Promise<Head> {
+  return withChain((parts) => acceptHead({ ...parts, clock: systemClock }, end));
+}
+
+type ChainParts = { databaseUrl: string; database: Database; token: Token; log: Logger };
+
+async function withChain<T>(work: (parts: ChainParts) => Promise<T>): Promise<T> {
+  const { token: place, databaseUrl } = loadConfig();
+  const log = createLog("error");
+  const token = await openHere(await tokenSettings(place), log);
+  const database = openDatabase(databaseUrl, log, 1);
   try {
-    return await verifyChain(database, token, heads, progress.show);
+    return await work({ databaseUrl, database, token, log });
   } finally {
-    progress.end();
     await Promise.all([token.close(), database.destroy()]);
   }
 }

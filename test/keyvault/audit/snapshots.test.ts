@@ -21,7 +21,7 @@ let database: Database;
 /** Records of every kind that the register takes in, written by a vault that is gone afterwards; and `more` of some. */
 async function write(more = 0): Promise<void> {
   const vault = await startVault(home);
-  const parts = { ...vault.vault, clock: vault.clock };
+  const parts = { ...vault.vault, clock: vault.clock, accepts: () => true };
   const make = (tenant: string, purpose: "account_root" | "agent", resident = false) =>
     vault.makeKey({ tenant, purpose, label: "key", ceiling: ["data:read"], resident });
   const root = await make("acc-1", "account_root");
@@ -38,7 +38,7 @@ async function write(more = 0): Promise<void> {
   });
   await createKeyDisabling(parts)(API, { keyId: agents[0].key_id, tenant: "acc-1" });
   for (const name of ["alice", "bob"])
-    await createKeyDestruction(parts)({ role: "admin", name }, agents[1].key_id, 7);
+    await createKeyDestruction(parts)({ role: "admin", name, certificate: name }, agents[1].key_id, 7);
   await createTenantDestruction(parts)({ role: "admin", name: "alice" }, "acc-3", 7);
   for (let count = 0; count < more; count += 1) await make(`acc-${count}`, "agent");
   await vault.stop();

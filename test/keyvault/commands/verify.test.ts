@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { createHome, type VaultHome } from "../fixture.ts";
+import { createHome, startVault, type VaultHome } from "../fixture.ts";
 
 const MAIN = fileURLToPath(new URL("../../../keyvault/main.ts", import.meta.url));
 
@@ -17,8 +17,9 @@ afterAll(() => home.remove());
 
 type Ended = { code: number; stdout: string; stderr: string };
 
-const verify = (...args: string[]): Promise<Ended> =>
-  promisify(execFile)(process.execPath, [MAIN, "audit", "verify", ...args], { env: home.environment }).then(
+const verify = (...args: string[]) => audit("verify", ...args);
+const audit = (...args: string[]): Promise<Ended> =>
+  promisify(execFile)(process.execPath, [MAIN, "audit", ...args], { env: home.environment }).then(
     ({ stdout, stderr }) => ({ code: 0, stdout, stderr }),
     ({ code, stdout, stderr }: Ended) => ({ code, stdout, stderr }),
   );
@@ -43,4 +44,42 @@ test("tells how many heads were looked for, and takes a file without any for no 
     code: 2,
     stdout: `The chain is broken: record ${Number(seq) + 1} and those after it were cut off.\n`,
   });
+});
+
+test("records that were cut off show without a head; once it is known why, the chain's end is accepted, on record", {
+  timeout: 120_000,
+}, async () => {
+  const vault = await startVault(home);
+  for (const label of ["one", "other"])
+    await vault.makeKey({ tenant: "acc-1", purpose: "agent", label, ceiling: [] });
+  await vault.stop();
+  const heads = await home.sql<{ seq: number; mac: string }>(
+    "SELECT seq::int, encode(mac, 'hex') AS mac FROM audit ORDER BY seq DESC LIMIT 2",
+  );
+  const [lost, end] = heads.map(({ seq, mac }) => `${seq}:${mac}`) as [string, string];
+  await home.sql(
+    `ALTER TABLE audit DISABLE TRIGGER audit_append_only;
+     DELETE FROM audit WHERE seq = (SELECT max(seq) FROM audit);
+     ALTER TABLE audit ENABLE TRIGGER audit_append_only`,
+  );
+  expect(await verify()).toMatchObject({ code: 2, stdout: expect.stringContaining("were cut off") });
+  expect(await audit("accept", lost)).toMatchObject({
+    code: 1,
+    stderr: `keyvault: The chain ends with ${end}\n`,
+  });
+  const broken = await startVault(home);
+  expect(broken.sealing.state()).toMatchObject({ reason: "chain_broken" });
+  expect(await audit("accept", end)).toMatchObject({ code: 0, stdout: expect.stringContaining("Accepted.") });
+  await broken.stop();
+  expect(await verify()).toMatchObject({ code: 0 });
+  const opened = await startVault(home);
+  expect(opened.sealing.state()).toBeUndefined();
+  expect(await audit("accept", end)).toMatchObject({
+    code: 1,
+    stderr: "keyvault: Another vault process writes to this database\n",
+  });
+  await opened.stop();
+  expect(await home.sql("SELECT caller, detail FROM audit WHERE statement = 'head_accept'")).toEqual([
+    { caller: "recovery", detail: { noted: lost, accepted: end.split(":")[0] } },
+  ]);
 });
