@@ -21,8 +21,7 @@ import type { Logger } from "./log.ts";
 import { createRates } from "./rates.ts";
 import { createChallengeSigning } from "./sign/challenge.ts";
 import { createDelegationSigning } from "./sign/delegation.ts";
-import { createRotationSigning } from "./sign/rotation.ts";
-import { createSequenceSigning } from "./sign/sequences.ts";
+import { createListSigning } from "./sign/revocation_list.ts";
 import type { AcceptsCertificate } from "./tls/trust.ts";
 import type { Vault } from "./vault.ts";
 
@@ -66,8 +65,7 @@ export function openOperations(
     retireKek: retirement.retire,
     rewrapping,
     signDelegation: createDelegationSigning({ ...signing, policy: config.delegations }),
-    signRotation: createRotationSigning(signing),
-    sequences: createSequenceSigning(signing),
+    signRevocationList: createListSigning({ ...signing, database }),
     signChallenge: createChallengeSigning(signing),
     createBackup: createBackups({ config, journal, clock }),
     listAudit: createAuditListing({ database, journal }),

@@ -37,10 +37,6 @@ export type StatementKind =
   | "delegation"
   | "challenge"
   | "revocation_list"
-  | "revocation_push"
-  | "key_rotation"
-  | "receipt"
-  | "checkpoint"
   | "call";
 
 /**

@@ -15,14 +15,11 @@ import {
 /** What has a state with a code: a key, by its id, or a tenant, by its name. */
 export type StateKind = "key" | "tenant";
 
-/** The last statement of a sequence: SHA-256 of its signed bytes, and its place as the record has it. */
-export type LastStatement = { digest: Buffer; place: number };
-
-/** A sequence: the statements of one kind that a key signs in one stream. */
-export type Sequence = { keyId: string; statement: string; stream: string };
+/** A root's last revocation list: SHA-256 of its signed bytes, its `updated_at`, and the digest of what is kept of it, as the record has them. */
+export type LastList = { digest: Buffer; updatedAt: number; listed: string | null };
 
 /**
- * What the audit says, kept in memory: the last state of every key and tenant, tenants' root keys, places in sequences, labels of halves in
+ * What the audit says, kept in memory: the last state of every key and tenant, tenants' root keys, their last revocation lists, labels of halves in
  * the token, adoption. It is made only of records whose codes were verified and of those that this process wrote and that are durable, so
  * nothing in it changes when rows of the database do.
  */
@@ -41,8 +38,8 @@ export type Register = {
   isErased(kind: StateKind, name: string): boolean;
   /** Ids of all root keys that a tenant was ever given. */
   rootsOf(tenant: string): readonly string[];
-  /** The last granted statement of a sequence. */
-  lastOf(sequence: Sequence): LastStatement | undefined;
+  /** The last granted revocation list of a root. */
+  lastList(keyId: string): LastList | undefined;
   /** Labels of the halves that were made in the token and not destroyed. */
   residents(): ReadonlyMap<string, ResidentOwner>;
   /** Whether it was made by a version that knew no codes and never got one. */
@@ -123,18 +120,23 @@ export function createRegister(): Register {
   }
 
   function takeInDetail(record: AuditRow): void {
-    const { statement, key_id: keyId, detail } = record;
+    const { statement, detail } = record;
     if (isCreation(record)) takeInKey(record);
     else if (statement === "state_adopt") takeInAdoption(record);
     else if (statement === "resident_make" && detail.label !== undefined)
       rest.residents.set(detail.label, undefined);
     else if (statement === "resident_erase" && detail.label !== undefined)
       rest.residents.delete(detail.label);
-    else if (keyId !== null && record.digest !== null && detail.stream !== undefined) {
-      const name = nameOf({ keyId, statement, stream: detail.stream });
-      const digest = record.digest.toString("latin1");
-      changing(name).sequences.set(name, { digest, place: Number(detail.place) });
-    }
+    else if (statement === "revocation_list") takeInList(record);
+  }
+
+  function takeInList({ key_id: keyId, digest, detail }: AuditRow): void {
+    if (keyId === null || digest === null || detail.place === undefined) return;
+    changing(keyId).lists.set(keyId, {
+      digest: digest.toString("latin1"),
+      updatedAt: Number(detail.place),
+      listed: detail.listed ?? null,
+    });
   }
 
   function takeInKey({ key_id: keyId, purpose, detail: { tenant, resident } }: AuditRow): void {
@@ -186,10 +188,9 @@ export function createRegister(): Register {
     changedAt: (kind, name) => find(kind, name)?.seq ?? 0,
     isErased: (kind, name) => find(kind, name)?.erased === true,
     rootsOf: (tenant) => parts[partOf(tenant)]?.roots.get(tenant) ?? [],
-    lastOf(sequence) {
-      const name = nameOf(sequence);
-      const last = parts[partOf(name)]?.sequences.get(name);
-      return last && { place: last.place, digest: Buffer.from(last.digest, "latin1") };
+    lastList(keyId) {
+      const last = parts[partOf(keyId)]?.lists.get(keyId);
+      return last && { ...last, digest: Buffer.from(last.digest, "latin1") };
     },
     residents: () => rest.residents,
     isAdoptable: (kind, name) => !rest.allCoded && find(kind, name)?.coded === false,
@@ -232,8 +233,4 @@ function readNamed(list: string): [name: string, digest: string][] {
 
 function textOf(hex: string): string {
   return Buffer.from(hex, "hex").toString("latin1");
-}
-
-function nameOf({ keyId, statement, stream }: Sequence): string {
-  return `${keyId} ${statement} ${stream}`;
 }

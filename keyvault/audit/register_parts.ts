@@ -7,12 +7,12 @@ export type Last = { seq: number; digest: string | undefined; coded: boolean; er
 /** Whose the halves under a label in the token are; undefined while no key got them. */
 export type ResidentOwner = { keyId: string; tenant: string } | undefined;
 
-/** The states and sequences of those keys and tenants whose names fall into the part. */
+/** The states of those keys and tenants, and the last lists of those roots, whose names fall into the part. */
 export type RegisterPart = {
   key: Map<string, Last>;
   tenant: Map<string, Last>;
   roots: Map<string, string[]>;
-  sequences: Map<string, { digest: string; place: number }>;
+  lists: Map<string, { digest: string; updatedAt: number; listed: string | null }>;
 };
 
 /** What is there once, and not by name. */
@@ -38,7 +38,7 @@ export function partOf(name: string): number {
 
 /** A part without anything in it. */
 export function emptyPart(): RegisterPart {
-  return { key: new Map(), tenant: new Map(), roots: new Map(), sequences: new Map() };
+  return { key: new Map(), tenant: new Map(), roots: new Map(), lists: new Map() };
 }
 
 /** A rest without anything in it. */
@@ -52,7 +52,7 @@ const ERASED = 2;
 type WrittenLast = [name: string, seq: number, digest: string | null, flags: number];
 
 /** A part as text. */
-export function writePart({ key, tenant, roots, sequences }: RegisterPart): string {
+export function writePart({ key, tenant, roots, lists }: RegisterPart): string {
   const written = (states: Map<string, Last>): WrittenLast[] =>
     Array.from(states, ([name, { seq, digest, coded, erased }]) => [
       name,
@@ -64,13 +64,18 @@ export function writePart({ key, tenant, roots, sequences }: RegisterPart): stri
     key: written(key),
     tenant: written(tenant),
     roots: [...roots],
-    sequences: Array.from(sequences, ([name, { digest, place }]) => [name, toBase64(digest), place]),
+    lists: Array.from(lists, ([keyId, { digest, updatedAt, listed }]) => [
+      keyId,
+      toBase64(digest),
+      updatedAt,
+      listed,
+    ]),
   });
 }
 
 /** The part that {@link writePart} made the text of. Throws for any other text. */
 export function readPart(text: string): RegisterPart {
-  const { key, tenant, roots, sequences } = partSchema.parse(JSON.parse(text));
+  const { key, tenant, roots, lists } = partSchema.parse(JSON.parse(text));
   const states = (list: readonly WrittenLast[]): Map<string, Last> =>
     new Map(
       list.map(([name, seq, digest, flags]) => [
@@ -87,8 +92,11 @@ export function readPart(text: string): RegisterPart {
     key: states(key),
     tenant: states(tenant),
     roots: new Map(roots),
-    sequences: new Map(
-      sequences.map(([name, digest, place]) => [name, { digest: fromBase64(digest), place }]),
+    lists: new Map(
+      lists.map(([keyId, digest, updatedAt, listed]) => [
+        keyId,
+        { digest: fromBase64(digest), updatedAt, listed },
+      ]),
     ),
   };
 }
@@ -119,7 +127,7 @@ const partSchema = z.strictObject({
   key: z.array(last),
   tenant: z.array(last),
   roots: z.array(z.tuple([z.string(), z.array(z.string())])),
-  sequences: z.array(z.tuple([z.string(), z.string(), z.number()])),
+  lists: z.array(z.tuple([z.string(), z.string(), z.number(), z.string().nullable()])),
 });
 const restSchema = z.strictObject({
   residents: z.array(

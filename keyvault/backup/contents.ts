@@ -2,12 +2,13 @@ import { readdir, readFile } from "node:fs/promises";
 import { join, relative } from "node:path";
 import type pg from "pg";
 
-/** Tables in the order in which they can be filled again, each with the column its rows are read by. */
+/** Tables in the order in which they can be filled again, each with the column its rows are read by and how many stand in a line. */
 export const BACKUP_TABLES = [
-  ["tenants", "tenant"],
-  ["keys", "key_id"],
-  ["residents", "label"],
-  ["audit", "seq"],
+  { table: "tenants", column: "tenant", page: 500 },
+  { table: "keys", column: "key_id", page: 500 },
+  { table: "residents", column: "label", page: 500 },
+  { table: "listed_certificates", column: "key_id", page: 1 },
+  { table: "audit", column: "seq", page: 500 },
 ] as const;
 
 /** First line of a backup. `migrations` tells the schema that the rows fit; `head` is the audit chain's last record. */
@@ -25,16 +26,14 @@ export type Manifest = {
 export type RowsLine = { kind: "rows"; table: string; rows: unknown[] };
 export type EndLine = { kind: "end"; counts: Record<string, number> };
 
-const PAGE = 500;
-
 /** Lines of a backup, of what `client`'s open transaction sees. It must be a snapshot; it is ended with the last line, or on the way out. */
 export async function* backupLines(client: pg.Client, manifest: Manifest): AsyncGenerator<string> {
   try {
     yield line(manifest);
     const counts: Record<string, number> = {};
-    for (const [table, column] of BACKUP_TABLES) {
+    for (const { table, column, page } of BACKUP_TABLES) {
       counts[table] = 0;
-      for await (const rows of pages(client, table, column)) {
+      for await (const rows of pages(client, table, column, page)) {
         counts[table] += rows.length;
         yield line({ kind: "rows", table, rows });
       }
@@ -55,12 +54,17 @@ export async function readTokenFiles(folder: string): Promise<Record<string, str
   return Object.fromEntries(await Promise.all(contents));
 }
 
-async function* pages(client: pg.Client, table: string, column: string): AsyncGenerator<unknown[]> {
+async function* pages(
+  client: pg.Client,
+  table: string,
+  column: string,
+  page: number,
+): AsyncGenerator<unknown[]> {
   await client.query(
     `DECLARE backup_${table} NO SCROLL CURSOR FOR SELECT to_jsonb(t) AS row FROM ${table} t ORDER BY ${column}`,
   );
   for (;;) {
-    const { rows } = await client.query<{ row: unknown }>(`FETCH ${PAGE} FROM backup_${table}`);
+    const { rows } = await client.query<{ row: unknown }>(`FETCH ${page} FROM backup_${table}`);
     if (rows.length === 0) break;
     yield rows.map(({ row }) => row);
   }

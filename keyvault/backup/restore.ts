@@ -60,7 +60,7 @@ export async function restoreBackup(
 }
 
 async function requireEmpty(transaction: Knex.Transaction): Promise<void> {
-  for (const [table] of BACKUP_TABLES) {
+  for (const { table } of BACKUP_TABLES) {
     if (!(await transaction.schema.hasTable(table))) continue;
     await transaction.raw("LOCK TABLE ?? IN ACCESS EXCLUSIVE MODE", [table]);
     const row: unknown = await transaction(table).first(transaction.raw("1"));
@@ -124,7 +124,7 @@ function requireFitting(manifest: Manifest, managed: boolean): Manifest {
 }
 
 async function insertRows(transaction: Knex.Transaction, { table, rows }: RowsLine): Promise<void> {
-  if (!BACKUP_TABLES.some(([name]) => name === table))
+  if (!BACKUP_TABLES.some(({ table: name }) => name === table))
     throw new Problem("The backup has a table that is unknown here");
   await transaction.raw("INSERT INTO ?? SELECT * FROM jsonb_populate_recordset(NULL::??, ?::jsonb)", [
     table,

@@ -9,9 +9,20 @@ import { residents } from "./migrations/0005_residents.ts";
 import { roots } from "./migrations/0006_roots.ts";
 import { residentRecords } from "./migrations/0007_resident_records.ts";
 import { auditRegister } from "./migrations/0008_audit_register.ts";
+import { listedCertificates } from "./migrations/0009_listed_certificates.ts";
 
 /** Numbered, forward-only. A landed one is never edited: a change is a new number at the end. */
-const migrations = [keys, audit, lifecycle, sequences, residents, roots, residentRecords, auditRegister];
+const migrations = [
+  keys,
+  audit,
+  lifecycle,
+  sequences,
+  residents,
+  roots,
+  residentRecords,
+  auditRegister,
+  listedCertificates,
+];
 
 /** Names of all migrations that this code knows, in their order. */
 export function migrationNames(): string[] {
@@ -69,7 +80,7 @@ export async function migrateTo(transaction: Knex.Transaction, name: string): Pr
 /** Takes everything away that migrations made. The caller knows that there are no rows. */
 export async function dropSchema(transaction: Knex.Transaction): Promise<void> {
   await transaction.raw(`
-    DROP TABLE IF EXISTS audit_register, residents, keys, tenants, audit, schema_migrations, schema_migrations_lock;
+    DROP TABLE IF EXISTS listed_certificates, audit_register, residents, keys, tenants, audit, schema_migrations, schema_migrations_lock;
     DROP FUNCTION IF EXISTS audit_is_append_only;
   `);
 }

@@ -10,8 +10,8 @@ import { readFlatJson } from "./flat_json.ts";
 /** Bytes a body may have, except for a revocation list. */
 export const MAX_BODY_BYTES = 131_072;
 
-/** Bytes of a revocation list's body: room for the most ids of the service's own form, 44 bytes each with quotes and comma. */
-export const MAX_LIST_BODY_BYTES = 2_359_296;
+/** Bytes of a revocation list's body: room for the most ids of the service's own form, 44 bytes each with quotes and comma, and their ends, 11 each. */
+export const MAX_LIST_BODY_BYTES = 2_883_584;
 
 const JSON_TYPE = /^application\/json(;\s*charset=utf-8)?$/i;
 

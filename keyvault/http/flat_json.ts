@@ -1,7 +1,7 @@
 import { isUtf8 } from "node:buffer";
 
-/** An object of texts, whole numbers and lists of texts. */
-export type FlatObject = Record<string, string | number | string[]>;
+/** An object of texts, whole numbers, and lists of nothing but texts or nothing but whole numbers. */
+export type FlatObject = Record<string, string | number | string[] | number[]>;
 
 /**
  * What the strict reader gives for a document, in a fraction of its time: for one that is flat, without escapes, and written exactly as
@@ -27,10 +27,11 @@ function parsed(text: string): unknown {
 function isFlat(value: unknown): value is FlatObject {
   if (typeof value !== "object" || value === null || Array.isArray(value)) return false;
   return Object.values(value).every(
-    (member) => typeof member === "string" || Number.isSafeInteger(member) || isTextList(member),
+    (member) => typeof member === "string" || Number.isSafeInteger(member) || isFlatList(member),
   );
 }
 
-function isTextList(value: unknown): boolean {
-  return Array.isArray(value) && value.every((item) => typeof item === "string");
+function isFlatList(value: unknown): boolean {
+  if (!Array.isArray(value)) return false;
+  return value.every((item) => typeof item === "string") || value.every(Number.isSafeInteger);
 }

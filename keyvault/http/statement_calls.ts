@@ -1,87 +1,52 @@
 import { z } from "zod";
-import { ROTATION_REASONS } from "../../src/protocol/key_rotation.ts";
 import { MAX_CERTS_PER_REVOCATION_LIST } from "../../src/protocol/revocation_list.ts";
-import type { SignRotation } from "../sign/rotation.ts";
-import type { SequenceSigning } from "../sign/sequences.ts";
+import { refuse } from "../errors.ts";
+import type { SignRevocationList } from "../sign/revocation_list.ts";
 import { MAX_LIST_BODY_BYTES, readBody } from "./body.ts";
 import type { Call } from "./calls.ts";
-import { identifierList, keyIdPattern, tenantName } from "./schemas.ts";
+import { identifierList, tenantName } from "./schemas.ts";
 
 /** The operations behind the calls that sign statements other than delegations and challenges. */
-export type StatementOperations = { signRotation: SignRotation; sequences: SequenceSigning };
+export type StatementOperations = { signRevocationList: SignRevocationList };
 
-const MOST_PUSHED = 1_000;
-const ORIGIN = /^[a-z0-9][a-z0-9.-]*(\/[A-Za-z0-9._-]+)*$/;
+/** Statements of the wire format that no feature needs yet. Each is signed once it is needed, then by a rule of its own. */
+const WITHHELD = ["revocation-push", "key-rotation", "receipt", "checkpoint"] as const;
 
-const identifier = z
-  .string()
-  .min(1)
-  .max(128)
-  .regex(/^\P{Cc}+$/u);
 const seconds = z.int().min(0);
-const binding = z.string().regex(/^[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=$/, "base64 of 32 bytes");
-
-const revocationList = z.strictObject({
-  tenant: tenantName,
-  updated_at: seconds,
-  revoked_certs: identifierList(MAX_CERTS_PER_REVOCATION_LIST),
-});
-const revocationPush = z.strictObject({
-  tenant: tenantName,
-  seq_no: z.int().min(1),
-  entries: identifierList(MOST_PUSHED),
-  pushed_at: seconds,
-});
-const rotation = z.strictObject({
-  tenant: tenantName,
-  new_id: z.string().regex(keyIdPattern),
-  rotated_at: seconds,
-  reason: z.enum(ROTATION_REASONS),
-});
-const receipt = z.strictObject({
-  bundle_hash: binding,
-  decision: identifier,
-  verified_at: seconds,
-  verifier_id: identifier,
-  prev_hash: binding,
-  agent_id: identifier.exactOptional(),
-  human_id: identifier.exactOptional(),
-  error_reason: identifier.exactOptional(),
-  granted_scope: z.array(z.string().min(1).max(256)).min(1).max(128).exactOptional(),
-});
-const checkpoint = z.strictObject({
-  origin: z.string().max(128).regex(ORIGIN, "a host and a path, without a scheme"),
-  size: z.int().min(0),
-  root: binding,
-});
-
-/** Calls that sign typed statements; receipts and checkpoints with the vault's service key, the others with a tenant's. */
-export function createStatementCalls(operations: StatementOperations): readonly Call[] {
-  const sign = (kind: string, handle: Call["handle"]): Call => ({
-    method: "POST",
-    path: `/v1/keys/:id/sign/${kind}`,
-    roles: ["api"],
-    handle,
+const revocationList = z
+  .strictObject({
+    tenant: tenantName,
+    updated_at: seconds,
+    revoked_certs: identifierList(MAX_CERTS_PER_REVOCATION_LIST),
+    expires_at: z.custom<number[]>(isListOfSeconds, "must be a list of Unix seconds"),
+  })
+  .refine(({ revoked_certs, expires_at }) => revoked_certs.length === expires_at.length, {
+    path: ["expires_at"],
+    error: "must be as long as revoked_certs",
   });
+
+/** The call that signs revocation lists, and those for what is withheld, which every role is refused. */
+export function createStatementCalls({ signRevocationList }: StatementOperations): readonly Call[] {
   return [
-    sign("revocation-list", async ({ caller, keyId, context }) =>
-      operations.sequences.revocationList(
-        caller,
-        keyId,
-        await readBody(context.req, revocationList, MAX_LIST_BODY_BYTES),
-      ),
-    ),
-    sign("revocation-push", async ({ caller, keyId, context }) =>
-      operations.sequences.revocationPush(caller, keyId, await readBody(context.req, revocationPush)),
-    ),
-    sign("key-rotation", async ({ caller, keyId, context }) =>
-      operations.signRotation(caller, keyId, await readBody(context.req, rotation)),
-    ),
-    sign("receipt", async ({ caller, keyId, context }) =>
-      operations.sequences.receipt(caller, keyId, await readBody(context.req, receipt)),
-    ),
-    sign("checkpoint", async ({ caller, keyId, context }) =>
-      operations.sequences.checkpoint(caller, keyId, await readBody(context.req, checkpoint)),
+    {
+      method: "POST",
+      path: "/v1/keys/:id/sign/revocation-list",
+      roles: ["api"],
+      handle: async ({ caller, keyId, context }) =>
+        signRevocationList(caller, keyId, await readBody(context.req, revocationList, MAX_LIST_BODY_BYTES)),
+    },
+    ...WITHHELD.map(
+      (kind): Call => ({
+        method: "POST",
+        path: `/v1/keys/:id/sign/${kind}`,
+        roles: [],
+        handle: async () => refuse("forbidden"),
+      }),
     ),
   ];
+}
+
+/** Checked in one pass, because a list may have tens of thousands while other calls wait. */
+function isListOfSeconds(value: unknown): boolean {
+  return Array.isArray(value) && value.every((item) => Number.isSafeInteger(item) && item >= 0);
 }

@@ -19,7 +19,7 @@ export type SigningParts = {
   store: KeyStore;
   custody: Custody;
   journal: Journal;
-  register: Pick<Register, "lastOf">;
+  register: Pick<Register, "lastList">;
   clock: Clock;
   rates: Rates;
   signingRates: SigningRates;
@@ -45,6 +45,9 @@ export type SigningCall = {
  */
 export type Judge = (key: Key, now: number, reading: Reading) => Promise<Uint8Array | Refusal>;
 
+/** Writes the record of a statement that is signed, and says whether: not if `stillTrue` answers false when its turn has come. */
+export type Grant = (entry: AuditEntry, stillTrue: () => boolean) => Promise<boolean>;
+
 /** A signature and the key it was made with. */
 export type Signed = { key: Key; signature: HybridSignature; bytes: Uint8Array };
 
@@ -59,6 +62,7 @@ export async function signStatement(
   parts: SigningParts,
   call: SigningCall,
   judge: Judge,
+  grant: Grant = parts.journal.record,
 ): Promise<Signed | Refusal> {
   const { store, custody, journal, clock } = parts;
   const unfit = await telling(journal, call, () => admit(parts, call));
@@ -73,7 +77,7 @@ export async function signStatement(
     if (isRefusal(bytes)) return recordRefusal(journal, about, bytes);
     const entry = { ...about, digest: hash("sha256", bytes, "buffer") };
     const [recording, signing] = await Promise.allSettled([
-      journal.record({ ...entry, outcome: "granted" }, () => reading.holds()),
+      grant({ ...entry, outcome: "granted" }, () => reading.holds()),
       custody.sign(key, bytes),
     ]);
     if (recording.status === "rejected") throw recording.reason;

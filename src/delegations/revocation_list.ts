@@ -122,9 +122,11 @@ async function signNext(
   const { listJson, revoked } = contents;
   if (listJson !== null && isWhole(listJson, revoked)) return undefined;
   const last = listJson === null ? 0 : readStored(listJson).updated_at;
-  const order = { updated_at: Math.max(unixSeconds(clock.now()), last + 1), revoked_certs: revoked };
+  const updatedAt = Math.max(unixSeconds(clock.now()), last + 1);
+  const order = { updatedAt, revoked };
   const { signature } = await vault.statements.revocationList({ tenant: accountId, keyId }, order);
-  const signed = { issuer_id: humanId, ...order, signature };
+  const revoked_certs = revoked.map(({ certId }) => certId);
+  const signed = { issuer_id: humanId, updated_at: updatedAt, revoked_certs, signature };
   if ((await verifyRevocationList(signed, publicKey)) !== undefined) {
     throw new Error("The vault signed another revocation list than the one it was asked for");
   }

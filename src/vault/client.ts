@@ -5,7 +5,7 @@ import { createStatements, type VaultStatements } from "./statements.ts";
 import { createTransport, type TransportSettings } from "./transport.ts";
 
 export { VaultRefused, VaultUnavailable } from "./errors.ts";
-export type { Checkpoint, VaultStatements } from "./statements.ts";
+export type { VaultStatements } from "./statements.ts";
 
 /** What the vault makes keys for here: the root identity of an account, or an agent. */
 export type KeyPurpose = "account_root" | "agent";

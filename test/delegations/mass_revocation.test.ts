@@ -1,4 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { addSeconds } from "../../src/clock.ts";
+import { LISTED_AFTER_END_SECONDS } from "../../src/delegations/revocation_state.ts";
 import {
   decodeRevocationList,
   MAX_CERTS_PER_REVOCATION_LIST,
@@ -54,10 +56,12 @@ test("a list has all revoked certificates, from none to the most, signed once ea
   const { person, certId } = await delegated(api);
   const { humanId, accountId } = person;
   const { public_key: publicKey } = await client.getKey({ tenant: accountId, keyId: humanId });
+  const end = addSeconds(api.clock.now(), 60);
   let have = 0;
   let updatedAt = 0;
   for (const [index, count] of [0, 1, 1_000, 1_001, MAX_CERTS_PER_REVOCATION_LIST].entries()) {
     await addRevoked(api.db, certId, count - have);
+    if (count === 1) await api.db("certificates").where({ status: "revoked" }).update({ expires_at: end });
     have = count;
     const answer = await read(humanId);
     expect(answer.status).toBe(200);
@@ -76,11 +80,10 @@ test("a list has all revoked certificates, from none to the most, signed once ea
     const answer = await read(humanId, from);
     expect([answer.status, errorCode(answer)]).toEqual([503, "too_many_revoked"]);
   }
-  const [ended = ""] = await revokedOf(accountId);
-  await api
-    .db("certificates")
-    .where({ cert_id: ended })
-    .update({ expires_at: new Date(0) });
+  const [ended] = await api.db("certificates").where({ expires_at: end, status: "revoked" }).pluck("cert_id");
+  const later = 60 + LISTED_AFTER_END_SECONDS;
+  api.clock.advance(later);
+  vault.clock.move(later);
   const list = JSON.parse((await read(humanId)).text);
   expect(list.revoked_certs).toEqual((await revokedOf(accountId)).filter((id) => id !== ended));
 });

@@ -220,7 +220,7 @@ test("a list that the vault signed otherwise than asked is not kept", async () =
   const { person, certId } = await delegated(api);
   await revoke(person, certId);
   const { revocationList } = api.vault.statements;
-  api.vault.statements.revocationList = (key, order) => revocationList(key, { ...order, revoked_certs: [] });
+  api.vault.statements.revocationList = (key, order) => revocationList(key, { ...order, revoked: [] });
   expect(errorCode(await read(person.humanId))).toBe("internal");
   api.vault.statements.revocationList = revocationList;
   api.clock.advance(1);

@@ -17,7 +17,6 @@ vi.setConfig({ testTimeout: 60_000 });
 let vault: TestVault;
 let api: Client;
 let admin: Client;
-let service: string;
 
 beforeAll(async () => {
   vault = await startVault();
@@ -25,8 +24,6 @@ beforeAll(async () => {
   vault = await vault.restart();
   api = readIdentity(vault.home, "api");
   admin = await issueIdentity(vault.home, { kind: "client", role: "admin", name: "alice" });
-  const [row] = await sql<{ key_id: string }>("SELECT key_id FROM keys WHERE purpose = 'service'");
-  service = row?.key_id ?? "";
 });
 afterAll(() => vault.close());
 afterEach(putAuditBack);
@@ -152,21 +149,32 @@ test("a second, wider root is not made when the first one's row is gone and its 
   expect(await createKey(wider)).toBe("policy_violation");
 });
 
-test("no second checkpoint is signed for one size when the record of the first is altered", async () => {
-  const checkpoint = (root: number) =>
+test("no list without what the last one revoked is signed when the record of the last one is altered, nor what is kept of it", async () => {
+  const [root] = await makePair("acc-4");
+  const list = (at: number, revoked_certs: string[]) =>
     outcomeOf(
-      post(`/v1/keys/${service}/sign/checkpoint`, {
-        origin: "log.example",
-        size: 7,
-        root: Buffer.alloc(32, root).toString("base64"),
+      post(`/v1/keys/${root.key_id}/sign/revocation-list`, {
+        tenant: "acc-4",
+        updated_at: now() + at,
+        revoked_certs,
+        expires_at: revoked_certs.map(() => 0),
       }),
     );
-  expect(await checkpoint(1)).toBe("done");
+  expect(await list(0, [])).toBe("done");
+  const [earlier] = await sql("SELECT * FROM listed_certificates WHERE key_id = $1", [root.key_id]);
+  expect(await list(1, ["cert-1"])).toBe("done");
   await vault.makeKey({ tenant: "acc-4", purpose: "agent", label: "so that the chain's end stays" });
-  await alterAudit("UPDATE audit SET outcome = 'failed' WHERE statement = 'checkpoint'");
-  expect(await checkpoint(2), "running").toBe("policy_violation");
+  const ofLast = "statement = 'revocation_list' AND detail ->> 'certificates' = '1'";
+  await alterAudit(`UPDATE audit SET outcome = 'failed' WHERE ${ofLast}`);
+  expect(await list(2, []), "running").toBe("policy_violation");
+  await sql("UPDATE listed_certificates SET digest = $2, listed = $3 WHERE key_id = $1", [
+    root.key_id,
+    earlier?.digest,
+    earlier?.listed,
+  ]);
+  expect(await list(2, []), "with an earlier list put back").toBe("key_damaged");
   expect(await restartOnAltered()).toBe("chain_broken");
-  expect(await checkpoint(2), "started anew").toBe("policy_violation");
+  expect(await list(2, []), "started anew").toBe("key_damaged");
 });
 
 test("a resident's half is not destroyed when its row and record are altered for a start", async () => {

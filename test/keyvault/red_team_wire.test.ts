@@ -40,10 +40,6 @@ const CALLS: [call: string, path: () => string, field: string][] = [
   ["sign/delegation", () => `/v1/keys/${root}/sign/delegation`, "certificate"],
   ["sign/challenge", () => `/v1/keys/${agent}/sign/challenge`, "challenge"],
   ["sign/revocation-list", () => `/v1/keys/${root}/sign/revocation-list`, "revoked_certs"],
-  ["sign/revocation-push", () => `/v1/keys/${root}/sign/revocation-push`, "entries"],
-  ["sign/key-rotation", () => `/v1/keys/${root}/sign/key-rotation`, "new_id"],
-  ["sign/receipt", () => `/v1/keys/${root}/sign/receipt`, "bundle_hash"],
-  ["sign/checkpoint", () => `/v1/keys/${root}/sign/checkpoint`, "origin"],
   ["ceiling", () => `/v1/keys/${root}/ceiling`, "ceiling"],
   ["disable", () => `/v1/keys/${agent}/disable`, "tenant"],
 ];

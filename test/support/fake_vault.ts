@@ -111,10 +111,11 @@ export function createFakeVault(): FakeVault {
       };
     },
     statements: {
-      async revocationList(reference, order) {
+      async revocationList(reference, { updatedAt, revoked }) {
         await enter("revocationList");
         const { privateKey } = signing(reference, "account_root");
-        const fields = { issuer_id: reference.keyId, ...order };
+        const revoked_certs = revoked.map(({ certId }) => certId);
+        const fields = { issuer_id: reference.keyId, updated_at: updatedAt, revoked_certs };
         const last = lists.get(reference.keyId);
         const follows = last === undefined || fields.updated_at > last.updated_at;
         if (!follows && !isDeepStrictEqual(last, fields)) throw refused("policy_violation");

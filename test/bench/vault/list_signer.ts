@@ -22,14 +22,14 @@ const root = await client.createKey(
   { tenant, purpose: "account_root", label: "root" },
   `bench-root-${tenant}`,
 );
-const revoked_certs = Array.from({ length }, newCertificateId);
+const revoked = Array.from({ length }, () => ({ certId: newCertificateId(), expiresAt: null }));
 const first = Math.floor(Date.now() / 1000) - 30;
 const times: number[] = [];
 for (let round = 0; round < rounds; round += 1) {
   const began = performance.now();
   const list = await client.statements.revocationList(
     { tenant, keyId: root.key_id },
-    { updated_at: first + round, revoked_certs },
+    { updatedAt: first + round, revoked },
   );
   times.push(performance.now() - began);
   if ((await verifyRevocationList(list, root.public_key)) !== undefined)

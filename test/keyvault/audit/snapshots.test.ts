@@ -7,7 +7,7 @@ import { type Database, openDatabase } from "../../../keyvault/db/connection.ts"
 import { createKeyDisabling } from "../../../keyvault/keys/disable.ts";
 import { createKeyDestruction } from "../../../keyvault/lifecycle/destroy_key.ts";
 import { createTenantDestruction } from "../../../keyvault/lifecycle/destroy_tenant.ts";
-import { createSequenceSigning } from "../../../keyvault/sign/sequences.ts";
+import { createListSigning } from "../../../keyvault/sign/revocation_list.ts";
 import { openToken, type Token } from "../../../keyvault/token/client.ts";
 import { tokenSettings } from "../../../keyvault/token/install.ts";
 import { API, createHome, SILENT, startVault, testClock, type VaultHome } from "../fixture.ts";
@@ -31,10 +31,11 @@ async function write(more = 0): Promise<void> {
     make("acc-3", "agent", true),
   ]);
   const updated_at = Math.floor(vault.clock.now().getTime() / 1000);
-  await createSequenceSigning(parts).revocationList(API, root.key_id, {
+  await createListSigning(parts)(API, root.key_id, {
     tenant: "acc-1",
     updated_at: updated_at + more,
     revoked_certs: [],
+    expires_at: [],
   });
   await createKeyDisabling(parts)(API, { keyId: agents[0].key_id, tenant: "acc-1" });
   for (const name of ["alice", "bob"])

@@ -172,10 +172,10 @@ const CALLS: [method: string, path: string, roles: string[]][] = [
   ["GET", "/v1/audit", ["admin", "auditor"]],
   ["POST", "/v1/backup", ["admin"]],
   ["POST", `${KEY}/sign/revocation-list`, ["api"]],
-  ["POST", `${KEY}/sign/revocation-push`, ["api"]],
-  ["POST", `${KEY}/sign/key-rotation`, ["api"]],
-  ["POST", `${KEY}/sign/receipt`, ["api"]],
-  ["POST", `${KEY}/sign/checkpoint`, ["api"]],
+  ["POST", `${KEY}/sign/revocation-push`, []],
+  ["POST", `${KEY}/sign/key-rotation`, []],
+  ["POST", `${KEY}/sign/receipt`, []],
+  ["POST", `${KEY}/sign/checkpoint`, []],
 ];
 
 test.each(CALLS)(

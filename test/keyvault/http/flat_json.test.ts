@@ -24,6 +24,7 @@ const members = fc.oneof(
   texts,
   numbers,
   fc.array(fc.oneof({ weight: 20, arbitrary: texts }, { weight: 1, arbitrary: fc.jsonValue() })),
+  fc.array(fc.oneof({ weight: 20, arbitrary: fc.maxSafeInteger() }, { weight: 1, arbitrary: numbers })),
   fc.jsonValue({ maxDepth: 2 }),
 );
 
@@ -63,7 +64,12 @@ describe("the reader of long bodies", () => {
   });
 
   test("takes what the service sends", () => {
-    const body = { tenant: "acc-1", updated_at: 1_800_000_000, revoked_certs: ["cert-1", "Zürich-😀", ""] };
+    const body = {
+      tenant: "acc-1",
+      updated_at: 1_800_000_000,
+      revoked_certs: ["cert-1", "Zürich-😀", ""],
+      expires_at: [0, 1_800_000_000, -1],
+    };
     expect(readFlatJson(Buffer.from(JSON.stringify(body)))).toEqual(body);
   });
 
@@ -77,7 +83,9 @@ describe("the reader of long bodies", () => {
     ["an integer beyond 2^53", '{"a":9007199254740992}'],
     ["an object in it", '{"a":{}}'],
     ["a list in a list", '{"a":[[]]}'],
-    ["a number in a list", '{"a":[1]}'],
+    ["a number in a list of texts", '{"a":["",1]}'],
+    ["a fraction in a list", '{"a":[1.5]}'],
+    ["a number beyond all whole ones in a list", '{"a":[9007199254740992]}'],
     ["null", '{"a":null}'],
     ["a list", '["a"]'],
     ["keys that the engine puts in another order", '{"b":"","1":""}'],

@@ -8,8 +8,7 @@ import { createCeilingShrinking } from "../../../keyvault/keys/shrink_ceiling.ts
 import { createKeyStore } from "../../../keyvault/keys/store.ts";
 import { createChallengeSigning } from "../../../keyvault/sign/challenge.ts";
 import { createDelegationSigning } from "../../../keyvault/sign/delegation.ts";
-import { createRotationSigning } from "../../../keyvault/sign/rotation.ts";
-import { createSequenceSigning } from "../../../keyvault/sign/sequences.ts";
+import { createListSigning } from "../../../keyvault/sign/revocation_list.ts";
 import { API, startVault, type TestVault } from "../fixture.ts";
 
 let vault: TestVault;
@@ -53,14 +52,6 @@ const delegateTo = (subject: CreatedKey, publicKey = subject.public_key) => {
     approval: { ceiling: ["data:read"], request_id: "r", approved_by: "u" },
   });
 };
-
-const rotate = (from: CreatedKey, to: CreatedKey) =>
-  createRotationSigning(parts())(API, from.key_id, {
-    tenant: "acc-1",
-    new_id: to.key_id,
-    rotated_at: unixSeconds(vault.clock.now()),
-    reason: "routine",
-  });
 
 /** Runs `during` while a column of the agent's row has another value, as somebody with the database's rights could give it. */
 async function altered(
@@ -108,16 +99,12 @@ test.each([
   const { seq } = vault.vault.journal.head();
   await altered(column, value(), async () => {
     await expect(answerChallenge(agent.key_id)).rejects.toMatchObject({ code: "key_damaged" });
-    await expect(rotate(agent, other)).rejects.toMatchObject({ code: "key_damaged" });
   });
   const failed = await vault.home.sql<{ statement: string; key_id: string }>(
     "SELECT statement, key_id FROM audit WHERE seq > $1 AND outcome = 'failed' ORDER BY seq",
     [seq],
   );
-  expect(failed).toEqual([
-    { statement: "challenge", key_id: agent.key_id },
-    { statement: "key_rotation", key_id: agent.key_id },
-  ]);
+  expect(failed).toEqual([{ statement: "challenge", key_id: agent.key_id }]);
   expect(await answerChallenge(agent.key_id)).toHaveProperty("challenge_sig");
 });
 
@@ -374,13 +361,14 @@ test("a request's name given to another tenant's key in the database answers not
   await expect(make()).rejects.toMatchObject({ code: "key_damaged" });
 });
 
-test("a statement of a sequence that fails after its grant was recorded leaves a record that says so", async () => {
+test("a revocation list that fails after its grant was recorded leaves a record that says so", async () => {
   const { seq } = vault.vault.journal.head();
   const list = () =>
-    createSequenceSigning(parts()).revocationList(API, root.key_id, {
+    createListSigning(parts())(API, root.key_id, {
       tenant: "acc-1",
       updated_at: unixSeconds(vault.clock.now()),
       revoked_certs: ["cert-1"],
+      expires_at: [0],
     });
   const where = `key_id = '${root.key_id}'`;
   const fails = () => expect(list()).rejects.toMatchObject({ code: "key_damaged" });

@@ -259,11 +259,16 @@ test("data keys in memory are overwritten the moment a tenant is to be destroyed
   expect(cleared).toBe(2);
 });
 
-test("a tenant to be destroyed signs no statement of a sequence either, until that is taken back", async () => {
+test("a tenant to be destroyed signs no revocation list either, until that is taken back", async () => {
   const order = { tenant: "acc-41", purpose: "account_root", label: "root" } as const;
   const { key_id } = await vault.makeKey(order);
   const list = async () => {
-    const body = { tenant: "acc-41", updated_at: unixSeconds(vault.clock.now()), revoked_certs: [] };
+    const body = {
+      tenant: "acc-41",
+      updated_at: unixSeconds(vault.clock.now()),
+      revoked_certs: [],
+      expires_at: [],
+    };
     const answer = await post(api, `/v1/keys/${key_id}/sign/revocation-list`, body);
     return answer.body.error?.code ?? answer.status;
   };

@@ -3,11 +3,9 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Journal } from "../../../keyvault/audit/journal.ts";
 import { unixSeconds } from "../../../keyvault/clock.ts";
 import type { CreatedKey } from "../../../keyvault/keys/create.ts";
-import { createKeyDisabling } from "../../../keyvault/keys/disable.ts";
 import { createCeilingShrinking } from "../../../keyvault/keys/shrink_ceiling.ts";
 import { createChallengeSigning } from "../../../keyvault/sign/challenge.ts";
 import { createDelegationSigning } from "../../../keyvault/sign/delegation.ts";
-import { createRotationSigning } from "../../../keyvault/sign/rotation.ts";
 import { API, createHome, startVault, type TestVault } from "../fixture.ts";
 import { certificateFields } from "./certificate_fields.ts";
 
@@ -80,24 +78,6 @@ test("no delegation is granted after the record that its subject's ceiling shran
     const delegating = Array.from({ length: AT_ONCE }, () => delegateTo(agent));
     await Promise.all([...delegating, shrink(agent.key_id, [])]);
     const outcomes = await outcomesAfter("ceiling_shrink", agent.key_id, "delegation");
-    expect(outcomes).not.toContain("granted");
-    later += outcomes.length;
-  }
-  expect(later).toBeGreaterThan(0);
-});
-
-test("no rotation is signed by either key after the record that the new one was disabled", async () => {
-  const disable = createKeyDisabling(parts());
-  const old = await makeAgent();
-  let later = 0;
-  for (let round = 0; round < ROUNDS; round += 1) {
-    const fresh = await makeAgent();
-    const rotation = { tenant: TENANT, new_id: fresh.key_id, rotated_at: now(), reason: "routine" } as const;
-    const rotating = Array.from({ length: AT_ONCE }, () =>
-      createRotationSigning(parts())(API, old.key_id, rotation),
-    );
-    await Promise.all([...rotating, disable(API, { keyId: fresh.key_id, tenant: TENANT })]);
-    const outcomes = await outcomesAfter("key_disable", fresh.key_id, "key_rotation");
     expect(outcomes).not.toContain("granted");
     later += outcomes.length;
   }

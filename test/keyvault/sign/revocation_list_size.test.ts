@@ -32,10 +32,15 @@ const makeRoot = (resident: boolean) =>
 const send = (kind: string, body: unknown, key = root, headers = {}): Promise<Answer> =>
   call(`${vault.url}/v1/keys/${key.key_id}/sign/${kind}`, api, { method: "POST", body, headers });
 
-/** The fields of a list that follows whatever was signed before. */
+/** Seconds after its end for which a certificate may not leave the list. */
+const SECONDS_LISTED = 60;
+
+/** The fields of a list that follows whatever was signed before, all of which has expired. */
 function fieldsOf(revoked_certs: unknown) {
-  vault.clock.move(1);
-  return { tenant: "acc-1", updated_at: unixSeconds(vault.clock.now()), revoked_certs };
+  vault.clock.move(SECONDS_LISTED + 1);
+  const now = unixSeconds(vault.clock.now());
+  const expires_at = Array.isArray(revoked_certs) ? revoked_certs.map(() => now) : [];
+  return { tenant: "acc-1", updated_at: now, revoked_certs, expires_at };
 }
 const ids = (count: number) => Array.from({ length: count }, newCertificateId);
 const refused = { status: 400, body: { error: { code: "invalid_request" } } };
@@ -78,27 +83,16 @@ describe("the number of certificates in a list", () => {
       await verifyRevocationList(body as unknown as RevocationList, resident.public_key),
     ).toBeUndefined();
   });
-
-  test("a push has 1,000 at most: whoever reads it takes no more bytes than a bundle has", async () => {
-    const push = (seq_no: number, entries: string[]) =>
-      send("revocation-push", {
-        tenant: "acc-1",
-        seq_no,
-        entries,
-        pushed_at: unixSeconds(vault.clock.now()),
-      });
-    expect(await push(1, ids(1_001))).toMatchObject(refused);
-    expect((await push(1, ids(1_000))).status).toBe(200);
-  });
 });
 
 describe("the bytes of a list's body", () => {
   /** A body of exactly that many bytes: ids as long as they may be, and a last one that fills up. */
   function fill(bytes: number): string {
     const LONGEST = 128;
+    const ITEM = LONGEST + '"",'.length + "1767225600,".length;
     const empty = Buffer.byteLength(JSON.stringify(fieldsOf([""])));
-    const whole = Math.floor((bytes - empty) / (LONGEST + 3));
-    const rest = bytes - empty - whole * (LONGEST + 3);
+    const whole = Math.floor((bytes - empty) / ITEM);
+    const rest = bytes - empty - whole * ITEM;
     const text = JSON.stringify(fieldsOf([...Array(whole).fill("x".repeat(LONGEST)), "y".repeat(rest)]));
     expect(Buffer.byteLength(text)).toBe(bytes);
     return text;
@@ -120,16 +114,9 @@ describe("the bytes of a list's body", () => {
     },
   );
 
-  test("are more than any other call's, a push's included", async () => {
-    const body = {
-      tenant: "acc-1",
-      seq_no: 2,
-      entries: Array(1_000).fill("x".repeat(128)),
-      pushed_at: 1,
-      pad: "",
-    };
-    const text = JSON.stringify({ ...body, pad: "x".repeat(131_073 - JSON.stringify(body).length) });
-    for (const kind of ["revocation-push", "challenge", "receipt"]) {
+  test("are more than any other call's", async () => {
+    const text = JSON.stringify({ pad: "x".repeat(131_073 - JSON.stringify({ pad: "" }).length) });
+    for (const kind of ["challenge", "delegation"]) {
       expect(JSON.stringify((await send(kind, text)).body)).toContain("more than 131072 bytes");
     }
   });
@@ -169,6 +156,20 @@ describe("what stands in a list", () => {
       expect(answer).toMatchObject(refused);
       expect(JSON.stringify(answer.body)).toContain("body.revoked_certs");
     }
+  });
+
+  test.each([
+    ["one end too few", [0]],
+    ["one end too many", [0, 0, 0]],
+    ["a fraction", [0, 1.5]],
+    ["an end before 1970", [0, -1]],
+    ["text", [0, "1767225600"]],
+    ["nothing", [0, null]],
+    ["no list", 0],
+  ])("%s in the certificates' ends is refused", async (_, expires_at) => {
+    const answer = await send("revocation-list", { ...fieldsOf(["a", "b"]), expires_at });
+    expect(answer).toMatchObject(refused);
+    expect(JSON.stringify(answer.body)).toContain("body.expires_at");
   });
 
   test.each([

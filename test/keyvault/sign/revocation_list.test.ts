@@ -1,0 +1,172 @@
+import { hash } from "node:crypto";
+import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { unixSeconds } from "../../../keyvault/clock.ts";
+import type { CreatedKey } from "../../../keyvault/keys/create.ts";
+import {
+  type RevocationList,
+  revocationListSignBytes,
+  verifyRevocationList,
+} from "../../../src/protocol/revocation_list.ts";
+import { readIdentity, startVault, type TestVault } from "../fixture.ts";
+import { type Client, call } from "../http/caller_support.ts";
+
+/* A revocation list only grows: whoever holds the API's certificate cannot have one signed that takes a revocation back. */
+
+let vault: TestVault;
+let api: Client;
+let root: CreatedKey;
+
+const TOLERANCE = 60;
+
+beforeAll(async () => {
+  vault = await startVault();
+  api = readIdentity(vault.home, "api");
+});
+afterAll(() => vault.close());
+beforeEach(async () => {
+  root = await vault.makeKey({ tenant: "acc-1", purpose: "account_root", label: "root" });
+});
+
+const now = () => unixSeconds(vault.clock.now());
+const send = async (kind: string, body: object, key: { key_id: string } = root) =>
+  (await call(`${vault.url}/v1/keys/${key.key_id}/sign/${kind}`, api, { method: "POST", body }))
+    .body as unknown as RevocationList & { error?: { code: string; message: string } };
+
+/** A list of these certificates with their ends, later by a second than any before it. */
+function list(ends: Record<string, number>, changed: object = {}, key?: { key_id: string }) {
+  vault.clock.move(1);
+  const contents = { revoked_certs: Object.keys(ends), expires_at: Object.values(ends) };
+  return send("revocation-list", { tenant: "acc-1", updated_at: now(), ...contents, ...changed }, key);
+}
+const code = async (answer: Promise<{ error?: { code: string } }>) => (await answer).error?.code;
+
+test("it names its key, is signed by it, and never goes back in time", async () => {
+  const first = await list({ "cert-1": 0 });
+  expect(first).toMatchObject({ issuer_id: root.key_id, updated_at: now(), revoked_certs: ["cert-1"] });
+  expect(first).not.toHaveProperty("expires_at");
+  expect(await verifyRevocationList(first, root.public_key)).toBeUndefined();
+  const at = (offset: number) => list({ "cert-1": 0, "cert-2": 0 }, { updated_at: now() + 1 + offset });
+  expect(await code(at(-2))).toBe("policy_violation");
+  expect(await code(at(TOLERANCE + 1))).toBe("policy_violation");
+  expect(await code(at(TOLERANCE))).toBeUndefined();
+  expect(await code(at(0))).toBe("policy_violation");
+  expect(await code(list({}, { issuer_id: root.key_id }))).toBe("invalid_request");
+  expect(await code(list({}, { tenant: "acc-2" }))).toBe("key_not_found");
+  const agent = await vault.makeKey({ tenant: "acc-1", purpose: "agent", label: "agent", ceiling: [] });
+  expect(await code(list({}, {}, agent))).toBe("purpose_mismatch");
+});
+
+test("the last one is signed again while it is in time, and no other of its time", async () => {
+  const first = await list({ "cert-1": 0 });
+  const again = { updated_at: first.updated_at };
+  expect(await verifyRevocationList(await list({ "cert-1": 0 }, again), root.public_key)).toBeUndefined();
+  expect(await code(list({ "cert-1": 0, "cert-2": 0 }, again))).toBe("policy_violation");
+  vault.clock.move(TOLERANCE);
+  expect(await code(list({ "cert-1": 0 }, again))).toBe("policy_violation");
+});
+
+test("no certificate leaves it before it has expired, and none ever that does not expire", async () => {
+  const end = now() + 100;
+  await list({ forever: 0, soon: end, later: end + 1_000 });
+  const refused = await list({ forever: 0, later: end + 1_000 });
+  expect(refused.error).toMatchObject({
+    code: "policy_violation",
+    message: "The list lacks soon, which the last one has and which has not expired",
+  });
+  expect(await code(list({}))).toBe("policy_violation");
+  vault.clock.move(end + TOLERANCE - now() - 1);
+  expect(now()).toBe(end + TOLERANCE - 1);
+  expect(await code(list({ forever: 0, later: end + 1_000 })), "at its end and the tolerance").toBe(
+    "policy_violation",
+  );
+  expect(await code(list({ forever: 0, later: end + 1_000 })), "a second later").toBeUndefined();
+  expect(await code(list({ forever: 0 }))).toBe("policy_violation");
+  expect(await code(list({ later: end + 1_000 }))).toBe("policy_violation");
+  vault.clock.move(5_000);
+  expect(await code(list({}))).toBe("policy_violation");
+  expect(await code(list({ forever: 0 }))).toBeUndefined();
+});
+
+test("who lists a certificate anew cannot make its end earlier, not even by listing it twice", async () => {
+  const end = now() + 1_000;
+  await list({ forever: 0, later: end });
+  expect(await code(list({ forever: 1, later: 1 }))).toBeUndefined();
+  expect(await code(list({ forever: 1 }))).toBe("policy_violation");
+  expect(await code(list({ later: 1 }))).toBe("policy_violation");
+  const twice = { revoked_certs: ["forever", "later", "later"], expires_at: [1, end + 500, 1] };
+  expect(await code(list({}, twice))).toBeUndefined();
+  vault.clock.move(end + TOLERANCE + 1 - now());
+  expect(await code(list({ forever: 1 }))).toBe("policy_violation");
+  vault.clock.move(500);
+  expect(await code(list({ forever: 1 }))).toBeUndefined();
+});
+
+test("each root has its own list, and a refused one leaves no trace in it", async () => {
+  const other = await vault.makeKey({ tenant: "acc-1", purpose: "account_root", label: "other" });
+  await list({ "cert-1": 0 });
+  expect(await code(list({ "cert-2": 0 }, {}, other))).toBeUndefined();
+  expect(await code(list({ "cert-3": 0 }))).toBe("policy_violation");
+  expect(await code(list({ "cert-1": 0 }))).toBeUndefined();
+});
+
+test("of lists that race one grows and the others are held against it", async () => {
+  const racing = await Promise.all(["a", "b", "c", "d"].map((certificate) => list({ [certificate]: 0 })));
+  const signed = racing.filter(({ error }) => error === undefined);
+  expect(signed).toHaveLength(1);
+  expect(await code(list({ [signed[0]!.revoked_certs[0]!]: 0, e: 0 }))).toBeUndefined();
+});
+
+test("only what the last one had is kept, however many were tried", async () => {
+  const end = now() + 5;
+  for (const ends of [{ "cert-1": end }, { "cert-1": end, "cert-2": 0 }, {}]) await list(ends);
+  vault.clock.move(100);
+  await list({ "cert-2": 0 });
+  const kept = await vault.home.sql("SELECT listed FROM listed_certificates WHERE key_id = $1", [
+    root.key_id,
+  ]);
+  expect(kept).toEqual([{ listed: '{"certificates":["cert-2"],"expires_at":[0]}' }]);
+});
+
+test("it is on record by the digest of what was signed, and a restart forgets none of it", async () => {
+  const first = await list({ "cert-1": 0 });
+  vault = await vault.restart();
+  const [row] = await vault.home.sql<{ digest: Buffer }>(
+    "SELECT digest FROM audit WHERE key_id = $1 AND statement = 'revocation_list'",
+    [root.key_id],
+  );
+  expect(row?.digest).toEqual(hash("sha256", revocationListSignBytes(first), "buffer"));
+  vault.clock.at = new Date((first.updated_at + 1) * 1_000);
+  expect(await code(list({ "cert-2": 0 }))).toBe("policy_violation");
+  expect(await code(list({ "cert-1": 0, "cert-2": 0 }))).toBeUndefined();
+  expect((await vault.verifyAudit()).intact).toBe(true);
+});
+
+test.each([
+  [
+    "altered",
+    "UPDATE listed_certificates SET listed = replace(listed, 'cert-1', 'cert-9') WHERE key_id = $1",
+  ],
+  [
+    "emptied",
+    `UPDATE listed_certificates SET listed = '{"certificates":[],"expires_at":[]}' WHERE key_id = $1`,
+  ],
+  ["no JSON", "UPDATE listed_certificates SET listed = '' WHERE key_id = $1"],
+  ["taken away", "DELETE FROM listed_certificates WHERE key_id = $1"],
+])(
+  "what is kept of the last one, %s in the database, frees nobody: nothing is signed, on record",
+  async (_, lie) => {
+    await list({ "cert-1": 0 });
+    const [kept] = await vault.home.sql("SELECT * FROM listed_certificates WHERE key_id = $1", [root.key_id]);
+    await vault.home.sql(lie, [root.key_id]);
+    expect(await code(list({}))).toBe("key_damaged");
+    const [row] = await vault.home.sql("SELECT statement, outcome FROM audit ORDER BY seq DESC LIMIT 1");
+    expect(row).toEqual({ statement: "revocation_list", outcome: "failed" });
+    await vault.home.sql(
+      `INSERT INTO listed_certificates (key_id, digest, listed) VALUES ($1, $2, $3)
+       ON CONFLICT (key_id, digest) DO UPDATE SET listed = excluded.listed`,
+      [root.key_id, kept!.digest, kept!.listed],
+    );
+    expect(await code(list({}))).toBe("policy_violation");
+    expect(await code(list({ "cert-1": 0 }))).toBeUndefined();
+  },
+);
