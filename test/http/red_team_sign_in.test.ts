@@ -1,0 +1,103 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { startApi, type TestApi } from "../support/api.ts";
+import type { HttpClient } from "../support/http.ts";
+
+const QUARTER_HOUR = 15 * 60;
+const QUARTERS_A_DAY = 96;
+let api: TestApi;
+
+/** Limits as they are when nothing is set, behind a proxy that vouches for its clients. */
+beforeAll(async () => {
+  api = await startApi({
+    perIp: 5,
+    perAddress: 3,
+    perDay: 12,
+    triesPerIp: 30,
+    config: { TRUSTED_PROXIES: ["127.0.0.1"] },
+  });
+});
+afterAll(() => api.stop());
+
+let networks = 0;
+/** A network that was not seen before. */
+const network = () => {
+  networks += 1;
+  return { "x-forwarded-for": `10.${networks >> 16}.${(networks >> 8) & 255}.${networks & 255}` };
+};
+
+const send = (client: HttpClient, email: string, headers = network()) =>
+  client.post("/v1/auth/email/send-code", { email }, { headers });
+const verify = (client: HttpClient, email: string, code: string, headers = network()) =>
+  client.post("/v1/auth/email/verify-code", { email, code }, { headers });
+
+/** What a stranger does in a quarter of an hour: three codes asked for, five wrong tries at each, from ever new networks. */
+async function attack(email: string): Promise<void> {
+  for (let mails = 0; mails < 3; mails += 1) {
+    const browser = api.client();
+    await send(browser, email);
+    for (let tries = 0; tries < 5; tries += 1) await verify(browser, email, "777777");
+  }
+}
+
+/** Guesses that were compared with a code of six digits. */
+async function comparedGuesses(): Promise<number> {
+  const { rows } = await api.db.raw(
+    "select coalesce(sum(own_tries + shared_tries), 0)::int as tries from sign_in_mails where kind = 'digits'",
+  );
+  return rows[0].tries;
+}
+
+async function mailsTo(email: string) {
+  const { body } = await api.client().get("/dev/mailbox", { headers: { accept: "application/json" } });
+  return (body.mails as { to: string; subject: string; text: string }[]).filter(({ to }) => to === email);
+}
+
+describe("a stranger without an account, from rotating networks, for a day", () => {
+  const email = "victim@example.com";
+  let owner: HttpClient;
+
+  beforeAll(async () => {
+    owner = api.client();
+    for (let quarter = 0; quarter < QUARTERS_A_DAY; quarter += 1) {
+      await attack(email);
+      api.clock.advance(QUARTER_HOUR);
+    }
+  }, 120_000);
+
+  test("had 30 of 1,440 guesses compared with a code", async () => {
+    expect(await comparedGuesses()).toBeLessThanOrEqual(30);
+    expect(await comparedGuesses()).toBeGreaterThan(0);
+  });
+
+  test("was sent to its victim's mailbox, and there a link of 128 bits in place of six digits", async () => {
+    const newest = (await mailsTo(email)).find(({ subject }) => subject.startsWith("Your sign-in"));
+    expect(newest?.subject).toBe("Your sign-in link");
+    expect(newest?.text).toMatch(/^[0-9a-f]{32}$/m);
+  });
+
+  test("was told of to the owner, once", async () => {
+    const notices = (await mailsTo(email)).filter(({ subject }) => subject.startsWith("Wrong sign-in codes"));
+    expect(notices).toHaveLength(1);
+  });
+
+  test("does not keep the owner from signing in while it goes on", async () => {
+    await attack(email);
+    api.clock.advance(2 * QUARTER_HOUR);
+    expect((await send(owner, email)).status).toBe(200);
+    const [mail] = (await mailsTo(email)).filter(({ subject }) => subject.startsWith("Your sign-in"));
+    await attack(email);
+    const code = /\b([0-9]{6}|[0-9a-f]{32})\b/.exec(mail?.text ?? "")?.[0] ?? "";
+    expect((await verify(owner, email, code)).status).toBe(200);
+  });
+});
+
+describe("one client that tries codes of many addresses", () => {
+  test("is refused after thirty wrong ones; others go on", async () => {
+    const one = network();
+    const tried: number[] = [];
+    for (let n = 0; n < 31; n += 1)
+      tried.push((await verify(api.client(), `other${n}@example.com`, "123456", one)).status);
+    expect(tried).toEqual([...Array.from({ length: 30 }, () => 400), 429]);
+    expect((await verify(api.client(), "other@example.com", "123456")).status).toBe(400);
+  });
+});
