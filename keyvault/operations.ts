@@ -44,7 +44,7 @@ export function openOperations(
   const { token, database, journal, register, custody, seals, dataKeys, store, createKey, settle } = vault;
   const erasing = keepErasing(createErasing({ ...vault, clock }), log);
   const rewrapping = createRewrapping({ journal, token, database });
-  const retirement = createKekRetirement({ journal, database, token, store, settle });
+  const retirement = createKekRetirement({ journal, database, token, store, register, settle });
   const { rates, signingRates } = vault;
   const signing = { store, custody, journal, register, clock, rates, signingRates };
   const changing = { journal, register, store, seals, dataKeys, clock, accepts };

@@ -36,6 +36,8 @@ export type Register = {
   changedAt(kind: StateKind, name: string): number;
   /** Whether the seeds or the data key were erased. */
   isErased(kind: StateKind, name: string): boolean;
+  /** Names of all tenants that were ever given a key. */
+  tenants(): Iterable<string>;
   /** Ids of all root keys that a tenant was ever given. */
   rootsOf(tenant: string): readonly string[];
   /** The last granted revocation list of a root. */
@@ -187,6 +189,9 @@ export function createRegister(): Register {
     },
     changedAt: (kind, name) => find(kind, name)?.seq ?? 0,
     isErased: (kind, name) => find(kind, name)?.erased === true,
+    *tenants() {
+      for (const { tenant } of parts) yield* tenant.keys();
+    },
     rootsOf: (tenant) => parts[partOf(tenant)]?.roots.get(tenant) ?? [],
     lastList(keyId) {
       const last = parts[partOf(keyId)]?.lists.get(keyId);

@@ -1,12 +1,13 @@
 import type pg from "pg";
 import type { Change, Journal } from "../audit/journal.ts";
 import type { AuditEntry, Caller } from "../audit/record.ts";
+import type { Register } from "../audit/register.ts";
 import type { Database } from "../db/connection.ts";
 import { type Refusal, refuse, VaultError } from "../errors.ts";
 import type { KeyStore } from "../keys/store.ts";
 import type { Token } from "../token/client.ts";
 import { createRetirementProof, type RetirementProof, type Unproven } from "./proof.ts";
-import { countStored, countUnder, readBeside, readInTurn } from "./stored.ts";
+import { countStored, countUnder, type ReadDataKeys, readBeside, readInTurn } from "./stored.ts";
 
 /**
  * Destroys an older version of the key-encryption key in the token, for good: whatever was wrapped under it, in old backups too, never opens
@@ -44,9 +45,10 @@ export function createKekRetirement(parts: {
   database: Database;
   token: Pick<Token, "info" | "retire" | "findVersions">;
   store: Pick<KeyStore, "changed">;
+  register: Pick<Register, "tenants" | "isErased">;
   settle(): Promise<void>;
 }): Retirement {
-  const { journal, database, token, store, settle } = parts;
+  const { journal, database, token, store, register, settle } = parts;
   const running = new Set<Promise<unknown>>();
   let current: RetireProgress | null = null;
   let stopping = false;
@@ -75,8 +77,14 @@ export function createKekRetirement(parts: {
   async function finish(client: pg.Client, kek: string, proof: RetirementProof): Promise<Ending | undefined> {
     const refused = await refusal(client, kek);
     if (refused !== undefined) return refused;
-    const rest = await proof.rest(readInTurn(client), PROVEN_IN_TURN);
-    return rest && (refuseUnproven(kek, await proof.prove(rest)) ?? (await destroy(kek)));
+    const found = new Set<string>();
+    const rest = await proof.rest(noting(readInTurn(client), found), PROVEN_IN_TURN);
+    if (rest === undefined) return undefined;
+    const missing = [...register.tenants()].filter(
+      (tenant) => !found.has(tenant) && !register.isErased("tenant", tenant),
+    );
+    const unproven = { ...(await proof.prove(rest)), missing };
+    return refuseUnproven(kek, unproven) ?? (await destroy(kek));
   }
 
   async function prove(about: Omit<AuditEntry, "outcome">, kek: string): Promise<Ending> {
@@ -148,7 +156,19 @@ function outcomeOf(ending: Ending): AuditEntry["outcome"] {
   return "refused" in ending ? ending.refused : "granted";
 }
 
-function refuseUnproven(kek: string, { needed, unopened }: Unproven): Refusal | undefined {
+/** Reads as `read` does, and adds to `found` the tenants whose data keys it gives. */
+function noting(read: ReadDataKeys, found: Set<string>): ReadDataKeys {
+  return async (after, limit) => {
+    const rows = await read(after, limit);
+    for (const { tenant } of rows) found.add(tenant);
+    return rows;
+  };
+}
+
+function refuseUnproven(
+  kek: string,
+  { needed, unopened, missing = [] }: Unproven & { missing?: string[] },
+): Refusal | undefined {
   const counted = (tenants: string[], what: string): string[] =>
     tenants.length === 0
       ? []
@@ -158,6 +178,7 @@ function refuseUnproven(kek: string, { needed, unopened }: Unproven): Refusal | 
   const reasons = [
     ...counted(needed, "need it, though the database says otherwise"),
     ...counted(unopened, "open under no version"),
+    ...counted(missing, "are not in the database, though the audit tells of them"),
   ];
   return reasons.length === 0
     ? undefined

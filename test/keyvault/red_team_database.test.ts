@@ -1,10 +1,15 @@
 import { randomUUID } from "node:crypto";
+import { createReadStream } from "node:fs";
+import { readFile } from "node:fs/promises";
 import { afterAll, afterEach, beforeAll, expect, test, vi } from "vitest";
+import { restoreBackup } from "../../keyvault/backup/restore.ts";
 import { unixSeconds } from "../../keyvault/clock.ts";
+import { migrationNames } from "../../keyvault/db/migrate.ts";
 import type { CreatedKey } from "../../keyvault/keys/create.ts";
 import { createKeyDisabling } from "../../keyvault/keys/disable.ts";
 import { createCeilingShrinking } from "../../keyvault/keys/shrink_ceiling.ts";
-import { issueIdentity, readIdentity, startVault, type TestVault } from "./fixture.ts";
+import { earlierRows, machineFor, writeEarlierBackup } from "./backup/earlier_support.ts";
+import { issueIdentity, readIdentity, SILENT, startVault, type TestVault } from "./fixture.ts";
 import { type Client, call } from "./http/caller_support.ts";
 
 /*
@@ -281,4 +286,41 @@ test("an ordinary signature's record is noted within a second or at the stop, an
   await putAuditBack();
   vault = await startVault(vault.home);
   expect(await challenge(key_id, "acc-9")).toBe("done");
+});
+
+test("a forged backup gives nobody authority: its altered rows are damaged, on altered records it is sealed", async () => {
+  const [root, agent] = await makePair("acc-10");
+  const rows = await earlierRows(vault, migrationNames().length);
+  const wider = { ceiling: ["payments:send"], state_seq: null, state_mac: null };
+  const keys = rows.tables.keys?.map((row) => ({
+    ...row,
+    ...("key_id" in row && row.key_id === root.key_id && wider),
+  }));
+  const unsaid = rows.tables.audit?.map((row) =>
+    "key_id" in row && row.key_id === root.key_id ? { ...row, statement: "call" } : row,
+  );
+  const forged = { ...rows.tables, keys: keys ?? [] };
+  const backups: [tables: Record<string, object[]>, outcome: string | undefined][] = [
+    [forged, undefined],
+    [{ ...forged, audit: unsaid ?? [] }, "chain_broken"],
+    [{ ...forged, audit: [] }, "chain_broken"],
+  ];
+  for (const [tables, outcome] of backups) {
+    const { file, key } = await writeEarlierBackup(vault, { ...rows, tables }, migrationNames());
+    const home = await machineFor(vault);
+    await restoreBackup(home.config, createReadStream(file), await readFile(key, "utf8"), SILENT);
+    const restored = await startVault(home, vault.clock.at);
+    expect(restored.sealing.state()?.reason).toBe(outcome);
+    if (outcome === undefined) {
+      const genuine = vault;
+      vault = restored;
+      expect(await delegate(root, agent, "acc-10", "payments:send")).toBe("key_damaged");
+      for (const name of ["alice", "bob"]) {
+        const client = await issueIdentity(home, { kind: "client", role: "admin", name });
+        expect(await outcomeOf(post("/v1/states/adopt", {}, client))).toBe("policy_violation");
+      }
+      vault = genuine;
+    }
+    await restored.close();
+  }
 });

@@ -140,6 +140,26 @@ test.each([
   );
 });
 
+test.each([
+  ["emptied", "UPDATE tenants SET wrapped_data_key = '' WHERE tenant = 'acc-2'"],
+  ["renamed", "UPDATE tenants SET tenant = 'acc-0' WHERE tenant = 'acc-2'"],
+])("a data key that is %s in the database while a version is retired keeps the version", async (_, lie) => {
+  await write("acc-2", "kek-1", oldBox("acc-2"));
+  await vault.home.sql("ALTER TABLE keys DROP CONSTRAINT keys_tenant_fkey");
+  await vault.home.sql(`${lie}; UPDATE tenants SET kek = 'kek-2'`);
+  expect(await retire()).toMatchObject({
+    refused: "policy_violation",
+    message: expect.stringMatching(/acc-[02]\b/),
+  });
+  expect(await retire()).toMatchObject({ message: expect.stringContaining("tenants acc-") });
+  await vault.home.sql("DELETE FROM tenants WHERE tenant = 'acc-0'");
+  await write("acc-2", "kek-1", oldBox("acc-2"));
+  await vault.home.sql(
+    "ALTER TABLE keys ADD CONSTRAINT keys_tenant_fkey FOREIGN KEY (tenant) REFERENCES tenants",
+  );
+  await rewrap();
+});
+
 test("another tenant's data key put in a tenant's place is none of its own", async () => {
   const foreign = (await stored()).find(({ tenant }) => tenant === "acc-2");
   await changed(

@@ -57,6 +57,8 @@ const token = {
   },
 };
 const store = { changed: () => void steps.push("forget") };
+const parts = () => ({ ...vault.vault, token, store, register, settle });
+const register = { tenants: () => [], isErased: () => false };
 
 test("a new version is on disk before its record is, and so before anything is wrapped under it", async () => {
   const rotated = await createKekRotation({ journal: journalOf(), token, settle })(ADMIN);
@@ -65,13 +67,13 @@ test("a new version is on disk before its record is, and so before anything is w
 });
 
 test("a version is destroyed, and gone from the disk, between the record that it begins and the one that it is done", async () => {
-  const { retire } = createKekRetirement({ ...vault.vault, journal: journalOf(0, 0), token, store, settle });
+  const { retire } = createKekRetirement({ ...parts(), journal: journalOf(0, 0) });
   expect(await retire(ADMIN, "kek-1")).toEqual({ retired: "kek-1", keks: ["kek-2"] });
   expect(steps).toEqual(["kek_retire granted", "retire", "settle", "kek_retire granted"]);
 });
 
 test("a version that wraps a data key again when its turn has come is not destroyed", async () => {
-  const { retire } = createKekRetirement({ ...vault.vault, journal: journalOf(0, 1), token, store, settle });
+  const { retire } = createKekRetirement({ ...parts(), journal: journalOf(0, 1) });
   expect(await retire(ADMIN, "kek-1")).toMatchObject({ refused: "policy_violation" });
   expect(steps).toEqual(["kek_retire granted", "kek_retire policy_violation"]);
 });
