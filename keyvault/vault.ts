@@ -1,4 +1,3 @@
-import { equalPublicKeys } from "../src/protocol/hybrid.ts";
 import { type Journal, type JournalParts, openJournal } from "./audit/journal.ts";
 import { LedgerMismatch } from "./audit/ledger.ts";
 import { createRegister, type Register } from "./audit/register.ts";
@@ -181,7 +180,7 @@ async function proven(joined: JoinedKeyRow, { custody, seals, register }: Parts)
     if (row.tenant !== VAULT_TENANT || row.purpose !== "service") throw new VaultError("key_damaged");
     const waits = row.state_mac === null && register.isAdoptable("key", row.key_id);
     if (!waits) await seals.require({ keys: [row], tenants: [tenant] });
-    if (equalPublicKeys(await custody.publicKey(key), key.publicKey)) return key;
+    if (await custody.holds(key)) return key;
   } catch (error) {
     if (!(error instanceof VaultError) || error.code !== "key_damaged") throw error;
   }

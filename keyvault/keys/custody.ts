@@ -1,15 +1,13 @@
-import { ALGORITHMS, type SigningKey } from "../../src/protocol/algorithms.ts";
+import { ALGORITHMS } from "../../src/protocol/algorithms.ts";
 import { decodeBase64, encodeBase64 } from "../../src/protocol/base64.ts";
+import { canonicalBytes } from "../../src/protocol/canonical.ts";
 import {
-  generateSeeds,
-  type HybridPrivateKey,
-  type HybridPublicKey,
+  generateKeys,
   type HybridSeeds,
   type HybridSignature,
-  importSeeds,
   keyId,
-  publicKeyOf,
-  signHybrid,
+  signHybridOnce,
+  verifyHybrid,
 } from "../../src/protocol/hybrid.ts";
 import type { Purpose } from "../db/rows.ts";
 import { VaultError } from "../errors.ts";
@@ -40,45 +38,61 @@ export type KeptKey = KeyIdentity & {
   resident: string | null;
 };
 
-/** The only part of the vault that sees seeds. They are unwrapped for one signature, used off the event loop, and overwritten. */
+/**
+ * The only part of the vault that sees seeds. They are unwrapped for one signature, used off the event loop, and overwritten: nothing of them is
+ * left when it is made, and nothing waits for a garbage collection.
+ */
 export type Custody = {
   /** Makes a key under a tenant's data key, around the halves that the token has made, if any; nothing is stored yet. */
   generate(dataKey: WrappedDataKey, tenant: string, purpose: Purpose, resident?: Resident): Promise<KeptKey>;
   /** Both halves' signatures, or a rejection with `VaultError key_damaged` or `token_unavailable`. */
   sign(key: KeptKey, bytes: Uint8Array): Promise<HybridSignature>;
-  /** The public key that the wrapped seeds really have; of halves in the token, the one they are held against at each signature. */
-  publicKey(key: KeptKey): Promise<HybridPublicKey>;
+  /** Whether both halves sign for the public key, tried on bytes that are no statement. Rejects as {@link Custody.sign}. */
+  holds(key: KeptKey): Promise<boolean>;
 };
 
 const ML_DSA = ALGORITHMS.ml_dsa_65.native ?? ALGORITHMS.ml_dsa_65.reference;
+const PROBE = canonicalBytes({ type: "key_probe" });
 
 /** Custody under data keys that the token wraps, and of keys that live in it. */
 export function createCustody(dataKeys: DataKeys, token: Pick<Token, "signResident">): Custody {
-  async function open(key: KeptKey): Promise<HybridPrivateKey> {
+  async function sign(key: KeptKey, bytes: Uint8Array): Promise<HybridSignature> {
     if (key.version === SEEDS_VERSION)
-      return dataKeys.use(key.dataKey, (dataKey) => consume(unwrapSeeds(dataKey, key, key.wrappedSeeds)));
-    const ed25519 = residentHalf(key, "ed25519");
-    if (key.version === RESIDENT_VERSION) return { ed25519, ml_dsa_65: residentHalf(key, "ml_dsa_65") };
-    const ml_dsa_65 = await dataKeys.use(key.dataKey, (dataKey) =>
-      consumeHalf(unwrapHalf(dataKey, key, key.wrappedSeeds)),
-    );
-    return { ed25519, ml_dsa_65 };
+      return dataKeys.use(key.dataKey, (dataKey) =>
+        consume(unwrapSeeds(dataKey, key, key.wrappedSeeds), (seeds) => signHybridOnce(seeds, bytes)),
+      );
+    const [ed25519, ml_dsa_65] = await Promise.all([
+      signResident(key, "ed25519", bytes),
+      key.version === RESIDENT_VERSION ? signResident(key, "ml_dsa_65", bytes) : signHalf(key, bytes),
+    ]);
+    return { ed25519: encodeBase64(ed25519), ml_dsa_65: encodeBase64(ml_dsa_65) };
   }
 
   /** Signs in the token, and holds what comes back against the attested public key: another label's signature never leaves. */
-  function residentHalf({ resident, publicKey }: KeptKey, half: Half): SigningKey {
+  async function signResident(
+    { resident, publicKey }: KeptKey,
+    half: Half,
+    bytes: Uint8Array,
+  ): Promise<Uint8Array> {
     const { native, reference, publicKeyBytes } = ALGORITHMS[half];
     const own = decodeBase64(publicKey[half], publicKeyBytes);
-    return {
-      publicKey: own,
-      async sign(bytes) {
-        if (resident === null) throw new VaultError("key_damaged");
-        const signature = await token.signResident(resident, half, bytes).catch(damaged);
-        const holds = await (native ?? reference).verifyingKey(own)?.verify(bytes, signature);
-        if (holds !== true) throw new VaultError("key_damaged");
-        return signature;
-      },
-    };
+    if (resident === null) throw new VaultError("key_damaged");
+    const signature = await token.signResident(resident, half, bytes).catch(damaged);
+    const holds = await (native ?? reference).verifyingKey(own)?.verify(bytes, signature);
+    if (holds !== true) throw new VaultError("key_damaged");
+    return signature;
+  }
+
+  /** Signs with the ML-DSA-65 half, where that alone is wrapped. */
+  async function signHalf(key: KeptKey, bytes: Uint8Array): Promise<Uint8Array> {
+    return dataKeys.use(key.dataKey, (dataKey) => {
+      const seed = unwrapHalf(dataKey, key, key.wrappedSeeds);
+      try {
+        return ML_DSA.signOnce(seed, bytes);
+      } finally {
+        seed.fill(0);
+      }
+    });
   }
 
   async function generateAround(
@@ -88,28 +102,29 @@ export function createCustody(dataKeys: DataKeys, token: Pick<Token, "signReside
   ): Promise<KeptKey> {
     const { ed25519, ml_dsa_65 } = publicKeys;
     if (ed25519 === undefined) throw new VaultError("internal", "The token made no Ed25519 half");
-    const { ml_dsa_65: seed } = generateSeeds();
+    const made = await ML_DSA.generate();
     try {
-      const other = ml_dsa_65 ?? ML_DSA.signingKey(seed).publicKey;
-      const publicKey = { ed25519: encodeBase64(ed25519), ml_dsa_65: encodeBase64(other) };
+      const publicKey = {
+        ed25519: encodeBase64(ed25519),
+        ml_dsa_65: encodeBase64(ml_dsa_65 ?? made.publicKey),
+      };
       const version = ml_dsa_65 === undefined ? HALF_VERSION : RESIDENT_VERSION;
       const identity = { ...about, keyId: keyId(publicKey), publicKey, version };
       const wrappedSeeds =
         version === RESIDENT_VERSION
           ? Buffer.alloc(0)
-          : await dataKeys.use(dataKey, (opened) => wrapHalf(opened, identity, seed));
+          : await dataKeys.use(dataKey, (opened) => wrapHalf(opened, identity, made.seed));
       return { ...identity, wrappedSeeds, dataKey, resident: label };
     } finally {
-      seed.fill(0);
+      made.seed.fill(0);
     }
   }
 
   return {
     async generate(dataKey, tenant, purpose, resident) {
       if (resident !== undefined) return generateAround(dataKey, resident, { tenant, purpose });
-      const seeds = generateSeeds();
+      const { seeds, publicKey } = await generateKeys();
       try {
-        const publicKey = publicKeyOf(importSeeds(seeds));
         const identity = { keyId: keyId(publicKey), tenant, purpose, publicKey, version: SEEDS_VERSION };
         const wrappedSeeds = await dataKeys.use(dataKey, (opened) => wrapSeeds(opened, identity, seeds));
         return { ...identity, wrappedSeeds, dataKey, resident: null };
@@ -117,24 +132,17 @@ export function createCustody(dataKeys: DataKeys, token: Pick<Token, "signReside
         eraseSeeds(seeds);
       }
     },
-    sign: async (key, bytes) => signHybrid(await open(key), bytes),
-    publicKey: async (key) => publicKeyOf(await open(key)),
+    sign,
+    holds: async (key) => verifyHybrid(key.publicKey, PROBE, await sign(key, PROBE)),
   };
 }
 
-function consume(seeds: HybridSeeds): HybridPrivateKey {
+/** Gives what `use` gives and overwrites the seeds, which it must be done with when it returns. */
+function consume<T>(seeds: HybridSeeds, use: (seeds: HybridSeeds) => T): T {
   try {
-    return importSeeds(seeds);
+    return use(seeds);
   } finally {
     eraseSeeds(seeds);
-  }
-}
-
-function consumeHalf(seed: Uint8Array): SigningKey {
-  try {
-    return ML_DSA.signingKey(seed);
-  } finally {
-    seed.fill(0);
   }
 }
 

@@ -2,6 +2,7 @@ import { readSync, writeSync } from "node:fs";
 import { DamagedBox, StaleOffer, WrongPin } from "./fault.ts";
 import { createFrameReader, encodeFrame } from "./frames.ts";
 import { createHeadNote, type HeadNote } from "./head_note.ts";
+import { applyMask } from "./mask.ts";
 import type {
   ReplyFrame,
   RequestFrame,
@@ -109,7 +110,7 @@ function answer(
     case "wrap":
       return operations.wrap(request.plain, request.context);
     case "unwrap":
-      return operations.unwrap(request.wrapped, request.context);
+      return applyMask(operations.unwrap(request.wrapped, request.context), request.mask);
     case "chain":
       return operations.chain(request.previous, request.texts);
     case "authenticate":

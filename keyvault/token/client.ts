@@ -4,6 +4,7 @@ import { VaultError } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import { connectToken, type TokenConnection } from "./connection.ts";
 import { DamagedBox, StaleOffer, TokenFault, WrongPin } from "./fault.ts";
+import { applyMask, createMask } from "./mask.ts";
 import type {
   Half,
   NotedHead,
@@ -204,7 +205,14 @@ export async function openToken(
 
   return {
     wrap: (plain, context) => call({ kind: "wrap", plain, context }),
-    unwrap: (wrapped, context) => call({ kind: "unwrap", wrapped, context }),
+    async unwrap(wrapped, context) {
+      const mask = createMask(wrapped);
+      try {
+        return applyMask(await call({ kind: "unwrap", wrapped, context, mask }), mask);
+      } finally {
+        mask.fill(0);
+      }
+    },
     async chain(previous, texts) {
       const codes: Uint8Array[] = [];
       for (const part of partsOf(texts))

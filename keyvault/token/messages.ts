@@ -13,12 +13,15 @@ export type NotedHead = { seq: number; mac: Uint8Array };
 /** A half of a hybrid key. */
 export type Half = "ed25519" | "ml_dsa_65";
 
-/** What the child may be asked. Nothing else is understood, so nothing else of PKCS#11 can be reached. */
+/**
+ * What the child may be asked. Nothing else is understood, so nothing else of PKCS#11 can be reached. What is unwrapped comes back XORed with
+ * `mask`, of its length: the runtime leaves copies of what went over the pipe in memory that it has freed.
+ */
 export type TokenRequest =
   | ({ kind: "open" } & TokenPlace)
   | ({ kind: "provision"; initialise: boolean } & TokenPlace)
   | { kind: "wrap"; plain: Uint8Array; context: Uint8Array }
-  | { kind: "unwrap"; wrapped: Wrapped; context: Uint8Array }
+  | { kind: "unwrap"; wrapped: Wrapped; context: Uint8Array; mask: Uint8Array }
   | { kind: "chain"; previous: Uint8Array; texts: Uint8Array[] }
   | { kind: "authenticate"; texts: Uint8Array[] }
   | { kind: "rewrap"; boxes: { wrapped: Wrapped; context: Uint8Array }[] }

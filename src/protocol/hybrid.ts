@@ -55,17 +55,29 @@ export function generateSeeds(): HybridSeeds {
   };
 }
 
+/** Fresh seeds, their caller's to overwrite, and their public key in wire form. The runtime leaves no other copy of them in memory. */
+export async function generateKeys(): Promise<{ seeds: HybridSeeds; publicKey: HybridPublicKey }> {
+  const [ed25519, ml_dsa_65] = await Promise.all([
+    implementationOf("ed25519", "native").generate(),
+    implementationOf("ml_dsa_65", "native").generate(),
+  ]);
+  return {
+    seeds: { ed25519: ed25519.seed, ml_dsa_65: ml_dsa_65.seed },
+    publicKey: {
+      ed25519: encodeBase64(ed25519.publicKey),
+      ml_dsa_65: encodeBase64(ml_dsa_65.publicKey),
+    },
+  };
+}
+
 /**
- * The private key of two seeds. No copy of them stays in JavaScript memory with the native backend; the caller may overwrite them.
+ * The private key of two seeds. No copy of them stays in JavaScript memory with the native backend, where the key itself keeps one until it
+ * is collected as garbage; the caller may overwrite them.
  *
  * @throws ProtocolError `wrong_length` when a seed is not 32 bytes
  */
 export function importSeeds(seeds: HybridSeeds, backend: Backend = "native"): HybridPrivateKey {
-  for (const half of HALVES) {
-    if (seeds[half].length !== ALGORITHMS[half].seedBytes) {
-      throw new ProtocolError("wrong_length", `${half} seed is not ${ALGORITHMS[half].seedBytes} bytes`);
-    }
-  }
+  requireLengths(seeds);
   return {
     ed25519: implementationOf("ed25519", backend).signingKey(seeds.ed25519),
     ml_dsa_65: implementationOf("ml_dsa_65", backend).signingKey(seeds.ml_dsa_65),
@@ -121,6 +133,19 @@ export async function signHybrid(privateKey: HybridPrivateKey, bytes: Uint8Array
 }
 
 /**
+ * Signs the same bytes once with both halves of two seeds, which may be overwritten as soon as this has returned; the runtime leaves nothing of
+ * them in memory once the promise has settled. Rejects with `ProtocolError` `wrong_length` when a seed is not 32 bytes.
+ */
+export async function signHybridOnce(seeds: HybridSeeds, bytes: Uint8Array): Promise<HybridSignature> {
+  requireLengths(seeds);
+  const [classical, postQuantum] = await Promise.all([
+    implementationOf("ed25519", "native").signOnce(seeds.ed25519, bytes),
+    implementationOf("ml_dsa_65", "native").signOnce(seeds.ml_dsa_65, bytes),
+  ]);
+  return { ed25519: encodeBase64(classical), ml_dsa_65: encodeBase64(postQuantum) };
+}
+
+/**
  * Whether **both** halves of `signature` are `publicKey`'s over `bytes` (wire format §2).
  *
  * @throws ProtocolError `invalid_base64` or `wrong_length` when a text is no key's or no signature's; rejects when the crypto library breaks
@@ -156,6 +181,14 @@ export async function signatureFault(
 ): Promise<string | undefined> {
   const half = await failedHalf(publicKey, bytes, signature, backend);
   return half === undefined ? undefined : `${ALGORITHMS[half].title} signature invalid`;
+}
+
+function requireLengths(seeds: HybridSeeds): void {
+  for (const half of HALVES) {
+    if (seeds[half].length !== ALGORITHMS[half].seedBytes) {
+      throw new ProtocolError("wrong_length", `${half} seed is not ${ALGORITHMS[half].seedBytes} bytes`);
+    }
+  }
 }
 
 async function verifyHalf(

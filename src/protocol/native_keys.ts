@@ -1,13 +1,29 @@
-import { createPrivateKey, createPublicKey, type KeyObject, sign, verify } from "node:crypto";
+import {
+  createPrivateKey,
+  createPublicKey,
+  generateKeyPair,
+  type KeyObject,
+  sign,
+  verify,
+} from "node:crypto";
+import { promisify } from "node:util";
 import type { Implementation, SigningKey, VerifyingKey } from "./algorithms.ts";
 import { isStrictPoint } from "./ed25519_points.ts";
 
 type NativeName = "ed25519" | "ml-dsa-65";
 
+const SEED_FORMATS = { ed25519: "raw-private", "ml-dsa-65": "raw-seed" } as const;
+/** As the runtime has it; its types know neither these formats nor that one call may take either name. */
+const generateKeys = promisify(generateKeyPair) as unknown as (
+  name: NativeName,
+  formats: { publicKeyEncoding: { format: string }; privateKeyEncoding: { format: string } },
+) => Promise<{ publicKey: Buffer; privateKey: Buffer }>;
+
 /** Ed25519 by the runtime's OpenSSL, on its thread pool, with strict rules about points that do not hang on its version. */
 export const ed25519: Implementation = {
-  signingKey: (seed) =>
-    signingKey(createPrivateKey({ key: viewOf(seed), format: "raw-private", asymmetricKeyType: "ed25519" })),
+  signingKey: (seed) => signingKey(seed, "ed25519"),
+  signOnce: (seed, bytes) => signWith(privateKey(seed, "ed25519"), bytes),
+  generate: () => generate("ed25519"),
   verifyingKey: (publicKey) => {
     const key = isStrictPoint(publicKey) ? verifyingKey(publicKey, "ed25519") : undefined;
     return (
@@ -22,32 +38,49 @@ export const ed25519: Implementation = {
 /** ML-DSA-65 by the runtime's OpenSSL, on its thread pool; `undefined` where that is older than 3.5. */
 export const mlDsa65: Implementation | undefined = supportsMlDsa()
   ? {
-      signingKey: (seed) =>
-        signingKey(
-          createPrivateKey({ key: viewOf(seed), format: "raw-seed", asymmetricKeyType: "ml-dsa-65" }),
-        ),
+      signingKey: (seed) => signingKey(seed, "ml-dsa-65"),
+      signOnce: (seed, bytes) => signWith(privateKey(seed, "ml-dsa-65"), bytes),
+      generate: () => generate("ml-dsa-65"),
       verifyingKey: (publicKey) => verifyingKey(publicKey, "ml-dsa-65"),
     }
   : undefined;
 
 function supportsMlDsa(): boolean {
   try {
-    createPrivateKey({ key: Buffer.alloc(32), format: "raw-seed", asymmetricKeyType: "ml-dsa-65" });
+    createPrivateKey(privateKey(Buffer.alloc(32), "ml-dsa-65"));
     return true;
   } catch {
     return false;
   }
 }
 
-function signingKey(key: KeyObject): SigningKey {
+/** A seed as the runtime takes it. Given to {@link signWith} as it is, it is parsed at once, and freed and overwritten with the signature's job. */
+function privateKey(seed: Uint8Array, name: NativeName) {
+  return { key: viewOf(seed), format: SEED_FORMATS[name], asymmetricKeyType: name };
+}
+
+/** Rejects what the runtime throws, too. */
+async function signWith(key: KeyObject | ReturnType<typeof privateKey>, bytes: Uint8Array): Promise<Buffer> {
+  return new Promise((resolve, reject) =>
+    sign(null, bytes, key as KeyObject, (error, signature) => (error ? reject(error) : resolve(signature))),
+  );
+}
+
+async function generate(name: NativeName): Promise<{ seed: Uint8Array; publicKey: Uint8Array }> {
+  const made = await generateKeys(name, {
+    publicKeyEncoding: { format: "raw-public" },
+    privateKeyEncoding: { format: SEED_FORMATS[name] },
+  });
+  return { seed: made.privateKey, publicKey: made.publicKey };
+}
+
+function signingKey(seed: Uint8Array, name: NativeName): SigningKey {
+  const key = createPrivateKey(privateKey(seed, name));
   return {
     get publicKey() {
       return createPublicKey(key).export({ format: "raw-public" });
     },
-    sign: (bytes) =>
-      new Promise((resolve, reject) =>
-        sign(null, bytes, key, (error, signature) => (error ? reject(error) : resolve(signature))),
-      ),
+    sign: (bytes) => signWith(key, bytes),
   };
 }
 

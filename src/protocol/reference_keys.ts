@@ -1,3 +1,4 @@
+import { randomBytes } from "node:crypto";
 import { ed25519 as curve } from "@noble/curves/ed25519.js";
 import { sha512 } from "@noble/hashes/sha2.js";
 import { ml_dsa65 } from "@noble/post-quantum/ml-dsa.js";
@@ -6,6 +7,8 @@ import { isStrictPoint } from "./ed25519_points.ts";
 
 /** Strict Ed25519 in JavaScript: RFC 8032 with the equation without cofactor, by comparing the encoding of s·B − k·A with R. */
 export const ed25519: Implementation = {
+  signOnce: async (seed, bytes) => ed25519.signingKey(seed).sign(bytes),
+  generate: async () => generate(ed25519),
   signingKey: (seed) => {
     const secret = Uint8Array.from(seed);
     return {
@@ -23,6 +26,8 @@ export const ed25519: Implementation = {
 
 /** ML-DSA-65 in JavaScript (FIPS 204, pure mode, empty context). */
 export const mlDsa65: Implementation = {
+  signOnce: async (seed, bytes) => mlDsa65.signingKey(seed).sign(bytes),
+  generate: async () => generate(mlDsa65),
   signingKey: (seed) => {
     const { publicKey, secretKey } = ml_dsa65.keygen(Uint8Array.from(seed));
     return { publicKey, sign: async (bytes) => ml_dsa65.sign(bytes, secretKey) };
@@ -35,6 +40,11 @@ export const mlDsa65: Implementation = {
     };
   },
 };
+
+function generate({ signingKey }: Implementation): { seed: Uint8Array; publicKey: Uint8Array } {
+  const seed = randomBytes(32);
+  return { seed, publicKey: signingKey(seed).publicKey };
+}
 
 type CurvePoint = ReturnType<typeof curve.Point.fromBytes>;
 

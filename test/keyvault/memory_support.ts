@@ -7,8 +7,13 @@ export const mayReadMemory = process.platform === "linux" && process.getuid?.() 
 
 /** Names of the secrets that stand, as bytes, in any writable region of a process' memory. */
 export function findInMemory(pid: number, secrets: Record<string, Buffer>): string[] {
+  return Object.keys(countInMemory(pid, secrets));
+}
+
+/** As {@link findInMemory}, with how often each of them was found; the process is only read. */
+export function countInMemory(pid: number, secrets: Record<string, Buffer>): Record<string, number> {
   const memory = openSync(`/proc/${pid}/mem`, "r");
-  const found = new Set<string>();
+  const found: Record<string, number> = {};
   const chunk = Buffer.alloc(CHUNK + 64);
   try {
     for (const line of readFileSync(`/proc/${pid}/maps`, "utf8").split("\n")) {
@@ -18,13 +23,26 @@ export function findInMemory(pid: number, secrets: Record<string, Buffer>): stri
       for (let at = Number.parseInt(from, 16); at < end; at += CHUNK) {
         const length = readRegion(memory, chunk, Math.min(chunk.length, end - at), at);
         const view = chunk.subarray(0, length);
-        for (const [name, bytes] of Object.entries(secrets)) if (view.includes(bytes)) found.add(name);
+        tally(found, view, secrets);
       }
     }
   } finally {
     closeSync(memory);
   }
-  return [...found];
+  return found;
+}
+
+function tally(found: Record<string, number>, view: Buffer, secrets: Record<string, Buffer>): void {
+  for (const [name, bytes] of Object.entries(secrets)) {
+    const count = occurrences(view, bytes);
+    if (count > 0) found[name] = (found[name] ?? 0) + count;
+  }
+}
+
+function occurrences(view: Buffer, bytes: Buffer): number {
+  let count = 0;
+  for (let at = view.indexOf(bytes); at !== -1; at = view.indexOf(bytes, at + 1)) count += 1;
+  return count;
 }
 
 function readRegion(memory: number, chunk: Buffer, length: number, at: number): number {

@@ -49,6 +49,27 @@ describe.each(NAMES)("%s", (name) => {
     }
   });
 
+  test.each(BACKENDS)("%s: a seed signs once, and may be overwritten at that moment", async (backend) => {
+    const seed = Buffer.alloc(32, 8);
+    const verifier = ALGORITHMS[name].reference.verifyingKey(
+      ALGORITHMS[name].reference.signingKey(Buffer.from(seed)).publicKey,
+    );
+    const signing = implementation(name, backend).signOnce(seed, Buffer.from("once"));
+    seed.fill(0);
+    expect(await verifier?.verify(Buffer.from("once"), await signing)).toBe(true);
+  });
+
+  test.each(BACKENDS)(
+    "%s: a generated public key is that of its seed, and another each time",
+    async (backend) => {
+      const { generate } = implementation(name, backend);
+      const [one, other] = [await generate(), await generate()];
+      const expected = ALGORITHMS[name].reference.signingKey(one.seed).publicKey;
+      expect(Buffer.from(one.publicKey).equals(Buffer.from(expected))).toBe(true);
+      expect(Buffer.from(one.seed).equals(Buffer.from(other.seed))).toBe(false);
+    },
+  );
+
   test("does not keep the seed it was given", async () => {
     const seed = Buffer.alloc(32, 7);
     const expected = ALGORITHMS[name].reference.signingKey(Buffer.from(seed)).publicKey;

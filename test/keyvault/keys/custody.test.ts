@@ -1,0 +1,47 @@
+import { randomBytes } from "node:crypto";
+import { expect, test } from "vitest";
+import { createCustody } from "../../../keyvault/keys/custody.ts";
+import type { DataKeys } from "../../../keyvault/keys/data_keys.ts";
+import { wrapSeeds } from "../../../keyvault/keys/wrapping.ts";
+import { generateKeys, verifyHybrid } from "../../../src/protocol/hybrid.ts";
+
+const dataKey = randomBytes(32);
+const dataKeys: Pick<DataKeys, "use"> = { use: async (_, work) => work(dataKey) };
+const custody = createCustody(dataKeys as DataKeys, {
+  signResident: () => Promise.reject(new Error("none")),
+});
+const stored = { tenant: "acc-1", kek: "kek-1", wrapped_data_key: Buffer.alloc(60) };
+
+test("a key that was made signs for its public key, and holds", async () => {
+  const key = await custody.generate(stored, "acc-1", "agent");
+  const bytes = Buffer.from("a statement");
+  expect(await verifyHybrid(key.publicKey, bytes, await custody.sign(key, bytes))).toBe(true);
+  expect(await custody.holds(key)).toBe(true);
+});
+
+test.each(["ed25519", "ml_dsa_65"] as const)(
+  "a key whose %s seed is another one's does not hold",
+  async (half) => {
+    const key = await custody.generate(stored, "acc-1", "agent");
+    const [own, other] = [await generateKeys(), await generateKeys()];
+    const publicKey = own.publicKey;
+    const identity = { ...key, publicKey };
+    const seeds = { ...own.seeds, [half]: other.seeds[half] };
+    expect(await custody.holds({ ...identity, wrappedSeeds: wrapSeeds(dataKey, identity, own.seeds) })).toBe(
+      true,
+    );
+    expect(await custody.holds({ ...identity, wrappedSeeds: wrapSeeds(dataKey, identity, seeds) })).toBe(
+      false,
+    );
+  },
+);
+
+test("seeds of one key are signed with at once without hurting each other", async () => {
+  const key = await custody.generate(stored, "acc-1", "agent");
+  const texts = Array.from({ length: 32 }, (_, index) => Buffer.from(`statement ${index}`));
+  const signatures = await Promise.all(texts.map((text) => custody.sign(key, text)));
+  const verified = await Promise.all(
+    texts.map((text, index) => verifyHybrid(key.publicKey, text, signatures[index]!)),
+  );
+  expect(verified).not.toContain(false);
+});
