@@ -72,7 +72,7 @@ async function adoptByTwo({ home, url }: TestVault): Promise<void> {
 
 /** Statement and detail of every record, which a later start of one vault has in common with that of another. */
 const recordsOf = (home: VaultHome) =>
-  home.sql("SELECT seq, statement, outcome, detail FROM audit ORDER BY seq");
+  home.sql("SELECT seq, statement, outcome, detail - 'certificate' AS detail FROM audit ORDER BY seq");
 
 test.each([OLDEST, 3, 5, NEWEST - 1])(
   "a backup with the tables of migration %i becomes what an upgrade in place makes of that vault, and signs",
