@@ -1,6 +1,5 @@
 import type { RequestListener } from "node:http";
 import type Koa from "koa";
-import { networkOf } from "../accounts/client_rates.ts";
 import type { ApiConfig } from "../config.ts";
 import type { Logger } from "../log.ts";
 import type { Metrics } from "../metrics.ts";
@@ -8,7 +7,7 @@ import type { Route } from "../route.ts";
 import { createArrivals } from "./arrivals.ts";
 import type { Authenticators } from "./authenticate.ts";
 import type { CallRates } from "./call_rates.ts";
-import { createClientAddress } from "./client_address.ts";
+import { createClientAddress, createNetworks } from "./client_address.ts";
 import { createCookies } from "./cookies.ts";
 import { createDirectPlaces, type MountedRoute, pathOf, placesOf } from "./direct_routes.ts";
 import { createDrains } from "./drains.ts";
@@ -57,11 +56,13 @@ export function createApp(deps: AppDeps): RequestListener {
   const { config, log, metrics } = deps;
   const names = createNames(config.SERVICE_WORD, config.SERVICE_WORD_ALIASES);
   const clientAddress = createClientAddress(config.TRUSTED_PROXIES);
+  const networkOf = createNetworks();
   const serveDeps = {
     authenticators: deps.authenticators,
     names,
     cookies: createCookies(names, config.BASE_URL),
     clientAddress,
+    networkOf,
     arrivals: createArrivals(deps.bodies ?? { perClient: BODIES_PER_CLIENT }),
     idempotency: deps.idempotency,
     rates: deps.rates,

@@ -1,9 +1,13 @@
 import { isIP } from "node:net";
 import ipaddr from "ipaddr.js";
+import { LRUCache } from "lru-cache";
+import { networkOf } from "../accounts/client_rates.ts";
 import { ConfigError } from "../config.ts";
 
 type Address = ReturnType<typeof ipaddr.parse>;
 type Range = [Address, number];
+
+const REMEMBERED = 10_000;
 
 /** Tells the client's address of a call from its TCP peer and its `X-Forwarded-For`. */
 export type ClientAddress = (peer: string | undefined, forwardedFor: string | undefined) => string;
@@ -17,10 +21,14 @@ export type ClientAddress = (peer: string | undefined, forwardedFor: string | un
 export function createClientAddress(trusted: readonly string[]): ClientAddress {
   const ranges = trusted.map(readRange);
   const isTrusted = (address: Address): boolean => ranges.some((range) => matches(address, range));
-  return (peer, forwardedFor) => {
-    let client = readAddress(peer ?? "");
+  const read = (peer: string): string => readAddress(peer)?.toString() ?? "unknown";
+  // Asked for each body: a peer that stands for itself is read once.
+  const peers = new LRUCache<string, string>({ max: REMEMBERED });
+  return (peer = "", forwardedFor) => {
+    if (forwardedFor === undefined || ranges.length === 0) return remembered(peers, peer, () => read(peer));
+    let client = readAddress(peer);
     if (client === undefined) return "unknown";
-    const hops = forwardedFor === undefined || ranges.length === 0 ? [] : forwardedFor.split(",");
+    const hops = forwardedFor.split(",");
     while (hops.length > 0 && isTrusted(client)) {
       const hop = readAddress((hops.pop() ?? "").trim());
       if (hop === undefined) break;
@@ -28,6 +36,20 @@ export function createClientAddress(trusted: readonly string[]): ClientAddress {
     }
     return client.toString();
   };
+}
+
+/** The network of a client's address, as {@link networkOf} has it; read once for each of those that were asked for last. */
+export function createNetworks(): (client: string) => string {
+  const networks = new LRUCache<string, string>({ max: REMEMBERED });
+  return (client) => remembered(networks, client, () => networkOf(client));
+}
+
+function remembered(known: LRUCache<string, string>, key: string, read: () => string): string {
+  const found = known.get(key);
+  if (found !== undefined) return found;
+  const text = read();
+  known.set(key, text);
+  return text;
 }
 
 /**

@@ -1,7 +1,6 @@
 import { hash } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import { type ZodType, z } from "zod";
-import { networkOf } from "../accounts/client_rates.ts";
 import { ApiError } from "../errors.ts";
 import type { Answer, Call, CookieName, Route } from "../route.ts";
 import { validate } from "../validate.ts";
@@ -27,6 +26,8 @@ export type ServeDeps = {
   idempotency: Idempotency;
   rates: CallRates;
   arrivals: Arrivals;
+  /** The network of a client's address. */
+  networkOf(client: string): string;
   /** Holds every answer against its route's declaration. For tests: a difference is answered as `internal`. */
   checkAnswers: boolean;
 };
@@ -51,7 +52,7 @@ export function serveRoute(route: Route, deps: ServeDeps): Serve {
     const call = new IncomingCall(request, deps);
     call.caller = await authenticate({ request: request.message, header: call.header });
     const key = readIdempotencyKey(route, call);
-    const bytes = await readArriving(call, deps.arrivals);
+    const bytes = await readArriving(call, deps);
     validateParts(route, call, bytes);
     const reply =
       key === undefined
@@ -64,7 +65,10 @@ export function serveRoute(route: Route, deps: ServeDeps): Serve {
 }
 
 /** The bytes of a call's body. Only a body that is announced is waited for. */
-async function readArriving(call: IncomingCall, arrivals: Arrivals): Promise<Buffer> {
+async function readArriving(
+  call: IncomingCall,
+  { arrivals, networkOf }: Pick<ServeDeps, "arrivals" | "networkOf">,
+): Promise<Buffer> {
   if (!hasBody(call.message)) return readBody(call.message);
   return arrivals.wait(networkOf(call.ip), () => readBody(call.message));
 }
