@@ -53,27 +53,31 @@ function begin(read: ReadRecords, after: number): Promise<readonly AuditRow[]> {
  * Verifies the chain from its first record. The first record that was altered, taken out or put in is named. A tail that was cut off shows
  * only against a head noted before: pass those as `expected`.
  *
- * @param onProgress called with the number of records that hold so far
+ * @param onRecords called with records that hold, in their order
  */
 export async function verifyChain(
   database: Database,
   token: Token,
   expected: readonly Head[] = [],
-  onProgress: (records: number) => void = () => {},
+  onRecords: (records: readonly AuditRow[]) => void = () => {},
 ): Promise<ChainVerdict> {
   let head: Head = { seq: 0, mac: GENESIS };
   const noted = Map.groupBy(expected, ({ seq }) => seq);
   const newest = expected.reduce((most, { seq }) => Math.max(most, seq), 0);
-  const read: ReadRecords = (after, limit) =>
-    database<AuditRow>("audit").where("seq", ">", after).orderBy("seq").limit(limit).then();
-  for await (const { records, fault } of walkChain(read, token, head)) {
+  for await (const { records, fault } of walkChain(readFrom(database), token, head)) {
     const found = fault ?? headFault(records, noted);
     if (found !== undefined) return found;
     head = records.at(-1) ?? head;
-    onProgress(head.seq);
+    onRecords(records);
   }
   if (head.seq < newest) return { intact: false, seq: head.seq + 1, reason: "cut" };
   return { intact: true, head: { seq: head.seq, mac: head.mac } };
+}
+
+/** Reads the records of a database. */
+export function readFrom(database: Database): ReadRecords {
+  return (after, limit) =>
+    database<AuditRow>("audit").where("seq", ">", after).orderBy("seq").limit(limit).then();
 }
 
 /** The texts of a page's records up to the first that has none. */

@@ -4,6 +4,7 @@ import type { Head } from "../audit/ledger.ts";
 import type { ChainVerdict } from "../audit/verify.ts";
 import { Problem } from "../problem.ts";
 import { auditExportCommand, auditTailCommand } from "./audit_tail.ts";
+import type { AuditVerdict } from "./check_chain.ts";
 import { columnsOf, foldLines } from "./fold.ts";
 
 const HEAD = /^(\d{1,15}):([0-9a-f]{64})$/;
@@ -11,9 +12,9 @@ const BROKEN_EXIT_CODE = 2;
 
 const ABOUT = `Recompute every record's code with the token's audit key, from the first record to the last.
 
-The first record that was altered, taken out or put in is named. That the newest records were cut off shows against the head that the token has noted, and against those noted elsewhere, for instance by "keyvault status": pass one as --head, or a file of them as --heads. A line of the file that was cut off in the middle of its writing is told and passed over; any other line that is no head is an error. Works beside a running vault. Without a PIN file it asks for the PIN as "keyvault unseal" does.
+The first record that was altered, taken out or put in is named. When the chain holds, the records are compared with each other (a key used after it was disabled, two statements for one place), and the rows of keys and tenants with the records: what disagrees is named too. That the newest records were cut off shows against the head that the token has noted, and against those noted elsewhere, for instance by "keyvault status": pass one as --head, or a file of them as --heads. A line of the file that was cut off in the middle of its writing is told and passed over; any other line that is no head is an error. Works beside a running vault. Without a PIN file it asks for the PIN as "keyvault unseal" does.
 
-Exit code: 0 the chain holds, 2 it does not, 1 it could not be checked.`;
+Exit code: 0 all holds, 2 it does not, 1 it could not be checked.`;
 
 const ABOUT_ACCEPT = `A vault whose chain ends before the head that its token has noted is sealed (chain_broken): records were cut off. When it is known why, for instance because a database of a failover lost its last second, this has the token note the end that the chain has now.
 
@@ -33,12 +34,14 @@ export function auditCommand(): Command {
       const expected = head === undefined ? noted.heads : [...noted.heads, head];
       const { checkChain } = await import("./check_chain.ts");
       const verdict = await checkChain(expected);
+      const wrong = describeWrong(verdict);
       const text = json
         ? `${JSON.stringify({ ...printable(verdict), ...(unfinished.length > 0 && { unfinished }) })}\n`
-        : describe(verdict, expected.length) +
+        : describe(verdict.chain, expected.length) +
+          wrong +
           unfinished.map((line) => describeUnfinished(heads, line)).join("");
       process.stdout.write(text);
-      if (!verdict.intact) process.exitCode = BROKEN_EXIT_CODE;
+      if (!verdict.chain.intact || wrong !== "") process.exitCode = BROKEN_EXIT_CODE;
     });
   const accept = new Command("accept")
     .summary("have the token note the chain's end as it is, after a loss that is understood")
@@ -70,10 +73,19 @@ function parseHead(text: string): Head {
   return { seq: Number(seq), mac: Buffer.from(mac, "hex") };
 }
 
-function printable(verdict: ChainVerdict): object {
-  return verdict.intact
-    ? { intact: true, records: verdict.head.seq, head: verdict.head.mac.toString("hex") }
-    : verdict;
+function printable({ chain, contradictions, damaged }: AuditVerdict): object {
+  return chain.intact
+    ? { intact: true, records: chain.head.seq, head: chain.head.mac.toString("hex"), contradictions, damaged }
+    : chain;
+}
+
+/** What is wrong although the chain holds; nothing if nothing is. */
+function describeWrong({ contradictions, damaged }: AuditVerdict): string {
+  return [
+    ...contradictions.map(({ seq, what }) => `Record ${seq}: ${what}.\n`),
+    ...damaged.keys.map((id) => `Key ${id} is gone or not in the state that the audit tells of.\n`),
+    ...damaged.tenants.map((name) => `Tenant ${name} is gone or not in the state that the audit tells of.\n`),
+  ].join("");
 }
 
 function describe(verdict: ChainVerdict, noted: number): string {

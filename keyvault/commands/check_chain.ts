@@ -1,9 +1,13 @@
 import { acceptHead } from "../audit/accept_head.ts";
+import { compareRows, type DamagedRows } from "../audit/compare.ts";
 import type { Head } from "../audit/ledger.ts";
-import { type ChainVerdict, verifyChain } from "../audit/verify.ts";
+import { type Contradiction, createReplay } from "../audit/meanings.ts";
+import { createRegister } from "../audit/register.ts";
+import { type ChainVerdict, readFrom, verifyChain, walkChain } from "../audit/verify.ts";
 import { systemClock } from "../clock.ts";
 import { loadConfig } from "../config.ts";
 import { type Database, openDatabase } from "../db/connection.ts";
+import type { AuditRow } from "../db/rows.ts";
 import { VaultError } from "../errors.ts";
 import { createLog, type Logger } from "../log.ts";
 import { Problem } from "../problem.ts";
@@ -12,17 +16,38 @@ import { tokenSettings } from "../token/install.ts";
 import { sealPin } from "../token/pin_box.ts";
 import { readPin } from "./read_pin.ts";
 
+/** What verification found. What the records mean and what the rows say is looked at only when the chain holds. */
+export type AuditVerdict = {
+  chain: ChainVerdict;
+  contradictions: readonly Contradiction[];
+  damaged: DamagedRows;
+};
+
 /**
  * Whether the audit chain of the configured vault holds and contains the heads and the one that its token has noted, by its token and its
- * database. Shows on a terminal how far it is.
+ * database; whether its records agree with each other, and the rows of keys and tenants with them. Shows on a terminal how far it is.
  */
-export async function checkChain(heads: readonly Head[]): Promise<ChainVerdict> {
+export async function checkChain(heads: readonly Head[]): Promise<AuditVerdict> {
   const progress = createProgress();
+  const register = createRegister();
+  const replay = createReplay();
+  const take = (records: readonly AuditRow[]): void => {
+    register.fold(records);
+    replay.take(records);
+    progress.show(register.head().seq);
+  };
   return withChain(async ({ database, token }) => {
     try {
       const { head: noted } = await token.notedHead();
       const expected = noted === null ? heads : [...heads, { seq: noted.seq, mac: Buffer.from(noted.mac) }];
-      return await verifyChain(database, token, expected, progress.show);
+      const chain = await verifyChain(database, token, expected, take);
+      if (!chain.intact) return { chain, contradictions: [], damaged: { keys: [], tenants: [] } };
+      const catchUp = async (): Promise<void> => {
+        for await (const { records, fault } of walkChain(readFrom(database), token, register.head()))
+          if (fault === undefined) take(records);
+      };
+      const damaged = await compareRows({ database, token, register, catchUp });
+      return { chain, contradictions: replay.found(), damaged };
     } finally {
       progress.end();
     }

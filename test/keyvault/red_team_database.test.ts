@@ -324,3 +324,25 @@ test("a forged backup gives nobody authority: its altered rows are damaged, on a
     await restored.close();
   }
 });
+
+test("a tenant that ends does not come back by the code that is made for its next key", async () => {
+  const key = await vault.makeKey({ tenant: "acc-11", purpose: "agent", label: "agent", ceiling: [] });
+  for (const name of ["alice", "bob"]) {
+    const client = await issueIdentity(vault.home, { kind: "client", role: "admin", name });
+    expect(await outcomeOf(post("/v1/tenants/acc-11/destroy", { after_days: 7 }, client))).toBe("done");
+  }
+  await sql(
+    `UPDATE tenants SET state = 'active', destroy_at = NULL WHERE tenant = 'acc-11';
+     CREATE FUNCTION steal() RETURNS trigger LANGUAGE plpgsql AS $$
+     BEGIN
+       UPDATE tenants SET state_seq = NEW.state_seq, state_mac = NEW.state_mac WHERE tenant = NEW.tenant;
+       RETURN NEW;
+     END $$;
+     CREATE TRIGGER steal BEFORE INSERT ON tenants FOR EACH ROW EXECUTE FUNCTION steal()`,
+  );
+  const made = await createKey({ tenant: "acc-11", purpose: "agent", ceiling: [] });
+  await sql("DROP TRIGGER steal ON tenants; DROP FUNCTION steal");
+  expect(made).toBe("key_damaged");
+  vault.vault.store.changed();
+  expect(await challenge(key.key_id, "acc-11")).toBe("key_damaged");
+});

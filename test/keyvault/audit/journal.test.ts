@@ -317,6 +317,7 @@ test("finds a chain that was cut and written on by a vault that knew nothing of 
   const another = await open(true);
   await another.record(entry("in its place"));
   await another.close();
+  await expect(open()).rejects.toThrow(/is not the one that the token has noted/);
   expect((await verifyChain(database, token)).intact).toBe(true);
   const found = { intact: false, seq: noted.seq, reason: "altered" };
   expect(await verifyChain(database, token, [noted])).toEqual(found);

@@ -180,10 +180,11 @@ test("a snapshot of a chain that was given up is not believed: neither whole, no
   );
   await token.noteHead(kept, true);
   const vault = await startVault(home);
-  for (let count = 0; count < 40; count += 1)
-    await vault.vault.journal.record({ caller: API, statement: "call", outcome: "forbidden" });
+  const call = { caller: API, statement: "call", outcome: "forbidden" } as const;
+  await vault.vault.journal.record(call);
+  await createSnapshots(vault.vault).save();
+  for (let count = 0; count < 40; count += 1) await vault.vault.journal.record(call);
   await vault.stop();
-  await save();
   const right = contentsOf((await fromTheFirst()).register);
   for (const which of ["part % 2 = 0", "true"]) {
     await home.sql(`DELETE FROM audit_register WHERE ${which}`);
@@ -194,6 +195,23 @@ test("a snapshot of a chain that was given up is not believed: neither whole, no
     await started.stop();
   }
   await home.sql("DROP TABLE given_up");
+  await erase();
+});
+
+test("the record that a snapshot was taken at is verified too", async () => {
+  await save();
+  const { seq } = (await start()).register.head();
+  const say = (statement: string) =>
+    home.sql(
+      `ALTER TABLE audit DISABLE TRIGGER audit_append_only;
+       UPDATE audit SET statement = '${statement}' WHERE seq = ${seq};
+       ALTER TABLE audit ENABLE TRIGGER audit_append_only`,
+    );
+  const [row] = await home.sql<{ statement: string }>("SELECT statement FROM audit WHERE seq = $1", [seq]);
+  await say("key_enable");
+  await expect(start()).rejects.toThrow(`Audit record ${seq} does not verify`);
+  await say(row?.statement ?? "");
+  expect((await start()).fromSnapshot).toBe(true);
   await erase();
 });
 

@@ -1,7 +1,9 @@
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import type { Journal } from "../../../keyvault/audit/journal.ts";
 import { unixSeconds } from "../../../keyvault/clock.ts";
 import { migrate } from "../../../keyvault/db/migrate.ts";
 import type { CreatedKey } from "../../../keyvault/keys/create.ts";
+import { createAdoption } from "../../../keyvault/lifecycle/adopt_states.ts";
 import { adoptedRows, earlierRows, machineOfLevel } from "../backup/earlier_support.ts";
 import {
   issueIdentity,
@@ -78,17 +80,40 @@ test("nobody but two admins adopts, and not what was altered between the two", a
   await seal(`ceiling = '["data:read"]'`);
 });
 
+test("a row that is altered after the second admin's word, before it is coded, is left", async () => {
+  await adopt(admins[0]);
+  const { journal } = vault.vault;
+  let turns = 0;
+  const hasty: Journal = {
+    ...journal,
+    async change(apply) {
+      const value = await journal.change(apply);
+      turns += 1;
+      if (turns === 1) await seal(`ceiling = '["payments:send"]'`);
+      return value;
+    },
+  };
+  const adoptHastily = createAdoption({ ...vault.vault, journal: hasty, clock: vault.clock });
+  expect(await adoptHastily({ role: "admin", name: "bob" })).toMatchObject({ adopted: true });
+  expect([await sign(one), await sign(other)]).toEqual(["key_damaged", "signed"]);
+  await seal(`ceiling = '["data:read"]'`);
+});
+
 test("granted after a restart too, it names every row in its record, and all of them sign", async () => {
   const asked = await adopt(admins[0]);
   vault = await vault.restart();
-  expect(await adopt(admins[1])).toMatchObject({ adopted: true, keys: 3, tenants: 2, rows: asked.rows });
+  expect(await adopt(admins[1])).toMatchObject({ adopted: true, keys: 1, tenants: 0, rows: asked.rows });
   expect([await sign(one), await sign(other), await create()]).toEqual(["signed", "signed", "made"]);
   const records = await home.sql<{ caller: string; detail: Record<string, string> }>(
-    "SELECT caller, detail FROM audit WHERE statement = 'state_adopt' AND detail ->> 'step' = 'done'",
+    "SELECT caller, detail FROM audit WHERE statement = 'state_adopt' AND detail ->> 'step' = 'done' ORDER BY seq",
   );
-  expect(records).toMatchObject([{ caller: "bob", detail: { rows: "5" } }]);
-  for (const name of [one.key_id, other.key_id]) expect(records[0]?.detail.keys).toContain(`${name}=`);
+  expect(records).toMatchObject([
+    { caller: "bob", detail: { rows: "4" } },
+    { caller: "bob", detail: { rows: "1" } },
+  ]);
+  expect(records[0]?.detail.keys).toContain(`${other.key_id}=`);
   expect(records[0]?.detail.tenants?.replace(/=[0-9a-f]{64}/g, "")).toBe("acc-1,vault");
+  expect(records[1]?.detail.keys).toMatch(new RegExp(`^${one.key_id}=[0-9a-f]{64}$`));
   vault = await vault.restart();
   expect(await sign(one)).toBe("signed");
   expect((await vault.verifyAudit()).intact).toBe(true);

@@ -1,0 +1,106 @@
+import type { AuditRow } from "../db/rows.ts";
+
+/** Two records that the vault does not write one after the other: `seq` is the later one's number. */
+export type Contradiction = { seq: number; what: string };
+
+/** Replays what verified records mean, in their order. */
+export type Replay = {
+  take(records: readonly AuditRow[]): void;
+  /** What was found so far, of each kind the first ones. */
+  found(): readonly Contradiction[];
+};
+
+const MOST = 100;
+
+const USES = new Set([
+  "delegation",
+  "challenge",
+  "revocation_list",
+  "revocation_push",
+  "key_rotation",
+  "receipt",
+  "checkpoint",
+]);
+const ENDED = "after its destruction was granted";
+const DISABLED = "after it was disabled";
+
+/**
+ * Finds what no record by itself shows, and what a chain that holds can have only if the vault that wrote it was deceived: a key used after it
+ * was disabled or destroyed, two statements for one place of a sequence, rows taken over without two admins after that had come to its end.
+ */
+export function createReplay(): Replay {
+  const keys = new Map<string, string>();
+  const tenantOf = new Map<string, string>();
+  const tenants = new Set<string>();
+  const places = new Map<string, { place: number; digest: string }>();
+  const contradictions: Contradiction[] = [];
+  let adoptionEnded = false;
+
+  function tell(seq: number, what: string): void {
+    if (contradictions.length < MOST) contradictions.push({ seq, what });
+  }
+
+  function changeKey(keyId: string, statement: string, step: string | undefined): void {
+    if (statement === "key_disable" && !keys.has(keyId)) keys.set(keyId, DISABLED);
+    if (statement === "key_enable" && step !== "asked") keys.delete(keyId);
+    if (statement === "key_destroy" && step !== "asked") keys.set(keyId, ENDED);
+    if (statement === "key_erase") keys.set(keyId, ENDED);
+    if (statement === "key_destroy_cancel" && keys.get(keyId) === ENDED) keys.set(keyId, DISABLED);
+  }
+
+  function changeTenant(tenant: string, statement: string, step: string | undefined): void {
+    if ((statement === "tenant_destroy" && step !== "asked") || statement === "tenant_erase")
+      tenants.add(tenant);
+    if (statement === "tenant_destroy_cancel") tenants.delete(tenant);
+  }
+
+  function use({ seq, key_id: keyId, statement }: AuditRow): void {
+    if (keyId === null) return;
+    const why = keys.get(keyId);
+    if (why !== undefined) tell(seq, `${statement} by key ${keyId} ${why}`);
+    const tenant = tenantOf.get(keyId);
+    if (tenant !== undefined && tenants.has(tenant))
+      tell(seq, `${statement} by key ${keyId} ${ENDED} for tenant ${tenant}`);
+  }
+
+  function takePlace({ seq, key_id, statement, digest, detail }: AuditRow): void {
+    if (detail.stream === undefined || digest === null) return;
+    const name = `${key_id} ${statement} ${detail.stream}`;
+    const next = { place: Number(detail.place), digest: digest.toString("hex") };
+    const last = places.get(name);
+    if (last !== undefined && next.place < last.place)
+      tell(seq, `${statement} at a place before the last one`);
+    if (last?.place === next.place && last.digest !== next.digest)
+      tell(seq, `a second ${statement} for one place`);
+    places.set(name, next);
+  }
+
+  function takeAdoption({ seq, detail }: AuditRow): void {
+    if (detail.step !== undefined) return;
+    if (adoptionEnded && detail.rows !== "0") tell(seq, "rows were taken over once more");
+    adoptionEnded ||= detail.rows === "0";
+  }
+
+  function take(record: AuditRow): void {
+    const { statement, key_id: keyId, detail } = record;
+    if (record.outcome !== "granted") return;
+    if (statement === "state_adopt") takeAdoption(record);
+    else if (keyId !== null) takeKey(keyId, record);
+    else if (detail.tenant !== undefined) changeTenant(detail.tenant, statement, detail.step);
+  }
+
+  function takeKey(keyId: string, record: AuditRow): void {
+    const { statement, detail } = record;
+    if (statement === "key_create" && detail.tenant !== undefined) tenantOf.set(keyId, detail.tenant);
+    changeKey(keyId, statement, detail.step);
+    if (USES.has(statement)) use(record);
+    takePlace(record);
+  }
+
+  return {
+    take(records) {
+      for (const record of records) take(record);
+    },
+    found: () => contradictions,
+  };
+}
