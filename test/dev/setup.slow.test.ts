@@ -7,6 +7,7 @@ import { delimiter, join } from "node:path";
 import { text } from "node:stream/consumers";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { LOCKED_NODE } from "../../src/dev/setup/node.mjs";
 import { isRunning, until } from "../support/process.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
@@ -81,14 +82,25 @@ describe("npm test in a fresh clone that only root can enter", () => {
 
 describe("a broken installation is mended", () => {
   test.each([
-    ["Node", "node_modules/node/bin/node"],
-    ["the PKCS#11 library", "node_modules/pkcs11js/build/Release/pkcs11.node"],
-  ])("when %s is missing", async (_, path) => {
+    ["Node", LOCKED_NODE, "Installing"],
+    ["the PKCS#11 library", "node_modules/pkcs11js/build/Release/pkcs11.node", "Building"],
+  ])("when %s is missing", async (_, path, work) => {
     await rm(join(clone, path));
     const { code, said } = await finish(npm(quickTest()));
-    expect(said).toMatch(/Building packages: done/);
+    expect(said).toContain(`${work} packages: done`);
     expect(code).toBe(0);
     expect(existsSync(join(clone, path))).toBe(true);
+  });
+
+  test("when Node is not the locked one: it is not run, but installed anew", async () => {
+    const path = join(clone, LOCKED_NODE);
+    const run = join(clone, "run-by-mistake");
+    await rm(path);
+    await writeFile(path, `#!/bin/sh\ntouch ${run}\n`, { mode: 0o755 });
+    const { code, said } = await finish(npm(quickTest()));
+    expect(said).toContain("Installing packages: done");
+    expect(code).toBe(0);
+    expect(existsSync(run)).toBe(false);
   });
 
   test("when a package is missing, the lock has changed, and npm was told not to run install scripts", async () => {

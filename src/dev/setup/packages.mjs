@@ -15,12 +15,11 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { claim } from "../claim.mjs";
 import { spawnTied } from "../lifeline.mjs";
+import { isLockedNode, LOCKED_NODE, NODE_PACKAGE } from "./node.mjs";
 import { npmCommand, npmEnvironment } from "./npm.mjs";
 import { SetupProblem } from "./problem.mjs";
 import { showProgress } from "./progress.mjs";
 
-/** The Node that everything runs with. */
-export const LOCKED_NODE = "node_modules/node/bin/node";
 /** What compiling pkcs11js yields. */
 export const BUILT_TOKEN_LIBRARY = "node_modules/pkcs11js/build/Release/pkcs11.node";
 
@@ -40,14 +39,13 @@ const EMPTIED = ["node_modules", "src/node_modules"];
 
 /** Packages with an install script, without whose work they are useless, and how to see that it has been done. */
 const BUILT = [
-  { name: "node", file: LOCKED_NODE, probe: [LOCKED_NODE, "--version"] },
   { name: "pkcs11js", file: BUILT_TOKEN_LIBRARY, probe: [LOCKED_NODE, "-e", "require('pkcs11js')"] },
   { name: POSTGRES_PACKAGE, file: POSTGRES, probe: [POSTGRES, "--version"] },
 ];
 
 /**
- * Brings `node_modules` to what `package-lock.json` says, with every install script's work done. Costs next to nothing
- * when that is so already. One setup at a time works on a folder; another waits for it. Nothing is installed through a
+ * Brings `node_modules` to what `package-lock.json` says, with every install script's work done, and
+ * proves that the Node in it is the locked one, byte for byte. Costs no more than that proof when all is so already. One setup at a time works on a folder; another waits for it. Nothing is installed through a
  * symbolic link, behind which somebody else's packages may be.
  *
  * @param {string} root
@@ -69,8 +67,14 @@ export async function installPackages(root) {
     if (isStamped(root)) {
       return;
     }
-    if (!isInstalled(root)) {
+    if (!isInstalled(root) || !isLockedNode(root)) {
       await npm(root, "Installing packages", ["ci", ...FLAGS]);
+    }
+    if (!isLockedNode(root)) {
+      throw new SetupProblem(
+        `npm installed no Node that is the locked one: ${LOCKED_NODE} is missing or another.`,
+        `Run it in no case. See that npm gets ${NODE_PACKAGE} from a registry that you trust, and run the same command again.`,
+      );
     }
     const broken = BUILT.filter(({ probe }) => !works(root, probe)).map(({ name }) => name);
     if (broken.length > 0) {
@@ -127,7 +131,8 @@ function isStamped(root) {
   return (
     existsSync(stamp) &&
     readFileSync(stamp, "utf8") === stampOf(root) &&
-    BUILT.every(({ file }) => existsSync(join(root, file)))
+    BUILT.every(({ file }) => existsSync(join(root, file))) &&
+    isLockedNode(root)
   );
 }
 

@@ -4,7 +4,7 @@ import { constants } from "node:os";
 import { delimiter, join } from "node:path";
 import { processBirth } from "../claim.mjs";
 import { spawnTied } from "../lifeline.mjs";
-import { LOCKED_NODE } from "./packages.mjs";
+import { LOCKED_NODE } from "./node.mjs";
 
 const SIGNALS = /** @type {const} */ (["SIGINT", "SIGTERM", "SIGHUP"]);
 /** A terminal's Ctrl-C comes twice under npm, from the terminal and from npm, within moments. */

@@ -1,0 +1,47 @@
+import { copyFile, mkdir, mkdtemp, open, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { isLockedNode, LOCKED_NODE, NODE_HASHES } from "../../src/dev/setup/node.mjs";
+
+const ROOT = join(import.meta.dirname, "../..");
+
+let folder: string;
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "deputize-node-"));
+  await mkdir(dirname(join(folder, LOCKED_NODE)), { recursive: true });
+});
+afterAll(() => rm(folder, { recursive: true, force: true }));
+
+test("the lock has the hash of each package with Node, none of which runs anything when it is installed", async () => {
+  const { packages } = JSON.parse(await readFile(join(ROOT, "package-lock.json"), "utf8"));
+  const versions = Object.keys(NODE_HASHES).map((name) => {
+    const locked = packages[`node_modules/${name}`];
+    expect(locked?.integrity, name).toMatch(/^sha512-/);
+    expect(locked?.hasInstallScript, name).toBeUndefined();
+    return locked?.version;
+  });
+  expect([...new Set(versions)]).toEqual([process.versions.node]);
+  expect(packages["node_modules/node"], "which installs another package past the lock").toBeUndefined();
+});
+
+test("the Node that runs is the locked one", () => {
+  expect(process.execPath).toBe(join(ROOT, LOCKED_NODE));
+  expect(isLockedNode(ROOT)).toBe(true);
+});
+
+test("a Node of which one byte was altered is not, nor is one that is missing or cut off", async () => {
+  const path = join(folder, LOCKED_NODE);
+  expect(isLockedNode(folder)).toBe(false);
+  await copyFile(process.execPath, path);
+  expect(isLockedNode(folder)).toBe(true);
+  const file = await open(path, "r+");
+  const byte = Buffer.alloc(1);
+  await file.read(byte, 0, 1, 5_000_000);
+  await file.write(Buffer.from([(byte[0] ?? 0) ^ 1]), 0, 1, 5_000_000);
+  await file.close();
+  expect(isLockedNode(folder)).toBe(false);
+  await writeFile(path, (await readFile(process.execPath)).subarray(0, -1));
+  expect(isLockedNode(folder)).toBe(false);
+});
