@@ -64,8 +64,8 @@ export function createReplay(): Replay {
   }
 
   function takePlace({ seq, key_id, statement, digest, detail }: AuditRow): void {
-    if (detail.stream === undefined || digest === null) return;
-    const name = `${key_id} ${statement} ${detail.stream}`;
+    if (detail.place === undefined || digest === null) return;
+    const name = `${key_id} ${statement} ${detail.stream ?? ""}`;
     const next = { place: Number(detail.place), digest: digest.toString("hex") };
     const last = places.get(name);
     if (last !== undefined && next.place < last.place)

@@ -80,6 +80,17 @@ test("two statements for one place are found, and one before the last; the same 
   ]);
 });
 
+test("two revocation lists for one time, and one before the last, are found", () => {
+  const list = (place: number, digest: number): Said => {
+    return { statement: "revocation_list", digest, detail: { place: String(place), listed: "" } };
+  };
+  expect(found(list(7, 1), list(7, 1), list(8, 2))).toEqual([]);
+  expect(found(list(7, 1), list(7, 2))).toEqual([{ seq: 2, what: "a second revocation_list for one place" }]);
+  expect(found(list(7, 1), list(6, 2))).toEqual([
+    { seq: 2, what: "revocation_list at a place before the last one" },
+  ]);
+});
+
 test("rows taken over by a start once more after that had ended are found; those that two admins adopted are not", () => {
   const adopt = (detail: Record<string, string>): Said => ({
     statement: "state_adopt",
