@@ -59,6 +59,7 @@ const schema = z.object({
   KEYVAULT_RATE_PER_KEY: count.default(250),
   KEYVAULT_RATE_PER_TENANT: count.default(1_000),
   KEYVAULT_CREATION_RATE_PER_TENANT: count.default(25),
+  KEYVAULT_CREATIONS_PER_DAY: wholeUpTo(100_000_000).default(100_000),
   KEYVAULT_MAX_CONNECTIONS: count.default(1_000),
   KEYVAULT_HANDSHAKE_RATE: count.default(200),
   KEYVAULT_LOG_LEVEL: z.enum(["debug", "info", "warn", "error", "silent"]).default("info"),
@@ -103,6 +104,8 @@ export type Config = {
   signingRates: SigningRates;
   /** Keys a second that one caller may have made for one tenant. */
   creationRate: Rate;
+  /** Keys a day that one caller may have made for all tenants together; 0 sets no bound. */
+  creationsPerDay: number;
   /** Keys that a tenant may have, destroyed ones not counted; 0 sets no bound. */
   keysPerTenant: number;
   /** Keys whose halves may live in the token, of all tenants together; 0 switches them off. */
@@ -168,6 +171,7 @@ export function loadConfig(environment: Environment = process.env): Config {
       perTenant: settings.KEYVAULT_RATE_PER_TENANT,
     },
     creationRate: settings.KEYVAULT_CREATION_RATE_PER_TENANT,
+    creationsPerDay: settings.KEYVAULT_CREATIONS_PER_DAY,
     keysPerTenant: settings.KEYVAULT_KEYS_PER_TENANT,
     residentKeys: settings.KEYVAULT_RESIDENT_KEYS,
     connections: {

@@ -18,6 +18,7 @@ import { createKeyEnabling } from "./lifecycle/enable_key.ts";
 import { createErasing } from "./lifecycle/erase_due.ts";
 import { keepErasing } from "./lifecycle/keep_erasing.ts";
 import type { Logger } from "./log.ts";
+import type { Metrics } from "./metrics.ts";
 import { createRates } from "./rates.ts";
 import { createChallengeSigning } from "./sign/challenge.ts";
 import { createDelegationSigning } from "./sign/delegation.ts";
@@ -34,12 +35,18 @@ export type OpenOperations = {
 };
 
 /** What the operations need besides the vault. `accepts` judges admins' certificates. */
-export type OperationsParts = { clock: Clock; config: Config; log: Logger; accepts: AcceptsCertificate };
+export type OperationsParts = {
+  clock: Clock;
+  config: Config;
+  log: Logger;
+  accepts: AcceptsCertificate;
+  metrics: Metrics;
+};
 
 /** The operations of an open vault. What it does by itself, erasing and rewrapping, ends with `stop`. */
 export function openOperations(
   vault: Vault,
-  { clock, config, log, accepts }: OperationsParts,
+  { clock, config, log, accepts, metrics }: OperationsParts,
 ): OpenOperations {
   const { token, database, journal, register, custody, seals, dataKeys, store, createKey, settle } = vault;
   const erasing = keepErasing(createErasing({ ...vault, clock }), log);
@@ -48,7 +55,13 @@ export function openOperations(
   const { rates, signingRates } = vault;
   const signing = { store, custody, journal, register, clock, rates, signingRates };
   const changing = { journal, register, store, seals, dataKeys, clock, accepts };
-  const creation = { rates: createRates(() => performance.now()), rate: config.creationRate };
+  const creation = {
+    rates: createRates(() => performance.now()),
+    rate: config.creationRate,
+    perDay: config.creationsPerDay,
+    log,
+    keyCreations: metrics.keyCreations,
+  };
   const operations: Operations = {
     createKey: limitKeyCreation({ createKey, database, journal, ...creation }),
     getKey: createKeyReading({ store }),

@@ -3,12 +3,15 @@ import { LRUCache } from "lru-cache";
 /** A number of calls a second, over time; twice as many at once are let through after a rest. 0 sets no bound. */
 export type Rate = number;
 
+/** A bucket by name. `burst` is how many are let through at once after a rest, where that is not twice the rate. */
+export type Wanted = { name: string; rate: Rate; burst?: number };
+
 /** Bounds on how often something may happen, by name. */
 export type Rates = {
   /**
    * Takes one from every named bucket, or from none: then gives the seconds until all of them would have one. Undefined when it may happen.
    */
-  take(wanted: readonly { name: string; rate: Rate }[]): number | undefined;
+  take(wanted: readonly Wanted[]): number | undefined;
 };
 
 type Bucket = { left: number; at: number };
@@ -20,9 +23,9 @@ const BUCKETS = 200_000;
 export function createRates(elapsed: () => number): Rates {
   const buckets = new LRUCache<string, Bucket>({ max: BUCKETS });
 
-  function fill(name: string, rate: Rate, now: number): Bucket {
-    const known = buckets.get(name) ?? { left: rate * BURST, at: now };
-    const left = Math.min(rate * BURST, known.left + ((now - known.at) / 1000) * rate);
+  function fill({ name, rate, burst = rate * BURST }: Wanted, now: number): Bucket {
+    const known = buckets.get(name) ?? { left: burst, at: now };
+    const left = Math.min(burst, known.left + ((now - known.at) / 1000) * rate);
     return { left, at: now };
   }
 
@@ -30,7 +33,7 @@ export function createRates(elapsed: () => number): Rates {
     take(wanted) {
       const now = elapsed();
       const bounded = wanted.filter(({ rate }) => rate > 0);
-      const filled = bounded.map(({ name, rate }) => ({ name, rate, bucket: fill(name, rate, now) }));
+      const filled = bounded.map((one) => ({ ...one, bucket: fill(one, now) }));
       const waits = filled.map(({ rate, bucket }) => (1 - bucket.left) / rate);
       const longest = Math.max(0, ...waits);
       for (const { name, bucket } of filled)

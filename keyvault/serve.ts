@@ -8,6 +8,7 @@ import { createApp } from "./http/app.ts";
 import { serveHealth, serveTls } from "./http/server.ts";
 import { createSealing, type Sealing } from "./lifecycle/sealing.ts";
 import type { Logger } from "./log.ts";
+import { createMetrics, type Metrics } from "./metrics.ts";
 import { createOpening, type Opening } from "./opening.ts";
 import { createReadiness } from "./readiness.ts";
 import { createStatusReading } from "./status.ts";
@@ -42,12 +43,13 @@ export async function serve(config: Config, clock: Clock, log: Logger): Promise<
   try {
     const token = await openToken(await tokenSettings(config.token), log, "seal");
     closers.push(() => token.close());
+    const metrics = createMetrics();
     const trust = await openTrust(config.tls, log);
     closers.push(() => trust.stop());
-    const opening = createOpening({ config, clock, log, token, accepts: acceptsBy(trust) });
+    const opening = createOpening({ config, clock, log, token, accepts: acceptsBy(trust), metrics });
     closers.push(() => opening.stop());
     if (token.sealed() === undefined) await openOrSeal(opening, token, log);
-    const listening = await listen({ config, clock, log, token, opening, trust }, closers);
+    const listening = await listen({ config, clock, log, token, opening, trust, metrics }, closers);
     return { ...listening, token, trust, vault: () => openedVault(opening), stop };
   } catch (error) {
     await stop();
@@ -66,10 +68,18 @@ async function openOrSeal(opening: Opening, token: Token, log: Logger): Promise<
   }
 }
 
-type Parts = { config: Config; clock: Clock; log: Logger; token: Token; opening: Opening; trust: Trust };
+type Parts = {
+  config: Config;
+  clock: Clock;
+  log: Logger;
+  token: Token;
+  opening: Opening;
+  trust: Trust;
+  metrics: Metrics;
+};
 
 async function listen(
-  { config, clock, log, token, opening, trust }: Parts,
+  { config, clock, log, token, opening, trust, metrics }: Parts,
   closers: (() => unknown)[],
 ): Promise<Pick<Serving, "port" | "healthPort" | "sealing">> {
   const elapsed = (): number => performance.now();
@@ -92,7 +102,8 @@ async function listen(
   const operations = () => whenOpen(opening.opened()?.operations);
   const app = createApp({ operations, readiness, journal, sealing, readStatus, trust, clock, log });
   const tls = await serveTls(app, trust, { ...config.listen, limits: config.connections }, log);
-  const health = config.health && (await serveHealth(readiness, config.health).catch(stopping(tls)));
+  const health =
+    config.health && (await serveHealth({ readiness, metrics }, config.health).catch(stopping(tls)));
   closers.push(() => Promise.all([tls.stop(), health?.stop()]));
   return { port: tls.port, healthPort: health?.port, sealing };
 }

@@ -12,6 +12,7 @@ import type { SecureContextOptions } from "node:tls";
 import type { ConnectionLimits } from "../config.ts";
 import { VaultError } from "../errors.ts";
 import type { Logger } from "../log.ts";
+import type { Metrics } from "../metrics.ts";
 import { createRates } from "../rates.ts";
 import type { Readiness } from "../readiness.ts";
 import type { TlsMaterial } from "../tls/material.ts";
@@ -107,12 +108,24 @@ function contextOf({ authorities, cert, key }: TlsMaterial): SecureContextOption
   return { ca, cert, key, minVersion: "TLSv1.3", secureOptions: constants.SSL_OP_NO_TICKET };
 }
 
-/** Serves `/livez` and `/readyz` by plain HTTP, for probes that have no certificate. They tell nothing but yes or no. */
-export async function serveHealth(readiness: Readiness, address: Address): Promise<Listening> {
+/**
+ * Serves `/livez` and `/readyz` by plain HTTP, for probes that have no certificate, which tell nothing but yes or no, and `/metrics` as Prometheus
+ * reads them.
+ */
+export async function serveHealth(
+  { readiness, metrics }: { readiness: Readiness; metrics: Metrics },
+  address: Address,
+): Promise<Listening> {
   const server = createPlainServer((request, response) => {
-    void answerProbe(request.url, readiness).then((status) => response.writeHead(status).end());
+    if (request.url === "/metrics") void answerMetrics(response, metrics);
+    else void answerProbe(request.url, readiness).then((status) => response.writeHead(status).end());
   });
   return listen(server, address);
+}
+
+async function answerMetrics(response: ServerResponse, { registry }: Metrics): Promise<void> {
+  const text = await registry.metrics();
+  response.writeHead(200, { "content-type": registry.contentType }).end(text);
 }
 
 async function answerProbe(url: string | undefined, readiness: Readiness): Promise<number> {

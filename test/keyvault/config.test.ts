@@ -53,6 +53,14 @@ test("bounds how often keys are made for a tenant unless told not to, in whole k
     expect(() => rate(text), text).toThrow(/KEYVAULT_CREATION_RATE_PER_TENANT/);
 });
 
+test("bounds how many keys a caller has made in a day unless told not to", () => {
+  const perDay = (text?: string) =>
+    loadConfig({ ...good, ...(text !== undefined && { KEYVAULT_CREATIONS_PER_DAY: text }) }).creationsPerDay;
+  expect([perDay(), perDay("0"), perDay("100000000")]).toEqual([100_000, 0, 100_000_000]);
+  for (const text of ["-1", "100000001", "0.5", "many"])
+    expect(() => perDay(text), text).toThrow(/KEYVAULT_CREATIONS_PER_DAY/);
+});
+
 test("takes a token's label as modules have them, up to 32 characters", () => {
   const label = (text: string) =>
     loadConfig({ ...good, KEYVAULT_PKCS11_MODULE: "/m.so", KEYVAULT_TOKEN_LABEL: text }).token.label;

@@ -148,3 +148,48 @@ describe.each([
     expect(granted(answers)).toHaveLength(ONBOARDING);
   });
 });
+
+describe("with a bound for all tenants of a caller", () => {
+  const PER_DAY = 6;
+  let vault: TestVault;
+  let api: Client;
+  beforeAll(async () => {
+    vault = await startWith({ KEYVAULT_CREATIONS_PER_DAY: String(PER_DAY), KEYVAULT_HEALTH_PORT: "0" });
+    api = readIdentity(vault.home, "api");
+  });
+  afterAll(() => vault.close());
+
+  const invented = (client: Client, count: number) =>
+    Promise.all(Array.from({ length: count }, () => make(vault, client, `invented-${randomUUID()}`)));
+  const metrics = async () => (await fetch(`http://127.0.0.1:${vault.healthPort}/metrics`)).text();
+
+  test("no more keys are made in a day however many tenants it invents, and the others leave no row but their record", async () => {
+    const names = Array.from({ length: 3 }, () => randomUUID());
+    const made = await Promise.all(names.map((name) => make(vault, api, "acc-1", name)));
+    const answers = await invented(api, 20);
+    expect(granted(answers)).toHaveLength(PER_DAY - 3);
+    expect(late(answers)).toHaveLength(20 - (PER_DAY - 3));
+    for (const { code, retryAfter } of late(answers)) {
+      expect(code).toBe("rate_limited");
+      expect(Number(retryAfter)).toBeGreaterThan(10_000);
+    }
+    expect(await vault.home.sql("SELECT FROM keys WHERE purpose = 'agent'")).toHaveLength(PER_DAY);
+    expect(await vault.home.sql("SELECT FROM tenants WHERE tenant LIKE 'invented-%'")).toHaveLength(
+      PER_DAY - 3,
+    );
+    const again = await Promise.all(names.map((name) => make(vault, api, "acc-1", name)));
+    expect(again, "what was made is answered again").toEqual(made);
+  });
+
+  test("it shows as a metric to be alarmed about, with no tenant in it", async () => {
+    const text = await metrics();
+    expect(text).toMatch(/^keyvault_key_creations_total\{caller="api",outcome="answered"\} 9$/m);
+    expect(text).toMatch(/^keyvault_key_creations_total\{caller="api",outcome="caller_limited"\} 17$/m);
+    expect(text).not.toMatch(/acc-1|invented/);
+  });
+
+  test("another certificate has a bound of its own", async () => {
+    const stray = await issueIdentity(vault.home, { kind: "client", role: "api", name: "stray" });
+    expect(granted(await invented(stray, 10))).toHaveLength(PER_DAY);
+  });
+});
