@@ -38,6 +38,14 @@ const SETTINGS: readonly (readonly [name: string, text: string])[] = [
     "KEYVAULT_RATE_PER_KEY, _PER_TENANT",
     "signatures a second, twice as many at once; default: 250, 1000; 0: no bound",
   ],
+  [
+    "KEYVAULT_CREATION_RATE_PER_TENANT",
+    "keys a second that one caller has made for a tenant; default: 25; 0: no bound",
+  ],
+  [
+    "KEYVAULT_CREATIONS_PER_DAY",
+    "keys a day that one caller has made, for all tenants; default: 100000; 0: no bound",
+  ],
   ["KEYVAULT_KEYS_PER_TENANT", "keys that a tenant may have; default: 10000; 0: no bound"],
   ["KEYVAULT_RESIDENT_KEYS", "keys that may live in the token itself, at most 1000; default: 0, none"],
   ["KEYVAULT_MAX_CONNECTIONS", "connections at once; default: 1000; 0: no bound"],
