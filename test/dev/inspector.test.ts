@@ -18,6 +18,7 @@ beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "deputize-inspector-"));
   const env = {
     API_URL: "http://127.0.0.1:9",
+    OPERATOR_API_URL: "http://127.0.0.1:9",
     CONSOLE_URL: "http://127.0.0.1:9",
     OPERATOR_TOKEN: "0".repeat(32),
     MANIFESTS_DIR: folder,
