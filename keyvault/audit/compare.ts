@@ -5,8 +5,11 @@ import type { Token } from "../token/client.ts";
 import type { Register, StateKind } from "./register.ts";
 import { PARTS } from "./register_parts.ts";
 
-/** Ids of keys and names of tenants whose rows are gone, altered, or not in the last state that the audit tells of. */
-export type DamagedRows = { keys: string[]; tenants: string[] };
+/**
+ * Ids of keys and names of tenants whose rows are gone, altered, or not in the last state that the audit tells of. `waiting` counts those of a
+ * version without codes that wait for their adoption, and are not damaged.
+ */
+export type DamagedRows = { keys: string[]; tenants: string[]; waiting: number };
 
 const PAGE = 500;
 const ROUNDS = 5;
@@ -46,30 +49,40 @@ async function findDamaged(database: Database, seals: Seals, register: Register)
     "tenant",
     (page) => seals.check({ keys: [], tenants: page }),
   );
-  return { keys, tenants };
+  const damaged = { keys: keys.damaged, tenants: tenants.damaged };
+  return { ...damaged, waiting: keys.waiting + tenants.waiting };
 }
 
-async function damagedOf<Row>(
+async function damagedOf<Row extends { state_mac: Buffer | null }>(
   pages: AsyncIterable<{ rows: Row[]; names: string[] }>,
   register: Register,
   kind: StateKind,
   check: (rows: Row[]) => Promise<boolean[]>,
-): Promise<string[]> {
+): Promise<{ damaged: string[]; waiting: number }> {
   const damaged: string[] = [];
+  let waiting = 0;
   const seen = new Set<string>();
   for await (const { rows, names } of pages) {
     const intact = await check(rows);
     for (const [index, name] of names.entries()) {
       seen.add(name);
-      if (intact[index] !== true) damaged.push(name);
+      if (intact[index] === true) continue;
+      if (rows[index]?.state_mac === null && register.isAdoptable(kind, name)) waiting += 1;
+      else damaged.push(name);
     }
   }
-  for (let part = 0; part < PARTS; part += 1)
-    for (const name of register.part(part).content[kind].keys()) if (!seen.has(name)) damaged.push(name);
-  return damaged;
+  damaged.push(...namesOf(register, kind).filter((name) => !seen.has(name)));
+  return { damaged, waiting };
 }
 
-async function* pagesOf<Row extends Record<Name, string>, Name extends "key_id" | "tenant">(
+function namesOf(register: Register, kind: StateKind): string[] {
+  return Array.from({ length: PARTS }, (_, part) => [...register.part(part).content[kind].keys()]).flat();
+}
+
+async function* pagesOf<
+  Row extends Record<Name, string> & { state_mac: Buffer | null },
+  Name extends "key_id" | "tenant",
+>(
   database: Database,
   table: "keys" | "tenants",
   name: Name,

@@ -1,4 +1,5 @@
 import { Command, InvalidArgumentError } from "commander";
+import type { DamagedRows } from "../audit/compare.ts";
 import { type NotedHeads, readHeads } from "../audit/heads.ts";
 import type { Head } from "../audit/ledger.ts";
 import type { ChainVerdict } from "../audit/verify.ts";
@@ -39,6 +40,7 @@ export function auditCommand(): Command {
         ? `${JSON.stringify({ ...printable(verdict), ...(unfinished.length > 0 && { unfinished }) })}\n`
         : describe(verdict.chain, expected.length) +
           wrong +
+          describeWaiting(verdict.damaged) +
           unfinished.map((line) => describeUnfinished(heads, line)).join("");
       process.stdout.write(text);
       if (!verdict.chain.intact || wrong !== "") process.exitCode = BROKEN_EXIT_CODE;
@@ -97,6 +99,10 @@ function describe(verdict: ChainVerdict, noted: number): string {
     verdict.reason
   ];
   return `The chain is broken: record ${verdict.seq} ${what}.\n`;
+}
+
+function describeWaiting({ waiting }: DamagedRows): string {
+  return waiting === 0 ? "" : `${waiting} rows of a version without codes wait for "keyvault adopt".\n`;
 }
 
 function describeHead({ seq, mac }: Head): string {

@@ -41,7 +41,7 @@ export async function checkChain(heads: readonly Head[]): Promise<AuditVerdict> 
       const { head: noted } = await token.notedHead();
       const expected = noted === null ? heads : [...heads, { seq: noted.seq, mac: Buffer.from(noted.mac) }];
       const chain = await verifyChain(database, token, expected, take);
-      if (!chain.intact) return { chain, contradictions: [], damaged: { keys: [], tenants: [] } };
+      if (!chain.intact) return { chain, contradictions: [], damaged: { keys: [], tenants: [], waiting: 0 } };
       const catchUp = async (): Promise<void> => {
         for await (const { records, fault } of walkChain(readFrom(database), token, register.head()))
           if (fault === undefined) take(records);

@@ -28,8 +28,12 @@ test("two admins adopt an earlier version's rows by the command line, and see th
         env: home.environment,
       }).catch((error: { stdout: string }) => error)
     ).stdout;
+  const verify = async () =>
+    (await promisify(execFile)(process.execPath, [MAIN, "audit", "verify"], { env: home.environment }))
+      .stdout;
   try {
     expect(await run("keys", "list")).toContain("DAMAGED");
+    expect(await verify()).toMatch(/records hold[\s\S]*\n4 rows of a version without codes wait for/);
     const asked = await run("adopt");
     expect(asked).toMatch(/^2 keys and 2 tenants wait: another admin must run the same command/);
     const fingerprint = /fingerprint +[0-9a-f]{64}\n/.exec(asked)?.[0] ?? "none";
@@ -37,6 +41,7 @@ test("two admins adopt an earlier version's rows by the command line, and see th
       `Adopted 2 keys and 2 tenants.\n${fingerprint}`,
     );
     expect(await run("keys", "list")).not.toContain("DAMAGED");
+    expect(await verify()).not.toContain("wait");
     expect(await vault.vault.store.find(key_id)).toMatchObject({ state: "active" });
   } finally {
     await vault.close();

@@ -58,10 +58,11 @@ test("a row that does not agree with the audit is named, although the chain hold
   await home.sql("DELETE FROM keys WHERE key_id = $1", [other.key_id]);
   const said = await verify("--json");
   expect(said.code).toBe(2);
-  expect(JSON.parse(said.stdout)).toMatchObject({
+  const { damaged, ...rest } = JSON.parse(said.stdout);
+  expect({ ...rest, damaged: { ...damaged, keys: damaged.keys.sort() } }).toMatchObject({
     intact: true,
     contradictions: [],
-    damaged: { keys: [key_id, other.key_id], tenants: [] },
+    damaged: { keys: [key_id, other.key_id].sort(), tenants: [], waiting: 0 },
   });
   expect((await verify()).stdout).toContain(`Key ${key_id} is gone or not in the state`);
   await home.sql("INSERT INTO keys SELECT * FROM former");
