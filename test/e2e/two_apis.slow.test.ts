@@ -114,7 +114,7 @@ async function race(name: string, rounds: number, raced: Map<string, number>): P
   }
 }
 
-test(`on two API processes no allow comes once a revocation has answered, up to ${ROUNDS} rounds`, {
+test(`under load on two API processes no allow is seen after a revocation has answered, in up to ${ROUNDS} rounds`, {
   timeout: 3_600_000,
 }, async () => {
   const raced = new Map<string, number>();

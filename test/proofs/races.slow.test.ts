@@ -19,7 +19,7 @@ async function onReplicas(alphaCredits: number, work: (apis: Replicas) => Promis
   }
 }
 
-test(`in up to ${ROUNDS} rounds no allow comes once a revocation has answered`, {
+test(`under load no allow is seen after a revocation has answered, in up to ${ROUNDS} rounds`, {
   timeout: TIMEOUT_MS,
 }, async () => {
   const raced = new Map<string, number>();

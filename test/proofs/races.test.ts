@@ -23,7 +23,7 @@ afterAll(async () => {
 });
 
 describe("on two APIs over one database", () => {
-  test("no allow comes once a revocation has answered", { timeout: 120_000 }, async () => {
+  test("under load no allow is seen after a revocation has answered", { timeout: 120_000 }, async () => {
     const rich = await startReplicas();
     try {
       const raced = await raceRevocations(rich, 60);

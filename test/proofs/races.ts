@@ -66,6 +66,8 @@ const FEWEST_ROUNDS = 30;
 /**
  * Revokes a certificate while each of two APIs decides on a proof from it, and once the revocation has answered asks each
  * again: these must deny, in every round. After `RACE_SECONDS` and 30 rounds no further one begins. Gives what the decisions under way came to.
+ *
+ * Hardly ever does a revocation answer between a decision's reading and its commit here: that moment is held open in `held_rows.test.ts`.
  */
 export async function raceRevocations(apis: Replicas, rounds: number): Promise<Map<string, number>> {
   const application = await startApplication(apis);
