@@ -33,6 +33,9 @@ export type StackPaths = {
 export const API_PORT_SETTING = "--port";
 /** Sign-in codes in 15 minutes: on one's own machine the tour may run as often as one likes. */
 const SIGN_INS = "1000";
+/** Proofs a minute, and agents a day: a suite of mutated proofs may run on one's own machine as fast as it can. */
+const PROOFS = "60000";
+const AGENTS = "10000";
 const LOOPBACK = "127.0.0.0/8";
 /** What may be lent at all on one's own machine: every canonical scope, and every custom one. */
 const CEILING = [...CANONICAL_SCOPES, "custom:*"].join(",");
@@ -101,6 +104,9 @@ export function stackParts(ports: StackPorts, paths: StackPaths, { inherited, al
         SEND_CODE_PER_ADDRESS: SIGN_INS,
         SEND_CODE_PER_DAY: SIGN_INS,
         VERIFY_CODE_PER_IP: SIGN_INS,
+        PRESENT_PER_MINUTE: PROOFS,
+        REFUSED_PROOFS_PER_MINUTE: PROOFS,
+        AGENTS_PER_DAY: AGENTS,
         WEBHOOK_ALLOWED_CIDRS: LOOPBACK,
       },
     }),
