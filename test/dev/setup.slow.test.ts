@@ -173,7 +173,7 @@ describe("a target", () => {
   test("runs in the locked Node with its arguments as they are and the token's module", async () => {
     const child = npm(["run", "conformance", "--", "--flag", "a b", "$HOME", ""]);
     const { target } = await start(child);
-    const { version } = JSON.parse(await readFile(join(clone, "node_modules/node/package.json"), "utf8"));
+    const { version } = JSON.parse(await readFile(join(clone, LOCKED_NODE, "../../package.json"), "utf8"));
     expect(target.version).toBe(`v${version}`);
     expect(target.args).toEqual(["--flag", "a b", "$HOME", ""]);
     expect(existsSync(target.token)).toBe(true);
