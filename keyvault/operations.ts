@@ -48,7 +48,8 @@ export function openOperations(
   vault: Vault,
   { clock, config, log, accepts, metrics }: OperationsParts,
 ): OpenOperations {
-  const { token, database, journal, register, custody, seals, dataKeys, store, createKey, settle } = vault;
+  const { token, database, journal, register, custody, seals, dataKeys, store, createKey, settle, service } =
+    vault;
   const erasing = keepErasing(createErasing({ ...vault, clock }), log);
   const rewrapping = createRewrapping({ journal, token, database });
   const retirement = createKekRetirement({ journal, database, token, store, register, settle });
@@ -80,7 +81,7 @@ export function openOperations(
     signDelegation: createDelegationSigning({ ...signing, policy: config.delegations }),
     signRevocationList: createListSigning({ ...signing, database }),
     signChallenge: createChallengeSigning(signing),
-    createBackup: createBackups({ config, journal, clock }),
+    createBackup: createBackups({ config, journal, clock, custody, service }),
     listAudit: createAuditListing({ database, journal }),
   };
   return {

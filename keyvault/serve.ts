@@ -87,8 +87,8 @@ async function listen(
     const opened = opening.opened();
     if (opened === undefined) return undefined;
     const { rewrapping, retirement } = opened;
-    const { journal, residents } = opened.vault;
-    return { token, journal, residents, rewrapping, retirement };
+    const { journal, residents, service } = opened.vault;
+    return { token, journal, residents, service, rewrapping, retirement };
   };
   const journal = () => parts()?.journal;
   const open = async () => (await opening.open()).vault.journal;

@@ -18,6 +18,8 @@ export type Status = {
   keys: { tenants: number; active: number; disabled: number; destroying: number; destroyed: number };
   /** Keys in the token: how many of how many there may be, ids of those that the token lacks, labels that only the token knows. */
   residents: { keys: number; limit: number; missing: string[]; unknown: string[] };
+  /** Id of the key that attests all others and signs backups; null before the vault was opened for the first time. */
+  service_key: string | null;
   /** The head is null before the vault was opened for the first time: until then nobody has checked it. */
   audit: { records: number; head: string | null };
 };
@@ -32,6 +34,7 @@ export type StatusParts = {
   rewrapping: Pick<Rewrapping, "progress">;
   retirement: Pick<Retirement, "progress">;
   residents: ResidentsCheck;
+  service: { keyId: string };
 };
 
 /**
@@ -57,7 +60,7 @@ export function createStatusReading(parts: {
     ]);
     const { missing, unknown } = open?.residents ?? { missing: [], unknown: [] };
     const residents = { keys: resident[0]?.count ?? 0, limit, missing, unknown };
-    return { sealed, ...working, keys, residents, audit };
+    return { sealed, ...working, keys, residents, service_key: open?.service.keyId ?? null, audit };
   };
 }
 

@@ -13,7 +13,15 @@ import { createDataKeys, type DataKeys } from "./keys/data_keys.ts";
 import { VAULT_TENANT } from "./keys/disable.ts";
 import { createResidency } from "./keys/residency.ts";
 import { createSeals, type Seals } from "./keys/state.ts";
-import { createKeyStore, type JoinedKeyRow, type Key, type KeyStore, keyOf, readKey } from "./keys/store.ts";
+import {
+  available,
+  createKeyStore,
+  type JoinedKeyRow,
+  type Key,
+  type KeyStore,
+  keyOf,
+  readKey,
+} from "./keys/store.ts";
 import {
   checkResidents,
   createResidentSweeping,
@@ -42,6 +50,11 @@ export type Vault = {
   seals: Seals;
   store: KeyStore;
   createKey: CreateKey;
+  /**
+   * The vault's own key: its id, and the key as it stands, proven anew, which rejects with `VaultError key_damaged` when it was altered since
+   * the vault was opened.
+   */
+  service: { keyId: string; read(): Promise<Key> };
   rates: Rates;
   signingRates: SigningRates;
   /** What audit and token said of each other's resident keys when the vault was opened. */
@@ -120,6 +133,7 @@ export async function openVault(
       seals,
       store,
       createKey: createKeyCreation({ ...parts, service: serviceKey }),
+      service: { keyId, read: () => readOwnKey(keyId, parts) },
       rates: createRates(() => performance.now()),
       signingRates: config.signingRates,
       serviceKeyMade: opened.made,
@@ -155,11 +169,25 @@ type Parts = Omit<CreateKeyParts, "service"> & { register: Register };
 
 async function openServiceKey(parts: Parts, rule: ServiceKeyRule): Promise<{ key: Key; made: boolean }> {
   const stored = await readServiceKey(parts.database);
-  if (stored !== undefined) return { key: await proven(stored, parts), made: false };
+  if (stored !== undefined) return { key: requireProven(await proven(stored, parts)), made: false };
   if (rule === "require") throw new Problem('This vault has no service key: run "keyvault init"');
   const create = createKeyCreation({ ...parts, service: undefined });
   await create(LOCAL, SERVICE_REQUEST, { tenant: VAULT_TENANT, purpose: "service", label: "service key" });
-  return { key: await proven(requireService(await readServiceKey(parts.database)), parts), made: true };
+  const made = requireService(await readServiceKey(parts.database));
+  return { key: requireProven(await proven(made, parts)), made: true };
+}
+
+async function readOwnKey(keyId: string, parts: Parts): Promise<Key> {
+  const stored = await available(() => readServiceKey(parts.database));
+  const key = stored && (await proven(stored, parts));
+  if (key?.keyId !== keyId) throw new VaultError("key_damaged");
+  return key;
+}
+
+function requireProven(key: Key | undefined): Key {
+  if (key === undefined)
+    throw new Problem("The vault's service key was altered, or the database belongs to another token");
+  return key;
 }
 
 async function readServiceKey(database: Database): Promise<JoinedKeyRow | undefined> {
@@ -170,21 +198,21 @@ async function readServiceKey(database: Database): Promise<JoinedKeyRow | undefi
 }
 
 /**
- * The service key, if its seeds open as those of the vault's own service key. One of a version without codes waits for its adoption like all
+ * The service key, if its seeds open as those of the vault's own service key; otherwise undefined. One of a version without codes waits for its adoption like all
  * others: until then its public half is believed, because what it attested is, and it attests nothing.
  */
-async function proven(joined: JoinedKeyRow, { custody, seals, register }: Parts): Promise<Key> {
+async function proven(joined: JoinedKeyRow, { custody, seals, register }: Parts): Promise<Key | undefined> {
   const { key: row, tenant } = joined;
   try {
     const key = keyOf(joined);
     if (row.tenant !== VAULT_TENANT || row.purpose !== "service") throw new VaultError("key_damaged");
     const waits = row.state_mac === null && register.isAdoptable("key", row.key_id);
     if (!waits) await seals.require({ keys: [row], tenants: [tenant] });
-    if (await custody.holds(key)) return key;
+    return (await custody.holds(key)) ? key : undefined;
   } catch (error) {
     if (!(error instanceof VaultError) || error.code !== "key_damaged") throw error;
+    return undefined;
   }
-  throw new Problem("The vault's service key was altered, or the database belongs to another token");
 }
 
 function requireService<T>(service: T | undefined): T {

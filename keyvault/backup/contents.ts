@@ -11,10 +11,14 @@ export const BACKUP_TABLES = [
   { table: "audit", column: "seq", page: 500 },
 ] as const;
 
+/** Format of backups that end with a signature, and of those of earlier versions. */
+export const SIGNED_VERSION = 2;
+export const UNSIGNED_VERSION = 1;
+
 /** First line of a backup. `migrations` tells the schema that the rows fit; `head` is the audit chain's last record. */
 export type Manifest = {
   kind: "manifest";
-  version: 1;
+  version: typeof SIGNED_VERSION | typeof UNSIGNED_VERSION;
   created_at: string;
   migrations: string[];
   head: { seq: number; mac: string };
@@ -22,11 +26,11 @@ export type Manifest = {
   token: Record<string, string>;
 };
 
-/** The other lines: some rows of one table, in the database's own JSON, and at the end how many there were. */
+/** The lines that follow: some rows of one table, in the database's own JSON, and behind all rows how many there were. */
 export type RowsLine = { kind: "rows"; table: string; rows: unknown[] };
 export type EndLine = { kind: "end"; counts: Record<string, number> };
 
-/** Lines of a backup, of what `client`'s open transaction sees. It must be a snapshot; it is ended with the last line, or on the way out. */
+/** Lines of a backup before its signature, of what `client`'s open transaction sees. It must be a snapshot; it is ended with the last line, or on the way out. */
 export async function* backupLines(client: pg.Client, manifest: Manifest): AsyncGenerator<string> {
   try {
     yield line(manifest);

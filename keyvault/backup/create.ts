@@ -1,3 +1,4 @@
+import { hash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { Readable } from "node:stream";
 import type { Change, Journal } from "../audit/journal.ts";
@@ -7,22 +8,61 @@ import type { Config } from "../config.ts";
 import { createClient } from "../db/connection.ts";
 import { migrationNames } from "../db/migrate.ts";
 import { isRefusal, type Refusal, refuse } from "../errors.ts";
-import { backupLines, type Manifest, readTokenFiles } from "./contents.ts";
+import type { Custody, KeptKey } from "../keys/custody.ts";
+import { backupLines, type Manifest, readTokenFiles, SIGNED_VERSION } from "./contents.ts";
 import { sealStream } from "./sealed_stream.ts";
+import { backupSignBytes, type SignatureLine, signLines } from "./statement.ts";
 
 /** A backup as it goes out, encrypted, or a refusal when there is no recovery key. */
 export type CreateBackup = (caller: Caller) => Promise<Readable | Refusal>;
 
 type Snapshot = Readable | Refusal;
 
+/** What backups are made from. `service` gives the key that signs them, as it stands. */
+export type BackupParts = {
+  config: Config;
+  journal: Journal;
+  clock: Clock;
+  custody: Pick<Custody, "sign">;
+  service: { read(): Promise<KeptKey> };
+};
+
 /**
  * Backups of a vault while it signs: the token's folder and every row, of one moment between two records of the journal, so that every
- * stored data key's key-encryption key is in it. Encrypted to the recovery key, whose private half the vault does not have.
+ * stored data key's key-encryption key is in it. Signed by the service key at its end, after a record of that signature, and encrypted to the
+ * recovery key, whose private half the vault does not have. One whose signature cannot be made breaks off.
  */
-export function createBackups(parts: { config: Config; journal: Journal; clock: Clock }): CreateBackup {
-  const { config, journal, clock } = parts;
+export function createBackups(parts: BackupParts): CreateBackup {
+  const { config, journal, clock, custody, service } = parts;
 
-  async function snapshot(recoveryKey: string): Promise<Readable> {
+  async function sign(
+    caller: Caller,
+    { created_at, head }: Manifest,
+    digest: Buffer,
+  ): Promise<SignatureLine> {
+    const key = await service.read();
+    const told = { type: "backup", version: 1, created_at, head, signed_by: key.keyId } as const;
+    const statement = { ...told, digest: digest.toString("base64") };
+    const bytes = backupSignBytes(statement);
+    const record = {
+      caller,
+      keyId: key.keyId,
+      purpose: "service",
+      statement: "backup",
+      digest: hash("sha256", bytes, "buffer"),
+      detail: { step: "signed" },
+    } as const;
+    await journal.record({ ...record, outcome: "granted" });
+    try {
+      const signature = await custody.sign(key, bytes);
+      return { kind: "signature", statement, public_key: key.publicKey, signature };
+    } catch (error) {
+      await journal.record({ ...record, outcome: "failed" });
+      throw error;
+    }
+  }
+
+  async function snapshot(caller: Caller, recoveryKey: string): Promise<Readable> {
     const client = createClient(config.databaseUrl);
     client.on("error", () => {});
     try {
@@ -32,13 +72,14 @@ export function createBackups(parts: { config: Config; journal: Journal; clock: 
       const { seq, mac } = journal.head();
       const manifest: Manifest = {
         kind: "manifest",
-        version: 1,
+        version: SIGNED_VERSION,
         created_at: clock.now().toISOString(),
         migrations: migrationNames(),
         head: { seq, mac: mac.toString("hex") },
         token: config.token.managed ? await readTokenFiles(config.token.dir) : {},
       };
-      return Readable.from(sealStream(backupLines(client, manifest), recoveryKey), { objectMode: false });
+      const lines = signLines(backupLines(client, manifest), (digest) => sign(caller, manifest, digest));
+      return Readable.from(sealStream(lines, recoveryKey), { objectMode: false });
     } catch (error) {
       void client.end().catch(() => {});
       throw error;
@@ -52,7 +93,7 @@ export function createBackups(parts: { config: Config; journal: Journal; clock: 
       const made =
         recoveryKey === undefined
           ? refuse("policy_violation", 'There is no recovery key: make one by "keyvault backup key"')
-          : await snapshot(recoveryKey);
+          : await snapshot(caller, recoveryKey);
       return { value: made, entry: { ...about, outcome: isRefusal(made) ? made.refused : "granted" } };
     });
   };

@@ -1,55 +1,57 @@
+import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";
 import { mkdir, rm, writeFile } from "node:fs/promises";
 import { dirname, join, normalize, sep } from "node:path";
-import { createInterface } from "node:readline";
-import { Readable } from "node:stream";
 import type { Knex } from "knex";
 import type { Config } from "../config.ts";
 import { appliedMigrations, dropSchema, migrateTo, migrationNames, withSchemaLock } from "../db/migrate.ts";
 import { makePrivateFolder, moveFolderDurably } from "../files.ts";
 import type { Logger } from "../log.ts";
 import { Problem } from "../problem.ts";
+import { type Checked, checkBackup, type Origin } from "./check.ts";
 import { BACKUP_TABLES, type EndLine, type Manifest, type RowsLine } from "./contents.ts";
-import { openStream } from "./sealed_stream.ts";
+import { type BackupSource, notWhole, openLines, readLine } from "./lines.ts";
 
 /**
  * What was restored. `head` is the audit chain's last record at the time of the backup; `upgraded` names the migrations that the rows went
- * through, none for a backup with the newest tables.
+ * through, none for a backup with the newest tables; `signed_by` is the service key's id, null for a backup that is not signed.
  */
 export type Restored = {
   created_at: string;
+  signed_by: string | null;
   head: Manifest["head"];
   counts: Record<string, number>;
   upgraded: string[];
 };
 
 /**
- * Puts a backup back on a machine that has no vault: an empty database, no token. One transaction makes the tables that the backup's rows
+ * Puts a backup of this origin back on a machine that has no vault: an empty database, no token. It is read to its end, and its signature
+ * checked, before anything is written, and read once more to be stored. One transaction makes the tables that the backup's rows
  * fit, stores these and brings them to the newest schema, as an upgrade in place does; the token is moved into place when it is whole. So a
  * restore that fails, for whatever reason, leaves nothing.
  *
- * @throws Problem when there is something already, or the backup is damaged, cut off, of a newer version or for another key
+ * @throws Problem when there is something already, or the backup is of another origin, altered, damaged, cut off, of a newer version or for another key
  */
 export async function restoreBackup(
   config: Config,
-  backup: AsyncIterable<Buffer>,
-  recoveryKey: string,
+  backup: BackupSource,
+  { recoveryKey, origin }: { recoveryKey: string; origin: Origin },
   log: Logger,
 ): Promise<Restored> {
   if (config.token.managed && existsSync(config.token.dir))
     throw new Problem(`There is a token in ${config.token.dir}: restore where no vault is`);
+  const checked = await checkBackup(backup, recoveryKey, origin);
   await makePrivateFolder(config.dataDir);
   const aside = `${config.token.dir}.unfinished`;
   const store = async (transaction: Knex.Transaction): Promise<Restored> => {
     await transaction.raw("SET LOCAL lock_timeout = '5s'");
     await requireEmpty(transaction);
-    const lines = createInterface({
-      input: Readable.from(openStream(backup, recoveryKey), { objectMode: false }),
-    });
-    const stored = await readLines(lines, transaction, { aside, managed: config.token.managed });
+    const lines = openLines(backup(), recoveryKey);
+    const token = { aside, managed: config.token.managed };
+    const stored = await storeLines(lines, checked, transaction, token);
     const upgraded = await migrateTo(transaction, newestMigration());
     if (config.token.managed) await moveFolderDurably(aside, config.token.dir);
-    return { ...stored, upgraded };
+    return { ...stored, signed_by: checked.signedBy, upgraded };
   };
   try {
     return await withSchemaLock(config.databaseUrl, log, (database) => database.transaction(store));
@@ -79,17 +81,21 @@ function newestMigration(): string {
   return migrationNames().at(-1) ?? "";
 }
 
-async function readLines(
-  lines: AsyncIterable<string>,
+async function storeLines(
+  lines: AsyncIterable<Buffer>,
+  checked: Checked,
   transaction: Knex.Transaction,
   token: { aside: string; managed: boolean },
-): Promise<Omit<Restored, "upgraded">> {
+): Promise<Omit<Restored, "upgraded" | "signed_by">> {
+  const digest = createHash("sha256");
   const counts: Record<string, number> = {};
   let manifest: Manifest | undefined;
   let end: EndLine | undefined;
   for await (const text of lines) {
-    const line = JSON.parse(text) as Manifest | RowsLine | EndLine;
-    if ((line.kind === "manifest") !== (manifest === undefined)) throw new Problem("The backup is not whole");
+    const line = readLine(text);
+    if ((line.kind === "manifest") !== (manifest === undefined)) throw notWhole();
+    if (line.kind === "signature") continue;
+    digest.update(text);
     if (line.kind === "manifest") {
       manifest = requireFitting(line, token.managed);
       await makeTables(transaction, line.migrations);
@@ -99,18 +105,25 @@ async function readLines(
       counts[line.table] = (counts[line.table] ?? 0) + line.rows.length;
     } else end = line;
   }
-  if (manifest === undefined || end === undefined) throw new Problem("The backup is not whole");
+  if (manifest === undefined || end === undefined) throw notWhole();
+  if (!digest.digest().equals(checked.digest))
+    throw new Problem(
+      "The backup was altered while it was read: restore it again from a file that nobody else writes",
+    );
+  requireCounts(end, counts);
+  return { created_at: manifest.created_at, head: manifest.head, counts: end.counts };
+}
+
+function requireCounts(end: EndLine, counts: Readonly<Record<string, number>>): void {
   for (const [table, count] of Object.entries(end.counts))
     if ((counts[table] ?? 0) !== count) throw new Problem(`The backup lacks rows of ${table}`);
-  return { created_at: manifest.created_at, head: manifest.head, counts: end.counts };
 }
 
 function requireFitting(manifest: Manifest, managed: boolean): Manifest {
   const own = migrationNames();
-  const { version, migrations } = manifest;
+  const { migrations } = manifest;
   const newest = migrations.at(-1);
-  if (version !== 1 || newest === undefined)
-    throw new Problem(`The backup is of format ${version}: restore it with the version that made it`);
+  if (newest === undefined) throw notWhole();
   if (migrations.some((name, index) => name !== own[index]))
     throw new Problem(
       `The backup has the tables of a newer version: restore it with one that has ${newest}, this one ends with ${newestMigration()}`,

@@ -1,5 +1,6 @@
 import { existsSync } from "node:fs";
-import { Command } from "commander";
+import { Command, Option } from "commander";
+import type { Restored } from "../backup/restore.ts";
 import { createRecoveryKey } from "../backup/sealed_stream.ts";
 import { loadConfig } from "../config.ts";
 import { writeFileDurably } from "../files.ts";
@@ -11,9 +12,11 @@ import { download, type RemoteOptions, withRemoteOptions } from "./remote.ts";
 
 const KEY = `Make the key pair that backups are encrypted to. The public half stays with the vault; take the private half away from this machine, it opens every backup.`;
 
-const CREATE = `Write a backup of a running vault to a file: SoftHSM's token (another module's is backed up by its vendor's means), all wrapped keys and the audit, encrypted to the recovery key. Needs an admin's certificate. The PIN is not in it: keep it apart, or who opens the backup has the keys.`;
+const CREATE = `Write a backup of a running vault to a file: SoftHSM's token (another module's is backed up by its vendor's means), all wrapped keys and the audit, encrypted to the recovery key and signed by the vault's service key, whose id "keyvault status" shows. Needs an admin's certificate. The PIN is not in it: keep it apart, or who opens the backup has the keys.`;
 
 const RESTORE = `Put a backup back where no vault is: no token in the data folder, an empty database. The PIN file goes to its place by hand, and "keyvault init" then makes new certificates unless the old ones are put back too.
+
+The backup is read twice: nothing is written before its signature was checked. Without --service-key the id of the key that signed it is shown and nothing restored: compare that with the id that you noted, then pass it.
 
 A backup holds SoftHSM's token; another module's is put back by its vendor's means.
 
@@ -40,6 +43,13 @@ export function backupCommand(): Command {
     .description(RESTORE)
     .argument("<file>", "the backup")
     .requiredOption("--recovery-key <file>", "the private half of the recovery key")
+    .option("--service-key <id>", "the service key that must have signed it")
+    .addOption(
+      new Option(
+        "--unsigned",
+        "take a backup that is not signed, as earlier versions wrote them: anybody who has the public recovery key can make one",
+      ).conflicts("serviceKey"),
+    )
     .option("--json", "print JSON")
     .action(runRestore);
   return new Command("backup")
@@ -69,20 +79,35 @@ async function runCreate(file: string, options: RemoteOptions): Promise<void> {
   );
 }
 
+type RestoreOptions = Json & { recoveryKey: string; serviceKey?: string; unsigned?: true };
+
 async function runRestore(
   file: string,
-  { recoveryKey, json }: Json & { recoveryKey: string },
+  { recoveryKey: keyFile, serviceKey, unsigned, json }: RestoreOptions,
 ): Promise<void> {
-  const key = await readNamedFile(recoveryKey);
+  const recoveryKey = await readNamedFile(keyFile);
+  const origin = unsigned === true ? "unsigned" : serviceKey === undefined ? undefined : { serviceKey };
   const backup = await openNamedFile(file);
+  const read = (): AsyncIterable<Buffer> => backup.createReadStream({ start: 0, autoClose: false });
   const { restoreBackup } = await import("../backup/restore.ts");
-  const restored = await restoreBackup(loadConfig(), backup.createReadStream(), key, createLog("error"));
-  const { counts, created_at, upgraded } = restored;
+  let restored: Restored;
+  try {
+    if (!(await backup.stat()).isFile())
+      throw new Problem(`${file}: it is no regular file, and a backup is read twice`);
+    restored = await restoreBackup(loadConfig(), read, { recoveryKey, origin }, createLog("error"));
+  } finally {
+    await backup.close();
+  }
+  const { counts, created_at, signed_by, upgraded } = restored;
   const upgrade = upgraded.map((name) => `Brought up to date: ${name}\n`).join("");
-  const head = foldLines([["audit head", `${restored.head.seq}:${restored.head.mac}`]], 15, columnsOf());
+  const origins: [string, string][] = [
+    ["signed by", signed_by ?? "nobody"],
+    ["audit head", `${restored.head.seq}:${restored.head.mac}`],
+  ];
+  const from = foldLines(origins, 15, columnsOf());
   process.stdout.write(
     json
       ? `${JSON.stringify(restored)}\n`
-      : `Restored the vault of ${created_at}: ${counts.keys} keys of ${counts.tenants} tenants, ${counts.audit} audit records\n${upgrade}${head}Next: put the PIN file in its place, then "keyvault audit verify".\n`,
+      : `Restored the vault of ${created_at}: ${counts.keys} keys of ${counts.tenants} tenants, ${counts.audit} audit records\n${upgrade}${from}Next: put the PIN file in its place, then "keyvault audit verify".\n`,
   );
 }

@@ -19,7 +19,8 @@ export function statusCommand(): Command {
 }
 
 /** The status as lines for people, none longer than the terminal is wide. */
-export function describeStatus({ sealed, token, kek, keys, residents, audit }: Status): string {
+export function describeStatus(status: Status): string {
+  const { sealed, token, kek, keys, residents, service_key, audit } = status;
   const lines: [string, string][] = [
     ...(sealed === null ? [] : [["SEALED", describeSeal(sealed)] satisfies [string, string]]),
     ...(token === null ? [] : describeToken(token)),
@@ -28,6 +29,7 @@ export function describeStatus({ sealed, token, kek, keys, residents, audit }: S
       : [["key encryption", `${token.keks.join(", ")}${rewrapping(kek)}`] satisfies [string, string]]),
     ["keys", `${keys.active} active, ${keys.disabled} disabled${endings(keys)}, of ${keys.tenants} tenants`],
     ...describeResidents(residents, token),
+    ["service key", service_key ?? "not checked yet"],
     ["audit", `${audit.records} records`],
     ["audit head", audit.head === null ? "not checked yet" : `${audit.records}:${audit.head}`],
   ];

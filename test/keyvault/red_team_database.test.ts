@@ -308,7 +308,9 @@ test("a forged backup gives nobody authority: its altered rows are damaged, on a
   for (const [tables, outcome] of backups) {
     const { file, key } = await writeEarlierBackup(vault, { ...rows, tables }, migrationNames());
     const home = await machineFor(vault);
-    await restoreBackup(home.config, createReadStream(file), await readFile(key, "utf8"), SILENT);
+    const recoveryKey = await readFile(key, "utf8");
+    const source = () => createReadStream(file);
+    await restoreBackup(home.config, source, { recoveryKey, origin: "unsigned" }, SILENT);
     const restored = await startVault(home, vault.clock.at);
     expect(restored.sealing.state()?.reason).toBe(outcome);
     if (outcome === undefined) {

@@ -53,7 +53,7 @@ afterAll(async () => {
 const cli = (home: VaultHome, ...args: string[]) =>
   promisify(execFile)(process.execPath, [MAIN, ...args], { env: home.environment });
 const restore = (home: VaultHome, { file, key }: { file: string; key: string }) =>
-  cli(home, "backup", "restore", file, "--recovery-key", key);
+  cli(home, "backup", "restore", file, "--recovery-key", key, "--unsigned");
 
 async function emptyMachine(): Promise<VaultHome> {
   const home = await machineFor(vault);
@@ -199,7 +199,7 @@ test("a restore that is killed while it upgrades the rows leaves nothing, and ma
   const obstacle = new pg.Client({ connectionString: home.config.databaseUrl });
   await obstacle.connect();
   await obstacle.query("BEGIN; CREATE TABLE residents ()");
-  const args = [MAIN, "backup", "restore", file, "--recovery-key", key];
+  const args = [MAIN, "backup", "restore", file, "--recovery-key", key, "--unsigned"];
   const restoring = spawn(process.execPath, args, { env: home.environment, stdio: "ignore" });
   const ended = once(restoring, "exit");
   const obstaclePid = (await obstacle.query<{ pid: number }>("SELECT pg_backend_pid() AS pid")).rows[0]?.pid;

@@ -54,8 +54,10 @@ async function freshHome(): Promise<VaultHome> {
   return home;
 }
 
-const restore = (home: VaultHome, file = backup, key = recoveryKey) =>
-  cli(home, "backup", "restore", file, "--recovery-key", key);
+const restore = (home: VaultHome, file = backup, key = recoveryKey, ...origin: string[]) => {
+  const named = origin.length > 0 ? origin : ["--service-key", agent.attestation.attested_by];
+  return cli(home, "backup", "restore", file, "--recovery-key", key, ...named);
+};
 
 test("makes no backup without a recovery key, and says how to make one", async () => {
   await expect(cli(vault.home, "backup", "create", backup, "--url", vault.url)).rejects.toThrow(
@@ -142,6 +144,7 @@ test("holds nothing readable, no PIN, and is recorded with who took it", async (
   expect(rows).toEqual([
     { role: "admin", caller: "admin", outcome: "policy_violation" },
     { role: "admin", caller: "admin", outcome: "granted" },
+    { role: "admin", caller: "admin", outcome: "granted" },
   ]);
   const auditor = await issueIdentity(vault.home, { kind: "client", role: "auditor", name: "audit" });
   for (const client of [auditor, readIdentity(vault.home, "api")])
@@ -149,8 +152,8 @@ test("holds nothing readable, no PIN, and is recorded with who took it", async (
 });
 
 /** How a restore failed: its one line on standard error. */
-async function failure(home: VaultHome, file: string, key: string): Promise<string> {
-  const failed = await restore(home, file, key).then(
+async function failure(home: VaultHome, file: string, key: string, ...origin: string[]): Promise<string> {
+  const failed = await restore(home, file, key, ...origin).then(
     () => undefined,
     (error: { code: number; stderr: string }) => error,
   );
@@ -196,9 +199,11 @@ test("refuses a backup whose token is of another kind of module, either way", as
   };
   const publicKey = await readFile(vault.home.config.recoveryKeyFile, "utf8");
   await writeFile(without, sealStream(texts(), publicKey));
-  expect(await failure(home, without, recoveryKey)).toMatch(/holds no token.*KEYVAULT_PKCS11_MODULE/);
+  expect(await failure(home, without, recoveryKey, "--unsigned")).toMatch(
+    /holds no token.*KEYVAULT_PKCS11_MODULE/,
+  );
   expect(existsSync(home.config.token.dir)).toBe(false);
-  await restore(elsewhere, without);
+  await restore(elsewhere, without, recoveryKey, "--unsigned");
 });
 
 test("asks for no backup that it could not write", async () => {

@@ -1,5 +1,6 @@
 import { cp, mkdir, readFile, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { Readable } from "node:stream";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { createBackups } from "../../../keyvault/backup/create.ts";
 import { restoreBackup } from "../../../keyvault/backup/restore.ts";
@@ -331,12 +332,15 @@ test("a backup has the halves: restored elsewhere, the key signs under its old p
   await writeFile(home.config.recoveryKeyFile, publicKey);
   const backup = await createBackups({ ...vault.vault, config: home.config, clock: vault.clock })(API);
   if (isRefusal(backup)) throw new Error(backup.message);
+  const pieces: Buffer[] = await backup.toArray();
+  const source = () => Readable.from(pieces);
+  const origin = { serviceKey: vault.vault.service.keyId };
 
   const elsewhere = await createHome({ made: "empty" });
   await mkdir(elsewhere.config.dataDir, { recursive: true });
   await cp(join(home.config.dataDir, "tls"), join(elsewhere.config.dataDir, "tls"), { recursive: true });
   await writeFile(elsewhere.config.token.pinFile, await readFile(home.config.token.pinFile), { mode: 0o600 });
-  await restoreBackup(elsewhere.config, backup, privateKey, SILENT);
+  await restoreBackup(elsewhere.config, source, { recoveryKey: privateKey, origin }, SILENT);
   const restored = await startVault(elsewhere, vault.clock.at);
   try {
     const key = await restored.vault.store.find(key_id);

@@ -1,0 +1,68 @@
+import { createHash } from "node:crypto";
+import { Problem } from "../problem.ts";
+import { type Manifest, SIGNED_VERSION, UNSIGNED_VERSION } from "./contents.ts";
+import { type BackupSource, notWhole, openLines, readLine } from "./lines.ts";
+import { signerOf } from "./statement.ts";
+
+/** Whose backup a restore takes: that of the vault with this service key, or one of a version that did not sign any; undefined takes none. */
+export type Origin = { serviceKey: string } | "unsigned" | undefined;
+
+/** A backup that was read to its end: who signed it, and SHA-256 of its lines without the signature's. */
+export type Checked = { signedBy: string | null; digest: Buffer };
+
+/**
+ * Reads a backup to its end, and writes nothing.
+ *
+ * @throws Problem when it is not of that origin, was altered, is damaged, cut off, or is for another key
+ */
+export async function checkBackup(
+  backup: BackupSource,
+  recoveryKey: string,
+  origin: Origin,
+): Promise<Checked> {
+  const digest = createHash("sha256");
+  let first: Buffer | undefined;
+  let last: Buffer | undefined;
+  for await (const line of openLines(backup(), recoveryKey)) {
+    first ??= line;
+    if (last !== undefined) digest.update(last);
+    last = line;
+  }
+  if (first === undefined || last === undefined) throw notWhole();
+  const manifest = readLine(first);
+  if (manifest.kind !== "manifest") throw notWhole();
+  if (manifest.version === UNSIGNED_VERSION) {
+    requireUnsigned(origin);
+    return { signedBy: null, digest: digest.update(last).digest() };
+  }
+  requireKnown(manifest);
+  const whole = digest.digest();
+  const signedBy = await signerOf(readLine(last), manifest, whole);
+  if (signedBy === undefined)
+    throw new Problem("The backup's signature does not hold: no vault wrote it as it is, take another one");
+  requireSigner(signedBy, origin);
+  return { signedBy, digest: whole };
+}
+
+function requireUnsigned(origin: Origin): void {
+  if (origin !== "unsigned")
+    throw new Problem(
+      "The backup is not signed: an earlier version wrote it, or anybody who has the public recovery key. If you know that it is genuine, pass --unsigned instead of --service-key",
+    );
+}
+
+function requireKnown({ version }: Manifest): void {
+  if (version !== SIGNED_VERSION)
+    throw new Problem(`The backup is of format ${version}: restore it with the version that made it`);
+}
+
+function requireSigner(signedBy: string, origin: Origin): void {
+  if (origin === undefined || origin === "unsigned")
+    throw new Problem(
+      `The backup is signed by the service key ${signedBy}: if that is your vault's, pass it as --service-key`,
+    );
+  if (signedBy !== origin.serviceKey)
+    throw new Problem(
+      `The backup is signed by the service key ${signedBy}, not by ${origin.serviceKey} of --service-key: take a backup of that vault`,
+    );
+}
