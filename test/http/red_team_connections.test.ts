@@ -73,6 +73,16 @@ describe("one address that holds connections without end", () => {
       if (!answer.includes("200 OK")) again.socket.destroy();
     }
     expect(served).toBe(3);
+    expect(await (await raw(port, { send: GET })).closed).toMatch(/^(HTTP\/1\.1 429 |$)/);
+    expect(served).toBe(3);
+  });
+
+  test("gets no more with all of an IPv6 /64", async () => {
+    const addresses = ["2001:db8::1", "2001:db8::2", "2001:db8::ffff:3"];
+    const { port } = await serve({ perClient: 2, clientOf: () => addresses.shift() });
+    for (const each of await hold(port, 2, { send: GET })) await each.until(/200 OK/);
+    await (await raw(port, { send: GET })).closed;
+    expect([addresses, served]).toEqual([[], 2]);
   });
 
   test("keeps nobody else out", async () => {
@@ -247,6 +257,21 @@ describe("bodies that go on after the answer", () => {
       await (await raw(port, late(host))).until(/\}\}/);
     },
   );
+
+  test("of many clients are taken in for sixty-four at a time, then the next connection ends", async () => {
+    const { port } = await serve({});
+    const held: RawClient[] = [];
+    for (const n of [1, 2, 3, 4])
+      held.push(...(await hold(port, 16, { ...late("a/b"), from: `127.0.0.${n}` })));
+    for (const each of held) await each.until(/\}\}/);
+    const fifth = { ...late("a/b"), from: "127.0.0.5" };
+    expect(await (await raw(port, fifth)).closed).toMatch(/^HTTP\/1\.1 400 /);
+    held[0]?.socket.write(Buffer.alloc(HUGE));
+    await held[0]?.closed;
+    const next = await raw(port, fifth);
+    await next.until(/\}\}/);
+    expect([...held.slice(1), next].filter(({ socket }) => socket.destroyed)).toEqual([]);
+  });
 
   test("are taken in whole when the host is none, so that the answer can be read", async () => {
     const { port } = await serve({});

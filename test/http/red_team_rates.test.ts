@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { prunePresented } from "../../src/proofs/prune_presented.ts";
 import { type Application, errorOf, proofApi } from "../proofs/application.ts";
+import { question } from "../proofs/questions.ts";
 import type { HttpAnswer } from "../support/http.ts";
 
 const world = proofApi({ limits: { presentPerMinute: 6, agentsPerDay: 3 }, refusedPerMinute: 20 });
@@ -10,13 +11,14 @@ type Bundle = { challenge_sig: { ed25519: string } };
 
 /** Proofs of an application as a stranger forges them: well-formed, over a live challenge, signed by nobody. */
 async function forger(app: Application, changes: Record<string, unknown> = {}) {
-  const proof = (await app.proof()) as Bundle;
-  const forged = {
-    ...proof,
-    challenge_sig: { ...proof.challenge_sig, ed25519: Buffer.alloc(64, 1).toString("base64") },
-    ...changes,
-  };
+  const forged = await forge(app, changes);
   return () => app.verify(forged);
+}
+
+async function forge(app: Application, changes: Record<string, unknown> = {}): Promise<Bundle> {
+  const proof = (await app.proof()) as Bundle;
+  const challenge_sig = { ...proof.challenge_sig, ed25519: Buffer.alloc(64, 1).toString("base64") };
+  return { ...proof, challenge_sig, ...changes };
 }
 
 async function repeat(times: number, call: () => Promise<HttpAnswer>): Promise<string[]> {
@@ -26,6 +28,12 @@ async function repeat(times: number, call: () => Promise<HttpAnswer>): Promise<s
     seen.push(answer.status < 400 ? String(answer.status) : errorOf(answer));
   }
   return seen;
+}
+
+function countsOf(texts: readonly string[]): Record<string, number> {
+  const counts: Record<string, number> = {};
+  for (const text of texts) counts[text] = (counts[text] ?? 0) + 1;
+  return counts;
 }
 
 const of = (text: string, times: number) => Array.from({ length: times }, () => text);
@@ -61,6 +69,13 @@ describe("one key that presents without end", () => {
     expect((await stranger.present()).status).toBe(200);
   });
 
+  test("uses up nothing of its account's with what was refused", async () => {
+    const person = await world.api.person({ organization_name: "Shops" });
+    const [app, other] = [await application(undefined, person), await application(undefined, person)];
+    expect((await repeat(30, app.present)).slice(6)).toEqual(of("429 rate_limited", 24));
+    expect((await other.present()).status).toBe(200);
+  });
+
   test("is the connection's: a new key renews nothing", async () => {
     const app = await application();
     expect(await repeat(6, app.present)).toEqual(of("200", 6));
@@ -87,6 +102,28 @@ describe("one key that presents without end", () => {
     world.api.clock.advance(0.001);
     expect(await prune()).toBeGreaterThanOrEqual(2);
     expect(await types()).toEqual(["proof.verified"]);
+  });
+
+  test("leaves nothing that another one's hold, or a process that ends, keeps from going at last", async () => {
+    const app = await application();
+    await app.present();
+    await app.present();
+    const left = () =>
+      world.api.db("audit_events").where({ account_id: app.person.accountId, event_type: "proof.presented" });
+    world.api.clock.advance(301);
+    const prune = (signal?: AbortSignal) =>
+      prunePresented({ db: world.api.db, now: world.api.clock.now(), ...(signal && { signal }) });
+    expect(await prune(AbortSignal.abort())).toBe(0);
+    const [held] = await left();
+    const other = await world.api.db.transaction();
+    await other("audit_events")
+      .where({ event_id: held?.event_id ?? "" })
+      .forUpdate();
+    await prune();
+    expect(await left()).toEqual([held]);
+    await other.commit();
+    await prune();
+    expect(await left()).toEqual([]);
   });
 });
 
@@ -148,6 +185,31 @@ describe("one key that has forged proofs verified", () => {
     expect(errorOf(await forge())).toBe("400 invalid_proof");
   });
 
+  test("gets no further with a hundred at once, in one call or in many", async () => {
+    const app = await application();
+    const forged = await forge(app);
+    const boxed = await app.post("/access/v1/evaluations", {
+      ...question(app),
+      context: { proof_bundle: forged },
+      evaluations: of("", 100).map(() => ({})),
+    });
+    const reasons = (boxed.body.evaluations as { context: { reason: string } }[]).map(
+      ({ context }) => context.reason,
+    );
+    expect(countsOf(reasons)).toEqual({ invalid_proof: 20, rate_limited: 80 });
+    world.api.clock.advance(30);
+    const answers = await Promise.all(of("", 40).map(() => app.verify(forged)));
+    expect(countsOf(answers.map(errorOf))).toEqual({ "400 invalid_proof": 10, "429 rate_limited": 30 });
+  });
+
+  test("keeps no good proof out that comes with many others, however few may be refused", async () => {
+    const app = await application();
+    const good = await Promise.all([app.proof(), app.proof(), app.proof()]);
+    expect(await repeat(19, await forger(app))).toEqual(of("400 invalid_proof", 19));
+    const answers = await Promise.all(good.map((proof) => app.verify(proof)));
+    expect(answers.map(({ body }) => body.decision)).toEqual(of("allow", 3));
+  });
+
   test("is alone with it: proofs shown to other applications are decided on", async () => {
     const [app, other] = [await application(), await application()];
     expect((await repeat(21, await forger(other))).at(-1)).toBe("429 rate_limited");
@@ -170,6 +232,30 @@ describe("one key that has forged proofs verified", () => {
     expect(await repeat(3, forge)).toEqual([...of("400 invalid_proof", 2), "429 rate_limited"]);
     const unknown = await forger(app, { agent_id: "0".repeat(32) });
     expect(errorOf(await unknown())).toBe("400 invalid_proof");
+  });
+
+  test("is bounded over all connections of its account; other accounts go on", async () => {
+    const person = await world.api.person({ organization_name: "Shops" });
+    const apps = await Promise.all(Array.from({ length: 5 }, () => application(undefined, person)));
+    for (const app of apps.slice(0, 4))
+      expect(await repeat(20, await forger(app))).toEqual(of("400 invalid_proof", 20));
+    expect(errorOf(await (await forger(apps[4] as Application))())).toBe("429 rate_limited");
+    expect(errorOf(await (await forger(await application()))())).toBe("400 invalid_proof");
+  });
+
+  test("knows an agent for the application that allowed it, and for no other", async () => {
+    const person = await world.api.person({ organization_name: "Shops" });
+    const [app, other] = [await application(undefined, person), await application(undefined, person)];
+    expect((await app.verify(await app.proof())).body.decision).toBe("allow");
+    const forge = await forger(other, { agent_id: app.agentId });
+    expect(await repeat(3, forge)).toEqual(of("400 invalid_proof", 3));
+  });
+
+  test("knows no agent that was only denied", async () => {
+    const app = await application();
+    const denied = await app.verify(await app.proof(), { required_scope: "data:share" });
+    expect(denied.body.decision).toBe("deny");
+    expect(await repeat(3, await forger(app))).toEqual(of("400 invalid_proof", 3));
   });
 
   test("spent challenges count as well; decisions never do, however many", async () => {
