@@ -3,7 +3,7 @@ import { z } from "zod";
 import { ApiError } from "../../src/errors.ts";
 import { createIdempotency } from "../../src/http/idempotency.ts";
 import { type Route, route } from "../../src/route.ts";
-import { VaultUnavailable } from "../../src/vault/errors.ts";
+import { VaultRefused, VaultUnavailable } from "../../src/vault/errors.ts";
 import { OPERATOR_TOKEN, startApi, type TestApi } from "../support/api.ts";
 import type { HttpClient } from "../support/http.ts";
 import { refusal } from "./support/sample_routes.ts";
@@ -328,8 +328,11 @@ describe("an idempotency key", () => {
     expect(await again).toMatchObject({ status: 201, body: { id: 1 } });
   });
 
-  test("of a call for which the vault did not sign may be used again at once", async () => {
-    before = () => Promise.reject(new VaultUnavailable("unreachable", "away"));
+  test.each([
+    ["is away", new VaultUnavailable("unreachable", "away")],
+    ["refuses", new VaultRefused("rate_limited", "Too many calls", 429, 1)],
+  ])("of a call for which the vault did not sign may be used again at once: it %s", async (_, error) => {
+    before = () => Promise.reject(error);
     expect((await create("k-1")).status).toBe(503);
     before = async () => {};
     expect(await create("k-1")).toMatchObject({ status: 201, body: { id: 1 } });
@@ -351,6 +354,29 @@ describe("an idempotency key", () => {
     expect(made).toBe(2);
     await died(0);
     expect((await waiting).body).toMatchObject({ id: 3 });
+  });
+
+  test("taken over while its first run goes on belongs to the second: the first one's end changes nothing", async () => {
+    for (const end of ["answer", "refusal"] as const) {
+      const key = `k-${end}`;
+      const { promise: held, resolve: release } = Promise.withResolvers<void>();
+      before = async () => {
+        before = async () => {};
+        await held;
+        if (end === "refusal") throw new ApiError("platform_limit");
+      };
+      const first = create(key);
+      await expect.poll(async () => (await api.db("idempotency_keys").where({ key })).length).toBe(1);
+      await api
+        .db("idempotency_keys")
+        .where({ key })
+        .update({ locked_until: new Date(api.clock.now().getTime()) });
+      const second = await create(key);
+      release();
+      expect((await first).status).toBe(end === "answer" ? 201 : 409);
+      const again = await create(key);
+      expect([again.headers.get("idempotent-replayed"), again.body]).toEqual(["true", second.body]);
+    }
   });
 
   test("keeps its answer sealed: the database does not show it, and it fits no other key", async () => {
