@@ -7,11 +7,13 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type Api, startApi as startProductionApi } from "../../src/api.ts";
 import { systemClock } from "../../src/clock.ts";
 import { readApiConfig } from "../../src/config.ts";
+import { createAdmitOperator } from "../../src/http/operator_epochs.ts";
 import { createMetrics } from "../../src/metrics.ts";
 import { OPERATOR_TOKEN } from "../support/api.ts";
 import { createClient, type HttpClient } from "../support/http.ts";
 import { errorCode, platformApi } from "../support/platform_world.ts";
 import { migratedDatabase, type TestDatabase } from "../support/postgres.ts";
+import { until } from "../support/process.ts";
 import { declaredRoutes } from "./walk/documented.ts";
 
 const UNKNOWN = "01980f3e-6b1c-7d52-9a3e-5c1f7e20b846";
@@ -70,6 +72,22 @@ describe("a stolen operator token", () => {
     expect((await call(2_000)).status).toBe(200);
     expect(errorCode(await call(1_999))).toBe("stale_epoch");
   });
+});
+
+test("of two leaders that come at once the older one is refused, and does not put the epoch back", async () => {
+  const at = (epoch: number) => ({ clusterId: "two-at-once", epoch });
+  const admit = createAdmitOperator(api);
+  const newer = await api.db.transaction();
+  await newer("operator_clusters").insert({ cluster_id: "two-at-once", epoch: 5, seen_at: new Date() });
+  const older = admit(at(3));
+  const waiting = { datname: api.db.raw("current_database()"), wait_event_type: "Lock" };
+  await until(
+    "the older one waits",
+    async () => (await api.db("pg_stat_activity").where(waiting)).length > 0,
+  );
+  await newer.commit();
+  expect(await older).toBe(false);
+  expect(await admit(at(5))).toBe(true);
 });
 
 describe("the API as it is run", () => {
