@@ -119,6 +119,23 @@ describe("the server", () => {
     expect(answer.split("\r\n\r\n")[1]).toContain(target);
   });
 
+  test("ends a connection that breaks off in the middle of an answer, and puts no other answer into it", async () => {
+    const { port } = await start((_, response) => {
+      response.writeHead(200, { "content-length": 9 });
+      response.write("half");
+    });
+    const socket = connect(port, "127.0.0.1");
+    let answer = "";
+    socket.on("data", (chunk) => {
+      answer += chunk.toString();
+      if (answer.endsWith("half")) socket.write("no HTTP\r\n\r\n");
+    });
+    socket.on("error", () => {});
+    socket.write("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    await once(socket, "close");
+    expect(answer).toMatch(/\r\n\r\nhalf$/);
+  });
+
   test("cannot be had on an address that is taken", async () => {
     const { port } = await start((_, response) => response.end("ok"));
     await expect(startServer(() => {}, { host: "127.0.0.1", port })).rejects.toMatchObject({
