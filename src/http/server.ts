@@ -9,6 +9,7 @@ import {
 import type { AddressInfo, Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
+import { networkOf } from "../accounts/client_rates.ts";
 import { ApiError } from "../errors.ts";
 import { MAX_BODY_BYTES } from "./body.ts";
 import { createPeerClient } from "./client_address.ts";
@@ -70,6 +71,8 @@ export async function startServer(
   const limits = { ...LIMITS, ...given };
   const connections = createConnections(limits);
   const drains = createDrains();
+  const networkAt = ({ remoteAddress }: Socket) =>
+    networkOf(limits.clientOf(remoteAddress) ?? remoteAddress ?? "");
   const turnedAway = new WeakSet<Socket>();
   let draining = false;
   const open = new Set<ServerResponse>();
@@ -90,7 +93,8 @@ export async function startServer(
       response.once("close", () => open.delete(response));
       const fault = requestFault(request);
       if (fault === undefined) listener(request, response);
-      else refuse(request, response, { fault, drains });
+      else
+        refuse(request, response, { fault, drain: () => drains.begin(request, networkAt(request.socket)) });
     },
   );
   server.maxConnections = limits.connections;
@@ -152,12 +156,12 @@ const commonHeaders = securityHeaders("");
 function refuse(
   request: IncomingMessage,
   response: ServerResponse,
-  { fault, drains }: { fault: string; drains: Drains },
+  { fault, drain }: { fault: string; drain: () => ReturnType<Drains["begin"]> },
 ): void {
   const common = { ...commonHeaders, "x-request-id": requestIdOf(undefined).answered, connection: "close" };
   const reply = errorReply(new ApiError("invalid_request", fault));
   if (request.complete) sendReply(response, reply, common);
-  else sendEarly(response, reply, common, drains.begin(request, request.socket.remoteAddress ?? ""));
+  else sendEarly(response, reply, common, drain());
 }
 
 function tooManyConnections(): ApiError {

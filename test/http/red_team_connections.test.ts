@@ -258,6 +258,17 @@ describe("bodies that go on after the answer", () => {
     },
   );
 
+  test("are an IPv6 /64's together, whatever address in it sends them", async () => {
+    const { port } = await serve({ clientOf: (peer) => `2001:db8::${peer?.at(-1)}` });
+    const held: RawClient[] = [];
+    for (const n of [1, 2, 3, 4])
+      held.push(...(await hold(port, 4, { ...late("a/b"), from: `127.0.0.${n}` })));
+    for (const each of held) await each.until(/\}\}/);
+    const over = await raw(port, { ...late("a/b"), from: "127.0.0.5" });
+    expect(await over.closed).toMatch(/^HTTP\/1\.1 400 /);
+    expect(held.filter(({ socket }) => socket.destroyed)).toEqual([]);
+  });
+
   test("of many clients are taken in for sixty-four at a time, then the next connection ends", async () => {
     const { port } = await serve({});
     const held: RawClient[] = [];
