@@ -169,6 +169,19 @@ test("an admin seals it: nothing is signed any more, and unsealed it signs with 
   expect((await vault.verifyAudit()).intact).toBe(true);
 });
 
+test("sealing overwrites the data keys that are kept, whoever still holds one", async () => {
+  vault = await startVault(home);
+  await unseal();
+  const { body } = await create("first-key");
+  await sign(body.key_id as string);
+  const { dataKeys, store } = vault.vault;
+  const key = await store.find(body.key_id as string);
+  const kept = await dataKeys.use(key!.dataKey, (dataKey) => dataKey);
+  expect(kept).not.toEqual(Buffer.alloc(32));
+  expect((await post("/v1/seal")).status).toBe(200);
+  expect(kept).toEqual(Buffer.alloc(32));
+});
+
 test("only admins seal and unseal", async () => {
   vault = await startVault(home);
   const auditor = await issueIdentity(home, { kind: "client", role: "auditor", name: "eye" });

@@ -1,9 +1,10 @@
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { createDataKeys } from "../../../keyvault/keys/data_keys.ts";
 import type { Token } from "../../../keyvault/token/client.ts";
 
 const WRAPPED = { tenant: "acc-1", kek: "kek-1", wrapped_data_key: Buffer.from("box") };
 const ZEROS = Buffer.alloc(32);
+const MINUTE_MS = 60_000;
 
 /** Data keys of a token that gives the same key each time, once `gate` is open. */
 function dataKeysBehind(gate: Promise<void> = Promise.resolve()) {
@@ -43,4 +44,30 @@ test("a key that was on its way when everything was cleared is used once, and no
   expect(await using).toEqual(Buffer.alloc(32, 7));
   await dataKeys.use(WRAPPED, same);
   expect(unwraps()).toBe(2);
+});
+
+test("a key is kept for a minute from its first use on, however often it is used, and is then overwritten by itself", async () => {
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+  let now = performance.now();
+  const clock = vi.spyOn(performance, "now").mockImplementation(() => now);
+  const pass = (ms: number) => {
+    now += ms;
+    vi.advanceTimersByTime(ms);
+  };
+  try {
+    const { dataKeys, unwraps } = dataKeysBehind();
+    await dataKeys.use(WRAPPED, same);
+    const kept = await dataKeys.use(WRAPPED, same);
+    pass(MINUTE_MS / 2);
+    expect(await dataKeys.use(WRAPPED, same)).toBe(kept);
+    pass(MINUTE_MS / 2 - 1);
+    expect(kept).toEqual(Buffer.alloc(32, 7));
+    pass(2);
+    expect(kept).toEqual(ZEROS);
+    await dataKeys.use(WRAPPED, same);
+    expect(unwraps()).toBe(2);
+  } finally {
+    clock.mockRestore();
+    vi.useRealTimers();
+  }
 });
