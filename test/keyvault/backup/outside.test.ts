@@ -1,0 +1,50 @@
+import { existsSync } from "node:fs";
+import { readdir } from "node:fs/promises";
+import { basename } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { restoreBackup } from "../../../keyvault/backup/restore.ts";
+import { createRecoveryKey, sealStream } from "../../../keyvault/backup/sealed_stream.ts";
+import { migrationNames } from "../../../keyvault/db/migrate.ts";
+import { createHome, SILENT, type VaultHome } from "../fixture.ts";
+
+/* A backup is encrypted to a public key, so anybody can make one: its token files are names that a stranger chose. */
+
+let home: VaultHome;
+
+beforeAll(async () => {
+  home = await createHome({ made: "empty" });
+});
+afterAll(() => home.remove());
+
+test.each([
+  ["beside the data folder", () => "../../escaped"],
+  ["beside the token", () => "../escaped"],
+  ["by way of a folder of the token's", () => "tokens/../../escaped"],
+  [
+    "in a folder whose name begins as the token's",
+    () => `../${basename(home.config.token.dir)}.unfinished-escaped/file`,
+  ],
+  ["in the token's own place", () => `../${basename(home.config.token.dir)}/escaped`],
+  ["at the folder itself", () => "tokens/.."],
+])("a backup with a file %s is refused, and nothing is written", async (_, name) => {
+  const { privateKey, publicKey } = createRecoveryKey();
+  const manifest = {
+    kind: "manifest",
+    version: 1,
+    created_at: "",
+    migrations: migrationNames(),
+    head: { seq: 0, mac: "" },
+    token: { "tokens/softhsm.object": "", [name()]: Buffer.from("of a stranger").toString("base64") },
+  };
+  const lines = async function* (): AsyncGenerator<string> {
+    yield `${JSON.stringify(manifest)}\n`;
+    yield `${JSON.stringify({ kind: "end", counts: {} })}\n`;
+  };
+  await expect(
+    restoreBackup(home.config, sealStream(lines(), publicKey), privateKey, SILENT),
+  ).rejects.toThrow("The backup has a file outside the token's folder");
+  const left = await readdir(home.dir, { recursive: true, withFileTypes: true });
+  expect(left.filter((entry) => entry.isFile())).toEqual([]);
+  expect(existsSync(home.config.token.dir)).toBe(false);
+  expect(await home.sql("SELECT FROM pg_class WHERE relnamespace = 'public'::regnamespace")).toEqual([]);
+});
