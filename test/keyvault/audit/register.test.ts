@@ -57,3 +57,67 @@ test("a key that was only given again, and what was refused, change nothing", ()
   expect(register.rootsOf("acc-1")).toEqual([]);
   for (let index = 0; index < PARTS; index += 1) expect(register.part(index).content).toEqual(emptyPart());
 });
+
+test("a transaction's states count until the next one's, whatever became of it", () => {
+  const register = createRegister();
+  register.fold([record(1, {})]);
+  register.awaiting([disable]);
+  register.awaiting([record(2, { statement: "ceiling_shrink", digest: digest(3), detail: {} })]);
+  expect(register.isLast("key", KEY, 2, digest(2))).toBe(false);
+  expect(register.isLast("key", KEY, 2, digest(3))).toBe(true);
+});
+
+test.each(["key_disable", "key_enable", "key_destroy", "key_destroy_cancel", "key_erase", "ceiling_shrink"])(
+  "%s gives a key its last state, and no former state and no other state of that record is one",
+  (statement) => {
+    const register = createRegister();
+    register.fold([record(1, {}), record(2, { statement, digest: digest(2), detail: {} })]);
+    expect(register.isLast("key", KEY, 2, digest(2))).toBe(true);
+    expect(register.isLast("key", KEY, 2, digest(3)), "another state").toBe(false);
+    expect(register.isLast("key", KEY, 1, digest(1)), "the former state").toBe(false);
+    expect(register.isLast("key", KEY, null, digest(2)), "without a number").toBe(false);
+    expect(register.isErased("key", KEY)).toBe(statement === "key_erase");
+  },
+);
+
+test.each(["tenant_destroy", "tenant_destroy_cancel", "tenant_erase"])(
+  "%s gives a tenant its last state, which a further key of it does not take away",
+  (statement) => {
+    const register = createRegister();
+    const change = { statement, key_id: null, digest: digest(2), detail: { tenant: "acc-1" } };
+    register.fold([record(1, {}), record(2, change), record(3, { key_id: "1".repeat(32) })]);
+    expect(register.isLast("tenant", "acc-1", 2, digest(2))).toBe(true);
+    expect(register.isLast("tenant", "acc-1", 2, digest(1)), "another state").toBe(false);
+    expect(register.isLast("tenant", "acc-1", 3, digest(2)), "a further key's record").toBe(false);
+    expect(register.isErased("tenant", "acc-1")).toBe(statement === "tenant_erase");
+  },
+);
+
+test("a half in the token is known from its label on, gets its owner, and is forgotten when it is erased", () => {
+  const register = createRegister();
+  const label = { label: "half-1" };
+  register.fold([record(1, { statement: "resident_make", key_id: null, detail: label })]);
+  expect([...register.residents()]).toEqual([["half-1", undefined]]);
+  register.fold([record(2, { detail: { tenant: "acc-1", resident: "half-1" } })]);
+  expect([...register.residents()]).toEqual([["half-1", { keyId: KEY, tenant: "acc-1" }]]);
+  register.fold([record(3, { statement: "resident_erase", key_id: null, detail: label })]);
+  expect([...register.residents()]).toEqual([]);
+});
+
+test("what never had a code is to be adopted, until it is, or until an earlier version has taken over all", () => {
+  const other = "1".repeat(32);
+  const uncoded = { detail: { tenant: "acc-1" } };
+  const adoption = { statement: "state_adopt", key_id: null } as const;
+  const register = createRegister();
+  register.fold([record(1, uncoded), record(2, { ...uncoded, key_id: other })]);
+  expect(register.isAdoptable("key", KEY)).toBe(true);
+  expect(register.isAdoptable("tenant", "acc-1")).toBe(true);
+  const keys = `${KEY}=${digest(3).toString("hex")}`;
+  register.fold([record(3, { ...adoption, detail: { step: "done", rows: "1", keys, tenants: "" } })]);
+  expect(register.isAdoptable("key", KEY)).toBe(false);
+  expect(register.isLast("key", KEY, 3, digest(3))).toBe(true);
+  expect(register.isAdoptable("key", other)).toBe(true);
+  register.fold([record(4, { ...adoption, detail: { rows: "0" } })]);
+  expect(register.isAdoptable("key", other)).toBe(false);
+  expect(register.isAdoptable("tenant", "acc-1")).toBe(false);
+});
