@@ -1,0 +1,105 @@
+import type pg from "pg";
+import { expect, test } from "vitest";
+import type { Change, Journal } from "../../../keyvault/audit/journal.ts";
+import type { AuditEntry } from "../../../keyvault/audit/record.ts";
+import type { StateKind } from "../../../keyvault/audit/register.ts";
+import type { KeyRow, TenantRow } from "../../../keyvault/db/rows.ts";
+import type { Seals } from "../../../keyvault/keys/state.ts";
+import { createAdoption } from "../../../keyvault/lifecycle/adopt_states.ts";
+import { testClock } from "../fixture.ts";
+
+const UNSAID = { pending: null, destroy_at: null, state_seq: null, state_mac: null } as const;
+const key = (key_id: string) =>
+  ({
+    ...UNSAID,
+    key_id,
+    tenant: "acc-1",
+    state: "active",
+    ceiling: [],
+    disabled_at: null,
+  }) as unknown as KeyRow;
+const tenant = (name: string) => ({ ...UNSAID, tenant: name, state: "active" }) as unknown as TenantRow;
+
+/** Two admins' adoption of rows of which `adoptable` never had a code; `between` is done before rows are coded. */
+async function adopt(
+  stored: { keys: KeyRow[]; tenants: TenantRow[] },
+  adoptable: (kind: StateKind, name: string) => boolean,
+  between: () => void = () => {},
+) {
+  const records: AuditEntry[] = [];
+  const coded: string[] = [];
+  let turns = 0;
+  const client = {
+    async query(text: string, values: unknown[] = []) {
+      if (text.startsWith("SELECT"))
+        return { rows: text.includes("FROM keys") ? stored.keys : stored.tenants };
+      const names = values[1] as string[];
+      coded.push(...names);
+      stored.keys = stored.keys.filter(({ key_id }) => !names.includes(key_id));
+      stored.tenants = stored.tenants.filter((row) => !names.includes(row.tenant));
+      return { rows: [] };
+    },
+  } as unknown as pg.Client;
+  const journal = {
+    async change<T>(apply: (client: pg.Client, seq: number) => Promise<Change<T>>): Promise<T> {
+      turns += 1;
+      if (turns === 3) between();
+      const { value, entry } = await apply(client, turns);
+      if (entry !== undefined) records.push(entry);
+      return value;
+    },
+  } as unknown as Journal;
+  const sealed = <Row>(row: Row) => ({ ...row, state_mac: Buffer.alloc(32) });
+  const seals = {
+    seal: async ({ keys, tenants }: typeof stored) => ({
+      keys: keys.map(sealed),
+      tenants: tenants.map(sealed),
+    }),
+  } as unknown as Seals;
+  const clock = testClock();
+  const register = {
+    isAdoptable: adoptable,
+    adoptionWish() {
+      const { caller, detail } = records[0] ?? {};
+      if (caller === undefined) return null;
+      const { rows = "" } = detail ?? {};
+      const asked_at = clock.now().toISOString();
+      return { action: "adopt", admin: caller.name, asked_at, rows, certificate: "alice's" } as const;
+    },
+  };
+  const parts = { journal, register, seals, store: { changed() {} }, clock, accepts: () => true };
+  const ask = createAdoption(parts);
+  await ask({ role: "admin", name: "alice", certificate: "alice's" });
+  const outcome = await ask({ role: "admin", name: "bob", certificate: "bob's" });
+  return { outcome, coded, last: records.at(-1) };
+}
+
+test("of rows without a code those that have had one are neither counted, coded nor named", async () => {
+  const stored = { keys: [key("new"), key("known")], tenants: [tenant("acc-1"), tenant("acc-2")] };
+  const { outcome, coded, last } = await adopt(stored, (_, name) => name === "new" || name === "acc-1");
+  expect(outcome).toMatchObject({ adopted: true, keys: 1, tenants: 1 });
+  expect(coded).toEqual(["new", "acc-1"]);
+  expect(last?.detail).toMatchObject({ rows: "2", keys: expect.stringMatching(/^new=[0-9a-f]{64}$/) });
+  expect(last?.detail?.tenants).toMatch(/^acc-1=[0-9a-f]{64}$/);
+});
+
+test("a key or a tenant that is altered after the second admin's word is left", async () => {
+  const stored = { keys: [key("k-1"), key("k-2")], tenants: [tenant("acc-1"), tenant("acc-2")] };
+  const { outcome, coded } = await adopt(
+    stored,
+    () => true,
+    () => {
+      stored.keys = [{ ...key("k-1"), ceiling: null }, key("k-2")];
+      stored.tenants = [{ ...tenant("acc-1"), state: "destroying" }, tenant("acc-2")];
+    },
+  );
+  expect(outcome).toMatchObject({ adopted: true, keys: 2, tenants: 2 });
+  expect(coded).toEqual(["k-2", "acc-2"]);
+});
+
+test("more rows than a record names are all adopted, each once", async () => {
+  const keys = Array.from({ length: 600 }, (_, index) => key(`k-${index}`));
+  const { coded } = await adopt({ keys, tenants: [tenant("acc-1")] }, () => true);
+  expect(coded).toHaveLength(601);
+  expect(new Set(coded).size).toBe(601);
+});
