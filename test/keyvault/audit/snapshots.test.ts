@@ -132,6 +132,7 @@ test.each([
   ["content is altered", "UPDATE audit_register SET content = content || ' ' WHERE part = 7"],
   ["number is another", "UPDATE audit_register SET part = 300 WHERE part = 7"],
   ["place in the chain is another", "UPDATE audit_register SET seq = seq + 1 WHERE part = 7"],
+  ["record is another", "UPDATE audit_register SET head = mac WHERE part = 7"],
   ["code is altered", "UPDATE audit_register SET mac = head WHERE part = 7"],
   ["row is gone", "DELETE FROM audit_register WHERE part = 7"],
   ["rest is gone", "DELETE FROM audit_register WHERE part = 256"],

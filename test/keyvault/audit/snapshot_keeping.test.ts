@@ -1,0 +1,58 @@
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { keepSnapshots } from "../../../keyvault/audit/snapshots.ts";
+import { SILENT } from "../fixture.ts";
+
+const LOOK_MS = 10_000;
+const WORTH = 20_000;
+
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
+});
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+/** Keeping of a chain that is at `seq`, and how often it saved; the next `failing` saves fail. */
+function keeping() {
+  const state = { seq: 0, saved: 0, failing: 0 };
+  const snapshots = {
+    load: async () => [],
+    async save() {
+      if (state.failing-- > 0) throw new Error("no database");
+      state.saved += 1;
+    },
+  };
+  const register = { head: () => ({ seq: state.seq, mac: Buffer.alloc(32) }) };
+  return { state, keeper: keepSnapshots({ snapshots, register, log: SILENT }, 0) };
+}
+
+test("a running vault saves once for each so many records, and not before", async () => {
+  const { state, keeper } = keeping();
+  for (const [seq, saved] of [
+    [WORTH - 1, 0],
+    [WORTH, 1],
+    [2 * WORTH - 1, 1],
+    [2 * WORTH, 2],
+  ] as const) {
+    state.seq = seq;
+    await vi.advanceTimersByTimeAsync(LOOK_MS);
+    expect(state.saved, `at record ${seq}`).toBe(saved);
+  }
+  await keeper.stop();
+  expect(state.saved).toBe(2);
+});
+
+test("a save that failed is tried again at the next look, and at the stop", async () => {
+  const { state, keeper } = keeping();
+  state.failing = 2;
+  state.seq = WORTH;
+  await vi.advanceTimersByTimeAsync(2 * LOOK_MS);
+  expect(state.saved).toBe(0);
+  await vi.advanceTimersByTimeAsync(LOOK_MS);
+  expect(state.saved).toBe(1);
+  state.failing = 1;
+  state.seq = 2 * WORTH;
+  await vi.advanceTimersByTimeAsync(LOOK_MS);
+  await keeper.stop();
+  expect(state.saved).toBe(2);
+});
