@@ -92,3 +92,17 @@ test("a wish without a certificate, as an older version stored it, waits anew fo
   const decided = decideByTwo(pending, { action: "enable" }, ADMIN, { now, accepts: () => true });
   expect(decided).toMatchObject({ admin: ADMIN.name });
 });
+
+test.each([
+  ["another thing", { action: "enable", days: 7 }],
+  ["other days", { action: "destroy", days: 30 }],
+  ["other rows", { action: "destroy", days: 7, rows: "some" }],
+] as const)("who asks for %s grants nothing, and the own wish waits", (_, wish) => {
+  const now = new Date();
+  const judged = { now, accepts: () => true };
+  const asked = { action: "destroy", days: 7 } as const;
+  const bob = { ...ADMIN, name: "bob", certificate: "bob's" };
+  const pending = { ...asked, admin: "alice", asked_at: now.toISOString(), certificate: "alice's" };
+  expect(decideByTwo(pending, asked, bob, judged)).toBe("granted");
+  expect(decideByTwo(pending, wish, bob, judged)).toMatchObject({ ...wish, admin: "bob" });
+});
