@@ -3,9 +3,11 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Journal } from "../../../keyvault/audit/journal.ts";
 import { unixSeconds } from "../../../keyvault/clock.ts";
 import type { CreatedKey } from "../../../keyvault/keys/create.ts";
+import { createKeyDisabling } from "../../../keyvault/keys/disable.ts";
 import { createCeilingShrinking } from "../../../keyvault/keys/shrink_ceiling.ts";
 import { createChallengeSigning } from "../../../keyvault/sign/challenge.ts";
 import { createDelegationSigning } from "../../../keyvault/sign/delegation.ts";
+import { createListSigning } from "../../../keyvault/sign/revocation_list.ts";
 import { API, createHome, startVault, type TestVault } from "../fixture.ts";
 import { certificateFields } from "./certificate_fields.ts";
 
@@ -82,6 +84,33 @@ test("no delegation is granted after the record that its subject's ceiling shran
     later += outcomes.length;
   }
   expect(later).toBeGreaterThan(0);
+});
+
+test("no revocation list is granted after the record that its key was disabled", async () => {
+  const { key_id } = await vault.makeKey({
+    tenant: TENANT,
+    purpose: "account_root",
+    label: "to be disabled",
+  });
+  const { journal } = vault.vault;
+  let disabled = false;
+  const late: Journal = {
+    ...journal,
+    async change(apply) {
+      if (!disabled) await createKeyDisabling(parts())(API, { keyId: key_id, tenant: TENANT });
+      disabled = true;
+      return journal.change(apply);
+    },
+  };
+  const list = { tenant: TENANT, updated_at: now(), revoked_certs: [], expires_at: [] };
+  const signed = await createListSigning(parts(late))(API, key_id, list);
+  expect(disabled).toBe(true);
+  expect(signed).toMatchObject({ refused: "key_disabled" });
+  const outcomes = await vault.home.sql(
+    "SELECT outcome FROM audit WHERE key_id = $1 AND statement = 'revocation_list'",
+    [key_id],
+  );
+  expect(outcomes).toEqual([{ outcome: "key_disabled" }]);
 });
 
 test("a key that changes under each try is given up after five, on record as failed", async () => {
