@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { createReadStream } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { afterAll, afterEach, beforeAll, expect, test, vi } from "vitest";
+import { createSnapshots } from "../../keyvault/audit/snapshots.ts";
 import { restoreBackup } from "../../keyvault/backup/restore.ts";
 import { unixSeconds } from "../../keyvault/clock.ts";
 import { migrationNames } from "../../keyvault/db/migrate.ts";
@@ -251,25 +252,34 @@ test("a state that was coded for a change which the database refused does not co
   expect(await challenge(key_id, "acc-7")).toBe("key_damaged");
 });
 
-test("a change is not undone by cutting off its record with all that came after, and putting its former row back", async () => {
-  const { key_id } = await vault.makeKey({ tenant: "acc-8", purpose: "agent", label: "agent", ceiling: [] });
-  await sql("CREATE TABLE former AS SELECT * FROM keys");
-  const { seq } = vault.vault.journal.head();
-  await createKeyDisabling({ ...vault.vault, clock: vault.clock })(
-    { role: "api", name: "api" },
-    { keyId: key_id, tenant: "acc-8" },
-  );
-  const noted = await vault.token.notedHead();
-  expect(noted.head?.seq, "noted before the change was answered").toBe(seq + 1);
-  await sql(
-    `UPDATE keys SET (state, disabled_at, state_seq, state_mac) =
+test.each(["from the first record", "from a snapshot"])(
+  "a change is not undone by cutting off its record with all that came after, and putting its former row back, at a start %s",
+  async (start) => {
+    const { key_id } = await vault.makeKey({
+      tenant: "acc-8",
+      purpose: "agent",
+      label: "agent",
+      ceiling: [],
+    });
+    if (start === "from a snapshot") await createSnapshots(vault.vault).save();
+    await sql("CREATE TABLE former AS SELECT * FROM keys");
+    const { seq } = vault.vault.journal.head();
+    await createKeyDisabling({ ...vault.vault, clock: vault.clock })(
+      { role: "api", name: "api" },
+      { keyId: key_id, tenant: "acc-8" },
+    );
+    const noted = await vault.token.notedHead();
+    expect(noted.head?.seq, "noted before the change was answered").toBe(seq + 1);
+    await sql(
+      `UPDATE keys SET (state, disabled_at, state_seq, state_mac) =
        (SELECT state, disabled_at, state_seq, state_mac FROM former WHERE former.key_id = keys.key_id)
      WHERE key_id = '${key_id}'; DROP TABLE former`,
-  );
-  await alterAudit(`DELETE FROM audit WHERE seq > ${seq}`);
-  expect(await restartOnAltered()).toBe("chain_broken");
-  expect(await challenge(key_id, "acc-8")).toBe("key_damaged");
-});
+    );
+    await alterAudit(`DELETE FROM audit WHERE seq > ${seq}`);
+    expect(await restartOnAltered()).toBe("chain_broken");
+    expect(await challenge(key_id, "acc-8")).toBe("key_damaged");
+  },
+);
 
 test("an ordinary signature's record is noted within a second or at the stop, and not cut off after that", async () => {
   const { key_id } = await vault.makeKey({ tenant: "acc-9", purpose: "agent", label: "agent", ceiling: [] });

@@ -128,6 +128,18 @@ test("saved again, parts that did not change are coded anew and say the same", a
   expect(contentsOf(started.register)).toEqual(contentsOf((await fromTheFirst()).register));
 });
 
+test("saved again, parts that changed since are stored as they are by then", async () => {
+  const vault = await startVault(home);
+  const snapshots = createSnapshots(vault.vault);
+  await snapshots.save();
+  await vault.makeKey({ tenant: "acc-later", purpose: "account_root", label: "made in between" });
+  await snapshots.save();
+  await vault.stop();
+  const started = await start();
+  expect(started.fromSnapshot).toBe(true);
+  expect(contentsOf(started.register)).toEqual(contentsOf((await fromTheFirst()).register));
+});
+
 test.each([
   ["content is altered", "UPDATE audit_register SET content = content || ' ' WHERE part = 7"],
   ["number is another", "UPDATE audit_register SET part = 300 WHERE part = 7"],

@@ -7,7 +7,10 @@ import { createRecoveryKey, sealStream } from "../../../keyvault/backup/sealed_s
 import { migrationNames } from "../../../keyvault/db/migrate.ts";
 import { createHome, SILENT, type VaultHome } from "../fixture.ts";
 
-/* A backup is encrypted to a public key, so anybody can make one: its token files are names that a stranger chose. */
+/*
+ * A backup is encrypted to a public key, so anybody can make one without a signature: its token files are names that a stranger chose, and the
+ * operator who says `--unsigned` has been deceived.
+ */
 
 let home: VaultHome;
 
@@ -41,7 +44,12 @@ test.each([
     yield `${JSON.stringify({ kind: "end", counts: {} })}\n`;
   };
   await expect(
-    restoreBackup(home.config, sealStream(lines(), publicKey), privateKey, SILENT),
+    restoreBackup(
+      home.config,
+      () => sealStream(lines(), publicKey),
+      { recoveryKey: privateKey, origin: "unsigned" },
+      SILENT,
+    ),
   ).rejects.toThrow("The backup has a file outside the token's folder");
   const left = await readdir(home.dir, { recursive: true, withFileTypes: true });
   expect(left.filter((entry) => entry.isFile())).toEqual([]);
