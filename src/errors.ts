@@ -81,6 +81,13 @@ export class ApiError extends Error {
   }
 }
 
+/** The error of a rate that is used up: says `what`, and when to try again, in the message and in `Retry-After`. */
+export function rateLimited(what: string, waitMs: number, headers: Record<string, string> = {}): ApiError {
+  const seconds = Math.max(1, Math.ceil(waitMs / 1000));
+  const again = { ...headers, "retry-after": String(seconds) };
+  return new ApiError("rate_limited", `${what}; try again in ${seconds} s`, again);
+}
+
 /** The body of every error answer (specification §7). */
 export type ErrorBody = { error: { code: ErrorCode; message: string; status: number } };
 

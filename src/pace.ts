@@ -13,6 +13,9 @@ export type Pace = {
   look(key: string): Paced;
 };
 
+/** Connections of one account together have so many times what one of them has. */
+export const ACCOUNT_SHARE = 4;
+
 const MINUTE_MS = 60_000;
 const REMEMBERED = 100_000;
 

@@ -3,7 +3,7 @@ import { ProtocolError } from "../../src/protocol/errors.ts";
 import type { HybridPublicKey, HybridSignature } from "../../src/protocol/hybrid.ts";
 import type { Caller } from "../audit/record.ts";
 import { isRefusal, type Refusal, refuse } from "../errors.ts";
-import { CLOCK_TOLERANCE_SECONDS, type SigningParts, signStatement } from "./statement.ts";
+import { clockFault, type SigningParts, signStatement } from "./statement.ts";
 
 /** An agent's answer to a challenge: the last fields of a proof bundle. */
 export type SignedChallenge = {
@@ -34,12 +34,8 @@ export function createChallengeSigning(parts: SigningParts): SignChallenge {
 }
 
 function judge(binding: ChallengeBinding, now: number): Uint8Array | Refusal {
-  if (Math.abs(now - binding.challenge_at) > CLOCK_TOLERANCE_SECONDS) {
-    return refuse(
-      "policy_violation",
-      `challenge_at is more than ${CLOCK_TOLERANCE_SECONDS} s away from the vault's clock`,
-    );
-  }
+  const fault = clockFault("challenge_at", binding.challenge_at, now);
+  if (fault !== undefined) return fault;
   try {
     return challengeSignBytes(binding);
   } catch (error) {

@@ -9,7 +9,7 @@ import { beyondCeiling, coversScopes } from "../../src/protocol/scopes.ts";
 import type { Caller } from "../audit/record.ts";
 import { isRefusal, type Refusal, refuse } from "../errors.ts";
 import type { Key } from "../keys/store.ts";
-import { CLOCK_TOLERANCE_SECONDS, type SigningParts, signStatement } from "./statement.ts";
+import { clockFault, type SigningParts, signStatement } from "./statement.ts";
 
 /** The fields of a certificate that a caller fills; the vault adds the issuer's public key and the signature. */
 export type DelegationRequest = Omit<DelegationFields, "issuer_pub_key">;
@@ -99,9 +99,7 @@ const RULES: readonly Rule[] = [
       : violation("The subject has another public key");
   },
   function isIssuedNow({ fields }, now) {
-    return Math.abs(now - fields.issued_at) <= CLOCK_TOLERANCE_SECONDS
-      ? undefined
-      : violation(`issued_at is more than ${CLOCK_TOLERANCE_SECONDS} s away from the vault's clock`);
+    return clockFault("issued_at", fields.issued_at, now);
   },
   function isNotExpired({ fields }, now) {
     return now <= fields.expires_at ? undefined : violation("expires_at is past");

@@ -6,13 +6,7 @@ import type { LastList } from "../audit/register.ts";
 import type { Database } from "../db/connection.ts";
 import { isRefusal, type Refusal, refuse, VaultError } from "../errors.ts";
 import { dropOthers, follow, type Kept, keep, type Listed, readListed, writeListed } from "./listed.ts";
-import {
-  CLOCK_TOLERANCE_SECONDS,
-  type Grant,
-  type Judge,
-  type SigningParts,
-  signStatement,
-} from "./statement.ts";
+import { clockFault, type Grant, type Judge, type SigningParts, signStatement } from "./statement.ts";
 
 /** The certificates to list. `expires_at` has the Unix second at which each ends, at the same place; 0 for one that never does. */
 export type ListRequest = {
@@ -64,7 +58,7 @@ export function createListSigning(parts: ListSigningParts): SignRevocationList {
     } as const;
     const judge: Judge = async (_, now) => {
       last = readLast();
-      const early = tooFar(updatedAt, now) ?? notAfter(last, updatedAt, digest);
+      const early = clockFault("updated_at", updatedAt, now) ?? notAfter(last, updatedAt, digest);
       if (early !== undefined) return early;
       const before = await listedBy(database, keyId, last);
       const next = follow(before, { certificates, expiresAt }, now);
@@ -99,12 +93,4 @@ function notAfter(last: LastList | undefined, updatedAt: number, digest: Buffer)
   if (last === undefined || updatedAt > last.updatedAt) return undefined;
   if (updatedAt === last.updatedAt && digest.equals(last.digest)) return undefined;
   return refuse("policy_violation", `The list does not follow the last one, at ${last.updatedAt}`);
-}
-
-function tooFar(time: number, now: number): Refusal | undefined {
-  if (Math.abs(now - time) <= CLOCK_TOLERANCE_SECONDS) return undefined;
-  return refuse(
-    "policy_violation",
-    `updated_at is more than ${CLOCK_TOLERANCE_SECONDS} s away from the vault's clock`,
-  );
 }

@@ -14,6 +14,15 @@ import type { Rate, Rates } from "../rates.ts";
 /** Seconds by which a time in a statement may differ from the vault's clock, either way, both ends included. */
 export const CLOCK_TOLERANCE_SECONDS = 60;
 
+/** Refuses a time in a statement that is too far from `now`, both in Unix seconds. */
+export function clockFault(field: string, time: number, now: number): Refusal | undefined {
+  if (Math.abs(now - time) <= CLOCK_TOLERANCE_SECONDS) return undefined;
+  return refuse(
+    "policy_violation",
+    `${field} is more than ${CLOCK_TOLERANCE_SECONDS} s away from the vault's clock`,
+  );
+}
+
 /** What signing needs. */
 export type SigningParts = {
   store: KeyStore;

@@ -1,7 +1,8 @@
 import ipaddr from "ipaddr.js";
-import { RateLimiterPostgres, RateLimiterRes } from "rate-limiter-flexible";
+import { type RateLimiterPostgres, RateLimiterRes } from "rate-limiter-flexible";
 import type { Database } from "../db/connection.ts";
-import { ApiError } from "../errors.ts";
+import { createStoredRate } from "../db/stored_rate.ts";
+import { rateLimited } from "../errors.ts";
 
 /** Seconds of the window that the rates count in; it opens with the first call and is not moved by later ones. */
 export const RATE_WINDOW_SECONDS = 15 * 60;
@@ -27,16 +28,7 @@ export function createClientRates({
   tries: number;
 }): ClientRates {
   const limiter = (keyPrefix: string, points: number) =>
-    new RateLimiterPostgres({
-      storeClient: db,
-      storeType: "knex",
-      tableName: "rate_limits",
-      tableCreated: true,
-      clearExpiredByTimeout: false,
-      keyPrefix,
-      points,
-      duration: RATE_WINDOW_SECONDS,
-    });
+    createStoredRate(db, { keyPrefix, points, seconds: RATE_WINDOW_SECONDS });
   const bySend = limiter("send_code_ip", sends);
   const byTry = limiter("verify_code_ip", tries);
   return {
@@ -53,10 +45,7 @@ async function consume(limiter: RateLimiterPostgres, ip: string, what: string): 
     await limiter.consume(networkOf(ip));
   } catch (refusal) {
     if (!(refusal instanceof RateLimiterRes)) throw refusal;
-    const seconds = Math.max(1, Math.ceil(refusal.msBeforeNext / 1000));
-    throw new ApiError("rate_limited", `${what}; try again in ${seconds} s`, {
-      "retry-after": String(seconds),
-    });
+    throw rateLimited(what, refusal.msBeforeNext);
   }
 }
 

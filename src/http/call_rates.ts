@@ -1,12 +1,11 @@
-import { RateLimiterPostgres, RateLimiterRes } from "rate-limiter-flexible";
+import { type RateLimiterPostgres, RateLimiterRes } from "rate-limiter-flexible";
 import type { Clock } from "../clock.ts";
 import type { Database } from "../db/connection.ts";
-import { ApiError } from "../errors.ts";
-import { createPace } from "../pace.ts";
+import { createStoredRate } from "../db/stored_rate.ts";
+import { type ApiError, rateLimited } from "../errors.ts";
+import { ACCOUNT_SHARE, createPace } from "../pace.ts";
 import type { ApiKeyCaller, RatedKind } from "../route.ts";
 
-/** Connections of one account have so many times what one of them has. */
-export const ACCOUNT_SHARE = 4;
 const DAY_SECONDS = 86_400;
 
 /** What an installation sets, for one connection. */
@@ -39,8 +38,10 @@ export function createCallRates({
 }): CallRates {
   const presents = createPace({ perMinute: presentPerMinute, clock });
   const accountPresents = createPace({ perMinute: ACCOUNT_SHARE * presentPerMinute, clock });
-  const agents = daily(db, "agents_connection", agentsPerDay);
-  const accountAgents = daily(db, "agents_account", ACCOUNT_SHARE * agentsPerDay);
+  const daily = (keyPrefix: string, points: number) =>
+    createStoredRate(db, { keyPrefix, points, seconds: DAY_SECONDS });
+  const agents = daily("agents_connection", agentsPerDay);
+  const accountAgents = daily("agents_account", ACCOUNT_SHARE * agentsPerDay);
   return {
     async take(kind, { accountId, connectionId }) {
       if (kind === "agents") {
@@ -65,19 +66,6 @@ export function createCallRates({
   };
 }
 
-function daily(db: Database, keyPrefix: string, points: number): RateLimiterPostgres {
-  return new RateLimiterPostgres({
-    storeClient: db,
-    storeType: "knex",
-    tableName: "rate_limits",
-    tableCreated: true,
-    clearExpiredByTimeout: false,
-    keyPrefix,
-    points,
-    duration: DAY_SECONDS,
-  });
-}
-
 async function takeDaily(limiter: RateLimiterPostgres, key: string): Promise<Left> {
   const left = ({ remainingPoints, msBeforeNext }: RateLimiterRes): Left => ({
     limit: limiter.points,
@@ -99,11 +87,7 @@ const WHAT: Record<RatedKind, string> = {
 };
 
 function refusal(kind: RatedKind, waitMs: number, left: Left): ApiError {
-  const seconds = Math.max(1, Math.ceil(waitMs / 1000));
-  return new ApiError("rate_limited", `${WHAT[kind]}; try again in ${seconds} s`, {
-    ...headersOf(kind, left),
-    "retry-after": String(seconds),
-  });
+  return rateLimited(WHAT[kind], waitMs, headersOf(kind, left));
 }
 
 /** As draft-ietf-httpapi-ratelimit-headers-10 writes them. */

@@ -1,12 +1,10 @@
 import { LRUCache } from "lru-cache";
 import type { Clock } from "../clock.ts";
-import { ApiError } from "../errors.ts";
-import { createPace, type Pace } from "../pace.ts";
+import { ApiError, rateLimited } from "../errors.ts";
+import { ACCOUNT_SHARE, createPace, type Pace } from "../pace.ts";
 import type { ApiKeyCaller } from "../route.ts";
 import { createUnderWay, type UnderWay } from "./under_way.ts";
 
-/** Connections of one account have so many times what one of them has. */
-const ACCOUNT_SHARE = 4;
 /** An agent that was allowed here before has this part of a connection's rate, for itself. */
 const KNOWN_SHARE = 10;
 const KNOWN_AGENTS = 50_000;
@@ -94,8 +92,5 @@ function isRefusal(error: unknown): boolean {
 }
 
 function tooMany(waitMs: number): ApiError {
-  const seconds = Math.max(1, Math.ceil(waitMs / 1000));
-  return new ApiError("rate_limited", `Too many proofs were refused here; try again in ${seconds} s`, {
-    "retry-after": String(seconds),
-  });
+  return rateLimited("Too many proofs were refused here", waitMs);
 }
