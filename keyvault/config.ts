@@ -22,6 +22,7 @@ const wholeUpTo = (most: number) =>
 const port = wholeUpTo(65_535);
 const count = wholeUpTo(1_000_000);
 const path = z.string().min(1);
+const databaseUrl = z.string().regex(/^postgres(ql)?:\/\//, "must start with postgres://");
 const names = z
   .string()
   .transform((text) => text.split(",").map((item) => item.trim()))
@@ -29,7 +30,8 @@ const names = z
 
 const schema = z.object({
   KEYVAULT_DATA_DIR: path,
-  KEYVAULT_DATABASE_URL: z.string().regex(/^postgres(ql)?:\/\//, "must start with postgres://"),
+  KEYVAULT_DATABASE_URL: databaseUrl,
+  KEYVAULT_MIGRATION_DATABASE_URL: databaseUrl.optional(),
   KEYVAULT_PKCS11_MODULE: path.optional(),
   KEYVAULT_PKCS11_PARAMETERS: z.string().min(1).optional(),
   KEYVAULT_TOKEN_LABEL: z
@@ -89,6 +91,8 @@ export type TlsConfig = { caFile: string; certFile: string; keyFile: string; rev
 export type Config = {
   dataDir: string;
   databaseUrl: string;
+  /** The same database as the role that owns its tables; the same URL where that is the role that runs. */
+  migrationDatabaseUrl: string;
   token: TokenConfig;
   tls: TlsConfig;
   tlsDir: string;
@@ -120,12 +124,15 @@ export type CertificateConfig = Pick<Config, "tlsDir" | "serverNames"> & { revok
 
 type Environment = Record<string, string | undefined>;
 
+/** Settings that hold a password, so that a file may hold them instead. */
+const URLS = ["KEYVAULT_DATABASE_URL", "KEYVAULT_MIGRATION_DATABASE_URL"] as const;
+
 /**
- * The settings of this environment. `KEYVAULT_DATABASE_URL_FILE` may name a file that holds the URL.
+ * The settings of this environment. `KEYVAULT_DATABASE_URL_FILE` and `KEYVAULT_MIGRATION_DATABASE_URL_FILE` may name files that hold the URLs.
  * @throws ConfigError naming every setting that is missing or wrong
  */
 export function loadConfig(environment: Environment = process.env): Config {
-  const settings = parse(schema, withDatabaseFile(environment));
+  const settings = parse(schema, URLS.reduce(withFile, environment));
   const dataDir = resolve(settings.KEYVAULT_DATA_DIR);
   const inData = (given: string | undefined, ...name: string[]): string =>
     given === undefined ? join(dataDir, ...name) : resolve(given);
@@ -138,6 +145,7 @@ export function loadConfig(environment: Environment = process.env): Config {
   return {
     dataDir,
     databaseUrl: settings.KEYVAULT_DATABASE_URL,
+    migrationDatabaseUrl: settings.KEYVAULT_MIGRATION_DATABASE_URL ?? settings.KEYVAULT_DATABASE_URL,
     token: {
       module,
       parameters: settings.KEYVAULT_PKCS11_PARAMETERS,
@@ -223,13 +231,13 @@ function tell(issue: z.core.$ZodIssue, environment: Environment): string {
   return `must be ${issue.values.join(", ").replace(/, ([^,]*)$/, " or $1")}`;
 }
 
-function withDatabaseFile(environment: Environment): Environment {
-  const file = environment.KEYVAULT_DATABASE_URL_FILE;
-  if (file === undefined || environment.KEYVAULT_DATABASE_URL !== undefined) return environment;
+function withFile(environment: Environment, name: string): Environment {
+  const file = environment[`${name}_FILE`];
+  if (file === undefined || environment[name] !== undefined) return environment;
   try {
-    return { ...environment, KEYVAULT_DATABASE_URL: readFileSync(file, "utf8").trim() };
+    return { ...environment, [name]: readFileSync(file, "utf8").trim() };
   } catch {
-    throw new ConfigError("KEYVAULT_DATABASE_URL_FILE names a file that cannot be read");
+    throw new ConfigError(`${name}_FILE names a file that cannot be read`);
   }
 }
 

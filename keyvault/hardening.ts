@@ -24,8 +24,17 @@ export function hardenProcess(): void {
   process.execve(SHELL, ["sh", "-c", SCRIPT, "sh", ...command]);
 }
 
+type Exposed = Pick<Config, "tls" | "tlsDir" | "databaseUrl" | "migrationDatabaseUrl">;
+
 /** Says what of the running vault lies open and cannot be shut by itself: one warning for each, at every start. */
-export function warnOfExposure({ tls, tlsDir }: Pick<Config, "tls" | "tlsDir">, log: Logger): void {
+export function warnOfExposure(config: Exposed, log: Logger): void {
+  const { tls, tlsDir } = config;
+  if (config.migrationDatabaseUrl !== config.databaseUrl)
+    log.warn({
+      event: "owner_url_present",
+      remedy:
+        "KEYVAULT_MIGRATION_DATABASE_URL leads to the owner of the audit, and a running vault does not need it: give it to init, migrate and restore only",
+    });
   const folders = new Set([tlsDir, dirname(tls.caFile)]);
   for (const file of [...folders].map((folder) => join(folder, "ca.key")).filter((path) => existsSync(path)))
     log.warn({

@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import type { Clock } from "./clock.ts";
 import type { Config } from "./config.ts";
 import { openDatabase } from "./db/connection.ts";
-import { migrate } from "./db/migrate.ts";
+import { asOwner, migrate } from "./db/migrate.ts";
 import { makePrivateFolder } from "./files.ts";
 import type { Logger } from "./log.ts";
 import { installTls } from "./tls/install.ts";
@@ -34,16 +34,18 @@ export async function initialise(
   report: (step: InitStep) => void = () => {},
 ): Promise<void> {
   await requireTls(config.tlsDir);
-  const isSealed = !existsSync(config.token.pinFile) && (await hasServiceKey(config.databaseUrl, log));
+  const isSealed =
+    !existsSync(config.token.pinFile) &&
+    (await asOwner(config, () => hasServiceKey(config.migrationDatabaseUrl, log)));
   if (isSealed) await tokenSettings(config.token);
   else requirePin(config.token);
   await makePrivateFolder(config.dataDir);
-  report({ step: "database", created: await migrate(config.databaseUrl, log) });
+  report({ step: "database", created: await migrate(config, log) });
   if (isSealed) {
     report({ step: "token", created: [], absent: ["pin"] });
     report({ step: "service key", created: [] });
   } else {
-    const records = await countAudit(config.databaseUrl, log);
+    const records = await countAudit(config.migrationDatabaseUrl, log);
     report({ step: "token", created: records === 0 ? await installToken(config.token, log) : [] });
     report({ step: "service key", created: await makeServiceKey({ config, clock, log }) });
   }

@@ -30,6 +30,9 @@ A first start, with SoftHSM installed and an empty Postgres database of its own:
   keyvault init     # token, PIN file, tables, service key, certificates
   keyvault serve    # HTTPS on 127.0.0.1:8443, for those certificates
 
+With a second role that owns the tables (KEYVAULT_MIGRATION_DATABASE_URL, for
+init only) the running vault cannot rewrite its audit: keyvault serve --help.
+
 Settings come from the environment only: "keyvault serve --help" lists them.
 docs/keyvault.md has the rest.`;
 

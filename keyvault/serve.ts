@@ -2,7 +2,7 @@ import { LedgerMismatch } from "./audit/ledger.ts";
 import type { Clock } from "./clock.ts";
 import type { Config } from "./config.ts";
 import { openDatabase } from "./db/connection.ts";
-import { migrate } from "./db/migrate.ts";
+import { requireTables } from "./db/tables.ts";
 import { VaultError } from "./errors.ts";
 import { createApp } from "./http/app.ts";
 import { serveHealth, serveTls } from "./http/server.ts";
@@ -31,11 +31,11 @@ export type Serving = {
 };
 
 /**
- * Brings the vault's tables up to date, opens it, or leaves it sealed when there is no PIN file or its audit chain is broken, and listens. Rejects with a `Problem` when
+ * Sees to the vault's tables, opens it, or leaves it sealed when there is no PIN file or its audit chain is broken, and listens. Rejects with a `Problem` when
  * a part is missing or does not belong to the others, or with the error of the port; whatever was opened is closed again.
  */
 export async function serve(config: Config, clock: Clock, log: Logger): Promise<Serving> {
-  await migrate(config.databaseUrl, log);
+  await requireTables(config.databaseUrl, log);
   const closers: (() => unknown)[] = [];
   const stop = async (): Promise<void> => {
     for (const closer of closers.splice(0).reverse()) await closer();

@@ -5,6 +5,7 @@ import { dirname, join, normalize, sep } from "node:path";
 import type { Knex } from "knex";
 import type { Config } from "../config.ts";
 import { appliedMigrations, dropSchema, migrateTo, migrationNames, withSchemaLock } from "../db/migrate.ts";
+import { grantPrivileges } from "../db/privileges.ts";
 import { makePrivateFolder, moveFolderDurably } from "../files.ts";
 import type { Logger } from "../log.ts";
 import { Problem } from "../problem.ts";
@@ -43,18 +44,21 @@ export async function restoreBackup(
   const checked = await checkBackup(backup, recoveryKey, origin);
   await makePrivateFolder(config.dataDir);
   const aside = `${config.token.dir}.unfinished`;
-  const store = async (transaction: Knex.Transaction): Promise<Restored> => {
+  const store = async (transaction: Knex.Transaction, running: string | undefined): Promise<Restored> => {
     await transaction.raw("SET LOCAL lock_timeout = '5s'");
     await requireEmpty(transaction);
     const lines = openLines(backup(), recoveryKey);
     const token = { aside, managed: config.token.managed };
     const stored = await storeLines(lines, checked, transaction, token);
     const upgraded = await migrateTo(transaction, newestMigration());
+    if (running !== undefined) await grantPrivileges(transaction, running);
     if (config.token.managed) await moveFolderDurably(aside, config.token.dir);
     return { ...stored, signed_by: checked.signedBy, upgraded };
   };
   try {
-    return await withSchemaLock(config.databaseUrl, log, (database) => database.transaction(store));
+    return await withSchemaLock(config, log, (database, running) =>
+      database.transaction((transaction) => store(transaction, running)),
+    );
   } catch (error) {
     await rm(aside, { recursive: true, force: true });
     throw error;

@@ -1,5 +1,6 @@
 import { existsSync } from "node:fs";
 import { dirname } from "node:path";
+import type { BlamedError } from "../db/connection.ts";
 import { Problem } from "../problem.ts";
 
 const DATABASE_HINTS: Readonly<Record<string, string>> = {
@@ -13,7 +14,7 @@ const DATABASE_HINTS: Readonly<Record<string, string>> = {
   "28P01": "the password is wrong",
   "28000": "the role may not connect",
   "3D000": "there is no such database",
-  "42501": "the role lacks a right: it must own the database",
+  "42501": 'the role lacks a right: run "keyvault migrate" as the role that owns the database',
   "53100": "its disk is full",
   "53300": "it has too many connections",
   "57P03": "it is starting or stopping",
@@ -38,7 +39,7 @@ const FILE_HINTS: Readonly<Record<string, string>> = {
 /** Calls of the file system whose errors do not say which file it was. */
 const WRITING = new Set(["write", "fsync", "fdatasync", "ftruncate"]);
 
-type SystemError = NodeJS.ErrnoException & { address?: string; port?: number };
+type SystemError = NodeJS.ErrnoException & { address?: string; port?: number } & BlamedError;
 
 /**
  * What to show a person for an error that ended a command: one line, or undefined for a fault that only its stack trace explains.
@@ -46,7 +47,7 @@ type SystemError = NodeJS.ErrnoException & { address?: string; port?: number };
  */
 export function describeFailure(error: unknown): string | undefined {
   if (error instanceof Problem) return error.message;
-  const { code, syscall, address, port, path, name, message } = error as SystemError;
+  const { code, syscall, address, port, path, name, message, setting } = error as SystemError;
   if (code === "EADDRINUSE")
     return `The port ${port} of ${address} is in use: set KEYVAULT_PORT or KEYVAULT_HEALTH_PORT`;
   if (code === "EACCES" && syscall === "listen") return `The port ${port} may not be opened by this user`;
@@ -54,10 +55,11 @@ export function describeFailure(error: unknown): string | undefined {
   const trouble = syscall !== undefined && WRITING.has(syscall) && FILE_HINTS[code ?? ""];
   if (trouble) return `A file could not be written: ${trouble}`;
   if (name === "KnexTimeoutError" || message === "timeout expired")
-    return describeDatabase("it does not answer");
-  if (message.startsWith("Connection terminated")) return describeDatabase("it ended the connection");
+    return describeDatabase("it does not answer", setting);
+  if (message.startsWith("Connection terminated"))
+    return describeDatabase("it ended the connection", setting);
   const hint = code === undefined ? undefined : databaseHint(code);
-  return hint === undefined ? undefined : describeDatabase(`${hint} (${code})`);
+  return hint === undefined ? undefined : describeDatabase(`${hint} (${code})`, setting);
 }
 
 /** A file system's error as one line that names the file, or undefined when it is none. */
@@ -73,6 +75,6 @@ function databaseHint(code: string): string | undefined {
   return DATABASE_HINTS[code] ?? (SERVER_TROUBLE.test(code) ? "it does not do its work" : undefined);
 }
 
-function describeDatabase(hint: string): string {
-  return `The database of KEYVAULT_DATABASE_URL cannot be used: ${hint}`;
+function describeDatabase(hint: string, setting = "KEYVAULT_DATABASE_URL"): string {
+  return `The database of ${setting} cannot be used: ${hint}`;
 }

@@ -3,7 +3,11 @@ import { columnsOf, foldLines } from "./fold.ts";
 const SETTINGS: readonly (readonly [name: string, text: string])[] = [
   ["KEYVAULT_DATA_DIR", "folder of token, PIN file and certificates; required"],
   ["KEYVAULT_DATABASE_URL", "the vault's own database, postgres://…; required"],
-  ["KEYVAULT_DATABASE_URL_FILE", "a file that holds that URL, instead"],
+  [
+    "KEYVAULT_MIGRATION_DATABASE_URL",
+    "the same as the role that owns the tables, for init, migrate and backup restore; default: the one above",
+  ],
+  ["…_URL_FILE", "a file that holds one of those URLs, instead"],
   ["KEYVAULT_PKCS11_MODULE", "the PKCS#11 library; default: SoftHSM where Linux distributions put it"],
   [
     "KEYVAULT_PKCS11_PARAMETERS",

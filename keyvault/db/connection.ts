@@ -28,6 +28,20 @@ function readTime(text: string): Date {
   return time instanceof Date && !Number.isNaN(time.getTime()) ? time : new Date(LAST_DATE);
 }
 
+/** An error of a database, with the setting whose URL led there when that is not `KEYVAULT_DATABASE_URL`. */
+export type BlamedError = { setting?: string };
+
+/** Does something with the database of a setting, and puts that setting's name on an error unless another one's is on it. */
+export async function blaming<T>(setting: string, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (error instanceof Error && !("setting" in error))
+      Object.assign(error, { setting } satisfies BlamedError);
+    throw error;
+  }
+}
+
 /**
  * Opens the vault's database. A lost connection is replaced by the next query; nothing is fatal. Queries that take longer than
  * `timeoutMs` fail.

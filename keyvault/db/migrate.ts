@@ -1,6 +1,7 @@
 import type { Knex } from "knex";
+import type { Config } from "../config.ts";
 import type { Logger } from "../log.ts";
-import { createClient, type Database, openDatabase } from "./connection.ts";
+import { blaming, createClient, type Database, openDatabase } from "./connection.ts";
 import { keys } from "./migrations/0001_keys.ts";
 import { audit } from "./migrations/0002_audit.ts";
 import { lifecycle } from "./migrations/0003_lifecycle.ts";
@@ -10,6 +11,7 @@ import { roots } from "./migrations/0006_roots.ts";
 import { residentRecords } from "./migrations/0007_resident_records.ts";
 import { auditRegister } from "./migrations/0008_audit_register.ts";
 import { listedCertificates } from "./migrations/0009_listed_certificates.ts";
+import { findRunningRole, grantPrivileges } from "./privileges.ts";
 
 /** Numbered, forward-only. A landed one is never edited: a change is a new number at the end. */
 const migrations = [
@@ -32,36 +34,54 @@ export function migrationNames(): string[] {
 /** One step of the schema: a numbered name and the SQL that makes it. */
 export type Migration = { name: string; sql: string };
 
+/** The two ways into the vault's database: as the role that runs, and as the one that owns the tables. They may be one. */
+export type SchemaUrls = Pick<Config, "databaseUrl" | "migrationDatabaseUrl">;
+
 /**
- * Brings the vault's database to the newest schema, each migration in a transaction of its own, and gives the names of those it applied.
- * Safe to run again and from several processes. Throws when the database is newer than this code.
+ * Brings the vault's database to the newest schema, each migration in a transaction of its own, gives the role that runs exactly the rights
+ * it needs, and returns the names of the migrations it applied. Safe to run again and from several processes.
+ *
+ * @throws Problem when the two roles do not lead to one database, or when that is newer than this code
  */
-export async function migrate(url: string, log: Logger): Promise<string[]> {
-  return withSchemaLock(url, log, async (database) => {
+export async function migrate(urls: SchemaUrls, log: Logger): Promise<string[]> {
+  return withSchemaLock(urls, log, async (database, running) => {
     // knex's own lock is a row, which a killed migration leaves behind; whoever holds the advisory lock may clear it.
     await database.migrate.forceFreeMigrationsLock(settings);
     const [, applied] = await database.migrate.latest(settings);
+    if (running !== undefined) await grantPrivileges(database, running);
     return applied;
   });
 }
 
-/** Does something while no other process changes the schema. */
+/** Does something as the owner of the tables while no other process changes the schema. `running` is the role that runs, where it is another one. */
 export async function withSchemaLock<T>(
-  url: string,
+  urls: SchemaUrls,
   log: Logger,
-  work: (database: Database) => Promise<T>,
+  work: (database: Database, running: string | undefined) => Promise<T>,
 ): Promise<T> {
-  const database = openDatabase(url, log, 2, MIGRATION_TIMEOUT_MS);
-  const lock = createClient(url);
+  const database = openDatabase(urls.migrationDatabaseUrl, log, 2, MIGRATION_TIMEOUT_MS);
+  const guest = openDatabase(urls.databaseUrl, log, 1);
+  const lock = createClient(urls.migrationDatabaseUrl);
   lock.on("error", () => {});
   try {
-    await lock.connect();
-    await lock.query("SELECT pg_advisory_lock($1)", [MIGRATION_LOCK]);
-    return await work(database);
+    return await asOwner(urls, async () => {
+      await lock.connect();
+      await lock.query("SELECT pg_advisory_lock($1)", [MIGRATION_LOCK]);
+      const running = await blaming("KEYVAULT_DATABASE_URL", () => findRunningRole(database, guest));
+      return work(database, running);
+    });
   } finally {
     lock.end().catch(() => {});
-    await database.destroy();
+    await Promise.all([guest.destroy(), database.destroy()]);
   }
+}
+
+/** Does something as the owner of the tables; an error of the database names the setting that led there. */
+export async function asOwner<T>(
+  { databaseUrl, migrationDatabaseUrl }: SchemaUrls,
+  work: () => Promise<T>,
+): Promise<T> {
+  return migrationDatabaseUrl === databaseUrl ? work() : blaming("KEYVAULT_MIGRATION_DATABASE_URL", work);
 }
 
 /** Names of the migrations that the database has, in their order. Throws when it is newer than this code. */

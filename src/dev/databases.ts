@@ -1,9 +1,12 @@
 import { Client } from "pg";
 
-/** A role that owns one database of the same name, and may not enter the others. */
-export type OwnDatabase = { name: string; password: string };
+/** A login role and its password. */
+export type LoginRole = { name: string; password: string };
 
-/** Makes the databases that are not there yet, each with a role of its own, and gives each role its password. */
+/** A role that owns one database of the same name and may not enter the others, and one that may enter it too and owns nothing. */
+export type OwnDatabase = LoginRole & { guest?: LoginRole };
+
+/** Makes the databases that are not there yet, each with roles of its own, and gives each role its password. */
 export async function prepareDatabases(
   superuserUrl: string,
   databases: readonly OwnDatabase[],
@@ -12,21 +15,29 @@ export async function prepareDatabases(
   client.on("error", () => undefined);
   await client.connect();
   try {
-    for (const { name, password } of databases) {
-      const [identifier, secret] = [client.escapeIdentifier(name), client.escapeLiteral(password)];
-      const roles = await client.query("select from pg_roles where rolname = $1", [name]);
-      const verb = roles.rowCount === 0 ? "create" : "alter";
-      await client.query(`${verb} role ${identifier} login password ${secret}`);
-      const existing = await client.query("select from pg_database where datname = $1", [name]);
+    for (const { guest, ...owner } of databases) {
+      const identifier = await prepareRole(client, owner);
+      const existing = await client.query("select from pg_database where datname = $1", [owner.name]);
       if (existing.rowCount === 0) await client.query(`create database ${identifier} owner ${identifier}`);
       await client.query(`revoke connect on database ${identifier} from public`);
+      if (guest === undefined) continue;
+      await client.query(`grant connect on database ${identifier} to ${await prepareRole(client, guest)}`);
     }
   } finally {
     await client.end();
   }
 }
 
-/** The connection string of such a role on a server of this machine. It holds the password: never print it. */
-export function databaseUrl({ name, password }: OwnDatabase, port: number): string {
-  return `postgres://${name}:${password}@127.0.0.1:${port}/${name}`;
+/** Makes a role unless it is there, gives it its password, and gives its name as SQL has it. */
+async function prepareRole(client: Client, { name, password }: LoginRole): Promise<string> {
+  const identifier = client.escapeIdentifier(name);
+  const roles = await client.query("select from pg_roles where rolname = $1", [name]);
+  const verb = roles.rowCount === 0 ? "create" : "alter";
+  await client.query(`${verb} role ${identifier} login password ${client.escapeLiteral(password)}`);
+  return identifier;
+}
+
+/** The connection string of a role for a database on a server of this machine. It holds the password: never print it. */
+export function databaseUrl({ name, password }: LoginRole, port: number, database = name): string {
+  return `postgres://${name}:${password}@127.0.0.1:${port}/${database}`;
 }

@@ -22,6 +22,7 @@ export type StackPaths = {
   pkcs11Module: string | undefined;
   databaseUrlFile: string;
   vaultDatabaseUrlFile: string;
+  vaultOwnerUrlFile: string;
   sealingKeyFile: string;
   operatorTokenFile: string;
   manifests: string;
@@ -147,6 +148,13 @@ export function stackParts(ports: StackPorts, paths: StackPaths, { inherited, al
 function shortest(path: string): string {
   const fromHere = relative("", path);
   return fromHere.startsWith("..") ? path : fromHere;
+}
+
+/** What the vault's own program needs besides to make its tables. */
+export function vaultOwnerEnvironment({
+  vaultOwnerUrlFile,
+}: Pick<StackPaths, "vaultOwnerUrlFile">): Environment {
+  return { KEYVAULT_MIGRATION_DATABASE_URL_FILE: vaultOwnerUrlFile };
 }
 
 /** The environment of the vault's own program, whatever its command. */

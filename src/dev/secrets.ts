@@ -10,6 +10,8 @@ export type StackSecrets = {
   vaultDatabasePassword: string;
   sealingKeyFile: string;
   operatorTokenFile: string;
+  /** A password for this start alone. */
+  passing(): string;
   /** Writes a secret that changes with every start, such as a connection string, and names its file. */
   write(name: string, value: string): Promise<string>;
 };
@@ -52,6 +54,7 @@ export async function openSecrets(folder: string, isNew: boolean): Promise<Stack
     vaultDatabasePassword,
     sealingKeyFile: join(folder, "sealing.key"),
     operatorTokenFile: join(folder, "operator.token"),
+    passing: () => asPassword(randomBytes(SECRET_BYTES)),
     async write(name, value) {
       const file = join(folder, name);
       await writeAtomically(file, `${value}\n`);

@@ -6,7 +6,14 @@ import { migrate } from "../db/migrate.ts";
 import { databaseUrl, prepareDatabases } from "./databases.ts";
 import { rotateLog } from "./logs.ts";
 import { openManifests } from "./manifests.ts";
-import { API_PORT_SETTING, type StackPaths, type StackPorts, stackParts, vaultEnvironment } from "./parts.ts";
+import {
+  API_PORT_SETTING,
+  type StackPaths,
+  type StackPorts,
+  stackParts,
+  vaultEnvironment,
+  vaultOwnerEnvironment,
+} from "./parts.ts";
 import { checkFree, freePort } from "./ports.ts";
 import { postgresPart } from "./postgres.ts";
 import { openQuickstart, type QuickstartFolder } from "./quickstart.ts";
@@ -63,21 +70,19 @@ export async function startParts(
   };
   const postgres = postgresPart({ dataDir, port: await freePort(), setting: "another start" });
   await stack.start(postgres);
-  const own = [
-    { name: "deputize", password: secrets.databasePassword },
-    { name: "keyvault", password: secrets.vaultDatabasePassword },
-  ] as const;
-  const [url, vaultUrl] = own.map((database) => databaseUrl(database, postgres.ports?.[0]?.port ?? 0)) as [
-    string,
-    string,
-  ];
+  const port = postgres.ports?.[0]?.port ?? 0;
+  const own = { name: "deputize", password: secrets.databasePassword };
+  const guest = { name: "keyvault_running", password: secrets.passing() };
+  const vaultOwn = { name: "keyvault", password: secrets.vaultDatabasePassword, guest };
+  const url = databaseUrl(own, port);
   const paths: StackPaths = {
     program: join(root, "src", "main.ts"),
     vaultProgram: join(root, "keyvault", "main.ts"),
     vaultData: inFolder("keyvault"),
     pkcs11Module: settings.pkcs11Module,
     databaseUrlFile: await secrets.write("database.url", url),
-    vaultDatabaseUrlFile: await secrets.write("keyvault.url", vaultUrl),
+    vaultDatabaseUrlFile: await secrets.write("keyvault.url", databaseUrl(guest, port, vaultOwn.name)),
+    vaultOwnerUrlFile: await secrets.write("keyvault_owner.url", databaseUrl(vaultOwn, port)),
     sealingKeyFile: secrets.sealingKeyFile,
     operatorTokenFile: secrets.operatorTokenFile,
     manifests: inFolder("manifests"),
@@ -87,10 +92,10 @@ export async function startParts(
   const examples = join(root, "docs", "examples", "quickstart");
   const schema = terminal.step("schema", "Databases and their schema");
   try {
-    await prepareDatabases(postgres.superuserUrl("postgres"), own);
+    await prepareDatabases(postgres.superuserUrl("postgres"), [own, vaultOwn]);
     const vault = {
       program: paths.vaultProgram,
-      env: { ...settings.inherited, ...vaultEnvironment(ports, paths) },
+      env: { ...settings.inherited, ...vaultEnvironment(ports, paths), ...vaultOwnerEnvironment(paths) },
       logFile: await rotateLog(stack.folder, "keyvault_init"),
     };
     await Promise.all([migrate(url), initialiseVault(vault)]);

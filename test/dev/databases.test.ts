@@ -79,3 +79,21 @@ test("cut short between role and database, the rest is made the next time", asyn
   await prepareDatabases(superuserUrl, own);
   expect(await ask(databaseUrl(one, port), "select 1")).toEqual([[1]]);
 });
+
+test("a guest enters the one database it is given, owns nothing there and makes nothing", async () => {
+  const [one, other] = own;
+  const guest = { name: `guest_${one.name}`, password: randomBytes(16).toString("hex") };
+  try {
+    await prepareDatabases(superuserUrl, [{ ...one, guest }, other]);
+    await prepareDatabases(superuserUrl, [{ ...one, guest }, other]);
+    const url = databaseUrl(guest, port, one.name);
+    expect(await ask(url, "select current_user")).toEqual([[guest.name]]);
+    await ask(databaseUrl(one, port), "create table kept as select 42 as n");
+    await expect(ask(url, "select n from kept")).rejects.toMatchObject({ code: "42501" });
+    await expect(ask(url, "create table mine ()")).rejects.toMatchObject({ code: "42501" });
+    expect(await refused(databaseUrl(guest, port, other.name))).toBe("42501");
+  } finally {
+    await ask(superuserUrl, `drop database if exists ${one.name} with (force)`);
+    await ask(superuserUrl, `drop role if exists ${guest.name}`);
+  }
+});

@@ -78,6 +78,12 @@ test("reads the database's URL from a file when told to", async () => {
     "postgres://u@h/from-file",
   );
   expect(() => loadConfig({ ...rest, KEYVAULT_DATABASE_URL_FILE: `${file}.none` })).toThrow(ConfigError);
+  expect(loadConfig({ ...good, KEYVAULT_MIGRATION_DATABASE_URL_FILE: file }).migrationDatabaseUrl).toBe(
+    loadConfig({ ...rest, KEYVAULT_DATABASE_URL_FILE: file }).databaseUrl,
+  );
+  expect(() => loadConfig({ ...good, KEYVAULT_MIGRATION_DATABASE_URL_FILE: `${file}.none` })).toThrow(
+    "KEYVAULT_MIGRATION_DATABASE_URL_FILE names a file that cannot be read",
+  );
   await rm(dir, { recursive: true });
 });
 

@@ -16,7 +16,7 @@ import { type Serving, serve } from "../../keyvault/serve.ts";
 import { type Identity, issueCertificate, type Subject } from "../../keyvault/tls/authority.ts";
 import type { Vault } from "../../keyvault/vault.ts";
 import { testDatabase } from "../support/postgres.ts";
-import { copyVault } from "./template.ts";
+import { copyVault, OWNER_AND_RUNNING } from "./template.ts";
 
 export const SILENT = createLog("silent");
 export const API: Caller = { role: "api", name: "api" };
@@ -52,12 +52,11 @@ export type HomeOptions = { made?: "copied" | "by init" | "empty" };
 /** A home of a test's own. All copied homes have one token, one PIN, one authority and one service key; a test that needs two takes `by init`. */
 export async function createHome({ made = "copied" }: HomeOptions = {}): Promise<VaultHome> {
   const dir = await mkdtemp(join(tmpdir(), "keyvault-test-"));
-  const database = await (made === "copied"
-    ? copyVault(join(dir, "data"))
-    : testDatabase({ role: "keyvault" }));
+  const database = await (made === "copied" ? copyVault(join(dir, "data")) : testDatabase(OWNER_AND_RUNNING));
   const environment = {
     KEYVAULT_DATA_DIR: join(dir, "data"),
-    KEYVAULT_DATABASE_URL: database.url,
+    KEYVAULT_DATABASE_URL: database.guestUrl,
+    KEYVAULT_MIGRATION_DATABASE_URL: database.url,
     KEYVAULT_PORT: "0",
     KEYVAULT_HEALTH_PORT: "0",
     KEYVAULT_LOG_LEVEL: "silent",

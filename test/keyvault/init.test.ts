@@ -7,6 +7,7 @@ import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { afterEach, expect, test } from "vitest";
 import { loadConfig } from "../../keyvault/config.ts";
+import { migrate } from "../../keyvault/db/migrate.ts";
 import { type InitStep, initialise } from "../../keyvault/init.ts";
 import { serve } from "../../keyvault/serve.ts";
 import { installToken } from "../../keyvault/token/install.ts";
@@ -203,7 +204,8 @@ test("refuses a database whose token is gone, and makes no new token", async () 
 test("refuses another vault's token", async () => {
   home = await createHome({ made: "by init" });
   const other = await createHome({ made: "by init" });
-  const mixed = loadConfig({ ...other.environment, KEYVAULT_DATABASE_URL: home.config.databaseUrl });
+  const { databaseUrl, migrationDatabaseUrl } = home.config;
+  const mixed = { ...other.config, databaseUrl, migrationDatabaseUrl };
   const serving = await serve(mixed, testClock(), SILENT);
   expect(serving.sealing.state()).toMatchObject({ reason: "chain_broken" });
   await serving.stop();
@@ -269,9 +271,10 @@ test("a vault that was moved to another folder works there", async () => {
 test("a vault without tables, or without a service key, is not served", async () => {
   home = await createHome({ made: "by init" });
   await withoutServiceKey();
-  await expect(serve(home.config, testClock(), SILENT)).rejects.toThrow(
-    /no service key: run "keyvault init"/,
-  );
+  const serving = () => serve(home.config, testClock(), SILENT);
+  await expect(serving()).rejects.toThrow(/no vault's tables: run "keyvault init"/);
+  await migrate(home.config, SILENT);
+  await expect(serving()).rejects.toThrow(/no service key: run "keyvault init"/);
 });
 
 test("a database that was emptied does not begin anew behind the back of the token, which has noted more", async () => {

@@ -3,12 +3,17 @@ import { join } from "node:path";
 import pg from "pg";
 import { inject } from "vitest";
 import { loadConfig } from "../../keyvault/config.ts";
+import { openDatabase } from "../../keyvault/db/connection.ts";
+import { grantPrivileges } from "../../keyvault/db/privileges.ts";
 import { initialise } from "../../keyvault/init.ts";
 import { createLog } from "../../keyvault/log.ts";
 import { type TestDatabase, testDatabase } from "../support/postgres.ts";
 
 const NAME = "template_vault";
 const LOCK = 7_233_002;
+
+/** A vault's database as it should be: one role owns it, another one runs. */
+export const OWNER_AND_RUNNING = { role: "keyvault_owner", guest: "keyvault" } as const;
 
 /**
  * A copy of a vault that `keyvault init` made once for the whole run: its data folder at `dataDir`, which must not exist, and a database
@@ -21,11 +26,14 @@ export async function copyVault(dataDir: string): Promise<TestDatabase> {
     const { rowCount } = await client.query("SELECT FROM pg_database WHERE datname = $1", [NAME]);
     if (rowCount === 0) await makeTemplate(client, template);
   });
-  const database = await testDatabase({ role: "keyvault", template: NAME });
+  const database = await testDatabase({ ...OWNER_AND_RUNNING, template: NAME });
   const { pathname, username } = new URL(database.url);
   await withSuperuser(pathname.slice(1), (client) =>
     client.query(`REASSIGN OWNED BY ${pg.escapeIdentifier(NAME)} TO ${pg.escapeIdentifier(username)}`),
   );
+  const owner = openDatabase(database.url, createLog("silent"), 1);
+  await grantPrivileges(owner, new URL(database.guestUrl).username);
+  await owner.destroy();
   await cp(template, dataDir, { recursive: true });
   return database;
 }

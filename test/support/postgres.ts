@@ -6,13 +6,17 @@ import { inject } from "vitest";
 export interface TestDatabase {
   /** Connection string, as the database's owner. */
   url: string;
-  /** Ends every connection to it and removes it, and its role if it got one of its own. */
+  /** Connection string as the role that may enter and owns nothing, where there is one; else as the owner. */
+  guestUrl: string;
+  /** Ends every connection to it and removes it, and its roles if it got some of its own. */
   drop(): Promise<void>;
 }
 
 export interface TestDatabaseOptions {
   /** Name of a fresh login role that owns the database; a suffix makes it unique. Default: the superuser. */
   role?: string;
+  /** Name of a fresh login role that may enter and owns nothing; made unique as well. Default: none. */
+  guest?: string;
   /** Name of a database to copy. Default: an empty one. */
   template?: string;
 }
@@ -21,27 +25,37 @@ export interface TestDatabaseOptions {
 export async function testDatabase(options: TestDatabaseOptions = {}): Promise<TestDatabase> {
   const suffix = randomBytes(6).toString("hex");
   const name = `test_${suffix}`;
-  const role = options.role === undefined ? undefined : `${options.role}_${suffix}`;
-  const url = databaseUrl(name);
+  const [role, guest] = [options.role, options.guest].map((given) => given && `${given}_${suffix}`);
+  let [url, guestUrl] = ["", ""];
   await asSuperuser(async (client) => {
-    if (role !== undefined) {
-      const password = randomBytes(16).toString("hex");
-      await client.query(`CREATE ROLE ${escapeIdentifier(role)} LOGIN PASSWORD ${escapeLiteral(password)}`);
-      url.username = role;
-      url.password = password;
-    }
+    url = await enter(client, name, role);
+    guestUrl = guest === undefined ? url : await enter(client, name, guest);
+    // So that a test can end the guest's connections as the owner, who is no superuser.
+    if (role !== undefined && guest !== undefined)
+      await client.query(`GRANT ${escapeIdentifier(guest)} TO ${escapeIdentifier(role)}`);
     await create(client, name, role, options.template ?? "template0");
   });
   return {
-    url: url.href,
+    url,
+    guestUrl,
     drop: () =>
       asSuperuser(async (client) => {
         await client.query(`DROP DATABASE ${escapeIdentifier(name)} WITH (FORCE)`);
-        if (role !== undefined) {
-          await client.query(`DROP ROLE ${escapeIdentifier(role)}`);
-        }
+        for (const one of [role, guest])
+          if (one !== undefined) await client.query(`DROP ROLE ${escapeIdentifier(one)}`);
       }),
   };
+}
+
+/** Connection string for a database as a login role that is made for it; as the superuser without one. */
+async function enter(client: Client, name: string, role: string | undefined): Promise<string> {
+  const url = databaseUrl(name);
+  if (role === undefined) return url.href;
+  const password = randomBytes(16).toString("hex");
+  await client.query(`CREATE ROLE ${escapeIdentifier(role)} LOGIN PASSWORD ${escapeLiteral(password)}`);
+  url.username = role;
+  url.password = password;
+  return url.href;
 }
 
 const MIGRATED = "template_migrated";

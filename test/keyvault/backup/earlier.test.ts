@@ -86,7 +86,7 @@ test.each([OLDEST, 3, 5, NEWEST - 1])(
 
     const inPlace = await machineOfLevel(vault, rows, level);
     homes.push(inPlace);
-    await migrate(inPlace.config.databaseUrl, SILENT);
+    await migrate(inPlace.config, SILENT);
     expect(await contentsOf(home)).toEqual(await contentsOf(inPlace));
     const noted = `${rows.head.seq}:${rows.head.mac}`;
     expect((await cli(home, "audit", "verify", "--head", noted)).stdout).toMatch(/records hold/);
@@ -196,7 +196,7 @@ test("a restore that is killed while it upgrades the rows leaves nothing, and ma
   const home = await emptyMachine();
   const rows = await earlierRows(vault, OLDEST);
   const { file, key } = await writeEarlierBackup(vault, rows, migrationsTo(OLDEST));
-  const obstacle = new pg.Client({ connectionString: home.config.databaseUrl });
+  const obstacle = new pg.Client({ connectionString: home.config.migrationDatabaseUrl });
   await obstacle.connect();
   await obstacle.query("BEGIN; CREATE TABLE residents ()");
   const args = [MAIN, "backup", "restore", file, "--recovery-key", key, "--unsigned"];

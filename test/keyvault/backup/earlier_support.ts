@@ -19,7 +19,7 @@ export const migrationsTo = (level: number): string[] => migrationNames().slice(
 /** Brings an empty database to the tables that this level had. */
 export async function migrateToLevel(home: VaultHome, level: number): Promise<void> {
   const name = migrationsTo(level).at(-1) ?? "";
-  await withSchemaLock(home.config.databaseUrl, SILENT, (database) =>
+  await withSchemaLock(home.config, SILENT, (database) =>
     database.transaction((transaction) => migrateTo(transaction, name)),
   );
 }

@@ -291,7 +291,7 @@ test("breaks off unsigned when the service key was altered meanwhile, and is no 
 test("is signed too while the rows of an earlier version wait for their adoption", async () => {
   const home = await machineOfLevel(vault, await earlierRows(vault, WITHOUT_CODES), WITHOUT_CODES);
   homes.push(home);
-  await migrate(home.config.databaseUrl, SILENT);
+  await migrate(home.config, SILENT);
   await writeFile(home.config.recoveryKeyFile, publicRecoveryKey);
   const waiting = await startVault(home, vault.clock.at);
   const backup = join(home.dir, "backup");

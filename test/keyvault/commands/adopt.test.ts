@@ -17,7 +17,7 @@ test("two admins adopt an earlier version's rows by the command line, and see th
   const { key_id } = await newer.makeKey({ tenant: "acc-1", purpose: "agent", label: "key", ceiling: [] });
   const home = await machineOfLevel(newer, await earlierRows(newer, 2), 2);
   await newer.close();
-  await migrate(home.config.databaseUrl, SILENT);
+  await migrate(home.config, SILENT);
   const vault = await startVault(home);
   const bob = await issueIdentity(home, { kind: "client", role: "admin", name: "bob" });
   await writeFile(join(home.dir, "bob.pem"), bob.cert);

@@ -17,10 +17,10 @@ afterAll(() => home.remove());
 test("a migration may take longer than an ordinary query, as an index on a long audit does", async () => {
   const level = migrationNames().indexOf("0007_resident_records");
   await migrateToLevel(home, level);
-  const obstacle = new pg.Client({ connectionString: home.config.databaseUrl });
+  const obstacle = new pg.Client({ connectionString: home.config.migrationDatabaseUrl });
   await obstacle.connect();
   await obstacle.query("BEGIN; LOCK TABLE audit IN ROW EXCLUSIVE MODE");
-  const migrating = migrate(home.config.databaseUrl, SILENT);
+  const migrating = migrate(home.config, SILENT);
   migrating.catch(() => {});
   await sleep(LONGER_THAN_A_QUERY_MAY_TAKE_MS);
   await obstacle.query("COMMIT");

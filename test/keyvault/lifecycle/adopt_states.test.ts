@@ -36,7 +36,7 @@ beforeAll(async () => {
   [one, other] = [await make("one"), await make("other")];
   home = await machineOfLevel(newer, await earlierRows(newer, WITHOUT_CODES), WITHOUT_CODES);
   await newer.close();
-  await migrate(home.config.databaseUrl, SILENT);
+  await migrate(home.config, SILENT);
   vault = await startVault(home);
   api = readIdentity(home, "api");
   const admin = (name: string) => issueIdentity(home, { kind: "client", role: "admin", name });
@@ -150,6 +150,7 @@ test("rows that an earlier version took over by itself, with codes, count on; a 
   const { key_id } = await newer.makeKey({ tenant: "acc-1", purpose: "agent", label: "one", ceiling: [] });
   const earlier = await machineOfLevel(newer, await adoptedRows(newer, WITH_CODES), WITH_CODES);
   await newer.close();
+  await migrate(earlier.config, SILENT);
   const upgraded = await startVault(earlier);
   try {
     expect(await upgraded.vault.store.find(key_id)).toMatchObject({ state: "active" });
