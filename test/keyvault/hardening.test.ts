@@ -9,6 +9,7 @@ import { listeningPorts, portsAfterSigusr1 } from "../support/inspector.ts";
 import { createHome, type VaultHome } from "./fixture.ts";
 
 const MAIN = fileURLToPath(new URL("../../keyvault/main.ts", import.meta.url));
+const START_DEADLINE_MS = 60_000;
 const hasProc = existsSync("/proc/self/limits");
 
 type Event = { event?: string; file?: string };
@@ -34,13 +35,14 @@ async function start(): Promise<[ChildProcess, Event[]]> {
     stdio: ["ignore", "pipe", "inherit"],
   });
   const told: Event[] = [];
+  const late = setTimeout(() => child.kill("SIGKILL"), START_DEADLINE_MS);
   await new Promise<void>((resolve, reject) => {
     child.once("exit", (code) => reject(new Error(`exit ${code}`)));
     createInterface({ input: child.stdout! }).on("line", (line) => {
       told.push(JSON.parse(line) as Event);
       if (told.at(-1)?.event === "listening") resolve();
     });
-  });
+  }).finally(() => clearTimeout(late));
   return [child, told];
 }
 

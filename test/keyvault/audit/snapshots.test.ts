@@ -92,6 +92,10 @@ const contentsOf = (register: Register) => ({
   head: register.head(),
 });
 const erase = () => home.sql("DELETE FROM audit_register");
+const alterAudit = (change: string) =>
+  home.sql(
+    `ALTER TABLE audit DISABLE TRIGGER audit_append_only; ${change}; ALTER TABLE audit ENABLE TRIGGER audit_append_only`,
+  );
 
 /** What the chain says from its first record on. */
 async function fromTheFirst(): Promise<Start> {
@@ -187,10 +191,8 @@ test("a snapshot of a chain that was given up is not believed: neither whole, no
   await write(2);
   await save();
   await home.sql("CREATE TABLE given_up AS SELECT * FROM audit_register");
-  await home.sql(
-    `ALTER TABLE audit DISABLE TRIGGER audit_append_only; DELETE FROM audit WHERE seq > ${kept.seq};
-     ALTER TABLE audit ENABLE TRIGGER audit_append_only; DELETE FROM audit_register`,
-  );
+  await alterAudit(`DELETE FROM audit WHERE seq > ${kept.seq}`);
+  await erase();
   await token.noteHead(kept, true);
   const vault = await startVault(home);
   const call = { caller: API, statement: "call", outcome: "forbidden" } as const;
@@ -199,7 +201,7 @@ test("a snapshot of a chain that was given up is not believed: neither whole, no
   for (let count = 0; count < 40; count += 1) await vault.vault.journal.record(call);
   await vault.stop();
   const right = contentsOf((await fromTheFirst()).register);
-  for (const which of ["part % 2 = 0", "true"]) {
+  for (const which of ["part = 256", "part % 2 = 0", "true"]) {
     await home.sql(`DELETE FROM audit_register WHERE ${which}`);
     await home.sql(`INSERT INTO audit_register SELECT * FROM given_up WHERE ${which}`);
     await expect(start(), which).rejects.toThrow(/is gone|is not the one/);
@@ -211,15 +213,39 @@ test("a snapshot of a chain that was given up is not believed: neither whole, no
   await erase();
 });
 
+test("a record that was given up does not end the chain again, though it is genuine and a snapshot was taken at it", async () => {
+  const write = async (outcome: "granted" | "forbidden") => {
+    const vault = await startVault(home);
+    await vault.vault.journal.record({ caller: API, statement: "call", outcome });
+    await vault.stop();
+  };
+  const kept = (await start()).register.head();
+  await write("granted");
+  await save();
+  const givenUp = (await start()).register.head();
+  await home.sql(`CREATE TABLE given_up_records AS SELECT * FROM audit WHERE seq > ${kept.seq}`);
+  await alterAudit(`DELETE FROM audit WHERE seq > ${kept.seq}`);
+  await token.noteHead(kept, true);
+  await write("forbidden");
+  expect((await token.notedHead()).head?.seq).toBe(givenUp.seq);
+  await alterAudit(
+    `DELETE FROM audit WHERE seq > ${kept.seq}; INSERT INTO audit SELECT * FROM given_up_records; DROP TABLE given_up_records`,
+  );
+  await expect(start()).rejects.toThrow(
+    `Audit record ${givenUp.seq} is not the one that the token has noted`,
+  );
+  const sealed = await startVault(home);
+  expect(sealed.sealing.state()).toMatchObject({ reason: "chain_broken" });
+  await sealed.stop();
+  await token.noteHead(givenUp, true);
+  await erase();
+});
+
 test("the record that a snapshot was taken at is verified too", async () => {
   await save();
   const { seq } = (await start()).register.head();
   const say = (statement: string) =>
-    home.sql(
-      `ALTER TABLE audit DISABLE TRIGGER audit_append_only;
-       UPDATE audit SET statement = '${statement}' WHERE seq = ${seq};
-       ALTER TABLE audit ENABLE TRIGGER audit_append_only`,
-    );
+    alterAudit(`UPDATE audit SET statement = '${statement}' WHERE seq = ${seq}`);
   const [row] = await home.sql<{ statement: string }>("SELECT statement FROM audit WHERE seq = $1", [seq]);
   await say("key_enable");
   await expect(start()).rejects.toThrow(`Audit record ${seq} does not verify`);
