@@ -1,10 +1,13 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import { existsSync, readFileSync } from "node:fs";
-import { rename } from "node:fs/promises";
+import fs, { existsSync, readFileSync } from "node:fs";
+import { mkdir, rename, writeFile } from "node:fs/promises";
+import { syncBuiltinESMExports } from "node:module";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { pino } from "pino";
+import { afterAll, afterEach, beforeAll, expect, test, vi } from "vitest";
+import { NO_INSPECTOR, warnOfExposure } from "../../keyvault/hardening.ts";
 import { listeningPorts, portsAfterSigusr1 } from "../support/inspector.ts";
 import { createHome, type VaultHome } from "./fixture.ts";
 
@@ -18,19 +21,26 @@ let home: VaultHome;
 let vault: ChildProcess;
 let events: Event[];
 
-/** Started as carelessly as can be: core files without a bound, no option of Node's. */
 beforeAll(async () => {
   home = await createHome();
   [vault, events] = await start();
+});
+afterEach(() => {
+  vi.restoreAllMocks();
+  syncBuiltinESMExports();
 });
 afterAll(async () => {
   vault?.kill("SIGKILL");
   await home?.remove();
 });
 
-async function start(): Promise<[ChildProcess, Event[]]> {
-  const script = 'ulimit -c unlimited; exec "$0" "$@"';
-  const child = spawn("/bin/sh", ["-c", script, process.execPath, MAIN, "serve"], {
+/** Started as carelessly as can be, unless told otherwise: core files without a bound, no option of Node's. */
+async function start(
+  limit = "ulimit -c unlimited",
+  options: string[] = [],
+): Promise<[ChildProcess, Event[]]> {
+  const script = `${limit}; exec "$0" "$@"`;
+  const child = spawn("/bin/sh", ["-c", script, process.execPath, ...options, MAIN, "serve"], {
     env: { ...home.environment, KEYVAULT_LOG_LEVEL: "info" },
     stdio: ["ignore", "pipe", "inherit"],
   });
@@ -60,10 +70,14 @@ test.skipIf(!hasProc)(
   },
 );
 
-test.skipIf(!hasProc)("neither of them writes a core file, whatever limit the vault was started with", () => {
+function expectNoCoreFiles(): void {
   for (const pid of [vault.pid!, tokenProcess()])
     expect(readFileSync(`/proc/${pid}/limits`, "utf8")).toMatch(/^Max core file size +0 +0 /m);
   expect(events).not.toContainEqual(expect.objectContaining({ event: "core_files_possible" }));
+}
+
+test.skipIf(!hasProc)("neither of them writes a core file, whatever limit the vault was started with", () => {
+  expectNoCoreFiles();
 });
 
 test("the authority's key beside the running vault is warned of at each start, and not once it is away", async () => {
@@ -71,8 +85,53 @@ test("the authority's key beside the running vault is warned of at each start, a
   expect(events).toContainEqual(expect.objectContaining({ event: "authority_key_present", file }));
   vault.kill("SIGKILL");
   await rename(file, join(home.dir, "kept-elsewhere"));
-  [vault, events] = await start();
+  [vault, events] = await start("ulimit -S -c 0", [NO_INSPECTOR]);
   expect(events.map(({ event }) => event)).not.toContain("authority_key_present");
+});
+
+test.skipIf(!hasProc)(
+  "started without inspector and with a limit for core files that could be raised again, it can be no more",
+  () => {
+    expectNoCoreFiles();
+  },
+);
+
+/** What is said of a vault with these settings, by this process. */
+function said(tlsDir: string, caFile: string): Event[] {
+  const told: Event[] = [];
+  const log = pino({}, { write: (line) => void told.push(JSON.parse(line) as Event) });
+  warnOfExposure({ tlsDir, tls: { ...home.config.tls, caFile } }, log);
+  return told;
+}
+
+test("the authority's key is warned of in the folder of certificates and beside the authority's file, each once", async () => {
+  const [own, other] = [join(home.dir, "own"), join(home.dir, "other")];
+  for (const folder of [own, other]) {
+    await mkdir(folder);
+    await writeFile(join(folder, "ca.key"), "");
+  }
+  const named = (tlsDir: string, caFile: string) =>
+    said(tlsDir, caFile)
+      .filter(({ event }) => event === "authority_key_present")
+      .map(({ file }) => file);
+  const [inOwn, inOther] = [join(own, "ca.key"), join(other, "ca.key")];
+  const none = join(home.dir, "none");
+  expect(named(own, join(own, "ca.pem"))).toEqual([inOwn]);
+  expect(named(own, join(none, "ca.pem"))).toEqual([inOwn]);
+  expect(named(none, join(other, "ca.pem"))).toEqual([inOther]);
+  expect(named(own, join(other, "ca.pem"))).toEqual([inOwn, inOther]);
+  expect(named(none, join(none, "ca.pem"))).toEqual([]);
+});
+
+test("what the system does not tell is warned of: the limit for core files, and who reads the memory", () => {
+  const hidden = (path: unknown): never => {
+    throw new Error(`${path} is hidden`);
+  };
+  vi.spyOn(fs, "readFileSync").mockImplementation(hidden);
+  vi.spyOn(fs, "statSync").mockImplementation(hidden);
+  syncBuiltinESMExports();
+  const events = said(home.dir, join(home.dir, "ca.pem")).map(({ event }) => event);
+  expect(events).toEqual(["core_files_possible", "memory_readable"]);
 });
 
 test("that other programs of its user can read its memory is said at the start", () => {
