@@ -221,6 +221,23 @@ test("a ceiling can shrink, at once, and never grow", async () => {
   expect(await sign({ certificate: { ...certificate, scope: ["data:read"] }, approval })).toMatchObject({
     refused: "policy_violation",
   });
+  expect(await shrink(["data:read"])).toMatchObject({ refused: "policy_violation" });
+});
+
+test("a ceiling that names no scope grants none, be it the vault's, a root's, an agent's or an approval's", async () => {
+  const refused = { refused: "policy_violation" };
+  const order = { tenant: "acc-1", label: "nothing", ceiling: [] };
+  const issuer = await vault.makeKey({ ...order, purpose: "account_root" });
+  const subject = await vault.makeKey({ ...order, purpose: "agent" });
+  expect(await sign()).toHaveProperty("signature");
+  expect(await sign({ policy: { ...OPEN, ceiling: [] } })).toMatchObject(refused);
+  expect(await sign({ keyId: issuer.key_id, certificate: { issuer_id: issuer.key_id } })).toMatchObject(
+    refused,
+  );
+  expect(
+    await sign({ certificate: { subject_id: subject.key_id, subject_pub_key: subject.public_key } }),
+  ).toMatchObject(refused);
+  expect(await sign({ approval: { ceiling: [] } })).toMatchObject(refused);
 });
 
 test("never signs a scope outside any of the three ceilings", async () => {
