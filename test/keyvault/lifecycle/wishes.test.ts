@@ -68,6 +68,14 @@ describe.each(Object.entries(WISHES))("for %s", (_, prepare) => {
     expect(await ask(carol)).toMatchObject({ state: after, pending: null });
   });
 
+  test("who has two certificates under one name is one admin", async () => {
+    const name = `alice-${++admins}`;
+    const { ask, before } = await prepare(`acc-${admins}`);
+    await ask(await admin(name, 1_000));
+    expect(await ask(await admin(name, 1_000))).toMatchObject({ error: { code: "policy_violation" } });
+    expect(await ask(bob)).not.toMatchObject({ state: before });
+  });
+
   test("who has another certificate under the same name by then asks anew, and is one of the two", async () => {
     const name = `alice-${++admins}`;
     const { ask, before, after } = await prepare(`acc-${admins}`);
