@@ -189,3 +189,19 @@ test("a vault that starts anew does not open on the altered records; with the ge
   await expect(sign(key, "acc-7")).rejects.toMatchObject(damaged);
   expect((await vault.verifyAudit()).intact).toBe(true);
 });
+
+test.each([
+  ["wish", `pending = '{"action":"destroy","days":7,"admin":"x","asked_at":"2026-01-01T00:00:00Z"}'`],
+  ["destruction", "state = 'destroying', destroy_at = '2020-01-01T00:00:00Z'"],
+])(
+  "a tenant with a %s that the vault never gave it neither signs, nor gets a key, nor is ended",
+  async (what, change) => {
+    const tenant = `acc-${what}`;
+    const key = await makeKey(tenant);
+    await vault.home.sql(`UPDATE tenants SET ${change} WHERE tenant = $1`, [tenant]);
+    vault.vault.store.changed();
+    await expect(sign(key, tenant)).rejects.toMatchObject(damaged);
+    await expect(makeKey(tenant)).rejects.toMatchObject(damaged);
+    await expect(createTenantDestruction(parts())(ADMIN, tenant, 7)).rejects.toMatchObject(damaged);
+  },
+);
