@@ -3,8 +3,9 @@ import { connect } from "node:net";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { unixSeconds } from "../../keyvault/clock.ts";
 import { loadConfig } from "../../keyvault/config.ts";
+import { createKeyDisabling } from "../../keyvault/keys/disable.ts";
 import { createRates } from "../../keyvault/rates.ts";
-import { createHome, readIdentity, startVault, type TestVault } from "./fixture.ts";
+import { API, createHome, readIdentity, startVault, type TestVault } from "./fixture.ts";
 
 let vault: TestVault;
 const keys: string[] = [];
@@ -94,7 +95,10 @@ test("a key, and a tenant with all its keys, sign no faster than their rates; ea
   expect(row?.count).toBe([...answers, ...others].filter(({ status }) => status === 429).length);
 });
 
-test("a tenant has as many keys as its quota says, and not one more", async () => {
+test("a tenant has as many keys as its quota says, disabled ones among them, and not one more", async () => {
+  await expect(make("acc-1")).rejects.toThrow(/policy_violation/);
+  const disable = createKeyDisabling({ ...vault.vault, clock: vault.clock });
+  await disable(API, { keyId: keys[0] ?? "", tenant: "acc-1" });
   await expect(make("acc-1")).rejects.toThrow(/policy_violation/);
   await make("acc-2");
 });
