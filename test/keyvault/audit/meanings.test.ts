@@ -47,6 +47,7 @@ test.each<[string, Said[]]>([
   ],
   ["after its erasure", [made, step("key_destroy", "done"), { statement: "key_erase" }, use]],
   ["after its tenant's destruction was granted", [made, ofTenant("tenant_destroy", "done"), use]],
+  ["after its tenant's erasure, whatever told of its destruction", [made, ofTenant("tenant_erase"), use]],
 ])("a key that is used %s is found", (_, records) => {
   expect(found(...records)).toEqual([{ seq: records.length, what: expect.stringContaining(KEY) }]);
 });

@@ -121,3 +121,16 @@ test("what never had a code is to be adopted, until it is, or until an earlier v
   expect(register.isAdoptable("key", other)).toBe(false);
   expect(register.isAdoptable("tenant", "acc-1")).toBe(false);
 });
+
+test("a code for the number of two admins' adoption counts for the rows that it names alone, and none for a wish's number", () => {
+  const register = createRegister();
+  const adoption = { statement: "state_adopt", key_id: null } as const;
+  register.fold([
+    record(1, { detail: { tenant: "acc-1" } }),
+    record(2, { ...adoption, detail: { step: "asked", rows: "all" } }),
+    record(3, { ...adoption, detail: { step: "done", rows: "1", keys: "", tenants: "" } }),
+  ]);
+  for (const seq of [2, 3]) expect(register.isLast("key", KEY, seq, digest(seq))).toBe(false);
+  register.fold([record(4, { ...adoption, detail: { rows: "1" } })]);
+  expect(register.isLast("key", KEY, 4, digest(4)), "an earlier version's own adoption").toBe(true);
+});
