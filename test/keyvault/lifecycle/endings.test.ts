@@ -198,6 +198,22 @@ test("disabling leaves what waits to destroy the key", async () => {
   expect((await post(bob, `/v1/keys/${key}/destroy`, { after_days: 7 })).body.state).toBe("destroying");
 });
 
+test("disabling a key that is being destroyed neither stops its end nor moves it, nor does it afterwards", async () => {
+  const key = await makeKey("acc-1");
+  for (const admin of [alice, bob]) await post(admin, `/v1/keys/${key}/destroy`, { after_days: 7 });
+  const disable = async () => (await post(api, `/v1/keys/${key}/disable`, { tenant: "acc-1" })).status;
+  const stored = () =>
+    vault.home.sql("SELECT state, disabled_at, destroy_at FROM keys WHERE key_id = $1", [key]);
+  const [ending] = await stored();
+  vault.clock.move(DAY);
+  expect(await disable()).toBe(200);
+  expect(await stored()).toEqual([{ ...ending, state: "destroying" }]);
+  vault.clock.move(6 * DAY);
+  await eraseDue();
+  expect(await disable()).toBe(200);
+  expect(await stored()).toEqual([{ ...ending, state: "destroyed" }]);
+});
+
 test("admins neither disable, enable nor destroy the vault's own key", async () => {
   const [row] = await vault.home.sql<{ key_id: string }>("SELECT key_id FROM keys WHERE tenant = 'vault'");
   for (const [action, body] of [
