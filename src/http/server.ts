@@ -19,6 +19,7 @@ import { errorReply, sendEarly, sendReply } from "./replies.ts";
 import { requestIdOf } from "./request_id.ts";
 import { requestFault } from "./request_line.ts";
 import { securityHeaders } from "./security_headers.ts";
+import { createUnanswered } from "./unanswered.ts";
 
 /** Bytes that a request's line and headers may have: a proof in a header fits. */
 export const MAX_HEADER_BYTES = 65_536;
@@ -42,6 +43,8 @@ export type ServerLimits = {
   connections: number;
   perClient: number;
   clientOf: ConnectionBounds["clientOf"];
+  /** Requests of one connection that may be without their answer. */
+  unanswered: number;
   headersMs: number;
   requestMs: number;
   silenceMs: number;
@@ -52,6 +55,7 @@ const LIMITS: ServerLimits = {
   connections: 10_000,
   perClient: 500,
   clientOf: createPeerClient([]),
+  unanswered: 16,
   headersMs: 15_000,
   requestMs: 30_000,
   silenceMs: 60_000,
@@ -61,7 +65,8 @@ const LIMITS: ServerLimits = {
 /**
  * Listens for plain HTTP. A request must arrive whole within 30 seconds, its headers within 15; a connection on which
  * nothing moves for 60, because nobody reads, is cut off; an idle one is kept for 65, longer than the balancers in front
- * keep theirs. A network that holds 500 connections is answered `rate_limited` on the next, and 10,000 are held in all. What is no HTTP at all, names no host or names it twice is
+ * keep theirs. A network that holds 500 connections is answered `rate_limited` on the next, and 10,000 are held in all. A connection that sends more than 16 requests without waiting
+ * for their answers is ended. What is no HTTP at all, names no host or names it twice is
  * answered like any malformed call. Rejects when the address cannot be had.
  */
 export async function startServer(
@@ -70,6 +75,7 @@ export async function startServer(
 ): Promise<RunningServer> {
   const limits = { ...LIMITS, ...given };
   const connections = createConnections(limits);
+  const unanswered = createUnanswered(limits.unanswered);
   const drains = createDrains();
   const networkAt = ({ remoteAddress }: Socket) =>
     networkOf(limits.clientOf(remoteAddress) ?? remoteAddress ?? "");
@@ -88,13 +94,22 @@ export async function startServer(
     },
     (request, response) => {
       if (turnedAway.has(request.socket)) return;
+      const admitted = unanswered.admit(request, response);
+      if (admitted === "ignored") return;
       if (draining) response.shouldKeepAlive = false;
       open.add(response);
       response.once("close", () => open.delete(response));
+      if (admitted === "over") {
+        refuse(request, response, { error: tooManyUnanswered(), drain: () => undefined });
+        return;
+      }
       const fault = requestFault(request);
       if (fault === undefined) listener(request, response);
       else
-        refuse(request, response, { fault, drain: () => drains.begin(request, networkAt(request.socket)) });
+        refuse(request, response, {
+          error: new ApiError("invalid_request", fault),
+          drain: () => drains.begin(request, networkAt(request.socket)),
+        });
     },
   );
   server.maxConnections = limits.connections;
@@ -156,16 +171,22 @@ const commonHeaders = securityHeaders("");
 function refuse(
   request: IncomingMessage,
   response: ServerResponse,
-  { fault, drain }: { fault: string; drain: () => ReturnType<Drains["begin"]> },
+  { error, drain }: { error: ApiError; drain: () => ReturnType<Drains["begin"]> },
 ): void {
   const common = { ...commonHeaders, "x-request-id": requestIdOf(undefined).answered, connection: "close" };
-  const reply = errorReply(new ApiError("invalid_request", fault));
+  const reply = errorReply(error);
   if (request.complete) sendReply(response, reply, common);
   else sendEarly(response, reply, common, drain());
 }
 
 function tooManyConnections(): ApiError {
   return new ApiError("rate_limited", "This address holds too many connections; close some", {
+    "retry-after": "1",
+  });
+}
+
+function tooManyUnanswered(): ApiError {
+  return new ApiError("rate_limited", "Too many requests of this connection wait for their answers", {
     "retry-after": "1",
   });
 }

@@ -1,0 +1,78 @@
+import type { ServerResponse } from "node:http";
+import { afterEach, describe, expect, test } from "vitest";
+import { startServer } from "../../src/http/server.ts";
+import { connectRaw, type RawClient } from "./support/raw_client.ts";
+
+const GET = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+const ends: (() => Promise<unknown>)[] = [];
+afterEach(async () => {
+  for (const end of ends.splice(0).reverse()) await end();
+});
+
+async function raw(port: number, options?: Parameters<typeof connectRaw>[1]): Promise<RawClient> {
+  const client = await connectRaw(port, options);
+  ends.push(async () => client.socket.destroy());
+  return client;
+}
+
+describe("a connection that asks on without waiting for its answers", () => {
+  /** Serves nothing until it is told to. */
+  async function holdBack(unanswered: number) {
+    const held: ServerResponse[] = [];
+    let isHeldBack = true;
+    const server = await startServer(
+      (_, response) => {
+        held.push(response);
+        if (!isHeldBack) response.end("ok");
+      },
+      { host: "127.0.0.1", port: 0, limits: { unanswered } },
+    );
+    ends.push(() => server.stop(0));
+    const release = () => {
+      isHeldBack = false;
+      for (const response of held) response.end("ok");
+    };
+    return { port: server.port, held, release };
+  }
+
+  test("has no more of them served at a time than its share, is told so behind their answers, and ended", async () => {
+    const { port, held, release } = await holdBack(3);
+    const client = await raw(port, { send: GET.repeat(1_000) });
+    await expect.poll(() => held.length).toBe(3);
+    release();
+    const answer = await client.closed;
+    expect(answer.match(/HTTP\/1\.1 \d+/g)).toEqual([...ok(3), "HTTP/1.1 429"]);
+    expect(answer).toMatch(/\r\nconnection: close\r\n/i);
+    expect(answer).toContain('"code":"rate_limited"');
+    expect(held).toHaveLength(3);
+  });
+
+  test("is not read any further once it has more, whatever it sends", async () => {
+    const { port, held } = await holdBack(3);
+    const body = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello";
+    const client = await raw(port, { send: body.repeat(100) });
+    await expect.poll(() => held.length).toBe(3);
+    for (const response of held) response.req.resume();
+    client.socket.write(GET.repeat(1_000_000));
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    expect(held[0]?.req.socket.bytesRead).toBeLessThan(1_000_000);
+    expect(held).toHaveLength(3);
+  });
+
+  test("goes on as long as it stays within its share, and keeps no other one out", async () => {
+    const { port, held, release } = await holdBack(3);
+    const first = await raw(port, { send: GET.repeat(3) });
+    await expect.poll(() => held.length).toBe(3);
+    const second = await raw(port, { send: GET });
+    await expect.poll(() => held.length).toBe(4);
+    release();
+    await second.until(/ok/);
+    for (let answered = 3; answered <= 9; answered += 2) {
+      const answers = await first.until(new RegExp(`(200 OK.*){${answered}}ok$`, "s"));
+      expect(answers.match(/200 OK/g)).toHaveLength(answered);
+      first.socket.write(GET.repeat(2));
+    }
+  });
+
+  const ok = (times: number) => Array.from({ length: times }, () => "HTTP/1.1 200");
+});
