@@ -23,6 +23,7 @@ import { completeReceipt, type Receipt, type ReceiptParts, receiptParts } from "
 import type { Refusals } from "./refusals.ts";
 import { decideOnce } from "./replay.ts";
 import type { FindRoot, Root } from "./roots.ts";
+import { isSignedHere } from "./signed_here.ts";
 import { type Verdict, verdictOf } from "./verdict.ts";
 
 /** What verifying needs: the challenge keys, the trusted roots, and the statement that decides. */
@@ -104,10 +105,14 @@ type Asked = {
 
 /** Decides on a proof, unless too many were refused here before. */
 function decideNow(deps: VerifyDeps, asked: Asked): Promise<Settled> {
-  return deps.refusals.guard(asked.caller, asked.bundle.agent_id, async () => {
-    const result = await decideUnguarded(deps, asked);
-    refuseUndecided(result.outcome);
-    return { result, allowed: result.outcome.kind === "decided" && result.outcome.decision === "allow" };
+  return deps.refusals.guard(asked.caller, {
+    agentId: asked.bundle.agent_id,
+    isSigned: () => isSignedHere(deps, asked),
+    async work() {
+      const result = await decideUnguarded(deps, asked);
+      refuseUndecided(result.outcome);
+      return { result, allowed: result.outcome.kind === "decided" && result.outcome.decision === "allow" };
+    },
   });
 }
 

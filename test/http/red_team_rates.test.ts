@@ -234,6 +234,31 @@ describe("one key that has forged proofs verified", () => {
     expect(errorOf(await unknown())).toBe("400 invalid_proof");
   });
 
+  test("who names a known agent keeps nothing out that this agent signs", async () => {
+    const app = await application();
+    const forge = await forger(app);
+    expect((await app.verify(await app.proof())).body.decision).toBe("allow");
+    expect((await repeat(30, forge)).slice(2)).toEqual(of("429 rate_limited", 28));
+    for (let n = 0; n < 3; n += 1) expect((await app.verify(await app.proof())).body.decision).toBe("allow");
+  });
+
+  test("who shows a known agent's proofs of long ago or elsewhere, or signs in its name, has none that it signed", async () => {
+    const [app, other] = [await application(), await application()];
+    const [old, elsewhere] = [await app.proof(), await presentFor(app, other)];
+    world.api.clock.advance(301);
+    expect((await app.verify(await app.proof())).body.decision).toBe("allow");
+    const inItsName = { ...(await presentFor(other, app)), agent_id: app.agentId };
+    for (const seen of [old, elsewhere, inItsName])
+      expect((await repeat(20, () => app.verify(seen))).at(-1)).toBe("429 rate_limited");
+    expect((await app.verify(await app.proof())).body.decision).toBe("allow");
+  });
+
+  /** A proof of an application's agent over another one's challenge. */
+  async function presentFor(app: Application, other: Application): Promise<Bundle> {
+    const { body } = await other.post("/v1/service/challenge");
+    return (await app.present({ challenge: body.challenge })).body.proof_bundle as Bundle;
+  }
+
   test("is bounded over all connections of its account; other accounts go on", async () => {
     const person = await world.api.person({ organization_name: "Shops" });
     const apps = await Promise.all(Array.from({ length: 5 }, () => application(undefined, person)));
@@ -263,8 +288,8 @@ describe("one key that has forged proofs verified", () => {
     const proof = await app.proof();
     for (const each of [proof, await app.proof(), await app.proof(), await app.proof()])
       expect((await app.verify(each)).body.decision).toBe("allow");
-    expect(await repeat(3, () => app.verify(proof))).toEqual([
-      ...of("400 invalid_challenge", 2),
+    expect(await repeat(5, () => app.verify(proof))).toEqual([
+      ...of("400 invalid_challenge", 4),
       "429 rate_limited",
     ]);
   });
