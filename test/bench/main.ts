@@ -12,6 +12,7 @@ const BENCHES = {
   decision_statement: "The deciding statement alone: own authority, an accepted principal's, no credit",
   http_dispatch: "HTTP dispatch against bare node:http",
   vault: "Signatures over mutual TLS, audited, against signing in process",
+  vault_start: "Starts of a vault behind a long audit, against one behind a short one",
   revocation_list: "Long revocation lists, and challenges signed beside them",
 } as const;
 

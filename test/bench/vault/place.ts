@@ -24,12 +24,14 @@ export type BenchVault = {
   close(): Promise<void>;
 };
 
-/** Makes a vault in `dir` with a database of that name, and starts it without bounds on its rates. */
-export async function startBenchVault(
+type Environment = Record<string, string>;
+
+/** Makes a vault in `dir` with a database of that name, without bounds on its rates, and does not start it. `url` is its database's. */
+export async function makeBenchVault(
   postgres: RunningPostgres,
   dir: string,
   name: string,
-): Promise<BenchVault> {
+): Promise<{ environment: Environment; url: string }> {
   const url = await createDatabase(postgres, name);
   const environment = {
     KEYVAULT_DATA_DIR: join(dir, name),
@@ -40,11 +42,41 @@ export async function startBenchVault(
     KEYVAULT_LOG_LEVEL: "info",
     KEYVAULT_EXIT_ON_STDIN_CLOSE: "1",
   };
-  const run = (command: string, stdio: ["pipe" | "ignore", "pipe" | "ignore", "inherit"]): ChildProcess =>
-    spawn(process.execPath, [MAIN, command], { env: environment, stdio });
-  await once(run("init", ["ignore", "ignore", "inherit"]), "exit");
-  const vault = run("serve", ["pipe", "pipe", "inherit"]);
-  const origin = `https://localhost:${await listening(vault)}`;
+  await once(run(environment, "init", ["ignore", "ignore", "inherit"]), "exit");
+  return { environment, url };
+}
+
+/** Starts such a vault and waits until it listens. It ends with its standard input. */
+export async function serveBenchVault(
+  environment: Environment,
+): Promise<{ vault: ChildProcess; port: number }> {
+  const vault = run(environment, "serve", ["pipe", "pipe", "inherit"]);
+  return { vault, port: await listening(vault) };
+}
+
+/** Ends a vault and waits until it has gone. */
+export async function stopBenchVault(vault: ChildProcess): Promise<void> {
+  vault.stdin?.end();
+  if (vault.exitCode === null) await once(vault, "exit");
+}
+
+function run(
+  env: Environment,
+  command: string,
+  stdio: ["pipe" | "ignore", "pipe" | "ignore", "inherit"],
+): ChildProcess {
+  return spawn(process.execPath, [MAIN, command], { env, stdio });
+}
+
+/** Makes a vault in `dir` with a database of that name, and starts it without bounds on its rates. */
+export async function startBenchVault(
+  postgres: RunningPostgres,
+  dir: string,
+  name: string,
+): Promise<BenchVault> {
+  const { environment, url } = await makeBenchVault(postgres, dir, name);
+  const { vault, port } = await serveBenchVault(environment);
+  const origin = `https://localhost:${port}`;
   const sql = new pg.Client({ connectionString: url });
   await sql.connect();
   const identity = (role: string) => ({ url: origin, ...readIdentity(join(dir, name, "tls"), role) });
@@ -59,8 +91,7 @@ export async function startBenchVault(
     admin,
     async close() {
       await Promise.all([client.close(), admin.close(), sql.end()]);
-      vault.stdin?.end();
-      if (vault.exitCode === null) await once(vault, "exit");
+      await stopBenchVault(vault);
     },
   };
 }

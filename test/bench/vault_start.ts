@@ -1,0 +1,108 @@
+import { randomBytes } from "node:crypto";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import pg from "pg";
+import { appendRecords } from "../../keyvault/audit/append.ts";
+import { type AuditEntry, createRecord, recordBytes } from "../../keyvault/audit/record.ts";
+import { loadConfig } from "../../keyvault/config.ts";
+import type { AuditRow } from "../../keyvault/db/rows.ts";
+import { createLog } from "../../keyvault/log.ts";
+import { openToken } from "../../keyvault/token/client.ts";
+import { tokenSettings } from "../../keyvault/token/install.ts";
+import { startPostgres } from "../../src/dev/postgres.ts";
+import { median } from "./median.ts";
+import { makeBenchVault, serveBenchVault, stopBenchVault } from "./vault/place.ts";
+
+/**
+ * How long a vault needs from its process' start until it listens: behind a long audit, from a snapshot of its register and from the first
+ * record, and behind an audit of some records, in turns. One record in ten makes a key, the others are signatures.
+ * `RECORDS=1000000 node test/bench/vault_start.ts [--json]`.
+ */
+const RECORDS = Number(process.env.RECORDS ?? 100_000);
+const ROUNDS = 3;
+const AT_ONCE = 5_000;
+const ONE_KEY_IN = 10;
+const API = { role: "api", name: "api" } as const;
+
+type Place = Awaited<ReturnType<typeof makeBenchVault>>;
+
+const dir = await mkdtemp(join(tmpdir(), "keyvault-bench-"));
+const postgres = await startPostgres({ dataDir: join(dir, "postgres") });
+try {
+  const short = await makeBenchVault(postgres, dir, "short");
+  const long = await makeBenchVault(postgres, dir, "long");
+  await writeRecords(long);
+  const seconds: Record<"short" | "first" | "snapshot", number[]> = { short: [], first: [], snapshot: [] };
+  for (let round = 0; round < ROUNDS; round += 1) {
+    seconds.short.push(await startAndStop(short));
+    await withClient(long.url, (client) => client.query("TRUNCATE audit_register"));
+    seconds.first.push(await startAndStop(long));
+    seconds.snapshot.push(await startAndStop(long));
+  }
+  report(median(seconds.short), median(seconds.snapshot), median(seconds.first));
+} finally {
+  await postgres.stop();
+  await rm(dir, { recursive: true, force: true });
+}
+
+/** Seconds from the start of the process until it listened. Its stop leaves a snapshot. */
+async function startAndStop({ environment }: Place): Promise<number> {
+  const begun = performance.now();
+  const { vault } = await serveBenchVault(environment);
+  const taken = (performance.now() - begun) / 1000;
+  await stopBenchVault(vault);
+  return taken;
+}
+
+/** Appends records to a vault's chain, with codes of its own token. */
+async function writeRecords({ environment, url }: Place): Promise<void> {
+  const token = await openToken(await tokenSettings(loadConfig(environment).token), createLog("silent"));
+  await withClient(url, async (client) => {
+    const { rows } = await client.query<AuditRow>("SELECT * FROM audit ORDER BY seq DESC LIMIT 1");
+    let { seq, mac } = rows[0] ?? { seq: 0, mac: Buffer.alloc(32) };
+    seq = Number(seq);
+    while (seq < RECORDS) {
+      const records = Array.from({ length: Math.min(AT_ONCE, RECORDS - seq) }, () =>
+        createRecord(entryOf(++seq), seq, new Date()),
+      );
+      const macs = await token.chain(mac, records.map(recordBytes));
+      const coded = records.map((record, index) => ({ ...record, mac: Buffer.from(macs[index] ?? mac) }));
+      await appendRecords(client, coded);
+      mac = coded.at(-1)?.mac ?? mac;
+    }
+    await client.query("VACUUM ANALYZE audit");
+  });
+  await token.close();
+}
+
+function entryOf(seq: number): AuditEntry {
+  const about = { caller: API, keyId: randomBytes(16).toString("hex"), outcome: "granted" } as const;
+  const [digest, tenant] = [randomBytes(32), `acc-${seq % 1_000}`];
+  if (seq % ONE_KEY_IN > 0) return { ...about, statement: "challenge", digest, detail: { tenant } };
+  const detail = { tenant, state: randomBytes(32).toString("base64") };
+  return { ...about, purpose: "agent", statement: "key_create", digest, detail };
+}
+
+async function withClient<T>(url: string, work: (client: pg.Client) => Promise<T>): Promise<T> {
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  try {
+    return await work(client);
+  } finally {
+    await client.end();
+  }
+}
+
+function report(short: number, snapshot: number, first: number): void {
+  const figures = { records: RECORDS, short, snapshot, first };
+  if (process.argv.includes("--json")) {
+    console.log(JSON.stringify(figures));
+    return;
+  }
+  const line = (name: string, seconds: number): string =>
+    `  ${name.padEnd(30)}${seconds.toFixed(2).padStart(8)} s${(seconds / short).toFixed(2).padStart(8)} x`;
+  console.log(line("some records", short));
+  console.log(line(`${RECORDS} records, snapshot`, snapshot));
+  console.log(line(`${RECORDS} records, from the first`, first));
+}
