@@ -8,7 +8,7 @@ import { recordRefusal } from "../audit/refusals.ts";
 import type { Register } from "../audit/register.ts";
 import { type Clock, unixSeconds } from "../clock.ts";
 import type { Database } from "../db/connection.ts";
-import type { KeyRow, Purpose } from "../db/rows.ts";
+import type { KeyRow, Purpose, TenantRow } from "../db/rows.ts";
 import { isRefusal, type Refusal, refuse, VaultError } from "../errors.ts";
 import type { Token } from "../token/client.ts";
 import { type Attestation, attestationSignBytes, verifyAttestation } from "./attestation.ts";
@@ -86,9 +86,10 @@ export function createKeyCreation({
   async function prepare(
     { tenant, purpose }: KeyRequest,
     resident: Resident | undefined,
-  ): Promise<Prepared | Refusal> {
+  ): Promise<Prepared | Refusal | "raced" | "damaged"> {
+    const readAt = seals.now();
     const known = await readTenant(database, tenant);
-    if (known !== undefined && known.state !== "active") return refuseEnding();
+    if (known !== undefined && known.state !== "active") return ending(known, readAt);
     const dataKey = known ?? (await dataKeys.create(tenant));
     const key = await custody.generate(dataKey, tenant, purpose, resident);
     const createdAt = clock.now();
@@ -105,6 +106,14 @@ export function createKeyCreation({
     };
     const signature = await custody.sign(signer, attestationSignBytes(fields));
     return { key, attestation: { ...fields, signature }, createdAt };
+  }
+
+  /** What to say of a tenant whose row, read at that moment, says that it ends. */
+  async function ending(tenant: TenantRow, readAt: number): Promise<Refusal | "raced" | "damaged"> {
+    const rows = { keys: [], tenants: [tenant] };
+    const [isIntact] = await seals.check(rows);
+    if (isIntact === true) return refuseEnding();
+    return seals.overtaken(rows, readAt) ? "raced" : "damaged";
   }
 
   return async (caller, requestKey, request) => {
@@ -125,7 +134,11 @@ export function createKeyCreation({
       throw new VaultError("key_damaged");
     }
 
-    async function store(prepared: Prepared | Refusal): Promise<Exclude<Stored, "stored"> | CreatedKey> {
+    async function store(
+      prepared: Awaited<ReturnType<typeof prepare>>,
+    ): Promise<Exclude<Stored, "stored"> | CreatedKey> {
+      if (prepared === "damaged") await journal.record({ ...about, outcome: "failed" });
+      if (prepared === "damaged" || prepared === "raced") return prepared;
       if (isRefusal(prepared)) return recordRefusal(journal, about, prepared);
       const roots = () => register.rootsOf(request.tenant);
       const named = { about, request, requestKey, requestHash };

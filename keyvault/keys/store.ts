@@ -7,7 +7,6 @@ import { VaultError } from "../errors.ts";
 import { type Attestation, verifyAttestation } from "./attestation.ts";
 import { createChanges } from "./changes.ts";
 import type { KeptKey } from "./custody.ts";
-import type { WrappedDataKey } from "./data_keys.ts";
 import type { Seals } from "./state.ts";
 
 const KEPT_KEYS = 10_000;
@@ -141,14 +140,9 @@ async function isAttested(key: Key, service: HybridPublicKey): Promise<boolean> 
   }
 }
 
-/** A tenant's wrapped data key and state, or undefined before its first key. */
-export async function readTenant(
-  database: Database,
-  tenant: string,
-): Promise<(WrappedDataKey & Pick<TenantRow, "state">) | undefined> {
-  return available(() =>
-    database<TenantRow>("tenants").where({ tenant }).first("tenant", "kek", "wrapped_data_key", "state"),
-  );
+/** A tenant's row as it stands, unverified, or undefined before its first key. */
+export async function readTenant(database: Database, tenant: string): Promise<TenantRow | undefined> {
+  return available(() => database<TenantRow>("tenants").where({ tenant }).first());
 }
 
 /** One stored key with what opens it, or undefined. With a `tenant`, only one that is that tenant's, or was attested as that tenant's. */

@@ -100,7 +100,9 @@ test.skipIf(!hasProc)(
 function said(tlsDir: string, caFile: string): Event[] {
   const told: Event[] = [];
   const log = pino({}, { write: (line) => void told.push(JSON.parse(line) as Event) });
-  warnOfExposure({ tlsDir, tls: { ...home.config.tls, caFile } }, log);
+  const { databaseUrl, ...config } = home.config;
+  const tls = { ...config.tls, caFile };
+  warnOfExposure({ ...config, databaseUrl, migrationDatabaseUrl: databaseUrl, tlsDir, tls }, log);
   return told;
 }
 
