@@ -1,8 +1,9 @@
 import { randomBytes } from "node:crypto";
-import { expect, test } from "vitest";
+import { afterEach, expect, test, vi } from "vitest";
 import { createCustody } from "../../../keyvault/keys/custody.ts";
 import type { DataKeys } from "../../../keyvault/keys/data_keys.ts";
 import { wrapSeeds } from "../../../keyvault/keys/wrapping.ts";
+import { ALGORITHMS, type Algorithm } from "../../../src/protocol/algorithms.ts";
 import { generateKeys, verifyHybrid } from "../../../src/protocol/hybrid.ts";
 
 const dataKey = randomBytes(32);
@@ -11,6 +12,8 @@ const custody = createCustody(dataKeys as DataKeys, {
   signResident: () => Promise.reject(new Error("none")),
 });
 const stored = { tenant: "acc-1", kek: "kek-1", wrapped_data_key: Buffer.alloc(60) };
+
+afterEach(() => vi.restoreAllMocks());
 
 test("a key that was made signs for its public key, and holds", async () => {
   const key = await custody.generate(stored, "acc-1", "agent");
@@ -45,3 +48,46 @@ test("seeds of one key are signed with at once without hurting each other", asyn
   );
   expect(verified).not.toContain(false);
 });
+
+/** All seeds that are made, or signed with, from now on: the very bytes. */
+function watchSeeds(): Uint8Array[] {
+  const seen: Uint8Array[] = [];
+  for (const { native, reference } of Object.values<Algorithm>(ALGORITHMS)) {
+    const used = native ?? reference;
+    const { generate, signOnce } = used;
+    vi.spyOn(used, "generate").mockImplementation(async () => {
+      const made = await generate();
+      seen.push(made.seed);
+      return made;
+    });
+    vi.spyOn(used, "signOnce").mockImplementation((seed, bytes) => {
+      seen.push(seed);
+      return signOnce(seed, bytes);
+    });
+  }
+  return seen;
+}
+
+test.each([
+  ["that are all wrapped", [], 4],
+  ["of which one lives in the token", ["ed25519"], 2],
+  ["that both live in the token", ["ed25519", "ml_dsa_65"], 1],
+] as const)(
+  "seeds %s are overwritten when a key was made and when it has signed",
+  async (_, halves, count) => {
+    const own = await generateKeys();
+    const inToken = createCustody(dataKeys as DataKeys, {
+      signResident: async (_, half, bytes) =>
+        ALGORITHMS[half].reference.signingKey(own.seeds[half]).sign(bytes),
+    });
+    const publicKeys = Object.fromEntries(
+      halves.map((half) => [half, Buffer.from(own.publicKey[half], "base64")]),
+    );
+    const seen = watchSeeds();
+    const resident = halves.length === 0 ? undefined : { label: "key", publicKeys };
+    const key = await inToken.generate(stored, "acc-1", "agent", resident);
+    const bytes = Buffer.from("a statement");
+    expect(await verifyHybrid(key.publicKey, bytes, await inToken.sign(key, bytes))).toBe(true);
+    expect(seen).toEqual(Array.from({ length: count }, () => Buffer.alloc(32)));
+  },
+);
