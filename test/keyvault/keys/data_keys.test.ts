@@ -35,6 +35,14 @@ test("the first use overwrites what came from the token; later ones have a copy,
   expect(unwraps()).toBe(1);
 });
 
+test("a box that is not the one a key is kept of is opened by the token, of the same tenant too", async () => {
+  const { dataKeys, unwraps } = dataKeysBehind();
+  await dataKeys.use(WRAPPED, same);
+  await dataKeys.use({ ...WRAPPED, wrapped_data_key: Buffer.from("another") }, same);
+  await dataKeys.use({ ...WRAPPED, tenant: "acc-2" }, same);
+  expect(unwraps()).toBe(3);
+});
+
 test("a key that was on its way when everything was cleared is used once, and not kept", async () => {
   const { promise: gate, resolve: letGo } = Promise.withResolvers<void>();
   const { dataKeys, unwraps } = dataKeysBehind(gate);
