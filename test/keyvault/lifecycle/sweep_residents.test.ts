@@ -1,0 +1,48 @@
+import type pg from "pg";
+import { expect, test } from "vitest";
+import type { Change } from "../../../keyvault/audit/journal.ts";
+import type { ResidentOwner } from "../../../keyvault/audit/register_parts.ts";
+import { createResidentSweeping } from "../../../keyvault/lifecycle/sweep_residents.ts";
+
+const LABEL = `key-${"0".repeat(32)}`;
+const OWNER = { keyId: "1".repeat(32), tenant: "acc-1" };
+
+/** Sweeping of one label that no key has; `before` is done to what the audit says when the sweep's turn comes. */
+function sweepOf(before: (residents: Map<string, ResidentOwner>) => void) {
+  const residents = new Map<string, ResidentOwner>([[LABEL, undefined]]);
+  const destroyed: string[] = [];
+  const sweep = createResidentSweeping({
+    journal: {
+      async change<T>(apply: (client: pg.Client, seq: number) => Promise<Change<T>>) {
+        before(residents);
+        return (await apply({ query: async () => {} } as unknown as pg.Client, 1)).value;
+      },
+    },
+    register: { residents: () => residents, isErased: () => false },
+    residency: { isUnderWay: () => false },
+    token: {
+      listResidents: async () => ({ labels: [LABEL] }),
+      async destroyResident(label) {
+        destroyed.push(label);
+        return { destroyed: 1 };
+      },
+    },
+    settle: async () => {},
+  });
+  return { sweep, destroyed };
+}
+
+test("a half without a key is destroyed", async () => {
+  const { sweep, destroyed } = sweepOf(() => {});
+  expect(await sweep()).toBe(1);
+  expect(destroyed).toEqual([LABEL]);
+});
+
+test.each<[string, (residents: Map<string, ResidentOwner>) => void]>([
+  ["has got its key, as the chain says after a lost connection", (residents) => residents.set(LABEL, OWNER)],
+  ["was destroyed by another sweep", (residents) => residents.delete(LABEL)],
+])("a half is left alone that, when the sweep's turn comes, %s", async (_, before) => {
+  const { sweep, destroyed } = sweepOf(before);
+  expect(await sweep()).toBe(0);
+  expect(destroyed).toEqual([]);
+});
