@@ -1,8 +1,9 @@
 import { expect, test } from "vitest";
 import { openToken } from "../../../keyvault/token/client.ts";
-import { WrongPin } from "../../../keyvault/token/fault.ts";
+import { connectToken } from "../../../keyvault/token/connection.ts";
+import { StaleOffer, WrongPin } from "../../../keyvault/token/fault.ts";
 import { tokenSettings } from "../../../keyvault/token/install.ts";
-import { sealPin } from "../../../keyvault/token/pin_box.ts";
+import { createOffer, sealPin } from "../../../keyvault/token/pin_box.ts";
 import { createHome, SILENT } from "../fixture.ts";
 
 test("between a try and the next offer a sealed token says that one is coming", async () => {
@@ -29,4 +30,27 @@ test("between a try and the next offer a sealed token says that one is coming", 
       return false;
     }
   }
+});
+
+test("a process that was given a wrong PIN, or one that was not encrypted to it, ends by itself: it takes no second try", async () => {
+  const home = await createHome();
+  const { place, environment } = await tokenSettings(home.config.token);
+  const wrong = Buffer.alloc(64, 0x30);
+  const boxes = [
+    [(offer: Uint8Array) => sealPin(wrong, offer), WrongPin],
+    [() => sealPin(wrong, createOffer().publicKey), StaleOffer],
+  ] as const;
+  for (const [boxFor, refusal] of boxes) {
+    const connection = connectToken(environment, SILENT);
+    try {
+      const { publicKey } = await connection.request({ kind: "offer" }, 20_000);
+      const tried = connection.request({ kind: "unseal", ...place, box: boxFor(publicKey) }, 20_000);
+      await expect(tried).rejects.toBeInstanceOf(refusal);
+      await connection.ended;
+      await expect(connection.request({ kind: "offer" }, 20_000)).rejects.toThrow(/away/);
+    } finally {
+      connection.kill();
+    }
+  }
+  await home.remove();
 });

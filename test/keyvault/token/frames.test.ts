@@ -1,0 +1,43 @@
+import { afterEach, expect, test, vi } from "vitest";
+import { createFrameReader, encodeFrame, MAX_FRAME_BYTES } from "../../../keyvault/token/frames.ts";
+
+afterEach(() => vi.restoreAllMocks());
+
+const header = (length: number): Buffer => {
+  const bytes = Buffer.alloc(4);
+  bytes.writeUInt32BE(length);
+  return bytes;
+};
+
+test("messages come out whole and in order, however the pipe cuts them", () => {
+  const messages = [{ id: 1, text: "one" }, { id: 2, bytes: new Uint8Array(200) }, { id: 3 }];
+  const stream = Buffer.concat(messages.map(encodeFrame));
+  for (const size of [1, 3, 64, stream.length]) {
+    const reader = createFrameReader();
+    const read: unknown[] = [];
+    for (let at = 0; at < stream.length; at += size)
+      read.push(...reader.push(stream.subarray(at, at + size)));
+    expect(
+      read.map((message) => (message as { id: number }).id),
+      `pieces of ${size}`,
+    ).toEqual([1, 2, 3]);
+  }
+});
+
+test("a message longer than may be is refused when it is announced, not waited for", () => {
+  expect(createFrameReader().push(header(MAX_FRAME_BYTES))).toEqual([]);
+  expect(() => createFrameReader().push(header(MAX_FRAME_BYTES + 1))).toThrow(/too large/);
+  expect(() => encodeFrame(new Uint8Array(MAX_FRAME_BYTES))).toThrow(/too large/);
+});
+
+test("what was kept of a message that came in pieces is overwritten once it is joined with the next piece", () => {
+  const concat = vi.spyOn(Buffer, "concat");
+  const reader = createFrameReader();
+  const frame = encodeFrame({ secret: Buffer.alloc(64, 7) });
+  concat.mockClear();
+  expect(reader.push(frame.subarray(0, -1))).toEqual([]);
+  const begun = concat.mock.results[0]?.value as Buffer;
+  expect(begun).toEqual(frame.subarray(0, -1));
+  expect(reader.push(frame.subarray(-1))).toHaveLength(1);
+  expect(begun).toEqual(Buffer.alloc(frame.length - 1));
+});
