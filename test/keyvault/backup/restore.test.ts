@@ -1,7 +1,7 @@
 import { execFile } from "node:child_process";
 import { generateKeyPairSync } from "node:crypto";
-import { existsSync } from "node:fs";
-import { copyFile, mkdir, readFile, writeFile } from "node:fs/promises";
+import { existsSync, statSync } from "node:fs";
+import { copyFile, mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
@@ -59,6 +59,13 @@ const restore = (home: VaultHome, file = backup, key = recoveryKey, ...origin: s
   return cli(home, "backup", "restore", file, "--recovery-key", key, ...named);
 };
 
+/** What is in a folder, itself among it, that somebody else than its owner may read or write. */
+async function openToOthers(folder: string): Promise<string[]> {
+  const paths = [folder, ...(await readdir(folder, { recursive: true })).map((name) => join(folder, name))];
+  expect(paths.length).toBeGreaterThan(3);
+  return paths.filter((path) => (statSync(path).mode & 0o077) !== 0);
+}
+
 test("makes no backup without a recovery key, and says how to make one", async () => {
   await expect(cli(vault.home, "backup", "create", backup, "--url", vault.url)).rejects.toThrow(
     /There is no recovery key: make one by "keyvault backup key"/,
@@ -74,6 +81,7 @@ test("a restored vault, on a fresh machine with a fresh database, signs under th
   const home = await freshHome();
   const { stdout } = await restore(home);
   expect(stdout).toMatch(/Restored the vault of .*: 2 keys of 2 tenants, \d+ audit records/);
+  expect(await openToOthers(home.config.token.dir)).toEqual([]);
   expect((await cli(home, "audit", "verify")).stdout).toMatch(/records hold/);
   await cli(home, "init");
   const restored = await startVault(home);

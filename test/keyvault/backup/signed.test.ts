@@ -238,6 +238,19 @@ test("a backup without a signature is restored only by who says that it has none
   expect((await restore("--unsigned")).stdout).toMatch(/signed by +nobody/);
 });
 
+test("a backup without a signature that lacks rows of a table is not restored, and leaves nothing", async () => {
+  const lines = changed((await linesOf(bytes)).slice(0, -1), 0, { version: 1 });
+  const home = await emptyMachine();
+  for (const table of ["keys", "audit"]) {
+    const fewer = await sealed(lines.filter((line) => line.table !== table));
+    const trust = { recoveryKey, origin: "unsigned" } as const;
+    await expect(restoreBackup(home.config, () => Readable.from([fewer]), trust, SILENT)).rejects.toThrow(
+      `The backup lacks rows of ${table}`,
+    );
+    await requireEmpty(home);
+  }
+});
+
 test("what is no file is refused: a backup is read twice", async () => {
   const home = await emptyMachine();
   const pipe = join(home.dir, "pipe");
