@@ -1,0 +1,62 @@
+import { once } from "node:events";
+import { connect, type Socket } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
+import { connect as connectTls } from "node:tls";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { readIdentity, startVault, type TestVault } from "../fixture.ts";
+import { call } from "./caller_support.ts";
+
+let vault: TestVault;
+
+beforeAll(async () => {
+  vault = await startVault();
+});
+afterAll(() => vault.close());
+
+/** Whether the vault ends a connection within so many seconds. */
+async function isEnded(socket: Socket, seconds: number): Promise<boolean> {
+  socket.on("error", () => {}).resume();
+  await Promise.race([once(socket, "close"), sleep(seconds * 1000)]);
+  const { closed } = socket;
+  socket.destroy();
+  return closed;
+}
+
+async function openConnection(): Promise<Socket> {
+  const socket = connectTls({ port: vault.port, host: "localhost", ...readIdentity(vault.home, "api") });
+  await once(socket, "secureConnect");
+  return socket;
+}
+
+const HEAD = `POST /v1/keys HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\nidempotency-key: 12345678\r\n`;
+
+/** What somebody sends who never comes to an end, and the seconds that the vault waits for it at most: its deadline and a look every 30 s. */
+const ENDLESS = {
+  "a handshake": { seconds: 15, begin: async () => connect({ port: vault.port, host: "localhost" }) },
+  "a head": {
+    seconds: 50,
+    begin: async () => {
+      const socket = await openConnection();
+      socket.write(HEAD);
+      return socket;
+    },
+  },
+  "a body": {
+    seconds: 50,
+    begin: async () => {
+      const socket = await openConnection();
+      socket.write(`${HEAD}content-length: 100\r\n\r\n{`);
+      return socket;
+    },
+  },
+};
+
+test("who begins a handshake, a head or a body and never ends it is let go of, and no other one notices", {
+  timeout: 90_000,
+}, async () => {
+  const held = Object.entries(ENDLESS).map(async ([what, { seconds, begin }]) => {
+    expect(await isEnded(await begin(), seconds), what).toBe(true);
+  });
+  expect((await call(`${vault.url}/readyz`, readIdentity(vault.home, "api"))).status).toBe(200);
+  await Promise.all(held);
+});
