@@ -21,22 +21,23 @@ const REMEMBERED = 100_000;
 
 /** A pace of `perMinute`; 0 admits nothing. The keys that were used last are remembered, 100,000 of them. */
 export function createPace({ perMinute, clock }: { perMinute: number; clock: Clock }): Pace {
-  const interval = MINUTE_MS / Math.max(perMinute, 1);
-  /** When all that was used has come back, in milliseconds since 1970. */
-  const usedUntil = new LRUCache<string, number>({ max: REMEMBERED });
+  // Whole numbers, so that nothing is rounded: one use costs a minute's milliseconds, and each millisecond gives `perMinute` back.
+  const all = perMinute * MINUTE_MS;
+  const known = new LRUCache<string, Used>({ max: REMEMBERED });
   const judge = (used: number): Paced => {
-    const free = perMinute === 0 ? 0 : Math.floor((MINUTE_MS - used) / interval + ROUNDING);
+    const free = Math.floor((all - used) / MINUTE_MS);
     return {
       admitted: free >= 1,
-      remaining: Math.max(0, free),
-      waitMs: free >= 1 ? 0 : perMinute === 0 ? MINUTE_MS : used + interval - MINUTE_MS,
-      resetMs: used,
+      remaining: free,
+      waitMs: free >= 1 ? 0 : perMinute === 0 ? MINUTE_MS : (used + MINUTE_MS - all) / perMinute,
+      resetMs: used / Math.max(perMinute, 1),
     };
   };
-  /** More than a minute's worth is never used: then the clock was set back, and what it said before means nothing. */
+  /** More than all is never used: then the clock was set back, and what it said before means nothing. */
   const usedOf = (key: string, now: number): number => {
-    const used = Math.max(0, (usedUntil.get(key) ?? 0) - now);
-    return used > MINUTE_MS + ROUNDING ? 0 : used;
+    const { used, at } = known.get(key) ?? { used: 0, at: now };
+    const left = Math.max(0, used - (now - at) * perMinute);
+    return left > all ? 0 : left;
   };
   return {
     perMinute,
@@ -45,11 +46,11 @@ export function createPace({ perMinute, clock }: { perMinute: number; clock: Clo
       const now = clock.now().getTime();
       const used = usedOf(key, now);
       if (!judge(used).admitted) return judge(used);
-      usedUntil.set(key, now + used + interval);
-      return { ...judge(used + interval), admitted: true };
+      known.set(key, { used: used + MINUTE_MS, at: now });
+      return { ...judge(used + MINUTE_MS), admitted: true };
     },
   };
 }
 
-/** Sums of intervals that are no whole milliseconds come out a little off. */
-const ROUNDING = 1e-6;
+/** What was used of a pace, as of a moment in milliseconds since 1970. */
+type Used = { used: number; at: number };

@@ -52,3 +52,26 @@ test("a clock that is set back locks nobody out", () => {
   clock.set(new Date(start.getTime() - 3_600_000));
   expect(take(3)).toEqual([true, true, false]);
 });
+
+test("every pace up to 64 admits so many at once, and none after them however often it is asked", () => {
+  const wrong: number[] = [];
+  for (let perMinute = 1; perMinute <= 64; perMinute += 1) {
+    const admitted = taken(perMinute).take(2 * perMinute + 2);
+    if (admitted.indexOf(false) !== perMinute || admitted.includes(true, perMinute)) wrong.push(perMinute);
+  }
+  expect(wrong).toEqual([]);
+});
+
+test.each([7, 9, 33, 62, 119])(
+  "a pace of %d, asked every few milliseconds for three minutes, admits three minutes' worth beyond the first",
+  (perMinute) => {
+    const { clock, pace } = taken(perMinute);
+    let admitted = 0;
+    for (let passed = 0; passed <= 180_000; passed += 5) {
+      if (pace.take("a").admitted) admitted += 1;
+      clock.advance(0.005);
+    }
+    expect(admitted).toBeGreaterThanOrEqual(4 * perMinute - 1);
+    expect(admitted).toBeLessThanOrEqual(4 * perMinute);
+  },
+);
