@@ -79,7 +79,6 @@ export async function startServer(
   const drains = createDrains();
   const networkAt = ({ remoteAddress }: Socket) =>
     networkOf(limits.clientOf(remoteAddress) ?? remoteAddress ?? "");
-  const turnedAway = new WeakSet<Socket>();
   let draining = false;
   const open = new Set<ServerResponse>();
   const server = createServer(
@@ -93,7 +92,6 @@ export async function startServer(
       noDelay: true,
     },
     (request, response) => {
-      if (turnedAway.has(request.socket)) return;
       const admitted = unanswered.admit(request, response);
       if (admitted === "ignored") return;
       if (draining) response.shouldKeepAlive = false;
@@ -116,7 +114,6 @@ export async function startServer(
   server.setTimeout(limits.silenceMs);
   server.on("connection", (socket: Socket) => {
     if (connections.admit(socket)) return;
-    turnedAway.add(socket);
     socket.on("error", () => {});
     socket.write(rawAnswer(tooManyConnections()));
     socket.destroySoon();
