@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import { addSeconds } from "../../src/clock.ts";
-import { VERIFICATION_PRICE_MICRO_USD as price } from "../../src/proofs/decision.ts";
+import { decideBatch, VERIFICATION_PRICE_MICRO_USD as price } from "../../src/proofs/decision.ts";
 import { countAllowsBefore } from "../../src/proofs/rates.ts";
 import { acceptPrincipal } from "../support/accepted_principals.ts";
 import { decisionWorld } from "./decision_world.ts";
@@ -64,6 +64,16 @@ describe("the authority of another account", () => {
     expect(await decideOne(itemFor(stranger, elsewhere))).toMatchObject({ reason: "principal_not_accepted" });
     const third = { rootAccountId: other.accountId, humanId: other.humanId };
     expect(await decideOne(shown(third))).toMatchObject({ reason: "principal_not_accepted" });
+  });
+
+  test("is not accepted for another root that comes in the same batch", async () => {
+    await accept();
+    const other = await insertRecords(world.db, 10 * price);
+    const third = { rootAccountId: other.accountId, humanId: other.humanId };
+    expect(await decideBatch(world.pool, [shown(), shown(third)])).toMatchObject([
+      { decision: "allow" },
+      { decision: "deny", reason: "principal_not_accepted" },
+    ]);
   });
 
   test("is accepted before its end and not at it", async () => {
@@ -175,6 +185,22 @@ describe("the account whose authority was used elsewhere", () => {
       expect(await countOf("ledger_postings", stranger)).toBe(0);
     },
   );
+
+  test("is told which of the verifier's platforms decided", async () => {
+    const { accountId } = shop;
+    const { connectionId } = await insertRecords(world.db, 0);
+    const { platform_id } = (await world.db("connections").where({ connection_id: connectionId }).first())!;
+    await world.db("connections").where({ platform_id }).update({ account_id: accountId });
+    await world.db("platforms").where({ platform_id }).update({ account_id: accountId, name: "bank" });
+    for (const changes of [{}, { connectionId }]) await decideOne(shown(changes));
+    const told = (await historyOf(stranger)).map((row) => [row.connection_id, row.verifier_platform_name]);
+    expect(new Map(told as [string, string][])).toEqual(
+      new Map([
+        [shop.connectionId, "shop"],
+        [connectionId, "bank"],
+      ]),
+    );
+  });
 
   test("has none of its own decisions twice, and none of a root that no account has", async () => {
     await decideOne(itemFor(stranger));
