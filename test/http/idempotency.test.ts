@@ -6,6 +6,7 @@ import { type Route, route } from "../../src/route.ts";
 import { VaultRefused, VaultUnavailable } from "../../src/vault/errors.ts";
 import { OPERATOR_TOKEN, startApi, type TestApi } from "../support/api.ts";
 import type { HttpClient } from "../support/http.ts";
+import { until } from "../support/process.ts";
 import { refusal } from "./support/sample_routes.ts";
 
 const PATH = "/v1/service/things";
@@ -253,6 +254,29 @@ describe("an idempotency key", () => {
     expect(await create("k-1")).toMatchObject({ status: 409, body: { error: { code: "platform_limit" } } });
     before = async () => {};
     expect((await create("k-1", { name: "better" })).body).toMatchObject({ id: 1, name: "better" });
+  });
+
+  test("of a refused call is free before the refusal is answered", async () => {
+    const { promise: held, resolve: refuse } = Promise.withResolvers<void>();
+    before = async () => {
+      await held;
+      throw new ApiError("platform_limit");
+    };
+    const first = create("k-1");
+    await expect.poll(async () => (await api.db("idempotency_keys")).length).toBe(1);
+    const holder = await api.db.transaction();
+    await holder("idempotency_keys").forUpdate().first();
+    refuse();
+    const waiting = { datname: api.db.raw("current_database()"), wait_event_type: "Lock" };
+    await until(
+      "the release waits",
+      async () => (await api.db("pg_stat_activity").where(waiting)).length > 0,
+    );
+    const soon = new Promise((resolve) => setTimeout(resolve, 300, "not answered"));
+    expect(await Promise.race([first, soon])).toBe("not answered");
+    await holder.commit();
+    expect((await first).status).toBe(409);
+    expect(await api.db("idempotency_keys")).toEqual([]);
   });
 
   test("of a malformed call is not used up", async () => {
