@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { createCodeHashes } from "../../src/accounts/codes.ts";
-import { planMail } from "../../src/accounts/sign_in_mails.ts";
+import { planMail, planNotice } from "../../src/accounts/sign_in_mails.ts";
 import { startApi, type TestApi } from "../support/api.ts";
 import type { HttpClient } from "../support/http.ts";
 
@@ -307,6 +307,47 @@ describe("repeated wrong codes", () => {
     api.clock.advance(86_401);
     await attack(known, { times: 1, tries: 5 });
     expect(await notices(known)).toHaveLength(2);
+  });
+
+  test("are reported once when several processes come to them at once", async () => {
+    const email = fresh();
+    await attack(email, { times: 1, tries: 5 });
+    const address = createCodeHashes(api.sealingKey).address(email);
+    for (let round = 0; round < 10; round += 1) {
+      await api.db("sign_in_mails").where({ email_hash: address, kind: "notice" }).delete();
+      const planned = await Promise.all(
+        [api, replica, api, replica].map(({ db }) =>
+          planNotice(db, address, { from: 5, now: api.clock.now() }),
+        ),
+      );
+      expect(planned.filter((plan) => plan !== undefined)).toHaveLength(1);
+    }
+  });
+
+  test.each([
+    ["is due again with the next wrong code", {}, 1],
+    ["counts when the server may have taken it", { inDoubt: true }, 0],
+  ])("whose report could not be mailed: it %s", async (_, fault, more) => {
+    const mailed: string[] = [];
+    let fails = true;
+    const mailer = {
+      async send({ to }: { to: string }) {
+        if (fails) throw Object.assign(new Error("no mail"), fault);
+        mailed.push(to);
+      },
+    };
+    const failing = await startApi({ shares: api, mailer });
+    try {
+      const email = fresh();
+      await send(api.client(), email);
+      const guess = wrong(await newestCode(email));
+      for (let n = 0; n < 5; n += 1) expect((await verify(failing.client(), email, guess)).status).toBe(400);
+      fails = false;
+      for (let n = 0; n < 2; n += 1) expect((await verify(failing.client(), email, guess)).status).toBe(400);
+      expect(mailed).toHaveLength(more);
+    } finally {
+      await failing.stop();
+    }
   });
 });
 
