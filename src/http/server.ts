@@ -65,9 +65,10 @@ const LIMITS: ServerLimits = {
 /**
  * Listens for plain HTTP. A request must arrive whole within 30 seconds, its headers within 15; a connection on which
  * nothing moves for 60, because nobody reads, is cut off; an idle one is kept for 65, longer than the balancers in front
- * keep theirs. A network that holds 500 connections is answered `rate_limited` on the next, and 10,000 are held in all. A connection that sends more than 16 requests without waiting
- * for their answers is ended. What is no HTTP at all, names no host or names it twice is
- * answered like any malformed call. Rejects when the address cannot be had.
+ * keep theirs. A network that holds 500 connections is answered `rate_limited` on the next, and 10,000 are held in all.
+ * Requests of one connection are served one after the other; one that sends more than 16 without waiting for answers is ended.
+ * What is no HTTP at all, names no host or names it twice is answered like any malformed call. Rejects when the address cannot
+ * be had.
  */
 export async function startServer(
   listener: RequestListener,
@@ -92,22 +93,21 @@ export async function startServer(
       noDelay: true,
     },
     (request, response) => {
-      const admitted = unanswered.admit(request, response);
-      if (admitted === "ignored") return;
       if (draining) response.shouldKeepAlive = false;
       open.add(response);
       response.once("close", () => open.delete(response));
-      if (admitted === "over") {
-        refuse(request, response, { error: tooManyUnanswered(), drain: () => undefined });
-        return;
-      }
-      const fault = requestFault(request);
-      if (fault === undefined) listener(request, response);
-      else
-        refuse(request, response, {
-          error: new ApiError("invalid_request", fault),
-          drain: () => drains.begin(request, networkAt(request.socket)),
-        });
+      unanswered.take(request, response, {
+        serve() {
+          const fault = requestFault(request);
+          if (fault === undefined) listener(request, response);
+          else
+            refuse(request, response, {
+              error: new ApiError("invalid_request", fault),
+              drain: () => drains.begin(request, networkAt(request.socket)),
+            });
+        },
+        refuse: () => refuse(request, response, { error: tooManyUnanswered(), drain: () => undefined }),
+      });
     },
   );
   server.maxConnections = limits.connections;

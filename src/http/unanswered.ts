@@ -1,33 +1,41 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 
+/** What becomes of a request: it is served, or refused with the end of its connection. */
+export type Turn = { serve(): void; refuse(): void };
+
 /** Bounds the requests of one connection that have no answer yet: HTTP/1.1 lets a client send them without end. */
 export type Unanswered = {
   /**
-   * `served` while the connection is within its share. The first request beyond is `over`: it is to be answered with the
-   * connection's end, and nothing more is read. Those that had been read with it are `ignored`.
+   * Serves a connection's requests one after the other. The first one beyond the connection's share is refused, and nothing
+   * more is read; those that had been read with it come to nothing.
    */
-  admit(request: IncomingMessage, response: ServerResponse): "served" | "over" | "ignored";
+  take(request: IncomingMessage, response: ServerResponse, turn: Turn): void;
 };
 
 /** At most `most` requests of a connection without an answer. */
 export function createUnanswered(most: number): Unanswered {
-  const counts = new WeakMap<Socket, number>();
+  const lines = new WeakMap<Socket, (() => void)[]>();
   const ended = new WeakSet<Socket>();
   return {
-    admit({ socket }, response) {
-      if (ended.has(socket)) return "ignored";
-      const count = counts.get(socket) ?? 0;
-      if (count < most) {
-        counts.set(socket, count + 1);
-        response.once("close", () => counts.set(socket, (counts.get(socket) ?? 1) - 1));
-        return "served";
+    take({ socket }, response, { serve, refuse }) {
+      if (ended.has(socket)) return;
+      const line = lines.get(socket) ?? [];
+      lines.set(socket, line);
+      if (line.length >= most) {
+        ended.add(socket);
+        socket.pause();
+        // A body that is still read resumes its connection.
+        socket.on("resume", () => socket.pause());
+        refuse();
+        return;
       }
-      ended.add(socket);
-      socket.pause();
-      // A body that is still read resumes its connection.
-      socket.on("resume", () => socket.pause());
-      return "over";
+      line.push(serve);
+      response.once("close", () => {
+        line.shift();
+        if (!socket.destroyed) line[0]?.();
+      });
+      if (line.length === 1) serve();
     },
   };
 }
