@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import { dataKeyContext, WRAPPED_DATA_KEY_BYTES } from "../keys/wrapping.ts";
+import { dataKeyContext, isDataKeyRow } from "../keys/wrapping.ts";
 import type { Token } from "../token/client.ts";
 import type { ReadDataKeys, StoredDataKey } from "./stored.ts";
 
@@ -23,6 +23,8 @@ export type RetirementProof = {
 const BATCH = 250;
 const READ_BATCH = 2_000;
 const FINGERPRINT_BYTES = 16;
+/** Of the name of a version; a longer one, which is none, would keep the other rows from being sent to the token. */
+const MAX_KEK_LENGTH = 32;
 
 /** A proof that nothing needs `retiring`. */
 export function createRetirementProof(token: Pick<Token, "findVersions">, retiring: string): RetirementProof {
@@ -30,10 +32,10 @@ export function createRetirementProof(token: Pick<Token, "findVersions">, retiri
   const isNew = (row: StoredDataKey): boolean => !proven.has(fingerprint(row));
 
   async function prove(rows: readonly StoredDataKey[]): Promise<Unproven> {
-    const whole = rows.filter(({ wrapped_data_key }) => wrapped_data_key.length === WRAPPED_DATA_KEY_BYTES);
+    const whole = rows.filter(isDataKeyRow);
     const versions = await token.findVersions(
       whole.map(({ tenant, kek, wrapped_data_key }) => ({
-        wrapped: { kek, box: wrapped_data_key },
+        wrapped: { kek: kek.slice(0, MAX_KEK_LENGTH), box: wrapped_data_key },
         context: dataKeyContext(tenant),
       })),
     );

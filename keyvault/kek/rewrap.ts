@@ -4,7 +4,7 @@ import type { Database } from "../db/connection.ts";
 import type { TenantRow } from "../db/rows.ts";
 import { VaultError } from "../errors.ts";
 import { available } from "../keys/store.ts";
-import { dataKeyContext, WRAPPED_DATA_KEY_BYTES } from "../keys/wrapping.ts";
+import { dataKeyContext, isDataKeyRow } from "../keys/wrapping.ts";
 import type { Token } from "../token/client.ts";
 
 /** How far rewrapping is. `remaining` counts data keys that an older version still wraps, `damaged` names those that do not open. */
@@ -69,8 +69,8 @@ export function createRewrapping(parts: { journal: Journal; token: Token; databa
   }
 
   /** Whether a row may be sent to the token at all: what somebody made of it must not keep the others of its batch from being sent. */
-  function isWhole({ kek, wrapped_data_key }: Wrapped): boolean {
-    return wrapped_data_key.length === WRAPPED_DATA_KEY_BYTES && token.info().keks.includes(kek);
+  function isWhole(row: Wrapped): boolean {
+    return isDataKeyRow(row) && token.info().keks.includes(row.kek);
   }
 
   async function rewrapBatch(caller: Caller, batch: readonly Wrapped[]): Promise<void> {

@@ -7,6 +7,8 @@ import { VaultError } from "../errors.ts";
 import type { Token } from "../token/client.ts";
 
 const NOTHING = new Uint8Array(0);
+/** Bytes that no state has that the vault wrote: a request's body is shorter, and so is a ceiling. */
+const MAX_STATE_BYTES = 524_288;
 
 type KeyState = Omit<KeyRow, "state_mac">;
 type TenantState = Omit<TenantRow, "state_mac">;
@@ -93,11 +95,18 @@ function nameOf(row: KeyState | TenantState): ["key" | "tenant", string] {
   return "key_id" in row ? ["key", row.key_id] : ["tenant", row.tenant];
 }
 
-/** A row's bytes, or undefined when it has no canonical form, which no row has that the vault wrote. */
+/** Whether the vault can have written a row's state, so that it can be given a code. */
+export function isCodable(row: KeyState | TenantState): boolean {
+  const text = "key_id" in row ? orNothing(keyStateBytes)(row) : orNothing(tenantStateBytes)(row);
+  return text !== undefined;
+}
+
+/** A row's bytes, or undefined when it has no canonical form or is too long, as no row is that the vault wrote. */
 function orNothing<Row>(bytesOf: (row: Row) => Uint8Array): (row: Row) => Uint8Array | undefined {
   return (row) => {
     try {
-      return bytesOf(row);
+      const bytes = bytesOf(row);
+      return bytes.length > MAX_STATE_BYTES ? undefined : bytes;
     } catch (error) {
       if (error instanceof ProtocolError) return undefined;
       throw error;

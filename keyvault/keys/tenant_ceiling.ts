@@ -7,21 +7,19 @@ import type { Seals } from "./state.ts";
 
 /**
  * A tenant's ceiling is what its root keys, disabled ones included, were bounded to: a further root stays within that of one of them.
- * Without this rule a caller could widen what a tenant may delegate by making it another root. Where a root key is not as the vault wrote
- * it, or one of `known`, those that the audit tells of, is gone, nothing that can be believed bounds the tenant: `damaged`. Call in the
- * storing transaction.
+ * Without this rule a caller could widen what a tenant may delegate by making it another root. Which keys are its roots the audit tells
+ * (`known`), and not their rows. Where one of those is gone or not as the vault wrote it, nothing that can be believed bounds the tenant:
+ * `damaged`. Call in the storing transaction.
  */
 export async function exceedsTenantCeiling(
   client: pg.Client,
   { seals, known }: { seals: Pick<Seals, "check">; known: readonly string[] },
-  { tenant, purpose, ceiling }: KeyRequest,
+  { purpose, ceiling }: KeyRequest,
 ): Promise<Refusal | "damaged" | undefined> {
   if (purpose !== "account_root") return undefined;
-  const { rows } = await client.query<KeyRow>(
-    "SELECT * FROM keys WHERE tenant = $1 AND purpose = 'account_root'",
-    [tenant],
-  );
-  const stored = new Set(rows.map(({ key_id }) => key_id));
+  const { rows } = await client.query<KeyRow>("SELECT * FROM keys WHERE key_id = ANY($1)", [known]);
+  const roots = rows.filter((row) => row.purpose === "account_root");
+  const stored = new Set(roots.map(({ key_id }) => key_id));
   if (!known.every((keyId) => stored.has(keyId))) return "damaged";
   if ((await seals.check({ keys: rows, tenants: [] })).includes(false)) return "damaged";
   const within = ({ ceiling: recorded }: KeyRow): boolean =>

@@ -33,11 +33,26 @@ export type KeyIdentity = {
 };
 
 /** Of a tenant's wrapped data key: nonce (12), key (32) and tag (16). */
-export const WRAPPED_DATA_KEY_BYTES = 60;
+const WRAPPED_DATA_KEY_BYTES = 60;
+const MAX_TENANT_LENGTH = 128;
 
 /** What a tenant's wrapped data key is bound to. */
 export function dataKeyContext(tenant: string): Uint8Array {
   return canonicalBytes({ tenant, type: "tenant_data_key" });
+}
+
+/**
+ * Whether a row may be sent to the token among others: one of another length than the vault's would keep the others from being sent. Which
+ * version it is said to be under is the caller's to judge.
+ */
+export function isDataKeyRow({
+  tenant,
+  wrapped_data_key,
+}: {
+  tenant: string;
+  wrapped_data_key: Uint8Array;
+}): boolean {
+  return wrapped_data_key.length === WRAPPED_DATA_KEY_BYTES && tenant.length <= MAX_TENANT_LENGTH;
 }
 
 /** Encrypts seeds under a data key (AES-256-GCM), bound to the key they belong to. The seeds stay as they are. */

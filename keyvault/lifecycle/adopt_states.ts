@@ -5,7 +5,7 @@ import type { Caller } from "../audit/record.ts";
 import { type Register, writeNamed } from "../audit/register.ts";
 import { type KeyRow, type TenantRow, type Wish, wishOf } from "../db/rows.ts";
 import { isRefusal, type Refusal, refuse } from "../errors.ts";
-import { keyStateDigest, type Seals, tenantStateDigest } from "../keys/state.ts";
+import { isCodable, keyStateDigest, type Seals, tenantStateDigest } from "../keys/state.ts";
 import type { KeyStore } from "../keys/store.ts";
 import { decideByTwo, type JudgingParts, judging } from "./approval.ts";
 
@@ -50,10 +50,10 @@ export function createAdoption(parts: AdoptionParts): AdoptStates {
     ];
     return {
       keys: keys.rows
-        .filter(({ key_id }) => register.isAdoptable("key", key_id))
+        .filter((row) => register.isAdoptable("key", row.key_id) && isCodable(row))
         .map((row) => ({ ...row, state_seq: null })),
       tenants: tenants.rows
-        .filter(({ tenant }) => register.isAdoptable("tenant", tenant))
+        .filter((row) => register.isAdoptable("tenant", row.tenant) && isCodable(row))
         .map((row) => ({ ...row, state_seq: null })),
     };
   }

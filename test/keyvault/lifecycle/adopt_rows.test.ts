@@ -97,6 +97,17 @@ test("a key or a tenant that is altered after the second admin's word is left", 
   expect(coded).toEqual(["k-2", "acc-2"]);
 });
 
+test("a row that no vault wrote keeps no other from being adopted", async () => {
+  const keys = [{ ...key("odd"), ceiling: ["\ud800"] }, key("even")];
+  const tenants = [
+    { ...tenant("acc-1"), pending: { action: "x".repeat(600_000) } as never },
+    tenant("acc-2"),
+  ];
+  const { outcome, coded } = await adopt({ keys, tenants }, () => true);
+  expect(outcome).toMatchObject({ adopted: true, keys: 1, tenants: 1 });
+  expect(coded).toEqual(["even", "acc-2"]);
+});
+
 test("more rows than a record names are all adopted, each once", async () => {
   const keys = Array.from({ length: 600 }, (_, index) => key(`k-${index}`));
   const { coded } = await adopt({ keys, tenants: [tenant("acc-1")] }, () => true);
