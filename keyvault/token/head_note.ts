@@ -1,6 +1,6 @@
 import pkcs11 from "pkcs11js";
 import type { NotedHead } from "./messages.ts";
-import type { Session } from "./session.ts";
+import { GUARDED, type Session } from "./session.ts";
 
 /** Identifier of the objects whose labels are the note. */
 export const HEAD_NOTE_ID = Buffer.from("audit-head");
@@ -30,6 +30,7 @@ export function createHeadNote(session: Session): HeadNote {
     library.C_FindObjectsInit(handle, [
       { type: pkcs11.CKA_CLASS, value: pkcs11.CKO_SECRET_KEY },
       { type: pkcs11.CKA_ID, value: HEAD_NOTE_ID },
+      ...GUARDED,
     ]);
     const objects: pkcs11.Handle[] = [];
     for (let object = library.C_FindObjects(handle); object; object = library.C_FindObjects(handle))
@@ -46,10 +47,7 @@ export function createHeadNote(session: Session): HeadNote {
       { type: pkcs11.CKA_KEY_TYPE, value: pkcs11.CKK_GENERIC_SECRET },
       { type: pkcs11.CKA_LABEL, value: label },
       { type: pkcs11.CKA_ID, value: HEAD_NOTE_ID },
-      { type: pkcs11.CKA_TOKEN, value: true },
-      { type: pkcs11.CKA_PRIVATE, value: true },
-      { type: pkcs11.CKA_SENSITIVE, value: true },
-      { type: pkcs11.CKA_EXTRACTABLE, value: false },
+      ...GUARDED,
       { type: pkcs11.CKA_MODIFIABLE, value: true },
       { type: pkcs11.CKA_VALUE_LEN, value: 32 },
       { type: pkcs11.CKA_SIGN, value: true },

@@ -1,7 +1,7 @@
 import pkcs11 from "pkcs11js";
 import { TokenFault } from "./fault.ts";
 import { HEAD_NOTE_ID, labelOf } from "./head_note.ts";
-import type { Session } from "./session.ts";
+import { GUARDED, type Session } from "./session.ts";
 
 /** Label of the key that chains the audit records. */
 export const AUDIT_KEY_LABEL = "audit-1";
@@ -67,7 +67,7 @@ export function destroyKek(
 
 function secretKeys(session: Session): Map<string, pkcs11.Handle> {
   const { library, handle } = session;
-  library.C_FindObjectsInit(handle, [{ type: pkcs11.CKA_CLASS, value: pkcs11.CKO_SECRET_KEY }]);
+  library.C_FindObjectsInit(handle, [{ type: pkcs11.CKA_CLASS, value: pkcs11.CKO_SECRET_KEY }, ...GUARDED]);
   const objects: pkcs11.Handle[] = [];
   for (let object = library.C_FindObjects(handle); object; object = library.C_FindObjects(handle))
     objects.push(object);
@@ -108,10 +108,7 @@ function generate(
     { type: pkcs11.CKA_CLASS, value: pkcs11.CKO_SECRET_KEY },
     { type: pkcs11.CKA_LABEL, value: label },
     { type: pkcs11.CKA_ID, value: Buffer.from(label) },
-    { type: pkcs11.CKA_TOKEN, value: true },
-    { type: pkcs11.CKA_PRIVATE, value: true },
-    { type: pkcs11.CKA_SENSITIVE, value: true },
-    { type: pkcs11.CKA_EXTRACTABLE, value: false },
+    ...GUARDED,
     { type: pkcs11.CKA_VALUE_LEN, value: 32 },
     ...uses,
   ]);

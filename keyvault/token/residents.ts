@@ -1,7 +1,7 @@
 import pkcs11 from "pkcs11js";
 import { DamagedBox, TokenFault } from "./fault.ts";
 import type { Half } from "./messages.ts";
-import { describe, type Session } from "./session.ts";
+import { describe, GUARDED, type Session } from "./session.ts";
 
 /** How PKCS#11 knows a half. Numbers that the binding does not name are those of PKCS#11 3.2. */
 type HalfFacts = {
@@ -72,7 +72,7 @@ export function createResidents(session: Session): Residents {
   function find(template: pkcs11.Template): pkcs11.Handle[] {
     library.C_FindObjectsInit(handle, [
       { type: pkcs11.CKA_CLASS, value: pkcs11.CKO_PRIVATE_KEY },
-      { type: pkcs11.CKA_TOKEN, value: true },
+      ...GUARDED,
       ...template,
     ]);
     const objects: pkcs11.Handle[] = [];
@@ -114,10 +114,7 @@ export function createResidents(session: Session): Residents {
         { type: pkcs11.CKA_KEY_TYPE, value: keyType },
         { type: pkcs11.CKA_LABEL, value: label },
         { type: pkcs11.CKA_ID, value: Buffer.from(label) },
-        { type: pkcs11.CKA_TOKEN, value: true },
-        { type: pkcs11.CKA_PRIVATE, value: true },
-        { type: pkcs11.CKA_SENSITIVE, value: true },
-        { type: pkcs11.CKA_EXTRACTABLE, value: false },
+        ...GUARDED,
         { type: pkcs11.CKA_SIGN, value: true },
       ],
     );

@@ -7,6 +7,17 @@ import type { TokenPlace } from "./messages.ts";
 /** Characters of a PIN that a module without lock-out must have: 32 random bytes in hexadecimal are 64. */
 export const MIN_PIN_LENGTH = 32;
 
+/**
+ * What all objects of the vault's are. SoftHSM lets everybody who can write to a token's folder make others there without the PIN, with values of
+ * their own choice: those are never looked at.
+ */
+export const GUARDED: pkcs11.Template = [
+  { type: pkcs11.CKA_TOKEN, value: true },
+  { type: pkcs11.CKA_PRIVATE, value: true },
+  { type: pkcs11.CKA_SENSITIVE, value: true },
+  { type: pkcs11.CKA_EXTRACTABLE, value: false },
+];
+
 const REQUIRED_MECHANISMS = {
   CKM_AES_KEY_GEN: pkcs11.CKM_AES_KEY_GEN,
   CKM_AES_GCM: pkcs11.CKM_AES_GCM,
