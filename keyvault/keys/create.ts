@@ -14,7 +14,7 @@ import type { Token } from "../token/client.ts";
 import { type Attestation, attestationSignBytes, verifyAttestation } from "./attestation.ts";
 import type { Custody, KeptKey } from "./custody.ts";
 import type { DataKeys } from "./data_keys.ts";
-import { insertKey, type NewKeyRow, readRequest } from "./insert.ts";
+import { insertKey, isMade, type NewKeyRow } from "./insert.ts";
 import { exceedsQuota } from "./quota.ts";
 import type { Residency, Resident } from "./residency.ts";
 import { keyStateDigest, type Seals } from "./state.ts";
@@ -63,7 +63,10 @@ export type CreateKeyParts = {
   service: (() => Promise<KeptKey>) | undefined;
 };
 
-type Stored = "stored" | "raced" | "damaged" | KeyRow | Refusal;
+type Stored = "stored" | "raced" | "damaged" | Refusal;
+
+/** A stored key, and whether it is as the vault wrote it last. */
+type Made = { row: KeyRow; intact: boolean };
 
 type Prepared = { key: KeptKey; attestation: Attestation; createdAt: Date };
 
@@ -125,13 +128,27 @@ export function createKeyCreation({
       detail: { tenant: request.tenant },
     } as const;
 
-    async function replay(row: KeyRow): Promise<CreatedKey | Refusal> {
+    async function replay({ row, intact }: Made): Promise<CreatedKey | Refusal> {
       const told = { ...about, keyId: row.key_id };
-      if (!row.request_hash.equals(requestHash))
+      if (intact && !row.request_hash.equals(requestHash))
         return recordRefusal(journal, told, refuse("idempotency_conflict"));
-      if (await isAnswer(row, request, service)) return repeat(journal, about, row);
+      if (intact && (await isAnswer(row, request, service))) return repeat(journal, about, row);
       await journal.record({ ...told, outcome: "failed" });
       throw new VaultError("key_damaged");
+    }
+
+    /** The key made earlier under this name, and whether it is as the vault wrote it; read again if it changed meanwhile. */
+    async function readMade(): Promise<Made | undefined> {
+      for (;;) {
+        const readAt = seals.now();
+        const row = await available(() =>
+          database<KeyRow>("keys").where({ request_key: requestKey }).first(),
+        );
+        if (row === undefined) return undefined;
+        const rows = { keys: [row], tenants: [] };
+        const [intact = false] = await seals.check(rows);
+        if (intact || !seals.overtaken(rows, readAt)) return { row, intact };
+      }
     }
 
     async function store(
@@ -158,13 +175,13 @@ export function createKeyCreation({
       }
     }
 
-    const known = await available(() => database<KeyRow>("keys").where({ request_key: requestKey }).first());
-    if (known !== undefined) return replay(known);
     for (let tries = 0; tries < ATTEMPTS; tries += 1) {
+      const made = await readMade();
+      if (made !== undefined) return replay(made);
       const result = await attempt();
       if (result === "raced") continue;
       if (result === "damaged") throw new VaultError("key_damaged");
-      return "request_hash" in result ? replay(result) : result;
+      return result;
     }
     throw new VaultError("unavailable", "The tenant's first key is being made by other calls");
   };
@@ -187,8 +204,7 @@ type NewKey = {
 /** Stores key and tenant, or says why not; to be called in a transaction of the journal. */
 async function storeKey(client: pg.Client, seq: number, seals: Seals, made: NewKey): Promise<Change<Stored>> {
   const { about, prepared, request } = made;
-  const known = await readRequest(client, made.requestKey);
-  if (known !== undefined) return { value: known };
+  if (await isMade(client, made.requestKey)) return { value: "raced" };
   const refusal =
     (await exceedsQuota(client, request.tenant, made.keysPerTenant)) ??
     (await exceedsTenantCeiling(client, { seals, known: made.roots() }, request));

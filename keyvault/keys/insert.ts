@@ -4,10 +4,10 @@ import type { KeyRow, TenantRow } from "../db/rows.ts";
 /** A key row before it is stored. */
 export type NewKeyRow = Omit<KeyRow, "state_mac">;
 
-/** The key made earlier under this request name, if any. */
-export async function readRequest(client: pg.Client, requestKey: string): Promise<KeyRow | undefined> {
-  const { rows } = await client.query<KeyRow>("SELECT * FROM keys WHERE request_key = $1", [requestKey]);
-  return rows[0];
+/** Whether a key was made earlier under this request name. */
+export async function isMade(client: pg.Client, requestKey: string): Promise<boolean> {
+  const { rowCount } = await client.query("SELECT FROM keys WHERE request_key = $1", [requestKey]);
+  return rowCount !== 0;
 }
 
 /** Stores an active tenant unless it is there, and gives what is stored now. */

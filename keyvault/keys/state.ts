@@ -13,7 +13,10 @@ const MAX_STATE_BYTES = 524_288;
 type KeyState = Omit<KeyRow, "state_mac">;
 type TenantState = Omit<TenantRow, "state_mac">;
 
-/** The token's word on what a key or a tenant may do, so that nobody gives it another state or ceiling by the database alone. */
+/**
+ * The token's word on what a key or a tenant may do, so that nobody gives it another state or ceiling by the database alone; of a key also on
+ * its purpose and label and the request that it was made for.
+ */
 export type Seals = {
   /** The rows with their codes, in one call of the token. */
   seal<K extends KeyState, T extends TenantState>(rows: {
@@ -52,6 +55,19 @@ export function createSeals(
     return turn !== undefined && row.state_seq === turn && changedAt(row) === 0;
   }
 
+  async function match(
+    rows: readonly (KeyRow | TenantRow)[],
+    texts: readonly (Uint8Array | undefined)[],
+    turn: number | undefined,
+  ): Promise<boolean[]> {
+    const macs = await codes(texts.map((text) => text ?? NOTHING));
+    return rows.map((row, index) => {
+      const text = texts[index];
+      if (text === undefined || row.state_mac === null) return false;
+      return macs[index]?.equals(row.state_mac) === true && isLast(row, text, turn);
+    });
+  }
+
   const seals: Seals = {
     async seal({ keys, tenants }) {
       const macs = await codes([...keys.map(keyStateBytes), ...tenants.map(tenantStateBytes)]);
@@ -63,11 +79,13 @@ export function createSeals(
     },
     async check({ keys, tenants }, turn) {
       const texts = [...keys.map(orNothing(keyStateBytes)), ...tenants.map(orNothing(tenantStateBytes))];
-      const macs = await codes(texts.map((text) => text ?? NOTHING));
-      return [...keys, ...tenants].map((row, index) => {
-        const text = texts[index];
-        if (text === undefined || row.state_mac === null) return false;
-        return macs[index]?.equals(row.state_mac) === true && isLast(row, text, turn);
+      const intact = await match([...keys, ...tenants], texts, turn);
+      const others = keys.filter((_, index) => intact[index] === false);
+      const earlier = await match(others, others.map(orNothing(earlierKeyStateBytes)), turn);
+      const isEarlier = new Set(others.filter((_, index) => earlier[index] === true));
+      return intact.map((holds, index) => {
+        const key = keys[index];
+        return holds || (key !== undefined && isEarlier.has(key));
       });
     },
     async require(rows) {
@@ -115,7 +133,18 @@ function orNothing<Row>(bytesOf: (row: Row) => Uint8Array): (row: Row) => Uint8A
 }
 
 function keyStateBytes(row: KeyState): Uint8Array {
-  return canonicalBytes({
+  const { purpose, label, request_key, request_hash } = row;
+  const request = { name: request_key, hash: request_hash?.toString("hex") ?? null };
+  return canonicalBytes({ ...earlierKeyState(row), version: 2, purpose, label, request });
+}
+
+/** What the codes of the first version cover, which a key has until its next change. */
+function earlierKeyStateBytes(row: KeyState): Uint8Array {
+  return canonicalBytes(earlierKeyState(row));
+}
+
+function earlierKeyState(row: KeyState): object {
+  return {
     type: "key_state",
     key_id: row.key_id,
     tenant: row.tenant,
@@ -125,7 +154,7 @@ function keyStateBytes(row: KeyState): Uint8Array {
     disabled_at: row.disabled_at?.toISOString() ?? null,
     destroy_at: row.destroy_at?.toISOString() ?? null,
     seq: row.state_seq,
-  });
+  };
 }
 
 function tenantStateBytes(row: TenantState): Uint8Array {

@@ -46,6 +46,21 @@ test("a wider root is not made when an agent's row is said to be a root's", asyn
   expect((await createKey({ ...wider, ceiling: ["data:read"] })).status).toBe(200);
 });
 
+test("a creation that is repeated is not answered with another key of the tenant, to which its name was given", async () => {
+  const order = { tenant: "acc-5", purpose: "agent" };
+  const wide = await createKey({ ...order, ceiling: ["payments:send"] });
+  const narrow = await createKey({ ...order, ceiling: ["data:read"] }, "the-narrow-key");
+  const again = () => createKey({ ...order, ceiling: ["data:read"] }, "the-narrow-key");
+  expect(await again()).toEqual(narrow);
+  await sql("CREATE TABLE narrow AS SELECT * FROM keys WHERE key_id = $1", [narrow.body.key_id]);
+  await sql("UPDATE keys SET request_key = 'elsewhere' WHERE key_id = $1", [narrow.body.key_id]);
+  await sql(
+    "UPDATE keys SET (request_key, request_hash, label) = (SELECT request_key, request_hash, label FROM narrow) WHERE key_id = $1",
+    [wide.body.key_id],
+  );
+  expect((await again()).body.error?.code).toBe("key_damaged");
+});
+
 test("a row that is too long keeps no other from being listed or erased", async () => {
   const [ending, long] = [await makeAgent("acc-2"), await makeAgent("acc-3")];
   for (const name of ["alice", "bob"]) {

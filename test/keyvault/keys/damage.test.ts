@@ -254,6 +254,8 @@ test.each([
   ["attestation", "attestation", () => ofOther("attestation")],
   ["tenant", "tenant", () => "'acc-2'"],
   ["purpose", "purpose", () => "'account_root'"],
+  ["ceiling", "ceiling", () => `'["data:read"]'`],
+  ["request", "request_hash", () => ofOther("request_hash")],
 ])("a key whose %s was altered is not given again to who made it", async (_, column, value) => {
   const order = { tenant: "acc-1", purpose: "agent", label: "again", ceiling: [] } as const;
   const make = () => vault.makeKey({ ...order, ceiling: [] }, "damage:again");
@@ -283,6 +285,7 @@ test.each([
   ["no attestation", "attestation", () => "'null'"],
   ["an attestation without a signature", "attestation", () => "attestation - 'signature'"],
   ["another purpose", "purpose", () => "'account_root'"],
+  ["another label", "label", () => ofOther("label || key_id")],
 ])("a key with %s is listed as damaged, beside the others, and signs nothing", async (_, column, value) => {
   expect(await listedAsDamaged()).not.toContain(agent.key_id);
   await altered(column, value(), async () => {
