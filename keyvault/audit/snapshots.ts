@@ -6,14 +6,22 @@ import type { Logger } from "../log.ts";
 import type { Token } from "../token/client.ts";
 import type { Head } from "./ledger.ts";
 import type { Register } from "./register.ts";
-import { PARTS, readPart, readRest, writePart, writeRest } from "./register_parts.ts";
+import {
+  PARTS,
+  type RegisterPart,
+  type RegisterRest,
+  readPart,
+  readRest,
+  writePart,
+  writeRest,
+} from "./register_parts.ts";
 
 /**
  * The register's parts in the database: a cache that makes a start short. Each carries the token's code over its content, its number and the
  * record it was taken at; whoever alters, mixes or deletes parts makes a start longer and nothing else.
  */
 export type Snapshots = {
-  /** Puts the stored parts into the register, and gives the heads they were taken at; none when a part is missing or altered. */
+  /** Puts the stored parts into the register, and gives the heads they were taken at; none when a part is missing, altered or of another form. */
   load(): Promise<Head[]>;
   /** Stores the parts, in pieces beside all other work. */
   save(): Promise<void>;
@@ -82,10 +90,11 @@ export function createSnapshots(parts: {
       }
       const rest = rows.find(({ part }) => part === REST);
       if (rows.length !== PARTS + 1 || rest === undefined) return [];
-      const contents = rows.slice(0, PARTS).map(({ content }) => readPart(content.toString()));
+      const read = readContents(rows.slice(0, PARTS), rest);
+      if (read === undefined) return [];
       const heads = rows.map(({ seq, head }) => ({ seq, mac: head }));
       const earliest = heads.reduce((first, head) => (head.seq < first.seq ? head : first));
-      register.begin({ head: earliest, parts: contents, rest: readRest(rest.content.toString()) });
+      register.begin({ head: earliest, ...read });
       return heads;
     },
 
@@ -100,6 +109,19 @@ export function createSnapshots(parts: {
       }
     },
   };
+}
+
+/** What the parts hold; nothing when one has another form, as those of another version may, whose codes hold as well. */
+function readContents(
+  parts: readonly StoredPart[],
+  rest: StoredPart,
+): { parts: RegisterPart[]; rest: RegisterRest } | undefined {
+  try {
+    const contents = parts.map(({ content }) => readPart(content.toString()));
+    return { parts: contents, rest: readRest(rest.content.toString()) };
+  } catch {
+    return undefined;
+  }
 }
 
 /** What the code of a part covers. */

@@ -1,3 +1,4 @@
+import { hash } from "node:crypto";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { openJournal } from "../../../keyvault/audit/journal.ts";
 import { createRegister, type Register } from "../../../keyvault/audit/register.ts";
@@ -10,6 +11,7 @@ import { createTenantDestruction } from "../../../keyvault/lifecycle/destroy_ten
 import { createListSigning } from "../../../keyvault/sign/revocation_list.ts";
 import { openToken, type Token } from "../../../keyvault/token/client.ts";
 import { tokenSettings } from "../../../keyvault/token/install.ts";
+import { canonicalBytes } from "../../../src/protocol/canonical.ts";
 import { API, createHome, SILENT, startVault, testClock, type VaultHome } from "../fixture.ts";
 
 vi.setConfig({ testTimeout: 60_000 });
@@ -184,6 +186,31 @@ test("an older snapshot put back, whole or mixed with the newer one, makes a sta
   }
   await home.sql("DROP TABLE older");
 });
+
+test.each([
+  ["part", 0, '{"key":[],"tenant":[],"roots":[],"sequences":[]}'],
+  ["part", 3, "no JSON"],
+  ["rest", PARTS, '{"residents":[]}'],
+])(
+  "a genuine %s of a version with another form makes a start longer and not impossible: %i",
+  async (_, part, text) => {
+    await save();
+    const [row] = await home.sql<{ seq: string; head: Buffer }>(
+      "SELECT seq::text, head FROM audit_register WHERE part = $1",
+      [part],
+    );
+    const content = Buffer.from(text);
+    const coded = {
+      ...{ type: "audit_register_part", version: 1, parts: PARTS, part, seq: Number(row?.seq) },
+      ...{ head: row?.head.toString("hex") ?? "", digest: hash("sha256", content, "hex") },
+    };
+    const [mac] = await token.authenticate([canonicalBytes(coded)]);
+    await home.sql("UPDATE audit_register SET content = $2, mac = $3 WHERE part = $1", [part, content, mac]);
+    const started = await start();
+    expect(started).toMatchObject({ verified: started.register.head().seq, fromSnapshot: false });
+    await erase();
+  },
+);
 
 test("a snapshot of a chain that was given up is not believed: neither whole, nor mixed with one of the chain that is", async () => {
   await save();
