@@ -18,6 +18,7 @@ import { presentRoute } from "./present.ts";
 import { createProofRefResolver } from "./proof_ref.ts";
 import { createCountedAllows } from "./rates.ts";
 import { createRefusals } from "./refusals.ts";
+import { createRepeats } from "./repeats.ts";
 import { createRootFinder } from "./roots.ts";
 import type { VerifyDeps } from "./verify.ts";
 import { verifyRoute } from "./verify_route.ts";
@@ -49,16 +50,19 @@ export type ProofDeps = {
 export function proofRoutes(deps: ProofDeps): Route[] {
   const { db, decisions, patient, rated, vault, seal, clock, findApiKey, baseUrl, word } = deps;
   const keys = createChallengeKeys({ db, seal });
+  const findRecorded = createRecordedFinder(db);
+  const perMinute = deps.refusedPerMinute;
   const verify: VerifyDeps = {
     keys,
     findRoot: createRootFinder(db),
     resolveProofRef: createProofRefResolver(db),
-    findRecorded: createRecordedFinder(db),
+    findRecorded,
     memory: createCertificateMemory(REMEMBERED_CERTIFICATES),
     decide: createLanes(createBatcher(decisions), patient),
     withCountedAllows: createCountedAllows(rated),
     isAccepted: createAcceptanceFinder(db),
-    refusals: createRefusals({ perMinute: deps.refusedPerMinute, clock }),
+    refusals: createRefusals({ perMinute, clock }),
+    repeats: createRepeats({ perMinute, clock, findRecorded }),
     clock,
   };
   const evaluation = { verify, standing: { db, rated }, clock };

@@ -21,7 +21,8 @@ import type { ResolveProofRef } from "./proof_ref.ts";
 import { type CountAllows, isRated, type WithCountedAllows } from "./rates.ts";
 import { completeReceipt, type Receipt, type ReceiptParts, receiptParts } from "./receipt.ts";
 import type { Refusals } from "./refusals.ts";
-import { decideOnce } from "./replay.ts";
+import type { Repeats } from "./repeats.ts";
+import { type DecideBound, decideOnce } from "./replay.ts";
 import type { FindRoot, Root } from "./roots.ts";
 import { isSignedHere } from "./signed_here.ts";
 import { type Verdict, verdictOf } from "./verdict.ts";
@@ -41,6 +42,8 @@ export type VerifyDeps = {
   isAccepted: IsAccepted;
   /** What refused proofs may cost. */
   refusals: Refusals;
+  /** What decisions that are given again may cost. */
+  repeats: Repeats;
   clock: Clock;
 };
 
@@ -68,7 +71,7 @@ export async function verifyProof(
     invocationId: operation.invocation_id,
     operationHash: operationHash({ operation, requiredScope, context }),
   };
-  return decideOnce(deps.findRecorded, bound, {
+  const decideBound: DecideBound = {
     read: () => bundleOf(deps, call),
     async decide(bundle) {
       if (operation.agent_id !== bundle.agent_id) {
@@ -79,7 +82,8 @@ export async function verifyProof(
       const settled = await decideNow(deps, { caller, bundle, options: call.options, binding });
       return settled.outcome.kind === "invocation_taken" ? undefined : decided(settled);
     },
-  });
+  };
+  return deps.repeats.guard(bound, () => decideOnce(deps.findRecorded, bound, decideBound));
 }
 
 /** The proof's bundle. Throws `invalid_proof` also when it is another agent's than the call says. */

@@ -10,6 +10,7 @@ import { createRecordedFinder } from "../../src/proofs/invocations.ts";
 import { createProofRefResolver } from "../../src/proofs/proof_ref.ts";
 import { createCountedAllows } from "../../src/proofs/rates.ts";
 import { createRefusals } from "../../src/proofs/refusals.ts";
+import { createRepeats } from "../../src/proofs/repeats.ts";
 import { createRootFinder } from "../../src/proofs/roots.ts";
 import { type VerifyDeps, verifyProof } from "../../src/proofs/verify.ts";
 import { createCertificateMemory } from "../../src/protocol/certificate_memory.ts";
@@ -58,16 +59,18 @@ export function verifyWorld(): VerifyWorld {
   }) as VerifyWorld;
 
   beforeAll(() => {
+    const findRecorded = createRecordedFinder(world.db);
     world.deps = {
       keys: createChallengeKeys({ db: world.db, seal }),
       findRoot: createRootFinder(world.db),
       resolveProofRef: createProofRefResolver(world.db),
-      findRecorded: createRecordedFinder(world.db),
+      findRecorded,
       memory: createCertificateMemory(100),
       decide: createBatcher(world.pool),
       withCountedAllows: createCountedAllows(world.openPool("rates", { max: 2 })),
       isAccepted: createAcceptanceFinder(world.db),
       refusals: createRefusals({ perMinute: 100_000, clock }),
+      repeats: createRepeats({ perMinute: 100_000, clock, findRecorded }),
       clock,
     };
   });
