@@ -1,10 +1,20 @@
 import { randomUUID } from "node:crypto";
+import { setTimeout as sleep } from "node:timers/promises";
 import { pino } from "pino";
 import { Registry } from "prom-client";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { createMailer } from "../../src/accounts/mail.ts";
+import type { Mailer } from "../../src/accounts/mailer.ts";
 import { createNoticeConsumer } from "../../src/accounts/notices/consumer.ts";
-import { MAX_ATTEMPTS, RETRY_DELAYS } from "../../src/accounts/notices/queue.ts";
+import {
+  CLAIM_SECONDS,
+  type ClaimedNotice,
+  claimNotices,
+  MAX_ATTEMPTS,
+  RETRY_DELAYS,
+  settleAttempt,
+  settleSent,
+} from "../../src/accounts/notices/queue.ts";
 import { createNoticeSender, startNotices } from "../../src/accounts/notices/sender.ts";
 import { noticeText } from "../../src/accounts/notices/texts.ts";
 import { openPool } from "../../src/db/connection.ts";
@@ -78,9 +88,10 @@ async function notified() {
   return { accountId, event, email: account?.email ?? "" };
 }
 
-function sender(options: { url?: string; attemptMs?: number } = {}) {
+function sender(options: { url?: string; mailer?: Pick<Mailer, "send">; attemptMs?: number } = {}) {
   const mail = { SMTP_URL: options.url ?? smtp.url, MAIL_FROM: "Deputize <no-reply@example.com>" };
-  const { mailer } = createMailer(mail, { log, clock });
+  const { mailer } =
+    options.mailer === undefined ? createMailer(mail, { log, clock }) : { mailer: options.mailer };
   const { attemptMs } = options;
   return createNoticeSender({
     ...{ db: home.database, clock, mailer, log, metrics: { registry }, place },
@@ -110,6 +121,50 @@ describe("a notice", () => {
     const [one, two, three] = [sender(), createSenderOnly(), createSenderOnly()];
     await Promise.all([one, two, three].flatMap(({ step }) => [step(), step()]));
     expect(smtp.mails).toHaveLength(6);
+  });
+
+  test("is claimed by one process, while the other one's claim is not yet committed too", async () => {
+    const { event } = await notified();
+    const first = await home.database.transaction();
+    expect(await claimNotices(first, 8, clock.now())).toMatchObject([{ event_id: event.eventId }]);
+    const committed = sleep(200).then(() => first.commit());
+    expect(await claimNotices(home.database, 8, clock.now())).toEqual([]);
+    await committed;
+  });
+
+  test("is no business any more of a process whose claim has ended", async () => {
+    const { event } = await notified();
+    const claim = async () => (await claimNotices(home.database, 1, clock.now()))[0] as ClaimedNotice;
+    const late = await claim();
+    clock.advance(CLAIM_SECONDS);
+    await claim();
+    const claimed = await stateOf(event);
+    await settleAttempt(home.database, late, clock.now());
+    await settleSent(home.database, late, clock.now());
+    expect(await stateOf(event)).toEqual(claimed);
+  });
+
+  test("is written as sent before the next step", async () => {
+    const { event } = await notified();
+    const holder = await home.database.transaction();
+    const mailer = {
+      async send() {
+        await holder("notices").where({ event_id: event.eventId }).forUpdate();
+      },
+    };
+    const step = sender({ mailer }).step();
+    expect(await Promise.race([step, sleep(300, "not yet")])).toBe("not yet");
+    await holder.commit();
+    await step;
+    expect(await stateOf(event)).toMatchObject({ state: "sent" });
+  });
+
+  test("whose mail is never taken nor refused is given up in time", async () => {
+    const { event } = await notified();
+    const mailer = { send: () => new Promise<void>(() => {}) };
+    const step = sender({ mailer, attemptMs: 50 }).step();
+    expect(await Promise.race([step, sleep(10_000, "hangs", { ref: false })])).toBe(true);
+    expect(await stateOf(event)).toMatchObject({ state: "waiting", attempts: 1 });
   });
 
   function createSenderOnly() {
