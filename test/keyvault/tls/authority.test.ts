@@ -1,8 +1,13 @@
 import "reflect-metadata";
 import { X509Certificate } from "node:crypto";
+import { copyFile, mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import * as x509 from "@peculiar/x509";
 import { expect, test } from "vitest";
 import { createAuthority, issueCertificate } from "../../../keyvault/tls/authority.ts";
+import { installTls } from "../../../keyvault/tls/install.ts";
+import { requireTls } from "../../../keyvault/tls/inventory.ts";
 import { isTrusted, type TlsMaterial } from "../../../keyvault/tls/material.ts";
 
 const validity = { notBefore: new Date(Date.now() - 3_600_000), notAfter: new Date(Date.now() + 3_600_000) };
@@ -35,4 +40,16 @@ test("only what the authority itself signed is trusted: neither what its clients
   expect(await trusted(namesake)).toBe(false);
   const relabelled = { certificate: authority.certificate, privateKey: namesake.privateKey };
   expect(await trusted(relabelled), "the authority's certificate with another key").toBe(false);
+});
+
+test("certificates beside another vault's authority are not taken for its own", async () => {
+  const [own, other] = [
+    await mkdtemp(join(tmpdir(), "keyvault-")),
+    await mkdtemp(join(tmpdir(), "keyvault-")),
+  ];
+  for (const folder of [own, other]) await installTls(folder, ["localhost"], new Date());
+  await requireTls(own);
+  for (const file of ["ca.pem", "ca.key"]) await copyFile(join(other, file), join(own, file));
+  await expect(requireTls(own)).rejects.toThrow(/server\.pem is not of the authority beside it/);
+  for (const folder of [own, other]) await rm(folder, { recursive: true });
 });

@@ -37,6 +37,9 @@ test("revocations stay in force when their file is taken away from a running vau
   await rename(file("revoked"), file("away"));
   await trust.refresh();
   expect(trust.accepts(await api())).toBe(false);
+  await sleep(1_100);
+  await trust.refresh();
+  expect(trust.accepts(await api()), "however long it is away").toBe(false);
   await writeFile(file("revoked"), "# nobody\n");
   await trust.refresh();
   expect(trust.accepts(await api())).toBe(false);
