@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { unixSeconds } from "../../../keyvault/clock.ts";
+import type { Database } from "../../../keyvault/db/connection.ts";
 import { createTenantDestruction } from "../../../keyvault/lifecycle/destroy_tenant.ts";
 import { createErasing } from "../../../keyvault/lifecycle/erase_due.ts";
 import { issueIdentity, readIdentity, startVault, type TestVault } from "../fixture.ts";
@@ -259,6 +260,40 @@ test.each([
     expect(rows).toEqual([{ outcome: "failed" }]);
   },
 );
+
+test("what the database calls due before its time, for the moment that it is asked, is not erased", async () => {
+  const key = await makeKey("acc-early");
+  const other = await makeKey("acc-early-too");
+  for (const admin of [alice, bob]) {
+    await post(admin, `/v1/keys/${key}/destroy`, { after_days: 7 });
+    await post(admin, "/v1/tenants/acc-early-too/destroy", { after_days: 7 });
+  }
+  const pages: Record<string, string[][]> = {
+    keys: [[key, other]],
+    tenants: [["acc-early-too", "acc-early"]],
+  };
+  const lying = (table: string) => {
+    const query = { where: () => query, orderBy: () => query, limit: () => query, pluck };
+    return query;
+    async function pluck(): Promise<string[]> {
+      return pages[table]?.shift() ?? [];
+    }
+  };
+  const database = lying as unknown as Database;
+  await createErasing({ ...vault.vault, database, clock: vault.clock })();
+  const rows = await vault.home.sql(
+    `SELECT keys.state, tenants.state AS tenant, length(wrapped_seeds) > 0 AS seeds, length(wrapped_data_key) > 0 AS data_key
+     FROM keys JOIN tenants USING (tenant) WHERE key_id IN ($1, $2) ORDER BY tenants.tenant`,
+    [key, other],
+  );
+  const whole = { seeds: true, data_key: true };
+  expect(rows).toEqual([
+    { ...whole, state: "destroying", tenant: "active" },
+    { ...whole, state: "active", tenant: "destroying" },
+  ]);
+  vault.clock.move(7 * DAY);
+  expect(await eraseDue()).toEqual({ keys: 1, tenants: 1 });
+});
 
 test("data keys in memory are overwritten the moment a tenant is to be destroyed", async () => {
   await makeKey("acc-31");
