@@ -143,6 +143,7 @@ test("two admins destroy a tenant's data key: its keys are unusable, other tenan
   expect(code(await destroy(alice))).toBe("policy_violation");
   expect(await sign(key, "acc-9")).toBe(200);
   expect((await destroy(bob)).body).toMatchObject({ tenant: "acc-9", state: "destroying" });
+  expect(code(await destroy(alice)), "its days do not begin anew").toBe("policy_violation");
   expect((await call(`${vault.url}/v1/keys/${key}`, alice)).body).toMatchObject({
     state: "active",
     tenant_state: "destroying",
