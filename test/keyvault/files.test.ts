@@ -1,7 +1,8 @@
-import { mkdir, mkdtemp, readdir, readFile, rm } from "node:fs/promises";
+import { mkdir, mkdtemp, open, readdir, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { expect, test } from "vitest";
+import { afterEach, expect, test, vi } from "vitest";
+import { appendHead } from "../../keyvault/audit/heads.ts";
 import { writeFileDurably } from "../../keyvault/files.ts";
 
 test("a file is written whole, or nothing is left of it and the error names it", async () => {
@@ -15,6 +16,40 @@ test("a file is written whole, or nothing is left of it and the error names it",
       path: join(dir, "taken"),
     });
     expect((await readdir(dir)).sort()).toEqual(["one", "taken"]);
+  } finally {
+    await rm(dir, { recursive: true });
+  }
+});
+
+afterEach(() => vi.restoreAllMocks());
+
+/** How long the files opened from now on were when they were put on the disk, in order; folders are left out. */
+async function syncedLengths(dir: string): Promise<number[]> {
+  const lengths: number[] = [];
+  const probe = await open(dir, "r");
+  const handles = Object.getPrototypeOf(probe) as typeof probe;
+  await probe.close();
+  const { sync } = handles;
+  vi.spyOn(handles, "sync").mockImplementation(async function (this: typeof probe) {
+    const stats = await this.stat();
+    if (stats.isFile()) lengths.push(stats.size);
+    return sync.call(this);
+  });
+  return lengths;
+}
+
+test("secrets and noted heads are on the disk, whole, before they are said to be written", async () => {
+  const dir = await mkdtemp(join(tmpdir(), "keyvault-files-"));
+  try {
+    const lengths = await syncedLengths(dir);
+    await writeFileDurably(join(dir, "pin"), "1234");
+    expect(lengths).toEqual([4]);
+    const heads = join(dir, "heads");
+    for (const count of [1, 2]) {
+      await appendHead(heads, { seq: count, mac: Buffer.alloc(32) }, new Date(0));
+      expect(lengths.at(-1)).toBe((await readFile(heads)).length);
+      expect(lengths).toHaveLength(1 + count);
+    }
   } finally {
     await rm(dir, { recursive: true });
   }
