@@ -52,7 +52,7 @@ beforeAll(async () => {
   execFileSync("mount", ["-t", "tmpfs", "-o", "size=2m", "tmpfs", disk]);
   const { uid, gid } = await postgresUser();
   chownSync(disk, uid, gid);
-  const owner = new URL(vault.home.config.databaseUrl).username;
+  const owner = new URL(vault.home.config.migrationDatabaseUrl).username;
   await asSuperuser(
     `CREATE TABLESPACE ${space} LOCATION '${disk}'`,
     `GRANT CREATE ON TABLESPACE ${space} TO ${owner}`,
@@ -61,7 +61,7 @@ beforeAll(async () => {
 }, 120_000);
 afterAll(async () => {
   if (!mayMount) return;
-  const owner = new URL(vault.home.config.databaseUrl).username;
+  const owner = new URL(vault.home.config.migrationDatabaseUrl).username;
   await asSuperuser(`REVOKE ALL ON TABLESPACE ${space} FROM ${owner}`);
   await vault.close();
   await asSuperuser(`DROP TABLESPACE ${space}`);

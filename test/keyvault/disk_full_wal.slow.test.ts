@@ -5,7 +5,6 @@ import { join } from "node:path";
 import pg from "pg";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { unixSeconds } from "../../keyvault/clock.ts";
-import { loadConfig } from "../../keyvault/config.ts";
 import { initialise } from "../../keyvault/init.ts";
 import { type RunningPostgres, startPostgres } from "../../src/dev/postgres.ts";
 import { challengeSignBytes } from "../../src/protocol/challenge.ts";
@@ -40,7 +39,8 @@ beforeAll(async () => {
   execFileSync("mount", ["-t", "tmpfs", "-o", "size=160m,mode=755", "tmpfs", disk]);
   postgres = await start();
   const home = await createHome({ made: "empty" });
-  home.config = loadConfig({ ...home.environment, KEYVAULT_DATABASE_URL: postgres.superuserUrl("postgres") });
+  const url = postgres.superuserUrl("postgres");
+  home.config = { ...home.config, databaseUrl: url, migrationDatabaseUrl: url };
   await initialise(home.config, { now: () => new Date() }, SILENT);
   vault = await startVault(home);
   agent = (await vault.makeKey({ tenant: "acc-1", purpose: "agent", label: "agent" })).key_id;
