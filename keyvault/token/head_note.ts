@@ -7,6 +7,11 @@ export const HEAD_NOTE_ID = Buffer.from("audit-head");
 
 const SLOTS = 2;
 const LABEL = /^(\d{1,15}):([0-9a-f]{64})$/;
+/**
+ * Digits that a number is written with, at least. SoftHSM binds no encrypted attribute to its object, and a label is no secret: of one
+ * with 7 digits the last two blocks would serve as an AES-192 key that somebody knows. With 8 to 14 no end is as long as a key.
+ */
+const DIGITS = 8;
 
 /**
  * The audit chain's head, noted in the token, where the database's owner cannot write. It is the label of one of two keys that are used for
@@ -69,7 +74,7 @@ export function createHeadNote(session: Session): HeadNote {
     write(head, anew) {
       const present = slots();
       const newest = present[0]?.head;
-      const label = `${head.seq}:${Buffer.from(head.mac).toString("hex")}`;
+      const label = `${String(head.seq).padStart(DIGITS, "0")}:${Buffer.from(head.mac).toString("hex")}`;
       if (anew) {
         create(label);
         for (const { object } of present) library.C_DestroyObject(handle, object);

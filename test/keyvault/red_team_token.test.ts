@@ -1,11 +1,14 @@
 import { execFile } from "node:child_process";
-import { randomBytes } from "node:crypto";
+import { createDecipheriv, randomBytes } from "node:crypto";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { openToken } from "../../keyvault/token/client.ts";
 import { HEAD_NOTE_ID } from "../../keyvault/token/head_note.ts";
-import { startVault, type TestVault } from "./fixture.ts";
+import { tokenSettings } from "../../keyvault/token/install.ts";
+import { createHome, SILENT, startVault, type TestVault } from "./fixture.ts";
 
 /*
  * Tried with the token's folder and without its PIN: SoftHSM lets whoever can write there put objects of their own into the token, with
@@ -81,3 +84,91 @@ test("a head that was put there as a noted one neither hides the true one nor se
   vault = await vault.restart();
   expect(vault.sealing.state()).toBeUndefined();
 });
+
+type Attribute = { type: number; head: Buffer; value: Buffer };
+
+const [LABEL, VALUE, KEY_TYPE] = [0x3, 0x11, 0x100];
+const [FLAG, NUMBER] = [1, 2];
+const AES = 0x1fn;
+
+/** An object of SoftHSM's as its file has it: eight bytes, then attributes of a type, a kind and a value, most of them after their length. */
+function readObject(file: string): { generation: Buffer; attributes: Attribute[] } {
+  const bytes = readFileSync(file);
+  const attributes: Attribute[] = [];
+  for (let at = 8; at < bytes.length; ) {
+    const [type, kind] = [bytes.readBigUInt64BE(at), bytes.readBigUInt64BE(at + 8)].map(Number);
+    const start = at + (kind === FLAG || kind === NUMBER ? 16 : 24);
+    const length = kind === FLAG ? 1 : kind === NUMBER ? 8 : Number(bytes.readBigUInt64BE(at + 16));
+    attributes.push({
+      type: type ?? 0,
+      head: bytes.subarray(at, start),
+      value: bytes.subarray(start, start + length),
+    });
+    at = start + length;
+  }
+  return { generation: bytes.subarray(0, 8), attributes };
+}
+
+const attributeOf = ({ attributes }: { attributes: Attribute[] }, wanted: number) =>
+  Buffer.from(attributes.find(({ type }) => type === wanted)?.value ?? []);
+
+function withValue(attribute: Attribute, value: Buffer): Attribute {
+  const head = Buffer.from(attribute.head);
+  head.writeBigUInt64BE(BigInt(value.length), 16);
+  return { ...attribute, head, value };
+}
+
+/**
+ * What SoftHSM encrypts is bound to no object. So the end of the noted head's label, whose text is no secret, is put into a copy of the first
+ * key-encryption key as its value, and one bit pattern of that one's label is altered to make it the second. Gives the value.
+ */
+function splice(folder: string, text: Buffer): Buffer {
+  const objects = readdirSync(folder)
+    .filter((name) => name.endsWith(".object") && name !== "token.object")
+    .map((name) => readObject(join(folder, name)));
+  const note = objects.find((object) => attributeOf(object, LABEL).length > 64);
+  const kek = objects.find((object) => attributeOf(object, KEY_TYPE).readBigUInt64BE() === AES);
+  const label = attributeOf(kek!, LABEL);
+  label[4]! ^= "1".charCodeAt(0) ^ "2".charCodeAt(0);
+  const forged = kek!.attributes.map((attribute) => {
+    if (attribute.type === LABEL) return withValue(attribute, label);
+    return attribute.type === VALUE
+      ? withValue(attribute, attributeOf(note!, LABEL).subarray(-48))
+      : attribute;
+  });
+  const bytes = [kek!.generation, ...forged.flatMap(({ head, value }) => [head, value])];
+  writeFileSync(join(folder, "01234567-89ab-cdef-0123-456789abcdef.object"), Buffer.concat(bytes));
+  return text.subarray(-16 - (text.length % 16));
+}
+
+function opens(box: Buffer, key: Buffer, context: Buffer): boolean {
+  try {
+    const decipher = createDecipheriv(`aes-${key.length * 8}-gcm` as "aes-192-gcm", key, box.subarray(0, 12));
+    decipher.setAAD(context).setAuthTag(box.subarray(-16)).update(box.subarray(12, -16));
+    decipher.final();
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+test.each([1_234_567, 12_345_678])(
+  "no key that somebody knows is made of pieces of what the token has encrypted, at record %i",
+  async (seq) => {
+    const home = await createHome();
+    const first = await openToken(await tokenSettings(home.config.token), SILENT);
+    const mac = randomBytes(32);
+    await first.noteHead({ seq, mac }, true);
+    await first.close();
+    const objects = join(home.config.token.dir, "objects");
+    const folder = join(objects, readdirSync(objects)[0] ?? "");
+    const key = splice(folder, Buffer.from(`${seq}:${mac.toString("hex")}`));
+    const context = Buffer.from("context");
+    const tried = openToken(await tokenSettings(home.config.token), SILENT).then(async (token) => {
+      const { kek, box } = await token.wrap(Buffer.alloc(32, 9), context).finally(() => token.close());
+      return `${kek} ${opens(Buffer.from(box), key, context) ? "of a known value" : "of its own"}`;
+    });
+    await expect(tried).rejects.toThrow("The token does not work: CKR_MECHANISM_INVALID");
+    await home.remove();
+  },
+);

@@ -135,7 +135,7 @@ test("the keys in the token are sensitive and can never be taken out", async () 
     { env: { ...environment } },
   );
   expect(JSON.parse(stdout)).toEqual([
-    [expect.stringMatching(/^1:[0-9a-f]{64}$/), 1, 0, 1, 1, "CKR_ATTRIBUTE_SENSITIVE"],
+    [expect.stringMatching(/^00000001:[0-9a-f]{64}$/), 1, 0, 1, 1, "CKR_ATTRIBUTE_SENSITIVE"],
     ["audit-1", 1, 0, 1, 1, "CKR_ATTRIBUTE_SENSITIVE"],
     ["kek-1", 1, 0, 1, 1, "CKR_ATTRIBUTE_SENSITIVE"],
   ]);
