@@ -111,6 +111,7 @@ export async function startApi({ config, clock, log, metrics, version }: ApiDeps
     rates: createCallRates({ db, clock, limits }),
     bodies: { perClient: config.BODIES_PER_IP },
     log,
+    clock,
     metrics,
   };
 

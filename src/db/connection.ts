@@ -54,9 +54,12 @@ export function openDatabase(settings: ConnectionSettings): Database {
   return database;
 }
 
-/** The library's own notices go where errors go, not to the console. */
+/** The library's own notices go where errors go, not to the console. What a query found no connection for is its own error. */
 function report(onError: (error: Error) => void): (notice: unknown) => void {
-  return (notice) => onError(notice instanceof Error ? notice : new Error(String(notice)));
+  return (notice) => {
+    if (typeof notice === "string" && notice.startsWith("Acquire connection error")) return;
+    onError(notice instanceof Error ? notice : new Error(String(notice)));
+  };
 }
 
 /** Opens a plain pool for the hot statement and for single-purpose clients. */

@@ -1,5 +1,6 @@
 import type { RequestListener } from "node:http";
 import type Koa from "koa";
+import type { Clock } from "../clock.ts";
 import type { ApiConfig } from "../config.ts";
 import type { Logger } from "../log.ts";
 import type { Metrics } from "../metrics.ts";
@@ -33,6 +34,7 @@ export type AppDeps = {
   /** Bodies that one client may have on their way; each has `bodyMs` milliseconds. Default 100 and 10,000. */
   bodies?: { perClient: number; bodyMs?: number } | undefined;
   log: Logger;
+  clock: Clock;
   metrics: Metrics;
   /** For tests: an answer that differs from its route's declaration becomes `internal`. */
   checkAnswers?: boolean;
@@ -53,7 +55,7 @@ const BODIES_PER_CLIENT = 100;
  * than all else that happens here. Everything else goes through Koa's router, and ends in the same place.
  */
 export function createApp(deps: AppDeps): RequestListener {
-  const { config, log, metrics } = deps;
+  const { config, log, clock, metrics } = deps;
   const names = createNames(config.SERVICE_WORD, config.SERVICE_WORD_ALIASES);
   const clientAddress = createClientAddress(config.TRUSTED_PROXIES);
   const networkOf = createNetworks();
@@ -71,6 +73,7 @@ export function createApp(deps: AppDeps): RequestListener {
   const commonHeaders = securityHeaders(config.BASE_URL);
   const finish = createFinishExchange({
     log,
+    clock,
     metrics,
     commonHeaders,
     drains: createDrains(),

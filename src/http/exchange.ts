@@ -1,9 +1,11 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Clock } from "../clock.ts";
 import { ApiError } from "../errors.ts";
 import { describeFault } from "../fault.ts";
 import type { Logger } from "../log.ts";
 import type { Metrics } from "../metrics.ts";
 import type { Drains } from "./drains.ts";
+import { createFaultLog } from "./fault_log.ts";
 import { toApiError } from "./faults.ts";
 import { errorReply, type Reply, sendEarly, sendReply } from "./replies.ts";
 import { type RequestId, requestIdOf } from "./request_id.ts";
@@ -38,6 +40,7 @@ export function openExchange(request: IncomingMessage, response: ServerResponse)
 
 type FinishDeps = {
   log: Logger;
+  clock: Clock;
   metrics: Metrics;
   commonHeaders: Record<string, string>;
   drains: Drains;
@@ -55,6 +58,7 @@ type FinishDeps = {
  */
 export function createFinishExchange({
   log,
+  clock,
   metrics,
   commonHeaders,
   drains,
@@ -62,14 +66,12 @@ export function createFinishExchange({
   deadlineMs,
 }: FinishDeps): FinishExchange {
   const histogram = createObserver(metrics);
+  const logFault = createFaultLog({ log, clock });
   return async (exchange, route, work) => {
     const { request, response, id, startedAt } = exchange;
     const reply = await withDeadline(begin(exchange, work), deadlineMs).catch((error: unknown) => {
       const refusal = error instanceof LateAnswer ? new ApiError("unavailable", LATE) : toApiError(error);
-      if (refusal !== error) {
-        const level = refusal.code === "internal" ? "error" : "warn";
-        log[level]({ request_id: id.logged, route, fault: describeFault(error) }, refusal.message);
-      }
+      if (refusal !== error) logFault({ requestId: id.logged, route }, refusal, error);
       return errorReply(refusal);
     });
     try {

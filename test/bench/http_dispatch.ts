@@ -5,6 +5,7 @@ import { fileURLToPath } from "node:url";
 import autocannon from "autocannon";
 import { pino } from "pino";
 import { z } from "zod";
+import { systemClock } from "../../src/clock.ts";
 import { createApp } from "../../src/http/app.ts";
 import { MAX_HEADER_BYTES } from "../../src/http/server.ts";
 import { createMetrics } from "../../src/metrics.ts";
@@ -133,6 +134,7 @@ function createListener(): RequestListener {
     },
     rates: { take: async () => ({}), giveBack: async () => {} },
     log: pino({ level: "silent" }),
+    clock: systemClock,
     metrics: createMetrics(),
   });
 }

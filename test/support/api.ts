@@ -136,6 +136,7 @@ export async function startApi(options: ApiOptions = {}): Promise<TestApi> {
     }),
     bodies: options.bodies,
     log,
+    clock,
     metrics,
     checkAnswers: true,
     deadlineMs: options.deadlineMs ?? 30_000,

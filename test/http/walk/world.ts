@@ -103,6 +103,7 @@ export async function startWholeApi(options: WholeApiOptions = {}): Promise<Whol
     idempotency: createIdempotency({ db, seal, clock, log }),
     rates: createCallRates({ db, clock, limits: { presentPerMinute: 100_000, agentsPerDay: 100_000 } }),
     log,
+    clock,
     metrics: createMetrics(),
     checkAnswers: true,
     deadlineMs: options.deadlineMs ?? 30_000,

@@ -1,0 +1,55 @@
+import { beforeEach, describe, expect, test } from "vitest";
+import { openDatabase } from "../../src/db/connection.ts";
+import { FAIL, sampleApi } from "./support/sample_api.ts";
+
+const world = sampleApi();
+
+const named = (name: string) => () =>
+  Promise.reject(Object.assign(new Error("no connection was free"), { name }));
+
+async function failTimes(count: number): Promise<void> {
+  for (let n = 0; n < count; n += 1) await world.post(FAIL);
+}
+
+type Line = { level: number; left_out?: number; fault?: { type: string } };
+const faults = () =>
+  world.api.lines.map((line): Line => JSON.parse(line)).filter(({ fault }) => fault !== undefined);
+
+describe("a flood of calls that no connection to the database is left for", () => {
+  beforeEach(() => {
+    world.api.lines.length = 0;
+    world.api.clock.advance(120);
+  });
+
+  test("fills no log: sixty lines a minute, and then how many were left out", async () => {
+    world.fail = named("KnexTimeoutError");
+    await failTimes(100);
+    expect(faults()).toHaveLength(60);
+    world.api.clock.advance(1);
+    await failTimes(2);
+    expect(faults()).toHaveLength(61);
+    expect(faults().at(-1)?.left_out).toBe(40);
+  });
+
+  test("hides no other fault, and none of ours", async () => {
+    world.fail = named("KnexTimeoutError");
+    await failTimes(70);
+    world.fail = named("TimeoutError");
+    await failTimes(1);
+    expect(faults().at(-1)?.fault?.type).toBe("TimeoutError");
+    world.fail = named("RangeError");
+    await failTimes(70);
+    expect(faults().filter(({ level }) => level === 50)).toHaveLength(70);
+  });
+
+  test("is logged once for each call, and not as a connection that was lost", async () => {
+    const notices: Error[] = [];
+    const onError = (error: Error) => notices.push(error);
+    const db = openDatabase({ url: world.api.databaseUrl, name: "full", max: 1, onError });
+    const held = await db.transaction();
+    await expect(db.raw("select 1")).rejects.toThrow("Timeout acquiring a connection");
+    await held.rollback();
+    await db.destroy();
+    expect(notices).toEqual([]);
+  }, 15_000);
+});
