@@ -3,6 +3,7 @@ import { chmod, readFile, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { GENESIS } from "../../../keyvault/audit/record.ts";
 import { openToken, type Token } from "../../../keyvault/token/client.ts";
 import { connectToken } from "../../../keyvault/token/connection.ts";
 import { DamagedBox } from "../../../keyvault/token/fault.ts";
@@ -108,6 +109,14 @@ test("a child that stops answering is replaced, and its calls fail", async () =>
     )
     .toBe(true);
   expect(token.pid()).not.toBe(pid);
+});
+
+test("the code of a state is not that of a record with the same bytes, at the chain's beginning either", async () => {
+  const text = Buffer.from("the same bytes");
+  const [state] = await token.authenticate([text]);
+  expect(await token.authenticate([text])).toEqual([state]);
+  const [first, second] = await token.chain(GENESIS, [text, text]);
+  for (const record of [first, second]) expect(record).not.toEqual(state);
 });
 
 test("the keys in the token are sensitive and can never be taken out", async () => {
