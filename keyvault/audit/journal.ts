@@ -17,16 +17,17 @@ const MAX_BATCH = 128;
 export type Change<T> = { value: T; entry?: AuditEntry; committed?: () => void };
 
 /**
- * The audit chain's only writer, and through it the only way to change the vault's state: everything it is given is taken in order, one
- * transaction at a time, and resolves when it is on disk. Concurrent records share a transaction.
+ * The audit chain's only writer, and through it the only way to change the vault's state: everything it is given is taken one
+ * transaction at a time, and resolves when it is on disk. Concurrent records share a transaction. Records are taken in order, and so are changes; where
+ * both wait they take turns, so that no signature waits for more than one change, however many there are.
  *
  * Rejects with `VaultError audit_unavailable` when the database does not take the record, and with `token_unavailable` when the token
  * does not chain or note it; the record may then still appear, but nothing it speaks of was released.
  */
 export type Journal = {
   /**
-   * Writes a record, unless `stillTrue` answers false when its turn has come: false is then given and nothing written. It is asked
-   * after every earlier change took effect and before any later one.
+   * Writes a record, unless `stillTrue` answers false when its turn has come: false is then given and nothing written. Each change
+   * either took effect before it is asked or takes effect after the record.
    */
   record(entry: AuditEntry, stillTrue?: () => boolean): Promise<boolean>;
   /**
@@ -42,20 +43,18 @@ export type Journal = {
   close(): Promise<void>;
 };
 
-type Pending =
-  | {
-      kind: "record";
-      entry: AuditEntry;
-      stillTrue: () => boolean;
-      resolve(written: boolean): void;
-      reject(error: Error): void;
-    }
-  | {
-      kind: "change";
-      apply(client: pg.Client, seq: number): Promise<Change<unknown>>;
-      resolve(value: unknown): void;
-      reject(error: Error): void;
-    };
+type PendingRecord = {
+  entry: AuditEntry;
+  stillTrue: () => boolean;
+  resolve(written: boolean): void;
+  reject(error: Error): void;
+};
+
+type PendingChange = {
+  apply(client: pg.Client, seq: number): Promise<Change<unknown>>;
+  resolve(value: unknown): void;
+  reject(error: Error): void;
+};
 
 /**
  * What the journal needs. It keeps `register` at the chain's end. `reopened` is called whenever it connects anew: until then, others may
@@ -85,7 +84,8 @@ export async function openJournal({
   taken = [],
   reopened,
 }: JournalParts): Promise<Journal> {
-  const queue: Pending[] = [];
+  const records: PendingRecord[] = [];
+  const changes: PendingChange[] = [];
   let ledger: Ledger | undefined;
   let draining = false;
   let running: Promise<void> = Promise.resolve();
@@ -106,29 +106,35 @@ export async function openJournal({
     log.warn({ event: "audit_connection_lost" });
   }
 
-  function give(pending: Pending): void {
-    queue.push(pending);
+  function begin(): void {
     if (draining) return;
     draining = true;
     running = drain();
   }
 
   async function drain(): Promise<void> {
-    while (queue.length > 0) {
-      const batch = takeBatch(queue);
-      try {
-        const current = ledger ?? (await connect());
-        if (batch[0]?.kind === "change") await writeChange(current, batch[0]);
-        else await writeRecords(current, batch as Extract<Pending, { kind: "record" }>[]);
-      } catch (error) {
-        const cause = unavailable(error);
-        for (const pending of batch) pending.reject(cause);
-      }
+    while (records.length + changes.length > 0) {
+      const batch = records.splice(0, MAX_BATCH);
+      if (batch.length > 0) await settle(batch, (current) => writeRecords(current, batch));
+      const change = changes.shift();
+      if (change !== undefined) await settle([change], (current) => writeChange(current, change));
     }
     draining = false;
   }
 
-  async function writeRecords(current: Ledger, batch: Extract<Pending, { kind: "record" }>[]): Promise<void> {
+  async function settle(
+    taken: readonly (PendingRecord | PendingChange)[],
+    write: (current: Ledger) => Promise<void>,
+  ): Promise<void> {
+    try {
+      await write(ledger ?? (await connect()));
+    } catch (error) {
+      const cause = unavailable(error);
+      for (const pending of taken) pending.reject(cause);
+    }
+  }
+
+  async function writeRecords(current: Ledger, batch: readonly PendingRecord[]): Promise<void> {
     const taken = batch.filter((pending) => {
       const wanted = pending.stillTrue();
       if (!wanted) pending.resolve(false);
@@ -143,7 +149,7 @@ export async function openJournal({
     for (const pending of taken) pending.resolve(true);
   }
 
-  async function writeChange(current: Ledger, pending: Extract<Pending, { kind: "change" }>): Promise<void> {
+  async function writeChange(current: Ledger, pending: PendingChange): Promise<void> {
     const { client } = current;
     await onConnection(current, () => client.query("BEGIN"));
     let change: Change<unknown>;
@@ -202,11 +208,15 @@ export async function openJournal({
   await noting.note();
   const journal: Journal = {
     record: (entry, stillTrue = () => true) =>
-      new Promise((resolve, reject) => give({ kind: "record", entry, stillTrue, resolve, reject })),
+      new Promise((resolve, reject) => {
+        records.push({ entry, stillTrue, resolve, reject });
+        begin();
+      }),
     change: <T>(apply: (client: pg.Client, seq: number) => Promise<Change<T>>) =>
-      new Promise<T>((resolve, reject) =>
-        give({ kind: "change", apply, resolve: resolve as (value: unknown) => void, reject }),
-      ),
+      new Promise<T>((resolve, reject) => {
+        changes.push({ apply, resolve: resolve as (value: unknown) => void, reject });
+        begin();
+      }),
     head: () => register.head(),
     probe: () => journal.change(async (client) => ({ value: void (await client.query("SELECT 1")) })),
     async close() {
@@ -218,11 +228,4 @@ export async function openJournal({
     },
   };
   return journal;
-}
-
-/** The first change alone, or as many leading records as one statement takes. */
-function takeBatch(queue: Pending[]): Pending[] {
-  const change = queue.findIndex(({ kind }) => kind === "change");
-  const records = change === -1 ? queue.length : change;
-  return queue.splice(0, Math.max(1, Math.min(records, MAX_BATCH)));
 }

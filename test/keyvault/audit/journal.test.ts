@@ -354,6 +354,27 @@ test("waits for the disk whatever the database is set to", async () => {
   await home.sql(`ALTER DATABASE "${row!.name}" RESET synchronous_commit`);
 });
 
+test("a record waits for one change at most, and no change for more than one batch of records", async () => {
+  const order: string[] = [];
+  const change = (name: string, meanwhile = () => {}) =>
+    journal.change(async () => {
+      order.push(name);
+      meanwhile();
+      return { value: undefined, entry: entry(name) };
+    });
+  const record = (name: string) => journal.record(entry(name)).then(() => order.push(name));
+  const later: Promise<unknown>[] = [];
+  const changes = [
+    change("first"),
+    change("second", () => later.push(record("c"), change("fourth"))),
+    change("third"),
+  ];
+  await Promise.all([...changes, record("a"), record("b")]);
+  await Promise.all(later);
+  expect(order).toEqual(["first", "a", "b", "second", "c", "third", "fourth"]);
+  expect((await notes()).slice(-7)).toEqual(order);
+});
+
 test("a change whose record the token does not chain leaves nothing behind, for the next one to take along", async () => {
   await journal.close();
   let away = true;
