@@ -11,6 +11,7 @@ import { refusal } from "./support/sample_routes.ts";
 
 const PATH = "/v1/service/things";
 const EITHER = "/v1/service/either";
+const ASKED = "/v1/service/asked";
 const conflict = { status: 409, body: { error: { code: "idempotency_conflict", status: 409 } } };
 const caller = {
   accountId: "019a0000-0000-7000-8000-00000000000a",
@@ -72,6 +73,7 @@ beforeAll(async () => {
     creation({ id: "create_part", path: "/v1/service/things/{id}/parts" }),
     creation({ id: "create_by_key", path: "/v1/service/keyed", access: "api_key" }),
     creation({ id: "create_by_either", path: EITHER, access: "account" }),
+    creation({ id: "create_asked", path: ASKED, query: z.object({ of: z.string() }) }),
     creation({ id: "change_thing", path: `${PATH}/{id}`, method: "DELETE" }),
     creation({ id: "gateway", path: "/v1/service/gateway", access: "public", idempotent: "foreign" }),
     ...(["public", "session", "api_key", "account", "operator"] as const).flatMap((access) =>
@@ -149,6 +151,12 @@ describe("an idempotency key", () => {
     expect((await create("k-1", undefined, eve)).body).toMatchObject({ id: 2 });
     expect((await create("k-1", undefined, ada, `${PATH}/1/parts`)).body).toMatchObject({ id: 3 });
     expect(await create("k-1", undefined, ada, `${PATH}/2/parts`)).toMatchObject(conflict);
+  });
+
+  test("is another call's with another query", async () => {
+    expect((await create("k-1", undefined, ada, `${ASKED}?of=1`)).body).toMatchObject({ id: 1 });
+    expect(await create("k-1", undefined, ada, `${ASKED}?of=2`)).toMatchObject(conflict);
+    expect((await create("k-1", undefined, ada, `${ASKED}?of=1`)).body).toMatchObject({ id: 1 });
   });
 
   test("belongs to the account of an API key too", async () => {
@@ -256,27 +264,30 @@ describe("an idempotency key", () => {
     expect((await create("k-1", { name: "better" })).body).toMatchObject({ id: 1, name: "better" });
   });
 
-  test("of a refused call is free before the refusal is answered", async () => {
-    const { promise: held, resolve: refuse } = Promise.withResolvers<void>();
+  test.each([
+    ["refusal", "is free", 0],
+    ["answer", "has it", 1],
+  ])("is settled before the call is answered: after a %s it %s", async (end, _, kept) => {
+    const { promise: held, resolve: go } = Promise.withResolvers<void>();
     before = async () => {
       await held;
-      throw new ApiError("platform_limit");
+      if (end === "refusal") throw new ApiError("platform_limit");
     };
     const first = create("k-1");
     await expect.poll(async () => (await api.db("idempotency_keys")).length).toBe(1);
     const holder = await api.db.transaction();
     await holder("idempotency_keys").forUpdate().first();
-    refuse();
+    go();
     const waiting = { datname: api.db.raw("current_database()"), wait_event_type: "Lock" };
     await until(
-      "the release waits",
+      "the key's row is waited for",
       async () => (await api.db("pg_stat_activity").where(waiting)).length > 0,
     );
     const soon = new Promise((resolve) => setTimeout(resolve, 300, "not answered"));
     expect(await Promise.race([first, soon])).toBe("not answered");
     await holder.commit();
-    expect((await first).status).toBe(409);
-    expect(await api.db("idempotency_keys")).toEqual([]);
+    expect((await first).status).toBe(end === "answer" ? 201 : 409);
+    expect(await api.db("idempotency_keys").whereNotNull("answer_sealed")).toHaveLength(kept);
   });
 
   test("of a malformed call is not used up", async () => {
