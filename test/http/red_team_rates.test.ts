@@ -160,6 +160,8 @@ describe("one key that makes agents without end", () => {
     world.api.vault.failure = new Error("away");
     expect(await repeat(5, make(app))).toEqual(of("500 internal", 5));
     world.api.vault.failure = undefined;
+    const keys = [`agents_connection:${app.platform.connectionId}`, `agents_account:${app.person.accountId}`];
+    expect(await world.api.db("rate_limits").whereIn("key", keys).pluck("points")).toEqual([1, 1]);
     expect(await repeat(3, make(app))).toEqual(["201", "201", "429 rate_limited"]);
   });
 
