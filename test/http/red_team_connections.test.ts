@@ -194,7 +194,7 @@ describe("one address whose bodies never end", () => {
     const api = await sampleApi({ bodies: { perClient: 3 } });
     const { port } = api.server;
     const held = await hold(port, 3, slow);
-    const refused = await untilRefused(port, slow);
+    const refused = await untilRefused(port, () => slow);
     expect(refused).toMatch(/\r\nretry-after: 1\r\n/);
     expect((await api.client().get("/v1/auth/session")).status).toBe(401);
     held[0]?.socket.write("}       ");
@@ -212,21 +212,32 @@ describe("one address whose bodies never end", () => {
       send: begun("/v1/service/raw", 9, `X-Forwarded-For: ${client}\r\n`),
     });
     await hold(port, 2, from("192.0.2.1"));
-    await untilRefused(port, from("192.0.2.1"));
+    await untilRefused(port, () => from("192.0.2.1"));
     const other = await raw(port, { send: `${from("192.0.2.2").send}}       ` });
     expect(await other.until(/\}/)).toMatch(/^HTTP\/1\.1 200 /);
   });
 
-  /** Until the server has read the heads of those before. */
-  async function untilRefused(port: number, options: { send: string }): Promise<string> {
-    for (;;) {
-      const client = await raw(port, options);
+  test("has no more of them with all of an IPv6 /64", async () => {
+    const api = await sampleApi({ bodies: { perClient: 2 }, config: { TRUSTED_PROXIES: ["127.0.0.1"] } });
+    let last = 0;
+    const next = () => {
+      last += 1;
+      return { send: begun("/v1/service/raw", 9, `X-Forwarded-For: 2001:db8::${last}\r\n`) };
+    };
+    expect(await untilRefused(api.server.port, next)).toContain("rate_limited");
+  });
+
+  /** Until the server has read the heads of those before; ten of them at most. */
+  async function untilRefused(port: number, next: () => { send: string }): Promise<string> {
+    for (let n = 0; n < 10; n += 1) {
+      const client = await raw(port, next());
       const answer = await Promise.race([
         client.until(/\}\}/),
         new Promise<string>((resolve) => setTimeout(resolve, 500, "")),
       ]);
       if (answer.includes(" 429 ")) return answer;
     }
+    throw new Error("none was refused");
   }
 });
 

@@ -1,4 +1,4 @@
-import { randomBytes } from "node:crypto";
+import { hash, randomBytes } from "node:crypto";
 import { mkdtemp, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -8,6 +8,7 @@ import { type Api, startApi as startProductionApi } from "../../src/api.ts";
 import { systemClock } from "../../src/clock.ts";
 import { readApiConfig } from "../../src/config.ts";
 import { createAdmitOperator } from "../../src/http/operator_epochs.ts";
+import { createSharedToken } from "../../src/http/operator_token.ts";
 import { createMetrics } from "../../src/metrics.ts";
 import { OPERATOR_TOKEN } from "../support/api.ts";
 import { createClient, type HttpClient } from "../support/http.ts";
@@ -72,6 +73,19 @@ describe("a stolen operator token", () => {
     expect((await call(2_000)).status).toBe(200);
     expect(errorCode(await call(1_999))).toBe("stale_epoch");
   });
+});
+
+test.each([
+  ["begins", 0, 2],
+  ["ends", 30, 32],
+])("a token whose hash %s like that of the operator's is not the operator's", async (_, from, to) => {
+  const partOf = (token: string) => hash("sha256", token, "buffer").subarray(from, to).toString("hex");
+  const right = partOf(OPERATOR_TOKEN);
+  let alike = 0;
+  while (partOf(`guess-${alike}`) !== right) alike += 1;
+  const isOperator = createSharedToken(OPERATOR_TOKEN);
+  expect(await isOperator(`guess-${alike}`)).toBe(false);
+  expect(await isOperator(OPERATOR_TOKEN)).toBe(true);
 });
 
 test("of two leaders that come at once the older one is refused, and does not put the epoch back", async () => {
