@@ -1,0 +1,60 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { acceptHead } from "../../../keyvault/audit/accept_head.ts";
+import { type Database, openDatabase } from "../../../keyvault/db/connection.ts";
+import { openToken, type Token } from "../../../keyvault/token/client.ts";
+import { tokenSettings } from "../../../keyvault/token/install.ts";
+import { createHome, SILENT, testClock, type VaultHome } from "../fixture.ts";
+
+let home: VaultHome;
+let token: Token;
+let database: Database;
+
+beforeAll(async () => {
+  home = await createHome();
+  token = await openToken(await tokenSettings(home.config.token), SILENT);
+  database = openDatabase(home.config.databaseUrl, SILENT, 1);
+});
+afterAll(async () => {
+  await Promise.all([token.close(), database.destroy()]);
+  await home.remove();
+});
+
+const { stringify } = JSON;
+const end = async () => {
+  const [last] = await home.sql<{ seq: number; mac: Buffer }>(
+    "SELECT seq::int, mac FROM audit ORDER BY seq DESC LIMIT 1",
+  );
+  return last!;
+};
+const accept = (seq: number, mac: Buffer) =>
+  acceptHead(
+    { databaseUrl: home.config.databaseUrl, database, token, clock: testClock(), log: SILENT },
+    { seq, mac },
+  );
+
+/** What is refused leaves the token's note and the chain as they were. */
+async function refused(seq: number, mac: Buffer, why: RegExp): Promise<void> {
+  const before = stringify([await token.notedHead(), await end()]);
+  await expect(accept(seq, mac)).rejects.toThrow(why);
+  expect(stringify([await token.notedHead(), await end()])).toBe(before);
+}
+
+test("no end is accepted but the chain's own, by number and by code", async () => {
+  const { seq, mac } = await end();
+  await refused(seq, Buffer.alloc(32), /The chain ends with/);
+  await refused(seq + 1, mac, /The chain ends with/);
+});
+
+test("no end of a chain is accepted that has an altered record in it", async () => {
+  const { seq, mac } = await end();
+  const say = (caller: string) =>
+    home.sql(
+      `ALTER TABLE audit DISABLE TRIGGER audit_append_only; UPDATE audit SET caller = '${caller}' WHERE seq = 1;
+       ALTER TABLE audit ENABLE TRIGGER audit_append_only`,
+    );
+  const [first] = await home.sql<{ caller: string }>("SELECT caller FROM audit WHERE seq = 1");
+  await say("nobody");
+  await refused(seq, mac, /does not hold at record 1/);
+  await say(first!.caller);
+  expect((await accept(seq, mac)).seq).toBe(seq + 1);
+});
