@@ -68,6 +68,16 @@ test("each label has a key of its own, which is there once and gone when it is d
   expect(await verify(second.ed25519!, await token.signResident(other, "ed25519", bytes))).toBe(true);
 });
 
+test("a label that is taken is not given again: its key stays, and signs on", async () => {
+  const label = freshLabel();
+  const { ed25519 } = await token.createResident(label, ["ed25519"]);
+  await expect(token.createResident(label, ["ed25519"])).rejects.toMatchObject({ code: "token_unavailable" });
+  const signature = () => token.signResident(label, "ed25519", bytes).catch(() => undefined);
+  await expect.poll(signature, { timeout: 10_000 }).toHaveLength(64);
+  expect(await verify(ed25519!, (await signature())!)).toBe(true);
+  expect(await token.destroyResident(label)).toEqual({ destroyed: 1 });
+});
+
 test("a half that the token does not have is not signed with, and the vault's own keys are out of reach", async () => {
   const label = freshLabel();
   await token.createResident(label, ["ed25519"]);
