@@ -227,6 +227,11 @@ test("admins neither disable, enable nor destroy the vault's own key", async () 
       expect(code(await post(admin, `/v1/keys/${row!.key_id}/${action}`, body)), action).toBe(
         "policy_violation",
       );
+  const destroyAll = createTenantDestruction({ ...vault.vault, clock: vault.clock, accepts: () => true });
+  for (const name of ["alice", "bob"])
+    expect(await destroyAll({ role: "admin", name, certificate: name }, "vault", 7)).toMatchObject({
+      refused: "policy_violation",
+    });
   expect((await makeKey("acc-1")).length).toBe(32);
 });
 
