@@ -3,6 +3,7 @@ import type { Journal } from "../../../keyvault/audit/journal.ts";
 import type { AuditEntry } from "../../../keyvault/audit/record.ts";
 import { createSealing } from "../../../keyvault/lifecycle/sealing.ts";
 import type { SealReason } from "../../../keyvault/token/client.ts";
+import { WrongPin } from "../../../keyvault/token/fault.ts";
 import { ADMIN, SILENT, testClock } from "../fixture.ts";
 
 const OFFER = Buffer.alloc(32, 1);
@@ -87,5 +88,22 @@ test("who seals while the unsealing is being recorded wins as well", async () =>
     "admin unseal",
     "other seal",
     "admin unseal",
+  ]);
+});
+
+test("of tries without end while it is sealed the last hundred are on record, and no more are kept", async () => {
+  const { sealing, token, letGo, records } = heldUp();
+  const { unseal } = token;
+  token.unseal = () => Promise.reject(new WrongPin("no"));
+  for (let count = 0; count < 150; count += 1)
+    expect(await sealing.unseal({ ...ADMIN, name: `admin-${count}` }, PIN)).toMatchObject({
+      refused: "wrong_pin",
+    });
+  token.unseal = unseal;
+  letGo();
+  expect(await sealing.unseal(OTHER, PIN)).toEqual({ sealed: false });
+  expect(records.map(({ caller }) => caller.name)).toEqual([
+    ...Array.from({ length: 100 }, (_, index) => `admin-${index + 50}`),
+    OTHER.name,
   ]);
 });
