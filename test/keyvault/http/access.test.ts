@@ -162,6 +162,7 @@ const CALLS: [method: string, path: string, roles: string[]][] = [
   ["GET", "/v1/unseal", ["admin"]],
   ["POST", "/v1/unseal", ["admin"]],
   ["POST", `${KEY}/enable`, ["admin"]],
+  ["POST", "/v1/keys/no-id/enable", ["admin"]],
   ["POST", `${KEY}/destroy`, ["admin"]],
   ["POST", `${KEY}/destroy/cancel`, ["admin"]],
   ["POST", "/v1/tenants/acc-1/destroy", ["admin"]],
