@@ -69,6 +69,21 @@ describe("the batcher", () => {
     expect(await countOf("audit_events", records)).toBe(3);
   });
 
+  test("an item that waited too long for a statement is refused, and never decided", async () => {
+    const [slow, late] = [await insertRecords(world.db, price), await insertRecords(world.db, price)];
+    const limits = { maxItems: 1, maxWaitMs: 1, maxStatements: 1, maxQueueMs: 50 };
+    const decide = createBatcher(world.pool, limits);
+    const held = await world.hold("select from balances where account_id = $1 for update", [slow.accountId]);
+    const first = decide(itemFor(slow));
+    await world.untilBlocked();
+    const second = Promise.allSettled([decide(itemFor(late))]);
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    await held.commit();
+    expect(await first).toMatchObject({ decision: "allow" });
+    expect(await second).toMatchObject([{ status: "rejected", reason: { code: "unavailable" } }]);
+    expect(await countOf("audit_events", late)).toBe(0);
+  });
+
   /** A batcher of its own, whose first statement waits for a row that somebody holds. */
   async function behindHeldRow(maxWaitMs: number) {
     const [slow, free] = await Promise.all([

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import { addSeconds } from "../../src/clock.ts";
 import { VaultRefused, VaultUnavailable } from "../../src/vault/client.ts";
@@ -21,6 +22,27 @@ describe("present", () => {
     expect((await app.present({ cert_id: app.certId })).body.cert_id).toBe(app.certId);
     expect((await app.present({ required_scope: "data:read" })).body.cert_id).toBe(app.certId);
     expect(errorOf(await app.present({ required_scope: "files:read" }))).toBe("404 no_active_delegation");
+  });
+
+  test("does not present what was revoked, named or not", async () => {
+    const app = await application(["data:read"]);
+    const path = `/v1/service/delegations/${app.certId}/revoke`;
+    expect((await app.person.client.post(path)).status).toBe(200);
+    for (const choice of [{}, { cert_id: app.certId }, { required_scope: "data:read" }])
+      expect(errorOf(await app.present(choice))).toBe("404 no_active_delegation");
+  });
+
+  test("gives no proof before it is on record", async () => {
+    const app = await application(["data:read"]);
+    const holder = await world.api.db.transaction();
+    await holder.raw("lock table audit_events in share mode");
+    const presenting = app.present();
+    const first = await Promise.race([presenting, sleep(300, "not yet")]);
+    await holder.commit();
+    expect(first).toBe("not yet");
+    expect((await presenting).status).toBe(200);
+    const recorded = { account_id: app.person.accountId, event_type: "proof.presented" };
+    expect(await world.api.db("audit_events").where(recorded)).toHaveLength(1);
   });
 
   test("finds the one that grants the scope behind a hundred newer ones, and what a wildcard or a smaller ceiling makes of it", async () => {
