@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { createRegister } from "../../../keyvault/audit/register.ts";
-import { emptyPart, emptyRest, PARTS } from "../../../keyvault/audit/register_parts.ts";
+import { emptyPart, emptyRest, PARTS, readPart, writePart } from "../../../keyvault/audit/register_parts.ts";
 import type { AuditRow } from "../../../keyvault/db/rows.ts";
 
 const KEY = "0".repeat(32);
@@ -133,4 +133,35 @@ test("a code for the number of two admins' adoption counts for the rows that it 
   for (const seq of [2, 3]) expect(register.isLast("key", KEY, seq, digest(seq))).toBe(false);
   register.fold([record(4, { ...adoption, detail: { rows: "1" } })]);
   expect(register.isLast("key", KEY, 4, digest(4)), "an earlier version's own adoption").toBe(true);
+});
+
+test("when an earlier version has taken over all, a change without a digest leaves the key's code needed, whatever adoption follows", () => {
+  const register = createRegister();
+  const adoption = { statement: "state_adopt", key_id: null } as const;
+  register.fold([
+    record(1, { detail: { tenant: "acc-1" } }),
+    record(2, { ...adoption, detail: { rows: "0" } }),
+    record(3, { statement: "key_disable", detail: {} }),
+    record(4, { ...adoption, detail: { rows: "1" } }),
+  ]);
+  expect(register.isLast("key", KEY, 3, digest(3))).toBe(true);
+  expect(register.isLast("key", KEY, 4, digest(4))).toBe(false);
+});
+
+test("a part that was written and read again says the same, of what was erased too", () => {
+  const register = createRegister();
+  register.fold([
+    record(1, {}),
+    record(2, { statement: "key_erase", digest: digest(2), detail: {} }),
+    record(3, { statement: "tenant_erase", key_id: null, digest: digest(3), detail: { tenant: "acc-1" } }),
+    record(4, { key_id: "1".repeat(32), detail: { tenant: "acc-2" } }),
+  ]);
+  const parts = Array.from({ length: PARTS }, (_, index) => register.part(index).content);
+  const read = parts.map((part) => readPart(writePart(part)));
+  expect(read).toEqual(parts);
+  const again = createRegister();
+  again.begin({ head: register.head(), parts: read, rest: emptyRest() });
+  expect(again.isErased("key", KEY)).toBe(true);
+  expect(again.isErased("tenant", "acc-1")).toBe(true);
+  expect(again.isErased("tenant", "acc-2")).toBe(false);
 });
