@@ -243,6 +243,16 @@ test("finds a cut tail against a head noted before", async () => {
   });
   await tamper("INSERT INTO audit SELECT * FROM kept; DROP TABLE kept");
   expect(await verifyChain(database, token, [noted])).toEqual({ intact: true, head: noted });
+  const other = { seq: noted.seq, mac: Buffer.alloc(32, 1) };
+  for (const heads of [
+    [noted, other],
+    [other, noted],
+  ])
+    expect(await verifyChain(database, token, heads), "each head counts, also of one record").toEqual({
+      intact: false,
+      seq: noted.seq,
+      reason: "altered",
+    });
 });
 
 test("does not go on behind a database that was set back under it", async () => {
