@@ -172,6 +172,20 @@ test("another tenant's data key put in a tenant's place is none of its own", asy
   );
 });
 
+test("another tenant's data key put in a tenant's place after both were proven is none of its own", async () => {
+  const foreign = (await stored()).find(({ tenant }) => tenant === "acc-2");
+  const meanwhile = overtaken(() => write("acc-1", "kek-2", foreign?.wrapped_data_key ?? Buffer.alloc(0)));
+  await changed(
+    async () => {},
+    async () => {
+      expect(await retire(meanwhile)).toMatchObject({
+        message: "kek-1 is kept: 1 data keys open under no version (tenants acc-1)",
+      });
+      expect(meanwhile.retired).toEqual([]);
+    },
+  );
+});
+
 test.each([1, 250, 251, 600])(
   "of %i tenants that come after the proof, none that needs the version slips through",
   async (count) => {
