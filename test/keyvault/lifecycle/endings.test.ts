@@ -5,6 +5,7 @@ import { createTenantDestruction } from "../../../keyvault/lifecycle/destroy_ten
 import { createErasing } from "../../../keyvault/lifecycle/erase_due.ts";
 import { issueIdentity, readIdentity, startVault, type TestVault } from "../fixture.ts";
 import { type Client, call } from "../http/caller_support.ts";
+import { certificateFields } from "../sign/certificate_fields.ts";
 
 let vault: TestVault;
 let api: Client;
@@ -102,6 +103,30 @@ test("two admins destroy a key: it stops at once, and its seeds are gone when th
   expect((await vault.verifyAudit()).intact).toBe(true);
 });
 
+test("nothing is delegated to a key that is being destroyed, or that was", async () => {
+  const root = await vault.makeKey({ tenant: "acc-1", purpose: "account_root", label: "root" });
+  const agent = await vault.makeKey({
+    tenant: "acc-1",
+    purpose: "agent",
+    label: "agent",
+    ceiling: ["data:read"],
+  });
+  const delegate = async () => {
+    const now = unixSeconds(vault.clock.now());
+    const certificate = { ...certificateFields(root, agent, now), expires_at: now + 3600 };
+    const approval = { ceiling: ["data:read"], request_id: "req-1", approved_by: "user-1" };
+    const body = { tenant: "acc-1", certificate, approval };
+    const answer = await post(api, `/v1/keys/${root.key_id}/sign/delegation`, body);
+    return answer.body.error?.code ?? answer.status;
+  };
+  expect(await delegate()).toBe(200);
+  for (const admin of [alice, bob]) await post(admin, `/v1/keys/${agent.key_id}/destroy`, { after_days: 7 });
+  expect(await delegate()).toBe("key_disabled");
+  vault.clock.move(7 * DAY);
+  await eraseDue();
+  expect(await delegate()).toBe("key_disabled");
+});
+
 test("seeds put back from a copy of the database do not make a destroyed key sign", async () => {
   const key = await makeKey("acc-3");
   await vault.home.sql("CREATE TABLE copy AS SELECT * FROM keys WHERE key_id = $1", [key]);
@@ -159,6 +184,9 @@ test("two admins destroy a tenant's data key: its keys are unusable, other tenan
   expect(row).toEqual({ state: "destroyed", wrapped_data_key: Buffer.alloc(0) });
   expect(await sign(key, "acc-9")).toBe("key_disabled");
   await expect(makeKey("acc-9")).rejects.toThrow(/policy_violation/);
+  expect(code(await post(alice, "/v1/tenants/acc-9/destroy/cancel")), "it is too late").toBe(
+    "policy_violation",
+  );
   expect(await sign(other, "acc-8")).toBe(200);
 });
 
@@ -351,4 +379,17 @@ test("however many rows were altered to be erased first, what is due is erased",
   const rows = await vault.home.sql("SELECT state FROM keys WHERE key_id = $1", [due]);
   expect(rows).toEqual([{ state: "destroyed" }]);
   await vault.home.sql("DELETE FROM keys WHERE request_key LIKE 'forged:%'");
+});
+
+test("a try to destroy a tenant that is not there, or to take that back, is on record", async () => {
+  const paths = ["/v1/tenants/acc-none/destroy", "/v1/tenants/acc-none/destroy/cancel"] as const;
+  expect(code(await post(alice, paths[0], { after_days: 7 }))).toBe("key_not_found");
+  expect(code(await post(bob, paths[1]))).toBe("key_not_found");
+  const records = await vault.home.sql(
+    "SELECT caller, statement, outcome FROM audit WHERE detail ->> 'tenant' = 'acc-none' ORDER BY seq",
+  );
+  expect(records).toEqual([
+    { caller: "alice", statement: "tenant_destroy", outcome: "key_not_found" },
+    { caller: "bob", statement: "tenant_destroy_cancel", outcome: "key_not_found" },
+  ]);
 });
