@@ -91,7 +91,10 @@ describe.each(Object.entries(WISHES))("for %s", (_, prepare) => {
 test("what is shown of a wish is who asked for what, and when", async () => {
   const { ask } = await WISHES["destroying a key"]("acc-shown");
   const { pending } = await ask(bob);
-  expect(pending).toEqual({ action: "destroy", days: 7, admin: "bob", asked_at: expect.any(String) });
+  const shown = { action: "destroy", days: 7, admin: "bob", asked_at: expect.any(String) };
+  expect(pending).toEqual(shown);
+  const { keys } = (await call(`${vault.url}/v1/keys?tenant=acc-shown`, bob)).body;
+  expect((keys as { pending: unknown }[]).map((key) => key.pending)).toEqual([shown]);
 });
 
 test("a wish without a certificate, as an older version stored it, waits anew for two", () => {
