@@ -200,3 +200,29 @@ test("a message that is too large for the pipe fails alone, and the child lives 
     await connection.ended;
   }
 });
+
+test("the tenth version of the key-encryption key is newer than the ninth, also to who opens the token anew", async () => {
+  const labels = Array.from({ length: 11 }, (_, index) => `kek-${index + 1}`);
+  for (let { keks } = token.info(); keks.length < labels.length; { keks } = await token.rotate());
+  const opened = await openToken(await tokenSettings(home.config.token), SILENT);
+  try {
+    expect(opened.info().keks).toEqual(labels);
+    expect((await opened.wrap(plain, context)).kek).toBe("kek-11");
+  } finally {
+    await opened.close();
+  }
+});
+
+test("a version counts no more from the moment its retirement is asked for, answered or not", async () => {
+  await token.rotate();
+  const before = token.info().keks;
+  process.kill(token.pid()!, "SIGSTOP");
+  const retiring = token.retire("kek-1");
+  expect(token.info().keks).toEqual(before.slice(1));
+  process.kill(token.pid()!, "SIGKILL");
+  await expect(retiring).rejects.toMatchObject({ code: "token_unavailable" });
+  await expect
+    .poll(() => token.health().then(({ keks }) => keks, String), { timeout: 10_000 })
+    .toEqual(before);
+  expect(token.info().keks).toEqual(before);
+});
