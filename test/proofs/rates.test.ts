@@ -72,6 +72,13 @@ describe("a rate of an account whose authority the verifier", () => {
     expect(await shownTo(shop, stranger)).toBe("deny constraint_denied");
   });
 
+  test("accepts up to a later moment is counted like any other", async () => {
+    const [shop, stranger] = [await account(), await account({ constraints: rate(1, 3600) })];
+    await accept(shop, stranger, { accepted_until: addSeconds(now, 1) });
+    expect(await shownTo(shop, stranger)).toBe("allow authorized");
+    expect(await shownTo(shop, stranger)).toBe("deny constraint_denied");
+  });
+
   test("may use without having to accept it, its own, is not looked up", async () => {
     const rated = await account({ constraints: rate(5, 3600) });
     const isAccepted = () => Promise.reject(new Error("looked up"));
