@@ -52,6 +52,26 @@ describe("the call itself", () => {
     for (const reading of readings) expect(reading.proof).toEqual({ bundle });
   });
 
+  test("an id with U+0000 is invalid_proof in every form that a body's own check cannot see into", async () => {
+    const bundle = await prove();
+    const [certificate] = bundle.delegations;
+    const forged = [
+      { ...bundle, agent_id: "a\0b" },
+      ...["cert_id", "issuer_id", "subject_id"].map((member) => ({
+        ...bundle,
+        delegations: [{ ...certificate, [member]: "a\0b" }],
+      })),
+    ];
+    for (const text of forged.map((each) => JSON.stringify(each))) {
+      const base64 = Buffer.from(text).toString("base64");
+      const body = JSON.stringify({ required_scope: "data:read", proof_bundle: base64 });
+      expect(refusal(call(body))).toBe("invalid_proof proof_bundle");
+      for (const header of [text, base64, Buffer.from(text).toString("base64url")]) {
+        expect(refusal(call('{"required_scope":"data:read"}', header))).toBe("invalid_proof proof_bundle");
+      }
+    }
+  });
+
   test("a bundle of 131072 bytes is read and one byte more is invalid_proof, in every form", async () => {
     const bundle = await prove();
     const [certificate] = bundle.delegations;
