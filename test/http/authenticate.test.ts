@@ -84,11 +84,13 @@ describe("what a person and their application may both call", () => {
     expect((await call(client, { "x-service-api-key": "known" }, false)).status).toBe(200);
   });
 
-  test("refuses a wrong key even beside a good session, and a call with neither", async () => {
+  test("refuses a wrong key, an empty one too, even beside a good session, and a call with neither", async () => {
     const client = api.client();
     await client.onboard("barbara@example.com");
-    const answer = await call(client, { "x-service-api-key": "unknown" });
-    expect(answer).toMatchObject(error(401, "invalid_api_key"));
+    for (const key of ["unknown", ""]) {
+      const answer = await call(client, { "x-service-api-key": key });
+      expect(answer).toMatchObject(error(401, "invalid_api_key"));
+    }
     expect(await call(api.client())).toMatchObject(error(401, "auth_required"));
   });
 });
