@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { afterEach, describe, expect, test } from "vitest";
+import { afterEach, describe, expect, test, vi } from "vitest";
 import { z } from "zod";
 import { createPeerClient } from "../../src/http/client_address.ts";
 import { type RunningServer, type ServerLimits, startServer } from "../../src/http/server.ts";
@@ -75,6 +75,15 @@ describe("one address that holds connections without end", () => {
     expect(served).toBe(3);
     expect(await (await raw(port, { send: GET })).closed).toMatch(/^(HTTP\/1\.1 429 |$)/);
     expect(served).toBe(3);
+  });
+
+  test("may connect again from anywhere in its IPv6 /64 as soon as it has closed one", async () => {
+    let asked = 0;
+    const { port } = await serve({ perClient: 1, clientOf: () => `2001:db8::${++asked % 9}` });
+    const first = await raw(port, { send: GET });
+    await first.until(/200 OK/);
+    first.socket.destroy();
+    await vi.waitFor(async () => (await raw(port, { send: GET })).until(/200 OK/), 5_000);
   });
 
   test("gets no more with all of an IPv6 /64", async () => {
