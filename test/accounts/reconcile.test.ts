@@ -90,6 +90,15 @@ describe("reconciling the ledger", () => {
     expect(await found(records)).toEqual([{ kind: "balance", expected, found: expected + off }]);
   });
 
+  test("finds nothing where an account is told of a decision that another one paid for", async () => {
+    const [owner, verifier] = [await account(), await account()];
+    const { accountId, connectionId } = verifier;
+    await decideBatch(world.pool, [itemFor(owner, { accountId, connectionId })]);
+    const told = { account_id: owner.accountId, verifier_account_id: accountId };
+    expect(await world.db("audit_events").where(told)).toHaveLength(1);
+    expect([await found(owner), await found(verifier)]).toEqual([[], []]);
+  });
+
   test("finds a balance without postings, and postings without a balance", async () => {
     const without = await insertRecords(world.db, 5);
     expect(await found(without)).toEqual([{ kind: "balance", expected: 0, found: 5 }]);
