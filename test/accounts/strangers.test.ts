@@ -432,6 +432,15 @@ describe("the rate of tries", () => {
       expect(await triesLeft()).toBe(1);
     });
 
+    test("a long code that is right gives back the try that it took", async () => {
+      const { owner } = await ownCode();
+      for (let n = 0; n < 2; n += 1) await owner.post(SEND, { email });
+      const code = await owner.codeFor(email);
+      expect(code).toHaveLength(32);
+      expect((await owner.post(VERIFY, { email, code })).status).toBe(200);
+      expect(await triesLeft()).toBe(2);
+    });
+
     test("long codes, and codes that are good without the cookie, are the network's also in a browser", async () => {
       const { owner } = await ownCode();
       expect((await owner.post(VERIFY, { email, code: "0".repeat(32) })).status).toBe(400);
