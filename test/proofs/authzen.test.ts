@@ -213,6 +213,14 @@ describe("a question without a proof", () => {
     expect((await ask(gone, question(gone))).body).toEqual(denied);
   });
 
+  test("is false for an agent of another connection, whatever that one may do there", async () => {
+    const [app, other] = [await registryApplication(), await registryApplication()];
+    const denied = { decision: false, context: { assurance: "registry", reason: "not_delegated" } };
+    const foreign = question(app, { subject: { type: "agent", id: other.agentId } });
+    expect((await ask(other, question(other))).body.decision).toBe(true);
+    expect((await ask(app, foreign)).body).toEqual(denied);
+  });
+
   test("goes by the newest certificate whose constraints hold", async () => {
     const app = await registryApplication([]);
     const limit = (max_amount: number) => [{ type: "max_amount", max_amount, currency: "USD" }];

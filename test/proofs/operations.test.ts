@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
+import { contextOf, type Operation } from "../../src/proofs/operation.ts";
 import { errorOf, proofApi } from "./application.ts";
 import { decide, operationOf, prove, BOUND_SCOPE as SCOPE, type Wish } from "./bound.ts";
 
@@ -55,6 +56,17 @@ describe("an operation-bound proof", () => {
     ]) {
       expect(errorOf(await attempt)).toBe("400 session_context_mismatch");
     }
+  });
+
+  test("is refused for an operation that names another agent, though its own agent signed just that", async () => {
+    const [app, other] = [await world.application(), await world.application()];
+    const operation = { ...operationOf(app), agent_id: other.agentId };
+    const context = contextOf(operation as unknown as Operation, SCOPE);
+    const session_context = Buffer.from(context).toString("base64");
+    const { body } = await app.present({ session_context, required_scope: SCOPE });
+    const answer = await decide(app, body.proof_bundle, operation);
+    expect(errorOf(answer)).toBe("400 session_context_mismatch");
+    expect(answer.text).toContain("operation.agent_id: is another agent");
   });
 
   test.each(["verifier_id", "workspace_id"])("for another %s is 403 verifier_mismatch", async (name) => {
