@@ -30,6 +30,7 @@ const cli = (home: VaultHome, ...args: string[]) =>
 
 let vault: TestVault;
 let agent: CreatedKey;
+let root: CreatedKey;
 let backup: string;
 let recoveryKey: string;
 const fresh: VaultHome[] = [];
@@ -37,6 +38,7 @@ const fresh: VaultHome[] = [];
 beforeAll(async () => {
   vault = await startVault();
   agent = await vault.makeKey({ tenant: "acc-1", purpose: "agent", label: "agent", ceiling: ["data:read"] });
+  root = await vault.makeKey({ tenant: "acc-1", purpose: "account_root", label: "root" });
   backup = join(vault.home.dir, "backup");
   recoveryKey = join(vault.home.dir, "recovery.key");
 }, 120_000);
@@ -59,6 +61,18 @@ const restore = (home: VaultHome, file = backup, key = recoveryKey, ...origin: s
   return cli(home, "backup", "restore", file, "--recovery-key", key, ...named);
 };
 
+/** Asks for a revocation list of certificates without an end. */
+const signList = ({ url, home, clock }: TestVault, revoked_certs: string[]) =>
+  call(`${url}/v1/keys/${root.key_id}/sign/revocation-list`, readIdentity(home, "api"), {
+    method: "POST",
+    body: {
+      tenant: "acc-1",
+      updated_at: unixSeconds(clock.now()),
+      revoked_certs,
+      expires_at: revoked_certs.map(() => 0),
+    },
+  });
+
 /** What is in a folder, itself among it, that somebody else than its owner may read or write. */
 async function openToOthers(folder: string): Promise<string[]> {
   const paths = [folder, ...(await readdir(folder, { recursive: true })).map((name) => join(folder, name))];
@@ -76,11 +90,12 @@ test("makes no backup without a recovery key, and says how to make one", async (
 });
 
 test("a restored vault, on a fresh machine with a fresh database, signs under the old public key", async () => {
+  expect((await signList(vault, ["cert-1"])).status).toBe(200);
   await cli(vault.home, "backup", "create", backup, "--url", vault.url);
   await vault.makeKey({ tenant: "acc-1", purpose: "agent", label: "made after the backup" });
   const home = await freshHome();
   const { stdout } = await restore(home);
-  expect(stdout).toMatch(/Restored the vault of .*: 2 keys of 2 tenants, \d+ audit records/);
+  expect(stdout).toMatch(/Restored the vault of .*: 3 keys of 2 tenants, \d+ audit records/);
   expect(await openToOthers(home.config.token.dir)).toEqual([]);
   expect((await cli(home, "audit", "verify")).stdout).toMatch(/records hold/);
   await cli(home, "init");
@@ -101,6 +116,9 @@ test("a restored vault, on a fresh machine with a fresh database, signs under th
     expect(answer.status).toBe(200);
     const signature = answer.body.challenge_sig as HybridSignature;
     expect(await verifyHybrid(agent.public_key, challengeSignBytes(binding), signature)).toBe(true);
+    restored.clock.move(1);
+    expect((await signList(restored, ["cert-2"])).status, "it lacks what was revoked").toBe(403);
+    expect((await signList(restored, ["cert-1", "cert-2"])).status).toBe(200);
     expect((await restored.verifyAudit()).intact).toBe(true);
   } finally {
     await restored.stop();
