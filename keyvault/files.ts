@@ -1,5 +1,5 @@
-import { mkdir, open, readdir, rename, rm } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { mkdir, mkdtemp, open, readdir, rename, rm } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
 
 /**
  * Writes a file whole or not at all, readable by its owner only unless `mode` says otherwise, and waits until it is on disk.
@@ -28,11 +28,28 @@ async function writeThrough(path: string, content: string, mode: number): Promis
   }
 }
 
-/** Moves a finished folder into place, after everything in it is on disk. */
-export async function moveFolderDurably(from: string, to: string): Promise<void> {
-  await syncFolder(from);
-  await rename(from, to);
-  await syncPath(dirname(to));
+/**
+ * Makes a folder whole or not at all: `fill` gets a new one beside it, for the owner only, which is moved into place when everything in it is
+ * on disk. What runs that were cut off left there is removed first. Rejects when `fill` does, or when there is a folder with something in it
+ * by then; nothing is left then.
+ */
+export async function makeFolderDurably<T>(path: string, fill: (aside: string) => Promise<T>): Promise<T> {
+  const folder = dirname(path);
+  await makePrivateFolder(folder);
+  for (const name of await readdir(folder))
+    if (name.startsWith(`${basename(path)}.unfinished`))
+      await rm(join(folder, name), { recursive: true, force: true });
+  const aside = await mkdtemp(`${path}.unfinished-`);
+  try {
+    const filled = await fill(aside);
+    await syncFolder(aside);
+    await rename(aside, path);
+    await syncPath(folder);
+    return filled;
+  } catch (error) {
+    await rm(aside, { recursive: true, force: true }).catch(() => {});
+    throw error;
+  }
 }
 
 /** Waits until a folder and everything in it is on disk. */

@@ -1,8 +1,12 @@
 import { createHash } from "node:crypto";
+import { z } from "zod";
 import { Problem } from "../problem.ts";
 import { type Manifest, SIGNED_VERSION, UNSIGNED_VERSION } from "./contents.ts";
-import { type BackupSource, notWhole, openLines, readLine } from "./lines.ts";
+import { type BackupSource, notWhole, openLines, parseLine, readLine } from "./lines.ts";
 import { signerOf } from "./statement.ts";
+
+/** First line of a backup that a later version made: of it no more is known. */
+const laterManifest = z.object({ kind: z.literal("manifest"), version: z.int().gt(SIGNED_VERSION) });
 
 /** Whose backup a restore takes: that of the vault with this service key, or one of a version that did not sign any; undefined takes none. */
 export type Origin = { serviceKey: string } | "unsigned" | undefined;
@@ -29,15 +33,13 @@ export async function checkBackup(
     last = line;
   }
   if (first === undefined || last === undefined) throw notWhole();
-  const manifest = readLine(first);
-  if (manifest.kind !== "manifest") throw notWhole();
+  const manifest = readManifest(first);
   if (manifest.version === UNSIGNED_VERSION) {
     requireUnsigned(origin);
     return { signedBy: null, digest: digest.update(last).digest() };
   }
-  requireKnown(manifest);
   const whole = digest.digest();
-  const signedBy = await signerOf(readLine(last), manifest, whole);
+  const signedBy = await signerOf(parseLine(last), manifest, whole);
   if (signedBy === undefined)
     throw new Problem("The backup's signature does not hold: no vault wrote it as it is, take another one");
   requireSigner(signedBy, origin);
@@ -51,9 +53,15 @@ function requireUnsigned(origin: Origin): void {
     );
 }
 
-function requireKnown({ version }: Manifest): void {
-  if (version !== SIGNED_VERSION)
-    throw new Problem(`The backup is of format ${version}: restore it with the version that made it`);
+function readManifest(line: Buffer): Manifest {
+  const later = laterManifest.safeParse(parseLine(line));
+  if (later.success)
+    throw new Problem(
+      `The backup is of format ${later.data.version}: restore it with the version that made it`,
+    );
+  const manifest = readLine(line);
+  if (manifest.kind !== "manifest") throw notWhole();
+  return manifest;
 }
 
 function requireSigner(signedBy: string, origin: Origin): void {

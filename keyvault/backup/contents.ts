@@ -1,6 +1,7 @@
 import { readdir, readFile } from "node:fs/promises";
 import { join, relative } from "node:path";
 import type pg from "pg";
+import { z } from "zod";
 
 /** Tables in the order in which they can be filled again, each with the column its rows are read by and how many stand in a line. */
 export const BACKUP_TABLES = [
@@ -15,20 +16,33 @@ export const BACKUP_TABLES = [
 export const SIGNED_VERSION = 2;
 export const UNSIGNED_VERSION = 1;
 
-/** First line of a backup. `migrations` tells the schema that the rows fit; `head` is the audit chain's last record. */
-export type Manifest = {
-  kind: "manifest";
-  version: typeof SIGNED_VERSION | typeof UNSIGNED_VERSION;
-  created_at: string;
-  migrations: string[];
-  head: { seq: number; mac: string };
-  /** Files of a SoftHSM token by their path in its folder, base64; empty for a token that is backed up by its own means. */
-  token: Record<string, string>;
-};
+const manifest = z.object({
+  kind: z.literal("manifest"),
+  version: z.literal([SIGNED_VERSION, UNSIGNED_VERSION]),
+  created_at: z.iso.datetime(),
+  migrations: z.array(z.string().regex(/^[a-z0-9_]{1,63}$/)),
+  head: z.object({ seq: z.int().nonnegative(), mac: z.hex().length(64) }),
+  token: z.record(z.string(), z.base64()),
+});
+const rows = z.object({
+  kind: z.literal("rows"),
+  table: z.string(),
+  rows: z.array(z.record(z.string(), z.unknown())),
+});
+const end = z.object({ kind: z.literal("end"), counts: z.record(z.string(), z.int().nonnegative()) });
+
+/**
+ * First line of a backup. `migrations` tells the schema that the rows fit; `head` is the audit chain's last record; `token` holds the files of a
+ * SoftHSM token by their path in its folder, base64, and none for a token that is backed up by its own means.
+ */
+export type Manifest = z.infer<typeof manifest>;
 
 /** The lines that follow: some rows of one table, in the database's own JSON, and behind all rows how many there were. */
-export type RowsLine = { kind: "rows"; table: string; rows: unknown[] };
-export type EndLine = { kind: "end"; counts: Record<string, number> };
+export type RowsLine = z.infer<typeof rows>;
+export type EndLine = z.infer<typeof end>;
+
+/** What each of these lines must look like, whoever wrote it. */
+export const contentLines = [manifest, rows, end] as const;
 
 /** Lines of a backup before its signature, of what `client`'s open transaction sees. It must be a snapshot; it is ended with the last line, or on the way out. */
 export async function* backupLines(client: pg.Client, manifest: Manifest): AsyncGenerator<string> {
@@ -63,12 +77,14 @@ async function* pages(
   table: string,
   column: string,
   page: number,
-): AsyncGenerator<unknown[]> {
+): AsyncGenerator<RowsLine["rows"]> {
   await client.query(
     `DECLARE backup_${table} NO SCROLL CURSOR FOR SELECT to_jsonb(t) AS row FROM ${table} t ORDER BY ${column}`,
   );
   for (;;) {
-    const { rows } = await client.query<{ row: unknown }>(`FETCH ${page} FROM backup_${table}`);
+    const { rows } = await client.query<{ row: Record<string, unknown> }>(
+      `FETCH ${page} FROM backup_${table}`,
+    );
     if (rows.length === 0) break;
     yield rows.map(({ row }) => row);
   }

@@ -1,15 +1,18 @@
+import { z } from "zod";
 import { Problem } from "../problem.ts";
-import type { EndLine, Manifest, RowsLine } from "./contents.ts";
+import { contentLines } from "./contents.ts";
 import { openStream } from "./sealed_stream.ts";
-import type { SignatureLine } from "./statement.ts";
+import { signatureLine } from "./statement.ts";
 
 const NEWLINE = 0x0a;
 
 /** A backup that may be read from its beginning as often as it takes. */
 export type BackupSource = () => AsyncIterable<Buffer>;
 
-/** One line of any kind, as somebody wrote it: nothing of it is checked but that it is an object. */
-export type BackupLine = Manifest | RowsLine | EndLine | SignatureLine;
+const backupLine = z.discriminatedUnion("kind", [...contentLines, signatureLine]);
+
+/** One line of any kind, of which every member has its shape. */
+export type BackupLine = z.infer<typeof backupLine>;
 
 /** Lines of an encrypted backup, each with its newline. Throws a `Problem` as {@link openStream} does, and when the last one does not end. */
 export async function* openLines(
@@ -29,17 +32,21 @@ export async function* openLines(
   if (begun.length > 0) throw notWhole();
 }
 
-/** What a line says. Throws a `Problem` when it is no object. */
-export function readLine(line: Buffer): BackupLine {
-  let content: unknown;
+/** What a line says, whatever that is. Throws a `Problem` when it is no JSON. */
+export function parseLine(line: Buffer): unknown {
   try {
-    content = JSON.parse(line.toString());
+    return JSON.parse(line.toString());
   } catch {
     throw notWhole();
   }
-  if (typeof content !== "object" || content === null) throw notWhole();
-  return content as BackupLine;
 }
 
-/** Says that lines are missing, or are not where they belong. */
+/** What a line says. Throws a `Problem` when it is none of a backup's. */
+export function readLine(line: Buffer): BackupLine {
+  const read = backupLine.safeParse(parseLine(line));
+  if (!read.success) throw notWhole();
+  return read.data;
+}
+
+/** Says that lines are missing, are not where they belong, or are none of a backup's. */
 export const notWhole = (): Problem => new Problem("The backup is not whole");

@@ -1,17 +1,23 @@
 import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";
-import { mkdir, rm, writeFile } from "node:fs/promises";
-import { dirname, join, normalize, sep } from "node:path";
+import { mkdir, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
 import type { Knex } from "knex";
 import type { Config } from "../config.ts";
 import { appliedMigrations, dropSchema, migrateTo, migrationNames, withSchemaLock } from "../db/migrate.ts";
 import { grantPrivileges } from "../db/privileges.ts";
-import { makePrivateFolder, moveFolderDurably } from "../files.ts";
+import { makeFolderDurably, makePrivateFolder } from "../files.ts";
 import type { Logger } from "../log.ts";
 import { Problem } from "../problem.ts";
 import { type Checked, checkBackup, type Origin } from "./check.ts";
 import { BACKUP_TABLES, type EndLine, type Manifest, type RowsLine } from "./contents.ts";
 import { type BackupSource, notWhole, openLines, readLine } from "./lines.ts";
+
+/** SQLSTATEs of a value that is none of its column's, or that breaks a constraint. */
+const UNFIT = /^2[23][0-9A-Z]{3}$/;
+
+/** What the file system says when another process removes a folder, or fills it. */
+const TAKEN_AWAY = new Set(["ENOENT", "ENOTEMPTY", "EEXIST"]);
 
 /**
  * What was restored. `head` is the audit chain's last record at the time of the backup; `upgraded` names the migrations that the rows went
@@ -43,24 +49,29 @@ export async function restoreBackup(
     throw new Problem(`There is a token in ${config.token.dir}: restore where no vault is`);
   const checked = await checkBackup(backup, recoveryKey, origin);
   await makePrivateFolder(config.dataDir);
-  const aside = `${config.token.dir}.unfinished`;
-  const store = async (transaction: Knex.Transaction, running: string | undefined): Promise<Restored> => {
-    await transaction.raw("SET LOCAL lock_timeout = '5s'");
-    await requireEmpty(transaction);
-    const lines = openLines(backup(), recoveryKey);
-    const token = { aside, managed: config.token.managed };
-    const stored = await storeLines(lines, checked, transaction, token);
-    const upgraded = await migrateTo(transaction, newestMigration());
-    if (running !== undefined) await grantPrivileges(transaction, running);
-    if (config.token.managed) await moveFolderDurably(aside, config.token.dir);
-    return { ...stored, signed_by: checked.signedBy, upgraded };
-  };
+  return withSchemaLock(config, log, (database, running) =>
+    database.transaction(async (transaction) => {
+      await transaction.raw("SET LOCAL lock_timeout = '5s'");
+      await requireEmpty(transaction);
+      const store = async (token: string | undefined): Promise<Restored> => {
+        const stored = await storeLines(openLines(backup(), recoveryKey), checked, transaction, token);
+        const upgraded = await migrateTo(transaction, newestMigration());
+        if (running !== undefined) await grantPrivileges(transaction, running);
+        return { ...stored, signed_by: checked.signedBy, upgraded };
+      };
+      return config.token.managed ? makeToken(config.token.dir, store) : store(undefined);
+    }),
+  );
+}
+
+/** Fills a token's folder, which is there when all is well and not before. */
+async function makeToken<T>(folder: string, fill: (aside: string) => Promise<T>): Promise<T> {
   try {
-    return await withSchemaLock(config, log, (database, running) =>
-      database.transaction((transaction) => store(transaction, running)),
-    );
+    return await makeFolderDurably(folder, fill);
   } catch (error) {
-    await rm(aside, { recursive: true, force: true });
+    const { path, code = "" } = error as NodeJS.ErrnoException;
+    if (path?.startsWith(folder) && TAKEN_AWAY.has(code))
+      throw new Problem(`Something else writes ${folder} at the same time: restore when nothing else runs`);
     throw error;
   }
 }
@@ -89,7 +100,7 @@ async function storeLines(
   lines: AsyncIterable<Buffer>,
   checked: Checked,
   transaction: Knex.Transaction,
-  token: { aside: string; managed: boolean },
+  token: string | undefined,
 ): Promise<Omit<Restored, "upgraded" | "signed_by">> {
   const digest = createHash("sha256");
   const counts: Record<string, number> = {};
@@ -101,9 +112,8 @@ async function storeLines(
     if (line.kind === "signature") continue;
     digest.update(text);
     if (line.kind === "manifest") {
-      manifest = requireFitting(line, token.managed);
-      await makeTables(transaction, line.migrations);
-      await writeToken(token.aside, line.token);
+      manifest = line;
+      await prepare(transaction, line, token);
     } else if (line.kind === "rows") {
       await insertRows(transaction, line);
       counts[line.table] = (counts[line.table] ?? 0) + line.rows.length;
@@ -118,12 +128,30 @@ async function storeLines(
   return { created_at: manifest.created_at, head: manifest.head, counts: end.counts };
 }
 
+/** Makes what the rows go into, and the token. */
+async function prepare(
+  transaction: Knex.Transaction,
+  manifest: Manifest,
+  token: string | undefined,
+): Promise<void> {
+  requireFitting(manifest, token !== undefined);
+  await makeTables(transaction, manifest.migrations);
+  if (token !== undefined) await writeToken(token, manifest.token);
+}
+
 function requireCounts(end: EndLine, counts: Readonly<Record<string, number>>): void {
+  if (Object.keys(end.counts).some((table) => !isKnown(table))) throw unknownTable();
   for (const [table, count] of Object.entries(end.counts))
     if ((counts[table] ?? 0) !== count) throw new Problem(`The backup lacks rows of ${table}`);
 }
 
-function requireFitting(manifest: Manifest, managed: boolean): Manifest {
+function isKnown(table: string): boolean {
+  return BACKUP_TABLES.some(({ table: name }) => name === table);
+}
+
+const unknownTable = (): Problem => new Problem("The backup has a table that is unknown here");
+
+function requireFitting(manifest: Manifest, managed: boolean): void {
   const own = migrationNames();
   const { migrations } = manifest;
   const newest = migrations.at(-1);
@@ -137,26 +165,35 @@ function requireFitting(manifest: Manifest, managed: boolean): Manifest {
     throw new Problem("The backup holds a SoftHSM token, and KEYVAULT_PKCS11_MODULE names another module");
   if (managed && !hasToken)
     throw new Problem("The backup holds no token: name the module that has it by KEYVAULT_PKCS11_MODULE");
-  return manifest;
 }
 
 async function insertRows(transaction: Knex.Transaction, { table, rows }: RowsLine): Promise<void> {
-  if (!BACKUP_TABLES.some(({ table: name }) => name === table))
-    throw new Problem("The backup has a table that is unknown here");
-  await transaction.raw("INSERT INTO ?? SELECT * FROM jsonb_populate_recordset(NULL::??, ?::jsonb)", [
-    table,
-    table,
-    JSON.stringify(rows),
-  ]);
+  if (!isKnown(table)) throw unknownTable();
+  try {
+    await transaction.raw("INSERT INTO ?? SELECT * FROM jsonb_populate_recordset(NULL::??, ?::jsonb)", [
+      table,
+      table,
+      JSON.stringify(rows),
+    ]);
+  } catch (error) {
+    const { code = "" } = error as { code?: string };
+    if (!UNFIT.test(code)) throw error;
+    throw new Problem(`The backup has rows of ${table} that no vault writes (${code})`);
+  }
 }
 
+/** @throws Problem when a file is none of this folder, or cannot stand beside the others */
 async function writeToken(folder: string, files: Record<string, string>): Promise<void> {
-  if (Object.keys(files).length === 0) return;
-  await rm(folder, { recursive: true, force: true });
-  await makePrivateFolder(folder);
+  const names = Object.keys(files);
+  const parts = names.map((name) => name.split("/"));
+  if (parts.some((path) => path.some((part) => part === "..") || path[0] === ""))
+    throw new Problem("The backup has a file outside the token's folder");
+  const folders = new Set(parts.flatMap((path) => path.map((_, end) => path.slice(0, end).join("/"))));
+  const isFile = (name: string) => !name.includes("\0") && !folders.has(name);
+  if (!names.every(isFile) || parts.flat().some((part) => part === "" || part === "."))
+    throw new Problem("The backup has a file of the token that cannot be written");
   for (const [name, content] of Object.entries(files)) {
-    const path = join(folder, normalize(name));
-    if (!path.startsWith(folder + sep)) throw new Problem("The backup has a file outside the token's folder");
+    const path = join(folder, name);
     await mkdir(dirname(path), { recursive: true, mode: 0o700 });
     await writeFile(path, Buffer.from(content, "base64"), { mode: 0o600 });
   }

@@ -53,7 +53,7 @@ export async function* openStream(bytes: AsyncIterable<Buffer>, recoveryKey: str
   if (!(await take(MAGIC.length)).equals(MAGIC)) throw new Problem("This is no backup of a key vault");
   const point = await take(POINT_BYTES);
   const own = readRecoveryKey(recoveryKey);
-  const key = deriveKey(own, publicOf(point), point, pointOf(createPublicKey(own)));
+  const key = openKey(own, point);
   for (let number = 0, last = false; !last; number += 1) {
     const length = (await take(LENGTH_BYTES)).readUInt32BE();
     if (length > FRAME_BYTES + TAG_BYTES || length < TAG_BYTES) throw damaged(number);
@@ -108,6 +108,16 @@ function nonceOf(number: number, last: number): Buffer {
 function deriveKey(privateKey: KeyObject, publicKey: KeyObject, once: Buffer, recipient: Buffer): Buffer {
   const secret = diffieHellman({ privateKey, publicKey });
   return Buffer.from(hkdfSync("sha256", secret, Buffer.concat([once, recipient]), MAGIC, 32));
+}
+
+/** The key of a stream with this one-time key. Some points lead to no secret: whoever wrote one encrypted to nobody. */
+function openKey(own: KeyObject, point: Buffer): Buffer {
+  const recipient = pointOf(createPublicKey(own));
+  try {
+    return deriveKey(own, publicOf(point), point, recipient);
+  } catch {
+    throw damaged(0);
+  }
 }
 
 function pointOf(key: KeyObject): Buffer {

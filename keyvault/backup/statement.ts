@@ -14,7 +14,8 @@ const statement = z.strictObject({
   digest: z.string(),
   signed_by: z.string(),
 });
-const signatureLine = z.strictObject({
+/** Last line of a backup, as it must look whoever wrote it. */
+export const signatureLine = z.strictObject({
   kind: z.literal("signature"),
   statement,
   public_key: hybrid,

@@ -1,9 +1,8 @@
 import { randomBytes } from "node:crypto";
 import { existsSync } from "node:fs";
-import { rm } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { TokenConfig } from "../config.ts";
-import { makePrivateFolder, moveFolderDurably, writeFileDurably } from "../files.ts";
+import { makeFolderDurably, makePrivateFolder, writeFileDurably } from "../files.ts";
 import type { Logger } from "../log.ts";
 import type { TokenSettings } from "./client.ts";
 import { connectToken } from "./connection.ts";
@@ -39,11 +38,9 @@ export async function installToken(config: TokenConfig, log: Logger): Promise<st
   requirePin(config);
   if (existsSync(config.dir)) return [];
   if (!existsSync(config.pinFile)) await writePin(config.pinFile);
-  const aside = `${config.dir}.unfinished`;
-  await rm(aside, { recursive: true, force: true });
-  const created = await provision(await settingsOf({ ...config, dir: aside }), true, log);
-  await moveFolderDurably(aside, config.dir);
-  return created;
+  return makeFolderDurably(config.dir, async (aside) =>
+    provision(await settingsOf({ ...config, dir: aside }), true, log),
+  );
 }
 
 /** Throws a `TokenFault` when there is a SoftHSM token but not its PIN. */

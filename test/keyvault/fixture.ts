@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import pg from "pg";
 import { inject } from "vitest";
 import type { Caller } from "../../keyvault/audit/record.ts";
@@ -152,4 +152,10 @@ export async function issueIdentity(
   const authority: Identity = { certificate: read("ca.pem"), privateKey: read("ca.key") };
   const identity = await issueCertificate(authority, subject, validity);
   return { ca: authority.certificate, cert: identity.certificate, key: identity.privateKey };
+}
+
+/** Names of what stands beside a token's place because somebody began to make one there and has not ended. */
+export async function unfinishedTokens({ config }: VaultHome): Promise<string[]> {
+  const names = await readdir(dirname(config.token.dir)).catch(() => []);
+  return names.filter((name) => name.startsWith(`${basename(config.token.dir)}.unfinished`));
 }

@@ -11,7 +11,7 @@ import { migrate } from "../../keyvault/db/migrate.ts";
 import { type InitStep, initialise } from "../../keyvault/init.ts";
 import { serve } from "../../keyvault/serve.ts";
 import { installToken } from "../../keyvault/token/install.ts";
-import { createHome, SILENT, startVault, testClock, type VaultHome } from "./fixture.ts";
+import { createHome, SILENT, startVault, testClock, unfinishedTokens, type VaultHome } from "./fixture.ts";
 
 let home: VaultHome;
 
@@ -100,7 +100,7 @@ test.each<[string, (home: VaultHome) => Promise<unknown>]>([
   await home.sql("DROP SCHEMA public CASCADE; CREATE SCHEMA public");
   await cutOff(home);
   expect(made(await init())).toMatchObject({ token: ["kek-1", "audit-1"], "service key": ["service key"] });
-  expect(existsSync(`${home.config.token.dir}.unfinished`)).toBe(false);
+  expect(await unfinishedTokens(home)).toEqual([]);
   const vault = await startVault(home);
   await vault.makeKey({ tenant: "acc-1", purpose: "agent", label: "works" });
   await vault.stop();

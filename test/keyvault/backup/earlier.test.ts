@@ -18,6 +18,7 @@ import {
   SILENT,
   startVault,
   type TestVault,
+  unfinishedTokens,
   type VaultHome,
 } from "../fixture.ts";
 import { call } from "../http/caller_support.ts";
@@ -187,8 +188,8 @@ test("an older backup that is cut off, or whose rows cannot be upgraded, leaves 
     stderr: expect.stringMatching(/index row/),
   });
   expect(await tablesOf(home)).toEqual([]);
-  for (const folder of [home.config.token.dir, `${home.config.token.dir}.unfinished`])
-    expect(existsSync(folder)).toBe(false);
+  expect(existsSync(home.config.token.dir)).toBe(false);
+  expect(await unfinishedTokens(home)).toEqual([]);
   await restore(home, whole);
 });
 
@@ -212,7 +213,7 @@ test("a restore that is killed while it upgrades the rows leaves nothing, and ma
   await expect
     .poll(async () => (await others()).some(({ waiting }) => waiting), { timeout: 60_000 })
     .toBe(true);
-  expect(existsSync(`${home.config.token.dir}.unfinished`)).toBe(true);
+  expect(await unfinishedTokens(home)).toHaveLength(1);
   restoring.kill("SIGKILL");
   expect(await ended).toEqual([null, "SIGKILL"]);
   await obstacle.query("ROLLBACK");
@@ -221,7 +222,7 @@ test("a restore that is killed while it upgrades the rows leaves nothing, and ma
   expect(await tablesOf(home)).toEqual([]);
   expect(existsSync(home.config.token.dir)).toBe(false);
   expect((await restore(home, { file, key })).stdout).toMatch(/Restored the vault/);
-  expect(existsSync(`${home.config.token.dir}.unfinished`)).toBe(false);
+  expect(await unfinishedTokens(home)).toEqual([]);
   expect((await cli(home, "audit", "verify")).stdout).toMatch(/records hold/);
 });
 

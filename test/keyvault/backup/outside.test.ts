@@ -34,9 +34,9 @@ test.each([
   const manifest = {
     kind: "manifest",
     version: 1,
-    created_at: "",
+    created_at: "2026-01-01T00:00:00.000Z",
     migrations: migrationNames(),
-    head: { seq: 0, mac: "" },
+    head: { seq: 0, mac: "00".repeat(32) },
     token: { "tokens/softhsm.object": "", [name()]: Buffer.from("of a stranger").toString("base64") },
   };
   const lines = async function* (): AsyncGenerator<string> {

@@ -18,6 +18,7 @@ import {
   readIdentity,
   startVault,
   type TestVault,
+  unfinishedTokens,
   type VaultHome,
 } from "../fixture.ts";
 import { call } from "../http/caller_support.ts";
@@ -208,7 +209,7 @@ test("refuses a backup whose token is of another kind of module, either way", as
   expect(await failure(elsewhere, backup, recoveryKey)).toMatch(
     /holds a SoftHSM token, .*KEYVAULT_PKCS11_MODULE/,
   );
-  expect(existsSync(`${elsewhere.config.token.dir}.unfinished`)).toBe(false);
+  expect(await unfinishedTokens(elsewhere)).toEqual([]);
 
   const home = await freshHome();
   const without = join(home.dir, "without");
@@ -216,11 +217,11 @@ test("refuses a backup whose token is of another kind of module, either way", as
     const manifest = {
       kind: "manifest",
       version: 1,
-      created_at: "",
+      created_at: "2026-01-01T00:00:00.000Z",
       migrations: migrationNames(),
       token: {},
     };
-    yield `${JSON.stringify({ ...manifest, head: { seq: 0, mac: "" } })}\n`;
+    yield `${JSON.stringify({ ...manifest, head: { seq: 0, mac: "00".repeat(32) } })}\n`;
     yield `${JSON.stringify({ kind: "end", counts: {} })}\n`;
   };
   const publicKey = await readFile(vault.home.config.recoveryKeyFile, "utf8");

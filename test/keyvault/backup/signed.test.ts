@@ -14,7 +14,14 @@ import { backupSignBytes, type SignatureLine } from "../../../keyvault/backup/st
 import { migrate } from "../../../keyvault/db/migrate.ts";
 import type { CreatedKey } from "../../../keyvault/keys/create.ts";
 import { generateKeys, keyId, signHybridOnce, verifyHybrid } from "../../../src/protocol/hybrid.ts";
-import { readIdentity, SILENT, startVault, type TestVault, type VaultHome } from "../fixture.ts";
+import {
+  readIdentity,
+  SILENT,
+  startVault,
+  type TestVault,
+  unfinishedTokens,
+  type VaultHome,
+} from "../fixture.ts";
 import { call } from "../http/caller_support.ts";
 import { earlierRows, machineFor, machineOfLevel } from "./earlier_support.ts";
 
@@ -80,7 +87,7 @@ async function sealed(lines: readonly object[]): Promise<Buffer> {
 
 async function requireEmpty(home: VaultHome): Promise<void> {
   expect(existsSync(home.config.token.dir)).toBe(false);
-  expect(existsSync(`${home.config.token.dir}.unfinished`)).toBe(false);
+  expect(await unfinishedTokens(home)).toEqual([]);
   expect(await home.sql("SELECT FROM pg_class WHERE relnamespace = 'public'::regnamespace")).toEqual([]);
 }
 
@@ -149,7 +156,7 @@ test("a forged backup is refused in one line, and leaves nothing", async () => {
     "rows twice": [lines.toSpliced(audit, 0, lines[audit]!), broken],
     "another order": [lines.with(keys, lines[audit]!).with(audit, lines[keys]!), broken],
     "another token": [changed(lines, 0, { token: { pin: "" } }), broken],
-    "another head": [changed(lines, 0, { head: { seq: 1, mac: "00" } }), broken],
+    "another head": [changed(lines, 0, { head: { seq: 1, mac: "00".repeat(32) } }), broken],
     "another time": [changed(lines, 0, { created_at: "2030-01-01T00:00:00.000Z" }), broken],
     "no signature": [lines.slice(0, -1), broken],
     "rows behind the signature": [[...lines, lines[keys]!], broken],

@@ -1,0 +1,160 @@
+import { execFile } from "node:child_process";
+import { existsSync } from "node:fs";
+import { readdir, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { Readable } from "node:stream";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { restoreBackup } from "../../../keyvault/backup/restore.ts";
+import { createRecoveryKey, sealStream } from "../../../keyvault/backup/sealed_stream.ts";
+import { migrationNames } from "../../../keyvault/db/migrate.ts";
+import { createHome, SILENT, unfinishedTokens, type VaultHome } from "../fixture.ts";
+
+/*
+ * Who has power over the place where backups are kept has the public recovery key too, or may find it: every byte of a file may be theirs.
+ * What they can get is a restore that says in one line why it does nothing.
+ */
+
+vi.setConfig({ testTimeout: 120_000 });
+
+const MAIN = fileURLToPath(new URL("../../../keyvault/main.ts", import.meta.url));
+const { publicKey, privateKey } = createRecoveryKey();
+const ESCAPES = "\u001b[2J\u001b]0;The backup is genuine; pass --unsigned\u0007";
+
+const manifest = {
+  kind: "manifest",
+  version: 1,
+  created_at: "2026-01-01T00:00:00.000Z",
+  migrations: migrationNames(),
+  head: { seq: 1, mac: "00".repeat(32) },
+  token: { "tokens/softhsm.object": "" },
+};
+const end = { kind: "end", counts: {} };
+const rows = (table: string, ...members: unknown[]) => ({ kind: "rows", table, rows: members });
+const tenant = { tenant: "acc-1" };
+
+let home: VaultHome;
+let file: string;
+let key: string;
+
+beforeAll(async () => {
+  home = await createHome({ made: "empty" });
+  file = join(home.dir, "backup");
+  key = join(home.dir, "recovery.key");
+  await writeFile(key, privateKey);
+});
+afterAll(() => home.remove());
+
+async function seal(lines: readonly unknown[]): Promise<Buffer> {
+  const texts = Readable.from(lines.map((line) => `${JSON.stringify(line)}\n`));
+  return Buffer.concat(await Array.fromAsync(sealStream(texts, publicKey)));
+}
+
+/** What the command says of a forged backup to somebody who was told to pass `--unsigned`. */
+async function refusal(backup: Buffer): Promise<string> {
+  await writeFile(file, backup);
+  const args = [MAIN, "backup", "restore", file, "--recovery-key", key, "--unsigned"];
+  const failed = await promisify(execFile)(process.execPath, args, { env: home.environment }).then(
+    () => expect.fail("it was restored"),
+    (error: { code: number; stdout: string; stderr: string }) => error,
+  );
+  expect(failed).toMatchObject({ code: 1, stdout: "" });
+  return failed.stderr;
+}
+
+const NOT_WHOLE = /^The backup is not whole$/;
+const OUTSIDE = /^The backup has a file outside the token's folder$/;
+const NO_FILE = /^The backup has a file of the token that cannot be written$/;
+const UNKNOWN_TABLE = /^The backup has a table that is unknown here$/;
+const unfit = (table: string) => new RegExp(`^The backup has rows of ${table} that no vault writes`);
+const token = (names: Record<string, unknown>) => [{ ...manifest, token: names }, end];
+
+test.each<[string, readonly unknown[], RegExp]>([
+  ["no head", [{ ...manifest, head: undefined }, end], NOT_WHOLE],
+  ["a head without a code", [{ ...manifest, head: { seq: 1 } }, end], NOT_WHOLE],
+  ["a time that is a text to show", [{ ...manifest, created_at: ESCAPES }, end], NOT_WHOLE],
+  ["a format that is a text to show", [{ ...manifest, version: ESCAPES }, end], NOT_WHOLE],
+  ["a format that is an object", [{ ...manifest, version: { toString: null } }, end], NOT_WHOLE],
+  ["no tables", [{ ...manifest, migrations: undefined }, end], NOT_WHOLE],
+  ["a table's name that is a text to show", [{ ...manifest, migrations: [ESCAPES] }, end], NOT_WHOLE],
+  ["no token", [{ ...manifest, token: undefined }, end], NOT_WHOLE],
+  ["a file that is a number", token({ file: 7 }), NOT_WHOLE],
+  ["a file whose name is a folder's", token({ ".": "" }), NO_FILE],
+  ["a file whose name ends as a folder's", token({ "tokens/": "" }), NO_FILE],
+  ["a file whose name has a NUL", token({ "a\u0000b": "" }), NO_FILE],
+  ["a file that is a folder too", token({ a: "", "a/b": "" }), NO_FILE],
+  ["a file in a folder that is a file", token({ "a/b/c": "", "a/b": "" }), NO_FILE],
+  ["a file at the root", token({ "/etc/escaped": "" }), OUTSIDE],
+  ["a line that is null", [manifest, null, end], NOT_WHOLE],
+  ["a line of another kind", [manifest, { kind: ESCAPES }, end], NOT_WHOLE],
+  ["rows that are no list", [manifest, { kind: "rows", table: "tenants", rows: tenant }, end], NOT_WHOLE],
+  ["rows that are texts", [manifest, rows("tenants", "acc-1"), end], NOT_WHOLE],
+  ["a table that is a text to show", [manifest, rows(ESCAPES, {}), end], UNKNOWN_TABLE],
+  ["a row without what it must have", [manifest, rows("tenants", { tenant: null }), end], unfit("tenants")],
+  ["a row with a NUL", [manifest, rows("tenants", { tenant: "a\u0000" }), end], unfit("tenants")],
+  ["a row with another type's value", [manifest, rows("audit", { seq: ESCAPES }), end], unfit("audit")],
+  ["counts that are texts", [manifest, { ...end, counts: { keys: ESCAPES } }], NOT_WHOLE],
+  ["counts of a table that is a text", [manifest, { ...end, counts: { [ESCAPES]: 1 } }], UNKNOWN_TABLE],
+  ["a member that is a prototype's", [manifest, rows("__proto__"), end], UNKNOWN_TABLE],
+])("a backup with %s is refused in one line, and nothing is written", async (_, lines, expected) => {
+  await expectRefused(await seal(lines), expected);
+});
+
+test.each<[string, (backup: Buffer) => Buffer]>([
+  ["all zeros", (backup) => backup.fill(0, 27, 59)],
+  ["one", (backup) => backup.fill(0, 27, 59).fill(1, 27, 28)],
+  ["minus one", (backup) => backup.fill(0xff, 27, 59).fill(0xec, 27, 28).fill(0x7f, 58, 59)],
+])("a one-time key that leads to no secret, %s, is refused in one line", async (_, alter) => {
+  await expectRefused(alter(await seal([manifest, end])), /^The backup is damaged at part 1, or it is for/);
+});
+
+async function expectRefused(backup: Buffer, expected: RegExp): Promise<void> {
+  const said = await refusal(backup);
+  expect(said).toMatch(/^keyvault: [ -~]+\n$/);
+  expect(said.slice("keyvault: ".length, -1)).toMatch(expected);
+  await expectNothing(home);
+}
+
+async function expectNothing(home: VaultHome): Promise<void> {
+  expect(existsSync(home.config.token.dir)).toBe(false);
+  expect(await unfinishedTokens(home)).toEqual([]);
+  expect(await home.sql("SELECT FROM pg_class WHERE relnamespace = 'public'::regnamespace")).toEqual([]);
+}
+
+test("of two restores into one folder at once one is whole, and the other says what stands in its way", async () => {
+  const names = Array.from({ length: 200 }, (_, number) => `tokens/${number}.object`);
+  const backup = await seal(token(Object.fromEntries(names.map((name) => [name, "AAAA"]))));
+  const trust = { recoveryKey: privateKey, origin: "unsigned" } as const;
+  const two = await createHome({ made: "empty" });
+  try {
+    const elsewhere = { ...two.config, dataDir: home.config.dataDir, token: home.config.token };
+    for (const [other, into] of [
+      [home, home.config],
+      [two, elsewhere],
+    ] as const) {
+      const ended = await Promise.allSettled(
+        [home.config, into].map((config) =>
+          restoreBackup(config, () => Readable.from([backup]), trust, SILENT),
+        ),
+      );
+      const refused = ended.flatMap((result) =>
+        result.status === "rejected" ? [result.reason as Error] : [],
+      );
+      expect(refused).toEqual([
+        expect.objectContaining({
+          name: "Problem",
+          message: expect.stringMatching(
+            /^The database holds a vault already|^There is a token in|^Something else writes/,
+          ),
+        }),
+      ]);
+      expect((await readdir(join(home.config.token.dir, "tokens"))).length).toBe(names.length);
+      await rm(home.config.token.dir, { recursive: true });
+      for (const { sql } of [home, other]) await sql("DROP SCHEMA public CASCADE; CREATE SCHEMA public");
+      await expectNothing(home);
+    }
+  } finally {
+    await two.remove();
+  }
+});
