@@ -66,6 +66,18 @@ test("drops an hour only when it is over by more than two hours", async () => {
   expect(await partitionsOf("spent_challenges")).not.toContain("spent_challenges_2026_12_31_23");
 });
 
+test("a challenge that was spent while a partition was missing stays spent until two hours after its end", async () => {
+  const end = new Date("2027-05-01T10:30:00.000Z");
+  expect(await spend(end)).toBe("spent_challenges_other");
+  const spentAfter = async (seconds: number) => {
+    await maintainPartitions(pool, addSeconds(end, seconds));
+    return (await pool.query("select from spent_challenges where expires_at = $1", [end])).rowCount;
+  };
+  expect(await spentAfter(-300)).toBe(1);
+  expect(await spentAfter(2 * 3600)).toBe(1);
+  expect(await spentAfter(2 * 3600 + 1)).toBe(0);
+});
+
 test("rows that came while a partition was missing stay usable, and are cleared in time", async () => {
   const late = new Date("2027-06-01T10:30:00.000Z");
   expect(await spend(late)).toBe("spent_challenges_other");
