@@ -203,6 +203,8 @@ describe("a content type", () => {
     "application/json; charset=latin1",
     "application/jsonp",
     "text/json",
+    // A web page may send this to another site without asking.
+    "text/plain; application/json",
   ])("of %s is refused", async (type) => {
     for (const path of ["json", "raw"]) {
       const answer = await send(path, '{"text":"a"}', { "content-type": type });
