@@ -116,6 +116,22 @@ describe("a notice", () => {
     expect(lines.join("")).not.toContain(email);
   });
 
+  test("is none again when its event comes once more after the inbox has forgotten it", async () => {
+    const { event } = await notified();
+    await sender().step();
+    const sent = await stateOf(event);
+    await home.database("inbox").where({ event_id: event.eventId }).delete();
+    await take(event);
+    expect(await stateOf(event)).toEqual(sent);
+    expect(await home.database("dead_letters").where({ event_id: event.eventId })).toEqual([]);
+    const waiting = await notified();
+    const [claimed] = await claimNotices(home.database, 1, clock.now());
+    await home.database("inbox").where({ event_id: waiting.event.eventId }).delete();
+    await take(waiting.event);
+    expect(claimed).toMatchObject({ event_id: waiting.event.eventId });
+    expect(await claimNotices(home.database, 1, clock.now())).toEqual([]);
+  });
+
   test("is mailed once by several processes", async () => {
     await Promise.all(Array.from({ length: 6 }, notified));
     const [one, two, three] = [sender(), createSenderOnly(), createSenderOnly()];
