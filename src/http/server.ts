@@ -170,7 +170,11 @@ function refuse(
   response: ServerResponse,
   { error, drain }: { error: ApiError; drain: () => ReturnType<Drains["begin"]> },
 ): void {
-  const common = { ...commonHeaders, "x-request-id": requestIdOf(undefined).answered, connection: "close" };
+  const common = {
+    ...commonHeaders,
+    "x-request-id": requestIdOf(request.headers["x-request-id"]).answered,
+    connection: "close",
+  };
   const reply = errorReply(error);
   if (request.complete) sendReply(response, reply, common);
   else sendEarly(response, reply, common, drain());

@@ -100,6 +100,17 @@ describe("the server", () => {
     expect(called).toBe(0);
   });
 
+  test("refuses a request under the id that it has, unless that cannot be sent back", async () => {
+    const { port } = await start((_, response) => response.end("ok"));
+    const refusedUnder = async (id: string) =>
+      /\r\nx-request-id: ([^\r]*)\r\n/.exec(
+        await talk(port, `GET / HTTP/1.1\r\nHost: a/b\r\nX-Request-Id: ${id}\r\n\r\n`),
+      )?.[1];
+    expect(await refusedUnder("mine-1")).toBe("mine-1");
+    expect(await refusedUnder("x".repeat(1024))).toBe("x".repeat(1024));
+    expect(await refusedUnder("x".repeat(1025))).toMatch(/^[0-9a-f-]{36}$/);
+  });
+
   test.each([
     ["a path", "GET /x?y HTTP/1.1\r\nHost: a.example:8080", "/x?y"],
     ["a path, with an address as the host", "GET /x HTTP/1.1\r\nHost: [::1]:80", "/x"],
