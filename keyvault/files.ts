@@ -2,7 +2,8 @@ import { mkdir, mkdtemp, open, readdir, rename, rm } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 
 /**
- * Writes a file whole or not at all, readable by its owner only unless `mode` says otherwise, and waits until it is on disk.
+ * Writes a file whole or not at all, readable by its owner only unless `mode` says otherwise, and waits until it is on disk. What stands
+ * where it is written first, as after a crash, is taken away and never written to: in a folder that others write to it may be theirs.
  * Rejects with the file system's error, which names the file as its `path`; nothing is left then.
  */
 export async function writeFileDurably(path: string, content: string, mode = 0o600): Promise<void> {
@@ -18,7 +19,8 @@ export async function writeFileDurably(path: string, content: string, mode = 0o6
 }
 
 async function writeThrough(path: string, content: string, mode: number): Promise<void> {
-  const file = await open(path, "w", mode);
+  await rm(path, { force: true });
+  const file = await open(path, "wx", mode);
   try {
     await file.chmod(mode);
     await file.writeFile(content);

@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, open, readdir, readFile, rm } from "node:fs/promises";
+import { lstat, mkdir, mkdtemp, open, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, expect, test, vi } from "vitest";
@@ -16,6 +16,25 @@ test("a file is written whole, or nothing is left of it and the error names it",
       path: join(dir, "taken"),
     });
     expect((await readdir(dir)).sort()).toEqual(["one", "taken"]);
+  } finally {
+    await rm(dir, { recursive: true });
+  }
+});
+
+test("what somebody laid where a file is written first gets none of it", async () => {
+  const dir = await mkdtemp(join(tmpdir(), "keyvault-files-"));
+  try {
+    await writeFile(join(dir, "victim"), "precious");
+    await symlink(join(dir, "victim"), join(dir, "one.key.unfinished"));
+    await writeFileDurably(join(dir, "one.key"), "secret");
+    expect(await readFile(join(dir, "victim"), "utf8")).toBe("precious");
+    expect((await lstat(join(dir, "one.key"))).isFile()).toBe(true);
+    const held = await open(join(dir, "two.key.unfinished"), "w+", 0o666);
+    await writeFileDurably(join(dir, "two.key"), "secret");
+    expect(await held.readFile("utf8")).toBe("");
+    await held.close();
+    expect(await readFile(join(dir, "two.key"), "utf8")).toBe("secret");
+    expect((await readdir(dir)).sort()).toEqual(["one.key", "two.key", "victim"]);
   } finally {
     await rm(dir, { recursive: true });
   }
