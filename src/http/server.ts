@@ -123,6 +123,12 @@ export async function startServer(
     server.emit("request", request, response);
   });
   server.on("checkExpectation", (request, response) => server.emit("request", request, response));
+  server.on("connect", (request, socket) => {
+    socket.on("error", () => {});
+    const isAnswering = [...open].some((response) => response.socket === request.socket);
+    if (!isAnswering) socket.write(rawAnswer(new ApiError("invalid_request", "CONNECT: this is no proxy")));
+    request.socket.destroySoon();
+  });
   server.on("clientError", (error: NodeJS.ErrnoException, socket) => {
     const isAnswered = [...open].some((response) => response.socket === socket && response.headersSent);
     if (isAnswered || !socket.writable || error.code === "ECONNRESET") socket.destroy();

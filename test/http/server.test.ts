@@ -63,6 +63,7 @@ describe("the server", () => {
       "POST / HTTP/1.1\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
     ],
     ["a header without a name", "GET / HTTP/1.1\r\n: x\r\n\r\n"],
+    ["a call for a proxy", "CONNECT localhost:443 HTTP/1.1\r\nHost: localhost:443\r\n\r\n"],
   ])("answers %s as a malformed call, and ends the connection", async (_, text) => {
     const { port } = await start((_request, response) => response.end("ok"));
     const answer = await talk(port, text);
