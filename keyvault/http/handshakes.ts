@@ -1,33 +1,95 @@
 import type { Server } from "node:https";
-import type { Socket } from "node:net";
+import { isIPv6, type Socket } from "node:net";
+import ipaddr from "ipaddr.js";
 import type { Logger } from "../log.ts";
+import { createRates } from "../rates.ts";
+
+/** Share of all connections that handshakes of one network may take. */
+const HANDSHAKE_SHARE = 0.25;
+/** Lines a minute for one reason why handshakes are refused. */
+const LINES_PER_MINUTE = 60;
 
 /**
- * Drops connections from an address that has `most` handshakes under way: whoever begins them and ends none, for which nobody needs a
- * certificate, would otherwise take all connections that there may be.
+ * Lets no more than `most` connections be open. Whoever begins handshakes and ends none, for which nobody needs a certificate, keeps no
+ * others out: a network takes a quarter of the connections by handshakes under way, and at the bound the oldest one gives way to the newest.
  */
-export function limitHandshakes(server: Server, most: number, log: Logger): void {
-  const underWay = new Map<string, Set<number>>();
+export function limitConnections(server: Server, most: number, log: Logger): void {
+  const share = Math.max(1, Math.floor(most * HANDSHAKE_SHARE));
+  const open = new Set<Socket>();
+  /** Oldest first, by the address and port at their other ends. */
+  const underWay = new Map<string, Socket>();
+  const networks = new Map<string, number>();
 
-  function end(address: string, port: number): void {
-    const ports = underWay.get(address);
-    ports?.delete(port);
-    if (ports?.size === 0) underWay.delete(address);
+  function endHandshake({ remoteAddress, remotePort }: Pick<Socket, "remoteAddress" | "remotePort">): void {
+    if (!underWay.delete(`${remoteAddress} ${remotePort}`)) return;
+    const network = networkOf(remoteAddress);
+    const count = (networks.get(network) ?? 0) - 1;
+    if (count > 0) networks.set(network, count);
+    else networks.delete(network);
+  }
+
+  function drop(socket: Socket, code: string): void {
+    log.debug({ event: "handshake_refused", code, address: socket.remoteAddress });
+    socket.destroy();
   }
 
   server.prependListener("connection", (socket: Socket) => {
-    const { remoteAddress: address, remotePort: port } = socket;
-    if (address === undefined || port === undefined || socket.destroyed) return;
-    const ports = underWay.get(address) ?? new Set();
-    if (ports.size >= most) {
-      log.debug({ event: "handshake_refused", code: "too_many_at_once", address });
-      socket.destroy();
+    const { remoteAddress, remotePort } = socket;
+    if (remoteAddress === undefined || socket.destroyed) return;
+    const network = networkOf(remoteAddress);
+    const count = networks.get(network) ?? 0;
+    if (count >= share) return drop(socket, "too_many_at_once");
+    if (open.size >= most) {
+      const [oldest] = underWay.values();
+      if (oldest === undefined) return drop(socket, "too_many_connections");
+      open.delete(oldest);
+      endHandshake(oldest);
+      drop(oldest, "gave_way");
+    }
+    open.add(socket);
+    underWay.set(`${remoteAddress} ${remotePort}`, socket);
+    networks.set(network, count + 1);
+    socket.once("close", () => {
+      if (open.delete(socket)) endHandshake({ remoteAddress, remotePort });
+    });
+  });
+  server.prependListener("secureConnection", endHandshake);
+}
+
+/** Drops connections of a network that begins more than `rate` handshakes a second, before any is made. */
+export function limitHandshakeRate(server: Server, rate: number, log: Logger): void {
+  const rates = createRates(() => performance.now());
+  server.prependListener("connection", (socket: Socket) => {
+    if (rates.take([{ name: networkOf(socket.remoteAddress), rate }]) === undefined) return;
+    log.debug({ event: "handshake_refused", code: "rate_limited", address: socket.remoteAddress });
+    socket.destroy();
+  });
+}
+
+/** What counts as one client: an address, or an IPv6 /64, since whoever has one address there has all. */
+function networkOf(address = ""): string {
+  if (!isIPv6(address)) return address;
+  const read = ipaddr.process(address.replace(/%.*$/, ""));
+  return read.kind() === "ipv6" ? read.toByteArray().slice(0, 8).join(".") : read.toString();
+}
+
+/** Tells of a handshake that was refused. */
+export type RefusedLog = (code: string | undefined, address: string | undefined) => void;
+
+/**
+ * Anybody can have handshakes refused, as many as they like, so no more than 60 a minute of a reason are logged; the next line says how many
+ * were left out.
+ */
+export function createRefusedLog(log: Pick<Logger, "warn">, elapsed: () => number): RefusedLog {
+  const rates = createRates(elapsed);
+  const leftOut = new Map<string, number>();
+  return (code = "unknown", address) => {
+    const before = leftOut.get(code) ?? 0;
+    if (rates.take([{ name: code, rate: LINES_PER_MINUTE / 60, burst: LINES_PER_MINUTE }]) !== undefined) {
+      leftOut.set(code, before + 1);
       return;
     }
-    underWay.set(address, ports.add(port));
-    socket.once("close", () => end(address, port));
-  });
-  server.prependListener("secureConnection", ({ remoteAddress = "", remotePort = 0 }) =>
-    end(remoteAddress, remotePort),
-  );
+    leftOut.delete(code);
+    log.warn({ event: "handshake_refused", code, address, ...(before > 0 && { left_out: before }) });
+  };
 }

@@ -13,19 +13,16 @@ import type { ConnectionLimits } from "../config.ts";
 import { VaultError } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import type { Metrics } from "../metrics.ts";
-import { createRates } from "../rates.ts";
 import type { Readiness } from "../readiness.ts";
 import type { TlsMaterial } from "../tls/material.ts";
 import type { Trust } from "../tls/trust.ts";
-import { limitHandshakes } from "./handshakes.ts";
+import { createRefusedLog, limitConnections, limitHandshakeRate } from "./handshakes.ts";
 
 const HANDSHAKE_TIMEOUT_MS = 10_000;
 const REQUEST_TIMEOUT_MS = 15_000;
 const KEEP_ALIVE_MS = 75_000;
 const STOP_DEADLINE_MS = 10_000;
 const SWEEP_MS = 20;
-/** Share of all connections that handshakes of one address may take. */
-const HANDSHAKE_SHARE = 0.25;
 /** Requests of one connection that may wait for their answers. HTTP clients send one at a time; what does not would fill the memory. */
 const MOST_AT_ONCE = 32;
 
@@ -60,34 +57,22 @@ export async function serveTls(
     },
     app,
   );
-  limit(server, address.limits, log);
+  const { most, handshakeRate } = address.limits;
+  if (most > 0) limitConnections(server, most, log);
+  limitHandshakeRate(server, handshakeRate, log);
   limitAtOnce(server, log);
+  const logRefused = createRefusedLog(log, () => performance.now());
   server.on("tlsClientError", (error: NodeJS.ErrnoException, socket) => {
-    log.warn({ event: "handshake_refused", code: error.code, address: socket.remoteAddress });
+    logRefused(error.code, socket.remoteAddress);
   });
   server.on("secureConnection", (socket) => {
     const certificate = socket.getPeerX509Certificate();
     if (certificate !== undefined && trust.accepts(certificate)) return;
-    log.warn({ event: "handshake_refused", code: "revoked", address: socket.remoteAddress });
+    logRefused("revoked", socket.remoteAddress);
     socket.destroy();
   });
   trust.onChange((material) => server.setSecureContext(contextOf(material)));
   return listen(server, address);
-}
-
-/** Drops connections beyond the limits before any handshake is made for them. */
-function limit(server: Server, { most, handshakeRate }: ConnectionLimits, log: Logger): void {
-  if (most > 0) {
-    server.maxConnections = most;
-    limitHandshakes(server, Math.max(1, Math.floor(most * HANDSHAKE_SHARE)), log);
-  }
-  const rates = createRates(() => performance.now());
-  server.prependListener("connection", (socket: Socket) => {
-    const name = socket.remoteAddress ?? "";
-    if (rates.take([{ name, rate: handshakeRate }]) === undefined) return;
-    log.debug({ event: "handshake_refused", code: "rate_limited", address: name });
-    socket.destroy();
-  });
 }
 
 /** Ends a connection that sends more requests than {@link MOST_AT_ONCE} before it has their answers. */

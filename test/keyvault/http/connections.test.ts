@@ -29,8 +29,8 @@ afterAll(async () => {
 });
 
 /** A connection from an address that is not the clients', which says nothing. */
-async function sayNothing(): Promise<Socket> {
-  const socket = connect({ port: vault.port, host: "127.0.0.1", localAddress: "127.0.0.2" });
+async function sayNothing(localAddress = "127.0.0.2"): Promise<Socket> {
+  const socket = connect({ port: vault.port, host: "127.0.0.1", localAddress });
   sockets.push(socket);
   socket.on("error", () => {});
   await once(socket, "connect");
@@ -70,5 +70,36 @@ test("connections that are through their handshake do not count", async () => {
   }
   expect((await call(`${vault.url}/readyz`, api)).status).toBe(200);
   expect(open.some(({ destroyed }) => destroyed)).toBe(false);
+  for (const socket of open) socket.destroy();
+});
+
+test("addresses that together take all connections by handshakes keep nobody out", async () => {
+  for (const socket of sockets) socket.destroy();
+  for (let opened = 0; opened < 2 * MOST; opened += 1) {
+    const address = `127.0.0.${3 + (opened % 8)}`;
+    await sayNothing(address);
+  }
+  await expect.poll(() => sockets.filter(({ closed }) => !closed).length).toBe(MOST);
+  for (let time = 0; time < 2 * MOST; time += 1)
+    expect((await call(`https://127.0.0.1:${vault.port}/readyz`, api)).status).toBe(200);
+  for (const socket of sockets) socket.destroy();
+});
+
+test("no more connections are open than may be, though each has a certificate", async () => {
+  const open: TLSSocket[] = [];
+  const begin = async () => {
+    const socket = connectTls({ port: vault.port, host: "localhost", ...api });
+    socket.on("error", () => {});
+    const isOpen = await Promise.race([
+      once(socket, "secureConnect").then(() => true),
+      once(socket, "close").then(() => false),
+    ]).catch(() => false);
+    if (isOpen) open.push(socket);
+    return isOpen;
+  };
+  for (let opened = 0; opened < MOST; opened += 1) expect(await begin()).toBe(true);
+  expect(await begin()).toBe(false);
+  for (const socket of open) socket.destroy();
+  await expect.poll(begin).toBe(true);
   for (const socket of open) socket.destroy();
 });

@@ -1,0 +1,56 @@
+import { connect } from "node:net";
+import { pino } from "pino";
+import { expect, test } from "vitest";
+import { systemClock } from "../../../keyvault/clock.ts";
+import { loadConfig } from "../../../keyvault/config.ts";
+import { createRefusedLog } from "../../../keyvault/http/handshakes.ts";
+import { serve } from "../../../keyvault/serve.ts";
+import { createHome } from "../fixture.ts";
+
+/*
+ * What somebody with nothing but the network can have written to the log of a vault: so much a minute, whatever they send.
+ */
+
+test("a flood of handshakes that are none fills no log, also beyond the rate", async () => {
+  const home = await createHome();
+  const config = loadConfig({ ...home.environment, KEYVAULT_HANDSHAKE_RATE: "50" });
+  const lines: string[] = [];
+  const serving = await serve(
+    config,
+    systemClock,
+    pino({ level: "info" }, { write: (line) => void lines.push(line) }),
+  );
+  const refused = () => lines.filter((line) => line.includes("handshake_refused"));
+  try {
+    for (let time = 0; time < 300; time += 1) {
+      const socket = connect({ port: serving.port, host: "127.0.0.1" });
+      await new Promise((resolve) => {
+        socket
+          .on("error", () => {})
+          .on("close", resolve)
+          .resume();
+        socket.write("GET / HTTP/1.1\r\n\r\n");
+      });
+    }
+    expect(refused().length).toBeGreaterThan(0);
+    expect(refused().length).toBeLessThan(150);
+  } finally {
+    await serving.stop();
+    await home.remove();
+  }
+});
+
+test("sixty lines a minute for a reason, then how many were left out; no reason hides another", () => {
+  const lines: object[] = [];
+  let now = 0;
+  const tell = createRefusedLog({ warn: (line: object) => void lines.push(line) } as never, () => now);
+  for (let time = 0; time < 100; time += 1) tell("ECONNRESET", undefined);
+  expect(lines).toHaveLength(60);
+  tell("revoked", "192.0.2.1");
+  expect(lines.at(-1)).toEqual({ event: "handshake_refused", code: "revoked", address: "192.0.2.1" });
+  now += 1_000;
+  tell("ECONNRESET", "192.0.2.2");
+  tell("ECONNRESET", "192.0.2.2");
+  expect(lines).toHaveLength(62);
+  expect(lines.at(-1)).toMatchObject({ code: "ECONNRESET", address: "192.0.2.2", left_out: 40 });
+});
