@@ -48,7 +48,12 @@ export function createApp(parts: AppParts): RequestListener {
     }
     const route = findSealed(request.method, path) ?? findOpen(request, path);
     if (route === undefined) return errorReply(request, "not_found", errorCodes.not_found[1]);
-    const result = await invoke(route.call, contextOf(request, route.params), authenticate(request));
+    const requireCaller = (): void => {
+      requireAccepted(request);
+      authenticate(request);
+    };
+    const context = contextOf(request, route.params, requireCaller);
+    const result = await invoke(route.call, context, authenticate(request));
     if (!isRefusal(result)) return { status: 200, body: result };
     const reply = errorReply(request, result.refused, result.message);
     if (result.retryAfterSeconds === undefined) return reply;

@@ -13,7 +13,7 @@ export function createBackupCalls({ createBackup }: { createBackup: CreateBackup
       path: "/v1/backup",
       roles: ["admin"],
       handle: async ({ caller, context }) => {
-        await readBody(context.req, nothing);
+        await readBody(context, nothing);
         return createBackup(caller);
       },
     },

@@ -6,6 +6,7 @@ import { ProtocolError } from "../../src/protocol/errors.ts";
 import { parseJson, plainJson } from "../../src/protocol/json.ts";
 import { VaultError } from "../errors.ts";
 import { readFlatJson } from "./flat_json.ts";
+import type { CallContext } from "./routes.ts";
 
 /** Bytes a body may have, except for a revocation list. */
 export const MAX_BODY_BYTES = 131_072;
@@ -16,12 +17,13 @@ export const MAX_LIST_BODY_BYTES = 2_883_584;
 const JSON_TYPE = /^application\/json(;\s*charset=utf-8)?$/i;
 
 /**
- * The body of a call, read strictly (size, UTF-8, nesting, no doubled keys, no trailing content) and in the schema's shape.
+ * The body of a call, read strictly (size, UTF-8, nesting, no doubled keys, no trailing content) and in the schema's shape. Its caller is
+ * judged again when it is there: it may have been revoked meanwhile.
  * @param maxBytes how many bytes it may have; long ones cost the least when they are flat and compact
- * @throws VaultError `invalid_request`, naming places and never values
+ * @throws VaultError `invalid_request`, naming places and never values, or what {@link CallContext.requireCaller} throws
  */
 export async function readBody<T>(
-  request: IncomingMessage,
+  { req: request, requireCaller }: Pick<CallContext, "req" | "requireCaller">,
   schema: z.ZodType<T>,
   maxBytes: number = MAX_BODY_BYTES,
 ): Promise<T> {
@@ -32,6 +34,7 @@ export async function readBody<T>(
     throw new VaultError("invalid_request", "content-encoding: send the body as it is");
   }
   const bytes = await readBytes(request, maxBytes);
+  requireCaller();
   try {
     const limits = { bytes: maxBytes, depth: MAX_JSON_NESTING_DEPTH };
     const flat = bytes.length > MAX_BODY_BYTES ? readFlatJson(bytes) : undefined;

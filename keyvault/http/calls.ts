@@ -68,7 +68,7 @@ export function createCalls(operations: Operations): readonly Call[] {
         const requestKey = context.get("idempotency-key");
         if (!idempotencyKeyPattern.test(requestKey))
           throw new VaultError("invalid_request", "idempotency-key: missing or malformed");
-        const request = await readBody(context.req, createKeyBody);
+        const request = await readBody(context, createKeyBody);
         return operations.createKey(caller, `${caller.role}:${requestKey}`, request);
       },
     },
@@ -92,7 +92,7 @@ export function createCalls(operations: Operations): readonly Call[] {
       path: "/v1/keys/:id/disable",
       roles: ["api", "admin"],
       handle: async ({ caller, keyId, context }) => {
-        const { tenant } = await readBody(context.req, disableBody);
+        const { tenant } = await readBody(context, disableBody);
         return operations.disableKey(caller, { keyId, tenant: ownTenant(caller, tenant) });
       },
     },
@@ -101,7 +101,7 @@ export function createCalls(operations: Operations): readonly Call[] {
       path: "/v1/keys/:id/ceiling",
       roles: ["api"],
       handle: async ({ caller, keyId, context }) => {
-        const { tenant, ceiling } = await readBody(context.req, ceilingBody);
+        const { tenant, ceiling } = await readBody(context, ceilingBody);
         return operations.shrinkCeiling(caller, { keyId, tenant }, ceiling);
       },
     },
@@ -110,14 +110,14 @@ export function createCalls(operations: Operations): readonly Call[] {
       path: "/v1/keys/:id/sign/delegation",
       roles: ["api"],
       handle: async ({ caller, keyId, context }) =>
-        operations.signDelegation(caller, keyId, await readBody(context.req, delegationBody)),
+        operations.signDelegation(caller, keyId, await readBody(context, delegationBody)),
     },
     {
       method: "POST",
       path: "/v1/keys/:id/sign/challenge",
       roles: ["api"],
       handle: async ({ caller, keyId, context }) => {
-        const { tenant, stream, ...binding } = await readBody(context.req, challengeBody);
+        const { tenant, stream, ...binding } = await readBody(context, challengeBody);
         return operations.signChallenge(caller, keyId, { tenant, binding: { ...binding, ...stream } });
       },
     },

@@ -23,7 +23,7 @@ export function createKekCalls({ rotateKek, retireKek, rewrapping }: KekOperatio
       path: "/v1/kek/rotate",
       roles: ["admin"],
       handle: async ({ caller, context }) => {
-        await readBody(context.req, nothing);
+        await readBody(context, nothing);
         return rotateKek(caller);
       },
     },
@@ -32,7 +32,7 @@ export function createKekCalls({ rotateKek, retireKek, rewrapping }: KekOperatio
       path: "/v1/kek/rewrap",
       roles: ["admin"],
       handle: async ({ caller, context }) => {
-        await readBody(context.req, nothing);
+        await readBody(context, nothing);
         return rewrapping.start(caller);
       },
     },
@@ -40,7 +40,7 @@ export function createKekCalls({ rotateKek, retireKek, rewrapping }: KekOperatio
       method: "POST",
       path: "/v1/kek/retire",
       roles: ["admin"],
-      handle: async ({ caller, context }) => retireKek(caller, (await readBody(context.req, version)).kek),
+      handle: async ({ caller, context }) => retireKek(caller, (await readBody(context, version)).kek),
     },
   ];
 }

@@ -28,7 +28,7 @@ export function createLifecycleCalls(operations: LifecycleOperations): readonly 
       path: "/v1/keys/:id/enable",
       roles: ["admin"],
       handle: async ({ caller, keyId, context }) => {
-        await readBody(context.req, nothing);
+        await readBody(context, nothing);
         return operations.enableKey(caller, keyId);
       },
     },
@@ -37,7 +37,7 @@ export function createLifecycleCalls(operations: LifecycleOperations): readonly 
       path: "/v1/keys/:id/destroy",
       roles: ["admin"],
       handle: async ({ caller, keyId, context }) => {
-        const { after_days } = await readBody(context.req, destruction);
+        const { after_days } = await readBody(context, destruction);
         return operations.destroyKey(caller, keyId, after_days);
       },
     },
@@ -47,7 +47,7 @@ export function createLifecycleCalls(operations: LifecycleOperations): readonly 
       roles: ["admin"],
       handle: async ({ caller, context }) => {
         const tenant = shaped(tenantName, context.params.tenant, "path");
-        const { after_days } = await readBody(context.req, destruction);
+        const { after_days } = await readBody(context, destruction);
         return operations.destroyTenant(caller, tenant, after_days);
       },
     },
@@ -56,7 +56,7 @@ export function createLifecycleCalls(operations: LifecycleOperations): readonly 
       path: "/v1/states/adopt",
       roles: ["admin"],
       handle: async ({ caller, context }) => {
-        await readBody(context.req, nothing);
+        await readBody(context, nothing);
         return operations.adoptStates(caller);
       },
     },
@@ -65,7 +65,7 @@ export function createLifecycleCalls(operations: LifecycleOperations): readonly 
       path: "/v1/keys/:id/destroy/cancel",
       roles: ["admin"],
       handle: async ({ caller, keyId, context }) => {
-        await readBody(context.req, nothing);
+        await readBody(context, nothing);
         return operations.cancelKeyDestruction(caller, keyId);
       },
     },
@@ -75,7 +75,7 @@ export function createLifecycleCalls(operations: LifecycleOperations): readonly 
       roles: ["admin"],
       handle: async ({ caller, context }) => {
         const tenant = shaped(tenantName, context.params.tenant, "path");
-        await readBody(context.req, nothing);
+        await readBody(context, nothing);
         return operations.cancelTenantDestruction(caller, tenant);
       },
     },

@@ -10,6 +10,8 @@ export type CallContext = {
   readonly query: ParsedUrlQuery;
   /** A header by its lower-case name; empty when it was not sent, or more than once. */
   get(header: string): string;
+  /** Throws `VaultError forbidden` when the caller's certificate is not accepted any more. */
+  requireCaller(): void;
 };
 
 /** A call that a path names, with what stands in the path's named places. */
@@ -35,10 +37,15 @@ export function createRoutes(calls: readonly Call[]): FindRoute {
 }
 
 /** What the calls read of a request to `path`. */
-export function contextOf(req: IncomingMessage, params: Route["params"]): CallContext {
+export function contextOf(
+  req: IncomingMessage,
+  params: Route["params"],
+  requireCaller: CallContext["requireCaller"],
+): CallContext {
   return {
     req,
     params,
+    requireCaller,
     get query() {
       const { url = "" } = req;
       const start = url.indexOf("?");

@@ -27,7 +27,7 @@ export function createSealCalls({ sealing, readStatus }: SealOperations): readon
       path: "/v1/seal",
       roles: ["admin"],
       handle: async ({ caller, context }) => {
-        await readBody(context.req, nothing);
+        await readBody(context, nothing);
         return { sealed: true, ...(await sealing.seal(caller)) };
       },
     },
@@ -41,7 +41,7 @@ export function createSealCalls({ sealing, readStatus }: SealOperations): readon
       method: "POST",
       path: "/v1/unseal",
       roles: ["admin"],
-      handle: async ({ caller, context }) => sealing.unseal(caller, await readBody(context.req, sealedPin)),
+      handle: async ({ caller, context }) => sealing.unseal(caller, await readBody(context, sealedPin)),
     },
   ];
 }

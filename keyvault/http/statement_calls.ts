@@ -33,7 +33,7 @@ export function createStatementCalls({ signRevocationList }: StatementOperations
       path: "/v1/keys/:id/sign/revocation-list",
       roles: ["api"],
       handle: async ({ caller, keyId, context }) =>
-        signRevocationList(caller, keyId, await readBody(context.req, revocationList, MAX_LIST_BODY_BYTES)),
+        signRevocationList(caller, keyId, await readBody(context, revocationList, MAX_LIST_BODY_BYTES)),
     },
     ...WITHHELD.map(
       (kind): Call => ({

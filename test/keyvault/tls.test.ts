@@ -206,3 +206,26 @@ test("while authorities are exchanged, certificates come from the one whose key 
     await rm(dir, { recursive: true });
   }
 });
+
+test("a call that was begun before its certificate was revoked does nothing when the rest of it comes", async () => {
+  const stolen = await client("stolen");
+  const body = JSON.stringify({ tenant: "acc-late", purpose: "account_root", label: "late" });
+  const head = `POST /v1/keys HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\nidempotency-key: begun-before\r\n`;
+  const socket = connect({ port: vault.port, host: "localhost", ...stolen });
+  sockets.push(socket);
+  let answer = "";
+  socket.on("data", (chunk) => {
+    answer += chunk.toString();
+  });
+  await new Promise((resolve) => socket.once("secureConnect", resolve));
+  socket.write(`${head}content-length: ${body.length}\r\n\r\n${body.slice(0, 9)}`);
+  await ready(api);
+  await writeFile(vault.home.config.tls.revokedFile, `${serialOf(stolen.cert)}\n`);
+  await vault.trust.refresh();
+  const before = vault.vault.journal.head().seq;
+  socket.write(body.slice(9));
+  await expect.poll(() => answer).toContain("\r\n\r\n");
+  expect(answer).toMatch(/^HTTP\/1\.1 403 .*"code":"forbidden"/s);
+  expect(vault.vault.journal.head().seq).toBe(before);
+  await expect.poll(() => socket.closed).toBe(true);
+});

@@ -48,13 +48,13 @@ test("a named segment is percent-decoded, and given as it is when it cannot be",
 test("the path ends before the query, whose values are read by name", () => {
   const request = requestTo("/v1/keys?tenant=a%20b&limit=5&limit=6");
   expect(pathOf(request)).toBe("/v1/keys");
-  expect({ ...contextOf(request, {}).query }).toEqual({ tenant: "a b", limit: ["5", "6"] });
+  expect({ ...contextOf(request, {}, () => {}).query }).toEqual({ tenant: "a b", limit: ["5", "6"] });
   expect(pathOf(requestTo("/v1/keys"))).toBe("/v1/keys");
-  expect({ ...contextOf(requestTo("/v1/keys"), {}).query }).toEqual({});
+  expect({ ...contextOf(requestTo("/v1/keys"), {}, () => {}).query }).toEqual({});
 });
 
 test("a header is given once, and empty when it is missing", () => {
-  const { get: header } = contextOf(requestTo("/", { "idempotency-key": "name" }), {});
+  const { get: header } = contextOf(requestTo("/", { "idempotency-key": "name" }), {}, () => {});
   expect(header("idempotency-key")).toBe("name");
   expect(header("x-other")).toBe("");
 });
