@@ -88,7 +88,7 @@ export function createApp(deps: AppDeps): RequestListener {
   const places = placesOf(mounted, names);
   const direct = createDirectPlaces(places);
   const servePlace = createServePlace(finish);
-  const koa = createKoa({ places, servePlace, finish, pages: deps.pages ?? [], log, commonHeaders });
+  const koa = createKoa({ places, servePlace, finish, pages: deps.pages ?? [], log, clock, commonHeaders });
   return (request, response) => {
     const place = direct.get(pathOf(request.url ?? ""));
     if (place === undefined) void koa(request, response);

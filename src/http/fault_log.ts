@@ -1,6 +1,6 @@
 import type { Clock } from "../clock.ts";
 import type { ApiError } from "../errors.ts";
-import { describeFault } from "../fault.ts";
+import { describeFault, type Fault } from "../fault.ts";
 import type { Logger } from "../log.ts";
 import { createPace } from "../pace.ts";
 
@@ -14,27 +14,46 @@ export type LogFault = (
   error: unknown,
 ) => void;
 
+type FaultLogDeps = { log: Logger; clock: Clock };
+
 /**
  * Each fault of ours is logged. Of calls that were refused because a part is away there are as many as come, so no more than 60
  * a minute of a route and kind are; the next line says how many were left out.
  */
-export function createFaultLog({ log, clock }: { log: Logger; clock: Clock }): LogFault {
-  const pace = createPace({ perMinute: PER_MINUTE, clock });
-  const leftOut = new Map<string, number>();
+export function createFaultLog({ log, clock }: FaultLogDeps): LogFault {
+  const paced = createPacedLines({ log, clock });
   return ({ requestId, route }, refusal, error) => {
     const fault = describeFault(error);
     const line = { request_id: requestId, route, fault };
-    if (refusal.code === "internal") {
-      log.error(line, refusal.message);
-      return;
-    }
-    const kind = `${route} ${fault.code ?? fault.type}`;
+    if (refusal.code === "internal") log.error(line, refusal.message);
+    else paced(`${route} ${kindOf(fault)}`, line, refusal.message);
+  };
+}
+
+/** Logs that answers broke off, for which a caller need only hang up: of a kind no more than 60 a minute, likewise. */
+export function createBreakLog(deps: FaultLogDeps): (error: unknown) => void {
+  const paced = createPacedLines(deps);
+  return (error) => {
+    const fault = describeFault(error);
+    paced(kindOf(fault), { fault }, "a response broke off");
+  };
+}
+
+function kindOf({ code, type }: Fault): string {
+  return code ?? type;
+}
+
+/** Warnings of which so many of a kind are written in a minute, and then how many were left out. */
+function createPacedLines({ log, clock }: FaultLogDeps): (kind: string, line: object, text: string) => void {
+  const pace = createPace({ perMinute: PER_MINUTE, clock });
+  const leftOut = new Map<string, number>();
+  return (kind, line, text) => {
     const before = leftOut.get(kind) ?? 0;
     if (!pace.take(kind).admitted) {
       leftOut.set(kind, before + 1);
       return;
     }
     leftOut.delete(kind);
-    log.warn(before === 0 ? line : { ...line, left_out: before }, refusal.message);
+    log.warn(before === 0 ? line : { ...line, left_out: before }, text);
   };
 }

@@ -1,11 +1,12 @@
 import { type IncomingMessage, METHODS, type ServerResponse } from "node:http";
 import Router from "@koa/router";
 import Koa from "koa";
+import type { Clock } from "../clock.ts";
 import { ApiError } from "../errors.ts";
-import { describeFault } from "../fault.ts";
 import type { Logger } from "../log.ts";
 import type { Place } from "./direct_routes.ts";
 import { type Exchange, type FinishExchange, openExchange } from "./exchange.ts";
+import { createBreakLog } from "./fault_log.ts";
 import { bodyBeside } from "./replies.ts";
 import type { ServePlace } from "./serve_place.ts";
 
@@ -15,6 +16,7 @@ type KoaDeps = {
   finish: FinishExchange;
   pages: readonly Koa.Middleware[];
   log: Logger;
+  clock: Clock;
   commonHeaders: Record<string, string>;
 };
 
@@ -26,10 +28,18 @@ type State = { exchange: Exchange };
  * The part of the API behind Koa: operations with parameters in their path, pages, and the answer to what is neither.
  * Operations and errors are ended by `finish`, as everywhere.
  */
-export function createKoa({ places, servePlace, finish, pages, log, commonHeaders }: KoaDeps): KoaListener {
+export function createKoa({
+  places,
+  servePlace,
+  finish,
+  pages,
+  log,
+  clock,
+  commonHeaders,
+}: KoaDeps): KoaListener {
   const router = createRouter(places, servePlace);
   const koa = new Koa<State>();
-  koa.on("error", (error: unknown) => log.warn({ fault: describeFault(error) }, "a response broke off"));
+  koa.on("error", createBreakLog({ log, clock }));
   koa.use(async (ctx, next) => {
     ctx.state.exchange = openExchange(ctx.req, ctx.res);
     ctx.set({ ...commonHeaders, "x-request-id": ctx.state.exchange.id.answered });

@@ -1,5 +1,7 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { beforeEach, describe, expect, test } from "vitest";
 import { openDatabase } from "../../src/db/connection.ts";
+import { connectRaw } from "./support/raw_client.ts";
 import { FAIL, sampleApi } from "./support/sample_api.ts";
 
 const world = sampleApi();
@@ -52,4 +54,17 @@ describe("a flood of calls that no connection to the database is left for", () =
     await db.destroy();
     expect(notices).toEqual([]);
   }, 15_000);
+});
+
+test("a flood of callers who hang up in their answers fills no log", async () => {
+  world.api.lines.length = 0;
+  world.api.clock.advance(120);
+  const { port } = new URL(world.api.url);
+  for (let n = 0; n < 300; n += 1) {
+    const { socket } = await connectRaw(Number(port), { send: "GET /nothing HTTP/1.1\r\nHost: x\r\n\r\n" });
+    if (n % 2 === 0) await sleep(1);
+    socket.resetAndDestroy();
+  }
+  await sleep(200);
+  expect(world.api.lines.length).toBeLessThanOrEqual(60);
 });
