@@ -40,6 +40,7 @@ export function createApp(parts: AppParts): RequestListener {
   async function answer(request: IncomingMessage): Promise<Reply> {
     const path = pathOf(request);
     requireAccepted(request);
+    requireHost(request);
     const isProbe = request.method === "GET" || request.method === "HEAD";
     if (isProbe && path === "/livez") return { status: 200, body: { status: "live" } };
     if (isProbe && path === "/readyz") {
@@ -138,6 +139,11 @@ export function createApp(parts: AppParts): RequestListener {
       .then((reply) => sendReply(response, reply))
       .catch((error: unknown) => log.warn({ event: "answer_cut_off", path: pathOf(request), err: error }));
   };
+}
+
+function requireHost({ headers, httpVersion }: IncomingMessage): void {
+  if (headers.host === undefined && httpVersion === "1.1")
+    throw new VaultError("invalid_request", "host: missing");
 }
 
 /** The peer at the other end of a connection is not accepted any more: the connection ends with the answer. */

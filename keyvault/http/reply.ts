@@ -16,6 +16,20 @@ export function errorReply(request: IncomingMessage, code: ErrorCode, message: s
   return { status, body: errorBody(code, message), headers };
 }
 
+/** The answer, as it stands on the wire, to what is no request. Its connection is to be ended. */
+export function malformedAnswer(): string {
+  const [status, message] = errorCodes.invalid_request;
+  const body = JSON.stringify(errorBody("invalid_request", message));
+  const headers = {
+    ...CONSTANT,
+    ...JSON_TYPE,
+    "content-length": Buffer.byteLength(body),
+    connection: "close",
+  };
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
+  return `HTTP/1.1 ${status} Bad Request\r\n${lines.join("")}\r\n${body}`;
+}
+
 /** Sends a reply. Rejects with the fault of a stream that breaks off, whose connection is then cut. */
 export async function sendReply(response: ServerResponse, { status, body, headers }: Reply): Promise<void> {
   if (body instanceof Readable) {

@@ -8,7 +8,7 @@ import {
 } from "node:http";
 import { createServer, type Server } from "node:https";
 import type { AddressInfo, Socket } from "node:net";
-import type { SecureContextOptions } from "node:tls";
+import type { SecureContextOptions, TLSSocket } from "node:tls";
 import type { ConnectionLimits } from "../config.ts";
 import { VaultError } from "../errors.ts";
 import type { Logger } from "../log.ts";
@@ -17,6 +17,7 @@ import type { Readiness } from "../readiness.ts";
 import type { TlsMaterial } from "../tls/material.ts";
 import type { Trust } from "../tls/trust.ts";
 import { createRefusedLog, limitConnections, limitHandshakeRate } from "./handshakes.ts";
+import { malformedAnswer } from "./reply.ts";
 
 const HANDSHAKE_TIMEOUT_MS = 10_000;
 const REQUEST_TIMEOUT_MS = 15_000;
@@ -54,13 +55,15 @@ export async function serveTls(
       handshakeTimeout: HANDSHAKE_TIMEOUT_MS,
       requestTimeout: REQUEST_TIMEOUT_MS,
       keepAliveTimeout: KEEP_ALIVE_MS,
+      requireHostHeader: false, // the application refuses it, with an answer in the form of every error
     },
     app,
   );
   const { most, handshakeRate } = address.limits;
   if (most > 0) limitConnections(server, most, log);
   limitHandshakeRate(server, handshakeRate, log);
-  limitAtOnce(server, log);
+  const waiting = limitAtOnce(server, log);
+  answerMalformed(server, waiting);
   const logRefused = createRefusedLog(log, () => performance.now());
   server.on("tlsClientError", (error: NodeJS.ErrnoException, socket) => {
     logRefused(error.code, socket.remoteAddress);
@@ -75,8 +78,11 @@ export async function serveTls(
   return listen(server, address);
 }
 
+/** Requests of a connection that wait for their answers. */
+type Waiting = Pick<WeakMap<Socket, number>, "get">;
+
 /** Ends a connection that sends more requests than {@link MOST_AT_ONCE} before it has their answers. */
-function limitAtOnce(server: Server, log: Logger): void {
+function limitAtOnce(server: Server, log: Logger): Waiting {
   const waiting = new WeakMap<Socket, number>();
   server.prependListener("request", ({ socket }: IncomingMessage, response: ServerResponse) => {
     const count = (waiting.get(socket) ?? 0) + 1;
@@ -86,6 +92,22 @@ function limitAtOnce(server: Server, log: Logger): void {
     log.warn({ event: "connection_dropped", code: "too_many_at_once", address: socket.remoteAddress });
     socket.destroy();
   });
+  return waiting;
+}
+
+/**
+ * Answers what is no HTTP, or not in time, like any malformed call, and ends its connection. Where another call waits for its answer the
+ * connection is only ended, for this one would be taken for that.
+ */
+function answerMalformed(server: Server, waiting: Waiting): void {
+  const refuse = (socket: Socket): void => {
+    const isAnswered = socket.writable && (waiting.get(socket) ?? 0) === 0;
+    if (isAnswered && (socket as TLSSocket).authorized) socket.write(malformedAnswer());
+    socket.destroySoon();
+  };
+  server.on("clientError", (_, socket) => refuse(socket as Socket));
+  server.on("connect", ({ socket }: IncomingMessage) => refuse(socket.on("error", () => {})));
+  server.on("checkExpectation", (request, response) => server.emit("request", request, response));
 }
 
 function contextOf({ authorities, cert, key }: TlsMaterial): SecureContextOptions {

@@ -124,13 +124,35 @@ test.each<[string, (body: string) => string]>([
   ["a header without end", () => `POST ${path()} HTTP/1.1\r\n${typed}x: ${"a".repeat(40_000)}\r\n\r\n`],
   ["no HTTP", () => "\x16\x03\x01\x00\x00hello\r\n\r\n"],
   ["a line feed in the path", () => `POST ${path()}\n HTTP/1.1\r\n${typed}\r\n`],
-])("a request with %s is refused before it is a call", async (_, request) => {
-  const before = head();
-  const answer = await exchange(request(JSON.stringify(challenge())));
-  expect(answer).not.toMatch(/^HTTP\/1\.1 200/);
-  expect(answer).not.toContain("challenge_sig");
-  expect(await granted(before)).toEqual([]);
-});
+  [
+    "no host",
+    (body) => `POST ${path()} HTTP/1.1\r\n${typed.slice(17)}content-length: ${body.length}\r\n\r\n${body}`,
+  ],
+  ["a proxy in mind", () => `CONNECT localhost:443 HTTP/1.1\r\n${typed}\r\n`],
+  [
+    "an expectation",
+    () => `POST ${path()} HTTP/1.1\r\n${typed}expect: wonders\r\ncontent-length: 2\r\n\r\n{}`,
+  ],
+  [
+    "an endless chunk head",
+    () => `POST ${path()} HTTP/1.1\r\n${typed}transfer-encoding: chunked\r\n\r\n2;${"a".repeat(50_000)}`,
+  ],
+])(
+  "a request with %s is refused before it is a call, by a code or by the end of its connection",
+  async (what, request) => {
+    const before = head();
+    const answer = await exchange(request(JSON.stringify(challenge())));
+    if (what !== "an endless chunk head") {
+      expect(answer).toMatch(/^HTTP\/1\.1 400 /);
+      expect(JSON.parse(answer.slice(answer.indexOf("\r\n\r\n")))).toMatchObject({
+        error: { code: "invalid_request", status: 400 },
+      });
+    }
+    expect(answer).not.toMatch(/^HTTP\/1\.1 200/);
+    expect(answer).not.toContain("challenge_sig");
+    expect(await granted(before)).toEqual([]);
+  },
+);
 
 test("a second call behind the first one's body is a call of its own, with its record", async () => {
   const body = JSON.stringify(challenge());
