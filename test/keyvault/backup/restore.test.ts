@@ -88,6 +88,12 @@ test("makes no backup without a recovery key, and says how to make one", async (
   expect(existsSync(backup)).toBe(false);
   await cli(vault.home, "backup", "key", recoveryKey);
   await expect(cli(vault.home, "backup", "key", recoveryKey)).rejects.toThrow(/is there already/);
+  const other = join(vault.home.dir, "other.key");
+  const { recoveryKeyFile } = vault.home.config;
+  await expect(cli(vault.home, "backup", "key", other)).rejects.toThrow(
+    `${recoveryKeyFile} is there already`,
+  );
+  expect(existsSync(other)).toBe(false);
 });
 
 test("a restored vault, on a fresh machine with a fresh database, signs under the old public key", async () => {
