@@ -99,7 +99,9 @@ test.each<[string, (home: VaultHome) => Promise<unknown>]>([
   home = await createHome({ made: "by init" });
   await home.sql("DROP SCHEMA public CASCADE; CREATE SCHEMA public");
   await cutOff(home);
+  const pin = await readFile(home.config.token.pinFile);
   expect(made(await init())).toMatchObject({ token: ["kek-1", "audit-1"], "service key": ["service key"] });
+  expect(await readFile(home.config.token.pinFile), "the PIN is backed up by now").toEqual(pin);
   expect(await unfinishedTokens(home)).toEqual([]);
   const vault = await startVault(home);
   await vault.makeKey({ tenant: "acc-1", purpose: "agent", label: "works" });
