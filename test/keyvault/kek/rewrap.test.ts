@@ -92,6 +92,17 @@ test("a data key that was altered is named and left alone, and all others are wr
   expect(await tenantsByKek(vault.home)).toEqual({ "kek-2": 1, "kek-3": 1_202 });
 });
 
+test("a damaged data key that is erased afterwards is neither damaged nor left", async () => {
+  await makeKey("acc-gone");
+  await post("/v1/kek/rotate");
+  await vault.home.sql(
+    "UPDATE tenants SET wrapped_data_key = set_bit(wrapped_data_key, 9, 1 - get_bit(wrapped_data_key, 9)) WHERE tenant = 'acc-gone'",
+  );
+  expect((await rewrapped()).damaged.toSorted()).toEqual(["acc-gone", "bulk-5"]);
+  await vault.home.sql("UPDATE tenants SET wrapped_data_key = '' WHERE tenant = 'acc-gone'");
+  expect(await progress()).toMatchObject({ remaining: 0, damaged: ["bulk-5"] });
+});
+
 test("a row under a version that nobody has, or too large for the token, is named as well: the token's process goes on, and signing too", async () => {
   await makeKey("acc-lost");
   await post("/v1/kek/rotate");
@@ -102,7 +113,7 @@ test("a row under a version that nobody has, or too large for the token, is name
   const before = vault.vault.token.pid();
   const { damaged, ...rest } = await rewrapped();
   expect(damaged.toSorted()).toEqual(["acc-lost", "bulk-5", "bulk-6", "bulk-9"]);
-  expect(rest).toMatchObject({ kek: "kek-4", done: 1_200, remaining: 0, fault: null });
+  expect(rest).toMatchObject({ kek: "kek-5", done: 1_200, remaining: 0, fault: null });
   expect(vault.vault.token.pid()).toBe(before);
   expect(await sign()).toBe(200);
 });
