@@ -6,14 +6,18 @@ import { createRates } from "../rates.ts";
 
 /** Share of all connections that handshakes of one network may take. */
 const HANDSHAKE_SHARE = 0.25;
+/** Share of all connections that one certificate may have, so that an admin still gets in beside a stolen one. */
+const CERTIFICATE_SHARE = 0.75;
 /** Lines a minute for one reason why handshakes are refused. */
 const LINES_PER_MINUTE = 60;
 
 /**
  * Lets no more than `most` connections be open. Whoever begins handshakes and ends none, for which nobody needs a certificate, keeps no
  * others out: a network takes a quarter of the connections by handshakes under way, and at the bound the oldest one gives way to the newest.
+ * Whoever has one certificate keeps no others out either: it has three quarters of the connections.
  */
-export function limitConnections(server: Server, most: number, log: Logger): void {
+export function limitConnections(server: Server, most: number, log: Logger, logRefused: RefusedLog): void {
+  limitCertificates(server, Math.max(1, Math.floor(most * CERTIFICATE_SHARE)), logRefused);
   const share = Math.max(1, Math.floor(most * HANDSHAKE_SHARE));
   const open = new Set<Socket>();
   /** Oldest first, by the address and port at their other ends. */
@@ -54,6 +58,25 @@ export function limitConnections(server: Server, most: number, log: Logger): voi
     });
   });
   server.prependListener("secureConnection", endHandshake);
+}
+
+function limitCertificates(server: Server, share: number, logRefused: RefusedLog): void {
+  const counts = new Map<string, number>();
+  server.prependListener("secureConnection", (socket) => {
+    const name = socket.getPeerX509Certificate()?.fingerprint256 ?? "";
+    const count = counts.get(name) ?? 0;
+    if (count >= share) {
+      logRefused("too_many_of_certificate", socket.remoteAddress);
+      socket.destroy();
+      return;
+    }
+    counts.set(name, count + 1);
+    socket.once("close", () => {
+      const left = (counts.get(name) ?? 0) - 1;
+      if (left > 0) counts.set(name, left);
+      else counts.delete(name);
+    });
+  });
 }
 
 /** Drops connections of a network that begins more than `rate` handshakes a second, before any is made. */

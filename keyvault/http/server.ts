@@ -26,6 +26,8 @@ const STOP_DEADLINE_MS = 10_000;
 const SWEEP_MS = 20;
 /** Requests of one connection that may wait for their answers. HTTP clients send one at a time; what does not would fill the memory. */
 const MOST_AT_ONCE = 32;
+/** Connections of the health port. Whoever reaches it needs no certificate. */
+const HEALTH_CONNECTIONS = 250;
 
 /** A server that listens. */
 export type Listening = {
@@ -57,14 +59,16 @@ export async function serveTls(
       keepAliveTimeout: KEEP_ALIVE_MS,
       requireHostHeader: false, // the application refuses it, with an answer in the form of every error
     },
-    app,
+    unlessEnded(app),
   );
-  const { most, handshakeRate } = address.limits;
-  if (most > 0) limitConnections(server, most, log);
-  limitHandshakeRate(server, handshakeRate, log);
-  const waiting = limitAtOnce(server, log);
-  answerMalformed(server, waiting);
   const logRefused = createRefusedLog(log, () => performance.now());
+  const { most, handshakeRate } = address.limits;
+  if (most > 0) limitConnections(server, most, log, logRefused);
+  limitHandshakeRate(server, handshakeRate, log);
+  const waiting = limitAtOnce(server, ({ remoteAddress: address }) =>
+    log.warn({ event: "connection_dropped", code: "too_many_at_once", address }),
+  );
+  answerMalformed(server, waiting);
   server.on("tlsClientError", (error: NodeJS.ErrnoException, socket) => {
     logRefused(error.code, socket.remoteAddress);
   });
@@ -78,18 +82,23 @@ export async function serveTls(
   return listen(server, address);
 }
 
-/** Requests of a connection that wait for their answers. */
-type Waiting = Pick<WeakMap<Socket, number>, "get">;
+/** How many requests of a connection wait for their answers, and the last of them. */
+type Waiting = Pick<WeakMap<Socket, { count: number; last: IncomingMessage }>, "get">;
 
 /** Ends a connection that sends more requests than {@link MOST_AT_ONCE} before it has their answers. */
-function limitAtOnce(server: Server, log: Logger): Waiting {
-  const waiting = new WeakMap<Socket, number>();
-  server.prependListener("request", ({ socket }: IncomingMessage, response: ServerResponse) => {
-    const count = (waiting.get(socket) ?? 0) + 1;
-    waiting.set(socket, count);
-    response.once("close", () => waiting.set(socket, (waiting.get(socket) ?? 1) - 1));
-    if (count <= MOST_AT_ONCE || socket.destroyed) return;
-    log.warn({ event: "connection_dropped", code: "too_many_at_once", address: socket.remoteAddress });
+function limitAtOnce(server: Server | PlainServer, tell: (socket: Socket) => void = () => {}): Waiting {
+  const waiting = new WeakMap<Socket, { count: number; last: IncomingMessage }>();
+  server.prependListener("request", (request: IncomingMessage, response: ServerResponse) => {
+    const { socket } = request;
+    const known = waiting.get(socket) ?? { count: 0, last: request };
+    waiting.set(socket, known);
+    known.count += 1;
+    known.last = request;
+    response.once("close", () => {
+      known.count -= 1;
+    });
+    if (known.count <= MOST_AT_ONCE || socket.destroyed) return;
+    tell(socket);
     socket.destroy();
   });
   return waiting;
@@ -97,12 +106,13 @@ function limitAtOnce(server: Server, log: Logger): Waiting {
 
 /**
  * Answers what is no HTTP, or not in time, like any malformed call, and ends its connection. Where another call waits for its answer the
- * connection is only ended, for this one would be taken for that.
+ * connection is only ended, for this answer would be taken for that one's.
  */
 function answerMalformed(server: Server, waiting: Waiting): void {
   const refuse = (socket: Socket): void => {
-    const isAnswered = socket.writable && (waiting.get(socket) ?? 0) === 0;
-    if (isAnswered && (socket as TLSSocket).authorized) socket.write(malformedAnswer());
+    const { count = 0, last } = waiting.get(socket) ?? {};
+    const isItself = count === 0 || (count === 1 && last?.complete === false);
+    if (isItself && socket.writable && (socket as TLSSocket).authorized) socket.write(malformedAnswer());
     socket.destroySoon();
   };
   server.on("clientError", (_, socket) => refuse(socket as Socket));
@@ -123,11 +133,34 @@ export async function serveHealth(
   { readiness, metrics }: { readiness: Readiness; metrics: Metrics },
   address: Address,
 ): Promise<Listening> {
-  const server = createPlainServer((request, response) => {
-    if (request.url === "/metrics") void answerMetrics(response, metrics);
-    else void answerProbe(request.url, readiness).then((status) => response.writeHead(status).end());
-  });
+  const server = createPlainServer(
+    unlessEnded((request, response) => {
+      if (request.url === "/metrics") void answerMetrics(response, metrics);
+      else void answerProbe(request.url, readiness).then((status) => response.writeHead(status).end());
+    }),
+  );
+  limitAtOnce(server);
+  keepNewest(server, HEALTH_CONNECTIONS);
   return listen(server, address);
+}
+
+/** Leaves requests alone whose connection was ended: thousands may have been read together with the one that ended it. */
+function unlessEnded(listener: RequestListener): RequestListener {
+  return (request, response) => {
+    if (!request.socket.destroyed) listener(request, response);
+  };
+}
+
+/** Closes the oldest connection when there is one more than `most`: probes, which are short, are let in whoever holds how many. */
+function keepNewest(server: PlainServer, most: number): void {
+  const open = new Set<Socket>();
+  server.on("connection", (socket: Socket) => {
+    open.add(socket);
+    socket.once("close", () => open.delete(socket));
+    if (open.size <= most) return;
+    const [oldest] = open;
+    oldest?.destroy();
+  });
 }
 
 async function answerMetrics(response: ServerResponse, { registry }: Metrics): Promise<void> {

@@ -85,21 +85,43 @@ test("addresses that together take all connections by handshakes keep nobody out
   for (const socket of sockets) socket.destroy();
 });
 
-test("no more connections are open than may be, though each has a certificate", async () => {
+test("who has one certificate takes three quarters of the connections, and keeps nobody else out", async () => {
   const open: TLSSocket[] = [];
   const begin = async () => {
-    const socket = connectTls({ port: vault.port, host: "localhost", ...api });
-    socket.on("error", () => {});
+    const socket = connectTls({ port: vault.port, host: "127.0.0.1", servername: "localhost", ...api });
+    socket.on("error", () => {}).write("GET /livez HTTP/1.1\r\nhost: localhost\r\n\r\n");
     const isOpen = await Promise.race([
-      once(socket, "secureConnect").then(() => true),
+      once(socket, "data").then(() => true),
       once(socket, "close").then(() => false),
     ]).catch(() => false);
     if (isOpen) open.push(socket);
     return isOpen;
   };
-  for (let opened = 0; opened < MOST; opened += 1) expect(await begin()).toBe(true);
+  const most = (MOST * 3) / 4;
+  for (let opened = 0; opened < most; opened += 1) expect(await begin()).toBe(true);
   expect(await begin()).toBe(false);
+  const admin = readIdentity(vault.home, "admin");
+  expect((await call(`${vault.url}/v1/status`, admin)).status).toBe(200);
+  for (const socket of open.splice(0)) socket.destroy();
+  await expect.poll(() => begin()).toBe(true);
   for (const socket of open) socket.destroy();
-  await expect.poll(begin).toBe(true);
+});
+
+test("probes are answered, whoever holds how many connections of the health port, and asks however much", async () => {
+  const port = vault.healthPort ?? 0;
+  const open: Socket[] = [];
+  const begin = async (text: string) => {
+    const socket = connect({ port, host: "127.0.0.1" });
+    open.push(socket);
+    socket.on("error", () => {}).resume();
+    await once(socket, "connect");
+    if (text !== "") socket.write(text);
+    return socket;
+  };
+  const greedy = await begin("GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n".repeat(5_000));
+  await expect.poll(() => greedy.closed).toBe(true);
+  for (let opened = 0; opened < 300; opened += 1) await begin("");
+  await expect.poll(() => open.filter(({ closed }) => !closed).length).toBe(250);
+  expect((await fetch(`http://127.0.0.1:${port}/livez`)).status).toBe(200);
   for (const socket of open) socket.destroy();
 });
