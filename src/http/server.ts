@@ -130,7 +130,10 @@ export async function startServer(
     request.socket.destroySoon();
   });
   server.on("clientError", (error: NodeJS.ErrnoException, socket) => {
-    const isAnswered = [...open].some((response) => response.socket === socket && response.headersSent);
+    // What waits for its own answer would take this one for it.
+    const isAnswered = [...open].some(
+      ({ socket: own, headersSent, req }) => own === socket && (headersSent || req.complete),
+    );
     if (isAnswered || !socket.writable || error.code === "ECONNRESET") socket.destroy();
     else refuseMalformed(error, socket);
   });

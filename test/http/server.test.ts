@@ -73,6 +73,13 @@ describe("the server", () => {
     });
   });
 
+  test("answers what is no HTTP behind a call that still waits by the end of the connection alone", async () => {
+    const { server, reached } = await startHolding();
+    const answer = talk(server.port, "GET / HTTP/1.1\r\nHost: x\r\n\r\nhello\r\n\r\n");
+    (await reached)();
+    expect(await answer).not.toContain("invalid_request");
+  });
+
   test.each([
     ["no Host in HTTP/1.1", "GET / HTTP/1.1\r\n\r\n"],
     ["an empty Host", "GET / HTTP/1.1\r\nHost:\r\n\r\n"],
