@@ -4,6 +4,7 @@ import type { Database, Transaction } from "../db/connection.ts";
 import type { SessionRow } from "../db/tables.ts";
 import { ApiError } from "../errors.ts";
 import type { Logger } from "../log.ts";
+import { createPacedLines, type PacedLines } from "../paced_lines.ts";
 import { type Answer, type Route, route } from "../route.ts";
 import { csrfMatches } from "./csrf.ts";
 import type { SessionTokens, Tokens } from "./session_tokens.ts";
@@ -26,11 +27,13 @@ type Presented = { refreshHash: Buffer; next: Tokens; client: Buffer };
  * against the refreshed session first; without it nothing is changed and nothing counts as used.
  *
  * The same token from the same network and user agent within 10 seconds is a second tab, or a client that lost the
- * answer: it gets the very same cookies, so it does not matter which answer a browser keeps; the log has a line of it. Any
+ * answer: it gets the very same cookies, so it does not matter which answer a browser keeps; the log has a line of it, of an account's
+ * no more than 60 a minute. Any
  * other second use means that two parties hold the token, one of whom stole it, and nobody can tell which: the family ends,
  * and everybody who has a part of it must sign in again.
  */
 export function refreshRoute({ db, clock, tokens, log }: RefreshDeps): Route {
+  const logs = { log, tellRepeat: createPacedLines("info", { log, clock }) };
   return route({
     id: "refresh_session",
     method: "POST",
@@ -56,7 +59,7 @@ export function refreshRoute({ db, clock, tokens, log }: RefreshDeps): Route {
       }
       const client = tokens.client(call.ip, call.header("user-agent"));
       const presented = { refreshHash, next: tokens.next(token), client };
-      const session = await db.transaction((tx) => refreshOnce(tx, presented, clock.now(), log));
+      const session = await db.transaction((tx) => refreshOnce(tx, presented, clock.now(), logs));
       if (session === undefined) throw new ApiError("auth_required");
       return { body: { expires_at: session.expiresAt.toISOString() }, cookies: sessionCookies(session) };
     },
@@ -68,7 +71,7 @@ async function refreshOnce(
   tx: Transaction,
   presented: Presented,
   now: Date,
-  log: Logger,
+  { log, tellRepeat }: { log: Logger; tellRepeat: PacedLines },
 ): Promise<GivenSession | undefined> {
   const used = await tx("sessions").where("refresh_hash", presented.refreshHash).forUpdate().first();
   if (used === undefined || used.refresh_expires_at <= now) return undefined;
@@ -86,7 +89,7 @@ async function refreshOnce(
   }
   const repeated = await repeatedAnswer(tx, used, presented, now);
   if (repeated === undefined) await endReusedFamily(tx, used, now, log);
-  else log.info(familyOf(used), "a refresh token came again: it was answered alike");
+  else tellRepeat(used.account_id, familyOf(used), "a refresh token came again: it was answered alike");
   return repeated;
 }
 

@@ -2,10 +2,7 @@ import type { Clock } from "../clock.ts";
 import type { ApiError } from "../errors.ts";
 import { describeFault, type Fault } from "../fault.ts";
 import type { Logger } from "../log.ts";
-import { createPace } from "../pace.ts";
-
-/** Lines a minute for one route and kind of fault. */
-const PER_MINUTE = 60;
+import { createPacedLines } from "../paced_lines.ts";
 
 /** Logs why calls had no answer of their own. */
 export type LogFault = (
@@ -21,7 +18,7 @@ type FaultLogDeps = { log: Logger; clock: Clock };
  * a minute of a route and kind are; the next line says how many were left out.
  */
 export function createFaultLog({ log, clock }: FaultLogDeps): LogFault {
-  const paced = createPacedLines({ log, clock });
+  const paced = createPacedLines("warn", { log, clock });
   return ({ requestId, route }, refusal, error) => {
     const fault = describeFault(error);
     const line = { request_id: requestId, route, fault };
@@ -32,7 +29,7 @@ export function createFaultLog({ log, clock }: FaultLogDeps): LogFault {
 
 /** Logs that answers broke off, for which a caller need only hang up: of a kind no more than 60 a minute, likewise. */
 export function createBreakLog(deps: FaultLogDeps): (error: unknown) => void {
-  const paced = createPacedLines(deps);
+  const paced = createPacedLines("warn", deps);
   return (error) => {
     const fault = describeFault(error);
     paced(kindOf(fault), { fault }, "a response broke off");
@@ -41,19 +38,4 @@ export function createBreakLog(deps: FaultLogDeps): (error: unknown) => void {
 
 function kindOf({ code, type }: Fault): string {
   return code ?? type;
-}
-
-/** Warnings of which so many of a kind are written in a minute, and then how many were left out. */
-function createPacedLines({ log, clock }: FaultLogDeps): (kind: string, line: object, text: string) => void {
-  const pace = createPace({ perMinute: PER_MINUTE, clock });
-  const leftOut = new Map<string, number>();
-  return (kind, line, text) => {
-    const before = leftOut.get(kind) ?? 0;
-    if (!pace.take(kind).admitted) {
-      leftOut.set(kind, before + 1);
-      return;
-    }
-    leftOut.delete(kind);
-    log.warn(before === 0 ? line : { ...line, left_out: before }, text);
-  };
 }

@@ -368,3 +368,16 @@ describe("logging out", () => {
     expect((await client.get(SESSION)).status).toBe(200);
   });
 });
+
+test("who sends a refresh token again and again fills no log", async () => {
+  const client = await signedIn();
+  const before = copyOf(client);
+  await client.post(REFRESH);
+  const linesOf = () => api.lines.filter((line) => line.includes("refresh token came again"));
+  const known = linesOf().length;
+  for (let time = 0; time < 100; time += 1) {
+    const again = copyOf(before);
+    expect((await again.post(REFRESH)).status).toBe(200);
+  }
+  expect(linesOf().length - known).toBe(60);
+});

@@ -32,6 +32,7 @@ const LEVELS: readonly (readonly string[])[] = [
     "log.ts",
     "metrics.ts",
     "pace.ts",
+    "paced_lines.ts",
     "page.ts",
     "plain_text.ts",
     "route.ts",
