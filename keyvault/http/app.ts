@@ -29,6 +29,9 @@ export type AppParts = {
   log: Logger;
 };
 
+/** Characters of a path in the log. */
+const LOGGED_PATH = 128;
+
 /** The vault's HTTP application. Every answer is JSON, but for a backup; every error has the one error body. */
 export function createApp(parts: AppParts): RequestListener {
   const { operations, readiness, journal, sealing, trust, clock, log } = parts;
@@ -123,7 +126,7 @@ export function createApp(parts: AppParts): RequestListener {
     log[level]({
       event: "call_failed",
       code: known.code,
-      path: pathOf(request),
+      path: loggedPath(request),
       err: known.code === "internal" ? error : known.cause,
     });
     const reply = errorReply(request, known.code, known.message);
@@ -137,8 +140,15 @@ export function createApp(parts: AppParts): RequestListener {
     void answer(request)
       .catch((error: unknown) => failedReply(request, error))
       .then((reply) => sendReply(response, reply))
-      .catch((error: unknown) => log.warn({ event: "answer_cut_off", path: pathOf(request), err: error }));
+      .catch((error: unknown) =>
+        log.warn({ event: "answer_cut_off", path: loggedPath(request), err: error }),
+      );
   };
+}
+
+/** As much of a path as a log has to have: one may be 16 KB long. */
+function loggedPath(request: IncomingMessage): string {
+  return pathOf(request).slice(0, LOGGED_PATH);
 }
 
 function requireHost({ headers, httpVersion }: IncomingMessage): void {

@@ -5,7 +5,8 @@ import { systemClock } from "../../../keyvault/clock.ts";
 import { loadConfig } from "../../../keyvault/config.ts";
 import { createRefusedLog } from "../../../keyvault/http/handshakes.ts";
 import { serve } from "../../../keyvault/serve.ts";
-import { createHome } from "../fixture.ts";
+import { createHome, readIdentity } from "../fixture.ts";
+import { call } from "./caller_support.ts";
 
 /*
  * What somebody with nothing but the network can have written to the log of a vault: so much a minute, whatever they send.
@@ -53,4 +54,23 @@ test("sixty lines a minute for a reason, then how many were left out; no reason 
   tell("ECONNRESET", "192.0.2.2");
   expect(lines).toHaveLength(62);
   expect(lines.at(-1)).toMatchObject({ code: "ECONNRESET", address: "192.0.2.2", left_out: 40 });
+});
+
+test("a call that fails leaves a short line, however long its path is", async () => {
+  const home = await createHome();
+  const lines: string[] = [];
+  const log = pino({ level: "info" }, { write: (line) => void lines.push(line) });
+  const serving = await serve(home.config, systemClock, log);
+  try {
+    serving.token.seal("asked");
+    lines.length = 0;
+    const url = `https://localhost:${serving.port}/v1/keys/${"a".repeat(12_000)}?tenant=acc-1`;
+    expect((await call(url, readIdentity(home, "api"))).body.error?.code).toBe("sealed");
+    const failed = lines.filter((line) => line.includes("call_failed"));
+    expect(failed).toHaveLength(1);
+    expect(failed[0]?.length).toBeLessThan(500);
+  } finally {
+    await serving.stop();
+    await home.remove();
+  }
 });
