@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, statSync } from "node:fs";
+import { existsSync, readFileSync, type Stats, statSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { Config } from "./config.ts";
 import type { Logger } from "./log.ts";
@@ -24,7 +24,36 @@ export function hardenProcess(): void {
   process.execve(SHELL, ["sh", "-c", SCRIPT, "sh", ...command]);
 }
 
-type Exposed = Pick<Config, "tls" | "tlsDir" | "databaseUrl" | "migrationDatabaseUrl">;
+type Folders = Pick<Config, "dataDir" | "tlsDir" | "token">;
+type Exposed = Folders & Pick<Config, "tls" | "databaseUrl" | "migrationDatabaseUrl">;
+
+const STICKY = 0o1000;
+const OTHERS_WRITE = 0o002;
+
+/**
+ * Folders of the vault in which somebody else can put their own files in the place of its own: another user's, and those that everybody may
+ * write to. Root's are not among them, as a volume is root's.
+ */
+export function exposedFolders({ dataDir, tlsDir, token }: Folders): string[] {
+  const own = [0, process.getuid?.()];
+  return [...new Set([dataDir, tlsDir, dirname(token.pinFile)])].filter((folder) => {
+    const stats = statOf(folder);
+    const isOpen = ((stats?.mode ?? 0) & (STICKY | OTHERS_WRITE)) === OTHERS_WRITE;
+    return stats !== undefined && (isOpen || !own.includes(stats.uid));
+  });
+}
+
+function statOf(path: string): Stats | undefined {
+  try {
+    return statSync(path);
+  } catch {
+    return undefined;
+  }
+}
+
+/** What to do about an exposed folder. */
+export const EXPOSED_REMEDY =
+  "Others can put their own files in the place of the vault's there: give it to the vault's user, mode 0700";
 
 /** Says what of the running vault lies open and cannot be shut by itself: one warning for each, at every start. */
 export function warnOfExposure(config: Exposed, log: Logger): void {
@@ -42,6 +71,8 @@ export function warnOfExposure(config: Exposed, log: Logger): void {
       file,
       remedy: "It makes administrators, and a running vault does not need it: keep it elsewhere",
     });
+  for (const folder of exposedFolders(config))
+    log.warn({ event: "folder_exposed", folder, remedy: EXPOSED_REMEDY });
   if (coreLimit() !== 0)
     log.warn({
       event: "core_files_possible",

@@ -1,6 +1,7 @@
 import { Command } from "commander";
 import { systemClock } from "../clock.ts";
 import { loadConfig } from "../config.ts";
+import { EXPOSED_REMEDY, exposedFolders } from "../hardening.ts";
 import type { InitStep } from "../init.ts";
 import { createLog } from "../log.ts";
 import { columnsOf, foldLines } from "./fold.ts";
@@ -22,6 +23,7 @@ export function initCommand(): Command {
       const say = json ? sayJson : sayLine;
       const { initialise } = await import("../init.ts");
       await initialise(config, systemClock, createLog("error"), say);
+      for (const folder of exposedFolders(config)) process.stderr.write(`${folder}: ${EXPOSED_REMEDY}\n`);
       if (json) return;
       process.stdout.write(
         `\nThe vault in ${config.dataDir} is ready.\nBack up its token and its PIN file, apart from each other.\n`,

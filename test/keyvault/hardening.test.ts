@@ -1,13 +1,13 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import fs, { existsSync, readFileSync } from "node:fs";
-import { mkdir, rename, writeFile } from "node:fs/promises";
+import { chmod, chown, mkdir, rename, stat, writeFile } from "node:fs/promises";
 import { syncBuiltinESMExports } from "node:module";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { pino } from "pino";
 import { afterAll, afterEach, beforeAll, expect, test, vi } from "vitest";
-import { NO_INSPECTOR, warnOfExposure } from "../../keyvault/hardening.ts";
+import { exposedFolders, NO_INSPECTOR, warnOfExposure } from "../../keyvault/hardening.ts";
 import { listeningPorts, portsAfterSigusr1 } from "../support/inspector.ts";
 import { createHome, type VaultHome } from "./fixture.ts";
 
@@ -97,12 +97,12 @@ test.skipIf(!hasProc)(
 );
 
 /** What is said of a vault with these settings, by this process. */
-function said(tlsDir: string, caFile: string): Event[] {
+function said(tlsDir: string, caFile: string, dataDir = home.config.dataDir): Event[] {
   const told: Event[] = [];
   const log = pino({}, { write: (line) => void told.push(JSON.parse(line) as Event) });
   const { databaseUrl, ...config } = home.config;
   const tls = { ...config.tls, caFile };
-  warnOfExposure({ ...config, databaseUrl, migrationDatabaseUrl: databaseUrl, tlsDir, tls }, log);
+  warnOfExposure({ ...config, dataDir, databaseUrl, migrationDatabaseUrl: databaseUrl, tlsDir, tls }, log);
   return told;
 }
 
@@ -123,6 +123,38 @@ test("the authority's key is warned of in the folder of certificates and beside 
   expect(named(none, join(other, "ca.pem"))).toEqual([inOther]);
   expect(named(own, join(other, "ca.pem"))).toEqual([inOwn, inOther]);
   expect(named(none, join(none, "ca.pem"))).toEqual([]);
+});
+
+test("a folder that others can write to, or that is another user's, is warned of, and root's or a sticky one is not", async () => {
+  const folder = join(home.dir, "exposed");
+  await mkdir(folder);
+  const token = { ...home.config.token, pinFile: join(folder, "pin") };
+  const exposed = () => exposedFolders({ dataDir: folder, tlsDir: join(folder, "none"), token });
+  for (const [mode, expected] of [
+    [0o700, []],
+    [0o770, []],
+    [0o702, [folder]],
+    [0o1777, []],
+  ] as const) {
+    await chmod(folder, mode);
+    expect(exposed(), mode.toString(8)).toEqual(expected);
+  }
+  await chmod(folder, 0o700);
+  const { uid } = await stat(folder);
+  const getuid = vi.spyOn(process, "getuid");
+  try {
+    getuid.mockReturnValue(uid + 1);
+    expect(exposed()).toEqual(uid === 0 ? [] : [folder]);
+  } finally {
+    getuid.mockRestore();
+  }
+  if (uid === 0) {
+    await chown(folder, 65_534, 65_534);
+    expect(exposed()).toEqual([folder]);
+    expect(said(join(home.dir, "none"), join(home.dir, "ca.pem"), folder)).toContainEqual(
+      expect.objectContaining({ event: "folder_exposed", folder }),
+    );
+  }
 });
 
 test("what the system does not tell is warned of: the limit for core files, and who reads the memory", () => {
