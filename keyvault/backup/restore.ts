@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";
-import { mkdir, writeFile } from "node:fs/promises";
+import { mkdir, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { Knex } from "knex";
 import type { Config } from "../config.ts";
@@ -35,7 +35,7 @@ export type Restored = {
  * Puts a backup of this origin back on a machine that has no vault: an empty database, no token. It is read to its end, and its signature
  * checked, before anything is written, and read once more to be stored. One transaction makes the tables that the backup's rows
  * fit, stores these and brings them to the newest schema, as an upgrade in place does; the token is moved into place when it is whole. So a
- * restore that fails, for whatever reason, leaves nothing.
+ * restore that fails leaves nothing, but for one whose connection ends at the commit: the token is there then, and the rows may be.
  *
  * @throws Problem when there is something already, or the backup is of another origin, altered, damaged, cut off, of a newer version or for another key
  */
@@ -49,7 +49,8 @@ export async function restoreBackup(
     throw new Problem(`There is a token in ${config.token.dir}: restore where no vault is`);
   const checked = await checkBackup(backup, recoveryKey, origin);
   await makePrivateFolder(config.dataDir);
-  return withSchemaLock(config, log, (database, running) =>
+  let isMoved = false;
+  const restoring = withSchemaLock(config, log, (database, running) =>
     database.transaction(async (transaction) => {
       await transaction.raw("SET LOCAL lock_timeout = '5s'");
       await requireEmpty(transaction);
@@ -59,9 +60,23 @@ export async function restoreBackup(
         if (running !== undefined) await grantPrivileges(transaction, running);
         return { ...stored, signed_by: checked.signedBy, upgraded };
       };
-      return config.token.managed ? makeToken(config.token.dir, store) : store(undefined);
+      if (!config.token.managed) return store(undefined);
+      const restored = await makeToken(config.token.dir, store);
+      isMoved = true;
+      return restored;
     }),
   );
+  try {
+    return await restoring;
+  } catch (error) {
+    if (isMoved && isRolledBack(error)) await rm(config.token.dir, { recursive: true, force: true });
+    throw error;
+  }
+}
+
+/** Whether a commit failed for sure. When the connection ended instead, nobody knows. */
+function isRolledBack(error: unknown): boolean {
+  return /^(?!08|57)[0-9A-Z]{5}$/.test((error as { code?: string }).code ?? "");
 }
 
 /** Fills a token's folder, which is there when all is well and not before. */

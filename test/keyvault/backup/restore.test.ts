@@ -8,7 +8,7 @@ import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { sealStream } from "../../../keyvault/backup/sealed_stream.ts";
 import { unixSeconds } from "../../../keyvault/clock.ts";
-import { migrationNames } from "../../../keyvault/db/migrate.ts";
+import { migrate, migrationNames } from "../../../keyvault/db/migrate.ts";
 import type { CreatedKey } from "../../../keyvault/keys/create.ts";
 import { challengeSignBytes } from "../../../src/protocol/challenge.ts";
 import { type HybridSignature, verifyHybrid } from "../../../src/protocol/hybrid.ts";
@@ -16,6 +16,7 @@ import {
   createHome,
   issueIdentity,
   readIdentity,
+  SILENT,
   startVault,
   type TestVault,
   unfinishedTokens,
@@ -206,6 +207,20 @@ test("says in one line what is not there, no file, or no recovery key", async ()
   for (const key of [other, vault.home.config.recoveryKeyFile, backup])
     expect(await failure(home, backup, key)).toMatch(/is no private half of a recovery key/);
   expect(existsSync(home.config.token.dir)).toBe(false);
+  expect((await restore(home)).stdout).toMatch(/Restored the vault of/);
+});
+
+test("a restore whose commit the database refuses leaves nothing, and may be repeated", async () => {
+  const home = await freshHome();
+  await migrate(home.config, SILENT);
+  await home.sql(`
+    CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE SQLSTATE '53100'; END $$;
+    CREATE CONSTRAINT TRIGGER at_commit AFTER INSERT ON audit DEFERRABLE INITIALLY DEFERRED
+      FOR EACH ROW EXECUTE FUNCTION refuse()`);
+  expect(await failure(home, backup, recoveryKey)).toMatch(/its disk is full/);
+  expect(existsSync(home.config.token.dir)).toBe(false);
+  expect(await unfinishedTokens(home)).toEqual([]);
+  await home.sql("DROP FUNCTION refuse() CASCADE");
   expect((await restore(home)).stdout).toMatch(/Restored the vault of/);
 });
 
