@@ -66,6 +66,22 @@ describe("from a challenge to a decision", () => {
     ]);
   });
 
+  test("a proof whose certificate's state is not known is indeterminate, and as little valid as a denied one", async () => {
+    const app = await application();
+    const proof = await app.proof();
+    await world.api.db("certificates").where({ cert_id: app.certId }).delete();
+    const answer = await app.verify(proof);
+    expect(answer.status).toBe(200);
+    expect(answer.body).toMatchObject({
+      decision: "indeterminate",
+      decision_reason: "revocation_state_unavailable",
+      valid: false,
+      identity_status: "invalid",
+      error_reason: "revocation_error: revocation state is not available",
+      granted_scope: [],
+    });
+  });
+
   test("explain names each rule as passed, failed or not reached", async () => {
     const app = await application();
     const allowed = await app.verify(await app.proof(), { explain: true });
