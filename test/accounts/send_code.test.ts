@@ -250,6 +250,8 @@ describe("over SMTP", () => {
       smtp.behave("take");
       expect((await client.post(SEND, { email })).body).toEqual({ status: "code_sent", resent: true });
       expect(smtp.mails.at(-1)?.raw).toMatch(/sign-in code is \d{6}/);
+      expect(api.lines.join("")).toMatch(/"smtp_response_code":(550|451)/);
+      expect(api.lines.join("")).not.toContain(email);
     },
   );
 

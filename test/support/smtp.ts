@@ -4,7 +4,7 @@ import { SMTPServer, type SMTPServerSession } from "smtp-server";
 /** A mail that arrived: its envelope and its text as sent. */
 export type ReceivedMail = { from: string; to: string[]; raw: string; smtpUtf8: boolean };
 
-/** `take` them, `reject` the recipient, `refuse` the content; or take them and `hang up`, or `stall`, before the answer. */
+/** `take` them, `reject` the recipient and name it, `refuse` the content; or take them and `hang up`, or `stall`, before the answer. */
 type Behaviour = "take" | "reject" | "refuse" | "hang up" | "stall";
 
 /** A real SMTP receiver on this machine. */
@@ -38,9 +38,11 @@ export async function startSmtp({
       done(username === "deputize" && given === password ? null : new Error("no such login"), {
         user: username,
       }),
-    onRcptTo: (_address, _session, done) =>
+    onRcptTo: ({ address }, _session, done) =>
       done(
-        behaviour === "reject" ? Object.assign(new Error("no such mailbox"), { responseCode: 550 }) : null,
+        behaviour === "reject"
+          ? Object.assign(new Error(`<${address}>: no such mailbox`), { responseCode: 550 })
+          : null,
       ),
     onData(stream, session, done) {
       const chunks: Buffer[] = [];
