@@ -201,6 +201,19 @@ describe("a forged bundle", () => {
   });
 });
 
+describe("a forged challenge signature", () => {
+  test("is invalid_proof also under a certificate that has ended, and costs nothing", async () => {
+    const ended = await account({ expiresAt: addSeconds(now, 60) });
+    const at = addSeconds(now, 61);
+    service.clock.set(at);
+    const [good, other] = [await ended.prove({ now: at }), await ended.prove({ now: at })];
+    const forged = { ...good, challenge_sig: other.challenge_sig };
+    expect(await codeOf(verify(forged, { as: ended }))).toBe("invalid_proof");
+    expect(await countOf("audit_events", ended)).toBe(0);
+    expect(await decisionOf(good, { as: ended })).toBe("deny delegation_expired");
+  });
+});
+
 describe("a required scope", () => {
   test.each([
     ...["nonsense", "x-acme:read", "urn:read", "custom:", "data:*"],
