@@ -65,6 +65,8 @@ describe("the profile step", () => {
     ["with a line break", "Ada\nEve"],
     ["with U+0000", "Ada\0"],
     ["half a surrogate pair", "\ud800"],
+    ["with a letter that shows nothing", "Love\u200blace"],
+    ["turned around", "Love\u202elace"],
     ["a number", 7],
     ["missing", undefined],
   ])("refuses a name that is %s", async (_, name) => {
@@ -135,6 +137,7 @@ describe("the account-type step", () => {
     ["missing", {}],
     ["an organization without a name", { account_type: "organization" }],
     ["an organization with a blank name", { account_type: "organization", organization_name: " " }],
+    ["an organization that hides a part", { account_type: "organization", organization_name: "Sh\u200bop" }],
     [
       "an organization with a name of 201 characters",
       { account_type: "organization", organization_name: "x".repeat(201) },

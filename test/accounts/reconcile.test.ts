@@ -209,6 +209,15 @@ test("every hour's look counts what it found by kind, and logs it by account", a
   expect(text).not.toContain(records.accountId);
 });
 
+test("of very many differences the log has the first hundred, and how many there are", async () => {
+  await world.db("ledger_postings").insert(Array.from({ length: 51 }, () => charge(randomUUID())));
+  const lines: string[] = [];
+  await createReconciliation({ database: world.db, log: pino({}, { write: (line) => lines.push(line) }) })();
+  const { differences } = await reconcileLedger(world.db);
+  expect(lines).toHaveLength(101);
+  expect(JSON.parse(lines.at(-1) ?? "")).toMatchObject({ level: 50, differences: differences.length });
+});
+
 describe("deputize reconcile", () => {
   async function run(url: string): Promise<{ status: number | null; out: string }> {
     const main = new URL("../../src/main.ts", import.meta.url).pathname;
