@@ -79,7 +79,9 @@ export function createBackups(parts: BackupParts): CreateBackup {
         token: config.token.managed ? await readTokenFiles(config.token.dir) : {},
       };
       const lines = signLines(backupLines(client, manifest), (digest) => sign(caller, manifest, digest));
-      return Readable.from(sealStream(lines, recoveryKey), { objectMode: false });
+      const backup = Readable.from(sealStream(lines, recoveryKey), { objectMode: false });
+      // Generators that nobody has begun to read end nothing when they are let go: who hangs up before the first piece would leave the snapshot open.
+      return backup.once("close", () => void client.end().catch(() => {}));
     } catch (error) {
       void client.end().catch(() => {});
       throw error;

@@ -63,3 +63,64 @@ test("a signed statement of another head, another time or other lines than the m
   expect(await signerOf(line, { ...manifest, created_at: "2030" }, digest)).toBeUndefined();
   expect(await signerOf(line, manifest, Buffer.alloc(32, 2))).toBeUndefined();
 });
+
+const parts = () => ({ ...vault.vault, config: vault.home.config, clock: vault.clock });
+/** Sessions of the database that hold a snapshot open. */
+const open = () =>
+  vault.home.sql<{ pid: number }>(
+    "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND state = 'idle in transaction'",
+  );
+
+/** Begins a backup, and insists on it. */
+async function begin(other: Partial<Parameters<typeof createBackups>[0]> = {}): Promise<Readable> {
+  await writeFile(vault.home.config.recoveryKeyFile, createRecoveryKey().publicKey);
+  const begun = await createBackups({ ...parts(), ...other })(ADMIN);
+  if (isRefusal(begun)) throw new Error(begun.message);
+  return begun;
+}
+
+test.each([
+  ["read to its end", (begun: Readable) => Array.fromAsync(begun)],
+  [
+    "left in the middle",
+    (begun: Readable) =>
+      begun
+        .iterator()
+        .next()
+        .then(() => begun.destroy()),
+  ],
+  ["left before its first piece", async (begun: Readable) => begun.destroy()],
+])("a backup that was %s leaves no transaction open in the database", async (_, read) => {
+  const begun = await begin();
+  expect(await open()).toHaveLength(1);
+  await read(begun);
+  await expect.poll(open, { timeout: 20_000 }).toEqual([]);
+});
+
+test("a backup that cannot be begun leaves no transaction open, and is no record", async () => {
+  const { seq } = vault.vault.journal.head();
+  const { token, ...config } = vault.home.config;
+  const missing = { ...config, token: { ...token, managed: true, dir: "/does/not/exist" } as typeof token };
+  await expect(begin({ config: missing })).rejects.toThrow();
+  await expect.poll(open, { timeout: 20_000 }).toEqual([]);
+  expect(vault.vault.journal.head().seq).toBe(seq);
+});
+
+test("a backup whose connection to the database ends breaks off, and nothing else does", async () => {
+  const begun = await begin();
+  const [session] = await open();
+  await vault.home.sql("SELECT pg_terminate_backend($1)", [session?.pid]);
+  await expect(Array.fromAsync(begun)).rejects.toThrow();
+  await makeKey("acc-after-that");
+});
+
+test("a signature under a backup that could not be made is on record as failed, behind the one that grants it", async () => {
+  const custody = { sign: () => Promise.reject(new Error("no token")) };
+  await expect(Array.fromAsync(await begin({ custody }))).rejects.toThrow("no token");
+  const records = await vault.vault.database<AuditRow>("audit").orderBy("seq", "desc").limit(3);
+  expect(records.map(({ statement, outcome, detail }) => [statement, outcome, detail.step])).toEqual([
+    ["backup", "failed", "signed"],
+    ["backup", "granted", "signed"],
+    ["backup", "granted", undefined],
+  ]);
+});
