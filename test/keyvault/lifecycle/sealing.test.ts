@@ -1,9 +1,11 @@
+import { pino } from "pino";
 import { expect, test } from "vitest";
 import type { Journal } from "../../../keyvault/audit/journal.ts";
+import { LedgerHeld } from "../../../keyvault/audit/ledger.ts";
 import type { AuditEntry } from "../../../keyvault/audit/record.ts";
-import { createSealing } from "../../../keyvault/lifecycle/sealing.ts";
+import { createSealing, type SealingParts } from "../../../keyvault/lifecycle/sealing.ts";
 import type { SealReason } from "../../../keyvault/token/client.ts";
-import { WrongPin } from "../../../keyvault/token/fault.ts";
+import { StaleOffer, WrongPin } from "../../../keyvault/token/fault.ts";
 import { ADMIN, SILENT, testClock } from "../fixture.ts";
 
 const OFFER = Buffer.alloc(32, 1);
@@ -11,7 +13,7 @@ const PIN = { offer: OFFER.toString("base64"), box: "" };
 const OTHER = { ...ADMIN, name: "other" };
 
 /** Sealing of a sealed token whose opening is held up until it is let go. */
-function heldUp(recorded: () => Promise<unknown> = async () => {}) {
+function heldUp(recorded: () => Promise<unknown> = async () => {}, other: Partial<SealingParts> = {}) {
   let sealed: SealReason | undefined = "no_pin_file";
   const listeners: ((reason: SealReason) => void)[] = [];
   const { promise: gate, resolve: letGo } = Promise.withResolvers<void>();
@@ -44,6 +46,7 @@ function heldUp(recorded: () => Promise<unknown> = async () => {}) {
     clock: testClock(),
     elapsed: () => 0,
     log: SILENT,
+    ...other,
   });
   return { sealing, token, letGo, records };
 }
@@ -105,5 +108,119 @@ test("of tries without end while it is sealed the last hundred are on record, an
   expect(records.map(({ caller }) => caller.name)).toEqual([
     ...Array.from({ length: 100 }, (_, index) => `admin-${index + 50}`),
     OTHER.name,
+  ]);
+});
+
+test("wrong PINs make their caller wait for a minute at most, and are forgotten by a right one", async () => {
+  let now = 0;
+  const { sealing, token, letGo } = heldUp(undefined, { elapsed: () => now });
+  const { unseal } = token;
+  const fail = () => Promise.reject(new WrongPin("no"));
+  token.unseal = fail;
+  const waits: unknown[] = [];
+  for (let count = 0; count < 9; count += 1) {
+    expect(await sealing.unseal(ADMIN, PIN)).toMatchObject({ refused: "wrong_pin" });
+    const { retryAfterSeconds = 0 } = (await sealing.unseal(ADMIN, PIN)) as { retryAfterSeconds?: number };
+    waits.push(retryAfterSeconds);
+    now += 1_000 * retryAfterSeconds;
+  }
+  expect(waits).toEqual([1, 2, 4, 8, 16, 32, 60, 60, 60]);
+  token.unseal = unseal;
+  letGo();
+  expect(await sealing.unseal(ADMIN, PIN)).toEqual({ sealed: false });
+  token.seal("no_pin_file");
+  token.unseal = fail;
+  await sealing.unseal(ADMIN, PIN);
+  expect(await sealing.unseal(ADMIN, PIN)).toMatchObject({ retryAfterSeconds: 1 });
+});
+
+test("however many other names fail in between, a caller waits", async () => {
+  const { sealing, token } = heldUp();
+  token.unseal = () => Promise.reject(new WrongPin("no"));
+  for (let count = 0; count < 100; count += 1) await sealing.unseal({ ...ADMIN, name: `a-${count}` }, PIN);
+  expect(await sealing.unseal({ ...ADMIN, name: "a-0" }, PIN)).toMatchObject({ refused: "rate_limited" });
+});
+
+test("a box that the token's process cannot open counts as a try, and one for an earlier start of it does not", async () => {
+  const { sealing, token } = heldUp();
+  const stale = { refused: "stale_offer" };
+  expect(await sealing.unseal(ADMIN, { ...PIN, offer: "" })).toMatchObject(stale);
+  token.unseal = () => Promise.reject(new StaleOffer());
+  expect(await sealing.unseal(ADMIN, PIN)).toMatchObject(stale);
+  expect(await sealing.unseal(ADMIN, PIN)).toMatchObject({ refused: "rate_limited" });
+});
+
+test("a vault that is sealed stays so since then, for that reason and by the one who sealed it", async () => {
+  const clock = testClock();
+  const { sealing } = heldUp(undefined, { clock });
+  const before = sealing.state();
+  clock.move(60);
+  expect(await sealing.seal(OTHER)).toEqual(before);
+  expect(sealing.state()).toMatchObject({ reason: "no_pin_file", by: null });
+});
+
+test("a vault whose token's process ended while it was opened is not open", async () => {
+  const { sealing, token, letGo } = heldUp(async () => token.seal("process_ended"));
+  letGo();
+  await expect(sealing.unseal(ADMIN, PIN)).rejects.toMatchObject({ code: "token_unavailable" });
+  expect(sealing.state()).toBeDefined();
+});
+
+test("what happened while it was sealed is on record once, in its order, also when the first unsealing could not record it", async () => {
+  let failing = 1;
+  const { sealing, token, letGo, records } = heldUp(async () => {
+    if (failing-- > 0) throw new Error("no database");
+  });
+  const { unseal } = token;
+  token.unseal = () => Promise.reject(new WrongPin("no"));
+  for (const name of ["a", "b"]) await sealing.unseal({ ...ADMIN, name }, PIN);
+  token.unseal = unseal;
+  letGo();
+  const since = sealing.state()?.since;
+  await expect(sealing.unseal(OTHER, PIN)).rejects.toThrow("no database");
+  expect(await sealing.unseal(OTHER, PIN)).toEqual({ sealed: false });
+  expect(records.map(({ caller, outcome }) => `${caller.name} ${outcome}`)).toEqual([
+    "a wrong_pin",
+    "b wrong_pin",
+    "other granted",
+  ]);
+  expect(records.at(-1)?.detail).toEqual({ sealed_since: since, reason: "no_pin_file" });
+});
+
+test("who seals, who tries a PIN, and why a vault is not opened is in the log", async () => {
+  const lines: object[] = [];
+  const log = pino({}, { write: (line) => void lines.push(JSON.parse(line)) });
+  const journal = { change: () => Promise.reject(new Error("no database")) } as unknown as Journal;
+  let opened: () => Promise<Journal> = async () => ({ record: async () => true }) as unknown as Journal;
+  const { sealing, token, letGo } = heldUp(undefined, { log, journal: () => journal, open: () => opened() });
+  letGo();
+  expect(await sealing.unseal(ADMIN, PIN)).toEqual({ sealed: false });
+  expect(await sealing.seal(OTHER)).toMatchObject({ by: "admin/other" });
+  const { unseal } = token;
+  token.unseal = () => Promise.reject(new WrongPin("no"));
+  await sealing.unseal(ADMIN, PIN);
+  token.unseal = unseal;
+  opened = () => Promise.reject(new LedgerHeld());
+  await expect(sealing.unseal(OTHER, PIN)).rejects.toMatchObject({ code: "unavailable" });
+  expect(lines).toMatchObject([
+    { event: "seal_not_recorded", err: { message: "no database" } },
+    { event: "sealed_by", caller: "other", role: "admin" },
+    { event: "unseal_refused", caller: "admin", role: "admin", code: "wrong_pin" },
+    { event: "vault_not_opened", reason: expect.stringContaining("Another vault process") },
+  ]);
+});
+
+test("a vault whose journal does not come to the record is sealed all the same, and who did is on record later", async () => {
+  const journal = { change: () => new Promise(() => {}) } as unknown as Journal;
+  const { sealing, token, letGo, records } = heldUp(undefined, { journal: () => journal });
+  letGo();
+  expect(await sealing.unseal(ADMIN, PIN)).toEqual({ sealed: false });
+  expect(await sealing.seal(OTHER)).toMatchObject({ reason: "asked", by: "admin/other" });
+  expect(token.sealed()).toBe("asked");
+  expect(await sealing.unseal(ADMIN, PIN)).toEqual({ sealed: false });
+  expect(records.map(({ caller, statement }) => `${caller.name} ${statement}`)).toEqual([
+    "admin unseal",
+    "other seal",
+    "admin unseal",
   ]);
 });

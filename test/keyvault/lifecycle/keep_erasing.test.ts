@@ -1,0 +1,61 @@
+import { pino } from "pino";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { keepErasing } from "../../../keyvault/lifecycle/keep_erasing.ts";
+import { SILENT } from "../fixture.ts";
+
+const TEN_MINUTES_MS = 600_000;
+
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
+});
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+/** Erasing that gives these numbers of keys one after the other, or fails where there is none, and the log's lines. */
+function erasing(...numbers: (number | undefined)[]) {
+  const lines: unknown[] = [];
+  const log = pino({}, { write: (line) => void lines.push(JSON.parse(line)) });
+  let calls = 0;
+  const keeper = keepErasing(async () => {
+    const keys = numbers[calls++];
+    if (keys === undefined) throw new Error("no database");
+    return { keys, tenants: 0 };
+  }, log);
+  return { keeper, lines, calls: () => calls };
+}
+
+test("what is due is erased at once, every ten minutes, and no more after the stop", async () => {
+  const { keeper, calls } = erasing(0, 0, 0);
+  expect(calls()).toBe(1);
+  await vi.advanceTimersByTimeAsync(TEN_MINUTES_MS - 1);
+  expect(calls()).toBe(1);
+  await vi.advanceTimersByTimeAsync(1);
+  expect(calls()).toBe(2);
+  await keeper.stop();
+  await vi.advanceTimersByTimeAsync(10 * TEN_MINUTES_MS);
+  expect(calls()).toBe(2);
+});
+
+test("an erasing that failed is told and tried again, and one that erased nothing says nothing", async () => {
+  const { keeper, lines } = erasing(undefined, 0, 2);
+  await vi.advanceTimersByTimeAsync(2 * TEN_MINUTES_MS);
+  await keeper.stop();
+  expect(lines).toMatchObject([
+    { event: "erasing_failed", reason: "no database" },
+    { event: "erased", keys: 2, tenants: 0 },
+  ]);
+});
+
+test("the stop waits for the erasing in hand", async () => {
+  const { promise: gate, resolve: letGo } = Promise.withResolvers<void>();
+  const keeper = keepErasing(() => gate.then(() => ({ keys: 0, tenants: 0 })), SILENT);
+  let stopped = false;
+  const stopping = keeper.stop().then(() => {
+    stopped = true;
+  });
+  await new Promise((resolve) => setImmediate(resolve));
+  expect(stopped).toBe(false);
+  letGo();
+  await stopping;
+});
