@@ -1,6 +1,8 @@
+import { createServer } from "node:net";
+import { pino } from "pino";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { createClient } from "../../../keyvault/db/connection.ts";
-import { createHome, type VaultHome } from "../fixture.ts";
+import { createClient, openDatabase } from "../../../keyvault/db/connection.ts";
+import { createHome, SILENT, type VaultHome } from "../fixture.ts";
 
 const LONGER_THAN_A_QUERY_MAY_TAKE_S = 30;
 
@@ -25,3 +27,43 @@ test("a database that does not answer holds the audit for some seconds, not for 
     void client.end().catch(() => {});
   }
 }, 60_000);
+
+test("a query that takes longer than it may fails, and the next one does not wait for it", async () => {
+  const database = openDatabase(home.config.databaseUrl, SILENT, 1, 500);
+  try {
+    await expect(database.raw(`SELECT pg_sleep(${LONGER_THAN_A_QUERY_MAY_TAKE_S})`)).rejects.toThrow(
+      /timeout/,
+    );
+  } finally {
+    await database.destroy();
+  }
+});
+
+test("a database that takes connections and says nothing is given up", async () => {
+  const silent = createServer(() => {}).listen(0, "127.0.0.1");
+  await new Promise((resolve) => silent.once("listening", resolve));
+  const { port } = silent.address() as { port: number };
+  const url = `postgres://nobody@127.0.0.1:${port}/none`;
+  const client = createClient(url);
+  client.on("error", () => {});
+  const database = openDatabase(url, SILENT);
+  try {
+    await expect(client.connect(), "the audit's connection").rejects.toThrow(/timeout/);
+    await expect(database.raw("SELECT 1"), "the others").rejects.toThrow(/timeout/i);
+  } finally {
+    await database.destroy();
+    silent.close();
+  }
+});
+
+test("what knex has to say is a line of the log, and nothing besides", async () => {
+  const lines: object[] = [];
+  const log = pino({}, { write: (line) => void lines.push(JSON.parse(line)) });
+  const database = openDatabase(home.config.databaseUrl, log);
+  const { logger } = database.client;
+  for (const level of ["warn", "error", "debug"]) logger[level](level);
+  await database.destroy();
+  expect(lines).toMatchObject(
+    ["warn", "error"].map((text) => ({ level: 40, event: "database_trouble", text })),
+  );
+});

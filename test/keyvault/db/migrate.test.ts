@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { migrate, migrationNames } from "../../../keyvault/db/migrate.ts";
+import { migrate, migrationNames, withSchemaLock } from "../../../keyvault/db/migrate.ts";
 import { migrateToLevel } from "../backup/earlier_support.ts";
 import { createHome, SILENT, type VaultHome } from "../fixture.ts";
 
@@ -27,3 +27,32 @@ test("a migration may take longer than an ordinary query, as an index on a long 
   await obstacle.end();
   expect(await migrating).toEqual(migrationNames().slice(level));
 }, 60_000);
+
+test("while another process changes the schema it waits, of whatever version that is", async () => {
+  const other = new pg.Client({ connectionString: home.config.migrationDatabaseUrl });
+  await other.connect();
+  await other.query("SELECT pg_advisory_lock(7233102)");
+  let migrated = false;
+  const migrating = migrate(home.config, SILENT).then((applied) => {
+    migrated = true;
+    return applied;
+  });
+  const waiting = () =>
+    home.sql("SELECT FROM pg_locks WHERE locktype = 'advisory' AND objid = 7233102 AND NOT granted");
+  await expect.poll(waiting, { timeout: 20_000 }).toHaveLength(1);
+  expect(migrated).toBe(false);
+  await other.end();
+  expect(await migrating).toEqual([]);
+});
+
+test("a lock whose connection ends fails nothing by itself", async () => {
+  const ended = await withSchemaLock(home.config, SILENT, async (database) => {
+    const { rows } = await database.raw<{ rows: [{ pid: number }] }>(
+      "SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND objid = 7233102 AND granted",
+    );
+    await database.raw("SELECT pg_terminate_backend(?)", [rows[0].pid]);
+    await sleep(100);
+    return "done";
+  });
+  expect(ended).toBe("done");
+});

@@ -1,7 +1,9 @@
 import pg from "pg";
 import { afterAll, beforeAll, expect, inject, test } from "vitest";
 import { type Config, loadConfig } from "../../../keyvault/config.ts";
+import type { Database } from "../../../keyvault/db/connection.ts";
 import { migrate } from "../../../keyvault/db/migrate.ts";
+import { findRunningRole } from "../../../keyvault/db/privileges.ts";
 import { requireTables } from "../../../keyvault/db/tables.ts";
 import { warnOfExposure } from "../../../keyvault/hardening.ts";
 import { createLog } from "../../../keyvault/log.ts";
@@ -50,6 +52,7 @@ test.each([
   "DELETE FROM tenants",
   "DELETE FROM audit_register",
   "DELETE FROM schema_migrations",
+  "INSERT INTO schema_migrations (name) VALUES ('9999_later')",
   "CREATE TABLE mine ()",
 ])("the running vault's role may not: %s", async (sql) => {
   expect(await tried(sql)).toBe(DENIED);
@@ -77,6 +80,17 @@ test("rights that somebody gave besides are taken away by the next migration", a
   expect(await tried("UPDATE audit SET caller = 'nobody'")).toBe(DENIED);
   expect(await tried("DELETE FROM audit")).toBe(DENIED);
 });
+
+test.each(["UPDATE", "DELETE", "TRUNCATE", "TRIGGER"])(
+  "a role that was given %s on the audit is warned of at each start",
+  async (right) => {
+    const { username } = new URL(vault.home.config.databaseUrl);
+    await vault.home.sql(`GRANT ${right} ON audit TO ${username}`);
+    expect(await warnings(vault.home.config)).toEqual(["audit_rewritable"]);
+    await vault.home.sql(`REVOKE ${right} ON audit FROM ${username}`);
+    expect(await warnings(vault.home.config)).toEqual([]);
+  },
+);
 
 test("a vault that runs as the owner, or as one of its members, is warned of at each start", async () => {
   const { databaseUrl, migrationDatabaseUrl } = vault.home.config;
@@ -116,6 +130,15 @@ test("two URLs of different databases are refused before anything is given", asy
   await expect(migrate({ databaseUrl, migrationDatabaseUrl }, SILENT)).rejects.toThrow(
     /lead to different databases/,
   );
+});
+
+test("databases of one name on two servers are two databases", async () => {
+  const on = (server: string) =>
+    ({
+      raw: async () => ({ rows: [{ role: "one", database: "keyvault", server }] }),
+    }) as unknown as Database;
+  expect(await findRunningRole(on("a"), on("a"))).toBeUndefined();
+  await expect(findRunningRole(on("a"), on("b"))).rejects.toThrow(/lead to different databases/);
 });
 
 test("an owner that cannot be reached is told by its own setting", async () => {
