@@ -58,3 +58,16 @@ test("no end of a chain is accepted that has an altered record in it", async () 
   await say(first!.caller);
   expect((await accept(seq, mac)).seq).toBe(seq + 1);
 });
+
+test("what the token had noted before is on record with what was accepted, and who did is told", async () => {
+  const noted = (await token.notedHead()).head!;
+  const { seq, mac } = await end();
+  await accept(seq, mac);
+  const [last] = await home.sql(
+    "SELECT caller, role, statement, outcome, detail FROM audit ORDER BY seq DESC LIMIT 1",
+  );
+  expect(last).toEqual({
+    ...{ caller: "recovery", role: "local", statement: "head_accept", outcome: "granted" },
+    detail: { noted: `${noted.seq}:${Buffer.from(noted.mac).toString("hex")}`, accepted: String(seq) },
+  });
+});

@@ -16,11 +16,12 @@ afterAll(async () => {
   await home.remove();
 });
 
+const authenticate = async (texts: Uint8Array[]) => texts.map(() => Buffer.alloc(32, 1));
+
 /** What is found of a vault's first key and its tenant, of which no code holds. */
 function compare(neverCoded: boolean) {
   const register = { ...createRegister(), isAdoptable: () => neverCoded };
-  const token = { authenticate: async (texts: Uint8Array[]) => texts.map(() => Buffer.alloc(32, 1)) };
-  return compareRows({ database, token, register, catchUp: async () => {} });
+  return compareRows({ database, token: { authenticate }, register, catchUp: async () => {} });
 }
 
 test("a row waits for its adoption only if it has no code and the audit says that it never had one", async () => {
@@ -29,4 +30,36 @@ test("a row waits for its adoption only if it has no code and the audit says tha
   for (const table of ["keys", "tenants"]) await home.sql(`UPDATE ${table} SET state_mac = NULL`);
   expect(await compare(false), "with its code taken away").toEqual(damaged);
   expect(await compare(true), "of an earlier version").toEqual({ keys: [], tenants: [], waiting: 2 });
+});
+
+test("what changed while the rows were read is read again once the register has it, and nothing else is", async () => {
+  let seq = 1;
+  const register = {
+    ...createRegister(),
+    head: () => ({ seq, mac: Buffer.alloc(32) }),
+    isLast: () => seq > 2,
+    isAdoptable: () => false,
+  };
+  await home.sql("UPDATE keys SET state_mac = $1", [Buffer.alloc(32, 1)]);
+  await home.sql("UPDATE tenants SET state_mac = $1", [Buffer.alloc(32, 1)]);
+  let caughtUp = 0;
+  const catchUp = async () => {
+    caughtUp += 1;
+    if (seq < 3) seq += 1;
+  };
+  const compared = await compareRows({ database, token: { authenticate }, register, catchUp });
+  expect(compared).toEqual({ keys: [], tenants: [], waiting: 0 });
+  expect(caughtUp, "until the rows hold").toBe(2);
+  const behind = { ...register, isLast: () => false };
+  const damaged = await compareRows({ database, token: { authenticate }, register: behind, catchUp });
+  expect(damaged).toMatchObject({ tenants: ["vault"] });
+  expect(caughtUp, "until nothing more comes").toBe(3);
+});
+
+test("all rows are compared, however many there are", async () => {
+  await home.sql(
+    `INSERT INTO tenants (tenant, kek, wrapped_data_key, created_at)
+     SELECT 'bulk-' || n, 'kek-1', '', now() FROM generate_series(1, 1100) AS n`,
+  );
+  expect((await compare(false)).tenants).toHaveLength(1_101);
 });
