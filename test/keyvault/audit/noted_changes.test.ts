@@ -12,10 +12,8 @@ let token: Token;
 let journal: Journal;
 let noting: () => Promise<unknown> = async () => {};
 
-beforeAll(async () => {
-  home = await createHome();
-  token = await openToken(await tokenSettings(home.config.token), SILENT);
-  journal = await openJournal({
+const open = () =>
+  openJournal({
     databaseUrl: home.config.databaseUrl,
     token: { ...token, noteHead: async (head) => noting().then(() => token.noteHead(head)) },
     clock: testClock(),
@@ -23,6 +21,11 @@ beforeAll(async () => {
     register: createRegister(),
     reopened: () => {},
   });
+
+beforeAll(async () => {
+  home = await createHome();
+  token = await openToken(await tokenSettings(home.config.token), SILENT);
+  journal = await open();
 });
 afterAll(async () => {
   await journal.close();
@@ -30,10 +33,11 @@ afterAll(async () => {
   await home.remove();
 });
 
-const change = () =>
+const change = (committed = () => {}) =>
   journal.change(async () => ({
     value: "changed",
     entry: { caller: API, statement: "key_disable", outcome: "granted" },
+    committed,
   }));
 
 test("a change is not answered before the token has noted its record", async () => {
@@ -55,4 +59,39 @@ test("a change whose record the token does not note is not called done", async (
   await expect(change()).rejects.toMatchObject({ code: "token_unavailable" });
   noting = async () => {};
   expect(await change()).toBe("changed");
+});
+
+test("a change that the token does not note is durable: what was remembered from before is forgotten all the same", async () => {
+  noting = () => Promise.reject(new VaultError("token_unavailable"));
+  let forgotten = 0;
+  await expect(
+    change(() => {
+      forgotten += 1;
+    }),
+  ).rejects.toMatchObject({ code: "token_unavailable" });
+  noting = async () => {};
+  expect(forgotten).toBe(1);
+});
+
+test("the end of a chain that the token has not noted is noted when it is opened", async () => {
+  await journal.record({ caller: API, statement: "call", outcome: "granted" });
+  noting = () => Promise.reject(new VaultError("token_unavailable"));
+  await journal.close();
+  const before = (await token.notedHead()).head?.seq ?? 0;
+  noting = async () => {};
+  journal = await open();
+  expect(journal.head().seq).toBeGreaterThan(before);
+  expect((await token.notedHead()).head?.seq).toBe(journal.head().seq);
+});
+
+test("the stop waits for what was given before it", async () => {
+  const records = Array.from({ length: 20 }, () =>
+    journal.record({ caller: API, statement: "call", outcome: "granted" }),
+  );
+  const last = change();
+  await journal.close();
+  expect(await Promise.all(records)).not.toContain(false);
+  expect(await last).toBe("changed");
+  expect((await token.notedHead()).head?.seq).toBe(journal.head().seq);
+  journal = await open();
 });
