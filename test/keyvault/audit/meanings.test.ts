@@ -52,6 +52,29 @@ test.each<[string, Said[]]>([
   expect(found(...records)).toEqual([{ seq: records.length, what: expect.stringContaining(KEY) }]);
 });
 
+test.each([
+  ...[
+    "delegation",
+    "challenge",
+    "revocation_list",
+    "revocation_push",
+    "key_rotation",
+    "receipt",
+    "checkpoint",
+  ],
+])("a %s is a use of a key", (statement) => {
+  expect(found(made, disable, { statement })).toEqual([
+    { seq: 3, what: `${statement} by key ${KEY} after it was disabled` },
+  ]);
+});
+
+test("of contradictions without end the first hundred are told", () => {
+  const uses = Array.from({ length: 150 }, () => use);
+  expect(found(made, disable, ...uses).map(({ seq }) => seq)).toEqual(
+    Array.from({ length: 100 }, (_, index) => index + 3),
+  );
+});
+
 test.each<[string, Said[]]>([
   ["is active", [made, use]],
   ["was enabled by two", [made, disable, step("key_enable", "asked"), step("key_enable", "done"), use]],

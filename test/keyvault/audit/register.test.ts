@@ -1,6 +1,15 @@
 import { expect, test } from "vitest";
 import { createRegister } from "../../../keyvault/audit/register.ts";
-import { emptyPart, emptyRest, PARTS, readPart, writePart } from "../../../keyvault/audit/register_parts.ts";
+import {
+  emptyPart,
+  emptyRest,
+  PARTS,
+  partOf,
+  readPart,
+  readRest,
+  writePart,
+  writeRest,
+} from "../../../keyvault/audit/register_parts.ts";
 import type { AuditRow } from "../../../keyvault/db/rows.ts";
 
 const KEY = "0".repeat(32);
@@ -164,4 +173,41 @@ test("a part that was written and read again says the same, of what was erased t
   expect(again.isErased("key", KEY)).toBe(true);
   expect(again.isErased("tenant", "acc-1")).toBe(true);
   expect(again.isErased("tenant", "acc-2")).toBe(false);
+});
+
+test("a rest that was written and read again says the same", () => {
+  const adoption = { statement: "state_adopt", key_id: null } as const;
+  const half = { statement: "resident_make", key_id: null } as const;
+  const asked = { step: "asked", rows: "ab", certificate: "AA==" };
+  const register = createRegister();
+  register.fold([
+    record(1, { ...half, detail: { label: "key-a" } }),
+    record(2, { detail: { tenant: "acc-1", resident: "key-b" } }),
+    record(3, { ...adoption, detail: { rows: "1" } }),
+    record(4, { ...adoption, detail: { rows: "0" } }),
+    record(5, { ...adoption, detail: asked }),
+  ]);
+  const rest = register.rest();
+  expect(rest).toMatchObject({ allCoded: true, wish: { rows: "ab", certificate: "AA==" } });
+  expect([...rest.residents.keys()]).toEqual(["key-a", "key-b"]);
+  expect([...rest.earlierAdoptions]).toEqual([3, 4]);
+  expect(readRest(writeRest(rest))).toEqual(rest);
+  register.fold([record(6, { ...adoption, detail: { step: "done", rows: "1", keys: "", tenants: "" } })]);
+  expect(register.adoptionWish(), "a wish that came true").toBeNull();
+  expect(readRest(writeRest(register.rest()))).toEqual(register.rest());
+});
+
+test("whatever changes in a part counts, so that a snapshot has it", () => {
+  const register = createRegister();
+  const changes = (name: string) => register.part(partOf(name)).changes;
+  register.fold([record(1, { purpose: "account_root", detail: { tenant: "acc-1" } })]);
+  const before = changes("acc-1");
+  const other = "1".repeat(32);
+  register.fold([record(2, { key_id: other, purpose: "account_root", detail: { tenant: "acc-1" } })]);
+  expect(register.rootsOf("acc-1")).toEqual([KEY, other]);
+  expect(changes("acc-1"), "a further root").toBeGreaterThan(before);
+  const ofRoot = changes(KEY);
+  register.fold([record(3, { statement: "revocation_list", digest: digest(3), detail: { place: "7" } })]);
+  expect(register.lastList(KEY)).toEqual({ digest: digest(3), updatedAt: 7, listed: null });
+  expect(changes(KEY), "a list").toBeGreaterThan(ofRoot);
 });

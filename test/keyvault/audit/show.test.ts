@@ -1,6 +1,6 @@
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
-import { appendFile, mkdir, readFile, writeFile } from "node:fs/promises";
+import { appendFile, mkdir, readFile, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -38,13 +38,18 @@ const headsOf = async (file: string) => (await readHeads(file)).heads;
 const record = (note: string) =>
   vault.vault.journal.record({ caller: API, statement: "call", outcome: "forbidden", detail: { note } });
 
+const AT = new Date("2026-11-21T10:00:00.000Z");
+const lineOf = ({ seq, mac }: Head) => `${AT.toISOString()} ${seq}:${mac.toString("hex")}`;
+
 test("gives the whole chain page by page, each record once and in order, with codes that match the database", async () => {
   const seen: AuditView[] = [];
   for (let after: number | null = 0; after !== null; ) {
     const page: AuditPage = await read(`after=${after}&limit=2`);
+    expect(page.records).not.toEqual([]);
     seen.push(...page.records);
     after = page.next;
   }
+  expect((await read(`after=0&limit=${seen.length}`)).next, "a last page that is full").toBeNull();
   const rows = await vault.home.sql(
     "SELECT seq::int, encode(mac, 'hex') AS mac, statement FROM audit ORDER BY seq",
   );
@@ -130,6 +135,18 @@ test("a running vault notes its head when it moved and at its stop, and only the
   expect((await readFile(file, "utf8")).split("\n")[0]).toMatch(/^\d{4}-\d\d-\d\dT\S+Z \d+:[0-9a-f]{64}$/);
 });
 
+test("a file of heads is its owner's alone, and is gone on with however long it is", async () => {
+  const file = join(vault.home.dir, "long");
+  const head = vault.vault.journal.head();
+  for (let count = 0; count < 60; count += 1) await appendHead(file, head, AT);
+  await writeFile(file, lineOf(head).slice(0, 40), { flag: "a" });
+  for (let count = 0; count < 2; count += 1) await appendHead(file, head, AT);
+  const { heads, unfinished } = await readHeads(file);
+  expect(heads).toHaveLength(62);
+  expect(unfinished).toEqual([61]);
+  expect((await stat(file)).mode & 0o777).toBe(0o600);
+});
+
 test("an admin may read the audit too", async () => {
   const answer = await call(`${vault.url}/v1/audit`, readIdentity(vault.home, "admin"));
   expect(answer.status).toBe(200);
@@ -145,9 +162,6 @@ test("a head that could not be written is written when the file can be, without 
   await heads.stop();
   expect(await headsOf(file)).toEqual([vault.vault.journal.head()]);
 });
-
-const AT = new Date("2026-11-21T10:00:00.000Z");
-const lineOf = ({ seq, mac }: Head) => `${AT.toISOString()} ${seq}:${mac.toString("hex")}`;
 
 test("a line cut off in the middle of its writing is told, and the heads before and after it are checked", async () => {
   const head = vault.vault.journal.head();

@@ -1,5 +1,8 @@
+import { pino } from "pino";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { keepSnapshots } from "../../../keyvault/audit/snapshots.ts";
+import { createRegister } from "../../../keyvault/audit/register.ts";
+import { createSnapshots, keepSnapshots } from "../../../keyvault/audit/snapshots.ts";
+import type { Database } from "../../../keyvault/db/connection.ts";
 import { SILENT } from "../fixture.ts";
 
 const LOOK_MS = 10_000;
@@ -13,7 +16,7 @@ afterEach(() => {
 });
 
 /** Keeping of a chain that is at `seq`, and how often it saved; the next `failing` saves fail. */
-function keeping() {
+function keeping(log = SILENT) {
   const state = { seq: 0, saved: 0, failing: 0 };
   const snapshots = {
     load: async () => [],
@@ -23,7 +26,7 @@ function keeping() {
     },
   };
   const register = { head: () => ({ seq: state.seq, mac: Buffer.alloc(32) }) };
-  return { state, keeper: keepSnapshots({ snapshots, register, log: SILENT }, 0) };
+  return { state, keeper: keepSnapshots({ snapshots, register, log }, 0) };
 }
 
 test("a running vault saves once for each so many records, and not before", async () => {
@@ -55,4 +58,33 @@ test("a save that failed is tried again at the next look, and at the stop", asyn
   await vi.advanceTimersByTimeAsync(LOOK_MS);
   await keeper.stop();
   expect(state.saved).toBe(2);
+});
+
+test("a save that failed is told in the log", async () => {
+  const lines: object[] = [];
+  const { state, keeper } = keeping(pino({}, { write: (line) => void lines.push(JSON.parse(line)) }));
+  state.failing = 1;
+  state.seq = WORTH;
+  await keeper.stop();
+  expect(lines).toMatchObject([{ level: 40, event: "audit_register_not_saved", reason: "no database" }]);
+});
+
+test("a save keeps neither the token nor the process from other work for long", async () => {
+  let [turns, most, ended] = [0, 0, false];
+  const token = {
+    async authenticate(texts: Uint8Array[]) {
+      most = Math.max(most, texts.length);
+      return texts.map(() => Buffer.alloc(32));
+    },
+  };
+  const database = { raw: async () => {} } as unknown as Database;
+  const count = () => {
+    turns += 1;
+    if (!ended) setImmediate(count);
+  };
+  setImmediate(count);
+  await createSnapshots({ database, token, register: createRegister() }).save();
+  ended = true;
+  expect(most, "parts that the token codes at once").toBeLessThanOrEqual(16);
+  expect(turns, "turns of other work between 257 parts").toBeGreaterThan(100);
 });
