@@ -1,6 +1,8 @@
 import type pg from "pg";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import type { Change } from "../../../keyvault/audit/journal.ts";
+import type { AuditEntry } from "../../../keyvault/audit/record.ts";
+import { VaultError } from "../../../keyvault/errors.ts";
 import { createKekRetirement } from "../../../keyvault/kek/retire.ts";
 import { createRewrapping } from "../../../keyvault/kek/rewrap.ts";
 import { createKekRotation } from "../../../keyvault/kek/rotate.ts";
@@ -13,6 +15,7 @@ import { ADMIN, startVault, type TestVault } from "../fixture.ts";
 
 let vault: TestVault;
 let steps: string[];
+let entries: (AuditEntry | undefined)[];
 
 beforeAll(async () => {
   vault = await startVault();
@@ -22,6 +25,7 @@ beforeAll(async () => {
 afterAll(() => vault.close());
 beforeEach(() => {
   steps = [];
+  entries = [];
 });
 
 /** A journal that runs what it is given at once, on a database in which `wrapped` data keys are found, time after time. */
@@ -35,6 +39,7 @@ function journalOf(...wrapped: number[]) {
     async change<T>(apply: (client: pg.Client, seq: number) => Promise<Change<T>>): Promise<T> {
       const { value, entry } = await apply(client, 1);
       steps.push(`${entry?.statement} ${entry?.outcome}`);
+      entries.push(entry);
       return value;
     },
   };
@@ -64,6 +69,18 @@ test("a new version is on disk before its record is, and so before anything is w
   const rotated = await createKekRotation({ journal: journalOf(), token, settle })(ADMIN);
   expect(rotated).toEqual({ kek: "kek-2", keks });
   expect(steps).toEqual(["rotate", "settle", "kek_rotate granted"]);
+  expect(entries[0]).toMatchObject({ caller: ADMIN, detail: { kek: "kek-2" } });
+});
+
+test("a version that cannot be made, or put on the disk, is on record as failed", async () => {
+  const away = new VaultError("token_unavailable");
+  const broken = { rotate: () => Promise.reject(away) };
+  await expect(createKekRotation({ journal: journalOf(), token: broken, settle })(ADMIN)).rejects.toBe(away);
+  const full = () => Promise.reject(new Error("no space left"));
+  await expect(createKekRotation({ journal: journalOf(), token, settle: full })(ADMIN)).rejects.toMatchObject(
+    { code: "internal" },
+  );
+  expect(steps).toEqual(["kek_rotate failed", "rotate", "kek_rotate failed"]);
 });
 
 test("a version is destroyed, and gone from the disk, between the record that it begins and the one that it is done", async () => {
@@ -76,6 +93,115 @@ test("a version that wraps a data key again when its turn has come is not destro
   const { retire } = createKekRetirement({ ...parts(), journal: journalOf(0, 1) });
   expect(await retire(ADMIN, "kek-1")).toMatchObject({ refused: "policy_violation" });
   expect(steps).toEqual(["kek_retire granted", "kek_retire policy_violation"]);
+});
+
+test("data keys that change faster than they are proven keep the version, on record, and are not proven for ever", async () => {
+  let reads = 0;
+  const query = async (sql: string) => {
+    if (sql.includes("count(")) return { rows: [{ count: 0 }] };
+    reads += 1;
+    const many = reads < 100 ? 251 : 0;
+    const box = () => Buffer.from(`${reads} ${Math.random()}`.padEnd(60).slice(0, 60));
+    return {
+      rows: Array.from({ length: many }, () => ({ tenant: "t", kek: "kek-2", wrapped_data_key: box() })),
+    };
+  };
+  const journal = {
+    ...vault.vault.journal,
+    async change<T>(apply: (client: pg.Client, seq: number) => Promise<Change<T>>): Promise<T> {
+      const { value, entry } = await apply({ query } as unknown as pg.Client, 1);
+      if (entry !== undefined) steps.push(`${entry.statement} ${entry.outcome}`);
+      return value;
+    },
+  };
+  const { retire } = createKekRetirement({ ...parts(), journal });
+  expect(await retire(ADMIN, "kek-1")).toMatchObject({
+    message: expect.stringContaining("change faster than they are proven"),
+  });
+  expect(steps).toEqual(["kek_retire granted", "kek_retire policy_violation"]);
+});
+
+test("the stop waits for a proof that is under way", async () => {
+  const { promise: gate, resolve: letGo } = Promise.withResolvers<void>();
+  const { promise: begun, resolve: begins } = Promise.withResolvers<void>();
+  const slow = {
+    ...token,
+    async findVersions(boxes: unknown[]) {
+      begins();
+      await gate;
+      return boxes.map(() => "kek-2");
+    },
+  };
+  const journal = { ...journalOf(0, 0), record: async () => steps.push("failed") > 0 };
+  const retirement = createKekRetirement({ ...parts(), token: slow, journal });
+  const retiring = retirement.retire(ADMIN, "kek-1").catch((error: VaultError) => error.code);
+  await begun;
+  const stopping = retirement.stop().then(() => steps.push("stopped"));
+  await new Promise((resolve) => setImmediate(resolve));
+  letGo();
+  expect(await retiring).toBe("unavailable");
+  await stopping;
+  expect(steps).toEqual(["kek_retire granted", "failed", "stopped"]);
+});
+
+/** Rewrapping of 600 data keys by a token that opens none, once `gate` is open, and how many it was given each time. */
+async function rewrappingOf(gate: () => Promise<unknown>) {
+  await vault.home.sql(
+    `INSERT INTO tenants (tenant, kek, wrapped_data_key, created_at)
+     SELECT 'many-' || n, 'kek-1', decode(repeat('00', 60), 'hex'), now() FROM generate_series(1, 600) AS n
+     ON CONFLICT DO NOTHING`,
+  );
+  const given: number[] = [];
+  const none: Token = {
+    ...vault.vault.token,
+    async rewrap(boxes) {
+      given.push(boxes.length);
+      await gate();
+      return boxes.map(() => null);
+    },
+  };
+  return { given, rewrapping: createRewrapping({ ...vault.vault, token: none }) };
+}
+
+const rewrapRecords = () =>
+  vault.home.sql("SELECT FROM audit WHERE statement = 'kek_rewrap' AND detail ? 'tenants'");
+
+test("data keys are wrapped anew 250 at a time, each batch with its record", async () => {
+  const { given, rewrapping } = await rewrappingOf(async () => {});
+  const before = (await rewrapRecords()).length;
+  await rewrapping.start(ADMIN);
+  await expect.poll(async () => (await rewrapping.progress()).running, { timeout: 20_000 }).toBe(false);
+  expect(given).toEqual([250, 250, 102]);
+  expect((await rewrapRecords()).length - before).toBe(3);
+});
+
+test("asked for again while it is under way it goes on once, and the stop ends it after the batch in hand", async () => {
+  const { promise: gate, resolve: letGo } = Promise.withResolvers<void>();
+  const { given, rewrapping } = await rewrappingOf(() => gate);
+  for (let asked = 0; asked < 3; asked += 1)
+    expect(await rewrapping.start(ADMIN)).toMatchObject({ running: true });
+  await expect.poll(() => given.length).toBe(1);
+  const stopping = rewrapping.stop();
+  letGo();
+  await stopping;
+  expect(given).toEqual([250]);
+  expect(await rewrapping.progress()).toMatchObject({ running: false });
+});
+
+test("the fault that ended a run is told by its code, until the next run begins", async () => {
+  const faults: Error[] = [new VaultError("token_unavailable"), new Error("secret")];
+  const { rewrapping } = await rewrappingOf(async () => {
+    const fault = faults.shift();
+    if (fault !== undefined) throw fault;
+  });
+  const told: unknown[] = [];
+  for (let run = 0; run < 3; run += 1) {
+    await rewrapping.start(ADMIN);
+    await expect.poll(async () => (await rewrapping.progress()).running, { timeout: 20_000 }).toBe(false);
+    told.push((await rewrapping.progress()).fault);
+  }
+  expect(told).toEqual(["token_unavailable", "internal", null]);
+  await vault.home.sql("DELETE FROM tenants WHERE tenant LIKE 'many-%'");
 });
 
 const stored = () =>
