@@ -1,6 +1,8 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { type Attestation, verifyAttestation } from "../../../keyvault/keys/attestation.ts";
 import type { CreatedKey } from "../../../keyvault/keys/create.ts";
+import { exceedsQuota } from "../../../keyvault/keys/quota.ts";
 import { keyId } from "../../../src/protocol/hybrid.ts";
 import { API, startVault, type TestVault } from "../fixture.ts";
 
@@ -13,7 +15,7 @@ afterAll(() => vault.close());
 
 const request = { tenant: "acc-1", purpose: "agent", label: "agent one" } as const;
 const records = (keyId: string) =>
-  vault.home.sql(
+  vault.home.sql<{ outcome: string; detail: Record<string, string> }>(
     "SELECT caller, role, purpose, statement, outcome, detail FROM audit WHERE key_id = $1 ORDER BY seq",
     [keyId],
   );
@@ -69,6 +71,67 @@ test("the same request under the same name gives the same key, and another one i
     });
   }
   expect(await rows()).toBe(before);
+  const told = (await records(key.key_id)).map(({ outcome, detail }) => [outcome, detail.tenant]);
+  expect(told.slice(2)).toEqual(
+    ["acc-2", "acc-1", "acc-1", "acc-1"].map((tenant) => ["idempotency_conflict", tenant]),
+  );
+});
+
+test("a quota counts the keys that are not destroyed, and 0 is none", async () => {
+  const tenant = "acc-quota";
+  const [{ key_id }] = [
+    await vault.makeKey({ ...request, tenant }),
+    await vault.makeKey({ ...request, tenant }),
+  ];
+  const beyond = (quota: number) =>
+    vault.vault.journal.change(async (client) => ({ value: await exceedsQuota(client, tenant, quota) }));
+  expect(await beyond(3)).toBeUndefined();
+  expect(await beyond(2)).toMatchObject({ refused: "policy_violation" });
+  expect(await beyond(0)).toBeUndefined();
+  await vault.home.sql(
+    "UPDATE keys SET state = 'destroyed', disabled_at = now(), destroy_at = now() WHERE key_id = $1",
+    [key_id],
+  );
+  expect(await beyond(2)).toBeUndefined();
+});
+
+test("another tenant's key is looked for as one that is not there, also while it is remembered", async () => {
+  const { key_id } = await vault.makeKey({ ...request, tenant: "acc-own" });
+  const { database, store } = vault.vault;
+  let queries = 0;
+  const count = () => {
+    queries += 1;
+  };
+  const costs = async (keyId: string, tenant: string): Promise<[number, boolean]> => {
+    queries = 0;
+    const found = await store.find(keyId, tenant);
+    return [queries, found !== undefined];
+  };
+  database.on("query", count);
+  try {
+    await store.find(key_id, "acc-own");
+    expect(await costs(key_id, "acc-own")).toEqual([0, true]);
+    expect(await costs(key_id, "acc-other")).toEqual([1, false]);
+    expect(await costs("f".repeat(32), "acc-other")).toEqual([1, false]);
+  } finally {
+    database.off("query", count);
+  }
+});
+
+test("a key is remembered for a minute, and is then read anew: what became of its row shows", async () => {
+  const { key_id } = await vault.makeKey({ ...request, tenant: "acc-minute" });
+  const { store } = vault.vault;
+  await store.find(key_id);
+  await vault.home.sql("UPDATE keys SET label = 'altered' WHERE key_id = $1", [key_id]);
+  expect(await store.find(key_id)).toMatchObject({ label: request.label });
+  const now = performance.now();
+  const clock = vi.spyOn(performance, "now").mockImplementation(() => now + 60_001);
+  try {
+    await sleep(10);
+    await expect(store.find(key_id)).rejects.toMatchObject({ code: "key_damaged" });
+  } finally {
+    clock.mockRestore();
+  }
 });
 
 test("one name asked for many times at once makes one key", async () => {

@@ -79,3 +79,30 @@ test("a key is kept for a minute from its first use on, however often it is used
     vi.useRealTimers();
   }
 });
+
+test("of more than 512 tenants' keys the one that was used longest ago is overwritten", async () => {
+  const { dataKeys, unwraps } = dataKeysBehind();
+  const use = (count: number) => dataKeys.use({ ...WRAPPED, tenant: `acc-${count}` }, same);
+  await use(0);
+  const kept = await use(0);
+  for (let count = 1; count < 512; count += 1) await use(count);
+  expect(kept).toEqual(Buffer.alloc(32, 7));
+  await use(512);
+  expect(kept).toEqual(ZEROS);
+  await use(0);
+  expect(unwraps()).toBe(514);
+});
+
+test("a fresh data key is overwritten once it is wrapped, and when it cannot be", async () => {
+  const seen: Uint8Array[] = [];
+  const wrap = async (dataKey: Uint8Array) => {
+    seen.push(dataKey);
+    expect(dataKey).not.toEqual(ZEROS);
+    if (seen.length > 1) throw new Error("no token");
+    return { kek: "kek-1", box: Buffer.alloc(60) };
+  };
+  const dataKeys = createDataKeys({ wrap } as unknown as Token);
+  await dataKeys.create("acc-1");
+  await expect(dataKeys.create("acc-1")).rejects.toThrow("no token");
+  expect(seen).toEqual([ZEROS, ZEROS]);
+});

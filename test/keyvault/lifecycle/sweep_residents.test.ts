@@ -8,28 +8,33 @@ const LABEL = `key-${"0".repeat(32)}`;
 const OWNER = { keyId: "1".repeat(32), tenant: "acc-1" };
 
 /** Sweeping of one label that no key has; `before` is done to what the audit says when the sweep's turn comes. */
-function sweepOf(before: (residents: Map<string, ResidentOwner>) => void) {
-  const residents = new Map<string, ResidentOwner>([[LABEL, undefined]]);
+function sweepOf(before: (residents: Map<string, ResidentOwner>) => void, owner?: ResidentOwner) {
+  const residents = new Map<string, ResidentOwner>([[LABEL, owner]]);
   const destroyed: string[] = [];
+  const steps: unknown[] = [];
   const sweep = createResidentSweeping({
     journal: {
       async change<T>(apply: (client: pg.Client, seq: number) => Promise<Change<T>>) {
         before(residents);
-        return (await apply({ query: async () => {} } as unknown as pg.Client, 1)).value;
+        const query = async (text: string) => void steps.push(text.split(" ")[0]);
+        const { value, entry } = await apply({ query } as unknown as pg.Client, 1);
+        steps.push(entry);
+        return value;
       },
     },
-    register: { residents: () => residents, isErased: () => false },
+    register: { residents: () => residents, isErased: () => owner !== undefined },
     residency: { isUnderWay: () => false },
     token: {
       listResidents: async () => ({ labels: [LABEL] }),
       async destroyResident(label) {
         destroyed.push(label);
+        steps.push("destroy half");
         return { destroyed: 1 };
       },
     },
-    settle: async () => {},
+    settle: async () => void steps.push("settle"),
   });
-  return { sweep, destroyed };
+  return { sweep, destroyed, steps };
 }
 
 test("a half without a key is destroyed", async () => {
@@ -45,4 +50,15 @@ test.each<[string, (residents: Map<string, ResidentOwner>) => void]>([
   const { sweep, destroyed } = sweepOf(before);
   expect(await sweep()).toBe(0);
   expect(destroyed).toEqual([]);
+});
+
+test("a half is gone from the disk before its label is forgotten, and the record says whose it was", async () => {
+  const { sweep, steps } = sweepOf(() => {}, OWNER);
+  expect(await sweep()).toBe(1);
+  expect(steps).toEqual([
+    "destroy half",
+    "settle",
+    "DELETE",
+    expect.objectContaining({ statement: "resident_erase", keyId: OWNER.keyId, detail: { label: LABEL } }),
+  ]);
 });
