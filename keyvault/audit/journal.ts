@@ -186,12 +186,16 @@ export async function openJournal({
     return rows;
   }
 
-  /** After any failed statement the connection's state, and what it wrote, are in doubt: the next batch starts from a fresh one. */
+  /**
+   * After any failed statement the connection's state, and what it wrote, are in doubt: the next batch starts from a fresh one. What awaits its
+   * transaction does so no more, also where the connection had ended before.
+   */
   async function onConnection<T>(current: Ledger, query: () => Promise<T>): Promise<T> {
     try {
       return await query();
     } catch (error) {
       lose(current);
+      register.awaiting([]);
       throw error;
     }
   }

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Journal, openJournal } from "../../../keyvault/audit/journal.ts";
-import { createRegister } from "../../../keyvault/audit/register.ts";
+import { createRegister, type Register } from "../../../keyvault/audit/register.ts";
 import { VaultError } from "../../../keyvault/errors.ts";
 import { openToken, type Token } from "../../../keyvault/token/client.ts";
 import { tokenSettings } from "../../../keyvault/token/install.ts";
@@ -10,17 +10,20 @@ import { API, createHome, SILENT, testClock, type VaultHome } from "../fixture.t
 let home: VaultHome;
 let token: Token;
 let journal: Journal;
+let register: Register;
 let noting: () => Promise<unknown> = async () => {};
 
-const open = () =>
-  openJournal({
+const open = () => {
+  register = createRegister();
+  return openJournal({
     databaseUrl: home.config.databaseUrl,
     token: { ...token, noteHead: async (head) => noting().then(() => token.noteHead(head)) },
     clock: testClock(),
     log: SILENT,
-    register: createRegister(),
+    register,
     reopened: () => {},
   });
+};
 
 beforeAll(async () => {
   home = await createHome();
@@ -94,4 +97,39 @@ test("the stop waits for what was given before it", async () => {
   expect(await last).toBe("changed");
   expect((await token.notedHead()).head?.seq).toBe(journal.head().seq);
   journal = await open();
+});
+
+const KEY = "1".repeat(32);
+const disabling = (digest: Buffer) =>
+  ({ caller: API, statement: "key_disable", keyId: KEY, digest, outcome: "granted" }) as const;
+const endWriters = () =>
+  home.sql(
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'keyvault-audit' AND datname = current_database()",
+  );
+
+test("a state whose connection ended before its record was written does not count, though it has its code", async () => {
+  const digest = Buffer.alloc(32, 1);
+  let place = 0;
+  const failing = journal.change(async (client, seq) => {
+    place = seq;
+    await Promise.all([new Promise((resolve) => client.once("end", () => resolve(0))), endWriters()]);
+    return { value: undefined, entry: disabling(digest) };
+  });
+  await expect(failing).rejects.toMatchObject({ code: "audit_unavailable" });
+  expect(register.isLast("key", KEY, place, digest)).toBe(false);
+  expect(await change()).toBe("changed");
+});
+
+test("a state whose record the database did not take does not count", async () => {
+  const digest = Buffer.alloc(32, 2);
+  let place = 0;
+  const failing = journal.change(async (client, seq) => {
+    place = seq;
+    await client.query("SAVEPOINT here");
+    await client.query("SET TRANSACTION READ ONLY");
+    return { value: undefined, entry: disabling(digest) };
+  });
+  await expect(failing).rejects.toMatchObject({ code: "audit_unavailable" });
+  expect(register.isLast("key", KEY, place, digest)).toBe(false);
+  expect(await change()).toBe("changed");
 });
