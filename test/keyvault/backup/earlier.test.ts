@@ -7,6 +7,7 @@ import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import pg from "pg";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { restoreBackup } from "../../../keyvault/backup/restore.ts";
 import { unixSeconds } from "../../../keyvault/clock.ts";
 import { migrate, migrationNames } from "../../../keyvault/db/migrate.ts";
 import type { CreatedKey } from "../../../keyvault/keys/create.ts";
@@ -137,6 +138,29 @@ test("a database whose tables are there without rows, of any version that is kno
   }
   expect(contents[1]).toEqual(contents[0]);
   expect(contents[2]).toEqual(contents[0]);
+});
+
+test("a restore gives up on tables that somebody uses, and keeps everybody out of them until it is done", async () => {
+  const backup = await writeEarlierBackup(vault, await earlierRows(vault, NEWEST), migrationsTo(NEWEST));
+  const home = await emptyMachine();
+  await migrateToLevel(home, NEWEST);
+  const user = new pg.Client({ connectionString: home.config.migrationDatabaseUrl });
+  await user.connect();
+  await user.query("BEGIN; LOCK TABLE keys IN ACCESS SHARE MODE");
+  await expect(restore(home, backup)).rejects.toThrow(/\(55P03\)/);
+  await user.end();
+  const kept: string[][] = [];
+  async function* read(): AsyncGenerator<Buffer> {
+    const locks = await home.sql<{ name: string }>(
+      `SELECT relname AS name FROM pg_locks JOIN pg_class ON pg_class.oid = relation JOIN pg_database ON pg_database.oid = database
+       WHERE mode = 'AccessExclusiveLock' AND granted AND datname = current_database() AND relkind = 'r' ORDER BY 1`,
+    );
+    kept.push(locks.map(({ name }) => name));
+    yield await readFile(backup.file);
+  }
+  const recoveryKey = await readFile(backup.key, "utf8");
+  await restoreBackup(home.config, read, { recoveryKey, origin: "unsigned" }, SILENT);
+  expect(kept).toEqual([[], ["audit", "keys", "listed_certificates", "residents", "tenants"]]);
 });
 
 test("an older backup does not take the place of a vault, and leaves it as it is", async () => {
