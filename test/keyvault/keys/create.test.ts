@@ -3,6 +3,7 @@ import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { type Attestation, verifyAttestation } from "../../../keyvault/keys/attestation.ts";
 import type { CreatedKey } from "../../../keyvault/keys/create.ts";
 import { exceedsQuota } from "../../../keyvault/keys/quota.ts";
+import { available } from "../../../keyvault/keys/store.ts";
 import { keyId } from "../../../src/protocol/hybrid.ts";
 import { API, startVault, type TestVault } from "../fixture.ts";
 
@@ -179,4 +180,11 @@ test("a table dump holds no seed: rows differ from what the key is made of", asy
     [key.key_id],
   );
   expect(row?.wrapped_seeds).toHaveLength(12 + 64 + 16);
+});
+
+test("what the database says of its failure is told to no caller", async () => {
+  const failing = available(() => Promise.reject(new Error("password of db.internal")));
+  const error: Error = await failing.catch((reason: Error) => reason);
+  expect(error).toMatchObject({ code: "unavailable", cause: { message: "password of db.internal" } });
+  expect(error.message).not.toContain("internal");
 });

@@ -1,14 +1,15 @@
 import type pg from "pg";
+import { pino } from "pino";
 import { expect, test } from "vitest";
 import type { Change } from "../../../keyvault/audit/journal.ts";
 import type { ResidentOwner } from "../../../keyvault/audit/register_parts.ts";
 import { isRefusal } from "../../../keyvault/errors.ts";
-import { createResidency } from "../../../keyvault/keys/residency.ts";
+import { createResidency, type ResidencyParts } from "../../../keyvault/keys/residency.ts";
 import type { Half } from "../../../keyvault/token/messages.ts";
 import { SILENT, testClock } from "../fixture.ts";
 
 /** Residency whose parts write down, in order, what is done to database, token and disk. */
-function told(...labels: string[]) {
+function told(labels: string[] = [], other: Partial<ResidencyParts> = {}) {
   const steps: string[] = [];
   const client = {
     async query(text: string) {
@@ -44,6 +45,7 @@ function told(...labels: string[]) {
     async settle() {
       steps.push("settle");
     },
+    ...other,
   });
   return { residency, steps };
 }
@@ -67,7 +69,27 @@ test("a label is under way from before its half is made until its making ends, w
 
 test("a half that no key got is gone from the disk before its label is forgotten", async () => {
   const label = `key-${"0".repeat(32)}`;
-  const { residency, steps } = told(label);
+  const { residency, steps } = told([label]);
   await residency.abandon(label);
   expect(steps).toEqual(["destroy half", "settle", "DELETE", "durable"]);
+});
+
+test("a half that cannot be destroyed is left to a later sweep, and told", async () => {
+  const lines: object[] = [];
+  const log = pino({}, { write: (line) => void lines.push(JSON.parse(line)) });
+  const label = `key-${"0".repeat(32)}`;
+  const journal = { change: () => Promise.reject(new Error("no database")) };
+  const { residency, steps } = told([label], { log, journal });
+  await residency.abandon(label);
+  expect(lines).toMatchObject([{ level: 40, event: "resident_left", label, reason: "no database" }]);
+  expect(steps).toEqual([]);
+});
+
+test.each([
+  ["switched off", { limit: 0 }],
+  ["no room", { limit: 1, register: { residents: () => new Map([["key-a", undefined]]) } }],
+])("with %s nothing is made in the token", async (_, other) => {
+  const { residency, steps } = told([], other);
+  expect(await residency.make()).toMatchObject({ refused: "policy_violation" });
+  expect(steps.filter((step) => step !== "durable")).toEqual([]);
 });

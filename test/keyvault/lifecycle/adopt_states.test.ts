@@ -74,6 +74,8 @@ test("nobody but two admins adopts, and not what was altered between the two", a
   const asked = await adopt(admins[0]);
   expect(asked).toMatchObject({ adopted: false, keys: 3, tenants: 2, pending: { admin: "alice" } });
   expect((await adopt(admins[0])).error).toMatchObject({ code: "policy_violation" });
+  const told = "SELECT caller, outcome FROM audit WHERE statement = 'state_adopt' ORDER BY seq DESC LIMIT 1";
+  expect(await home.sql(told)).toEqual([{ caller: "alice", outcome: "policy_violation" }]);
   await seal(`ceiling = '["payments:send"]'`);
   expect(await adopt(admins[1])).toMatchObject({ adopted: false, pending: { admin: "bob" } });
   expect(await sign(one)).toBe("key_damaged");

@@ -393,3 +393,54 @@ test("a try to destroy a tenant that is not there, or to take that back, is on r
     { caller: "bob", statement: "tenant_destroy_cancel", outcome: "key_not_found" },
   ]);
 });
+
+test.each<[string, () => Promise<string>]>([
+  ["a key", async () => `/v1/keys/${await makeKey("acc-two")}/destroy`],
+  [
+    "a tenant",
+    async () => {
+      await makeKey("acc-named");
+      return "/v1/tenants/acc-named/destroy";
+    },
+  ],
+] as const)(
+  "the record of the end of %s names both admins; one takes a wish for it back",
+  async (_, make) => {
+    const path = await make();
+    const [{ seq }] = (await vault.home.sql<{ seq: number }>("SELECT max(seq)::int AS seq FROM audit")) as [
+      { seq: number },
+    ];
+    const steps: [Client, string, object][] = [
+      [alice, path, { after_days: 9 }],
+      [bob, `${path}/cancel`, {}],
+      [bob, path, { after_days: 9 }],
+      [alice, path, { after_days: 9 }],
+      [alice, `${path}/cancel`, {}],
+      [alice, `${path}/cancel`, {}],
+    ];
+    for (const [client, at, body] of steps) await post(client, at, body);
+    const records = await vault.home.sql(
+      "SELECT caller, outcome, detail - 'tenant' AS detail FROM audit WHERE seq > $1 ORDER BY seq",
+      [seq],
+    );
+    const asked = { outcome: "granted", detail: { days: "9", step: "asked" } };
+    expect(records).toEqual([
+      { caller: "alice", ...asked },
+      { caller: "bob", outcome: "granted", detail: {} },
+      { caller: "bob", ...asked },
+      { caller: "alice", outcome: "granted", detail: { days: "9", step: "done", asked_by: "bob" } },
+      { caller: "alice", outcome: "granted", detail: {} },
+      { caller: "alice", outcome: "policy_violation", detail: {} },
+    ]);
+  },
+);
+
+test("a key that was disabled before it is destroyed has been disabled since then", async () => {
+  const key = await makeKey("acc-since");
+  await post(api, `/v1/keys/${key}/disable`, { tenant: "acc-since" });
+  const since = () => vault.home.sql("SELECT disabled_at FROM keys WHERE key_id = $1", [key]);
+  const before = await since();
+  vault.clock.move(60);
+  for (const admin of [alice, bob]) await post(admin, `/v1/keys/${key}/destroy`, { after_days: 7 });
+  expect(await since()).toEqual(before);
+});
