@@ -224,6 +224,19 @@ test("a ceiling can shrink, at once, and never grow", async () => {
   expect(await shrink(["data:read"])).toMatchObject({ refused: "policy_violation" });
 });
 
+test("a refusal names three of the scopes that are not granted, however many those are", async () => {
+  const bounded = await vault.makeKey({ tenant: "acc-1", purpose: "agent", label: "none", ceiling: [] });
+  const scope = ["custom:a", "custom:b", "custom:c", "data:read", "data:share"];
+  const named = (answer: object) => scope.filter((name) => JSON.stringify(answer).includes(name));
+  const refused = await sign({ certificate: { scope }, approval: { ceiling: [] } });
+  expect(refused).toMatchObject({ refused: "policy_violation" });
+  expect(named(refused)).toHaveLength(3);
+  const target = { keyId: bounded.key_id, tenant: "acc-1" };
+  const wider = await createCeilingShrinking(vault.vault)(API, target, scope);
+  expect(wider).toMatchObject({ refused: "policy_violation" });
+  expect(named(wider)).toHaveLength(3);
+});
+
 test("a ceiling that names no scope grants none, be it the vault's, a root's, an agent's or an approval's", async () => {
   const refused = { refused: "policy_violation" };
   const order = { tenant: "acc-1", label: "nothing", ceiling: [] };
