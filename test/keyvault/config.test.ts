@@ -1,8 +1,8 @@
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { expect, test } from "vitest";
-import { ConfigError, loadConfig } from "../../keyvault/config.ts";
+import { ConfigError, loadCertificateConfig, loadConfig } from "../../keyvault/config.ts";
 
 const good = { KEYVAULT_DATA_DIR: "/var/lib/keyvault", KEYVAULT_DATABASE_URL: "postgres://u:secret@h/d" };
 
@@ -97,4 +97,135 @@ test("gives a vendor's module the variables that are named, and no others", () =
   });
   expect(config.token.managed).toBe(false);
   expect(config.token.environment).toEqual({ HSM_CONF: "/etc/hsm" });
+});
+
+test("every setting that is not given has the default that is documented", () => {
+  expect(loadConfig({ ...good, KEYVAULT_PKCS11_MODULE: "/m.so" })).toEqual({
+    dataDir: "/var/lib/keyvault",
+    databaseUrl: good.KEYVAULT_DATABASE_URL,
+    migrationDatabaseUrl: good.KEYVAULT_DATABASE_URL,
+    token: {
+      module: "/m.so",
+      parameters: undefined,
+      label: "deputize",
+      pinFile: "/var/lib/keyvault/pin",
+      dir: "/var/lib/keyvault/token",
+      managed: false,
+      environment: {},
+    },
+    tls: {
+      caFile: "/var/lib/keyvault/tls/ca.pem",
+      certFile: "/var/lib/keyvault/tls/server.pem",
+      keyFile: "/var/lib/keyvault/tls/server.key",
+      revokedFile: "/var/lib/keyvault/tls/revoked",
+    },
+    tlsDir: "/var/lib/keyvault/tls",
+    serverNames: ["localhost", "127.0.0.1"],
+    listen: { host: "127.0.0.1", port: 8443 },
+    health: undefined,
+    recoveryKeyFile: "/var/lib/keyvault/recovery.pub",
+    auditHeadsFile: undefined,
+    delegations: { ceiling: undefined, externalSubjects: false },
+    signingRates: { perKey: 250, perTenant: 1_000 },
+    creationRate: 25,
+    creationsPerDay: 100_000,
+    keysPerTenant: 10_000,
+    residentKeys: 0,
+    connections: { most: 1_000, handshakeRate: 200 },
+    logLevel: "info",
+    exitOnStdinClose: false,
+  });
+  expect(loadConfig({ ...good, KEYVAULT_HEALTH_PORT: "9000" }).health).toEqual({
+    host: "127.0.0.1",
+    port: 9_000,
+  });
+});
+
+test("every setting that is given is taken, paths from the folder that the vault is started in", () => {
+  const given = loadConfig({
+    KEYVAULT_DATA_DIR: "data",
+    KEYVAULT_DATABASE_URL: "postgresql://run@h/d",
+    KEYVAULT_MIGRATION_DATABASE_URL: "postgres://own@h/d",
+    KEYVAULT_PKCS11_MODULE: "/m.so",
+    KEYVAULT_PKCS11_PARAMETERS: "configdir='/nss'",
+    KEYVAULT_TOKEN_DIR: "token-dir",
+    KEYVAULT_PIN_FILE: "pin-file",
+    KEYVAULT_HOST: "0.0.0.0",
+    KEYVAULT_PORT: "0",
+    KEYVAULT_SERVER_NAMES: "vault.internal, ::1,",
+    KEYVAULT_TLS_CA_FILE: "ca",
+    KEYVAULT_TLS_CERT_FILE: "cert",
+    KEYVAULT_TLS_KEY_FILE: "key",
+    KEYVAULT_TLS_REVOKED_FILE: "gone",
+    KEYVAULT_HEALTH_HOST: "10.0.0.1",
+    KEYVAULT_HEALTH_PORT: "65535",
+    KEYVAULT_RECOVERY_KEY_FILE: "recovery",
+    KEYVAULT_AUDIT_HEADS_FILE: "heads",
+    KEYVAULT_CEILING: "data:read,custom:*",
+    KEYVAULT_EXTERNAL_SUBJECTS: "1",
+    KEYVAULT_RATE_PER_KEY: "1",
+    KEYVAULT_RATE_PER_TENANT: "2",
+    KEYVAULT_KEYS_PER_TENANT: "3",
+    KEYVAULT_RESIDENT_KEYS: "1000",
+    KEYVAULT_MAX_CONNECTIONS: "4",
+    KEYVAULT_HANDSHAKE_RATE: "5",
+    KEYVAULT_LOG_LEVEL: "silent",
+    KEYVAULT_EXIT_ON_STDIN_CLOSE: "1",
+  });
+  expect(given).toMatchObject({
+    dataDir: resolve("data"),
+    databaseUrl: "postgresql://run@h/d",
+    migrationDatabaseUrl: "postgres://own@h/d",
+    token: { parameters: "configdir='/nss'", dir: resolve("token-dir"), pinFile: resolve("pin-file") },
+    tls: {
+      caFile: resolve("ca"),
+      certFile: resolve("cert"),
+      keyFile: resolve("key"),
+      revokedFile: resolve("gone"),
+    },
+    tlsDir: resolve("data", "tls"),
+    serverNames: ["vault.internal", "::1"],
+    listen: { host: "0.0.0.0", port: 0 },
+    health: { host: "10.0.0.1", port: 65_535 },
+    recoveryKeyFile: resolve("recovery"),
+    auditHeadsFile: resolve("heads"),
+    delegations: { ceiling: ["data:read", "custom:*"], externalSubjects: true },
+    signingRates: { perKey: 1, perTenant: 2 },
+    keysPerTenant: 3,
+    residentKeys: 1_000,
+    connections: { most: 4, handshakeRate: 5 },
+    logLevel: "silent",
+    exitOnStdinClose: true,
+  });
+});
+
+test("a bound on what may be delegated that names no scope is refused, not passed over", () => {
+  for (const text of ["no scope", "data:read,,read all"])
+    expect(() => loadConfig({ ...good, KEYVAULT_CEILING: text }), text).toThrow(
+      "KEYVAULT_CEILING: holds a scope that is not valid",
+    );
+  expect(loadConfig({ ...good, KEYVAULT_CEILING: "" }).delegations.ceiling).toEqual([]);
+});
+
+test("a URL that is given itself goes before the file of one", () => {
+  const both = { ...good, KEYVAULT_DATABASE_URL_FILE: "/none" };
+  expect(loadConfig(both).databaseUrl).toBe(good.KEYVAULT_DATABASE_URL);
+});
+
+test("certificates are issued and revoked in the folder that is named, or in the data folder's, by the list that is set", () => {
+  const folder = { tlsDir: "/keys", serverNames: ["localhost", "127.0.0.1"], revokedFile: "/keys/revoked" };
+  expect(loadCertificateConfig("/keys", {})).toEqual(folder);
+  expect(loadCertificateConfig("/keys", { KEYVAULT_DATA_DIR: "/data" })).toEqual(folder);
+  expect(loadCertificateConfig(undefined, { KEYVAULT_DATA_DIR: "/data" })).toEqual({
+    ...folder,
+    tlsDir: "/data/tls",
+    revokedFile: "/data/tls/revoked",
+  });
+  const own = { KEYVAULT_TLS_REVOKED_FILE: "/lists/gone", KEYVAULT_SERVER_NAMES: "vault" };
+  expect(loadCertificateConfig("/keys", own)).toEqual({
+    tlsDir: "/keys",
+    serverNames: ["vault"],
+    revokedFile: "/lists/gone",
+  });
+  expect(() => loadCertificateConfig(undefined, {})).toThrow("KEYVAULT_DATA_DIR: is missing");
 });
