@@ -1,0 +1,91 @@
+import { expect, test } from "vitest";
+import { describeStatus } from "../../../keyvault/commands/status.ts";
+import type { Status } from "../../../keyvault/status.ts";
+
+const OPEN: Status = {
+  sealed: null,
+  token: {
+    manufacturer: "SoftHSM project",
+    model: "SoftHSM v2",
+    serial: "0123",
+    keks: ["kek-1", "kek-2"],
+    resident: ["ed25519"],
+    answers: true,
+  },
+  kek: { kek: "kek-2", running: false, done: 0, remaining: 0, damaged: [], fault: null },
+  retiring: null,
+  keys: { tenants: 2, active: 3, disabled: 1, destroying: 0, destroyed: 0 },
+  residents: { keys: 0, limit: 0, missing: [], unknown: [] },
+  service_key: "0".repeat(32),
+  audit: { records: 7, head: "ab".repeat(32) },
+};
+
+/** What is said of a status, each entry on one line. */
+const said = (change: Partial<Status> = {}): string =>
+  describeStatus({ ...OPEN, ...change }).replaceAll(/\n +/g, " ");
+
+test("an open vault is told with its token, keys and a head to be noted", () => {
+  expect(said()).toBe(
+    `token           answers (SoftHSM project, SoftHSM v2, serial 0123)
+key encryption  kek-1, kek-2
+keys            3 active, 1 disabled, of 2 tenants
+service key     ${"0".repeat(32)}
+audit           7 records
+audit head 7:${"ab".repeat(32)}
+`,
+  );
+});
+
+test.each([
+  ["no_pin_file", null, /there was no PIN file at the start; "keyvault unseal" opens it/],
+  ["asked", "admin/ada", /: by admin\/ada; "keyvault unseal" opens it/],
+  ["process_ended", null, /the token's process ended, and there is no PIN file; "keyvault unseal" opens it/],
+  [
+    "chain_broken",
+    null,
+    /the audit chain is not what the vault wrote; "keyvault audit verify" names the record; put the database right, then "keyvault unseal"/,
+  ],
+] as const)(
+  "of a vault that is sealed (%s) the first line says so, since when, why, and what to do",
+  (reason, by, expected) => {
+    const since = "2026-11-21T10:00:00.000Z";
+    const text = said({
+      sealed: { since, reason, by },
+      token: null,
+      kek: null,
+      service_key: null,
+      audit: { records: 7, head: null },
+    });
+    expect(text).toMatch(new RegExp(`^SEALED +since ${since}: `));
+    expect(text).toMatch(expected);
+    expect(text).toMatch(/\nservice key +not checked yet\n[\s\S]*\naudit head +not checked yet\n$/);
+    expect(text).not.toMatch(/^(token|key encryption)/m);
+  },
+);
+
+test("a token that does not answer, halves that are missing and those that nobody knows are told", () => {
+  expect(said({ token: { ...OPEN.token!, answers: false } })).toMatch(/^token +DOES NOT ANSWER \(/);
+  const residents = { keys: 2, limit: 5, missing: ["lost"], unknown: ["key-odd"] };
+  const text = said({ residents });
+  expect(text).toMatch(/^in the token +2 of 5 keys; it keeps Ed25519$/m);
+  expect(text).toMatch(/^MISSING +the token lacks the halves of lost$/m);
+  expect(text).toMatch(/^unknown +key-odd in the token belongs to no key$/m);
+  const none = { residents: { ...residents, missing: [], unknown: [] } };
+  expect(said({ ...none, token: { ...OPEN.token!, resident: [] } })).toMatch(
+    /2 of 5 keys; it can keep none$/m,
+  );
+});
+
+test("data keys that are not under the newest version are told with what sees to them", () => {
+  const kek = { ...OPEN.kek!, remaining: 4 };
+  expect(said({ kek })).toContain('; 4 data keys are not under kek-2 yet: "keyvault kek rewrap"\n');
+  expect(said({ kek: { ...kek, running: true } })).toContain(
+    "; 4 data keys are not under kek-2 yet (rewrapping)\n",
+  );
+});
+
+test("keys that end or have ended are counted", () => {
+  expect(said({ keys: { ...OPEN.keys, destroying: 1, destroyed: 2 } })).toContain(
+    "3 active, 1 disabled, 1 to be destroyed, 2 destroyed, of 2 tenants",
+  );
+});

@@ -1,0 +1,49 @@
+import { EventEmitter } from "node:events";
+import type { Server } from "node:https";
+import type { Socket } from "node:net";
+import { expect, test } from "vitest";
+import { limitConnections } from "../../../keyvault/http/handshakes.ts";
+import { SILENT } from "../fixture.ts";
+
+/*
+ * Who counts as one client while handshakes are under way. Sockets are only said to have addresses here: no machine has them all.
+ */
+
+const MOST = 8;
+const SHARE = MOST / 4;
+
+/** Whether a handshake begun at each of these addresses, one after the other and none ended, is let go on. */
+function begunFrom(addresses: readonly string[]): boolean[] {
+  const server = new EventEmitter();
+  limitConnections(server as Server, MOST, SILENT);
+  return addresses.map((remoteAddress, index) => {
+    const socket = Object.assign(new EventEmitter(), {
+      remoteAddress,
+      remotePort: index + 1,
+      destroyed: false,
+    });
+    Object.assign(socket, {
+      destroy: () => {
+        socket.destroyed = true;
+      },
+    });
+    server.emit("connection", socket as unknown as Socket);
+    return !socket.destroyed;
+  });
+}
+
+test.each([
+  ["the addresses of an IPv6 /64", ["2001:db8::1", "2001:db8::2", "2001:db8:0:0:ffff::3"]],
+  ["an IPv4 address, written as IPv6 or not", ["192.0.2.1", "::ffff:192.0.2.1", "::ffff:192.0.2.1"]],
+  ["a link-local address, whatever its interface", ["fe80::1%eth0", "fe80::2%eth1", "fe80::3"]],
+])("%s are one client", (_, addresses) => {
+  expect(addresses).toHaveLength(SHARE + 1);
+  expect(begunFrom(addresses)).toEqual([true, true, false]);
+});
+
+test.each([
+  ["two IPv6 /64", ["2001:db8::1", "2001:db8::2", "2001:db8:0:1::1"]],
+  ["two IPv4 addresses written as IPv6", ["::ffff:192.0.2.1", "::ffff:192.0.2.1", "::ffff:192.0.2.2"]],
+])("%s are two clients", (_, addresses) => {
+  expect(begunFrom(addresses)).toEqual([true, true, true]);
+});
