@@ -1,0 +1,194 @@
+import { mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { createServer, type Server } from "node:https";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { SecureContextOptions } from "node:tls";
+import type { Command } from "commander";
+import { afterEach, beforeAll, beforeEach, expect, onTestFinished, test, vi } from "vitest";
+import { kekCommand } from "../../../keyvault/commands/kek.ts";
+import { keysCommand } from "../../../keyvault/commands/keys.ts";
+import { ask, download } from "../../../keyvault/commands/remote.ts";
+import { issueCertificate } from "../../../keyvault/tls/authority.ts";
+import { installTls } from "../../../keyvault/tls/install.ts";
+
+/*
+ * What the commands make of answers that a vault seldom gives: here a server gives them, with a vault's certificates.
+ */
+
+let dir: string;
+let server: Server | undefined;
+let said: string;
+
+beforeAll(async () => {
+  dir = await mkdtemp(join(tmpdir(), "keyvault-answers-"));
+  await installTls(dir, ["localhost"], new Date());
+  return () => rm(dir, { recursive: true });
+});
+beforeEach(() => {
+  said = "";
+  vi.spyOn(process.stdout, "write").mockImplementation((text) => {
+    said += String(text);
+    return true;
+  });
+});
+afterEach(() => {
+  vi.restoreAllMocks();
+  process.exitCode = undefined;
+  server?.closeAllConnections();
+  server?.close();
+});
+
+const inDir = (file: string) => join(dir, file);
+const own = (url: string) => ({ url, ca: inDir("ca.pem"), cert: inDir("admin.pem") });
+
+type Asked = { method: string; url: string; body: string };
+type Given = { status?: number; body: unknown } | "silence";
+
+/** A server that answers as it is told, call by call; gives its address and what it was asked. */
+async function answering(
+  answers: readonly Given[],
+  context: SecureContextOptions = {},
+): Promise<{ url: string; asked: Asked[] }> {
+  const asked: Asked[] = [];
+  const left = [...answers];
+  const cert = await readFile(inDir("server.pem"));
+  const key = await readFile(inDir("server.key"));
+  const made = createServer({ cert, key, ...context }, (request, response) => {
+    let body = "";
+    request.on("data", (chunk: Buffer) => {
+      body += chunk.toString();
+    });
+    request.on("end", () => {
+      asked.push({ method: request.method ?? "", url: request.url ?? "", body });
+      const next = left.shift() ?? "silence";
+      if (next === "silence") return;
+      response.writeHead(next.status ?? 200, { "content-type": "application/json" });
+      response.end(JSON.stringify(next.body));
+    });
+  });
+  server = made;
+  await new Promise<void>((resolve) => made.listen(0, "localhost", resolve));
+  return { url: `https://localhost:${(made.address() as AddressInfo).port}`, asked };
+}
+
+async function run(command: Command, args: string[], url: string): Promise<void> {
+  const { ca, cert } = own(url);
+  await command.parseAsync([...args, "--url", url, "--ca", ca, "--cert", cert], { from: "user" });
+}
+
+const progress = { kek: "kek-2", running: false, done: 3, remaining: 0, damaged: [], fault: null };
+const rewrap = async (...bodies: object[]) => {
+  const { url, asked } = await answering(bodies.map((body) => ({ body })));
+  await run(kekCommand(), ["rewrap"], url);
+  return asked;
+};
+
+test("a rewrapping that is done ends well, and says how much it was", async () => {
+  const asked = await rewrap({ ...progress, running: true, done: 1, remaining: 2 }, { kek: progress });
+  expect(asked).toEqual([
+    { method: "POST", url: "/v1/kek/rewrap", body: "{}" },
+    { method: "GET", url: "/v1/status", body: "" },
+  ]);
+  expect(said).toBe("3 data keys wrapped anew under kek-2, 0 to go.\n");
+  expect(process.exitCode).toBeUndefined();
+});
+
+test("one with nothing to do says so", async () => {
+  await rewrap({ ...progress, done: 0 });
+  expect(said).toBe("All data keys are under kek-2 already.\n");
+});
+
+test("one that found damaged data keys names their tenants, and ends with 2", async () => {
+  await rewrap({ ...progress, damaged: ["acc-1", "acc-2"] });
+  expect(said).toMatch(/\n2 do not open: tenants acc-1, acc-2\n$/);
+  expect(process.exitCode).toBe(2);
+});
+
+test("one that stopped is not said to be done, whatever stopped it", async () => {
+  await expect(rewrap({ ...progress, remaining: 1, fault: "token_unavailable" })).rejects.toThrow(
+    "Not finished (token_unavailable): call it again to go on",
+  );
+  await expect(rewrap({ ...progress, remaining: 1 })).rejects.toThrow("Not finished: call it again to go on");
+  await expect(rewrap({ ...progress, running: true }, { kek: null })).rejects.toThrow(
+    "Not finished: the vault was sealed",
+  );
+});
+
+test("the list of keys goes on to the last page", async () => {
+  const key = (id: string, damaged = false) => ({
+    key_id: id.repeat(32),
+    tenant: "acc-1",
+    label: "agent",
+    state: "active",
+    tenant_state: "active",
+    purpose: "agent",
+    created_at: "2026-11-21T10:00:00.000Z",
+    pending: null,
+    damaged,
+  });
+  const { url, asked } = await answering([
+    { body: { keys: [key("a")], next: "a".repeat(32) } },
+    { body: { keys: [key("b", true)], next: null } },
+  ]);
+  await run(keysCommand(), ["list", "--tenant", "acc-1"], url);
+  expect(asked.map((one) => one.url)).toEqual([
+    "/v1/keys?limit=500&tenant=acc-1",
+    `/v1/keys?limit=500&after=${"a".repeat(32)}&tenant=acc-1`,
+  ]);
+  expect(said).toMatch(/^a{32} .*\n^b{32} .* DAMAGED /m);
+  expect(process.exitCode).toBe(2);
+});
+
+test("a vault that does not answer is not waited for without end", async () => {
+  const { url } = await answering(["silence"]);
+  await expect(ask(own(url), "/v1/status", undefined, 100)).rejects.toThrow(
+    `The vault at ${url} does not answer: it took too long to answer`,
+  );
+});
+
+test("an answer without a code of the vault's is told by its status", async () => {
+  const { url } = await answering([{ status: 502, body: {} }]);
+  await expect(ask(own(url), "/v1/status")).rejects.toThrow("The vault answered 502");
+});
+
+test("a server that speaks no TLS 1.3 is told nothing", async () => {
+  const { url, asked } = await answering([{ body: {} }], { maxVersion: "TLSv1.2" });
+  await expect(ask(own(url), "/v1/status")).rejects.toThrow(/does not answer/);
+  expect(asked).toEqual([]);
+});
+
+test("a server's certificate that has expired, or is for another name, is named with what to do", async () => {
+  const authority = {
+    certificate: await readFile(inDir("ca.pem"), "utf8"),
+    privateKey: await readFile(inDir("ca.key"), "utf8"),
+  };
+  const issue = async (names: string[], notAfter: Date) => {
+    const validity = { notBefore: new Date(Date.now() - 120_000), notAfter };
+    const made = await issueCertificate(authority, { kind: "server", names }, validity);
+    return { cert: made.certificate, key: made.privateKey };
+  };
+  const late = await answering([], await issue(["localhost"], new Date(Date.now() - 60_000)));
+  await expect(ask(own(late.url), "/v1/status")).rejects.toThrow(
+    'its certificate has expired: "keyvault cert issue --role server --replace"',
+  );
+  server?.close();
+  const other = await answering([], await issue(["vault.internal"], new Date(Date.now() + 60_000)));
+  await expect(ask(own(other.url), "/v1/status")).rejects.toThrow(
+    "its certificate does not have that name; it is issued for those of KEYVAULT_SERVER_NAMES",
+  );
+});
+
+test("what is fetched is written to a new file, for the owner only, and goes again when it does not come", async () => {
+  const { url } = await answering([{ body: "backup" }, { status: 500, body: {} }, { body: "another" }]);
+  const file = inDir("fetched");
+  onTestFinished(() => rm(file, { force: true }));
+  const before = process.umask(0);
+  await download(own(url), "/v1/backup", file).finally(() => process.umask(before));
+  expect((await stat(file)).mode & 0o777).toBe(0o600);
+  await expect(download(own(url), "/v1/backup", inDir("refused"))).rejects.toThrow("The vault answered 500");
+  await expect(stat(inDir("refused"))).rejects.toMatchObject({ code: "ENOENT" });
+  await writeFile(file, "precious");
+  await expect(download(own(url), "/v1/backup", file)).rejects.toMatchObject({ code: "EEXIST" });
+  expect(await readFile(file, "utf8")).toBe("precious");
+});

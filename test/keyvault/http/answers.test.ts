@@ -1,0 +1,183 @@
+import { X509Certificate } from "node:crypto";
+import { once } from "node:events";
+import { createServer, type Server } from "node:http";
+import type { AddressInfo, Socket } from "node:net";
+import { connect } from "node:net";
+import { pino } from "pino";
+import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import type { AuditEntry } from "../../../keyvault/audit/record.ts";
+import { systemClock } from "../../../keyvault/clock.ts";
+import { type ErrorCode, VaultError } from "../../../keyvault/errors.ts";
+import { type AppParts, createApp } from "../../../keyvault/http/app.ts";
+import { createAuthority, issueCertificate } from "../../../keyvault/tls/authority.ts";
+
+/*
+ * What the application adds to the operations' answers: headers, log lines and records. Its operations are of the test here, and the
+ * connections are said to have been through a handshake.
+ */
+
+const KEY = "0".repeat(32);
+
+let server: Server;
+let base: string;
+let port: number;
+let isSealed: boolean;
+let role: "api" | "admin" | "auditor";
+let refuses: () => Promise<never>;
+let records: AuditEntry[];
+let lines: Record<string, unknown>[];
+
+beforeAll(async () => {
+  const now = Date.now();
+  const validity = { notBefore: new Date(now - 60_000), notAfter: new Date(now + 3_600_000) };
+  const authority = await createAuthority(validity);
+  const certificates = new Map<string, X509Certificate>();
+  for (const one of ["api", "admin", "auditor"] as const) {
+    const made = await issueCertificate(authority, { kind: "client", role: one, name: "one" }, validity);
+    certificates.set(one, new X509Certificate(made.certificate));
+  }
+  const operation = () => refuses();
+  const parts = {
+    operations: () => (isSealed ? undefined : OPERATIONS),
+    readiness: { check: async () => {} },
+    journal: () => ({ record: async (entry: AuditEntry) => void records.push(entry) }),
+    sealing: { state: () => (isSealed ? { since: "", reason: "asked", by: null } : undefined) },
+    readStatus: operation,
+    trust: { accepts: () => true, generation: () => 0 },
+    clock: systemClock,
+    log: pino({ level: "debug" }, { write: (line) => void lines.push(JSON.parse(line)) }),
+  } as unknown as AppParts;
+  const OPERATIONS = new Proxy({}, { get: () => operation });
+  server = createServer(createApp(parts));
+  server.on("connection", (socket: Socket) =>
+    Object.assign(socket, { authorized: true, getPeerX509Certificate: () => certificates.get(role) }),
+  );
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  port = (server.address() as AddressInfo).port;
+  base = `http://127.0.0.1:${port}`;
+});
+afterAll(() => {
+  server.closeAllConnections();
+  server.close();
+});
+beforeEach(() => {
+  isSealed = false;
+  role = "api";
+  records = [];
+  lines = [];
+  refuses = failing("internal");
+});
+
+function failing(code: ErrorCode, cause?: Error): () => Promise<never> {
+  return () => Promise.reject(new VaultError(code, undefined, { cause }));
+}
+
+/** An answer on a connection of its own, for the role of the moment. */
+const ask = (path: string, init: RequestInit = {}) =>
+  fetch(`${base}${path}`, { ...init, headers: { connection: "close", ...init.headers } });
+const post = (path: string, body = "{}") =>
+  ask(path, { method: "POST", body, headers: { "content-type": "application/json" } });
+const codeOf = async (answer: Response) => ((await answer.json()) as { error: { code: string } }).error.code;
+const told = () => lines.map(({ event, code, level }) => ({ event, code, level }));
+const [WARN, ERROR] = [40, 50];
+
+test("no answer is kept by what is in between, good or bad", async () => {
+  for (const path of ["/livez", "/readyz", "/none"])
+    expect((await ask(path)).headers.get("cache-control"), path).toBe("no-store");
+});
+
+test("a probe is a GET or a HEAD; nothing else is answered so", async () => {
+  for (const path of ["/livez", "/readyz"]) {
+    expect((await ask(path, { method: "HEAD" })).status).toBe(200);
+    for (const method of ["POST", "PUT", "DELETE"])
+      expect(await codeOf(await ask(path, { method })), `${method} ${path}`).toBe("not_found");
+  }
+});
+
+test.each([
+  ["token_unavailable", 503, "1"],
+  ["audit_unavailable", 503, "1"],
+  ["unavailable", 503, "1"],
+  ["sealed", 503, "1"],
+  ["key_damaged", 500, null],
+  ["internal", 500, null],
+] as const)(
+  "%s is answered with %i, and told in the log as an error; who may try again is told when",
+  async (code, status, wait) => {
+    refuses = failing(code);
+    const answer = await ask(`/v1/keys/${KEY}?tenant=acc-1`);
+    expect([answer.status, answer.headers.get("retry-after")]).toEqual([status, wait]);
+    expect(told()).toEqual([{ event: "call_failed", code, level: ERROR }]);
+  },
+);
+
+test("a fault that nobody thought of shows the caller nothing of itself, and the log all of it", async () => {
+  refuses = () => Promise.reject(new TypeError("what is inside"));
+  const answer = await ask(`/v1/keys/${KEY}?tenant=acc-1`);
+  expect(answer.status).toBe(500);
+  expect(await answer.text()).not.toContain("inside");
+  expect(lines).toEqual([
+    expect.objectContaining({
+      event: "call_failed",
+      code: "internal",
+      path: `/v1/keys/${KEY}`,
+      err: expect.objectContaining({ message: "what is inside", stack: expect.any(String) }),
+    }),
+  ]);
+});
+
+test("why a part does not answer stands in the log, and not in the answer", async () => {
+  refuses = failing("token_unavailable", new Error("the module is gone"));
+  expect(await (await ask(`/v1/keys/${KEY}?tenant=acc-1`)).text()).not.toContain("gone");
+  expect(lines).toEqual([
+    expect.objectContaining({ err: expect.objectContaining({ message: "the module is gone" }) }),
+  ]);
+});
+
+test("a caller's mistake is no error of the vault's in the log", async () => {
+  await ask(`/v1/keys/${KEY}?tenant=acc-1`, { headers: { "content-type": "text/plain" }, method: "POST" });
+  refuses = failing("forbidden");
+  await ask(`/v1/keys/${KEY}?tenant=acc-1`);
+  expect(told()).toEqual([{ event: "call_failed", code: "forbidden", level: WARN }]);
+});
+
+test("a malformed try to change or sign is on record with its key, one to look is not", async () => {
+  expect((await post(`/v1/keys/${KEY}/sign/challenge`)).status).toBe(400);
+  expect(records).toEqual([
+    expect.objectContaining({
+      keyId: KEY,
+      statement: "call",
+      outcome: "invalid_request",
+      detail: expect.objectContaining({ call: "POST /v1/keys/:id/sign/challenge" }),
+    }),
+  ]);
+  expect((await ask(`/v1/keys/${KEY}?tenant=a%0Ab`)).status).toBe(400);
+  expect((await ask("/v1/keys/none?tenant=acc-1")).status).toBe(404);
+  expect(records).toHaveLength(1);
+  expect((await ask("/v1/keys")).status).toBe(403);
+  expect(records.at(-1)).toMatchObject({ outcome: "forbidden", detail: { call: "GET /v1/keys" } });
+});
+
+test("while it is sealed nothing can be recorded, so a refusal is told in the log with its caller", async () => {
+  isSealed = true;
+  expect((await post("/v1/seal")).status).toBe(403);
+  expect(records).toEqual([]);
+  expect(lines).toEqual([
+    expect.objectContaining({
+      event: "refused_while_sealed",
+      level: WARN,
+      call: "POST /v1/seal",
+      caller: "one",
+      role: "api",
+    }),
+  ]);
+});
+
+test("a refusal that does not wait for the body's end ends the connection: the rest is read by nobody", async () => {
+  const socket = connect(port, "127.0.0.1");
+  await once(socket, "connect");
+  socket.write(`POST /none HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1000\r\n\r\n{`);
+  let answer = "";
+  for await (const chunk of socket) answer += String(chunk);
+  expect(answer).toMatch(/^HTTP\/1\.1 404 [\s\S]*\r\nconnection: close\r\n/i);
+});
