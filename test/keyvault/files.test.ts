@@ -1,9 +1,20 @@
-import { lstat, mkdir, mkdtemp, open, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import {
+  lstat,
+  mkdir,
+  mkdtemp,
+  open,
+  readdir,
+  readFile,
+  rm,
+  stat,
+  symlink,
+  writeFile,
+} from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, expect, test, vi } from "vitest";
+import { afterEach, expect, onTestFinished, test, vi } from "vitest";
 import { appendHead } from "../../keyvault/audit/heads.ts";
-import { writeFileDurably } from "../../keyvault/files.ts";
+import { makeFolderDurably, writeFileDurably } from "../../keyvault/files.ts";
 
 test("a file is written whole, or nothing is left of it and the error names it", async () => {
   const dir = await mkdtemp(join(tmpdir(), "keyvault-files-"));
@@ -72,4 +83,86 @@ test("secrets and noted heads are on the disk, whole, before they are said to be
   } finally {
     await rm(dir, { recursive: true });
   }
+});
+
+/** A folder of the test's own. */
+async function ownFolder(): Promise<string> {
+  const dir = await mkdtemp(join(tmpdir(), "keyvault-files-"));
+  onTestFinished(() => rm(dir, { recursive: true }));
+  return dir;
+}
+
+test("a file is as open as it is asked for, whatever the process masks", async () => {
+  const dir = await ownFolder();
+  const before = process.umask(0o077);
+  try {
+    await writeFileDurably(join(dir, "certificate"), "public", 0o644);
+    process.umask(0);
+    await writeFileDurably(join(dir, "key"), "secret");
+  } finally {
+    process.umask(before);
+  }
+  const mode = async (name: string) => (await stat(join(dir, name))).mode & 0o777;
+  expect(await mode("certificate")).toBe(0o644);
+  expect(await mode("key")).toBe(0o600);
+});
+
+/** What is put on the disk from now on: folders by what is in them at that moment, files by how long they are. */
+async function synced(dir: string): Promise<(string | number)[]> {
+  const seen: (string | number)[] = [];
+  const byInode = async (inode: number) => {
+    const paths = [dir, ...(await readdir(dir, { recursive: true })).map((name) => join(dir, name))];
+    for (const path of paths) if ((await lstat(path)).ino === inode) return path;
+    return "";
+  };
+  const probe = await open(dir, "r");
+  const handles = Object.getPrototypeOf(probe) as typeof probe;
+  await probe.close();
+  const { sync } = handles;
+  vi.spyOn(handles, "sync").mockImplementation(async function (this: typeof probe) {
+    const stats = await this.stat();
+    seen.push(stats.isFile() ? stats.size : (await readdir(await byInode(stats.ino))).sort().join(" "));
+    return sync.call(this);
+  });
+  return seen;
+}
+
+test("a file's name is on the disk before it is said to be written, as its contents are", async () => {
+  const dir = await ownFolder();
+  const seen = await synced(dir);
+  await writeFileDurably(join(dir, "pin"), "1234");
+  expect(seen).toEqual([4, "pin"]);
+});
+
+test("a folder is on the disk with all that is in it before it has its name, and its name before it is said to be there", async () => {
+  const dir = await ownFolder();
+  const seen = await synced(dir);
+  let aside = "";
+  const made = makeFolderDurably(join(dir, "token"), async (path) => {
+    aside = path;
+    expect((await stat(path)).mode & 0o777).toBe(0o700);
+    await mkdir(join(path, "objects"));
+    await writeFile(join(path, "objects", "key"), "12345");
+    await writeFile(join(path, "conf"), "123");
+    return "filled";
+  });
+  expect(await made).toBe("filled");
+  expect(seen.slice(0, -2).sort()).toEqual([3, 5, "key"]);
+  expect(seen.slice(-2)).toEqual(["conf objects", "token"]);
+  expect(await readdir(dir)).toEqual(["token"]);
+  expect(aside).not.toBe(join(dir, "token"));
+});
+
+test("of a folder that could not be filled nothing is left, and what was there stays", async () => {
+  const dir = await ownFolder();
+  const failing = makeFolderDurably(join(dir, "token"), async (path) => {
+    await writeFile(join(path, "conf"), "123");
+    throw new Error("the module refuses");
+  });
+  await expect(failing).rejects.toThrow("the module refuses");
+  expect(await readdir(dir)).toEqual([]);
+  await mkdir(join(dir, "token"));
+  await writeFile(join(dir, "token", "kept"), "");
+  await expect(makeFolderDurably(join(dir, "token"), async () => {})).rejects.toThrow();
+  expect(await readdir(dir, { recursive: true })).toEqual(["token", join("token", "kept")]);
 });
