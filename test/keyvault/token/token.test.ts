@@ -228,3 +228,21 @@ test("a version counts no more from the moment its retirement is asked for, answ
     .toEqual(before);
   expect(token.info().keks).toEqual(before);
 });
+
+test("nobody knows the officer's PIN, who could give the token another one: the user's does not serve for it", async () => {
+  const script = `
+    const pkcs11 = require(${JSON.stringify(createRequire(import.meta.url).resolve("pkcs11js"))});
+    const library = new pkcs11.PKCS11();
+    library.load(process.argv[1]);
+    library.C_Initialize();
+    const slot = library.C_GetSlotList(true).find((slot) => library.C_GetTokenInfo(slot).label.trim() === "deputize");
+    const session = library.C_OpenSession(slot, pkcs11.CKF_SERIAL_SESSION | pkcs11.CKF_RW_SESSION);
+    const pin = require("node:fs").readFileSync(process.argv[2], "utf8").trim();
+    for (const one of [pin, "", "0".repeat(64), "deputize", "12345678"])
+      try { library.C_Login(session, pkcs11.CKU_SO, one); console.log("in"); } catch (error) { console.log(error.message); }`;
+  const { environment, place } = await tokenSettings(home.config.token);
+  const run = promisify(execFile)(process.execPath, ["-e", script, place.module, place.pinFile], {
+    env: { ...environment },
+  });
+  expect((await run).stdout).toMatch(/^(CKR_PIN_\w+\n){5}$/);
+});

@@ -1,0 +1,107 @@
+import { readFileSync } from "node:fs";
+import { pino } from "pino";
+import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { openToken, type Token } from "../../../keyvault/token/client.ts";
+import { connectToken } from "../../../keyvault/token/connection.ts";
+import { tokenSettings } from "../../../keyvault/token/install.ts";
+import { startTokenProcess } from "../../../keyvault/token/process.ts";
+import { createHome, type VaultHome } from "../fixture.ts";
+
+/*
+ * What the log tells of a token's process: an administrator has nothing else to see why nothing is signed.
+ */
+
+let home: VaultHome;
+let token: Token | undefined;
+let lines: Record<string, unknown>[] = [];
+
+beforeAll(async () => {
+  home = await createHome();
+});
+afterEach(async () => {
+  await token?.close();
+  token = undefined;
+  lines = [];
+});
+afterAll(() => home.remove());
+
+const log = pino(
+  { level: "info", base: null, timestamp: false },
+  { write: (line) => void lines.push(JSON.parse(line)) },
+);
+const [INFO, WARN, ERROR] = [30, 40, 50];
+const settings = () => tokenSettings(home.config.token);
+
+test("that the token's process was lost, and that another one is there, is told", async () => {
+  token = await openToken(await settings(), log);
+  expect(lines).toEqual([]);
+  process.kill(token.pid()!, "SIGKILL");
+  await expect
+    .poll(() => lines.at(-1), { timeout: 20_000 })
+    .toEqual({ level: INFO, event: "token_restored" });
+  expect(lines[0]).toEqual({ level: ERROR, event: "token_lost" });
+});
+
+test("why no other one can be started is told in the module's words, each time", async () => {
+  const { place, environment } = await settings();
+  const moving = { ...place };
+  token = await openToken({ place: moving, environment }, log);
+  moving.module = "/none.so";
+  process.kill(token.pid()!, "SIGKILL");
+  const faults = () => lines.filter(({ event }) => event === "token_fault");
+  await expect.poll(() => faults().length, { timeout: 20_000 }).toBeGreaterThan(1);
+  expect(faults()[0]).toEqual({
+    level: ERROR,
+    event: "token_fault",
+    reason: expect.stringMatching(/^The PKCS#11 module \/none\.so cannot be loaded: ./),
+  });
+  moving.module = place.module;
+  await expect
+    .poll(() => lines.at(-1), { timeout: 20_000 })
+    .toEqual({ level: INFO, event: "token_restored" });
+});
+
+test("one that was sealed, and why, is told; its process is not called lost", async () => {
+  token = await openToken(await settings(), log);
+  token.seal("asked");
+  token.seal("chain_broken");
+  const isOffered = () => {
+    try {
+      return token!.offer().length > 0;
+    } catch {
+      return false;
+    }
+  };
+  await expect.poll(isOffered, { timeout: 20_000 }).toBe(true);
+  expect(token.sealed()).toBe("asked");
+  expect(lines).toEqual([{ level: WARN, event: "sealed", reason: "asked" }]);
+});
+
+test("a process that lets a call's deadline pass is ended, and the call is named in the log", async () => {
+  const connection = connectToken({}, log);
+  await connection.request({ kind: "offer" }, 20_000);
+  process.kill(connection.pid!, "SIGSTOP");
+  await expect(connection.request({ kind: "offer" }, 10)).rejects.toThrow("The token's process ended");
+  await connection.ended;
+  expect(lines).toEqual([{ level: ERROR, event: "token_deadline", kind: "offer" }]);
+});
+
+test("what the module says on standard error is in the log", async () => {
+  await new Promise<void>((ended) => {
+    startTokenProcess({ NODE_OPTIONS: "--no-such-option" }, { reply: () => {}, ended }, log);
+  });
+  const others = lines.filter(({ level, event }) => level !== WARN || event !== "token_stderr");
+  expect(others).toEqual([]);
+  expect(lines.map(({ text }) => text).join("")).toContain("--no-such-option");
+});
+
+test.skipIf(process.platform !== "linux")(
+  "a token's process is in a session of its own: what a terminal sends its programs does not end it",
+  async () => {
+    token = await openToken(await settings(), log);
+    const sessionOf = (pid: number | "self") =>
+      Number(readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1]?.split(" ")[3]);
+    expect(sessionOf(token.pid()!)).toBe(token.pid());
+    expect(sessionOf("self")).not.toBe(token.pid());
+  },
+);
