@@ -1,0 +1,122 @@
+import { once } from "node:events";
+import { existsSync, readFileSync } from "node:fs";
+import { rename, rm } from "node:fs/promises";
+import { connect, createServer } from "node:net";
+import { join } from "node:path";
+import { pino } from "pino";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { systemClock } from "../../keyvault/clock.ts";
+import { loadConfig } from "../../keyvault/config.ts";
+import { createLog } from "../../keyvault/log.ts";
+import { type Serving, serve } from "../../keyvault/serve.ts";
+import { openToken } from "../../keyvault/token/client.ts";
+import { tokenSettings } from "../../keyvault/token/install.ts";
+import { createHome, SILENT, type VaultHome } from "./fixture.ts";
+
+let home: VaultHome;
+let serving: Serving | undefined;
+let lines: { event?: string; level?: number; [name: string]: unknown }[];
+
+beforeEach(async () => {
+  home = await createHome();
+  lines = [];
+});
+afterEach(async () => {
+  await serving?.stop();
+  serving = undefined;
+  await home.remove();
+});
+
+const log = pino({ level: "info" }, { write: (line) => void lines.push(JSON.parse(line)) });
+const start = async (settings: Record<string, string> = {}) => {
+  serving = await serve(loadConfig({ ...home.environment, ...settings }), systemClock, log);
+  return serving;
+};
+const told = (event: string) => lines.filter((line) => line.event === event);
+
+/** Somebody else on a port of this machine. */
+async function occupied(): Promise<{ port: number; leave(): Promise<void> }> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const address = server.address();
+  return {
+    port: typeof address === "object" ? (address?.port ?? 0) : 0,
+    leave: () => new Promise((resolve) => server.close(() => resolve())),
+  };
+}
+
+/** Processes of this one that own a token. */
+function tokenProcesses(): string[] {
+  const children = readFileSync(`/proc/self/task/${process.pid}/children`, "utf8").trim().split(" ");
+  return children.filter((pid) => {
+    const path = `/proc/${pid}/cmdline`;
+    return pid !== "" && existsSync(path) && readFileSync(path, "utf8").includes("token/child.ts");
+  });
+}
+
+test.skipIf(!existsSync("/proc/self/task"))(
+  "a vault that cannot start, at whatever part, leaves no process, no connection and no port behind",
+  async () => {
+    const taken = await occupied();
+    const free = await occupied();
+    await free.leave();
+    const port = String(taken.port);
+    await expect(start({ KEYVAULT_PORT: port })).rejects.toMatchObject({ code: "EADDRINUSE" });
+    await expect(
+      start({ KEYVAULT_PORT: String(free.port), KEYVAULT_HEALTH_PORT: port }),
+    ).rejects.toMatchObject({ code: "EADDRINUSE" });
+    const cert = home.config.tls.certFile;
+    await rename(cert, `${cert}.kept`);
+    await expect(start()).rejects.toThrow(/server\.pem cannot be read/);
+    await rename(`${cert}.kept`, cert);
+    await expect.poll(tokenProcesses).toEqual([]);
+    await taken.leave();
+    await expect(once(connect(free.port, "127.0.0.1"), "connect")).rejects.toMatchObject({
+      code: "ECONNREFUSED",
+    });
+  },
+);
+
+test("an audit chain that is not the vault's is told in the log with the record, and the vault starts sealed", async () => {
+  await home.sql(
+    "ALTER TABLE audit DISABLE TRIGGER audit_append_only; UPDATE audit SET caller = 'mallory' WHERE seq = 1",
+  );
+  const { sealing } = await start();
+  expect(sealing.state()).toMatchObject({ reason: "chain_broken" });
+  expect(told("chain_broken")).toEqual([
+    expect.objectContaining({ level: 50, reason: expect.stringMatching(/record 1 /) }),
+  ]);
+});
+
+test("halves in the token that belong to no key are told in the log at each start", async () => {
+  const token = await openToken(await tokenSettings(home.config.token), SILENT);
+  const label = `key-${"0".repeat(32)}`;
+  await token.createResident(label, ["ed25519"]);
+  await token.close();
+  await start();
+  expect(told("residents_differ")).toEqual([
+    expect.objectContaining({ level: 50, missing: [], unknown: [label] }),
+  ]);
+});
+
+test("with nothing wrong nothing is said to be", async () => {
+  await rm(join(home.config.tlsDir, "ca.key"), { force: true });
+  await start();
+  expect(lines.filter(({ level = 0 }) => level > 30)).toEqual([]);
+});
+
+test("a log line says when it was, in UTC, and of which part", async () => {
+  const written: string[] = [];
+  const logger = createLog("info");
+  const stream = Object.getOwnPropertySymbols(logger).find(
+    (symbol) => String(symbol) === "Symbol(pino.stream)",
+  );
+  Object.assign(logger, { [stream!]: { write: (line: string) => void written.push(line) } });
+  logger.info({ event: "listening" });
+  expect(JSON.parse(written[0] ?? "")).toEqual({
+    level: 30,
+    time: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
+    part: "keyvault",
+    event: "listening",
+  });
+});
