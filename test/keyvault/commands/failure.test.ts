@@ -67,3 +67,47 @@ test("a setting that is missing, empty or no number is said so, without its valu
   expect(load({ ...whole, KEYVAULT_EXTERNAL_SUBJECTS: "yes" })).toThrow(/: must be 0 or 1$/);
   expect(load({ ...whole, KEYVAULT_SERVER_NAMES: " , " })).toThrow(/KEYVAULT_SERVER_NAMES: is empty$/);
 });
+
+test.each([
+  ["28P01", "the password is wrong (28P01)"],
+  ["28000", "the role may not connect (28000)"],
+  ["3D000", "there is no such database (3D000)"],
+  ["42501", 'the role lacks a right: run "keyvault migrate" as the role that owns the database (42501)'],
+  ["53300", "it has too many connections (53300)"],
+  ["ENOTFOUND", "there is no such host (ENOTFOUND)"],
+  ["EAI_AGAIN", "the name of its host cannot be looked up (EAI_AGAIN)"],
+  ["EHOSTUNREACH", "there is no way to that host (EHOSTUNREACH)"],
+  ["ENETUNREACH", "there is no way to that host (ENETUNREACH)"],
+  ["ETIMEDOUT", "it does not answer (ETIMEDOUT)"],
+  ["ECONNRESET", "it ended the connection (ECONNRESET)"],
+])(
+  "a database that cannot be reached (%s) is one line, which names the setting it was reached by",
+  (code, text) => {
+    expect(failed({ code })).toBe(`The database of KEYVAULT_DATABASE_URL cannot be used: ${text}`);
+    expect(failed({ code, setting: "KEYVAULT_MIGRATION_DATABASE_URL" })).toBe(
+      `The database of KEYVAULT_MIGRATION_DATABASE_URL cannot be used: ${text}`,
+    );
+  },
+);
+
+test("a port that is taken, or not this user's to open, is named with its settings", () => {
+  const listen = { syscall: "listen", address: "127.0.0.1", port: 443 };
+  expect(failed({ ...listen, code: "EADDRINUSE" })).toBe(
+    "The port 443 of 127.0.0.1 is in use: set KEYVAULT_PORT or KEYVAULT_HEALTH_PORT",
+  );
+  expect(failed({ ...listen, code: "EACCES" })).toBe("The port 443 may not be opened by this user");
+});
+
+test("a file that may not be used, and a disk that does not take it, are told from each other", () => {
+  for (const [code, text] of [
+    ["EACCES", "this user may not do that"],
+    ["EPERM", "this user may not do that"],
+    ["EROFS", "its file system is read-only"],
+    ["EDQUOT", "the disk's quota is used up"],
+    ["EIO", "the disk has a fault"],
+    ["EEXIST", "it is there already"],
+  ])
+    expect(failed({ code, path: "/backup" })).toBe(`/backup: ${text}`);
+  for (const syscall of ["write", "fsync", "fdatasync", "ftruncate"])
+    expect(failed({ code: "EIO", syscall })).toBe("A file could not be written: the disk has a fault");
+});

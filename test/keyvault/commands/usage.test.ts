@@ -1,7 +1,10 @@
 import { execFile } from "node:child_process";
+import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
+import { settingsHelp } from "../../../keyvault/commands/settings.ts";
+import { errorCodes } from "../../../keyvault/errors.ts";
 
 const MAIN = fileURLToPath(new URL("../../../keyvault/main.ts", import.meta.url));
 
@@ -32,6 +35,11 @@ test.each([
   [["keys", "show", "1"], "argument 'key'. A key's id has 32", "keyvault keys show"],
   [["keys", "list", "--tenant", ""], "It is 1 to 128 letters, digits and ._:@-", "keyvault keys list"],
   [["keys", "destroy", ID, "--days", "6"], "It is 7 to 30.", "keyvault keys destroy"],
+  [["tenants", "destroy", "acc-1", "--days", "31"], "It is 7 to 30.", "keyvault tenants destroy"],
+  [["audit", "tail", "-n", "0"], "It is 1 to 1000.", "keyvault audit tail"],
+  [["audit", "tail", "-n", "1001"], "It is 1 to 1000.", "keyvault audit tail"],
+  [["cert", "issue", "--role", "server", "--days", "0"], "It is 1 to 3650 days.", "keyvault cert issue"],
+  [["cert", "issue", "--role", "server", "--days", "3651"], "It is 1 to 3650 days.", "keyvault cert issue"],
   [["tenants", "destroy", "a b"], "It is 1 to 128 letters, digits and ._:@-", "keyvault tenants destroy"],
 ])("`keyvault %j` is refused in one line that says where its help is", async (args, reason, command) => {
   const { code, stdout, stderr } = await run(args);
@@ -65,4 +73,42 @@ test("help loads neither the database's libraries nor the client's, which take m
   const loaded = [...stderr.matchAll(/node_modules\/((?:@[^/]+\/)?[^/]+)/g)].map(([, name]) => name);
   expect(loaded).toContain("pino");
   for (const library of ["undici", "knex", "pg", "koa"]) expect(loaded).not.toContain(library);
+});
+
+const page = readFileSync(new URL("../../../docs/keyvault.md", import.meta.url), "utf8");
+const source = readFileSync(new URL("../../../keyvault/config.ts", import.meta.url), "utf8");
+
+/** The names of settings in a text that shortens those behind others: `KEYVAULT_HOST, _PORT`, `…_CERT_FILE`. */
+function settingsIn(text: string): Set<string> {
+  const found = new Set<string>();
+  let before = "";
+  for (const [name] of text.matchAll(/(?:KEYVAULT|…)?(?:_[A-Z0-9]+)+/g)) {
+    before = name.startsWith("KEYVAULT") ? name : before;
+    const words = before.split("_");
+    if (name === before) found.add(name);
+    else
+      for (let kept = 1; kept < words.length; kept += 1)
+        found.add([...words.slice(0, kept), name.replace(/^…?_/, "")].join("_"));
+  }
+  return found;
+}
+
+test("every setting is explained where settings are asked for, and on the page about them", () => {
+  const settings = [...source.matchAll(/^ {2}(KEYVAULT_[A-Z0-9_]+):/gm)].map(([, name]) => name ?? "");
+  expect(settings.length).toBeGreaterThan(30);
+  const first = page.split("## Settings")[1] ?? "";
+  const rows = first.split("\n").filter((line) => line.startsWith("| `KEYVAULT"));
+  for (const text of [settingsHelp(), rows.map((row) => row.split("|")[1]).join("\n")]) {
+    const explained = settingsIn(text);
+    expect(settings.filter((name) => !explained.has(name))).toEqual([]);
+  }
+});
+
+test("the statuses of all errors are those that the page about the vault tells", () => {
+  const rows = [...page.matchAll(/^\| (`[a-z_]+`(?:, `[a-z_]+`)*) \| (\d{3}) \|/gm)];
+  const documented = rows.flatMap(([, codes = "", status]) =>
+    [...codes.matchAll(/`([a-z_]+)`/g)].map(([, code]) => [code ?? "", Number(status)] as const),
+  );
+  const known = Object.entries(errorCodes).map(([code, [status]]) => [code, status]);
+  expect(Object.fromEntries(documented)).toEqual(Object.fromEntries(known));
 });

@@ -1,0 +1,138 @@
+import { execFile, spawn } from "node:child_process";
+import { X509Certificate } from "node:crypto";
+import { once } from "node:events";
+import { readFile, rm, stat, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { createHome, type VaultHome } from "../fixture.ts";
+
+/* What the commands that ask no running vault say of what they did, to people and to programs. */
+
+vi.setConfig({ testTimeout: 60_000 });
+
+const MAIN = fileURLToPath(new URL("../../../keyvault/main.ts", import.meta.url));
+
+let home: VaultHome;
+
+beforeAll(async () => {
+  home = await createHome();
+});
+afterAll(() => home.remove());
+
+const run = async (...args: string[]) =>
+  (await promisify(execFile)(process.execPath, [MAIN, ...args], { env: home.environment })).stdout;
+const linesOf = (text: string) =>
+  text
+    .trimEnd()
+    .split("\n")
+    .map((line) => JSON.parse(line) as unknown);
+
+test("`init --json` says each step as one JSON object, and nothing else; without it, it says what to keep", async () => {
+  await rm(join(home.config.tlsDir, "admin.pem"));
+  await rm(join(home.config.tlsDir, "admin.key"));
+  expect(linesOf(await run("init", "--json"))).toEqual([
+    { step: "database", created: [] },
+    { step: "token", created: [] },
+    { step: "service key", created: [] },
+    { step: "certificates", created: ["admin"] },
+  ]);
+  await rm(join(home.config.tlsDir, "admin.pem"));
+  await rm(join(home.config.tlsDir, "admin.key"));
+  expect(await run("init")).toBe(
+    `database       already there
+token          already there
+service key    already there
+certificates   made admin
+
+The vault in ${home.config.dataDir} is ready.
+Back up its token and its PIN file, apart from each other.
+`,
+  );
+});
+
+test("`migrate` says what it applied", async () => {
+  expect(await run("migrate")).toBe("The tables are up to date.\n");
+  expect(linesOf(await run("migrate", "--json"))).toEqual([{ applied: [] }]);
+});
+
+test("`cert issue` makes a certificate for 397 days where nothing else is said, and says where it is and its end", async () => {
+  const issued = JSON.parse(await run("cert", "issue", "--role", "admin", "--name", "ada", "--json"));
+  const { validFromDate, validToDate } = new X509Certificate(await readFile(issued.certificate));
+  expect(validToDate.getTime() - validFromDate.getTime()).toBe(397 * 86_400_000 + 300_000);
+  const stem = join(home.config.tlsDir, "admin-eve");
+  const text = await run("cert", "issue", "--role", "admin", "--name", "eve", "--days", "30");
+  const { validTo, serialNumber } = new X509Certificate(await readFile(`${stem}.pem`));
+  expect(text).toBe(
+    `certificate  ${stem}.pem
+key          ${stem}.key
+serial       ${serialNumber.toLowerCase().replace(/^0+/, "")}
+not after    ${new Date(validTo).toISOString().slice(0, 10)}
+`,
+  );
+});
+
+test("`backup key` never takes the place of a recovery key, of neither half, and keeps the private one to its owner", async () => {
+  const [file, other] = [join(home.dir, "recovery.key"), join(home.dir, "other.key")];
+  const { recoveryKeyFile } = home.config;
+  expect(JSON.parse(await run("backup", "key", file, "--json"))).toEqual({
+    public: recoveryKeyFile,
+    private: file,
+  });
+  expect((await stat(file)).mode & 0o777).toBe(0o600);
+  expect((await stat(recoveryKeyFile)).mode & 0o777).toBe(0o644);
+  const kept = await readFile(recoveryKeyFile, "utf8");
+  await expect(run("backup", "key", other)).rejects.toThrow(
+    `${recoveryKeyFile} is there already: backups made so far need it`,
+  );
+  await expect(stat(other)).rejects.toMatchObject({ code: "ENOENT" });
+  expect(await readFile(recoveryKeyFile, "utf8")).toBe(kept);
+  await rm(recoveryKeyFile);
+  await expect(run("backup", "key", file)).rejects.toThrow(
+    `${file} is there already: backups made so far need it`,
+  );
+});
+
+/** What `serve` logs until it has stopped, which it is told to as soon as it listens. */
+async function served(signal: "SIGINT" | "SIGHUP" | "SIGTERM"): Promise<Record<string, unknown>[]> {
+  const child = spawn(process.execPath, [MAIN, "serve"], {
+    env: { ...home.environment, KEYVAULT_LOG_LEVEL: "info" },
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  let text = "";
+  child.stdout.on("data", (chunk: Buffer) => {
+    const before = text;
+    text += chunk.toString();
+    const isListening = (said: string) => /"event":"listening".*\n/.test(said);
+    if (isListening(text) && !isListening(before)) child.kill(signal);
+  });
+  const [code] = (await once(child, "close")) as [number];
+  expect(code, signal).toBe(0);
+  return linesOf(text) as Record<string, unknown>[];
+}
+
+test.each(["SIGINT", "SIGHUP", "SIGTERM"] as const)(
+  "%s stops a vault in order; the log tells where it listened, by which token, why it stops, and that it has",
+  async (signal) => {
+    const lines = await served(signal);
+    expect(lines.find(({ event }) => event === "listening")).toMatchObject({
+      host: "127.0.0.1",
+      port: expect.any(Number),
+      health_port: expect.any(Number),
+      token: { model: "SoftHSM v2", keks: ["kek-1"] },
+    });
+    expect(lines.at(-1)).toMatchObject({ event: "stopped" });
+    expect(lines.find(({ event }) => event === "stopping")).toMatchObject({ reason: signal });
+  },
+);
+
+test("a vault that starts sealed says so, and since when", async () => {
+  const pin = await readFile(home.config.token.pinFile);
+  await rm(home.config.token.pinFile);
+  const lines = await served("SIGTERM");
+  await writeFile(home.config.token.pinFile, pin, { mode: 0o600 });
+  const listening = lines.find(({ event }) => event === "listening");
+  expect(listening).toMatchObject({ sealed: { reason: "no_pin_file", since: expect.any(String) } });
+  expect(listening).not.toHaveProperty("token");
+});
