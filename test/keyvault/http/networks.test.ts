@@ -15,7 +15,7 @@ const SHARE = MOST / 4;
 /** Whether a handshake begun at each of these addresses, one after the other and none ended, is let go on. */
 function begunFrom(addresses: readonly string[]): boolean[] {
   const server = new EventEmitter();
-  limitConnections(server as Server, MOST, SILENT);
+  limitConnections(server as Server, MOST, SILENT, () => {});
   return addresses.map((remoteAddress, index) => {
     const socket = Object.assign(new EventEmitter(), {
       remoteAddress,

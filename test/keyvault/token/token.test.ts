@@ -162,8 +162,10 @@ test("refuses to open with another PIN, a short one, one that everybody may read
   await writeFile(file, "0".repeat(31));
   await expect(open(file)).rejects.toThrow(/31 characters; SoftHSM needs at least 32/);
   await writeFile(file, pin);
-  await chmod(file, 0o604);
-  await expect(open(file)).rejects.toThrow(/open to everybody/);
+  for (const mode of [0o604, 0o602, 0o601]) {
+    await chmod(file, mode);
+    await expect(open(file), mode.toString(8)).rejects.toThrow(/open to everybody/);
+  }
   await expect(open(`${file}.none`)).rejects.toThrow(/cannot be read/);
   await chmod(file, 0o640);
   await (await open(file)).close();
