@@ -1,4 +1,4 @@
-import { mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { copyFile, mkdir, mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { createServer, type Server } from "node:https";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
@@ -9,6 +9,7 @@ import { afterEach, beforeAll, beforeEach, expect, onTestFinished, test, vi } fr
 import { kekCommand } from "../../../keyvault/commands/kek.ts";
 import { keysCommand } from "../../../keyvault/commands/keys.ts";
 import { ask, download } from "../../../keyvault/commands/remote.ts";
+import { readAccess } from "../../../keyvault/commands/remote_access.ts";
 import { issueCertificate } from "../../../keyvault/tls/authority.ts";
 import { installTls } from "../../../keyvault/tls/install.ts";
 
@@ -138,6 +139,78 @@ test("the list of keys goes on to the last page", async () => {
   ]);
   expect(said).toMatch(/^a{32} .*\n^b{32} .* DAMAGED /m);
   expect(process.exitCode).toBe(2);
+});
+
+test("a key is shown with its bound, where it is kept, what waits for it and when it ends", async () => {
+  const key = {
+    key_id: "a".repeat(32),
+    tenant: "acc-1",
+    purpose: "agent",
+    label: "agent",
+    state: "active",
+    tenant_state: "active",
+    ceiling: ["data:read", "data:write"],
+    resident: false,
+    created_at: "2026-11-21T10:00:00.000Z",
+    attestation: { attested_by: "b".repeat(32) },
+    pending: null,
+    destroy_at: null,
+  };
+  const shown = async (change: object) => {
+    said = "";
+    const { url } = await answering([{ body: { ...key, ...change } }]);
+    await run(keysCommand(), ["show", key.key_id], url);
+    server?.closeAllConnections();
+    return said;
+  };
+  expect(await shown({})).toBe(
+    `key          ${key.key_id}
+tenant       acc-1
+purpose      agent
+label        agent
+state        active
+ceiling      data:read, data:write
+created      2026-11-21T10:00:00.000Z
+attested by  ${key.attestation.attested_by}
+`,
+  );
+  expect(await shown({ ceiling: null })).toMatch(/^ceiling +none recorded$/m);
+  expect(await shown({ ceiling: [] })).toMatch(/^ceiling +nothing$/m);
+  expect(await shown({ resident: true })).toMatch(/^kept +halves in the token$/m);
+  expect(await shown({ tenant_state: "destroying" })).toMatch(/^state +destroying, with its tenant$/m);
+  const asked_at = "2026-11-22T10:00:00.000Z";
+  const wish = { admin: "ada", action: "destroy", days: 7, asked_at };
+  expect(await shown({ pending: wish })).toMatch(
+    /^waits +ada asked to destroy it after 7 days, 2026-11-22T10:00:00\.000Z$/m,
+  );
+  expect(await shown({ pending: { ...wish, action: "enable", days: undefined } })).toMatch(
+    /^waits +ada asked to enable it, 2026/m,
+  );
+  const ending = { state: "destroying", destroy_at: "2026-12-01T10:00:00.000Z" };
+  expect(await shown(ending)).toMatch(/^erased +2026-12-01T10:00:00\.000Z$/m);
+});
+
+test("what the command line leaves open is this machine's vault, by its port and its first admin", async () => {
+  await mkdir(inDir("data/tls"), { recursive: true });
+  for (const file of ["ca.pem", "admin.pem", "admin.key"])
+    await copyFile(inDir(file), inDir(`data/tls/${file}`));
+  for (const [file, to] of [
+    ["api.pem", "api.crt"],
+    ["api.pem", "api.cer"],
+  ] as const)
+    await copyFile(inDir(file), inDir(to));
+  vi.stubEnv("KEYVAULT_DATA_DIR", inDir("data"));
+  vi.stubEnv("KEYVAULT_DATABASE_URL", "postgres://u@h/d");
+  vi.stubEnv("KEYVAULT_PKCS11_MODULE", "/m.so");
+  vi.stubEnv("KEYVAULT_PORT", "9443");
+  onTestFinished(() => void vi.unstubAllEnvs());
+  const access = readAccess({});
+  expect(access.url.href).toBe("https://localhost:9443/");
+  expect(access.certFile).toBe(inDir("data/tls/admin.pem"));
+  expect(access.caFile).toBe(inDir("data/tls/ca.pem"));
+  const key = await readFile(inDir("api.key"));
+  for (const end of ["pem", "crt", "cer"])
+    expect(readAccess({ cert: inDir(`api.${end}`) }).key, end).toEqual(key);
 });
 
 test("a vault that does not answer is not waited for without end", async () => {

@@ -3,10 +3,10 @@ import { once } from "node:events";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import { connect } from "node:net";
+import { Readable } from "node:stream";
 import { pino } from "pino";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import type { AuditEntry } from "../../../keyvault/audit/record.ts";
-import { systemClock } from "../../../keyvault/clock.ts";
 import { type ErrorCode, VaultError } from "../../../keyvault/errors.ts";
 import { type AppParts, createApp } from "../../../keyvault/http/app.ts";
 import { createAuthority, issueCertificate } from "../../../keyvault/tls/authority.ts";
@@ -17,25 +17,27 @@ import { createAuthority, issueCertificate } from "../../../keyvault/tls/authori
  */
 
 const KEY = "0".repeat(32);
+const END = new Date(Math.floor(Date.now() / 1000) * 1000 + 3_600_000);
 
 let server: Server;
 let base: string;
 let port: number;
+let now: Date;
 let isSealed: boolean;
-let role: "api" | "admin" | "auditor";
-let refuses: () => Promise<never>;
+let role: "api" | "admin" | "auditor" | "none";
+let refuses: () => Promise<unknown>;
 let records: AuditEntry[];
 let lines: Record<string, unknown>[];
 
 beforeAll(async () => {
-  const now = Date.now();
-  const validity = { notBefore: new Date(now - 60_000), notAfter: new Date(now + 3_600_000) };
+  const validity = { notBefore: new Date(Date.now() - 60_000), notAfter: END };
   const authority = await createAuthority(validity);
   const certificates = new Map<string, X509Certificate>();
   for (const one of ["api", "admin", "auditor"] as const) {
     const made = await issueCertificate(authority, { kind: "client", role: one, name: "one" }, validity);
     certificates.set(one, new X509Certificate(made.certificate));
   }
+  certificates.set("none", new X509Certificate(authority.certificate));
   const operation = () => refuses();
   const parts = {
     operations: () => (isSealed ? undefined : OPERATIONS),
@@ -44,7 +46,7 @@ beforeAll(async () => {
     sealing: { state: () => (isSealed ? { since: "", reason: "asked", by: null } : undefined) },
     readStatus: operation,
     trust: { accepts: () => true, generation: () => 0 },
-    clock: systemClock,
+    clock: { now: () => now },
     log: pino({ level: "debug" }, { write: (line) => void lines.push(JSON.parse(line)) }),
   } as unknown as AppParts;
   const OPERATIONS = new Proxy({}, { get: () => operation });
@@ -61,6 +63,7 @@ afterAll(() => {
   server.close();
 });
 beforeEach(() => {
+  now = new Date();
   isSealed = false;
   role = "api";
   records = [];
@@ -180,4 +183,76 @@ test("a refusal that does not wait for the body's end ends the connection: the r
   let answer = "";
   for await (const chunk of socket) answer += String(chunk);
   expect(answer).toMatch(/^HTTP\/1\.1 404 [\s\S]*\r\nconnection: close\r\n/i);
+});
+
+test("who has no role is told nothing of the vault, not even that it is sealed", async () => {
+  isSealed = true;
+  expect(await codeOf(await ask("/v1/keys"))).toBe("sealed");
+  role = "none";
+  for (const path of ["/v1/keys", "/v1/status", "/none"])
+    expect(await codeOf(await ask(path)), path).toBe("forbidden");
+});
+
+test("a query has what a call knows and nothing else", async () => {
+  expect(await codeOf(await ask(`/v1/keys/${KEY}?tenant=acc-1&tenants=acc-2`))).toBe("invalid_request");
+  role = "admin";
+  for (const query of ["after_id=1", "limit=2&limit=3", "tenant=a&tenant=b"])
+    expect(await codeOf(await ask(`/v1/keys?${query}`)), query).toBe("invalid_request");
+  for (const query of ["after=-1", "after=1.5", "before=1", "limit=0"])
+    expect(await codeOf(await ask(`/v1/audit?${query}`)), query).toBe("invalid_request");
+});
+
+test("a body is JSON in UTF-8, said so in either case, and nothing else", async () => {
+  role = "admin";
+  refuses = async () => ({ done: true });
+  const typed = (type: string) =>
+    ask("/v1/kek/rotate", { method: "POST", body: "{}", headers: { "content-type": type } });
+  for (const type of ["application/json", "Application/JSON; charset=UTF-8"])
+    expect((await typed(type)).status, type).toBe(200);
+  for (const type of ["application/json; charset=latin1", "application/json-seq", "text/json", ""])
+    expect(await codeOf(await typed(type)), type).toBe("invalid_request");
+});
+
+test("a call that was begun before its certificate's end is refused when its body comes after it", async () => {
+  role = "admin";
+  let isAsked = false;
+  refuses = async () => {
+    isAsked = true;
+    return { done: true };
+  };
+  const socket = connect(port, "127.0.0.1");
+  const head = "POST /v1/kek/rotate HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n";
+  const begun = once(server, "request");
+  socket.write(`${head}connection: close\r\ncontent-length: 2\r\n\r\n{`);
+  await begun;
+  now = new Date(END.getTime() + 1);
+  socket.write("}");
+  let answer = "";
+  for await (const chunk of socket) answer += String(chunk);
+  expect(answer).toMatch(/^HTTP\/1\.1 403 [\s\S]*"The certificate has expired"/);
+  expect(isAsked).toBe(false);
+});
+
+test("an answer that breaks off is cut off for its reader too, and told in the log", async () => {
+  role = "admin";
+  refuses = async () =>
+    Readable.from(
+      (async function* () {
+        yield Buffer.from("the beginning");
+        throw new Error("the rest is gone");
+      })(),
+    );
+  const answer = await post("/v1/backup");
+  expect(answer.headers.get("content-type")).toBe("application/octet-stream");
+  await expect(answer.text()).rejects.toThrow();
+  await expect
+    .poll(() => lines)
+    .toEqual([
+      expect.objectContaining({
+        event: "answer_cut_off",
+        level: WARN,
+        path: "/v1/backup",
+        err: expect.objectContaining({ message: "the rest is gone" }),
+      }),
+    ]);
 });

@@ -105,3 +105,40 @@ test.skipIf(process.platform !== "linux")(
     expect(sessionOf("self")).not.toBe(token.pid());
   },
 );
+
+/** Processes of this one that own a token. */
+function tokenProcesses(): number[] {
+  const children = readFileSync(`/proc/self/task/${process.pid}/children`, "utf8").trim().split(" ");
+  return children.filter(isTokenProcess).map(Number);
+}
+
+function isTokenProcess(pid: string): boolean {
+  try {
+    return pid !== "" && readFileSync(`/proc/${pid}/cmdline`, "utf8").includes("token/child.ts");
+  } catch {
+    return false;
+  }
+}
+
+test.skipIf(process.platform !== "linux")(
+  "a token that is sealed while its next process logs in stays sealed, and waits for the PIN",
+  async () => {
+    token = await openToken(await settings(), log);
+    const former = token.pid()!;
+    process.kill(former, "SIGKILL");
+    const isComing = () => token!.pid() === undefined && tokenProcesses().some((pid) => pid !== former);
+    await expect.poll(isComing, { interval: 1, timeout: 20_000 }).toBe(true);
+    token.seal("asked");
+    await expect(token.health()).rejects.toMatchObject({ code: "sealed" });
+    const offered = () => {
+      try {
+        return token!.offer().length;
+      } catch {
+        return 0;
+      }
+    };
+    await expect.poll(offered, { timeout: 20_000 }).toBeGreaterThan(0);
+    expect(token.sealed()).toBe("asked");
+    expect(lines.map(({ event }) => event)).not.toContain("token_restored");
+  },
+);
