@@ -1,10 +1,10 @@
 import { once } from "node:events";
 import { existsSync, readFileSync } from "node:fs";
-import { rename, rm } from "node:fs/promises";
+import { open, readdir, rename, rm, stat } from "node:fs/promises";
 import { connect, createServer } from "node:net";
 import { join } from "node:path";
 import { pino } from "pino";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { afterEach, beforeEach, expect, onTestFinished, test, vi } from "vitest";
 import { systemClock } from "../../keyvault/clock.ts";
 import { loadConfig } from "../../keyvault/config.ts";
 import { createLog } from "../../keyvault/log.ts";
@@ -119,4 +119,22 @@ test("a log line says when it was, in UTC, and of which part", async () => {
     part: "keyvault",
     event: "listening",
   });
+});
+
+test("what the token wrote is on the disk when the vault has settled, every file of it", async () => {
+  const { vault } = await start();
+  const { dir } = home.config.token;
+  const probe = await open(dir, "r");
+  const handles = Object.getPrototypeOf(probe) as typeof probe;
+  await probe.close();
+  const { sync } = handles;
+  const synced = new Set<number>();
+  vi.spyOn(handles, "sync").mockImplementation(async function (this: typeof probe) {
+    synced.add((await this.stat()).ino);
+    return sync.call(this);
+  });
+  onTestFinished(() => void vi.restoreAllMocks());
+  await vault().settle();
+  for (const name of ["", ...(await readdir(dir, { recursive: true }))])
+    expect(synced, name).toContain((await stat(join(dir, name))).ino);
 });

@@ -54,3 +54,27 @@ test("a process that was given a wrong PIN, or one that was not encrypted to it,
   }
   await home.remove();
 });
+
+test("a process whose token failed once ends by itself: no call meets a token in doubt", async () => {
+  const home = await createHome();
+  const { place, environment } = await tokenSettings(home.config.token);
+  const connection = connectToken(environment, SILENT);
+  try {
+    await connection.request({ kind: "open", ...place }, 20_000);
+    const refused = connection.request({ kind: "retire", kek: "kek-1" }, 20_000);
+    await expect(refused).rejects.toThrow("kek-1 is no older version of the key-encryption key");
+    await connection.ended;
+    await expect(connection.request({ kind: "health" }, 20_000)).rejects.toThrow(/away/);
+  } finally {
+    connection.kill();
+    await home.remove();
+  }
+});
+
+test("a process that has opened no token does nothing with one", async () => {
+  for (const request of [{ kind: "health" }, { kind: "rotate" }, { kind: "noted_head" }] as const) {
+    const connection = connectToken({}, SILENT);
+    await expect(connection.request(request, 20_000)).rejects.toThrow("The token is not open");
+    await connection.ended;
+  }
+});
