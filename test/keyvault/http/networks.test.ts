@@ -1,8 +1,10 @@
 import { EventEmitter } from "node:events";
 import type { Server } from "node:https";
 import type { Socket } from "node:net";
+import { pino } from "pino";
 import { expect, test } from "vitest";
 import { limitConnections } from "../../../keyvault/http/handshakes.ts";
+import type { Logger } from "../../../keyvault/log.ts";
 import { SILENT } from "../fixture.ts";
 
 /*
@@ -13,9 +15,9 @@ const MOST = 8;
 const SHARE = MOST / 4;
 
 /** Whether a handshake begun at each of these addresses, one after the other and none ended, is let go on. */
-function begunFrom(addresses: readonly string[]): boolean[] {
+function begunFrom(addresses: readonly string[], log: Logger = SILENT): boolean[] {
   const server = new EventEmitter();
-  limitConnections(server as Server, MOST, SILENT, () => {});
+  limitConnections(server as Server, MOST, log, () => {});
   return addresses.map((remoteAddress, index) => {
     const socket = Object.assign(new EventEmitter(), {
       remoteAddress,
@@ -46,4 +48,14 @@ test.each([
   ["two IPv4 addresses written as IPv6", ["::ffff:192.0.2.1", "::ffff:192.0.2.1", "::ffff:192.0.2.2"]],
 ])("%s are two clients", (_, addresses) => {
   expect(begunFrom(addresses)).toEqual([true, true, true]);
+});
+
+test("who is dropped is told to who looks closely only: anybody may begin as many as they like", () => {
+  const lines: { level: number; code: string; address: string }[] = [];
+  const log = pino({ level: "debug" }, { write: (line) => void lines.push(JSON.parse(line)) });
+  const hosts = Array.from({ length: MOST + 1 }, (_, index) => `192.0.2.${index + 1}`);
+  expect(begunFrom([...hosts, "192.0.2.9", "192.0.2.9"], log)).toContain(false);
+  expect(lines.length).toBeGreaterThan(1);
+  expect(new Set(lines.map(({ level }) => level))).toEqual(new Set([20]));
+  expect(lines[0]).toMatchObject({ event: "handshake_refused", code: "gave_way", address: "192.0.2.1" });
 });
