@@ -1,7 +1,7 @@
 import type { Caller } from "../audit/record.ts";
 import type { Clock } from "../clock.ts";
 import type { Database } from "../db/connection.ts";
-import { refuse, VaultError } from "../errors.ts";
+import { isRefusal, refuse, VaultError } from "../errors.ts";
 import { changeKey } from "../keys/change.ts";
 import { available } from "../keys/store.ts";
 import { changeTenant, type TenantChangeParts } from "./change_tenant.ts";
@@ -32,21 +32,23 @@ export function createErasing(
   const isDue = (row: { state: string; destroy_at: Date | null }): boolean =>
     row.state === "destroying" && row.destroy_at !== null && row.destroy_at <= clock.now();
 
-  async function eraseTenant(tenant: string): Promise<void> {
-    await changeTenant(parts, tenant, { caller: LOCAL, statement: "tenant_erase" }, (row) =>
+  async function eraseTenant(tenant: string): Promise<boolean> {
+    const erased = await changeTenant(parts, tenant, { caller: LOCAL, statement: "tenant_erase" }, (row) =>
       isDue(row)
         ? { row: { ...row, state: "destroyed", wrapped_data_key: NOTHING } }
         : refuse("policy_violation", "The destruction was cancelled"),
     );
+    return !isRefusal(erased);
   }
 
-  async function eraseKey(keyId: string): Promise<void> {
+  async function eraseKey(keyId: string): Promise<boolean> {
     const about = { caller: LOCAL, statement: "key_erase" } as const;
-    await changeKey(parts, { keyId, tenant: undefined }, about, (row) =>
+    const erased = await changeKey(parts, { keyId, tenant: undefined }, about, (row) =>
       isDue(row)
         ? { row: { ...row, state: "destroyed", wrapped_seeds: NOTHING } }
         : refuse("policy_violation", "The destruction was cancelled"),
     );
+    return !isRefusal(erased);
   }
 
   return async () => {
@@ -60,7 +62,7 @@ export function createErasing(
 /** Erases page after page of names, in their order, and gives how many were. */
 async function eraseAll(
   pageAfter: (name: string) => Promise<string[]>,
-  erase: (name: string) => Promise<void>,
+  erase: (name: string) => Promise<boolean>,
 ): Promise<number> {
   let erased = 0;
   for (let page = await pageAfter(""); page.length > 0; page = await pageAfter(page.at(-1) ?? ""))
@@ -69,10 +71,9 @@ async function eraseAll(
 }
 
 /** An altered row is not erased, and keeps none of the others from it. */
-async function unlessDamaged(erase: () => Promise<void>): Promise<boolean> {
+async function unlessDamaged(erase: () => Promise<boolean>): Promise<boolean> {
   try {
-    await erase();
-    return true;
+    return await erase();
   } catch (error) {
     if (error instanceof VaultError && error.code === "key_damaged") return false;
     throw error;

@@ -314,7 +314,8 @@ test("what the database calls due before its time, for the moment that it is ask
     }
   };
   const database = lying as unknown as Database;
-  await createErasing({ ...vault.vault, database, clock: vault.clock })();
+  const counted = await createErasing({ ...vault.vault, database, clock: vault.clock })();
+  expect(counted, "nor counted, nor logged").toEqual({ keys: 0, tenants: 0 });
   const rows = await vault.home.sql(
     `SELECT keys.state, tenants.state AS tenant, length(wrapped_seeds) > 0 AS seeds, length(wrapped_data_key) > 0 AS data_key
      FROM keys JOIN tenants USING (tenant) WHERE key_id IN ($1, $2) ORDER BY tenants.tenant`,
