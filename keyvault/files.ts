@@ -32,15 +32,14 @@ async function writeThrough(path: string, content: string, mode: number): Promis
 
 /**
  * Makes a folder whole or not at all: `fill` gets a new one beside it, for the owner only, which is moved into place when everything in it is
- * on disk. What runs that were cut off left there is removed first. Rejects when `fill` does, or when there is a folder with something in it
+ * on disk. What others left there is removed first, also under those who still fill it: `fill` must not make its folder anew. Rejects when `fill` does, or when there is a folder with something in it
  * by then; nothing is left then.
  */
 export async function makeFolderDurably<T>(path: string, fill: (aside: string) => Promise<T>): Promise<T> {
   const folder = dirname(path);
   await makePrivateFolder(folder);
   for (const name of await readdir(folder))
-    if (name.startsWith(`${basename(path)}.unfinished`))
-      await rm(join(folder, name), { recursive: true, force: true });
+    if (name.startsWith(`${basename(path)}.unfinished`)) await removeAtOnce(join(folder, name), path);
   const aside = await mkdtemp(`${path}.unfinished-`);
   try {
     const filled = await fill(aside);
@@ -52,6 +51,15 @@ export async function makeFolderDurably<T>(path: string, fill: (aside: string) =
     await rm(aside, { recursive: true, force: true }).catch(() => {});
     throw error;
   }
+}
+
+/** Takes a folder away under whoever still fills it, whole, and not file by file: they find it gone, and never half of what they wrote. */
+async function removeAtOnce(leftover: string, path: string): Promise<void> {
+  const away = await mkdtemp(`${path}.unfinished-`);
+  await rename(leftover, away).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== "ENOENT") throw error;
+  });
+  await rm(away, { recursive: true, force: true });
 }
 
 /** Waits until a folder and everything in it is on disk. */

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";
 import { mkdir, rm, writeFile } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import type { Knex } from "knex";
 import type { Config } from "../config.ts";
 import { appliedMigrations, dropSchema, migrateTo, migrationNames, withSchemaLock } from "../db/migrate.ts";
@@ -207,9 +207,9 @@ async function writeToken(folder: string, files: Record<string, string>): Promis
   const isFile = (name: string) => !name.includes("\0") && !folders.has(name);
   if (!names.every(isFile) || parts.flat().some((part) => part === "" || part === "."))
     throw new Problem("The backup has a file of the token that cannot be written");
-  for (const [name, content] of Object.entries(files)) {
-    const path = join(folder, name);
-    await mkdir(dirname(path), { recursive: true, mode: 0o700 });
-    await writeFile(path, Buffer.from(content, "base64"), { mode: 0o600 });
-  }
+  // From the outside in, and not `folder` itself: when somebody takes it away meanwhile, nothing more is written.
+  for (const name of [...folders].filter((name) => name !== "").sort())
+    await mkdir(join(folder, name), { mode: 0o700 });
+  for (const [name, content] of Object.entries(files))
+    await writeFile(join(folder, name), Buffer.from(content, "base64"), { mode: 0o600 });
 }

@@ -51,6 +51,27 @@ test("what somebody laid where a file is written first gets none of it", async (
   }
 });
 
+test("of two that make one folder at once the later one makes it whole, and the other finds its own gone", async () => {
+  const dir = await mkdtemp(join(tmpdir(), "keyvault-files-"));
+  try {
+    const path = join(dir, "token");
+    const earlier = makeFolderDurably(path, async (aside) => {
+      await writeFile(join(aside, "one"), "earlier");
+      await makeFolderDurably(path, (other) => writeFile(join(other, "two"), "later"));
+      await writeFile(join(aside, "three"), "earlier");
+    });
+    await expect(earlier).rejects.toMatchObject({ code: "ENOENT" });
+    expect(await readdir(path)).toEqual(["two"]);
+    expect(await readdir(dir)).toEqual(["token"]);
+    const onto = makeFolderDurably(path, (aside) => writeFile(join(aside, "one"), ""));
+    await expect(onto).rejects.toMatchObject({ code: "ENOTEMPTY" });
+    expect(await readdir(path)).toEqual(["two"]);
+    expect(await readdir(dir)).toEqual(["token"]);
+  } finally {
+    await rm(dir, { recursive: true });
+  }
+});
+
 afterEach(() => vi.restoreAllMocks());
 
 /** How long the files opened from now on were when they were put on the disk, in order; folders are left out. */
