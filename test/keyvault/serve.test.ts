@@ -50,7 +50,7 @@ function tokenProcesses(): string[] {
   const children = readFileSync(`/proc/self/task/${process.pid}/children`, "utf8").trim().split(" ");
   return children.filter((pid) => {
     const path = `/proc/${pid}/cmdline`;
-    return pid !== "" && existsSync(path) && readFileSync(path, "utf8").includes("token/child.ts");
+    return pid !== "" && existsSync(path) && readFileSync(path, "utf8").includes("/token/child");
   });
 }
 

@@ -114,7 +114,7 @@ function tokenProcesses(): number[] {
 
 function isTokenProcess(pid: string): boolean {
   try {
-    return pid !== "" && readFileSync(`/proc/${pid}/cmdline`, "utf8").includes("token/child.ts");
+    return pid !== "" && readFileSync(`/proc/${pid}/cmdline`, "utf8").includes("/token/child");
   } catch {
     return false;
   }
