@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
 import { z } from "zod";
-import { invalidScopes } from "../src/protocol/scopes.ts";
+import { invalidScopes } from "../src/protocol/documents/scopes.ts";
 import { Problem } from "./problem.ts";
 import type { Rate } from "./rates.ts";
 import type { DelegationPolicy } from "./sign/delegation.ts";

@@ -1,5 +1,5 @@
 import { type HeadKeeping, keepHeads } from "./audit/heads.ts";
-import type { Operations } from "./http/calls.ts";
+import type { Operations } from "./http/calls/calls.ts";
 import type { Retirement } from "./kek/retire.ts";
 import type { Rewrapping } from "./kek/rewrap.ts";
 import { type OpenOperations, type OperationsParts, openOperations } from "./operations.ts";

@@ -1,6 +1,6 @@
 import { Command } from "commander";
 import { adoptCommand } from "./commands/adopt.ts";
-import { auditCommand } from "./commands/audit.ts";
+import { auditCommand } from "./commands/audit/audit.ts";
 import { backupCommand } from "./commands/backup.ts";
 import { certCommand } from "./commands/cert.ts";
 import { describeFailure } from "./commands/failure.ts";

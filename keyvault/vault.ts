@@ -1,18 +1,18 @@
 import { type Journal, type JournalParts, openJournal } from "./audit/journal.ts";
 import { LedgerMismatch } from "./audit/ledger.ts";
-import { createRegister, type Register } from "./audit/register.ts";
-import { createSnapshots, keepSnapshots, type Snapshots } from "./audit/snapshots.ts";
+import { createRegister, type Register } from "./audit/register/register.ts";
+import { createSnapshots, keepSnapshots, type Snapshots } from "./audit/register/snapshots.ts";
+import { createSeals, type Seals } from "./audit/row_codes.ts";
 import type { Clock } from "./clock.ts";
 import type { Config } from "./config.ts";
 import { type Database, openDatabase } from "./db/connection.ts";
 import { VaultError } from "./errors.ts";
 import { syncFolder } from "./files.ts";
-import { type CreateKey, type CreateKeyParts, createKeyCreation } from "./keys/create.ts";
+import { type CreateKey, type CreateKeyParts, createKeyCreation } from "./keys/creation/create.ts";
 import { type Custody, createCustody, type KeptKey } from "./keys/custody.ts";
 import { createDataKeys, type DataKeys } from "./keys/data_keys.ts";
 import { VAULT_TENANT } from "./keys/disable.ts";
 import { createResidency } from "./keys/residency.ts";
-import { createSeals, type Seals } from "./keys/state.ts";
 import {
   available,
   createKeyStore,

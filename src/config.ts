@@ -1,8 +1,8 @@
 import { readFileSync } from "node:fs";
 import { z } from "zod";
-import { unregistrableScopes } from "./protocol/registered_scopes.ts";
-import { EVERY_CUSTOM } from "./protocol/scopes.ts";
-import { writesItsHost } from "./url.ts";
+import { writesItsHost } from "./input/url.ts";
+import { unregistrableScopes } from "./protocol/documents/registered_scopes.ts";
+import { EVERY_CUSTOM } from "./protocol/documents/scopes.ts";
 
 /** A start that was refused for something a person can put right: the message says what, and no stack is shown. */
 export class StartRefused extends Error {}

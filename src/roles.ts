@@ -1,5 +1,5 @@
 import { readFile } from "node:fs/promises";
-import type { CreditsCommands } from "./accounts/credits_command.ts";
+import type { CreditsCommands } from "./accounts/ledger/credits_command.ts";
 import { systemClock } from "./clock.ts";
 import {
   type RoleConfig,
@@ -8,8 +8,8 @@ import {
   readOperatorConfig,
   readWorkerConfig,
 } from "./config.ts";
+import { startServer } from "./http/exchange/server.ts";
 import { createHealth } from "./http/health.ts";
-import { startServer } from "./http/server.ts";
 import { createLog, type Logger } from "./log.ts";
 import { createMetrics, type Metrics } from "./metrics.ts";
 
@@ -28,7 +28,7 @@ export async function runApi(): Promise<void> {
 /** Relays events and delivers webhooks until a signal ends it. */
 export async function runWorker(): Promise<void> {
   const config = readWorkerConfig();
-  const { startWorker } = await import("./events/worker.ts");
+  const { startWorker } = await import("./worker.ts");
   await run("worker", config, async ({ log, metrics }) => {
     const timing = {
       leaseSeconds: config.LEASE_SECONDS,
@@ -63,7 +63,7 @@ export async function runReconcile(): Promise<number> {
   const { DATABASE_URL } = readMigrateConfig();
   const [{ openDatabase }, { reconcileLedger }] = await Promise.all([
     import("./db/connection.ts"),
-    import("./accounts/reconcile.ts"),
+    import("./accounts/ledger/reconcile.ts"),
   ]);
   const database = openDatabase({ url: DATABASE_URL, name: "deputize-reconcile", max: 1, onError: () => {} });
   try {
@@ -82,7 +82,7 @@ export async function runReconcile(): Promise<number> {
 /** The commands of `deputize credits` on the database of the settings. */
 export async function openCredits(): Promise<CreditsCommands> {
   const { DATABASE_URL: url } = readMigrateConfig();
-  const { createCreditsCommands } = await import("./accounts/credits_command.ts");
+  const { createCreditsCommands } = await import("./accounts/ledger/credits_command.ts");
   return createCreditsCommands({ url, clock: systemClock, out: process.stdout, err: process.stderr });
 }
 

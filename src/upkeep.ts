@@ -3,11 +3,11 @@ import { sweepAccounts } from "./accounts/sweep.ts";
 import type { Clock } from "./clock.ts";
 import type { Database } from "./db/connection.ts";
 import { startLoop } from "./events/loop.ts";
-import type { Idempotency } from "./http/idempotency.ts";
+import type { Idempotency } from "./http/request/idempotency.ts";
 import type { Logger } from "./log.ts";
-import { maintainPartitions } from "./proofs/partitions.ts";
-import { pruneInvocations } from "./proofs/prune_invocations.ts";
-import { prunePresented } from "./proofs/prune_presented.ts";
+import { maintainPartitions } from "./proofs/decide/partitions.ts";
+import { pruneInvocations } from "./proofs/decide/prune_invocations.ts";
+import { prunePresented } from "./proofs/present/prune_presented.ts";
 
 const PAUSE_MS = 30 * 60 * 1000;
 const SOON_PAUSE_MS = 60 * 1000;

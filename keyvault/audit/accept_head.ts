@@ -6,7 +6,7 @@ import type { Token } from "../token/client.ts";
 import { openJournal } from "./journal.ts";
 import { closeLedger, type Head, openLedger } from "./ledger.ts";
 import type { Caller } from "./record.ts";
-import { createRegister } from "./register.ts";
+import { createRegister } from "./register/register.ts";
 import { verifyChain } from "./verify.ts";
 
 const LOCAL: Caller = { role: "local", name: "recovery" };

@@ -3,7 +3,7 @@ import type { AuditRow } from "../db/rows.ts";
 import type { Token } from "../token/client.ts";
 import { type Head, LedgerMismatch } from "./ledger.ts";
 import { GENESIS, storedBytes } from "./record.ts";
-import type { Register } from "./register.ts";
+import type { Register } from "./register/register.ts";
 import { type ChainFault, type ReadRecords, walkChain } from "./verify.ts";
 
 /**

@@ -1,9 +1,9 @@
 import type { Database } from "../db/connection.ts";
 import type { KeyRow, TenantRow } from "../db/rows.ts";
-import { createSeals, type Seals } from "../keys/state.ts";
 import type { Token } from "../token/client.ts";
-import type { Register, StateKind } from "./register.ts";
-import { PARTS } from "./register_parts.ts";
+import { PARTS } from "./register/parts.ts";
+import type { Register, StateKind } from "./register/register.ts";
+import { createSeals, type Seals } from "./row_codes.ts";
 
 /**
  * Ids of keys and names of tenants whose rows are gone, altered, or not in the last state that the audit tells of. `waiting` counts those of a

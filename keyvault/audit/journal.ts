@@ -9,7 +9,7 @@ import { catchUp } from "./catch_up.ts";
 import { createHeadNoting } from "./head_noting.ts";
 import { closeLedger, type Head, type Ledger, LedgerMismatch, openLedger } from "./ledger.ts";
 import { type AuditEntry, createRecord, recordBytes } from "./record.ts";
-import type { Register } from "./register.ts";
+import type { Register } from "./register/register.ts";
 
 const MAX_BATCH = 128;
 

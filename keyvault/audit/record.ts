@@ -1,5 +1,5 @@
-import { canonicalBytes } from "../../src/protocol/canonical.ts";
-import { ProtocolError } from "../../src/protocol/errors.ts";
+import { canonicalBytes } from "../../src/protocol/encoding/canonical.ts";
+import { ProtocolError } from "../../src/protocol/encoding/errors.ts";
 import type { AuditRow, Purpose } from "../db/rows.ts";
 import type { RefusalCode } from "../errors.ts";
 

@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
 import { z } from "zod";
-import { canonicalBytes } from "../../src/protocol/canonical.ts";
-import { ProtocolError } from "../../src/protocol/errors.ts";
-import { isIdOf, verifyHybrid } from "../../src/protocol/hybrid.ts";
+import { canonicalBytes } from "../../src/protocol/encoding/canonical.ts";
+import { ProtocolError } from "../../src/protocol/encoding/errors.ts";
+import { isIdOf, verifyHybrid } from "../../src/protocol/keys/hybrid.ts";
 import type { Manifest } from "./contents.ts";
 
 const hybrid = z.strictObject({ ed25519: z.string(), ml_dsa_65: z.string() });

@@ -1,6 +1,6 @@
 import { Command } from "commander";
 import type { AdoptionOutcome } from "../lifecycle/adopt_states.ts";
-import { ask, type RemoteOptions, withRemoteOptions } from "./remote.ts";
+import { ask, type RemoteOptions, withRemoteOptions } from "./remote/call.ts";
 
 const ABOUT = `Give codes to the keys and tenants that a version without codes left, by two admins: the first one's wish waits 24 hours for another admin to run the same command with a certificate of another name. Until then they are shown as DAMAGED and sign nothing.
 

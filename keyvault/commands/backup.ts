@@ -6,9 +6,9 @@ import { loadConfig } from "../config.ts";
 import { writeFileDurably } from "../files.ts";
 import { createLog } from "../log.ts";
 import { Problem } from "../problem.ts";
-import { columnsOf, foldLines } from "./fold.ts";
+import { columnsOf, foldLines } from "./display/wrap.ts";
 import { openNamedFile, readNamedFile } from "./named_file.ts";
-import { download, type RemoteOptions, withRemoteOptions } from "./remote.ts";
+import { download, type RemoteOptions, withRemoteOptions } from "./remote/call.ts";
 
 const KEY = `Make the key pair that backups are encrypted to. The public half stays with the vault; take the private half away from this machine, it opens every backup.`;
 

@@ -4,8 +4,8 @@ import { loadConfig } from "../config.ts";
 import { EXPOSED_REMEDY, exposedFolders } from "../hardening.ts";
 import type { InitStep } from "../init.ts";
 import { createLog } from "../log.ts";
-import { columnsOf, foldLines } from "./fold.ts";
-import { settingsHelp } from "./settings.ts";
+import { settingsHelp } from "./display/settings.ts";
+import { columnsOf, foldLines } from "./display/wrap.ts";
 
 const ABOUT = `Make what a vault needs and does not have yet: its tables, the token with its PIN file, key-encryption key and audit key, the service key, a TLS authority and the certificates of the server, the API and one admin.
 

@@ -3,8 +3,8 @@ import { Command, InvalidArgumentError } from "commander";
 import type { RewrapProgress } from "../kek/rewrap.ts";
 import { Problem } from "../problem.ts";
 import type { Status } from "../status.ts";
-import { createProgressBar } from "./progress_bar.ts";
-import { ask, type RemoteOptions, withRemoteOptions } from "./remote.ts";
+import { createProgressBar } from "./display/progress_bar.ts";
+import { ask, type RemoteOptions, withRemoteOptions } from "./remote/call.ts";
 
 const POLL_MS = 200;
 /** Proving a million data keys takes some minutes. */

@@ -4,8 +4,8 @@ import type { KeyPage, ListedKey } from "../keys/list.ts";
 import type { KeyView } from "../keys/view.ts";
 import type { KeyOutcome } from "../lifecycle/outcome.ts";
 import { parseDays } from "./days.ts";
-import { ask, type RemoteOptions, withRemoteOptions } from "./remote.ts";
-import { type Column, drawTable } from "./table.ts";
+import { type Column, drawTable } from "./display/table.ts";
+import { ask, type RemoteOptions, withRemoteOptions } from "./remote/call.ts";
 import { parseTenant } from "./tenants.ts";
 
 const KEY_ID = /^[0-9a-f]{32}$/;

@@ -3,7 +3,7 @@ import { Command } from "commander";
 import type { SealState } from "../lifecycle/sealing.ts";
 import { sealPin } from "../token/pin_box.ts";
 import { readPin } from "./read_pin.ts";
-import { ask, Refused, type RemoteOptions, withRemoteOptions } from "./remote.ts";
+import { ask, Refused, type RemoteOptions, withRemoteOptions } from "./remote/call.ts";
 
 const ABOUT_SEAL = `Seal a running vault at once, by an admin's certificate: the process that is logged in to the token is ended, and all keys in memory are overwritten. Until "keyvault unseal" the vault signs nothing, makes nothing and shows its status only. A PIN file is not read meanwhile, but by the next start.`;
 

@@ -3,7 +3,7 @@ import { systemClock } from "../clock.ts";
 import { type Config, loadConfig } from "../config.ts";
 import { warnOfExposure } from "../hardening.ts";
 import { createLog, type Logger } from "../log.ts";
-import { settingsHelp } from "./settings.ts";
+import { settingsHelp } from "./display/settings.ts";
 
 const ABOUT = `Open the token and answer calls over HTTPS (TLS 1.3, client certificates), one JSON log line for each event. SIGTERM or SIGINT lets the calls in flight end and stops.
 

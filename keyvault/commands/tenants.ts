@@ -1,7 +1,7 @@
 import { Command, InvalidArgumentError } from "commander";
 import type { TenantOutcome } from "../lifecycle/outcome.ts";
 import { parseDays } from "./days.ts";
-import { ask, type RemoteOptions, withRemoteOptions } from "./remote.ts";
+import { ask, type RemoteOptions, withRemoteOptions } from "./remote/call.ts";
 
 const TENANT = /^[A-Za-z0-9._:@-]{1,128}$/;
 

@@ -1,4 +1,4 @@
-import type { HybridPublicKey } from "../../src/protocol/hybrid.ts";
+import type { HybridPublicKey } from "../../src/protocol/keys/hybrid.ts";
 import type { Attestation } from "../keys/attestation.ts";
 
 /** What a key may sign; fixed when it is made. */

@@ -10,10 +10,10 @@ import type { Readiness } from "../readiness.ts";
 import type { ReadStatus } from "../status.ts";
 import type { Trust } from "../tls/trust.ts";
 import { createPeerCheck, createPeerReader, holds, type Peer } from "./caller.ts";
-import { type Call, createCalls, isKeyId, type Operations } from "./calls.ts";
+import { type Call, createCalls, isKeyId, type Operations } from "./calls/calls.ts";
+import { createSealCalls } from "./calls/seal_calls.ts";
 import { errorReply, type Reply, sendReply } from "./reply.ts";
 import { type CallContext, contextOf, createRoutes, type FindRoute, pathOf, type Route } from "./routes.ts";
-import { createSealCalls } from "./seal_calls.ts";
 
 /** What the application needs besides the operations. */
 export type AppParts = {

@@ -1,9 +1,9 @@
 import type { IncomingMessage } from "node:http";
 import getRawBody from "raw-body";
 import type { z } from "zod";
-import { MAX_JSON_NESTING_DEPTH } from "../../src/protocol/constants.ts";
-import { ProtocolError } from "../../src/protocol/errors.ts";
-import { parseJson, plainJson } from "../../src/protocol/json.ts";
+import { MAX_JSON_NESTING_DEPTH } from "../../src/protocol/encoding/constants.ts";
+import { ProtocolError } from "../../src/protocol/encoding/errors.ts";
+import { parseJson, plainJson } from "../../src/protocol/encoding/json.ts";
 import { VaultError } from "../errors.ts";
 import { readFlatJson } from "./flat_json.ts";
 import type { CallContext } from "./routes.ts";

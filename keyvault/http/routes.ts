@@ -1,6 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import { type ParsedUrlQuery, parse } from "node:querystring";
-import type { Call } from "./calls.ts";
+import type { Call } from "./calls/calls.ts";
 
 /** A request as the calls read it. */
 export type CallContext = {

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { invalidScopes } from "../../src/protocol/scopes.ts";
+import { invalidScopes } from "../../src/protocol/documents/scopes.ts";
 import { VAULT_TENANT } from "../keys/disable.ts";
 import type { DelegationRequest } from "../sign/delegation.ts";
 

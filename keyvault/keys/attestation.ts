@@ -1,10 +1,10 @@
-import { canonicalBytes } from "../../src/protocol/canonical.ts";
+import { canonicalBytes } from "../../src/protocol/encoding/canonical.ts";
 import {
   type HybridPublicKey,
   type HybridSignature,
   keyId,
   verifyHybrid,
-} from "../../src/protocol/hybrid.ts";
+} from "../../src/protocol/keys/hybrid.ts";
 import type { Purpose } from "../db/rows.ts";
 
 /** The vault's word that it made a key and keeps it: binds key, tenant and purpose. Signed by the vault's service key. */

@@ -1,9 +1,9 @@
 import type pg from "pg";
 import type { Change, Journal } from "../audit/journal.ts";
 import type { AuditEntry } from "../audit/record.ts";
+import { keyStateDigest, type Seals } from "../audit/row_codes.ts";
 import type { KeyRow } from "../db/rows.ts";
 import { isRefusal, type Refusal, refuse, VaultError } from "../errors.ts";
-import { keyStateDigest, type Seals } from "./state.ts";
 import type { KeyStore } from "./store.ts";
 
 /** What changing a stored key needs. */

@@ -1,6 +1,6 @@
-import { ALGORITHMS } from "../../src/protocol/algorithms.ts";
-import { decodeBase64, encodeBase64 } from "../../src/protocol/base64.ts";
-import { canonicalBytes } from "../../src/protocol/canonical.ts";
+import { decodeBase64, encodeBase64 } from "../../src/protocol/encoding/base64.ts";
+import { canonicalBytes } from "../../src/protocol/encoding/canonical.ts";
+import { ALGORITHMS } from "../../src/protocol/keys/algorithms.ts";
 import {
   generateKeys,
   type HybridSeeds,
@@ -8,7 +8,7 @@ import {
   keyId,
   signHybridOnce,
   verifyHybrid,
-} from "../../src/protocol/hybrid.ts";
+} from "../../src/protocol/keys/hybrid.ts";
 import type { Purpose } from "../db/rows.ts";
 import { VaultError } from "../errors.ts";
 import type { Token } from "../token/client.ts";

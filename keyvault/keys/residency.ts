@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import type pg from "pg";
 import type { Change, Journal } from "../audit/journal.ts";
 import type { Caller } from "../audit/record.ts";
-import type { Register } from "../audit/register.ts";
+import type { Register } from "../audit/register/register.ts";
 import type { Clock } from "../clock.ts";
 import { isRefusal, type Refusal, refuse } from "../errors.ts";
 import type { Logger } from "../log.ts";

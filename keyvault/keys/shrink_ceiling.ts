@@ -1,4 +1,4 @@
-import { beyondCeiling, coversScopes } from "../../src/protocol/scopes.ts";
+import { beyondCeiling, coversScopes } from "../../src/protocol/documents/scopes.ts";
 import type { Caller } from "../audit/record.ts";
 import { isRefusal, type Refusal, refuse } from "../errors.ts";
 import { changeKey, type KeyChangeParts, type KeyTarget } from "./change.ts";

@@ -1,13 +1,13 @@
 import type { Knex } from "knex";
 import { LRUCache } from "lru-cache";
-import type { HybridPublicKey } from "../../src/protocol/hybrid.ts";
+import type { HybridPublicKey } from "../../src/protocol/keys/hybrid.ts";
+import type { Seals } from "../audit/row_codes.ts";
 import type { Database } from "../db/connection.ts";
 import type { KeyRow, TenantRow } from "../db/rows.ts";
 import { VaultError } from "../errors.ts";
 import { type Attestation, verifyAttestation } from "./attestation.ts";
 import { createChanges } from "./changes.ts";
 import type { KeptKey } from "./custody.ts";
-import type { Seals } from "./state.ts";
 
 const KEPT_KEYS = 10_000;
 const KEPT_MS = 60_000;

@@ -1,4 +1,4 @@
-import type { HybridPublicKey } from "../../src/protocol/hybrid.ts";
+import type { HybridPublicKey } from "../../src/protocol/keys/hybrid.ts";
 import { type KeyRow, type Purpose, type TenantRow, type Wish, wishOf } from "../db/rows.ts";
 import type { Attestation } from "./attestation.ts";
 import type { Key } from "./store.ts";

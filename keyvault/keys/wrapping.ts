@@ -1,6 +1,6 @@
 import { createCipheriv, createDecipheriv, hash, randomBytes } from "node:crypto";
-import { canonicalBytes } from "../../src/protocol/canonical.ts";
-import type { HybridPublicKey, HybridSeeds } from "../../src/protocol/hybrid.ts";
+import { canonicalBytes } from "../../src/protocol/encoding/canonical.ts";
+import type { HybridPublicKey, HybridSeeds } from "../../src/protocol/keys/hybrid.ts";
 import type { Purpose } from "../db/rows.ts";
 import { VaultError } from "../errors.ts";
 

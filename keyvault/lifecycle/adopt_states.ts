@@ -2,10 +2,10 @@ import { createHash } from "node:crypto";
 import type pg from "pg";
 import type { Change, Journal } from "../audit/journal.ts";
 import type { Caller } from "../audit/record.ts";
-import { type Register, writeNamed } from "../audit/register.ts";
+import { type Register, writeNamed } from "../audit/register/register.ts";
+import { isCodable, keyStateDigest, type Seals, tenantStateDigest } from "../audit/row_codes.ts";
 import { type KeyRow, type TenantRow, type Wish, wishOf } from "../db/rows.ts";
 import { isRefusal, type Refusal, refuse } from "../errors.ts";
-import { isCodable, keyStateDigest, type Seals, tenantStateDigest } from "../keys/state.ts";
 import type { KeyStore } from "../keys/store.ts";
 import { decideByTwo, type JudgingParts, judging } from "./approval.ts";
 

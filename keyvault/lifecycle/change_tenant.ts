@@ -1,11 +1,11 @@
 import type pg from "pg";
 import type { Change, Journal } from "../audit/journal.ts";
 import type { AuditEntry } from "../audit/record.ts";
+import { type Seals, tenantStateDigest } from "../audit/row_codes.ts";
 import type { TenantRow } from "../db/rows.ts";
 import { isRefusal, type Refusal, refuse, VaultError } from "../errors.ts";
 import type { Changed } from "../keys/change.ts";
 import type { DataKeys } from "../keys/data_keys.ts";
-import { type Seals, tenantStateDigest } from "../keys/state.ts";
 import type { KeyStore } from "../keys/store.ts";
 
 /** What changing a tenant needs. */

@@ -1,8 +1,8 @@
 import type pg from "pg";
 import type { Change, Journal } from "../audit/journal.ts";
 import type { Caller } from "../audit/record.ts";
-import type { Register } from "../audit/register.ts";
-import type { ResidentOwner } from "../audit/register_parts.ts";
+import type { ResidentOwner } from "../audit/register/parts.ts";
+import type { Register } from "../audit/register/register.ts";
 import type { Residency } from "../keys/residency.ts";
 import type { Token } from "../token/client.ts";
 

@@ -1,6 +1,6 @@
-import { type ChallengeBinding, challengeSignBytes } from "../../src/protocol/challenge.ts";
-import { ProtocolError } from "../../src/protocol/errors.ts";
-import type { HybridPublicKey, HybridSignature } from "../../src/protocol/hybrid.ts";
+import { type ChallengeBinding, challengeSignBytes } from "../../src/protocol/documents/challenge.ts";
+import { ProtocolError } from "../../src/protocol/encoding/errors.ts";
+import type { HybridPublicKey, HybridSignature } from "../../src/protocol/keys/hybrid.ts";
 import type { Caller } from "../audit/record.ts";
 import { isRefusal, type Refusal, refuse } from "../errors.ts";
 import { clockFault, type SigningParts, signStatement } from "./statement.ts";

@@ -3,9 +3,9 @@ import {
   type DelegationCert,
   type DelegationFields,
   delegationSignBytes,
-} from "../../src/protocol/certificate.ts";
-import { equalPublicKeys } from "../../src/protocol/hybrid.ts";
-import { beyondCeiling, coversScopes } from "../../src/protocol/scopes.ts";
+} from "../../src/protocol/documents/certificate.ts";
+import { beyondCeiling, coversScopes } from "../../src/protocol/documents/scopes.ts";
+import { equalPublicKeys } from "../../src/protocol/keys/hybrid.ts";
 import type { Caller } from "../audit/record.ts";
 import { isRefusal, type Refusal, refuse } from "../errors.ts";
 import type { Key } from "../keys/store.ts";

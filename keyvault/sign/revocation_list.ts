@@ -1,8 +1,11 @@
 import { hash } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
-import { type RevocationList, revocationListSignBytes } from "../../src/protocol/revocation_list.ts";
+import {
+  type RevocationList,
+  revocationListSignBytes,
+} from "../../src/protocol/statements/revocation_list.ts";
 import type { Caller } from "../audit/record.ts";
-import type { LastList } from "../audit/register.ts";
+import type { LastList } from "../audit/register/register.ts";
 import type { Database } from "../db/connection.ts";
 import { isRefusal, type Refusal, refuse, VaultError } from "../errors.ts";
 import { dropOthers, follow, type Kept, keep, type Listed, readListed, writeListed } from "./listed.ts";

@@ -1,9 +1,9 @@
 import { hash } from "node:crypto";
-import type { HybridSignature } from "../../src/protocol/hybrid.ts";
+import type { HybridSignature } from "../../src/protocol/keys/hybrid.ts";
 import type { Journal } from "../audit/journal.ts";
 import type { AuditEntry, Caller, StatementKind } from "../audit/record.ts";
 import { recordRefusal } from "../audit/refusals.ts";
-import type { Register } from "../audit/register.ts";
+import type { Register } from "../audit/register/register.ts";
 import { type Clock, unixSeconds } from "../clock.ts";
 import type { Purpose } from "../db/rows.ts";
 import { isRefusal, type Refusal, refuse, VaultError } from "../errors.ts";

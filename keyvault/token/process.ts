@@ -6,7 +6,7 @@ import type { Logger } from "../log.ts";
 import { createFrameReader, encodeFrame } from "./frames.ts";
 import type { ReplyFrame, RequestFrame } from "./messages.ts";
 
-const PROGRAM = fileURLToPath(new URL("./child.ts", import.meta.url));
+const PROGRAM = fileURLToPath(new URL("./child/main.ts", import.meta.url));
 const PIPE = 3;
 
 /** A running token child, seen from the parent. */

@@ -2,11 +2,11 @@ import { z } from "zod";
 import type { Clock } from "../clock.ts";
 import type { Database, Transaction } from "../db/connection.ts";
 import { ApiError } from "../errors.ts";
-import { keyId } from "../protocol/hybrid.ts";
+import { keyId } from "../protocol/keys/hybrid.ts";
 import { type Route, route } from "../route.ts";
 import type { VaultClient } from "../vault/client.ts";
-import { grantAlphaCredits } from "./credits.ts";
-import { displayName } from "./names.ts";
+import { displayName } from "./display_name.ts";
+import { grantAlphaCredits } from "./ledger/credits.ts";
 
 const body = z.discriminatedUnion("account_type", [
   z.object({ account_type: z.literal("individual") }),

@@ -1,6 +1,6 @@
 import { domainToASCII, domainToUnicode } from "node:url";
 import { z } from "zod";
-import { HIDDEN } from "../plain_text.ts";
+import { HIDDEN } from "../input/plain_text.ts";
 
 const MAX_BYTES = 254;
 const MAX_LOCAL_BYTES = 64;

@@ -2,7 +2,7 @@ import { z } from "zod";
 import type { Database } from "../db/connection.ts";
 import { ApiError } from "../errors.ts";
 import { type Route, route } from "../route.ts";
-import { displayName } from "./names.ts";
+import { displayName } from "./display_name.ts";
 
 const body = z.object({ first_name: displayName(100), last_name: displayName(100) });
 const answer = z.object({ onboarding_step: z.literal("account_type") });

@@ -1,22 +1,22 @@
 import type { Clock } from "../clock.ts";
 import type { Database } from "../db/connection.ts";
 import type { Logger } from "../log.ts";
+import type { ClientRates } from "../rates/client_rates.ts";
 import type { Route } from "../route.ts";
 import type { VaultClient } from "../vault/client.ts";
 import { accountTypeRoute } from "./account_type.ts";
-import type { ClientRates } from "./client_rates.ts";
-import type { CodeBounds } from "./code_bounds.ts";
-import type { CodeHashes } from "./codes.ts";
-import { creditsRoute } from "./credits_route.ts";
-import { logoutRoute } from "./logout.ts";
-import type { Mailer } from "./mailer.ts";
+import { creditsRoute } from "./ledger/credits_route.ts";
+import type { Mailer } from "./mail/mailer.ts";
 import { profileRoute } from "./profile.ts";
-import { refreshRoute } from "./refresh.ts";
 import { registryRoute } from "./registry_route.ts";
-import { sendCodeRoute } from "./send_code.ts";
-import { sessionRoute } from "./session_route.ts";
-import type { SessionTokens } from "./session_tokens.ts";
-import { verifyCodeRoute } from "./verify_code.ts";
+import { logoutRoute } from "./sessions/logout.ts";
+import { refreshRoute } from "./sessions/refresh.ts";
+import { sessionRoute } from "./sessions/session_route.ts";
+import type { SessionTokens } from "./sessions/session_tokens.ts";
+import type { CodeBounds } from "./sign_in/code_bounds.ts";
+import type { CodeHashes } from "./sign_in/codes.ts";
+import { sendCodeRoute } from "./sign_in/send_code.ts";
+import { verifyCodeRoute } from "./sign_in/verify_code.ts";
 
 /** What accounts are made with. */
 export type AccountsDeps = {

@@ -1,8 +1,8 @@
 import type { Clock } from "../clock.ts";
 import { addSeconds } from "../clock.ts";
 import type { Database } from "../db/connection.ts";
-import { REFRESH_SECONDS } from "./sessions.ts";
-import { HISTORY_SECONDS } from "./sign_in_mails.ts";
+import { REFRESH_SECONDS } from "./sessions/sessions.ts";
+import { HISTORY_SECONDS } from "./sign_in/sign_in_mails.ts";
 
 const DAY_SECONDS = 24 * 60 * 60;
 

@@ -2,9 +2,9 @@ import { z } from "zod";
 import type { Database } from "../db/connection.ts";
 import type { AuditEventRow } from "../db/tables.ts";
 import { isUuid } from "../ids.ts";
-import { type PageOrder, pageQuery, readPage } from "../page.ts";
+import { type PageOrder, pageQuery, readPage } from "../input/pagination.ts";
+import { idText, isoTime, isoTimeInput } from "../input/schemas.ts";
 import { type Route, route } from "../route.ts";
-import { idText, isoTime, isoTimeInput } from "../schemas.ts";
 
 const eventType = z.enum(["proof.verified", "proof.rejected", "proof.presented"]);
 const decision = z.enum(["allow", "deny", "indeterminate"]);

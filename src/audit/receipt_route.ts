@@ -2,8 +2,8 @@ import { z } from "zod";
 import type { Database } from "../db/connection.ts";
 import { ApiError } from "../errors.ts";
 import { isUuid, timeOfId } from "../ids.ts";
+import { idText, isoTime, outcomeWord } from "../input/schemas.ts";
 import { type AccountCaller, type Route, route } from "../route.ts";
-import { idText, isoTime, outcomeWord } from "../schemas.ts";
 
 const outcome = z.object({
   outcome: outcomeWord,

@@ -1,8 +1,8 @@
 import { z } from "zod";
 import { unixSeconds } from "../clock.ts";
 import { ApiError } from "../errors.ts";
-import { NO_EXPIRY_SENTINEL } from "../protocol/constants.ts";
-import { isoTimeInput } from "../schemas.ts";
+import { isoTimeInput } from "../input/schemas.ts";
+import { NO_EXPIRY_SENTINEL } from "../protocol/encoding/constants.ts";
 
 const LONGEST_SECONDS = 2_147_483_647;
 

@@ -1,15 +1,19 @@
 import type { Clock } from "../clock.ts";
 import type { Database } from "../db/connection.ts";
 import type { Route } from "../route.ts";
-import type { Seal } from "../seal.ts";
-import { getCertificateRoute, listCertificatesRoute, revokeRoute } from "./certificate_routes.ts";
-import { approveRoute, denyRoute } from "./decision_routes.ts";
-import { getRequestRoute, listRequestsRoute } from "./request_routes.ts";
-import type { RevocationListDeps } from "./revocation_list.ts";
-import { revocationsRoute } from "./revocations_route.ts";
+import type { Seal } from "../secret_box.ts";
+import {
+  getCertificateRoute,
+  listCertificatesRoute,
+  revokeRoute,
+} from "./certificates/certificate_routes.ts";
+import { approveRoute, denyRoute } from "./requests/decision_routes.ts";
+import { getRequestRoute, listRequestsRoute } from "./requests/request_routes.ts";
+import { selfRequestRoute } from "./requests/self_request_route.ts";
+import type { SignDeps } from "./requests/sign_grant.ts";
+import type { RevocationListDeps } from "./revocation_lists/revocation_list.ts";
+import { revocationsRoute } from "./revocation_lists/revocations_route.ts";
 import { scopesRoute } from "./scopes_route.ts";
-import { selfRequestRoute } from "./self_request_route.ts";
-import type { SignDeps } from "./sign_grant.ts";
 
 /** What the calls about delegations work with. */
 export type DelegationDeps = SignDeps & RevocationListDeps & { db: Database; seal: Seal; clock: Clock };

@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { PROTOCOL_VERSION } from "../protocol/constants.ts";
-import { CANONICAL_SCOPES, SENSITIVE_SCOPES, WILDCARDS } from "../protocol/vocabulary.ts";
+import { CANONICAL_SCOPES, SENSITIVE_SCOPES, WILDCARDS } from "../protocol/documents/vocabulary.ts";
+import { PROTOCOL_VERSION } from "../protocol/encoding/constants.ts";
 import { type Route, route } from "../route.ts";
 
 const answer = z.object({

@@ -2,17 +2,17 @@ import { once } from "node:events";
 import { join } from "node:path";
 import { systemClock } from "../clock.ts";
 import { readDevConfig } from "./config.ts";
-import { connectionOf, tryItYourself } from "./connection.ts";
 import { readAliases, readCredits, readFolder, readPort } from "./options.ts";
-import { startReceiver } from "./receiver.ts";
 import { runStack } from "./run_stack.ts";
-import { runTour } from "./run_tour.ts";
 import { startParts } from "./stack.ts";
-import { recallStanding, standingDelegation } from "./standing.ts";
 import { writeAtomically } from "./state_folder.ts";
 import { openStack, type Stack } from "./supervisor.ts";
 import { createTerminal } from "./terminal.ts";
-import { type TourState, type TourWorld, tourSteps } from "./tour.ts";
+import { connectionOf, tryItYourself } from "./tour/connection_file.ts";
+import { recallStanding, standingDelegation } from "./tour/kept_delegation.ts";
+import { startReceiver } from "./tour/receiver.ts";
+import { runTour } from "./tour/run_tour.ts";
+import { type TourState, type TourWorld, tourSteps } from "./tour/steps.ts";
 
 /** Options of `deputize dev`, as they were typed. */
 export type DevOptions = {

@@ -1,5 +1,5 @@
 import { resolve } from "node:path";
-import { parseUsd, USD_RULE } from "../accounts/usd.ts";
+import { parseUsd, USD_RULE } from "../accounts/ledger/usd.ts";
 import { WORD } from "../config.ts";
 import { Problem } from "./problem.ts";
 

@@ -1,7 +1,7 @@
 import { join, relative } from "node:path";
-import { CANONICAL_SCOPES } from "../protocol/vocabulary.ts";
-import { NO_INSPECTOR, type Part, processPart } from "./part.ts";
-import { untilAnswers } from "./readiness.ts";
+import { CANONICAL_SCOPES } from "../protocol/documents/vocabulary.ts";
+import { NO_INSPECTOR, type Part, processPart } from "./process/part.ts";
+import { untilAnswers } from "./process/readiness.ts";
 
 /** Ports of the stack; those that nobody needs to know are free ones, chosen at each start. */
 export type StackPorts = {

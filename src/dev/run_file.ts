@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { z } from "zod";
-import { processBirth } from "./claim.mjs";
+import { processBirth } from "./process/folder_lock.mjs";
 import { writeAtomically } from "./state_folder.ts";
 
 const GRACE_MS = 10_000;

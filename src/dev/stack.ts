@@ -3,9 +3,6 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { systemClock } from "../clock.ts";
 import { migrate } from "../db/migrate.ts";
-import { databaseUrl, prepareDatabases } from "./databases.ts";
-import { rotateLog } from "./logs.ts";
-import { openManifests } from "./manifests.ts";
 import {
   API_PORT_SETTING,
   type StackPaths,
@@ -14,13 +11,16 @@ import {
   vaultEnvironment,
   vaultOwnerEnvironment,
 } from "./parts.ts";
-import { checkFree, freePort } from "./ports.ts";
-import { postgresPart } from "./postgres.ts";
-import { openQuickstart, type QuickstartFolder } from "./quickstart.ts";
+import { databaseUrl, prepareDatabases } from "./postgres/databases.ts";
+import { postgresPart } from "./postgres/postgres.ts";
+import { rotateLog } from "./process/logs.ts";
+import { checkFree, freePort } from "./process/ports.ts";
 import { openSecrets } from "./secrets.ts";
 import type { Stack } from "./supervisor.ts";
 import type { Terminal } from "./terminal.ts";
-import { topUp } from "./top_up.ts";
+import { openManifests } from "./tour/manifests.ts";
+import { openQuickstart, type QuickstartFolder } from "./tour/quickstart.ts";
+import { topUp } from "./tour/top_up.ts";
 import { initialiseVault } from "./vault_init.ts";
 
 /** A stack whose parts are all ready; `isNew` when its operator has never worked on the folder before. */

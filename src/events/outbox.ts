@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { uuidv7 } from "uuidv7";
 import type { Transaction } from "../db/connection.ts";
-import type { Seal } from "../seal.ts";
+import type { Seal } from "../secret_box.ts";
 import { eventKinds, type LifecycleEvent } from "./kinds.ts";
 import { eventSecretsContext } from "./secrets.ts";
 

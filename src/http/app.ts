@@ -5,20 +5,20 @@ import type { ApiConfig } from "../config.ts";
 import type { Logger } from "../log.ts";
 import type { Metrics } from "../metrics.ts";
 import type { Route } from "../route.ts";
-import { createArrivals } from "./arrivals.ts";
-import type { Authenticators } from "./authenticate.ts";
-import type { CallRates } from "./call_rates.ts";
-import { createClientAddress, createNetworks } from "./client_address.ts";
-import { createCookies } from "./cookies.ts";
-import { createDirectPlaces, type MountedRoute, pathOf, placesOf } from "./direct_routes.ts";
-import { createDrains } from "./drains.ts";
-import { createFinishExchange, openExchange } from "./exchange.ts";
-import type { Idempotency } from "./idempotency.ts";
+import { createArrivals } from "./exchange/arrivals.ts";
+import { createDrains } from "./exchange/drains.ts";
+import { createFinishExchange, openExchange } from "./exchange/exchange.ts";
+import { createDirectPlaces, type MountedRoute, pathOf, placesOf } from "./exchange/places.ts";
+import { securityHeaders } from "./exchange/security_headers.ts";
+import { serveRoute } from "./exchange/serve.ts";
+import { createServePlace } from "./exchange/serve_place.ts";
 import { createKoa } from "./koa.ts";
 import { createNames } from "./names.ts";
-import { securityHeaders } from "./security_headers.ts";
-import { serveRoute } from "./serve.ts";
-import { createServePlace } from "./serve_place.ts";
+import type { Authenticators } from "./request/authenticate.ts";
+import type { CallRates } from "./request/call_rates.ts";
+import { createClientAddress, createNetworks } from "./request/client_address.ts";
+import { createCookies } from "./request/cookies.ts";
+import type { Idempotency } from "./request/idempotency.ts";
 
 /** What the API's HTTP side is made of. */
 export type AppDeps = {

@@ -4,11 +4,11 @@ import Koa from "koa";
 import type { Clock } from "../clock.ts";
 import { ApiError } from "../errors.ts";
 import type { Logger } from "../log.ts";
-import type { Place } from "./direct_routes.ts";
-import { type Exchange, type FinishExchange, openExchange } from "./exchange.ts";
-import { createBreakLog } from "./fault_log.ts";
-import { bodyBeside } from "./replies.ts";
-import type { ServePlace } from "./serve_place.ts";
+import { type Exchange, type FinishExchange, openExchange } from "./exchange/exchange.ts";
+import { createBreakLog } from "./exchange/fault_log.ts";
+import type { Place } from "./exchange/places.ts";
+import { bodyBeside } from "./exchange/replies.ts";
+import type { ServePlace } from "./exchange/serve_place.ts";
 
 type KoaDeps = {
   places: readonly Place[];

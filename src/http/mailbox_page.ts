@@ -1,5 +1,5 @@
 import type Koa from "koa";
-import type { DeliveredMail, Mailbox } from "../accounts/mailbox.ts";
+import type { DeliveredMail, Mailbox } from "../accounts/mail/mailbox.ts";
 import { ApiError } from "../errors.ts";
 
 const PATH = "/dev/mailbox";

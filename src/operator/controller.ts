@@ -4,7 +4,7 @@ import { reconcileDelegation } from "./delegation/reconcile.ts";
 import { concerned } from "./fan_out.ts";
 import { type AnyObject, FINALIZER, type Key, keyOf, keyText } from "./kinds.ts";
 import { createPlatformReconciler } from "./platform/reconcile.ts";
-import { startPoll } from "./poll.ts";
+import { startPoll } from "./polling/poll.ts";
 import { createQueue, type Visit } from "./queue/queue.ts";
 import type { World } from "./world.ts";
 

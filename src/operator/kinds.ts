@@ -1,4 +1,4 @@
-import type { Constraint } from "../protocol/constraints.ts";
+import type { Constraint } from "../protocol/constraints/constraints.ts";
 
 /** API group and version of every kind. */
 export const API_VERSION = "deputize.io/v1alpha1";

@@ -1,9 +1,9 @@
 import type { Clock } from "../clock.ts";
 import type { Logger } from "../log.ts";
-import type { ApiClient } from "./api_client.ts";
+import type { ApiClient } from "./api/client.ts";
 import type { AnyObject } from "./kinds.ts";
+import type { StateReader } from "./polling/states.ts";
 import type { Resources } from "./resources.ts";
-import type { StateReader } from "./states.ts";
 
 /** What the reconcilers read and act on. */
 export type World = {

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { ApiError } from "../errors.ts";
-import { CUSTOM_FORM, unregistrableScopes } from "../protocol/registered_scopes.ts";
-import { beyondCeiling, coversScopes } from "../protocol/scopes.ts";
+import { CUSTOM_FORM, unregistrableScopes } from "../protocol/documents/registered_scopes.ts";
+import { beyondCeiling, coversScopes } from "../protocol/documents/scopes.ts";
 
 /** Scopes a ceiling or a request may list. */
 export const MAX_SCOPES = 64;

@@ -1,11 +1,11 @@
 import type { Clock } from "../clock.ts";
 import type { Transaction } from "../db/connection.ts";
-import { changeCertificates } from "../delegations/end_authority.ts";
-import { expandScopes } from "../protocol/scopes.ts";
+import { expandScopes } from "../protocol/documents/scopes.ts";
 import { checkScopes, checkShrinks } from "./ceiling.ts";
 import { lockConnection } from "./connection_lock.ts";
+import { changeCertificates } from "./end_authority.ts";
 import { findPlatform, type LivePlatform } from "./platform_record.ts";
-import { type SettleDeps, settleVault } from "./settle_vault.ts";
+import { type SettleDeps, settleVault } from "./sync_vault.ts";
 
 /** What may change of a platform; members left out stay as they are. */
 export type PlatformChange = {

@@ -1,14 +1,14 @@
 import { z } from "zod";
 import type { Clock } from "../clock.ts";
 import { isUuid } from "../ids.ts";
-import { type PageOrder, pageOf, pageQuery, readPage } from "../page.ts";
+import { type PageOrder, pageOf, pageQuery, readPage } from "../input/pagination.ts";
+import { idText } from "../input/schemas.ts";
 import { type Route, route } from "../route.ts";
-import { idText } from "../schemas.ts";
+import { platformDescription, platformName, platformShape, showPlatform } from "./answers.ts";
 import { scopeList } from "./ceiling.ts";
 import { changePlatform } from "./change_platform.ts";
 import { findPlatform, type LivePlatform, selectPlatforms } from "./platform_record.ts";
-import type { SettleDeps } from "./settle_vault.ts";
-import { platformDescription, platformName, platformShape, showPlatform } from "./shapes.ts";
+import type { SettleDeps } from "./sync_vault.ts";
 
 type Deps = SettleDeps & { clock: Clock };
 

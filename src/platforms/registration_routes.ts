@@ -1,9 +1,9 @@
 import type { z } from "zod";
 import { ApiError } from "../errors.ts";
 import { type Answer, type Route, route } from "../route.ts";
-import { findOwner, type Owner } from "./owner.ts";
+import { findOwner, type Owner } from "./account_owner.ts";
+import { registeredShape, registrationBody, showPlatform } from "./answers.ts";
 import { type RegisterDeps, registerPlatform } from "./register_platform.ts";
-import { registeredShape, registrationBody, showPlatform } from "./shapes.ts";
 
 type Registration = { id: string; path: string; summary: string; accountType: Owner["accountType"] };
 

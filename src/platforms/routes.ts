@@ -1,19 +1,19 @@
-import type { AddressPolicy } from "../events/webhooks/addresses.ts";
+import type { AddressPolicy } from "../events/webhooks/callbacks/addresses.ts";
 import type { Route } from "../route.ts";
 import { acceptedPrincipalRoutes } from "./accepted_principals/routes.ts";
-import { createAgentRoute, deleteAgentRoute, getAgentRoute, listAgentsRoute } from "./agent_routes.ts";
+import { createAgentRoute, deleteAgentRoute, getAgentRoute, listAgentsRoute } from "./agents/agent_routes.ts";
+import type { CreateAgentDeps } from "./agents/create_agent.ts";
+import type { RetireDeps } from "./api_keys/rotate_key.ts";
 import {
   changeConnectionRoute,
   removeConnectionRoute,
   rotateKeyRoute,
   setCallbackRoute,
-} from "./connection_routes.ts";
-import type { CreateAgentDeps } from "./create_agent.ts";
-import { laterRoutes } from "./later_routes.ts";
+} from "./connections/connection_routes.ts";
+import { laterRoutes } from "./not_open_yet_routes.ts";
 import { changePlatformRoute, getPlatformRoute, listPlatformsRoute } from "./platform_routes.ts";
 import { registrationRoutes } from "./registration_routes.ts";
-import type { RetireDeps } from "./rotate_key.ts";
-import { promoteWebhookSecretRoute, rotateWebhookSecretRoute } from "./webhook_secret_routes.ts";
+import { promoteWebhookSecretRoute, rotateWebhookSecretRoute } from "./webhooks/webhook_secret_routes.ts";
 
 /** What the calls about platforms, connections and agents work with. */
 export type PlatformDeps = CreateAgentDeps & RetireDeps & { callbacks: AddressPolicy };

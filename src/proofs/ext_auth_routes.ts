@@ -1,9 +1,9 @@
 import { z } from "zod";
 import { ApiError } from "../errors.ts";
 import { type ApiKeyCaller, type Call, type Route, route } from "../route.ts";
-import { PROOF_HEADER, readProof, verifyOptions } from "./envelope.ts";
-import type { Receipt } from "./receipt.ts";
-import { type VerifyDeps, verifyProof } from "./verify.ts";
+import type { Receipt } from "./decide/receipt.ts";
+import { PROOF_HEADER, readProof, verifyOptions } from "./verify/call.ts";
+import { type VerifyDeps, verifyProof } from "./verify/verify.ts";
 
 const METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"] as const;
 const SCOPE_HEADER = "x-service-required-scope";

@@ -1,11 +1,11 @@
 import { hash } from "node:crypto";
 import { z } from "zod";
 import { ApiError } from "../errors.ts";
-import { canonicalJson } from "../protocol/canonical.ts";
-import { BINDING_BYTES } from "../protocol/constants.ts";
-import { requestHash, sessionContext } from "../protocol/context_binding.ts";
+import { NO_CONTROLS } from "../input/schemas.ts";
+import { requestHash, sessionContext } from "../protocol/documents/context_binding.ts";
+import { canonicalJson } from "../protocol/encoding/canonical.ts";
+import { BINDING_BYTES } from "../protocol/encoding/constants.ts";
 import type { ApiKeyCaller } from "../route.ts";
-import { NO_CONTROLS } from "../schemas.ts";
 
 const text = (max: number) =>
   z

@@ -1,4 +1,4 @@
-import { parseJson, plainJson } from "../protocol/json.ts";
+import { parseJson, plainJson } from "../protocol/encoding/json.ts";
 import { type Exchange, MAX_ANSWER_BYTES } from "./exchange.ts";
 
 /**

@@ -1,9 +1,9 @@
 export type { Authority, Authorization, Outcome } from "./authority.ts";
 export { createGuard, type Guard, type Run } from "./create_guard.ts";
 export type { Finding, Refusal } from "./enforcement.ts";
-export { type ExpressRequest, guardExpress } from "./express.ts";
-export { type FastifyReply, type FastifyRequest, guardFastify } from "./fastify.ts";
-export { guardKoa, type KoaContext } from "./koa.ts";
+export { type ExpressRequest, guardExpress } from "./frameworks/express.ts";
+export { type FastifyReply, type FastifyRequest, guardFastify } from "./frameworks/fastify.ts";
+export { guardKoa, type KoaContext } from "./frameworks/koa.ts";
 export type { Operation, OperationInput, Verifier } from "./operation.ts";
 export type { Principals, PrincipalsSetting } from "./principals.ts";
 export type { ProofSource } from "./proof.ts";

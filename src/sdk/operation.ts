@@ -1,4 +1,4 @@
-import { requestHash } from "../protocol/context_binding.ts";
+import { requestHash } from "../protocol/documents/context_binding.ts";
 
 /** The one action that a proof was made for, as the application sees it. */
 export type OperationInput = {

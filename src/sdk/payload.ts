@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
-import { canonicalBytes } from "../protocol/canonical.ts";
-import { ProtocolError } from "../protocol/errors.ts";
+import { canonicalBytes } from "../protocol/encoding/canonical.ts";
+import { ProtocolError } from "../protocol/encoding/errors.ts";
 
 const MAX_DEPTH = 64;
 

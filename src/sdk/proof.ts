@@ -1,4 +1,4 @@
-import { parseJson } from "../protocol/json.ts";
+import { parseJson } from "../protocol/encoding/json.ts";
 
 /** A proof as an application may find it: text of a header, or an envelope's member. */
 export type ProofSource = string | { proof_bundle: object | string } | { proof_ref: string };

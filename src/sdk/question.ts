@@ -1,5 +1,5 @@
-import { ProtocolError } from "../protocol/errors.ts";
-import { CUSTOM_FORM, isRequirableScope } from "../protocol/registered_scopes.ts";
+import { CUSTOM_FORM, isRequirableScope } from "../protocol/documents/registered_scopes.ts";
+import { ProtocolError } from "../protocol/encoding/errors.ts";
 import { bindOperation, type Operation, type OperationInput } from "./operation.ts";
 import { frozenCopy, payloadDigest } from "./payload.ts";
 import { type Proof, type ProofSource, readProof } from "./proof.ts";

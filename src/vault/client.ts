@@ -1,6 +1,6 @@
-import type { DelegationCert, DelegationFields } from "../protocol/certificate.ts";
-import type { ChallengeBinding } from "../protocol/challenge.ts";
-import type { HybridPublicKey, HybridSignature } from "../protocol/hybrid.ts";
+import type { DelegationCert, DelegationFields } from "../protocol/documents/certificate.ts";
+import type { ChallengeBinding } from "../protocol/documents/challenge.ts";
+import type { HybridPublicKey, HybridSignature } from "../protocol/keys/hybrid.ts";
 import { createStatements, type VaultStatements } from "./statements.ts";
 import { createTransport, type TransportSettings } from "./transport.ts";
 

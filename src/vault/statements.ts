@@ -1,4 +1,4 @@
-import type { RevocationList } from "../protocol/revocation_list.ts";
+import type { RevocationList } from "../protocol/statements/revocation_list.ts";
 import type { KeyReference } from "./client.ts";
 import type { Transport } from "./transport.ts";
 

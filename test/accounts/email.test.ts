@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { canonicalEmail } from "../../src/accounts/email.ts";
-import { createMailer } from "../../src/accounts/mail.ts";
+import { createMailer } from "../../src/accounts/mail/mail.ts";
 import { startApi } from "../support/api.ts";
 import { steeredClock } from "../support/clock.ts";
 import { type SmtpReceiver, startSmtp } from "../support/smtp.ts";

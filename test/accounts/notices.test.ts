@@ -3,8 +3,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { pino } from "pino";
 import { Registry } from "prom-client";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { createMailer } from "../../src/accounts/mail.ts";
-import type { Mailer } from "../../src/accounts/mailer.ts";
+import { createMailer } from "../../src/accounts/mail/mail.ts";
+import type { Mailer } from "../../src/accounts/mail/mailer.ts";
 import { createNoticeConsumer } from "../../src/accounts/notices/consumer.ts";
 import {
   CLAIM_SECONDS,
@@ -21,7 +21,7 @@ import { openPool } from "../../src/db/connection.ts";
 import type { AccountEvent } from "../../src/events/account_kinds.ts";
 import type { BusEvent } from "../../src/events/bus.ts";
 import { consume } from "../../src/events/consume.ts";
-import { decideBatch, VERIFICATION_PRICE_MICRO_USD as price } from "../../src/proofs/decision.ts";
+import { decideBatch, VERIFICATION_PRICE_MICRO_USD as price } from "../../src/proofs/decide/decision.ts";
 import { useDatabase } from "../events/support/database.ts";
 import { eventually } from "../events/support/time.ts";
 import { startTestWorker } from "../events/support/worker.ts";

@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import { keyId } from "../../src/protocol/hybrid.ts";
+import { keyId } from "../../src/protocol/keys/hybrid.ts";
 import { VaultUnavailable } from "../../src/vault/client.ts";
 import { startApi, type TestApi } from "../support/api.ts";
 import type { HttpClient } from "../support/http.ts";

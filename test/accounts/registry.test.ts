@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { keyId } from "../../src/protocol/hybrid.ts";
+import { keyId } from "../../src/protocol/keys/hybrid.ts";
 import { type Person, type PlatformApi, startPlatformApi } from "../support/platform_world.ts";
 
 let api: PlatformApi;

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { createCodeHashes } from "../../src/accounts/codes.ts";
-import { planMail, planNotice } from "../../src/accounts/sign_in_mails.ts";
+import { createCodeHashes } from "../../src/accounts/sign_in/codes.ts";
+import { planMail, planNotice } from "../../src/accounts/sign_in/sign_in_mails.ts";
 import { startApi, type TestApi } from "../support/api.ts";
 import type { HttpClient } from "../support/http.ts";
 

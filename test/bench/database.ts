@@ -4,8 +4,8 @@ import { join } from "node:path";
 import type { Pool } from "pg";
 import { type Database, openDatabase, openPool } from "../../src/db/connection.ts";
 import { migrate } from "../../src/db/migrate.ts";
-import { startPostgres } from "../../src/dev/postgres.ts";
-import { maintainPartitions } from "../../src/proofs/partitions.ts";
+import { startPostgres } from "../../src/dev/postgres/postgres.ts";
+import { maintainPartitions } from "../../src/proofs/decide/partitions.ts";
 
 /** A Postgres of a bench's own. `folder` is for its other files and goes with it. */
 export type BenchDatabase = { db: Database; pool: Pool; url: string; postgresPid: number; folder: string };

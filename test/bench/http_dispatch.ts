@@ -7,7 +7,7 @@ import { pino } from "pino";
 import { z } from "zod";
 import { systemClock } from "../../src/clock.ts";
 import { createApp } from "../../src/http/app.ts";
-import { MAX_HEADER_BYTES } from "../../src/http/server.ts";
+import { MAX_HEADER_BYTES } from "../../src/http/exchange/server.ts";
 import { createMetrics } from "../../src/metrics.ts";
 import { type Route, route } from "../../src/route.ts";
 import { median } from "./median.ts";

@@ -1,11 +1,15 @@
 import { getHeapStatistics } from "node:v8";
-import { ALGORITHMS } from "../../src/protocol/algorithms.ts";
-import { canonicalBytes } from "../../src/protocol/canonical.ts";
-import { delegationSignBytes } from "../../src/protocol/certificate.ts";
-import type { CertificateMemory } from "../../src/protocol/certificate_memory.ts";
-import { type Backend, importSeeds, signHybrid } from "../../src/protocol/hybrid.ts";
-import { bundleHash, decodeProofBundle, type ProofBundle } from "../../src/protocol/proof_bundle.ts";
-import { createCertificateMemory, verifyBundle } from "../../src/protocol/verify.ts";
+import { delegationSignBytes } from "../../src/protocol/documents/certificate.ts";
+import {
+  bundleHash,
+  decodeProofBundle,
+  type ProofBundle,
+} from "../../src/protocol/documents/proof_bundle.ts";
+import { canonicalBytes } from "../../src/protocol/encoding/canonical.ts";
+import { ALGORITHMS } from "../../src/protocol/keys/algorithms.ts";
+import { type Backend, importSeeds, signHybrid } from "../../src/protocol/keys/hybrid.ts";
+import type { CertificateMemory } from "../../src/protocol/verification/certificate_memory.ts";
+import { createCertificateMemory, verifyBundle } from "../../src/protocol/verification/verify.ts";
 import { encode, NOW, prove, ROOT } from "../support/chains.ts";
 import { median } from "./median.ts";
 

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Worker } from "node:worker_threads";
-import { startPostgres } from "../../src/dev/postgres.ts";
+import { startPostgres } from "../../src/dev/postgres/postgres.ts";
 import { firstThreadTime } from "./processor_time.ts";
 import type { ListOrder } from "./vault/list_signer.ts";
 import { startBenchVault } from "./vault/place.ts";

@@ -1,9 +1,9 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { startPostgres } from "../../src/dev/postgres.ts";
-import { challengeSignBytes } from "../../src/protocol/challenge.ts";
-import { generateSeeds, importSeeds, signHybrid } from "../../src/protocol/hybrid.ts";
+import { startPostgres } from "../../src/dev/postgres/postgres.ts";
+import { challengeSignBytes } from "../../src/protocol/documents/challenge.ts";
+import { generateSeeds, importSeeds, signHybrid } from "../../src/protocol/keys/hybrid.ts";
 import { processorTime, processorTimeWithChildren } from "./processor_time.ts";
 import { openDisk, waitForDisk } from "./vault/disk.ts";
 import { type BenchVault, startBenchVault, startPlainSigner } from "./vault/place.ts";

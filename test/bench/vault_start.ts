@@ -10,7 +10,7 @@ import type { AuditRow } from "../../keyvault/db/rows.ts";
 import { createLog } from "../../keyvault/log.ts";
 import { openToken } from "../../keyvault/token/client.ts";
 import { tokenSettings } from "../../keyvault/token/install.ts";
-import { startPostgres } from "../../src/dev/postgres.ts";
+import { startPostgres } from "../../src/dev/postgres/postgres.ts";
 import { median } from "./median.ts";
 import { makeBenchVault, serveBenchVault, stopBenchVault } from "./vault/place.ts";
 

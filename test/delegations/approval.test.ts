@@ -1,8 +1,8 @@
 import { afterEach, describe, expect, test } from "vitest";
 import { addSeconds, unixSeconds } from "../../src/clock.ts";
-import { decodeDelegationCert, delegationSignBytes } from "../../src/protocol/certificate.ts";
-import { NO_EXPIRY_SENTINEL } from "../../src/protocol/constants.ts";
-import { keyId, verifyHybrid } from "../../src/protocol/hybrid.ts";
+import { decodeDelegationCert, delegationSignBytes } from "../../src/protocol/documents/certificate.ts";
+import { NO_EXPIRY_SENTINEL } from "../../src/protocol/encoding/constants.ts";
+import { keyId, verifyHybrid } from "../../src/protocol/keys/hybrid.ts";
 import { VaultRefused, VaultUnavailable } from "../../src/vault/client.ts";
 import { approve, delegated, errorCode, platformApi, requested } from "../support/platform_world.ts";
 

@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { addSeconds } from "../../src/clock.ts";
-import { LISTED_AFTER_END_SECONDS } from "../../src/delegations/revocation_state.ts";
+import { LISTED_AFTER_END_SECONDS } from "../../src/delegations/revocation_lists/revocation_state.ts";
 import {
   decodeRevocationList,
   MAX_CERTS_PER_REVOCATION_LIST,
   verifyRevocationList,
-} from "../../src/protocol/revocation_list.ts";
+} from "../../src/protocol/statements/revocation_list.ts";
 import { createVaultClient, type VaultClient } from "../../src/vault/client.ts";
 import { readIdentity, startVault, type TestVault } from "../keyvault/fixture.ts";
 import { createFakeVault } from "../support/fake_vault.ts";

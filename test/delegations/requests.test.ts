@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { addSeconds } from "../../src/clock.ts";
-import { NO_EXPIRY_SENTINEL } from "../../src/protocol/constants.ts";
+import { NO_EXPIRY_SENTINEL } from "../../src/protocol/encoding/constants.ts";
 import {
   approve,
   createAgent,

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import { LISTED_AFTER_END_SECONDS } from "../../src/delegations/revocation_state.ts";
-import { decodeRevocationList, verifyRevocationList } from "../../src/protocol/revocation_list.ts";
+import { LISTED_AFTER_END_SECONDS } from "../../src/delegations/revocation_lists/revocation_state.ts";
+import { decodeRevocationList, verifyRevocationList } from "../../src/protocol/statements/revocation_list.ts";
 import { VaultUnavailable } from "../../src/vault/client.ts";
 import {
   approve,

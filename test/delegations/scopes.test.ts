@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { isValidScope } from "../../src/protocol/scopes.ts";
+import { isValidScope } from "../../src/protocol/documents/scopes.ts";
 import { platformApi } from "../support/platform_world.ts";
 
 const api = platformApi();

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { settleVault } from "../../src/platforms/settle_vault.ts";
-import { decodeDelegationCert, delegationSignBytes } from "../../src/protocol/certificate.ts";
-import { verifyHybrid } from "../../src/protocol/hybrid.ts";
-import { decodeRevocationList, verifyRevocationList } from "../../src/protocol/revocation_list.ts";
+import { settleVault } from "../../src/platforms/sync_vault.ts";
+import { decodeDelegationCert, delegationSignBytes } from "../../src/protocol/documents/certificate.ts";
+import { verifyHybrid } from "../../src/protocol/keys/hybrid.ts";
+import { decodeRevocationList, verifyRevocationList } from "../../src/protocol/statements/revocation_list.ts";
 import { createVaultClient, type VaultClient } from "../../src/vault/client.ts";
 import { createHome, readIdentity, startVault, type TestVault, type VaultHome } from "../keyvault/fixture.ts";
 import { createFakeVault } from "../support/fake_vault.ts";

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type RunningPart, runningChild, spawnLogged } from "../../src/dev/part.ts";
+import { type RunningPart, runningChild, spawnLogged } from "../../src/dev/process/part.ts";
 import { listeningPorts, portsAfterSigusr1 } from "../support/inspector.ts";
 import { until } from "../support/process.ts";
 

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { startPostgres } from "../../src/dev/postgres.ts";
+import { startPostgres } from "../../src/dev/postgres/postgres.ts";
 import { until } from "../support/process.ts";
 
 let made: string;

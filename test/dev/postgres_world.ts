@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { Client } from "pg";
 import { afterAll, afterEach, beforeAll, beforeEach, expect } from "vitest";
-import { type RunningPostgres, startPostgres } from "../../src/dev/postgres.ts";
+import { type RunningPostgres, startPostgres } from "../../src/dev/postgres/postgres.ts";
 import { Problem } from "../../src/dev/problem.ts";
 import { killHard, type RunningScript, runScript } from "../support/process.ts";
 

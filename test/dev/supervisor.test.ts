@@ -3,7 +3,7 @@ import { mkdir, readdir, readFile, rm, stat, writeFile } from "node:fs/promises"
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { processBirth } from "../../src/dev/claim.mjs";
+import { processBirth } from "../../src/dev/process/folder_lock.mjs";
 import { openStack } from "../../src/dev/supervisor.ts";
 import { isRunning, killHard, until } from "../support/process.ts";
 import { stackWorld } from "./stack_world.ts";

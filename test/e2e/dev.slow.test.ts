@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
-import { signIn } from "../../src/dev/owner.ts";
+import { signIn } from "../../src/dev/tour/person.ts";
 import { killHard, until } from "../support/process.ts";
 
 /** The embedded stack as a newcomer runs it, start after start on the same folder; each test goes on from the one before. */

@@ -3,7 +3,7 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { freePort } from "../../src/dev/ports.ts";
+import { freePort } from "../../src/dev/process/ports.ts";
 import { createVisitor, must, type Visitor } from "../contract/visitor.ts";
 import { type DevStack, PROGRAM, startDevStack } from "../support/dev_stack.ts";
 import { killHard, until } from "../support/process.ts";

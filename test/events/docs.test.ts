@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
 import { addSeconds } from "../../src/clock.ts";
-import { freePort } from "../../src/dev/ports.ts";
+import { freePort } from "../../src/dev/process/ports.ts";
 import { accountEventKinds } from "../../src/events/account_kinds.ts";
 import { eventKinds } from "../../src/events/kinds.ts";
 import { createWebhookSecret } from "../../src/events/secrets.ts";

@@ -1,6 +1,6 @@
 import { Registry } from "prom-client";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import type { Worker } from "../../src/events/worker.ts";
+import type { Worker } from "../../src/worker.ts";
 import { makeConnection } from "./support/connection.ts";
 import { useDatabase } from "./support/database.ts";
 import { append, createdEvent, deniedEvent } from "./support/events.ts";

@@ -1,40 +1,40 @@
-import { decodeDelegationCert, delegationSignBytes } from "../../src/protocol/certificate.ts";
-import { verifyHybrid } from "../../src/protocol/hybrid.ts";
-import {
-  decodeKeyRotation,
-  keyRotationSignBytes,
-  verifyKeyRotation,
-} from "../../src/protocol/key_rotation.ts";
-import {
-  decodeRevocationList,
-  revocationListSignBytes,
-  verifyRevocationList,
-} from "../../src/protocol/revocation_list.ts";
-import {
-  decodeRevocationPush,
-  revocationPushSignBytes,
-  verifyRevocationPush,
-} from "../../src/protocol/revocation_push.ts";
+import { decodeDelegationCert, delegationSignBytes } from "../../src/protocol/documents/certificate.ts";
 import {
   decodeSessionToken,
   sessionTokenFault,
   sessionTokenSignBytes,
-} from "../../src/protocol/session_token.ts";
+} from "../../src/protocol/extensions/session_token.ts";
 import {
   decodeTransactionReceipt,
   transactionReceiptSignBytes,
   verifyTransactionReceipt,
-} from "../../src/protocol/transaction_receipt.ts";
-import {
-  decodeVerificationReceipt,
-  verificationReceiptSignBytes,
-  verifyVerificationReceipt,
-} from "../../src/protocol/verification_receipt.ts";
+} from "../../src/protocol/extensions/transaction_receipt.ts";
 import {
   decodeWitnessEntry,
   verifyWitnessEntry,
   witnessEntrySignBytes,
-} from "../../src/protocol/witness_entry.ts";
+} from "../../src/protocol/extensions/witness_entry.ts";
+import { verifyHybrid } from "../../src/protocol/keys/hybrid.ts";
+import {
+  decodeKeyRotation,
+  keyRotationSignBytes,
+  verifyKeyRotation,
+} from "../../src/protocol/statements/key_rotation.ts";
+import {
+  decodeRevocationList,
+  revocationListSignBytes,
+  verifyRevocationList,
+} from "../../src/protocol/statements/revocation_list.ts";
+import {
+  decodeRevocationPush,
+  revocationPushSignBytes,
+  verifyRevocationPush,
+} from "../../src/protocol/statements/revocation_push.ts";
+import {
+  decodeVerificationReceipt,
+  verificationReceiptSignBytes,
+  verifyVerificationReceipt,
+} from "../../src/protocol/statements/verification_receipt.ts";
 import { NOW, ROOT } from "../support/chains.ts";
 import type { Target } from "./loop.ts";
 import { decode, demand, parse, signatureTexts } from "./oracles.ts";

@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, test } from "vitest";
-import { parseJson } from "../../src/protocol/json.ts";
+import { parseJson } from "../../src/protocol/encoding/json.ts";
 import { type Coverage, startCoverage } from "./coverage.ts";
 import { shareCurrent } from "./current.ts";
 import { type Finding, fuzz, type Target } from "./loop.ts";
@@ -70,7 +70,7 @@ describe("fuzzing", () => {
   });
 
   test("keeps what reaches new source", async () => {
-    const coverage = startCoverage(new URL("../../src/protocol/json.ts", import.meta.url).href);
+    const coverage = startCoverage(new URL("../../src/protocol/encoding/json.ts", import.meta.url).href);
     const target: Target = {
       name: "parser",
       seeds: [Buffer.from("[]")],

@@ -1,8 +1,8 @@
 import { isDeepStrictEqual } from "node:util";
-import { canonicalBytes, canonicalJson } from "../../src/protocol/canonical.ts";
-import { MAX_PROOF_BUNDLE_BYTES } from "../../src/protocol/constants.ts";
-import { ProtocolError } from "../../src/protocol/errors.ts";
-import { parseJson, plainJson } from "../../src/protocol/json.ts";
+import { canonicalBytes, canonicalJson } from "../../src/protocol/encoding/canonical.ts";
+import { MAX_PROOF_BUNDLE_BYTES } from "../../src/protocol/encoding/constants.ts";
+import { ProtocolError } from "../../src/protocol/encoding/errors.ts";
+import { parseJson, plainJson } from "../../src/protocol/encoding/json.ts";
 import { independentCanonicalJson } from "../support/canonical_oracle.ts";
 
 const SIGNATURE_CHARACTERS = [88, 4412];

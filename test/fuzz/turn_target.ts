@@ -1,13 +1,13 @@
 import { hash } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
-import { challengeSignBytes } from "../../src/protocol/challenge.ts";
-import { decodeSessionToken, type SessionToken } from "../../src/protocol/session_token.ts";
+import { challengeSignBytes } from "../../src/protocol/documents/challenge.ts";
+import { decodeSessionToken, type SessionToken } from "../../src/protocol/extensions/session_token.ts";
 import {
   decodeStreamedTurn,
   type StreamedTurn,
   verifyStreamedTurn,
-} from "../../src/protocol/streamed_turn.ts";
-import type { Verification } from "../../src/protocol/verify.ts";
+} from "../../src/protocol/extensions/streamed_turn.ts";
+import type { Verification } from "../../src/protocol/verification/verify.ts";
 import { NOW } from "../support/chains.ts";
 import type { Target } from "./loop.ts";
 import { decode, demand, signatureTexts } from "./oracles.ts";

@@ -1,19 +1,27 @@
 import { hash } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
-import { checkIssuable, decodeDelegationCert, delegationSignBytes } from "../../src/protocol/certificate.ts";
-import { challengeSignBytes } from "../../src/protocol/challenge.ts";
-import { decodeConstraint } from "../../src/protocol/constraint_decoding.ts";
-import { evaluateConstraints } from "../../src/protocol/constraint_evaluation.ts";
-import { PROTOCOL_ERROR_CODES } from "../../src/protocol/errors.ts";
-import { parseJson } from "../../src/protocol/json.ts";
-import { bundleHash, decodeProofBundle, type ProofBundle } from "../../src/protocol/proof_bundle.ts";
-import { list } from "../../src/protocol/shape.ts";
+import { decodeConstraint } from "../../src/protocol/constraints/decoding.ts";
+import { evaluateConstraints } from "../../src/protocol/constraints/evaluation.ts";
+import {
+  checkIssuable,
+  decodeDelegationCert,
+  delegationSignBytes,
+} from "../../src/protocol/documents/certificate.ts";
+import { challengeSignBytes } from "../../src/protocol/documents/challenge.ts";
+import {
+  bundleHash,
+  decodeProofBundle,
+  type ProofBundle,
+} from "../../src/protocol/documents/proof_bundle.ts";
+import { PROTOCOL_ERROR_CODES } from "../../src/protocol/encoding/errors.ts";
+import { list } from "../../src/protocol/encoding/fields.ts";
+import { parseJson } from "../../src/protocol/encoding/json.ts";
 import {
   createCertificateMemory,
   type Verification,
   type VerifyOptions,
   verifyBundle,
-} from "../../src/protocol/verify.ts";
+} from "../../src/protocol/verification/verify.ts";
 import { AGENT, encode, fields, NOW, ROOT } from "../support/chains.ts";
 import { CONTEXT } from "../support/proof_arbitraries.ts";
 import type { Target } from "./loop.ts";

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { errorCodes } from "../../src/errors.ts";
-import { decisionReasons } from "../../src/proofs/verdict.ts";
+import { decisionReasons } from "../../src/proofs/verify/verdict.ts";
 import { contract } from "./walk/documented.ts";
 
 const PROOFS = new URL("../../src/proofs/", import.meta.url);
@@ -38,14 +38,16 @@ describe("docs/api.md", () => {
   });
 
   test("names reasons that a rule or the deciding statement gives", () => {
-    const sources = readdirSync(PROOFS).map((file) => readFileSync(new URL(file, PROOFS), "utf8"));
+    const sources = readdirSync(PROOFS, { recursive: true, encoding: "utf8" })
+      .filter((file) => file.endsWith(".ts"))
+      .map((file) => readFileSync(new URL(file, PROOFS), "utf8"));
     const places = (reason: string) =>
       sources.reduce((sum, source) => sum + source.split(new RegExp(`["']${reason}["']`)).length - 1, 0);
     const unused = Object.values(decisionReasons)
       .flat()
       .filter((reason) => places(reason) < 2);
     expect(unused).toEqual([]);
-    const statement = readFileSync(new URL("decision_statement.ts", PROOFS), "utf8");
+    const statement = readFileSync(new URL("decide/decision_statement.ts", PROOFS), "utf8");
     const given = [...statement.matchAll(/'(deny|indeterminate)', '(\w+)'/g)];
     expect(given.length).toBeGreaterThan(0);
     for (const [, decision, reason] of given) {

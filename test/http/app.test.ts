@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { z } from "zod";
-import { pageQuery } from "../../src/page.ts";
+import { pageQuery } from "../../src/input/pagination.ts";
 import { startApi, type TestApi } from "../support/api.ts";
 import { echoRoute } from "./support/sample_routes.ts";
 

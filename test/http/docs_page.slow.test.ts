@@ -1,7 +1,7 @@
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { docsPage } from "../../src/http/docs/page.ts";
-import { openApiPage } from "../../src/http/openapi.ts";
+import { openApiPage } from "../../src/http/openapi/openapi.ts";
 import { startApi, type TestApi } from "../support/api.ts";
 import { findChromium, startChromium } from "../support/chromium.ts";
 import { contract } from "./walk/documented.ts";

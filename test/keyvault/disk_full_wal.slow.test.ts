@@ -6,9 +6,9 @@ import pg from "pg";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { unixSeconds } from "../../keyvault/clock.ts";
 import { initialise } from "../../keyvault/init.ts";
-import { type RunningPostgres, startPostgres } from "../../src/dev/postgres.ts";
-import { challengeSignBytes } from "../../src/protocol/challenge.ts";
-import { type HybridPublicKey, type HybridSignature, verifyHybrid } from "../../src/protocol/hybrid.ts";
+import { type RunningPostgres, startPostgres } from "../../src/dev/postgres/postgres.ts";
+import { challengeSignBytes } from "../../src/protocol/documents/challenge.ts";
+import { type HybridPublicKey, type HybridSignature, verifyHybrid } from "../../src/protocol/keys/hybrid.ts";
 import { createHome, readIdentity, SILENT, startVault, type TestVault } from "./fixture.ts";
 import { type Answer, call } from "./http/caller_support.ts";
 

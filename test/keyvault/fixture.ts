@@ -10,7 +10,7 @@ import type { Clock } from "../../keyvault/clock.ts";
 import { type Config, loadConfig } from "../../keyvault/config.ts";
 import { isRefusal } from "../../keyvault/errors.ts";
 import { initialise } from "../../keyvault/init.ts";
-import type { CreatedKey, KeyRequest } from "../../keyvault/keys/create.ts";
+import type { CreatedKey, KeyRequest } from "../../keyvault/keys/creation/create.ts";
 import { createLog } from "../../keyvault/log.ts";
 import { type Serving, serve } from "../../keyvault/serve.ts";
 import { type Identity, issueCertificate, type Subject } from "../../keyvault/tls/authority.ts";

@@ -6,8 +6,8 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { challengeSignBytes } from "../../src/protocol/challenge.ts";
-import { verifyHybrid } from "../../src/protocol/hybrid.ts";
+import { challengeSignBytes } from "../../src/protocol/documents/challenge.ts";
+import { verifyHybrid } from "../../src/protocol/keys/hybrid.ts";
 import { createVaultClient, type VaultClient } from "../../src/vault/client.ts";
 import { createHome, readIdentity, type VaultHome } from "./fixture.ts";
 

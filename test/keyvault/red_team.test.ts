@@ -2,8 +2,8 @@ import { randomUUID } from "node:crypto";
 import { connect } from "node:tls";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { unixSeconds } from "../../keyvault/clock.ts";
-import type { CreatedKey } from "../../keyvault/keys/create.ts";
-import { challengeSignBytes } from "../../src/protocol/challenge.ts";
+import type { CreatedKey } from "../../keyvault/keys/creation/create.ts";
+import { challengeSignBytes } from "../../src/protocol/documents/challenge.ts";
 import {
   generateSeeds,
   type HybridPublicKey,
@@ -12,7 +12,7 @@ import {
   keyId,
   publicKeyOf,
   verifyHybrid,
-} from "../../src/protocol/hybrid.ts";
+} from "../../src/protocol/keys/hybrid.ts";
 import { readIdentity, startVault, type TestVault } from "./fixture.ts";
 import { type Answer, type Client, call } from "./http/caller_support.ts";
 

@@ -5,8 +5,8 @@ import { createRequire } from "node:module";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { HEAD_NOTE_ID } from "../../keyvault/token/child/head_note.ts";
 import { openToken } from "../../keyvault/token/client.ts";
-import { HEAD_NOTE_ID } from "../../keyvault/token/head_note.ts";
 import { tokenSettings } from "../../keyvault/token/install.ts";
 import { createHome, SILENT, startVault, type TestVault } from "./fixture.ts";
 

@@ -2,14 +2,14 @@ import { createPrivateKey, hash } from "node:crypto";
 import { readdirSync } from "node:fs";
 import { expect, test } from "vitest";
 import { recordBytes } from "../../keyvault/audit/record.ts";
-import { writeNamed } from "../../keyvault/audit/register.ts";
-import { partOf } from "../../keyvault/audit/register_parts.ts";
+import { partOf } from "../../keyvault/audit/register/parts.ts";
+import { writeNamed } from "../../keyvault/audit/register/register.ts";
+import { createSeals } from "../../keyvault/audit/row_codes.ts";
 import { openStream } from "../../keyvault/backup/sealed_stream.ts";
 import { backupSignBytes } from "../../keyvault/backup/statement.ts";
 import { type Migration, migrationNames } from "../../keyvault/db/migrate.ts";
 import type { KeyRow, TenantRow } from "../../keyvault/db/rows.ts";
 import { attestationSignBytes } from "../../keyvault/keys/attestation.ts";
-import { createSeals } from "../../keyvault/keys/state.ts";
 import { dataKeyContext, unwrapHalf, unwrapSeeds } from "../../keyvault/keys/wrapping.ts";
 
 /*

@@ -1,4 +1,4 @@
-import type { DelegationState } from "../../src/operator/api_client.ts";
+import type { DelegationState } from "../../src/operator/api/client.ts";
 import type {
   Agent,
   AnyObject,

@@ -1,4 +1,4 @@
-import { FOREIGN_PORTS } from "../../src/events/webhooks/ports.ts";
+import { FOREIGN_PORTS } from "../../src/events/webhooks/callbacks/ports.ts";
 
 type Manifest = {
   apiVersion: string;

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { createAgent as create } from "../../src/platforms/create_agent.ts";
-import { keyId } from "../../src/protocol/hybrid.ts";
+import { createAgent as create } from "../../src/platforms/agents/create_agent.ts";
+import { keyId } from "../../src/protocol/keys/hybrid.ts";
 import { VaultUnavailable } from "../../src/vault/client.ts";
 import {
   createAgent,

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
-import { keepVaultSettled } from "../../src/platforms/keep_vault_settled.ts";
-import { settleVault } from "../../src/platforms/settle_vault.ts";
+import { keepVaultSettled } from "../../src/platforms/keep_vault_synced.ts";
+import { settleVault } from "../../src/platforms/sync_vault.ts";
 import { VaultRefused, VaultUnavailable } from "../../src/vault/client.ts";
 import { createAgent, delegated, registerPlatform } from "../support/platform_world.ts";
 import { agentsWorld } from "./agents_world.ts";

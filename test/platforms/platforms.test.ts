@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { settleVault } from "../../src/platforms/settle_vault.ts";
+import { settleVault } from "../../src/platforms/sync_vault.ts";
 import { VaultUnavailable } from "../../src/vault/client.ts";
 import { delegated, errorCode, platformApi, registerPlatform } from "../support/platform_world.ts";
 

@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import { addSeconds } from "../../src/clock.ts";
-import { decideBatch, VERIFICATION_PRICE_MICRO_USD as price } from "../../src/proofs/decision.ts";
-import { countAllowsBefore } from "../../src/proofs/rates.ts";
+import { decideBatch, VERIFICATION_PRICE_MICRO_USD as price } from "../../src/proofs/decide/decision.ts";
+import { countAllowsBefore } from "../../src/proofs/decide/max_rate.ts";
 import { acceptPrincipal } from "../support/accepted_principals.ts";
 import { decisionWorld } from "./decision_world.ts";
 import { insertRecords, itemFor, type Records } from "./records.ts";

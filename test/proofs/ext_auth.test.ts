@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { unixSeconds } from "../../src/clock.ts";
-import { presentProof } from "../../src/protocol/issuing.ts";
+import { presentProof } from "../../src/protocol/statements/issuing.ts";
 import { AGENT, certify, ROOT } from "../support/chains.ts";
 import type { HttpAnswer } from "../support/http.ts";
 import { type Application, proofApi } from "./application.ts";

@@ -1,11 +1,11 @@
 import { beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
-import { createBatcher } from "../../src/proofs/batch.ts";
+import { createBatcher } from "../../src/proofs/decide/batch.ts";
 import {
   type DecisionItem,
   decideBatch,
   VERIFICATION_PRICE_MICRO_USD as price,
-} from "../../src/proofs/decision.ts";
-import { createLanes } from "../../src/proofs/lanes.ts";
+} from "../../src/proofs/decide/decision.ts";
+import { createLanes } from "../../src/proofs/decide/slow_accounts.ts";
 import { decisionWorld } from "./decision_world.ts";
 import { insertRecords, itemFor, type Records } from "./records.ts";
 

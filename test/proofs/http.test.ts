@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import { canonicalJson } from "../../src/protocol/canonical.ts";
+import { canonicalJson } from "../../src/protocol/encoding/canonical.ts";
 import type { HttpAnswer } from "../support/http.ts";
 import { errorOf, proofApi } from "./application.ts";
 

@@ -1,8 +1,8 @@
 import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import { describe, expect, test } from "vitest";
-import { decodeProofBundle, type ProofBundle } from "../../src/protocol/proof_bundle.ts";
-import { verifyBundle } from "../../src/protocol/verify.ts";
+import { decodeProofBundle, type ProofBundle } from "../../src/protocol/documents/proof_bundle.ts";
+import { verifyBundle } from "../../src/protocol/verification/verify.ts";
 import { runConformance } from "../support/conformance.ts";
 import { optionsOf } from "../support/conformance_verify.ts";
 import type { Vector } from "../support/vector.ts";

@@ -1,9 +1,9 @@
 import fc from "fast-check";
 import { beforeAll, describe, expect, test } from "vitest";
-import { canonicalJson } from "../../src/protocol/canonical.ts";
-import { ProtocolError } from "../../src/protocol/errors.ts";
-import { decodeProofBundle, type ProofBundle } from "../../src/protocol/proof_bundle.ts";
-import { type VerifyOptions, verifyBundle } from "../../src/protocol/verify.ts";
+import { decodeProofBundle, type ProofBundle } from "../../src/protocol/documents/proof_bundle.ts";
+import { canonicalJson } from "../../src/protocol/encoding/canonical.ts";
+import { ProtocolError } from "../../src/protocol/encoding/errors.ts";
+import { type VerifyOptions, verifyBundle } from "../../src/protocol/verification/verify.ts";
 import { bytes32, encode, NOW, prove } from "../support/chains.ts";
 import { bindings, CONTEXT, certificates } from "../support/proof_arbitraries.ts";
 import { flipBit, refusal } from "../support/tampering.ts";

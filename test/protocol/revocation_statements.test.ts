@@ -3,12 +3,12 @@ import {
   decodeRevocationList,
   issueRevocationList,
   verifyRevocationList,
-} from "../../src/protocol/revocation_list.ts";
+} from "../../src/protocol/statements/revocation_list.ts";
 import {
   decodeRevocationPush,
   issueRevocationPush,
   verifyRevocationPush,
-} from "../../src/protocol/revocation_push.ts";
+} from "../../src/protocol/statements/revocation_push.ts";
 import { AGENT, encode, NOW, ROOT, tamper } from "../support/chains.ts";
 
 const refuses = (code: string) => expect.objectContaining({ code });

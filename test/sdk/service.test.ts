@@ -1,7 +1,7 @@
 import { createHash, randomUUID } from "node:crypto";
 import { describe, expect, test, vi } from "vitest";
-import { canonicalJson } from "../../src/protocol/canonical.ts";
-import { requestHash } from "../../src/protocol/context_binding.ts";
+import { requestHash } from "../../src/protocol/documents/context_binding.ts";
+import { canonicalJson } from "../../src/protocol/encoding/canonical.ts";
 import { createGuard, type GuardFault, type GuardSettings } from "../../src/sdk/guard.ts";
 import { type Application, proofApi } from "../proofs/application.ts";
 

@@ -1,6 +1,6 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import type { Database } from "../../src/db/connection.ts";
-import type { HybridPublicKey } from "../../src/protocol/hybrid.ts";
+import type { HybridPublicKey } from "../../src/protocol/keys/hybrid.ts";
 
 /** Whose rows they are. */
 export type Owned = { accountId: string; connectionId: string; agentId: string };

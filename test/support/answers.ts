@@ -1,7 +1,7 @@
-import { type ConstraintContext, evaluateConstraints } from "../../src/protocol/constraint_evaluation.ts";
-import type { Constraint } from "../../src/protocol/constraints.ts";
-import type { ProofBundle } from "../../src/protocol/proof_bundle.ts";
-import { type VerifyOptions, verifyBundle } from "../../src/protocol/verify.ts";
+import type { Constraint } from "../../src/protocol/constraints/constraints.ts";
+import { type ConstraintContext, evaluateConstraints } from "../../src/protocol/constraints/evaluation.ts";
+import type { ProofBundle } from "../../src/protocol/documents/proof_bundle.ts";
+import { type VerifyOptions, verifyBundle } from "../../src/protocol/verification/verify.ts";
 import { NOW } from "./chains.ts";
 
 /** A midnight in UTC, when constraints are held unless a test says otherwise. Unix seconds. */

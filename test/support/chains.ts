@@ -1,11 +1,12 @@
-import { encodeBase64 } from "../../src/protocol/base64.ts";
 import {
   type DelegationCert,
   type DelegationFields,
   delegationSignBytes,
-} from "../../src/protocol/certificate.ts";
-import type { ChallengeBinding } from "../../src/protocol/challenge.ts";
-import { PROTOCOL_VERSION } from "../../src/protocol/constants.ts";
+} from "../../src/protocol/documents/certificate.ts";
+import type { ChallengeBinding } from "../../src/protocol/documents/challenge.ts";
+import type { ProofBundle } from "../../src/protocol/documents/proof_bundle.ts";
+import { encodeBase64 } from "../../src/protocol/encoding/base64.ts";
+import { PROTOCOL_VERSION } from "../../src/protocol/encoding/constants.ts";
 import {
   type HybridPrivateKey,
   type HybridPublicKey,
@@ -13,9 +14,8 @@ import {
   keyId,
   publicKeyOf,
   signHybrid,
-} from "../../src/protocol/hybrid.ts";
-import { presentProof } from "../../src/protocol/issuing.ts";
-import type { ProofBundle } from "../../src/protocol/proof_bundle.ts";
+} from "../../src/protocol/keys/hybrid.ts";
+import { presentProof } from "../../src/protocol/statements/issuing.ts";
 
 /** Second at which everything in these chains happens, unless it says otherwise. */
 export const NOW = 1_800_000_000;

@@ -1,8 +1,8 @@
 import { readdir, readFile } from "node:fs/promises";
 import { basename, join, relative, resolve } from "node:path";
 import { z } from "zod";
-import { type JsonObject, type JsonValue, parseJson } from "../../src/protocol/json.ts";
-import { asObject } from "../../src/protocol/shape.ts";
+import { asObject } from "../../src/protocol/encoding/fields.ts";
+import { type JsonObject, type JsonValue, parseJson } from "../../src/protocol/encoding/json.ts";
 import { checkCrossVector } from "./conformance_cross.ts";
 import { checkNegativeCase } from "./conformance_negative.ts";
 import { checkVector } from "./conformance_vectors.ts";

@@ -1,10 +1,10 @@
 import { hash } from "node:crypto";
 import { z } from "zod";
-import { canonicalBytes } from "../../src/protocol/canonical.ts";
-import { type JsonObject, plainJson } from "../../src/protocol/json.ts";
-import { bundleHash, proofBundle } from "../../src/protocol/proof_bundle.ts";
-import { asObject } from "../../src/protocol/shape.ts";
-import { verificationReceiptSignBytes } from "../../src/protocol/verification_receipt.ts";
+import { bundleHash, proofBundle } from "../../src/protocol/documents/proof_bundle.ts";
+import { canonicalBytes } from "../../src/protocol/encoding/canonical.ts";
+import { asObject } from "../../src/protocol/encoding/fields.ts";
+import { type JsonObject, plainJson } from "../../src/protocol/encoding/json.ts";
+import { verificationReceiptSignBytes } from "../../src/protocol/statements/verification_receipt.ts";
 import type { Outcome } from "./conformance.ts";
 import { Expectations } from "./vector.ts";
 

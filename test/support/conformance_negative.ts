@@ -1,9 +1,9 @@
-import { decodeBase64 } from "../../src/protocol/base64.ts";
-import { ProtocolError } from "../../src/protocol/errors.ts";
-import type { JsonObject } from "../../src/protocol/json.ts";
-import { decodeProofBundle } from "../../src/protocol/proof_bundle.ts";
-import { decodeSessionToken } from "../../src/protocol/session_token.ts";
-import { verifyBundle } from "../../src/protocol/verify.ts";
+import { decodeProofBundle } from "../../src/protocol/documents/proof_bundle.ts";
+import { decodeBase64 } from "../../src/protocol/encoding/base64.ts";
+import { ProtocolError } from "../../src/protocol/encoding/errors.ts";
+import type { JsonObject } from "../../src/protocol/encoding/json.ts";
+import { decodeSessionToken } from "../../src/protocol/extensions/session_token.ts";
+import { verifyBundle } from "../../src/protocol/verification/verify.ts";
 import type { Outcome } from "./conformance.ts";
 
 /**

@@ -1,9 +1,9 @@
 import { z } from "zod";
-import { decodeBase64, encodeBase64 } from "../../src/protocol/base64.ts";
-import { chainHash, type DelegationCert } from "../../src/protocol/certificate.ts";
-import { type JsonObject, plainJson } from "../../src/protocol/json.ts";
-import { decodeSessionToken, sessionTokenSignBytes } from "../../src/protocol/session_token.ts";
-import { verifyStreamedTurn } from "../../src/protocol/streamed_turn.ts";
+import { chainHash, type DelegationCert } from "../../src/protocol/documents/certificate.ts";
+import { decodeBase64, encodeBase64 } from "../../src/protocol/encoding/base64.ts";
+import { type JsonObject, plainJson } from "../../src/protocol/encoding/json.ts";
+import { decodeSessionToken, sessionTokenSignBytes } from "../../src/protocol/extensions/session_token.ts";
+import { verifyStreamedTurn } from "../../src/protocol/extensions/streamed_turn.ts";
 import { compareAnswer } from "./conformance_verify.ts";
 import type { Expectations, Vector } from "./vector.ts";
 

@@ -1,42 +1,42 @@
 import { z } from "zod";
-import { decodeBase64 } from "../../src/protocol/base64.ts";
-import { ProtocolError } from "../../src/protocol/errors.ts";
-import { type HybridSignature, keyId } from "../../src/protocol/hybrid.ts";
-import { type JsonObject, plainJson } from "../../src/protocol/json.ts";
-import {
-  decodeKeyRotation,
-  type KeyRotationStatement,
-  keyRotationSignBytes,
-  rotationReasonOf,
-  verifyKeyRotation,
-} from "../../src/protocol/key_rotation.ts";
-import {
-  decodeRevocationList,
-  revocationListSignBytes,
-  verifyRevocationList,
-} from "../../src/protocol/revocation_list.ts";
-import {
-  decodeRevocationPush,
-  revocationPushSignBytes,
-  verifyRevocationPush,
-} from "../../src/protocol/revocation_push.ts";
+import { decodeBase64 } from "../../src/protocol/encoding/base64.ts";
+import { ProtocolError } from "../../src/protocol/encoding/errors.ts";
+import { type JsonObject, plainJson } from "../../src/protocol/encoding/json.ts";
 import {
   decodeTransactionReceipt,
   receiptReasonOf,
   type TransactionReceipt,
   transactionReceiptSignBytes,
   verifyTransactionReceipt,
-} from "../../src/protocol/transaction_receipt.ts";
-import {
-  decodeVerificationReceipt,
-  verificationReceiptSignBytes,
-  verifyVerificationReceipt,
-} from "../../src/protocol/verification_receipt.ts";
+} from "../../src/protocol/extensions/transaction_receipt.ts";
 import {
   decodeWitnessEntry,
   verifyWitnessEntry,
   witnessEntrySignBytes,
-} from "../../src/protocol/witness_entry.ts";
+} from "../../src/protocol/extensions/witness_entry.ts";
+import { type HybridSignature, keyId } from "../../src/protocol/keys/hybrid.ts";
+import {
+  decodeKeyRotation,
+  type KeyRotationStatement,
+  keyRotationSignBytes,
+  rotationReasonOf,
+  verifyKeyRotation,
+} from "../../src/protocol/statements/key_rotation.ts";
+import {
+  decodeRevocationList,
+  revocationListSignBytes,
+  verifyRevocationList,
+} from "../../src/protocol/statements/revocation_list.ts";
+import {
+  decodeRevocationPush,
+  revocationPushSignBytes,
+  verifyRevocationPush,
+} from "../../src/protocol/statements/revocation_push.ts";
+import {
+  decodeVerificationReceipt,
+  verificationReceiptSignBytes,
+  verifyVerificationReceipt,
+} from "../../src/protocol/statements/verification_receipt.ts";
 import { type Expectations, keyOf, type Vector } from "./vector.ts";
 
 /** Faults that verification has published words for and strict decoding sees first (wire format §5). */

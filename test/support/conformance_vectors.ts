@@ -1,6 +1,6 @@
-import { importSeeds, keyId, publicKeyOf } from "../../src/protocol/hybrid.ts";
-import { type JsonObject, plainJson } from "../../src/protocol/json.ts";
-import { expandScopes } from "../../src/protocol/scopes.ts";
+import { expandScopes } from "../../src/protocol/documents/scopes.ts";
+import { type JsonObject, plainJson } from "../../src/protocol/encoding/json.ts";
+import { importSeeds, keyId, publicKeyOf } from "../../src/protocol/keys/hybrid.ts";
 import type { Outcome } from "./conformance.ts";
 import { checkSessionToken } from "./conformance_session_token.ts";
 import {

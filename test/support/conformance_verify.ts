@@ -1,11 +1,15 @@
 import { z } from "zod";
-import { type DelegationCert, delegationSignBytes } from "../../src/protocol/certificate.ts";
-import { challengeSignBytes } from "../../src/protocol/challenge.ts";
-import type { ConstraintContext } from "../../src/protocol/constraint_evaluation.ts";
-import { ProtocolError } from "../../src/protocol/errors.ts";
-import { type JsonObject, plainJson } from "../../src/protocol/json.ts";
-import { type ProofBundle, proofBundle } from "../../src/protocol/proof_bundle.ts";
-import { type Verification, type VerifyOptions, verifyBundle } from "../../src/protocol/verify.ts";
+import type { ConstraintContext } from "../../src/protocol/constraints/evaluation.ts";
+import { type DelegationCert, delegationSignBytes } from "../../src/protocol/documents/certificate.ts";
+import { challengeSignBytes } from "../../src/protocol/documents/challenge.ts";
+import { type ProofBundle, proofBundle } from "../../src/protocol/documents/proof_bundle.ts";
+import { ProtocolError } from "../../src/protocol/encoding/errors.ts";
+import { type JsonObject, plainJson } from "../../src/protocol/encoding/json.ts";
+import {
+  type Verification,
+  type VerifyOptions,
+  verifyBundle,
+} from "../../src/protocol/verification/verify.ts";
 import { type Expectations, reasonKey, type Vector } from "./vector.ts";
 
 const CONTEXT_FIELDS: Record<string, keyof ConstraintContext> = {

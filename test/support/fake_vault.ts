@@ -1,6 +1,11 @@
 import { isDeepStrictEqual } from "node:util";
-import { checkIssuable, type DelegationFields, delegationSignBytes } from "../../src/protocol/certificate.ts";
-import { challengeSignBytes } from "../../src/protocol/challenge.ts";
+import {
+  checkIssuable,
+  type DelegationFields,
+  delegationSignBytes,
+} from "../../src/protocol/documents/certificate.ts";
+import { challengeSignBytes } from "../../src/protocol/documents/challenge.ts";
+import { coversScopes } from "../../src/protocol/documents/scopes.ts";
 import {
   generateSeeds,
   type HybridPrivateKey,
@@ -9,9 +14,11 @@ import {
   keyId,
   publicKeyOf,
   signHybrid,
-} from "../../src/protocol/hybrid.ts";
-import { issueRevocationList, type RevocationListFields } from "../../src/protocol/revocation_list.ts";
-import { coversScopes } from "../../src/protocol/scopes.ts";
+} from "../../src/protocol/keys/hybrid.ts";
+import {
+  issueRevocationList,
+  type RevocationListFields,
+} from "../../src/protocol/statements/revocation_list.ts";
 import type { CreatedKey, KeyReference, VaultClient } from "../../src/vault/client.ts";
 import { type VaultRefusalCode, VaultRefused } from "../../src/vault/errors.ts";
 

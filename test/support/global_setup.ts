@@ -2,8 +2,8 @@ import { mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { TestProject } from "vitest/node";
-import { processBirth } from "../../src/dev/claim.mjs";
-import { startPostgres } from "../../src/dev/postgres.ts";
+import { startPostgres } from "../../src/dev/postgres/postgres.ts";
+import { processBirth } from "../../src/dev/process/folder_lock.mjs";
 
 declare module "vitest" {
   interface ProvidedContext {

@@ -1,11 +1,11 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll } from "vitest";
 import { auditRoutes } from "../../src/audit/routes.ts";
-import { internalDelegationRoutes } from "../../src/delegations/internal.ts";
+import { internalDelegationRoutes } from "../../src/delegations/declared/operator_routes.ts";
 import { delegationRoutes } from "../../src/delegations/routes.ts";
-import { createAddressPolicy } from "../../src/events/webhooks/addresses.ts";
-import { type ApiKeyFinder, createApiKeyFinder } from "../../src/platforms/api_key_finder.ts";
-import { internalPlatformRoutes } from "../../src/platforms/internal.ts";
+import { createAddressPolicy } from "../../src/events/webhooks/callbacks/addresses.ts";
+import { type ApiKeyFinder, createApiKeyFinder } from "../../src/platforms/api_keys/api_key_finder.ts";
+import { internalPlatformRoutes } from "../../src/platforms/declared/operator_routes.ts";
 import { platformRoutes } from "../../src/platforms/routes.ts";
 import type { Route } from "../../src/route.ts";
 import { type ApiOptions, OPERATOR_TOKEN, startApi, type TestApi, type TestParts } from "./api.ts";

@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
-import { processBirth } from "../../src/dev/claim.mjs";
+import { processBirth } from "../../src/dev/process/folder_lock.mjs";
 
 /** A script run by this Node whose first line of output has been read. */
 export interface RunningScript {

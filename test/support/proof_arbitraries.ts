@@ -1,9 +1,9 @@
 import fc from "fast-check";
-import type { DelegationFields } from "../../src/protocol/certificate.ts";
-import type { ChallengeBinding } from "../../src/protocol/challenge.ts";
-import type { ConstraintContext } from "../../src/protocol/constraint_evaluation.ts";
-import type { Constraint } from "../../src/protocol/constraints.ts";
-import { CANONICAL_SCOPES, WILDCARDS } from "../../src/protocol/vocabulary.ts";
+import type { Constraint } from "../../src/protocol/constraints/constraints.ts";
+import type { ConstraintContext } from "../../src/protocol/constraints/evaluation.ts";
+import type { DelegationFields } from "../../src/protocol/documents/certificate.ts";
+import type { ChallengeBinding } from "../../src/protocol/documents/challenge.ts";
+import { CANONICAL_SCOPES, WILDCARDS } from "../../src/protocol/documents/vocabulary.ts";
 import { bytes32, NOW } from "./chains.ts";
 
 /** What the verifier knows in these properties; every constraint of {@link certificates} holds for it. */

@@ -1,17 +1,23 @@
 import { randomUUID } from "node:crypto";
 import { unixSeconds } from "../../src/clock.ts";
 import type { Database } from "../../src/db/connection.ts";
-import { newApiKey } from "../../src/platforms/api_key.ts";
-import { challengeDay, issueChallenge } from "../../src/proofs/challenge.ts";
-import { createChallengeKeys } from "../../src/proofs/challenge_keys.ts";
-import { encodeBase64 } from "../../src/protocol/base64.ts";
-import { type DelegationCert, delegationSignBytes } from "../../src/protocol/certificate.ts";
-import { challengeSignBytes } from "../../src/protocol/challenge.ts";
-import { NO_EXPIRY_SENTINEL, PROTOCOL_VERSION } from "../../src/protocol/constants.ts";
-import type { Constraint } from "../../src/protocol/constraints.ts";
-import { generateSeeds, importSeeds, keyId, publicKeyOf, signHybrid } from "../../src/protocol/hybrid.ts";
-import type { ProofBundle } from "../../src/protocol/proof_bundle.ts";
-import type { Seal } from "../../src/seal.ts";
+import { newApiKey } from "../../src/platforms/api_keys/api_key.ts";
+import { challengeDay, issueChallenge } from "../../src/proofs/present/challenge.ts";
+import { createChallengeKeys } from "../../src/proofs/present/challenge_keys.ts";
+import type { Constraint } from "../../src/protocol/constraints/constraints.ts";
+import { type DelegationCert, delegationSignBytes } from "../../src/protocol/documents/certificate.ts";
+import { challengeSignBytes } from "../../src/protocol/documents/challenge.ts";
+import type { ProofBundle } from "../../src/protocol/documents/proof_bundle.ts";
+import { encodeBase64 } from "../../src/protocol/encoding/base64.ts";
+import { NO_EXPIRY_SENTINEL, PROTOCOL_VERSION } from "../../src/protocol/encoding/constants.ts";
+import {
+  generateSeeds,
+  importSeeds,
+  keyId,
+  publicKeyOf,
+  signHybrid,
+} from "../../src/protocol/keys/hybrid.ts";
+import type { Seal } from "../../src/secret_box.ts";
 import { insertAccount, insertApproval } from "./account_rows.ts";
 
 /** One account with a platform, an API key, an agent and a certificate, all with real keys that the test holds itself. */

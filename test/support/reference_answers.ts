@@ -1,49 +1,49 @@
 import { hash } from "node:crypto";
-import { delegationSignBytes } from "../../src/protocol/certificate.ts";
-import { challengeSignBytes } from "../../src/protocol/challenge.ts";
-import type { ConstraintContext } from "../../src/protocol/constraint_evaluation.ts";
-import { ProtocolError } from "../../src/protocol/errors.ts";
-import type { HybridPublicKey } from "../../src/protocol/hybrid.ts";
-import {
-  decodeKeyRotation,
-  keyRotationSignBytes,
-  rotationReasonOf,
-  verifyKeyRotation,
-} from "../../src/protocol/key_rotation.ts";
-import { bundleHash, decodeProofBundle } from "../../src/protocol/proof_bundle.ts";
-import {
-  decodeRevocationList,
-  revocationListSignBytes,
-  verifyRevocationList,
-} from "../../src/protocol/revocation_list.ts";
-import {
-  decodeRevocationPush,
-  revocationPushSignBytes,
-  verifyRevocationPush,
-} from "../../src/protocol/revocation_push.ts";
+import type { ConstraintContext } from "../../src/protocol/constraints/evaluation.ts";
+import { delegationSignBytes } from "../../src/protocol/documents/certificate.ts";
+import { challengeSignBytes } from "../../src/protocol/documents/challenge.ts";
+import { bundleHash, decodeProofBundle } from "../../src/protocol/documents/proof_bundle.ts";
+import { ProtocolError } from "../../src/protocol/encoding/errors.ts";
 import {
   decodeSessionToken,
   sessionTokenFault,
   sessionTokenSignBytes,
-} from "../../src/protocol/session_token.ts";
-import { chainLink } from "../../src/protocol/statements.ts";
+} from "../../src/protocol/extensions/session_token.ts";
 import {
   decodeTransactionReceipt,
   receiptReasonOf,
   transactionReceiptSignBytes,
   verifyTransactionReceipt,
-} from "../../src/protocol/transaction_receipt.ts";
-import {
-  decodeVerificationReceipt,
-  verificationReceiptSignBytes,
-  verifyVerificationReceipt,
-} from "../../src/protocol/verification_receipt.ts";
-import { type VerifyOptions, verifyBundle } from "../../src/protocol/verify.ts";
+} from "../../src/protocol/extensions/transaction_receipt.ts";
 import {
   decodeWitnessEntry,
   verifyWitnessEntry,
   witnessEntrySignBytes,
-} from "../../src/protocol/witness_entry.ts";
+} from "../../src/protocol/extensions/witness_entry.ts";
+import type { HybridPublicKey } from "../../src/protocol/keys/hybrid.ts";
+import {
+  decodeKeyRotation,
+  keyRotationSignBytes,
+  rotationReasonOf,
+  verifyKeyRotation,
+} from "../../src/protocol/statements/key_rotation.ts";
+import {
+  decodeRevocationList,
+  revocationListSignBytes,
+  verifyRevocationList,
+} from "../../src/protocol/statements/revocation_list.ts";
+import {
+  decodeRevocationPush,
+  revocationPushSignBytes,
+  verifyRevocationPush,
+} from "../../src/protocol/statements/revocation_push.ts";
+import { chainLink } from "../../src/protocol/statements/statement.ts";
+import {
+  decodeVerificationReceipt,
+  verificationReceiptSignBytes,
+  verifyVerificationReceipt,
+} from "../../src/protocol/statements/verification_receipt.ts";
+import { type VerifyOptions, verifyBundle } from "../../src/protocol/verification/verify.ts";
 
 /** What both implementations are asked about one bundle. A count stands for the verifier's counter, a list for its revocations. */
 export interface BundleOptions

@@ -1,7 +1,7 @@
 import fc from "fast-check";
-import type { DelegationFields } from "../../src/protocol/certificate.ts";
-import type { Constraint } from "../../src/protocol/constraints.ts";
-import type { ProofBundle } from "../../src/protocol/proof_bundle.ts";
+import type { Constraint } from "../../src/protocol/constraints/constraints.ts";
+import type { DelegationFields } from "../../src/protocol/documents/certificate.ts";
+import type { ProofBundle } from "../../src/protocol/documents/proof_bundle.ts";
 import { bytes32, NOW, prove, testKey } from "./chains.ts";
 import { bindings } from "./proof_arbitraries.ts";
 import type { BundleOptions, Question } from "./reference_answers.ts";

@@ -1,15 +1,18 @@
-import { presentProof } from "../../src/protocol/issuing.ts";
+import type { ProofBundle } from "../../src/protocol/documents/proof_bundle.ts";
+import {
+  signTransaction,
+  type TransactionReceipt,
+} from "../../src/protocol/extensions/transaction_receipt.ts";
+import { presentProof } from "../../src/protocol/statements/issuing.ts";
 import {
   issueKeyRotation,
   type KeyRotationFields,
   type KeyRotationStatement,
-} from "../../src/protocol/key_rotation.ts";
-import type { ProofBundle } from "../../src/protocol/proof_bundle.ts";
-import { signTransaction, type TransactionReceipt } from "../../src/protocol/transaction_receipt.ts";
+} from "../../src/protocol/statements/key_rotation.ts";
 import {
   issueVerificationReceipt,
   type VerificationReceiptFields,
-} from "../../src/protocol/verification_receipt.ts";
+} from "../../src/protocol/statements/verification_receipt.ts";
 import { genuineDocuments, SESSION_SECRET } from "../fuzz/seeds.ts";
 import { AGENT, binding, bytes32, certify, NOW, ROOT, tamper, testKey } from "./chains.ts";
 import type { Question } from "./reference_answers.ts";

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { verifyHybrid } from "../../src/protocol/hybrid.ts";
-import { revocationListSignBytes } from "../../src/protocol/revocation_list.ts";
+import { verifyHybrid } from "../../src/protocol/keys/hybrid.ts";
+import { revocationListSignBytes } from "../../src/protocol/statements/revocation_list.ts";
 import { type CreatedKey, createVaultClient, type VaultClient } from "../../src/vault/client.ts";
 import { readIdentity, startVault, type TestVault } from "../keyvault/fixture.ts";
 import { call } from "../keyvault/http/caller_support.ts";

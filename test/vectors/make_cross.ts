@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import type { ProofBundle } from "../../src/protocol/proof_bundle.ts";
+import type { ProofBundle } from "../../src/protocol/documents/proof_bundle.ts";
 import { independentCanonicalJson } from "../support/canonical_oracle.ts";
 import { actor } from "./actors.ts";
 import { prove } from "./make_verify.ts";

@@ -1,5 +1,5 @@
-import type { ProtocolErrorCode } from "../../src/protocol/errors.ts";
-import type { ProofBundle } from "../../src/protocol/proof_bundle.ts";
+import type { ProofBundle } from "../../src/protocol/documents/proof_bundle.ts";
+import type { ProtocolErrorCode } from "../../src/protocol/encoding/errors.ts";
 import { prove } from "./make_verify.ts";
 
 type Edit = (text: string) => string | Uint8Array;

@@ -1,4 +1,4 @@
-import { challengeSignBytes } from "../../src/protocol/challenge.ts";
+import { challengeSignBytes } from "../../src/protocol/documents/challenge.ts";
 import { independentCanonicalJson } from "../support/canonical_oracle.ts";
 import { actor, entity } from "./actors.ts";
 import { prove } from "./make_verify.ts";

@@ -2,9 +2,9 @@ import {
   type DelegationCert,
   type DelegationFields,
   delegationSignBytes,
-} from "../../src/protocol/certificate.ts";
-import { challengeSignBytes } from "../../src/protocol/challenge.ts";
-import type { ProofBundle } from "../../src/protocol/proof_bundle.ts";
+} from "../../src/protocol/documents/certificate.ts";
+import { challengeSignBytes } from "../../src/protocol/documents/challenge.ts";
+import type { ProofBundle } from "../../src/protocol/documents/proof_bundle.ts";
 import { type Actor, actor, entity } from "./actors.ts";
 import { NOW, type VerifyCase } from "./verify_cases.ts";
 

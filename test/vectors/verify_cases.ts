@@ -1,7 +1,7 @@
-import type { DelegationFields } from "../../src/protocol/certificate.ts";
-import type { ChallengeBinding } from "../../src/protocol/challenge.ts";
-import { NO_EXPIRY_SENTINEL } from "../../src/protocol/constants.ts";
-import type { ProofBundle } from "../../src/protocol/proof_bundle.ts";
+import type { DelegationFields } from "../../src/protocol/documents/certificate.ts";
+import type { ChallengeBinding } from "../../src/protocol/documents/challenge.ts";
+import type { ProofBundle } from "../../src/protocol/documents/proof_bundle.ts";
+import { NO_EXPIRY_SENTINEL } from "../../src/protocol/encoding/constants.ts";
 
 /** Second at which the vectors are verified. */
 export const NOW = 1_800_000_000;

@@ -1,7 +1,7 @@
 import { hash } from "node:crypto";
-import { type DelegationCert, delegationSignBytes } from "../../src/protocol/certificate.ts";
-import { challengeSignBytes } from "../../src/protocol/challenge.ts";
-import { bundleHash } from "../../src/protocol/proof_bundle.ts";
+import { type DelegationCert, delegationSignBytes } from "../../src/protocol/documents/certificate.ts";
+import { challengeSignBytes } from "../../src/protocol/documents/challenge.ts";
+import { bundleHash } from "../../src/protocol/documents/proof_bundle.ts";
 import { type Actor, actor } from "./actors.ts";
 import { prove } from "./make_verify.ts";
 

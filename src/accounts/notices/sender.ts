@@ -5,7 +5,7 @@ import { isAccountEventType, readAccountEvent } from "../../events/account_kinds
 import { startLoop } from "../../events/loop.ts";
 import type { Logger } from "../../log.ts";
 import type { Metrics } from "../../metrics.ts";
-import type { Mail, Mailer } from "../mailer.ts";
+import type { Mail, Mailer } from "../mail/mailer.ts";
 import { createNoticeMetrics } from "./metrics.ts";
 import {
   type ClaimedNotice,

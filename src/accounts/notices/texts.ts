@@ -1,6 +1,6 @@
 import type { AccountEvent } from "../../events/account_kinds.ts";
-import type { Mail } from "../mailer.ts";
-import { formatUsd } from "../usd.ts";
+import { formatUsd } from "../ledger/usd.ts";
+import type { Mail } from "../mail/mailer.ts";
 
 /** What a notice says besides its event: where the service is. */
 export type Place = { baseUrl: string; word: string };

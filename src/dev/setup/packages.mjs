@@ -13,8 +13,8 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { claim } from "../claim.mjs";
-import { spawnTied } from "../lifeline.mjs";
+import { claim } from "../process/folder_lock.mjs";
+import { spawnTied } from "../process/lifeline.mjs";
 import { isLockedNode, LOCKED_NODE, NODE_PACKAGE } from "./node.mjs";
 import { npmCommand, npmEnvironment } from "./npm.mjs";
 import { SetupProblem } from "./problem.mjs";

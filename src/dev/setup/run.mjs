@@ -2,8 +2,8 @@ import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { constants } from "node:os";
 import { delimiter, join } from "node:path";
-import { processBirth } from "../claim.mjs";
-import { spawnTied } from "../lifeline.mjs";
+import { processBirth } from "../process/folder_lock.mjs";
+import { spawnTied } from "../process/lifeline.mjs";
 import { LOCKED_NODE } from "./node.mjs";
 
 const SIGNALS = /** @type {const} */ (["SIGINT", "SIGTERM", "SIGHUP"]);

@@ -1,7 +1,7 @@
 import type { Clock } from "../../clock.ts";
 import type { Transaction } from "../../db/connection.ts";
 import type { WebhookDeliveryRow, WebhookEndpointRow } from "../../db/tables.ts";
-import type { Seal } from "../../seal.ts";
+import type { Seal } from "../../secret_box.ts";
 import type { BusEvent, Consumer } from "../bus.ts";
 import { deliveryBodyContext, eventSecretsContext } from "../secrets.ts";
 import { deliveryIdOf, endpointIdOf } from "./endpoint.ts";

@@ -2,13 +2,13 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Clock } from "../../clock.ts";
 import type { Database } from "../../db/connection.ts";
 import type { Logger } from "../../log.ts";
-import type { Seal } from "../../seal.ts";
+import type { Seal } from "../../secret_box.ts";
 import { isOutage } from "../outage.ts";
 import { deliveryBodyContext } from "../secrets.ts";
 import { type Claimed, claimDeliveries } from "./claim.ts";
 import { type Sent, type Verdict, verdictOn } from "./outcome.ts";
+import { type Attempted, cancelDelivery, settleAttempt } from "./record_attempt.ts";
 import type { Send } from "./send.ts";
-import { type Attempted, cancelDelivery, settleAttempt } from "./settle.ts";
 import { signedHeaders } from "./sign.ts";
 import { openSecrets, readSecrets } from "./signing_secrets.ts";
 

@@ -1,6 +1,6 @@
 import type { Database } from "../../db/connection.ts";
 import type { ConnectionRow } from "../../db/tables.ts";
-import type { Seal } from "../../seal.ts";
+import type { Seal } from "../../secret_box.ts";
 import { webhookFormerSecretContext, webhookNextSecretContext, webhookSecretContext } from "../secrets.ts";
 
 /** Columns of `connections` that hold its webhook secrets. */

@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 import type Koa from "koa";
-import type { Json } from "../openapi_schema.ts";
+import type { Json } from "../openapi/schema.ts";
 import { type Html, html, prose } from "./html.ts";
 import { type Operation, operationSection } from "./operation.ts";
 import { STYLE } from "./style.ts";

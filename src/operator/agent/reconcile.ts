@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
-import { canonicalBytes } from "../../protocol/canonical.ts";
-import type { AgentAnswer, ApiFailure } from "../api_client.ts";
+import { canonicalBytes } from "../../protocol/encoding/canonical.ts";
+import type { AgentAnswer, ApiFailure } from "../api/client.ts";
 import { definedOnly, type Fact, isTrue, readiness, withFacts } from "../conditions.ts";
 import { isOutage, standsThroughOutage, verdictOf, visitAfter } from "../failures.ts";
 import type { Agent, AgentStatus, Condition } from "../kinds.ts";

@@ -1,5 +1,5 @@
 import { unixSeconds } from "../../clock.ts";
-import type { ApiFailure, ApiResult, DelegationState, DelegationWish } from "../api_client.ts";
+import type { ApiFailure, ApiResult, DelegationState, DelegationWish } from "../api/client.ts";
 import { conditionOf } from "../conditions.ts";
 import { durationSeconds } from "../durations.ts";
 import { isOutage, standsThroughOutage, verdictOf, visitAfter } from "../failures.ts";

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import type { Clock } from "../../clock.ts";
 import { keyText } from "../kinds.ts";
 import { accept, confirm, refusalReport, refuse, remove } from "./changes.ts";
-import type { Plan } from "./plan.ts";
+import type { Plan } from "./manifests/plan.ts";
 import type { Store } from "./store.ts";
 
 /** Does what a plan says, object by object. What is done already is done no second time. */

@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from "node:util";
 import type { Clock } from "../../clock.ts";
 import { type Fact, readiness, withFacts } from "../conditions.ts";
 import { type AnyObject, type CommonStatus, type Condition, FINALIZER, type Key } from "../kinds.ts";
-import type { Known, Manifest } from "./plan.ts";
+import type { Known, Manifest } from "./manifests/plan.ts";
 import { reportText } from "./state_file.ts";
 
 /** Condition that only a folder states: that the manifest as it is now was refused and the last accepted one holds. */

@@ -1,7 +1,7 @@
 import { stringify } from "yaml";
 import { keyText } from "../kinds.ts";
 import { removeDurably, writeAtomically } from "./atomic_file.ts";
-import type { ManifestError } from "./plan.ts";
+import type { ManifestError } from "./manifests/plan.ts";
 
 /** Keeps `errors.yaml`: everything that is wrong in the manifests now. While nothing is, there is no such file. */
 export type ErrorFile = { show(errors: readonly ManifestError[]): Promise<void> };

@@ -1,5 +1,5 @@
 import type { Logger } from "../../log.ts";
-import { listStamps } from "./listing.ts";
+import { listStamps } from "./manifests/listing.ts";
 import { watchFolders } from "./watch.ts";
 
 /** Tells of Secrets that were made, changed or removed, by whomever. */

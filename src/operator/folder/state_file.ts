@@ -2,7 +2,7 @@ import { parse, stringify } from "yaml";
 import { z } from "zod";
 import { StartRefused } from "../../config.ts";
 import { type AnyObject, API_VERSION, type Key, kinds } from "../kinds.ts";
-import type { Known, TenantsFound } from "./plan.ts";
+import type { Known, TenantsFound } from "./manifests/plan.ts";
 
 const RECORD_ADVICE =
   "It is the operator's own record: restore it, or remove it to have the object registered anew.";

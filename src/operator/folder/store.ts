@@ -4,7 +4,7 @@ import { type Key, keyOf, keyText } from "../kinds.ts";
 import type { Change } from "../resources.ts";
 import { isMissing, removeDurably, UNFINISHED, writeAtomically } from "./atomic_file.ts";
 import { frozen } from "./freeze.ts";
-import type { Known, TenantsFound } from "./plan.ts";
+import type { Known, TenantsFound } from "./manifests/plan.ts";
 import { parseState, parseTenantsState, StateDamaged, stateText, tenantsText } from "./state_file.ts";
 import { createTurns } from "./turns.ts";
 

@@ -1,6 +1,6 @@
 import { type FSWatcher, watch } from "node:fs";
 import type { Logger } from "../../log.ts";
-import { listFolders } from "./listing.ts";
+import { listFolders } from "./manifests/listing.ts";
 
 /** Hints that something below a folder may have changed. A hint may be lost; who must be sure looks by itself too. */
 export type Watch = {

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
-import type { ApiFailure, PlatformAnswer } from "../api_client.ts";
+import type { ApiFailure, PlatformAnswer } from "../api/client.ts";
 import { durationSeconds } from "../durations.ts";
 import type { Platform } from "../kinds.ts";
 import type { Secret } from "../resources.ts";

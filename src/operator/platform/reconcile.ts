@@ -1,4 +1,4 @@
-import type { ApiFailure, ApiResult, PlatformWish } from "../api_client.ts";
+import type { ApiFailure, ApiResult, PlatformWish } from "../api/client.ts";
 import { isOutage, standsThroughOutage, verdictOf, visitAfter } from "../failures.ts";
 import type { Platform } from "../kinds.ts";
 import type { Visit } from "../queue/queue.ts";

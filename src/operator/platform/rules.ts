@@ -1,5 +1,5 @@
-import { unregistrableScopes } from "../../protocol/registered_scopes.ts";
-import { coversScopes } from "../../protocol/scopes.ts";
+import { unregistrableScopes } from "../../protocol/documents/registered_scopes.ts";
+import { coversScopes } from "../../protocol/documents/scopes.ts";
 import type { PlatformState } from "../api/answers.ts";
 import { isTrue } from "../conditions.ts";
 import type { Platform } from "../kinds.ts";

@@ -1,6 +1,6 @@
 import { Ajv, type ErrorObject, type ValidateFunction } from "ajv";
 import formats from "ajv-formats";
-import { HIDDEN_TEXT } from "../../plain_text.ts";
+import { HIDDEN_TEXT } from "../../input/plain_text.ts";
 import type { StructuralSchema } from "./definition.ts";
 import { isQualifiedName, metadataSchema } from "./metadata.ts";
 

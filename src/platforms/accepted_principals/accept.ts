@@ -2,7 +2,7 @@ import type { Clock } from "../../clock.ts";
 import type { Database, Transaction } from "../../db/connection.ts";
 import type { AcceptedPrincipalRow } from "../../db/tables.ts";
 import { ApiError } from "../../errors.ts";
-import { expandScopes } from "../../protocol/scopes.ts";
+import { expandScopes } from "../../protocol/documents/scopes.ts";
 import { checkScopes, named } from "../ceiling.ts";
 import { lockConnection } from "../connection_lock.ts";
 import { findPlatform } from "../platform_record.ts";

@@ -2,9 +2,9 @@ import { z } from "zod";
 import type { Clock } from "../../clock.ts";
 import type { Database } from "../../db/connection.ts";
 import type { AcceptedPrincipalRow } from "../../db/tables.ts";
-import { type PageOrder, pageOf, pageQuery, readPage } from "../../page.ts";
+import { type PageOrder, pageOf, pageQuery, readPage } from "../../input/pagination.ts";
+import { idText, isoTime, isoTimeInput } from "../../input/schemas.ts";
 import { type Route, route } from "../../route.ts";
-import { idText, isoTime, isoTimeInput } from "../../schemas.ts";
 import { scopeList } from "../ceiling.ts";
 import { findPlatform } from "../platform_record.ts";
 import {

@@ -1,7 +1,7 @@
 import { open } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
-import type { RunningPostgres } from "../../../src/dev/postgres.ts";
+import type { RunningPostgres } from "../../../src/dev/postgres/postgres.ts";
 
 const PAGE_BYTES = 8_192;
 const PAGES = 2_048;

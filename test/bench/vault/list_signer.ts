@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parentPort, workerData } from "node:worker_threads";
 import { newCertificateId } from "../../../src/ids.ts";
-import { verifyRevocationList } from "../../../src/protocol/revocation_list.ts";
+import { verifyRevocationList } from "../../../src/protocol/statements/revocation_list.ts";
 import { createVaultClient } from "../../../src/vault/client.ts";
 
 /** What the thread signs lists with. Each takes its second within the 60 s around the vault's clock. */

@@ -6,7 +6,7 @@ import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import pg from "pg";
 import { type Config, loadConfig } from "../../../keyvault/config.ts";
-import type { RunningPostgres } from "../../../src/dev/postgres.ts";
+import type { RunningPostgres } from "../../../src/dev/postgres/postgres.ts";
 import { createVaultClient, type VaultClient } from "../../../src/vault/client.ts";
 import { createTransport, type Transport } from "../../../src/vault/transport.ts";
 

@@ -5,8 +5,8 @@ import { createServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { json } from "node:stream/consumers";
-import { type ChallengeBinding, challengeSignBytes } from "../../../src/protocol/challenge.ts";
-import { generateSeeds, importSeeds, publicKeyOf, signHybrid } from "../../../src/protocol/hybrid.ts";
+import { type ChallengeBinding, challengeSignBytes } from "../../../src/protocol/documents/challenge.ts";
+import { generateSeeds, importSeeds, publicKeyOf, signHybrid } from "../../../src/protocol/keys/hybrid.ts";
 
 /**
  * What any signing service over mutual TLS costs here: it reads a challenge, imports two seeds, signs, and answers as the vault does. It

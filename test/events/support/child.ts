@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
-import type { WorkerTiming } from "../../../src/events/worker.ts";
+import type { WorkerTiming } from "../../../src/worker.ts";
 
 /** A worker process that a test may stop in any way. */
 export type WorkerProcess = {

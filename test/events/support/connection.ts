@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import type { Database } from "../../../src/db/connection.ts";
 import { createWebhookSecret, webhookSecretContext } from "../../../src/events/secrets.ts";
-import { createSeal, type Seal } from "../../../src/seal.ts";
+import { createSeal, type Seal } from "../../../src/secret_box.ts";
 
 /** The seal of these tests. */
 export const seal: Seal = createSeal(Buffer.alloc(32, 7));

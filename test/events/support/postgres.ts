@@ -2,8 +2,8 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { migrate } from "../../../src/db/migrate.ts";
-import { freePort } from "../../../src/dev/ports.ts";
-import { type RunningPostgres, startPostgres } from "../../../src/dev/postgres.ts";
+import { type RunningPostgres, startPostgres } from "../../../src/dev/postgres/postgres.ts";
+import { freePort } from "../../../src/dev/process/ports.ts";
 
 /** A durable Postgres of one test's own, on a fixed port, that may be stopped the hard way and started again. */
 export type FragilePostgres = {

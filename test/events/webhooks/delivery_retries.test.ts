@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { createAddressPolicy } from "../../../src/events/webhooks/addresses.ts";
+import { createAddressPolicy } from "../../../src/events/webhooks/callbacks/addresses.ts";
 import { resumeEndpoint } from "../../../src/events/webhooks/endpoint.ts";
-import { setCallback } from "../../../src/platforms/set_callback.ts";
+import { setCallback } from "../../../src/platforms/webhooks/set_callback.ts";
 import { makeConnection } from "../support/connection.ts";
 import { deliveryWorld } from "./delivery_world.ts";
 

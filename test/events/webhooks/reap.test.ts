@@ -4,7 +4,7 @@ import { claimDeliveries } from "../../../src/events/webhooks/claim.ts";
 import { resumeEndpoint } from "../../../src/events/webhooks/endpoint.ts";
 import type { Sent } from "../../../src/events/webhooks/outcome.ts";
 import { reapLost } from "../../../src/events/webhooks/reap.ts";
-import { settleAttempt } from "../../../src/events/webhooks/settle.ts";
+import { settleAttempt } from "../../../src/events/webhooks/record_attempt.ts";
 import { makeConnection, type TestConnection } from "../support/connection.ts";
 import { useDatabase } from "../support/database.ts";
 import { append, deniedEvent } from "../support/events.ts";

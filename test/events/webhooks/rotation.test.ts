@@ -7,7 +7,7 @@ import {
   promoteWebhookSecret,
   rotateWebhookSecret,
   SECRET_GRACE_SECONDS,
-} from "../../../src/platforms/webhook_secret.ts";
+} from "../../../src/platforms/webhooks/webhook_secret.ts";
 import { makeConnection, seal, type TestConnection } from "../support/connection.ts";
 import { useDatabase } from "../support/database.ts";
 import { append, deniedEvent } from "../support/events.ts";

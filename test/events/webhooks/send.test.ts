@@ -3,8 +3,8 @@ import { createServer as createTlsServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import { createServer as createTcpServer, type Server as TcpServer } from "node:net";
 import { afterEach, describe, expect, test } from "vitest";
-import { createAddressPolicy } from "../../../src/events/webhooks/addresses.ts";
-import type { Resolve } from "../../../src/events/webhooks/resolve.ts";
+import { createAddressPolicy } from "../../../src/events/webhooks/callbacks/addresses.ts";
+import type { Resolve } from "../../../src/events/webhooks/callbacks/resolve.ts";
 import { createSender } from "../../../src/events/webhooks/send.ts";
 import { selfSigned } from "../support/certificate.ts";
 

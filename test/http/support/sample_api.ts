@@ -1,6 +1,6 @@
 import { afterAll, beforeAll } from "vitest";
 import { z } from "zod";
-import { idText } from "../../../src/schemas.ts";
+import { idText } from "../../../src/input/schemas.ts";
 import { startApi, type TestApi } from "../../support/api.ts";
 import type { HttpAnswer } from "../../support/http.ts";
 import { echoRoute, failingRoute, refusal } from "./sample_routes.ts";

@@ -1,5 +1,5 @@
 import { type ApiRoutesDeps, apiRoutes } from "../../../src/api_routes.ts";
-import { openApiDocument } from "../../../src/http/openapi.ts";
+import { openApiDocument } from "../../../src/http/openapi/openapi.ts";
 import { readContract } from "./contract.ts";
 
 const info = { baseUrl: "http://127.0.0.1", word: "service", version: "0.0.0" };

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type ErrorCode, errorCodes } from "../../../src/errors.ts";
-import { routeErrors } from "../../../src/http/route_errors.ts";
+import { routeErrors } from "../../../src/http/openapi/route_errors.ts";
 import { contract, declaredRoutes } from "./documented.ts";
 import { scenarios } from "./error_codes.ts";
 import { setScene } from "./scene.ts";

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import type { ErrorCode } from "../../../src/errors.ts";
-import { MAX_CERTS_PER_REVOCATION_LIST } from "../../../src/protocol/revocation_list.ts";
+import { MAX_CERTS_PER_REVOCATION_LIST } from "../../../src/protocol/statements/revocation_list.ts";
 import { VaultUnavailable } from "../../../src/vault/errors.ts";
 import { fillAcceptedPrincipals } from "../../support/accepted_principals.ts";
 import { OPERATOR_TOKEN } from "../../support/api.ts";

@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { requestHash } from "../../../src/protocol/context_binding.ts";
+import { requestHash } from "../../../src/protocol/documents/context_binding.ts";
 import type { CallOptions, HttpAnswer } from "../../support/http.ts";
 import {
   approve,

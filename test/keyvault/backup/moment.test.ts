@@ -8,7 +8,7 @@ import { createRecoveryKey } from "../../../keyvault/backup/sealed_stream.ts";
 import { backupSignBytes, signerOf } from "../../../keyvault/backup/statement.ts";
 import type { AuditRow } from "../../../keyvault/db/rows.ts";
 import { isRefusal } from "../../../keyvault/errors.ts";
-import { generateKeys, keyId, signHybridOnce } from "../../../src/protocol/hybrid.ts";
+import { generateKeys, keyId, signHybridOnce } from "../../../src/protocol/keys/hybrid.ts";
 import { ADMIN, startVault, type TestVault } from "../fixture.ts";
 
 let vault: TestVault;

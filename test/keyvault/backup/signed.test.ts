@@ -12,8 +12,8 @@ import { restoreBackup } from "../../../keyvault/backup/restore.ts";
 import { sealStream } from "../../../keyvault/backup/sealed_stream.ts";
 import { backupSignBytes, type SignatureLine } from "../../../keyvault/backup/statement.ts";
 import { migrate } from "../../../keyvault/db/migrate.ts";
-import type { CreatedKey } from "../../../keyvault/keys/create.ts";
-import { generateKeys, keyId, signHybridOnce, verifyHybrid } from "../../../src/protocol/hybrid.ts";
+import type { CreatedKey } from "../../../keyvault/keys/creation/create.ts";
+import { generateKeys, keyId, signHybridOnce, verifyHybrid } from "../../../src/protocol/keys/hybrid.ts";
 import {
   readIdentity,
   SILENT,

@@ -8,8 +8,8 @@ import type { Command } from "commander";
 import { afterEach, beforeAll, beforeEach, expect, onTestFinished, test, vi } from "vitest";
 import { kekCommand } from "../../../keyvault/commands/kek.ts";
 import { keysCommand } from "../../../keyvault/commands/keys.ts";
-import { ask, download } from "../../../keyvault/commands/remote.ts";
-import { readAccess } from "../../../keyvault/commands/remote_access.ts";
+import { readAccess } from "../../../keyvault/commands/remote/access.ts";
+import { ask, download } from "../../../keyvault/commands/remote/call.ts";
 import { issueCertificate } from "../../../keyvault/tls/authority.ts";
 import { installTls } from "../../../keyvault/tls/install.ts";
 

@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { readFlatJson } from "../../../keyvault/http/flat_json.ts";
-import { ProtocolError } from "../../../src/protocol/errors.ts";
-import { parseJson, plainJson } from "../../../src/protocol/json.ts";
+import { ProtocolError } from "../../../src/protocol/encoding/errors.ts";
+import { parseJson, plainJson } from "../../../src/protocol/encoding/json.ts";
 
 /** What the strict reader says of a document: its value, or that it is refused. */
 function strictly(bytes: Buffer): { value: unknown } | "refused" {

@@ -4,7 +4,13 @@ import {
   attestationSignBytes,
   verifyAttestation,
 } from "../../../keyvault/keys/attestation.ts";
-import { generateSeeds, importSeeds, keyId, publicKeyOf, signHybrid } from "../../../src/protocol/hybrid.ts";
+import {
+  generateSeeds,
+  importSeeds,
+  keyId,
+  publicKeyOf,
+  signHybrid,
+} from "../../../src/protocol/keys/hybrid.ts";
 
 const service = importSeeds(generateSeeds());
 const [own, other] = [publicKeyOf(importSeeds(generateSeeds())), publicKeyOf(importSeeds(generateSeeds()))];

@@ -1,7 +1,11 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import type { AuditEntry } from "../../../keyvault/audit/record.ts";
 import { refuse } from "../../../keyvault/errors.ts";
-import { type CreateKeyParts, createKeyCreation, type KeyRequest } from "../../../keyvault/keys/create.ts";
+import {
+  type CreateKeyParts,
+  createKeyCreation,
+  type KeyRequest,
+} from "../../../keyvault/keys/creation/create.ts";
 import { createCustody } from "../../../keyvault/keys/custody.ts";
 import type { Residency } from "../../../keyvault/keys/residency.ts";
 import { API, startVault, type TestVault } from "../fixture.ts";

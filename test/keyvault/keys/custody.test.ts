@@ -3,8 +3,8 @@ import { afterEach, expect, test, vi } from "vitest";
 import { createCustody } from "../../../keyvault/keys/custody.ts";
 import type { DataKeys } from "../../../keyvault/keys/data_keys.ts";
 import { wrapSeeds } from "../../../keyvault/keys/wrapping.ts";
-import { ALGORITHMS, type Algorithm } from "../../../src/protocol/algorithms.ts";
-import { generateKeys, verifyHybrid } from "../../../src/protocol/hybrid.ts";
+import { ALGORITHMS, type Algorithm } from "../../../src/protocol/keys/algorithms.ts";
+import { generateKeys, verifyHybrid } from "../../../src/protocol/keys/hybrid.ts";
 
 const dataKey = randomBytes(32);
 const dataKeys: Pick<DataKeys, "use"> = { use: async (_, work) => work(dataKey) };

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { unixSeconds } from "../../../keyvault/clock.ts";
-import type { CreatedKey } from "../../../keyvault/keys/create.ts";
+import type { CreatedKey } from "../../../keyvault/keys/creation/create.ts";
 import { createKeyDisabling } from "../../../keyvault/keys/disable.ts";
 import { createKeyListing } from "../../../keyvault/keys/list.ts";
 import { createCeilingShrinking } from "../../../keyvault/keys/shrink_ceiling.ts";

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
+import { createSeals } from "../../../keyvault/audit/row_codes.ts";
 import type { KeyRow } from "../../../keyvault/db/rows.ts";
-import { createSeals } from "../../../keyvault/keys/state.ts";
-import { canonicalBytes } from "../../../src/protocol/canonical.ts";
+import { canonicalBytes } from "../../../src/protocol/encoding/canonical.ts";
 
 const token = { authenticate: async (texts: Uint8Array[]) => texts.map((text) => Buffer.from(text)) };
 const register = { head: () => ({ seq: 9, mac: Buffer.alloc(32) }), changedAt: () => 9, isLast: () => true };

@@ -8,8 +8,12 @@ import { createRecoveryKey } from "../../../keyvault/backup/sealed_stream.ts";
 import { unixSeconds } from "../../../keyvault/clock.ts";
 import { isRefusal } from "../../../keyvault/errors.ts";
 import type { Status } from "../../../keyvault/status.ts";
-import { challengeSignBytes } from "../../../src/protocol/challenge.ts";
-import { type HybridPublicKey, type HybridSignature, verifyHybrid } from "../../../src/protocol/hybrid.ts";
+import { challengeSignBytes } from "../../../src/protocol/documents/challenge.ts";
+import {
+  type HybridPublicKey,
+  type HybridSignature,
+  verifyHybrid,
+} from "../../../src/protocol/keys/hybrid.ts";
 import {
   API,
   createHome,

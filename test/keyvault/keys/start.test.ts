@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { createSnapshots } from "../../../keyvault/audit/snapshots.ts";
+import { createSnapshots } from "../../../keyvault/audit/register/snapshots.ts";
 import { unixSeconds } from "../../../keyvault/clock.ts";
 import { createKeyDisabling } from "../../../keyvault/keys/disable.ts";
 import { createCeilingShrinking } from "../../../keyvault/keys/shrink_ceiling.ts";

@@ -2,9 +2,9 @@ import type pg from "pg";
 import { expect, test } from "vitest";
 import type { Change, Journal } from "../../../keyvault/audit/journal.ts";
 import type { AuditEntry } from "../../../keyvault/audit/record.ts";
-import type { StateKind } from "../../../keyvault/audit/register.ts";
+import type { StateKind } from "../../../keyvault/audit/register/register.ts";
+import type { Seals } from "../../../keyvault/audit/row_codes.ts";
 import type { KeyRow, TenantRow } from "../../../keyvault/db/rows.ts";
-import type { Seals } from "../../../keyvault/keys/state.ts";
 import { createAdoption } from "../../../keyvault/lifecycle/adopt_states.ts";
 import { testClock } from "../fixture.ts";
 

@@ -9,9 +9,9 @@ import type { RewrapProgress } from "../../../keyvault/kek/rewrap.ts";
 import { openToken, type Token } from "../../../keyvault/token/client.ts";
 import { DamagedBox } from "../../../keyvault/token/fault.ts";
 import { tokenSettings } from "../../../keyvault/token/install.ts";
-import { ALGORITHMS } from "../../../src/protocol/algorithms.ts";
-import { challengeSignBytes } from "../../../src/protocol/challenge.ts";
-import { type HybridSignature, verifyHybrid } from "../../../src/protocol/hybrid.ts";
+import { challengeSignBytes } from "../../../src/protocol/documents/challenge.ts";
+import { ALGORITHMS } from "../../../src/protocol/keys/algorithms.ts";
+import { type HybridSignature, verifyHybrid } from "../../../src/protocol/keys/hybrid.ts";
 import {
   API,
   createHome,

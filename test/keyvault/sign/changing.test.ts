@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Journal } from "../../../keyvault/audit/journal.ts";
 import { unixSeconds } from "../../../keyvault/clock.ts";
-import type { CreatedKey } from "../../../keyvault/keys/create.ts";
+import type { CreatedKey } from "../../../keyvault/keys/creation/create.ts";
 import { createKeyDisabling } from "../../../keyvault/keys/disable.ts";
 import { createCeilingShrinking } from "../../../keyvault/keys/shrink_ceiling.ts";
 import { createChallengeSigning } from "../../../keyvault/sign/challenge.ts";

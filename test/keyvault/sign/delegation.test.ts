@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { unixSeconds } from "../../../keyvault/clock.ts";
 import { isRefusal } from "../../../keyvault/errors.ts";
-import type { CreatedKey } from "../../../keyvault/keys/create.ts";
+import type { CreatedKey } from "../../../keyvault/keys/creation/create.ts";
 import { createKeyDisabling } from "../../../keyvault/keys/disable.ts";
 import { createCeilingShrinking } from "../../../keyvault/keys/shrink_ceiling.ts";
 import {
@@ -12,15 +12,15 @@ import {
   type DelegationPolicy,
   type DelegationRequest,
 } from "../../../keyvault/sign/delegation.ts";
-import { delegationSignBytes } from "../../../src/protocol/certificate.ts";
+import { delegationSignBytes } from "../../../src/protocol/documents/certificate.ts";
+import { coversScopes } from "../../../src/protocol/documents/scopes.ts";
 import {
   generateSeeds,
   importSeeds,
   keyId,
   publicKeyOf,
   verifyHybrid,
-} from "../../../src/protocol/hybrid.ts";
-import { coversScopes } from "../../../src/protocol/scopes.ts";
+} from "../../../src/protocol/keys/hybrid.ts";
 import { API, startVault, type TestVault } from "../fixture.ts";
 import { certificateFields } from "./certificate_fields.ts";
 

@@ -1,12 +1,12 @@
 import { hash } from "node:crypto";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { unixSeconds } from "../../../keyvault/clock.ts";
-import type { CreatedKey } from "../../../keyvault/keys/create.ts";
+import type { CreatedKey } from "../../../keyvault/keys/creation/create.ts";
 import {
   type RevocationList,
   revocationListSignBytes,
   verifyRevocationList,
-} from "../../../src/protocol/revocation_list.ts";
+} from "../../../src/protocol/statements/revocation_list.ts";
 import { readIdentity, startVault, type TestVault } from "../fixture.ts";
 import { type Client, call } from "../http/caller_support.ts";
 

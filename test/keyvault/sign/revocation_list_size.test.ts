@@ -2,13 +2,13 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { unixSeconds } from "../../../keyvault/clock.ts";
 import { loadConfig } from "../../../keyvault/config.ts";
 import { MAX_LIST_BODY_BYTES } from "../../../keyvault/http/body.ts";
-import type { CreatedKey } from "../../../keyvault/keys/create.ts";
+import type { CreatedKey } from "../../../keyvault/keys/creation/create.ts";
 import { newCertificateId } from "../../../src/ids.ts";
 import {
   MAX_CERTS_PER_REVOCATION_LIST,
   type RevocationList,
   verifyRevocationList,
-} from "../../../src/protocol/revocation_list.ts";
+} from "../../../src/protocol/statements/revocation_list.ts";
 import { createHome, readIdentity, startVault, type TestVault } from "../fixture.ts";
 import { type Answer, type Client, call } from "../http/caller_support.ts";
 

@@ -2,7 +2,7 @@ import { appendFile, copyFile, mkdtemp, readFile, rm, writeFile } from "node:fs/
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
-import { ask } from "../../../keyvault/commands/remote.ts";
+import { ask } from "../../../keyvault/commands/remote/call.ts";
 import { installTls } from "../../../keyvault/tls/install.ts";
 import { startVault, type TestVault } from "../fixture.ts";
 

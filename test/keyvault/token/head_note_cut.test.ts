@@ -1,8 +1,8 @@
 import pkcs11 from "pkcs11js";
 import { expect, test } from "vitest";
-import { createHeadNote } from "../../../keyvault/token/head_note.ts";
+import { createHeadNote } from "../../../keyvault/token/child/head_note.ts";
+import type { Session } from "../../../keyvault/token/child/session.ts";
 import type { NotedHead } from "../../../keyvault/token/messages.ts";
-import type { Session } from "../../../keyvault/token/session.ts";
 
 const head = (seq: number): NotedHead => ({ seq, mac: Buffer.alloc(32, seq) });
 

@@ -1,9 +1,9 @@
 import { createCipheriv, createDecipheriv, createHmac } from "node:crypto";
 import type pkcs11 from "pkcs11js";
 import { beforeEach, expect, test } from "vitest";
+import { createOperations, type TokenOperations } from "../../../keyvault/token/child/operations.ts";
+import type { Session } from "../../../keyvault/token/child/session.ts";
 import { DamagedBox, TokenFault } from "../../../keyvault/token/fault.ts";
-import { createOperations, type TokenOperations } from "../../../keyvault/token/operations.ts";
-import type { Session } from "../../../keyvault/token/session.ts";
 
 /*
  * The operations on a module that is none, whose every buffer the test can look at. Handles are the keys themselves here.

@@ -6,7 +6,7 @@ import { systemClock } from "../../../src/clock.ts";
 import { createLog } from "../../../src/log.ts";
 import { openFolder } from "../../../src/operator/folder/source.ts";
 import type { Resources } from "../../../src/operator/resources.ts";
-import { loadSchemas } from "../../../src/operator/schema.ts";
+import { loadSchemas } from "../../../src/operator/schema/schemas.ts";
 
 /** Patience of tests, in milliseconds: real files, but nobody types. */
 export const QUICK = { settleMs: 15, missingMs: 60, rescanMs: 400 };

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { createServer, request } from "node:http";
 import { type AddressInfo, createServer as createSocketServer, type Server } from "node:net";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { freePort } from "../../../src/dev/ports.ts";
+import { freePort } from "../../../src/dev/process/ports.ts";
 import type { RunningGateway } from "../../support/gateway.ts";
 import { type Application, proofApi } from "../application.ts";
 

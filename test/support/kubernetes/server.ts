@@ -6,8 +6,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Agent, request } from "undici";
-import { spawnTied } from "../../../src/dev/lifeline.mjs";
-import { freePort } from "../../../src/dev/ports.ts";
+import { spawnTied } from "../../../src/dev/process/lifeline.mjs";
+import { freePort } from "../../../src/dev/process/ports.ts";
 
 /** What the API server answered: HTTP status and decoded body, a `Status` object when it refused. */
 export type KubernetesAnswer = { status: number; body: KubernetesObject };

@@ -1,0 +1,99 @@
+import { acceptHead } from "../../audit/accept_head.ts";
+import { compareRows, type DamagedRows } from "../../audit/compare.ts";
+import type { Head } from "../../audit/ledger.ts";
+import { type Contradiction, createReplay } from "../../audit/meanings.ts";
+import { createRegister } from "../../audit/register/register.ts";
+import { type ChainVerdict, readFrom, verifyChain, walkChain } from "../../audit/verify.ts";
+import { systemClock } from "../../clock.ts";
+import { loadConfig } from "../../config.ts";
+import { type Database, openDatabase } from "../../db/connection.ts";
+import type { AuditRow } from "../../db/rows.ts";
+import { VaultError } from "../../errors.ts";
+import { createLog, type Logger } from "../../log.ts";
+import { Problem } from "../../problem.ts";
+import { openToken, type Token, type TokenSettings } from "../../token/client.ts";
+import { tokenSettings } from "../../token/install.ts";
+import { sealPin } from "../../token/pin_box.ts";
+import { readPin } from "../read_pin.ts";
+
+/** What verification found. What the records mean and what the rows say is looked at only when the chain holds. */
+export type AuditVerdict = {
+  chain: ChainVerdict;
+  contradictions: readonly Contradiction[];
+  damaged: DamagedRows;
+};
+
+/**
+ * Whether the audit chain of the configured vault holds and contains the heads and the one that its token has noted, by its token and its
+ * database; whether its records agree with each other, and the rows of keys and tenants with them. Shows on a terminal how far it is.
+ */
+export async function checkChain(heads: readonly Head[]): Promise<AuditVerdict> {
+  const progress = createProgress();
+  const register = createRegister();
+  const replay = createReplay();
+  const take = (records: readonly AuditRow[]): void => {
+    register.fold(records);
+    replay.take(records);
+    progress.show(register.head().seq);
+  };
+  return withChain(async ({ database, token }) => {
+    try {
+      const { head: noted } = await token.notedHead();
+      const expected = noted === null ? heads : [...heads, { seq: noted.seq, mac: Buffer.from(noted.mac) }];
+      const chain = await verifyChain(database, token, expected, take);
+      if (!chain.intact) return { chain, contradictions: [], damaged: { keys: [], tenants: [], waiting: 0 } };
+      const catchUp = async (): Promise<void> => {
+        for await (const { records, fault } of walkChain(readFrom(database), token, register.head()))
+          if (fault === undefined) take(records);
+      };
+      const damaged = await compareRows({ database, token, register, catchUp });
+      return { chain, contradictions: replay.found(), damaged };
+    } finally {
+      progress.end();
+    }
+  });
+}
+
+/** Has the token of the configured vault note this end of its chain. See {@link acceptHead}. */
+export async function acceptChain(end: Head): Promise<Head> {
+  return withChain((parts) => acceptHead({ ...parts, clock: systemClock }, end));
+}
+
+type ChainParts = { databaseUrl: string; database: Database; token: Token; log: Logger };
+
+async function withChain<T>(work: (parts: ChainParts) => Promise<T>): Promise<T> {
+  const { token: place, databaseUrl } = loadConfig();
+  const log = createLog("error");
+  const token = await openHere(await tokenSettings(place), log);
+  const database = openDatabase(databaseUrl, log, 1);
+  try {
+    return await work({ databaseUrl, database, token, log });
+  } finally {
+    await Promise.all([token.close(), database.destroy()]);
+  }
+}
+
+/** The token, opened by its PIN file or, without one, by a PIN that is asked for. */
+async function openHere(settings: TokenSettings, log: Logger): Promise<Token> {
+  const token = await openToken(settings, log, "seal");
+  if (token.sealed() === undefined) return token;
+  try {
+    const pin = await readPin(undefined);
+    const box = sealPin(pin, token.offer());
+    pin.fill(0);
+    await token.unseal(box);
+    return token;
+  } catch (error) {
+    await token.close();
+    throw error instanceof VaultError ? new Problem(error.message) : error;
+  }
+}
+
+/** A line on a terminal that says how far it is, and that is gone at the end. */
+function createProgress(): { show(records: number): void; end(): void } {
+  if (!process.stderr.isTTY) return { show: () => {}, end: () => {} };
+  return {
+    show: (records) => process.stderr.write(`\r${records} records hold so far\x1b[K`),
+    end: () => process.stderr.write("\r\x1b[K"),
+  };
+}

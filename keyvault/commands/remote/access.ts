@@ -1,0 +1,67 @@
+import { createPrivateKey, X509Certificate } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { loadConfig } from "../../config.ts";
+import { Problem } from "../../problem.ts";
+import { readCertificates, writeCertificates } from "../../tls/material.ts";
+
+/** Where a running vault is and who asks it, as the command line says it. */
+export type AccessOptions = { url?: string; ca?: string; cert?: string; key?: string };
+
+/** Where a running vault is and who asks it: PEM files as they were read, and the certificate itself. */
+export type Access = {
+  url: URL;
+  ca: Buffer;
+  cert: Buffer;
+  key: Buffer;
+  caFile: string;
+  certFile: string;
+  certificate: X509Certificate;
+};
+
+/**
+ * The address, authority, certificate and key that the options name; from the settings what they leave open. A certificate's key is looked for
+ * beside it. Throws a `Problem` that names a file which cannot be read or is not the key of the certificate, or an address that is none.
+ */
+export function readAccess({ url, ca, cert, key }: AccessOptions): Access {
+  const config = url && ca && cert ? undefined : loadConfig();
+  const inTls = (file: string): string => join(config?.tlsDir ?? "", file);
+  const caFile = ca ?? inTls("ca.pem");
+  const certFile = cert ?? inTls("admin.pem");
+  const keyFile = key ?? `${certFile.replace(/\.(pem|crt|cer)$/, "")}.key`;
+  const authorities = readCertificates(caFile, readFile(caFile));
+  if (authorities.length === 0) throw new Problem(`${caFile} is no certificate in PEM`);
+  const read = { ca: writeCertificates(authorities), cert: readFile(certFile), key: readFile(keyFile) };
+  const certificate = parse(certFile, "certificate", () => new X509Certificate(read.cert));
+  if (!certificate.checkPrivateKey(parse(keyFile, "private key", () => createPrivateKey(read.key))))
+    throw new Problem(`${keyFile} is not the key of ${certFile}: name its own by --key`);
+  return {
+    url: readUrl(url ?? `https://localhost:${config?.listen.port}`),
+    ...read,
+    caFile,
+    certFile,
+    certificate,
+  };
+}
+
+function readUrl(text: string): URL {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url?.protocol === "https:" && url.hostname !== "") return url;
+  throw new Problem(`${text} is no address of a vault: it is https://<host>:<port>`);
+}
+
+function parse<T>(file: string, what: string, read: () => T): T {
+  try {
+    return read();
+  } catch (error) {
+    throw new Problem(`${file} is no ${what} in PEM`, { cause: error });
+  }
+}
+
+function readFile(path: string): Buffer {
+  try {
+    return readFileSync(path);
+  } catch (error) {
+    throw new Problem(`${path} cannot be read`, { cause: error });
+  }
+}

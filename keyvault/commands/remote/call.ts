@@ -1,0 +1,109 @@
+import { open, rm } from "node:fs/promises";
+import { pipeline } from "node:stream/promises";
+import type { Command } from "commander";
+import type { Dispatcher } from "undici";
+import { Problem } from "../../problem.ts";
+import { describeFileError } from "../failure.ts";
+import { type Access, type AccessOptions, readAccess } from "./access.ts";
+import { explainRefusal, explainSilence } from "./failure.ts";
+
+/** Options of the commands that ask a running vault. */
+export type RemoteOptions = AccessOptions & { json?: true };
+
+const TIMEOUT_MS = 10_000;
+
+/** What a vault refused, with the stable code of its error. */
+export class Refused extends Problem {
+  override readonly name = "Refused";
+  readonly code: string;
+
+  constructor(code: string, message: string) {
+    super(message);
+    this.code = code;
+  }
+}
+
+/** Adds the options of a command that asks a running vault. */
+export function withRemoteOptions(command: Command): Command {
+  return command
+    .option("--url <url>", "the vault's address (default: this machine, KEYVAULT_PORT)")
+    .option("--ca <file>", "the authority that signed the vault's certificate (default: <data>/tls/ca.pem)")
+    .option("--cert <file>", "your certificate (default: <data>/tls/admin.pem)")
+    .option("--key <file>", "its private key (default: beside the certificate, .key for .pem)")
+    .option("--json", "print JSON");
+}
+
+/**
+ * Asks a running vault by the caller's certificate: a GET, or with a `body` a POST. Throws a `Problem` when it does not answer or refuses, or
+ * lets one wait for longer than `timeoutMs` (10 s).
+ */
+export async function ask(
+  options: RemoteOptions,
+  path: string,
+  body?: object,
+  timeoutMs = TIMEOUT_MS,
+): Promise<unknown> {
+  return exchange(options, path, body, (answer) => answer.body.json(), timeoutMs);
+}
+
+/**
+ * Posts to a running vault and writes its answer to a new file, for the owner only; gives the bytes written. The file is made before the vault
+ * is asked, and removed when the answer does not come whole. Throws as {@link ask} does, or a `Problem` or file system's error that names the file.
+ */
+export async function download(options: RemoteOptions, path: string, file: string): Promise<number> {
+  const handle = await open(file, "wx", 0o600);
+  const written = handle.createWriteStream({ flush: true });
+  try {
+    await exchange(options, path, {}, (answer) =>
+      pipeline(answer.body, written).catch((error: NodeJS.ErrnoException) => {
+        throw error.syscall === undefined ? error : new Problem(describeFileError({ ...error, path: file }));
+      }),
+    );
+    return written.bytesWritten;
+  } catch (error) {
+    written.destroy();
+    await rm(file, { force: true });
+    throw error;
+  }
+}
+
+async function exchange<T>(
+  options: RemoteOptions,
+  path: string,
+  body: object | undefined,
+  take: (answer: Dispatcher.ResponseData) => Promise<T>,
+  timeoutMs = TIMEOUT_MS,
+): Promise<T> {
+  const access = readAccess(options);
+  const { ca, cert, key } = access;
+  const { Agent, request } = await import("undici");
+  const dispatcher = new Agent({ connect: { ca, cert, key, minVersion: "TLSv1.3" } });
+  try {
+    const answer = await request(new URL(path, access.url), {
+      ...(body && {
+        method: "POST",
+        headers: { "content-type": "application/json" },
+        body: JSON.stringify(body),
+      }),
+      dispatcher,
+      headersTimeout: timeoutMs,
+      bodyTimeout: timeoutMs,
+    });
+    if (answer.statusCode === 200) return await take(answer);
+    throw await refusalOf(answer, access);
+  } catch (error) {
+    if (error instanceof Problem) throw error;
+    throw new Problem(`The vault at ${access.url.origin} does not answer: ${explainSilence(error, access)}`, {
+      cause: error,
+    });
+  } finally {
+    await dispatcher.close();
+  }
+}
+
+async function refusalOf({ statusCode, headers, body }: Dispatcher.ResponseData, access: Access) {
+  const { error } = (await body.json()) as { error?: { code?: string; message?: string } };
+  if (error?.message === undefined) return new Problem(`The vault answered ${statusCode}`);
+  const { code = "", message } = error;
+  return new Refused(code, explainRefusal(code, message, Number(headers["retry-after"]), access));
+}

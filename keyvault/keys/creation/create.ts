@@ -1,0 +1,280 @@
+import { hash } from "node:crypto";
+import type pg from "pg";
+import { canonicalBytes } from "../../../src/protocol/encoding/canonical.ts";
+import type { HybridPublicKey } from "../../../src/protocol/keys/hybrid.ts";
+import type { Change, Journal } from "../../audit/journal.ts";
+import type { AuditEntry, Caller } from "../../audit/record.ts";
+import { recordRefusal } from "../../audit/refusals.ts";
+import type { Register } from "../../audit/register/register.ts";
+import { keyStateDigest, type Seals } from "../../audit/row_codes.ts";
+import { type Clock, unixSeconds } from "../../clock.ts";
+import type { Database } from "../../db/connection.ts";
+import type { KeyRow, Purpose, TenantRow } from "../../db/rows.ts";
+import { isRefusal, type Refusal, refuse, VaultError } from "../../errors.ts";
+import type { Token } from "../../token/client.ts";
+import { type Attestation, attestationSignBytes, verifyAttestation } from "../attestation.ts";
+import type { Custody, KeptKey } from "../custody.ts";
+import type { DataKeys } from "../data_keys.ts";
+import type { Residency, Resident } from "../residency.ts";
+import { available, readTenant } from "../store.ts";
+import { insertKey, isMade, type NewKeyRow } from "./insert.ts";
+import { exceedsQuota } from "./quota.ts";
+import { exceedsTenantCeiling } from "./tenant_ceiling.ts";
+import { NEW_TENANT, placeTenant, refuseEnding } from "./tenant_place.ts";
+
+/**
+ * What a key is made from. `ceiling` bounds, for good, what may be delegated by it or to it; it can only shrink. A `resident` key's halves
+ * live in the token as far as that offers it.
+ */
+export type KeyRequest = {
+  tenant: string;
+  purpose: Purpose;
+  label: string;
+  ceiling?: string[];
+  resident?: boolean;
+};
+
+/** A key that was made: its public parts. */
+export type CreatedKey = { key_id: string; public_key: HybridPublicKey; attestation: Attestation };
+
+/**
+ * Makes a key, once for each `requestKey`: the same request again gives the same key, another request under the same name is refused with
+ * `idempotency_conflict`. A key that was altered since is not given again: `VaultError key_damaged`. Key, tenant's data key and audit record are stored in one transaction, or none of them.
+ */
+export type CreateKey = (
+  caller: Caller,
+  requestKey: string,
+  request: KeyRequest,
+) => Promise<CreatedKey | Refusal>;
+
+/** What creation needs. `service` gives the key that attests every key; it is undefined only while that is made itself, and then attests itself. */
+export type CreateKeyParts = {
+  database: Database;
+  custody: Custody;
+  dataKeys: DataKeys;
+  seals: Seals;
+  register: Pick<Register, "rootsOf">;
+  /** Keys that a tenant may have; 0 sets no bound. */
+  keysPerTenant: number;
+  journal: Journal;
+  clock: Clock;
+  token: Pick<Token, "info">;
+  residency: Residency;
+  service: (() => Promise<KeptKey>) | undefined;
+};
+
+type Stored = "stored" | "raced" | "damaged" | Refusal;
+
+/** A stored key, and whether it is as the vault wrote it last. */
+type Made = { row: KeyRow; intact: boolean };
+
+type Prepared = { key: KeptKey; attestation: Attestation; createdAt: Date };
+
+const ATTEMPTS = 5;
+
+/** Key creation on these parts. */
+export function createKeyCreation({
+  database,
+  custody,
+  dataKeys,
+  seals,
+  register,
+  keysPerTenant,
+  journal,
+  clock,
+  token,
+  residency,
+  service,
+}: CreateKeyParts): CreateKey {
+  async function prepare(
+    { tenant, purpose }: KeyRequest,
+    resident: Resident | undefined,
+  ): Promise<Prepared | Refusal | "raced" | "damaged"> {
+    const readAt = seals.now();
+    const known = await readTenant(database, tenant);
+    if (known !== undefined && known.state !== "active") return ending(known, readAt);
+    const dataKey = known ?? (await dataKeys.create(tenant));
+    const key = await custody.generate(dataKey, tenant, purpose, resident);
+    const createdAt = clock.now();
+    const signer = (await service?.()) ?? key;
+    const fields = {
+      type: "key_attestation" as const,
+      version: 1 as const,
+      key_id: key.keyId,
+      public_key: key.publicKey,
+      tenant,
+      purpose,
+      created_at: unixSeconds(createdAt),
+      attested_by: signer.keyId,
+    };
+    const signature = await custody.sign(signer, attestationSignBytes(fields));
+    return { key, attestation: { ...fields, signature }, createdAt };
+  }
+
+  /** What to say of a tenant whose row, read at that moment, says that it ends. */
+  async function ending(tenant: TenantRow, readAt: number): Promise<Refusal | "raced" | "damaged"> {
+    const rows = { keys: [], tenants: [tenant] };
+    const [isIntact] = await seals.check(rows);
+    if (isIntact === true) return refuseEnding();
+    return seals.overtaken(rows, readAt) ? "raced" : "damaged";
+  }
+
+  return async (caller, requestKey, request) => {
+    const requestHash = hash("sha256", canonicalBytes(request), "buffer");
+    const about = {
+      caller,
+      purpose: request.purpose,
+      statement: "key_create",
+      detail: { tenant: request.tenant },
+    } as const;
+
+    async function replay({ row, intact }: Made): Promise<CreatedKey | Refusal> {
+      const told = { ...about, keyId: row.key_id };
+      if (intact && !row.request_hash.equals(requestHash))
+        return recordRefusal(journal, told, refuse("idempotency_conflict"));
+      if (intact && (await isAnswer(row, request, service))) return repeat(journal, about, row);
+      await journal.record({ ...told, outcome: "failed" });
+      throw new VaultError("key_damaged");
+    }
+
+    /** The key made earlier under this name, and whether it is as the vault wrote it; read again if it changed meanwhile. */
+    async function readMade(): Promise<Made | undefined> {
+      for (;;) {
+        const readAt = seals.now();
+        const row = await available(() =>
+          database<KeyRow>("keys").where({ request_key: requestKey }).first(),
+        );
+        if (row === undefined) return undefined;
+        const rows = { keys: [row], tenants: [] };
+        const [intact = false] = await seals.check(rows);
+        if (intact || !seals.overtaken(rows, readAt)) return { row, intact };
+      }
+    }
+
+    async function store(
+      prepared: Awaited<ReturnType<typeof prepare>>,
+    ): Promise<Exclude<Stored, "stored"> | CreatedKey> {
+      if (prepared === "damaged") await journal.record({ ...about, outcome: "failed" });
+      if (prepared === "damaged" || prepared === "raced") return prepared;
+      if (isRefusal(prepared)) return recordRefusal(journal, about, prepared);
+      const roots = () => register.rootsOf(request.tenant);
+      const named = { about, request, requestKey, requestHash };
+      const made = { ...named, prepared, roots, keysPerTenant, token, residency };
+      const stored = await journal.change((client, seq) => storeKey(client, seq, seals, made));
+      return stored === "stored" ? created(rowOf(made)) : stored;
+    }
+
+    async function attempt(): Promise<Exclude<Stored, "stored"> | CreatedKey> {
+      if (request.resident !== true) return store(await prepare(request, undefined));
+      const resident = await residency.make();
+      if (isRefusal(resident)) return recordRefusal(journal, about, resident);
+      try {
+        return await store(await prepare(request, resident));
+      } finally {
+        await residency.abandon(resident.label);
+      }
+    }
+
+    for (let tries = 0; tries < ATTEMPTS; tries += 1) {
+      const made = await readMade();
+      if (made !== undefined) return replay(made);
+      const result = await attempt();
+      if (result === "raced") continue;
+      if (result === "damaged") throw new VaultError("key_damaged");
+      return result;
+    }
+    throw new VaultError("unavailable", "The tenant's first key is being made by other calls");
+  };
+}
+
+/** Everything that decides on a new key's row and record. */
+type NewKey = {
+  about: Omit<AuditEntry, "outcome" | "keyId" | "digest">;
+  prepared: Prepared;
+  request: KeyRequest;
+  requestKey: string;
+  requestHash: Buffer;
+  /** Ids of the tenant's root keys, as the audit tells of them. */
+  roots(): readonly string[];
+  keysPerTenant: number;
+  token: Pick<Token, "info">;
+  residency: Residency;
+};
+
+/** Stores key and tenant, or says why not; to be called in a transaction of the journal. */
+async function storeKey(client: pg.Client, seq: number, seals: Seals, made: NewKey): Promise<Change<Stored>> {
+  const { about, prepared, request } = made;
+  if (await isMade(client, made.requestKey)) return { value: "raced" };
+  const refusal =
+    (await exceedsQuota(client, request.tenant, made.keysPerTenant)) ??
+    (await exceedsTenantCeiling(client, { seals, known: made.roots() }, request));
+  if (refusal !== undefined) return misplaced(refusal, about);
+  const { key, attestation, createdAt } = prepared;
+  const sealed = await seals.seal({
+    keys: [{ ...rowOf(made), state_seq: seq }],
+    tenants: [{ ...NEW_TENANT, ...key.dataKey, created_at: createdAt, state_seq: seq }],
+  });
+  const [row, tenant] = [sealed.keys[0], sealed.tenants[0]];
+  if (row === undefined || tenant === undefined) throw new VaultError("internal");
+  const entry = { ...about, keyId: key.keyId };
+  const fault = await placeTenant(client, seals, tenant, made.token.info().keks);
+  if (fault !== undefined) return misplaced(fault, entry);
+  await insertKey(client, row);
+  if (key.resident !== null) await made.residency.occupy(client, key.resident, key.keyId);
+  const digest = hash("sha256", attestationSignBytes(attestation), "buffer");
+  const state = keyStateDigest(row).toString("hex");
+  const detail = { ...about.detail, state, ...(key.resident !== null && { resident: key.resident }) };
+  return { value: "stored", entry: { ...entry, digest, detail, outcome: "granted" } };
+}
+
+function misplaced(
+  fault: "raced" | "damaged" | Refusal,
+  entry: Omit<AuditEntry, "outcome">,
+): Change<"raced" | "damaged" | Refusal> {
+  if (fault === "raced") return { value: fault };
+  const outcome = fault === "damaged" ? "failed" : fault.refused;
+  return { value: fault, entry: { ...entry, outcome } };
+}
+
+/** Whether a stored key is one that the service key attested, and attested as what is asked for. */
+async function isAnswer(
+  { key_id, public_key, tenant, purpose, attestation }: KeyRow,
+  request: KeyRequest,
+  service: CreateKeyParts["service"],
+): Promise<boolean> {
+  if (tenant !== request.tenant || purpose !== request.purpose) return false;
+  const key = { keyId: key_id, publicKey: public_key, tenant, purpose };
+  return verifyAttestation(attestation, key, (await service?.())?.publicKey ?? public_key);
+}
+
+async function repeat(journal: Journal, about: NewKey["about"], row: KeyRow): Promise<CreatedKey> {
+  const detail = { ...about.detail, repeated: "true" };
+  await journal.record({ ...about, keyId: row.key_id, outcome: "granted", detail });
+  return created(row);
+}
+
+function created({ key_id, public_key, attestation }: CreatedKey): CreatedKey {
+  return { key_id, public_key, attestation };
+}
+
+function rowOf({ prepared, request, requestKey, requestHash }: NewKey): Omit<NewKeyRow, "state_seq"> {
+  const { key, attestation, createdAt } = prepared;
+  return {
+    key_id: key.keyId,
+    tenant: request.tenant,
+    purpose: request.purpose,
+    label: request.label,
+    public_key: key.publicKey,
+    wrapped_seeds: Buffer.from(key.wrappedSeeds),
+    seeds_version: key.version,
+    attestation,
+    ceiling: request.ceiling ?? null,
+    created_at: createdAt,
+    request_key: requestKey,
+    request_hash: requestHash,
+    state: "active",
+    disabled_at: null,
+    pending: null,
+    destroy_at: null,
+  };
+}

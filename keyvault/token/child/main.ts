@@ -1,0 +1,166 @@
+import { readSync, writeSync } from "node:fs";
+import { DamagedBox, StaleOffer, WrongPin } from "../fault.ts";
+import { createFrameReader, encodeFrame } from "../frames.ts";
+import { applyMask } from "../mask.ts";
+import type {
+  ReplyFrame,
+  RequestFrame,
+  TokenAnswers,
+  TokenFailure,
+  TokenInfo,
+  TokenPlace,
+  TokenRequest,
+} from "../messages.ts";
+import { createOffer, openPin, type PinOffer } from "../pin_box.ts";
+import { createHeadNote, type HeadNote } from "./head_note.ts";
+import { findKeys } from "./objects.ts";
+import { createOperations, type TokenOperations } from "./operations.ts";
+import { provision } from "./provision.ts";
+import { createResidents, type Residents } from "./residents.ts";
+import { describe, openSession } from "./session.ts";
+
+/** The descriptor of the pipe to the parent. */
+const PIPE = 3;
+
+/** A token that was opened, and what it told of itself. */
+type Opened = { operations: TokenOperations; residents: Residents; headNote: HeadNote; info: TokenInfo };
+
+/**
+ * The only program that loads PKCS#11: one thread, one request after another, blocking reads from the parent's pipe. It ends when
+ * the pipe does, so it cannot outlive its parent, and after any fault of the token, so that no call meets a token in doubt. A sealed one
+ * waits with an offer for the PIN and has one try: after a wrong PIN it ends too, and its key and what it was sent with it.
+ */
+function serve(): void {
+  const frames = createFrameReader();
+  const chunk = Buffer.alloc(65_536);
+  const attend = createAttendant();
+  for (;;) {
+    const length = readSync(PIPE, chunk);
+    if (length === 0) return;
+    for (const frame of frames.push(chunk.subarray(0, length)) as RequestFrame[])
+      if (attend(frame) === "ends") return;
+    chunk.fill(0);
+  }
+}
+
+/** Answers one request after another, and tells after which of them this process is of no more use. */
+function createAttendant(): (frame: RequestFrame) => "ends" | undefined {
+  const offer = createOffer();
+  let opened: Opened | undefined;
+
+  function give(request: TokenRequest): TokenAnswers[TokenRequest["kind"]] {
+    if (request.kind === "offer") return { publicKey: offer.publicKey };
+    if (request.kind === "open") opened = open(request);
+    if (request.kind === "unseal") opened = unseal(request, offer);
+    return answer(request, opened);
+  }
+
+  return ({ id, request }) => {
+    try {
+      const given = give(request);
+      reply({ id, answer: given });
+      erase(request, given);
+      return undefined;
+    } catch (error) {
+      const failure = classify(error);
+      reply({ id, failure });
+      return failure.reason === "damaged" ? undefined : "ends";
+    }
+  };
+}
+
+function unseal({ box, ...place }: Extract<TokenRequest, { kind: "unseal" }>, offer: PinOffer): Opened {
+  const pin = openPin(offer, box);
+  if (pin === undefined) throw new StaleOffer();
+  try {
+    return open(place, pin.toString("utf8"));
+  } finally {
+    pin.fill(0);
+  }
+}
+
+function open(place: TokenPlace, pin?: string): Opened {
+  const session = openSession(place, pin);
+  const keys = findKeys(session);
+  const operations = createOperations(session, keys);
+  operations.health();
+  const { manufacturerID, model, serialNumber } = session.library.C_GetTokenInfo(session.slot);
+  const residents = createResidents(session);
+  const info = {
+    manufacturer: manufacturerID.trim(),
+    model: model.trim(),
+    serial: serialNumber.trim(),
+    keks: [...keys.keks.keys()],
+    resident: residents.offered,
+  };
+  return { operations, residents, headNote: createHeadNote(session), info };
+}
+
+function answer(
+  request: Exclude<TokenRequest, { kind: "offer" }>,
+  opened: Opened | undefined,
+): TokenAnswers[TokenRequest["kind"]] {
+  if (request.kind === "provision") return { created: provision(request, request.initialise) };
+  if (opened === undefined) throw new Error("The token is not open");
+  const { operations, residents, headNote, info } = opened;
+  switch (request.kind) {
+    case "open":
+    case "unseal":
+      return info;
+    case "wrap":
+      return operations.wrap(request.plain, request.context);
+    case "unwrap":
+      return applyMask(operations.unwrap(request.wrapped, request.context), request.mask);
+    case "chain":
+      return operations.chain(request.previous, request.texts);
+    case "authenticate":
+      return operations.authenticate(request.texts);
+    case "rewrap":
+      return operations.rewrap(request.boxes);
+    case "find_versions":
+      return operations.findVersions(request.boxes);
+    case "rotate":
+      info.keks = operations.rotate();
+      return { keks: info.keks };
+    case "retire":
+      info.keks = operations.retire(request.kek);
+      return { keks: info.keks };
+    case "create_resident":
+      return residents.create(request.label, request.halves);
+    case "sign_resident":
+      return residents.sign(request.label, request.half, request.bytes);
+    case "destroy_resident":
+      return { destroyed: residents.destroy(request.label) };
+    case "list_residents":
+      return { labels: residents.list() };
+    case "noted_head":
+      return { head: headNote.read() };
+    case "note_head":
+      headNote.write(request.head, request.anew);
+      return {};
+    case "health":
+      operations.health();
+      return { keks: info.keks };
+  }
+}
+
+/** Overwrites what was wrapped or unwrapped: nothing of it stays in this process. */
+function erase(request: TokenRequest, given: unknown): void {
+  if (request.kind === "wrap") request.plain.fill(0);
+  if (request.kind === "unwrap" && given instanceof Uint8Array) given.fill(0);
+}
+
+function classify(error: unknown): TokenFailure {
+  const message = describe(error);
+  if (error instanceof DamagedBox) return { reason: "damaged", message };
+  if (error instanceof WrongPin) return { reason: "pin", message };
+  return { reason: error instanceof StaleOffer ? "offer" : "token", message };
+}
+
+function reply(frame: ReplyFrame): void {
+  const bytes = encodeFrame(frame);
+  for (let sent = 0; sent < bytes.length; ) sent += writeSync(PIPE, bytes, sent);
+  bytes.fill(0);
+}
+
+serve();

@@ -1,0 +1,119 @@
+import pkcs11 from "pkcs11js";
+import { TokenFault } from "../fault.ts";
+import { HEAD_NOTE_ID, labelOf } from "./head_note.ts";
+import { GUARDED, type Session } from "./session.ts";
+
+/** Label of the key that chains the audit records. */
+export const AUDIT_KEY_LABEL = "audit-1";
+
+/** Label of the first key-encryption key; later versions count up. */
+export const FIRST_KEK_LABEL = "kek-1";
+
+const KEK_LABEL = /^kek-([1-9]\d{0,8})$/;
+
+/** Handles of the vault's keys in the token, found once: searching by label slows down as a token fills. */
+export type TokenKeys = {
+  /** Key-encryption keys by label, oldest first. */
+  keks: Map<string, pkcs11.Handle>;
+  audit: pkcs11.Handle;
+};
+
+/** Finds the vault's keys. Throws a `TokenFault` naming what is missing or doubled. */
+export function findKeys(session: Session): TokenKeys {
+  const labels = secretKeys(session);
+  const audit = labels.get(AUDIT_KEY_LABEL);
+  const keks = [...labels]
+    .filter(([label]) => KEK_LABEL.test(label))
+    .sort(([left], [right]) => version(left) - version(right));
+  if (audit === undefined) throw new TokenFault(`The token has no ${AUDIT_KEY_LABEL}: run "keyvault init"`);
+  if (keks.length === 0) throw new TokenFault(`The token has no ${FIRST_KEK_LABEL}: run "keyvault init"`);
+  return { keks: new Map(keks), audit };
+}
+
+/** Generates those of the first two keys that the token lacks, inside it, never to leave. Gives their labels. */
+export function createMissingKeys(session: Session): string[] {
+  const present = secretKeys(session);
+  const created: string[] = [];
+  for (const [label, generate] of [
+    [FIRST_KEK_LABEL, generateKek],
+    [AUDIT_KEY_LABEL, generateAuditKey],
+  ] as const) {
+    if (present.has(label)) continue;
+    generate(session, label);
+    created.push(label);
+  }
+  return created;
+}
+
+/** Generates the version after the newest of `keks` inside the token and adds it. Throws a `TokenFault` when the module does not. */
+export function createNextKek(session: Session, keks: Map<string, pkcs11.Handle>): void {
+  const newest = Math.max(...[...keks.keys()].map(version));
+  const label = `kek-${newest + 1}`;
+  keks.set(label, generateKek(session, label));
+}
+
+/** Destroys one version of `keks` in the token, for good, and forgets it. Never the newest. Throws a `TokenFault` when it is that or unknown. */
+export function destroyKek(
+  { library, handle }: Session,
+  keks: Map<string, pkcs11.Handle>,
+  label: string,
+): void {
+  const object = keks.get(label);
+  if (object === undefined || label === [...keks.keys()].at(-1))
+    throw new TokenFault(`${label} is no older version of the key-encryption key`);
+  library.C_DestroyObject(handle, object);
+  keks.delete(label);
+}
+
+function secretKeys(session: Session): Map<string, pkcs11.Handle> {
+  const { library, handle } = session;
+  library.C_FindObjectsInit(handle, [{ type: pkcs11.CKA_CLASS, value: pkcs11.CKO_SECRET_KEY }, ...GUARDED]);
+  const objects: pkcs11.Handle[] = [];
+  for (let object = library.C_FindObjects(handle); object; object = library.C_FindObjects(handle))
+    objects.push(object);
+  library.C_FindObjectsFinal(handle);
+  const labels = new Map<string, pkcs11.Handle>();
+  for (const object of objects) {
+    const [id] = library.C_GetAttributeValue(handle, object, [{ type: pkcs11.CKA_ID }]);
+    if (Buffer.isBuffer(id?.value) && id.value.equals(HEAD_NOTE_ID)) continue;
+    const label = labelOf(session, object);
+    if (labels.has(label)) throw new TokenFault(`The token has two keys labelled ${label}`);
+    labels.set(label, object);
+  }
+  return labels;
+}
+
+function generateKek(session: Session, label: string): pkcs11.Handle {
+  return generate(session, label, pkcs11.CKM_AES_KEY_GEN, [
+    { type: pkcs11.CKA_KEY_TYPE, value: pkcs11.CKK_AES },
+    { type: pkcs11.CKA_ENCRYPT, value: true },
+    { type: pkcs11.CKA_DECRYPT, value: true },
+  ]);
+}
+
+function generateAuditKey(session: Session, label: string): void {
+  generate(session, label, pkcs11.CKM_GENERIC_SECRET_KEY_GEN, [
+    { type: pkcs11.CKA_KEY_TYPE, value: pkcs11.CKK_GENERIC_SECRET },
+    { type: pkcs11.CKA_SIGN, value: true },
+  ]);
+}
+
+function generate(
+  { library, handle }: Session,
+  label: string,
+  mechanism: number,
+  uses: pkcs11.Template,
+): pkcs11.Handle {
+  return library.C_GenerateKey(handle, { mechanism }, [
+    { type: pkcs11.CKA_CLASS, value: pkcs11.CKO_SECRET_KEY },
+    { type: pkcs11.CKA_LABEL, value: label },
+    { type: pkcs11.CKA_ID, value: Buffer.from(label) },
+    ...GUARDED,
+    { type: pkcs11.CKA_VALUE_LEN, value: 32 },
+    ...uses,
+  ]);
+}
+
+function version(label: string): number {
+  return Number(KEK_LABEL.exec(label)?.[1]);
+}

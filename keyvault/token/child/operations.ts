@@ -1,0 +1,168 @@
+import { hash } from "node:crypto";
+import pkcs11 from "pkcs11js";
+import { DamagedBox, TokenFault } from "../fault.ts";
+import type { Wrapped } from "../messages.ts";
+import { createNextKek, destroyKek, type TokenKeys } from "./objects.ts";
+import { describe, freshNonce, type Session } from "./session.ts";
+
+const NONCE_BYTES = 12;
+const TAG_BYTES = 16;
+const MAC_BYTES = 32;
+const MAX_PLAIN_BYTES = 4096;
+/** Stands where a chained record has the code before it, so that no code of a state is ever a record's, nor the other way round. */
+const STATE_DOMAIN = hash("sha256", "deputize keyvault state", "buffer");
+const PROBE = Buffer.from("deputize keyvault probe");
+
+/** What an opened token does. Everything is synchronous and in one session: PKCS#11 allows one operation at a time in it. */
+export type TokenOperations = {
+  /** Encrypts under the newest key-encryption key, bound to `context`. */
+  wrap(plain: Uint8Array, context: Uint8Array): Wrapped;
+  /** The text wrapped under the same context. Throws `DamagedBox` when it was altered, belongs elsewhere, or names a version that the token lacks. */
+  unwrap(wrapped: Wrapped, context: Uint8Array): Uint8Array;
+  /** Chained HMAC-SHA256 under the audit key: mac[i] = HMAC(mac[i−1] ‖ texts[i]), with mac[−1] = `previous`. */
+  chain(previous: Uint8Array, texts: readonly Uint8Array[]): Uint8Array[];
+  /** HMAC-SHA256 of each text under the audit key, in a domain of its own: never a code of the chain. */
+  authenticate(texts: readonly Uint8Array[]): Uint8Array[];
+  /** The boxes anew under the newest key-encryption key; null for one that {@link TokenOperations.unwrap} calls damaged. */
+  rewrap(boxes: readonly { wrapped: Wrapped; context: Uint8Array }[]): (Wrapped | null)[];
+  /** Which version of the key-encryption key opens each box, the one that it is said to be under tried first; null for none. */
+  findVersions(boxes: readonly { wrapped: Wrapped; context: Uint8Array }[]): (string | null)[];
+  /** Makes the next version of the key-encryption key and proves it; gives all versions, oldest first. */
+  rotate(): string[];
+  /** Destroys an older version of the key-encryption key; gives those that are left, oldest first. */
+  retire(label: string): string[];
+  /** Proves the session by a round trip of a known text. Throws `TokenFault`. */
+  health(): void;
+};
+
+/** The operations of an opened token on its keys. */
+export function createOperations(session: Session, keys: TokenKeys): TokenOperations {
+  const { library, handle } = session;
+  const newest = (): string => [...keys.keks.keys()].at(-1) ?? "";
+
+  function mechanism(nonce: Buffer, context: Uint8Array): pkcs11.Mechanism {
+    const parameter = {
+      type: pkcs11.CK_PARAMS_GCM,
+      iv: nonce,
+      aad: Buffer.from(context),
+      ivBits: NONCE_BYTES * 8,
+      tagBits: TAG_BYTES * 8,
+    };
+    return { mechanism: pkcs11.CKM_AES_GCM, parameter };
+  }
+
+  function kek(label: string): pkcs11.Handle {
+    const found = keys.keks.get(label);
+    if (found === undefined) throw new TokenFault(`The token has no ${label}`);
+    return found;
+  }
+
+  function encrypt(label: string, plain: Uint8Array, context: Uint8Array): Buffer {
+    const nonce = freshNonce(NONCE_BYTES);
+    library.C_EncryptInit(handle, mechanism(nonce, context), kek(label));
+    const text = Buffer.from(plain.buffer, plain.byteOffset, plain.length);
+    const sealed = library.C_Encrypt(handle, text, Buffer.alloc(plain.length + TAG_BYTES));
+    return Buffer.concat([nonce, sealed]);
+  }
+
+  function decrypt(label: string, box: Uint8Array, context: Uint8Array): Buffer {
+    const nonce = Buffer.from(box.subarray(0, NONCE_BYTES));
+    const sealed = Buffer.from(box.subarray(NONCE_BYTES));
+    library.C_DecryptInit(handle, mechanism(nonce, context), kek(label));
+    return library.C_Decrypt(handle, sealed, Buffer.alloc(sealed.length));
+  }
+
+  function probe(label: string): void {
+    const opened = decrypt(label, encrypt(label, PROBE, PROBE), PROBE);
+    if (!opened.equals(PROBE)) throw new TokenFault("The token gives wrong answers");
+  }
+
+  function unwrap(wrapped: Wrapped, context: Uint8Array): Buffer {
+    const label = wrapped.kek;
+    if (wrapped.box.length <= NONCE_BYTES + TAG_BYTES || !keys.keks.has(label)) throw new DamagedBox();
+    try {
+      return decrypt(label, wrapped.box, context);
+    } catch {
+      // Modules answer a wrong tag with a general error (SoftHSM does), so only a probe tells it from a broken token.
+      probe(label);
+      throw new DamagedBox();
+    }
+  }
+
+  function renew(wrapped: Wrapped, context: Uint8Array): Wrapped | null {
+    try {
+      const plain = unwrap(wrapped, context);
+      const renewed = { kek: newest(), box: encrypt(newest(), plain, context) };
+      plain.fill(0);
+      return renewed;
+    } catch (error) {
+      if (error instanceof DamagedBox) return null;
+      throw error;
+    }
+  }
+
+  function opens(wrapped: Wrapped, context: Uint8Array): boolean {
+    try {
+      unwrap(wrapped, context).fill(0);
+      return true;
+    } catch (error) {
+      if (error instanceof DamagedBox) return false;
+      throw error;
+    }
+  }
+
+  function hmac(previous: Uint8Array, text: Uint8Array): Buffer {
+    library.C_SignInit(handle, { mechanism: pkcs11.CKM_SHA256_HMAC }, keys.audit);
+    return Buffer.from(library.C_Sign(handle, Buffer.concat([previous, text]), Buffer.alloc(MAC_BYTES)));
+  }
+
+  return {
+    wrap(plain, context) {
+      if (plain.length === 0 || plain.length > MAX_PLAIN_BYTES)
+        throw new TokenFault("A text of this length is not wrapped");
+      return { kek: newest(), box: encrypt(newest(), plain, context) };
+    },
+
+    unwrap,
+
+    rewrap: (boxes) => boxes.map(({ wrapped, context }) => renew(wrapped, context)),
+
+    findVersions: (boxes) =>
+      boxes.map(({ wrapped, context }) => {
+        const others = [...keys.keks.keys()].filter((label) => label !== wrapped.kek);
+        const labels = keys.keks.has(wrapped.kek) ? [wrapped.kek, ...others] : others;
+        return labels.find((label) => opens({ kek: label, box: wrapped.box }, context)) ?? null;
+      }),
+
+    rotate() {
+      createNextKek(session, keys.keks);
+      probe(newest());
+      return [...keys.keks.keys()];
+    },
+
+    retire(label) {
+      destroyKek(session, keys.keks, label);
+      return [...keys.keks.keys()];
+    },
+
+    chain(previous, texts) {
+      if (previous.length !== MAC_BYTES)
+        throw new TokenFault("The previous record's code has a wrong length");
+      let last: Buffer = Buffer.from(previous);
+      return texts.map((text) => {
+        last = hmac(last, text);
+        return last;
+      });
+    },
+
+    authenticate: (texts) => texts.map((text) => hmac(STATE_DOMAIN, text)),
+
+    health() {
+      try {
+        probe(newest());
+      } catch (error) {
+        throw new TokenFault(`The token does not work: ${describe(error)}`);
+      }
+    },
+  };
+}

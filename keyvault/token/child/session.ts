@@ -1,0 +1,157 @@
+import { randomBytes } from "node:crypto";
+import { readFileSync, statSync } from "node:fs";
+import pkcs11 from "pkcs11js";
+import { TokenFault, WrongPin } from "../fault.ts";
+import type { TokenPlace } from "../messages.ts";
+
+/** Characters of a PIN that a module without lock-out must have: 32 random bytes in hexadecimal are 64. */
+export const MIN_PIN_LENGTH = 32;
+
+/**
+ * What all objects of the vault's are. SoftHSM lets everybody who can write to a token's folder make others there without the PIN, with values of
+ * their own choice: those are never looked at.
+ */
+export const GUARDED: pkcs11.Template = [
+  { type: pkcs11.CKA_TOKEN, value: true },
+  { type: pkcs11.CKA_PRIVATE, value: true },
+  { type: pkcs11.CKA_SENSITIVE, value: true },
+  { type: pkcs11.CKA_EXTRACTABLE, value: false },
+];
+
+const REQUIRED_MECHANISMS = {
+  CKM_AES_KEY_GEN: pkcs11.CKM_AES_KEY_GEN,
+  CKM_AES_GCM: pkcs11.CKM_AES_GCM,
+  CKM_GENERIC_SECRET_KEY_GEN: pkcs11.CKM_GENERIC_SECRET_KEY_GEN,
+  CKM_SHA256_HMAC: pkcs11.CKM_SHA256_HMAC,
+} as const;
+
+/** CKR_PIN_INCORRECT, _INVALID, _LEN_RANGE, _EXPIRED and _LOCKED. */
+const PIN_REFUSALS = new Set([0xa0, 0xa1, 0xa2, 0xa3, 0xa4]);
+
+/** A loaded module, one slot of it, and the one session that everything runs in. */
+export type Session = {
+  library: pkcs11.PKCS11;
+  slot: pkcs11.Handle;
+  handle: pkcs11.Handle;
+};
+
+/** The module, loaded and initialised with its parameters, if it has any. Throws a `TokenFault` that names its path. */
+export function loadModule({ module, parameters }: Pick<TokenPlace, "module" | "parameters">): pkcs11.PKCS11 {
+  const library = new pkcs11.PKCS11();
+  try {
+    library.load(module);
+    library.C_Initialize({
+      flags: pkcs11.CKF_OS_LOCKING_OK,
+      ...(parameters !== undefined && { libraryParameters: parameters }),
+    });
+  } catch (error) {
+    throw new TokenFault(`The PKCS#11 module ${module} cannot be loaded: ${describe(error)}`);
+  }
+  return library;
+}
+
+/** The initialised slot whose token carries `label`, or undefined. Two tokens with the label are refused. */
+export function findSlot(library: pkcs11.PKCS11, label: string): pkcs11.Handle | undefined {
+  const found = library.C_GetSlotList(true).filter((slot) => {
+    const info = library.C_GetTokenInfo(slot);
+    return (info.flags & pkcs11.CKF_TOKEN_INITIALIZED) !== 0 && info.label.trim() === label;
+  });
+  if (found.length > 1)
+    throw new TokenFault(`${found.length} tokens are labelled ${label}; one was expected`);
+  return found[0];
+}
+
+/**
+ * Opens the labelled token and checks that it can do what the vault needs. Without a `pin` the PIN is the file's, and whatever is wrong
+ * with it is a `TokenFault`; a `pin` that is given is refused with `WrongPin`.
+ */
+export function openSession(place: TokenPlace, pin?: string): Session {
+  const library = loadModule(place);
+  const slot = findSlot(library, place.label);
+  if (slot === undefined)
+    throw new TokenFault(`The module has no token labelled ${place.label}: run "keyvault init"`);
+  requireMechanisms(library, slot);
+  if (pin === undefined) return login(library, slot, place.pinFile);
+  const short = shortPin(library, pin);
+  if (short !== undefined) throw new WrongPin(`The PIN ${short}`);
+  return startSession(library, slot, pin, (error) => {
+    if (!PIN_REFUSALS.has((error as pkcs11.Pkcs11Error).code)) return new TokenFault(describe(error));
+    return new WrongPin(`The token does not accept the PIN: ${describe(error)}`);
+  });
+}
+
+/** A read-write session of the slot, logged in as the user with the file's PIN. */
+export function login(library: pkcs11.PKCS11, slot: pkcs11.Handle, pinFile: string): Session {
+  const refused = (error: unknown): TokenFault =>
+    new TokenFault(`The token does not accept the PIN of ${pinFile}: ${describe(error)}`);
+  return startSession(library, slot, readPin(library, pinFile), refused);
+}
+
+function startSession(
+  library: pkcs11.PKCS11,
+  slot: pkcs11.Handle,
+  pin: string,
+  refused: (error: unknown) => Error,
+): Session {
+  const handle = library.C_OpenSession(slot, pkcs11.CKF_SERIAL_SESSION | pkcs11.CKF_RW_SESSION);
+  try {
+    library.C_Login(handle, pkcs11.CKU_USER, pin);
+  } catch (error) {
+    throw refused(error);
+  }
+  return { library, slot, handle };
+}
+
+/**
+ * The PIN in the file, without the line's end. Refuses a file that everybody may read and, for SoftHSM, which never locks a
+ * guesser out, a PIN shorter than {@link MIN_PIN_LENGTH}.
+ */
+export function readPin(library: pkcs11.PKCS11, pinFile: string): string {
+  let pin: string;
+  let mode: number;
+  try {
+    pin = readFileSync(pinFile, "utf8").trim();
+    mode = statSync(pinFile).mode;
+  } catch (error) {
+    const isGone = (error as NodeJS.ErrnoException).code === "ENOENT";
+    const why = isGone ? "it is not there; put it back" : describe(error);
+    throw new TokenFault(`The PIN file ${pinFile} cannot be read: ${why}`);
+  }
+  if ((mode & 0o007) !== 0)
+    throw new TokenFault(`The PIN file ${pinFile} is open to everybody: chmod 600 it`);
+  const short = shortPin(library, pin);
+  if (short !== undefined) throw new TokenFault(`The PIN of ${pinFile} ${short}`);
+  return pin;
+}
+
+function shortPin(library: pkcs11.PKCS11, pin: string): string | undefined {
+  return isSoftHsm(library) && pin.length < MIN_PIN_LENGTH
+    ? `has ${pin.length} characters; SoftHSM needs at least ${MIN_PIN_LENGTH}`
+    : undefined;
+}
+
+/** Whether the module is SoftHSM, whose tokens are files that the vault itself may make. */
+export function isSoftHsm(library: pkcs11.PKCS11): boolean {
+  return library.C_GetInfo().manufacturerID.trim().startsWith("SoftHSM");
+}
+
+/** Refuses a slot that lacks a mechanism, naming every one that is missing. */
+export function requireMechanisms(library: pkcs11.PKCS11, slot: pkcs11.Handle): void {
+  const offered = new Set(library.C_GetMechanismList(slot));
+  const missing = Object.entries(REQUIRED_MECHANISMS).filter(([, mechanism]) => !offered.has(mechanism));
+  if (missing.length > 0) {
+    throw new TokenFault(
+      `The token lacks mechanisms that are needed: ${missing.map(([name]) => name).join(", ")}`,
+    );
+  }
+}
+
+/** Bytes that nobody chose, for nonces. */
+export function freshNonce(bytes: number): Buffer {
+  return randomBytes(bytes);
+}
+
+/** An error of the module in words, without its arguments. */
+export function describe(error: unknown): string {
+  return error instanceof Error ? error.message : "unknown error";
+}

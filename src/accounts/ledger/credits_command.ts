@@ -1,0 +1,191 @@
+import { z } from "zod";
+import type { Clock } from "../../clock.ts";
+import { type Database, openDatabase } from "../../db/connection.ts";
+import { ApiError } from "../../errors.ts";
+import { isUuid, newId } from "../../ids.ts";
+import { pageQuery } from "../../input/pagination.ts";
+import { oneLine } from "../../input/schemas.ts";
+import { emailAddress } from "../email.ts";
+import { readCreditState } from "./credits_route.ts";
+import { GrantRefused, grantCredits } from "./grants.ts";
+import { readPostings } from "./postings.ts";
+import { formatUsd, parseUsd, USD_RULE } from "./usd.ts";
+
+/** Options of `deputize credits`, as they were typed. */
+export type CreditsOptions = { account: string; json?: boolean };
+export type GrantOptions = CreditsOptions & { amount: string; reason: string; reference?: string };
+export type ListOptions = CreditsOptions & { limit?: string; cursor?: string };
+
+/** What a command found or did: one object, and the same as lines for people. */
+type Report = { json: Record<string, unknown>; lines: string[] };
+
+/** Something was asked for that cannot be done; the message says what to ask for instead. Nothing was changed. */
+class CreditsRefused extends Error {}
+
+type Account = { accountId: string; email: string };
+
+const reasonText = oneLine(200);
+const referenceText = z.string().regex(/^[\x21-\x7e]{1,128}$/);
+
+/** `deputize credits grant`: credits an account, once for each reference. Throws `CreditsRefused`. */
+async function grant(
+  db: Database,
+  options: GrantOptions & { reference: string },
+  clock: Clock,
+): Promise<Report> {
+  const amount = parseUsd(options.amount);
+  if (amount === undefined) throw new CreditsRefused(`--amount is not ${USD_RULE}`);
+  const reason = reasonText.safeParse(options.reason);
+  if (!reason.success) throw new CreditsRefused("--reason is not one line of 1 to 200 characters");
+  const reference = referenceText.safeParse(options.reference);
+  if (!reference.success) {
+    throw new CreditsRefused("--reference is not 1 to 128 visible ASCII characters without a space");
+  }
+  const account = await findAccount(db, options.account);
+  const wanted = { accountId: account.accountId, amount, reason: reason.data, reference: reference.data };
+  const posted = await grantCredits(db, wanted, clock.now());
+  const json = {
+    account_id: account.accountId,
+    email: account.email,
+    posting_id: posted.postingId.toString("hex"),
+    posted_at: posted.postedAt.toISOString(),
+    amount_micro_usd: posted.amount,
+    reason: posted.reason,
+    reference: posted.reference,
+    repeated: posted.repeated,
+    balance_micro_usd: posted.balance,
+  };
+  const done = posted.repeated ? "Was granted before, and is not granted again" : "Granted";
+  return {
+    json,
+    lines: [
+      `${done}: ${formatUsd(posted.amount)} USD`,
+      ...about(account),
+      `Reason     ${json.reason}`,
+      `Reference  ${json.reference}`,
+      `Posting    ${json.posting_id}`,
+      `Balance    ${formatUsd(posted.balance)} USD`,
+    ],
+  };
+}
+
+/** `deputize credits show`: what an account has. Throws `CreditsRefused`. */
+async function show(db: Database, options: CreditsOptions): Promise<Report> {
+  const account = await findAccount(db, options.account);
+  const state = await readCreditState(db, account.accountId);
+  const { balance_micro_usd: balance, price_micro_usd: price, low_at_micro_usd: lowAt } = state;
+  return {
+    json: { account_id: account.accountId, email: account.email, ...state },
+    lines: [
+      ...about(account),
+      `Balance    ${state.balance_usd} USD, enough for ${Math.floor(balance / price)} decisions of ${formatUsd(price)} USD`,
+      `Low at     ${formatUsd(lowAt)} USD`,
+    ],
+  };
+}
+
+/** `deputize credits list`: a page of an account's postings, newest first. Throws `CreditsRefused`. */
+async function list(db: Database, options: ListOptions): Promise<Report> {
+  const page = pageQuery.safeParse({ limit: options.limit, cursor: options.cursor });
+  if (!page.success)
+    throw new CreditsRefused("--limit is not a number from 1 to 100, or --cursor is too long");
+  const account = await findAccount(db, options.account);
+  const { items, next_cursor } = await readPostings(db, account.accountId, page.data);
+  const lines = items.map((item) =>
+    [
+      item.posted_at,
+      item.kind.padEnd("verification".length),
+      `${formatUsd(item.amount_micro_usd)} USD`.padStart(18),
+      ...(item.reference === undefined ? [] : [item.reference, item.reason]),
+    ].join("  "),
+  );
+  return {
+    json: { account_id: account.accountId, email: account.email, items, next_cursor },
+    lines: [
+      ...about(account),
+      ...(lines.length > 0 ? lines : ["No postings"]),
+      ...(next_cursor === null ? [] : [`For more: --cursor ${next_cursor}`]),
+    ],
+  };
+}
+
+type Stream = { write(text: string): unknown };
+
+/** What the commands are made with: a database, and where they print. */
+export type CreditsCommandsDeps = { url: string; clock: Clock; out: Stream; err: Stream };
+
+/** The commands of `deputize credits`. */
+export type CreditsCommands = {
+  grant(options: GrantOptions): Promise<number>;
+  show(options: CreditsOptions): Promise<number>;
+  list(options: ListOptions): Promise<number>;
+};
+
+/**
+ * Commands that print what they found or did; whatever went wrong is one line on the error stream. They give the exit
+ * status: 0 when it was done, 1 when it was refused, 2 when the database could not be used. A grant that ended so may have
+ * been made: the line has the reference under which it can be repeated.
+ */
+export function createCreditsCommands(deps: CreditsCommandsDeps): CreditsCommands {
+  return {
+    grant(typed) {
+      const options = { ...typed, reference: typed.reference ?? newId() };
+      const hint = `; to repeat it and grant once, add --reference ${options.reference}`;
+      return run(deps, options, (db) => grant(db, options, deps.clock), hint);
+    },
+    show: (options) => run(deps, options, (db) => show(db, options)),
+    list: (options) => run(deps, options, (db) => list(db, options)),
+  };
+}
+
+async function run(
+  { url, out, err }: CreditsCommandsDeps,
+  { json: asJson }: CreditsOptions,
+  command: (db: Database) => Promise<Report>,
+  hint = "",
+): Promise<number> {
+  const db = openDatabase({ url, name: "deputize-credits", max: 1, onError: () => {} });
+  try {
+    const { json, lines } = await command(db);
+    out.write(asJson ? `${JSON.stringify(json)}\n` : `${lines.join("\n")}\n`);
+    return 0;
+  } catch (error) {
+    const refused = isRefusal(error);
+    const complaint = refused ? error.message : `the database could not be used (${reasonOf(error)})${hint}`;
+    err.write(`deputize credits: ${complaint}\n`);
+    return refused ? 1 : 2;
+  } finally {
+    await db.destroy();
+  }
+}
+
+function isRefusal(error: unknown): error is Error {
+  return error instanceof CreditsRefused || error instanceof GrantRefused || error instanceof ApiError;
+}
+
+/** What the driver says; several addresses that refused have one reason each. */
+function reasonOf(error: unknown): string {
+  if (error instanceof AggregateError) return error.errors.map(reasonOf).join(", ");
+  return error instanceof Error ? error.message : String(error);
+}
+
+/** The account of an id or an e-mail address that has completed its onboarding. */
+async function findAccount(db: Database, idOrEmail: string): Promise<Account> {
+  const email = emailAddress.safeParse(idOrEmail);
+  const id = idOrEmail.toLowerCase();
+  if (!email.success && !isUuid(id)) {
+    throw new CreditsRefused("--account is neither an account's id nor an e-mail address");
+  }
+  const row = await db("accounts")
+    .where(email.success ? { email: email.data } : { account_id: id })
+    .first("account_id", "email", "onboarding_step");
+  if (row === undefined) throw new CreditsRefused(`There is no account ${idOrEmail}`);
+  if (row.onboarding_step !== "complete") {
+    throw new CreditsRefused("The account has not completed its onboarding, so it has no balance yet");
+  }
+  return { accountId: row.account_id, email: row.email };
+}
+
+function about({ accountId, email }: Account): string[] {
+  return [`Account    ${accountId} (${email})`];
+}

@@ -1,0 +1,86 @@
+import type { Database } from "../../db/connection.ts";
+import { type LedgerCount, nothingOf } from "./ledger_difference.ts";
+
+/*
+ * posted    what an account's postings come to. A recorded grant cannot lose its posting, which it refers to, so only the
+ *           other direction is looked at
+ * moments   a charge is posted at the moment of its decision, so both are counted by it: an invented charge cannot hide
+ *           behind one that is lacking
+ */
+const compared = (accounts: string, time: (column: string) => string) => `
+with posted as (
+  select account_id, count(*) as postings,
+         sum(case 'credit' when credit_book then amount_micro_usd when debit_book then -amount_micro_usd else 0 end) as credit,
+         count(*) filter (where (kind, debit_book, credit_book) not in
+           (('alpha_credit', 'grants', 'credit'), ('grant', 'grants', 'credit'), ('verification', 'credit', 'revenue'))) as strays,
+         count(*) filter (where kind = 'grant' and not exists (
+           select from credit_grants g where g.account_id = p.account_id and g.posted_at = p.posted_at
+             and g.posting_id = p.posting_id and g.amount_micro_usd = p.amount_micro_usd)) as lone_grants
+  from ledger_postings p where ${accounts} and ${time("posted_at")} group by account_id
+), moments as (
+  select account_id, sum(charges) as charges, sum(decisions) as decisions,
+         sum(least(charges, decisions)) as matched
+  from (
+    select account_id, at, sum(charge) as charges, sum(decision) as decisions
+    from (
+      select account_id, posted_at as at, 1 as charge, 0 as decision from ledger_postings
+      where kind = 'verification' and ${accounts} and ${time("posted_at")}
+      union all
+      select account_id, occurred_at, 0, 1 from audit_events
+      where decision in ('allow', 'deny') and verifier_account_id is null and ${accounts} and ${time("occurred_at")}
+    ) as events group by account_id, at
+  ) as counted group by account_id
+), compared as materialized (
+  select account_id, coalesce(postings, 0)::bigint as postings, coalesce(strays, 0)::bigint as strays,
+         coalesce(credit, 0)::bigint as credit, coalesce(balance_micro_usd, 0)::bigint as balance,
+         coalesce(charges - matched, 0)::bigint as lone_charges,
+         coalesce(decisions - matched, 0)::bigint as lone_decisions, coalesce(lone_grants, 0)::bigint as lone_grants
+  from (select * from balances where ${accounts}) as balances
+  full join posted using (account_id)
+  full join moments using (account_id)
+)`;
+
+const PAGE = `${compared("account_id >= :first and (:end::uuid is null or account_id < :end)", () => "true")}, total as (
+  select count(*) as total_accounts, coalesce(sum(postings), 0)::bigint as total_postings from compared
+)
+select total.*, compared.* from total
+left join compared on credit <> balance or strays + lone_charges + lone_decisions + lone_grants > 0
+order by account_id`;
+
+const SLICE = `${compared("account_id = :account", (column) => `${column} > :after and ${column} <= :until`)}
+select * from compared`;
+
+/** The accounts from `first` up to, not including, `end`: how many, with how many postings, and the counts of those that differ. */
+export type PageCount = { accounts: number; postings: number; differing: LedgerCount[] };
+
+type PageRow = { total_accounts: number; total_postings: number } & (LedgerCount | { account_id: null });
+
+/** Counts accounts in one statement, so that each is seen as of one moment. Without an `end`, all that follow. */
+export async function countPage(
+  database: Database,
+  page: { first: string; end: string | null },
+): Promise<PageCount> {
+  const rows = await read<PageRow>(database, PAGE, page);
+  const { total_accounts: accounts = 0, total_postings: postings = 0 } = rows[0] ?? {};
+  return { accounts, postings, differing: rows.filter((row) => row.account_id !== null) };
+}
+
+/** Moments as Postgres writes them, to the microsecond; `-infinity` and `infinity` too. */
+export type Slice = { account: string; after: string; until: string };
+
+/** Counts an account's postings and decisions after one moment up to another, and reads its balance as it is now. */
+export async function countSlice(database: Database, slice: Slice): Promise<LedgerCount> {
+  const [row] = await read<LedgerCount>(database, SLICE, slice);
+  return row ?? nothingOf(slice.account);
+}
+
+/** One statement in a transaction of its own, with memory for what it sorts. */
+function read<Row>(database: Database, sql: string, values: Record<string, string | null>): Promise<Row[]> {
+  return database.transaction(
+    async (tx) => {
+      await tx.raw("set local work_mem = '64MB'");
+      return (await tx.raw<{ rows: Row[] }>(sql, values)).rows;
+    },
+    { readOnly: true },
+  );
+}

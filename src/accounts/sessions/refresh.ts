@@ -1,0 +1,123 @@
+import { z } from "zod";
+import { addSeconds, type Clock } from "../../clock.ts";
+import type { Database, Transaction } from "../../db/connection.ts";
+import type { SessionRow } from "../../db/tables.ts";
+import { ApiError } from "../../errors.ts";
+import type { Logger } from "../../log.ts";
+import { createPacedLines, type PacedLines } from "../../rates/paced_lines.ts";
+import { type Answer, type Route, route } from "../../route.ts";
+import { csrfMatches } from "./csrf.ts";
+import type { SessionTokens, Tokens } from "./session_tokens.ts";
+import { type GivenSession, hashToken, sessionCookies, startSession } from "./sessions.ts";
+
+/** Seconds in which the client that used a refresh token may send it again and is answered alike. */
+export const REPEAT_SECONDS = 10;
+
+const answer = z.object({ expires_at: z.iso.datetime().describe("End of the new session") });
+
+type RefreshDeps = { db: Database; clock: Clock; tokens: SessionTokens; log: Logger };
+
+/** A refresh as it came: the token's hash, what it is exchanged for, and who sent it. */
+type Presented = { refreshHash: Buffer; next: Tokens; client: Buffer };
+
+/**
+ * `POST /v1/auth/refresh`: the next session of the family, with a new refresh and CSRF token; the one before ends now.
+ *
+ * It works on the refresh cookie alone, because the session it renews has usually expired. The CSRF header is checked
+ * against the refreshed session first; without it nothing is changed and nothing counts as used.
+ *
+ * The same token from the same network and user agent within 10 seconds is a second tab, or a client that lost the
+ * answer: it gets the very same cookies, so it does not matter which answer a browser keeps; the log has a line of it, of an account's
+ * no more than 60 a minute. Any
+ * other second use means that two parties hold the token, one of whom stole it, and nobody can tell which: the family ends,
+ * and everybody who has a part of it must sign in again.
+ */
+export function refreshRoute({ db, clock, tokens, log }: RefreshDeps): Route {
+  const logs = { log, tellRepeat: createPacedLines("info", { log, clock }) };
+  return route({
+    id: "refresh_session",
+    method: "POST",
+    path: "/v1/auth/refresh",
+    summary: "Renew the session with the refresh cookie; needs the CSRF header",
+    access: "public",
+    demands: ["refresh", "csrf"],
+    answer: {
+      status: 200,
+      schema: answer,
+      description: "Session, refresh and CSRF cookies are replaced",
+      headers: { "Set-Cookie": "The three cookies of the next session" },
+    },
+    errors: ["auth_required", "csrf_failed"],
+    async handle(call): Promise<Answer<z.infer<typeof answer>>> {
+      const token = call.cookie("refresh");
+      if (token === undefined) throw new ApiError("auth_required");
+      const refreshHash = hashToken(token);
+      const csrf = await db("sessions").where("refresh_hash", refreshHash).first("csrf_hash");
+      if (csrf === undefined) throw new ApiError("auth_required");
+      if (!csrfMatches(call.cookie("csrf"), call.header("x-service-csrf"), csrf.csrf_hash)) {
+        throw new ApiError("csrf_failed");
+      }
+      const client = tokens.client(call.ip, call.header("user-agent"));
+      const presented = { refreshHash, next: tokens.next(token), client };
+      const session = await db.transaction((tx) => refreshOnce(tx, presented, clock.now(), logs));
+      if (session === undefined) throw new ApiError("auth_required");
+      return { body: { expires_at: session.expiresAt.toISOString() }, cookies: sessionCookies(session) };
+    },
+  });
+}
+
+/** The session's row is locked first, so of refreshes at the same time exactly one is the first use. */
+async function refreshOnce(
+  tx: Transaction,
+  presented: Presented,
+  now: Date,
+  { log, tellRepeat }: { log: Logger; tellRepeat: PacedLines },
+): Promise<GivenSession | undefined> {
+  const used = await tx("sessions").where("refresh_hash", presented.refreshHash).forUpdate().first();
+  if (used === undefined || used.refresh_expires_at <= now) return undefined;
+  const family = await tx("session_families")
+    .where("family_id", used.family_id)
+    .forUpdate()
+    .first("ended_at");
+  if (family?.ended_at !== null) return undefined;
+  if (used.refreshed_at === null) {
+    await tx("sessions")
+      .where("session_id", used.session_id)
+      .update({ refreshed_at: now, refreshed_by: presented.client });
+    const owner = { accountId: used.account_id, familyId: used.family_id };
+    return startSession(tx, owner, presented.next, now);
+  }
+  const repeated = await repeatedAnswer(tx, used, presented, now);
+  if (repeated === undefined) await endReusedFamily(tx, used, now, log);
+  else tellRepeat(used.account_id, familyOf(used), "a refresh token came again: it was answered alike");
+  return repeated;
+}
+
+/** What the token's first use was answered with, when this is a repetition and that session was not refreshed since. */
+async function repeatedAnswer(
+  tx: Transaction,
+  { refreshed_at, refreshed_by }: SessionRow,
+  { next, client }: Presented,
+  now: Date,
+): Promise<GivenSession | undefined> {
+  const isSameClient = refreshed_by !== null && client.equals(refreshed_by);
+  const isSoon = refreshed_at !== null && now < addSeconds(refreshed_at, REPEAT_SECONDS);
+  if (!isSameClient || !isSoon) return undefined;
+  const given = await tx("sessions")
+    .where("refresh_hash", hashToken(next.refreshToken))
+    .whereNull("refreshed_at")
+    .first("expires_at");
+  return given === undefined ? undefined : { ...next, expiresAt: given.expires_at };
+}
+
+async function endReusedFamily(tx: Transaction, used: SessionRow, now: Date, log: Logger): Promise<void> {
+  await tx("session_families")
+    .where("family_id", used.family_id)
+    .update({ ended_at: now, end_reason: "refresh_reused" });
+  log.warn(familyOf(used), "a refresh token came twice: its session ended");
+}
+
+/** What the log says of a session: no token, and nothing that one could be told from. */
+function familyOf({ account_id, family_id }: SessionRow): { account_id: string; family_id: string } {
+  return { account_id, family_id };
+}

@@ -1,0 +1,52 @@
+import { z } from "zod";
+import type { Database } from "../../db/connection.ts";
+import { type Route, route } from "../../route.ts";
+import { onboardingStep } from "../onboarding_steps.ts";
+
+const answer = z.object({
+  account_id: z.uuid(),
+  email: z.string(),
+  first_name: z.string().nullable(),
+  last_name: z.string().nullable(),
+  onboarding_step: onboardingStep,
+  account_type: z.enum(["individual", "organization"]).nullable(),
+  organization_name: z.string().nullable(),
+  human_id: z.string().nullable().describe("The account's root identity, once onboarding is complete"),
+  credits: z.int().describe("Balance in micro-USD"),
+  expires_at: z.iso.datetime().describe("End of the session"),
+});
+
+/** `GET /v1/auth/session`: who is signed in, how far their onboarding is, what credit is left. */
+export function sessionRoute({ db }: { db: Database }): Route {
+  return route({
+    id: "get_session",
+    method: "GET",
+    path: "/v1/auth/session",
+    summary: "See who is signed in",
+    access: "session",
+    onboarding: "any",
+    answer: { status: 200, schema: answer, description: "The session and its account" },
+    errors: [],
+    async handle({ caller }) {
+      const row = await db("sessions as s")
+        .join("accounts as a", "a.account_id", "s.account_id")
+        .leftJoin("balances as b", "b.account_id", "a.account_id")
+        .where("s.session_id", caller.sessionId)
+        .first(
+          "a.account_id",
+          "a.email",
+          "a.first_name",
+          "a.last_name",
+          "a.onboarding_step",
+          "a.account_type",
+          "a.organization_name",
+          "a.human_id",
+          "b.balance_micro_usd",
+          "s.expires_at",
+        );
+      if (row === undefined) throw new Error("A session that was just there is gone");
+      const { balance_micro_usd, expires_at, ...account } = row;
+      return { body: { ...account, credits: balance_micro_usd ?? 0, expires_at: expires_at.toISOString() } };
+    },
+  });
+}

@@ -1,0 +1,100 @@
+import { hash } from "node:crypto";
+import { addSeconds, type Clock } from "../../clock.ts";
+import type { Database, Transaction } from "../../db/connection.ts";
+import { newId } from "../../ids.ts";
+import type { CookieChange, SessionCaller } from "../../route.ts";
+import type { Tokens } from "./session_tokens.ts";
+
+/** Seconds a session lives (specification §5: 15 minutes). At its end it is over. */
+export const SESSION_SECONDS = 15 * 60;
+/** Seconds a refresh token can be used: 30 days from the refresh, or the sign-in, that made it. */
+export const REFRESH_SECONDS = 30 * 24 * 60 * 60;
+
+/** A session as the browser gets it. */
+export type GivenSession = Tokens & { expiresAt: Date };
+
+/** A live session, and what its calls' CSRF token must hash to. */
+export type LiveSession = SessionCaller & { csrfHash: Buffer };
+
+/** SHA-256 of a token: the only form in which it is stored. */
+export function hashToken(token: string): Buffer {
+  return hash("sha256", token, "buffer");
+}
+
+/** Starts a family of sessions: a sign-in. All that later refreshes make belong to it and end with it. */
+export async function startFamily(
+  tx: Transaction,
+  accountId: string,
+  tokens: Tokens,
+  now: Date,
+): Promise<GivenSession> {
+  const familyId = newId();
+  await tx("session_families").insert({ family_id: familyId, account_id: accountId, created_at: now });
+  return startSession(tx, { accountId, familyId }, tokens, now);
+}
+
+/** Makes the next session of a family. */
+export async function startSession(
+  tx: Transaction,
+  { accountId, familyId }: { accountId: string; familyId: string },
+  tokens: Tokens,
+  now: Date,
+): Promise<GivenSession> {
+  const expiresAt = addSeconds(now, SESSION_SECONDS);
+  await tx("sessions").insert({
+    session_id: newId(),
+    family_id: familyId,
+    account_id: accountId,
+    token_hash: hashToken(tokens.sessionToken),
+    refresh_hash: hashToken(tokens.refreshToken),
+    csrf_hash: hashToken(tokens.csrfToken),
+    created_at: now,
+    expires_at: expiresAt,
+    refresh_expires_at: addSeconds(now, REFRESH_SECONDS),
+  });
+  return { ...tokens, expiresAt };
+}
+
+/**
+ * Finds the live session of a token: made less than 15 minutes ago, not refreshed since, its family not ended. The
+ * account's onboarding step is read with it, so a session never knows an old one.
+ */
+export function createFindSession({ db, clock }: { db: Database; clock: Clock }) {
+  return async (token: string): Promise<LiveSession | undefined> => {
+    const row = await db("sessions as s")
+      .join("session_families as f", "f.family_id", "s.family_id")
+      .join("accounts as a", "a.account_id", "s.account_id")
+      .where("s.token_hash", hashToken(token))
+      .where("s.expires_at", ">", clock.now())
+      .whereNull("s.refreshed_at")
+      .whereNull("f.ended_at")
+      .first("s.session_id", "s.family_id", "s.account_id", "s.csrf_hash", "a.onboarding_step");
+    if (row === undefined) return undefined;
+    return {
+      accountId: row.account_id,
+      sessionId: row.session_id,
+      familyId: row.family_id,
+      onboardingStep: row.onboarding_step,
+      csrfHash: row.csrf_hash,
+    };
+  };
+}
+
+/**
+ * The cookies of a session. The CSRF cookie lives as long as the refresh token, because refreshing needs it too: a
+ * browser that was closed for an hour can go on without a new code.
+ */
+export function sessionCookies(session: GivenSession): CookieChange[] {
+  return [
+    { name: "session", value: session.sessionToken, maxAgeSeconds: SESSION_SECONDS },
+    { name: "refresh", value: session.refreshToken, maxAgeSeconds: REFRESH_SECONDS },
+    { name: "csrf", value: session.csrfToken, maxAgeSeconds: REFRESH_SECONDS },
+  ];
+}
+
+/** What takes the session out of a browser. */
+export const clearedCookies: CookieChange[] = (["session", "refresh", "csrf"] as const).map((name) => ({
+  name,
+  value: "",
+  maxAgeSeconds: 0,
+}));

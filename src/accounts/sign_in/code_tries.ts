@@ -1,0 +1,66 @@
+import { timingSafeEqual } from "node:crypto";
+import type { Database, Transaction } from "../../db/connection.ts";
+import { CODE_TRIES } from "./codes.ts";
+
+/** A code as it was presented; `clientHash` is the browser's, `null` without a cookie. */
+export type PresentedCode = { addressHash: Buffer; codeHash: Buffer; clientHash: Buffer | null };
+
+/** A code that was found right, until it is spent. */
+export type RightCode = { mailId: string; tried: "own_tries" | "shared_tries" | undefined };
+
+/**
+ * Counts a try of six digits before the code is looked at, so that tries made at once cannot outrun the count. They are
+ * compared with the browser's own code when it has one, else with the one that is good without a cookie; `whose` says for
+ * which of the two this call is. Gives the code when it is right, "wrong" when a code of that kind was tried and is another
+ * one, and `undefined` when none was: there is none, or it is older than 10 minutes or was tried too often.
+ */
+export async function tryDigits(
+  db: Database,
+  { addressHash, codeHash, clientHash }: PresentedCode,
+  whose: "own" | "shared",
+  now: Date,
+): Promise<RightCode | "wrong" | undefined> {
+  const { rows } = await db.raw<{ rows: { mail_id: string; code_hash: Buffer }[] }>(
+    `with candidate as (
+       select mail_id, coalesce(client_hash = :clientHash, false) as own from sign_in_mails
+       where email_hash = :addressHash and kind = 'digits' and mailed_at is not null and ended_at is null
+         and expires_at >= :now and (coalesce(client_hash = :clientHash, false) or shared)
+       order by own desc, mailed_at desc, mail_id desc limit 1
+     )
+     update sign_in_mails m
+     set own_tries = own_tries + own::int, shared_tries = shared_tries + (not own)::int
+     from candidate c
+     where m.mail_id = c.mail_id and own = :isOwn and m.ended_at is null and (own or m.shared)
+       and case when own then own_tries else shared_tries end < :maxTries
+     returning m.mail_id, m.code_hash`,
+    { addressHash, clientHash, now, isOwn: whose === "own", maxTries: CODE_TRIES },
+  );
+  const [tried] = rows;
+  if (tried === undefined) return undefined;
+  if (!timingSafeEqual(tried.code_hash, codeHash)) return "wrong";
+  return { mailId: tried.mail_id, tried: `${whose}_tries` };
+}
+
+/** The link's code of an address, good for whoever has it; nobody guesses one, so its tries are not counted. */
+export async function findLink(
+  db: Database,
+  { addressHash, codeHash }: Pick<PresentedCode, "addressHash" | "codeHash">,
+  now: Date,
+): Promise<RightCode | undefined> {
+  const mail = await db("sign_in_mails")
+    .where({ email_hash: addressHash, code_hash: codeHash, kind: "link" })
+    .whereNotNull("mailed_at")
+    .whereNull("ended_at")
+    .where("expires_at", ">=", now)
+    .first("mail_id");
+  return mail === undefined ? undefined : { mailId: mail.mail_id, tried: undefined };
+}
+
+/** Spends a code: its mail and this try no longer count. False when it was spent, or replaced, since it was tried. */
+export async function spendCode(tx: Transaction, { mailId, tried }: RightCode, now: Date): Promise<boolean> {
+  const spent = await tx("sign_in_mails")
+    .where({ mail_id: mailId })
+    .whereNull("ended_at")
+    .update({ ended_at: now, spent: true, ...(tried && { [tried]: tx.raw("?? - 1", [tried]) }) });
+  return spent === 1;
+}

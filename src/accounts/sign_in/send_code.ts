@@ -1,0 +1,83 @@
+import { z } from "zod";
+import type { Clock } from "../../clock.ts";
+import type { Database } from "../../db/connection.ts";
+import { ApiError } from "../../errors.ts";
+import type { Logger } from "../../log.ts";
+import type { ClientRates } from "../../rates/client_rates.ts";
+import { type Route, route } from "../../route.ts";
+import { emailAddress } from "../email.ts";
+import { isInDoubt, mailFault } from "../mail/mail_fault.ts";
+import type { Mailer } from "../mail/mailer.ts";
+import type { CodeBounds } from "./code_bounds.ts";
+import type { CodeHashes } from "./codes.ts";
+import { codeClient, signInCookie } from "./sign_in_cookie.ts";
+import { forgetMail, noteMailed, type PlannedMail, planMail } from "./sign_in_mails.ts";
+import { digitsMail, linkMail } from "./sign_in_texts.ts";
+
+type SendCodeDeps = {
+  db: Database;
+  clock: Clock;
+  mailer: Pick<Mailer, "send">;
+  rates: ClientRates;
+  bounds: CodeBounds;
+  hashes: CodeHashes;
+  signInUrl: string | undefined;
+  log: Logger;
+};
+
+const body = z.object({ email: emailAddress });
+const answer = z.object({
+  status: z.literal("code_sent"),
+  resent: z.boolean().describe("Whether a code that could still be used was replaced"),
+});
+
+/**
+ * `POST /v1/auth/email/send-code`. Nothing in it depends on whether the address has an account. A code is good once its
+ * mail was taken over: a mail that fails leaves the earlier code as it was, and nothing else. One that the server may have
+ * taken counts and is good as if it had, because it mostly arrives; the caller is told that it failed.
+ *
+ * A browser's code is its own, by the sign-in cookie: codes that others ask for neither replace it nor use it up. Beyond
+ * the address's bounds the mail carries a long code, and while such a one is waiting no further mail is sent; the answer
+ * stays the same. So nobody is refused a code for what others asked.
+ */
+export function sendCodeRoute(deps: SendCodeDeps): Route {
+  const { db, clock, rates, bounds, hashes } = deps;
+  return route({
+    id: "send_code",
+    method: "POST",
+    path: "/v1/auth/email/send-code",
+    summary: "Send a sign-in code by mail",
+    access: "public",
+    body,
+    answer: {
+      status: 200,
+      schema: answer,
+      description: "The code is on its way",
+      headers: { "Set-Cookie": "The sign-in cookie, which keeps this browser's codes apart from others'" },
+    },
+    errors: ["rate_limited"],
+    async handle({ body: { email }, ip, cookie }) {
+      await rates.takeSend(ip);
+      const client = codeClient(cookie("sign_in"));
+      const planned = await planMail(db, { email, client, hashes, bounds }, clock.now());
+      const resent = planned !== undefined && (await sendPlanned(deps, email, planned));
+      return { body: { status: "code_sent" as const, resent }, cookies: [signInCookie(client)] };
+    },
+  });
+}
+
+async function sendPlanned(
+  { db, clock, mailer, signInUrl, log }: SendCodeDeps,
+  email: string,
+  { mailId, kind, code }: PlannedMail,
+): Promise<boolean> {
+  try {
+    await mailer.send(kind === "digits" ? digitsMail(email, code) : linkMail(email, code, signInUrl));
+  } catch (error) {
+    log.warn(mailFault(error), "a sign-in code could not be mailed");
+    if (isInDoubt(error)) await noteMailed(db, mailId, clock.now());
+    else await forgetMail(db, mailId);
+    throw new ApiError("unavailable", "The mail could not be sent; try again later");
+  }
+  return (await noteMailed(db, mailId, clock.now())).resent;
+}

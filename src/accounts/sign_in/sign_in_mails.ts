@@ -1,0 +1,160 @@
+import { addSeconds } from "../../clock.ts";
+import type { Database, Transaction } from "../../db/connection.ts";
+import { newId } from "../../ids.ts";
+import { type AddressHistory, type CodeBounds, nextMail } from "./code_bounds.ts";
+import { CODE_SECONDS, CODE_TRIES, type CodeHashes, LINK_SECONDS, newCode, newLinkCode } from "./codes.ts";
+
+const MINUTE = 60;
+const DAY = 24 * 60 * MINUTE;
+/** Seconds for which wrong tries count after their code's end. */
+export const HISTORY_SECONDS = 30 * DAY;
+/** Seconds in which a client's mails with six digits are counted. */
+const CLIENT_SECONDS = 15 * MINUTE;
+/** Seconds after a link was mailed in which no other mail is sent. */
+const LINK_PAUSE_SECONDS = 30 * MINUTE;
+/** Seconds for which a link that is being mailed counts as mailed. A mail takes less, so what is older was never mailed. */
+const MAILING_SECONDS = MINUTE;
+
+/** Who asks for a code: a browser by its cookie; `anonymous` when it came without, and the cookie is new. */
+export type CodeClient = { cookie: string; anonymous: boolean };
+
+/** A mail that may be sent now; it counts from here on, its code is good once {@link noteMailed} was called. */
+export type PlannedMail = { mailId: string; kind: "digits" | "link"; code: string };
+
+/**
+ * Plans the next mail of a code to an address, or none while a link is waiting there that was mailed, or was planned within
+ * the last minute. Of calls at the same time each sees what those before it planned.
+ */
+export async function planMail(
+  db: Database,
+  {
+    email,
+    client,
+    hashes,
+    bounds,
+  }: { email: string; client: CodeClient; hashes: CodeHashes; bounds: CodeBounds },
+  now: Date,
+): Promise<PlannedMail | undefined> {
+  const [addressHash, clientHash] = [hashes.address(email), hashes.client(client.cookie)];
+  return db.transaction(async (tx) => {
+    await lockAddress(tx, addressHash);
+    const history = await readHistory(tx, { addressHash, clientHash, anonymous: client.anonymous }, now);
+    const kind = nextMail(history, { anonymous: client.anonymous, bounds });
+    if (kind === "none") return undefined;
+    const code = kind === "digits" ? newCode() : newLinkCode();
+    const mailId = newId();
+    await tx("sign_in_mails").insert({
+      mail_id: mailId,
+      email_hash: addressHash,
+      kind,
+      client_hash: clientHash,
+      anonymous: client.anonymous,
+      shared: client.anonymous && kind === "digits",
+      code_hash: hashes.code(email, code),
+      created_at: now,
+      expires_at: addSeconds(now, kind === "digits" ? CODE_SECONDS : LINK_SECONDS),
+    });
+    return { mailId, kind, code };
+  });
+}
+
+/**
+ * Makes the code of a mail good that was taken over, or may have been. Six digits replace those that the same browser was
+ * sent before, and without a cookie those that were good without one; nobody else's. A link replaces nothing. Tells whether
+ * a code that could still be used was replaced.
+ */
+export async function noteMailed(db: Database, mailId: string, now: Date): Promise<{ resent: boolean }> {
+  return db.transaction(async (tx) => {
+    const [mail] = await tx("sign_in_mails")
+      .where({ mail_id: mailId })
+      .update({ mailed_at: now })
+      .returning(["email_hash", "client_hash", "anonymous", "kind"]);
+    if (mail === undefined || mail.kind !== "digits") return { resent: false };
+    const good = () =>
+      tx("sign_in_mails")
+        .where({ email_hash: mail.email_hash, kind: "digits" })
+        .whereNot("mail_id", mailId)
+        .whereNotNull("mailed_at")
+        .whereNull("ended_at")
+        .where("expires_at", ">=", now);
+    const own = await good()
+      .where("client_hash", mail.client_hash)
+      .update({ ended_at: now })
+      .returning("own_tries");
+    const shared = mail.anonymous
+      ? await good().where("shared", true).update({ shared: false }).returning("shared_tries")
+      : [];
+    const resent =
+      own.some(({ own_tries }) => own_tries < CODE_TRIES) ||
+      shared.some(({ shared_tries }) => shared_tries < CODE_TRIES);
+    return { resent };
+  });
+}
+
+/** Takes a mail back that no server has: it does not count, and what was good stays so. */
+export async function forgetMail(db: Database, mailId: string): Promise<void> {
+  await db("sign_in_mails").where({ mail_id: mailId }).delete();
+}
+
+/**
+ * Plans the notice of repeated failures to an address: when `from` wrong codes or more came in 24 hours, once in that
+ * time. Gives the mail's id and their number.
+ */
+export async function planNotice(
+  db: Database,
+  addressHash: Buffer,
+  { from, now }: { from: number; now: Date },
+): Promise<{ mailId: string; tries: number } | undefined> {
+  return db.transaction(async (tx) => {
+    await lockAddress(tx, addressHash);
+    const { dayTries: tries } = await readHistory(
+      tx,
+      { addressHash, clientHash: null, anonymous: false },
+      now,
+    );
+    const before = await tx("sign_in_mails")
+      .where({ email_hash: addressHash, kind: "notice" })
+      .where("expires_at", ">", now)
+      .first("mail_id");
+    if (tries < from || before !== undefined) return undefined;
+    const mailId = newId();
+    const notice = { mail_id: mailId, email_hash: addressHash, kind: "notice" as const };
+    await tx("sign_in_mails").insert({ ...notice, created_at: now, expires_at: addSeconds(now, DAY) });
+    return { mailId, tries };
+  });
+}
+
+async function lockAddress(tx: Transaction, addressHash: Buffer): Promise<void> {
+  await tx.raw("select pg_advisory_xact_lock(hashtextextended(encode(?, 'hex'), 0))", [addressHash]);
+}
+
+type Asked = { addressHash: Buffer; clientHash: Buffer | null; anonymous: boolean };
+
+async function readHistory(tx: Transaction, asked: Asked, now: Date): Promise<AddressHistory> {
+  const { rows } = await tx.raw<{ rows: [AddressHistory] }>(
+    `select
+       count(*) filter (where counts and created_at > :clientStart
+         and case when :anonymous then anonymous else not anonymous and client_hash = :clientHash end)::int as "clientMails",
+       count(*) filter (where counts and created_at > :dayStart)::int as "dayMails",
+       coalesce(sum(tries) filter (where expires_at > :dayStart), 0)::int as "dayTries",
+       coalesce(sum(tries), 0)::int as "monthTries",
+       coalesce(sum(:maxTries - own_tries + case when shared then :maxTries - shared_tries else 0 end)
+         filter (where kind = 'digits' and ended_at is null and expires_at >= :now), 0)::int as "openTries",
+       coalesce(bool_or(kind = 'link' and ended_at is null
+         and case when mailed_at is null then created_at > :mailingStart else created_at > :linkStart end),
+         false) as "linkWaits"
+     from (select *, own_tries + shared_tries as tries, kind = 'digits' and not spent as counts from sign_in_mails
+       where email_hash = :addressHash and expires_at > :monthStart) as mails`,
+    {
+      ...asked,
+      now,
+      maxTries: CODE_TRIES,
+      clientStart: addSeconds(now, -CLIENT_SECONDS),
+      dayStart: addSeconds(now, -DAY),
+      monthStart: addSeconds(now, -HISTORY_SECONDS),
+      linkStart: addSeconds(now, -LINK_PAUSE_SECONDS),
+      mailingStart: addSeconds(now, -MAILING_SECONDS),
+    },
+  );
+  return rows[0];
+}

@@ -1,0 +1,110 @@
+import { z } from "zod";
+import type { Clock } from "../../clock.ts";
+import type { Database, Transaction } from "../../db/connection.ts";
+import type { AccountRow } from "../../db/tables.ts";
+import { ApiError } from "../../errors.ts";
+import { newId } from "../../ids.ts";
+import type { Logger } from "../../log.ts";
+import type { ClientRates } from "../../rates/client_rates.ts";
+import { type Route, route } from "../../route.ts";
+import { emailAddress } from "../email.ts";
+import { onboardingStep } from "../onboarding_steps.ts";
+import type { SessionTokens } from "../sessions/session_tokens.ts";
+import { sessionCookies, startFamily } from "../sessions/sessions.ts";
+import { findLink, type PresentedCode, type RightCode, spendCode, tryDigits } from "./code_tries.ts";
+import { CODE_FORM, type CodeHashes } from "./codes.ts";
+import { type FailureNotice, tellOfFailures } from "./failure_notice.ts";
+import { knownCookie } from "./sign_in_cookie.ts";
+
+const body = z.object({
+  email: emailAddress,
+  code: z
+    .string()
+    .regex(CODE_FORM, "6 digits, or the 32 characters of a link")
+    .describe("Six digits; or the long code of a sign-in link"),
+});
+const answer = z.object({ account_id: z.uuid(), email: z.string(), onboarding_step: onboardingStep });
+
+type VerifyCodeDeps = FailureNotice & {
+  db: Database;
+  clock: Clock;
+  rates: ClientRates;
+  hashes: CodeHashes;
+  tokens: SessionTokens;
+  log: Logger;
+};
+
+/**
+ * `POST /v1/auth/email/verify-code`: signs in; the first time, it opens the account. The code is spent, the account
+ * there and the session made in one transaction. Repeated wrong codes are reported to the address by mail.
+ */
+export function verifyCodeRoute(deps: VerifyCodeDeps): Route {
+  const { db, clock, rates, hashes, tokens } = deps;
+  return route({
+    id: "verify_code",
+    method: "POST",
+    path: "/v1/auth/email/verify-code",
+    summary: "Sign in with a code",
+    access: "public",
+    body,
+    answer: {
+      status: 200,
+      schema: answer,
+      description: "Signed in; session, refresh and CSRF cookies are set",
+      headers: { "Set-Cookie": "The session, refresh and CSRF cookies" },
+    },
+    errors: ["invalid_code", "rate_limited"],
+    async handle({ body: { email, code }, ip, cookie }) {
+      const now = clock.now();
+      const signInCookie = knownCookie(cookie("sign_in"));
+      const presented = {
+        addressHash: hashes.address(email),
+        codeHash: hashes.code(email, code),
+        clientHash: signInCookie === undefined ? null : hashes.client(signInCookie),
+      };
+      const right = await findRight(deps, presented, { hasDigits: code.length === 6, ip }, now);
+      if (right === undefined) {
+        await tellOfFailures(deps, email, now);
+        throw new ApiError("invalid_code");
+      }
+      const { account, session } = await db.transaction(async (tx) => {
+        if (!(await spendCode(tx, right, now))) throw new ApiError("invalid_code");
+        const account = await openAccount(tx, email, now);
+        return { account, session: await startFamily(tx, account.account_id, tokens.first(), now) };
+      });
+      if (right.tried !== "own_tries") await rates.giveBackTry(ip);
+      return { body: { ...account, email }, cookies: sessionCookies(session) };
+    },
+  });
+}
+
+/**
+ * The code, when it is right. A try that a browser's own code answers is bounded by that code alone, so nobody in its network
+ * can keep it from signing in; every other one counts for the network, before anything else is tried.
+ */
+async function findRight(
+  { db, rates }: Pick<VerifyCodeDeps, "db" | "rates">,
+  presented: PresentedCode,
+  { hasDigits, ip }: { hasDigits: boolean; ip: string },
+  now: Date,
+): Promise<RightCode | undefined> {
+  const own = hasDigits ? await tryDigits(db, presented, "own", now) : undefined;
+  if (own !== undefined) return own === "wrong" ? undefined : own;
+  await rates.takeTry(ip);
+  if (!hasDigits) return findLink(db, presented, now);
+  const shared = await tryDigits(db, presented, "shared", now);
+  return shared === "wrong" ? undefined : shared;
+}
+
+type OpenAccount = Pick<AccountRow, "account_id" | "onboarding_step">;
+
+/** The address's account, opened when there is none. Two first sign-ins at once find the same one. */
+async function openAccount(tx: Transaction, email: string, now: Date): Promise<OpenAccount> {
+  await tx("accounts")
+    .insert({ account_id: newId(), email, onboarding_step: "profile", created_at: now })
+    .onConflict("email")
+    .ignore();
+  const account = await tx("accounts").where({ email }).first("account_id", "onboarding_step");
+  if (account === undefined) throw new Error("An account that was just there is gone");
+  return account;
+}

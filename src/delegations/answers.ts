@@ -1,0 +1,93 @@
+import { z } from "zod";
+import { freeText, isoTime } from "../input/schemas.ts";
+import type { CertificateRecord } from "./certificates/certificate_record.ts";
+import type { RequestRecord } from "./requests/request_record.ts";
+
+const constraint = z.record(z.string(), z.unknown());
+
+/** Constraints as a call carries them; what each type needs is told by the wire format §7. */
+export const constraintList = z.array(constraint).max(32);
+
+/** Why something is denied or revoked; the body may be left out. */
+export const reasonBody = z.object({ reason: freeText(500).nullish() }).optional();
+
+/** A delegation request as answers show it. */
+export const requestShape = z.object({
+  request_id: z.string(),
+  connection_id: z.string(),
+  agent_id: z.string(),
+  status: z.enum(["pending", "approved", "denied", "expired", "withdrawn"]),
+  requested_scope: z.array(z.string()),
+  constraints: z.array(constraint),
+  requested_expires_at: isoTime.nullable().describe("When the certificate is asked to end"),
+  requested_expires_in: z.int().nullable().describe("Seconds after approval at which it is asked to end"),
+  reason: z.string().nullable(),
+  created_at: isoTime,
+  expires_at: isoTime.describe("When a pending request expires"),
+  decided_at: isoTime.nullable(),
+  decided_by: z.string().nullable().describe("E-mail of who decided"),
+  approved_scope: z.array(z.string()).nullable(),
+  cert_id: z.string().nullable(),
+});
+
+/** A certificate as answers show it. */
+export const certificateShape = z.object({
+  cert_id: z.string(),
+  request_id: z.string(),
+  connection_id: z.string(),
+  agent_id: z.string(),
+  approved_scope: z.array(z.string()),
+  status: z.enum(["approved", "revoked"]),
+  issued_at: isoTime,
+  expires_at: isoTime.nullable().describe("null when it does not expire"),
+  approved_by: z.string().describe("E-mail of who approved"),
+  approval_channel: z.string(),
+  revoked_at: isoTime.nullable(),
+  revoke_reason: z.string().nullable(),
+  cert_json: z.record(z.string(), z.unknown()).describe("The signed certificate (wire format §4)"),
+});
+
+/** Shows a request. */
+export function showRequest(record: RequestRecord): z.infer<typeof requestShape> {
+  return {
+    request_id: record.request_id,
+    connection_id: record.connection_id,
+    agent_id: record.agent_id,
+    status: record.status,
+    requested_scope: record.requested_scope,
+    constraints: record.constraints as z.infer<typeof constraintList>,
+    requested_expires_at: showTime(record.requested_expires_at),
+    requested_expires_in: record.requested_expires_in,
+    reason: record.reason,
+    created_at: record.created_at.toISOString(),
+    expires_at: record.expires_at.toISOString(),
+    decided_at: showTime(record.decided_at),
+    decided_by: record.decided_by,
+    approved_scope: record.approved_scope,
+    cert_id: record.cert_id,
+  };
+}
+
+/** Shows a certificate. */
+export function showCertificate(record: CertificateRecord): z.infer<typeof certificateShape> {
+  return {
+    cert_id: record.cert_id,
+    request_id: record.request_id,
+    connection_id: record.connection_id,
+    agent_id: record.agent_id,
+    approved_scope: record.approved_scope,
+    status: record.status,
+    issued_at: record.issued_at.toISOString(),
+    expires_at: showTime(record.expires_at),
+    approved_by: record.approved_by,
+    approval_channel: record.approval_channel,
+    revoked_at: showTime(record.revoked_at),
+    revoke_reason: record.revoke_reason,
+    cert_json: JSON.parse(record.cert_json),
+  };
+}
+
+/** A moment as answers carry it; `null` stays `null`. */
+export function showTime(time: Date | null): string | null {
+  return time === null ? null : time.toISOString();
+}

@@ -1,0 +1,30 @@
+import type { Database, Transaction } from "../../db/connection.ts";
+import type { CertificateRow } from "../../db/tables.ts";
+import { ApiError } from "../../errors.ts";
+import { isCertificateId } from "../../ids.ts";
+import type { AccountCaller } from "../../route.ts";
+import { visibleTo } from "../visible.ts";
+
+/** A certificate with who approved it, by e-mail. */
+export type CertificateRecord = Omit<CertificateRow, "approved_by"> & { approved_by: string };
+
+/** All certificates; narrow it by `t.` (certificates). */
+export function selectCertificates(db: Database | Transaction) {
+  return db("certificates as t")
+    .join("accounts as a", "a.account_id", "t.approved_by")
+    .select<CertificateRecord[]>("t.*", "a.email as approved_by");
+}
+
+/** The caller's certificate with this id. Throws `not_found`. */
+export async function findCertificate(
+  db: Database | Transaction,
+  caller: AccountCaller,
+  certId: string,
+): Promise<CertificateRecord> {
+  if (!isCertificateId(certId)) throw new ApiError("not_found");
+  const [record] = await selectCertificates(db)
+    .where({ "t.cert_id": certId, ...visibleTo(caller, "t") })
+    .limit(1);
+  if (record === undefined) throw new ApiError("not_found");
+  return record;
+}

@@ -1,0 +1,43 @@
+import type { Clock } from "../../clock.ts";
+import type { Database, Transaction } from "../../db/connection.ts";
+import type { CertificateRow } from "../../db/tables.ts";
+import { ApiError } from "../../errors.ts";
+import { appendEvent } from "../../events/outbox.ts";
+import { isCertificateId } from "../../ids.ts";
+import { lockConnection } from "../../platforms/connection_lock.ts";
+import type { Seal } from "../../secret_box.ts";
+
+/**
+ * Revokes a certificate; every decision that starts after this returned sees it. Tells `delegation.revoked` once; a
+ * repeated call changes nothing, not even the reason. Throws `not_found`.
+ */
+export async function revokeCertificate(
+  { db, seal, clock }: { db: Database; seal: Seal; clock: Clock },
+  accountId: string,
+  certId: string,
+  reason: string | null,
+): Promise<void> {
+  if (!isCertificateId(certId)) throw new ApiError("not_found");
+  const certificate = await db("certificates").where({ account_id: accountId, cert_id: certId }).first();
+  if (certificate === undefined) throw new ApiError("not_found");
+  if (certificate.status === "revoked") return;
+  await db.transaction(async (tx) => {
+    await lockConnection(tx, certificate.connection_id);
+    await revokeOnce(tx, seal, certificate, { reason, now: clock.now() });
+  });
+}
+
+/** Revokes an active certificate and tells it, in a transaction that holds the connection's lock; no other one twice. */
+export async function revokeOnce(
+  tx: Transaction,
+  seal: Seal,
+  { account_id, cert_id, connection_id, agent_id }: CertificateRow,
+  { reason, now }: { reason: string | null; now: Date },
+): Promise<void> {
+  const revoked = await tx("certificates")
+    .where({ account_id, cert_id, status: "approved" })
+    .update({ status: "revoked", revoked_at: now, revoke_reason: reason });
+  if (revoked === 0) return;
+  const fields = { cert_id, agent_id, connection_id, org_id: account_id, reason };
+  await appendEvent(tx, seal, { type: "delegation.revoked", connectionId: connection_id, fields }, now);
+}

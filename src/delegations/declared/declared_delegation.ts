@@ -1,0 +1,116 @@
+import { isDeepStrictEqual } from "node:util";
+import type { Clock } from "../../clock.ts";
+import type { Database } from "../../db/connection.ts";
+import { ApiError } from "../../errors.ts";
+import { findOwner } from "../../platforms/account_owner.ts";
+import { lockConnection } from "../../platforms/connection_lock.ts";
+import { findDeclaredAgent } from "../../platforms/declared/declared_agent.ts";
+import { requireDeclaredPlatform } from "../../platforms/declared/declared_platform.ts";
+import type { Seal } from "../../secret_box.ts";
+import { revokeCertificate } from "../certificates/revoke_certificate.ts";
+import type { ExpiryWish } from "../expiry.ts";
+import { decideRequest } from "../requests/decide_request.ts";
+import { requestDelegation } from "../requests/request_delegation.ts";
+import { type DeclaredDelegation, findDeclaredDelegations } from "./delegation_state.ts";
+
+/** A delegation as a Kubernetes object declares it. */
+export type DelegationDeclaration = {
+  externalId: string;
+  platformExternalId: string;
+  agentExternalId: string;
+  scope: readonly string[];
+  expiry: ExpiryWish;
+  constraints: readonly unknown[];
+};
+
+type Deps = { db: Database; seal: Seal; clock: Clock };
+
+/**
+ * Files the request that an object declares, by the rules of people's own requests, once; it may be repeated at any
+ * time. Throws what {@link requestDelegation} throws, besides `external_conflict` when the object asked for something
+ * else before: nothing about a delegation changes but that it ends.
+ */
+export async function putDelegation(
+  deps: Deps,
+  declaration: DelegationDeclaration,
+): Promise<DeclaredDelegation> {
+  const known = await findDeclaredDelegation(deps.db, declaration.externalId);
+  if (known === undefined) await fileRequest(deps, declaration);
+  const filed = await requireDeclaredDelegation(deps.db, declaration.externalId);
+  if (!(await isSame(deps.db, filed, declaration))) throw new ApiError("external_conflict");
+  return filed;
+}
+
+async function fileRequest(deps: Deps, declaration: DelegationDeclaration): Promise<void> {
+  const { scope, expiry, constraints, externalId } = declaration;
+  const platform = await requireDeclaredPlatform(deps.db, declaration.platformExternalId);
+  const agent = await findDeclaredAgent(deps.db, declaration.agentExternalId);
+  if (agent === undefined) throw new ApiError("not_found");
+  const owner = await findOwner(deps.db, platform.account_id);
+  const { connection_id: connectionId } = platform;
+  const wish = { connectionId, agentId: agent.agent_id, scope, expiry, constraints, externalId };
+  await requestDelegation(deps, owner, wish);
+}
+
+async function isSame(
+  db: Database,
+  filed: DeclaredDelegation,
+  { agentExternalId, scope, expiry, constraints }: DelegationDeclaration,
+): Promise<boolean> {
+  const agent = await findDeclaredAgent(db, agentExternalId);
+  const end = filed.requested_expires_at === null ? null : filed.requested_expires_at.getTime() / 1000;
+  return (
+    agent?.agent_id === filed.agent_id &&
+    new Set(scope).symmetricDifference(new Set(filed.requested_scope)).size === 0 &&
+    end === expiry.at &&
+    filed.requested_expires_in === expiry.inSeconds &&
+    isDeepStrictEqual(filed.constraints, constraints)
+  );
+}
+
+/**
+ * Ends what an object declares: a pending request is withdrawn, a certificate revoked. Whatever has ended stays as it
+ * is; it may be repeated at any time. Throws `not_found`.
+ */
+export async function endDelegation(
+  deps: Deps,
+  externalId: string,
+  reason: string | null,
+): Promise<DeclaredDelegation> {
+  const before = await requireDeclaredDelegation(deps.db, externalId);
+  if (before.status === "pending") await withdraw(deps, before, reason);
+  const { cert_id, account_id } = await requireDeclaredDelegation(deps.db, externalId);
+  if (cert_id !== null) await revokeCertificate(deps, account_id, cert_id, reason);
+  return requireDeclaredDelegation(deps.db, externalId);
+}
+
+/** A request that was decided meanwhile stays decided. */
+async function withdraw(
+  { db, clock }: Deps,
+  { request_id, connection_id }: DeclaredDelegation,
+  reason: string | null,
+): Promise<void> {
+  await db
+    .transaction(async (tx) => {
+      await lockConnection(tx, connection_id);
+      const now = clock.now();
+      await decideRequest(tx, request_id, { status: "withdrawn", decidedBy: null, reason, now });
+    })
+    .catch((error: unknown) => {
+      if (!(error instanceof ApiError && error.code === "request_not_pending")) throw error;
+    });
+}
+
+async function findDeclaredDelegation(
+  db: Database,
+  externalId: string,
+): Promise<DeclaredDelegation | undefined> {
+  const [declared] = await findDeclaredDelegations(db, [externalId]);
+  return declared;
+}
+
+async function requireDeclaredDelegation(db: Database, externalId: string): Promise<DeclaredDelegation> {
+  const declared = await findDeclaredDelegation(db, externalId);
+  if (declared === undefined) throw new ApiError("not_found");
+  return declared;
+}

@@ -1,0 +1,53 @@
+import type { AgentRow } from "../../db/tables.ts";
+import { ApiError } from "../../errors.ts";
+import type { Owner } from "../../platforms/account_owner.ts";
+import { type Constraint, canonicalConstraint } from "../../protocol/constraints/constraints.ts";
+import { checkIssuable, type DelegationFields } from "../../protocol/documents/certificate.ts";
+import { NO_EXPIRY_SENTINEL, PROTOCOL_VERSION } from "../../protocol/encoding/constants.ts";
+import { limitFault } from "./constraint_limits.ts";
+import { textFault } from "./constraint_texts.ts";
+
+/** What a certificate says: who lends what to whom, under which constraints, from when to when (Unix seconds). */
+export type Grant = {
+  certId: string;
+  owner: Owner;
+  agent: AgentRow;
+  scope: readonly string[];
+  constraints: readonly unknown[];
+  issuedAt: number;
+  /** `null`: until revoked. */
+  end: number | null;
+};
+
+/**
+ * The certificate of a grant before it is signed. Throws `invalid_constraints` for constraints that are malformed, that
+ * nothing could ever meet, also together or because no decision can be asked with what they name, or with a text that
+ * hides something from who approves.
+ */
+export function certificateFields(grant: Grant): DelegationFields {
+  const fields: DelegationFields = {
+    cert_id: grant.certId,
+    version: PROTOCOL_VERSION,
+    issuer_id: grant.owner.humanId,
+    issuer_pub_key: grant.owner.rootPublicKey,
+    subject_id: grant.agent.agent_id,
+    subject_pub_key: grant.agent.public_key,
+    scope: [...grant.scope],
+    constraints: (grant.constraints as Constraint[]).map(canonicalConstraint),
+    issued_at: grant.issuedAt,
+    expires_at: grant.end ?? NO_EXPIRY_SENTINEL,
+  };
+  const fault = checkIssuable(fields);
+  if (fault === undefined) {
+    fields.constraints.forEach(checkConstraint);
+    return fields;
+  }
+  if (fault.code === "identifier_mismatch" || fault.code === "invalid_key") throw fault;
+  throw new ApiError("invalid_constraints", fault.message);
+}
+
+/** What a well-formed constraint must keep to besides. */
+function checkConstraint(constraint: Constraint, index: number): void {
+  const fault = textFault(constraint) ?? limitFault(constraint);
+  if (fault !== undefined) throw new ApiError("invalid_constraints", `constraints.${index}: ${fault}`);
+}

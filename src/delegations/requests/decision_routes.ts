@@ -1,0 +1,95 @@
+import { z } from "zod";
+import type { Clock } from "../../clock.ts";
+import type { Database } from "../../db/connection.ts";
+import { idText } from "../../input/schemas.ts";
+import { findOwner } from "../../platforms/account_owner.ts";
+import { MAX_SCOPES } from "../../platforms/ceiling.ts";
+import { type Route, route } from "../../route.ts";
+import type { Seal } from "../../secret_box.ts";
+import { certificateShape, constraintList, reasonBody, requestShape, showTime } from "../answers.ts";
+import { expiryFields, readExpiry } from "../expiry.ts";
+import { approveRequest } from "./approve_request.ts";
+import { denyRequest } from "./deny_request.ts";
+import type { SignDeps } from "./sign_grant.ts";
+
+type Deps = SignDeps & { db: Database; seal: Seal; clock: Clock };
+
+const params = z.object({ request_id: idText });
+
+const approveBody = z.object({
+  approved_scope: z.array(z.string()).max(MAX_SCOPES).describe("All or part of what was requested"),
+  constraints: constraintList.optional().describe("Hold besides those that were requested"),
+  ...expiryFields,
+});
+
+const approveAnswer = certificateShape.pick({
+  approved_scope: true,
+  cert_id: true,
+  expires_at: true,
+  issued_at: true,
+  status: true,
+});
+
+/** `POST …/requests/{request_id}/approve`: the signed-in human lends exactly the approved scope. */
+export function approveRoute(deps: Deps): Route {
+  return route({
+    id: "approve_delegation_request",
+    method: "POST",
+    path: "/v1/service/delegations/requests/{request_id}/approve",
+    summary: "Approve a delegation request, wholly or narrower",
+    access: "session",
+    idempotent: true,
+    params,
+    body: approveBody,
+    answer: { status: 200, schema: approveAnswer, description: "The certificate" },
+    errors: [
+      "not_found",
+      "request_not_pending",
+      "scope_not_requested",
+      "ceiling_exceeded",
+      "invalid_expiry",
+      "invalid_constraints",
+      "vault_unavailable",
+    ],
+    async handle({ caller, params, body }) {
+      const owner = await findOwner(deps.db, caller.accountId);
+      const approved = await approveRequest(deps, owner, params.request_id, {
+        approvedScope: body.approved_scope,
+        expiry: readExpiry(body),
+        constraints: body.constraints ?? [],
+        channel: "session",
+      });
+      return {
+        body: {
+          approved_scope: approved.approvedScope,
+          cert_id: approved.certId,
+          expires_at: showTime(approved.expiresAt),
+          issued_at: approved.issuedAt.toISOString(),
+          status: "approved",
+        },
+      };
+    },
+  });
+}
+
+const denyAnswer = requestShape.pick({ request_id: true, status: true });
+
+/** `POST …/requests/{request_id}/deny`. */
+export function denyRoute(deps: Deps): Route {
+  return route({
+    id: "deny_delegation_request",
+    method: "POST",
+    path: "/v1/service/delegations/requests/{request_id}/deny",
+    summary: "Deny a delegation request",
+    access: "session",
+    idempotent: true,
+    params,
+    body: reasonBody,
+    answer: { status: 200, schema: denyAnswer, description: "The denied request" },
+    errors: ["not_found", "request_not_pending"],
+    async handle({ caller, params, body }) {
+      await denyRequest(deps, caller.accountId, params.request_id, body?.reason ?? null);
+      return { body: { request_id: params.request_id, status: "denied" } };
+    },
+  });
+}

@@ -1,0 +1,127 @@
+import { addSeconds, type Clock, unixSeconds } from "../../clock.ts";
+import type { Database, Transaction } from "../../db/connection.ts";
+import type { AgentRow, DelegationRequestRow } from "../../db/tables.ts";
+import { ApiError } from "../../errors.ts";
+import { newCertificateId, newRequestId } from "../../ids.ts";
+import type { Owner } from "../../platforms/account_owner.ts";
+import { findAgent } from "../../platforms/agents/agent_record.ts";
+import { checkCeiling, checkScopes } from "../../platforms/ceiling.ts";
+import { lockConnection } from "../../platforms/connection_lock.ts";
+import { findConnection, type LivePlatform } from "../../platforms/platform_record.ts";
+import { type ExpiryWish, endOf } from "../expiry.ts";
+import { certificateFields } from "./certificate_fields.ts";
+
+const PENDING_SECONDS = 7 * 24 * 3600;
+
+/**
+ * A delegation as it is asked for. Without `agentId` it is for the connection's only agent; without `scope` it asks for
+ * the whole ceiling. `externalId` names the Kubernetes object that declares it.
+ */
+export type DelegationWish = {
+  connectionId: string;
+  agentId?: string | undefined;
+  scope?: readonly string[] | undefined;
+  expiry: ExpiryWish;
+  constraints: readonly unknown[];
+  externalId: string | null;
+};
+
+/**
+ * Files a request for authority, pending for 7 days. What could not be issued is refused here already. An external id
+ * that has a request gives that one.
+ *
+ * Throws `not_found`, `no_agent`, `agent_required`, `agent_disabled`, `invalid_scopes`, `ceiling_exceeded`,
+ * `invalid_expiry`, `invalid_constraints`.
+ */
+export async function requestDelegation(
+  { db, clock }: { db: Database; clock: Clock },
+  owner: Owner,
+  wish: DelegationWish,
+): Promise<DelegationRequestRow> {
+  const { connection_id } = await findConnection(db, owner.accountId, wish.connectionId);
+  return db.transaction(async (tx) => {
+    await lockConnection(tx, connection_id);
+    const platform = await findConnection(tx, owner.accountId, connection_id);
+    const agent = await chooseAgent(tx, connection_id, wish.agentId);
+    const scope = chooseScope(platform, wish.scope);
+    const now = clock.now();
+    checkGrantable(owner, agent, scope, wish, now);
+    return insertRequest(tx, agent, scope, wish, now);
+  });
+}
+
+async function chooseAgent(
+  tx: Transaction,
+  connectionId: string,
+  agentId: string | undefined,
+): Promise<AgentRow> {
+  if (agentId !== undefined) {
+    const agent = await findAgent(tx, connectionId, agentId);
+    if (agent.disabled_at !== null) throw new ApiError("agent_disabled");
+    return agent;
+  }
+  const [agent, another] = await tx("agents")
+    .where({ connection_id: connectionId })
+    .whereNull("disabled_at")
+    .limit(2);
+  if (agent === undefined) throw new ApiError("no_agent");
+  if (another !== undefined) throw new ApiError("agent_required");
+  return agent;
+}
+
+function chooseScope(platform: LivePlatform, wanted: readonly string[] | undefined): string[] {
+  if (wanted === undefined) return platform.default_allowed_scopes;
+  const scope = checkScopes(wanted);
+  checkCeiling(platform.default_allowed_scopes, scope);
+  return scope;
+}
+
+/** Tries the certificate that an approval of everything would make now. */
+function checkGrantable(
+  owner: Owner,
+  agent: AgentRow,
+  scope: string[],
+  wish: DelegationWish,
+  now: Date,
+): void {
+  certificateFields({
+    certId: newCertificateId(),
+    owner,
+    agent,
+    scope,
+    constraints: wish.constraints,
+    issuedAt: unixSeconds(now),
+    end: endOf(wish.expiry, now),
+  });
+}
+
+async function insertRequest(
+  tx: Transaction,
+  agent: AgentRow,
+  scope: string[],
+  { expiry, constraints, externalId }: DelegationWish,
+  now: Date,
+): Promise<DelegationRequestRow> {
+  const requestId = newRequestId();
+  await tx("delegation_requests")
+    .insert({
+      request_id: requestId,
+      account_id: agent.account_id,
+      connection_id: agent.connection_id,
+      agent_id: agent.agent_id,
+      requested_scope: scope,
+      constraints: JSON.stringify(constraints) as unknown as unknown[],
+      requested_expires_at: expiry.at === null ? null : new Date(expiry.at * 1000),
+      requested_expires_in: expiry.inSeconds,
+      status: "pending",
+      external_id: externalId,
+      created_at: now,
+      expires_at: addSeconds(now, PENDING_SECONDS),
+    })
+    .onConflict("external_id")
+    .ignore();
+  const filed = externalId === null ? { request_id: requestId } : { external_id: externalId };
+  const row = await tx("delegation_requests").where(filed).first();
+  if (row === undefined) throw new Error("The delegation request was not stored");
+  return row;
+}

@@ -1,0 +1,60 @@
+import type { Database, Transaction } from "../../db/connection.ts";
+import type { DelegationRequestRow } from "../../db/tables.ts";
+import { ApiError } from "../../errors.ts";
+import { isRequestId } from "../../ids.ts";
+import type { AccountCaller } from "../../route.ts";
+import { visibleTo } from "../visible.ts";
+
+/** A delegation request with who decided it, by e-mail, and what certificate came of it. */
+export type RequestRecord = Omit<DelegationRequestRow, "decided_by"> & {
+  decided_by: string | null;
+  cert_id: string | null;
+  approved_scope: string[] | null;
+};
+
+/** All requests; narrow it by `r.` (delegation_requests). */
+export function selectRequests(db: Database | Transaction) {
+  return db("delegation_requests as r")
+    .leftJoin("certificates as t", "t.request_id", "r.request_id")
+    .leftJoin("accounts as d", "d.account_id", "r.decided_by")
+    .select<RequestRecord[]>("r.*", "d.email as decided_by", "t.cert_id", "t.approved_scope");
+}
+
+/** The caller's request with this id, as it stands at `now`. Throws `not_found`. */
+export async function findRequest(
+  db: Database | Transaction,
+  caller: AccountCaller,
+  requestId: string,
+  now: Date,
+): Promise<RequestRecord> {
+  if (!isRequestId(requestId)) throw new ApiError("not_found");
+  const [record] = await selectRequests(db)
+    .where({ "r.request_id": requestId, ...visibleTo(caller, "r") })
+    .limit(1);
+  if (record === undefined) throw new ApiError("not_found");
+  return standingAt(record, now);
+}
+
+/** A request as it stands at `now`: a pending one has expired when its time is up, whether that is stored yet or not. */
+export function standingAt(record: RequestRecord, now: Date): RequestRecord {
+  return isPending(record, now) || record.status !== "pending" ? record : { ...record, status: "expired" };
+}
+
+/** Whether a request may still be decided at `now`. */
+export function isPending(row: Pick<DelegationRequestRow, "status" | "expires_at">, now: Date): boolean {
+  return row.status === "pending" && now < row.expires_at;
+}
+
+/**
+ * Stores that an account's pending requests have expired whose time is up. Rows that a decision holds at the moment are
+ * left to it: it finds by itself that they have expired.
+ */
+export async function expireRequests(db: Database, accountId: string, now: Date): Promise<void> {
+  const due = db("delegation_requests")
+    .select("request_id")
+    .where({ account_id: accountId, status: "pending" })
+    .andWhere("expires_at", "<=", now)
+    .forUpdate()
+    .skipLocked();
+  await db("delegation_requests").whereIn("request_id", due).update({ status: "expired" });
+}

@@ -1,0 +1,60 @@
+import { z } from "zod";
+import type { Clock } from "../../clock.ts";
+import type { Database } from "../../db/connection.ts";
+import { idText } from "../../input/schemas.ts";
+import { findOwner } from "../../platforms/account_owner.ts";
+import { scopeList } from "../../platforms/ceiling.ts";
+import { type Route, route } from "../../route.ts";
+import { constraintList, requestShape } from "../answers.ts";
+import { expiryFields, readExpiry } from "../expiry.ts";
+import { requestDelegation } from "./request_delegation.ts";
+
+const body = z.object({
+  connection_id: idText,
+  agent_id: idText.optional().describe("May be left out when the connection has exactly one agent"),
+  requested_scope: scopeList.optional().describe("The platform's whole ceiling when left out"),
+  constraints: constraintList.optional(),
+  ...expiryFields,
+});
+
+const answer = requestShape.pick({ request_id: true, status: true, agent_id: true, requested_scope: true });
+
+/** `POST /v1/service/delegations/self-request`: a person asks for a delegation to an agent of their own. */
+export function selfRequestRoute({ db, clock }: { db: Database; clock: Clock }): Route {
+  return route({
+    id: "request_delegation",
+    method: "POST",
+    path: "/v1/service/delegations/self-request",
+    summary: "Request a delegation to an agent of one's own",
+    access: "session",
+    idempotent: true,
+    body,
+    answer: { status: 201, schema: answer, description: "A pending request" },
+    errors: [
+      "not_found",
+      "no_agent",
+      "agent_required",
+      "agent_disabled",
+      "invalid_scopes",
+      "ceiling_exceeded",
+      "invalid_expiry",
+      "invalid_constraints",
+    ],
+    async handle({ caller, body }) {
+      const owner = await findOwner(db, caller.accountId);
+      const { request_id, status, agent_id, requested_scope } = await requestDelegation(
+        { db, clock },
+        owner,
+        {
+          connectionId: body.connection_id,
+          agentId: body.agent_id,
+          scope: body.requested_scope,
+          expiry: readExpiry(body),
+          constraints: body.constraints ?? [],
+          externalId: null,
+        },
+      );
+      return { body: { request_id, status, agent_id, requested_scope } };
+    },
+  });
+}

@@ -1,0 +1,134 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { LRUCache } from "lru-cache";
+import { addSeconds, type Clock, unixSeconds } from "../../clock.ts";
+import type { Database } from "../../db/connection.ts";
+import { ApiError } from "../../errors.ts";
+import { isKeyId, newId } from "../../ids.ts";
+import { canonicalJson } from "../../protocol/encoding/canonical.ts";
+import {
+  MAX_CERTS_PER_REVOCATION_LIST,
+  type RevocationList,
+  verifyRevocationList,
+} from "../../protocol/statements/revocation_list.ts";
+import type { VaultStatements } from "../../vault/client.ts";
+import { isWhole, type Root, readState, readStored } from "./revocation_state.ts";
+import { createSharedRuns } from "./shared_runs.ts";
+
+/** What revocation lists are made with. */
+export type RevocationListDeps = {
+  db: Database;
+  clock: Clock;
+  vault: { statements: Pick<VaultStatements, "revocationList"> };
+};
+
+/**
+ * The signed list of a root identity (wire format §4) as canonical JSON, with every certificate in it whose revocation was
+ * answered before the call; nothing when there is no such identity. Throws `vault_unavailable`, and what the vault
+ * throws, when a new list is needed and cannot be had, and `too_many_revoked` when no list could hold them all: a list that
+ * lacks a certificate is never given.
+ */
+export type FindRevocationList = (humanId: string) => Promise<string | undefined>;
+
+/** Longer than a call to the vault can take. */
+const LOCK_SECONDS = 10;
+const MOST_TURNS = 120;
+const TURN_MS = 50;
+
+/** Characters of all lists kept in memory together: room for the most that a few accounts can have. */
+const KEPT_LENGTH = 32 * 1_048_576;
+
+/**
+ * Keeps the last list of each identity and has the next one signed only when something was revoked since: once, however
+ * many calls on however many replicas ask at that moment. `updated_at` grows with each list. No transaction stays open
+ * while the vault signs. A list that was found whole is not read or compared again while neither it nor what is revoked
+ * has changed, however long it is, and the database is asked once for all who call at the same time.
+ */
+export function createRevocationLists(deps: RevocationListDeps): FindRevocationList {
+  const underWay = new Map<string, Promise<void>>();
+  const whole = new LRUCache<string, { mark: string; listJson: string }>({
+    maxSize: KEPT_LENGTH,
+    sizeCalculation: ({ listJson }) => listJson.length,
+  });
+
+  function renewOnce(root: Root): Promise<void> {
+    const known = underWay.get(root.humanId);
+    if (known !== undefined) return known;
+    const renewal = renew(deps, root).finally(() => underWay.delete(root.humanId));
+    underWay.set(root.humanId, renewal);
+    return renewal;
+  }
+
+  /** The stored list if it is whole; otherwise the root that has to sign the next one. */
+  async function findWhole(humanId: string): Promise<string | Root | undefined> {
+    const kept = whole.get(humanId);
+    const state = await readState(deps, humanId, kept?.mark);
+    if (state === undefined) return undefined;
+    const { root, mark, contents } = state;
+    if (contents === undefined) return kept?.listJson;
+    const { listJson, revoked } = contents;
+    if (listJson !== null && isWhole(listJson, revoked)) {
+      whole.set(humanId, { mark, listJson });
+      return listJson;
+    }
+    if (revoked.length > MAX_CERTS_PER_REVOCATION_LIST) throw new ApiError("too_many_revoked");
+    return root;
+  }
+
+  const find = createSharedRuns(findWhole);
+  return async (humanId) => {
+    if (!isKeyId(humanId)) return undefined;
+    for (let turn = 0; turn < MOST_TURNS; turn += 1) {
+      const found = await find(humanId);
+      if (typeof found !== "object") return found;
+      await renewOnce(found);
+    }
+    throw new ApiError("vault_unavailable");
+  };
+}
+
+/** Has the next list signed and keeps it, unless somebody else is doing so: then a moment passes. */
+async function renew(deps: RevocationListDeps, root: Root): Promise<void> {
+  const { db, clock } = deps;
+  const [runId, now] = [newId(), clock.now()];
+  const locked = await db("revocation_lists")
+    .insert({ account_id: root.accountId, run_id: runId, locked_until: addSeconds(now, LOCK_SECONDS) })
+    .onConflict("account_id")
+    .merge(["run_id", "locked_until"])
+    .where((list) =>
+      list.whereNull("revocation_lists.run_id").orWhere("revocation_lists.locked_until", "<=", now),
+    )
+    .returning("account_id");
+  if (locked.length === 0) {
+    await sleep(TURN_MS);
+    return;
+  }
+  let signed: RevocationList | undefined;
+  try {
+    signed = await signNext(deps, root);
+  } finally {
+    await db("revocation_lists")
+      .where({ account_id: root.accountId, run_id: runId })
+      .update({ run_id: null, locked_until: null, ...(signed && { list_json: canonicalJson(signed) }) });
+  }
+}
+
+/** The next list, checked; nothing when another process has just made it. */
+async function signNext(
+  { db, clock, vault }: RevocationListDeps,
+  { accountId, keyId, publicKey, humanId }: Root,
+): Promise<RevocationList | undefined> {
+  const contents = (await readState({ db, clock }, humanId))?.contents;
+  if (contents === undefined) return undefined;
+  const { listJson, revoked } = contents;
+  if (listJson !== null && isWhole(listJson, revoked)) return undefined;
+  const last = listJson === null ? 0 : readStored(listJson).updated_at;
+  const updatedAt = Math.max(unixSeconds(clock.now()), last + 1);
+  const order = { updatedAt, revoked };
+  const { signature } = await vault.statements.revocationList({ tenant: accountId, keyId }, order);
+  const revoked_certs = revoked.map(({ certId }) => certId);
+  const signed = { issuer_id: humanId, updated_at: updatedAt, revoked_certs, signature };
+  if ((await verifyRevocationList(signed, publicKey)) !== undefined) {
+    throw new Error("The vault signed another revocation list than the one it was asked for");
+  }
+  return signed;
+}

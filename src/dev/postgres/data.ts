@@ -1,0 +1,226 @@
+import type { ChildProcess } from "node:child_process";
+import { randomBytes } from "node:crypto";
+import { once } from "node:events";
+import {
+  chown,
+  type FileHandle,
+  mkdir,
+  open,
+  readdir,
+  readFile,
+  rename,
+  rm,
+  rmdir,
+  stat,
+} from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
+import { text } from "node:stream/consumers";
+import { Problem } from "../problem.ts";
+import { spawnTied } from "../process/lifeline.mjs";
+import { POSTGRES_ENV, type PostgresBinaries, type ServerUser } from "./binaries.ts";
+
+/** A data folder that a server of this version can open, and the superuser's password. */
+export interface PostgresData {
+  password: string;
+}
+
+/**
+ * A process that runs as another user keeps the folder it was started in, even when that user could not walk there.
+ * So for root the data folder is always the working directory, and is named like this.
+ */
+export function dataPath(dataDir: string, user: ServerUser): string {
+  return user === undefined ? dataDir : "/proc/self/cwd";
+}
+
+/**
+ * Opens `dataDir`, or creates it when there is none. Created means: finished by initdb beside it and then renamed, so a
+ * folder of that name is never half written. The password is in `<dataDir>.password`, mode 0600. Aborted, it is rejected
+ * with the signal's reason once initdb has cleared up.
+ * @throws {Problem} when the folder is broken, another version's, or another user's.
+ */
+export async function openData(
+  dataDir: string,
+  binaries: PostgresBinaries,
+  user: ServerUser,
+  signal?: AbortSignal,
+): Promise<PostgresData> {
+  const names = await readdir(dataDir).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === "ENOENT") {
+      return undefined;
+    }
+    throw new Problem(`${dataDir} cannot be read: ${error.message}`, undefined, { cause: error });
+  });
+  if (names === undefined || names.length === 0) {
+    return createData(dataDir, binaries, user, signal);
+  }
+  const startAfresh = `Put back a copy of it, or start afresh, which loses its data: rm -r ${dataDir}`;
+  const version = await readFile(join(dataDir, "PG_VERSION"), "utf8").catch(() => "");
+  const control = await stat(join(dataDir, "global", "pg_control")).catch(() => undefined);
+  const major = /^\d+$/.exec(version.trim())?.[0];
+  if (major === undefined || control === undefined) {
+    throw new Problem(`${dataDir} is not a complete Postgres data folder`, startAfresh);
+  }
+  if (major !== binaries.major) {
+    throw new Problem(
+      `${dataDir} was written by Postgres ${major}, this is Postgres ${binaries.major}`,
+      startAfresh,
+    );
+  }
+  await checkOwner(dataDir, user);
+  const password = await readFile(`${dataDir}.password`, "utf8").catch(() => "");
+  if (password.trim() === "") {
+    throw new Problem(`${dataDir} is there, but its password file ${dataDir}.password is not`, startAfresh);
+  }
+  return { password: password.trim() };
+}
+
+async function checkOwner(dataDir: string, user: ServerUser): Promise<void> {
+  const { uid } = await stat(dataDir);
+  const wanted = user?.uid ?? process.getuid?.();
+  if (uid !== wanted) {
+    throw new Problem(
+      `${dataDir} belongs to user ${uid}, but Postgres would run as user ${wanted}`,
+      `Start it as that user, or give it the folder: chown -R ${wanted} ${dataDir}`,
+    );
+  }
+}
+
+async function createData(
+  dataDir: string,
+  binaries: PostgresBinaries,
+  user: ServerUser,
+  signal: AbortSignal | undefined,
+): Promise<PostgresData> {
+  const password = randomBytes(24).toString("base64url");
+  await mkdir(dirname(dataDir), { recursive: true, mode: 0o700 });
+  await removeAbandoned(dataDir);
+  const partial = `${dataDir}.partial-${process.pid}`;
+  await mkdir(partial, { mode: 0o700 });
+  try {
+    await writePassword(`${dataDir}.password`, password);
+    if (user !== undefined) {
+      await chown(partial, user.uid, user.gid);
+    }
+    await initdb(partial, password, binaries, user, signal);
+    await rmdir(dataDir).catch(() => undefined);
+    await rename(partial, dataDir);
+    await syncFolder(dirname(dataDir));
+  } finally {
+    await rm(partial, { recursive: true, force: true });
+  }
+  return { password };
+}
+
+/** What an initdb left behind whose process is gone. */
+async function removeAbandoned(dataDir: string): Promise<void> {
+  const prefix = `${basename(dataDir)}.partial-`;
+  for (const name of await readdir(dirname(dataDir))) {
+    const pid = name.startsWith(prefix) ? Number(name.slice(prefix.length)) : Number.NaN;
+    if (Number.isInteger(pid) && (pid === process.pid || !isAlive(pid))) {
+      await rm(join(dirname(dataDir), name), { recursive: true, force: true });
+    }
+  }
+}
+
+async function writePassword(path: string, password: string): Promise<void> {
+  const partial = `${path}.partial`;
+  await rm(partial, { force: true });
+  const file = await open(partial, "wx", 0o600);
+  try {
+    await file.writeFile(`${password}\n`);
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+  await rename(partial, path);
+}
+
+async function initdb(
+  folder: string,
+  password: string,
+  binaries: PostgresBinaries,
+  user: ServerUser,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  const args = [
+    `--pgdata=${dataPath(folder, user)}`,
+    "--username=postgres",
+    "--pwfile=/dev/stdin",
+    "--auth=scram-sha-256",
+    "--data-checksums",
+    "--encoding=UTF8",
+    "--locale=C",
+    "--locale-provider=builtin",
+    "--builtin-locale=C.UTF-8",
+  ];
+  const passwordFile = await unnamedFile(`${folder}.password`, password, user);
+  try {
+    const child = spawnTied(binaries.initdb, args, {
+      ...user,
+      cwd: folder,
+      env: POSTGRES_ENV,
+      stdio: [passwordFile.fd, "ignore", "pipe"],
+      signal: "INT",
+    });
+    const closed = once(child, "close");
+    const letGo = interruptOn(signal, child);
+    const [complaint] = await Promise.all([child.stderr ? text(child.stderr) : "", closed]).finally(letGo);
+    signal?.throwIfAborted();
+    if (child.exitCode !== 0) {
+      throw new Problem(`Postgres could not create ${folder}: ${reasonOf(complaint)}`);
+    }
+  } finally {
+    await passwordFile.close();
+  }
+}
+
+/**
+ * Interrupts initdb when the signal comes: it ends after the piece of work that is under way, and removes what it made. One
+ * that came before initdb listened would be lost, so it is told again. Returns how to stop that.
+ */
+function interruptOn(signal: AbortSignal | undefined, child: ChildProcess): () => void {
+  let timer: NodeJS.Timeout | undefined;
+  function interrupt(): void {
+    child.kill("SIGINT");
+    timer = setInterval(() => child.kill("SIGINT"), 100);
+  }
+  if (signal?.aborted) interrupt();
+  signal?.addEventListener("abort", interrupt, { once: true });
+  return () => {
+    clearInterval(timer);
+    signal?.removeEventListener("abort", interrupt);
+  };
+}
+
+/** An open file without a name that only `user` can read, to hand a secret to a child as its standard input. */
+async function unnamedFile(path: string, content: string, user: ServerUser): Promise<FileHandle> {
+  const file = await open(path, "wx+", 0o600);
+  await rm(path);
+  if (user !== undefined) {
+    await file.chown(user.uid, user.gid);
+  }
+  await file.write(`${content}\n`, 0);
+  return file;
+}
+
+/** Why a Postgres program failed, in one line of what it said: what it calls fatal or an error, else its last. */
+export function reasonOf(complaint: string): string {
+  const lines = complaint.trim().split("\n");
+  const fatal = lines.map((line) => /\b(?:FATAL|PANIC|error): +(.*)/.exec(line)?.[1]).find(Boolean);
+  const full = lines.find((line) => line.includes("No space left"));
+  return fatal ?? full ?? (lines.at(-1) || "it ended without a word");
+}
+
+async function syncFolder(path: string): Promise<void> {
+  const folder = await open(path);
+  await folder.sync().finally(() => folder.close());
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === "EPERM";
+  }
+}

@@ -1,0 +1,225 @@
+import type { ChildProcess } from "node:child_process";
+import { once } from "node:events";
+import { mkdir } from "node:fs/promises";
+import { dirname } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { Client } from "pg";
+import { Problem } from "../problem.ts";
+import { type Part, type RunningPart, runningChild, spawnLogged } from "../process/part.ts";
+import { freePort } from "../process/ports.ts";
+import { findPostgres, POSTGRES_ENV, type PostgresBinaries, type ServerUser } from "./binaries.ts";
+import { dataPath, openData } from "./data.ts";
+import { readLockFile, removeStaleLockFile } from "./lock_file.ts";
+import { serverUser } from "./user.ts";
+
+/** Modest in memory, strict in durability, and no statement text in the log, where values could be. */
+const SETTINGS: Record<string, string> = {
+  unix_socket_directories: "",
+  max_connections: "100",
+  shared_buffers: "64MB",
+  synchronous_commit: "on",
+  timezone: "UTC",
+  log_timezone: "UTC",
+  log_min_error_statement: "panic",
+  jit: "off",
+};
+
+const START_MS = 60_000;
+const STOP_MS = 20_000;
+const HOST = "127.0.0.1";
+
+export interface PostgresOptions {
+  /** Absolute. Created, with everything in it, when it is not there; the password is kept in `<dataDir>.password`. */
+  dataDir: string;
+  /** A TCP port on 127.0.0.1; a free one when absent. */
+  port?: number;
+  /** Server settings by name, over the defaults above. */
+  settings?: Record<string, string>;
+  /** The server's log, appended to. Default `<dataDir>.log`. */
+  logFile?: string;
+  /** Called with the server's process id as soon as there is one. */
+  spawned?(pid: number): void;
+  /** Aborted when the start is no longer wanted. */
+  signal?: AbortSignal | undefined;
+}
+
+/** A server that accepts connections on 127.0.0.1, by SCRAM, and that cannot outlive this process. */
+export interface RunningPostgres extends RunningPart {
+  port: number;
+  /** Connection string of the superuser for one database. It holds the password: never print it. */
+  superuserUrl(database: string): string;
+}
+
+interface Launch {
+  options: PostgresOptions;
+  user: ServerUser;
+  binaries: PostgresBinaries;
+  port: number;
+  logFile: string;
+}
+
+/**
+ * Starts Postgres on `dataDir`, and resolves when it has answered a query. A data folder still held by a server that is
+ * just ending is waited for. A start that is aborted ends at once, and is rejected with the signal's reason when nothing
+ * of it runs any more.
+ * @throws {Problem} for a folder that is broken, of another version or in use, and for a port in use.
+ */
+export async function startPostgres(options: PostgresOptions): Promise<RunningPostgres> {
+  const { signal } = options;
+  signal?.throwIfAborted();
+  const user = await serverUser();
+  const binaries = await findPostgres(user);
+  signal?.throwIfAborted();
+  const { password } = await openData(options.dataDir, binaries, user, signal);
+  const logFile = options.logFile ?? `${options.dataDir}.log`;
+  await mkdir(dirname(logFile), { recursive: true });
+  const began = performance.now();
+  for (;;) {
+    signal?.throwIfAborted();
+    const port = options.port ?? (await freePort());
+    const attempt = await launch({ options, user, binaries, port, logFile });
+    if ("child" in attempt) {
+      const server = running(attempt.child, port, password);
+      await checkAnswers(server);
+      return server;
+    }
+    const again =
+      attempt.failure === "held"
+        ? (await removeStaleLockFile(options.dataDir)) ||
+          performance.now() - began < (await patience(options.dataDir))
+        : attempt.failure === "port" && options.port === undefined;
+    if (!again) {
+      throw explain(attempt, options, port, logFile);
+    }
+    await sleep(100);
+  }
+}
+
+/** Milliseconds to wait for whoever holds the folder: a server in full health will not let go of it. */
+async function patience(dataDir: string): Promise<number> {
+  return (await readLockFile(dataDir))?.status === "ready" ? 3000 : 30_000;
+}
+
+type Failure = { failure: "held" | "port" | "other"; line: string };
+
+async function launch(how: Launch): Promise<{ child: ChildProcess } | Failure> {
+  const { dataDir, settings } = how.options;
+  const args = ["-D", dataPath(dataDir, how.user), "-h", HOST, "-p", String(how.port)];
+  for (const [name, value] of Object.entries({ ...SETTINGS, ...settings })) {
+    args.push("-c", `${name}=${value}`);
+  }
+  const { child, output } = await spawnLogged(how.binaries.postgres, args, {
+    ...how.user,
+    cwd: dataDir,
+    env: POSTGRES_ENV,
+    logFile: how.logFile,
+    signal: "INT",
+    graceMs: STOP_MS,
+  });
+  how.options.spawned?.(child.pid ?? 0);
+  if (await isReady(child, how.options)) {
+    return { child };
+  }
+  how.options.signal?.throwIfAborted();
+  const text = await output();
+  return { failure: classify(text), line: /FATAL: {2}(.*)/.exec(text)?.[1] ?? "it ended without a word" };
+}
+
+function classify(log: string): Failure["failure"] {
+  if (/lock file "postmaster\.pid" already exists|pre-existing shared memory block/.test(log)) {
+    return "held";
+  }
+  return /could not bind .*: Address already in use/.test(log) ? "port" : "other";
+}
+
+async function isReady(
+  child: ChildProcess,
+  { dataDir, signal }: Pick<PostgresOptions, "dataDir" | "signal">,
+): Promise<boolean> {
+  const giveUp = performance.now() + START_MS;
+  while (child.exitCode === null && child.signalCode === null && child.pid !== undefined) {
+    if (signal?.aborted) {
+      await runningChild(child, STOP_MS, "SIGINT").stop();
+      break;
+    }
+    if (performance.now() > giveUp) {
+      child.kill("SIGQUIT");
+      await once(child, "exit");
+      break;
+    }
+    const lock = await readLockFile(dataDir);
+    if (lock?.pid === child.pid && lock.status === "ready") {
+      return true;
+    }
+    await sleep(10);
+  }
+  return false;
+}
+
+function running(child: ChildProcess, port: number, password: string): RunningPostgres {
+  return {
+    ...runningChild(child, STOP_MS, "SIGINT"),
+    port,
+    superuserUrl: (database) =>
+      `postgres://postgres:${password}@${HOST}:${port}/${encodeURIComponent(database)}`,
+  };
+}
+
+async function checkAnswers(server: RunningPostgres): Promise<void> {
+  const client = new Client({ connectionString: server.superuserUrl("postgres") });
+  try {
+    await client.connect();
+    await client.query("SELECT 1");
+  } catch (cause) {
+    await server.stop();
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new Problem(`Postgres started but refused its own superuser: ${reason}`, undefined, { cause });
+  } finally {
+    await client.end().catch(() => undefined);
+  }
+}
+
+function explain(failed: Failure, options: PostgresOptions, port: number, logFile: string): Problem {
+  switch (failed.failure) {
+    case "held":
+      return new Problem(
+        `${options.dataDir} is in use by another Postgres: ${failed.line}`,
+        "Stop the one that uses it, or use another folder",
+      );
+    case "port":
+      return new Problem(`Port ${port} on ${HOST} is in use, so Postgres cannot listen there`);
+    case "other":
+      return new Problem(`Postgres did not start: ${failed.line}`, `Its log is ${logFile}`);
+  }
+}
+
+/** Postgres as a part of the stack; `superuserUrl` is known once it has started. */
+export interface PostgresPart extends Part {
+  superuserUrl(database: string): string;
+}
+
+/** A part that runs Postgres on `dataDir` and a fixed port, which `setting` changes. */
+export function postgresPart(options: {
+  dataDir: string;
+  port: number;
+  setting: string;
+  settings?: Record<string, string>;
+}): PostgresPart {
+  const { setting, ...rest } = options;
+  let last: RunningPostgres | undefined;
+  return {
+    name: "postgres",
+    title: "Postgres",
+    ports: [{ port: options.port, setting }],
+    async start({ logFile, spawned, signal }) {
+      last = await startPostgres({ ...rest, logFile, spawned, signal });
+      return last;
+    },
+    superuserUrl(database) {
+      if (last === undefined) {
+        throw new Error("Postgres has not been started");
+      }
+      return last.superuserUrl(database);
+    },
+  };
+}

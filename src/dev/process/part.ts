@@ -1,0 +1,155 @@
+import type { ChildProcess } from "node:child_process";
+import { open, readFile } from "node:fs/promises";
+import { setTimeout as sleep } from "node:timers/promises";
+import { Problem } from "../problem.ts";
+import { spawnTied, type TiedOptions } from "./lifeline.mjs";
+import type { PartPort } from "./ports.ts";
+
+/** Keeps SIGUSR1 from opening Node's inspector in a part, which every local user could read. */
+export const NO_INSPECTOR = "--disable-sigusr1";
+
+/** A process that is ready for work. */
+export interface RunningPart {
+  pid: number;
+  /** Resolves when it has ended, to how: "exit status 1" or "SIGKILL". */
+  exited: Promise<string>;
+  /** Asks it to end, and kills it when it does not in time. Resolves when it is gone; safe to call twice. */
+  stop(): Promise<void>;
+  /** Kills it at once. */
+  kill(): void;
+}
+
+export interface StartContext {
+  /** Where everything it prints belongs, appended. */
+  logFile: string;
+  /** Aborted when the start is no longer wanted. */
+  signal: AbortSignal;
+  /** To be called with the process id as soon as there is one. */
+  spawned(pid: number): void;
+}
+
+/** One named process of the stack. */
+export interface Part {
+  /** A lower-case word: names its log file, and it in `run.json`. */
+  name: string;
+  /** What a person reads. */
+  title: string;
+  ports?: readonly PartPort[];
+  /** Starts it and resolves when it is ready; called again for a restart. Rejected: nothing of it runs. */
+  start(context: StartContext): Promise<RunningPart>;
+}
+
+export interface ProcessPart extends Omit<Part, "start"> {
+  command: string;
+  args: string[];
+  /** All of its environment; nothing is inherited. Secrets belong in files. */
+  env: Record<string, string | undefined>;
+  cwd?: string;
+  /** Resolves when it is ready; tries until then, or until `signal` is aborted because it ended or time is up. */
+  ready(signal: AbortSignal): Promise<void>;
+  /** Milliseconds from the request to end until it is killed. Default 10,000. */
+  graceMs?: number;
+  /** Milliseconds for the start. Default 60,000. */
+  startMs?: number;
+}
+
+/** A part that is one command with a readiness check. */
+export function processPart({ command, args, env, cwd, ready, ...rest }: ProcessPart): Part {
+  const { graceMs = 10_000, startMs = 60_000, ...about } = rest;
+  return {
+    ...about,
+    async start({ logFile, signal, spawned }) {
+      signal.throwIfAborted();
+      const options = { env, graceMs, ...(cwd === undefined ? {} : { cwd }) };
+      const { child, output } = await spawnLogged(command, args, { ...options, logFile });
+      const running = runningChild(child, graceMs);
+      spawned(running.pid);
+      const over = new AbortController();
+      const anyEnd = AbortSignal.any([signal, over.signal, AbortSignal.timeout(startMs)]);
+      const ended = running.exited.then((how) => {
+        over.abort();
+        return how;
+      });
+      const outcome = await Promise.race([
+        ready(anyEnd).then(
+          () => "ready" as const,
+          (error: unknown) => error,
+        ),
+        ended,
+        aborted(anyEnd),
+      ]);
+      if (outcome === "ready") {
+        return running;
+      }
+      const alreadyEnded = child.exitCode !== null || child.signalCode !== null;
+      await running.stop();
+      signal.throwIfAborted();
+      throw new Problem(
+        `${about.title} ${alreadyEnded ? `ended while starting (${await ended})` : `did not become ready: ${reason(outcome)}`}`,
+        [...lastLines(await output()), `Its log is ${logFile}`].join("\n"),
+      );
+    },
+  };
+}
+
+type LoggedOptions = Omit<TiedOptions, "stdio"> & { logFile: string };
+
+/** Starts a tied process whose output goes to a log file; `output` is what it has written there so far. */
+export async function spawnLogged(
+  command: string,
+  args: string[],
+  { logFile, ...options }: LoggedOptions,
+): Promise<{ child: ChildProcess; output(): Promise<string> }> {
+  const log = await open(logFile, "a", 0o600);
+  const { size } = await log.stat();
+  const child = spawnTied(command, args, { ...options, stdio: ["ignore", log.fd, log.fd] });
+  child.on("error", () => undefined);
+  await log.close();
+  return { child, output: async () => (await readFile(logFile)).subarray(size).toString() };
+}
+
+/** Watches and ends a child: `signal` first, SIGKILL when it is still there `graceMs` later. */
+export function runningChild(
+  child: ChildProcess,
+  graceMs: number,
+  signal: NodeJS.Signals = "SIGTERM",
+): RunningPart {
+  const exited = new Promise<string>((resolve) => {
+    child.once("exit", (code, killer) => resolve(killer ?? `exit status ${code}`));
+    child.once("error", (error) => resolve(error.message));
+  });
+  return {
+    pid: child.pid ?? 0,
+    exited,
+    async stop() {
+      child.kill(signal);
+      const timer = new AbortController();
+      const late = sleep(graceMs, "late", { signal: timer.signal }).catch(() => "cancelled");
+      if ((await Promise.race([exited, late])) === "late") {
+        child.kill("SIGKILL");
+        await exited;
+      }
+      timer.abort();
+    },
+    kill: () => void child.kill("SIGKILL"),
+  };
+}
+
+function aborted(signal: AbortSignal): Promise<unknown> {
+  return new Promise((resolve) =>
+    signal.addEventListener("abort", () => resolve(signal.reason), { once: true }),
+  );
+}
+
+function reason(thrown: unknown): string {
+  return thrown instanceof Error ? thrown.message : String(thrown);
+}
+
+function lastLines(text: string): string[] {
+  return text
+    .trimEnd()
+    .split("\n")
+    .slice(-5)
+    .filter((line) => line !== "")
+    .map((line) => `  ${line.slice(0, 300)}`);
+}

@@ -1,0 +1,59 @@
+import { once } from "node:events";
+import { createServer } from "node:net";
+import { Problem } from "../problem.ts";
+
+const LOOPBACK = "127.0.0.1";
+
+/** A port that a part listens on, and the setting that changes it. */
+export interface PartPort {
+  port: number;
+  setting: string;
+}
+
+/** Below the ports that Linux (32768–60999), macOS and Windows (49152–65535) give to outgoing connections. */
+const [FIRST, END] = [20_000, 32_000];
+const MOST_TRIES = 100;
+/** How many ports in a row a process begins with: two processes that run at once seldom begin with the same. */
+const PORTS_EACH = 16;
+let next = process.pid * PORTS_EACH;
+
+/**
+ * A TCP port on 127.0.0.1 that was free just now. It is none that an outgoing connection of another program can be given
+ * before it is used, and most likely none that another process was given by this function and does not use yet.
+ */
+export async function freePort(): Promise<number> {
+  for (let tries = 0; tries < MOST_TRIES; tries += 1) {
+    const port = FIRST + (next % (END - FIRST));
+    next += 1;
+    if (await isFree(port)) return port;
+  }
+  throw new Problem(
+    `No port between ${FIRST} and ${END} on ${LOOPBACK} seems to be free`,
+    "Stop what listens there",
+  );
+}
+
+async function isFree(port: number): Promise<boolean> {
+  return checkFree({ port, setting: "" }).then(
+    () => true,
+    () => false,
+  );
+}
+
+/** @throws {Problem} naming the port and its setting when something else listens on it. */
+export async function checkFree({ port, setting }: PartPort): Promise<void> {
+  const probe = createServer();
+  try {
+    await once(probe.listen(port, LOOPBACK), "listening");
+  } catch (cause) {
+    const code = (cause as NodeJS.ErrnoException).code;
+    const reason = code === "EACCES" ? "needs more rights" : "is in use by another program";
+    throw new Problem(
+      `Port ${port} on ${LOOPBACK} ${reason}`,
+      `Stop that program, or choose another port with ${setting}`,
+      { cause },
+    );
+  }
+  probe.close();
+  await once(probe, "close");
+}

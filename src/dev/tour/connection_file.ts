@@ -1,0 +1,83 @@
+import { type TourState, USED_SCOPE } from "./steps.ts";
+
+/** What somebody needs to call the running stack; kept in `connection.json` (mode 0600). */
+export type Connection = {
+  base_url: string;
+  api_key: string;
+  connection_id: string;
+  agent_id: string;
+  /** Not there when no delegation stands. */
+  cert_id?: string;
+  scope: string;
+  owner_email: string;
+};
+
+/** What is known when the tour did not come to its end. */
+export type KnownConnection = Partial<Connection> & Pick<Connection, "base_url" | "owner_email">;
+
+/** The connection that the tour has left standing, as far as it came. */
+export function connectionOf(
+  baseUrl: string,
+  state: Partial<TourState>,
+  ownerEmail: string,
+): KnownConnection {
+  const { application, certId, granted } = state;
+  const known = { base_url: baseUrl, owner_email: ownerEmail };
+  if (application === undefined) return known;
+  const { apiKey, connectionId, agentId } = application;
+  const connection = { ...known, api_key: apiKey, connection_id: connectionId };
+  if (agentId === "") return connection;
+  const scope = granted?.includes(USED_SCOPE) ? USED_SCOPE : (granted?.[0] ?? USED_SCOPE);
+  const stands = certId !== undefined && certId !== "" && granted !== undefined;
+  return { ...connection, agent_id: agentId, scope, ...(stands ? { cert_id: certId } : {}) };
+}
+
+/**
+ * Lines for a shell, which work when they are pasted as they stand: challenge, present, verify. They name a scope, not a
+ * certificate, and so go on working when a later start has replaced the delegation.
+ */
+export function curlLines(connection: Connection): string[] {
+  const { base_url, api_key, connection_id, agent_id } = connection;
+  const scope = JSON.stringify(connection.scope);
+  const post = (path: string) =>
+    `curl -s -X POST ${base_url}/v1/service/${path} -H 'X-Service-API-Key: ${api_key}' -H 'Content-Type: application/json'`;
+  const picked = (name: string) => `sed 's/.*"${name}":"\\([^"]*\\)".*/\\1/'`;
+  const body = (name: string, variable: string) =>
+    `-d ${quoted(`{"required_scope":${scope},"${name}":"`)}"$${variable}"'"}'`;
+  const present = post(`connections/${connection_id}/agents/${agent_id}/present`);
+  return [
+    `CHALLENGE=$(${post("challenge")} | ${picked("challenge")})`,
+    `PROOF=$(${present} ${body("challenge", "CHALLENGE")} | ${picked("proof_ref")})`,
+    `${post("verify")} ${body("proof_ref", "PROOF")}; echo`,
+  ];
+}
+
+function quoted(text: string): string {
+  return `'${text.replaceAll("'", "'\\''")}'`;
+}
+
+/** What a person is told when everything is up; lines to paste only when there is something they can prove. */
+export function tryItYourself(connection: KnownConnection, folder: string): string[] {
+  return [
+    "",
+    ...(isComplete(connection)
+      ? [
+          "Everything is up. Try it in another shell; the last line answers allow, once for each challenge:",
+          "",
+          ...curlLines(connection),
+        ]
+      : ["Everything is up, but no delegation stands that could be tried."]),
+    "",
+    `Base URL     ${connection.base_url}`,
+    ...(connection.api_key === undefined ? [] : [`API key      ${connection.api_key}`]),
+    `Mailbox      ${connection.base_url}/dev/mailbox (sign in as ${connection.owner_email})`,
+    `API          ${connection.base_url}/openapi.json`,
+    `Manifests    ${folder}/manifests (change one and watch ${folder}/status)`,
+    "",
+    "Ctrl-C ends everything.",
+  ];
+}
+
+function isComplete(connection: KnownConnection): connection is Connection {
+  return connection.cert_id !== undefined;
+}

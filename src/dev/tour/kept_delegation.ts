@@ -1,0 +1,55 @@
+import type { Judgement } from "./quickstart.ts";
+import { approve, settled, type TourState, type TourStep, type TourWorld } from "./steps.ts";
+
+type Fate = "stands" | "pending" | "ended";
+
+const fates: Record<string, Fate> = {
+  Active: "stands",
+  AwaitingApproval: "pending",
+  Denied: "ended",
+  Revoked: "ended",
+  Expired: "ended",
+};
+
+const fateOf = ({ reason }: Judgement): Fate | undefined => fates[reason];
+
+/**
+ * After the tour: the reader's own delegation, so that there is something to try by hand. What stands is kept, what
+ * waits is approved; what has ended is declared afresh as long as the file is the example's, else left as it is.
+ */
+export const standingDelegation: TourStep = {
+  name: "standing_delegation",
+  title: "delegation.yaml, left standing for you to try",
+  async run({ quickstart }, state) {
+    state.certId = "";
+    const file = await quickstart.delegationFile();
+    if (file === "missing") return "delegation.yaml is not there any more, so no delegation stands";
+    let fate = await settled(quickstart, "delegation", fateOf);
+    if (fate === "ended") {
+      if (file === "edited") return `left as it is: ${await quickstart.explain("delegation")}`;
+      await quickstart.renewDelegation();
+      fate = await settled(quickstart, "delegation", (now) =>
+        fateOf(now) === "ended" ? undefined : fateOf(now),
+      );
+    }
+    if (fate === "pending") {
+      state.requestId = await settled(quickstart, "delegation", ({ status }) => status.requestID);
+      state.granted = await approve(state);
+      return `${state.certId} grants ${state.granted.join(", ")}`;
+    }
+    const { certID, approvedScope } = await settled(quickstart, "delegation", ({ status }) =>
+      status.certID ? { certID: status.certID, approvedScope: status.approvedScope ?? [] } : undefined,
+    );
+    state.certId = certID;
+    state.granted = approvedScope;
+    return `${certID} still grants ${approvedScope.join(", ")}`;
+  },
+};
+
+/** After a tour that did not come to its end: what the operator knows of the reader's delegation, if it stands. */
+export async function recallStanding({ quickstart }: TourWorld, state: TourState): Promise<void> {
+  const judgement = await quickstart.judgement("delegation").catch(() => undefined);
+  const stands = judgement?.reason === "Active" ? judgement.status : undefined;
+  state.certId = stands?.certID ?? "";
+  state.granted = stands?.approvedScope ?? [];
+}

@@ -1,0 +1,50 @@
+import { messageOf, Problem } from "../problem.ts";
+import type { Terminal } from "../terminal.ts";
+import type { TourState, TourStep, TourWorld } from "./steps.ts";
+
+type Tour = {
+  steps: readonly TourStep[];
+  world: TourWorld;
+  state: TourState;
+  interrupted: AbortSignal;
+  /** A failing step ends the tour and nothing else: a person may have changed what is declared, and meant it. */
+  mayFail: boolean;
+};
+
+/**
+ * Shows the steps in order up to the first surprise, and answers whether all of them passed. Throws `Problem` for a
+ * surprise unless the tour may fail, and whatever an interruption threw.
+ */
+export async function runTour(terminal: Terminal, { steps, ...context }: Tour): Promise<boolean> {
+  for (const step of steps) {
+    if (await runStep(terminal, step, context)) continue;
+    terminal.warn(
+      "The stack stays up without the rest of the tour; put right what it says, and start again for it",
+    );
+    return false;
+  }
+  return true;
+}
+
+/** Whether the step passed. */
+async function runStep(
+  terminal: Terminal,
+  { name, title, run }: TourStep,
+  { world, state, interrupted, mayFail }: Omit<Tour, "steps">,
+): Promise<boolean> {
+  interrupted.throwIfAborted();
+  const step = terminal.step(name, title);
+  try {
+    step.done(await run(world, state));
+    return true;
+  } catch (error) {
+    if (interrupted.aborted) {
+      step.fail("stopped");
+      throw error;
+    }
+    const message = messageOf(error);
+    step.fail(mayFail ? message : error);
+    if (mayFail) return false;
+    throw new Problem(`"${title}" went otherwise than it must: ${message}`);
+  }
+}

@@ -1,0 +1,269 @@
+import {
+  type Application,
+  deliveredEvent,
+  expectDecision,
+  expectEqual,
+  expectError,
+  present,
+  proofOf,
+  Surprise,
+  verify,
+  within,
+} from "./calls.ts";
+import { type Owner, signIn } from "./person.ts";
+import type { Judgement, QuickstartFolder, QuickstartKind } from "./quickstart.ts";
+import type { Receiver } from "./receiver.ts";
+
+/** What the tour acts on: a running stack, its manifests folder, and a webhook receiver. */
+export type TourWorld = {
+  baseUrl: string;
+  email: string;
+  quickstart: QuickstartFolder;
+  receiver: Receiver;
+};
+
+/** What the tour learns step by step: before its step has run, a field is not there. */
+export type TourState = {
+  owner: Owner;
+  application: Application;
+  requestId: string;
+  certId: string;
+  /** What the standing delegation grants. */
+  granted: string[];
+  proof: unknown;
+  spareProof: unknown;
+};
+
+/** One step: a stable name, what a person reads, and the work; its answer is the detail shown. */
+export type TourStep = {
+  name: string;
+  title: string;
+  run(world: TourWorld, state: TourState): Promise<string>;
+};
+
+/** The scope that the example asks for and the owner holds back. */
+const WITHHELD_SCOPE = "custom:orders:refund";
+/** The scope that the owner grants and the tour uses. */
+export const USED_SCOPE = "data:read";
+
+const signedIn: TourStep = {
+  name: "owner_signed_in",
+  title: "A person signs in with a code sent by e-mail",
+  async run({ baseUrl, email }, state) {
+    const { owner, code, humanId, isNew } = await signIn(baseUrl, email);
+    state.owner = owner;
+    return `${email}, code ${code}, root identity ${humanId}${isNew ? " (new, in the vault)" : ""}`;
+  },
+};
+
+const platformRegistered: TourStep = {
+  name: "platform_registered",
+  title: "platform.yaml becomes a platform with an API key",
+  async run({ baseUrl, quickstart, receiver }, state) {
+    await quickstart.declarePlatform();
+    const credentials = await settled(quickstart, "platform", async ({ ready }) =>
+      ready ? quickstart.credentials() : undefined,
+    );
+    const { connection_id: connectionId, api_key: apiKey } = credentials;
+    state.application = { baseUrl, connectionId, apiKey, agentId: "" };
+    receiver.useSecret(credentials.webhook_signing_secret);
+    const callback = { callback_url: receiver.url };
+    await state.owner.call("PUT", `/v1/service/connections/${connectionId}/callback`, callback);
+    return `connection ${connectionId}, key ${credentials.api_key_prefix}…`;
+  },
+};
+
+const agentKeyed: TourStep = {
+  name: "agent_keyed",
+  title: "agent.yaml becomes an agent with a hybrid key",
+  async run({ quickstart }, state) {
+    const agentId = await settled(quickstart, "agent", ({ ready, status }) =>
+      ready ? status.agentID : undefined,
+    );
+    state.application = { ...state.application, agentId };
+    return `agent ${agentId}, Ed25519 + ML-DSA-65, private halves in the vault`;
+  },
+};
+
+const delegationRequested: TourStep = {
+  name: "delegation_requested",
+  title: "tour.yaml becomes a request to a person",
+  async run({ quickstart }, state) {
+    await quickstart.requestTour();
+    state.requestId = await settled(quickstart, "tour", ({ status }) => status.requestID);
+    const request = await state.owner.call<DelegationRequest>("GET", requestPath(state));
+    expectEqual("the request", request.status, "pending");
+    return `${state.requestId} asks for ${request.requested_scope.join(", ")}`;
+  },
+};
+
+const approvedNarrower: TourStep = {
+  name: "approved_narrower",
+  title: "The person approves less than was asked for",
+  async run(_, state) {
+    const granted = await approve(state);
+    return `${state.certId} grants ${granted.join(", ")}`;
+  },
+};
+
+const approvalDelivered: TourStep = {
+  name: "approval_delivered",
+  title: "The application hears of it by webhook",
+  run: ({ receiver }, state) => deliveredEvent(receiver, "delegation.approved", state.certId),
+};
+
+const proofPresented: TourStep = {
+  name: "proof_presented",
+  title: "The agent proves it over a fresh challenge",
+  async run(_, state) {
+    state.proof = await proofOf(state.application, state.certId);
+    state.spareProof = await proofOf(state.application, state.certId);
+    return `a proof bundle of ${JSON.stringify(state.proof).length.toLocaleString("en")} bytes`;
+  },
+};
+
+const verifiedAllow: TourStep = {
+  name: "verified_allow",
+  title: `Verify, ${USED_SCOPE}`,
+  async run(_, { application, proof }) {
+    const answer = await verify(application, proof, USED_SCOPE);
+    return `${expectDecision(answer, "allow", "authorized")}, receipt ${String(answer.body.receipt_hash)}`;
+  },
+};
+
+const replayRefused: TourStep = {
+  name: "replay_refused",
+  title: "Verify the same proof again",
+  run: async (_, { application, proof }) =>
+    expectError(await verify(application, proof, USED_SCOPE), 400, "invalid_challenge"),
+};
+
+const notDelegatedDenied: TourStep = {
+  name: "not_delegated_denied",
+  title: `Verify what was held back, ${WITHHELD_SCOPE}`,
+  async run(_, { application, certId }) {
+    const answer = await verify(application, await proofOf(application, certId), WITHHELD_SCOPE);
+    return expectDecision(answer, "deny", "not_delegated");
+  },
+};
+
+const revoked: TourStep = {
+  name: "revoked",
+  title: "The person revokes, and the application hears of it",
+  async run({ receiver }, { owner, certId }) {
+    const path = `/v1/service/delegations/${certId}/revoke`;
+    const certificate = await owner.call<{ status: string }>("POST", path, { reason: "the tour is over" });
+    expectEqual("the certificate", certificate.status, "revoked");
+    return deliveredEvent(receiver, "delegation.revoked", certId);
+  },
+};
+
+const revokedDenied: TourStep = {
+  name: "revoked_denied",
+  title: "Verify a proof made before the revocation",
+  run: async (_, { application, spareProof }) =>
+    expectDecision(await verify(application, spareProof, USED_SCOPE), "deny", "delegation_revoked"),
+};
+
+const presentRefused: TourStep = {
+  name: "present_refused",
+  title: "Ask for a new proof",
+  run: async (_, { application, certId }) =>
+    expectError(await present(application, certId), 404, "no_active_delegation"),
+};
+
+const audited: TourStep = {
+  name: "audited",
+  title: "Every decision stands in the history, newest first",
+  async run(_, { owner, certId }) {
+    const { events } = await owner.call<{ events: AuditEvent[] }>(
+      "GET",
+      "/v1/service/audit/personal?limit=25",
+    );
+    const decisions = events
+      .filter((event) => event.cert_id === certId && event.details.decision !== undefined)
+      .map((event) => `${event.details.decision} ${event.details.decision_reason}`)
+      .join(", ");
+    expectEqual("the history", decisions, "deny delegation_revoked, deny not_delegated, allow authorized");
+    return decisions;
+  },
+};
+
+/** From YAML to allow, to revoked: the main job, each answer checked. */
+export const tourSteps: readonly TourStep[] = [
+  signedIn,
+  platformRegistered,
+  agentKeyed,
+  delegationRequested,
+  approvedNarrower,
+  approvalDelivered,
+  proofPresented,
+  verifiedAllow,
+  replayRefused,
+  notDelegatedDenied,
+  revoked,
+  revokedDenied,
+  presentRefused,
+  audited,
+];
+
+type DelegationRequest = {
+  status: string;
+  requested_scope: string[];
+  cert_id: string | null;
+  approved_scope: string[] | null;
+};
+type Certificate = { cert_id: string; status: string; approved_scope: string[] };
+type AuditEvent = { cert_id: string; details: { decision?: string; decision_reason?: string } };
+
+const JUDGED_MS = 5_000;
+
+/**
+ * Waits until the operator's judgement of an object is what is wanted. Throws `Surprise` with the operator's own words
+ * after 30 s, and as soon as the object has waited 5 s for a person.
+ */
+export function settled<T>(
+  quickstart: QuickstartFolder,
+  kind: QuickstartKind,
+  wanted: (judgement: Judgement) => Promise<T | undefined> | T | undefined,
+): Promise<T> {
+  const began = performance.now();
+  return within(
+    `what is wanted of the ${kind}`,
+    async () => {
+      const judgement = await quickstart.judgement(kind);
+      if (!judgement) return undefined;
+      const answer = await wanted(judgement);
+      if (answer === undefined && judgement.stalled && performance.now() - began > JUDGED_MS) {
+        throw new Surprise(await quickstart.explain(kind));
+      }
+      return answer;
+    },
+    () => quickstart.explain(kind),
+  );
+}
+
+function requestPath({ requestId }: TourState): string {
+  return `/v1/service/delegations/requests/${requestId}`;
+}
+
+/**
+ * Approves all but the withheld scope of the request, and keeps the certificate's id; answers what it grants. One that was
+ * approved before, which the operator has not written down yet, stays as it is.
+ */
+export async function approve(state: TourState): Promise<string[]> {
+  const request = await state.owner.call<DelegationRequest>("GET", requestPath(state));
+  const { requested_scope, cert_id, approved_scope } = request;
+  if (request.status === "approved" && cert_id !== null && approved_scope !== null) {
+    state.certId = cert_id;
+    return approved_scope;
+  }
+  const kept = requested_scope.filter((scope) => scope !== WITHHELD_SCOPE);
+  const wanted = kept.length === 0 ? requested_scope : kept;
+  const path = `${requestPath(state)}/approve`;
+  const certificate = await state.owner.call<Certificate>("POST", path, { approved_scope: wanted });
+  expectEqual("the certificate", certificate.status, "approved");
+  expectEqual("the approved scope", certificate.approved_scope.join(" "), wanted.join(" "));
+  state.certId = certificate.cert_id;
+  return certificate.approved_scope;
+}

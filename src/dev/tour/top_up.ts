@@ -1,0 +1,39 @@
+import { grantCredits } from "../../accounts/ledger/grants.ts";
+import { formatUsd } from "../../accounts/ledger/usd.ts";
+import type { Clock } from "../../clock.ts";
+import { openDatabase } from "../../db/connection.ts";
+import { newId } from "../../ids.ts";
+
+/**
+ * Grants an account what its balance lacks of `to` micro-USD; one that has as much is left alone, as is one that is not
+ * there yet: it will begin with that. Gives what it did, for people.
+ */
+export async function topUp({
+  url,
+  email,
+  to,
+  clock,
+}: {
+  url: string;
+  email: string;
+  to: number;
+  clock: Clock;
+}): Promise<string> {
+  const database = openDatabase({ url, name: "deputize-dev", max: 1, onError: () => {} });
+  try {
+    const account = await database("accounts as a")
+      .join("balances as b", "b.account_id", "a.account_id")
+      .where("a.email", email)
+      .first("a.account_id", "b.balance_micro_usd");
+    const starts = `new accounts start with ${formatUsd(to)} USD`;
+    if (account === undefined) return starts;
+    const amount = to - account.balance_micro_usd;
+    if (amount <= 0) return `${email} has ${formatUsd(account.balance_micro_usd)} USD; ${starts}`;
+    const reference = `trial-${newId()}`;
+    const grant = { accountId: account.account_id, amount, reason: "npm start -- --credits", reference };
+    const { balance } = await grantCredits(database, grant, clock.now());
+    return `${email} was granted ${formatUsd(amount)} USD and has ${formatUsd(balance)} USD; ${starts}`;
+  } finally {
+    await database.destroy();
+  }
+}

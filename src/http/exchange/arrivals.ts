@@ -1,0 +1,48 @@
+import { ApiError } from "../../errors.ts";
+import { createTally } from "./connections.ts";
+
+/** Milliseconds in which a body that was begun has to be there. */
+export const BODY_MS = 10_000;
+
+/** Bounds the bodies that are on their way. */
+export type Arrivals = {
+  /**
+   * Gives what `read` reads from a client. Throws `rate_limited` when as many of the client's bodies as it may have are on
+   * their way already, and `invalid_request` when this one is not there in time.
+   */
+  wait<T>(client: string, read: () => Promise<T>): Promise<T>;
+};
+
+/** At most `perClient` bodies for each client, each with `bodyMs` milliseconds. */
+export function createArrivals({
+  perClient,
+  bodyMs = BODY_MS,
+}: {
+  perClient: number;
+  bodyMs?: number;
+}): Arrivals {
+  const open = createTally();
+  return {
+    async wait(client, read) {
+      if (!open.enter(client, perClient)) {
+        throw new ApiError("rate_limited", "Too many bodies from this address are on their way at once", {
+          "retry-after": "1",
+        });
+      }
+      try {
+        return await within(bodyMs, read());
+      } finally {
+        open.leave(client);
+      }
+    },
+  };
+}
+
+function within<T>(milliseconds: number, work: Promise<T>): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const late = () =>
+      reject(new ApiError("invalid_request", `body: was not there after ${milliseconds / 1000} seconds`));
+    const timer = setTimeout(late, milliseconds);
+    work.then(resolve, reject).finally(() => clearTimeout(timer));
+  });
+}

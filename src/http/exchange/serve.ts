@@ -1,0 +1,242 @@
+import { hash } from "node:crypto";
+import type { IncomingMessage } from "node:http";
+import { type ZodType, z } from "zod";
+import { ApiError } from "../../errors.ts";
+import { validate } from "../../input/validate.ts";
+import type { Answer, Call, CookieName, Route } from "../../route.ts";
+import type { Names } from "../names.ts";
+import { routeErrors } from "../openapi/route_errors.ts";
+import { type Authenticators, authenticateRoute } from "../request/authenticate.ts";
+import { declaresJson, hasBody, parseBody, readBody, requireJson } from "../request/body.ts";
+import type { CallRates } from "../request/call_rates.ts";
+import type { ClientAddress } from "../request/client_address.ts";
+import type { Cookies } from "../request/cookies.ts";
+import { type Idempotency, idempotencyKey, type KeyedCall } from "../request/idempotency.ts";
+import { readQuery } from "../request/query.ts";
+import type { Arrivals } from "./arrivals.ts";
+import { jsonReply, type Reply } from "./replies.ts";
+import { challengesOf } from "./www_authenticate.ts";
+
+/** What serving a route takes. */
+export type ServeDeps = {
+  authenticators: Authenticators;
+  names: Names;
+  cookies: Cookies;
+  clientAddress: ClientAddress;
+  idempotency: Idempotency;
+  rates: CallRates;
+  arrivals: Arrivals;
+  /** The network of a client's address. */
+  networkOf(client: string): string;
+  /** Holds every answer against its route's declaration. For tests: a difference is answered as `internal`. */
+  checkAnswers: boolean;
+};
+
+/** One request to a route, as the router found it. */
+export type Request = { message: IncomingMessage; params: Record<string, string>; requestId: string };
+
+/** Answers requests to one route. Rejects with an `ApiError`, or with what broke. */
+export type Serve = (request: Request) => Promise<Reply>;
+
+type AnyCall = Call<Route["access"], unknown, unknown, unknown>;
+
+/**
+ * How a route is served, in order: who calls, what is sent, is it well-formed, do it, answer. Every 401 says how the
+ * caller is proven.
+ */
+export function serveRoute(route: Route, deps: ServeDeps): Serve {
+  const authenticate = authenticateRoute(route, deps.authenticators, deps.cookies);
+  const run = rated(route, deps.checkAnswers ? checked(route) : route.handle.bind(route), deps.rates);
+  const challenges = challengesOf(route, deps.names);
+  const serve: Serve = async (request) => {
+    const call = new IncomingCall(request, deps);
+    call.caller = await authenticate({ request: request.message, header: call.header });
+    const key = readIdempotencyKey(route, call);
+    const bytes = await readArriving(call, deps);
+    validateParts(route, call, bytes);
+    const reply =
+      key === undefined
+        ? answerReply(route, await run(call), deps.cookies)
+        : await serveOnce({ route, call, bytes, key }, run, deps);
+    if (call.rate !== undefined) Object.assign(reply.headers, call.rate);
+    return reply;
+  };
+  return (request) => serve(request).catch((error: unknown) => Promise.reject(challenged(error, challenges)));
+}
+
+/** The bytes of a call's body. Only a body that is announced is waited for. */
+async function readArriving(
+  call: IncomingCall,
+  { arrivals, networkOf }: Pick<ServeDeps, "arrivals" | "networkOf">,
+): Promise<Buffer> {
+  if (!hasBody(call.message)) return readBody(call.message);
+  return arrivals.wait(networkOf(call.ip), () => readBody(call.message));
+}
+
+function challenged(error: unknown, challenges: string | undefined): unknown {
+  if (challenges === undefined || !(error instanceof ApiError) || error.status !== 401) return error;
+  return new ApiError(error.code, error.message, { ...error.headers, "www-authenticate": challenges });
+}
+
+/** The key of a call that takes one. A call that takes none is refused with it: ignored, it would be a broken promise. */
+function readIdempotencyKey({ idempotent }: Route, call: IncomingCall): string | undefined {
+  const key = idempotent === "foreign" ? undefined : call.header("idempotency-key");
+  if (key === undefined) return undefined;
+  if (idempotent !== true) {
+    throw new ApiError("invalid_request", "idempotency-key: this call takes none; send it without");
+  }
+  return validate(idempotencyKey, key, "idempotency-key");
+}
+
+/** A call while it is put together. Its address and headers are worked out only when they are asked for. */
+class IncomingCall implements AnyCall {
+  caller: AnyCall["caller"];
+  params: unknown;
+  query: unknown;
+  body: unknown;
+  /** Headers that tell what is left of its rate, once it was counted. */
+  rate: Record<string, string> | undefined;
+  readonly requestId: string;
+  readonly header: (name: string) => string | undefined;
+  readonly cookie: (name: CookieName) => string | undefined;
+  readonly message: IncomingMessage;
+  readonly #deps: ServeDeps;
+
+  constructor({ message, params, requestId }: Request, deps: ServeDeps) {
+    this.message = message;
+    this.params = params;
+    this.requestId = requestId;
+    this.#deps = deps;
+    this.header = (name) => readHeader(message, deps.names.headers(name));
+    this.cookie = (name) => deps.cookies.read(message.headers.cookie, name);
+  }
+
+  get ip(): string {
+    return this.#deps.clientAddress(this.message.socket.remoteAddress, this.header("x-forwarded-for"));
+  }
+}
+
+/**
+ * A header under any of its names. Throws `invalid_request` when two of them say different things: a gateway that sets
+ * the header under one name could not keep its clients from sending another.
+ */
+function readHeader({ headers }: IncomingMessage, names: readonly string[]): string | undefined {
+  let found: string | undefined;
+  for (const name of names) {
+    const value = headers[name];
+    if (value === undefined) continue;
+    const text = Array.isArray(value) ? value.join(", ") : value;
+    if (found !== undefined && found !== text) {
+      throw new ApiError("invalid_request", `${name}: stands under another name with another value`);
+    }
+    found = text;
+  }
+  return found;
+}
+
+/**
+ * A path parameter that has not the form of an id names nothing, so it is `not_found` like any unknown id. A route that
+ * takes no body ignores one, unless it claims to be JSON and is not.
+ */
+function validateParts(route: Route, call: IncomingCall, bytes: Buffer): void {
+  call.params = readParams(route.params, call.params as Record<string, string>);
+  if (route.query !== undefined)
+    call.query = validate(route.query, readQuery(call.message.url ?? ""), "query");
+  if (route.bodyForm === "raw" || route.body !== undefined) requireJson(call.message, bytes);
+  if (route.bodyForm === "raw") call.body = bytes;
+  else if (route.body !== undefined) call.body = validate(route.body, parseBody(bytes), "body");
+  else if (declaresJson(call.message)) parseBody(bytes);
+}
+
+function readParams(schema: ZodType | undefined, params: Record<string, string>): unknown {
+  const result = schema === undefined ? { success: true, data: params } : schema.safeParse(params);
+  if (!result.success) throw new ApiError("not_found");
+  return result.data;
+}
+
+type Run = (call: IncomingCall) => Promise<Answer<unknown>>;
+
+/** Counts a call for its rate before it is run; one that is refused is taken back where the rate counts what is made. */
+function rated({ id, rate }: Route, run: Run, rates: CallRates): Run {
+  if (rate === undefined) return run;
+  return async (call) => {
+    const { caller } = call;
+    if (caller === undefined || !("keyPrefix" in caller)) throw new Error(`${id}: only API keys have rates`);
+    call.rate = await rates.take(rate, caller);
+    return run(call).catch(async (error: unknown) => {
+      await rates.giveBack(rate, caller);
+      throw error;
+    });
+  };
+}
+
+type Once = { route: Route; call: IncomingCall; bytes: Buffer; key: string };
+
+async function serveOnce({ route, call, bytes, key }: Once, run: Run, deps: ServeDeps): Promise<Reply> {
+  const owner = ownerOf(route, call.caller);
+  const target = `${JSON.stringify([call.params, call.query])}\n`;
+  const said = route.sameCall === undefined ? bytes : Buffer.from(JSON.stringify(route.sameCall(call.body)));
+  const bodyHash = hash("sha256", Buffer.concat([Buffer.from(target), said]), "buffer");
+  const { answer, replayed } = await deps.idempotency.once(
+    { ...owner, routeId: route.id, key, bodyHash },
+    async () => {
+      const { status = ownStatus(route), body, headers = {}, cookies } = await run(call);
+      if (cookies !== undefined) throw new Error(`${route.id}: an answer with cookies cannot be kept`);
+      return { status, body, headers };
+    },
+  );
+  return jsonReply(answer.status, answer.body, {
+    ...answer.headers,
+    ...(replayed ? { "idempotent-replayed": "true" } : {}),
+  });
+}
+
+type Owner = Pick<KeyedCall, "accountId" | "caller" | "secretFor">;
+
+/** Whose an answer is that is kept: the person's, or the connection's whose API key was sent; a secret is one sign-in's. */
+function ownerOf({ id, showsSecret }: Route, caller: AnyCall["caller"]): Owner {
+  if (caller === undefined || !("accountId" in caller))
+    throw new Error(`${id}: only calls of an account can be idempotent`);
+  const connectionId = "connectionId" in caller ? caller.connectionId : null;
+  const owner = { accountId: caller.accountId, caller: connectionId ?? "person" };
+  if (!showsSecret) return owner;
+  if (!("familyId" in caller)) throw new Error(`${id}: only people are shown secrets`);
+  return { ...owner, secretFor: caller.familyId };
+}
+
+function answerReply(route: Route, answer: Answer<unknown>, cookies: Cookies): Reply {
+  const status = answer.status ?? ownStatus(route);
+  const reply = isBare(route, status)
+    ? { status, headers: answer.headers ?? {}, body: "" }
+    : jsonReply(status, answer.body, answer.headers);
+  return answer.cookies === undefined ? reply : { ...reply, cookies: answer.cookies.map(cookies.write) };
+}
+
+/** The status of what a route answers to a call that it does not refuse. */
+function ownStatus({ id, answer }: Route): number {
+  if (answer === undefined) throw new Error(`${id} is not open and refused no call`);
+  return answer.status;
+}
+
+/** Whether this answer of a route has no body. */
+function isBare(route: Route, status: number): boolean {
+  const other = route.otherAnswers?.[status];
+  return other !== undefined && other.schema === undefined;
+}
+
+/** The handler, held against its declaration: the answer's form, and that a refusal's code is one of the declared. */
+function checked(route: Route): Run {
+  const declared = new Set<string>(routeErrors(route));
+  return async (call) => {
+    const answer = await route.handle(call).catch((error: unknown) => {
+      if (!(error instanceof ApiError) || declared.has(error.code)) throw error;
+      throw new Error(`${route.id} does not declare ${error.code}`);
+    });
+    const status = answer.status ?? ownStatus(route);
+    const { schema = z.undefined() } = route.otherAnswers?.[status] ?? route.answer ?? {};
+    const result = schema.safeParse(answer.body);
+    if (!result.success)
+      throw new Error(`${route.id} answers otherwise than declared: ${result.error.message}`);
+    return answer;
+  };
+}

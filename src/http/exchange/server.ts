@@ -1,0 +1,221 @@
+import { once } from "node:events";
+import {
+  createServer,
+  type IncomingMessage,
+  type RequestListener,
+  type ServerResponse,
+  STATUS_CODES,
+} from "node:http";
+import type { AddressInfo, Socket } from "node:net";
+import type { Duplex } from "node:stream";
+import { setTimeout as sleep } from "node:timers/promises";
+import { ApiError } from "../../errors.ts";
+import { networkOf } from "../../rates/client_rates.ts";
+import { MAX_BODY_BYTES } from "../request/body.ts";
+import { createPeerClient } from "../request/client_address.ts";
+import { requestIdOf } from "../request/request_id.ts";
+import { requestFault } from "../request/request_line.ts";
+import { type ConnectionBounds, createConnections } from "./connections.ts";
+import { createDrains, type Drains } from "./drains.ts";
+import { errorReply, sendEarly, sendReply } from "./replies.ts";
+import { securityHeaders } from "./security_headers.ts";
+import { createUnanswered } from "./unanswered.ts";
+
+/** Bytes that a request's line and headers may have: a proof in a header fits. */
+export const MAX_HEADER_BYTES = 65_536;
+
+/** A server that listens. */
+export type RunningServer = {
+  host: string;
+  port: number;
+  /**
+   * Takes no new connection, lets the answers under way finish for at most `graceMs`, telling each client that its
+   * connection ends, then cuts off what is left.
+   * Resolves when every connection is closed; calling it again waits for the same end.
+   */
+  stop(graceMs?: number): Promise<void>;
+};
+
+const POLL_MS = 20;
+
+/** What a server bears. Milliseconds are those in which headers, whole requests, and any sign of life have to come. */
+export type ServerLimits = {
+  connections: number;
+  perClient: number;
+  clientOf: ConnectionBounds["clientOf"];
+  /** Requests of one connection that may be without their answer. */
+  unanswered: number;
+  headersMs: number;
+  requestMs: number;
+  silenceMs: number;
+  checkMs: number;
+};
+
+const LIMITS: ServerLimits = {
+  connections: 10_000,
+  perClient: 500,
+  clientOf: createPeerClient([]),
+  unanswered: 16,
+  headersMs: 15_000,
+  requestMs: 30_000,
+  silenceMs: 60_000,
+  checkMs: 5_000,
+};
+
+/**
+ * Listens for plain HTTP. A request must arrive whole within 30 seconds, its headers within 15; a connection on which
+ * nothing moves for 60, because nobody reads, is cut off; an idle one is kept for 65, longer than the balancers in front
+ * keep theirs. A network that holds 500 connections is answered `rate_limited` on the next, and 10,000 are held in all.
+ * Requests of one connection are served one after the other; one that sends more than 16 without waiting for answers is ended.
+ * What is no HTTP at all, names no host or names it twice is answered like any malformed call. Rejects when the address cannot
+ * be had.
+ */
+export async function startServer(
+  listener: RequestListener,
+  { host, port, limits: given }: { host: string; port: number; limits?: Partial<ServerLimits> },
+): Promise<RunningServer> {
+  const limits = { ...LIMITS, ...given };
+  const connections = createConnections(limits);
+  const unanswered = createUnanswered(limits.unanswered);
+  const drains = createDrains();
+  const networkAt = ({ remoteAddress }: Socket) =>
+    networkOf(limits.clientOf(remoteAddress) ?? remoteAddress ?? "");
+  let draining = false;
+  const open = new Set<ServerResponse>();
+  const server = createServer(
+    {
+      maxHeaderSize: MAX_HEADER_BYTES,
+      headersTimeout: limits.headersMs,
+      requestTimeout: limits.requestMs,
+      keepAliveTimeout: 65_000,
+      connectionsCheckingInterval: limits.checkMs,
+      requireHostHeader: false, // `requestFault` refuses it, with an answer in the form of every error
+      noDelay: true,
+    },
+    (request, response) => {
+      if (draining) response.shouldKeepAlive = false;
+      open.add(response);
+      response.once("close", () => open.delete(response));
+      unanswered.take(request, response, {
+        serve() {
+          const fault = requestFault(request);
+          if (fault === undefined) listener(request, response);
+          else
+            refuse(request, response, {
+              error: new ApiError("invalid_request", fault),
+              drain: () => drains.begin(request, networkAt(request.socket)),
+            });
+        },
+        refuse: () => refuse(request, response, { error: tooManyUnanswered(), drain: () => undefined }),
+      });
+    },
+  );
+  server.maxConnections = limits.connections;
+  server.setTimeout(limits.silenceMs);
+  server.on("connection", (socket: Socket) => {
+    if (connections.admit(socket)) return;
+    socket.on("error", () => {});
+    socket.write(rawAnswer(tooManyConnections()));
+    socket.destroySoon();
+  });
+  server.on("checkContinue", (request, response) => {
+    if (Number(request.headers["content-length"] ?? 0) <= MAX_BODY_BYTES) response.writeContinue();
+    server.emit("request", request, response);
+  });
+  server.on("checkExpectation", (request, response) => server.emit("request", request, response));
+  server.on("connect", (request, socket) => {
+    socket.on("error", () => {});
+    const isAnswering = [...open].some((response) => response.socket === request.socket);
+    if (!isAnswering) socket.write(rawAnswer(new ApiError("invalid_request", "CONNECT: this is no proxy")));
+    request.socket.destroySoon();
+  });
+  server.on("clientError", (error: NodeJS.ErrnoException, socket) => {
+    // What waits for its own answer would take this one for it.
+    const isAnswered = [...open].some(
+      ({ socket: own, headersSent, req }) => own === socket && (headersSent || req.complete),
+    );
+    if (isAnswered || !socket.writable || error.code === "ECONNRESET") socket.destroy();
+    else refuseMalformed(error, socket);
+  });
+  server.listen({ host, port });
+  await once(server, "listening");
+  let stopped: Promise<void> | undefined;
+  const drainAndClose = async (graceMs: number): Promise<void> => {
+    draining = true;
+    for (const response of open) response.shouldKeepAlive = false;
+    let closed = false;
+    const end = new Promise<void>((resolve) => server.close(() => resolve())).then(() => {
+      closed = true;
+    });
+    const deadline = performance.now() + graceMs;
+    while (!closed && performance.now() < deadline) {
+      server.closeIdleConnections();
+      await Promise.race([end, sleep(POLL_MS)]);
+    }
+    server.closeAllConnections();
+    await end;
+  };
+  return {
+    host,
+    port: (server.address() as AddressInfo).port,
+    stop: (graceMs = 10_000) => {
+      stopped ??= drainAndClose(graceMs);
+      return stopped;
+    },
+  };
+}
+
+const faults: Record<string, string> = {
+  HPE_HEADER_OVERFLOW: `headers: larger than ${MAX_HEADER_BYTES} bytes`,
+  ERR_HTTP_REQUEST_TIMEOUT: "the request did not arrive in time",
+};
+
+/** Whether people reach this server over https is not known here, so that nothing is said of it. */
+const commonHeaders = securityHeaders("");
+
+/** Answers a request that no listener is shown, and ends its connection once the rest of it was taken in. */
+function refuse(
+  request: IncomingMessage,
+  response: ServerResponse,
+  { error, drain }: { error: ApiError; drain: () => ReturnType<Drains["begin"]> },
+): void {
+  const common = {
+    ...commonHeaders,
+    "x-request-id": requestIdOf(request.headers["x-request-id"]).answered,
+    connection: "close",
+  };
+  const reply = errorReply(error);
+  if (request.complete) sendReply(response, reply, common);
+  else sendEarly(response, reply, common, drain());
+}
+
+function tooManyConnections(): ApiError {
+  return new ApiError("rate_limited", "This address holds too many connections; close some", {
+    "retry-after": "1",
+  });
+}
+
+function tooManyUnanswered(): ApiError {
+  return new ApiError("rate_limited", "Too many requests of this connection wait for their answers", {
+    "retry-after": "1",
+  });
+}
+
+/** Answers a connection on which no request could be read, and ends it. */
+function refuseMalformed(error: NodeJS.ErrnoException, socket: Duplex): void {
+  const fault = faults[error.code ?? ""] ?? "not a well-formed HTTP request";
+  socket.end(rawAnswer(new ApiError("invalid_request", fault)));
+}
+
+/** An answer as it stands on the wire, where there is no request to answer. */
+function rawAnswer(error: ApiError): string {
+  const { status, headers, body } = errorReply(error);
+  const lines = Object.entries({
+    ...commonHeaders,
+    ...headers,
+    "x-request-id": requestIdOf(undefined).answered,
+    "content-length": Buffer.byteLength(body),
+    connection: "close",
+  }).map(([name, value]) => `${name}: ${value}\r\n`);
+  return `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${lines.join("")}\r\n${body}`;
+}

@@ -1,0 +1,114 @@
+import type Koa from "koa";
+import type { Route } from "../../route.ts";
+import { createNames, type Names } from "../names.ts";
+import { MAX_REQUEST_ID } from "../request/request_id.ts";
+import { operationOf } from "./operation.ts";
+import { errorSchema } from "./responses.ts";
+import type { Json } from "./schema.ts";
+
+/** Where the document is found and what it says about itself. */
+export type DocumentInfo = { baseUrl: string; word: string; version: string };
+
+/** What the document's tags hold, in the order in which they are read. */
+const tags: Record<string, string> = {
+  auth: "Sign-in by e-mailed code, onboarding, sessions",
+  platforms: "What is being built: registration gives an API key and two secrets",
+  organization: "What organizations will have besides: nothing is open yet",
+  connections: "A platform's connection: keys, callback URL, agents, and presenting their proofs",
+  delegations: "Asking for authority, lending it, taking it back",
+  revocations: "Signed lists of what was taken back",
+  challenge: "What a proof answers",
+  verify: "The decision",
+  invocations: "What came of a decision",
+  receipts: "The record of a decision",
+  audit: "The history of proofs",
+  scopes: "The vocabulary of scopes",
+  registry: "Public keys of root identities",
+  access: "OpenID AuthZEN 1.0",
+  ".well-known": "Discovery",
+  "ext-auth": "The gateways' hook",
+};
+
+/**
+ * The OpenAPI 3.1 document of the public operations, made from the schemas the routes validate with. The operator's
+ * internal operations are not in it. Paths, headers and cookies carry the service's word, not its aliases.
+ */
+export function openApiDocument(routes: readonly Route[], { baseUrl, word, version }: DocumentInfo): Json {
+  const names = createNames(word);
+  const paths: Record<string, Json> = {};
+  const used = new Set<string>();
+  for (const route of routes) {
+    if (route.access === "operator") continue;
+    const [path = route.path] = names.paths(route.path.replace("*}", "}"));
+    const tag = tagOf(route.path);
+    used.add(tag);
+    paths[path] = {
+      ...paths[path],
+      [route.method.toLowerCase()]: { ...operationOf(route, names), tags: [tag] },
+    };
+  }
+  return {
+    openapi: "3.1.0",
+    info: {
+      title: "Deputize",
+      version,
+      description: "Issues, keeps and checks authority that people lend to AI agents.",
+    },
+    servers: [{ url: baseUrl.replace(/\/+$/, "") }],
+    tags: [...used].sort(byPlace).map((name) => ({ name, description: tags[name] ?? name })),
+    paths,
+    components: {
+      schemas: { Error: errorSchema() },
+      headers: { RequestId: requestIdHeader },
+      securitySchemes: securitySchemes(names),
+    },
+  };
+}
+
+/** Serves the document at `/openapi.json`. It is made once. */
+export function openApiPage(document: Json): Koa.Middleware {
+  const text = JSON.stringify(document);
+  return async (ctx, next) => {
+    if (ctx.path !== "/openapi.json" || (ctx.method !== "GET" && ctx.method !== "HEAD")) return next();
+    ctx.type = "application/json";
+    ctx.body = text;
+  };
+}
+
+const requestIdHeader = {
+  description: "The request's own X-Request-Id, or a new one",
+  required: true,
+  schema: { type: "string", minLength: 1, maxLength: MAX_REQUEST_ID },
+};
+
+function securitySchemes(names: Names): Json {
+  const cookie = (name: "session" | "refresh", description: string) => ({
+    type: "apiKey",
+    in: "cookie",
+    name: names.cookie(name),
+    description,
+  });
+  const header = (name: string, description: string) => ({
+    type: "apiKey",
+    in: "header",
+    name: names.header(name),
+    description,
+  });
+  return {
+    session: cookie("session", "A signed-in person; 15 minutes, then refresh"),
+    refresh: cookie("refresh", "Renews a session; good for one use"),
+    csrf: header("X-Service-CSRF", `The value of the cookie ${names.cookie("csrf")}`),
+    api_key: header("X-Service-API-Key", "The application behind a connection"),
+  };
+}
+
+function tagOf(path: string): string {
+  const segments = path.split("/").filter((segment) => segment !== "" && segment !== "v1");
+  return (segments[0] === "service" ? segments[1] : segments[0]) ?? "service";
+}
+
+function byPlace(a: string, b: string): number {
+  const order = Object.keys(tags);
+  const place = (tag: string) => (order.includes(tag) ? order.indexOf(tag) : order.length);
+  return place(a) - place(b);
+}

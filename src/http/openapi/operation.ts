@@ -1,0 +1,97 @@
+import type { Access, HeaderNotes, Route } from "../../route.ts";
+import type { Names } from "../names.ts";
+import { idempotencyKey } from "../request/idempotency.ts";
+import { MAX_REQUEST_ID } from "../request/request_id.ts";
+import { exampleOf, requestExample } from "./examples.ts";
+import { responsesOf } from "./responses.ts";
+import { type Json, membersOf, schemaOf } from "./schema.ts";
+
+/** One route as an operation of the OpenAPI document. */
+export function operationOf(route: Route, names: Names): Json {
+  return {
+    operationId: route.id,
+    summary: route.summary,
+    security: securityOf(route),
+    ...parameters(route, names),
+    ...requestBody(route),
+    responses: responsesOf(route, names),
+  };
+}
+
+function securityOf(route: Route): Json[] {
+  const csrf = route.csrf === false || route.method === "GET" ? {} : { csrf: [] };
+  const session = { session: [], ...csrf };
+  const demanded = Object.fromEntries((route.demands ?? []).map((name) => [name, []]));
+  const byAccess: Record<Access, Json[]> = {
+    public: route.demands === undefined ? [] : [demanded],
+    session: [session],
+    api_key: [{ api_key: [] }],
+    account: [{ api_key: [] }, session],
+    operator: [],
+  };
+  return byAccess[route.access];
+}
+
+function parameters(route: Route, names: Names): Json {
+  const declared = new Map(membersOf(route.params).map(({ name, schema }) => [name, schema]));
+  const inPath = [...route.path.matchAll(/\{(\w+)(\*?)\}/g)].map(([, name = "", rest]) => {
+    const schema = declared.get(name) ?? { type: "string" };
+    return {
+      name,
+      in: "path",
+      required: true,
+      ...(rest === "" ? {} : { description: "All that is left of the path; its first segment is the scope" }),
+      schema,
+      example: exampleOf(schema, name),
+    };
+  });
+  const inQuery = membersOf(route.query).map(({ name, schema, required }) => ({
+    name,
+    in: "query",
+    required,
+    schema,
+  }));
+  return {
+    parameters: [
+      ...inPath,
+      ...inQuery,
+      ...(route.idempotent === true ? [idempotencyHeader] : []),
+      ...headerParameters(route.headers ?? {}, names),
+      requestIdHeader,
+    ],
+  };
+}
+
+const requestIdHeader = {
+  name: "X-Request-Id",
+  in: "header",
+  required: false,
+  description: "Any text; the answer carries it as it is, the log its first 128 characters",
+  schema: { type: "string", maxLength: MAX_REQUEST_ID },
+};
+
+const idempotencyHeader = {
+  name: "Idempotency-Key",
+  in: "header",
+  required: false,
+  description: "The same key and body give the first answer again for 24 hours",
+  schema: schemaOf(idempotencyKey, "input"),
+};
+
+function headerParameters(notes: HeaderNotes, names: Names): Json[] {
+  return Object.entries(notes).map(([name, description]) => ({
+    name: names.header(name),
+    in: "header",
+    required: false,
+    description,
+    schema: { type: "string" },
+  }));
+}
+
+function requestBody(route: Route): Json {
+  if (route.body === undefined) return {};
+  const required = !route.body.safeParse(undefined).success;
+  const schema = schemaOf(route.body, "input");
+  const example = requestExample(route.id, schema);
+  return { requestBody: { required, content: { "application/json": { schema, example } } } };
+}

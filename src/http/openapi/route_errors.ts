@@ -1,0 +1,31 @@
+import type { ErrorCode } from "../../errors.ts";
+import type { Access, Route } from "../../route.ts";
+
+const accessErrors: Record<Access, ErrorCode[]> = {
+  public: [],
+  session: ["auth_required"],
+  api_key: ["invalid_api_key"],
+  account: ["invalid_api_key", "auth_required"],
+  operator: ["operator_unauthorized", "stale_epoch"],
+};
+
+/** Any call may be one too many of its client, and any part may fail. */
+const ANY_CALL = ["rate_limited", "internal", "unavailable"] as const;
+
+/** Every code that a route can answer: its own, and those of its access, its parts and of any call. */
+export function routeErrors(route: Route): ErrorCode[] {
+  const codes: ErrorCode[] = ["invalid_request", ...accessErrors[route.access]];
+  if (route.access === "session" || route.access === "account") {
+    if (route.csrf !== false && route.method !== "GET") codes.push("csrf_failed");
+    if (route.onboarding !== "any") codes.push("onboarding_incomplete");
+  }
+  if (namesSomething(route)) codes.push("not_found");
+  if (route.idempotent === true) codes.push("idempotency_conflict");
+  if (route.idempotent === true && route.showsSecret) codes.push("answer_not_kept");
+  return [...new Set([...codes, ...route.errors, ...ANY_CALL])];
+}
+
+/** Whether its path has a parameter of which there may be none such; some routes have an answer of their own for that. */
+function namesSomething({ path, otherAnswers }: Route): boolean {
+  return /\{\w+\}/.test(path) && otherAnswers?.[404] === undefined;
+}

@@ -1,0 +1,122 @@
+import type { IncomingMessage } from "node:http";
+import { csrfMatches } from "../../accounts/sessions/csrf.ts";
+import type { LiveSession } from "../../accounts/sessions/sessions.ts";
+import { ApiError } from "../../errors.ts";
+import type {
+  AccountCaller,
+  ApiKeyCaller,
+  CallerOf,
+  OperatorCaller,
+  Route,
+  SessionCaller,
+} from "../../route.ts";
+import type { Cookies } from "./cookies.ts";
+
+/** Proves who calls. What is presented is hostile text; `undefined` and `false` say no. */
+export type Authenticators = {
+  /** The live session of a session cookie. */
+  findSession(token: string): Promise<LiveSession | undefined>;
+  /** The connection of an API key. */
+  findApiKey(presented: string): Promise<ApiKeyCaller | undefined>;
+  /** Whether a bearer token is an operator's. */
+  isOperator(token: string): Promise<boolean>;
+  /** Whether no newer leader of the operator's cluster was seen before. */
+  admitOperator(caller: OperatorCaller): Promise<boolean>;
+};
+
+/** A request as authentication sees it: its headers by lower-case name, with the service's word taken care of. */
+export type Presented = { request: IncomingMessage; header(name: string): string | undefined };
+
+/** Proves the caller of one route. Throws the code of its access. */
+export type Authenticate = (presented: Presented) => Promise<CallerOf[Route["access"]]>;
+
+const CHANGING = new Set(["POST", "PUT", "PATCH", "DELETE"]);
+
+/** How the callers of `route` are proven. */
+export function authenticateRoute(
+  route: Route,
+  authenticators: Authenticators,
+  cookies: Cookies,
+): Authenticate {
+  switch (route.access) {
+    case "public":
+      return async () => undefined;
+    case "api_key":
+      return authenticateApiKey(authenticators);
+    case "operator":
+      return authenticateOperator(authenticators);
+    case "session":
+      return authenticateSession(route, authenticators, cookies);
+    case "account":
+      return authenticateAccount(route, authenticators, cookies);
+  }
+}
+
+/** An API key when one is sent, whatever cookies come with it; else the session. */
+function authenticateAccount(
+  route: Route,
+  authenticators: Authenticators,
+  cookies: Cookies,
+): (presented: Presented) => Promise<AccountCaller> {
+  const byKey = authenticateApiKey(authenticators);
+  const bySession = authenticateSession(route, authenticators, cookies);
+  return async (presented) => {
+    if (presented.header("x-service-api-key") !== undefined) return byKey(presented);
+    const { accountId } = await bySession(presented);
+    return { accountId, connectionId: null };
+  };
+}
+
+function authenticateApiKey({ findApiKey }: Authenticators): (presented: Presented) => Promise<ApiKeyCaller> {
+  return async ({ header }) => {
+    const caller = await findApiKey(header("x-service-api-key") ?? "");
+    if (caller === undefined) throw new ApiError("invalid_api_key");
+    return caller;
+  };
+}
+
+function authenticateSession(
+  route: Route,
+  { findSession }: Authenticators,
+  cookies: Cookies,
+): (presented: Presented) => Promise<SessionCaller> {
+  const needsCsrf = route.csrf !== false && CHANGING.has(route.method);
+  return async ({ request, header }) => {
+    const token = cookies.read(request.headers.cookie, "session");
+    const session = token === undefined ? undefined : await findSession(token);
+    if (session === undefined) throw new ApiError("auth_required");
+    const { csrfHash, ...caller } = session;
+    const csrfCookie = cookies.read(request.headers.cookie, "csrf");
+    if (needsCsrf && !csrfMatches(csrfCookie, header("x-service-csrf"), csrfHash)) {
+      throw new ApiError("csrf_failed");
+    }
+    return checkOnboarding(route, caller);
+  };
+}
+
+function checkOnboarding(route: Route, caller: SessionCaller): SessionCaller {
+  if (route.onboarding !== "any" && caller.onboardingStep !== "complete") {
+    throw new ApiError("onboarding_incomplete");
+  }
+  return caller;
+}
+
+function authenticateOperator({ isOperator, admitOperator }: Authenticators): Authenticate {
+  return async ({ header }) => {
+    const token = /^Bearer (\S+)$/i.exec(header("authorization") ?? "")?.[1];
+    if (token === undefined || !(await isOperator(token))) throw new ApiError("operator_unauthorized");
+    const caller = readOperator(header("x-deputize-cluster"), header("x-deputize-epoch"));
+    if (!(await admitOperator(caller))) throw new ApiError("stale_epoch");
+    return caller;
+  };
+}
+
+function readOperator(clusterId: string | undefined, epoch: string | undefined): OperatorCaller {
+  if (clusterId === undefined || !/^[A-Za-z0-9-]{1,64}$/.test(clusterId)) {
+    throw new ApiError("invalid_request", "x-deputize-cluster: letters, digits and hyphens, at most 64");
+  }
+  if (epoch === undefined || !/^\d{1,15}$/.test(epoch)) {
+    throw new ApiError("invalid_request", "x-deputize-epoch: a whole number");
+  }
+  return { clusterId, epoch: Number(epoch) };
+}

@@ -1,0 +1,99 @@
+import { type RateLimiterPostgres, RateLimiterRes } from "rate-limiter-flexible";
+import type { Clock } from "../../clock.ts";
+import type { Database } from "../../db/connection.ts";
+import { type ApiError, rateLimited } from "../../errors.ts";
+import { ACCOUNT_SHARE, createPace } from "../../rates/pace.ts";
+import { createStoredRate } from "../../rates/stored_rate.ts";
+import type { ApiKeyCaller, RatedKind } from "../../route.ts";
+
+const DAY_SECONDS = 86_400;
+
+/** What an installation sets, for one connection. */
+export type CallLimits = { presentPerMinute: number; agentsPerDay: number };
+
+type Caller = Pick<ApiKeyCaller, "accountId" | "connectionId">;
+
+/** Rates of an API key's calls by their kind. Keys of one connection count as one, so that a rotation renews nothing. */
+export type CallRates = {
+  /**
+   * Counts a call, and gives the headers that tell how many are left to the connection. Throws `rate_limited`
+   * with `Retry-After` when the connection, or all of its account together, have had theirs.
+   */
+  take(kind: RatedKind, caller: Caller): Promise<Record<string, string>>;
+  /** Takes a call back that made nothing, where the kind counts what is made. */
+  giveBack(kind: RatedKind, caller: Caller): Promise<void>;
+};
+
+type Left = { limit: number; seconds: number; remaining: number; resetMs: number };
+
+/** Proofs count in this process, minute by minute; agents in the database, over all replicas, in a day from the first on. */
+export function createCallRates({
+  db,
+  clock,
+  limits: { presentPerMinute, agentsPerDay },
+}: {
+  db: Database;
+  clock: Clock;
+  limits: CallLimits;
+}): CallRates {
+  const presents = createPace({ perMinute: presentPerMinute, clock });
+  const accountPresents = createPace({ perMinute: ACCOUNT_SHARE * presentPerMinute, clock });
+  const daily = (keyPrefix: string, points: number) =>
+    createStoredRate(db, { keyPrefix, points, seconds: DAY_SECONDS });
+  const agents = daily("agents_connection", agentsPerDay);
+  const accountAgents = daily("agents_account", ACCOUNT_SHARE * agentsPerDay);
+  return {
+    async take(kind, { accountId, connectionId }) {
+      if (kind === "agents") {
+        const left = await takeDaily(agents, connectionId);
+        await takeDaily(accountAgents, accountId).catch(async (error: unknown) => {
+          await agents.reward(connectionId);
+          throw error;
+        });
+        return headersOf(kind, left);
+      }
+      const account = accountPresents.look(accountId);
+      const own = account.admitted ? presents.take(connectionId) : account;
+      const left = { limit: presentPerMinute, seconds: 60, remaining: own.remaining, resetMs: own.resetMs };
+      if (!own.admitted) throw refusal(kind, own.waitMs, account.admitted ? left : { ...left, remaining: 0 });
+      accountPresents.take(accountId);
+      return headersOf(kind, left);
+    },
+    async giveBack(kind, { accountId, connectionId }) {
+      if (kind !== "agents") return;
+      await Promise.all([agents.reward(connectionId), accountAgents.reward(accountId)]);
+    },
+  };
+}
+
+async function takeDaily(limiter: RateLimiterPostgres, key: string): Promise<Left> {
+  const left = ({ remainingPoints, msBeforeNext }: RateLimiterRes): Left => ({
+    limit: limiter.points,
+    seconds: DAY_SECONDS,
+    remaining: remainingPoints,
+    resetMs: msBeforeNext,
+  });
+  try {
+    return left(await limiter.consume(key));
+  } catch (refused) {
+    if (!(refused instanceof RateLimiterRes)) throw refused;
+    throw refusal("agents", refused.msBeforeNext, left(refused));
+  }
+}
+
+const WHAT: Record<RatedKind, string> = {
+  present: "This key presents too often",
+  agents: "Too many agents were made with this key in a day",
+};
+
+function refusal(kind: RatedKind, waitMs: number, left: Left): ApiError {
+  return rateLimited(WHAT[kind], waitMs, headersOf(kind, left));
+}
+
+/** As draft-ietf-httpapi-ratelimit-headers-10 writes them. */
+function headersOf(kind: RatedKind, { limit, seconds, remaining, resetMs }: Left): Record<string, string> {
+  return {
+    "ratelimit-policy": `"${kind}";q=${limit};w=${seconds}`,
+    ratelimit: `"${kind}";r=${remaining};t=${Math.ceil(resetMs / 1000)}`,
+  };
+}

@@ -1,0 +1,181 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { z } from "zod";
+import { addSeconds, type Clock } from "../../clock.ts";
+import type { Database } from "../../db/connection.ts";
+import type { IdempotencyKeyRow } from "../../db/tables.ts";
+import { ApiError } from "../../errors.ts";
+import { describeFault } from "../../fault.ts";
+import { newId } from "../../ids.ts";
+import type { Logger } from "../../log.ts";
+import type { Seal } from "../../secret_box.ts";
+import { VaultRefused, VaultUnavailable } from "../../vault/errors.ts";
+
+/** Seconds a first answer is kept. */
+export const IDEMPOTENCY_SECONDS = 24 * 60 * 60;
+/** Seconds after which a run whose end is not known may be taken over: its process died, or it failed half-way. */
+export const RUN_SECONDS = 60;
+/** Seconds a first answer that shows a secret is kept. */
+export const SECRET_SECONDS = 10 * 60;
+const WAIT_MS = 10_000;
+const POLL_MS = 50;
+/** An answer of which nothing is left but that there was one. */
+const EMPTIED = Buffer.alloc(0);
+
+/**
+ * One call that carries an `Idempotency-Key`. `caller` is who called for the account: `person`, or a connection's id. What
+ * was answered to one of them is given to no other. `bodyHash` is of all that makes the call this one. `secretFor` is the
+ * sign-in that an answer which shows a secret is kept for; absent when the answer shows none.
+ */
+export type KeyedCall = {
+  accountId: string;
+  caller: string;
+  routeId: string;
+  key: string;
+  bodyHash: Buffer;
+  secretFor?: string;
+};
+
+/** The part of an answer that a repetition gives again. */
+export type KeptAnswer = { status: number; body: unknown; headers: Record<string, string> };
+
+/** Runs keyed calls once. */
+export type Idempotency = {
+  /**
+   * The answer of `run`, or of the first call with this key. Calls that come while the first one runs wait for it.
+   * Only successes are kept: a refusal changed nothing, so the call may be tried again. Kept answers are sealed, since
+   * they may show secrets. Throws `idempotency_conflict` when the key came with another body within 24 hours, and when
+   * the first call is still running after 10 seconds.
+   *
+   * An answer that shows a secret is kept for `SECRET_SECONDS` and for the same sign-in; any other repetition within 24
+   * hours throws `answer_not_kept` and does nothing.
+   *
+   * When it is not known whether anything was changed, the key stays locked for `RUN_SECONDS`: the process died, or the
+   * run failed otherwise than by a refusal, for instance because the database went away around the commit. Repetitions
+   * are `idempotency_conflict` until then; the call then runs once more.
+   */
+  once(call: KeyedCall, run: () => Promise<KeptAnswer>): Promise<{ answer: KeptAnswer; replayed: boolean }>;
+  /** Forgets answers older than 24 hours. */
+  sweep(): Promise<void>;
+  /** Empties answers whose secrets are no longer given. */
+  forgetSecrets(): Promise<void>;
+};
+
+/** The form of an `Idempotency-Key`: 1–255 printable ASCII characters. */
+export const idempotencyKey = z.string().regex(/^[!-~]{1,255}$/, "1 to 255 printable ASCII characters");
+
+type IdempotencyDeps = { db: Database; seal: Seal; clock: Clock; log: Logger };
+
+/** Idempotency kept in the database, so that it holds across replicas. */
+export function createIdempotency({ db, seal, clock, log }: IdempotencyDeps): Idempotency {
+  /** The call itself is over by then, and its caller is told how it went. */
+  const forgotten = (error: unknown) =>
+    log.warn({ fault: describeFault(error) }, "an idempotency key stays locked");
+  return {
+    async once(call, run) {
+      const begun = await begin(call);
+      if (begun.kind === "answered") return { answer: begun.answer, replayed: true };
+      const answer = await run().catch(async (error: unknown) => {
+        if (didNothing(error)) await release(call, begun.runId).catch(forgotten);
+        throw error;
+      });
+      await keep(call, begun.runId, answer).catch(forgotten);
+      return { answer, replayed: false };
+    },
+    async sweep() {
+      await db("idempotency_keys").where("created_at", "<=", oldest(clock.now())).delete();
+    },
+    async forgetSecrets() {
+      await db("idempotency_keys")
+        .where("secret_until", "<=", clock.now())
+        .whereRaw("octet_length(answer_sealed) > 0")
+        .update({ answer_sealed: EMPTIED });
+    },
+  };
+
+  async function begin(
+    call: KeyedCall,
+  ): Promise<{ kind: "run"; runId: string } | { kind: "answered"; answer: KeptAnswer }> {
+    const runId = newId();
+    for (let waited = 0; ; waited += POLL_MS) {
+      if (await take(call, runId)) return { kind: "run", runId };
+      const answer = await keptAnswer(call);
+      if (answer !== undefined) return { kind: "answered", answer };
+      if (waited >= WAIT_MS) {
+        throw new ApiError(
+          "idempotency_conflict",
+          "The first call with this key is still running, or broke; try again in a minute",
+        );
+      }
+      await sleep(POLL_MS);
+    }
+  }
+
+  /** Takes the key when it is free: never used, used too long ago, or left by a run that has ended without an answer. */
+  async function take(call: KeyedCall, runId: string): Promise<boolean> {
+    const now = clock.now();
+    const { rowCount } = await db.raw(
+      `insert into idempotency_keys as kept (account_id, caller, route_id, key, body_hash, run_id, locked_until, created_at)
+       values (:accountId, :caller, :routeId, :key, :bodyHash, :runId, :lockedUntil, :now)
+       on conflict (account_id, caller, route_id, key) do update
+       set body_hash = excluded.body_hash, run_id = excluded.run_id, locked_until = excluded.locked_until,
+           created_at = excluded.created_at, answer_sealed = null, session_family = null, secret_until = null
+       where kept.created_at <= :oldest
+          or (kept.answer_sealed is null and kept.locked_until <= :now and kept.body_hash = excluded.body_hash)`,
+      { ...namesOf(call), runId, now, lockedUntil: addSeconds(now, RUN_SECONDS), oldest: oldest(now) },
+    );
+    return rowCount === 1;
+  }
+
+  /** The kept answer; `undefined` while there is none. */
+  async function keptAnswer(call: KeyedCall): Promise<KeptAnswer | undefined> {
+    const row = await db("idempotency_keys").where(rowOf(call)).first();
+    if (row === undefined) return undefined;
+    if (!row.body_hash.equals(call.bodyHash)) throw new ApiError("idempotency_conflict");
+    if (row.secret_until !== null && !maySeeSecret(row, call, clock.now()))
+      throw new ApiError("answer_not_kept");
+    return row.answer_sealed === null ? undefined : JSON.parse(seal.open(row.answer_sealed, contextOf(call)));
+  }
+
+  async function keep(call: KeyedCall, runId: string, answer: KeptAnswer): Promise<void> {
+    await db("idempotency_keys")
+      .where({ ...rowOf(call), run_id: runId })
+      .update({
+        answer_sealed: seal.seal(JSON.stringify(answer), contextOf(call)),
+        session_family: call.secretFor ?? null,
+        secret_until: call.secretFor === undefined ? null : addSeconds(clock.now(), SECRET_SECONDS),
+      });
+  }
+
+  async function release(call: KeyedCall, runId: string): Promise<void> {
+    await db("idempotency_keys")
+      .where({ ...rowOf(call), run_id: runId })
+      .delete();
+  }
+}
+
+/** Whether an answer with a secret is still given: to the sign-in that it was given to, for `SECRET_SECONDS`. */
+function maySeeSecret(row: IdempotencyKeyRow, { secretFor }: KeyedCall, now: Date): boolean {
+  return row.session_family === secretFor && row.secret_until !== null && row.secret_until > now;
+}
+
+/** Refusals, also the vault's, come before anything is stored. */
+function didNothing(error: unknown): boolean {
+  return error instanceof ApiError || error instanceof VaultUnavailable || error instanceof VaultRefused;
+}
+
+function rowOf({ accountId, caller, routeId, key }: KeyedCall) {
+  return { account_id: accountId, caller, route_id: routeId, key };
+}
+
+/** What the statement that takes a key names of it. */
+function namesOf({ accountId, caller, routeId, key, bodyHash }: KeyedCall) {
+  return { accountId, caller, routeId, key, bodyHash };
+}
+
+function contextOf({ accountId, caller, routeId, key }: KeyedCall): string {
+  return `idempotency_keys:${accountId}:${caller}:${routeId}:${key}`;
+}
+
+function oldest(now: Date): Date {
+  return addSeconds(now, -IDEMPOTENCY_SECONDS);
+}

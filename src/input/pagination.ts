@@ -1,0 +1,90 @@
+import type { Knex } from "knex";
+import { z } from "zod";
+import { ApiError } from "../errors.ts";
+
+/** A number as a query says it: decimal digits and nothing else. What is no number stays text, which its schema refuses. */
+function numberOf(text: unknown): unknown {
+  return typeof text === "string" && /^[0-9]+$/.test(text) ? Number(text) : text;
+}
+
+/** Query parameters of every list: `limit` 1–100 in decimal digits, 25 when left out; `cursor` from the page before. */
+export const pageQuery = z.object({
+  limit: z.preprocess(numberOf, z.int().min(1).max(100)).default(25),
+  cursor: z.string().max(500).optional().describe("next_cursor of the page before"),
+});
+
+/** What a list is asked for. */
+export type PageQuery = z.infer<typeof pageQuery>;
+
+/** The answer of a list of `item`s. */
+export function pageOf<T extends z.ZodType>(item: T) {
+  return z.object({ items: z.array(item), next_cursor: z.string().nullable() });
+}
+
+/** A page of rows and where the next one begins; `null` on the last one. */
+export type Page<Row> = { rows: Row[]; next_cursor: string | null };
+
+/** What a list is ordered by, newest first: a time and, among equals, an id; `isId` tells what can be one. */
+export type PageOrder = { time: string; id: string; isId(text: string): boolean };
+
+/** The place of a row in its list: its time to the microsecond, as the database keeps it, and its id. */
+const place = z.tuple([z.iso.datetime({ precision: 6 }).refine(isDatabaseTime), z.string()]);
+type Place = z.infer<typeof place>;
+
+/**
+ * Reads one page of a query in `order`. Rows that come between two calls are on no page that follows, and no row is on
+ * two. Throws `invalid_request` for a cursor that no page of this list gave.
+ */
+export async function readPage<Row>(
+  query: Knex.QueryBuilder,
+  order: PageOrder,
+  page: PageQuery,
+): Promise<Page<Row>> {
+  query
+    .select(
+      query.client.raw(
+        `to_char(?? at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as page_time, ??::text as page_id`,
+        [order.time, order.id],
+      ),
+    )
+    .orderBy([
+      { column: order.time, order: "desc" },
+      { column: order.id, order: "desc" },
+    ])
+    .limit(page.limit + 1);
+  if (page.cursor !== undefined) {
+    const [time, id] = readCursor(page.cursor, order);
+    query.whereRaw("(??, ??) < (?::timestamptz, ?)", [order.time, order.id, time, id]);
+  }
+  const rows: (Row & { page_time: string; page_id: string })[] = await query;
+  const last = rows.length > page.limit ? rows[page.limit - 1] : undefined;
+  return {
+    rows: rows.slice(0, page.limit),
+    next_cursor: last === undefined ? null : writeCursor([last.page_time, last.page_id]),
+  };
+}
+
+/** The database's calendar has no year 0. */
+function isDatabaseTime(text: string): boolean {
+  return !text.startsWith("0000");
+}
+
+function writeCursor(last: Place): string {
+  return Buffer.from(JSON.stringify(last)).toString("base64url");
+}
+
+function readCursor(cursor: string, order: PageOrder): Place {
+  const parsed = place.safeParse(parseJson(Buffer.from(cursor, "base64url").toString()));
+  if (!parsed.success || !order.isId(parsed.data[1])) {
+    throw new ApiError("invalid_request", "cursor: not one that this list gave");
+  }
+  return parsed.data;
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

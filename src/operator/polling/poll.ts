@@ -1,0 +1,118 @@
+import { type ApiFailure, MAX_STATE_IDS } from "../api/client.ts";
+import { conditionOf } from "../conditions.ts";
+import { hasDrifted } from "../drift.ts";
+import { type AnyObject, type Key, keyOf, kinds } from "../kinds.ts";
+import type { Reason } from "../reasons.ts";
+import type { World } from "../world.ts";
+import { stateOf } from "./states.ts";
+
+/** Looks at the API for what changed there: decisions of people, the end of an outage, drift. */
+export type Poll = { stop(): void };
+
+type Options = {
+  /** Has an object looked at soon, its failures forgotten. */
+  enqueue(key: Key, urgent: boolean): void;
+  random?: () => number;
+};
+
+type PollWorld = Pick<World, "resources" | "api" | "clock" | "externalIdOf" | "log">;
+
+/** Reasons of what will not change by itself. */
+const FINAL: ReadonlySet<string> = new Set<Reason>(["Denied", "Revoked", "Expired"]);
+
+const PROMPT_MS = 1000;
+const MAX_PROMPT_MS = 15_000;
+const DRIFT_MS = 10 * 60 * 1000;
+/** What failed for want of the API is tried again when it answers after an outage, and otherwise no oftener than this. */
+const NUDGE_MS = 15_000;
+/** Calls that one prompt look may make; more objects than they hold take turns. */
+const PROMPT_CALLS = 4;
+
+/**
+ * Looks every second at what awaits a decision or the API itself, and every 10 min ± 20 % at everything. While the API
+ * does not answer, the looks become rarer, down to one in 15 s.
+ */
+export function startPoll(world: PollWorld, { enqueue, random = Math.random }: Options): Poll {
+  let promptMs = PROMPT_MS;
+  let lastNudge = 0;
+  let turn = 0;
+  let stopped = false;
+  let promptTimer = setTimeout(prompt, PROMPT_MS);
+  let driftTimer = setTimeout(drift, driftMs());
+
+  function driftMs(): number {
+    return DRIFT_MS * (0.8 + random() * 0.4);
+  }
+
+  async function prompt(): Promise<void> {
+    const waiting = allObjects(world).filter((object) => waitsForDecision(object) || waitsForApi(object));
+    const room = PROMPT_CALLS * MAX_STATE_IDS;
+    const chosen = waiting.length <= room ? waiting : rotated(waiting, turn).slice(0, room);
+    turn = waiting.length === 0 ? 0 : (turn + chosen.length) % waiting.length;
+    const now = world.clock.now().getTime();
+    const mayNudge = promptMs > PROMPT_MS || now - lastNudge >= NUDGE_MS;
+    if (mayNudge) lastNudge = now;
+    const failure = await look(chosen, (object) => mayNudge && waitsForApi(object));
+    promptMs = failure === undefined ? PROMPT_MS : Math.min(promptMs * 2, MAX_PROMPT_MS);
+    if (!stopped) promptTimer = setTimeout(prompt, promptMs);
+  }
+
+  async function drift(): Promise<void> {
+    await look(allObjects(world), (object) => object.kind === "Platform" || isUnsettled(object));
+    if (!stopped) driftTimer = setTimeout(drift, driftMs());
+  }
+
+  /** Asks for the states of objects and enqueues those that have drifted or need a look `anyway`. */
+  async function look(
+    objects: AnyObject[],
+    anyway: (object: AnyObject) => boolean,
+  ): Promise<ApiFailure | undefined> {
+    for (let start = 0; start < objects.length && !stopped; start += MAX_STATE_IDS) {
+      const part = objects.slice(start, start + MAX_STATE_IDS);
+      const { value, failure } = await world.api.readState(part.map(world.externalIdOf));
+      if (failure !== undefined) {
+        world.log.debug({ failure }, "the API could not be asked");
+        return failure;
+      }
+      for (const object of part) {
+        const drifted = hasDrifted(object, stateOf(value, world.externalIdOf(object)), world.clock.now());
+        if (drifted || anyway(object)) enqueue(keyOf(object), drifted && waitsForDecision(object));
+      }
+    }
+    return undefined;
+  }
+
+  return {
+    stop() {
+      stopped = true;
+      clearTimeout(promptTimer);
+      clearTimeout(driftTimer);
+    },
+  };
+}
+
+function allObjects({ resources }: PollWorld): AnyObject[] {
+  return kinds.flatMap((kind): AnyObject[] => resources.list(kind));
+}
+
+function readyReason(object: AnyObject): string | undefined {
+  return conditionOf(object.status, "Ready")?.reason;
+}
+
+function waitsForDecision(object: AnyObject): boolean {
+  return object.kind === "Delegation" && readyReason(object) === "AwaitingApproval";
+}
+
+function waitsForApi(object: AnyObject): boolean {
+  return readyReason(object) === "ApiUnavailable" || readyReason(object) === "AuthorizationFailed";
+}
+
+/** Whether something else than the API may have changed what the object waits for. Platforms are told again anyway. */
+function isUnsettled(object: AnyObject): boolean {
+  const reason = readyReason(object);
+  return reason === undefined || !(reason === "Active" || FINAL.has(reason));
+}
+
+function rotated<T>(items: readonly T[], by: number): T[] {
+  return [...items.slice(by), ...items.slice(0, by)];
+}

@@ -1,0 +1,122 @@
+import { randomUUID } from "node:crypto";
+import { z } from "zod";
+import type { Clock } from "../../clock.ts";
+import type { Database } from "../../db/connection.ts";
+import type { AgentRow } from "../../db/tables.ts";
+import { ApiError } from "../../errors.ts";
+import { isKeyId } from "../../ids.ts";
+import { type PageOrder, pageOf, pageQuery, readPage } from "../../input/pagination.ts";
+import { idText, isoTime } from "../../input/schemas.ts";
+import { type AccountCaller, type Route, route } from "../../route.ts";
+import type { Seal } from "../../secret_box.ts";
+import { agentName, agentShape, agentType, custodyFields, requireCustodial, showAgent } from "../answers.ts";
+import { findConnection } from "../platform_record.ts";
+import { findAgent } from "./agent_record.ts";
+import { type CreateAgentDeps, createAgent } from "./create_agent.ts";
+import { deleteAgent } from "./delete_agent.ts";
+
+type Deps = CreateAgentDeps & { seal: Seal; clock: Clock };
+
+const newestFirst: PageOrder = { time: "created_at", id: "agent_id", isId: isKeyId };
+const connectionParams = z.object({ connection_id: idText });
+const agentParams = connectionParams.extend({ agent_id: idText });
+
+/** `POST /v1/service/connections/{connection_id}/agents`. */
+export function createAgentRoute(deps: Deps): Route {
+  return route({
+    id: "create_agent",
+    method: "POST",
+    path: "/v1/service/connections/{connection_id}/agents",
+    summary: "Create an agent whose key the service holds",
+    access: "api_key",
+    rate: "agents",
+    idempotent: true,
+    params: connectionParams,
+    body: z.object({ name: agentName, agent_type: agentType, ...custodyFields }),
+    answer: { status: 201, schema: agentShape, description: "The agent" },
+    errors: ["not_found", "not_available", "vault_unavailable"],
+    async handle({ caller, params, body, header }) {
+      requireCustodial(body);
+      const connectionId = await ownConnection(deps.db, caller, params.connection_id);
+      const agent = await createAgent(deps, {
+        accountId: caller.accountId,
+        connectionId,
+        name: body.name,
+        agentType: body.agent_type,
+        attemptKey: header("idempotency-key") ?? randomUUID(),
+        externalId: null,
+      });
+      return { body: showAgent(agent) };
+    },
+  });
+}
+
+/** `GET /v1/service/connections/{connection_id}/agents`: those that are not deleted, newest first. */
+export function listAgentsRoute({ db }: Deps): Route {
+  return route({
+    id: "list_agents",
+    method: "GET",
+    path: "/v1/service/connections/{connection_id}/agents",
+    summary: "List a connection's agents",
+    access: "account",
+    params: connectionParams,
+    query: pageQuery,
+    answer: { status: 200, schema: pageOf(agentShape), description: "A page of agents, newest first" },
+    errors: ["not_found"],
+    async handle({ caller, params, query }) {
+      const connectionId = await ownConnection(db, caller, params.connection_id);
+      const found = db("agents").select("*").where({ connection_id: connectionId }).whereNull("disabled_at");
+      const { rows, next_cursor } = await readPage<AgentRow>(found, newestFirst, query);
+      return { body: { items: rows.map(showAgent), next_cursor } };
+    },
+  });
+}
+
+/** `GET /v1/service/connections/{connection_id}/agents/{agent_id}`; a deleted one tells since when. */
+export function getAgentRoute({ db }: Deps): Route {
+  return route({
+    id: "get_agent",
+    method: "GET",
+    path: "/v1/service/connections/{connection_id}/agents/{agent_id}",
+    summary: "Read an agent",
+    access: "account",
+    params: agentParams,
+    answer: { status: 200, schema: agentShape, description: "The agent" },
+    errors: ["not_found"],
+    async handle({ caller, params }) {
+      const connectionId = await ownConnection(db, caller, params.connection_id);
+      return { body: showAgent(await findAgent(db, connectionId, params.agent_id)) };
+    },
+  });
+}
+
+/** `DELETE /v1/service/connections/{connection_id}/agents/{agent_id}`. */
+export function deleteAgentRoute(deps: Deps): Route {
+  return route({
+    id: "delete_agent",
+    method: "DELETE",
+    path: "/v1/service/connections/{connection_id}/agents/{agent_id}",
+    summary: "Disable an agent's key for ever and revoke its certificates",
+    access: "account",
+    idempotent: true,
+    params: agentParams,
+    answer: {
+      status: 200,
+      schema: z.object({ agent_id: z.string(), disabled_at: isoTime }),
+      description: "When it was disabled; the same when repeated",
+    },
+    errors: ["not_found"],
+    async handle({ caller, params }) {
+      const connectionId = await ownConnection(deps.db, caller, params.connection_id);
+      const disabledAt = await deleteAgent(deps, connectionId, params.agent_id);
+      return { body: { agent_id: params.agent_id, disabled_at: disabledAt.toISOString() } };
+    },
+  });
+}
+
+/** An API key opens its own connection only, a person any live one of their account; others are `not_found`. */
+async function ownConnection(db: Database, caller: AccountCaller, connectionId: string): Promise<string> {
+  if (caller.connectionId === null) await findConnection(db, caller.accountId, connectionId);
+  else if (connectionId !== caller.connectionId) throw new ApiError("not_found");
+  return connectionId;
+}

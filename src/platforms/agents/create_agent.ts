@@ -1,0 +1,114 @@
+import { createHash } from "node:crypto";
+import type { Clock } from "../../clock.ts";
+import type { Database, Transaction } from "../../db/connection.ts";
+import type { AgentRow, Json } from "../../db/tables.ts";
+import { ApiError } from "../../errors.ts";
+import type { Logger } from "../../log.ts";
+import { keyId } from "../../protocol/keys/hybrid.ts";
+import type { VaultClient } from "../../vault/client.ts";
+import { lockConnection } from "../connection_lock.ts";
+import { findConnection, type LivePlatform } from "../platform_record.ts";
+import { settleVault } from "../sync_vault.ts";
+
+/** What agents may be (specification §2: `api_agent` is shown). */
+export const agentTypes = [
+  "api_agent",
+  "voice_agent",
+  "meeting_bot",
+  "mcp_server",
+  "robot",
+  "custom",
+] as const;
+
+/**
+ * An agent as it is asked for. `attemptKey` names the attempt: the same one again, after a crash or a lost answer, finds
+ * the key that the vault made at first. `externalId` names the Kubernetes object that declares the agent.
+ */
+export type AgentWish = {
+  accountId: string;
+  connectionId: string;
+  name: string;
+  agentType: (typeof agentTypes)[number];
+  attemptKey: string;
+  externalId: string | null;
+};
+
+/** What making agents works with. */
+export type CreateAgentDeps = {
+  db: Database;
+  vault: Pick<VaultClient, "createKey" | "disableKey" | "shrinkCeiling">;
+  clock: Clock;
+  log: Logger;
+};
+
+type VaultKey = Awaited<ReturnType<VaultClient["createKey"]>>;
+
+/**
+ * Makes a custodial agent: its hybrid key is made and kept in the vault, with the platform's ceiling recorded there, and
+ * its id is that key's. A key that no row came of is good for nothing. Throws `not_found`,
+ * `external_conflict`, `VaultUnavailable`, `VaultRefused`.
+ */
+export async function createAgent(deps: CreateAgentDeps, wish: AgentWish): Promise<AgentRow> {
+  const platform = await findConnection(deps.db, wish.accountId, wish.connectionId);
+  const key = await createVaultKey(deps, wish, platform);
+  const agent = await deps.db.transaction(async (tx) => {
+    await lockConnection(tx, platform.connection_id);
+    const current = await findConnection(tx, wish.accountId, platform.connection_id);
+    return insertAgent(tx, wish, key, { now: deps.clock.now(), stale: hasChanged(platform, current) });
+  });
+  if (agent.vault_due_at !== null) await settleVault(deps, platform.connection_id);
+  return agent;
+}
+
+/** Whatever the vault compares between two attempts with one key is part of the key. */
+async function createVaultKey(
+  { vault }: CreateAgentDeps,
+  wish: AgentWish,
+  platform: LivePlatform,
+): Promise<VaultKey> {
+  const order = {
+    tenant: wish.accountId,
+    purpose: "agent" as const,
+    label: wish.name,
+    ceiling: platform.default_allowed_scopes,
+  };
+  const attempt = JSON.stringify([platform.connection_id, wish.attemptKey, order]);
+  return vault.createKey(order, createHash("sha256").update(attempt).digest("hex"));
+}
+
+function hasChanged(before: LivePlatform, after: LivePlatform): boolean {
+  return before.default_allowed_scopes.join() !== after.default_allowed_scopes.join();
+}
+
+async function insertAgent(
+  tx: Transaction,
+  wish: AgentWish,
+  key: VaultKey,
+  { now, stale }: { now: Date; stale: boolean },
+): Promise<AgentRow> {
+  const agentId = keyId(key.public_key);
+  await tx("agents")
+    .insert({
+      agent_id: agentId,
+      account_id: wish.accountId,
+      connection_id: wish.connectionId,
+      name: wish.name,
+      agent_type: wish.agentType,
+      custody_mode: "custodial",
+      vault_key_id: key.key_id,
+      public_key: key.public_key,
+      attestation: key.attestation as Json,
+      external_id: wish.externalId,
+      created_at: now,
+      vault_due_at: stale ? now : null,
+    })
+    .onConflict()
+    .ignore();
+  const made = tx("agents").where({ connection_id: wish.connectionId });
+  const row = await (wish.externalId === null
+    ? made.where({ agent_id: agentId })
+    : made.where({ external_id: wish.externalId })
+  ).first();
+  if (row === undefined) throw new ApiError("external_conflict");
+  return row;
+}

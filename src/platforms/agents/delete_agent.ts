@@ -1,0 +1,42 @@
+import type { Clock } from "../../clock.ts";
+import type { Transaction } from "../../db/connection.ts";
+import type { AgentRow } from "../../db/tables.ts";
+import { appendEvents } from "../../events/outbox.ts";
+import type { Seal } from "../../secret_box.ts";
+import { lockConnection } from "../connection_lock.ts";
+import { revocationEvents, revokeCertificates, withdrawRequests } from "../end_authority.ts";
+import { type SettleDeps, settleVault } from "../sync_vault.ts";
+import { findAgent } from "./agent_record.ts";
+
+const REASON = "agent deleted";
+
+/**
+ * Ends an agent for ever: its certificates are revoked, each told by one `delegation.revoked`, its pending requests
+ * withdrawn. The vault disables its key afterwards; while it is away the deletion holds all the same. Gives when it was
+ * disabled; a repeated call gives the same. Throws `not_found`.
+ */
+export async function deleteAgent(
+  deps: SettleDeps & { seal: Seal; clock: Clock },
+  connectionId: string,
+  agentId: string,
+): Promise<Date> {
+  const disabledAt = await deps.db.transaction(async (tx) => {
+    await lockConnection(tx, connectionId);
+    const agent = await findAgent(tx, connectionId, agentId);
+    if (agent.disabled_at !== null) return agent.disabled_at;
+    const now = deps.clock.now();
+    await tx("agents").where({ agent_id: agentId }).update({ disabled_at: now, vault_due_at: now });
+    await endDelegations(tx, deps.seal, agent, now);
+    return now;
+  });
+  await settleVault(deps, connectionId);
+  return disabledAt;
+}
+
+/** The certificates come last: decisions on them wait from there to the commit. */
+async function endDelegations(tx: Transaction, seal: Seal, agent: AgentRow, now: Date): Promise<void> {
+  const authority = { connection_id: agent.connection_id, agent_id: agent.agent_id };
+  await withdrawRequests(tx, authority, REASON, now);
+  await appendEvents(tx, seal, await revocationEvents(tx, authority, REASON, now), now);
+  await revokeCertificates(tx, authority, REASON, now);
+}

@@ -1,0 +1,131 @@
+import { z } from "zod";
+import type { AgentRow } from "../db/tables.ts";
+import { ApiError } from "../errors.ts";
+import { freeText, isoTime, oneLine } from "../input/schemas.ts";
+import { agentTypes } from "./agents/create_agent.ts";
+import { MAX_GRACE_SECONDS } from "./api_keys/rotate_key.ts";
+import { scopeList } from "./ceiling.ts";
+import type { LivePlatform } from "./platform_record.ts";
+import { surfaceTypes } from "./surface_types.ts";
+
+/** A platform's name. */
+export const platformName = oneLine(128);
+/** A platform's description; empty when none is given. */
+export const platformDescription = freeText(1000);
+/** Where events are delivered, as a call carries it; whether it may be is told by `checkCallbackUrl`. */
+export const callbackUrl = z.string().min(1).nullable();
+/** The name by which operations are bound to a connection: visible, and at most 512 bytes as the wire format has it. */
+export const verifierName = oneLine(512).refine(
+  (name) => Buffer.byteLength(name) <= 512,
+  "at most 512 bytes",
+);
+/** An agent's name, at most 256 bytes as the wire format has it. */
+export const agentName = oneLine(256).refine((name) => Buffer.byteLength(name) <= 256, "at most 256 bytes");
+/** What an agent is. */
+export const agentType = z.enum(agentTypes);
+
+const noOwnKey = z
+  .null("an agent's key is made in the vault: leave it out")
+  .optional()
+  .describe("An agent's own key is not taken");
+
+/** What calls that make an agent may say of its key, besides nothing; see {@link requireCustodial}. */
+export const custodyFields = {
+  custody_mode: z
+    .enum(["custodial", "self_custody"])
+    .optional()
+    .describe("custodial when left out; self_custody is not open yet"),
+  public_key_json: noOwnKey,
+  public_key: noOwnKey,
+};
+
+/** Throws `not_available` for an agent that would keep its own key. */
+export function requireCustodial({ custody_mode }: { custody_mode?: string | undefined }): void {
+  if (custody_mode === "self_custody")
+    throw new ApiError("not_available", "self_custody is not available yet");
+}
+
+/** What both ways of registering a platform take. */
+export const registrationBody = z.object({
+  name: platformName,
+  surface_type: z.string().describe(`One of ${Object.keys(surfaceTypes).join(", ")}; agentic_api is open`),
+  default_allowed_scopes: scopeList.describe(
+    "The ceiling on what any agent on the platform may ever be delegated",
+  ),
+  description: platformDescription.optional(),
+  callback_url: callbackUrl.optional(),
+});
+
+/** How long the replaced API key stays good; the body may be left out. */
+export const rotationBody = z
+  .object({ grace_seconds: z.number().int().min(0).max(MAX_GRACE_SECONDS).default(0) })
+  .optional();
+
+/** A platform as answers show it, without secrets. */
+export const platformShape = z.object({
+  platform_id: z.string(),
+  connection_id: z.string(),
+  name: z.string(),
+  description: z.string(),
+  surface_type: z.string(),
+  publish_state: z.enum(["draft", "pending_review", "published", "suspended"]),
+  default_allowed_scopes: z.array(z.string()),
+  callback_url: z.string().nullable(),
+  verifier_id: z.string(),
+  registry_answers: z.boolean(),
+  api_key_prefix: z.string(),
+  created_at: isoTime,
+  expires_at: isoTime,
+});
+
+/** The platform object of a registration: with its three secrets, shown once (specification §2). */
+export const registeredShape = platformShape.extend({
+  api_key: z.string().describe("Shown once"),
+  signing_secret: z.string().describe("Shown once"),
+  webhook_signing_secret: z.string().describe("Shown once; signs webhook deliveries"),
+});
+
+/** An agent as answers show it (specification §2). */
+export const agentShape = z.object({
+  agent_id: z.string(),
+  name: z.string(),
+  agent_type: z.string(),
+  custody_mode: z.enum(["custodial", "self_custody"]),
+  public_key_json: z.object({ ed25519: z.string(), ml_dsa_65: z.string() }),
+  connection_id: z.string(),
+  created_at: isoTime,
+  disabled_at: isoTime.nullable().describe("Since when the agent is deleted"),
+});
+
+/** Shows a platform. */
+export function showPlatform(record: LivePlatform): z.infer<typeof platformShape> {
+  return {
+    platform_id: record.platform_id,
+    connection_id: record.connection_id,
+    name: record.name,
+    description: record.description,
+    surface_type: record.surface_type,
+    publish_state: record.publish_state,
+    default_allowed_scopes: record.default_allowed_scopes,
+    callback_url: record.callback_url,
+    verifier_id: record.verifier_id,
+    registry_answers: record.registry_answers,
+    api_key_prefix: record.api_key_prefix,
+    created_at: record.created_at.toISOString(),
+    expires_at: record.expires_at.toISOString(),
+  };
+}
+
+/** Shows an agent. */
+export function showAgent(row: AgentRow): z.infer<typeof agentShape> {
+  return {
+    agent_id: row.agent_id,
+    name: row.name,
+    agent_type: row.agent_type,
+    custody_mode: row.custody_mode,
+    public_key_json: row.public_key,
+    connection_id: row.connection_id,
+    created_at: row.created_at.toISOString(),
+    disabled_at: row.disabled_at === null ? null : row.disabled_at.toISOString(),
+  };
+}

@@ -1,0 +1,82 @@
+import { addSeconds, type Clock } from "../../clock.ts";
+import type { Database, Transaction } from "../../db/connection.ts";
+import { appendEvent } from "../../events/outbox.ts";
+import type { Seal } from "../../secret_box.ts";
+import { lockConnection } from "../connection_lock.ts";
+import { findConnection, type LivePlatform } from "../platform_record.ts";
+import { undeliveredContext } from "../webhooks/signing_secret.ts";
+import { newApiKey } from "./api_key.ts";
+import type { ApiKeyFinder } from "./api_key_finder.ts";
+
+/** Longest time for which a replaced API key stays good, in seconds. */
+export const MAX_GRACE_SECONDS = 86_400;
+
+/** A connection whose key is rotated; every earlier key is good for `graceSeconds` more, 0–86400, and no longer. */
+export type Rotation = { accountId: string; connectionId: string; graceSeconds: number };
+
+/** What ending API keys works with: this process stops accepting them before it answers. */
+export type RetireDeps = { db: Database; seal: Seal; clock: Clock; apiKeys: Pick<ApiKeyFinder, "forget"> };
+
+/** The answer of a rotation: the new key, shown once. */
+export type RotatedKey = { api_key: string; api_key_prefix: string; previous_prefix: string };
+
+/**
+ * Replaces a connection's API key and tells `connection.key_rotated`. For a platform that the operator declared the new
+ * key is kept sealed until the operator has stored it. Throws `not_found`.
+ */
+export async function rotateKey(
+  { db, seal, clock, apiKeys }: RetireDeps,
+  { accountId, connectionId, graceSeconds }: Rotation,
+): Promise<RotatedKey> {
+  const { connection_id } = await findConnection(db, accountId, connectionId);
+  const { rotated, retired } = await db.transaction(async (tx) => {
+    await lockConnection(tx, connection_id);
+    const record = await findConnection(tx, accountId, connection_id);
+    return replaceKey(tx, seal, record, { graceSeconds, now: clock.now() });
+  });
+  apiKeys.forget(retired);
+  return rotated;
+}
+
+/**
+ * The change of {@link rotateKey}, in a transaction that holds the connection's lock. Gives the new key, and the prefixes
+ * of those whose end was changed, which are to be forgotten after the commit.
+ */
+export async function replaceKey(
+  tx: Transaction,
+  seal: Seal,
+  { account_id, connection_id, external_id, api_key_prefix }: LivePlatform,
+  { graceSeconds, now }: { graceSeconds: number; now: Date },
+): Promise<{ rotated: RotatedKey; retired: string[] }> {
+  const key = newApiKey();
+  const retired = await retireKeys(tx, connection_id, addSeconds(now, graceSeconds));
+  await tx("api_keys").insert({
+    key_prefix: key.prefix,
+    key_hash: key.hash,
+    account_id,
+    connection_id,
+    created_at: now,
+  });
+  if (external_id !== null) {
+    await tx("connections")
+      .where({ connection_id })
+      .update({ undelivered_sealed: seal.seal(key.apiKey, undeliveredContext(connection_id)) });
+  }
+  const prefixes = { api_key_prefix: key.prefix, previous_prefix: api_key_prefix };
+  const fields = { connection_id, ...prefixes };
+  await appendEvent(tx, seal, { type: "connection.key_rotated", connectionId: connection_id, fields }, now);
+  return { rotated: { api_key: key.apiKey, ...prefixes }, retired };
+}
+
+/**
+ * Lets no key of a connection be good at `end` or later; keys that end earlier keep their end. Gives the prefixes of
+ * those changed, which are to be forgotten after the commit.
+ */
+export async function retireKeys(tx: Transaction, connectionId: string, end: Date): Promise<string[]> {
+  const retired = await tx("api_keys")
+    .where({ connection_id: connectionId })
+    .andWhere((key) => key.whereNull("retires_at").orWhere("retires_at", ">", end))
+    .update({ retires_at: end })
+    .returning("key_prefix");
+  return retired.map(({ key_prefix }) => key_prefix);
+}

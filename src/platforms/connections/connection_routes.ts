@@ -1,0 +1,121 @@
+import { z } from "zod";
+import type { AddressPolicy } from "../../events/webhooks/callbacks/addresses.ts";
+import { idText, isoTime } from "../../input/schemas.ts";
+import { type Route, route } from "../../route.ts";
+import { callbackUrl, rotationBody, verifierName } from "../answers.ts";
+import { type RetireDeps, rotateKey } from "../api_keys/rotate_key.ts";
+import type { SettleDeps } from "../sync_vault.ts";
+import { setCallback } from "../webhooks/set_callback.ts";
+import { changeConnection } from "./change_connection.ts";
+import { removeConnection } from "./remove_connection.ts";
+
+type Deps = SettleDeps & RetireDeps & { callbacks: AddressPolicy };
+
+const params = z.object({ connection_id: idText });
+
+const connectionSettings = z.object({
+  verifier_id: verifierName.describe("The name that operations are bound to; at first the connection's id"),
+  registry_answers: z
+    .boolean()
+    .describe("Whether AuthZEN questions without a proof are answered from the registry; at first not"),
+});
+
+/** `PATCH /v1/service/connections/{connection_id}`. */
+export function changeConnectionRoute(deps: Deps): Route {
+  return route({
+    id: "change_connection",
+    method: "PATCH",
+    path: "/v1/service/connections/{connection_id}",
+    summary: "Change a connection's verifier name, or whether AuthZEN answers without a proof",
+    access: "session",
+    idempotent: true,
+    params,
+    body: connectionSettings.partial(),
+    answer: {
+      status: 200,
+      schema: connectionSettings.extend({ connection_id: z.string() }),
+      description: "The connection's settings from now on",
+    },
+    errors: ["not_found"],
+    async handle({ caller, params, body }) {
+      return { body: await changeConnection(deps, caller.accountId, params.connection_id, body) };
+    },
+  });
+}
+
+/** `PUT /v1/service/connections/{connection_id}/callback`. */
+export function setCallbackRoute(deps: Deps): Route {
+  return route({
+    id: "set_callback",
+    method: "PUT",
+    path: "/v1/service/connections/{connection_id}/callback",
+    summary: "Set or clear where a connection's events are delivered",
+    access: "session",
+    idempotent: true,
+    params,
+    body: z.object({ callback_url: callbackUrl }),
+    answer: {
+      status: 200,
+      schema: z.object({ connection_id: z.string(), callback_url: z.string().nullable() }),
+      description: "The callback URL from now on",
+    },
+    errors: ["not_found", "invalid_callback_url"],
+    async handle({ caller, params, body }) {
+      await setCallback(deps, caller.accountId, params.connection_id, body.callback_url);
+      return { body: { connection_id: params.connection_id, callback_url: body.callback_url } };
+    },
+  });
+}
+
+/** `POST /v1/service/connections/{connection_id}/rotate-key`. */
+export function rotateKeyRoute(deps: Deps): Route {
+  return route({
+    id: "rotate_api_key",
+    method: "POST",
+    path: "/v1/service/connections/{connection_id}/rotate-key",
+    summary: "Replace a connection's API key",
+    access: "session",
+    idempotent: true,
+    showsSecret: true,
+    params,
+    body: rotationBody,
+    answer: {
+      status: 200,
+      schema: z.object({
+        api_key: z.string().describe("Shown once"),
+        api_key_prefix: z.string(),
+        previous_prefix: z.string(),
+      }),
+      description: "The new key; the previous one is good until the grace is over",
+    },
+    errors: ["not_found"],
+    async handle({ caller, params, body }) {
+      const graceSeconds = body?.grace_seconds ?? 0;
+      const rotation = { accountId: caller.accountId, connectionId: params.connection_id, graceSeconds };
+      return { body: await rotateKey(deps, rotation) };
+    },
+  });
+}
+
+/** `DELETE /v1/service/connections/{connection_id}`. */
+export function removeConnectionRoute(deps: Deps): Route {
+  return route({
+    id: "remove_connection",
+    method: "DELETE",
+    path: "/v1/service/connections/{connection_id}",
+    summary: "Remove a connection with its platform, keys, agents and certificates, for ever",
+    access: "session",
+    idempotent: true,
+    params,
+    answer: {
+      status: 200,
+      schema: z.object({ connection_id: z.string(), removed_at: isoTime }),
+      description: "When it was removed; the same when repeated",
+    },
+    errors: ["not_found"],
+    async handle({ caller, params }) {
+      const removedAt = await removeConnection(deps, caller.accountId, params.connection_id);
+      return { body: { connection_id: params.connection_id, removed_at: removedAt.toISOString() } };
+    },
+  });
+}

@@ -1,0 +1,65 @@
+import type { Transaction } from "../../db/connection.ts";
+import { ApiError } from "../../errors.ts";
+import { appendEvents, type LifecycleEvent } from "../../events/outbox.ts";
+import { isUuid } from "../../ids.ts";
+import { type RetireDeps, retireKeys } from "../api_keys/rotate_key.ts";
+import { lockConnection } from "../connection_lock.ts";
+import { revocationEvents, revokeCertificates, withdrawRequests } from "../end_authority.ts";
+import { type PlatformRecord, selectPlatforms } from "../platform_record.ts";
+import { type SettleDeps, settleVault } from "../sync_vault.ts";
+
+const REASON = "connection removed";
+
+/**
+ * Removes a connection with its platform for ever: its API keys die, its certificates are revoked, its pending requests
+ * withdrawn, its agents disabled. Each certificate is told by one `delegation.revoked`, and after them `connection.removed` once. The vault disables the agents' keys afterwards;
+ * while it is away the removal holds all the same. Gives when it was removed; a repeated call gives the same.
+ * Throws `not_found`.
+ */
+export async function removeConnection(
+  deps: SettleDeps & RetireDeps,
+  accountId: string,
+  connectionId: string,
+): Promise<Date> {
+  if (!isUuid(connectionId)) throw new ApiError("not_found");
+  const { removedAt, retired } = await deps.db.transaction(async (tx) => {
+    await lockConnection(tx, connectionId);
+    const [record] = await selectPlatforms(tx)
+      .where({ "c.connection_id": connectionId, "c.account_id": accountId })
+      .limit(1);
+    if (record === undefined) throw new ApiError("not_found");
+    if (record.removed_at !== null) return { removedAt: record.removed_at, retired: [] };
+    const now = deps.clock.now();
+    const retired = await endConnection(tx, record, now);
+    const fields = {
+      connection_id: connectionId,
+      org_id: accountId,
+      removed_at: now.toISOString(),
+    };
+    const revoked = await revocationEvents(tx, { connection_id: connectionId }, REASON, now);
+    const removed: LifecycleEvent = { type: "connection.removed", connectionId, fields };
+    await appendEvents(tx, deps.seal, [...revoked, removed], now);
+    await revokeCertificates(tx, { connection_id: connectionId }, REASON, now);
+    return { removedAt: now, retired };
+  });
+  deps.apiKeys.forget(retired);
+  await settleVault(deps, connectionId);
+  return removedAt;
+}
+
+/** All but the certificates, which come last: decisions on them wait from there to the commit. Gives the keys ended. */
+async function endConnection(
+  tx: Transaction,
+  { connection_id, platform_id }: PlatformRecord,
+  now: Date,
+): Promise<string[]> {
+  const retired = await retireKeys(tx, connection_id, now);
+  await withdrawRequests(tx, { connection_id }, REASON, now);
+  await tx("agents")
+    .where({ connection_id })
+    .whereNull("disabled_at")
+    .update({ disabled_at: now, vault_due_at: now });
+  await tx("connections").where({ connection_id }).update({ removed_at: now, undelivered_sealed: null });
+  await tx("platforms").where({ platform_id }).update({ removed_at: now });
+  return retired;
+}

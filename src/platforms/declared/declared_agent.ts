@@ -1,0 +1,50 @@
+import type { Database } from "../../db/connection.ts";
+import type { AgentRow } from "../../db/tables.ts";
+import { ApiError } from "../../errors.ts";
+import { type AgentWish, type CreateAgentDeps, createAgent } from "../agents/create_agent.ts";
+import { findDeclaredPlatform, requireDeclaredPlatform } from "./declared_platform.ts";
+
+/** An agent as a Kubernetes object declares it. */
+export type DeclaredAgent = {
+  externalId: string;
+  platformExternalId: string;
+  name: string;
+  agentType: AgentWish["agentType"];
+};
+
+/**
+ * Makes a declared agent true: creates it at first, renames it later. A deleted one stays deleted. It may be repeated at
+ * any time. Throws `not_found` when its platform is not registered, `external_conflict` when the object was registered
+ * for another platform or as another type; `VaultUnavailable`, `VaultRefused`.
+ */
+export async function putAgent(deps: CreateAgentDeps, declared: DeclaredAgent): Promise<AgentRow> {
+  const known = await findDeclaredAgent(deps.db, declared.externalId);
+  if (known !== undefined) return changeDeclared(deps.db, known, declared);
+  const platform = await requireDeclaredPlatform(deps.db, declared.platformExternalId);
+  const agent = await createAgent(deps, {
+    accountId: platform.account_id,
+    connectionId: platform.connection_id,
+    name: declared.name,
+    agentType: declared.agentType,
+    attemptKey: declared.externalId,
+    externalId: declared.externalId,
+  });
+  return changeDeclared(deps.db, agent, declared);
+}
+
+async function changeDeclared(db: Database, known: AgentRow, declared: DeclaredAgent): Promise<AgentRow> {
+  const platform = await findDeclaredPlatform(db, declared.platformExternalId);
+  if (platform?.connection_id !== known.connection_id) {
+    throw new ApiError("external_conflict", "Registered for another platform");
+  }
+  if (known.agent_type !== declared.agentType)
+    throw new ApiError("external_conflict", "agent_type cannot change");
+  if (known.name === declared.name) return known;
+  await db("agents").where({ agent_id: known.agent_id }).update({ name: declared.name });
+  return { ...known, name: declared.name };
+}
+
+/** The agent that an object declares, deleted or not. */
+export async function findDeclaredAgent(db: Database, externalId: string): Promise<AgentRow | undefined> {
+  return db("agents").where({ external_id: externalId }).first();
+}

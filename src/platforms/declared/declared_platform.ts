@@ -1,0 +1,167 @@
+import type { Clock } from "../../clock.ts";
+import type { Database, Transaction } from "../../db/connection.ts";
+import { ApiError } from "../../errors.ts";
+import { webhookSecretContext } from "../../events/secrets.ts";
+import type { Seal } from "../../secret_box.ts";
+import {
+  type Acceptance,
+  checkAcceptances,
+  replaceAcceptedPrincipals,
+} from "../accepted_principals/accept.ts";
+import { findOwnerByEmail, type Owner } from "../account_owner.ts";
+import { changePlatform } from "../change_platform.ts";
+import { lockConnection } from "../connection_lock.ts";
+import {
+  findPlatform,
+  isLive,
+  type LivePlatform,
+  type PlatformRecord,
+  selectPlatforms,
+} from "../platform_record.ts";
+import { type Credentials, type RegisterDeps, registerPlatform } from "../register_platform.ts";
+import type { SettleDeps } from "../sync_vault.ts";
+import { checkCallbackUrl } from "../webhooks/callback_url.ts";
+import { setCallback } from "../webhooks/set_callback.ts";
+import { signingSecretContext, undeliveredContext } from "../webhooks/signing_secret.ts";
+
+/** A platform as a Kubernetes object declares it. A callback left out stays as it is; so do accepted principals. */
+export type DeclaredPlatform = {
+  externalId: string;
+  accountEmail: string;
+  name: string;
+  description: string;
+  surfaceType: string;
+  allowedScopes: readonly string[];
+  callbackUrl?: string | null | undefined;
+  acceptedPrincipals?: readonly Acceptance[] | undefined;
+};
+
+/** What making declared platforms true works with. */
+export type DeclareDeps = RegisterDeps & SettleDeps & { clock: Clock };
+
+/**
+ * Makes a declared platform true: registers it at first, changes it later by the rules that people's changes keep. It
+ * may be repeated at any time. Throws what {@link registerPlatform}, {@link changePlatform} and {@link checkAcceptances}
+ * throw, besides `namespace_not_bound`, `onboarding_incomplete`, and `external_conflict` when the object was registered for another
+ * account or surface or is removed.
+ */
+export async function putPlatform(deps: DeclareDeps, declared: DeclaredPlatform): Promise<LivePlatform> {
+  const owner = await findOwnerByEmail(deps.db, declared.accountEmail);
+  await checkAcceptances(deps.db, owner.accountId, declared.acceptedPrincipals ?? []);
+  const record = await putRegistration(deps, owner, declared);
+  if (declared.acceptedPrincipals !== undefined) {
+    const place = { accountId: owner.accountId, platformId: record.platform_id };
+    await replaceAcceptedPrincipals(deps, place, declared.acceptedPrincipals);
+  }
+  return record;
+}
+
+async function putRegistration(
+  deps: DeclareDeps,
+  owner: Owner,
+  declared: DeclaredPlatform,
+): Promise<LivePlatform> {
+  const known = await findDeclaredPlatform(deps.db, declared.externalId);
+  if (known !== undefined) return changeDeclared(deps, owner, known, declared);
+  try {
+    const { record } = await registerPlatform(deps, owner, {
+      ...declared,
+      callbackUrl: declared.callbackUrl ?? null,
+    });
+    return record;
+  } catch (error) {
+    if (!(error instanceof ApiError && error.code === "external_conflict")) throw error;
+    const winner = await findDeclaredPlatform(deps.db, declared.externalId);
+    if (winner === undefined) throw error;
+    return changeDeclared(deps, owner, winner, declared);
+  }
+}
+
+async function changeDeclared(
+  deps: DeclareDeps,
+  owner: Owner,
+  known: PlatformRecord,
+  declared: DeclaredPlatform,
+): Promise<LivePlatform> {
+  if (known.account_id !== owner.accountId)
+    throw new ApiError("external_conflict", "Registered for another account");
+  if (known.surface_type !== declared.surfaceType)
+    throw new ApiError("external_conflict", "surface_type cannot change");
+  if (!isLive(known)) throw new ApiError("external_conflict", "The platform was removed");
+  const { callbackUrl } = declared;
+  if (callbackUrl != null) checkCallbackUrl(callbackUrl, deps.callbacks);
+  if (differs(known, declared)) {
+    await changePlatform(deps, owner.accountId, known.platform_id, {
+      name: declared.name,
+      description: declared.description,
+      default_allowed_scopes: declared.allowedScopes,
+    });
+  }
+  if (callbackUrl !== undefined && callbackUrl !== known.callback_url) {
+    await setCallback(deps, owner.accountId, known.connection_id, callbackUrl);
+  }
+  return findPlatform(deps.db, owner.accountId, known.platform_id);
+}
+
+function differs(known: LivePlatform, declared: DeclaredPlatform): boolean {
+  return (
+    known.name !== declared.name ||
+    known.description !== declared.description ||
+    JSON.stringify(known.default_allowed_scopes) !== JSON.stringify(declared.allowedScopes)
+  );
+}
+
+/** The platform that an object declares, removed or not. */
+export async function findDeclaredPlatform(
+  db: Database | Transaction,
+  externalId: string,
+): Promise<PlatformRecord | undefined> {
+  const [record] = await selectPlatforms(db).where({ "p.external_id": externalId }).limit(1);
+  return record;
+}
+
+/** The platform that an object declares. Throws `not_found` when there is none or it is removed. */
+export async function requireDeclaredPlatform(
+  db: Database | Transaction,
+  externalId: string,
+): Promise<LivePlatform> {
+  const record = await findDeclaredPlatform(db, externalId);
+  if (record === undefined || !isLive(record)) throw new ApiError("not_found");
+  return record;
+}
+
+/** The three secrets of a connection until the operator has acknowledged that it stored them; `null` from then on. */
+export async function undeliveredCredentials(
+  { db, seal }: { db: Database; seal: Seal },
+  { platform_id, connection_id }: LivePlatform,
+): Promise<Credentials | null> {
+  const row = await db("connections as c")
+    .join("platforms as p", "p.platform_id", "c.platform_id")
+    .where({ "c.connection_id": connection_id })
+    .first("c.undelivered_sealed", "c.webhook_secret_sealed", "p.signing_secret_sealed");
+  if (!row?.undelivered_sealed) return null;
+  return {
+    api_key: seal.open(row.undelivered_sealed, undeliveredContext(connection_id)),
+    signing_secret: seal.open(row.signing_secret_sealed, signingSecretContext(platform_id)),
+    webhook_signing_secret: seal.open(row.webhook_secret_sealed, webhookSecretContext(connection_id)),
+  };
+}
+
+/**
+ * Notes that the operator has stored the credentials with this key. From then on they are shown to nobody.
+ * Throws `not_found`, or `external_conflict` when another key is current.
+ */
+export async function acknowledgeCredentials(
+  db: Database,
+  externalId: string,
+  keyPrefix: string,
+): Promise<void> {
+  const { connection_id } = await requireDeclaredPlatform(db, externalId);
+  await db.transaction(async (tx) => {
+    await lockConnection(tx, connection_id);
+    const current = await requireDeclaredPlatform(tx, externalId);
+    if (current.api_key_prefix !== keyPrefix)
+      throw new ApiError("external_conflict", "Another key is current");
+    await tx("connections").where({ connection_id }).update({ undelivered_sealed: null });
+  });
+}

@@ -1,0 +1,21 @@
+import type { Route } from "../../route.ts";
+import type { PlatformDeps } from "../routes.ts";
+import { putAgentRoute, removeAgentRoute } from "./operator_agent_routes.ts";
+import {
+  acknowledgeRoute,
+  putPlatformRoute,
+  removePlatformRoute,
+  rotateCredentialsRoute,
+} from "./operator_platform_routes.ts";
+
+/** The operator's calls about platforms and agents. They keep the rules of the calls that people make. */
+export function internalPlatformRoutes(deps: PlatformDeps): Route[] {
+  return [
+    putPlatformRoute(deps),
+    acknowledgeRoute(deps),
+    rotateCredentialsRoute(deps),
+    removePlatformRoute(deps),
+    putAgentRoute(deps),
+    removeAgentRoute(deps),
+  ];
+}

@@ -1,0 +1,75 @@
+import type { Transaction } from "../db/connection.ts";
+import { notExpired } from "../db/not_expired.ts";
+import type { CertificateRow } from "../db/tables.ts";
+import type { LifecycleEvent } from "../events/outbox.ts";
+
+/** Whose authority: all of a connection's, or one of its agents'. */
+export type AuthorityOf = { connection_id: string; agent_id?: string };
+
+/** Withdraws the pending requests of a connection or an agent, for one reason, under the connection's lock. */
+export async function withdrawRequests(
+  tx: Transaction,
+  of: AuthorityOf,
+  reason: string,
+  now: Date,
+): Promise<void> {
+  await tx("delegation_requests")
+    .where({ ...of, status: "pending" })
+    .update({ status: "withdrawn", reason, decided_at: now });
+}
+
+/**
+ * The events of revoking the active certificates of a connection or an agent, one for each that has not expired, in the
+ * order of their ids.
+ * Reads without holding them: decisions go on. Under the connection's lock they stay the same until the transaction
+ * itself revokes them.
+ */
+export async function revocationEvents(
+  tx: Transaction,
+  of: AuthorityOf,
+  reason: string,
+  now: Date,
+): Promise<LifecycleEvent[]> {
+  const active = await notExpired(tx("certificates"), now)
+    .where({ ...of, status: "approved" })
+    .orderBy("cert_id")
+    .select("cert_id", "agent_id", "connection_id", "account_id");
+  return active.map(({ account_id, ...certificate }) => ({
+    type: "delegation.revoked",
+    connectionId: of.connection_id,
+    fields: { ...certificate, org_id: account_id, reason },
+  }));
+}
+
+/**
+ * Revokes the active certificates of a connection or an agent, for one reason, under the connection's lock; see
+ * {@link changeCertificates}.
+ */
+export async function revokeCertificates(
+  tx: Transaction,
+  of: AuthorityOf,
+  reason: string,
+  now: Date,
+): Promise<void> {
+  await changeCertificates(tx, of, { status: "revoked", revoked_at: now, revoke_reason: reason });
+}
+
+/**
+ * Changes the active certificates of a connection or an agent. Belongs last in its transaction: every decision on one of
+ * them, and with it the decisions of its batch, waits from here to the commit. They are held in the order in which
+ * decisions hold those of a batch: a change of many rows in any other order could deadlock with a batch of decisions.
+ */
+export async function changeCertificates(
+  tx: Transaction,
+  of: AuthorityOf,
+  change: Partial<CertificateRow>,
+): Promise<void> {
+  const active = { ...of, status: "approved" } as const;
+  const pinned = tx("certificates")
+    .select("cert_id")
+    .where(active)
+    .orderBy(["account_id", "cert_id"])
+    .forNoKeyUpdate();
+  await tx.count().from(pinned.as("pinned"));
+  await tx("certificates").where(active).update(change);
+}

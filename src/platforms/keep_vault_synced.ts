@@ -1,0 +1,24 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { type SettleDeps, settleVault } from "./sync_vault.ts";
+
+const EVERY_MS = 30_000;
+
+/**
+ * Tells the vault, now and every 30 seconds, what it could not be told when it happened: after a crash, or while it was
+ * away. Several processes may do so at once.
+ */
+export function keepVaultSettled(deps: SettleDeps, everyMs: number = EVERY_MS): { stop(): Promise<void> } {
+  const stopping = new AbortController();
+  const running = (async () => {
+    while (!stopping.signal.aborted) {
+      await settleVault(deps);
+      await sleep(everyMs, undefined, { signal: stopping.signal }).catch(() => {});
+    }
+  })();
+  return {
+    async stop() {
+      stopping.abort();
+      await running;
+    },
+  };
+}

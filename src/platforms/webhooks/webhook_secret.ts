@@ -1,0 +1,103 @@
+import { addSeconds } from "../../clock.ts";
+import type { Transaction } from "../../db/connection.ts";
+import { ApiError } from "../../errors.ts";
+import {
+  createWebhookSecret,
+  webhookFormerSecretContext,
+  webhookNextSecretContext,
+  webhookSecretContext,
+} from "../../events/secrets.ts";
+import type { Seal } from "../../secret_box.ts";
+import { MAX_GRACE_SECONDS, type RetireDeps, replaceKey } from "../api_keys/rotate_key.ts";
+import { lockConnection } from "../connection_lock.ts";
+import { findConnection } from "../platform_record.ts";
+
+/** Longest time for which a replaced webhook secret still signs, in seconds: 7 days. */
+export const MAX_SECRET_GRACE_SECONDS = 7 * 24 * 60 * 60;
+/** The time when none is given, in seconds: 24 hours. */
+export const SECRET_GRACE_SECONDS = 24 * 60 * 60;
+
+/** A connection of an account. */
+export type OwnConnection = { accountId: string; connectionId: string };
+
+/**
+ * The first half of a rotation: makes the connection's next webhook secret and gives it, once. From the commit on,
+ * deliveries are signed with both in `webhook-signature`, while `X-Service-Signature` stays the current one's. A next
+ * secret that was not promoted is replaced. Throws `not_found`.
+ */
+export async function rotateWebhookSecret(
+  { db, seal }: RetireDeps,
+  { accountId, connectionId }: OwnConnection,
+): Promise<string> {
+  const { connection_id } = await findConnection(db, accountId, connectionId);
+  return db.transaction(async (tx) => {
+    await lockConnection(tx, connection_id);
+    await findConnection(tx, accountId, connection_id);
+    const secret = createWebhookSecret();
+    await tx("connections")
+      .where({ connection_id })
+      .update({ webhook_next_secret_sealed: seal.seal(secret, webhookNextSecretContext(connection_id)) });
+    return secret;
+  });
+}
+
+/** How a promotion ended: until when the former secret signs, and the connection's API key after it. */
+export type Promoted = { formerUntil: Date | null; keyPrefix: string };
+
+/**
+ * The second half: the next secret becomes the current one, and the one before signs for `graceSeconds` more, 0–604800,
+ * in `webhook-signature` only.
+ *
+ * The Secret of a platform that a Kubernetes object declares has to follow. The operator is given credentials with a new
+ * API key only, so this gives it one, and the former key is good for the longest grace there is.
+ *
+ * Throws `not_found`, `no_secret_rotation`.
+ */
+export async function promoteWebhookSecret(
+  deps: RetireDeps,
+  { accountId, connectionId }: OwnConnection,
+  graceSeconds: number,
+): Promise<Promoted> {
+  const { connection_id } = await findConnection(deps.db, accountId, connectionId);
+  const { retired, ...promoted } = await deps.db.transaction(async (tx) => {
+    await lockConnection(tx, connection_id);
+    const record = await findConnection(tx, accountId, connection_id);
+    const now = deps.clock.now();
+    const formerUntil = graceSeconds === 0 ? null : addSeconds(now, graceSeconds);
+    await exchangeSecrets(tx, deps.seal, connection_id, formerUntil);
+    if (record.external_id === null) {
+      return { formerUntil, keyPrefix: record.api_key_prefix, retired: [] };
+    }
+    const { rotated, retired } = await replaceKey(tx, deps.seal, record, {
+      graceSeconds: MAX_GRACE_SECONDS,
+      now,
+    });
+    return { formerUntil, keyPrefix: rotated.api_key_prefix, retired };
+  });
+  deps.apiKeys.forget(retired);
+  return promoted;
+}
+
+/** Each column's value is sealed to its column, so both are opened and sealed anew. */
+async function exchangeSecrets(
+  tx: Transaction,
+  seal: Seal,
+  connectionId: string,
+  formerUntil: Date | null,
+): Promise<void> {
+  const row = await tx("connections")
+    .where({ connection_id: connectionId })
+    .first("webhook_secret_sealed", "webhook_next_secret_sealed");
+  if (!row?.webhook_next_secret_sealed) throw new ApiError("no_secret_rotation");
+  const next = seal.open(row.webhook_next_secret_sealed, webhookNextSecretContext(connectionId));
+  const former = seal.open(row.webhook_secret_sealed, webhookSecretContext(connectionId));
+  await tx("connections")
+    .where({ connection_id: connectionId })
+    .update({
+      webhook_secret_sealed: seal.seal(next, webhookSecretContext(connectionId)),
+      webhook_next_secret_sealed: null,
+      webhook_former_secret_sealed:
+        formerUntil === null ? null : seal.seal(former, webhookFormerSecretContext(connectionId)),
+      webhook_former_until: formerUntil,
+    });
+}

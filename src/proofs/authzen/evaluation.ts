@@ -1,0 +1,152 @@
+import { z } from "zod";
+import type { Clock } from "../../clock.ts";
+import { ApiError } from "../../errors.ts";
+import { validate } from "../../input/validate.ts";
+import { type JsonObject, type JsonValue, plainJson } from "../../protocol/encoding/json.ts";
+import type { ApiKeyCaller } from "../../route.ts";
+import type { Decided } from "../decide/decided.ts";
+import { isJsonObject, readProof, type VerifyCall, verifyOptions } from "../verify/call.ts";
+import { type VerifyDeps, verifyProof } from "../verify/verify.ts";
+import { findStanding, type StandingDeps } from "./registry_answer.ts";
+
+const properties = z.record(z.string(), z.unknown()).optional();
+const id = z
+  .string()
+  .min(1)
+  .regex(/^[^\0]*$/, "must not hold U+0000");
+const entity = z.object({ type: z.string().min(1), id, properties });
+
+/** One question of AuthZEN 1.0 (Access Evaluation API): may this subject do this action on this resource. */
+export const evaluationBody = z.object({
+  subject: entity.describe("type: agent; id: the agent's id"),
+  action: z.object({ name: z.string().min(1).max(256), properties }).describe("name: the required scope"),
+  resource: entity.describe("type: connection; id: the caller's connection"),
+  context: z
+    .record(z.string(), z.unknown())
+    .optional()
+    .describe("proof_bundle or proof_ref, operation, and what constraints are held against"),
+});
+
+/**
+ * The answer to one question. Without a proof it is `false`, unless the connection has asked for answers from the
+ * registry: those say what an agent may do, and nothing about who asks.
+ */
+export const evaluationAnswer = z.object({
+  decision: z.boolean(),
+  context: z
+    .object({
+      assurance: z.enum(["proof", "registry"]).optional(),
+      reason: z
+        .string()
+        .describe(
+          "The decision's reason, `replayed` for an allow that was given before, or the code of why there is none",
+        ),
+      cert_id: z.string().optional(),
+      agent_id: z.string().optional(),
+      human_id: z.string().optional().describe("On whose authority: the root identity of the chain"),
+      receipt_id: z.string().optional(),
+      receipt_hash: z.string().optional(),
+      replayed: z
+        .boolean()
+        .optional()
+        .describe("With a proof: whether an earlier call decided this operation; `decision` is then false"),
+      error: z.object({ status: z.int(), message: z.string() }).optional(),
+    })
+    .optional(),
+});
+
+/** An answer as it is sent. */
+export type EvaluationAnswer = z.infer<typeof evaluationAnswer>;
+
+/** What answering takes. */
+export type EvaluateDeps = { verify: VerifyDeps; standing: StandingDeps; clock: Clock };
+
+/**
+ * Answers one question. A proof that is refused is a `false`; throws `ApiError` for a malformed question and when no
+ * decision can be made.
+ */
+export async function evaluate(
+  deps: EvaluateDeps,
+  caller: ApiKeyCaller,
+  question: JsonObject,
+  bodyBytes: number,
+): Promise<EvaluationAnswer> {
+  const { context: given, ...others } = question;
+  const { proof_bundle: bundle, proof_ref: ref, ...facts } = contextOf(given);
+  const asked = { ...(plainJson(others) as object), context: plainJson(facts) };
+  const { subject, action, resource, context } = validate(evaluationBody, asked);
+  const { operation } = context ?? {};
+  const options = validate(verifyOptions, { required_scope: action.name, operation, context }, "context");
+  if (subject.type !== "agent") return refused("unknown_subject");
+  if (resource.type !== "connection" || resource.id !== caller.connectionId)
+    return refused("unknown_resource");
+  if (bundle === undefined && ref === undefined) {
+    if (!caller.registryAnswers) return refused("proof_required");
+    const question = { connectionId: caller.connectionId, agentId: subject.id, scope: action.name };
+    return askRegistry(deps, { ...question, context: options.context ?? {}, now: deps.clock.now() });
+  }
+  return askWithProof(deps, caller, {
+    agentId: subject.id,
+    options,
+    readProof: () => readProof({ bundle, ref }, bodyBytes),
+  });
+}
+
+function contextOf(given: JsonValue | undefined): JsonObject {
+  if (given === undefined) return {};
+  if (!isJsonObject(given)) throw new ApiError("invalid_request", "context: must be an object");
+  return given;
+}
+
+async function askRegistry(
+  { standing }: EvaluateDeps,
+  question: Parameters<typeof findStanding>[1],
+): Promise<EvaluationAnswer> {
+  const found = await findStanding(standing, question);
+  const context = { assurance: "registry", reason: found.reason } as const;
+  if (found.decision === "deny") return { decision: false, context };
+  return { decision: true, context: { ...context, cert_id: found.certId } };
+}
+
+/**
+ * A caller that knows AuthZEN alone acts on `decision`, and an action is allowed once. So an allow that is given again is
+ * `false`: it was acted on, or revoked since, or its answer was lost, and nothing here can tell which.
+ */
+const REPLAYED = "replayed";
+
+/** A proof that is no good, or of something else, is an answer: `false`. Any other status says that there is none. */
+const REFUSED_STATUS: readonly number[] = [400, 403, 409];
+
+async function askWithProof(
+  deps: EvaluateDeps,
+  caller: ApiKeyCaller,
+  call: VerifyCall,
+): Promise<EvaluationAnswer> {
+  try {
+    return answerOf(await verifyProof(deps.verify, caller, call));
+  } catch (error) {
+    if (!(error instanceof ApiError) || !REFUSED_STATUS.includes(error.status)) throw error;
+    return refused(error.code);
+  }
+}
+
+function answerOf({ decision, reason, receipt, receiptHash, replayed }: Decided): EvaluationAnswer {
+  const isReplay = replayed && decision === "allow";
+  return {
+    decision: decision === "allow" && !replayed,
+    context: {
+      assurance: "proof",
+      reason: isReplay ? REPLAYED : reason,
+      cert_id: receipt.cert_id,
+      agent_id: receipt.agent_id,
+      human_id: receipt.human_id,
+      receipt_id: receipt.receipt_id,
+      receipt_hash: `sha256:${receiptHash.toString("hex")}`,
+      replayed,
+    },
+  };
+}
+
+function refused(reason: string): EvaluationAnswer {
+  return { decision: false, context: { reason } };
+}

@@ -1,0 +1,54 @@
+import type { Pool } from "pg";
+import { unixSeconds } from "../../clock.ts";
+import type { Database } from "../../db/connection.ts";
+import { type ConstraintContext, evaluateConstraints } from "../../protocol/constraints/evaluation.ts";
+import { decodeDelegationCert } from "../../protocol/documents/certificate.ts";
+import { countAllowsBefore } from "../decide/max_rate.ts";
+import { findActiveCertificates, readCertificate } from "../present/active_certificate.ts";
+import type { DenyReason } from "../verify/verdict.ts";
+
+/** What is asked of the registry: may this agent of this connection do that, as things stand. */
+export type StandingQuestion = {
+  connectionId: string;
+  agentId: string;
+  scope: string;
+  context: ConstraintContext;
+  now: Date;
+};
+
+/** Where it is looked up; `rated` is a pool for counting. */
+export type StandingDeps = { db: Database; rated: Pool };
+
+/** What stands in the registry. It proves nothing about who asks. */
+export type Standing =
+  | { decision: "allow"; reason: "authorized"; certId: string }
+  | { decision: "deny"; reason: DenyReason };
+
+/**
+ * Whether any active certificate of the agent grants the scope under its constraints. Nothing is spent, charged or
+ * recorded. When none does: the reason of the newest that has the scope.
+ */
+export async function findStanding(
+  { db, rated }: StandingDeps,
+  question: StandingQuestion,
+): Promise<Standing> {
+  const { connectionId, agentId, scope, context, now } = question;
+  const agent = await db("agents")
+    .where({ agent_id: agentId, connection_id: connectionId })
+    .whereNull("disabled_at")
+    .first("agent_id");
+  const certificates =
+    agent === undefined ? [] : await findActiveCertificates(db, agentId, { requiredScope: scope }, now);
+  const invocations = countAllowsBefore(rated, now);
+  let reason: DenyReason = "not_delegated";
+  for (const [place, certificate] of certificates.entries()) {
+    const { cert_id: certId } = certificate;
+    const text = await readCertificate(db, certificate);
+    const { constraints } = decodeDelegationCert(Buffer.from(text, "utf8"));
+    const input = { certId, now: unixSeconds(now), context: { ...context, invocations } };
+    const refusal = await evaluateConstraints(constraints, input);
+    if (refusal === undefined) return { decision: "allow", reason: "authorized", certId };
+    if (place === 0) reason = refusal.code;
+  }
+  return { decision: "deny", reason };
+}

@@ -1,0 +1,87 @@
+import { z } from "zod";
+import { type Route, route } from "../../route.ts";
+import { readMembers } from "../verify/call.ts";
+import { type EvaluateDeps, evaluate, evaluationAnswer, evaluationBody } from "./evaluation.ts";
+import { evaluateAll, evaluationsBody, readBatch } from "./evaluations.ts";
+
+/** Where proofs stand in a body: `context.proof_bundle`, and that inside `evaluations[]`. */
+const [LEVELS_OF_ONE, LEVELS_OF_MANY] = [2, 4];
+
+/** `POST /access/v1/evaluation` (AuthZEN 1.0). */
+export function evaluationRoute(deps: EvaluateDeps): Route {
+  return route({
+    id: "access_evaluation",
+    method: "POST",
+    path: "/access/v1/evaluation",
+    summary: "Answer one AuthZEN question: with a proof as verify does, without one from the registry",
+    access: "api_key",
+    body: evaluationBody as unknown as z.ZodType<Buffer>,
+    bodyForm: "raw",
+    answer: { status: 200, schema: evaluationAnswer, description: "The answer" },
+    errors: ["credits_exhausted", "rate_limited"],
+    handle: async ({ caller, body }) => ({
+      body: await evaluate(deps, caller, readMembers(body, LEVELS_OF_ONE), body.length),
+    }),
+  });
+}
+
+const answers = z.union([z.object({ evaluations: z.array(evaluationAnswer) }), evaluationAnswer]);
+
+/** `POST /access/v1/evaluations` (AuthZEN 1.0). Without items it is a single question. */
+export function evaluationsRoute(deps: EvaluateDeps): Route {
+  return route({
+    id: "access_evaluations",
+    method: "POST",
+    path: "/access/v1/evaluations",
+    summary: "Answer several AuthZEN questions; an item that has no answer is false",
+    access: "api_key",
+    body: evaluationsBody as unknown as z.ZodType<Buffer>,
+    bodyForm: "raw",
+    answer: { status: 200, schema: answers, description: "The answers, in the items' order" },
+    errors: ["credits_exhausted", "rate_limited"],
+    async handle({ caller, body }) {
+      const members = readMembers(body, LEVELS_OF_MANY);
+      const batch = readBatch(members);
+      if (batch === undefined) return { body: await evaluate(deps, caller, members, body.length) };
+      return { body: { evaluations: await evaluateAll(deps, caller, batch, body.length) } };
+    },
+  });
+}
+
+const metadata = z.object({
+  policy_decision_point: z.string(),
+  access_evaluation_endpoint: z.string(),
+  access_evaluations_endpoint: z.string(),
+});
+
+const WELL_KNOWN = "/.well-known/authzen-configuration";
+
+/**
+ * `GET /.well-known/authzen-configuration`: where the others are, from the configured base URL and nothing that a request
+ * says. `policy_decision_point` is that URL as it is written: a client must refuse any other (AuthZEN 1.0 §9.2.3).
+ *
+ * Of a base URL with a path the well-known part stands between host and path (§9.2.1), and a proxy passes that on as it
+ * is. The document is also served where the path comes first, with and without it, for proxies that keep or take away
+ * the path they forward.
+ */
+export function authzenMetadataRoute(baseUrl: string): Route {
+  const base = baseUrl.replace(/\/+$/, "");
+  const path = URL.parse(base)?.pathname.replace(/\/+$/, "") ?? "";
+  return route({
+    id: "authzen_configuration",
+    method: "GET",
+    path: WELL_KNOWN,
+    ...(path === "" ? {} : { alsoAt: [`${WELL_KNOWN}${path}`, `${path}${WELL_KNOWN}`] }),
+    summary: "Find the AuthZEN endpoints",
+    access: "public",
+    answer: { status: 200, schema: metadata, description: "AuthZEN 1.0 metadata" },
+    errors: [],
+    handle: async () => ({
+      body: {
+        policy_decision_point: baseUrl,
+        access_evaluation_endpoint: `${base}/access/v1/evaluation`,
+        access_evaluations_endpoint: `${base}/access/v1/evaluations`,
+      },
+    }),
+  });
+}

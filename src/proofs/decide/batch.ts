@@ -1,0 +1,103 @@
+import type { Pool } from "pg";
+import { ApiError } from "../../errors.ts";
+import { type DecisionItem, type DecisionOutcome, decideBatch } from "./decision.ts";
+
+/** Decides one item, together with whatever else is being decided at the moment. */
+export type Decide = (item: DecisionItem) => Promise<DecisionOutcome>;
+
+/**
+ * `maxItems` per statement, `maxStatements` at once; a batch that is not full waits for the statement under way, but no
+ * longer than `maxWaitMs`. An item that has waited `maxQueueMs` is not sent any more.
+ */
+export type BatchLimits = { maxItems: number; maxWaitMs: number; maxStatements: number; maxQueueMs: number };
+
+const defaultLimits: BatchLimits = { maxItems: 64, maxWaitMs: 10, maxStatements: 2, maxQueueMs: 5_000 };
+
+type Waiting = {
+  item: DecisionItem;
+  since: number;
+  resolve(outcome: DecisionOutcome): void;
+  reject(error: unknown): void;
+};
+
+/**
+ * Gathers concurrent decisions into one statement. While one is under way the next batch grows, so batches are as large
+ * as the load needs and a lone item waits for nobody; only a full batch, or one behind a statement that takes long, is
+ * sent beside another: a statement costs much and its items little. An item that could not be sent in time is refused
+ * with `unavailable`: it was not decided and never will be.
+ */
+export function createBatcher(pool: Pool, limits: BatchLimits = defaultLimits): Decide {
+  let waiting: Waiting[] = [];
+  let running = 0;
+  let soon: NodeJS.Immediate | undefined;
+  let timer: NodeJS.Timeout | undefined;
+
+  function schedule(): void {
+    if (running >= limits.maxStatements || waiting.length === 0) return;
+    if (waiting.length >= limits.maxItems || running === 0) soon ??= setImmediate(flush);
+    else timer ??= setTimeout(flush, limits.maxWaitMs);
+  }
+
+  function flush(): void {
+    clearImmediate(soon);
+    clearTimeout(timer);
+    soon = undefined;
+    timer = undefined;
+    refuseLate();
+    if (running >= limits.maxStatements || waiting.length === 0) return;
+    const batch = waiting.slice(0, limits.maxItems);
+    waiting = waiting.slice(limits.maxItems);
+    running += 1;
+    void decideTogether(pool, batch).finally(() => {
+      running -= 1;
+      schedule();
+    });
+    schedule();
+  }
+
+  function refuseLate(): void {
+    const oldest = performance.now() - limits.maxQueueMs;
+    const late = waiting.filter(({ since }) => since < oldest);
+    if (late.length === 0) return;
+    waiting = waiting.filter(({ since }) => since >= oldest);
+    for (const { reject } of late) reject(new ApiError("unavailable"));
+  }
+
+  return (item) =>
+    new Promise((resolve, reject) => {
+      waiting.push({ item, since: performance.now(), resolve, reject });
+      schedule();
+    });
+}
+
+/** Settles every waiting item; never rejects itself. What the database refused as a whole is tried once more item by item. */
+async function decideTogether(pool: Pool, batch: readonly Waiting[], isLastTry = false): Promise<void> {
+  try {
+    const outcomes = await decideBatch(
+      pool,
+      batch.map((waiting) => waiting.item),
+    );
+    batch.forEach((waiting, n) => {
+      waiting.resolve(outcomes[n] as DecisionOutcome);
+    });
+  } catch (error) {
+    if (!wasRefused(error) || isLastTry) {
+      for (const waiting of batch) waiting.reject(error);
+      return;
+    }
+    await Promise.all(batch.map((waiting) => decideTogether(pool, [waiting], true)));
+  }
+}
+
+/** Classes of errors after which nothing was done: bad data, a violated rule, a rolled back transaction, a row not had. */
+const refusals = ["22", "23", "40", "55"];
+
+function wasRefused(error: unknown): boolean {
+  return refusals.includes(sqlState(error)?.slice(0, 2) ?? "");
+}
+
+/** The five characters by which Postgres names an error's kind. */
+export function sqlState(error: unknown): string | undefined {
+  const code = (error as { code?: unknown } | null)?.code;
+  return typeof code === "string" && code.length === 5 ? code : undefined;
+}

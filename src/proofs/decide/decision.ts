@@ -1,0 +1,134 @@
+import type { Pool, PoolClient } from "pg";
+import { canonicalJson } from "../../protocol/encoding/canonical.ts";
+import { decisionStatement } from "./decision_statement.ts";
+
+/** Price of one decision in micro-USD (specification §8: 0.002 USD per verification). */
+export const VERIFICATION_PRICE_MICRO_USD = 2_000;
+
+/** A decision's value (specification §2). */
+export type Decision = "allow" | "deny" | "indeterminate";
+
+/** One genuine proof, judged by the pure rules, waiting to be decided. */
+export type DecisionItem = {
+  /** Who pays and keeps the record: the account of the connection that verifies. */
+  accountId: string;
+  connectionId: string;
+  challenge: Uint8Array;
+  challengeExpiresAt: Date;
+  /** The verdict of the pure rules. */
+  decision: "allow" | "deny";
+  reason: string;
+  /** Certificates whose state the rules consult before their verdict; one that is revoked wins over it. */
+  certificates: { accountId: string; certId: string }[];
+  eventId: string;
+  decidedAt: Date;
+  agentId: string;
+  humanId: string;
+  /** The account whose root signed the chain; null when no account's did, which is a denial already. */
+  rootAccountId: string | null;
+  certId: string;
+  requiredScope: string;
+  /** The verdict in the protocol's words, when it is a refusal. */
+  errorReason: string | null;
+  /** The operation that the proof is bound to, decided once. */
+  invocation: { id: string; operationHash: Buffer } | null;
+  /** What the chain grants, sorted; a ceiling that shrank since, or what is accepted from another account, narrows it further. */
+  grantedScope: string[];
+  /** The receipt's canonical JSON before its decision and after its granted scopes. */
+  receiptHead: string;
+  receiptTail: string;
+};
+
+/** What became of an item: decided and recorded, or refused with nothing recorded, charged or spent by it. */
+export type DecisionOutcome =
+  | { kind: "decided"; decision: Decision; reason: string; receiptHash: Buffer; grantedScope?: string[] }
+  | { kind: "challenge_spent" }
+  | { kind: "invocation_taken" }
+  | { kind: "credits_exhausted" };
+
+type AnswerRow = {
+  n: number;
+  fresh: boolean;
+  payable: boolean;
+  decision: Decision | null;
+  reason: string | null;
+  receipt_hash: Buffer | null;
+  granted: string | null;
+};
+
+/** Decides a batch, in a commit of its own or within the client's transaction. Rejects when nothing can be known to be recorded; the callers then answer that no decision exists. */
+export async function decideBatch(
+  database: Pool | PoolClient,
+  items: readonly DecisionItem[],
+): Promise<DecisionOutcome[]> {
+  const column = <T>(read: (item: DecisionItem, n: number) => T): T[] => items.map(read);
+  const links = items.flatMap((item, n) =>
+    item.certificates.map((certificate) => ({ n, item, ...certificate })),
+  );
+  const { rows } = await database.query<AnswerRow>({
+    name: "decide",
+    text: decisionStatement,
+    values: [
+      column((_, n) => n),
+      column((item) => item.accountId),
+      column((item) => item.connectionId),
+      column((item) => item.challenge),
+      column((item) => item.challengeExpiresAt),
+      column((item) => item.decision),
+      column((item) => item.reason),
+      column((item) => item.eventId),
+      column((item) => item.decidedAt),
+      column((item) => item.agentId),
+      column((item) => item.humanId),
+      column((item) => item.rootAccountId),
+      column((item) => item.certId),
+      column((item) => item.requiredScope),
+      column((item) => item.receiptHead),
+      column((item) => item.receiptTail),
+      column((item) => canonicalJson(item.grantedScope)),
+      column((item) => item.errorReason),
+      column((item) => item.invocation?.id ?? null),
+      column((item) => item.invocation?.operationHash ?? null),
+      links.map((link) => link.n),
+      links.map((link) => link.accountId),
+      links.map((link) => link.certId),
+      links.map((link) => link.item.requiredScope),
+      VERIFICATION_PRICE_MICRO_USD,
+    ],
+  });
+  const answers = new Map(rows.map((row) => [row.n, row]));
+  return shareExhaustion(
+    items,
+    items.map((_, n) => outcomeOf(answers.get(n))),
+  );
+}
+
+/**
+ * Who stands behind another with the same invocation or the same challenge that found no credit would be the next to
+ * find none: nothing of the one before it was done.
+ */
+function shareExhaustion(items: readonly DecisionItem[], outcomes: DecisionOutcome[]): DecisionOutcome[] {
+  if (!outcomes.some(({ kind }) => kind === "credits_exhausted")) return outcomes;
+  const keysOf = ({ connectionId, challenge, invocation, rootAccountId }: DecisionItem) => [
+    `${connectionId} challenge ${Buffer.from(challenge).toString("base64")}`,
+    ...(invocation === null ? [] : [`${connectionId} invocation ${rootAccountId} ${invocation.id}`]),
+  ];
+  const exhausted = new Set(
+    items.filter((_, n) => outcomes[n]?.kind === "credits_exhausted").flatMap(keysOf),
+  );
+  return items.map((item, n) => {
+    const outcome = outcomes[n] as DecisionOutcome;
+    const isBehind = outcome.kind !== "decided" && keysOf(item).some((key) => exhausted.has(key));
+    return isBehind ? { kind: "credits_exhausted" } : outcome;
+  });
+}
+
+function outcomeOf(row: AnswerRow | undefined): DecisionOutcome {
+  if (row === undefined) return { kind: "challenge_spent" };
+  if (!row.fresh) return { kind: "invocation_taken" };
+  if (!row.payable) return { kind: "credits_exhausted" };
+  const { decision, reason, receipt_hash: receiptHash } = row;
+  if (decision === null || reason === null || receiptHash === null) return { kind: "challenge_spent" };
+  const grantedScope = row.granted === null ? undefined : (JSON.parse(row.granted) as string[]);
+  return { kind: "decided", decision, reason, receiptHash, ...(grantedScope ? { grantedScope } : {}) };
+}

@@ -1,0 +1,88 @@
+import type { Pool } from "pg";
+import { addSeconds } from "../../clock.ts";
+
+const HOUR = 3_600;
+/** Partitions of spent challenges made ahead of time. */
+const HOURS_AHEAD = 3;
+/** A challenge is refused by its own expiry long before its row goes. */
+const HOURS_KEPT = 2;
+const MONTHS_AHEAD = 1;
+/** Kept by month, for good. */
+const HISTORY = ["audit_events", "outcomes"];
+
+/**
+ * Makes the partitions that the hot path will write to, and drops spent challenges whose hour is long over. Safe to
+ * run from several processes; rows that arrive while a partition is missing go to the default partition.
+ */
+export async function maintainPartitions(pool: Pool, now: Date): Promise<void> {
+  const client = await pool.connect();
+  try {
+    await client.query("begin");
+    await client.query("select pg_advisory_xact_lock(hashtext('deputize.partitions'))");
+    const wanted = [...challengeHours(now), ...HISTORY.flatMap((parent) => monthsOf(parent, now))];
+    for (const [parent, name, from, to] of wanted) {
+      await client.query("savepoint one");
+      try {
+        await client.query(
+          `create table if not exists ${name} partition of ${parent} for values from ('${from}') to ('${to}')`,
+        );
+      } catch (error) {
+        // Rows of this range already stand in the default partition: they keep being written there.
+        if ((error as { code?: string }).code !== "23514") throw error;
+        await client.query("rollback to savepoint one");
+      }
+    }
+    for (const name of await expiredHours(client, now)) await client.query(`drop table ${name}`);
+    await client.query("delete from spent_challenges_other where expires_at < $1", [
+      addSeconds(now, -HOURS_KEPT * HOUR),
+    ]);
+    await client.query("commit");
+  } catch (error) {
+    await client.query("rollback").catch(() => {});
+    throw error;
+  } finally {
+    client.release();
+  }
+}
+
+type Partition = readonly [parent: string, name: string, from: string, to: string];
+
+function challengeHours(now: Date): Partition[] {
+  const first = Math.floor(now.getTime() / (HOUR * 1000)) * HOUR * 1000;
+  return Array.from({ length: HOURS_AHEAD + 1 }, (_, n) => {
+    const from = new Date(first + n * HOUR * 1000);
+    return [
+      "spent_challenges",
+      hourName(from),
+      from.toISOString(),
+      addSeconds(from, HOUR).toISOString(),
+    ] as const;
+  });
+}
+
+function monthsOf(parent: string, now: Date): Partition[] {
+  return Array.from({ length: MONTHS_AHEAD + 1 }, (_, n) => {
+    const from = new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + n));
+    const to = new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + n + 1));
+    return [
+      parent,
+      `${parent}_${from.toISOString().slice(0, 7).replace("-", "_")}`,
+      from.toISOString(),
+      to.toISOString(),
+    ] as const;
+  });
+}
+
+function hourName(from: Date): string {
+  return `spent_challenges_${from.toISOString().slice(0, 13).replace(/[-T]/g, "_")}`;
+}
+
+async function expiredHours(client: { query: Pool["query"] }, now: Date): Promise<string[]> {
+  const oldestKept = hourName(addSeconds(now, -HOURS_KEPT * HOUR));
+  const { rows } = await client.query<{ name: string }>(
+    `select inhrelid::regclass::text as name from pg_inherits where inhparent = 'spent_challenges'::regclass`,
+  );
+  return rows
+    .map((row) => row.name)
+    .filter((name) => /_\d{4}_\d{2}_\d{2}_\d{2}$/.test(name) && name < oldestKept);
+}

@@ -1,0 +1,79 @@
+import { canonicalJson } from "../../protocol/encoding/canonical.ts";
+
+/** What a verification receipt says besides the decision itself. */
+export type ReceiptFields = {
+  receiptId: string;
+  connectionId: string;
+  verifierId: string;
+  agentId: string;
+  humanId: string;
+  certId: string;
+  requiredScope: string;
+  /** The operation that the proof is bound to, if it is. */
+  operation?:
+    | { invocation_id: string; request_hash: string; action_profile?: string | undefined }
+    | undefined;
+  /** SHA-256 of the canonical bundle in its fixed shape, hex. */
+  bundleHash: string;
+  verifiedAt: Date;
+};
+
+/** A receipt as it is kept and answered: who asked what about whom, and what was decided. */
+export type Receipt = {
+  action_profile?: string;
+  agent_id: string;
+  bundle_hash: string;
+  cert_id: string;
+  connection_id: string;
+  decision: string;
+  decision_reason: string;
+  granted_scope: string[];
+  human_id: string;
+  invocation_id?: string;
+  receipt_id: string;
+  request_hash?: string;
+  required_scope: string;
+  verified_at: string;
+  verifier_id: string;
+  version: 1;
+};
+
+/** A receipt's canonical JSON before its decision and after its granted scopes. */
+export type ReceiptParts = { head: string; tail: string };
+
+/**
+ * The receipt's canonical JSON, cut where the decision goes: RFC 8785 but for U+2028 and U+2029, which are escaped (wire
+ * format §3). The statement that decides fills it in,
+ * `head ‖ "decision":"…","decision_reason":"…","granted_scope":[…] ‖ tail`. All keys before the cut sort before
+ * `decision`, all after it sort after `granted_scope`.
+ */
+export function receiptParts(fields: ReceiptFields): ReceiptParts {
+  const head = canonicalJson({
+    action_profile: fields.operation?.action_profile,
+    agent_id: fields.agentId,
+    bundle_hash: fields.bundleHash,
+    cert_id: fields.certId,
+    connection_id: fields.connectionId,
+  });
+  const tail = canonicalJson({
+    human_id: fields.humanId,
+    invocation_id: fields.operation?.invocation_id,
+    receipt_id: fields.receiptId,
+    request_hash: fields.operation?.request_hash,
+    required_scope: fields.requiredScope,
+    verified_at: fields.verifiedAt.toISOString(),
+    verifier_id: fields.verifierId,
+    version: 1,
+  });
+  return { head: `${head.slice(0, -1)},`, tail: `,${tail.slice(1)}` };
+}
+
+/** The whole receipt, filled in as the deciding statement does. `grantedScope` is empty unless allowed. */
+export function completeReceipt(
+  { head, tail }: ReceiptParts,
+  decided: { decision: string; reason: string; grantedScope: readonly string[] },
+): string {
+  const { decision, reason, grantedScope } = decided;
+  const scopes = canonicalJson([...grantedScope]);
+  return `${head}"decision":"${decision}","decision_reason":"${reason}","granted_scope":${scopes}${tail}`;
+}

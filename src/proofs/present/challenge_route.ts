@@ -1,0 +1,48 @@
+import { z } from "zod";
+import { type Clock, unixSeconds } from "../../clock.ts";
+import { encodeBase64 } from "../../protocol/encoding/base64.ts";
+import { CHALLENGE_WINDOW_SECONDS } from "../../protocol/encoding/constants.ts";
+import { type Route, route } from "../../route.ts";
+import { challengeDay, issueChallenge, readChallenge } from "./challenge.ts";
+import type { ChallengeKeys } from "./challenge_keys.ts";
+
+const answer = z.object({
+  challenge: z.string().describe("32 bytes in base64, single use"),
+  expires_at: z.iso.datetime(),
+  expires_at_unix: z.int().describe("The same moment in Unix seconds, as the protocol's libraries name it"),
+  ttl_seconds: z.literal(CHALLENGE_WINDOW_SECONDS),
+});
+
+/** `POST /v1/service/challenge`: a single-use challenge for the caller's connection. Nothing is stored. */
+export function challengeRoute({ keys, clock }: { keys: ChallengeKeys; clock: Clock }): Route {
+  return route({
+    id: "create_challenge",
+    method: "POST",
+    path: "/v1/service/challenge",
+    summary: "Get a single-use challenge",
+    access: "api_key",
+    answer: {
+      status: 200,
+      schema: answer,
+      description: "A challenge that only this connection can verify with",
+    },
+    errors: [],
+    async handle({ caller }) {
+      const now = clock.now();
+      const challenge = issueChallenge(
+        await keys.forIssuing(challengeDay(now), now),
+        caller.connectionId,
+        now,
+      );
+      const expiresAt = readChallenge(challenge)?.expiresAt ?? now;
+      return {
+        body: {
+          challenge: encodeBase64(challenge),
+          expires_at: expiresAt.toISOString(),
+          expires_at_unix: unixSeconds(expiresAt),
+          ttl_seconds: CHALLENGE_WINDOW_SECONDS,
+        },
+      };
+    },
+  });
+}

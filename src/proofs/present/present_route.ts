@@ -1,0 +1,223 @@
+import { z } from "zod";
+import { addSeconds, type Clock, unixSeconds } from "../../clock.ts";
+import type { Database } from "../../db/connection.ts";
+import type { AgentRow } from "../../db/tables.ts";
+import { ApiError } from "../../errors.ts";
+import { newIdAt } from "../../ids.ts";
+import { idText, isoTime } from "../../input/schemas.ts";
+import type { DelegationCert } from "../../protocol/documents/certificate.ts";
+import { decodeBase64, encodeBase64 } from "../../protocol/encoding/base64.ts";
+import { CHALLENGE_WINDOW_SECONDS } from "../../protocol/encoding/constants.ts";
+import { ProtocolError } from "../../protocol/encoding/errors.ts";
+import { type ApiKeyCaller, type Route, route } from "../../route.ts";
+import {
+  type ChallengeToSign,
+  type SignedChallenge,
+  type VaultClient,
+  VaultRefused,
+} from "../../vault/client.ts";
+import { contextOf, type Operation, operationShape } from "../operation.ts";
+import { type ActiveCertificate, findActiveCertificates, readCertificate } from "./active_certificate.ts";
+import { readChallenge } from "./challenge.ts";
+import { encodeProofRef } from "./proof_ref.ts";
+
+const CONTEXT_BYTES = 32;
+
+const body = z.object({
+  challenge: z.string().max(256),
+  session_context: z.string().max(256).optional().describe("32 bytes in base64 that the proof is bound to"),
+  cert_id: z
+    .string()
+    .max(128)
+    .optional()
+    .describe("Present this certificate instead of the newest active one"),
+  required_scope: z
+    .string()
+    .max(256)
+    .optional()
+    .describe("Present the newest certificate that grants this scope"),
+  operation: operationShape
+    .optional()
+    .describe("Bind the proof to this one action; session_context follows from it"),
+});
+
+const answer = z.object({
+  proof_bundle: z.record(z.string(), z.unknown()).describe("Opaque; submit it to verify as it is"),
+  proof_ref: z
+    .string()
+    .describe("The same proof, short enough for a header; only this service can resolve it"),
+  cert_id: z.string(),
+  expires_at: z.iso.datetime().describe("From then on the proof is stale"),
+  other_certificates: z
+    .array(
+      z.object({
+        cert_id: z.string(),
+        approved_scope: z.array(z.string()),
+        expires_at: isoTime.nullable(),
+      }),
+    )
+    .optional()
+    .describe(
+      "The agent's further active certificates, newest first, when neither cert_id nor required_scope chose",
+    ),
+});
+
+type PresentDeps = { db: Database; vault: Pick<VaultClient, "signChallenge">; clock: Clock };
+
+/** `POST …/agents/{agent_id}/present`: a proof bundle over a challenge, signed in the vault with the agent's key. */
+export function presentRoute({ db, vault, clock }: PresentDeps): Route {
+  return route({
+    id: "present_proof",
+    method: "POST",
+    path: "/v1/service/connections/{connection_id}/agents/{agent_id}/present",
+    summary: "Build a proof bundle with the agent's custodial key",
+    access: "api_key",
+    rate: "present",
+    params: z.object({ connection_id: idText, agent_id: idText }),
+    body,
+    answer: { status: 200, schema: answer, description: "A proof, good for one verification" },
+    errors: [
+      "not_found",
+      "invalid_challenge",
+      "session_context_mismatch",
+      "no_active_delegation",
+      "rate_limited",
+      "vault_unavailable",
+    ],
+    async handle({ caller, params, body }) {
+      const now = clock.now();
+      const challengeEnd = readPresentable(body.challenge, now);
+      const agent = await findAgent(db, caller, params);
+      const sessionContext = readContext(agent.agent_id, body);
+      const choice = { certId: body.cert_id, requiredScope: body.required_scope };
+      const [certificate, ...others] = await findActiveCertificates(db, agent.agent_id, choice, now);
+      if (certificate === undefined) throw new ApiError("no_active_delegation");
+      const certificateText = await readCertificate(db, certificate);
+      const signedAt = unixSeconds(now);
+      const signed = await sign(vault, agent, {
+        challenge: body.challenge,
+        challenge_at: signedAt,
+        ...(sessionContext === undefined ? {} : { session_context: sessionContext }),
+      });
+      await recordPresented(db, caller, agent.agent_id, certificate, now);
+      const freshUntil = addSeconds(new Date(signedAt * 1000), CHALLENGE_WINDOW_SECONDS);
+      const proofBundle = {
+        agent_id: agent.agent_id,
+        agent_pub_key: agent.public_key,
+        delegations: [JSON.parse(certificateText) as DelegationCert],
+        challenge: body.challenge,
+        challenge_at: signedAt,
+        challenge_sig: signed.challenge_sig,
+        ...(sessionContext === undefined ? {} : { session_context: sessionContext }),
+      };
+      return {
+        body: {
+          proof_bundle: proofBundle,
+          proof_ref: encodeProofRef(proofBundle),
+          cert_id: certificate.cert_id,
+          expires_at: new Date(Math.min(challengeEnd.getTime(), freshUntil.getTime())).toISOString(),
+          ...(choice.certId === undefined && choice.requiredScope === undefined
+            ? { other_certificates: others.map(showCertificate) }
+            : {}),
+        },
+      };
+    },
+  });
+}
+
+function showCertificate({ cert_id, approved_scope, expires_at }: ActiveCertificate) {
+  return { cert_id, approved_scope, expires_at: expires_at === null ? null : expires_at.toISOString() };
+}
+
+/** Signs with the agent's key. Throws `rate_limited` when that key was asked for too many signatures. */
+async function sign(
+  vault: PresentDeps["vault"],
+  agent: PresentingAgent,
+  challenge: ChallengeToSign,
+): Promise<SignedChallenge> {
+  try {
+    return await vault.signChallenge({ tenant: agent.account_id, keyId: agent.vault_key_id }, challenge);
+  } catch (error) {
+    if (!(error instanceof VaultRefused) || error.code !== "rate_limited") throw error;
+    throw new ApiError("rate_limited", "This agent's key has signed too often in a short time", {
+      "retry-after": String(error.retryAfterSeconds ?? 1),
+    });
+  }
+}
+
+/**
+ * When a challenge ends. Any connection's challenge may be presented for, so its MAC is left to verify; a shape that
+ * is not ours, or an expired one, is refused before the vault is asked.
+ */
+function readPresentable(challenge: string, now: Date): Date {
+  const claims = readChallenge(decodeOr(challenge, new ApiError("invalid_challenge")));
+  if (!claims || claims.expiresAt < now) throw new ApiError("invalid_challenge");
+  return claims.expiresAt;
+}
+
+type Bound = {
+  session_context?: string | undefined;
+  operation?: Operation | undefined;
+  required_scope?: string | undefined;
+};
+
+/** What the proof is to be bound to: the operation's context, or one that the caller worked out. */
+function readContext(agentId: string, asked: Bound): string | undefined {
+  const { session_context: context, operation, required_scope: requiredScope } = asked;
+  if (operation !== undefined) {
+    if (context !== undefined) {
+      throw new ApiError("invalid_request", "session_context: is given besides operation");
+    }
+    if (operation.agent_id !== agentId) {
+      throw new ApiError("session_context_mismatch", "operation.agent_id: is another agent");
+    }
+    return encodeBase64(contextOf(operation, requiredScope));
+  }
+  if (context === undefined) return undefined;
+  const refused = new ApiError(
+    "invalid_request",
+    `session_context: must be ${CONTEXT_BYTES} bytes in base64`,
+  );
+  if (decodeOr(context, refused).length !== CONTEXT_BYTES) throw refused;
+  return context;
+}
+
+function decodeOr(text: string, refused: ApiError): Uint8Array {
+  try {
+    return decodeBase64(text);
+  } catch (error) {
+    if (error instanceof ProtocolError) throw refused;
+    throw error;
+  }
+}
+
+type PresentingAgent = Pick<AgentRow, "agent_id" | "account_id" | "public_key"> & { vault_key_id: string };
+
+async function findAgent(
+  db: Database,
+  caller: ApiKeyCaller,
+  { connection_id, agent_id }: { connection_id: string; agent_id: string },
+): Promise<PresentingAgent> {
+  if (connection_id !== caller.connectionId) throw new ApiError("not_found");
+  const row = await db("agents").where({ agent_id, connection_id }).first();
+  if (!row || row.vault_key_id === null) throw new ApiError("not_found");
+  return { ...row, vault_key_id: row.vault_key_id };
+}
+
+async function recordPresented(
+  db: Database,
+  caller: ApiKeyCaller,
+  agentId: string,
+  certificate: ActiveCertificate,
+  now: Date,
+): Promise<void> {
+  await db("audit_events").insert({
+    account_id: caller.accountId,
+    occurred_at: now,
+    event_id: newIdAt(now),
+    event_type: "proof.presented",
+    connection_id: caller.connectionId,
+    agent_id: agentId,
+    cert_id: certificate.cert_id,
+  });
+}

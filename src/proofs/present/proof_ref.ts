@@ -1,0 +1,107 @@
+import { LRUCache } from "lru-cache";
+import type { Database } from "../../db/connection.ts";
+import { type DelegationCert, decodeDelegationCert } from "../../protocol/documents/certificate.ts";
+import type { ProofBundle } from "../../protocol/documents/proof_bundle.ts";
+import { encodeBase64 } from "../../protocol/encoding/base64.ts";
+import { BINDING_BYTES, MAX_DELEGATION_CHAIN_DEPTH } from "../../protocol/encoding/constants.ts";
+
+const VERSION = 1;
+const UUID_BYTES = 16;
+const ED25519_BYTES = 64;
+const ML_DSA_BYTES = 3309;
+const CERT_ID_PREFIX = "cert-";
+/** `version ‖ flags ‖ depth ‖ challenge ‖ u64be(challenge_at) ‖ Ed25519 ‖ ML-DSA-65`, before the optional context and the ids. */
+const AT = { flags: 1, depth: 2, challenge: 3, signedAt: 35, ed25519: 43, mlDsa: 107, rest: 3416 } as const;
+const HAS_CONTEXT = 1;
+
+/** Longest text of a proof reference: eight certificates and a session context. */
+export const MAX_PROOF_REF_LENGTH = 4_768;
+
+/**
+ * A proof with its certificates named by id and its keys left out, as base64url without padding: at most 4,768
+ * characters, so that it passes the default header limits of gateways. Only a service that keeps the certificates can resolve it.
+ */
+export function encodeProofRef(bundle: ProofBundle): string {
+  const { session_context: context, delegations } = bundle;
+  const head = Buffer.alloc(AT.challenge);
+  head[0] = VERSION;
+  head[AT.flags] = context === undefined ? 0 : HAS_CONTEXT;
+  head[AT.depth] = delegations.length;
+  const signedAt = Buffer.alloc(8);
+  signedAt.writeBigUInt64BE(BigInt(bundle.challenge_at));
+  return Buffer.concat([
+    head,
+    Buffer.from(bundle.challenge, "base64"),
+    signedAt,
+    Buffer.from(bundle.challenge_sig.ed25519, "base64"),
+    Buffer.from(bundle.challenge_sig.ml_dsa_65, "base64"),
+    Buffer.from(context ?? "", "base64"),
+    ...delegations.map(({ cert_id: id }) =>
+      Buffer.from(id.slice(CERT_ID_PREFIX.length).replaceAll("-", ""), "hex"),
+    ),
+  ]).toString("base64url");
+}
+
+/** A proof reference, strictly read: what it names instead of carrying. */
+export type ProofRef = {
+  /** Leaf first, root last. */
+  certIds: string[];
+  signed: Pick<ProofBundle, "challenge" | "challenge_at" | "challenge_sig" | "session_context">;
+};
+
+/** Reads a reference; nothing unless every byte of it is as {@link encodeProofRef} writes it. */
+export function decodeProofRef(text: string): ProofRef | undefined {
+  if (text.length > MAX_PROOF_REF_LENGTH) return undefined;
+  const bytes = Buffer.from(text, "base64url");
+  if (bytes.toString("base64url") !== text || bytes[0] !== VERSION) return undefined;
+  const [flags, depth] = [bytes[AT.flags] ?? 0, bytes[AT.depth] ?? 0];
+  if (flags > HAS_CONTEXT || depth < 1 || depth > MAX_DELEGATION_CHAIN_DEPTH) return undefined;
+  const contextEnd = AT.rest + (flags === HAS_CONTEXT ? BINDING_BYTES : 0);
+  if (bytes.length !== contextEnd + depth * UUID_BYTES) return undefined;
+  const signedAt = bytes.readBigUInt64BE(AT.signedAt);
+  if (signedAt > BigInt(Number.MAX_SAFE_INTEGER)) return undefined;
+  const part = (from: number, to: number) => encodeBase64(bytes.subarray(from, to));
+  return {
+    certIds: Array.from({ length: depth }, (_, n) =>
+      certIdOf(bytes.subarray(contextEnd + n * UUID_BYTES).subarray(0, UUID_BYTES)),
+    ),
+    signed: {
+      challenge: part(AT.challenge, AT.signedAt),
+      challenge_at: Number(signedAt),
+      challenge_sig: {
+        ed25519: part(AT.ed25519, AT.ed25519 + ED25519_BYTES),
+        ml_dsa_65: part(AT.mlDsa, AT.mlDsa + ML_DSA_BYTES),
+      },
+      ...(flags === HAS_CONTEXT ? { session_context: part(AT.rest, contextEnd) } : {}),
+    },
+  };
+}
+
+function certIdOf(bytes: Uint8Array): string {
+  const hex = Buffer.from(bytes).toString("hex");
+  return `${CERT_ID_PREFIX}${hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-")}`;
+}
+
+/** The whole bundle behind a reference; nothing when it names a certificate that this service never issued. */
+export type ResolveProofRef = (ref: ProofRef) => Promise<ProofBundle | undefined>;
+
+/** About 12 kB each. */
+const REMEMBERED_CERTIFICATES = 4_000;
+
+/** Remembers certificates, which never change once issued; whether one is revoked is not read here. */
+export function createProofRefResolver(db: Database): ResolveProofRef {
+  const certificates = new LRUCache<string, DelegationCert>({
+    max: REMEMBERED_CERTIFICATES,
+    fetchMethod: async (certId) => {
+      const row = await db("certificates").select("cert_json").where({ cert_id: certId }).first();
+      return row && decodeDelegationCert(Buffer.from(row.cert_json, "utf8"));
+    },
+  });
+  return async ({ certIds, signed }) => {
+    const found = await Promise.all(certIds.map((certId) => certificates.fetch(certId)));
+    const delegations = found.filter((certificate) => certificate !== undefined);
+    const [leaf] = delegations;
+    if (leaf === undefined || delegations.length < certIds.length) return undefined;
+    return { agent_id: leaf.subject_id, agent_pub_key: leaf.subject_pub_key, delegations, ...signed };
+  };
+}

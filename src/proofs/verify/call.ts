@@ -1,0 +1,168 @@
+import { z } from "zod";
+import { ApiError } from "../../errors.ts";
+import { refuseNul, validate } from "../../input/validate.ts";
+import { decodeProofBundle, type ProofBundle, proofBundle } from "../../protocol/documents/proof_bundle.ts";
+import { MAX_JSON_NESTING_DEPTH, MAX_PROOF_BUNDLE_BYTES } from "../../protocol/encoding/constants.ts";
+import { ProtocolError } from "../../protocol/encoding/errors.ts";
+import { type JsonObject, type JsonValue, parseJson, plainJson } from "../../protocol/encoding/json.ts";
+import { operationShape } from "../operation.ts";
+import { decodeProofRef, type ProofRef } from "../present/proof_ref.ts";
+
+const number = z.number();
+
+/** What the verifying application knows of the action; constraints are evaluated against it (api reference, verify). */
+export const verifyContext = z.object({
+  latitude: number.min(-90).max(90).optional(),
+  longitude: number.min(-180).max(180).optional(),
+  altitude_m: number.optional(),
+  speed_mps: number.min(0).optional(),
+  amount: number.optional(),
+  currency: z.string().max(16).optional(),
+  resource_id: z.string().max(512).optional(),
+  path: z.string().max(4096).optional(),
+});
+
+/** The members of a verify call besides the proof itself. */
+export const verifyOptions = z.object({
+  required_scope: z.string().min(1).max(256),
+  operation: operationShape.optional().describe("The one action that the proof must be bound to"),
+  context: verifyContext.optional(),
+  explain: z.boolean().optional().describe("Answer with checks[]: each rule passed, failed or not reached"),
+});
+
+/** The whole body as documented; reading it is stricter than this schema. */
+export const verifyBody = verifyOptions.extend({
+  proof_bundle: z
+    .union([z.record(z.string(), z.unknown()), z.string()])
+    .optional()
+    .describe("The bundle as present gave it, or its JSON in base64 or base64url"),
+  proof_ref: z.string().optional().describe("Instead of the bundle: the reference that present gave"),
+});
+
+/** A proof as it came: whole, or by reference to certificates that this service keeps. */
+export type Proof = { bundle: ProofBundle } | { ref: ProofRef };
+
+/** A verify call, strictly read but for its proof. */
+export type VerifyCall = {
+  /** Reads the proof. Throws `invalid_request` when there is none or one too many, `invalid_proof` for what is none. */
+  readProof: () => Proof;
+  options: z.infer<typeof verifyOptions>;
+  /** Whose proof it must be, where the caller says so besides the proof. */
+  agentId?: string;
+};
+
+/** Header that may carry the proof instead of the body: a bundle's JSON, that in base64 or base64url, or a reference. */
+export const PROOF_HEADER = "x-service-proof";
+
+const MAX_BODY_BYTES = 256 * 1024;
+
+/**
+ * Reads a verify call from the raw body, in one pass with the strict parser, so that duplicate keys and number forms
+ * are seen. Throws `invalid_request` for what is wrong besides the proof.
+ */
+export function readVerifyCall(rawBody: Uint8Array, proofHeader: string | undefined): VerifyCall {
+  const { proof_bundle: bundle, proof_ref: ref, ...others } = readMembers(rawBody);
+  const options = validate(verifyOptions, plainJson(others));
+  return { readProof: () => readProof({ bundle, ref, header: proofHeader }, rawBody.length), options };
+}
+
+/**
+ * The members of a raw body that may carry proofs `levels` below its own. Throws `invalid_request` unless it is one
+ * JSON object, strictly read.
+ */
+export function readMembers(rawBody: Uint8Array, levels = 1): JsonObject {
+  let value: JsonValue;
+  try {
+    value = parseJson(rawBody, { bytes: MAX_BODY_BYTES, depth: MAX_JSON_NESTING_DEPTH + levels });
+  } catch (error) {
+    throw refusal(error, "invalid_request", "body");
+  }
+  refuseNul(rawBody, value);
+  if (!isJsonObject(value)) throw new ApiError("invalid_request", "body: must be a JSON object");
+  return value;
+}
+
+/** Whether a strictly parsed value is an object. */
+export function isJsonObject(value: JsonValue | undefined): value is JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value) && isPlainObject(value);
+}
+
+/** Where a call may carry its proof. */
+export type Presented = {
+  bundle?: JsonValue | undefined;
+  ref?: JsonValue | undefined;
+  header?: string | undefined;
+};
+
+/**
+ * The proof of a call whose body has `bodyBytes` bytes. Throws `invalid_request` when there is none or one too many,
+ * `invalid_proof` for what is none.
+ */
+export function readProof({ bundle, ref, header }: Presented, bodyBytes: number): Proof {
+  if (bundle !== undefined && ref !== undefined) {
+    throw new ApiError("invalid_request", "proof_ref: is given besides proof_bundle");
+  }
+  if (bundle === undefined && ref === undefined && header === undefined) {
+    throw new ApiError("invalid_request", "proof_bundle: is required");
+  }
+  try {
+    if (ref !== undefined) return { ref: readRef(ref) };
+    if (bundle === undefined) return readText(header ?? "");
+    return { bundle: storable(readBundle(bundle, bodyBytes)) };
+  } catch (error) {
+    throw refusal(error, "invalid_proof", ref === undefined ? "proof_bundle" : "proof_ref");
+  }
+}
+
+/** A proof in a header; what does not begin like a reference is a bundle. */
+function readText(text: string): Proof {
+  const ref = decodeProofRef(text);
+  return ref === undefined ? { bundle: storable(decodeText(text)) } : { ref };
+}
+
+function readRef(text: JsonValue): ProofRef {
+  const ref = typeof text === "string" ? decodeProofRef(text) : undefined;
+  if (ref === undefined) throw new ProtocolError("wrong_type", "is not a proof reference");
+  return ref;
+}
+
+function readBundle(proof: JsonValue, bodyBytes: number): ProofBundle {
+  if (typeof proof === "string") return decodeText(proof);
+  if (bodyBytes > MAX_PROOF_BUNDLE_BYTES && bytesOf(proof) > MAX_PROOF_BUNDLE_BYTES) {
+    throw new ProtocolError("too_large", `more than ${MAX_PROOF_BUNDLE_BYTES} bytes`);
+  }
+  return proofBundle(proof);
+}
+
+/** UTF-8 bytes of a bundle as JSON without white space. */
+function bytesOf(proof: JsonValue): number {
+  return Buffer.byteLength(JSON.stringify(plainJson(proof)), "utf8");
+}
+
+/** Refuses ids with U+0000, which no issuer of ours makes and the database cannot keep. */
+function storable(bundle: ProofBundle): ProofBundle {
+  const ids = bundle.delegations.flatMap(({ cert_id, issuer_id, subject_id }) => [
+    cert_id,
+    issuer_id,
+    subject_id,
+  ]);
+  if ([bundle.agent_id, ...ids].some((id) => id.includes("\0"))) {
+    throw new ProtocolError("wrong_type", "an id holds U+0000");
+  }
+  return bundle;
+}
+
+/** A bundle as text: its JSON, or that in base64 or base64url. */
+function decodeText(text: string): ProofBundle {
+  if (text.startsWith("{")) return decodeProofBundle(Buffer.from(text, "utf8"));
+  if (!/^[A-Za-z0-9+/_-]+={0,2}$/.test(text)) throw new ProtocolError("invalid_base64", "not base64");
+  return decodeProofBundle(Buffer.from(text, "base64"));
+}
+
+function refusal(error: unknown, code: "invalid_request" | "invalid_proof", where: string): unknown {
+  return error instanceof ProtocolError ? new ApiError(code, `${where}: ${error.message}`) : error;
+}
+
+function isPlainObject(value: object): value is JsonObject {
+  return Object.getPrototypeOf(value) === Object.prototype;
+}

@@ -1,0 +1,65 @@
+import type { Clock } from "../../clock.ts";
+import { ApiError, rateLimited } from "../../errors.ts";
+import { ACCOUNT_SHARE, createPace, type Pace } from "../../rates/pace.ts";
+import type { Decided } from "../decide/decided.ts";
+import { createUnderWay } from "../decide/under_way.ts";
+import type { BoundCall } from "./decide_once.ts";
+import type { FindRecorded } from "./invocations.ts";
+
+type Asked = Pick<BoundCall, "caller" | "invocationId">;
+
+/** Bounds the work that decisions cost which are given again, since nobody is charged for them. */
+export type Repeats = {
+  /**
+   * Decides on an operation by `decide`, and counts it when it had its decision before. Once as many are decided on as may
+   * still be repeats, it is looked up first whether the operation has its decision: then `rate_limited` is thrown.
+   * Operations that have none are never refused.
+   */
+  guard(asked: Asked, decide: () => Promise<Decided>): Promise<Decided>;
+};
+
+/** At most `perMinute` repeats for a connection, in this process. */
+export function createRepeats(deps: {
+  perMinute: number;
+  clock: Clock;
+  findRecorded: FindRecorded;
+}): Repeats {
+  const { perMinute, clock, findRecorded } = deps;
+  const byConnection = createPace({ perMinute, clock });
+  const byAccount = createPace({ perMinute: ACCOUNT_SHARE * perMinute, clock });
+  const underWay = createUnderWay({ mostWaiting: 0 });
+  const isFull = ({ pace, key }: Rate) => underWay.count(key) >= pace.look(key).remaining;
+  return {
+    async guard({ caller, invocationId }, decide) {
+      const rates: Rate[] = [
+        { pace: byConnection, key: caller.connectionId },
+        { pace: byAccount, key: caller.accountId },
+      ];
+      const full = rates.find(isFull);
+      if (full !== undefined && (await findRecorded(caller, invocationId)) !== undefined)
+        throw rateLimited("Too many decisions were given again here", full.pace.look(full.key).waitMs);
+      for (const { key } of rates) underWay.enter(key);
+      try {
+        const decided = await decide();
+        if (decided.replayed) countAll(rates);
+        return decided;
+      } catch (error) {
+        if (isOfAnother(error)) countAll(rates);
+        throw error;
+      } finally {
+        for (const { key } of rates) underWay.leave(key);
+      }
+    },
+  };
+}
+
+type Rate = { pace: Pace; key: string };
+
+function countAll(rates: readonly Rate[]): void {
+  for (const { pace, key } of rates) pace.take(key);
+}
+
+/** The invocation has its decision, on another operation. */
+function isOfAnother(error: unknown): boolean {
+  return error instanceof ApiError && error.code === "invocation_conflict";
+}

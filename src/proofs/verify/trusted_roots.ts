@@ -1,0 +1,31 @@
+import { LRUCache } from "lru-cache";
+import type { Database } from "../../db/connection.ts";
+import type { HybridPublicKey } from "../../protocol/keys/hybrid.ts";
+
+/** A root identity that this service trusts: the root key of one of its accounts. */
+export type Root = { accountId: string; publicKey: HybridPublicKey };
+
+/** Finds the root with this key id; nothing when no account has it. */
+export type FindRoot = (humanId: string) => Promise<Root | undefined>;
+
+/** What every key id looks like; other text is nobody's, and is not asked for. */
+const KEY_ID = /^[0-9a-f]{32}$/;
+const REMEMBERED_ROOTS = 10_000;
+
+/**
+ * Remembers found roots only: a root key never changes, while an unknown one may be made at any moment. Concurrent
+ * questions about one root ask the database once.
+ */
+export function createRootFinder(db: Database): FindRoot {
+  const roots = new LRUCache<string, Root>({
+    max: REMEMBERED_ROOTS,
+    fetchMethod: async (humanId) => {
+      const row = await db("accounts")
+        .select("account_id", "root_public_key")
+        .where({ human_id: humanId })
+        .first();
+      return row?.root_public_key ? { accountId: row.account_id, publicKey: row.root_public_key } : undefined;
+    },
+  });
+  return async (humanId) => (KEY_ID.test(humanId) ? roots.fetch(humanId) : undefined);
+}

@@ -1,0 +1,83 @@
+import { z } from "zod";
+import { type Route, route } from "../../route.ts";
+import type { Decided } from "../decide/decided.ts";
+import { PROOF_HEADER, readVerifyCall, verifyBody } from "./call.ts";
+import { explainDecision } from "./explain.ts";
+import { decisionReasons, identityStatusOf, protocolWords } from "./verdict.ts";
+import { type VerifyDeps, verifyProof } from "./verify.ts";
+
+const check = z.object({ name: z.string(), outcome: z.enum(["passed", "failed", "not_reached"]) });
+
+const REASONS: readonly string[] = Object.values(decisionReasons).flat();
+
+const answer = z.object({
+  decision: z.enum(["allow", "deny", "indeterminate"]),
+  decision_reason: z
+    .string()
+    .refine((reason) => REASONS.includes(reason))
+    .meta({ enum: REASONS, description: "Stable reason" }),
+  valid: z.boolean(),
+  identity_status: z.string(),
+  error_reason: z.string().nullable().describe("Why not, in the protocol's words"),
+  agent_id: z.string(),
+  human_id: z.string(),
+  cert_id: z.string(),
+  granted_scope: z.array(z.string()).describe("What the chain grants; empty unless allowed"),
+  verified_at: z.iso.datetime(),
+  receipt: z.record(z.string(), z.unknown()).describe("The record of this decision, as its hash was taken"),
+  receipt_hash: z.string().describe("sha256:<hex> of the receipt's canonical JSON"),
+  replayed: z
+    .boolean()
+    .describe("Whether this operation was decided by an earlier call; nothing was charged"),
+  checks: z.array(check).optional().describe("With explain; not kept for a decision that is given again"),
+});
+
+/** `POST /v1/service/verify`: the decision. Only an explicit `allow` permits the action. */
+export function verifyRoute(deps: VerifyDeps): Route {
+  return route({
+    id: "verify_proof",
+    method: "POST",
+    path: "/v1/service/verify",
+    summary: "Decide on a proof; act only on allow",
+    access: "api_key",
+    headers: { "X-Service-Proof": "The proof, where it is not in the body" },
+    body: verifyBody as unknown as z.ZodType<Buffer>,
+    bodyForm: "raw",
+    answer: { status: 200, schema: answer, description: "A decision, recorded and final" },
+    errors: [
+      "invalid_challenge",
+      "invalid_proof",
+      "invalid_scope",
+      "session_context_mismatch",
+      "credits_exhausted",
+      "verifier_mismatch",
+      "invocation_conflict",
+      "rate_limited",
+      "unavailable",
+    ],
+    async handle({ caller, body, header }) {
+      const call = readVerifyCall(body, header(PROOF_HEADER));
+      return { body: answerOf(await verifyProof(deps, caller, call), call.options.explain === true) };
+    },
+  });
+}
+
+function answerOf(decided: Decided, explain: boolean): z.infer<typeof answer> {
+  const { decision, reason, errorReason, receipt, receiptHash, replayed, checks } = decided;
+  return {
+    decision,
+    decision_reason: reason,
+    valid: decision === "allow",
+    identity_status: identityStatusOf[reason] ?? "invalid",
+    error_reason: decision === "allow" || errorReason === null ? null : protocolWords(errorReason),
+    agent_id: receipt.agent_id,
+    human_id: receipt.human_id,
+    cert_id: receipt.cert_id,
+    granted_scope: receipt.granted_scope,
+    verified_at: receipt.verified_at,
+    receipt,
+    receipt_hash: `sha256:${receiptHash.toString("hex")}`,
+    replayed,
+    ...(explain && checks !== undefined ? { checks: explainDecision(checks, reason) } : {}),
+  };
+}

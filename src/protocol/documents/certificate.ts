@@ -1,0 +1,158 @@
+import { hash } from "node:crypto";
+import { issuingConflict } from "../constraints/conflicts.ts";
+import { type Constraint, canonicalConstraint, constraintFault } from "../constraints/constraints.ts";
+import { decodeConstraint } from "../constraints/decoding.ts";
+import { canonicalBytes, canonicalJson } from "../encoding/canonical.ts";
+import {
+  MAX_CONSTRAINTS_PER_CERT,
+  MAX_JSON_NESTING_DEPTH,
+  MAX_PROOF_BUNDLE_BYTES,
+  MAX_SCOPE_LENGTH_BYTES,
+  MAX_SCOPES_PER_CERT,
+  PROTOCOL_VERSION,
+} from "../encoding/constants.ts";
+import { ProtocolError } from "../encoding/errors.ts";
+import {
+  type Decoder,
+  identifier,
+  integer,
+  list,
+  object,
+  publicKey,
+  signature,
+  text,
+} from "../encoding/fields.ts";
+import { parseJson } from "../encoding/json.ts";
+import { type HybridPublicKey, type HybridSignature, keyId } from "../keys/hybrid.ts";
+import { invalidScopes } from "./scopes.ts";
+
+/** Authority that an issuer lends to a subject: wire format §4, field for field. */
+export interface DelegationCert {
+  cert_id: string;
+  version: number;
+  issuer_id: string;
+  issuer_pub_key: HybridPublicKey;
+  subject_id: string;
+  subject_pub_key: HybridPublicKey;
+  scope: string[];
+  /** Never absent; may be empty. */
+  constraints: Constraint[];
+  /** Unix seconds, the first at which it holds. */
+  issued_at: number;
+  /** Unix seconds, the last at which it holds; `NO_EXPIRY_SENTINEL` means until revoked. */
+  expires_at: number;
+  signature: HybridSignature;
+}
+
+/** A certificate before it is signed. */
+export type DelegationFields = Omit<DelegationCert, "signature">;
+
+const FIELDS = {
+  cert_id: identifier,
+  version: integer(),
+  issuer_id: identifier,
+  issuer_pub_key: publicKey,
+  subject_id: identifier,
+  subject_pub_key: publicKey,
+  scope: list(text(MAX_SCOPE_LENGTH_BYTES), MAX_SCOPES_PER_CERT),
+  constraints: list(decodeConstraint, MAX_CONSTRAINTS_PER_CERT),
+  issued_at: integer(),
+  expires_at: integer(),
+};
+
+/** What the rest of a bundle takes of the limits of §1: two levels of nesting, and the bytes of a key and two signatures. */
+const BUNDLE_OVERHEAD = { bytes: 12_800, depth: 2 };
+const ISSUED_LIMITS = {
+  bytes: MAX_PROOF_BUNDLE_BYTES - BUNDLE_OVERHEAD.bytes,
+  depth: MAX_JSON_NESTING_DEPTH - BUNDLE_OVERHEAD.depth,
+};
+
+const unsigned: Decoder<DelegationFields> = object(FIELDS);
+
+/** A certificate inside a strictly parsed document: its shape and limits only (wire format §5). */
+export const certificate: Decoder<DelegationCert> = object({ ...FIELDS, signature });
+
+/** Reads an untrusted certificate strictly (wire format §5). Throws {@link ProtocolError}. */
+export function decodeDelegationCert(bytes: Uint8Array): DelegationCert {
+  return certificate(parseJson(bytes));
+}
+
+/** The bytes that an issuer signs: canonical JSON of all fields but the signature (wire format §4). Takes signed ones as well. */
+export function delegationSignBytes(certificate: DelegationFields): Uint8Array {
+  return canonicalBytes({
+    cert_id: certificate.cert_id,
+    constraints: certificate.constraints.map(canonicalConstraint),
+    expires_at: certificate.expires_at,
+    issued_at: certificate.issued_at,
+    issuer_id: certificate.issuer_id,
+    issuer_pub_key: certificate.issuer_pub_key,
+    scope: certificate.scope,
+    subject_id: certificate.subject_id,
+    subject_pub_key: certificate.subject_pub_key,
+    version: certificate.version,
+  });
+}
+
+/** Canonical JSON of a whole certificate, its signature included (wire format §3): what the hash of a bundle is taken over. */
+export function certificateText(certificate: DelegationCert): string {
+  return canonicalJson({ ...certificate, constraints: certificate.constraints.map(canonicalConstraint) });
+}
+
+/** SHA-256 of the concatenated signed bytes of a chain, leaf first: what a session token is bound to (wire format §4). 32 bytes. */
+export function chainHash(chain: readonly DelegationFields[]): Uint8Array {
+  return hash("sha256", Buffer.concat(chain.map(delegationSignBytes)), "buffer");
+}
+
+/**
+ * Why a certificate must not be issued; `undefined` when it may be. Checks shape and limits (§1, §5), version, that each id is its
+ * key's (§2), that it expires after it is issued, the scopes' vocabulary (§6), and that each constraint and all of them together
+ * can be met (§7).
+ */
+export function checkIssuable(fields: DelegationFields): ProtocolError | undefined {
+  return shapeFault(fields) ?? ISSUING_RULES.map((rule) => rule(fields)).find((fault) => fault !== undefined);
+}
+
+const ISSUING_RULES: readonly ((fields: DelegationFields) => ProtocolError | undefined)[] = [
+  ({ version }) =>
+    version === PROTOCOL_VERSION ? undefined : new ProtocolError("invalid_version", `${version}`, "version"),
+  ({ issuer_id, issuer_pub_key }) => identityFault("issuer_id", issuer_id, issuer_pub_key),
+  ({ subject_id, subject_pub_key }) => identityFault("subject_id", subject_id, subject_pub_key),
+  ({ issued_at, expires_at }) =>
+    issued_at >= 0 && expires_at > issued_at
+      ? undefined
+      : new ProtocolError("invalid_validity", "expires_at must be after issued_at"),
+  ({ scope }) => scopeFault(scope),
+  ({ constraints }) => constraintsFault(constraints),
+];
+
+function shapeFault(fields: DelegationFields): ProtocolError | undefined {
+  try {
+    unsigned(parseJson(canonicalBytes(fields), ISSUED_LIMITS));
+    return undefined;
+  } catch (error) {
+    if (error instanceof ProtocolError) return error;
+    throw error;
+  }
+}
+
+function identityFault(name: string, id: string, key: HybridPublicKey): ProtocolError | undefined {
+  return keyId(key) === id
+    ? undefined
+    : new ProtocolError("identifier_mismatch", "not the identifier of its key", name);
+}
+
+function scopeFault(scope: readonly string[]): ProtocolError | undefined {
+  if (scope.length === 0)
+    return new ProtocolError("invalid_scope", "a certificate without scopes grants nothing");
+  const invalid = invalidScopes(scope);
+  return invalid.length === 0 ? undefined : new ProtocolError("invalid_scope", invalid.join(", "), "scope");
+}
+
+function constraintsFault(constraints: readonly Constraint[]): ProtocolError | undefined {
+  for (const [index, constraint] of constraints.entries()) {
+    const fault = constraintFault(constraint);
+    if (fault !== undefined) return new ProtocolError("invalid_constraint", fault, `constraints.${index}`);
+  }
+  const conflict = issuingConflict(constraints);
+  return conflict === undefined ? undefined : new ProtocolError("unsatisfiable_constraints", conflict);
+}

@@ -1,0 +1,127 @@
+import { type ChallengeBinding, requireStreamPair } from "../documents/challenge.ts";
+import { ANSWER_FIELDS, OPTIONAL_ANSWER_FIELDS } from "../documents/challenge_decoding.ts";
+import { ProtocolError } from "../encoding/errors.ts";
+import { type Decoder, object } from "../encoding/fields.ts";
+import { parseJson } from "../encoding/json.ts";
+import type { HybridSignature } from "../keys/hybrid.ts";
+import {
+  CHALLENGE_KNOWN_RULE,
+  CHALLENGE_SIGNATURE_RULE,
+  CHALLENGE_SPENT_RULE,
+  FRESHNESS_RULE,
+  SESSION_CONTEXT_RULE,
+  STREAM_RULE,
+} from "../verification/challenge_rules.ts";
+import type { Evidence, Verification, VerifyOptions } from "../verification/evidence.ts";
+import { firstViolation, isSound, listChecks } from "../verification/findings.ts";
+import { askStore, checkSignatures, spendChallenge } from "../verification/gathering.ts";
+import { violation } from "../verification/rules.ts";
+import { bundleSteps, type Step } from "../verification/steps.ts";
+import { reasonOf, statusOf } from "../violations.ts";
+import { type SessionToken, sessionTokenFault } from "./session_token.ts";
+
+/** One turn of a session: a challenge answered by the agent's key alone, under a token instead of a chain (wire format §4). */
+export interface StreamedTurn extends ChallengeBinding {
+  challenge_sig: HybridSignature;
+}
+
+const shape: Decoder<StreamedTurn> = object(ANSWER_FIELDS, OPTIONAL_ANSWER_FIELDS);
+
+/**
+ * Reads an untrusted turn strictly: the members of a proof bundle that belong to its challenge (wire format §5).
+ *
+ * @throws ProtocolError of any code of the parser and of the shape; `missing_field` with one stream field alone
+ */
+export function decodeStreamedTurn(bytes: Uint8Array): StreamedTurn {
+  const turn = shape(parseJson(bytes));
+  requireStreamPair(turn);
+  return turn;
+}
+
+/** What a turn is verified against. */
+export interface TurnOptions
+  extends Pick<VerifyOptions, "now" | "required_scope" | "session_context" | "stream" | "challengeStore"> {
+  /** The verifier's session secret. */
+  secret: Uint8Array;
+}
+
+/**
+ * Verifies one turn of a session: the token, then the challenge as in steps 2 to 4, 7 and 8 of wire format §8, then the required scope.
+ * A token that does not hold costs no signature work. Revocation since the token was issued is not seen; keep `valid_until` near.
+ *
+ * @throws ProtocolError `invalid_integer` when `now` is no safe integer; rejects when the store or the crypto library breaks
+ */
+export async function verifyStreamedTurn(
+  token: SessionToken,
+  turn: StreamedTurn,
+  options: TurnOptions,
+): Promise<Verification> {
+  if (!Number.isSafeInteger(options.now)) {
+    throw new ProtocolError("invalid_integer", "now is not in Unix seconds");
+  }
+  const { agent_id, agent_pub_key } = token;
+  const evidence: Evidence = {
+    bundle: { ...turn, agent_id, agent_pub_key, delegations: [] },
+    options,
+    facts: { signatureFaults: [], revocation: [], refusals: [] },
+  };
+  const steps = orderTurnSteps(evidence, token, options);
+  await askStore(steps, evidence);
+  await checkSignatures(steps, evidence);
+  await spendChallenge(steps, evidence);
+  return conclude(steps, token, isSound(steps));
+}
+
+function orderTurnSteps(evidence: Evidence, token: SessionToken, options: TurnOptions): Step[] {
+  const tokenFault = sessionTokenFault(token, options.secret, options.now);
+  const { required_scope } = options;
+  return [
+    {
+      name: "session_token",
+      kind: "evidence",
+      check: () => (tokenFault === undefined ? undefined : violation("session_token_invalid", tokenFault)),
+    },
+    ...bundleSteps(evidence, [
+      SESSION_CONTEXT_RULE,
+      CHALLENGE_KNOWN_RULE,
+      STREAM_RULE,
+      FRESHNESS_RULE,
+      CHALLENGE_SIGNATURE_RULE,
+      CHALLENGE_SPENT_RULE,
+    ]),
+    {
+      name: "required_scope",
+      kind: "permission",
+      check: () =>
+        required_scope === undefined || token.granted_scope.includes(required_scope)
+          ? undefined
+          : violation(
+              "scope_denied",
+              `required scope ${JSON.stringify(required_scope)} not in the session's scope`,
+            ),
+    },
+  ];
+}
+
+function conclude(steps: readonly Step[], token: SessionToken, genuine: boolean): Verification {
+  const finding = firstViolation(steps);
+  const common = { checks: listChecks(steps, finding?.at ?? steps.length, genuine), genuine, consulted: [] };
+  if (finding === undefined) {
+    const { human_id, agent_id, granted_scope } = token;
+    return {
+      valid: true,
+      human_id,
+      agent_id,
+      granted_scope,
+      identity_status: "authorized_agent",
+      ...common,
+    };
+  }
+  return {
+    valid: false,
+    identity_status: statusOf(finding.violation),
+    error_reason: reasonOf(finding.violation),
+    violation: finding.violation,
+    ...common,
+  };
+}

@@ -1,0 +1,235 @@
+import { type ProofBundle, proofBundle } from "../documents/proof_bundle.ts";
+import { canonicalBytes, compareUtf8 } from "../encoding/canonical.ts";
+import { PROTOCOL_VERSION } from "../encoding/constants.ts";
+import {
+  base64,
+  type Decoder,
+  identifier,
+  integer,
+  list,
+  object,
+  publicKey,
+  signature,
+  text,
+  timestamp,
+} from "../encoding/fields.ts";
+import { parseJson } from "../encoding/json.ts";
+import {
+  equalPublicKeys,
+  type HybridPrivateKey,
+  type HybridPublicKey,
+  type HybridSignature,
+  signatureFault,
+  signHybrid,
+} from "../keys/hybrid.ts";
+import { type VerifyOptions, verifyBundle } from "../verification/verify.ts";
+
+/** Who takes part in a transaction. These four fields are signed. */
+export interface Party {
+  party_id: string;
+  role: string;
+  agent_id: string;
+  agent_pub_key: HybridPublicKey;
+}
+
+/** A party with the proof that its agent may act. The proof is not among the signed bytes; it carries its own signatures. */
+export interface ProvenParty extends Party {
+  proof_bundle: ProofBundle;
+}
+
+/** One party's signature over the whole transaction. */
+export interface PartySignature {
+  party_id: string;
+  signature: HybridSignature;
+}
+
+/** What several agents agreed on, signed by each of them: wire format §4, field for field. */
+export interface TransactionReceipt {
+  version: number;
+  transaction_id: string;
+  /** Unix seconds. */
+  created_at: number;
+  terms_schema_uri: string;
+  /** Base64 of the terms. */
+  terms_canonical_json: string;
+  parties: ProvenParty[];
+  party_signatures: PartySignature[];
+}
+
+/** A receipt before it is signed, with what is signed of its parties. */
+export type TransactionFields = Omit<TransactionReceipt, "parties" | "party_signatures"> & {
+  parties: readonly Party[];
+};
+
+/**
+ * Why a transaction receipt is refused, in the published codes. Closed.
+ *
+ * - `version_mismatch`: not version 1
+ * - `missing_…`, `no_parties`, `empty_party_id`: nothing stands where something is due
+ * - `duplicate_party_id`, `duplicate_party_signature`, `unknown_party_signature`: signatures and parties do not pair up
+ * - `missing_party_signature`, `party_signature_invalid`: a party did not sign this transaction
+ * - `party_agent_id_mismatch`, `party_agent_key_mismatch`, `party_bundle_invalid`: a party's proof is another agent's or does not hold
+ */
+export type ReceiptFaultCode =
+  | "version_mismatch"
+  | "missing_transaction_id"
+  | "missing_terms_schema_uri"
+  | "missing_terms_canonical_json"
+  | "no_parties"
+  | "empty_party_id"
+  | "duplicate_party_id"
+  | "duplicate_party_signature"
+  | "unknown_party_signature"
+  | "missing_party_signature"
+  | "party_agent_id_mismatch"
+  | "party_agent_key_mismatch"
+  | "party_bundle_invalid"
+  | "party_signature_invalid";
+
+/** One reason to refuse a transaction receipt. */
+export interface ReceiptFault {
+  code: ReceiptFaultCode;
+  detail: string;
+}
+
+const shape: Decoder<TransactionReceipt> = object({
+  version: integer(),
+  transaction_id: identifier,
+  created_at: timestamp,
+  terms_schema_uri: text(),
+  terms_canonical_json: base64(),
+  parties: list(
+    object({
+      party_id: identifier,
+      role: identifier,
+      agent_id: identifier,
+      agent_pub_key: publicKey,
+      proof_bundle: proofBundle,
+    }),
+  ),
+  party_signatures: list(object({ party_id: identifier, signature })),
+});
+
+/** Reads an untrusted receipt strictly (wire format §5). Throws `ProtocolError`. */
+export function decodeTransactionReceipt(bytes: Uint8Array): TransactionReceipt {
+  return shape(parseJson(bytes));
+}
+
+/** The bytes that every party signs: the transaction with its parties sorted by id, without proofs and signatures. */
+export function transactionReceiptSignBytes(fields: TransactionFields): Uint8Array {
+  const { version, transaction_id, created_at, terms_schema_uri, terms_canonical_json } = fields;
+  const parties = fields.parties
+    .map(({ agent_id, agent_pub_key, party_id, role }) => ({ agent_id, agent_pub_key, party_id, role }))
+    .sort((left, right) => compareUtf8(left.party_id, right.party_id));
+  return canonicalBytes({
+    created_at,
+    parties,
+    terms_canonical_json,
+    terms_schema_uri,
+    transaction_id,
+    version,
+  });
+}
+
+/** One party's signature over a transaction. */
+export async function signTransaction(
+  fields: TransactionFields,
+  partyId: string,
+  agent: HybridPrivateKey,
+): Promise<PartySignature> {
+  return { party_id: partyId, signature: await signHybrid(agent, transactionReceiptSignBytes(fields)) };
+}
+
+/**
+ * Why a receipt does not hold; `undefined` when every party signed it once and every party's own proof verifies. The parties are
+ * looked at in their order, of each the proof before the signature.
+ *
+ * @param optionsOf what a party's proof is verified against, as for `verifyBundle`
+ */
+export async function verifyTransactionReceipt(
+  receipt: TransactionReceipt,
+  optionsOf: (party: ProvenParty) => VerifyOptions,
+): Promise<ReceiptFault | undefined> {
+  const malformed = fieldFault(receipt) ?? partyFault(receipt) ?? pairingFault(receipt);
+  if (malformed !== undefined) return malformed;
+  const bytes = transactionReceiptSignBytes(receipt);
+  for (const party of receipt.parties) {
+    const refused =
+      (await proofFault(party, optionsOf(party))) ?? (await signingFault(party, receipt, bytes));
+    if (refused !== undefined) return refused;
+  }
+  return undefined;
+}
+
+/** The fault in the published words: `<code>: <detail>`. */
+export function receiptReasonOf({ code, detail }: ReceiptFault): string {
+  return `${code}: ${detail}`;
+}
+
+function fieldFault(receipt: TransactionReceipt): ReceiptFault | undefined {
+  if (receipt.version !== PROTOCOL_VERSION)
+    return { code: "version_mismatch", detail: `unsupported version ${receipt.version}` };
+  const empty = (["transaction_id", "terms_schema_uri", "terms_canonical_json"] as const).find(
+    (name) => receipt[name] === "",
+  );
+  return empty === undefined ? undefined : { code: `missing_${empty}`, detail: `${empty} must not be empty` };
+}
+
+function partyFault({ parties }: TransactionReceipt): ReceiptFault | undefined {
+  if (parties.length === 0) return { code: "no_parties", detail: "receipt must list at least one party" };
+  const listed = new Set<string>();
+  for (const [index, { party_id: id }] of parties.entries()) {
+    if (id === "") return { code: "empty_party_id", detail: `party ${index} has no party_id` };
+    if (listed.has(id)) return { code: "duplicate_party_id", detail: `"${id}" listed more than once` };
+    listed.add(id);
+  }
+  return undefined;
+}
+
+function pairingFault({ parties, party_signatures }: TransactionReceipt): ReceiptFault | undefined {
+  const signed = new Set<string>();
+  for (const [index, { party_id: id }] of party_signatures.entries()) {
+    if (!parties.some(({ party_id }) => party_id === id)) {
+      const detail = `signature ${index} references unknown party_id "${id}"`;
+      return { code: "unknown_party_signature", detail };
+    }
+    if (signed.has(id))
+      return { code: "duplicate_party_signature", detail: `party "${id}" has multiple signatures` };
+    signed.add(id);
+  }
+  const missing = parties.find(({ party_id }) => !signed.has(party_id));
+  return missing === undefined
+    ? undefined
+    : { code: "missing_party_signature", detail: `party "${missing.party_id}" has no signature` };
+}
+
+async function signingFault(
+  { party_id, agent_pub_key }: Party,
+  { party_signatures }: TransactionReceipt,
+  bytes: Uint8Array,
+): Promise<ReceiptFault | undefined> {
+  const found = party_signatures.find((candidate) => candidate.party_id === party_id) as PartySignature;
+  const fault = await signatureFault(agent_pub_key, bytes, found.signature);
+  return fault === undefined
+    ? undefined
+    : { code: "party_signature_invalid", detail: `party "${party_id}": ${fault}` };
+}
+
+async function proofFault(party: ProvenParty, options: VerifyOptions): Promise<ReceiptFault | undefined> {
+  const { party_id, agent_id, agent_pub_key, proof_bundle } = party;
+  const name = `party "${party_id}"`;
+  if (agent_id !== proof_bundle.agent_id) {
+    const detail = `${name} proof_bundle.agent_id="${proof_bundle.agent_id}" != party.agent_id="${agent_id}"`;
+    return { code: "party_agent_id_mismatch", detail };
+  }
+  if (!equalPublicKeys(agent_pub_key, proof_bundle.agent_pub_key)) {
+    return {
+      code: "party_agent_key_mismatch",
+      detail: `${name} proof_bundle.agent_pub_key != party.agent_pub_key`,
+    };
+  }
+  const { valid, identity_status, error_reason } = await verifyBundle(proof_bundle, options);
+  return valid
+    ? undefined
+    : { code: "party_bundle_invalid", detail: `${name} status=${identity_status} reason=${error_reason}` };
+}

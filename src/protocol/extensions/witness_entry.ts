@@ -1,0 +1,86 @@
+import { canonicalBytes } from "../encoding/canonical.ts";
+import { BINDING_BYTES } from "../encoding/constants.ts";
+import { base64, type Decoder, identifier, object, signature, timestamp } from "../encoding/fields.ts";
+import { parseJson } from "../encoding/json.ts";
+import type { HybridPrivateKey, HybridPublicKey, HybridSignature } from "../keys/hybrid.ts";
+import {
+  CHAIN_START,
+  chainLink,
+  issuerFault,
+  type StatementFault,
+  sign,
+  statementSignatureFault,
+} from "../statements/statement.ts";
+
+/** One entry of a witness's append-only log: wire format §4, field for field. */
+export interface WitnessEntry {
+  /** Base64 of 32 bytes; zeros in the first entry. */
+  prev_hash: string;
+  /** Base64 of what is witnessed. */
+  entry_data: string;
+  /** Unix seconds. */
+  timestamp: number;
+  witness_id: string;
+  signature: HybridSignature;
+}
+
+/** An entry before it is signed. */
+export type WitnessEntryFields = Omit<WitnessEntry, "signature">;
+
+const shape: Decoder<WitnessEntry> = object({
+  prev_hash: base64(BINDING_BYTES),
+  entry_data: base64(),
+  timestamp,
+  witness_id: identifier,
+  signature,
+});
+
+/** Reads an untrusted entry strictly (wire format §5). Throws `ProtocolError`. */
+export function decodeWitnessEntry(bytes: Uint8Array): WitnessEntry {
+  return shape(parseJson(bytes));
+}
+
+/** The bytes that the witness signs: canonical JSON of all fields but the signature. */
+export function witnessEntrySignBytes(fields: WitnessEntryFields): Uint8Array {
+  const { prev_hash, entry_data, timestamp, witness_id } = fields;
+  return canonicalBytes({ entry_data, prev_hash, timestamp, witness_id });
+}
+
+/** Signs the entry that follows `previous`, or the first one. */
+export function issueWitnessEntry(
+  fields: Omit<WitnessEntryFields, "prev_hash">,
+  witness: HybridPrivateKey,
+  previous?: WitnessEntryFields,
+): Promise<WitnessEntry> {
+  return sign({ ...fields, prev_hash: expectedLink(previous) }, witnessEntrySignBytes, witness);
+}
+
+/** Why an entry is not `witness`'s own; `undefined` when it is. */
+export async function verifyWitnessEntry(
+  entry: WitnessEntry,
+  witness: HybridPublicKey,
+): Promise<StatementFault | undefined> {
+  return (
+    issuerFault(entry.witness_id, witness) ??
+    (await statementSignatureFault(witness, witnessEntrySignBytes(entry), entry.signature))
+  );
+}
+
+/** As {@link verifyWitnessEntry} for a whole log from its first entry on: each names the SHA-256 of the signed bytes before it. */
+export async function verifyWitnessLog(
+  entries: readonly WitnessEntry[],
+  witness: HybridPublicKey,
+): Promise<StatementFault | undefined> {
+  for (const [index, entry] of entries.entries()) {
+    if (entry.prev_hash !== expectedLink(entries[index - 1])) {
+      return { code: "broken_log", detail: `entry ${index} does not follow the one before it` };
+    }
+    const fault = await verifyWitnessEntry(entry, witness);
+    if (fault !== undefined) return fault;
+  }
+  return undefined;
+}
+
+function expectedLink(previous: WitnessEntryFields | undefined): string {
+  return previous === undefined ? CHAIN_START : chainLink(witnessEntrySignBytes(previous));
+}

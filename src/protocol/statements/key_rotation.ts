@@ -1,0 +1,123 @@
+import { canonicalBytes } from "../encoding/canonical.ts";
+import { PROTOCOL_VERSION } from "../encoding/constants.ts";
+import { ProtocolError } from "../encoding/errors.ts";
+import {
+  type Decoder,
+  identifier,
+  integer,
+  object,
+  publicKey,
+  signature,
+  timestamp,
+} from "../encoding/fields.ts";
+import { parseJson } from "../encoding/json.ts";
+import {
+  type HybridPrivateKey,
+  type HybridPublicKey,
+  type HybridSignature,
+  keyId,
+  signatureFault,
+  signHybrid,
+} from "../keys/hybrid.ts";
+import type { StatementFault } from "./statement.ts";
+
+/** Why a key is replaced (wire format §4). */
+export const ROTATION_REASONS = [
+  "routine",
+  "compromise_suspected",
+  "device_lost",
+  "recovery",
+  "other",
+] as const;
+
+/** One of {@link ROTATION_REASONS}. */
+export type RotationReason = (typeof ROTATION_REASONS)[number];
+
+/** Says that a new key takes the place of an old one, signed by both: wire format §4, field for field. */
+export interface KeyRotationStatement {
+  version: number;
+  old_id: string;
+  old_pub_key: HybridPublicKey;
+  new_id: string;
+  new_pub_key: HybridPublicKey;
+  /** Unix seconds. */
+  rotated_at: number;
+  reason: RotationReason;
+  signature_old: HybridSignature;
+  signature_new: HybridSignature;
+}
+
+/** A statement before it is signed. */
+export type KeyRotationFields = Omit<KeyRotationStatement, "signature_old" | "signature_new">;
+
+const rotationReason: Decoder<RotationReason> = (value) => {
+  const reason = ROTATION_REASONS.find((known) => known === value);
+  if (reason === undefined) throw new ProtocolError("wrong_type", "not a reason for a rotation");
+  return reason;
+};
+
+const shape: Decoder<KeyRotationStatement> = object({
+  version: integer(),
+  old_id: identifier,
+  old_pub_key: publicKey,
+  new_id: identifier,
+  new_pub_key: publicKey,
+  rotated_at: timestamp,
+  reason: rotationReason,
+  signature_old: signature,
+  signature_new: signature,
+});
+
+/** Reads an untrusted statement strictly (wire format §5). Throws `ProtocolError`. */
+export function decodeKeyRotation(bytes: Uint8Array): KeyRotationStatement {
+  return shape(parseJson(bytes));
+}
+
+/** The bytes that both keys sign: canonical JSON of all fields but the two signatures. */
+export function keyRotationSignBytes(fields: KeyRotationFields): Uint8Array {
+  const { version, old_id, old_pub_key, new_id, new_pub_key, rotated_at, reason } = fields;
+  return canonicalBytes({ new_id, new_pub_key, old_id, old_pub_key, reason, rotated_at, version });
+}
+
+/** Signs a statement with the key that goes and the key that comes. */
+export async function issueKeyRotation(
+  fields: KeyRotationFields,
+  oldKey: HybridPrivateKey,
+  newKey: HybridPrivateKey,
+): Promise<KeyRotationStatement> {
+  const bytes = keyRotationSignBytes(fields);
+  const [signature_old, signature_new] = await Promise.all([
+    signHybrid(oldKey, bytes),
+    signHybrid(newKey, bytes),
+  ]);
+  return { ...fields, signature_old, signature_new };
+}
+
+/**
+ * Why a rotation does not hold; `undefined` when it does: version 1, two different keys with their own ids, and both signatures.
+ * That the old key is the one in force is the caller's to know.
+ */
+export async function verifyKeyRotation(
+  statement: KeyRotationStatement,
+): Promise<StatementFault | undefined> {
+  const { version, old_id, old_pub_key, new_id, new_pub_key } = statement;
+  if (version !== PROTOCOL_VERSION)
+    return { code: "version_mismatch", detail: `unsupported version ${version}` };
+  if (keyId(old_pub_key) !== old_id)
+    return { code: "issuer_mismatch", detail: "old_id does not match old_pub_key" };
+  if (keyId(new_pub_key) !== new_id)
+    return { code: "issuer_mismatch", detail: "new_id does not match new_pub_key" };
+  if (old_id === new_id) return { code: "same_key", detail: "old_id and new_id must differ" };
+  const bytes = keyRotationSignBytes(statement);
+  const old = await signatureFault(old_pub_key, bytes, statement.signature_old);
+  if (old !== undefined) return { code: "bad_signature_old", detail: `old signature invalid: ${old}` };
+  const fresh = await signatureFault(new_pub_key, bytes, statement.signature_new);
+  return fresh === undefined
+    ? undefined
+    : { code: "bad_signature_new", detail: `new signature invalid: ${fresh}` };
+}
+
+/** Why a rotation is refused, in the published words: a sentence, but for the version `<code>: <detail>`. */
+export function rotationReasonOf({ code, detail }: StatementFault): string {
+  return code === "version_mismatch" ? `${code}: ${detail}` : detail;
+}

@@ -1,0 +1,75 @@
+import { canonicalBytes } from "../encoding/canonical.ts";
+import { type Decoder, identifier, integer, list, object, signature, timestamp } from "../encoding/fields.ts";
+import { parseJson } from "../encoding/json.ts";
+import type { HybridPrivateKey, HybridPublicKey, HybridSignature } from "../keys/hybrid.ts";
+import { issuerFault, type StatementFault, sign, statementSignatureFault } from "./statement.ts";
+
+/** Certificates an issuer has revoked since its last push: wire format §4, field for field. */
+export interface RevocationPush {
+  issuer_id: string;
+  /** 1 for the first push of an issuer, then one more each time. */
+  seq_no: number;
+  /** Never null; may be empty. */
+  entries: string[];
+  /** Unix seconds. */
+  pushed_at: number;
+  signature: HybridSignature;
+}
+
+/** A push before it is signed. */
+export type RevocationPushFields = Omit<RevocationPush, "signature">;
+
+const shape: Decoder<RevocationPush> = object({
+  issuer_id: identifier,
+  seq_no: integer(1),
+  entries: list(identifier),
+  pushed_at: timestamp,
+  signature,
+});
+
+/** Reads an untrusted push strictly (wire format §5). Throws `ProtocolError`. */
+export function decodeRevocationPush(bytes: Uint8Array): RevocationPush {
+  return shape(parseJson(bytes));
+}
+
+/** The bytes that the issuer signs: canonical JSON of all fields but the signature. */
+export function revocationPushSignBytes({
+  issuer_id,
+  seq_no,
+  entries,
+  pushed_at,
+}: RevocationPushFields): Uint8Array {
+  return canonicalBytes({ entries, issuer_id, pushed_at, seq_no });
+}
+
+/** Signs a push with its issuer's key. */
+export function issueRevocationPush(
+  fields: RevocationPushFields,
+  issuer: HybridPrivateKey,
+): Promise<RevocationPush> {
+  return sign(fields, revocationPushSignBytes, issuer);
+}
+
+/**
+ * Why a push is not the next one of `issuer`; `undefined` when it is.
+ *
+ * @param lastSeqNo number of the last push that was accepted, 0 before the first; left out, the sequence is not looked at
+ */
+export async function verifyRevocationPush(
+  push: RevocationPush,
+  issuer: HybridPublicKey,
+  lastSeqNo?: number,
+): Promise<StatementFault | undefined> {
+  return (
+    issuerFault(push.issuer_id, issuer) ??
+    (await statementSignatureFault(issuer, revocationPushSignBytes(push), push.signature)) ??
+    sequenceFault(push.seq_no, lastSeqNo)
+  );
+}
+
+function sequenceFault(seqNo: number, last: number | undefined): StatementFault | undefined {
+  if (last === undefined || seqNo === last + 1) return undefined;
+  return seqNo <= last
+    ? { code: "seq_replay", detail: `seq_no ${seqNo} already seen (last=${last})` }
+    : { code: "seq_skip", detail: `seq_no ${seqNo} skips pushes (last=${last})` };
+}

@@ -1,0 +1,71 @@
+import { hash } from "node:crypto";
+import { BINDING_BYTES } from "../encoding/constants.ts";
+import {
+  type HybridPrivateKey,
+  type HybridPublicKey,
+  type HybridSignature,
+  keyId,
+  signatureFault,
+  signHybrid,
+} from "../keys/hybrid.ts";
+
+/**
+ * Why a signed statement is refused. Closed.
+ *
+ * - `version_mismatch`: not version 1
+ * - `issuer_mismatch`: names another key than the one it is held against
+ * - `bad_signature`, `bad_signature_old`, `bad_signature_new`: a hybrid signature that does not verify
+ * - `seq_replay`, `seq_skip`: not the next of its sequence
+ * - `broken_log`: does not follow the entry before it
+ * - `same_key`: a rotation from a key to itself
+ */
+export type StatementFaultCode =
+  | "version_mismatch"
+  | "issuer_mismatch"
+  | "bad_signature"
+  | "bad_signature_old"
+  | "bad_signature_new"
+  | "seq_replay"
+  | "seq_skip"
+  | "broken_log"
+  | "same_key";
+
+/** One reason to refuse a statement. */
+export interface StatementFault {
+  code: StatementFaultCode;
+  detail: string;
+}
+
+/** Adds a hybrid signature over `signBytes(fields)` to `fields`. */
+export async function sign<F extends object>(
+  fields: F,
+  signBytes: (fields: F) => Uint8Array,
+  key: HybridPrivateKey,
+): Promise<F & { signature: HybridSignature }> {
+  return { ...fields, signature: await signHybrid(key, signBytes(fields)) };
+}
+
+/** `issuer_mismatch` unless `id` is the identifier of `key` (wire format §2). */
+export function issuerFault(id: string, key: HybridPublicKey): StatementFault | undefined {
+  return keyId(key) === id
+    ? undefined
+    : { code: "issuer_mismatch", detail: "the statement names another key than the one it is held against" };
+}
+
+/** `bad_signature` unless both halves of `signature` are the key's over `bytes` (wire format §2). */
+export async function statementSignatureFault(
+  key: HybridPublicKey,
+  bytes: Uint8Array,
+  signature: HybridSignature,
+): Promise<StatementFault | undefined> {
+  const detail = await signatureFault(key, bytes, signature);
+  return detail === undefined ? undefined : { code: "bad_signature", detail };
+}
+
+/** What the first entry of a hash chain names as its predecessor: 32 zero bytes, in base64. */
+export const CHAIN_START = Buffer.alloc(BINDING_BYTES).toString("base64");
+
+/** SHA-256 of an entry's signed bytes, in base64: what the next entry of a hash chain names as its predecessor. */
+export function chainLink(signedBytes: Uint8Array): string {
+  return hash("sha256", signedBytes, "base64");
+}

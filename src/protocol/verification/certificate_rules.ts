@@ -1,0 +1,124 @@
+import { invalidScopes } from "../documents/scopes.ts";
+import { PROTOCOL_VERSION } from "../encoding/constants.ts";
+import { equalPublicKeys, isIdOf } from "../keys/hybrid.ts";
+import { type CertificateRule, violation } from "./rules.ts";
+
+/** Scope that a certificate must grant by name for its subject to issue further ones (wire format §8 step 6). */
+export const DELEGATE_SCOPE = "identity:delegate";
+
+/** The certificate speaks this version of the protocol. */
+export const VERSION_RULE: CertificateRule = {
+  name: "version",
+  kind: "evidence",
+  check: (_, { certificate: { version }, index }) =>
+    version === PROTOCOL_VERSION
+      ? undefined
+      : violation("version_mismatch", `cert ${index} has version ${version}`, index),
+};
+
+/** All its scopes are in the vocabulary. */
+export const VOCABULARY_RULE: CertificateRule = {
+  name: "vocabulary",
+  kind: "evidence",
+  check: (_, { certificate: { scope }, index }) => {
+    const [invalid] = invalidScopes(scope);
+    return invalid === undefined
+      ? undefined
+      : violation("invalid_scope", `cert ${index}: unknown scope ${JSON.stringify(invalid)}`, index);
+  },
+};
+
+/** Its last second is not over. */
+export const NOT_EXPIRED_RULE: CertificateRule = {
+  name: "not_expired",
+  kind: "permission",
+  check: ({ options: { now } }, { certificate: { expires_at }, index }) =>
+    now <= expires_at ? undefined : violation("expired", "delegation certificate has expired", index),
+};
+
+/** Its first second has begun. */
+export const ALREADY_VALID_RULE: CertificateRule = {
+  name: "already_valid",
+  kind: "permission",
+  check: ({ options: { now } }, { certificate: { issued_at }, index }) =>
+    now >= issued_at ? undefined : violation("not_yet_valid", `cert ${index} is not yet valid`, index),
+};
+
+/** It is not revoked, and that is known. */
+export const NOT_REVOKED_RULE: CertificateRule = {
+  name: "not_revoked",
+  kind: "permission",
+  looksAtFacts: true,
+  check: ({ facts }, { index }) => {
+    const state = facts.revocation[index];
+    if (state === "revoked") return violation("revoked", "delegation certificate has been revoked", index);
+    return state === "unavailable"
+      ? violation("revocation_error", `cert ${index}: revocation state is not available`, index)
+      : undefined;
+  },
+};
+
+/** Its issuer's key signed it. */
+export const SIGNATURE_RULE: CertificateRule = {
+  name: "signature",
+  kind: "evidence",
+  looksAtFacts: true,
+  check: ({ facts }, { index }) => {
+    const fault = facts.signatureFaults[index];
+    return fault === undefined ? undefined : violation("bad_signature", `cert ${index}: ${fault}`, index);
+  },
+};
+
+/** All its constraints hold. */
+export const CONSTRAINTS_RULE: CertificateRule = {
+  name: "constraints",
+  kind: "permission",
+  looksAtFacts: true,
+  check: ({ facts }, { index }) => {
+    const refusal = facts.refusals[index];
+    return refusal === undefined
+      ? undefined
+      : violation(refusal.code, `cert ${index}: ${refusal.detail}`, index);
+  },
+};
+
+/** Its issuer, by id and key, is the subject of the next certificate towards the root; the root's issuer goes by its key's own id. */
+export const LINK_RULE: CertificateRule = {
+  name: "link",
+  kind: "evidence",
+  check: (_, { certificate, parent, index }) => {
+    if (parent === undefined) {
+      return isIdOf(certificate.issuer_id, certificate.issuer_pub_key)
+        ? undefined
+        : violation("broken_chain", `cert ${index} has an issuer id that is not its key's`, index);
+    }
+    if (certificate.issuer_id !== parent.subject_id) {
+      return violation(
+        "broken_chain",
+        `cert ${index} was not issued by the subject of cert ${index + 1}`,
+        index,
+      );
+    }
+    return equalPublicKeys(certificate.issuer_pub_key, parent.subject_pub_key)
+      ? undefined
+      : violation(
+          "broken_chain_keys",
+          `cert ${index} has another issuer key than cert ${index + 1} has a subject key`,
+          index,
+        );
+  },
+};
+
+/** The next certificate towards the root lets its subject delegate, by name. */
+export const DELEGATION_RIGHT_RULE: CertificateRule = {
+  name: "delegation_right",
+  kind: "permission",
+  check: (_, { parent, index }) =>
+    parent === undefined || parent.scope.includes(DELEGATE_SCOPE)
+      ? undefined
+      : violation(
+          "delegation_not_authorized",
+          `cert ${index + 1} does not grant ${DELEGATE_SCOPE}`,
+          index + 1,
+        ),
+};

@@ -1,0 +1,157 @@
+import type { DelegationCert } from "../documents/certificate.ts";
+import { intersectScopes } from "../documents/scopes.ts";
+import { BINDING_BYTES, MAX_DELEGATION_CHAIN_DEPTH } from "../encoding/constants.ts";
+import { ALGORITHMS } from "../keys/algorithms.ts";
+import { equalPublicKeys, isIdOf } from "../keys/hybrid.ts";
+import type { Violation } from "../violations.ts";
+import {
+  ALREADY_VALID_RULE,
+  CONSTRAINTS_RULE,
+  DELEGATION_RIGHT_RULE,
+  LINK_RULE,
+  NOT_EXPIRED_RULE,
+  NOT_REVOKED_RULE,
+  SIGNATURE_RULE,
+  VERSION_RULE,
+  VOCABULARY_RULE,
+} from "./certificate_rules.ts";
+import {
+  CHALLENGE_KNOWN_RULE,
+  CHALLENGE_SIGNATURE_RULE,
+  CHALLENGE_SPENT_RULE,
+  FRESHNESS_RULE,
+  SESSION_CONTEXT_RULE,
+  STREAM_RULE,
+} from "./challenge_rules.ts";
+import type { Evidence } from "./evidence.ts";
+import {
+  type BundleRule,
+  type CertificateRule,
+  hasBytes,
+  hasEncodedLength,
+  type RuleKind,
+  violation,
+} from "./rules.ts";
+
+/** One rule applied to one bundle or to one certificate of it, at its place in the order of wire format §8. */
+export interface Step {
+  name: string;
+  kind: RuleKind;
+  /** Position in the chain, 0 for the leaf. */
+  certificate?: number;
+  check(): Violation | undefined;
+}
+
+const STRUCTURE_RULE: BundleRule = {
+  name: "structure",
+  kind: "evidence",
+  check: ({ bundle: { delegations, challenge } }) => {
+    if (delegations.length === 0) return violation("no_delegations", "bundle contains no delegations");
+    if (delegations.length > MAX_DELEGATION_CHAIN_DEPTH) {
+      return violation("chain_too_deep", "delegation chain exceeds maximum depth");
+    }
+    return hasBytes(challenge, BINDING_BYTES)
+      ? undefined
+      : violation("no_challenge", "bundle contains no challenge of 32 bytes");
+  },
+};
+
+const AGENT_KEY_RULE: BundleRule = {
+  name: "agent_key",
+  kind: "evidence",
+  check: ({ bundle: { agent_id, agent_pub_key, delegations } }) => {
+    const leaf = delegations[0];
+    if (
+      !hasEncodedLength(agent_pub_key.ed25519, ALGORITHMS.ed25519.publicKeyBytes) ||
+      !hasEncodedLength(agent_pub_key.ml_dsa_65, ALGORITHMS.ml_dsa_65.publicKeyBytes)
+    ) {
+      return violation("invalid_agent_key", "agent public key has a wrong length");
+    }
+    if (leaf === undefined || !equalPublicKeys(agent_pub_key, leaf.subject_pub_key)) {
+      return violation("key_mismatch", "agent public key does not match delegation subject");
+    }
+    if (agent_id !== leaf.subject_id) {
+      return violation("id_mismatch", "agent id does not match delegation subject");
+    }
+    return isIdOf(agent_id, agent_pub_key)
+      ? undefined
+      : violation("id_mismatch", "agent id is not its public key's");
+  },
+};
+
+const REQUIRED_SCOPE_RULE: BundleRule = {
+  name: "required_scope",
+  kind: "permission",
+  check: ({ bundle, options: { required_scope } }) =>
+    required_scope === undefined || effectiveScope(bundle.delegations).includes(required_scope)
+      ? undefined
+      : violation(
+          "scope_denied",
+          `required scope ${JSON.stringify(required_scope)} not in effective delegation scope`,
+        ),
+};
+
+/**
+ * All rules for one bundle, in the order of wire format §8. Constraints belong to each certificate's turn when no challenge store is
+ * in play, and come after the challenge is spent when one is.
+ */
+export function orderSteps(evidence: Evidence): Step[] {
+  const constraintsComeLast = evidence.options.challengeStore !== undefined;
+  const opening = [STRUCTURE_RULE, SESSION_CONTEXT_RULE, CHALLENGE_KNOWN_RULE, STREAM_RULE, AGENT_KEY_RULE];
+  const eachCertificate = [
+    VERSION_RULE,
+    VOCABULARY_RULE,
+    NOT_EXPIRED_RULE,
+    ALREADY_VALID_RULE,
+    NOT_REVOKED_RULE,
+    SIGNATURE_RULE,
+    ...(constraintsComeLast ? [] : [CONSTRAINTS_RULE]),
+    LINK_RULE,
+    DELEGATION_RIGHT_RULE,
+  ];
+  const challenge = [FRESHNESS_RULE, CHALLENGE_SIGNATURE_RULE, CHALLENGE_SPENT_RULE];
+  return [
+    ...bundleSteps(evidence, opening),
+    ...certificateSteps(evidence, eachCertificate),
+    ...bundleSteps(evidence, challenge),
+    ...(constraintsComeLast ? certificateSteps(evidence, [CONSTRAINTS_RULE]) : []),
+    ...bundleSteps(evidence, [REQUIRED_SCOPE_RULE]),
+  ];
+}
+
+/** Rules about the bundle as a whole, as steps. */
+export function bundleSteps(evidence: Evidence, rules: readonly BundleRule[]): Step[] {
+  return rules.map(({ name, kind, looksAtFacts, check }) => ({
+    name,
+    kind,
+    check: answering(() => check(evidence), looksAtFacts),
+  }));
+}
+
+/** What a whole chain grants, sorted by code point (wire format §6). */
+export function effectiveScope(chain: readonly DelegationCert[]): string[] {
+  return intersectScopes(...chain.map(({ scope }) => scope));
+}
+
+function certificateSteps(evidence: Evidence, rules: readonly CertificateRule[]): Step[] {
+  const chain = evidence.bundle.delegations.slice(0, MAX_DELEGATION_CHAIN_DEPTH);
+  return chain.flatMap((certificate, index) => {
+    const position = { index, certificate, parent: chain[index + 1] };
+    return rules.map(({ name, kind, looksAtFacts, check }) => ({
+      name,
+      kind,
+      certificate: index,
+      check: answering(() => check(evidence, position), looksAtFacts),
+    }));
+  });
+}
+
+/** Steps are asked again as facts come in; one that looks at none is worked out once. */
+function answering(check: Step["check"], looksAtFacts: true | undefined): Step["check"] {
+  if (looksAtFacts) return check;
+  let answer: { violation: Violation | undefined } | undefined;
+  return () => {
+    answer ??= { violation: check() };
+    return answer.violation;
+  };
+}

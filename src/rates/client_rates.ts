@@ -1,0 +1,59 @@
+import ipaddr from "ipaddr.js";
+import { type RateLimiterPostgres, RateLimiterRes } from "rate-limiter-flexible";
+import type { Database } from "../db/connection.ts";
+import { rateLimited } from "../errors.ts";
+import { createStoredRate } from "./stored_rate.ts";
+
+/** Seconds of the window that the rates count in; it opens with the first call and is not moved by later ones. */
+export const RATE_WINDOW_SECONDS = 15 * 60;
+
+/** Rates of a client while it signs in. They are kept in the database, so they hold across replicas and restarts. */
+export type ClientRates = {
+  /** Counts one code asked for. Throws `rate_limited` with `Retry-After` when the client has had its calls. */
+  takeSend(ip: string): Promise<void>;
+  /** Counts one code tried, likewise; not for tries that a browser's own code answers. */
+  takeTry(ip: string): Promise<void>;
+  /** Takes a try back that was right. */
+  giveBackTry(ip: string): Promise<void>;
+};
+
+/** Calls of one client in 15 minutes, whatever the addresses; 0 refuses every call that counts. */
+export function createClientRates({
+  db,
+  sends,
+  tries,
+}: {
+  db: Database;
+  sends: number;
+  tries: number;
+}): ClientRates {
+  const limiter = (keyPrefix: string, points: number) =>
+    createStoredRate(db, { keyPrefix, points, seconds: RATE_WINDOW_SECONDS });
+  const bySend = limiter("send_code_ip", sends);
+  const byTry = limiter("verify_code_ip", tries);
+  return {
+    takeSend: (ip) => consume(bySend, ip, "Too many codes were asked for"),
+    takeTry: (ip) => consume(byTry, ip, "Too many codes were tried"),
+    async giveBackTry(ip) {
+      await byTry.reward(networkOf(ip));
+    },
+  };
+}
+
+async function consume(limiter: RateLimiterPostgres, ip: string, what: string): Promise<void> {
+  try {
+    await limiter.consume(networkOf(ip));
+  } catch (refusal) {
+    if (!(refusal instanceof RateLimiterRes)) throw refusal;
+    throw rateLimited(what, refusal.msBeforeNext);
+  }
+}
+
+/** The network that counts as one client: an IPv4 address, or an IPv6 /64, since whoever has one address there has all. */
+export function networkOf(ip: string): string {
+  if (!ipaddr.isValid(ip)) return ip;
+  const address = ipaddr.parse(ip);
+  return address.kind() === "ipv6"
+    ? ipaddr.IPv6.networkAddressFromCIDR(`${address.toString()}/64`).toString()
+    : address.toString();
+}

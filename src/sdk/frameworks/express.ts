@@ -1,0 +1,44 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Guard } from "../create_guard.ts";
+import {
+  authorizeRequest,
+  checkRoute,
+  type Route,
+  refusalBody,
+  replacesBody,
+  reportAtEnd,
+} from "../route.ts";
+
+/** What the guard needs of Express's request. */
+export type ExpressRequest = IncomingMessage & { originalUrl: string; body?: unknown };
+
+/**
+ * Express middleware (4 and 5) that lets a route's handlers run only on an explicit allow, and answers 403 or 503 otherwise. It goes
+ * behind the parser of the body. `request.body` becomes the frozen copy; `authorityOf(request)` gives the rest.
+ */
+export function guardExpress<Request extends ExpressRequest>(
+  guard: Guard,
+  route: Route<Request>,
+): (request: Request, response: ServerResponse, next: (error?: unknown) => void) => void {
+  checkRoute(route);
+  async function pass(request: Request, response: ServerResponse): Promise<boolean> {
+    const { originalUrl: target, body } = request;
+    const authorization = await authorizeRequest(guard, route, request, { message: request, target, body });
+    if (!authorization.allowed) {
+      response.statusCode = authorization.refusal.status;
+      response.setHeader("content-type", "application/json; charset=utf-8");
+      response.setHeader("cache-control", "no-store");
+      response.end(JSON.stringify(refusalBody(authorization.refusal)));
+      return false;
+    }
+    const { authority } = authorization;
+    if (replacesBody(route, authority)) request.body = authority.payload;
+    reportAtEnd(response, authority);
+    return true;
+  }
+  return (request, response, next) => {
+    void pass(request, response).then((isAllowed) => {
+      if (isAllowed) next();
+    }, next);
+  };
+}

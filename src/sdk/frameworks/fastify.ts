@@ -1,0 +1,48 @@
+import type { Guard } from "../create_guard.ts";
+import {
+  type AnyResponse,
+  authorizeRequest,
+  checkRoute,
+  type Message,
+  type Route,
+  refusalBody,
+  replacesBody,
+  reportAtEnd,
+} from "../route.ts";
+
+/** What the guard needs of Fastify's request. */
+export type FastifyRequest = { raw: Message; originalUrl: string; body: unknown };
+
+/** What the guard needs of Fastify's reply. */
+export type FastifyReply = {
+  raw: AnyResponse;
+  code(status: number): unknown;
+  header(name: string, value: string): unknown;
+  send(body: unknown): unknown;
+};
+
+/**
+ * Fastify `preHandler` hook that lets a handler run only on an explicit allow, and answers 403 or 503 otherwise. `request.body`
+ * becomes the frozen copy; `authorityOf(request)` gives the rest.
+ */
+export function guardFastify<Request extends FastifyRequest>(
+  guard: Guard,
+  route: Route<Request>,
+): (request: NoInfer<Request>, reply: FastifyReply) => Promise<unknown> {
+  checkRoute(route);
+  return async (request, reply) => {
+    const { raw: message, originalUrl: target, body } = request;
+    const view = { message, target, body: body ?? undefined };
+    const authorization = await authorizeRequest(guard, route, request, view);
+    if (!authorization.allowed) {
+      reply.code(authorization.refusal.status);
+      reply.header("cache-control", "no-store");
+      reply.send(refusalBody(authorization.refusal));
+      return reply;
+    }
+    const { authority } = authorization;
+    if (replacesBody(route, authority)) request.body = authority.payload;
+    reportAtEnd(reply.raw, authority);
+    return undefined;
+  };
+}

@@ -1,0 +1,153 @@
+import { randomUUID } from "node:crypto";
+import { createReconciliation } from "./accounts/ledger/reconcile_hourly.ts";
+import { createNoticeConsumer } from "./accounts/notices/consumer.ts";
+import type { Clock } from "./clock.ts";
+import type { WorkerConfig } from "./config.ts";
+import { type Database, openDatabase } from "./db/connection.ts";
+import { createLocalBus } from "./events/local_bus.ts";
+import { type Loop, startLoop } from "./events/loop.ts";
+import { createEventMetrics } from "./events/metrics.ts";
+import { createRelay } from "./events/relay.ts";
+import { removeOld } from "./events/retention.ts";
+import { createShardLeases, LEASE_SECONDS, RENEW_SECONDS } from "./events/shards.ts";
+import { createAddressPolicy } from "./events/webhooks/callbacks/addresses.ts";
+import { createResolve } from "./events/webhooks/callbacks/resolve.ts";
+import { CLAIM_SECONDS } from "./events/webhooks/claim.ts";
+import { createWebhookConsumer } from "./events/webhooks/consumer.ts";
+import { createDispatcher } from "./events/webhooks/dispatcher.ts";
+import { reapLost } from "./events/webhooks/reap.ts";
+import { createSender } from "./events/webhooks/send.ts";
+import type { Logger } from "./log.ts";
+import type { Metrics } from "./metrics.ts";
+import { createSeal } from "./secret_box.ts";
+
+/** How long what a worker holds stays its own when it dies, and how often others look for it. */
+export type WorkerTiming = { leaseSeconds: number; claimSeconds: number; reapSeconds: number };
+
+/** What the worker role is made of. */
+export type WorkerDeps = {
+  config: Pick<
+    WorkerConfig,
+    "DATABASE_URL" | "SEALING_KEY" | "SERVICE_WORD" | "DEVELOPMENT" | "WEBHOOK_ALLOWED_CIDRS"
+  >;
+  clock: Clock;
+  log: Logger;
+  metrics?: Pick<Metrics, "registry">;
+  timing?: WorkerTiming;
+};
+
+/** How the events are doing. Ages are seconds. */
+export type WorkerHealth = { ok: boolean; events_waiting: number; oldest_event_age: number };
+
+/** The running worker role. */
+export type Worker = {
+  /** An event was appended in this process: relay it without waiting for the next poll. */
+  wake(): void;
+  /** Rejects when the database does not answer. */
+  health(): Promise<WorkerHealth>;
+  /** Takes nothing new, finishes what is under way (an attempt takes up to 15 s), gives its shards to others. */
+  stop(): Promise<void>;
+};
+
+const TIMING: WorkerTiming = { leaseSeconds: LEASE_SECONDS, claimSeconds: CLAIM_SECONDS, reapSeconds: 5 };
+const IDLE_TRANSACTION_MS = 10_000;
+const CLEAN_SECONDS = 60 * 60;
+const RECONCILE_SECONDS = 60 * 60;
+
+/**
+ * Starts the relay of the outbox and the delivery of webhooks; notices to account owners it leaves to the API to mail. It needs no other part to be up, not even the database:
+ * it goes on trying. Any number of workers may run; they divide the work. Throws on a malformed setting.
+ */
+export function startWorker({ config, clock, log, metrics, timing = TIMING }: WorkerDeps): Worker {
+  const onError = (error: Error) => log.debug({ err: error }, "database connection lost");
+  const database = openDatabase({
+    url: config.DATABASE_URL,
+    name: "deputize-worker",
+    max: 16,
+    idleTransactionMs: IDLE_TRANSACTION_MS,
+    onError,
+  });
+  const seal = createSeal(Buffer.from(config.SEALING_KEY, "base64"));
+  const measured = metrics && createEventMetrics(metrics);
+  const workerId = randomUUID();
+  const leases = createShardLeases(database, workerId, timing.leaseSeconds);
+  const bus = createLocalBus({ database, clock, log });
+  const relay = createRelay({ database, bus, clock, workerId });
+  const policy = createAddressPolicy({
+    development: config.DEVELOPMENT,
+    allowedCidrs: config.WEBHOOK_ALLOWED_CIDRS,
+  });
+  const wakeSending = () => sending.wake();
+  const dispatcher = createDispatcher({
+    database,
+    clock,
+    seal,
+    send: createSender({ policy, resolve: createResolve() }),
+    word: config.SERVICE_WORD,
+    log,
+    claimSeconds: timing.claimSeconds,
+    finished: wakeSending,
+    ...(measured && { measure: measured.attempt }),
+  });
+  const subscribed = Promise.all([
+    bus.subscribe(createWebhookConsumer({ seal, clock, created: wakeSending })),
+    bus.subscribe(createNoticeConsumer({ clock })),
+  ]);
+
+  /** A loop that takes a step once in so many seconds, and more of them at once while it says so. */
+  const every = (seconds: number, name: string, step: () => Promise<boolean>): Loop =>
+    startLoop({ name, log, step, shortestPause: seconds * 1000, longestPause: seconds * 1000 });
+
+  const relaying = startLoop({
+    name: "relay",
+    log,
+    async step() {
+      await subscribed;
+      await leases.dropSurplus();
+      return relay.step();
+    },
+  });
+  const sending = startLoop({ name: "webhooks", log, step: dispatcher.step });
+  const reaping = every(timing.reapSeconds, "lost deliveries", async () => {
+    if ((await reapLost(database, clock.now(), timing.claimSeconds)) > 0) wakeSending();
+    return false;
+  });
+  const cleaning = every(CLEAN_SECONDS, "retention", () => removeOld(database, clock.now()));
+  const reconcile = createReconciliation({ database, log, metrics });
+  const reconciling = every(RECONCILE_SECONDS, "reconciliation", async () => {
+    await reconcile();
+    return false;
+  });
+  const leasing = every((timing.leaseSeconds / LEASE_SECONDS) * RENEW_SECONDS, "shard leases", async () => {
+    await leases.renew();
+    const { waiting, oldestSeconds } = await readOutbox(database, clock);
+    measured?.outbox(waiting, oldestSeconds);
+    return false;
+  });
+
+  return {
+    wake: relaying.wake,
+    async health() {
+      const { waiting, oldestSeconds } = await readOutbox(database, clock);
+      return { ok: (await bus.health()).ok, events_waiting: waiting, oldest_event_age: oldestSeconds };
+    },
+    async stop() {
+      await Promise.all([relaying, sending, reaping, cleaning, reconciling].map((loop) => loop.stop()));
+      await bus.close();
+      await dispatcher.drain();
+      await leasing.stop();
+      await leases.release().catch((error) => log.warn({ err: error }, "shards not given up"));
+      await database.destroy();
+    },
+  };
+}
+
+async function readOutbox(
+  database: Database,
+  clock: Clock,
+): Promise<{ waiting: number; oldestSeconds: number }> {
+  const { rows } = await database.raw("select count(*) as waiting, min(created_at) as oldest from outbox");
+  const { waiting, oldest } = rows[0] as { waiting: number; oldest: Date | null };
+  const now = clock.now().getTime();
+  return { waiting, oldestSeconds: oldest === null ? 0 : Math.max(0, (now - oldest.getTime()) / 1000) };
+}

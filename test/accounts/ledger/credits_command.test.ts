@@ -1,0 +1,181 @@
+import { spawn } from "node:child_process";
+import { randomUUID } from "node:crypto";
+import { describe, expect, test } from "vitest";
+import { grantAlphaCredits } from "../../../src/accounts/ledger/credits.ts";
+import {
+  type CreditsCommands,
+  createCreditsCommands,
+  type GrantOptions,
+  type ListOptions,
+} from "../../../src/accounts/ledger/credits_command.ts";
+import { systemClock } from "../../../src/clock.ts";
+import { useDatabase } from "../../events/support/database.ts";
+import { insertRecords, type Records } from "../../proofs/records.ts";
+
+const MAIN = new URL("../../../src/main.ts", import.meta.url).pathname;
+const home = useDatabase();
+
+type Ended = { status: number | null; out: string; err: string };
+
+/** Runs the program. */
+async function run(url: string | undefined, ...args: string[]): Promise<Ended> {
+  const child = spawn(process.execPath, [MAIN, "credits", ...args], {
+    env: { PATH: process.env.PATH, ...(url === undefined ? {} : { DATABASE_URL: url }) },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  const exit = new Promise<number | null>((resolve) => child.once("close", resolve));
+  const [out, err] = await Promise.all([child.stdout.toArray(), child.stderr.toArray()]);
+  return { status: await exit, out: out.join(""), err: err.join("") };
+}
+
+/** Calls a command in this process. */
+async function call(work: (commands: CreditsCommands) => Promise<number>, url = home.url): Promise<Ended> {
+  const said = { out: "", err: "" };
+  const stream = (name: keyof typeof said) => ({
+    write: (text: string) => {
+      said[name] += text;
+    },
+  });
+  const commands = createCreditsCommands({
+    ...{ url, clock: systemClock, out: stream("out"), err: stream("err") },
+  });
+  const status = await work(commands);
+  return { status, ...said };
+}
+
+const json = ({ out }: Ended) => JSON.parse(out);
+
+type Owner = Records & { email: string };
+
+/** An account with ten dollars. */
+async function owner(): Promise<Owner> {
+  const records = await insertRecords(home.database, 0);
+  const own = { account_id: records.accountId };
+  await home.database("balances").where(own).delete();
+  const given = { accountId: records.accountId, amount: 10_000_000 };
+  await home.database.transaction((tx) => grantAlphaCredits(tx, given, new Date("2026-01-01T00:00:00Z")));
+  const account = await home.database("accounts").where(own).first("email");
+  return { ...records, email: account?.email ?? "" };
+}
+
+const grant = (options: Partial<GrantOptions> & { account: string }, url?: string) =>
+  call((commands) => commands.grant({ amount: "2.5", reason: "invoice paid", ...options }), url);
+
+describe("deputize credits", () => {
+  test("grants by e-mail address, and again by id under the same reference once", async () => {
+    const { accountId, email } = await owner();
+    const first = await grant({ account: email.toUpperCase(), reference: "inv-7", json: true });
+    expect([first.status, first.err]).toEqual([0, ""]);
+    const granted = json(first);
+    expect(granted).toEqual({
+      account_id: accountId,
+      email,
+      posting_id: expect.stringMatching(/^[0-9a-f]{64}$/),
+      posted_at: expect.any(String),
+      amount_micro_usd: 2_500_000,
+      reason: "invoice paid",
+      reference: "inv-7",
+      repeated: false,
+      balance_micro_usd: 12_500_000,
+    });
+    const again = await grant({ account: accountId, reference: "inv-7", json: true });
+    expect(json(again)).toEqual({ ...granted, repeated: true });
+    const lines = await grant({ account: accountId, reference: "inv-7" });
+    expect(lines.out).toContain("Was granted before, and is not granted again: 2.50 USD\n");
+    expect(lines.out).toContain("Balance    12.50 USD\n");
+    expect(await grant({ account: accountId, reference: "inv-7", amount: "2" })).toEqual({
+      status: 1,
+      out: "",
+      err: "deputize credits: The reference inv-7 was used before, to grant 2.50 USD to this account; give a new one\n",
+    });
+  });
+
+  test("shows what an account has, and lists its postings page by page", async () => {
+    const { accountId, email } = await owner();
+    const made = json(await grant({ account: email, json: true }));
+    expect(made.reference).toMatch(/^[0-9a-f-]{36}$/);
+    const shown = await call((commands) => commands.show({ account: accountId }));
+    expect(shown.out).toBe(
+      `Account    ${accountId} (${email})\n` +
+        "Balance    12.50 USD, enough for 6250 decisions of 0.002 USD\nLow at     2.50 USD\n",
+    );
+    expect(json(await call((commands) => commands.show({ account: email, json: true })))).toEqual({
+      account_id: accountId,
+      email,
+      balance_micro_usd: 12_500_000,
+      balance_usd: "12.50",
+      price_micro_usd: 2_000,
+      low_at_micro_usd: 2_500_000,
+      currency: "USD",
+    });
+    const list = (more: Partial<ListOptions>) =>
+      call((commands) => commands.list({ account: accountId, limit: "1", ...more }));
+    const page = json(await list({ json: true }));
+    expect(page.items).toMatchObject([
+      { kind: "grant", amount_micro_usd: 2_500_000, reason: "invoice paid" },
+    ]);
+    const last = await list({ cursor: page.next_cursor });
+    expect(last.out).toMatch(/^2026-01-01T00:00:00.000Z {2}alpha_credit {11}10\.00 USD$/m);
+    expect(last.out).not.toContain("--cursor");
+  });
+
+  test.each([
+    ["amount", "0"],
+    ["amount", "-5"],
+    ["amount", "0.0000001"],
+    ["amount", "1000001"],
+    ["amount", "ten"],
+    ["reason", ""],
+    ["reason", "two\nlines"],
+    ["reference", "with space"],
+    ["account", "nobody"],
+  ])("refuses --%s %j in one line that names it, and grants nothing", async (option, value) => {
+    const { accountId, email } = await owner();
+    const { status, out, err } = await grant({ account: email, [option]: value });
+    expect([status, out]).toEqual([1, ""]);
+    expect(err).toMatch(new RegExp(`^deputize credits: --${option} is n[^\n]*\n$`));
+    expect(await home.database("ledger_postings").where({ account_id: accountId })).toHaveLength(1);
+  });
+
+  test("refuses accounts that are not there or not complete, and pages that are none", async () => {
+    const { accountId } = await owner();
+    const nobody = randomUUID();
+    expect(await call((commands) => commands.show({ account: nobody }))).toEqual({
+      status: 1,
+      out: "",
+      err: `deputize credits: There is no account ${nobody}\n`,
+    });
+    const list = (more: Partial<ListOptions>) =>
+      call((commands) => commands.list({ account: accountId, ...more }));
+    expect((await list({ cursor: "x" })).err).toBe("deputize credits: cursor: not one that this list gave\n");
+    expect((await list({ limit: "0" })).status).toBe(1);
+    const step = { onboarding_step: "profile" as const };
+    await home.database("accounts").where({ account_id: accountId }).update(step);
+    expect((await grant({ account: accountId })).err).toContain("has not completed its onboarding");
+  });
+
+  test("without a database it ends with 2 and names the reference to repeat with", async () => {
+    const nowhere = new URL(home.url);
+    nowhere.pathname = "/none";
+    const away = await grant({ account: randomUUID() }, nowhere.href);
+    expect([away.status, away.out]).toEqual([2, ""]);
+    expect(away.err).toMatch(
+      /^deputize credits: the database could not be used \(.*\); to repeat it and grant once, add --reference [0-9a-f-]{36}\n$/,
+    );
+    const same = await grant({ account: randomUUID(), reference: "inv-9" }, nowhere.href);
+    expect(same.err).toContain("--reference inv-9\n");
+  });
+});
+
+test("the program takes the options as they are typed, and ends with the commands' exit status", async () => {
+  const { accountId, email } = await owner();
+  const options = ["--account", email, "--reason", "invoice paid"];
+  const granted = await run(home.url, "grant", ...options, "--amount", "2.5", "--json");
+  expect([granted.status, json(granted).balance_micro_usd]).toEqual([0, 12_500_000]);
+  const negative = await run(home.url, "grant", ...options, "--amount", "-5");
+  expect([negative.status, negative.out]).toEqual([1, ""]);
+  const list = await run(home.url, "list", "--account", accountId, "--limit", "1", "--json");
+  expect(json(list).items).toHaveLength(1);
+  const [unset, lacking] = [await run(undefined, "show", "--account", email), await run(home.url, "show")];
+  expect([unset.status, lacking.status]).toEqual([78, 1]);
+}, 180_000);

@@ -1,0 +1,247 @@
+import { spawn } from "node:child_process";
+import { randomBytes, randomUUID } from "node:crypto";
+import { pino } from "pino";
+import { Registry } from "prom-client";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { grantAlphaCredits } from "../../../src/accounts/ledger/credits.ts";
+import type { LedgerDifference } from "../../../src/accounts/ledger/ledger_difference.ts";
+import { reconcileLedger } from "../../../src/accounts/ledger/reconcile.ts";
+import { createReconciliation } from "../../../src/accounts/ledger/reconcile_hourly.ts";
+import { type Database, openDatabase } from "../../../src/db/connection.ts";
+import { decideBatch, VERIFICATION_PRICE_MICRO_USD as price } from "../../../src/proofs/decide/decision.ts";
+import { decisionWorld } from "../../proofs/decision_world.ts";
+import { insertRecords, itemFor, type Records } from "../../proofs/records.ts";
+import { migratedDatabase, type TestDatabase } from "../../support/postgres.ts";
+
+const CREDIT = 10 * price;
+const world = decisionWorld();
+let fresh: TestDatabase;
+let agreeing: Database;
+beforeAll(async () => {
+  fresh = await migratedDatabase();
+  agreeing = openDatabase({ url: fresh.url, name: "test", onError: () => {} });
+});
+afterAll(async () => {
+  await agreeing.destroy();
+  await fresh.drop();
+});
+
+/** An account with credit, and an allow, a deny and an indeterminate decision. */
+async function account(db = world.db): Promise<Records> {
+  const records = await insertRecords(db, 0);
+  await db("balances").where({ account_id: records.accountId }).delete();
+  await db.transaction((tx) =>
+    grantAlphaCredits(tx, { accountId: records.accountId, amount: CREDIT }, new Date()),
+  );
+  if (db !== world.db) return records;
+  const unknown = { accountId: records.accountId, certId: "cert-unknown" };
+  await decideBatch(world.pool, [
+    itemFor(records),
+    itemFor(records, { decision: "deny", reason: "not_delegated" }),
+    itemFor(records, { certificates: [unknown], certId: "cert-unknown" }),
+  ]);
+  return records;
+}
+
+/** What is found of one account, the same however much is read at once. */
+async function found({ accountId }: Records): Promise<Omit<LedgerDifference, "account_id">[]> {
+  const [first = [], ...others] = await Promise.all(
+    [100_000, 1, 2, 7].map(async (pageRows) => {
+      const { differences } = await reconcileLedger(world.db, { pageRows });
+      return differences
+        .filter(({ account_id }) => account_id === accountId)
+        .map(({ account_id: _, ...difference }) => difference);
+    }),
+  );
+  for (const other of others) expect(other).toEqual(first);
+  return first;
+}
+
+const charge = (accountId: string, fields = {}) => ({
+  account_id: accountId,
+  posted_at: new Date("2026-02-01T00:00:00.000Z"),
+  posting_id: randomBytes(32),
+  kind: "verification" as const,
+  debit_book: "credit",
+  credit_book: "revenue",
+  amount_micro_usd: price,
+  ...fields,
+});
+
+describe("reconciling the ledger", () => {
+  test("finds nothing where decisions were charged and denials and indeterminates counted as they are", async () => {
+    expect(await found(await account())).toEqual([]);
+  });
+
+  test("finds nothing while decisions are made", async () => {
+    const records = await account();
+    const deciding = Promise.all(
+      Array.from({ length: 60 }, () => decideBatch(world.pool, [itemFor(records)])),
+    );
+    for (let look = 0; look < 10; look += 1) expect(await found(records)).toEqual([]);
+    await deciding;
+    expect(await found(records)).toEqual([]);
+  });
+
+  test.each([1, -1])("finds a balance that is off by %i micro-USD", async (off) => {
+    const records = await account();
+    await world.db("balances").where({ account_id: records.accountId }).increment("balance_micro_usd", off);
+    const expected = CREDIT - 2 * price;
+    expect(await found(records)).toEqual([{ kind: "balance", expected, found: expected + off }]);
+  });
+
+  test("finds nothing where an account is told of a decision that another one paid for", async () => {
+    const [owner, verifier] = [await account(), await account()];
+    const { accountId, connectionId } = verifier;
+    await decideBatch(world.pool, [itemFor(owner, { accountId, connectionId })]);
+    const told = { account_id: owner.accountId, verifier_account_id: accountId };
+    expect(await world.db("audit_events").where(told)).toHaveLength(1);
+    expect([await found(owner), await found(verifier)]).toEqual([[], []]);
+  });
+
+  test("finds a balance without postings, and postings without a balance", async () => {
+    const without = await insertRecords(world.db, 5);
+    expect(await found(without)).toEqual([{ kind: "balance", expected: 0, found: 5 }]);
+    const lost = await account();
+    await world.db("balances").where({ account_id: lost.accountId }).delete();
+    expect(await found(lost)).toEqual([{ kind: "balance", expected: CREDIT - 2 * price, found: 0 }]);
+  });
+
+  test("finds credit that was posted and never balanced, and credit that is gone", async () => {
+    const records = await account();
+    await world.db("ledger_postings").where({ account_id: records.accountId, kind: "alpha_credit" }).delete();
+    const balance = CREDIT - 2 * price;
+    expect(await found(records)).toEqual([{ kind: "balance", expected: balance - CREDIT, found: balance }]);
+  });
+
+  test("finds a charge without a decision, even when the balance agrees with it", async () => {
+    const records = await account();
+    await world.db("ledger_postings").insert(charge(records.accountId));
+    await world.db("balances").where({ account_id: records.accountId }).decrement("balance_micro_usd", price);
+    expect(await found(records)).toEqual([{ kind: "charge_without_decision", expected: 0, found: 1 }]);
+  });
+
+  test("finds a decision without a charge, even when the balance agrees with it", async () => {
+    const records = await account();
+    const [posting] = await world
+      .db("ledger_postings")
+      .where({ account_id: records.accountId, kind: "verification" });
+    await world.db("ledger_postings").where({ posting_id: posting!.posting_id }).delete();
+    await world.db("balances").where({ account_id: records.accountId }).increment("balance_micro_usd", price);
+    expect(await found(records)).toEqual([{ kind: "decision_without_charge", expected: 0, found: 1 }]);
+  });
+
+  test("finds an invented charge behind one that is lacking, although the numbers agree", async () => {
+    const records = await account();
+    const where = { account_id: records.accountId, kind: "verification" } as const;
+    const [posting] = await world.db("ledger_postings").where(where);
+    await world
+      .db("ledger_postings")
+      .where({ posting_id: posting!.posting_id })
+      .update({ posted_at: new Date("2026-02-01T00:00:00.000Z") });
+    expect(await found(records)).toEqual([
+      { kind: "charge_without_decision", expected: 0, found: 1 },
+      { kind: "decision_without_charge", expected: 0, found: 1 },
+    ]);
+  });
+
+  test("finds a decision that is gone from the history", async () => {
+    const records = await account();
+    const where = { account_id: records.accountId };
+    await world
+      .db("audit_events")
+      .where({ ...where, decision: "deny" })
+      .delete();
+    expect(await found(records)).toEqual([{ kind: "charge_without_decision", expected: 0, found: 1 }]);
+  });
+
+  test("finds a posting between other books than its kind's, also one that leaves the balance alone", async () => {
+    const records = await account();
+    const stray = charge(records.accountId, {
+      kind: "alpha_credit",
+      debit_book: "grants",
+      credit_book: "till",
+    });
+    await world.db("ledger_postings").insert(stray);
+    expect(await found(records)).toEqual([{ kind: "books", expected: 0, found: 1 }]);
+  });
+
+  test("finds everything of an account that does not exist", async () => {
+    const accountId = randomUUID();
+    await world.db("ledger_postings").insert(charge(accountId));
+    expect(await found({ accountId } as Records)).toEqual([
+      { kind: "balance", expected: -price, found: 0 },
+      { kind: "charge_without_decision", expected: 0, found: 1 },
+    ]);
+  });
+
+  test("changes nothing", async () => {
+    const text = async () =>
+      JSON.stringify(
+        await Promise.all(
+          ["balances", "ledger_postings", "audit_events"].map((table) =>
+            world.db.raw(`select t::text from ${table} t order by 1`).then(({ rows }) => rows),
+          ),
+        ),
+      );
+    const before = await text();
+    await reconcileLedger(world.db);
+    expect(await text()).toBe(before);
+  });
+});
+
+test("every hour's look counts what it found by kind, and logs it by account", async () => {
+  const records = await account();
+  await world.db("balances").where({ account_id: records.accountId }).increment("balance_micro_usd", 1);
+  const registry = new Registry();
+  const lines: string[] = [];
+  const log = pino({ level: "info" }, { write: (line: string) => void lines.push(line) });
+  await createReconciliation({ database: world.db, log, metrics: { registry } })();
+  const line = lines
+    .map((each) => JSON.parse(each))
+    .find(({ account_id }) => account_id === records.accountId);
+  expect(line).toMatchObject({ level: 50, kind: "balance", found: CREDIT - 2 * price + 1 });
+  const { differences, accounts } = await reconcileLedger(world.db);
+  const balances = differences.filter(({ kind }) => kind === "balance").length;
+  const text = await registry.metrics();
+  expect(text).toContain(`deputize_ledger_differences{kind="balance"} ${balances}`);
+  expect(text).toContain(`deputize_ledger_accounts ${accounts}`);
+  expect(text).not.toContain(records.accountId);
+});
+
+test("of very many differences the log has the first hundred, and how many there are", async () => {
+  await world.db("ledger_postings").insert(Array.from({ length: 51 }, () => charge(randomUUID())));
+  const lines: string[] = [];
+  await createReconciliation({ database: world.db, log: pino({}, { write: (line) => lines.push(line) }) })();
+  const { differences } = await reconcileLedger(world.db);
+  expect(lines).toHaveLength(101);
+  expect(JSON.parse(lines.at(-1) ?? "")).toMatchObject({ level: 50, differences: differences.length });
+});
+
+describe("deputize reconcile", () => {
+  async function run(url: string): Promise<{ status: number | null; out: string }> {
+    const main = new URL("../../../src/main.ts", import.meta.url).pathname;
+    const child = spawn(process.execPath, [main, "reconcile"], {
+      env: { PATH: process.env.PATH, DATABASE_URL: url },
+      stdio: ["ignore", "pipe", "ignore"],
+    });
+    const out = (await child.stdout.toArray()).join("");
+    const status = child.exitCode ?? (await new Promise<number>((resolve) => child.once("exit", resolve)));
+    return { status, out };
+  }
+
+  test("ends with 0 when all agrees, with 1 and one line for each difference, with 2 without a database", async () => {
+    const records = await account(agreeing);
+    expect(await run(fresh.url)).toEqual({ status: 0, out: '{"accounts":1,"postings":1,"differences":0}\n' });
+    await agreeing("balances").where({ account_id: records.accountId }).increment("balance_micro_usd", 7);
+    expect(await run(fresh.url)).toEqual({
+      status: 1,
+      out:
+        `{"account_id":"${records.accountId}","kind":"balance","expected":${CREDIT},"found":${CREDIT + 7}}\n` +
+        '{"accounts":1,"postings":1,"differences":1}\n',
+    });
+    const nowhere = new URL(fresh.url);
+    nowhere.pathname = "/none";
+    expect((await run(nowhere.href)).status).toBe(2);
+  }, 60_000);
+});

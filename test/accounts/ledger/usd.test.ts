@@ -1,0 +1,37 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { formatUsd, MOST_MICRO_USD, parseUsd } from "../../../src/accounts/ledger/usd.ts";
+
+test.each([
+  ["10", 10_000_000],
+  ["0.5", 500_000],
+  ["0.000001", 1],
+  ["1.10", 1_100_000],
+  ["4.35", 4_350_000],
+  ["1.000001", 1_000_001],
+  ["1000000", MOST_MICRO_USD],
+])("%s US dollars are %i micro-USD", (text, microUsd) => {
+  expect(parseUsd(text)).toBe(microUsd);
+});
+
+test.each([
+  ...["0", "0.0", "0.000000", "-1", "+1", "1e3", "0x10", "", " ", "1 ", " 1", "1.", ".5", "1.0000001", "01"],
+  ...["1,5", "1_000", "NaN", "Infinity", "1000000.000001", "1000001", "99999999", "１"],
+])("%j is not an amount", (text) => {
+  expect(parseUsd(text)).toBeUndefined();
+});
+
+test("what is shown is read as the same amount", () => {
+  fc.assert(
+    fc.property(fc.integer({ min: 1, max: MOST_MICRO_USD }), (microUsd) => {
+      expect(parseUsd(formatUsd(microUsd))).toBe(microUsd);
+    }),
+  );
+});
+
+test("an amount is shown with two decimals, or as many as it needs", () => {
+  const amounts = [0, 10_000_000, 1_998_000, 2_000, 1, 500_000, -2_000, 120_000];
+  expect(amounts.map(formatUsd)).toEqual([
+    ...["0.00", "10.00", "1.998", "0.002", "0.000001", "0.50", "-0.002", "0.12"],
+  ]);
+});

@@ -1,0 +1,383 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { createSessionTokens } from "../../../src/accounts/sessions/session_tokens.ts";
+import { startApi, type TestApi } from "../../support/api.ts";
+import type { HttpAnswer, HttpClient } from "../../support/http.ts";
+
+const SESSION = "/v1/auth/session";
+const REFRESH = "/v1/auth/refresh";
+const LOGOUT = "/v1/auth/logout";
+const signedOut = { status: 401, body: { error: { code: "auth_required", status: 401 } } };
+const DAY = 24 * 60 * 60;
+
+let api: TestApi;
+let other: TestApi;
+beforeAll(async () => {
+  api = await startApi();
+  other = await startApi({ shares: api });
+});
+afterAll(async () => {
+  await other.stop();
+  await api.stop();
+});
+
+let count = 0;
+async function signedIn(email = `person${++count}@example.com`): Promise<HttpClient> {
+  const client = api.client();
+  await client.signIn(email);
+  return client;
+}
+
+/** The same browser a moment ago: a client with the cookies that `client` has now. */
+function copyOf(client: HttpClient, at: TestApi = api): HttpClient {
+  const copy = at.client();
+  for (const name of ["service_session", "service_refresh", "service_csrf"]) {
+    copy.setCookie(name, client.cookie(name) ?? "");
+  }
+  return copy;
+}
+
+function cookieNamed(answer: HttpAnswer, name: string): string {
+  return answer.headers.getSetCookie().find((cookie) => cookie.startsWith(`${name}=`)) ?? "";
+}
+
+describe("a session", () => {
+  test("tells who is signed in and until when, and never its tokens", async () => {
+    const client = await signedIn("ada@example.com");
+    const answer = await client.get(SESSION);
+    expect(answer.body).toEqual({
+      account_id: expect.stringMatching(/^[0-9a-f-]{36}$/),
+      email: "ada@example.com",
+      first_name: null,
+      last_name: null,
+      onboarding_step: "profile",
+      account_type: null,
+      organization_name: null,
+      human_id: null,
+      credits: 0,
+      expires_at: new Date(api.clock.now().getTime() + 900_000).toISOString(),
+    });
+    for (const name of ["service_session", "service_refresh", "service_csrf"]) {
+      expect(client.cookie(name)).toMatch(/^[A-Za-z0-9_-]{43}$/);
+      expect(answer.text).not.toContain(client.cookie(name));
+    }
+  });
+
+  test("lives 15 minutes less a millisecond", async () => {
+    const client = await signedIn();
+    api.clock.advance(899.999);
+    expect((await client.get(SESSION)).status).toBe(200);
+  });
+
+  test("is over after 15 minutes", async () => {
+    const client = await signedIn();
+    api.clock.advance(900);
+    expect(await client.get(SESSION)).toMatchObject(signedOut);
+  });
+
+  test("is seen by every replica", async () => {
+    expect((await copyOf(await signedIn(), other).get(SESSION)).status).toBe(200);
+  });
+
+  test.each([
+    ["missing", undefined],
+    ["empty", ""],
+    ["a stranger's", "x".repeat(43)],
+    ["malformed", "%%%"],
+  ])("whose cookie is %s is none", async (_, token) => {
+    const client = api.client();
+    if (token !== undefined) client.setCookie("service_session", token);
+    expect(await client.get(SESSION)).toMatchObject(signedOut);
+  });
+
+  test("leaves the database as hashes only", async () => {
+    const client = await signedIn();
+    const { rows } = await api.db.raw("select string_agg(sessions::text, ' ') as text from sessions");
+    for (const name of ["service_session", "service_refresh", "service_csrf"]) {
+      expect(rows[0].text).not.toContain(client.cookie(name));
+      expect(rows[0].text).not.toContain(Buffer.from(client.cookie(name) ?? "").toString("hex"));
+      expect(rows[0].text).not.toContain(Buffer.from(client.cookie(name) ?? "", "base64url").toString("hex"));
+    }
+  });
+
+  test("never has its tokens in the log", async () => {
+    const client = await signedIn();
+    await client.post(REFRESH);
+    const lines = api.lines.join("");
+    for (const name of ["service_session", "service_refresh", "service_csrf"]) {
+      expect(lines).not.toContain(client.cookie(name));
+    }
+  });
+});
+
+describe("cookies", () => {
+  test("of a sign-in carry the attributes that their use needs", async () => {
+    const client = api.client();
+    await client.post("/v1/auth/email/send-code", { email: "cookies@example.com" });
+    const answer = await client.post("/v1/auth/email/verify-code", {
+      email: "cookies@example.com",
+      code: await client.codeFor("cookies@example.com"),
+    });
+    const attributes = (name: string) => cookieNamed(answer, name).split("; ").slice(1).sort();
+    expect(attributes("service_session")).toEqual(["HttpOnly", "Max-Age=900", "Path=/", "SameSite=Lax"]);
+    expect(attributes("service_refresh")).toEqual([
+      "HttpOnly",
+      "Max-Age=2592000",
+      "Path=/v1/auth/refresh",
+      "SameSite=Lax",
+    ]);
+    expect(attributes("service_csrf")).toEqual(["Max-Age=2592000", "Path=/", "SameSite=Lax"]);
+    expect(answer.headers.getSetCookie()).toHaveLength(3);
+  });
+});
+
+describe("refreshing", () => {
+  test("gives 15 new minutes and three new cookies, and ends the session before", async () => {
+    const client = await signedIn();
+    const before = copyOf(client);
+    api.clock.advance(600);
+    const answer = await client.post(REFRESH);
+    const end = new Date(api.clock.now().getTime() + 900_000).toISOString();
+    expect(answer).toMatchObject({ status: 200, text: JSON.stringify({ expires_at: end }) });
+    for (const name of ["service_session", "service_refresh", "service_csrf"]) {
+      expect(client.cookie(name)).not.toBe(before.cookie(name));
+    }
+    expect((await client.get(SESSION)).body).toMatchObject({ expires_at: end });
+    expect(await before.get(SESSION)).toMatchObject(signedOut);
+  });
+
+  test("needs the new CSRF token afterwards", async () => {
+    const client = await signedIn();
+    const old = client.cookie("service_csrf") ?? "";
+    await client.post(REFRESH);
+    expect(await client.post(LOGOUT, {}, { headers: { "x-service-csrf": old } })).toMatchObject({
+      status: 403,
+      body: { error: { code: "csrf_failed" } },
+    });
+    expect((await client.post(LOGOUT, {})).status).toBe(200);
+  });
+
+  test("works long after the session has expired, until the refresh token is 30 days old", async () => {
+    const client = await signedIn();
+    api.clock.advance(30 * DAY - 0.001);
+    expect((await client.post(REFRESH)).status).toBe(200);
+  });
+
+  test("is refused when the refresh token is 30 days old", async () => {
+    const client = await signedIn();
+    api.clock.advance(30 * DAY);
+    expect(await client.post(REFRESH)).toMatchObject(signedOut);
+  });
+
+  test("is refused without a refresh cookie, or with one nobody was given", async () => {
+    expect(await api.client().post(REFRESH)).toMatchObject(signedOut);
+    const client = await signedIn();
+    client.setCookie("service_refresh", "x".repeat(43));
+    expect(await client.post(REFRESH)).toMatchObject(signedOut);
+  });
+
+  test.each([
+    ["no header", { csrf: false }],
+    ["another header", { headers: { "x-service-csrf": "x".repeat(43) } }],
+  ])("with %s changes nothing: the token is not used up", async (_, options) => {
+    const client = await signedIn();
+    for (let n = 0; n < 3; n += 1) {
+      expect(await client.post(REFRESH, undefined, options)).toMatchObject({
+        status: 403,
+        body: { error: { code: "csrf_failed" } },
+      });
+    }
+    expect((await client.get(SESSION)).status).toBe(200);
+    expect((await client.post(REFRESH)).status).toBe(200);
+  });
+
+  test("with a token used before ends the whole family, the newest session included", async () => {
+    const client = await signedIn();
+    const thief = copyOf(client);
+    await client.post(REFRESH);
+    await client.post(REFRESH);
+    expect(await thief.post(REFRESH)).toMatchObject(signedOut);
+    expect(await client.get(SESSION)).toMatchObject(signedOut);
+    expect(await client.post(REFRESH)).toMatchObject(signedOut);
+    expect(api.lines.some((line) => line.includes("a refresh token came twice"))).toBe(true);
+  });
+
+  test("ends one family only: another sign-in of the same person goes on", async () => {
+    const [one, two] = [await signedIn("both@example.com"), await signedIn("both@example.com")];
+    const thief = copyOf(one);
+    await one.post(REFRESH);
+    api.clock.advance(10);
+    await thief.post(REFRESH);
+    expect(await one.get(SESSION)).toMatchObject(signedOut);
+    expect((await two.get(SESSION)).status).toBe(200);
+  });
+
+  test("twice at once, from two tabs, gives both the same session, on whichever replicas", async () => {
+    for (let round = 0; round < 10; round += 1) {
+      const client = await signedIn();
+      const [first, second] = [copyOf(client), copyOf(client, other)];
+      const answers = await Promise.all([first.post(REFRESH), second.post(REFRESH)]);
+      expect(answers.map(({ status }) => status)).toEqual([200, 200]);
+      for (const name of ["service_session", "service_refresh", "service_csrf"]) {
+        expect(second.cookie(name)).toBe(first.cookie(name));
+        expect(second.cookie(name)).not.toBe(client.cookie(name));
+      }
+      expect(await client.get(SESSION)).toMatchObject(signedOut);
+      expect((await second.get(SESSION)).status).toBe(200);
+      expect((await first.post(REFRESH)).status).toBe(200);
+    }
+  });
+
+  describe("again with the same token", () => {
+    const proxied = { TRUSTED_PROXIES: ["127.0.0.0/8"] };
+    let behind: TestApi;
+    beforeAll(async () => {
+      behind = await startApi({ shares: api, config: proxied });
+    });
+    afterAll(() => behind.stop());
+
+    const as = (ip: string, agent = "Browser/1") => ({
+      headers: { "x-forwarded-for": ip, "user-agent": agent },
+    });
+
+    /** A browser that has just refreshed, and the same a moment before. */
+    async function refreshed(ip = "203.0.113.7"): Promise<{ client: HttpClient; before: HttpClient }> {
+      const client = await signedIn();
+      const [now, before] = [copyOf(client, behind), copyOf(client, behind)];
+      expect((await now.post(REFRESH, undefined, as(ip))).status).toBe(200);
+      return { client: now, before };
+    }
+
+    test("gives the same answer to the same client for less than 10 seconds", async () => {
+      const { client, before } = await refreshed();
+      const end = (await client.get(SESSION)).body.expires_at;
+      api.clock.advance(9.999);
+      const answer = await before.post(REFRESH, undefined, as("203.0.113.7"));
+      expect(answer).toMatchObject({ status: 200, body: { expires_at: end } });
+      expect(before.cookie("service_csrf")).toBe(client.cookie("service_csrf"));
+      expect((await before.post(LOGOUT)).status).toBe(200);
+    });
+
+    test("leaves one line in the log when it is answered again, with account and family, and no token", async () => {
+      const { client, before } = await refreshed();
+      const linesOf = () => behind.lines.filter((line) => line.includes("refresh token came again"));
+      const [token = "", earlier] = [before.cookie("service_refresh"), linesOf().length];
+      await before.post(REFRESH, undefined, as("203.0.113.7"));
+      const [line = "{}", ...more] = linesOf().slice(earlier);
+      expect(more).toEqual([]);
+      const { account_id } = (await client.get(SESSION)).body;
+      const [{ family_id } = {}] = await api.db("session_families").where({ account_id: String(account_id) });
+      const { level, time, pid, hostname, msg, ...fields } = JSON.parse(line);
+      expect({ level, ...fields }).toEqual({ level: 30, account_id, family_id });
+      for (const secret of [
+        token,
+        ...["service_session", "service_refresh", "service_csrf"].map((name) => client.cookie(name)),
+      ]) {
+        expect(behind.lines.join("")).not.toContain(secret);
+      }
+    });
+
+    test("ends the family 10 seconds later", async () => {
+      const { client, before } = await refreshed();
+      api.clock.advance(10);
+      expect(await before.post(REFRESH, undefined, as("203.0.113.7"))).toMatchObject(signedOut);
+      expect(await client.get(SESSION)).toMatchObject(signedOut);
+    });
+
+    test.each([
+      ["another address", as("203.0.113.8")],
+      ["another user agent", as("203.0.113.7", "Browser/2")],
+      ["another address, whatever it claims behind the proxy", as("203.0.113.7, 203.0.113.8")],
+    ])("ends the family at once when it comes from %s", async (_, options) => {
+      const { client, before } = await refreshed();
+      expect(await before.post(REFRESH, undefined, options)).toMatchObject(signedOut);
+      expect(await client.get(SESSION)).toMatchObject(signedOut);
+      expect(await client.post(REFRESH, undefined, as("203.0.113.7"))).toMatchObject(signedOut);
+    });
+
+    test("takes an IPv6 /64 for one client", async () => {
+      const { before } = await refreshed("2001:db8:1:1::1");
+      expect((await before.post(REFRESH, undefined, as("2001:db8:1:1::2"))).status).toBe(200);
+    });
+
+    test("ends the family when its answer was refreshed already", async () => {
+      const { client, before } = await refreshed();
+      expect((await client.post(REFRESH, undefined, as("203.0.113.7"))).status).toBe(200);
+      expect(await before.post(REFRESH, undefined, as("203.0.113.7"))).toMatchObject(signedOut);
+      expect(await client.get(SESSION)).toMatchObject(signedOut);
+    });
+
+    test("gives nothing after a sign-out, and nothing without the CSRF header", async () => {
+      const { client, before } = await refreshed();
+      expect(await before.post(REFRESH, undefined, { ...as("203.0.113.7"), csrf: false })).toMatchObject({
+        status: 403,
+      });
+      expect((await client.get(SESSION)).status).toBe(200);
+      await client.post(LOGOUT);
+      expect(await before.post(REFRESH, undefined, as("203.0.113.7"))).toMatchObject(signedOut);
+    });
+  });
+
+  test("derives the next tokens with the service's key: the old ones do not tell them", () => {
+    const [one, two] = [createSessionTokens(Buffer.alloc(32, 1)), createSessionTokens(Buffer.alloc(32, 2))];
+    const { sessionToken, refreshToken, csrfToken } = one.next("r");
+    const all = [
+      sessionToken,
+      refreshToken,
+      csrfToken,
+      one.next("s").refreshToken,
+      two.next("r").refreshToken,
+    ];
+    expect(new Set(all).size).toBe(5);
+    expect(one.next("r")).toEqual({ sessionToken, refreshToken, csrfToken });
+    expect(one.first().refreshToken).not.toBe(one.first().refreshToken);
+  });
+});
+
+describe("logging out", () => {
+  test("ends the session and its refresh token at once and clears the cookies", async () => {
+    const client = await signedIn();
+    const kept = copyOf(client);
+    const answer = await client.post(LOGOUT);
+    expect(answer).toMatchObject({ status: 200, text: '{"status":"signed_out"}' });
+    for (const name of ["service_session", "service_refresh", "service_csrf"]) {
+      expect(cookieNamed(answer, name)).toMatch(new RegExp(`^${name}=; Max-Age=0`));
+      expect(client.cookie(name)).toBeUndefined();
+    }
+    expect(await kept.get(SESSION)).toMatchObject(signedOut);
+    expect(await kept.post(REFRESH)).toMatchObject(signedOut);
+  });
+
+  test("ends no other sign-in of the person", async () => {
+    const [one, two] = [await signedIn("here@example.com"), await signedIn("here@example.com")];
+    await one.post(LOGOUT, { everywhere: false });
+    expect((await two.get(SESSION)).status).toBe(200);
+  });
+
+  test("everywhere ends all of the person's, and nobody else's", async () => {
+    const [one, two] = [await signedIn("all@example.com"), await signedIn("all@example.com")];
+    const stranger = await signedIn();
+    expect((await one.post(LOGOUT, { everywhere: true })).status).toBe(200);
+    expect(await two.get(SESSION)).toMatchObject(signedOut);
+    expect(await two.post(REFRESH)).toMatchObject(signedOut);
+    expect((await stranger.get(SESSION)).status).toBe(200);
+  });
+
+  test("needs the CSRF header", async () => {
+    const client = await signedIn();
+    expect(await client.post(LOGOUT, {}, { csrf: false })).toMatchObject({ status: 403 });
+    expect((await client.get(SESSION)).status).toBe(200);
+  });
+});
+
+test("who sends a refresh token again and again fills no log", async () => {
+  const client = await signedIn();
+  const before = copyOf(client);
+  await client.post(REFRESH);
+  const linesOf = () => api.lines.filter((line) => line.includes("refresh token came again"));
+  const known = linesOf().length;
+  for (let time = 0; time < 100; time += 1) {
+    const again = copyOf(before);
+    expect((await again.post(REFRESH)).status).toBe(200);
+  }
+  expect(linesOf().length - known).toBe(60);
+});

@@ -1,0 +1,303 @@
+import type { AddressInfo } from "node:net";
+import { createServer } from "node:net";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { createMailer } from "../../../src/accounts/mail/mail.ts";
+import { type ApiOptions, startApi, type TestApi } from "../../support/api.ts";
+import { steeredClock } from "../../support/clock.ts";
+import { type SmtpReceiver, startSmtp } from "../../support/smtp.ts";
+
+const SEND = "/v1/auth/email/send-code";
+const VERIFY = "/v1/auth/email/verify-code";
+const running: TestApi[] = [];
+
+async function start(options?: ApiOptions): Promise<TestApi> {
+  const api = await startApi(options);
+  running.push(api);
+  return api;
+}
+
+afterEach(async () => {
+  for (const api of running.splice(0).reverse()) await api.stop();
+});
+
+describe("a sign-in code", () => {
+  test("is sent alike to known and unknown addresses", async () => {
+    const api = await start();
+    await api.client().signIn("known@example.com");
+    const [known, unknown] = await Promise.all(
+      ["known@example.com", "unknown@example.com"].map((email) => api.client().post(SEND, { email })),
+    );
+    expect(known).toMatchObject({ status: 200, text: '{"status":"code_sent","resent":false}' });
+    expect(unknown?.text).toBe(known?.text);
+    expect(unknown?.headers.getSetCookie()).toHaveLength(1);
+    expect(known?.headers.getSetCookie()).toHaveLength(1);
+  });
+
+  test("is told to be resent while the one before can still be used, and not after it was used or is over", async () => {
+    const api = await start();
+    const client = api.client();
+    const email = "ada@example.com";
+    const resent = async () => (await client.post(SEND, { email })).body.resent;
+    expect(await resent()).toBe(false);
+    expect(await resent()).toBe(true);
+    await client.post(VERIFY, { email, code: await client.codeFor(email) });
+    expect(await resent()).toBe(false);
+    api.clock.advance(600);
+    expect(await resent()).toBe(true);
+    api.clock.advance(600.001);
+    expect(await resent()).toBe(false);
+  });
+
+  test("is no longer live after five tries, so the next one is not a resent one", async () => {
+    const api = await start();
+    const client = api.client();
+    const email = "ada@example.com";
+    await client.post(SEND, { email });
+    for (let n = 0; n < 5; n += 1) await client.post(VERIFY, { email, code: "000000" });
+    expect((await client.post(SEND, { email })).body).toEqual({ status: "code_sent", resent: false });
+  });
+
+  test("leaves the database as keyed hashes only", async () => {
+    const api = await start();
+    const client = api.client();
+    await client.post(SEND, { email: "zoe@example.com" });
+    const code = await client.codeFor("zoe@example.com");
+    const { rows } = await api.db.raw("select sign_in_mails::text as row from sign_in_mails");
+    const limits = await api.db.raw("select string_agg(key, ' ') as keys from rate_limits");
+    expect(rows).toHaveLength(1);
+    for (const stored of [rows[0].row, limits.rows[0].keys]) {
+      expect(stored).not.toContain(code);
+      expect(stored).not.toContain("zoe");
+      expect(stored).not.toContain(Buffer.from("zoe").toString("hex"));
+    }
+  });
+
+  test.each([
+    ["missing", {}],
+    ["a number", { email: 1 }],
+    ["no address", { email: "ada" }],
+    ["longer than 254 characters", { email: `${"a".repeat(64)}@${"b".repeat(180)}.example.com` }],
+    ["two addresses", { email: "ada@example.com, eve@example.com" }],
+    ["a header of its own", { email: "ada@example.com\r\nBcc: eve@example.com" }],
+  ])("is refused for an address that is %s, and nothing is counted", async (_, body) => {
+    const api = await start();
+    const answer = await api.client().post(SEND, body);
+    expect(answer).toMatchObject({ status: 400, body: { error: { code: "invalid_request" } } });
+    expect(String((answer.body.error as { message: string }).message)).toMatch(/^body\.email: /);
+    expect(await api.db("rate_limits")).toEqual([]);
+    expect(await api.db("sign_in_mails")).toEqual([]);
+  });
+});
+
+describe("the limit", () => {
+  test("of an address is three codes, however it is written and from wherever they come; then a link", async () => {
+    const api = await start({ perAddress: 3 });
+    const send = (email: string) => api.client().post(SEND, { email });
+    for (const email of ["ada@example.com", "ADA@example.com", "Ada@Example.COM"]) {
+      expect((await send(email)).status).toBe(200);
+      expect(await api.client().codeFor("ada@example.com")).toMatch(/^\d{6}$/);
+    }
+    expect(await send("ada@example.com")).toMatchObject({ status: 200, body: { status: "code_sent" } });
+    expect(await api.client().codeFor("ada@example.com")).toMatch(/^[0-9a-f]{32}$/);
+    await send("eve@example.com");
+    expect(await api.client().codeFor("eve@example.com")).toMatch(/^\d{6}$/);
+  });
+
+  test("of a client is five calls, whatever the addresses, and one it refuses does not count for its address", async () => {
+    const api = await start({ perIp: 5, perAddress: 1 });
+    const send = (email: string) => api.client().post(SEND, { email });
+    for (let n = 0; n < 5; n += 1) expect((await send(`n${n}@example.com`)).status).toBe(200);
+    expect(await send("ada@example.com")).toMatchObject({
+      status: 429,
+      body: { error: { code: "rate_limited" } },
+    });
+    await api.db("rate_limits").where("key", "like", "send_code_ip:%").delete();
+    expect((await send("ada@example.com")).status).toBe(200);
+    expect(await api.client().codeFor("ada@example.com")).toMatch(/^\d{6}$/);
+  });
+
+  test("of a client refuses before anything is mailed or stored, and keeps the code sent before", async () => {
+    const api = await start({ perIp: 1 });
+    const client = api.client();
+    const email = "ada@example.com";
+    await client.post(SEND, { email });
+    const code = await client.codeFor(email);
+    const refused = await client.post(SEND, { email });
+    expect(refused).toMatchObject({ status: 429, body: { error: { code: "rate_limited", status: 429 } } });
+    expect(Number(refused.headers.get("retry-after"))).toBeGreaterThan(800);
+    expect(await client.codeFor(email)).toBe(code);
+    expect((await client.post(VERIFY, { email, code })).status).toBe(200);
+  });
+
+  test("of a client holds until its window ends and not longer", async () => {
+    const api = await start({ perIp: 1 });
+    const send = () => api.client().post(SEND, { email: "ada@example.com" });
+    const moveWindow = (milliseconds: number) =>
+      api
+        .db("rate_limits")
+        .where("key", "like", "send_code_ip:%")
+        .update({ expire: Date.now() + milliseconds });
+    await send();
+    await moveWindow(60_000);
+    expect((await send()).headers.get("retry-after")).toMatch(/^(59|60)$/);
+    await moveWindow(-1);
+    expect((await send()).status).toBe(200);
+  });
+
+  test("of an address holds across replicas, and when all calls come at once", async () => {
+    const one = await start({ perAddress: 3 });
+    const other = await start({ perAddress: 3, shares: one });
+    await Promise.all(
+      Array.from({ length: 10 }, (_, n) =>
+        (n % 2 === 0 ? one : other).client().post(SEND, { email: "ada@example.com" }),
+      ),
+    );
+    const kinds = (await one.db("sign_in_mails").select("kind")).map(({ kind }) => kind).sort();
+    expect(kinds).toEqual(["digits", "digits", "digits", "link"]);
+  });
+
+  test("lets exactly as many through as it says when all come at once", async () => {
+    const one = await start({ perIp: 5 });
+    const other = await start({ perIp: 5, shares: one });
+    const answers = await Promise.all(
+      Array.from({ length: 20 }, (_, n) =>
+        (n % 2 === 0 ? one : other).client().post(SEND, { email: `n${n}@example.com` }),
+      ),
+    );
+    expect(answers.filter(({ status }) => status === 200)).toHaveLength(5);
+    expect(answers.filter(({ status }) => status === 429)).toHaveLength(15);
+  });
+
+  test("is not dodged by a forged forwarding header when no proxy is trusted", async () => {
+    const api = await start({ perIp: 2 });
+    const statuses = [];
+    for (let n = 0; n < 4; n += 1) {
+      const headers = {
+        "x-forwarded-for": `203.0.113.${n}`,
+        forwarded: `for=203.0.113.${n}`,
+        "x-real-ip": `203.0.113.${n}`,
+      };
+      statuses.push((await api.client().post(SEND, { email: `n${n}@example.com` }, { headers })).status);
+    }
+    expect(statuses).toEqual([200, 200, 429, 429]);
+  });
+
+  test("counts by the hop that the trusted proxy saw, not by what that hop claims", async () => {
+    const api = await start({ perIp: 1, config: { TRUSTED_PROXIES: ["127.0.0.0/8"] } });
+    const send = (email: string, chain: string) =>
+      api.client().post(SEND, { email }, { headers: { "x-forwarded-for": chain } });
+    expect((await send("a@example.com", "198.51.100.1, 203.0.113.7")).status).toBe(200);
+    expect((await send("b@example.com", "198.51.100.2, 203.0.113.7")).status).toBe(429);
+    expect((await send("c@example.com", "203.0.113.7, 203.0.113.8")).status).toBe(200);
+  });
+
+  test("counts IPv6 clients by their /64", async () => {
+    const api = await start({ perIp: 1, config: { TRUSTED_PROXIES: ["127.0.0.0/8"] } });
+    const send = (email: string, from: string) =>
+      api.client().post(SEND, { email }, { headers: { "x-forwarded-for": from } });
+    expect((await send("a@example.com", "2001:db8:1:1::1")).status).toBe(200);
+    expect((await send("b@example.com", "2001:db8:1:1:ffff:ffff:ffff:ffff")).status).toBe(429);
+    expect((await send("c@example.com", "2001:db8:1:2::1")).status).toBe(200);
+  });
+
+  test("of zero lets nobody through", async () => {
+    const api = await start({ perIp: 0 });
+    expect((await api.client().post(SEND, { email: "ada@example.com" })).status).toBe(429);
+  });
+});
+
+describe("over SMTP", () => {
+  let smtp: SmtpReceiver;
+  beforeAll(async () => {
+    smtp = await startSmtp();
+  });
+  afterAll(() => smtp.stop());
+
+  function mailerTo(url: string, limits?: { totalMs: number }) {
+    return createMailer(
+      { SMTP_URL: url, MAIL_FROM: "Deputize <no-reply@example.com>" },
+      { log: undefined as never, clock: steeredClock(), ...limits },
+    ).mailer;
+  }
+
+  test("the code arrives in a mail to the address, and opens a session", async () => {
+    smtp.behave("take");
+    const api = await start({ mailer: mailerTo(smtp.url) });
+    const client = api.client();
+    await client.post(SEND, { email: "Ada@Example.com" });
+    const mail = smtp.mails.at(-1);
+    expect(mail).toMatchObject({ from: "no-reply@example.com", to: ["ada@example.com"] });
+    expect(mail?.raw).toMatch(/^Subject: Your sign-in code\r$/m);
+    expect(mail?.raw).toContain("within 10 minutes");
+    const code = /^Your sign-in code is (\d{6})\r$/m.exec(mail?.raw ?? "")?.[1] ?? "";
+    expect((await client.post(VERIFY, { email: "ada@example.com", code })).status).toBe(200);
+    expect(api.lines.join("")).not.toContain(code);
+  });
+
+  test.each(["reject", "refuse"] as const)(
+    "a server that does %s leaves the earlier code as it was",
+    async (how) => {
+      const api = await start({ mailer: mailerTo(smtp.url), perAddress: 2 });
+      const client = api.client();
+      const email = `${how}@example.com`;
+      smtp.behave("take");
+      await client.post(SEND, { email });
+      const before = await api.db("sign_in_mails");
+      smtp.behave(how);
+      const failed = await client.post(SEND, { email });
+      expect(failed).toMatchObject({ status: 503, body: { error: { code: "unavailable", status: 503 } } });
+      expect(await api.db("sign_in_mails")).toEqual(before);
+      smtp.behave("take");
+      expect((await client.post(SEND, { email })).body).toEqual({ status: "code_sent", resent: true });
+      expect(smtp.mails.at(-1)?.raw).toMatch(/sign-in code is \d{6}/);
+      expect(api.lines.join("")).toMatch(/"smtp_response_code":(550|451)/);
+      expect(api.lines.join("")).not.toContain(email);
+    },
+  );
+
+  describe.each(["hang up", "stall"] as const)("a server that may have taken the mail before a %s", (how) => {
+    test("is 503; the mail counts, and the code in it is good when it arrives", async () => {
+      const api = await start({ mailer: mailerTo(smtp.url, { totalMs: 5_000 }), perAddress: 1 });
+      const [client, email] = [api.client(), `${how.replace(" ", "")}@example.com`];
+      smtp.behave(how);
+      const failed = await client.post(SEND, { email });
+      expect(failed).toMatchObject({ status: 503, body: { error: { code: "unavailable" } } });
+      expect(await api.db("sign_in_mails")).toHaveLength(1);
+      const code = /sign-in code is (\d{6})/.exec(smtp.mails.at(-1)?.raw ?? "")?.[1] ?? "";
+      smtp.behave("take");
+      expect((await api.client().post(SEND, { email })).status).toBe(200);
+      expect(smtp.mails.at(-1)?.raw).toContain("Subject: Your sign-in link");
+      expect((await api.client().post(VERIFY, { email, code })).status).toBe(200);
+    });
+
+    test("is followed by no other mail for half an hour when it was a long code, which is good", async () => {
+      const api = await start({ mailer: mailerTo(smtp.url, { totalMs: 5_000 }), perAddress: 0 });
+      const [client, email] = [api.client(), `long.${how.replace(" ", "")}@example.com`];
+      smtp.behave(how);
+      expect((await client.post(SEND, { email })).status).toBe(503);
+      smtp.behave("take");
+      const { length } = smtp.mails;
+      api.clock.advance(1799);
+      expect((await client.post(SEND, { email })).status).toBe(200);
+      expect(smtp.mails).toHaveLength(length);
+      const code = /^[0-9a-f]{32}\r$/m.exec(smtp.mails.at(-1)?.raw ?? "")?.[0].trim() ?? "";
+      expect((await client.post(VERIFY, { email, code })).status).toBe(200);
+    });
+  });
+
+  test("a server that is away, and one that hangs up, are 503 with nothing stored and no secret logged", async () => {
+    const hangsUp = createServer((socket) => socket.destroy());
+    await new Promise<void>((resolve) => hangsUp.listen(0, "127.0.0.1", resolve));
+    const port = (hangsUp.address() as AddressInfo).port;
+    const unreached = await start({ mailer: mailerTo(`smtp://user:pass-word@127.0.0.1:${port}`) });
+    expect(await unreached.client().post(SEND, { email: "ada@example.com" })).toMatchObject({
+      status: 503,
+      body: { error: { code: "unavailable" } },
+    });
+    await new Promise((resolve) => hangsUp.close(resolve));
+    expect((await unreached.client().post(SEND, { email: "ada@example.com" })).status).toBe(503);
+    expect(await unreached.db("sign_in_mails")).toEqual([]);
+    expect(unreached.lines.join("")).toContain("could not be mailed");
+    expect(unreached.lines.join("")).not.toContain("pass-word");
+  });
+});

@@ -1,0 +1,204 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { createCodeHashes, newCode } from "../../../src/accounts/sign_in/codes.ts";
+import { startApi, type TestApi } from "../../support/api.ts";
+import type { HttpAnswer } from "../../support/http.ts";
+
+const SEND = "/v1/auth/email/send-code";
+const VERIFY = "/v1/auth/email/verify-code";
+const refused = { status: 400, body: { error: { code: "invalid_code", status: 400 } } };
+
+let api: TestApi;
+let other: TestApi;
+beforeAll(async () => {
+  api = await startApi();
+  other = await startApi({ shares: api });
+});
+afterAll(async () => {
+  await other.stop();
+  await api.stop();
+});
+
+let count = 0;
+/** A fresh address with a live code. */
+async function sent(): Promise<{ email: string; code: string; verify(code: string): Promise<HttpAnswer> }> {
+  count += 1;
+  const email = `person${count}@example.com`;
+  const client = api.client();
+  await client.post(SEND, { email });
+  const verify = (code: string) => api.client().post(VERIFY, { email, code });
+  return { email, code: await client.codeFor(email), verify };
+}
+
+function wrong(code: string): string {
+  return code === "000000" ? "000001" : "000000";
+}
+
+describe("a sign-in code", () => {
+  test("signs in and opens the account at its first step; the address is read without regard to case", async () => {
+    const { email, code } = await sent();
+    const answer = await api.client().post(VERIFY, { email: email.toUpperCase(), code });
+    expect(answer).toMatchObject({ status: 200, body: { email, onboarding_step: "profile" } });
+    expect(Object.keys(answer.body).sort()).toEqual(["account_id", "email", "onboarding_step"]);
+  });
+
+  test("signs in to the same account the next time, at the step it has reached", async () => {
+    const client = api.client();
+    const { account_id } = await client.onboard("again@example.com");
+    expect(await api.client().signIn("again@example.com")).toEqual({
+      account_id,
+      email: "again@example.com",
+      onboarding_step: "complete",
+    });
+  });
+
+  test("is refused when it is wrong, and alike when nothing was ever sent to the address", async () => {
+    const { code, verify } = await sent();
+    const wrongCode = await verify(wrong(code));
+    const unknown = await api.client().post(VERIFY, { email: "nobody@example.com", code });
+    expect(wrongCode).toMatchObject(refused);
+    expect(unknown.text).toBe(wrongCode.text);
+    expect(wrongCode.headers.getSetCookie()).toEqual([]);
+  });
+
+  test("is refused the second time", async () => {
+    const { code, verify } = await sent();
+    expect((await verify(code)).status).toBe(200);
+    expect(await verify(code)).toMatchObject(refused);
+  });
+
+  test("is refused for another address", async () => {
+    const [one, two] = [await sent(), await sent()];
+    if (one.code !== two.code) expect(await one.verify(two.code)).toMatchObject(refused);
+    expect((await one.verify(one.code)).status).toBe(200);
+  });
+
+  test("is refused once a new one was sent", async () => {
+    const { email, code, verify } = await sent();
+    const client = api.client();
+    await client.post(SEND, { email });
+    const next = await client.codeFor(email);
+    if (next !== code) expect(await verify(code)).toMatchObject(refused);
+    expect((await verify(next)).status).toBe(200);
+  });
+
+  test("is good until it is 10 minutes old", async () => {
+    const { code, verify } = await sent();
+    api.clock.advance(600);
+    expect((await verify(code)).status).toBe(200);
+  });
+
+  test("is refused a millisecond later", async () => {
+    const { code, verify } = await sent();
+    api.clock.advance(600.001);
+    expect(await verify(code)).toMatchObject(refused);
+  });
+
+  test.each([
+    ["begins", 0, 2],
+    ["ends", 30, 32],
+  ])("is refused when it is wrong and its hash %s like the right one's", async (_, from, to) => {
+    const { email, code, verify } = await sent();
+    const partOf = (text: string) => codeHash(email, text).subarray(from, to).toString("hex");
+    const right = partOf(code);
+    let alike = 0;
+    const digits = () => alike.toString().padStart(6, "0");
+    while (digits() === code || partOf(digits()) !== right) alike += 1;
+    expect(await verify(digits())).toMatchObject(refused);
+  });
+
+  test("is good at the fifth try", async () => {
+    const { code, verify } = await sent();
+    for (let n = 0; n < 4; n += 1) expect(await verify(wrong(code))).toMatchObject(refused);
+    expect((await verify(code)).status).toBe(200);
+  });
+
+  test("is refused at the sixth, even when it is right", async () => {
+    const { code, verify } = await sent();
+    for (let n = 0; n < 5; n += 1) expect(await verify(wrong(code))).toMatchObject(refused);
+    expect(await verify(code)).toMatchObject(refused);
+  });
+
+  test("has five tries of its own when the one before had used up its", async () => {
+    const { email, code, verify } = await sent();
+    for (let n = 0; n < 5; n += 1) await verify(wrong(code));
+    const client = api.client();
+    await client.post(SEND, { email });
+    expect((await verify(await client.codeFor(email))).status).toBe(200);
+  });
+
+  test("opens one session when it comes many times at once, to two replicas", async () => {
+    for (let round = 0; round < 10; round += 1) {
+      const { email, code } = await sent();
+      const answers = await Promise.all(
+        [api, other, api, other].map((each) => each.client().post(VERIFY, { email, code })),
+      );
+      expect(answers.map(({ status }) => status).sort()).toEqual([200, 400, 400, 400]);
+    }
+  });
+
+  test("is not used up by a sign-in that broke before the account was opened", async () => {
+    const { email, code, verify } = await sent();
+    await api.db.raw(`alter table accounts add constraint broken check (email <> '${email}')`);
+    expect((await verify(code)).status).toBe(500);
+    await api.db.raw("alter table accounts drop constraint broken");
+    expect((await verify(code)).status).toBe(200);
+  });
+
+  test("has no more than five tries when many wrong ones come at once", async () => {
+    const { email, code } = await sent();
+    await Promise.all(
+      Array.from({ length: 12 }, () => api.client().post(VERIFY, { email, code: wrong(code) })),
+    );
+    const [row] = await api.db("sign_in_mails").where({ code_hash: codeHash(email, code) });
+    expect(row).toMatchObject({ own_tries: 0, shared_tries: 5 });
+    expect(await api.client().post(VERIFY, { email, code })).toMatchObject(refused);
+  });
+
+  test.each([
+    ["a number", 123456],
+    ["five digits", "12345"],
+    ["seven digits", "1234567"],
+    ["letters", "12345a"],
+    ["a link's in capitals", "0123456789ABCDEF0123456789ABCDEF"],
+    ["longer than a link's", "0".repeat(33)],
+    ["digits of another script", "١٢٣٤٥٦"],
+    ["missing", undefined],
+  ])("that is %s is malformed, and costs no try", async (_, code) => {
+    const { email, code: right, verify } = await sent();
+    for (let n = 0; n < 6; n += 1) {
+      expect(await api.client().post(VERIFY, { email, code })).toMatchObject({
+        status: 400,
+        body: { error: { code: "invalid_request" } },
+      });
+    }
+    expect((await verify(right)).status).toBe(200);
+  });
+});
+
+function codeHash(email: string, code: string): Buffer {
+  return createCodeHashes(api.sealingKey).code(email, code);
+}
+
+describe("hashes of codes", () => {
+  const [one, two] = [createCodeHashes(Buffer.alloc(32, 1)), createCodeHashes(Buffer.alloc(32, 2))];
+
+  test("depend on the key, the address and the code", () => {
+    const hashes = [
+      one.code("a@example.com", "123456"),
+      two.code("a@example.com", "123456"),
+      one.code("b@example.com", "123456"),
+      one.code("a@example.com", "123457"),
+      one.address("a@example.com"),
+      two.address("a@example.com"),
+    ].map((hash) => hash.toString("hex"));
+    expect(new Set(hashes).size).toBe(hashes.length);
+    expect(one.code("a@example.com", "123456").toString("hex")).toBe(hashes[0]);
+  });
+
+  test("new codes are six digits, leading zeros included", () => {
+    const codes = Array.from({ length: 20_000 }, newCode);
+    expect(codes.every((code) => /^\d{6}$/.test(code))).toBe(true);
+    expect(codes.some((code) => code.startsWith("0"))).toBe(true);
+    expect(new Set(codes).size).toBeGreaterThan(19_000);
+  });
+});

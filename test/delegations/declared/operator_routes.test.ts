@@ -1,0 +1,271 @@
+import { randomUUID } from "node:crypto";
+import { describe, expect, test } from "vitest";
+import { approve, errorCode, platformApi } from "../../support/platform_world.ts";
+
+const WEEK = 7 * 24 * 3600;
+
+const api = platformApi();
+
+const newUid = () => `c1.${randomUUID()}`;
+const path = (id: string) => `/internal/v1/delegations/${encodeURIComponent(id)}`;
+const readState = (external_ids: unknown, cluster = "c1") =>
+  api.operator("POST", "/internal/v1/state", { external_ids }, { cluster });
+
+/** A declared platform with a declared agent, and a way to declare delegations to it. */
+async function ready() {
+  const person = await api.person();
+  const [platform, agent] = [newUid(), newUid()];
+  const registered = await api.operator("PUT", `/internal/v1/platforms/${platform}`, {
+    account_email: person.email,
+    name: "Shop",
+    surface_type: "agentic_api",
+    default_allowed_scopes: ["data:read", "data:share", "payments:send"],
+  });
+  const created = await api.operator("PUT", `/internal/v1/agents/${agent}`, {
+    platform_external_id: platform,
+    name: "bot",
+    agent_type: "api_agent",
+  });
+  const declare = (fields: Record<string, unknown> = {}, id = newUid()) =>
+    api.operator("PUT", path(id), {
+      platform_external_id: platform,
+      agent_external_id: agent,
+      requested_scope: ["data:read", "data:share"],
+      ...fields,
+    });
+  const end = (id: string, body?: unknown) => api.operator("POST", `${path(id)}/revoke`, body);
+  return {
+    person,
+    platform,
+    agent,
+    connectionId: String(registered.body.connection_id),
+    registered,
+    agentId: String(created.body.agent_id),
+    declare,
+    end,
+  };
+}
+
+describe("declaring a delegation", () => {
+  test("files a request that its owner sees and approves, narrower", async () => {
+    const { person, declare, agentId } = await ready();
+    const id = newUid();
+    const filed = await declare({ expires_in: 3600 }, id);
+    const requestId = String(filed.body.request_id);
+    expect([filed.status, filed.body]).toEqual([
+      200,
+      {
+        request_id: expect.stringMatching(/^req-/),
+        status: "pending",
+        reason: null,
+        requested_scope: ["data:read", "data:share"],
+        approved_scope: null,
+        cert_id: null,
+        issued_at: null,
+        expires_at: null,
+        decided_by: null,
+      },
+    ]);
+    const shown = await person.client.get(`/v1/service/delegations/requests/${requestId}`);
+    expect(shown.body).toMatchObject({ status: "pending", agent_id: agentId, requested_expires_in: 3600 });
+    const { body: certificate } = await approve(person, requestId, ["data:read"]);
+    expect((await declare({ expires_in: 3600 }, id)).body).toEqual({
+      ...filed.body,
+      status: "approved",
+      approved_scope: ["data:read"],
+      cert_id: certificate.cert_id,
+      issued_at: certificate.issued_at,
+      expires_at: certificate.expires_at,
+      decided_by: person.email,
+    });
+  });
+
+  test("files one request when 8 calls race, and the same for ever", async () => {
+    const { declare, connectionId } = await ready();
+    const id = newUid();
+    const answers = await Promise.all(Array.from({ length: 8 }, () => declare({}, id)));
+    for (const { status, body } of answers) expect([status, body]).toEqual([200, answers[0]!.body]);
+    api.clock.advance(WEEK);
+    expect((await declare({}, id)).body).toEqual({ ...answers[0]!.body, status: "expired" });
+    expect(await api.db("delegation_requests").where({ connection_id: connectionId })).toHaveLength(1);
+  });
+
+  test("gives the same answer after the moment it asks to end at", async () => {
+    const { declare } = await ready();
+    const id = newUid();
+    const expires_at = new Date(api.clock.now().getTime() + 60_000).toISOString();
+    const filed = await declare({ expires_at }, id);
+    api.clock.advance(120);
+    expect((await declare({ expires_at }, id)).body).toEqual(filed.body);
+    expect(errorCode(await declare({ expires_at }))).toBe("invalid_expiry");
+  });
+
+  test("refuses anything else for an object it knows", async () => {
+    const { declare, platform } = await ready();
+    const id = newUid();
+    const constraints = [{ type: "max_speed_mps", max_mps: 3 }];
+    await declare({ expires_in: 60, constraints }, id);
+    const other = newUid();
+    await api.operator("PUT", `/internal/v1/agents/${other}`, {
+      platform_external_id: platform,
+      name: "other",
+      agent_type: "robot",
+    });
+    for (const change of [
+      { requested_scope: ["data:read"] },
+      { requested_scope: ["data:read", "data:share", "payments:send"] },
+      { expires_in: 61 },
+      { expires_in: undefined },
+      { expires_in: undefined, expires_at: "2090-01-01T00:00:00Z" },
+      { constraints: [] },
+      { agent_external_id: other },
+    ]) {
+      const answer = await declare({ expires_in: 60, constraints, ...change }, id);
+      expect([answer.status, errorCode(answer)]).toEqual([409, "external_conflict"]);
+    }
+    const reordered = {
+      requested_scope: ["data:share", "data:read"],
+      expires_in: 60,
+      constraints: [{ max_mps: 3, type: "max_speed_mps" }],
+    };
+    expect((await declare(reordered, id)).status).toBe(200);
+  });
+
+  test("keeps the rules of people's own requests", async () => {
+    const { declare, agent } = await ready();
+    const refused = async (fields: Record<string, unknown>) => errorCode(await declare(fields));
+    expect(await refused({ requested_scope: ["data:delete"] })).toBe("ceiling_exceeded");
+    expect(await refused({ requested_scope: ["nope"] })).toBe("invalid_scopes");
+    expect(await refused({ requested_scope: [] })).toBe("invalid_request");
+    expect(await refused({ expires_in: 1, expires_at: "2090-01-01T00:00:00Z" })).toBe("invalid_expiry");
+    expect(await refused({ constraints: [{ type: "max_speed_mps" }] })).toBe("invalid_constraints");
+    expect(await refused({ platform_external_id: newUid() })).toBe("not_found");
+    expect(await refused({ agent_external_id: newUid() })).toBe("not_found");
+    const theirs = await ready();
+    expect(await refused({ agent_external_id: theirs.agent })).toBe("not_found");
+    await api.operator("DELETE", `/internal/v1/agents/${agent}`);
+    expect(await refused({})).toBe("agent_disabled");
+  });
+});
+
+describe("ending a declared delegation", () => {
+  test("withdraws what is pending, which nobody can approve then", async () => {
+    const { person, declare, end, connectionId } = await ready();
+    const id = newUid();
+    const { body } = await declare({}, id);
+    const ended = await end(id, { reason: "object deleted" });
+    expect(ended.body).toEqual({ ...body, status: "withdrawn", reason: "object deleted" });
+    expect((await end(id, { reason: "again" })).body).toEqual(ended.body);
+    expect(errorCode(await approve(person, String(body.request_id), ["data:read"]))).toBe(
+      "request_not_pending",
+    );
+    expect(await api.events(connectionId)).toHaveLength(1);
+  });
+
+  test("revokes what is approved, once", async () => {
+    const { person, declare, end, connectionId } = await ready();
+    const id = newUid();
+    const { body } = await declare({}, id);
+    await approve(person, String(body.request_id), ["data:read"]);
+    const ended = await end(id, { reason: "revoked: true" });
+    expect(ended.body).toMatchObject({
+      status: "revoked",
+      reason: "revoked: true",
+      approved_scope: ["data:read"],
+    });
+    expect((await end(id)).body).toEqual(ended.body);
+    const events = await api.events(connectionId);
+    expect(events.filter(({ event }) => event === "delegation.revoked")).toHaveLength(1);
+  });
+
+  test("leaves what was denied or has expired as it is", async () => {
+    const { person, declare, end } = await ready();
+    const [denied, late] = [newUid(), newUid()];
+    const { body } = await declare({}, denied);
+    await person.client.post(`/v1/service/delegations/requests/${String(body.request_id)}/deny`, {
+      reason: "no",
+    });
+    expect((await end(denied)).body).toMatchObject({
+      status: "denied",
+      reason: "no",
+      decided_by: person.email,
+    });
+    await declare({}, late);
+    api.clock.advance(WEEK);
+    expect((await end(late)).body).toMatchObject({ status: "expired", reason: null });
+  });
+
+  test("ends in nothing active when it races with an approval", async () => {
+    for (let round = 0; round < 10; round += 1) {
+      const { person, declare, end } = await ready();
+      const id = newUid();
+      const requestId = String((await declare({}, id)).body.request_id);
+      const [, ended] = await Promise.all([approve(person, requestId, ["data:read"]), end(id)]);
+      expect(["withdrawn", "revoked"]).toContain(ended.body.status);
+      const active = await api.db("certificates").where({ request_id: requestId, status: "approved" });
+      expect(active).toEqual([]);
+    }
+  });
+
+  test("finds nothing where nothing was declared", async () => {
+    const { end } = await ready();
+    const answer = await end(newUid());
+    expect([answer.status, errorCode(answer)]).toEqual([404, "not_found"]);
+  });
+});
+
+describe("reading the state of declared objects", () => {
+  test("gives what is known of each, and leaves the unknown out", async () => {
+    const { declare, platform, agent, agentId, registered } = await ready();
+    const id = newUid();
+    const filed = await declare({}, id);
+    const state = await readState([platform, agent, id, newUid()]);
+    const { platform_id, connection_id, api_key_prefix } = registered.body;
+    expect([state.status, state.body]).toEqual([
+      200,
+      {
+        platforms: { [platform]: { platform_id, connection_id, api_key_prefix, removed: false } },
+        agents: { [agent]: { agent_id: agentId, disabled: false } },
+        delegations: { [id]: filed.body },
+      },
+    ]);
+    await api.operator("DELETE", `/internal/v1/platforms/${platform}`);
+    expect((await readState([platform, agent, id])).body).toMatchObject({
+      platforms: { [platform]: { removed: true, api_key_prefix: null } },
+      agents: { [agent]: { disabled: true } },
+      delegations: { [id]: { status: "withdrawn", reason: "connection removed" } },
+    });
+  });
+
+  test("takes 500 ids and not 501", async () => {
+    const ids = Array.from({ length: 500 }, newUid);
+    expect((await readState(ids)).body).toEqual({ platforms: {}, agents: {}, delegations: {} });
+    expect(errorCode(await readState([...ids, newUid()]))).toBe("invalid_request");
+    expect((await readState([])).status).toBe(200);
+  });
+
+  test("gives another cluster's operator nothing", async () => {
+    const { declare, platform, agent } = await ready();
+    const id = newUid();
+    await declare({}, id);
+    const state = await readState([platform, agent, id], "c2");
+    expect(state.body).toEqual({ platforms: {}, agents: {}, delegations: {} });
+    for (const [method, target, body] of [
+      ["POST", `${path(id)}/revoke`, {}],
+      [
+        "PUT",
+        path(id),
+        { platform_external_id: platform, agent_external_id: agent, requested_scope: ["data:read"] },
+      ],
+      [
+        "PUT",
+        path("c2.x"),
+        { platform_external_id: platform, agent_external_id: agent, requested_scope: ["data:read"] },
+      ],
+    ] as const) {
+      const answer = await api.operator(method, target, body, { cluster: "c2" });
+      expect([answer.status, errorCode(answer)]).toEqual([404, "not_found"]);
+    }
+    expect((await readState([id])).body.delegations).toMatchObject({ [id]: { status: "pending" } });
+  });
+});

@@ -1,0 +1,60 @@
+import { mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { claim, processBirth } from "../../../src/dev/process/folder_lock.mjs";
+import { killHard, type RunningScript, runScript } from "../../support/process.ts";
+
+let folder: string;
+const scripts: RunningScript[] = [];
+
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), "deputize-claim-"));
+});
+
+afterEach(async () => {
+  await Promise.all(scripts.splice(0).map(({ child }) => killHard(child)));
+  await rm(folder, { recursive: true, force: true });
+});
+
+async function claimElsewhere(): Promise<string> {
+  const script = await runScript(join(import.meta.dirname, "../fixtures/run_claim.ts"), [folder]);
+  scripts.push(script);
+  return script.firstLine;
+}
+
+test("of many claimants at the same moment at most one holds the folder", async () => {
+  for (let round = 0; round < 3; round += 1) {
+    const answers = await Promise.all(Array.from({ length: 8 }, claimElsewhere));
+    expect(answers.filter((answer) => answer === "mine").length).toBeLessThanOrEqual(1);
+    expect(answers.every((answer) => answer === "mine" || /^held by \d+$/.test(answer))).toBe(true);
+    await Promise.all(scripts.splice(0).map(({ child }) => killHard(child)));
+    expect(await claimElsewhere()).toBe("mine");
+    await Promise.all(scripts.splice(0).map(({ child }) => killHard(child)));
+  }
+});
+
+test("names the holder, and holds against a second claim of the same process too", async () => {
+  const first = await claim(folder);
+  expect(await claim(folder)).toEqual({ heldBy: process.pid });
+  expect(await claimElsewhere()).toBe(`held by ${process.pid}`);
+  if ("release" in first) {
+    first.release();
+  }
+  expect(await claimElsewhere()).toBe("mine");
+});
+
+test("clears away the claims of the dead and keeps those of the living", async () => {
+  const living = `${process.ppid}.${processBirth(process.ppid)}`;
+  await writeFile(join(folder, "999999999.1"), "");
+  await writeFile(join(folder, `${process.ppid}.1`), "");
+  await writeFile(join(folder, living), "");
+  expect(await claim(folder)).toEqual({ heldBy: process.ppid });
+  expect(await readdir(folder)).toEqual([living]);
+});
+
+test("a process has one birth, and none once it is gone", async () => {
+  expect(processBirth(process.pid)).toBe(processBirth(process.pid));
+  expect(processBirth(process.pid)).toMatch(/^\S+$/);
+  expect(processBirth(999_999_999)).toBeUndefined();
+});

@@ -1,0 +1,133 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { afterEach, describe, expect, test } from "vitest";
+import { spawnTied } from "../../../src/dev/process/lifeline.mjs";
+import { isRunning, killHard, runScript, until } from "../../support/process.ts";
+
+const env = { PATH: process.env.PATH };
+const ended: (() => Promise<void>)[] = [];
+
+afterEach(async () => {
+  await Promise.all(ended.splice(0).map((end) => end()));
+});
+
+/** A process that starts `script` by the lifeline and prints its process id; both are gone after the test. */
+async function parentOf(script: string, graceMs: number) {
+  const args = ["-e", script];
+  const { child, firstLine } = await runScript(join(import.meta.dirname, "../fixtures/run_tied.ts"), [
+    String(graceMs),
+    process.execPath,
+    ...args,
+  ]);
+  const pid = Number(firstLine);
+  ended.push(async () => {
+    await killHard(child);
+    if (isRunning(pid)) {
+      process.kill(pid, "SIGKILL");
+    }
+  });
+  return { parent: child, pid };
+}
+
+describe("a tied process", () => {
+  test("ends when its parent is killed", async () => {
+    const { parent, pid } = await parentOf("console.log('on'); setInterval(() => {}, 1000)", 60_000);
+    expect(isRunning(pid)).toBe(true);
+    await killHard(parent);
+    await until("it is gone", () => !isRunning(pid));
+  });
+
+  test("ends when its parent is killed and it ignores the request", async () => {
+    const { parent, pid } = await parentOf(
+      "process.on('SIGTERM', () => {}); console.log('on'); for (;;);",
+      200,
+    );
+    await killHard(parent);
+    await until("it is gone", () => !isRunning(pid));
+  });
+
+  test("takes what it started with it, when it is killed and when it ends", async () => {
+    for (const end of ["KILL", "EXIT"]) {
+      const script = `sleep 600 & echo $!; ${end === "EXIT" ? "exit 0" : "sleep 600"}`;
+      const child = spawnTied("/bin/sh", ["-c", script], { env, stdio: ["ignore", "pipe", "inherit"] });
+      const [line] = (await once(
+        createInterface({ input: child.stdout as NodeJS.ReadableStream }),
+        "line",
+      )) as [string];
+      if (end === "KILL") {
+        await killHard(child);
+      }
+      await until("its own child is gone", () => !isRunning(Number(line)));
+    }
+  });
+
+  test("has the whole grace time to end", async () => {
+    const script =
+      "process.on('SIGTERM', () => setTimeout(() => process.exit(0), 700)); console.log('on'); setInterval(() => {}, 1000)";
+    const { parent, pid } = await parentOf(script, 60_000);
+    await killHard(parent);
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    expect(isRunning(pid)).toBe(true);
+    await until("it is gone", () => !isRunning(pid));
+  });
+
+  test("is the command itself, with its exit status", async () => {
+    const child = spawnTied("/bin/sh", ["-c", "echo $$; exit 7"], {
+      env,
+      stdio: ["ignore", "pipe", "inherit"],
+    });
+    const [line] = (await once(
+      createInterface({ input: child.stdout as NodeJS.ReadableStream }),
+      "line",
+    )) as [string];
+    expect(Number(line)).toBe(child.pid);
+    if (child.exitCode === null) {
+      await once(child, "exit");
+    }
+    expect(child.exitCode).toBe(7);
+  });
+
+  test("gets its arguments as they are", async () => {
+    const awkward = ["a b", "$(echo no)", "`no`", "'", '"', "*", "", "-n", "\\"];
+    const child = spawnTied(
+      process.execPath,
+      ["-p", "JSON.stringify(process.argv.slice(1))", "--", ...awkward],
+      {
+        env,
+        stdio: ["ignore", "pipe", "inherit"],
+      },
+    );
+    const [line] = (await once(
+      createInterface({ input: child.stdout as NodeJS.ReadableStream }),
+      "line",
+    )) as [string];
+    expect(JSON.parse(line)).toEqual(awkward);
+  });
+
+  test("that cannot be executed ends with status 127", async () => {
+    const child = spawnTied("/nowhere/command", [], { env, stdio: ["ignore", "ignore", "ignore"] });
+    const [code] = (await once(child, "exit")) as [number];
+    expect(code).toBe(127);
+  });
+
+  test("is out of reach of its parent's terminal: it leads a session of its own", async () => {
+    const child = spawnTied("sleep", ["60"], { env, stdio: ["ignore", "ignore", "ignore"] });
+    await once(child, "spawn");
+    const ps = spawn("ps", ["-o", "sid=", "-p", String(child.pid)], { stdio: ["ignore", "pipe", "inherit"] });
+    const [session] = (await once(createInterface({ input: ps.stdout }), "line")) as [string];
+    expect(Number(session)).toBe(child.pid);
+    await killHard(child);
+  });
+
+  test("does not keep its parent from ending", async () => {
+    const parent = spawn(
+      process.execPath,
+      [join(import.meta.dirname, "../fixtures/run_tied.ts"), "100", "sh", "-c", "echo on; exit 0"],
+      { stdio: "ignore" },
+    );
+    const [code] = (await once(parent, "exit")) as [number];
+    expect(code).toBe(0);
+  });
+});

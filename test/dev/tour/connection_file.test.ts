@@ -1,0 +1,181 @@
+import { execFile } from "node:child_process";
+import { once } from "node:events";
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { text } from "node:stream/consumers";
+import { promisify } from "node:util";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import {
+  type Connection,
+  connectionOf,
+  curlLines,
+  tryItYourself,
+} from "../../../src/dev/tour/connection_file.ts";
+import type { TourState } from "../../../src/dev/tour/steps.ts";
+
+/** What the server was asked: path, who asked, and with what. */
+type Call = { path: string; key: string | undefined; type: string | undefined; body: unknown };
+
+/** A bundle with everything in it that a shell, sed or printf might take for its own. */
+const BUNDLE = { delegations: ["%s %d \\n \\\\ $HOME `id` $(id) ' \" & / é\u2028 !!"], signature: "a+b/c==" };
+const PROOF_REF = "AQAB-_proof";
+const CHALLENGE = "Zm9vL2Jhcis=.AAAAAGVx/+8=";
+
+let server: Server;
+let calls: Call[];
+let spent: boolean;
+let connection: Connection;
+
+/** Answers as the API does: a proof for the challenge it gave, a decision for that proof, once. */
+function answer(path: string, body: unknown): [status: number, answer: unknown] {
+  if (path === "/v1/service/challenge")
+    return [200, { challenge: CHALLENGE, expires_at: "2026-01-01T00:00:00Z" }];
+  if (path === `/v1/service/connections/conn-1/agents/agent-1/present`) {
+    const { challenge } = body as { challenge?: string };
+    if (challenge !== CHALLENGE) return [400, { error: { code: "invalid_challenge", status: 400 } }];
+    return [
+      200,
+      { proof_bundle: BUNDLE, proof_ref: PROOF_REF, cert_id: "cert-1", expires_at: "2026-01-01T00:00:00Z" },
+    ];
+  }
+  const { proof_ref, proof_bundle } = body as { proof_ref?: unknown; proof_bundle?: unknown };
+  if (proof_ref !== PROOF_REF || proof_bundle !== undefined || spent) {
+    return [400, { error: { code: "invalid_challenge", status: 400 } }];
+  }
+  spent = true;
+  return [200, { decision: "allow", decision_reason: "authorized" }];
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return { unreadable: text };
+  }
+}
+
+beforeEach(async () => {
+  calls = [];
+  spent = false;
+  server = createServer(async (request, response) => {
+    const given = await text(request);
+    const body = given === "" ? undefined : parsed(given);
+    const { "x-service-api-key": key, "content-type": type } = request.headers;
+    calls.push({ path: `${request.method} ${request.url}`, key: key?.toString(), type, body });
+    const [status, answered] = answer(request.url ?? "", body);
+    response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(answered));
+  }).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  connection = {
+    base_url: `http://127.0.0.1:${port}`,
+    api_key: "dpz_abc-DEF_123",
+    connection_id: "conn-1",
+    agent_id: "agent-1",
+    cert_id: "cert-1",
+    scope: "data:read",
+    owner_email: "owner@example.test",
+  };
+});
+
+afterEach(async () => {
+  server.closeAllConnections();
+  server.close();
+  await once(server, "close");
+});
+
+async function paste(lines: string[]): Promise<string> {
+  const { stdout } = await promisify(execFile)("sh", ["-c", lines.join("\n")], { timeout: 20_000 });
+  return stdout;
+}
+
+describe("the lines to paste, run by a shell", () => {
+  test("ask for a challenge, present it and verify what came back, and end with allow", async () => {
+    expect(JSON.parse(await paste(curlLines(connection)))).toEqual({
+      decision: "allow",
+      decision_reason: "authorized",
+    });
+    const { api_key: key } = connection;
+    const type = "application/json";
+    expect(calls).toEqual([
+      { path: "POST /v1/service/challenge", key, type, body: undefined },
+      {
+        path: "POST /v1/service/connections/conn-1/agents/agent-1/present",
+        key,
+        type,
+        body: { challenge: CHALLENGE, required_scope: "data:read" },
+      },
+      {
+        path: "POST /v1/service/verify",
+        key,
+        type,
+        body: { required_scope: "data:read", proof_ref: PROOF_REF },
+      },
+    ]);
+  });
+
+  test("verify the same proof a second time, and are refused as anybody would be", async () => {
+    const lines = curlLines(connection);
+    const said = await paste([...lines, ...lines.slice(-1)]);
+    expect(
+      said
+        .trim()
+        .split("\n")
+        .map((line) => JSON.parse(line)),
+    ).toEqual([
+      { decision: "allow", decision_reason: "authorized" },
+      { error: { code: "invalid_challenge", status: 400 } },
+    ]);
+  });
+
+  test.each([
+    "custom:a/b&c",
+    "custom:it's",
+    'custom:"quoted"',
+    "custom:back\\slash",
+    "custom:$HOME `id` %s",
+    "custom:a|b",
+  ])("ask for a scope of any letters as it is: %s", async (scope) => {
+    await paste(curlLines({ ...connection, scope }));
+    expect(
+      calls.map(({ body }) => (body as { required_scope?: string } | undefined)?.required_scope),
+    ).toEqual([undefined, scope, scope]);
+  });
+});
+
+describe("a connection", () => {
+  const application = {
+    baseUrl: "http://127.0.0.1:1",
+    apiKey: "dpz_x",
+    connectionId: "conn-1",
+    agentId: "agent-1",
+  };
+  const known = (state: Partial<TourState>) =>
+    connectionOf("http://127.0.0.1:1", state, "owner@example.test");
+
+  test("names the scope of the tour when that is granted, else one that is", () => {
+    const stands = { application, certId: "cert-1" };
+    expect(known({ ...stands, granted: ["payments:send", "data:read"] })).toMatchObject({
+      scope: "data:read",
+    });
+    expect(known({ ...stands, granted: ["payments:send"] })).toMatchObject({ scope: "payments:send" });
+  });
+
+  test.each([
+    ["the start", {}],
+    ["the platform", { application: { ...application, agentId: "" } }],
+    ["the agent", { application }],
+    ["a delegation that stands no more", { application, certId: "", granted: [] }],
+  ])("of a tour that came as far as %s offers no lines to paste", (_, state) => {
+    const shown = tryItYourself(known(state), "/x").join("\n");
+    expect(shown).not.toContain("curl");
+    expect(shown).toContain("no delegation stands");
+    expect(shown).toContain("Base URL     http://127.0.0.1:1");
+  });
+
+  test("of a tour that came to its end offers them, with the key that is in them", () => {
+    const shown = tryItYourself(known({ application, certId: "cert-1", granted: ["data:read"] }), "/x");
+    expect(shown.filter((line) => line.includes("curl"))).toHaveLength(3);
+    expect(shown).toContain("API key      dpz_x");
+  });
+});

@@ -1,0 +1,123 @@
+import { expect, test } from "vitest";
+import { Surprise } from "../../../src/dev/tour/calls.ts";
+import { recallStanding, standingDelegation } from "../../../src/dev/tour/kept_delegation.ts";
+import type { Judgement, QuickstartFolder } from "../../../src/dev/tour/quickstart.ts";
+import type { TourState, TourWorld } from "../../../src/dev/tour/steps.ts";
+
+type File = Awaited<ReturnType<QuickstartFolder["delegationFile"]>>;
+
+const scopes = ["data:read", "payments:send", "custom:orders:refund"];
+const active = { certID: "cert-old", approvedScope: ["data:read"] };
+
+function judgement(reason: string, status: Judgement["status"] = {}): Judgement {
+  return { ready: reason === "Active", stalled: reason === "Suspended", reason, status };
+}
+
+/** The folder and the account as the step sees them: `now` until the delegation is declared afresh, then a request. */
+function worldOf(file: File, now: Judgement, request: object = { status: "pending" }) {
+  let current = now;
+  const done: string[] = [];
+  const quickstart: Pick<QuickstartFolder, "delegationFile" | "renewDelegation" | "judgement" | "explain"> = {
+    delegationFile: async () => file,
+    async renewDelegation() {
+      done.push("renewed");
+      current = judgement("AwaitingApproval", { requestID: "req-new" });
+    },
+    judgement: async () => current,
+    explain: async () => `Ready=False, ${current.reason}: in the operator's words`,
+  };
+  const call = async (method: string, path: string, body?: unknown): Promise<unknown> => {
+    done.push(`${method} ${path}`);
+    if (method === "GET") return { requested_scope: scopes, cert_id: null, approved_scope: null, ...request };
+    const { approved_scope } = body as { approved_scope: string[] };
+    return { cert_id: "cert-new", status: "approved", approved_scope };
+  };
+  return {
+    world: { quickstart } as TourWorld,
+    state: { owner: { email: "owner@example.test", call } } as TourState,
+    done,
+  };
+}
+
+const approved = (request: string) => [
+  `GET /v1/service/delegations/requests/${request}`,
+  `POST /v1/service/delegations/requests/${request}/approve`,
+];
+
+test("a delegation that stands is kept, with what it grants", async () => {
+  const { world, state, done } = worldOf("edited", judgement("Active", active));
+  expect(await standingDelegation.run(world, state)).toBe("cert-old still grants data:read");
+  expect(state).toMatchObject({ certId: "cert-old", granted: ["data:read"] });
+  expect(done).toEqual([]);
+});
+
+test("one that waits for its owner is approved, narrower", async () => {
+  const pending = judgement("AwaitingApproval", { requestID: "req-1" });
+  const { world, state, done } = worldOf("edited", pending);
+  expect(await standingDelegation.run(world, state)).toBe("cert-new grants data:read, payments:send");
+  expect(state).toMatchObject({ certId: "cert-new", granted: ["data:read", "payments:send"] });
+  expect(done).toEqual(approved("req-1"));
+});
+
+test("one that was approved before its file says so is kept, with what it grants", async () => {
+  const pending = judgement("AwaitingApproval", { requestID: "req-1" });
+  const decided = { status: "approved", cert_id: "cert-old", approved_scope: ["data:read"] };
+  const { world, state, done } = worldOf("edited", pending, decided);
+  expect(await standingDelegation.run(world, state)).toBe("cert-old grants data:read");
+  expect(state).toMatchObject({ certId: "cert-old", granted: ["data:read"] });
+  expect(done).toEqual(["GET /v1/service/delegations/requests/req-1"]);
+});
+
+test.each(["Denied", "Revoked", "Expired"])(
+  "one that ended as %s is asked for anew and approved",
+  async (how) => {
+    const { world, state, done } = worldOf("example", judgement(how, active));
+    expect(await standingDelegation.run(world, state)).toBe("cert-new grants data:read, payments:send");
+    expect(state.certId).toBe("cert-new");
+    expect(done).toEqual(["renewed", ...approved("req-new")]);
+  },
+);
+
+test.each(["Denied", "Revoked", "Expired"])(
+  "one of the reader's own that ended as %s is left alone",
+  async (how) => {
+    const { world, state, done } = worldOf("edited", judgement(how, active));
+    expect(await standingDelegation.run(world, state)).toBe(
+      `left as it is: Ready=False, ${how}: in the operator's words`,
+    );
+    expect(state.certId).toBe("");
+    expect(done).toEqual([]);
+  },
+);
+
+test.each([
+  ["not asked for", {}],
+  ["filed, not decided", { requestID: "req-1" }],
+])("one under suspend, %s, is told in the operator's words, and not approved", async (_, status) => {
+  const { world, state, done } = worldOf("edited", judgement("Suspended", status));
+  const thrown = await standingDelegation.run(world, state).catch((error: unknown) => error);
+  expect(thrown).toBeInstanceOf(Surprise);
+  expect((thrown as Surprise).message).toBe("Ready=False, Suspended: in the operator's words");
+  expect(state.certId).toBe("");
+  expect(done).toEqual([]);
+});
+
+test("one whose file was taken away is missed, not put back", async () => {
+  const { world, state, done } = worldOf("missing", judgement("Active", active));
+  expect(await standingDelegation.run(world, state)).toContain("delegation.yaml is not there any more");
+  expect(state.certId).toBe("");
+  expect(done).toEqual([]);
+});
+
+test.each([
+  ["Active", "cert-old", ["data:read"]],
+  ["Suspended", "", []],
+  ["Revoked", "", []],
+])(
+  "after a tour that was cut short, one that is %s counts as standing as %j",
+  async (reason, certId, granted) => {
+    const { world, state } = worldOf("edited", judgement(reason, active));
+    await recallStanding(world, state);
+    expect(state).toMatchObject({ certId, granted });
+  },
+);

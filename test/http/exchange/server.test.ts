@@ -1,0 +1,225 @@
+import { once } from "node:events";
+import { Agent, request } from "node:http";
+import { connect, type Socket } from "node:net";
+import { afterEach, describe, expect, test } from "vitest";
+import { MAX_HEADER_BYTES, type RunningServer, startServer } from "../../../src/http/exchange/server.ts";
+import { startApi } from "../../support/api.ts";
+import { echoRoute } from "../support/sample_routes.ts";
+
+const running: RunningServer[] = [];
+afterEach(async () => {
+  for (const server of running.splice(0)) await server.stop(0);
+});
+
+async function start(listener: Parameters<typeof startServer>[0]): Promise<RunningServer> {
+  const server = await startServer(listener, { host: "127.0.0.1", port: 0 });
+  running.push(server);
+  return server;
+}
+
+/** A server whose first call is held until the test finishes it. */
+async function startHolding() {
+  let reach = (_: () => void): void => {};
+  const reached = new Promise<() => void>((resolve) => {
+    reach = resolve;
+  });
+  const server = await start((_, response) => reach(() => response.end("done")));
+  return { server, reached };
+}
+
+/** Everything that comes back for `text` until the connection ends. */
+async function talk(port: number, text: string): Promise<string> {
+  const socket = connect(port, "127.0.0.1");
+  let answer = "";
+  socket.on("data", (chunk) => {
+    answer += chunk.toString();
+  });
+  socket.on("error", () => {});
+  socket.write(text);
+  await once(socket, "close");
+  return answer;
+}
+
+const headersOf = (bytes: number) =>
+  `GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX: ${"x".repeat(bytes)}\r\n\r\n`;
+
+describe("the server", () => {
+  test("takes headers that hold a large proof, and refuses larger ones in the form of every error", async () => {
+    const { port } = await start((_, response) => response.end("ok"));
+    expect(await talk(port, headersOf(MAX_HEADER_BYTES - 200))).toMatch(/^HTTP\/1\.1 200 OK/);
+    const refused = await talk(port, headersOf(MAX_HEADER_BYTES + 1));
+    expect(refused).toMatch(/^HTTP\/1\.1 400 Bad Request\r\n/);
+    expect(refused).toMatch(/\r\nx-request-id: [0-9a-f-]{36}\r\n/);
+    expect(refused.split("\r\n\r\n")[1]).toBe(
+      '{"error":{"code":"invalid_request","message":"headers: larger than 65536 bytes","status":400}}',
+    );
+  });
+
+  test.each([
+    ["no HTTP", "hello\r\n\r\n"],
+    ["two lengths", "POST / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\na"],
+    [
+      "a length and chunks",
+      "POST / HTTP/1.1\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    ],
+    ["a header without a name", "GET / HTTP/1.1\r\n: x\r\n\r\n"],
+    ["a call for a proxy", "CONNECT localhost:443 HTTP/1.1\r\nHost: localhost:443\r\n\r\n"],
+  ])("answers %s as a malformed call, and ends the connection", async (_, text) => {
+    const { port } = await start((_request, response) => response.end("ok"));
+    const answer = await talk(port, text);
+    expect(answer).toMatch(/^HTTP\/1\.1 400 Bad Request\r\n/);
+    expect(JSON.parse(answer.split("\r\n\r\n")[1] ?? "")).toMatchObject({
+      error: { code: "invalid_request" },
+    });
+  });
+
+  test("answers what is no HTTP behind a call that still waits by the end of the connection alone", async () => {
+    const { server, reached } = await startHolding();
+    const answer = talk(server.port, "GET / HTTP/1.1\r\nHost: x\r\n\r\nhello\r\n\r\n");
+    (await reached)();
+    expect(await answer).not.toContain("invalid_request");
+  });
+
+  test.each([
+    ["no Host in HTTP/1.1", "GET / HTTP/1.1\r\n\r\n"],
+    ["an empty Host", "GET / HTTP/1.1\r\nHost:\r\n\r\n"],
+    ["a Host of a port alone", "GET / HTTP/1.1\r\nHost: :80\r\n\r\n"],
+    ["two Hosts", "GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n"],
+    ["two Hosts in HTTP/1.0", "GET / HTTP/1.0\r\nHost: a\r\nhost: b\r\n\r\n"],
+    ["a Host with a path", "GET / HTTP/1.1\r\nHost: a/b\r\n\r\n"],
+    ["a Host with a user", "GET / HTTP/1.1\r\nHost: a@b\r\n\r\n"],
+    ["a list of Hosts", "GET / HTTP/1.1\r\nHost: a, b c\r\n\r\n"],
+    ["a URL without a host", "GET https:///x HTTP/1.1\r\nHost: a\r\n\r\n"],
+    ["a URL with a port alone", "GET http://:80/x HTTP/1.1\r\nHost: a\r\n\r\n"],
+    ["a URL with a user", "GET http://u:p@a/x HTTP/1.1\r\nHost: a\r\n\r\n"],
+    ["a URL with a backslash", "GET http://a\\b/x HTTP/1.1\r\nHost: a\r\n\r\n"],
+    ["a URL of another kind", "GET ftp://a/x HTTP/1.1\r\nHost: a\r\n\r\n"],
+  ])("refuses %s before anything is done, and ends the connection", async (_, text) => {
+    let called = 0;
+    const { port } = await start((_request, response) => {
+      called += 1;
+      response.end("ok");
+    });
+    const answer = await talk(port, text);
+    expect(answer).toMatch(/^HTTP\/1\.1 400 Bad Request\r\n/);
+    expect(JSON.parse(answer.split("\r\n\r\n")[1] ?? "")).toMatchObject({
+      error: { code: "invalid_request" },
+    });
+    expect(called).toBe(0);
+  });
+
+  test("refuses a request under the id that it has, unless that cannot be sent back", async () => {
+    const { port } = await start((_, response) => response.end("ok"));
+    const refusedUnder = async (id: string) =>
+      /\r\nx-request-id: ([^\r]*)\r\n/.exec(
+        await talk(port, `GET / HTTP/1.1\r\nHost: a/b\r\nX-Request-Id: ${id}\r\n\r\n`),
+      )?.[1];
+    expect(await refusedUnder("mine-1")).toBe("mine-1");
+    expect(await refusedUnder("x".repeat(1024))).toBe("x".repeat(1024));
+    expect(await refusedUnder("x".repeat(1025))).toMatch(/^[0-9a-f-]{36}$/);
+  });
+
+  test.each([
+    ["a path", "GET /x?y HTTP/1.1\r\nHost: a.example:8080", "/x?y"],
+    ["a path, with an address as the host", "GET /x HTTP/1.1\r\nHost: [::1]:80", "/x"],
+    ["a path, without a host in HTTP/1.0", "GET /x HTTP/1.0", "/x"],
+    [
+      "a URL, by its path alone",
+      "GET http://a.example:80/x?y=http://b/ HTTP/1.1\r\nHost: b",
+      "/x?y=http://b/",
+    ],
+    ["a URL without a path", "GET HTTPS://a HTTP/1.1\r\nHost: a", "/"],
+    ["a URL with a query alone", "GET http://a?b HTTP/1.1\r\nHost: a", "/?b"],
+    ["a path that looks like a host", "GET //a/x HTTP/1.1\r\nHost: a", "//a/x"],
+  ])("takes %s", async (_, head, target) => {
+    const { port } = await start((request, response) => response.end(request.url));
+    const answer = await talk(port, `${head}\r\nConnection: close\r\n\r\n`);
+    expect(answer).toMatch(/^HTTP\/1\.1 200 OK/);
+    expect(answer.split("\r\n\r\n")[1]).toContain(target);
+  });
+
+  test("ends a connection that breaks off in the middle of an answer, and puts no other answer into it", async () => {
+    const { port } = await start((_, response) => {
+      response.writeHead(200, { "content-length": 9 });
+      response.write("half");
+    });
+    const socket = connect(port, "127.0.0.1");
+    let answer = "";
+    socket.on("data", (chunk) => {
+      answer += chunk.toString();
+      if (answer.endsWith("half")) socket.write("no HTTP\r\n\r\n");
+    });
+    socket.on("error", () => {});
+    socket.write("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    await once(socket, "close");
+    expect(answer).toMatch(/\r\n\r\nhalf$/);
+  });
+
+  test("cannot be had on an address that is taken", async () => {
+    const { port } = await start((_, response) => response.end("ok"));
+    await expect(startServer(() => {}, { host: "127.0.0.1", port })).rejects.toMatchObject({
+      code: "EADDRINUSE",
+    });
+  });
+});
+
+describe("stopping", () => {
+  test("lets a call under way finish, takes no new connection, and says that this one ends", async () => {
+    const { server, reached } = await startHolding();
+    const agent = new Agent({ keepAlive: true });
+    const sent = request({ port: server.port, host: "127.0.0.1", agent }).end();
+    const finish = await reached;
+    let stopped = false;
+    const stop = server.stop(10_000).then(() => {
+      stopped = true;
+    });
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    expect(stopped).toBe(false);
+    await expect(fetch(`http://127.0.0.1:${server.port}`)).rejects.toThrow();
+    finish();
+    const [answer] = await once(sent, "response");
+    expect(answer.statusCode).toBe(200);
+    expect(answer.headers.connection).toBe("close");
+    answer.resume();
+    await stop;
+    agent.destroy();
+  });
+
+  test("ends connections that are idle at once", async () => {
+    const server = await start((_, response) => response.end("ok"));
+    const socket: Socket = connect(server.port, "127.0.0.1");
+    socket.write("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    await once(socket, "data");
+    const closed = once(socket, "close");
+    await server.stop(60_000);
+    await closed;
+  });
+
+  test("cuts off what is not done in time", async () => {
+    const server = await start(() => {});
+    const hanging = fetch(`http://127.0.0.1:${server.port}`);
+    const gone = expect(hanging).rejects.toThrow();
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    await server.stop(50);
+    await gone;
+  });
+
+  test("asked for twice is done once", async () => {
+    const server = await start((_, response) => response.end("ok"));
+    await Promise.all([server.stop(), server.stop()]);
+  });
+});
+
+test("a call that hangs is answered at the deadline, and counted", async () => {
+  const api = await startApi({
+    deadlineMs: 150,
+    routes: () => [echoRoute({ id: "hangs", handle: () => new Promise(() => {}) })],
+  });
+  const answer = await api.client().post("/v1/service/echo");
+  expect(answer).toMatchObject({ status: 503, body: { error: { code: "unavailable" } } });
+  expect(JSON.stringify(answer.body)).toContain("not known");
+  expect(await api.metrics.registry.metrics()).toContain(
+    'deputize_http_request_seconds_count{route="hangs",status="503"} 1',
+  );
+  await api.stop();
+});

@@ -1,0 +1,254 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { OPERATOR_TOKEN, startApi, type TestApi } from "../../support/api.ts";
+import type { HttpClient } from "../../support/http.ts";
+import { echoRoute } from "../support/sample_routes.ts";
+
+const caller = { accountId: "a", connectionId: "c", keyPrefix: "k", verifierId: "v", registryAnswers: false };
+const error = (status: number, code: string) => ({ status, body: { error: { code, status } } });
+
+let api: TestApi;
+let seen: string[];
+beforeAll(async () => {
+  seen = [];
+  api = await startApi({
+    findApiKey: () => async (presented) => {
+      seen.push(presented);
+      return presented === "known" ? caller : undefined;
+    },
+    routes: () => [
+      echoRoute({ id: "keyed", access: "api_key", path: "/v1/service/keyed" }),
+      echoRoute({ id: "seen", access: "session", method: "GET", path: "/v1/service/seen" }),
+      echoRoute({ id: "changed", access: "session", path: "/v1/service/changed" }),
+      echoRoute({ id: "replaced", access: "session", method: "PUT", path: "/v1/service/changed" }),
+      echoRoute({ id: "patched", access: "session", method: "PATCH", path: "/v1/service/changed" }),
+      echoRoute({ id: "removed", access: "session", method: "DELETE", path: "/v1/service/changed" }),
+      echoRoute({ id: "early", access: "session", onboarding: "any", path: "/v1/service/early" }),
+      echoRoute({ id: "shared", access: "account", path: "/v1/service/shared" }),
+      echoRoute({ id: "internal", access: "operator", path: "/internal/v1/state" }),
+    ],
+  });
+});
+afterAll(() => api.stop());
+
+describe("an API key", () => {
+  const call = (headers: Record<string, string>) =>
+    api.client().post("/v1/service/keyed", undefined, { headers });
+
+  test("that is known proves its connection", async () => {
+    expect(await call({ "X-Service-API-Key": "known" })).toMatchObject({ status: 200, body: { caller } });
+  });
+
+  test.each([
+    ["missing", {}],
+    ["empty", { "x-service-api-key": "" }],
+    ["unknown", { "x-service-api-key": "unknown" }],
+    ["in another header", { authorization: "Bearer known" }],
+  ])("that is %s is refused", async (_, headers) => {
+    expect(await call(headers)).toMatchObject(error(401, "invalid_api_key"));
+  });
+
+  test("given twice is not one of the two", async () => {
+    const headers = new Headers({ "x-service-api-key": "known" });
+    headers.append("x-service-api-key", "known");
+    const response = await fetch(`${api.url}/v1/service/keyed`, { method: "POST", headers });
+    expect(response.status).toBe(401);
+  });
+
+  test("is asked for before the body is read or judged", async () => {
+    const answer = await api.client().post("/v1/service/keyed", "{not json", { headers: {} });
+    expect(answer.status).toBe(401);
+  });
+
+  test("does not open what asks for a session", async () => {
+    const answer = await api.client().get("/v1/service/seen", { headers: { "x-service-api-key": "known" } });
+    expect(answer).toMatchObject(error(401, "auth_required"));
+  });
+});
+
+describe("what a person and their application may both call", () => {
+  const call = (client: HttpClient, headers: Record<string, string> = {}, csrf = true) =>
+    client.post("/v1/service/shared", undefined, { headers, csrf });
+
+  test("knows the application's connection, and none of a person", async () => {
+    const byKey = await call(api.client(), { "x-service-api-key": "known" });
+    expect(byKey).toMatchObject({ status: 200, body: { caller: { accountId: "a", connectionId: "c" } } });
+    const client = api.client();
+    const { account_id: accountId } = await client.onboard("grace@example.com");
+    expect((await call(client)).body).toMatchObject({ caller: { accountId, connectionId: null } });
+  });
+
+  test("asks a session for its CSRF header, and a key for none", async () => {
+    const client = api.client();
+    await client.onboard("edsger@example.com");
+    expect(await call(client, {}, false)).toMatchObject(error(403, "csrf_failed"));
+    expect((await call(client, { "x-service-api-key": "known" }, false)).status).toBe(200);
+  });
+
+  test("refuses a wrong key, an empty one too, even beside a good session, and a call with neither", async () => {
+    const client = api.client();
+    await client.onboard("barbara@example.com");
+    for (const key of ["unknown", ""]) {
+      const answer = await call(client, { "x-service-api-key": key });
+      expect(answer).toMatchObject(error(401, "invalid_api_key"));
+    }
+    expect(await call(api.client())).toMatchObject(error(401, "auth_required"));
+  });
+});
+
+describe("a session", () => {
+  let client: HttpClient;
+  let ids: { account_id: string };
+  beforeAll(async () => {
+    client = api.client();
+    ids = await client.onboard("ada@example.com");
+  });
+
+  test("proves its account", async () => {
+    expect(await client.get("/v1/service/seen")).toMatchObject({
+      status: 200,
+      body: { caller: { accountId: ids.account_id, onboardingStep: "complete" } },
+    });
+  });
+
+  test("never shows its CSRF hash to a handler", async () => {
+    const { caller: shown } = (await client.get("/v1/service/seen")).body;
+    expect(Object.keys(shown as object).sort()).toEqual([
+      "accountId",
+      "familyId",
+      "onboardingStep",
+      "sessionId",
+    ]);
+  });
+
+  test("whose onboarding is not complete reaches only what says so", async () => {
+    const fresh = api.client();
+    await fresh.signIn("fresh@example.com");
+    expect(await fresh.get("/v1/service/seen")).toMatchObject(error(403, "onboarding_incomplete"));
+    expect((await fresh.post("/v1/service/early")).status).toBe(200);
+    await fresh.post("/v1/auth/onboarding/profile", { first_name: "A", last_name: "B" });
+    expect(await fresh.get("/v1/service/seen")).toMatchObject(error(403, "onboarding_incomplete"));
+    await fresh.post("/v1/auth/onboarding/account-type", { account_type: "individual" });
+    expect((await fresh.get("/v1/service/seen")).status).toBe(200);
+  });
+
+  test.each(["POST", "PUT", "PATCH", "DELETE"])(
+    "changes nothing by %s without its CSRF token",
+    async (method) => {
+      const call = (options: Parameters<HttpClient["call"]>[2]) =>
+        client.call(method, "/v1/service/changed", options);
+      const refused = error(403, "csrf_failed");
+      expect((await call({})).status).toBe(200);
+      expect(await call({ csrf: false })).toMatchObject(refused);
+      expect(await call({ headers: { "x-service-csrf": "" } })).toMatchObject(refused);
+      expect(await call({ headers: { "x-service-csrf": "x".repeat(43) } })).toMatchObject(refused);
+    },
+  );
+
+  test("is not fooled by a CSRF cookie and header that agree but are not its own", async () => {
+    const forged = api.client();
+    forged.setCookie("service_session", client.cookie("service_session") ?? "");
+    forged.setCookie("service_csrf", "x".repeat(43));
+    expect(await forged.post("/v1/service/changed")).toMatchObject(error(403, "csrf_failed"));
+  });
+
+  test("takes no other session's CSRF token", async () => {
+    const other = api.client();
+    await other.onboard("eve@example.com");
+    const mixed = api.client();
+    mixed.setCookie("service_session", client.cookie("service_session") ?? "");
+    mixed.setCookie("service_csrf", other.cookie("service_csrf") ?? "");
+    expect(await mixed.post("/v1/service/changed")).toMatchObject(error(403, "csrf_failed"));
+  });
+
+  test("needs the cookie as well as the header", async () => {
+    const bare = api.client();
+    bare.setCookie("service_session", client.cookie("service_session") ?? "");
+    const headers = { "x-service-csrf": client.cookie("service_csrf") ?? "" };
+    expect(await bare.post("/v1/service/changed", undefined, { headers })).toMatchObject(
+      error(403, "csrf_failed"),
+    );
+  });
+
+  test("does not open what asks for an API key, or for the operator", async () => {
+    expect(await client.post("/v1/service/keyed")).toMatchObject(error(401, "invalid_api_key"));
+    const operator = api.operatorClient();
+    operator.setCookie("service_session", client.cookie("service_session") ?? "");
+    expect(await operator.post("/internal/v1/state")).toMatchObject(error(401, "operator_unauthorized"));
+  });
+});
+
+describe("the operator", () => {
+  const headers = (epoch: string, cluster = "cluster-1", token = OPERATOR_TOKEN) => ({
+    authorization: `Bearer ${token}`,
+    "x-deputize-cluster": cluster,
+    "x-deputize-epoch": epoch,
+  });
+  const call = (sent: Record<string, string>, at = api) =>
+    at.operatorClient().post("/internal/v1/state", undefined, { headers: sent });
+
+  test("is known by its token, its cluster and its epoch", async () => {
+    expect(await call(headers("1"))).toMatchObject({
+      status: 200,
+      body: { caller: { clusterId: "cluster-1", epoch: 1 } },
+    });
+  });
+
+  test.each([
+    ["no header", {}],
+    ["another token", headers("1", "cluster-1", "x".repeat(OPERATOR_TOKEN.length))],
+    ["a longer token", headers("1", "cluster-1", `${OPERATOR_TOKEN}x`)],
+    ["another scheme", { ...headers("1"), authorization: `Basic ${OPERATOR_TOKEN}` }],
+    ["no scheme", { ...headers("1"), authorization: OPERATOR_TOKEN }],
+  ])("is not known by %s", async (_, sent) => {
+    expect(await call(sent as Record<string, string>)).toMatchObject(error(401, "operator_unauthorized"));
+  });
+
+  test.each([
+    ["no cluster", { authorization: `Bearer ${OPERATOR_TOKEN}`, "x-deputize-epoch": "1" }],
+    ["a cluster of other characters", headers("1", "a/b")],
+    ["a cluster of 65 characters", headers("1", "a".repeat(65))],
+    ["no epoch", { authorization: `Bearer ${OPERATOR_TOKEN}`, "x-deputize-cluster": "cluster-1" }],
+    ["an epoch that is no number", headers("one")],
+    ["a negative epoch", headers("-1")],
+    ["an epoch beyond all numbers", headers("9".repeat(16))],
+  ])("is malformed with %s", async (_, sent) => {
+    expect(await call(sent as Record<string, string>)).toMatchObject(error(400, "invalid_request"));
+  });
+
+  test("of an older epoch is refused from the first call of a newer one on, by every replica", async () => {
+    const other = await startApi({
+      shares: api,
+      routes: () => [echoRoute({ id: "internal", access: "operator", path: "/internal/v1/state" })],
+    });
+    expect((await call(headers("7", "cluster-2"))).status).toBe(200);
+    expect((await call(headers("7", "cluster-2"), other)).status).toBe(200);
+    expect((await call(headers("8", "cluster-2"), other)).status).toBe(200);
+    expect(await call(headers("7", "cluster-2"))).toMatchObject(error(409, "stale_epoch"));
+    expect((await call(headers("8", "cluster-2"))).status).toBe(200);
+    expect((await call(headers("7", "cluster-3"))).status).toBe(200);
+    await other.stop();
+  });
+
+  test("of the newest epoch wins when many new ones come at once", async () => {
+    const epochs = Array.from({ length: 16 }, (_, n) => n + 1);
+    await Promise.all(epochs.map((epoch) => call(headers(String(epoch), "cluster-4"))));
+    expect(await api.db("operator_clusters").where({ cluster_id: "cluster-4" })).toMatchObject([
+      { epoch: 16 },
+    ]);
+  });
+
+  test("is nobody where no token is set", async () => {
+    const { createSharedToken } = await import("../../../src/http/request/operator_token.ts");
+    const isOperator = createSharedToken(undefined);
+    expect(await isOperator("")).toBe(false);
+    expect(await isOperator("undefined")).toBe(false);
+  });
+});
+
+test("an API key reaches only its look-up, never the log", async () => {
+  await api
+    .client()
+    .post("/v1/service/keyed", undefined, { headers: { "x-service-api-key": "very-secret-key" } });
+  expect(seen).toContain("very-secret-key");
+  expect(api.lines.join("")).not.toContain("very-secret-key");
+});

@@ -1,0 +1,257 @@
+import { connect } from "node:net";
+import { gzipSync } from "node:zlib";
+import fc from "fast-check";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { z } from "zod";
+import { startApi, type TestApi } from "../../support/api.ts";
+import { echoRoute, jsonRoute } from "../support/sample_routes.ts";
+
+const MAX = 262_144;
+const JSON_TYPE = { "content-type": "application/json" };
+let api: TestApi;
+beforeAll(async () => {
+  api = await startApi({
+    routes: () => [
+      jsonRoute(),
+      echoRoute({ id: "raw", path: "/v1/service/raw", bodyForm: "raw", body: z.unknown() }),
+      echoRoute({ id: "none", path: "/v1/service/none" }),
+      echoRoute({ id: "optional", path: "/v1/service/optional", body: z.object({ a: z.int() }).optional() }),
+    ],
+  });
+});
+afterAll(() => api.stop());
+
+async function send(
+  path: string,
+  body: string | Uint8Array | ReadableStream | undefined,
+  headers: Record<string, string> = JSON_TYPE,
+) {
+  const init = { method: "POST", headers, ...(body === undefined ? {} : { body, duplex: "half" }) };
+  const response = await fetch(`${api.url}/v1/service/${path}`, init as RequestInit);
+  return { status: response.status, body: (await response.json()) as Record<string, unknown> };
+}
+
+const refused = (message: string | RegExp) => ({
+  status: 400,
+  body: {
+    error: {
+      code: "invalid_request",
+      status: 400,
+      message: typeof message === "string" ? message : expect.stringMatching(message),
+    },
+  },
+});
+
+/** A JSON body of exactly so many bytes. */
+function jsonOf(bytes: number): string {
+  return `{"text":"${"x".repeat(bytes - 11)}"}`;
+}
+
+function inChunks(text: string): ReadableStream<Uint8Array> {
+  const bytes = Buffer.from(text);
+  let at = 0;
+  return new ReadableStream({
+    pull(controller) {
+      if (at >= bytes.length) return controller.close();
+      controller.enqueue(bytes.subarray(at, at + 40_000));
+      at += 40_000;
+    },
+  });
+}
+
+describe("a body's size", () => {
+  test.each(["json", "raw", "none"])("of 262144 bytes is taken by %s routes", async (path) => {
+    expect((await send(path, jsonOf(MAX))).status).toBe(200);
+    expect((await send(path, inChunks(jsonOf(MAX)))).status).toBe(200);
+  });
+
+  test.each(["json", "raw", "none"])("of one byte more is refused by %s routes", async (path) => {
+    expect(await send(path, jsonOf(MAX + 1))).toMatchObject(refused("body: larger than 262144 bytes"));
+    expect(await send(path, inChunks(jsonOf(MAX + 1)))).toMatchObject(
+      refused("body: larger than 262144 bytes"),
+    );
+  });
+
+  test("is refused by the length announced, before a byte of it has come", async () => {
+    const head = `POST /v1/service/raw HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ${MAX + 1}\r\n\r\n`;
+    expect(await firstAnswer(head)).toMatch(/^HTTP\/1\.1 400 .*"message":"body: larger than 262144 bytes"/s);
+  });
+
+  test("is refused without being asked for, when the client waits for a go-ahead", async () => {
+    const head = (length: number) =>
+      `POST /v1/service/raw HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: ${length}\r\n\r\n`;
+    expect(await firstAnswer(head(MAX + 1))).toMatch(/^HTTP\/1\.1 400 /);
+    expect(await firstAnswer(head(MAX))).toMatch(/^HTTP\/1\.1 100 Continue/);
+  });
+});
+
+/** What comes back first for a request that is not finished; the connection is then given up. */
+function firstAnswer(head: string): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const socket = connect(api.server.port, "127.0.0.1", () => socket.write(head));
+    socket.once("data", (chunk) => {
+      socket.destroy();
+      resolve(chunk.toString());
+    });
+    socket.once("error", reject);
+  });
+}
+
+describe("a JSON body", () => {
+  test.each([
+    ["cut short", '{"text":"a"', /^body: invalid_json/],
+    ["no JSON", "text=a", /^body: invalid_json/],
+    ["followed by more", '{"text":"a"} {}', /^body: invalid_json/],
+    ["with a member twice", '{"text":"a","text":"b"}', /^body: duplicate_key/],
+    ["with a member twice, once in escapes", '{"text":"a","\\u0074ext":"b"}', /^body: duplicate_key/],
+    ["with a member twice further in", '{"text":"a","x":[{"y":1,"y":1}]}', /^body: duplicate_key/],
+    ["nested too deeply", `{"text":"a","x":${"[".repeat(32)}${"]".repeat(32)}}`, /^body: too_deep/],
+    ["with U+0000", '{"text":"a\\u0000"}', "body: holds U+0000"],
+    ["with U+0000 further in", '{"text":"a","list":[{"x":"\\u0000"}]}', "body: holds U+0000"],
+    ["with U+0000 in a name", '{"text":"a","\\u0000":1}', "body: holds U+0000"],
+    ["with U+0000 in a member nobody asked for", '{"text":"a","x":{"y":["\\u0000"]}}', "body: holds U+0000"],
+    ["with half a surrogate pair", '{"text":"\\ud800"}', /^body: invalid_utf8/],
+    ["with a byte-order mark", '\ufeff{"text":"a"}', /^body: invalid_json/],
+    ["with a number too large", '{"text":"a","n":1e999}', /^body: invalid_number/],
+    ["an array", "[]", /^body: Invalid input: expected object/],
+    ["null", "null", /^body: Invalid input: expected object/],
+    ["with a wrong type", '{"text":7}', /^body\.text: Invalid input: expected string, received number$/],
+    ["without a required member", "{}", /^body\.text: Invalid input: expected string, received undefined$/],
+    ["with a wrong type further in", '{"text":"a","list":[{"n":1},{"n":1.5}]}', /^body\.list\[1\]\.n: /],
+  ])("that is %s is refused with the place of the fault", async (_, body, message) => {
+    expect(await send("json", body)).toMatchObject(refused(message));
+  });
+
+  test("that is not UTF-8 is refused", async () => {
+    const body = Buffer.concat([Buffer.from('{"text":"'), Buffer.of(0xff), Buffer.from('"}')]);
+    expect(await send("json", body)).toMatchObject(refused(/^body: invalid_utf8/));
+  });
+
+  test("of 32 levels, with members nobody asked for, is taken", async () => {
+    const body = `{"text":"\\\\u0000","__proto__":{"list":1},"x":${"[".repeat(31)}${"]".repeat(31)}}`;
+    expect(await send("json", body)).toEqual({ status: 200, body: { text: "\\u0000" } });
+  });
+
+  test("is refused without repeating what was sent", async () => {
+    const secret = "hunter2-hunter2";
+    for (const body of [
+      `{"text":"${secret}`,
+      `{"${secret}":1,"${secret}":2}`,
+      `{"text":["${secret}"]}`,
+      secret,
+    ]) {
+      const answer = await send("json", body);
+      expect(answer.status).toBe(400);
+      expect(JSON.stringify(answer.body)).not.toContain(secret);
+    }
+  });
+
+  test("of any kind is an object's error or an answer, never a fault of ours", async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.oneof(fc.json(), fc.string({ unit: "binary" })), async (body) => {
+        const { status } = await send("json", body === "" ? " " : body);
+        expect([200, 400]).toContain(status);
+      }),
+      { numRuns: 150 },
+    );
+  });
+
+  test("is needed where the route needs one, and may be left out where it does not", async () => {
+    expect(await send("json", undefined, {})).toMatchObject(
+      refused(/^body: Invalid input: expected object, received undefined/),
+    );
+    expect((await send("optional", undefined, {})).status).toBe(200);
+    expect((await send("optional", '{"a":1}')).body).toMatchObject({ body: { a: 1 } });
+    expect(await send("optional", '{"a":"1"}')).toMatchObject(refused(/^body\.a: /));
+  });
+});
+
+describe("a body that the route does not take", () => {
+  test.each([
+    ["nothing", undefined, {}],
+    ["nothing, declared as JSON", undefined, JSON_TYPE],
+    ["nothing, sent as chunks", inChunks(""), JSON_TYPE],
+    ["JSON", '{"a":1}', JSON_TYPE],
+    ["what claims to be nothing", "{", {}],
+    ["what claims to be text", "{", { "content-type": "text/plain" }],
+  ])("is ignored when it is %s", async (_, body, headers) => {
+    expect((await send("none", body, headers as Record<string, string>)).status).toBe(200);
+  });
+
+  test.each(["{", "text=a", '{"a":1,"a":2}', '{"a":"\\u0000"}'])(
+    "is refused when it claims to be JSON and is %s",
+    async (body) => {
+      expect(await send("none", body)).toMatchObject(refused(/^body/));
+    },
+  );
+});
+
+describe("a content type", () => {
+  test.each([
+    "application/json",
+    "application/json; charset=utf-8",
+    "Application/JSON;charset=UTF-8",
+    'application/json; charset="utf-8"',
+  ])("of %s is taken", async (type) => {
+    expect((await send("json", '{"text":"a"}', { "content-type": type })).status).toBe(200);
+  });
+
+  test.each([
+    "text/plain",
+    "application/x-www-form-urlencoded",
+    "multipart/form-data; boundary=x",
+    "application/json; charset=latin1",
+    "application/jsonp",
+    "text/json",
+    // A web page may send this to another site without asking.
+    "text/plain; application/json",
+  ])("of %s is refused", async (type) => {
+    for (const path of ["json", "raw"]) {
+      const answer = await send(path, '{"text":"a"}', { "content-type": type });
+      expect(answer).toMatchObject(refused("content-type: must be application/json"));
+    }
+  });
+
+  test("is asked for only where there is a body", async () => {
+    const answer = await send("json", Buffer.from('{"text":"a"}'), {});
+    expect(answer).toMatchObject(refused("content-type: must be application/json"));
+    expect((await send("raw", undefined, {})).status).toBe(200);
+    expect((await send("none", undefined, JSON_TYPE)).status).toBe(200);
+  });
+
+  test("does not save a body that is compressed", async () => {
+    const body = gzipSync('{"text":"a"}');
+    const answer = await send("json", body, { ...JSON_TYPE, "content-encoding": "gzip" });
+    expect(answer).toMatchObject(refused(/^content-encoding: /));
+  });
+});
+
+describe("a raw body", () => {
+  test("reaches the handler byte for byte, malformed or not", async () => {
+    const bytes = Buffer.concat([Buffer.from('{"a":1,"a":2}'), Buffer.of(0, 0xff, 0xfe)]);
+    const answer = await send("raw", bytes);
+    expect(answer.body.body).toEqual({ bytes: bytes.toString("base64") });
+  });
+
+  test("is empty bytes when there is none", async () => {
+    expect((await send("raw", undefined, {})).body.body).toEqual({ bytes: "" });
+  });
+});
+
+test("a route that takes no body ignores what is sent", async () => {
+  const answer = await send("none", "not { json", { "content-type": "text/plain" });
+  expect(answer).toMatchObject({ status: 200 });
+  expect(answer.body).not.toHaveProperty("body");
+});
+
+test("a body that breaks off ends nothing but its own connection", async () => {
+  const socket = connect(api.server.port, "127.0.0.1");
+  socket.on("error", () => {});
+  socket.write(
+    "POST /v1/service/json HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{",
+  );
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  socket.destroy();
+  expect((await send("json", '{"text":"a"}')).status).toBe(200);
+  expect(api.lines.filter((line) => line.includes('"level":50'))).toEqual([]);
+});

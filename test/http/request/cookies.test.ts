@@ -1,0 +1,55 @@
+import { describe, expect, test } from "vitest";
+import { createNames } from "../../../src/http/names.ts";
+import { createCookies } from "../../../src/http/request/cookies.ts";
+
+const names = createNames("service");
+const change = { name: "session", value: "t0ken", maxAgeSeconds: 900 } as const;
+
+describe("cookies", () => {
+  test.each([
+    ["https://api.example.com", true],
+    ["https://localhost", true],
+    ["http://api.example.com", true],
+    ["http://10.0.0.1:8080", true],
+    ["http://localhost.example.com", true],
+    ["http://127.0.0.1:8080", false],
+    ["http://127.9.9.9", false],
+    ["http://localhost:8080", false],
+    ["http://[::1]:8080", false],
+  ])("for %s are Secure: %s", (baseUrl, secure) => {
+    expect(createCookies(names, baseUrl).write(change).split("; ").includes("Secure")).toBe(secure);
+  });
+
+  test("are bound to the base URL's path, the refresh cookie to its one call", () => {
+    const cookies = createCookies(names, "https://example.com/authority/");
+    expect(cookies.write(change)).toBe(
+      "service_session=t0ken; Max-Age=900; Path=/authority/; HttpOnly; Secure; SameSite=Lax",
+    );
+    expect(cookies.write({ ...change, name: "refresh" })).toContain("Path=/authority/v1/auth/refresh;");
+  });
+
+  test("can be read by scripts only where that is their purpose", () => {
+    const { write } = createCookies(names, "https://example.com");
+    expect(write({ ...change, name: "csrf" })).not.toContain("HttpOnly");
+    for (const name of ["session", "refresh"] as const)
+      expect(write({ ...change, name })).toContain("HttpOnly");
+  });
+
+  test("are cleared by an empty value, whatever age is given", () => {
+    expect(createCookies(names, "https://example.com").write({ ...change, value: "" })).toContain(
+      "Max-Age=0;",
+    );
+  });
+
+  test.each([
+    ["service_session=a", "a"],
+    ["other=x; service_session=a; more=y", "a"],
+    ["service_session=a; service_session=b", "a"],
+    ["xservice_session=a", undefined],
+    ["service_session", undefined],
+    ["", undefined],
+    [undefined, undefined],
+  ])("of the header %j read as %j", (header, value) => {
+    expect(createCookies(names, "https://example.com").read(header, "session")).toBe(value);
+  });
+});

@@ -1,0 +1,213 @@
+import { expect, test } from "vitest";
+import {
+  emptyPart,
+  emptyRest,
+  PARTS,
+  partOf,
+  readPart,
+  readRest,
+  writePart,
+  writeRest,
+} from "../../../../keyvault/audit/register/parts.ts";
+import { createRegister } from "../../../../keyvault/audit/register/register.ts";
+import type { AuditRow } from "../../../../keyvault/db/rows.ts";
+
+const KEY = "0".repeat(32);
+const digest = (byte: number) => Buffer.alloc(32, byte);
+const record = (seq: number, said: Partial<AuditRow>): AuditRow => ({
+  seq,
+  recorded_at: new Date(0),
+  caller: "api",
+  role: "api",
+  key_id: KEY,
+  purpose: "account_root",
+  statement: "key_create",
+  digest: null,
+  outcome: "granted",
+  detail: { tenant: "acc-1", state: digest(1).toString("hex") },
+  mac: digest(seq),
+  ...said,
+});
+const disable = record(2, { statement: "key_disable", digest: digest(2), detail: {} });
+
+test("a state counts from the moment its transaction ends, and not any more when that failed", () => {
+  const register = createRegister();
+  register.fold([record(1, {})]);
+  register.awaiting([disable]);
+  expect(register.isLast("key", KEY, 2, digest(2)), "whoever reads beside the journal may see it").toBe(true);
+  expect(register.isLast("key", KEY, 1, digest(1))).toBe(true);
+  register.awaiting([]);
+  expect(register.isLast("key", KEY, 2, digest(2))).toBe(false);
+  register.fold([disable]);
+  expect(register.isLast("key", KEY, 2, digest(2))).toBe(true);
+  expect(register.isLast("key", KEY, 1, digest(1))).toBe(false);
+});
+
+test("records folded in once more, as a start from parts of different age does, come to the same", () => {
+  const whole = createRegister();
+  whole.fold([record(1, {}), disable]);
+  const parts = Array.from({ length: PARTS }, (_, index) => whole.part(index).content);
+  const again = createRegister();
+  again.begin({ head: { seq: 0, mac: digest(0) }, parts, rest: emptyRest() });
+  again.fold([record(1, {}), disable]);
+  expect(again.rootsOf("acc-1")).toEqual([KEY]);
+  for (let index = 0; index < PARTS; index += 1)
+    expect(again.part(index).content).toEqual(whole.part(index).content);
+  expect(again.head()).toEqual(whole.head());
+});
+
+test("a key that was only given again, and what was refused, change nothing", () => {
+  const register = createRegister();
+  register.fold([
+    record(1, { detail: { tenant: "acc-1", repeated: "true" } }),
+    record(2, { outcome: "policy_violation" }),
+  ]);
+  expect(register.changedAt("key", KEY)).toBe(0);
+  expect(register.rootsOf("acc-1")).toEqual([]);
+  for (let index = 0; index < PARTS; index += 1) expect(register.part(index).content).toEqual(emptyPart());
+});
+
+test("a transaction's states count until the next one's, whatever became of it", () => {
+  const register = createRegister();
+  register.fold([record(1, {})]);
+  register.awaiting([disable]);
+  register.awaiting([record(2, { statement: "ceiling_shrink", digest: digest(3), detail: {} })]);
+  expect(register.isLast("key", KEY, 2, digest(2))).toBe(false);
+  expect(register.isLast("key", KEY, 2, digest(3))).toBe(true);
+});
+
+test.each(["key_disable", "key_enable", "key_destroy", "key_destroy_cancel", "key_erase", "ceiling_shrink"])(
+  "%s gives a key its last state, and no former state and no other state of that record is one",
+  (statement) => {
+    const register = createRegister();
+    register.fold([record(1, {}), record(2, { statement, digest: digest(2), detail: {} })]);
+    expect(register.isLast("key", KEY, 2, digest(2))).toBe(true);
+    expect(register.isLast("key", KEY, 2, digest(3)), "another state").toBe(false);
+    expect(register.isLast("key", KEY, 1, digest(1)), "the former state").toBe(false);
+    expect(register.isLast("key", KEY, null, digest(2)), "without a number").toBe(false);
+    expect(register.isErased("key", KEY)).toBe(statement === "key_erase");
+  },
+);
+
+test.each(["tenant_destroy", "tenant_destroy_cancel", "tenant_erase"])(
+  "%s gives a tenant its last state, which a further key of it does not take away",
+  (statement) => {
+    const register = createRegister();
+    const change = { statement, key_id: null, digest: digest(2), detail: { tenant: "acc-1" } };
+    register.fold([record(1, {}), record(2, change), record(3, { key_id: "1".repeat(32) })]);
+    expect(register.isLast("tenant", "acc-1", 2, digest(2))).toBe(true);
+    expect(register.isLast("tenant", "acc-1", 2, digest(1)), "another state").toBe(false);
+    expect(register.isLast("tenant", "acc-1", 3, digest(2)), "a further key's record").toBe(false);
+    expect(register.isErased("tenant", "acc-1")).toBe(statement === "tenant_erase");
+  },
+);
+
+test("a half in the token is known from its label on, gets its owner, and is forgotten when it is erased", () => {
+  const register = createRegister();
+  const label = { label: "half-1" };
+  register.fold([record(1, { statement: "resident_make", key_id: null, detail: label })]);
+  expect([...register.residents()]).toEqual([["half-1", undefined]]);
+  register.fold([record(2, { detail: { tenant: "acc-1", resident: "half-1" } })]);
+  expect([...register.residents()]).toEqual([["half-1", { keyId: KEY, tenant: "acc-1" }]]);
+  register.fold([record(3, { statement: "resident_erase", key_id: null, detail: label })]);
+  expect([...register.residents()]).toEqual([]);
+});
+
+test("what never had a code is to be adopted, until it is, or until an earlier version has taken over all", () => {
+  const other = "1".repeat(32);
+  const uncoded = { detail: { tenant: "acc-1" } };
+  const adoption = { statement: "state_adopt", key_id: null } as const;
+  const register = createRegister();
+  register.fold([record(1, uncoded), record(2, { ...uncoded, key_id: other })]);
+  expect(register.isAdoptable("key", KEY)).toBe(true);
+  expect(register.isAdoptable("tenant", "acc-1")).toBe(true);
+  const keys = `${KEY}=${digest(3).toString("hex")}`;
+  register.fold([record(3, { ...adoption, detail: { step: "done", rows: "1", keys, tenants: "" } })]);
+  expect(register.isAdoptable("key", KEY)).toBe(false);
+  expect(register.isLast("key", KEY, 3, digest(3))).toBe(true);
+  expect(register.isAdoptable("key", other)).toBe(true);
+  register.fold([record(4, { ...adoption, detail: { rows: "0" } })]);
+  expect(register.isAdoptable("key", other)).toBe(false);
+  expect(register.isAdoptable("tenant", "acc-1")).toBe(false);
+});
+
+test("a code for the number of two admins' adoption counts for the rows that it names alone, and none for a wish's number", () => {
+  const register = createRegister();
+  const adoption = { statement: "state_adopt", key_id: null } as const;
+  register.fold([
+    record(1, { detail: { tenant: "acc-1" } }),
+    record(2, { ...adoption, detail: { step: "asked", rows: "all" } }),
+    record(3, { ...adoption, detail: { step: "done", rows: "1", keys: "", tenants: "" } }),
+  ]);
+  for (const seq of [2, 3]) expect(register.isLast("key", KEY, seq, digest(seq))).toBe(false);
+  register.fold([record(4, { ...adoption, detail: { rows: "1" } })]);
+  expect(register.isLast("key", KEY, 4, digest(4)), "an earlier version's own adoption").toBe(true);
+});
+
+test("when an earlier version has taken over all, a change without a digest leaves the key's code needed, whatever adoption follows", () => {
+  const register = createRegister();
+  const adoption = { statement: "state_adopt", key_id: null } as const;
+  register.fold([
+    record(1, { detail: { tenant: "acc-1" } }),
+    record(2, { ...adoption, detail: { rows: "0" } }),
+    record(3, { statement: "key_disable", detail: {} }),
+    record(4, { ...adoption, detail: { rows: "1" } }),
+  ]);
+  expect(register.isLast("key", KEY, 3, digest(3))).toBe(true);
+  expect(register.isLast("key", KEY, 4, digest(4))).toBe(false);
+});
+
+test("a part that was written and read again says the same, of what was erased too", () => {
+  const register = createRegister();
+  register.fold([
+    record(1, {}),
+    record(2, { statement: "key_erase", digest: digest(2), detail: {} }),
+    record(3, { statement: "tenant_erase", key_id: null, digest: digest(3), detail: { tenant: "acc-1" } }),
+    record(4, { key_id: "1".repeat(32), detail: { tenant: "acc-2" } }),
+  ]);
+  const parts = Array.from({ length: PARTS }, (_, index) => register.part(index).content);
+  const read = parts.map((part) => readPart(writePart(part)));
+  expect(read).toEqual(parts);
+  const again = createRegister();
+  again.begin({ head: register.head(), parts: read, rest: emptyRest() });
+  expect(again.isErased("key", KEY)).toBe(true);
+  expect(again.isErased("tenant", "acc-1")).toBe(true);
+  expect(again.isErased("tenant", "acc-2")).toBe(false);
+});
+
+test("a rest that was written and read again says the same", () => {
+  const adoption = { statement: "state_adopt", key_id: null } as const;
+  const half = { statement: "resident_make", key_id: null } as const;
+  const asked = { step: "asked", rows: "ab", certificate: "AA==" };
+  const register = createRegister();
+  register.fold([
+    record(1, { ...half, detail: { label: "key-a" } }),
+    record(2, { detail: { tenant: "acc-1", resident: "key-b" } }),
+    record(3, { ...adoption, detail: { rows: "1" } }),
+    record(4, { ...adoption, detail: { rows: "0" } }),
+    record(5, { ...adoption, detail: asked }),
+  ]);
+  const rest = register.rest();
+  expect(rest).toMatchObject({ allCoded: true, wish: { rows: "ab", certificate: "AA==" } });
+  expect([...rest.residents.keys()]).toEqual(["key-a", "key-b"]);
+  expect([...rest.earlierAdoptions]).toEqual([3, 4]);
+  expect(readRest(writeRest(rest))).toEqual(rest);
+  register.fold([record(6, { ...adoption, detail: { step: "done", rows: "1", keys: "", tenants: "" } })]);
+  expect(register.adoptionWish(), "a wish that came true").toBeNull();
+  expect(readRest(writeRest(register.rest()))).toEqual(register.rest());
+});
+
+test("whatever changes in a part counts, so that a snapshot has it", () => {
+  const register = createRegister();
+  const changes = (name: string) => register.part(partOf(name)).changes;
+  register.fold([record(1, { purpose: "account_root", detail: { tenant: "acc-1" } })]);
+  const before = changes("acc-1");
+  const other = "1".repeat(32);
+  register.fold([record(2, { key_id: other, purpose: "account_root", detail: { tenant: "acc-1" } })]);
+  expect(register.rootsOf("acc-1")).toEqual([KEY, other]);
+  expect(changes("acc-1"), "a further root").toBeGreaterThan(before);
+  const ofRoot = changes(KEY);
+  register.fold([record(3, { statement: "revocation_list", digest: digest(3), detail: { place: "7" } })]);
+  expect(register.lastList(KEY)).toEqual({ digest: digest(3), updatedAt: 7, listed: null });
+  expect(changes(KEY), "a list").toBeGreaterThan(ofRoot);
+});

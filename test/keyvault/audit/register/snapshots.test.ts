@@ -1,0 +1,293 @@
+import { hash } from "node:crypto";
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { openJournal } from "../../../../keyvault/audit/journal.ts";
+import { PARTS } from "../../../../keyvault/audit/register/parts.ts";
+import { createRegister, type Register } from "../../../../keyvault/audit/register/register.ts";
+import { createSnapshots, keepSnapshots } from "../../../../keyvault/audit/register/snapshots.ts";
+import { type Database, openDatabase } from "../../../../keyvault/db/connection.ts";
+import { createKeyDisabling } from "../../../../keyvault/keys/disable.ts";
+import { createKeyDestruction } from "../../../../keyvault/lifecycle/destroy_key.ts";
+import { createTenantDestruction } from "../../../../keyvault/lifecycle/destroy_tenant.ts";
+import { createListSigning } from "../../../../keyvault/sign/revocation_list.ts";
+import { openToken, type Token } from "../../../../keyvault/token/client.ts";
+import { tokenSettings } from "../../../../keyvault/token/install.ts";
+import { canonicalBytes } from "../../../../src/protocol/encoding/canonical.ts";
+import { API, createHome, SILENT, startVault, testClock, type VaultHome } from "../../fixture.ts";
+
+vi.setConfig({ testTimeout: 60_000 });
+
+let home: VaultHome;
+let token: Token;
+let database: Database;
+
+/** Records of every kind that the register takes in, written by a vault that is gone afterwards; and `more` of some. */
+async function write(more = 0): Promise<void> {
+  const vault = await startVault(home);
+  const parts = { ...vault.vault, clock: vault.clock, accepts: () => true };
+  const make = (tenant: string, purpose: "account_root" | "agent", resident = false) =>
+    vault.makeKey({ tenant, purpose, label: "key", ceiling: ["data:read"], resident });
+  const root = await make("acc-1", "account_root");
+  const agents = await Promise.all([
+    make("acc-1", "agent"),
+    make("acc-2", "agent"),
+    make("acc-3", "agent", true),
+  ]);
+  const updated_at = Math.floor(vault.clock.now().getTime() / 1000);
+  await createListSigning(parts)(API, root.key_id, {
+    tenant: "acc-1",
+    updated_at: updated_at + more,
+    revoked_certs: [],
+    expires_at: [],
+  });
+  await createKeyDisabling(parts)(API, { keyId: agents[0].key_id, tenant: "acc-1" });
+  for (const name of ["alice", "bob"])
+    await createKeyDestruction(parts)({ role: "admin", name, certificate: name }, agents[1].key_id, 7);
+  await createTenantDestruction(parts)({ role: "admin", name: "alice" }, "acc-3", 7);
+  for (let count = 0; count < more; count += 1) await make(`acc-${count}`, "agent");
+  await vault.stop();
+}
+
+beforeAll(async () => {
+  home = await createHome();
+  home.config = { ...home.config, residentKeys: 10 };
+  token = await openToken(await tokenSettings(home.config.token), SILENT);
+  database = openDatabase(home.config.databaseUrl, SILENT, 2);
+  await write();
+});
+afterAll(async () => {
+  await Promise.all([token.close(), database.destroy()]);
+  await home.remove();
+});
+
+type Start = { register: Register; verified: number; fromSnapshot: boolean };
+
+/** What a start finds, by the snapshot that is stored, and how many records it verified. `then` is done while the chain is open. */
+async function start(then: (register: Register) => Promise<unknown> = async () => {}): Promise<Start> {
+  const register = createRegister();
+  let verified = 0;
+  const counting: Token = {
+    ...token,
+    chain(previous, texts) {
+      verified += texts.length;
+      return token.chain(previous, texts);
+    },
+  };
+  const taken = await createSnapshots({ database, token, register }).load();
+  const journal = await openJournal({
+    databaseUrl: home.config.databaseUrl,
+    token: counting,
+    clock: testClock(),
+    log: SILENT,
+    register,
+    taken,
+    reopened: () => {},
+  });
+  await then(register);
+  await journal.close();
+  return { register, verified, fromSnapshot: taken.length > 0 };
+}
+
+const save = () => start((register) => createSnapshots({ database, token, register }).save());
+const contentsOf = (register: Register) => ({
+  parts: Array.from({ length: PARTS }, (_, index) => register.part(index).content),
+  rest: register.rest(),
+  head: register.head(),
+});
+const erase = () => home.sql("DELETE FROM audit_register");
+const alterAudit = (change: string) =>
+  home.sql(
+    `ALTER TABLE audit DISABLE TRIGGER audit_append_only; ${change}; ALTER TABLE audit ENABLE TRIGGER audit_append_only`,
+  );
+
+/** What the chain says from its first record on. */
+async function fromTheFirst(): Promise<Start> {
+  await home.sql("CREATE TABLE aside AS SELECT * FROM audit_register");
+  await erase();
+  const started = await start();
+  await home.sql("INSERT INTO audit_register SELECT * FROM aside");
+  await home.sql("DROP TABLE aside");
+  return started;
+}
+
+test("a start from the snapshot knows what one from the first record knows, and verifies what came since", async () => {
+  const whole = await fromTheFirst();
+  const { seq } = whole.register.head();
+  expect(whole).toMatchObject({ verified: seq, fromSnapshot: false });
+  await save();
+  const started = await start();
+  expect(started).toMatchObject({ verified: 1, fromSnapshot: true });
+  expect(contentsOf(started.register)).toEqual(contentsOf(whole.register));
+  await write(3);
+  const later = await start();
+  expect(later.verified).toBe(later.register.head().seq - seq + 1);
+  expect(contentsOf(later.register)).toEqual(contentsOf((await fromTheFirst()).register));
+});
+
+test("saved again, parts that did not change are coded anew and say the same", async () => {
+  await start(async (register) => {
+    const snapshots = createSnapshots({ database, token, register });
+    await snapshots.save();
+    await snapshots.save();
+  });
+  const started = await start();
+  expect(started).toMatchObject({ verified: 1, fromSnapshot: true });
+  expect(contentsOf(started.register)).toEqual(contentsOf((await fromTheFirst()).register));
+});
+
+test("saved again, parts that changed since are stored as they are by then", async () => {
+  const vault = await startVault(home);
+  const snapshots = createSnapshots(vault.vault);
+  await snapshots.save();
+  await vault.makeKey({ tenant: "acc-later", purpose: "account_root", label: "made in between" });
+  await snapshots.save();
+  await vault.stop();
+  const started = await start();
+  expect(started.fromSnapshot).toBe(true);
+  expect(contentsOf(started.register)).toEqual(contentsOf((await fromTheFirst()).register));
+});
+
+test.each([
+  ["content is altered", "UPDATE audit_register SET content = content || ' ' WHERE part = 7"],
+  ["number is another", "UPDATE audit_register SET part = 300 WHERE part = 7"],
+  ["place in the chain is another", "UPDATE audit_register SET seq = seq + 1 WHERE part = 7"],
+  ["record is another", "UPDATE audit_register SET head = mac WHERE part = 7"],
+  ["code is altered", "UPDATE audit_register SET mac = head WHERE part = 7"],
+  ["row is gone", "DELETE FROM audit_register WHERE part = 7"],
+  ["rest is gone", "DELETE FROM audit_register WHERE part = 256"],
+  [
+    "content is another part's, with that one's code",
+    `UPDATE audit_register SET (content, mac) = (SELECT content, mac FROM audit_register WHERE part = 8) WHERE part = 7`,
+  ],
+])(
+  "a snapshot with a part whose %s is not believed: the chain is verified from its first record",
+  async (_, lie) => {
+    await save();
+    await home.sql(lie);
+    const started = await start();
+    expect(started).toMatchObject({ verified: started.register.head().seq, fromSnapshot: false });
+    expect(contentsOf(started.register)).toEqual(contentsOf((await fromTheFirst()).register));
+    await erase();
+  },
+);
+
+test("an older snapshot put back, whole or mixed with the newer one, makes a start longer and not wrong", async () => {
+  await save();
+  const { seq } = (await start()).register.head();
+  await home.sql("CREATE TABLE older AS SELECT * FROM audit_register");
+  await write(5);
+  await save();
+  const behind = (await start()).register.head().seq - seq + 1;
+  for (const which of ["part = 200", "part % 2 = 0", "part = 256", "true"]) {
+    await home.sql(`DELETE FROM audit_register WHERE ${which}`);
+    await home.sql(`INSERT INTO audit_register SELECT * FROM older WHERE ${which}`);
+    const started = await start();
+    expect(started, which).toMatchObject({ verified: behind, fromSnapshot: true });
+    expect(contentsOf(started.register), which).toEqual(contentsOf((await fromTheFirst()).register));
+  }
+  await home.sql("DROP TABLE older");
+});
+
+test.each([
+  ["part", 0, '{"key":[],"tenant":[],"roots":[],"sequences":[]}'],
+  ["part", 3, "no JSON"],
+  ["rest", PARTS, '{"residents":[]}'],
+])(
+  "a genuine %s of a version with another form makes a start longer and not impossible: %i",
+  async (_, part, text) => {
+    await save();
+    const [row] = await home.sql<{ seq: string; head: Buffer }>(
+      "SELECT seq::text, head FROM audit_register WHERE part = $1",
+      [part],
+    );
+    const content = Buffer.from(text);
+    const coded = {
+      ...{ type: "audit_register_part", version: 1, parts: PARTS, part, seq: Number(row?.seq) },
+      ...{ head: row?.head.toString("hex") ?? "", digest: hash("sha256", content, "hex") },
+    };
+    const [mac] = await token.authenticate([canonicalBytes(coded)]);
+    await home.sql("UPDATE audit_register SET content = $2, mac = $3 WHERE part = $1", [part, content, mac]);
+    const started = await start();
+    expect(started).toMatchObject({ verified: started.register.head().seq, fromSnapshot: false });
+    await erase();
+  },
+);
+
+test("a snapshot of a chain that was given up is not believed: neither whole, nor mixed with one of the chain that is", async () => {
+  await save();
+  const kept = (await start()).register.head();
+  await write(2);
+  await save();
+  await home.sql("CREATE TABLE given_up AS SELECT * FROM audit_register");
+  await alterAudit(`DELETE FROM audit WHERE seq > ${kept.seq}`);
+  await erase();
+  await token.noteHead(kept, true);
+  const vault = await startVault(home);
+  const call = { caller: API, statement: "call", outcome: "forbidden" } as const;
+  await vault.vault.journal.record(call);
+  await createSnapshots(vault.vault).save();
+  for (let count = 0; count < 40; count += 1) await vault.vault.journal.record(call);
+  await vault.stop();
+  const right = contentsOf((await fromTheFirst()).register);
+  for (const which of ["part = 256", "part % 2 = 0", "true"]) {
+    await home.sql(`DELETE FROM audit_register WHERE ${which}`);
+    await home.sql(`INSERT INTO audit_register SELECT * FROM given_up WHERE ${which}`);
+    await expect(start(), which).rejects.toThrow(/is gone|is not the one/);
+    const started = await startVault(home);
+    expect(contentsOf(started.vault.register), which).toMatchObject({ parts: right.parts, rest: right.rest });
+    await started.stop();
+  }
+  await home.sql("DROP TABLE given_up");
+  await erase();
+});
+
+test("a record that was given up does not end the chain again, though it is genuine and a snapshot was taken at it", async () => {
+  const write = async (outcome: "granted" | "forbidden") => {
+    const vault = await startVault(home);
+    await vault.vault.journal.record({ caller: API, statement: "call", outcome });
+    await vault.stop();
+  };
+  const kept = (await start()).register.head();
+  await write("granted");
+  await save();
+  const givenUp = (await start()).register.head();
+  await home.sql(`CREATE TABLE given_up_records AS SELECT * FROM audit WHERE seq > ${kept.seq}`);
+  await alterAudit(`DELETE FROM audit WHERE seq > ${kept.seq}`);
+  await token.noteHead(kept, true);
+  await write("forbidden");
+  expect((await token.notedHead()).head?.seq).toBe(givenUp.seq);
+  await alterAudit(
+    `DELETE FROM audit WHERE seq > ${kept.seq}; INSERT INTO audit SELECT * FROM given_up_records; DROP TABLE given_up_records`,
+  );
+  await expect(start()).rejects.toThrow(
+    `Audit record ${givenUp.seq} is not the one that the token has noted`,
+  );
+  const sealed = await startVault(home);
+  expect(sealed.sealing.state()).toMatchObject({ reason: "chain_broken" });
+  await sealed.stop();
+  await token.noteHead(givenUp, true);
+  await erase();
+});
+
+test("the record that a snapshot was taken at is verified too", async () => {
+  await save();
+  const { seq } = (await start()).register.head();
+  const say = (statement: string) =>
+    alterAudit(`UPDATE audit SET statement = '${statement}' WHERE seq = ${seq}`);
+  const [row] = await home.sql<{ statement: string }>("SELECT statement FROM audit WHERE seq = $1", [seq]);
+  await say("key_enable");
+  await expect(start()).rejects.toThrow(`Audit record ${seq} does not verify`);
+  await say(row?.statement ?? "");
+  expect((await start()).fromSnapshot).toBe(true);
+  await erase();
+});
+
+test("the stop saves what is worth it, and no less", async () => {
+  await start(async (register) => {
+    const snapshots = createSnapshots({ database, token, register });
+    const { seq } = register.head();
+    await keepSnapshots({ snapshots, register, log: SILENT }, seq - 999).stop();
+    expect(await home.sql("SELECT FROM audit_register")).toEqual([]);
+    await keepSnapshots({ snapshots, register, log: SILENT }, seq - 1_000).stop();
+  });
+  expect((await start()).fromSnapshot).toBe(true);
+});

@@ -1,0 +1,85 @@
+import pkcs11 from "pkcs11js";
+import { expect, test } from "vitest";
+import { createNextKek, destroyKek, findKeys } from "../../../../keyvault/token/child/objects.ts";
+import { createResidents } from "../../../../keyvault/token/child/residents.ts";
+import { GUARDED, type Session } from "../../../../keyvault/token/child/session.ts";
+
+type Templated = { type: number; value?: unknown }[];
+
+/** A session of a token that has objects of these labels, by the numbers of their handles, and that says what it was asked. */
+function sessionOf(...labels: string[]) {
+  const asked = { looked: [] as Templated[], made: [] as Templated[], destroyed: [] as string[] };
+  let left: Buffer[] = [];
+  const library = {
+    C_FindObjectsInit: (_: unknown, template: Templated) => {
+      asked.looked.push(template);
+      left = labels.map((_, index) => Buffer.from([index]));
+    },
+    C_FindObjects: () => left.shift() ?? null,
+    C_FindObjectsFinal: () => {},
+    C_GetAttributeValue: (_: unknown, [index = 0]: Buffer, [{ type } = { type: 0 }]: Templated) => [
+      { type, value: type === pkcs11.CKA_LABEL ? Buffer.from(labels[index] ?? "") : Buffer.from("id") },
+    ],
+    C_GenerateKey: (_: unknown, __: unknown, template: Templated) => {
+      asked.made.push(template);
+      labels.push(String(template.find(({ type }) => type === pkcs11.CKA_LABEL)?.value));
+      return Buffer.from([labels.length - 1]);
+    },
+    C_DestroyObject: (_: unknown, [index = 0]: Buffer) => void asked.destroyed.push(labels[index] ?? ""),
+    C_GetMechanismList: () => [],
+    C_SignInit: () => {},
+    C_Sign: () => Buffer.alloc(64),
+  };
+  return {
+    asked,
+    session: { library, slot: Buffer.alloc(1), handle: Buffer.alloc(1) } as unknown as Session,
+  };
+}
+
+test("two keys of one label are refused: nobody says which of them is the vault's", () => {
+  expect(() => findKeys(sessionOf("kek-1", "audit-1", "audit-1").session)).toThrow(
+    "The token has two keys labelled audit-1",
+  );
+  expect(() => findKeys(sessionOf("kek-1", "kek-2", "kek-1", "audit-1").session)).toThrow(
+    "The token has two keys labelled kek-1",
+  );
+});
+
+test("two halves of one label and kind are refused, and signed with by nobody", () => {
+  const label = `key-${"0".repeat(32)}`;
+  const sign = (...labels: string[]) =>
+    createResidents(sessionOf(...labels).session).sign(label, "ed25519", Buffer.from("text"));
+  expect(sign(label)).toHaveLength(64);
+  expect(() => sign(label, label)).toThrow(`The token has two keys labelled ${label}`);
+});
+
+test("what is missing is named with what makes it", () => {
+  expect(() => findKeys(sessionOf("kek-1").session)).toThrow('The token has no audit-1: run "keyvault init"');
+  expect(() => findKeys(sessionOf("audit-1", "kek-01", "kek-0", "kek-").session)).toThrow(
+    'The token has no kek-1: run "keyvault init"',
+  );
+});
+
+test("versions are in the order of their numbers, and other objects are none", () => {
+  const keys = findKeys(sessionOf("kek-10", "audit-1", "kek-9", "other", "kek-2").session);
+  expect([...keys.keks.keys()]).toEqual(["kek-2", "kek-9", "kek-10"]);
+});
+
+test("the next version counts up from the newest, also where versions between are gone", () => {
+  const { asked, session } = sessionOf("kek-2", "audit-1", "kek-9");
+  const { keks } = findKeys(session);
+  createNextKek(session, keks);
+  expect([...keks.keys()]).toEqual(["kek-2", "kek-9", "kek-10"]);
+  for (const attribute of GUARDED) expect(asked.made[0]).toContainEqual(attribute);
+  expect(asked.looked[0]).toEqual(expect.arrayContaining([...GUARDED]));
+});
+
+test("the newest version is never destroyed, nor one that is not there", () => {
+  const { asked, session } = sessionOf("kek-1", "audit-1", "kek-2");
+  const { keks } = findKeys(session);
+  for (const label of ["kek-2", "kek-3", "audit-1"])
+    expect(() => destroyKek(session, keks, label), label).toThrow(`${label} is no older version`);
+  destroyKek(session, keks, "kek-1");
+  expect(asked.destroyed).toEqual(["kek-1"]);
+  expect([...keks.keys()]).toEqual(["kek-2"]);
+});

@@ -1,0 +1,128 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { systemClock } from "../../../src/clock.ts";
+import { createLog } from "../../../src/log.ts";
+import type { StateAnswer } from "../../../src/operator/api/client.ts";
+import { type AnyObject, type Kind, keyText } from "../../../src/operator/kinds.ts";
+import { type Poll, startPoll } from "../../../src/operator/polling/poll.ts";
+import type { Reason } from "../../../src/operator/reasons.ts";
+import { aDelegation, anApproval, aPlatform, aState, truth } from "../objects.ts";
+
+const named = (name: string, reason: Reason): AnyObject =>
+  aDelegation({
+    metadata: { name, uid: name },
+    status: { requestID: "req-1", conditions: [truth("Ready", { status: "False", reason })] },
+  });
+
+describe("the poll", () => {
+  let objects: AnyObject[];
+  let delegations: StateAnswer["delegations"];
+  let away: boolean;
+  let asked: string[][];
+  let enqueued: string[];
+  let poll: Poll;
+
+  beforeEach(() => {
+    vi.useFakeTimers();
+    objects = [];
+    delegations = {};
+    away = false;
+    asked = [];
+    enqueued = [];
+    poll = startPoll(
+      {
+        resources: { list: (kind: Kind) => objects.filter((object) => object.kind === kind) } as never,
+        api: {
+          readState: async (ids: string[]) => {
+            asked.push(ids);
+            if (away) return { failure: { kind: "unavailable", message: "away" } };
+            return { value: { platforms: {}, agents: {}, delegations } };
+          },
+        } as never,
+        clock: systemClock,
+        log: createLog("silent", "test"),
+        externalIdOf: ({ metadata }) => metadata.uid,
+      },
+      { enqueue: (key, urgent) => enqueued.push(`${keyText(key)}${urgent ? "!" : ""}`), random: () => 0.5 },
+    );
+  });
+  afterEach(() => {
+    poll.stop();
+    vi.useRealTimers();
+  });
+
+  it("asks nothing while nothing waits, but for everything once in ten minutes", async () => {
+    objects = [named("a", "Denied")];
+    delegations = { a: aState({ status: "denied" }) };
+    await vi.advanceTimersByTimeAsync(599_000);
+    expect(asked).toEqual([]);
+    await vi.advanceTimersByTimeAsync(2000);
+    expect(asked).toEqual([["a"]]);
+    expect(enqueued).toEqual([]);
+  });
+
+  it("asks every second for what awaits a decision, and has it looked at urgently when there is one", async () => {
+    objects = [named("a", "AwaitingApproval"), named("b", "AwaitingApproval"), named("c", "Denied")];
+    delegations = { a: aState(), b: aState() };
+    await vi.advanceTimersByTimeAsync(3000);
+    expect(asked).toEqual([
+      ["a", "b"],
+      ["a", "b"],
+      ["a", "b"],
+    ]);
+    expect(enqueued).toEqual([]);
+    delegations = { a: anApproval(), b: aState() };
+    await vi.advanceTimersByTimeAsync(1000);
+    expect(enqueued).toEqual(["Delegation/default/a!"]);
+  });
+
+  it("takes turns among more than it may ask for at once", async () => {
+    objects = Array.from({ length: 2500 }, (_, index) => named(`n${index}`, "AwaitingApproval"));
+    delegations = Object.fromEntries(objects.map(({ metadata }) => [metadata.uid, aState()]));
+    await vi.advanceTimersByTimeAsync(2000);
+    expect(asked.map((ids) => ids.length)).toEqual([500, 500, 500, 500, 500, 500, 500, 500]);
+    expect(new Set(asked.flat()).size).toBe(2500);
+  });
+
+  it("asks less often while the API is away, and has everything tried again once it is back", async () => {
+    objects = [named("a", "ApiUnavailable")];
+    delegations = { a: aState() };
+    away = true;
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(asked.length).toBeLessThan(9);
+    expect(enqueued).toEqual([]);
+    away = false;
+    await vi.advanceTimersByTimeAsync(15_000);
+    expect(enqueued).toEqual(["Delegation/default/a"]);
+  });
+
+  it("does not try again every second what fails although the API answers", async () => {
+    const unfiled = aDelegation({
+      metadata: { name: "a", uid: "a" },
+      status: { conditions: [truth("Ready", { status: "False", reason: "ApiUnavailable" })] },
+    });
+    objects = [unfiled];
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(enqueued.length).toBeGreaterThanOrEqual(3);
+    expect(enqueued.length).toBeLessThanOrEqual(5);
+  });
+
+  it("has looked at, once in ten minutes, what may wait for something else than the API", async () => {
+    objects = [
+      aPlatform({
+        metadata: { name: "bound" },
+        status: { conditions: [truth("Ready", { status: "False", reason: "PlatformLimit" })] },
+      }),
+      named("denied", "Denied"),
+    ];
+    delegations = { denied: aState({ status: "denied" }) };
+    await vi.advanceTimersByTimeAsync(601_000);
+    expect(enqueued).toEqual(["Platform/default/bound"]);
+  });
+
+  it("stops", async () => {
+    objects = [named("a", "AwaitingApproval")];
+    poll.stop();
+    await vi.advanceTimersByTimeAsync(3_600_000);
+    expect(asked).toEqual([]);
+  });
+});

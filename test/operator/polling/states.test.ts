@@ -1,0 +1,53 @@
+import { describe, expect, it } from "vitest";
+import type { ApiClient } from "../../../src/operator/api/client.ts";
+import { createStateReader } from "../../../src/operator/polling/states.ts";
+
+const agents = (ids: string[]) =>
+  Object.fromEntries(ids.map((id) => [id, { agent_id: `agent of ${id}`, disabled: false }]));
+
+function reader(fail = false) {
+  const batches: string[][] = [];
+  const readState: ApiClient["readState"] = async (ids) => {
+    batches.push(ids);
+    if (fail) return { failure: { kind: "unavailable", message: "away" } };
+    return {
+      value: { platforms: {}, agents: agents(ids.filter((id) => id !== "unknown")), delegations: {} },
+    };
+  };
+  return { batches, states: createStateReader({ readState }) };
+}
+
+describe("the reader of states", () => {
+  it("asks once for what is wanted at the same time, and gives each its own", async () => {
+    const { states, batches } = reader();
+    const answers = await Promise.all(["a", "b", "unknown"].map((id) => states.read(id)));
+    expect(batches).toEqual([["a", "b", "unknown"]]);
+    expect(answers.map(({ value }) => value?.agent?.agent_id)).toEqual([
+      "agent of a",
+      "agent of b",
+      undefined,
+    ]);
+    expect(answers[2]).toEqual({ value: {} });
+  });
+
+  it("never asks for more than 500 at once", async () => {
+    const { states, batches } = reader();
+    const ids = Array.from({ length: 1001 }, (_, index) => `id-${index}`);
+    const answers = await Promise.all(ids.map((id) => states.read(id)));
+    expect(batches.map((batch) => batch.length)).toEqual([500, 500, 1]);
+    expect(answers[1000]?.value?.agent?.agent_id).toBe("agent of id-1000");
+  });
+
+  it("asks anew for what is wanted later", async () => {
+    const { states, batches } = reader();
+    await states.read("a");
+    await states.read("a");
+    expect(batches).toEqual([["a"], ["a"]]);
+  });
+
+  it("gives a failure to all that wait for it", async () => {
+    const { states } = reader(true);
+    const answers = await Promise.all(["a", "b"].map((id) => states.read(id)));
+    expect(answers.map(({ failure }) => failure?.kind)).toEqual(["unavailable", "unavailable"]);
+  });
+});

@@ -1,0 +1,101 @@
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { kubernetesBinary } from "../../support/kubernetes/binary.ts";
+import { type Kubernetes, type KubernetesAnswer, startKubernetes } from "../../support/kubernetes/server.ts";
+import { type SchemaCase, schemaCases } from "../schema_cases.ts";
+
+const BUILD_TIMEOUT_MS = 20 * 60_000;
+const files = ["platforms", "agents", "delegations"];
+const binary = await kubernetesBinary();
+if (binary.missing !== undefined) console.error(`SKIPPED, missing: ${binary.missing}`);
+
+describe.skipIf(binary.missing !== undefined)("schemas on a real API server", () => {
+  let kubernetes: Kubernetes;
+  let unused = 0;
+
+  beforeAll(async () => {
+    kubernetes = await startKubernetes(binary.path ?? "");
+    for (const file of files) await apply(file);
+    for (const file of files) await established(file);
+  }, BUILD_TIMEOUT_MS);
+
+  afterAll(() => kubernetes?.stop());
+
+  async function apply(file: string): Promise<void> {
+    const path = `/apis/apiextensions.k8s.io/v1/customresourcedefinitions/${file}.deputize.io`;
+    const text = await readFile(join(import.meta.dirname, `../../../crds/${file}.yaml`), "utf8");
+    const query = "fieldManager=test&force=true&fieldValidation=Strict";
+    const answer = await kubernetes.call("PATCH", `${path}?${query}`, text, "application/apply-patch+yaml");
+    expect(answer.body.message).toBeUndefined();
+    expect(answer.status).toBe(201);
+  }
+
+  async function established(file: string): Promise<void> {
+    for (let tries = 0; tries < 100; tries += 1) {
+      const answer = await kubernetes.call("GET", `/apis/deputize.io/v1alpha1/${file}`);
+      if (answer.status === 200) return;
+      await sleep(100);
+    }
+    throw new Error(`${file} were not served`);
+  }
+
+  it("takes the definitions without a warning about their structure", async () => {
+    for (const file of files) {
+      const path = `/apis/apiextensions.k8s.io/v1/customresourcedefinitions/${file}.deputize.io`;
+      const { body } = await kubernetes.call("GET", path);
+      const conditions = (body.status as { conditions: { type: string; status: string }[] }).conditions;
+      expect(conditions.filter(({ type }) => type === "NonStructuralSchema")).toEqual([]);
+      expect(conditions.find(({ type }) => type === "Established")?.status).toBe("True");
+    }
+  });
+
+  it.each(schemaCases)("$name", async (schemaCase) => {
+    const namespace = `case-${unused++}`;
+    await kubernetes.call("POST", "/api/v1/namespaces", { metadata: { name: namespace } });
+    const { previous, object } = placed(schemaCase, namespace);
+    if (previous !== undefined) expect(await write(previous)).toMatchObject({ taken: true });
+    const answer = await write(object);
+    expect(answer, JSON.stringify(answer)).toMatchObject({ taken: schemaCase.accepted });
+  });
+
+  type Manifest = SchemaCase["object"];
+
+  function placed({ object, previous }: SchemaCase, namespace: string) {
+    const inNamespace = (manifest: Manifest) => ({
+      ...manifest,
+      metadata: { ...manifest.metadata, namespace },
+    });
+    return { object: inNamespace(object), previous: previous && inNamespace(previous) };
+  }
+
+  /** Creates or replaces the object, then its status when it has one. */
+  async function write(manifest: Manifest): Promise<{ taken: boolean; message: unknown }> {
+    const { status, ...object } = manifest;
+    const plural = `${manifest.kind.toLowerCase()}s`;
+    const collection = `/apis/deputize.io/v1alpha1/namespaces/${manifest.metadata.namespace}/${plural}`;
+    const path = `${collection}/${manifest.metadata.name}`;
+    const strict = "fieldValidation=Strict";
+    const current = await kubernetes.call("GET", path);
+    const answer =
+      current.status === 200
+        ? await kubernetes.call("PUT", `${path}?${strict}`, versioned(object, current))
+        : await kubernetes.call("POST", `${collection}?${strict}`, object);
+    if (answer.status >= 300 || status === undefined) return told(answer);
+    return told(
+      await kubernetes.call("PUT", `${path}/status?${strict}`, versioned({ ...object, status }, answer)),
+    );
+  }
+
+  function versioned(object: Manifest, current: KubernetesAnswer) {
+    const { resourceVersion } = current.body.metadata as { resourceVersion: string };
+    return { ...object, metadata: { ...object.metadata, resourceVersion } };
+  }
+
+  function told({ status, body }: KubernetesAnswer) {
+    if (![200, 201, 400, 422].includes(status))
+      throw new Error(`unexpected ${status} ${String(body.message)}`);
+    return { taken: status < 300, message: body.message };
+  }
+});

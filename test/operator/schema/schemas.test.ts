@@ -1,0 +1,101 @@
+import { beforeAll, describe, expect, it } from "vitest";
+import { readDefinitions } from "../../../src/operator/schema/definition.ts";
+import { loadSchemas, type Schemas } from "../../../src/operator/schema/schemas.ts";
+import { CANONICAL_SCOPES, SENSITIVE_SCOPES, WILDCARDS } from "../../../src/protocol/documents/vocabulary.ts";
+import { schemaCases } from "../schema_cases.ts";
+
+describe("schemas", () => {
+  let schemas: Schemas;
+  beforeAll(async () => {
+    schemas = await loadSchemas();
+  });
+
+  it.each(schemaCases)("$name", ({ object, previous, accepted }) => {
+    if (previous !== undefined) expect(schemas.judge(previous).faults).toBeUndefined();
+    expect(schemas.judge(object, previous).faults === undefined).toBe(accepted);
+  });
+
+  it("names the place and the fault", () => {
+    const object = {
+      apiVersion: "deputize.io/v1alpha1",
+      kind: "Delegation",
+      metadata: { name: "example" },
+      spec: { platformRef: { name: "shop" }, agentRef: {}, scopes: ["data:read", "x"], until: "tomorrow" },
+    };
+    const faults = schemas.judge(object).faults ?? [];
+    expect(faults).toContainEqual({ path: "spec.until", message: "unknown field" });
+    expect(faults).toContainEqual({ path: "spec.agentRef.name", message: "is required" });
+    expect(faults.map(({ path }) => path)).toContain("spec.scopes[1]");
+  });
+
+  it.each([
+    ["Platform", "defaultAllowedScopes", { displayName: "Shop", surfaceType: "agentic_api" }],
+    ["Delegation", "scopes", { platformRef: { name: "shop" }, agentRef: { name: "bot" } }],
+  ])("says what a scope of a %s looks like, and shows no pattern for it", (kind, field, rest) => {
+    const spec = { ...rest, [field]: ["data:read", "no scope"] };
+    const object = { apiVersion: "deputize.io/v1alpha1", kind, metadata: { name: "example" }, spec };
+    expect(schemas.judge(object).faults).toEqual([
+      { path: `spec.${field}[1]`, message: "a scope is domain:action or custom:…" },
+    ]);
+  });
+
+  it("says what a text for people looks like, and shows neither pattern nor text", () => {
+    const spec = {
+      displayName: "Sh\u202eop",
+      surfaceType: "agentic_api",
+      defaultAllowedScopes: ["data:read"],
+    };
+    const object = {
+      apiVersion: "deputize.io/v1alpha1",
+      kind: "Platform",
+      metadata: { name: "example" },
+      spec,
+    };
+    expect(schemas.judge(object).faults).toEqual([
+      { path: "spec.displayName", message: expect.stringMatching(/^must show all of itself: [ -~]*$/) },
+    ]);
+  });
+
+  it("takes from other accounts every scope of the vocabulary and every wildcard", () => {
+    const all = [...CANONICAL_SCOPES, ...WILDCARDS.keys()];
+    const acceptedPrincipals = [all.slice(0, 64), all.slice(64)]
+      .filter((scopes) => scopes.length > 0)
+      .map((scopes, index) => ({ humanID: `${index}`.repeat(32), scopes }));
+    const spec = {
+      displayName: "Shop",
+      surfaceType: "agentic_api",
+      defaultAllowedScopes: ["data:read"],
+      acceptedPrincipals,
+    };
+    const object = {
+      apiVersion: "deputize.io/v1alpha1",
+      kind: "Platform",
+      metadata: { name: "example" },
+      spec,
+    };
+    expect(schemas.judge(object).faults).toBeUndefined();
+  });
+
+  it("refuses kinds it does not know", () => {
+    expect(schemas.judge({ apiVersion: "deputize.io/v1", kind: "Platform" }).faults).toHaveLength(1);
+    expect(schemas.judge({ apiVersion: "deputize.io/v1alpha1", kind: "Pod" }).faults).toHaveLength(1);
+    expect(schemas.judge(undefined).faults).toHaveLength(1);
+    expect(schemas.judge([]).faults).toHaveLength(1);
+  });
+
+  it("keeps the sensitive scopes in step with the vocabulary", async () => {
+    const groups = [...WILDCARDS.keys()].map((wildcard) => wildcard.slice(0, -1));
+    const reachable = [...SENSITIVE_SCOPES].filter((scope) =>
+      groups.some((group) => scope.startsWith(group)),
+    );
+    const definitions = JSON.stringify(await readDefinitions());
+    const lists = [...definitions.matchAll(/!\(s in (\[[^\]]+\])\)/g)].map(([, list]) =>
+      (JSON.parse((list ?? "").replaceAll("'", '"')) as string[]).sort(),
+    );
+    expect(lists).toEqual([reachable.sort(), reachable.sort()]);
+  });
+
+  it("declares no defaults, which would make a GitOps tool see a difference", async () => {
+    expect(JSON.stringify(await readDefinitions())).not.toContain('"default"');
+  });
+});

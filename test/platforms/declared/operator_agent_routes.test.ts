@@ -1,0 +1,120 @@
+import { afterEach, describe, expect, test } from "vitest";
+import { VaultUnavailable } from "../../../src/vault/client.ts";
+import { errorCode, platformApi } from "../../support/platform_world.ts";
+import { agentPath, declaration, declarations, newUid, path } from "../declarations.ts";
+
+const api = platformApi();
+afterEach(() => {
+  api.vault.failure = undefined;
+});
+
+const { put, declared } = declarations(api);
+
+describe("declaring an agent", () => {
+  const wish = (platform: string, fields = {}) => ({
+    platform_external_id: platform,
+    name: "bot",
+    agent_type: "api_agent",
+    ...fields,
+  });
+
+  test("creates it once, renames it, and never brings it back", async () => {
+    const { id: platform } = await declared();
+    const id = newUid();
+    const created = await api.operator("PUT", agentPath(id), wish(platform));
+    expect(created.body).toEqual({
+      agent_id: expect.stringMatching(/^[0-9a-f]{32}$/),
+      name: "bot",
+      agent_type: "api_agent",
+      custody_mode: "custodial",
+      public_key_json: { ed25519: expect.any(String), ml_dsa_65: expect.any(String) },
+      disabled: false,
+    });
+    const races = await Promise.all(
+      Array.from({ length: 4 }, () => api.operator("PUT", agentPath(id), wish(platform))),
+    );
+    for (const { body } of races) expect(body).toEqual(created.body);
+    const renamed = await api.operator("PUT", agentPath(id), wish(platform, { name: "renamed" }));
+    expect(renamed.body).toEqual({ ...created.body, name: "renamed" });
+    for (const each of [id, id, newUid()]) {
+      expect((await api.operator("DELETE", agentPath(each))).body).toEqual({ removed: true });
+    }
+    expect((await api.operator("PUT", agentPath(id), wish(platform))).body).toMatchObject({
+      agent_id: created.body.agent_id,
+      disabled: true,
+    });
+    expect(api.vault.keys.get(String(created.body.agent_id))!.disabled).toBe(true);
+  });
+
+  test("makes one agent when 8 first calls race", async () => {
+    const { id: platform } = await declared();
+    const id = newUid();
+    const answers = await Promise.all(
+      Array.from({ length: 8 }, () => api.operator("PUT", agentPath(id), wish(platform))),
+    );
+    expect(new Set(answers.map(({ body }) => body.agent_id)).size).toBe(1);
+    expect(await api.db("agents").where({ external_id: id })).toHaveLength(1);
+  });
+
+  test("refuses another platform or type for an object it knows", async () => {
+    const [one, two] = [await declared(), await declared()];
+    const id = newUid();
+    await api.operator("PUT", agentPath(id), wish(one.id));
+    expect(errorCode(await api.operator("PUT", agentPath(id), wish(two.id)))).toBe("external_conflict");
+    const robot = wish(one.id, { agent_type: "robot" });
+    expect(errorCode(await api.operator("PUT", agentPath(id), robot))).toBe("external_conflict");
+  });
+
+  test("refuses an agent that would keep its own key", async () => {
+    const { id: platform } = await declared();
+    const put = (more: object) => api.operator("PUT", agentPath(newUid()), { ...wish(platform), ...more });
+    expect(errorCode(await put({ custody_mode: "self_custody" }))).toBe("not_available");
+    expect(errorCode(await put({ public_key_json: { ed25519: "A" } }))).toBe("invalid_request");
+    expect((await put({ custody_mode: "custodial" })).status).toBe(200);
+  });
+
+  test("needs a registered platform and a vault", async () => {
+    expect(errorCode(await api.operator("PUT", agentPath(newUid()), wish(newUid())))).toBe("not_found");
+    const { id: platform } = await declared();
+    const id = newUid();
+    api.vault.failure = new VaultUnavailable("sealed", "sealed");
+    expect(errorCode(await api.operator("PUT", agentPath(id), wish(platform)))).toBe("vault_unavailable");
+    api.vault.failure = undefined;
+    expect((await api.operator("PUT", agentPath(id), wish(platform))).status).toBe(200);
+    await api.operator("DELETE", path(platform));
+    expect(errorCode(await api.operator("PUT", agentPath(newUid()), wish(platform)))).toBe("not_found");
+  });
+});
+
+describe("the operator of another cluster", () => {
+  test("sees and changes nothing of this one's", async () => {
+    const { person, id } = await declared();
+    const agent = newUid();
+    const options = { cluster: "c2" };
+    for (const [method, target, body] of [
+      ["PUT", path(id), declaration(person)],
+      ["DELETE", path(id), undefined],
+      ["POST", `${path(id)}/credentials/rotate`, undefined],
+      ["POST", `${path(id)}/credentials/acknowledge`, { api_key_prefix: "dpz_00000000" }],
+      ["PUT", agentPath(agent), { platform_external_id: id, name: "b", agent_type: "robot" }],
+      ["DELETE", agentPath(agent), undefined],
+      ["PUT", agentPath("c2.x"), { platform_external_id: id, name: "b", agent_type: "robot" }],
+      ["PUT", path("c2."), declaration(person)],
+      ["PUT", path("c22.x"), declaration(person)],
+    ] as const) {
+      const answer = await api.operator(method, target, body, options);
+      expect([target, answer.status, errorCode(answer)]).toEqual([target, 404, "not_found"]);
+    }
+    expect((await put(id, declaration(person))).body.credentials).not.toBeNull();
+  });
+
+  test("a token is needed, and an older leader is refused", async () => {
+    const person = await api.person();
+    const wrong = await put(newUid(), declaration(person), { token: "wrong" });
+    expect([wrong.status, errorCode(wrong)]).toEqual([401, "operator_unauthorized"]);
+    const cluster = "c9";
+    await api.operator("DELETE", path("c9.x"), undefined, { cluster, epoch: 7 });
+    const stale = await api.operator("DELETE", path("c9.x"), undefined, { cluster, epoch: 6 });
+    expect([stale.status, errorCode(stale)]).toEqual([409, "stale_epoch"]);
+  });
+});

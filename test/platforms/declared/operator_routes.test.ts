@@ -1,0 +1,218 @@
+import { randomUUID } from "node:crypto";
+import { afterEach, describe, expect, test } from "vitest";
+import { errorCode, type Person, platformApi, registerPlatform } from "../../support/platform_world.ts";
+import { declaration, declarations, newUid, path } from "../declarations.ts";
+
+const api = platformApi();
+afterEach(() => {
+  api.vault.failure = undefined;
+});
+
+const { put, declared, list } = declarations(api);
+
+describe("declaring a platform", () => {
+  test("registers it and gives its credentials, which work", async () => {
+    const { person, answer, credentials } = await declared({ callback_url: "https://hooks.example.com/" });
+    expect(answer.body).toEqual({
+      platform_id: expect.any(String),
+      connection_id: expect.any(String),
+      api_key_prefix: credentials.api_key!.slice(0, 12),
+      default_allowed_scopes: ["data:read", "data:share"],
+      callback_url: "https://hooks.example.com/",
+      credentials: {
+        api_key: expect.stringMatching(/^dpz_/),
+        signing_secret: expect.stringMatching(/^dps_/),
+        webhook_signing_secret: expect.stringMatching(/^whsec_/),
+      },
+    });
+    expect((await list(answer, credentials.api_key)).status).toBe(200);
+    const shown = await person.client.get("/v1/service/platforms");
+    expect(shown.body.items).toMatchObject([{ platform_id: answer.body.platform_id, name: "Shop" }]);
+  });
+
+  test("finds the account whatever the letters' case", async () => {
+    const person = await api.person();
+    const answer = await put(newUid(), declaration(person, { account_email: person.email.toUpperCase() }));
+    expect(answer.status).toBe(200);
+  });
+
+  test("finds it by an address beyond ASCII, however that is written", async () => {
+    const email = `jörg.${randomUUID()}@bücher.example`;
+    const client = api.client();
+    await client.onboard(email.replace("bücher", "xn--bcher-kva"));
+    const person = await api.person();
+    for (const account_email of [email, email.toUpperCase(), email.normalize("NFD")]) {
+      expect((await put(newUid(), declaration(person, { account_email }))).status).not.toBe(404);
+    }
+  });
+
+  test("gives the same answer, credentials included, until they are acknowledged", async () => {
+    const { person, id, answer, credentials } = await declared();
+    const again = await put(id, declaration(person));
+    expect(again.body).toEqual(answer.body);
+    const acknowledge = (prefix: string) =>
+      api.operator("POST", `${path(id)}/credentials/acknowledge`, { api_key_prefix: prefix });
+    expect(errorCode(await acknowledge("dpz_00000000"))).toBe("external_conflict");
+    expect((await put(id, declaration(person))).body.credentials).toEqual(credentials);
+    for (let time = 0; time < 2; time += 1) {
+      const acknowledged = await acknowledge(credentials.api_key!.slice(0, 12));
+      expect([acknowledged.status, acknowledged.body]).toEqual([200, { acknowledged: true }]);
+    }
+    expect((await put(id, declaration(person))).body).toEqual({ ...answer.body, credentials: null });
+    expect(await api.events(String(answer.body.connection_id))).toHaveLength(1);
+  });
+
+  test("registers it once when 8 calls race", async () => {
+    const person = await api.person();
+    const id = newUid();
+    const answers = await Promise.all(Array.from({ length: 8 }, () => put(id, declaration(person))));
+    expect(answers.map(({ status }) => status)).toEqual(Array(8).fill(200));
+    for (const { body } of answers) expect(body).toEqual(answers[0]!.body);
+    expect(await api.db("platforms").where({ account_id: person.accountId })).toHaveLength(1);
+  });
+
+  test("applies name, description, a smaller ceiling, and a callback when it is given", async () => {
+    const { person, id, answer } = await declared({ callback_url: "https://one.example/", description: "d" });
+    const renamed = await put(
+      id,
+      declaration(person, { name: "Renamed", default_allowed_scopes: ["data:read"] }),
+    );
+    expect(renamed.body).toMatchObject({
+      callback_url: "https://one.example/",
+      default_allowed_scopes: ["data:read"],
+      connection_id: answer.body.connection_id,
+    });
+    const shown = await person.client.get(`/v1/service/platforms/${String(answer.body.platform_id)}`);
+    expect(shown.body).toMatchObject({
+      name: "Renamed",
+      description: "",
+      default_allowed_scopes: ["data:read"],
+    });
+    const now = declaration(person, { name: "Renamed", default_allowed_scopes: ["data:read"] });
+    expect((await put(id, { ...now, callback_url: "https://two.example/" })).body.callback_url).toBe(
+      "https://two.example/",
+    );
+    expect((await put(id, { ...now, callback_url: null })).body.callback_url).toBeNull();
+    const widened = await put(id, declaration(person));
+    expect([widened.status, errorCode(widened)]).toEqual([400, "ceiling_widened"]);
+  });
+
+  test("changes nothing when one of the changes is refused", async () => {
+    const { person, id, answer } = await declared();
+    const refused = await put(id, declaration(person, { name: "New", callback_url: "https://10.0.0.1/" }));
+    expect(errorCode(refused)).toBe("invalid_callback_url");
+    const shown = await person.client.get(`/v1/service/platforms/${String(answer.body.platform_id)}`);
+    expect(shown.body.name).toBe("Shop");
+  });
+
+  test("keeps the rules that people's registrations keep", async () => {
+    const person = await api.person();
+    const refused = async (fields: Record<string, unknown>) =>
+      errorCode(await put(newUid(), declaration(person, fields)));
+    expect(await refused({ default_allowed_scopes: ["nope"] })).toBe("invalid_scopes");
+    expect(await refused({ surface_type: "meetings" })).toBe("surface_not_available");
+    expect(await refused({ callback_url: "ftp://x/" })).toBe("invalid_callback_url");
+    expect(await refused({ account_email: "nobody@example.test" })).toBe("namespace_not_bound");
+    expect(await refused({ name: "" })).toBe("invalid_request");
+    await registerPlatform(person);
+    expect(await refused({})).toBe("platform_limit");
+  });
+
+  test("needs a complete onboarding", async () => {
+    const client = api.client();
+    const email = `${randomUUID()}@example.test`;
+    await client.signIn(email);
+    const answer = await put(newUid(), declaration({ email } as Person));
+    expect([answer.status, errorCode(answer)]).toEqual([403, "onboarding_incomplete"]);
+  });
+
+  test("refuses another account or surface for an object it knows, and an object it removed", async () => {
+    const { person, id } = await declared();
+    const other = await api.person();
+    expect(errorCode(await put(id, declaration(other)))).toBe("external_conflict");
+    expect(errorCode(await put(id, declaration(person, { surface_type: "meetings" })))).toBe(
+      "external_conflict",
+    );
+    await api.operator("DELETE", path(id));
+    expect(errorCode(await put(id, declaration(person)))).toBe("external_conflict");
+  });
+
+  test("is one account's only when two accounts race for one object", async () => {
+    const people = await Promise.all([api.person(), api.person(), api.person()]);
+    const id = newUid();
+    const answers = await Promise.all(people.map((person) => put(id, declaration(person))));
+    expect(answers.map(({ status }) => status).sort()).toEqual([200, 409, 409]);
+    expect(await api.db("platforms").where({ external_id: id })).toHaveLength(1);
+  });
+});
+
+describe("rotating declared credentials", () => {
+  test("replaces the key at once, keeps the secrets, and gives them again until they are acknowledged", async () => {
+    const { person, id, answer, credentials } = await declared();
+    await api.operator("POST", `${path(id)}/credentials/acknowledge`, {
+      api_key_prefix: credentials.api_key!.slice(0, 12),
+    });
+    const rotated = await api.operator("POST", `${path(id)}/credentials/rotate`);
+    const fresh = rotated.body.credentials as Record<string, string>;
+    expect(rotated.body).toEqual({
+      ...answer.body,
+      api_key_prefix: fresh.api_key!.slice(0, 12),
+      credentials: { ...credentials, api_key: fresh.api_key },
+    });
+    expect(fresh.api_key).not.toBe(credentials.api_key);
+    expect((await put(id, declaration(person))).body).toEqual(rotated.body);
+    expect((await list(answer, fresh.api_key)).status).toBe(200);
+    await expect.poll(async () => (await list(answer, credentials.api_key)).status).toBe(401);
+  });
+
+  test("leaves the key before good for as long as the operator says", async () => {
+    const { id, answer, credentials } = await declared();
+    const rotate = (grace_seconds: number) =>
+      api.operator("POST", `${path(id)}/credentials/rotate`, { grace_seconds });
+    expect((await rotate(86_400)).status).toBe(200);
+    expect((await list(answer, credentials.api_key)).status).toBe(200);
+    expect(errorCode(await rotate(86_401))).toBe("invalid_request");
+  });
+
+  test("a key that a person rotated is given to the operator as well", async () => {
+    const { person, id, answer, credentials } = await declared();
+    await api.operator("POST", `${path(id)}/credentials/acknowledge`, {
+      api_key_prefix: credentials.api_key!.slice(0, 12),
+    });
+    const rotated = await person.client.post(
+      `/v1/service/connections/${String(answer.body.connection_id)}/rotate-key`,
+    );
+    const again = await put(id, declaration(person));
+    expect(again.body.credentials).toEqual({ ...credentials, api_key: rotated.body.api_key });
+  });
+
+  test("finds nothing for an object that is unknown or removed", async () => {
+    const { id } = await declared();
+    await api.operator("DELETE", path(id));
+    for (const each of [id, newUid()]) {
+      expect(errorCode(await api.operator("POST", `${path(each)}/credentials/rotate`))).toBe("not_found");
+      const body = { api_key_prefix: "dpz_00000000" };
+      expect(errorCode(await api.operator("POST", `${path(each)}/credentials/acknowledge`, body))).toBe(
+        "not_found",
+      );
+    }
+  });
+});
+
+describe("removing a declared platform", () => {
+  test("ends it, and answers the same again and for what never was", async () => {
+    const { id, answer, credentials } = await declared();
+    for (const each of [id, id, newUid()]) {
+      const removed = await api.operator("DELETE", path(each));
+      expect([removed.status, removed.body]).toEqual([200, { removed: true }]);
+    }
+    await expect.poll(async () => (await list(answer, credentials.api_key)).status).toBe(401);
+    const events = await api.events(String(answer.body.connection_id));
+    expect(events.map(({ event }) => event)).toEqual(["connection.created", "connection.removed"]);
+    const row = await api
+      .db("connections")
+      .where({ connection_id: String(answer.body.connection_id) })
+      .first();
+    expect(row!.undelivered_sealed).toBeNull();
+  });
+});

@@ -1,0 +1,371 @@
+import { describe, expect, test } from "vitest";
+import { authzenMetadataRoute } from "../../../src/proofs/authzen/routes.ts";
+import { startApi } from "../../support/api.ts";
+import type { HttpAnswer } from "../../support/http.ts";
+import {
+  type Application,
+  answerFromRegistry,
+  certify,
+  decisionsOf,
+  errorOf,
+  proofApi,
+} from "../application.ts";
+import { BOUND_SCOPE, operationOf, prove } from "../bound.ts";
+import { question } from "../questions.ts";
+
+const world = proofApi();
+
+const ask = (app: Application, body: unknown, headers = {}): Promise<HttpAnswer> =>
+  world.api.client().post("/access/v1/evaluation", body, {
+    headers: { "x-service-api-key": app.platform.apiKey, ...headers },
+    csrf: false,
+  });
+
+async function registryApplication(approvedScope?: string[]): Promise<Application> {
+  const app = await world.application(approvedScope);
+  await answerFromRegistry(app);
+  return app;
+}
+
+describe("a question with a proof", () => {
+  test("is verified in full: charged, recorded, and the proof is spent", async () => {
+    const app = await world.application();
+    const context = { proof_bundle: await app.proof() };
+    const first = await ask(app, question(app, { context }));
+    expect(first.body).toEqual({
+      decision: true,
+      context: {
+        assurance: "proof",
+        reason: "authorized",
+        cert_id: app.certId,
+        agent_id: app.agentId,
+        human_id: app.person.humanId,
+        receipt_id: expect.any(String),
+        receipt_hash: expect.stringMatching(/^sha256:[0-9a-f]{64}$/),
+        replayed: false,
+      },
+    });
+    expect(await decisionsOf(world, app)).toBe(1);
+    const again = await ask(app, question(app, { context }));
+    expect(again.body).toEqual({ decision: false, context: { reason: "invalid_challenge" } });
+  });
+
+  test("may carry a reference, and is false with the verifier's reason", async () => {
+    const app = await world.application();
+    const { proof_ref } = (await app.present()).body;
+    const denied = await ask(app, question(app, { action: { name: "data:share" }, context: { proof_ref } }));
+    expect(denied.body).toMatchObject({
+      decision: false,
+      context: { assurance: "proof", reason: "not_delegated" },
+    });
+  });
+
+  test("is held against the constraints with the question's context", async () => {
+    const app = await world.application([]);
+    await certify(app, ["data:read"], {
+      constraints: [{ type: "max_amount", max_amount: 10, currency: "USD" }],
+    });
+    const decide = async (facts: object) =>
+      (await ask(app, question(app, { context: { proof_bundle: await app.proof(), ...facts } }))).body;
+    expect(await decide({ amount: 10, currency: "USD" })).toMatchObject({ decision: true });
+    expect(await decide({ amount: 11, currency: "USD" })).toMatchObject({
+      decision: false,
+      context: { reason: "constraint_denied" },
+    });
+    expect(errorOf(await ask(app, question(app, { context: { amount: "10" } })))).toBe("400 invalid_request");
+  });
+
+  test("without a proof has the newest certificate's reason when none grants it", async () => {
+    const app = await registryApplication([]);
+    await certify(app, ["data:read"], {
+      constraints: [{ type: "max_amount", max_amount: 10, currency: "USD" }],
+    });
+    world.api.clock.advance(1);
+    await certify(app, ["data:read"], { constraints: [{ type: "max_speed_mps", max_mps: 1 }] });
+    const reason = async (context: object) =>
+      ((await ask(app, question(app, { context }))).body.context as { reason: string }).reason;
+    expect(await reason({ amount: 11, currency: "USD" })).toBe("constraint_unverifiable");
+    expect(await reason({ amount: 11, currency: "USD", speed_mps: 2 })).toBe("constraint_denied");
+    expect(await reason({ amount: 10, currency: "USD" })).toBe("authorized");
+  });
+
+  test("may be bound to an operation; an allow that was given before is false when asked for again", async () => {
+    const app = await world.application();
+    const operation = operationOf(app);
+    const action = { name: BOUND_SCOPE };
+    const context = { proof_bundle: await prove(app, operation), operation };
+    const first = await ask(app, question(app, { action, context }));
+    expect(first.body).toMatchObject({ decision: true, context: { replayed: false } });
+    const again = await ask(app, question(app, { action, context }));
+    const replayed = {
+      decision: false,
+      context: { ...(first.body.context as object), reason: "replayed", replayed: true },
+    };
+    expect(again.body).toEqual(replayed);
+    expect(await decisionsOf(world, app)).toBe(1);
+    const fresh = { proof_bundle: await prove(app, operation), operation };
+    await app.person.client.post(`/v1/service/delegations/${app.certId}/revoke`, {});
+    for (const asked of [context, fresh]) {
+      expect((await ask(app, question(app, { action, context: asked }))).body).toEqual(replayed);
+    }
+    const changed = { ...context, operation: { ...operation, resource_id: "order-8" } };
+    expect((await ask(app, question(app, { action, context: changed }))).body).toEqual({
+      decision: false,
+      context: { reason: "invocation_conflict" },
+    });
+    const elsewhere = { ...context, operation: { ...operation, verifier_id: "other" } };
+    expect((await ask(app, question(app, { action, context: elsewhere }))).body).toEqual({
+      decision: false,
+      context: { reason: "verifier_mismatch" },
+    });
+  });
+
+  test("keeps the reason of a denial that was given before", async () => {
+    const app = await world.application(["data:read"]);
+    const operation = operationOf(app);
+    const { proof_bundle } = (await app.present({ operation })).body;
+    const asked = question(app, { action: { name: BOUND_SCOPE }, context: { proof_bundle, operation } });
+    const first = await ask(app, asked);
+    expect(first.body).toMatchObject({ decision: false, context: { reason: "not_delegated" } });
+    expect((await ask(app, asked)).body).toEqual({
+      decision: false,
+      context: { ...(first.body.context as object), replayed: true },
+    });
+  });
+
+  test("is a conflict with a fresh proof of another operation under the same invocation", async () => {
+    const app = await world.application();
+    const operation = operationOf(app);
+    const action = { name: BOUND_SCOPE };
+    const reasonOf = async (bound: typeof operation) => {
+      const context = { proof_bundle: await prove(app, bound), operation: bound };
+      const { body } = await ask(app, question(app, { action, context }));
+      return (body.context as { reason: string }).reason;
+    };
+    expect(await reasonOf(operation)).toBe("authorized");
+    const other = { resource_id: "order-8", invocation_id: operation.invocation_id ?? "" };
+    expect(await reasonOf(operationOf(app, other))).toBe("invocation_conflict");
+  });
+
+  test("of another agent is false and spends nothing", async () => {
+    const app = await world.application();
+    const proof_bundle = await app.proof();
+    const other = question(app, {
+      subject: { type: "agent", id: "0".repeat(32) },
+      context: { proof_bundle },
+    });
+    expect((await ask(app, other)).body).toEqual({ decision: false, context: { reason: "invalid_proof" } });
+    expect((await ask(app, question(app, { context: { proof_bundle } }))).body.decision).toBe(true);
+  });
+
+  test("without credit has no answer: 402", async () => {
+    const app = await world.application();
+    await world.api
+      .db("balances")
+      .where({ account_id: app.person.accountId })
+      .update({ balance_micro_usd: 0 });
+    const answer = await ask(app, question(app, { context: { proof_bundle: await app.proof() } }));
+    expect(errorOf(answer)).toBe("402 credits_exhausted");
+  });
+});
+
+describe("a question without a proof", () => {
+  test("is false until the connection asks for answers from the registry, and again once it does not", async () => {
+    const app = await world.application();
+    const required = { decision: false, context: { reason: "proof_required" } };
+    expect((await ask(app, question(app))).body).toEqual(required);
+    await answerFromRegistry(app);
+    expect((await ask(app, question(app))).body.decision).toBe(true);
+    await answerFromRegistry(app, false);
+    expect((await ask(app, question(app))).body).toEqual(required);
+    expect(await decisionsOf(world, app)).toBe(0);
+  });
+
+  test("is answered from the registry, as often as it is asked, and not charged", async () => {
+    const app = await registryApplication();
+    for (let time = 0; time < 2; time += 1) {
+      expect((await ask(app, question(app))).body).toEqual({
+        decision: true,
+        context: { assurance: "registry", reason: "authorized", cert_id: app.certId },
+      });
+    }
+    expect(await decisionsOf(world, app)).toBe(0);
+  });
+
+  test("is false for what no active certificate grants: another scope, a revoked, an expired one, a deleted agent", async () => {
+    const app = await registryApplication();
+    const reason = async (changes = {}) => (await ask(app, question(app, changes))).body;
+    const denied = { decision: false, context: { assurance: "registry", reason: "not_delegated" } };
+    expect(await reason({ action: { name: "data:share" } })).toEqual(denied);
+    expect(await reason({ action: { name: "no such scope" } })).toEqual(denied);
+    expect(await reason({ subject: { type: "agent", id: "\u0001" } })).toEqual(denied);
+    await app.person.client.post(`/v1/service/delegations/${app.certId}/revoke`, {});
+    expect(await reason()).toEqual(denied);
+    const late = await registryApplication([]);
+    await certify(late, ["data:read"], { expires_in: 60 });
+    world.api.clock.advance(60);
+    expect((await ask(late, question(late))).body.decision).toBe(true);
+    world.api.clock.advance(1);
+    expect((await ask(late, question(late))).body.decision).toBe(false);
+    const gone = await registryApplication();
+    const path = `/v1/service/connections/${gone.platform.connectionId}/agents/${gone.agentId}`;
+    await gone.person.client.call("DELETE", path);
+    expect((await ask(gone, question(gone))).body).toEqual(denied);
+  });
+
+  test("is false for an agent of another connection, whatever that one may do there", async () => {
+    const [app, other] = [await registryApplication(), await registryApplication()];
+    const denied = { decision: false, context: { assurance: "registry", reason: "not_delegated" } };
+    const foreign = question(app, { subject: { type: "agent", id: other.agentId } });
+    expect((await ask(other, question(other))).body.decision).toBe(true);
+    expect((await ask(app, foreign)).body).toEqual(denied);
+  });
+
+  test("goes by the newest certificate whose constraints hold", async () => {
+    const app = await registryApplication([]);
+    const limit = (max_amount: number) => [{ type: "max_amount", max_amount, currency: "USD" }];
+    await certify(app, ["data:read"], { constraints: limit(100) });
+    await certify(app, ["data:read"], { constraints: limit(10) });
+    const asked = async (context: object) => (await ask(app, question(app, { context }))).body;
+    expect(await asked({ amount: 50, currency: "USD" })).toMatchObject({ decision: true });
+    expect(await asked({ amount: 500, currency: "USD" })).toMatchObject({
+      decision: false,
+      context: { reason: "constraint_denied" },
+    });
+    expect(await asked({})).toMatchObject({
+      decision: false,
+      context: { reason: "constraint_unverifiable" },
+    });
+  });
+
+  test("counts the allows of a certificate with a rate", async () => {
+    const app = await registryApplication([]);
+    await certify(app, ["data:read"], { constraints: [{ type: "max_rate", count: 1, window_s: 60 }] });
+    expect((await ask(app, question(app))).body.decision).toBe(true);
+    await app.verify(await app.proof());
+    expect((await ask(app, question(app))).body).toMatchObject({
+      decision: false,
+      context: { reason: "constraint_denied" },
+    });
+  });
+});
+
+describe("a question", () => {
+  test("about other kinds of things, or another's connection, is false", async () => {
+    const [app, other] = [await world.application(), await world.application()];
+    const reason = async (changes: object) => (await ask(app, question(app, changes as never))).body;
+    expect(await reason({ subject: { type: "user", id: app.agentId } })).toEqual({
+      decision: false,
+      context: { reason: "unknown_subject" },
+    });
+    for (const resource of [
+      { type: "document", id: app.platform.connectionId },
+      { type: "connection", id: other.platform.connectionId },
+    ]) {
+      expect(await reason({ resource })).toEqual({
+        decision: false,
+        context: { reason: "unknown_resource" },
+      });
+    }
+    expect((await reason({ subject: { type: "agent", id: other.agentId } })).decision).toBe(false);
+  });
+
+  test.each([
+    ["subject", { subject: undefined }],
+    ["subject.id", { subject: { type: "agent" } }],
+    ["action", { action: undefined }],
+    ["action.name", { action: {} }],
+    ["resource", { resource: undefined }],
+    ["resource.type", { resource: { id: "x" } }],
+    ["subject (of another type)", { subject: "x" }],
+    ["context (of another type)", { context: [] }],
+    ["subject.id (with U+0000)", { subject: { type: "agent", id: "\u0000" } }],
+  ])("without %s is 400", async (_, changes) => {
+    const app = await world.application();
+    expect(errorOf(await ask(app, question(app, changes)))).toBe("400 invalid_request");
+  });
+
+  test("names the member that is at fault", async () => {
+    const app = await world.application();
+    const answer = await ask(app, question(app, { action: { name: "x".repeat(257) } }));
+    expect(answer.body.error).toMatchObject({
+      code: "invalid_request",
+      message: expect.stringMatching(/^action\.name: /),
+    });
+  });
+
+  test("of another content type is 400, without a key 401; its X-Request-ID comes back", async () => {
+    const app = await world.application();
+    const wrong = await ask(app, JSON.stringify(question(app)), { "content-type": "text/plain" });
+    expect(errorOf(wrong)).toBe("400 invalid_request");
+    const keyless = await world.api.client().post("/access/v1/evaluation", question(app), { csrf: false });
+    expect(errorOf(keyless)).toBe("401 invalid_api_key");
+    const answer = await ask(app, question(app), { "X-Request-ID": "bfe9eb29-ab87-4ca3-be83-a1d5d8305716" });
+    expect(answer.headers.get("x-request-id")).toBe("bfe9eb29-ab87-4ca3-be83-a1d5d8305716");
+  });
+
+  test("may have properties and members that are not known", async () => {
+    const app = await registryApplication();
+    const properties = { department: "sales", nested: { list: [1, 2.5, null] } };
+    const body = question(app, {
+      subject: { type: "agent", id: app.agentId, properties },
+      extra: 1,
+      context: { time: "2026-05-01T10:00Z" },
+    });
+    expect((await ask(app, body)).body.decision).toBe(true);
+  });
+});
+
+describe("the metadata of a base URL with a path", () => {
+  const served = async (baseUrl: string, path: string) => {
+    const api = await startApi({ shares: world.api, routes: () => [authzenMetadataRoute(baseUrl)] });
+    const answer = await api.client().get(path);
+    await api.stop();
+    return answer;
+  };
+
+  test.each([
+    ["where AuthZEN has it, between host and path", "/.well-known/authzen-configuration/eu/pdp"],
+    ["behind a proxy that takes the path away", "/.well-known/authzen-configuration"],
+    ["behind a proxy that keeps the path", "/eu/pdp/.well-known/authzen-configuration"],
+  ])("is found %s", async (_, path) => {
+    for (const [baseUrl, slash] of [
+      ["https://h.example/eu/pdp", ""],
+      ["https://h.example/eu/pdp/", "/"],
+    ] as const) {
+      const answer = await served(baseUrl, path);
+      expect([baseUrl, answer.status, answer.body]).toEqual([
+        baseUrl,
+        200,
+        {
+          policy_decision_point: `https://h.example/eu/pdp${slash}`,
+          access_evaluation_endpoint: "https://h.example/eu/pdp/access/v1/evaluation",
+          access_evaluations_endpoint: "https://h.example/eu/pdp/access/v1/evaluations",
+        },
+      ]);
+    }
+  });
+
+  test("is at no other path", async () => {
+    for (const path of [
+      "/.well-known/authzen-configuration/eu",
+      "/.well-known/authzen-configuration/eu/pdp/x",
+      "/eu/.well-known/authzen-configuration",
+    ]) {
+      expect((await served("https://h.example/eu/pdp", path)).status).toBe(404);
+    }
+    const bare = await served("https://h.example/", "/.well-known/authzen-configuration/");
+    expect(bare.status).toBe(404);
+  });
+});
+
+test("the metadata names the configured base URL as it is written, whatever the request's host", async () => {
+  const answer = await world.api.client().get("/.well-known/authzen-configuration", {
+    headers: { host: "evil.example", "x-forwarded-host": "evil.example" },
+  });
+  expect(answer.body).toEqual({
+    policy_decision_point: "https://deputize.example/",
+    access_evaluation_endpoint: "https://deputize.example/access/v1/evaluation",
+    access_evaluations_endpoint: "https://deputize.example/access/v1/evaluations",
+  });
+});

@@ -1,0 +1,121 @@
+import { describe, expect, test } from "vitest";
+import type { HttpAnswer } from "../../support/http.ts";
+import { type Application, answerFromRegistry, decisionsOf, errorOf, proofApi } from "../application.ts";
+import { question } from "../questions.ts";
+
+const world = proofApi();
+
+const askAll = (app: Application, body: unknown): Promise<HttpAnswer> =>
+  app.post("/access/v1/evaluations", body);
+
+describe("several questions at once", () => {
+  const decisions = ({ body }: HttpAnswer) =>
+    (body.evaluations as { decision: boolean }[]).map(({ decision }) => decision);
+
+  test("share what they leave out, and are answered in their order", async () => {
+    const app = await world.application();
+    await answerFromRegistry(app);
+    const { subject, resource } = question(app);
+    const answer = await askAll(app, {
+      subject,
+      resource,
+      evaluations: [
+        { action: { name: "data:read" } },
+        { action: { name: "data:share" } },
+        { action: { name: "payments:send" }, subject: { type: "agent", id: "0".repeat(32) } },
+        { action: { name: "payments:send" } },
+      ],
+    });
+    expect([answer.status, decisions(answer)]).toEqual([200, [true, false, false, true]]);
+  });
+
+  test("are false one by one when they are bad, in a 200", async () => {
+    const app = await world.application();
+    await answerFromRegistry(app);
+    const proof_bundle = await app.proof();
+    const spoilt = { ...(proof_bundle as object), challenge_at: 1 };
+    const answer = await askAll(app, {
+      ...question(app),
+      evaluations: [
+        {},
+        { action: {} },
+        7,
+        { context: { proof_bundle: spoilt } },
+        { context: { proof_bundle } },
+        { context: "x" },
+        { resource: null },
+      ],
+    });
+    expect(answer.status).toBe(200);
+    expect(decisions(answer)).toEqual([true, false, false, false, true, false, false]);
+    expect((answer.body.evaluations as unknown[])[1]).toEqual({
+      decision: false,
+      context: { reason: "invalid_request", error: { status: 400, message: expect.any(String) } },
+    });
+  });
+
+  test("are refused together when there is U+0000 in one of them", async () => {
+    const app = await world.application();
+    const evaluations = [{}, { subject: { type: "agent", id: "\u0000" } }];
+    expect(errorOf(await askAll(app, { ...question(app), evaluations }))).toBe("400 invalid_request");
+  });
+
+  test("are no answers when something of ours breaks: not false one by one, but 500", async () => {
+    const app = await world.application();
+    await answerFromRegistry(app);
+    await world.api.db.raw("alter table agents rename to agents_away");
+    try {
+      const answer = await askAll(app, { ...question(app), evaluations: [{}, {}] });
+      expect(errorOf(answer)).toBe("500 internal");
+    } finally {
+      await world.api.db.raw("alter table agents_away rename to agents");
+    }
+    expect(decisions(await askAll(app, { ...question(app), evaluations: [{}] }))).toEqual([true]);
+  });
+
+  test("with one proof twice: it counts once", async () => {
+    const app = await world.application();
+    await answerFromRegistry(app);
+    const item = { context: { proof_bundle: await app.proof() } };
+    const answer = await askAll(app, { ...question(app), evaluations: [item, item] });
+    expect(decisions(answer).sort()).toEqual([false, true]);
+    expect(await decisionsOf(world, app)).toBe(1);
+  });
+
+  test.each([
+    ["execute_all", [true, false, true]],
+    ["deny_on_first_deny", [true, false]],
+    ["permit_on_first_permit", [true]],
+  ])("end as %s says", async (evaluations_semantic, expected) => {
+    const app = await world.application();
+    await answerFromRegistry(app);
+    const scopes = ["data:read", "data:share", "payments:send"];
+    const answer = await askAll(app, {
+      ...question(app),
+      evaluations: scopes.map((name) => ({ action: { name } })),
+      options: { evaluations_semantic },
+    });
+    expect(decisions(answer)).toEqual(expected);
+  });
+
+  test.each([[undefined], [[]]])("of which there are none are a single question", async (evaluations) => {
+    const app = await world.application();
+    await answerFromRegistry(app);
+    const answer = await askAll(app, { ...question(app), evaluations });
+    expect(answer.body).toMatchObject({ decision: true, context: { assurance: "registry" } });
+  });
+
+  test("are 400 when they are no list, more than 100, or under an unknown semantic", async () => {
+    const app = await world.application();
+    await answerFromRegistry(app);
+    const many = (count: number) => Array.from({ length: count }, () => ({}));
+    for (const fields of [
+      { evaluations: {} },
+      { evaluations: many(101) },
+      { evaluations: [{}], options: { evaluations_semantic: "any" } },
+    ]) {
+      expect(errorOf(await askAll(app, { ...question(app), ...fields }))).toBe("400 invalid_request");
+    }
+    expect(decisions(await askAll(app, { ...question(app), evaluations: many(100) }))).toHaveLength(100);
+  });
+});

@@ -1,0 +1,124 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { describe, expect, test, vi } from "vitest";
+import { createBatcher } from "../../../src/proofs/decide/batch.ts";
+import { decideBatch, VERIFICATION_PRICE_MICRO_USD as price } from "../../../src/proofs/decide/decision.ts";
+import { decisionWorld } from "../decision_world.ts";
+import { insertRecords, itemFor, type Records } from "../records.ts";
+
+const world = decisionWorld();
+const { balanceOf, countOf } = world;
+
+describe("several accounts in every batch", () => {
+  test("eight connections with batches in random order neither deadlock nor overdraw", async () => {
+    const accounts = await Promise.all(Array.from({ length: 4 }, () => insertRecords(world.db, 100 * price)));
+    const outcomes = await Promise.all(
+      Array.from({ length: 8 }, async () => {
+        const decided = [];
+        for (let batch = 0; batch < 20; batch += 1) {
+          const items = Array.from({ length: 16 }, () =>
+            itemFor(accounts[Math.floor(Math.random() * 4)] as Records),
+          );
+          decided.push(...(await decideBatch(world.pool, items)));
+        }
+        return decided;
+      }),
+    );
+    expect(outcomes.flat().filter((outcome) => outcome.kind === "decided")).toHaveLength(400);
+    for (const account of accounts) expect(await balanceOf(account)).toBe(0);
+  });
+});
+
+describe("the batcher", () => {
+  test("answers each caller with its own item's outcome", async () => {
+    const records = await insertRecords(world.db, 1_000 * price);
+    const decide = createBatcher(world.pool, {
+      maxItems: 16,
+      maxWaitMs: 2,
+      maxStatements: 2,
+      maxQueueMs: 5_000,
+    });
+    const outcomes = await Promise.all(
+      Array.from({ length: 100 }, (_, n) =>
+        decide(itemFor(records, n % 2 === 0 ? {} : { decision: "deny", reason: "not_delegated" })),
+      ),
+    );
+    outcomes.forEach((outcome, n) => {
+      expect(outcome).toMatchObject({ decision: n % 2 === 0 ? "allow" : "deny" });
+    });
+    expect(await countOf("audit_events", records)).toBe(100);
+  });
+
+  test("an item that the database refuses does not take its neighbours with it", async () => {
+    const records = await insertRecords(world.db, 1_000 * price);
+    const decide = createBatcher(world.pool, {
+      maxItems: 16,
+      maxWaitMs: 2,
+      maxStatements: 1,
+      maxQueueMs: 5_000,
+    });
+    const broken = itemFor(records, { eventId: "not-a-uuid" });
+    const results = await Promise.allSettled(
+      [itemFor(records), itemFor(records), broken, itemFor(records)].map(decide),
+    );
+    expect(results.map((result) => result.status)).toEqual([
+      "fulfilled",
+      "fulfilled",
+      "rejected",
+      "fulfilled",
+    ]);
+    expect(await countOf("audit_events", records)).toBe(3);
+  });
+
+  test("an item that waited too long for a statement is refused, and never decided", async () => {
+    const [slow, late] = [await insertRecords(world.db, price), await insertRecords(world.db, price)];
+    const limits = { maxItems: 1, maxWaitMs: 1, maxStatements: 1, maxQueueMs: 50 };
+    const decide = createBatcher(world.pool, limits);
+    const held = await world.hold("select from balances where account_id = $1 for update", [slow.accountId]);
+    const first = decide(itemFor(slow));
+    await world.untilBlocked();
+    const second = Promise.allSettled([decide(itemFor(late))]);
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    await held.commit();
+    expect(await first).toMatchObject({ decision: "allow" });
+    expect(await second).toMatchObject([{ status: "rejected", reason: { code: "unavailable" } }]);
+    expect(await countOf("audit_events", late)).toBe(0);
+  });
+
+  /** A batcher of its own, whose first statement waits for a row that somebody holds. */
+  async function behindHeldRow(maxWaitMs: number) {
+    const [slow, free] = await Promise.all([
+      insertRecords(world.db, 1_000 * price),
+      insertRecords(world.db, 1_000 * price),
+    ]);
+    const pool = world.openPool("batches");
+    const sent = vi.spyOn(pool, "query");
+    const decide = createBatcher(pool, { maxItems: 8, maxWaitMs, maxStatements: 2, maxQueueMs: 60_000 });
+    const held = await world.hold("select from balances where account_id = $1 for update", [slow.accountId]);
+    const first = decide(itemFor(slow));
+    await world.untilBlocked();
+    return { sent, first, held, decideOther: () => decide(itemFor(free)) };
+  }
+
+  test("items that come while a statement is under way share the next one; only a full batch goes beside it", async () => {
+    const { sent, first, held, decideOther } = await behindHeldRow(60_000);
+    const seven = Array.from({ length: 7 }, decideOther);
+    await sleep(50);
+    expect(sent).toHaveBeenCalledTimes(1);
+    const eight = [...seven, decideOther()];
+    for (const outcome of await Promise.all(eight)) expect(outcome).toMatchObject({ decision: "allow" });
+    expect(sent).toHaveBeenCalledTimes(2);
+    const last = [decideOther(), decideOther()];
+    await held.commit();
+    for (const outcome of await Promise.all([first, ...last])) {
+      expect(outcome).toMatchObject({ decision: "allow" });
+    }
+    expect(sent).toHaveBeenCalledTimes(3);
+  });
+
+  test("a batch that is not full is sent beside a statement that takes long", async () => {
+    const { first, held, decideOther } = await behindHeldRow(20);
+    expect(await decideOther()).toMatchObject({ decision: "allow" });
+    await held.commit();
+    expect(await first).toMatchObject({ decision: "allow" });
+  });
+});

@@ -1,0 +1,134 @@
+import { randomUUID } from "node:crypto";
+import { expect, test } from "vitest";
+import { readAccountEvent } from "../../../src/events/account_kinds.ts";
+import { shardOf } from "../../../src/events/outbox.ts";
+import { decideBatch, VERIFICATION_PRICE_MICRO_USD as price } from "../../../src/proofs/decide/decision.ts";
+import { decisionWorld } from "../decision_world.ts";
+import { insertRecords, itemFor, type Records } from "../records.ts";
+
+const world = decisionWorld();
+
+/** An account with credit for so many decisions, low when there is credit for `lowAt`. */
+async function account(decisions: number, lowAt: number): Promise<Records> {
+  const records = await insertRecords(world.db, decisions * price);
+  await world
+    .db("balances")
+    .where({ account_id: records.accountId })
+    .update({ low_at_micro_usd: lowAt * price });
+  return records;
+}
+
+const decide = (records: Records, times: number) =>
+  decideBatch(
+    world.pool,
+    Array.from({ length: times }, () => itemFor(records)),
+  );
+
+/** What was announced of an account: levels with what was left, in decisions. */
+async function announced({ accountId }: Records): Promise<string[]> {
+  const rows = await world.db("outbox").where({ aggregateid: accountId }).orderBy("aggregate_seq");
+  expect(rows.map(({ aggregate_seq }) => aggregate_seq)).toEqual(rows.map((_, n) => n + 1));
+  return rows.map(({ payload }) => {
+    const { level, balance_micro_usd } = readAccountEvent("credits.low", payload);
+    return `${level} ${balance_micro_usd / price}`;
+  });
+}
+
+test("a balance that comes to its mark is announced once, and not again below it", async () => {
+  const records = await account(10, 2);
+  await decide(records, 7);
+  expect(await announced(records)).toEqual([]);
+  await decide(records, 1);
+  expect(await announced(records)).toEqual(["low 2"]);
+  await decide(records, 1);
+  expect(await announced(records)).toEqual(["low 2"]);
+});
+
+test("the last decision that can be paid is announced, and what is refused after it is not", async () => {
+  const records = await account(10, 2);
+  await decide(records, 9);
+  await decide(records, 1);
+  expect(await announced(records)).toEqual(["low 1", "exhausted 0"]);
+  const [refused] = await decide(records, 1);
+  expect(refused?.kind).toBe("credits_exhausted");
+  expect(await announced(records)).toEqual(["low 1", "exhausted 0"]);
+});
+
+test("a batch that carries a balance past both marks says the graver one", async () => {
+  const records = await account(10, 2);
+  const outcomes = await decide(records, 12);
+  expect(outcomes.filter(({ kind }) => kind === "decided")).toHaveLength(10);
+  expect(await announced(records)).toEqual(["exhausted 0"]);
+});
+
+test("what is left and is less than the price is as good as nothing", async () => {
+  const records = await account(2, 0);
+  await world.db("balances").where({ account_id: records.accountId }).decrement("balance_micro_usd", 1);
+  await decide(records, 2);
+  expect(await announced(records)).toEqual([`exhausted ${(price - 1) / price}`]);
+});
+
+test("denials charge and count, what is indeterminate or spent does not", async () => {
+  const records = await account(3, 2);
+  const unknown = { accountId: records.accountId, certId: "cert-unknown" };
+  await decideBatch(world.pool, [itemFor(records, { certificates: [unknown] })]);
+  expect(await announced(records)).toEqual([]);
+  const denied = itemFor(records, { decision: "deny", reason: "not_delegated" });
+  await decideBatch(world.pool, [denied]);
+  await decideBatch(world.pool, [{ ...denied, eventId: randomUUID() }]);
+  expect(await announced(records)).toEqual(["low 2"]);
+});
+
+test("an event has its account's shard, its moment and everything that its kind says", async () => {
+  const records = await account(2, 1);
+  const decidedAt = new Date("2026-03-01T10:20:30.045Z");
+  await decideBatch(world.pool, [itemFor(records, { decidedAt })]);
+  const [row, ...others] = await world.db("outbox").where({ aggregateid: records.accountId });
+  expect(others).toEqual([]);
+  expect(row).toMatchObject({
+    aggregatetype: "account",
+    type: "credits.low",
+    schema_version: 1,
+    shard: shardOf(records.accountId),
+    headers: {},
+    created_at: decidedAt,
+  });
+  expect(readAccountEvent("credits.low", row?.payload ?? "")).toEqual({
+    type: "credits.low",
+    account_id: records.accountId,
+    level: "low",
+    balance_micro_usd: price,
+    low_at_micro_usd: price,
+    price_micro_usd: price,
+    occurred_at: "2026-03-01T10:20:30.045Z",
+  });
+});
+
+test("a statement that is rolled back announces nothing, and another one takes its number", async () => {
+  const records = await account(2, 1);
+  const client = await world.pool.connect();
+  await client.query("begin");
+  await decideBatch(client, [itemFor(records)]);
+  await client.query("rollback");
+  client.release();
+  expect(await announced(records)).toEqual([]);
+  await decide(records, 1);
+  expect(await announced(records)).toEqual(["low 1"]);
+});
+
+test("of many statements at the same moment that cross both marks of several accounts, each mark is announced once", async () => {
+  const accounts = await Promise.all(Array.from({ length: 4 }, () => account(40, 8)));
+  await Promise.all(
+    Array.from({ length: 60 }, (_, n) => {
+      const order = n % 2 === 0 ? accounts : accounts.toReversed();
+      return decideBatch(
+        world.pool,
+        order.map((records) => itemFor(records)),
+      );
+    }),
+  );
+  for (const records of accounts) {
+    expect(await announced(records)).toEqual(["low 8", "exhausted 0"]);
+    expect(await world.balanceOf(records)).toBe(0);
+  }
+});

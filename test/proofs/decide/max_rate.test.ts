@@ -1,0 +1,226 @@
+import type { PoolClient } from "pg";
+import { afterEach, describe, expect, test } from "vitest";
+import { addSeconds } from "../../../src/clock.ts";
+import { ApiError } from "../../../src/errors.ts";
+import { decideBatch } from "../../../src/proofs/decide/decision.ts";
+import { createCountedAllows } from "../../../src/proofs/decide/max_rate.ts";
+import { challengeDay, issueChallenge } from "../../../src/proofs/present/challenge.ts";
+import { readVerifyCall } from "../../../src/proofs/verify/call.ts";
+import { verifyProof } from "../../../src/proofs/verify/verify.ts";
+import { acceptPrincipal } from "../../support/accepted_principals.ts";
+import type { ProofWorld } from "../../support/proof_world.ts";
+import { itemFor } from "../records.ts";
+import { callerOf, codeOf, now, verifyWorld } from "../verify_world.ts";
+
+const service = verifyWorld();
+const { account, verify, decisionOf, openPool, countOf, spentOf } = service;
+const rate = (count: number, window_s: number) => [{ type: "max_rate" as const, count, window_s }];
+
+/** A fresh proof of one account's agent over a challenge of another's connection, asked about there. */
+async function shownTo(verifier: ProofWorld, agent: ProofWorld, deps = service.deps) {
+  const key = await deps.keys.forIssuing(challengeDay(now), now);
+  const challenge = issueChallenge(key, verifier.connectionId, now);
+  const body = { proof_bundle: await agent.prove({ now, challenge }), required_scope: "data:read" };
+  const call = readVerifyCall(Buffer.from(JSON.stringify(body)), undefined);
+  const { decision, reason } = await verifyProof(deps, callerOf(verifier), call);
+  return `${decision} ${reason}`;
+}
+
+const accept = (verifier: ProofWorld, principal: ProofWorld, fields: { accepted_until?: Date } = {}) =>
+  acceptPrincipal(service.db, verifier, principal, { created_at: now, ...fields });
+
+afterEach(() => service.clock.set(now));
+
+describe("a rate", () => {
+  test("of 5 an hour allows exactly 5 of 24 concurrent tries, and one more when the hour is over", async () => {
+    const rated = await account({ constraints: rate(5, 3600) });
+    const bundles = await Promise.all(Array.from({ length: 24 }, () => rated.prove({ now })));
+    const decisions = await Promise.all(bundles.map((bundle) => decisionOf(bundle, { as: rated })));
+    expect(decisions.filter((decision) => decision === "allow authorized")).toHaveLength(5);
+    expect(decisions.filter((decision) => decision === "deny constraint_denied")).toHaveLength(19);
+    const later = addSeconds(now, 3600);
+    service.clock.set(later);
+    expect(await decisionOf(await rated.prove({ now: later }), { as: rated })).toBe("allow authorized");
+  });
+});
+
+describe("a rate of an account whose authority the verifier", () => {
+  const certificateOf = ({ certificate }: ProofWorld) => [certificate.cert_id];
+  const lock = "select from certificates where cert_id = $1 for update";
+
+  test("does not accept is neither counted nor waited for", async () => {
+    const [shop, stranger] = [await account(), await account({ constraints: rate(1, 3600) })];
+    const held = await service.hold(lock, certificateOf(stranger));
+    expect(await shownTo(shop, stranger)).toBe("deny principal_not_accepted");
+    await accept(shop, stranger, { accepted_until: now });
+    expect(await shownTo(shop, stranger)).toBe("deny principal_not_accepted");
+    await held.commit();
+    expect(await countOf("audit_events", stranger)).toBe(2);
+    expect(await countOf("ledger_postings", shop)).toBe(2);
+  });
+
+  test("accepts only after that was looked up is denied: what was not counted is not allowed", async () => {
+    const [shop, stranger] = [await account(), await account({ constraints: rate(1, 3600) })];
+    const isAccepted = async () => {
+      await accept(shop, stranger);
+      return false;
+    };
+    expect(await shownTo(shop, stranger, { ...service.deps, isAccepted })).toBe(
+      "deny principal_not_accepted",
+    );
+    expect(await shownTo(shop, stranger)).toBe("allow authorized");
+    expect(await shownTo(shop, stranger)).toBe("deny constraint_denied");
+  });
+
+  test("accepts up to a later moment is counted like any other", async () => {
+    const [shop, stranger] = [await account(), await account({ constraints: rate(1, 3600) })];
+    await accept(shop, stranger, { accepted_until: addSeconds(now, 1) });
+    expect(await shownTo(shop, stranger)).toBe("allow authorized");
+    expect(await shownTo(shop, stranger)).toBe("deny constraint_denied");
+  });
+
+  test("may use without having to accept it, its own, is not looked up", async () => {
+    const rated = await account({ constraints: rate(5, 3600) });
+    const isAccepted = () => Promise.reject(new Error("looked up"));
+    expect(await shownTo(rated, rated, { ...service.deps, isAccepted })).toBe("allow authorized");
+    const [shop, unrated] = [await account(), await account()];
+    expect(await shownTo(shop, unrated, { ...service.deps, isAccepted })).toBe("deny principal_not_accepted");
+  });
+
+  test("accepts leaves half of the places to the account's own", async () => {
+    const { accountId, certificate } = await account({ constraints: rate(1000, 3600) });
+    const { promise: isOpen, resolve: open } = Promise.withResolvers<void>();
+    const { promise: isOver, resolve: end } = Promise.withResolvers<void>();
+    const call = (byOwner: boolean, until = isOpen) =>
+      service.deps.withCountedAllows(
+        { certificates: [{ accountId, certId: certificate.cert_id }], byOwner, now },
+        () => until,
+      );
+    const waiting = Array.from({ length: 32 }, () => call(false));
+    expect(await codeOf(call(false))).toBe("rate_limited");
+    waiting.push(...Array.from({ length: 31 }, () => call(true)));
+    const last = call(true, isOver);
+    expect(await codeOf(call(true))).toBe("rate_limited");
+    open();
+    await Promise.all(waiting);
+    const again = Array.from({ length: 32 }, () => codeOf(call(false)));
+    end();
+    await last;
+    expect(new Set(await Promise.all(again))).toEqual(new Set(["no error"]));
+  });
+});
+
+describe("a rate that others use", () => {
+  test("counts allows only: denials take nothing of it", async () => {
+    const rated = await account({ constraints: rate(1, 3600) });
+    expect(await decisionOf(await rated.prove({ now }), { as: rated, scope: "files:read" })).toBe(
+      "deny not_delegated",
+    );
+    expect(await decisionOf(await rated.prove({ now }), { as: rated })).toBe("allow authorized");
+    expect(await decisionOf(await rated.prove({ now }), { as: rated })).toBe("deny constraint_denied");
+  });
+
+  test("is exact for two processes as well", async () => {
+    const rated = await account({ constraints: rate(5, 3600) });
+    const second = { ...service.deps, withCountedAllows: createCountedAllows(openPool("rates", { max: 4 })) };
+    const bundles = await Promise.all(Array.from({ length: 20 }, () => rated.prove({ now })));
+    const decisions = await Promise.all(
+      bundles.map(async (bundle, n) => {
+        const body = Buffer.from(JSON.stringify({ proof_bundle: bundle, required_scope: "data:read" }));
+        const deps = n % 2 === 0 ? service.deps : second;
+        return verifyProof(deps, callerOf(rated), readVerifyCall(body, undefined));
+      }),
+    );
+    expect(decisions.filter(({ decision }) => decision === "allow")).toHaveLength(5);
+  });
+
+  test("counts the allow that another process has made and not committed", async () => {
+    const rated = await account({ constraints: rate(1, 3600) });
+    const other = await service.pool.connect();
+    await other.query("begin");
+    const records = { ...rated, certId: rated.certificate.cert_id };
+    const [first] = await decideBatch(other, [itemFor(records, { decidedAt: now })]);
+    const second = decisionOf(await rated.prove({ now }), { as: rated });
+    await service.untilBlocked();
+    await other.query("commit");
+    other.release();
+    expect(first).toMatchObject({ decision: "allow" });
+    expect(await second).toBe("deny constraint_denied");
+  });
+
+  test("keeps no other certificate waiting, however many calls wait for its own", async () => {
+    const [busy, idle] = [
+      await account({ constraints: rate(100, 3600) }),
+      await account({ constraints: rate(100, 3600) }),
+    ];
+    const held = await service.hold("select from certificates where cert_id = $1 for update", [
+      busy.certificate.cert_id,
+    ]);
+    const bundles = await Promise.all(Array.from({ length: 8 }, () => busy.prove({ now })));
+    const waiting = bundles.map((bundle) => decisionOf(bundle, { as: busy }));
+    await service.untilBlocked();
+    const bundle = await idle.prove({ now });
+    expect(await decisionOf(bundle, { as: idle })).toBe("allow authorized");
+    await held.commit();
+    expect(new Set(await Promise.all(waiting))).toEqual(new Set(["allow authorized"]));
+  });
+
+  test("over a window that began before 1970 is counted from then", async () => {
+    const rated = await account({ constraints: rate(1, Number.MAX_SAFE_INTEGER) });
+    expect(await decisionOf(await rated.prove({ now }), { as: rated })).toBe("allow authorized");
+    expect(await decisionOf(await rated.prove({ now }), { as: rated })).toBe("deny constraint_denied");
+  });
+
+  test("refuses the 65th call that waits, and takes another once one of them is through", async () => {
+    const { accountId, certificate } = await account({ constraints: rate(1000, 3600) });
+    const counting = {
+      certificates: [{ accountId, certId: certificate.cert_id }],
+      byOwner: true,
+      now,
+    };
+    const call = (work: () => Promise<void>) => service.deps.withCountedAllows(counting, work);
+    const { promise: isOpen, resolve: open } = Promise.withResolvers<void>();
+    const waiting = Array.from({ length: 64 }, () => call(() => isOpen));
+    expect(await codeOf(call(() => isOpen))).toBe("rate_limited");
+    open();
+    await waiting[0];
+    expect(await codeOf(call(() => isOpen))).toBe("no error");
+    await Promise.all(waiting);
+  });
+
+  test("is nothing that a forged proof waits for", async () => {
+    const rated = await account({ constraints: rate(5, 3600) });
+    const bundle = await rated.prove({ now });
+    const held = await service.hold("select from certificates where cert_id = $1 for update", [
+      rated.certificate.cert_id,
+    ]);
+    const forged = { ...bundle, challenge_at: bundle.challenge_at - 1 };
+    expect(await codeOf(verify(forged, { as: rated }))).toBe("invalid_proof");
+    await held.commit();
+  });
+
+  test("keeps nothing of a call that fails, and lets the next one in", async () => {
+    const rated = await account({ constraints: rate(5, 3600) });
+    const certId = rated.certificate.cert_id;
+    const counting = { certificates: [{ accountId: rated.accountId, certId }], byOwner: true, now };
+    const call = <T>(work: (client: PoolClient) => Promise<T>) =>
+      service.deps.withCountedAllows(counting, work);
+    const failing = call(async (client) => {
+      await decideBatch(client, [itemFor({ ...rated, certId })]);
+      throw new ApiError("invalid_proof");
+    });
+    expect(await codeOf(failing)).toBe("invalid_proof");
+    await call(async () => {});
+    expect(await countOf("audit_events", rated)).toBe(0);
+    expect(await spentOf(rated)).toBe(0);
+  });
+
+  test("without credit leaves the challenge unspent, as every other certificate does", async () => {
+    const rated = await account({ balanceMicroUsd: 0, constraints: rate(5, 3600) });
+    const bundle = await rated.prove({ now });
+    expect(await codeOf(verify(bundle, { as: rated }))).toBe("credits_exhausted");
+    await service.db("balances").where({ account_id: rated.accountId }).update({ balance_micro_usd: 10_000 });
+    expect(await decisionOf(bundle, { as: rated })).toBe("allow authorized");
+    expect(await codeOf(verify(bundle, { as: rated }))).toBe("invalid_challenge");
+  });
+});

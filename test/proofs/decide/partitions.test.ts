@@ -1,0 +1,89 @@
+import type { Pool } from "pg";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { addSeconds } from "../../../src/clock.ts";
+import { openPool } from "../../../src/db/connection.ts";
+import { maintainPartitions } from "../../../src/proofs/decide/partitions.ts";
+import { migratedDatabase, type TestDatabase } from "../../support/postgres.ts";
+
+let database: TestDatabase;
+let pool: Pool;
+const now = new Date("2026-12-31T23:30:00.000Z");
+
+beforeAll(async () => {
+  database = await migratedDatabase();
+  pool = openPool({ url: database.url, name: "test", onError: () => {} });
+});
+
+afterAll(async () => {
+  await pool.end();
+  await database.drop();
+});
+
+async function partitionsOf(parent: string): Promise<string[]> {
+  const { rows } = await pool.query<{ name: string }>(
+    "select inhrelid::regclass::text as name from pg_inherits where inhparent = $1::regclass order by 1",
+    [parent],
+  );
+  return rows.map((row) => row.name);
+}
+
+async function spend(expiresAt: Date): Promise<string> {
+  const { rows } = await pool.query<{ name: string }>(
+    `insert into spent_challenges (connection_id, expires_at, challenge)
+     values (gen_random_uuid(), $1, '\\x01') returning tableoid::regclass::text as name`,
+    [expiresAt],
+  );
+  return rows[0]?.name ?? "";
+}
+
+test("makes this hour's and the next hours' partitions, and this and next month's, over the turn of the year", async () => {
+  await maintainPartitions(pool, now);
+  expect(await partitionsOf("spent_challenges")).toEqual([
+    "spent_challenges_2026_12_31_23",
+    "spent_challenges_2027_01_01_00",
+    "spent_challenges_2027_01_01_01",
+    "spent_challenges_2027_01_01_02",
+    "spent_challenges_other",
+  ]);
+  expect(await partitionsOf("audit_events")).toEqual([
+    "audit_events_2026_12",
+    "audit_events_2027_01",
+    "audit_events_other",
+  ]);
+  expect(await partitionsOf("outcomes")).toEqual(["outcomes_2026_12", "outcomes_2027_01", "outcomes_other"]);
+  expect(await spend(now)).toBe("spent_challenges_2026_12_31_23");
+});
+
+test("runs again, and from several processes at once, without harm", async () => {
+  await Promise.all(Array.from({ length: 4 }, () => maintainPartitions(pool, now)));
+  expect(await partitionsOf("spent_challenges")).toHaveLength(5);
+});
+
+test("drops an hour only when it is over by more than two hours", async () => {
+  await maintainPartitions(pool, new Date("2027-01-01T01:59:59.000Z"));
+  expect(await partitionsOf("spent_challenges")).toContain("spent_challenges_2026_12_31_23");
+  await maintainPartitions(pool, new Date("2027-01-01T02:00:00.000Z"));
+  expect(await partitionsOf("spent_challenges")).not.toContain("spent_challenges_2026_12_31_23");
+});
+
+test("a challenge that was spent while a partition was missing stays spent until two hours after its end", async () => {
+  const end = new Date("2027-05-01T10:30:00.000Z");
+  expect(await spend(end)).toBe("spent_challenges_other");
+  const spentAfter = async (seconds: number) => {
+    await maintainPartitions(pool, addSeconds(end, seconds));
+    return (await pool.query("select from spent_challenges where expires_at = $1", [end])).rowCount;
+  };
+  expect(await spentAfter(-300)).toBe(1);
+  expect(await spentAfter(2 * 3600)).toBe(1);
+  expect(await spentAfter(2 * 3600 + 1)).toBe(0);
+});
+
+test("rows that came while a partition was missing stay usable, and are cleared in time", async () => {
+  const late = new Date("2027-06-01T10:30:00.000Z");
+  expect(await spend(late)).toBe("spent_challenges_other");
+  await maintainPartitions(pool, late);
+  expect(await spend(addSeconds(late, 60))).toBe("spent_challenges_other");
+  await maintainPartitions(pool, addSeconds(late, 3 * 3600));
+  const { rowCount } = await pool.query("select from spent_challenges_other");
+  expect(rowCount).toBe(0);
+});

@@ -1,0 +1,35 @@
+import { hash } from "node:crypto";
+import { readFile } from "node:fs/promises";
+import { resolve } from "node:path";
+import { expect, test } from "vitest";
+import { completeReceipt, type Receipt, receiptParts } from "../../../src/proofs/decide/receipt.ts";
+
+const VECTOR = resolve(import.meta.dirname, "../../vectors/receipt.json");
+
+test("a receipt is RFC 8785 but for U+2028 and U+2029, which are escaped", async () => {
+  const vector: { receipt: Required<Receipt> } & Record<"canonical" | "receipt_hash" | "rfc_8785", string> =
+    JSON.parse(await readFile(VECTOR, "utf8"));
+  const { receipt } = vector;
+  const parts = receiptParts({
+    receiptId: receipt.receipt_id,
+    connectionId: receipt.connection_id,
+    verifierId: receipt.verifier_id,
+    agentId: receipt.agent_id,
+    humanId: receipt.human_id,
+    certId: receipt.cert_id,
+    requiredScope: receipt.required_scope,
+    operation: { invocation_id: receipt.invocation_id, request_hash: receipt.request_hash },
+    bundleHash: receipt.bundle_hash,
+    verifiedAt: new Date(receipt.verified_at),
+  });
+  const written = completeReceipt(parts, {
+    decision: receipt.decision,
+    reason: receipt.decision_reason,
+    grantedScope: receipt.granted_scope,
+  });
+  expect(written).toBe(vector.canonical);
+  expect(`sha256:${hash("sha256", written)}`).toBe(vector.receipt_hash);
+  expect(JSON.parse(written)).toEqual(receipt);
+  expect(written).not.toBe(vector.rfc_8785);
+  expect(written).toBe(vector.rfc_8785.replaceAll("\u2028", "\\u2028").replaceAll("\u2029", "\\u2029"));
+});

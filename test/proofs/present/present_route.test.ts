@@ -1,0 +1,163 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { describe, expect, test } from "vitest";
+import { addSeconds } from "../../../src/clock.ts";
+import { VaultRefused, VaultUnavailable } from "../../../src/vault/client.ts";
+import { addRevoked } from "../../support/mass_revocation.ts";
+import { certify, errorOf, proofApi } from "../application.ts";
+
+const world = proofApi();
+const { application } = world;
+
+describe("present", () => {
+  test("without an approved delegation is 404 no_active_delegation", async () => {
+    const app = await application([]);
+    expect(errorOf(await app.present())).toBe("404 no_active_delegation");
+  });
+
+  test("presents the newest certificate, or the one named, or the newest that grants the scope", async () => {
+    const app = await application(["data:read"]);
+    world.api.clock.advance(1);
+    const newest = await certify(app, ["payments:send"]);
+    expect((await app.present()).body.cert_id).toBe(newest);
+    expect((await app.present({ cert_id: app.certId })).body.cert_id).toBe(app.certId);
+    expect((await app.present({ required_scope: "data:read" })).body.cert_id).toBe(app.certId);
+    expect(errorOf(await app.present({ required_scope: "files:read" }))).toBe("404 no_active_delegation");
+  });
+
+  test("does not present what was revoked, named or not", async () => {
+    const app = await application(["data:read"]);
+    const path = `/v1/service/delegations/${app.certId}/revoke`;
+    expect((await app.person.client.post(path)).status).toBe(200);
+    for (const choice of [{}, { cert_id: app.certId }, { required_scope: "data:read" }])
+      expect(errorOf(await app.present(choice))).toBe("404 no_active_delegation");
+  });
+
+  test("gives no proof before it is on record", async () => {
+    const app = await application(["data:read"]);
+    const holder = await world.api.db.transaction();
+    await holder.raw("lock table audit_events in share mode");
+    const presenting = app.present();
+    const first = await Promise.race([presenting, sleep(300, "not yet")]);
+    await holder.commit();
+    expect(first).toBe("not yet");
+    expect((await presenting).status).toBe(200);
+    const recorded = { account_id: app.person.accountId, event_type: "proof.presented" };
+    expect(await world.api.db("audit_events").where(recorded)).toHaveLength(1);
+  });
+
+  test("finds the one that grants the scope behind a hundred newer ones, and what a wildcard or a smaller ceiling makes of it", async () => {
+    const app = await application(["data:read"]);
+    await addRevoked(world.api.db, app.certId, 100);
+    const newer = {
+      status: "approved" as const,
+      approved_scope: ["payments:send"],
+      issued_at: addSeconds(world.api.clock.now(), 1),
+    };
+    await world.api
+      .db("certificates")
+      .whereNot({ cert_id: app.certId })
+      .andWhere({ agent_id: app.agentId })
+      .update({ ...newer, revoked_at: null, revoke_reason: null });
+    const present = async () => errorOf(await app.present({ required_scope: "data:read" }));
+    const change = (columns: object) =>
+      world.api.db("certificates").where({ cert_id: app.certId }).update(columns);
+    expect((await app.present({ required_scope: "data:read" })).body.cert_id).toBe(app.certId);
+    await change({ ceiling_scope: ["data:share"] });
+    expect(await present()).toBe("404 no_active_delegation");
+    await change({ ceiling_scope: null, approved_scope: ["data:*"] });
+    expect((await app.present({ required_scope: "data:read" })).body.cert_id).toBe(app.certId);
+  });
+
+  test("without a hint it names the agent's other certificates, newest first; with one it does not", async () => {
+    const app = await application(["data:read"]);
+    world.api.clock.advance(1);
+    const middle = await certify(app, ["payments:send"], { expires_in: 60 });
+    world.api.clock.advance(1);
+    await certify(app, ["data:read", "data:share"]);
+    const { body } = await app.present();
+    expect(body.other_certificates).toEqual([
+      { cert_id: middle, approved_scope: ["payments:send"], expires_at: expect.stringMatching(/Z$/) },
+      { cert_id: app.certId, approved_scope: ["data:read"], expires_at: null },
+    ]);
+    expect((await app.present({ cert_id: middle })).body).not.toHaveProperty("other_certificates");
+    expect((await app.present({ required_scope: "data:read" })).body).not.toHaveProperty(
+      "other_certificates",
+    );
+    const alone = await application();
+    expect((await alone.present()).body.other_certificates).toEqual([]);
+  });
+
+  test("faster than the vault lets a key sign is 429 with the time to come again, and leaves no trace", async () => {
+    const app = await application();
+    world.api.vault.failure = new VaultRefused("rate_limited", "too fast", 429, 7);
+    const answer = await app.present();
+    expect([errorOf(answer), answer.headers.get("retry-after")]).toEqual(["429 rate_limited", "7"]);
+    world.api.vault.failure = undefined;
+    expect(await world.api.db("audit_events").where({ account_id: app.person.accountId })).toHaveLength(0);
+  });
+
+  test("a challenge that is not of our form, or has ended, is 400 invalid_challenge", async () => {
+    const app = await application();
+    for (const challenge of ["", "AAAA", "not base64!", Buffer.alloc(32, 9).toString("base64")]) {
+      expect(errorOf(await app.present({ challenge }))).toBe("400 invalid_challenge");
+    }
+    const { body } = await app.post("/v1/service/challenge");
+    world.api.clock.advance(301);
+    expect(errorOf(await app.present({ challenge: body.challenge }))).toBe("400 invalid_challenge");
+  });
+
+  test("another connection's agent, and another connection in the path, are 404 not_found", async () => {
+    const [one, other] = [await application(), await application()];
+    const { body } = await one.post("/v1/service/challenge");
+    const paths = [
+      [one.platform.connectionId, other.agentId],
+      [other.platform.connectionId, other.agentId],
+      [one.platform.connectionId, "0".repeat(32)],
+      ["nonsense", "nonsense"],
+    ].map(([connection, agent]) => `/v1/service/connections/${connection}/agents/${agent}/present`);
+    for (const path of paths) {
+      expect(errorOf(await one.post(path, { challenge: body.challenge }))).toBe("404 not_found");
+    }
+  });
+
+  test("without the vault is 503 vault_unavailable, and leaves no trace in the history", async () => {
+    const app = await application();
+    world.api.vault.failure = new VaultUnavailable("unreachable", "away");
+    expect(errorOf(await app.present())).toBe("503 vault_unavailable");
+    world.api.vault.failure = undefined;
+    expect(await world.api.db("audit_events").where({ account_id: app.person.accountId })).toHaveLength(0);
+    expect((await app.present()).status).toBe(200);
+  });
+
+  test("a bound session context stands in the proof, and 31 bytes are refused", async () => {
+    const app = await application();
+    const context = Buffer.alloc(32, 7).toString("base64");
+    expect((await app.present({ session_context: context })).body.proof_bundle).toMatchObject({
+      session_context: context,
+    });
+    const short = Buffer.alloc(31, 7).toString("base64");
+    expect(errorOf(await app.present({ session_context: short }))).toBe("400 invalid_request");
+  });
+
+  test("an expired certificate is not presented, but in its last second is", async () => {
+    const app = await application([]);
+    await certify(app, ["data:read"], { expires_in: 60 });
+    const { expires_at } =
+      (await world.api.db("certificates").where({ agent_id: app.agentId }).first()) ?? {};
+    const end = expires_at as Date;
+    world.api.clock.set(end);
+    expect((await app.present()).status).toBe(200);
+    world.api.clock.set(addSeconds(end, 1));
+    expect(errorOf(await app.present())).toBe("404 no_active_delegation");
+  });
+
+  test("a challenge in its last second is presented for, and no later", async () => {
+    const app = await application();
+    const { challenge, expires_at } = (await app.post("/v1/service/challenge")).body;
+    const end = new Date(String(expires_at));
+    world.api.clock.set(end);
+    expect((await app.present({ challenge })).body).toMatchObject({ expires_at });
+    world.api.clock.set(addSeconds(end, 0.001));
+    expect(errorOf(await app.present({ challenge }))).toBe("400 invalid_challenge");
+  });
+});

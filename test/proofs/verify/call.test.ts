@@ -1,0 +1,117 @@
+import { describe, expect, test } from "vitest";
+import { ApiError } from "../../../src/errors.ts";
+import { readVerifyCall } from "../../../src/proofs/verify/call.ts";
+import { prove } from "../../support/chains.ts";
+
+describe("the call itself", () => {
+  const call = (body: string | Buffer, header?: string) => () => {
+    const { options, readProof } = readVerifyCall(Buffer.from(body), header);
+    return { options, proof: readProof() };
+  };
+
+  function refusal(attempt: () => unknown): string {
+    try {
+      attempt();
+    } catch (error) {
+      if (error instanceof ApiError) return `${error.code} ${error.message.split(":")[0]}`;
+      throw error;
+    }
+    return "accepted";
+  }
+
+  test.each([
+    ["[]", "invalid_request body"],
+    ["", "invalid_request body"],
+    ["{", "invalid_request body"],
+    ['{"required_scope":"data:read"}', "invalid_request proof_bundle"],
+    ['{"required_scope":7,"proof_bundle":{}}', "invalid_request required_scope"],
+    ['{"proof_bundle":{}}', "invalid_request required_scope"],
+    ['{"required_scope":"data:read","required_scope":"data:read","proof_bundle":{}}', "invalid_request body"],
+    ['{"required_scope":"data:read","proof_bundle":{}}', "invalid_proof proof_bundle"],
+    ['{"required_scope":"data:read","proof_bundle":7}', "invalid_proof proof_bundle"],
+    ['{"required_scope":"data:read","proof_bundle":"***"}', "invalid_proof proof_bundle"],
+    [
+      '{"required_scope":"data:read","proof_bundle":{},"context":{"amount":"7"}}',
+      "invalid_request context.amount",
+    ],
+  ])("%s is %s", (body, expected) => {
+    expect(refusal(call(body))).toBe(expected);
+  });
+
+  test("takes the bundle as object, base64, base64url or from the header, alike", async () => {
+    const bundle = await prove();
+    const text = JSON.stringify(bundle);
+    const body = (proof: unknown) => JSON.stringify({ required_scope: "data:read", proof_bundle: proof });
+    const readings = [
+      call(body(bundle))(),
+      call(body(Buffer.from(text).toString("base64")))(),
+      call(body(Buffer.from(text).toString("base64url")))(),
+      call('{"required_scope":"data:read"}', Buffer.from(text).toString("base64url"))(),
+      call('{"required_scope":"data:read"}', text)(),
+    ];
+    for (const reading of readings) expect(reading.proof).toEqual({ bundle });
+  });
+
+  test("an id with U+0000 is invalid_proof in every form that a body's own check cannot see into", async () => {
+    const bundle = await prove();
+    const [certificate] = bundle.delegations;
+    const forged = [
+      { ...bundle, agent_id: "a\0b" },
+      ...["cert_id", "issuer_id", "subject_id"].map((member) => ({
+        ...bundle,
+        delegations: [{ ...certificate, [member]: "a\0b" }],
+      })),
+    ];
+    for (const text of forged.map((each) => JSON.stringify(each))) {
+      const base64 = Buffer.from(text).toString("base64");
+      const body = JSON.stringify({ required_scope: "data:read", proof_bundle: base64 });
+      expect(refusal(call(body))).toBe("invalid_proof proof_bundle");
+      for (const header of [text, base64, Buffer.from(text).toString("base64url")]) {
+        expect(refusal(call('{"required_scope":"data:read"}', header))).toBe("invalid_proof proof_bundle");
+      }
+    }
+  });
+
+  test("a bundle of 131072 bytes is read and one byte more is invalid_proof, in every form", async () => {
+    const bundle = await prove();
+    const [certificate] = bundle.delegations;
+    const sized = (bytes: number) => {
+      const padded = {
+        ...bundle,
+        delegations: [{ ...certificate, constraints: [{ type: "x", params: [""] }] }],
+      };
+      const missing = bytes - JSON.stringify(padded).length;
+      padded.delegations[0]?.constraints[0]?.params.splice(0, 1, "p".repeat(missing));
+      return JSON.stringify(padded);
+    };
+    const forms = (text: string) => [
+      call(`{"required_scope":"data:read","proof_bundle":${text}}`),
+      call(
+        JSON.stringify({ required_scope: "data:read", proof_bundle: Buffer.from(text).toString("base64") }),
+      ),
+    ];
+    for (const attempt of forms(sized(131_072))) expect(refusal(attempt)).toBe("accepted");
+    for (const attempt of forms(sized(131_073))) expect(refusal(attempt)).toBe("invalid_proof proof_bundle");
+  });
+
+  test("a bundle's bytes count and not its characters, and a fraction counts as it is written", async () => {
+    const bundle = await prove();
+    const sized = (constraint: object, filler: string, bytes: number) => {
+      const text = (length: number) => {
+        const padding = { type: "x", params: filler.repeat(length >> 1) + "p".repeat(length & 1) };
+        const [certificate] = bundle.delegations;
+        return JSON.stringify({
+          ...bundle,
+          delegations: [{ ...certificate, constraints: [constraint, padding] }],
+        });
+      };
+      return text(bytes - Buffer.byteLength(text(0)));
+    };
+    const read = (text: string) => refusal(call(`{"required_scope":"data:read","proof_bundle":${text}}`));
+    const fraction = { type: "max_speed_mps", max_mps: 1.5 };
+    for (const filler of ["é", "pp"]) {
+      expect(read(sized(fraction, filler, 131_072))).toBe("accepted");
+      expect(read(sized(fraction, filler, 131_073))).toBe("invalid_proof proof_bundle");
+    }
+  });
+});

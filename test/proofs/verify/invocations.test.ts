@@ -1,0 +1,182 @@
+import { randomBytes, randomUUID } from "node:crypto";
+import { describe, expect, test } from "vitest";
+import { createBatcher, sqlState } from "../../../src/proofs/decide/batch.ts";
+import {
+  type DecisionItem,
+  decideBatch,
+  VERIFICATION_PRICE_MICRO_USD as price,
+} from "../../../src/proofs/decide/decision.ts";
+import { createRecordedFinder } from "../../../src/proofs/verify/invocations.ts";
+import { acceptPrincipal } from "../../support/accepted_principals.ts";
+import { decisionWorld } from "../decision_world.ts";
+import { insertRecords, itemFor, type Records } from "../records.ts";
+
+const world = decisionWorld();
+const { decideOne, balanceOf, countOf, spentOf } = world;
+
+/** An item that is bound to the invocation `id`. */
+function boundItem(records: Records, id: string, changes: Partial<DecisionItem> = {}): DecisionItem {
+  return itemFor(records, { invocation: { id, operationHash: Buffer.alloc(32, 7) }, ...changes });
+}
+
+const kindsOf = async (items: DecisionItem[]) =>
+  (await decideBatch(world.pool, items)).map(({ kind }) => kind);
+
+function recorded({ accountId, connectionId }: Records, id: string) {
+  const caller = { accountId, connectionId, keyPrefix: "", verifierId: "", registryAnswers: false };
+  return createRecordedFinder(world.db)(caller, id);
+}
+
+describe("an invocation", () => {
+  test("is decided for the first of several in a batch; the others' challenges stay unspent", async () => {
+    const records = await insertRecords(world.db, 10 * price);
+    const items = ["a", "b", "a", "b", "a"].map((id) => boundItem(records, id));
+    const taken = "invocation_taken";
+    expect(await kindsOf(items)).toEqual(["decided", "decided", taken, taken, taken]);
+    expect([await spentOf(records), await balanceOf(records)]).toEqual([2, 8 * price]);
+    expect(await countOf("audit_events", records)).toBe(2);
+  });
+
+  test("is decided beside others of none, each of which has its own turn", async () => {
+    const records = await insertRecords(world.db, 10 * price);
+    const items = [itemFor(records), boundItem(records, "a"), itemFor(records), boundItem(records, "a")];
+    expect(await kindsOf(items)).toEqual(["decided", "decided", "decided", "invocation_taken"]);
+    expect(await balanceOf(records)).toBe(7 * price);
+  });
+
+  test("is another one under another connection of the account, at once and later", async () => {
+    const records = await insertRecords(world.db, 10 * price);
+    const others = [1, 2].map(() => ({ ...records, connectionId: randomUUID() }));
+    const [second, third] = others as [Records, Records];
+    expect(await kindsOf([boundItem(records, "a"), boundItem(second, "a")])).toEqual(["decided", "decided"]);
+    expect(await kindsOf([boundItem(third, "a")])).toEqual(["decided"]);
+    for (const each of [records, second, third]) expect(await recorded(each, "a")).toBeDefined();
+    expect(await recorded({ ...records, connectionId: randomUUID() }, "a")).toBeUndefined();
+  });
+
+  test("that has its decision is left alone, challenge and credit too", async () => {
+    const records = await insertRecords(world.db, 10 * price);
+    await decideOne(boundItem(records, "a"));
+    expect(await kindsOf([boundItem(records, "a"), itemFor(records)])).toEqual([
+      "invocation_taken",
+      "decided",
+    ]);
+    expect([await spentOf(records), await balanceOf(records)]).toEqual([2, 8 * price]);
+  });
+
+  test("whose first proof is spent is left to the next", async () => {
+    const records = await insertRecords(world.db, 10 * price);
+    const challenge = randomBytes(32);
+    await decideOne(itemFor(records, { challenge }));
+    const items = [boundItem(records, "a", { challenge }), boundItem(records, "a")];
+    expect(await kindsOf(items)).toEqual(["challenge_spent", "invocation_taken"]);
+    expect(await recorded(records, "a")).toBeUndefined();
+    expect(await decideOne(items[1] as DecisionItem)).toMatchObject({ kind: "decided" });
+  });
+
+  test("that finds no credit finds none for all that ask for it at once, and for nobody else", async () => {
+    const [poor, rich] = [await insertRecords(world.db, price - 1), await insertRecords(world.db, 2 * price)];
+    await decideOne(boundItem(rich, "a"));
+    const items = [boundItem(poor, "a"), boundItem(rich, "a"), boundItem(poor, "a"), boundItem(rich, "b")];
+    const out = "credits_exhausted";
+    expect(await kindsOf(items)).toEqual([out, "invocation_taken", out, "decided"]);
+    expect(await spentOf(poor)).toBe(0);
+    expect(await recorded(poor, "a")).toBeUndefined();
+  });
+
+  test("that was indeterminate has no decision yet", async () => {
+    const records = await insertRecords(world.db, 10 * price);
+    const unknown = [{ accountId: records.accountId, certId: `cert-${randomUUID()}` }];
+    expect(await decideOne(boundItem(records, "a", { certificates: unknown }))).toMatchObject({
+      decision: "indeterminate",
+    });
+    expect(await recorded(records, "a")).toBeUndefined();
+    expect(await decideOne(boundItem(records, "a"))).toMatchObject({ decision: "allow" });
+  });
+
+  test.each([
+    ["whose root nobody has", "untrusted_root"],
+    ["whose authority is not accepted", "principal_not_accepted"],
+  ] as const)(
+    "that was asked for by a stranger %s has no decision yet, in one batch with its own proof or before it",
+    async (_, reason) => {
+      const [shop, stranger] = [
+        await insertRecords(world.db, 10 * price),
+        await insertRecords(world.db, 10 * price),
+      ];
+      const own = { accountId: shop.accountId, connectionId: shop.connectionId };
+      const by = (id: string) =>
+        reason === "principal_not_accepted"
+          ? boundItem(stranger, id, own)
+          : boundItem(stranger, id, {
+              ...own,
+              ...({ decision: "deny", reason, errorReason: reason } as const),
+              rootAccountId: null,
+              certificates: [],
+            });
+      const spent = by("a");
+      expect(await decideOne(spent)).toMatchObject({ decision: "deny", reason });
+      expect(await recorded(shop, "a")).toBeUndefined();
+      expect(await decideOne(spent)).toEqual({ kind: "challenge_spent" });
+      expect(await balanceOf(shop)).toBe(9 * price);
+      expect(await decideOne(boundItem(shop, "a"))).toMatchObject({ decision: "allow" });
+      const both = await decideBatch(world.pool, [by("b"), boundItem(shop, "b")]);
+      expect(both).toMatchObject([{ reason }, { decision: "allow" }]);
+      for (const id of ["a", "b"]) expect(await recorded(shop, id)).toMatchObject({ decision: "allow" });
+      expect(await balanceOf(shop)).toBe(6 * price);
+    },
+  );
+
+  test("that two accepted roots ask for at once is decided once", async () => {
+    const [shop, other] = [
+      await insertRecords(world.db, 10 * price),
+      await insertRecords(world.db, 10 * price),
+    ];
+    const own = { accountId: shop.accountId, connectionId: shop.connectionId };
+    await acceptPrincipal(world.db, shop, other, { created_at: new Date() });
+    const decide = createBatcher(world.pool);
+    const items = [boundItem(shop, "a"), boundItem(other, "a", own)];
+    const kinds = await Promise.all(
+      items.map((item) =>
+        decide(item).then(
+          ({ kind }) => kind,
+          (error) => sqlState(error),
+        ),
+      ),
+    );
+    expect(kinds.filter((kind) => kind === "decided")).toHaveLength(1);
+    expect(await kindsOf(items.map((item) => ({ ...item, challenge: randomBytes(32) })))).toEqual([
+      "invocation_taken",
+      "invocation_taken",
+    ]);
+    expect(await balanceOf(shop)).toBe(9 * price);
+  });
+
+  test("keeps why not: in the rules' words where they decided, else the reason that stored state gave", async () => {
+    const records = await insertRecords(world.db, 10 * price);
+    const refused = { decision: "deny", reason: "not_delegated", errorReason: "scope_denied: x" } as const;
+    await decideOne(boundItem(records, "allowed"));
+    await decideOne(boundItem(records, "ruled", refused));
+    await world.db("certificates").where({ cert_id: records.certId }).update({ status: "revoked" });
+    await decideOne(boundItem(records, "revoked", refused));
+    const reasons = ["allowed", "ruled", "revoked"].map(
+      async (id) => (await recorded(records, id))?.error_reason,
+    );
+    expect(await Promise.all(reasons)).toEqual([null, "scope_denied: x", "delegation_revoked"]);
+  });
+
+  test.each(["NULL", "null", "\\", '"', "{a,b}", "a b", "é", "e\u0301", "漢".repeat(256)])(
+    "is kept by its id as it came: %s",
+    async (id) => {
+      const records = await insertRecords(world.db, 10 * price);
+      const ids = ["a", id, "z"];
+      expect(await kindsOf(ids.map((each) => boundItem(records, each)))).toEqual(ids.map(() => "decided"));
+      const rows = await world
+        .db("invocations")
+        .where({ account_id: records.accountId })
+        .select("invocation_id");
+      expect(rows.map(({ invocation_id }) => invocation_id).sort()).toEqual(ids.sort());
+      expect(await kindsOf([boundItem(records, id)])).toEqual(["invocation_taken"]);
+    },
+  );
+});

@@ -1,0 +1,86 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import type { ConstraintContext } from "../../../src/protocol/constraints/evaluation.ts";
+import { isWithin, normalizePath } from "../../../src/protocol/constraints/resource_path.ts";
+import { outcome } from "../../support/answers.ts";
+
+describe("resource_path", () => {
+  const docs = { type: "resource_path", resource_id: "repo", path_prefix: "/docs" } as const;
+  const request = (path: string, resource_id = "repo"): ConstraintContext => ({ resource_id, path });
+
+  test.each(["/docs", "/docs/", "/docs/a", "/docs/a/b%2f..", "/docs/%2e%2e"])(
+    "holds for %s",
+    async (path) => {
+      expect(await outcome(docs, request(path))).toBe("holds");
+    },
+  );
+
+  test.each([
+    "/",
+    "/doc",
+    "/docsx",
+    "/Docs",
+    "/docs/../etc",
+    "/docs/./a",
+    "/docs//a",
+    "//docs",
+    "docs",
+    "",
+    "/docs\\a",
+    "/docs/a\0",
+    "/docs//",
+    "/docs/..",
+  ])("is denied for %j", async (path) => {
+    expect(await outcome(docs, request(path))).toBe("constraint_denied");
+  });
+
+  test("is denied for another resource, compared byte by byte", async () => {
+    expect(await outcome(docs, request("/docs", "Repo"))).toBe("constraint_denied");
+    expect(await outcome({ ...docs, resource_id: "caf\u00e9" }, request("/docs", "cafe\u0301"))).toBe(
+      "constraint_denied",
+    );
+  });
+
+  test("without a prefix holds for the whole resource, with or without a path", async () => {
+    const whole = { type: "resource_path", resource_id: "repo" } as const;
+    expect(await outcome(whole, request("/any/thing"))).toBe("holds");
+    expect(await outcome(whole, { resource_id: "repo" })).toBe("holds");
+    expect(await outcome(whole, { path: "/a" })).toBe("constraint_unverifiable");
+  });
+
+  test("cannot be verified without a path, and is denied with a prefix that is none", async () => {
+    expect(await outcome(docs, { resource_id: "repo" })).toBe("constraint_unverifiable");
+    expect(await outcome({ ...docs, path_prefix: "" }, request("/"))).toBe("constraint_denied");
+    expect(await outcome({ ...docs, path_prefix: "docs" }, request("/docs"))).toBe("constraint_denied");
+  });
+
+  test("is denied, whatever is asked, where prefixes cannot be met together", async () => {
+    const beside = [docs, { ...docs, path_prefix: "/src" }];
+    expect(await outcome(beside, request("/docs"))).toBe("constraint_denied");
+    expect(await outcome(beside, {})).toBe("constraint_denied");
+  });
+
+  test("is the narrowest of nested prefixes", async () => {
+    const nested = [
+      docs,
+      { ...docs, path_prefix: "/docs/a" },
+      { type: "resource_path", resource_id: "repo" },
+    ];
+    expect(await outcome(nested, request("/docs/a/b"))).toBe("holds");
+    expect(await outcome(nested, request("/docs/b"))).toBe("constraint_denied");
+  });
+
+  test("normalizes to one form, and to the same form again", () => {
+    const piece = fc.constantFrom("a", "..", ".", "", "%2e", "b c", "\\", "é");
+    fc.assert(
+      fc.property(fc.array(piece, { maxLength: 5 }), fc.boolean(), (pieces, trailing) => {
+        const normal = normalizePath(`/${pieces.join("/")}${trailing ? "/" : ""}`);
+        if (normal === undefined) return;
+        expect(normalizePath(normal)).toBe(normal);
+        expect(isWithin("/", normal)).toBe(true);
+        expect(isWithin(normal, normal)).toBe(true);
+        expect(normal.split("/")).not.toContain("..");
+      }),
+    );
+  });
+});

@@ -1,0 +1,307 @@
+import { describe, expect, test } from "vitest";
+import type { Constraint } from "../../../src/protocol/constraints/constraints.ts";
+import type { GeoBox } from "../../../src/protocol/constraints/geo.ts";
+import {
+  chainHash,
+  checkIssuable,
+  type DelegationFields,
+  delegationSignBytes,
+} from "../../../src/protocol/documents/certificate.ts";
+import { decodeProofBundle } from "../../../src/protocol/documents/proof_bundle.ts";
+import { canonicalBytes } from "../../../src/protocol/encoding/canonical.ts";
+import { NO_EXPIRY_SENTINEL } from "../../../src/protocol/encoding/constants.ts";
+import { signHybrid } from "../../../src/protocol/keys/hybrid.ts";
+import { issueDelegation, presentProof } from "../../../src/protocol/statements/issuing.ts";
+import { verifyBundle } from "../../../src/protocol/verification/verify.ts";
+import { AGENT, binding, certify, encode, fields, NOW, ROOT, testKey } from "../../support/chains.ts";
+
+const issuable = (changes: Partial<DelegationFields>) => checkIssuable(fields(ROOT, AGENT, changes))?.code;
+const POSITION = { latitude: 5, longitude: 5, altitude_m: 100 };
+const path = (path_prefix: string, resource_id = "r") =>
+  ({ type: "resource_path", resource_id, path_prefix }) as const;
+
+describe("issuing", () => {
+  test("signs what may be issued, so that it verifies", async () => {
+    const certificate = await issueDelegation(fields(ROOT, AGENT), ROOT.privateKey);
+    if (certificate instanceof Error) throw certificate;
+    const bundle = decodeProofBundle(encode(await presentProof(AGENT.privateKey, [certificate], binding())));
+    expect((await verifyBundle(bundle, { now: NOW, required_scope: "meeting:attend" })).valid).toBe(true);
+  });
+
+  test.each([
+    ["no altitude", { min_alt_m: 0, max_alt_m: 0 }],
+    ["altitudes", { min_alt_m: 0, max_alt_m: 120 }],
+  ])("signs a box with %s, so that it verifies once it has travelled", async (_, altitudes) => {
+    const constraints = [box(altitudes)];
+    const certificate = await issueDelegation(fields(ROOT, AGENT, { constraints }), ROOT.privateKey);
+    if (certificate instanceof Error) throw certificate;
+    const bundle = decodeProofBundle(encode(await presentProof(AGENT.privateKey, [certificate], binding())));
+    expect((await verifyBundle(bundle, { now: NOW, context: POSITION })).valid).toBe(true);
+  });
+
+  test("says why it does not sign, instead of signing", async () => {
+    const refused = await issueDelegation(fields(ROOT, AGENT, { scope: ["x-a:b"] }), ROOT.privateKey);
+    expect(refused).toMatchObject({ code: "invalid_scope" });
+  });
+
+  test.each([
+    ["a certificate until revoked", { expires_at: NO_EXPIRY_SENTINEL }],
+    ["one second of validity", { issued_at: NOW, expires_at: NOW + 1 }],
+    ["the first second of 1970", { issued_at: 0 }],
+    ["128 scopes", { scope: Array.from({ length: 128 }, (_, index) => `custom:${index}`) }],
+    ["a scope of 256 bytes", { scope: [`custom:${"a".repeat(249)}`] }],
+    ["32 constraints", { constraints: Array.from({ length: 32 }, () => path("/a")) }],
+    ["an extension with params", { constraints: [{ type: "acme:badge", params: { level: 3 } }] }],
+    ["nested prefixes", { constraints: [path("/a"), path("/a/b"), path("/a/")] }],
+    ["prefix and whole resource", { constraints: [path("/a"), { type: "resource_path", resource_id: "r" }] }],
+    ["one currency twice", { constraints: [amount(5, "EUR"), amount(3, "EUR")] }],
+    ["an amount of nothing", { constraints: [amount(0, "EUR")] }],
+    ["a polygon of three points spanning 180 degrees", { constraints: [polygon([0, -90], [1, 90], [1, 0])] }],
+    [
+      "a window over midnight",
+      { constraints: [{ type: "time_window", start: "22:00", end: "06:00", tz: "Europe/Berlin" }] },
+    ],
+  ] as [string, Partial<DelegationFields>][])("accepts %s", (_, changes) => {
+    expect(issuable(changes)).toBeUndefined();
+  });
+
+  test.each([
+    ["another version", { version: 2 }, "invalid_version"],
+    ["a box with one altitude", { constraints: [box({ max_alt_m: 120 })] }, "missing_field"],
+    ["an issuer id that is not its key's", { issuer_id: AGENT.id }, "identifier_mismatch"],
+    ["a subject id that is not its key's", { subject_id: ROOT.id }, "identifier_mismatch"],
+    ["no second of validity", { issued_at: NOW, expires_at: NOW }, "invalid_validity"],
+    ["an end before the beginning", { issued_at: NOW, expires_at: NOW - 1 }, "invalid_validity"],
+    ["a time before 1970", { issued_at: -1 }, "invalid_validity"],
+    ["a time that is no integer", { issued_at: NOW + 0.5 }, "invalid_integer"],
+    ["no scope", { scope: [] }, "invalid_scope"],
+    ["an unknown scope", { scope: ["meeting:attend", "pretend:unknown"] }, "invalid_scope"],
+    ["129 scopes", { scope: Array.from({ length: 129 }, (_, index) => `custom:${index}`) }, "limit_exceeded"],
+    ["a scope of 257 bytes", { scope: [`custom:${"a".repeat(250)}`] }, "limit_exceeded"],
+    ["33 constraints", { constraints: Array.from({ length: 33 }, () => path("/a")) }, "limit_exceeded"],
+    ["an empty id", { cert_id: "" }, "missing_field"],
+    ["an id with a lone surrogate", { cert_id: "\ud800" }, "invalid_utf8"],
+    [
+      "a constraint with a member of another type",
+      { constraints: [{ type: "max_rate", count: 1, window_s: 1, lat: 0 }] },
+      "unknown_field",
+    ],
+    ["a constraint without its fields", { constraints: [{ type: "geo_circle" }] }, "missing_field"],
+    ["a fraction in params", { constraints: [{ type: "acme:badge", params: 0.5 }] }, "invalid_integer"],
+    ["a rate of none", { constraints: [{ type: "max_rate", count: 0, window_s: 60 }] }, "invalid_constraint"],
+    [
+      "a rate over no time",
+      { constraints: [{ type: "max_rate", count: 1, window_s: 0 }] },
+      "invalid_constraint",
+    ],
+    ["a negative amount", { constraints: [amount(-1, "EUR")] }, "invalid_constraint"],
+    ["an amount of no currency", { constraints: [amount(1, "")] }, "invalid_constraint"],
+    ["a negative speed", { constraints: [{ type: "max_speed_mps", max_mps: -1 }] }, "invalid_constraint"],
+    [
+      "a negative radius",
+      { constraints: [{ type: "geo_circle", lat: 0, lon: 0, radius_m: -1 }] },
+      "invalid_constraint",
+    ],
+    [
+      "a latitude over 90",
+      { constraints: [{ type: "geo_circle", lat: 90.1, lon: 0, radius_m: 1 }] },
+      "invalid_constraint",
+    ],
+    ["a polygon of two points", { constraints: [polygon([0, 0], [1, 1])] }, "invalid_constraint"],
+    [
+      "a polygon spanning over 180 degrees",
+      { constraints: [polygon([0, -90], [1, 90.5], [1, 0])] },
+      "invalid_constraint",
+    ],
+    [
+      "a box upside down",
+      { constraints: [{ type: "geo_bbox", min_lat: 1, min_lon: 0, max_lat: 0, max_lon: 1 }] },
+      "invalid_constraint",
+    ],
+    [
+      "a time that is none",
+      { constraints: [{ type: "time_window", start: "24:00", end: "06:00", tz: "UTC" }] },
+      "invalid_constraint",
+    ],
+    [
+      "a time zone that is none",
+      { constraints: [{ type: "time_window", start: "09:00", end: "10:00", tz: "Mars/Olympus" }] },
+      "invalid_constraint",
+    ],
+    [
+      "an offset in place of a time zone",
+      { constraints: [{ type: "time_window", start: "09:00", end: "10:00", tz: "+01:00" }] },
+      "invalid_constraint",
+    ],
+    ["an empty prefix", { constraints: [path("")] }, "invalid_constraint"],
+    ["a prefix with ..", { constraints: [path("/a/../b")] }, "invalid_constraint"],
+    ["an empty resource id", { constraints: [path("/a", "")] }, "invalid_constraint"],
+    ["prefixes beside each other", { constraints: [path("/a"), path("/ab")] }, "unsatisfiable_constraints"],
+    [
+      "paths of two resources",
+      { constraints: [path("/a", "r"), path("/a", "s")] },
+      "unsatisfiable_constraints",
+    ],
+    [
+      "amounts in two currencies",
+      { constraints: [amount(1, "EUR"), amount(1, "USD")] },
+      "unsatisfiable_constraints",
+    ],
+    [
+      "windows of one time zone that do not meet",
+      { constraints: [hours("09:00", "10:00"), hours("10:01", "12:00")] },
+      "unsatisfiable_constraints",
+    ],
+    [
+      "three windows that meet only in pairs",
+      { constraints: [hours("00:00", "10:00"), hours("08:00", "18:00"), hours("16:00", "02:00")] },
+      "unsatisfiable_constraints",
+    ],
+    [
+      "boxes side by side",
+      { constraints: [box({ max_lon: 4 }), box({ min_lon: 4.01 })] },
+      "unsatisfiable_constraints",
+    ],
+    [
+      "boxes above each other on the map",
+      { constraints: [box({ max_lat: 4 }), box({ min_lat: 4.01 })] },
+      "unsatisfiable_constraints",
+    ],
+    [
+      "boxes above each other in the air",
+      {
+        constraints: [box({ min_alt_m: 1, max_alt_m: 9 }), box({}), box({ min_alt_m: 9.5, max_alt_m: 20 })],
+      },
+      "unsatisfiable_constraints",
+    ],
+  ] as [string, Partial<DelegationFields>, string][])("refuses %s", (_, changes, code) => {
+    expect(issuable(changes)).toBe(code);
+  });
+
+  test.each([
+    ["windows with one minute in common", [hours("09:00", "10:00"), hours("10:00", "12:00")]],
+    ["windows that meet after midnight", [hours("22:00", "06:00"), hours("05:00", "08:00")]],
+    ["windows of two time zones", [hours("09:00", "10:00"), hours("11:00", "12:00", "Asia/Tokyo")]],
+    ["boxes with an edge in common", [box({ max_lon: 4, max_lat: 4 }), box({ min_lon: 4, min_lat: 4 })]],
+    [
+      "boxes that meet beyond the 180° meridian",
+      [box({ min_lon: 175, max_lon: -175 }), box({ min_lon: -180, max_lon: -178 })],
+    ],
+    [
+      "boxes that share an altitude",
+      [box({ min_alt_m: 1, max_alt_m: 9 }), box({}), box({ min_alt_m: 9, max_alt_m: 20 })],
+    ],
+  ] as [string, Constraint[]][])("takes %s", (_, constraints) => {
+    expect(issuable({ constraints })).toBeUndefined();
+  });
+
+  test("refuses params that would be nested too deep inside a bundle, and takes one level less", async () => {
+    const nested = (depth: number) => [
+      { type: "acme:deep", params: JSON.parse("[".repeat(depth) + "]".repeat(depth)) },
+    ];
+    const deepest =
+      Array.from({ length: 20 }, (_, depth) => depth).findLast(
+        (depth) => issuable({ constraints: nested(depth) }) === undefined,
+      ) ?? 0;
+    expect(issuable({ constraints: nested(deepest + 1) })).toBe("too_deep");
+    const bundle = async (depth: number) =>
+      encode(
+        await presentProof(
+          AGENT.privateKey,
+          [await certify(ROOT, AGENT, { constraints: nested(depth) })],
+          binding(),
+        ),
+      );
+    expect(decodeProofBundle(await bundle(deepest)).delegations).toHaveLength(1);
+    const tooDeep = await bundle(deepest + 1);
+    expect(() => decodeProofBundle(tooDeep)).toThrow(expect.objectContaining({ code: "too_deep" }));
+  });
+
+  test("refuses params nested beyond any stack as a value", () => {
+    let params: unknown = 0;
+    for (let depth = 0; depth < 100_000; depth += 1) params = [params];
+    expect(issuable({ constraints: [{ type: "acme:deep", params: params as never }] })).toBe("too_deep");
+  });
+
+  test("refuses a certificate that no bundle could carry", () => {
+    expect(issuable({ constraints: [{ type: "acme:big", params: "a".repeat(125_000) }] })).toBe("too_large");
+  });
+});
+
+describe("signed bytes of a certificate", () => {
+  test("leave out the signature and nothing else", async () => {
+    const certificate = await certify(ROOT, AGENT);
+    const { signature: _, ...rest } = certificate;
+    expect(JSON.parse(Buffer.from(delegationSignBytes(certificate)).toString())).toEqual(rest);
+  });
+
+  test("keep an empty list of constraints", () => {
+    expect(Buffer.from(delegationSignBytes(fields(ROOT, AGENT))).toString()).toContain('"constraints":[]');
+  });
+
+  test("differ with every field", () => {
+    const changes: Partial<DelegationFields>[] = [
+      { cert_id: "other" },
+      { version: 2 },
+      { issuer_id: "x" },
+      { issuer_pub_key: AGENT.publicKey },
+      { subject_id: "x" },
+      { subject_pub_key: ROOT.publicKey },
+      { scope: [] },
+      { constraints: [{ type: "x" }] },
+      { issued_at: 1 },
+      { expires_at: 1 },
+    ];
+    const texts = [{}, ...changes].map((change) =>
+      Buffer.from(delegationSignBytes(fields(ROOT, AGENT, change))).toString(),
+    );
+    expect(new Set(texts).size).toBe(changes.length + 1);
+  });
+
+  test.each([
+    [{}, ""],
+    [{ min_alt_m: 0, max_alt_m: 0 }, ""],
+    [{ min_alt_m: -0, max_alt_m: 0 }, ""],
+    [{ max_alt_m: 0 }, ""],
+    [{ min_alt_m: 0, max_alt_m: 120 }, '"max_alt_m":120,"max_lat":10,"max_lon":10,"min_alt_m":0,'],
+    [{ max_alt_m: 120 }, '"max_alt_m":120,"max_lat":10,"max_lon":10,"min_alt_m":0,'],
+    [{ min_alt_m: -3.5, max_alt_m: 0 }, '"max_alt_m":0,"max_lat":10,"max_lon":10,"min_alt_m":-3.5,'],
+    [{ min_alt_m: -3.5 }, '"max_alt_m":0,"max_lat":10,"max_lon":10,"min_alt_m":-3.5,'],
+  ])("have the altitudes of a box, both, when one of %j is not 0", (altitudes, text) => {
+    const bytes = delegationSignBytes(fields(ROOT, AGENT, { constraints: [box(altitudes)] }));
+    const corners = `${text || '"max_lat":10,"max_lon":10,'}"min_lat":0,"min_lon":0,"type":"geo_bbox"`;
+    expect(Buffer.from(bytes).toString()).toContain(`"constraints":[{${corners}}]`);
+  });
+
+  test("of a box do not verify with its altitudes in another form", async () => {
+    for (const altitudes of [{ min_alt_m: 0, max_alt_m: 0 }, { max_alt_m: 120 }]) {
+      const certificate = fields(ROOT, AGENT, { constraints: [box(altitudes)] });
+      const signature = await signHybrid(ROOT.privateKey, canonicalBytes(certificate));
+      const bundle = await presentProof(AGENT.privateKey, [{ ...certificate, signature }], binding());
+      const { error_reason } = await verifyBundle(bundle, { now: NOW, context: POSITION });
+      expect(error_reason).toMatch(/^bad_signature: /);
+    }
+  });
+
+  test("of a chain are hashed in order", () => {
+    const [first, second] = [fields(ROOT, AGENT), fields(testKey(9), ROOT)];
+    const hex = (chain: DelegationFields[]) => Buffer.from(chainHash(chain)).toString("hex");
+    expect(hex([first, second])).not.toBe(hex([second, first]));
+  });
+});
+
+function amount(max_amount: number, currency: string) {
+  return { type: "max_amount", max_amount, currency } as const;
+}
+
+function hours(start: string, end: string, tz = "UTC") {
+  return { type: "time_window", start, end, tz } as const;
+}
+
+function box(bounds: Partial<GeoBox>): GeoBox {
+  return { type: "geo_bbox", min_lat: 0, min_lon: 0, max_lat: 10, max_lon: 10, ...bounds };
+}
+
+function polygon(...points: [number, number][]) {
+  return { type: "geo_polygon", points } as const;
+}

@@ -1,0 +1,76 @@
+import { describe, expect, test } from "vitest";
+import {
+  isRegistrableScope,
+  isRequirableScope,
+  unregistrableScopes,
+} from "../../../src/protocol/documents/registered_scopes.ts";
+import { coversScopes, expandScopes, invalidScopes } from "../../../src/protocol/documents/scopes.ts";
+
+describe("a scope that is registered here", () => {
+  test.each([
+    "data:read",
+    "comms:message:*",
+    "custom:orders:refund",
+    "custom:acme:inventory:read",
+    "custom:a:b:c:d",
+    "custom:A.b-c_1:0",
+    "custom:orders:*",
+    "custom:a:b:c:*",
+    `custom:a:${"b".repeat(247)}`,
+  ])("may be %s", (scope) => {
+    expect(isRegistrableScope(scope)).toBe(true);
+  });
+
+  test.each([
+    ...["custom:", "custom:refund", "custom:*", "custom::a", "custom:a:", "custom:a::b", "custom:a:b:c:d:e"],
+    ...[
+      "custom:*:a",
+      "custom:a:*:b",
+      "custom:a:b*",
+      "custom:a:**",
+      "custom:.a:b",
+      "custom:-a:b",
+      "custom:_a:b",
+    ],
+    ...[
+      "custom:a:b ",
+      " custom:a:b",
+      "custom:a: b",
+      "custom:a:b\n",
+      "custom:a\0:b",
+      "CUSTOM:a:b",
+      "custom:a/b:c",
+    ],
+    ...[
+      "custom:a:b\u200b",
+      "custom:\u202ea:b",
+      "custom:\u0430:b",
+      "custom:grün:b",
+      "custom:a:b\u00ad",
+      "custom:a:é",
+    ],
+    ...["data:everything", "urn:x", "x-shop:read", "*", "", `custom:a:${"b".repeat(248)}`],
+  ])("is never %j", (scope) => {
+    expect(isRegistrableScope(scope)).toBe(false);
+  });
+
+  test("may be required when it is no wildcard", () => {
+    for (const scope of ["data:read", "custom:orders:refund"]) expect(isRequirableScope(scope)).toBe(true);
+    for (const scope of ["data:*", "custom:orders:*", "custom:refund", ""]) {
+      expect(isRequirableScope(scope)).toBe(false);
+    }
+  });
+
+  test("is named once when it is none", () => {
+    expect(unregistrableScopes(["custom:a", "data:read", "x", "custom:a"])).toEqual(["custom:a", "x"]);
+  });
+
+  test("with a wildcard for its last part grants itself and nothing else, as the published rules have it", () => {
+    expect(expandScopes(["custom:orders:*"])).toEqual(["custom:orders:*"]);
+    expect(coversScopes(["custom:orders:*"], ["custom:orders:refund"])).toEqual(["custom:orders:refund"]);
+  });
+
+  test("is narrower than what a certificate from elsewhere may carry", () => {
+    expect(invalidScopes(["custom:refund", "custom:grün", "custom:a b"])).toEqual([]);
+  });
+});

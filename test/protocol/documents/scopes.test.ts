@@ -1,0 +1,184 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import {
+  beyondCeiling,
+  coversScopes,
+  expandScopes,
+  intersectScopes,
+  invalidScopes,
+  scopesGranting,
+} from "../../../src/protocol/documents/scopes.ts";
+import { CANONICAL_SCOPES, SENSITIVE_SCOPES, WILDCARDS } from "../../../src/protocol/documents/vocabulary.ts";
+import { compareUtf8 } from "../../../src/protocol/encoding/canonical.ts";
+
+const anyScope = fc.oneof(
+  fc.constantFrom(...CANONICAL_SCOPES),
+  fc.constantFrom(...WILDCARDS.keys()),
+  fc.string({ minLength: 1, maxLength: 5 }).map((name) => `custom:${name}`),
+);
+const anyScopes = fc.array(anyScope, { maxLength: 10 });
+
+describe("the vocabulary", () => {
+  test("has 54 scopes, of which 22 are sensitive, and 14 wildcards", () => {
+    expect([CANONICAL_SCOPES.size, SENSITIVE_SCOPES.size, WILDCARDS.size]).toEqual([54, 22, 14]);
+  });
+
+  test.each([
+    ["meeting:*", "attend chat share_screen speak video".split(" ").map((action) => `meeting:${action}`)],
+    ["comms:message:*", ["comms:message:read", "comms:message:send"]],
+    ["comms:email:*", ["comms:email:read", "comms:email:send"]],
+    [
+      "comms:*",
+      [
+        "comms:calendar:read",
+        "comms:calendar:write",
+        "comms:email:read",
+        "comms:email:send",
+        "comms:message:read",
+        "comms:message:send",
+      ],
+    ],
+    ["transact:*", ["transact:purchase", "transact:sell"]],
+    ["payments:*", ["payments:receive", "payments:send"]],
+    ["data:*", ["data:read", "data:share"]],
+    ["execute:*", ["execute:tool"]],
+    ["generate:*", ["generate:content"]],
+    ["physical:*", ["physical:enter", "physical:exit"]],
+    ["robot:*", ["robot:interact", "robot:move", "robot:operate"]],
+    ["drone:*", ["drone:capture", "drone:deliver"]],
+    ["vehicle:*", ["vehicle:charge", "vehicle:transport"]],
+    ["infrastructure:*", ["infrastructure:monitor"]],
+  ])("%s grants the non-sensitive scopes of its group only", (wildcard, scopes) => {
+    expect(expandScopes([wildcard])).toEqual(scopes);
+  });
+
+  test.each([
+    "custom:a",
+    "custom:acme:inventory:read",
+    "custom:*",
+    "custom: ",
+    "meeting:attend",
+    "actuate:valve",
+    "files:write",
+  ])("%s is valid", (scope) => expect(invalidScopes([scope])).toEqual([]));
+
+  test.each([
+    "",
+    "custom:",
+    "custom",
+    "Custom:a",
+    "meeting",
+    "meeting:",
+    "meeting:Attend",
+    "meeting:attend ",
+    "files:*",
+    "identity:*",
+    "contract:*",
+    "actuate:*",
+    "presence:*",
+    "comms:calendar:*",
+    "*",
+    "x-acme:read",
+    "urn:acme:read",
+    "pretend:unknown:scope",
+    "constructor",
+  ])("%j is not valid", (scope) => expect(invalidScopes(["meeting:attend", scope])).toEqual([scope]));
+});
+
+describe("expanding", () => {
+  test("leaves what it does not know as it is", () => {
+    expect(expandScopes(["pretend:unknown:scope"])).toEqual(["pretend:unknown:scope"]);
+  });
+
+  test("sorts by code point, gives each scope once, and changes nothing the second time", () => {
+    fc.assert(
+      fc.property(anyScopes, (scopes) => {
+        const expanded = expandScopes(scopes);
+        expect(expanded).toEqual([...new Set(expanded)].sort(compareUtf8));
+        expect(expandScopes(expanded)).toEqual(expanded);
+      }),
+    );
+  });
+
+  test("sorts by code point where UTF-16 units would sort otherwise", () => {
+    expect(expandScopes(["custom:\u{1f600}", "custom:\uffee"])).toEqual([
+      "custom:\uffee",
+      "custom:\u{1f600}",
+    ]);
+  });
+
+  test("is granted by what the names of its grants say, and by nothing else", () => {
+    fc.assert(
+      fc.property(anyScopes, anyScope, (scopes, scope) => {
+        const named = scopesGranting(scope).some((name) => scopes.includes(name));
+        expect(named).toBe(expandScopes(scopes).includes(scope));
+      }),
+    );
+  });
+
+  test("never grants a sensitive scope that was not named", () => {
+    fc.assert(
+      fc.property(anyScopes, (scopes) => {
+        const unnamed = expandScopes(scopes).filter(
+          (scope) => SENSITIVE_SCOPES.has(scope) && !scopes.includes(scope),
+        );
+        expect(unnamed).toEqual([]);
+      }),
+    );
+  });
+});
+
+describe("the effective scope", () => {
+  test("is what every list grants", () => {
+    expect(
+      intersectScopes(["meeting:attend", "files:read"], ["meeting:*"], ["meeting:*", "comms:*"]),
+    ).toEqual(["meeting:attend"]);
+  });
+
+  test("does not gain a sensitive scope through a wildcard above it", () => {
+    expect(intersectScopes(["meeting:record"], ["meeting:*"])).toEqual([]);
+  });
+
+  test("of one list is that list expanded; of none it is empty", () => {
+    expect(intersectScopes(["payments:*"])).toEqual(["payments:receive", "payments:send"]);
+    expect(intersectScopes()).toEqual([]);
+  });
+
+  test("never exceeds any of the lists", () => {
+    fc.assert(
+      fc.property(anyScopes, anyScopes, anyScopes, (a, b, c) => {
+        const effective = intersectScopes(a, b, c);
+        for (const ceiling of [a, b, c]) expect(coversScopes(ceiling, effective)).toEqual([]);
+      }),
+    );
+  });
+});
+
+describe("a ceiling", () => {
+  test("names what goes over it, expanded", () => {
+    expect(coversScopes(["meeting:attend"], ["meeting:*", "files:write"])).toEqual([
+      "files:write",
+      "meeting:chat",
+      "meeting:share_screen",
+      "meeting:speak",
+      "meeting:video",
+    ]);
+  });
+
+  test("of a wildcard covers that wildcard and not a sensitive scope of its group", () => {
+    expect(coversScopes(["meeting:*"], ["meeting:*"])).toEqual([]);
+    expect(coversScopes(["meeting:*"], ["meeting:record"])).toEqual(["meeting:record"]);
+  });
+
+  test("of an account grants every custom scope by custom:*, and nothing else by it", () => {
+    const ceiling = ["data:read", "custom:*"];
+    expect(beyondCeiling(ceiling, ["data:read", "custom:orders:refund", "custom:*"])).toEqual([]);
+    expect(beyondCeiling(ceiling, ["data:write", "custom", "files:read"])).toEqual([
+      "custom",
+      "data:write",
+      "files:read",
+    ]);
+    expect(beyondCeiling(["custom:a"], ["custom:a", "custom:ab"])).toEqual(["custom:ab"]);
+    expect(coversScopes(ceiling, ["custom:orders:refund"])).toEqual(["custom:orders:refund"]);
+  });
+});

@@ -1,0 +1,20 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { canonicalJson } from "../../../src/protocol/encoding/canonical.ts";
+import { independentCanonicalJson } from "../../support/canonical_oracle.ts";
+import { canonicalValues } from "../../support/canonical_values.ts";
+
+test("canonical JSON equals an independent implementation on a million random values", {
+  timeout: 3_600_000,
+}, () => {
+  let differing = 0;
+  fc.assert(
+    fc.property(canonicalValues, (value) => {
+      const same = canonicalJson(value) === independentCanonicalJson(value);
+      if (!same) differing += 1;
+      return same;
+    }),
+    { numRuns: 1_000_000 },
+  );
+  expect(differing).toBe(0);
+});

@@ -1,0 +1,128 @@
+import { describe, expect, test } from "vitest";
+import type { DelegationCert } from "../../../src/protocol/documents/certificate.ts";
+import { presentProof } from "../../../src/protocol/statements/issuing.ts";
+import { verifyBundle } from "../../../src/protocol/verification/verify.ts";
+import { code, options } from "../../support/answers.ts";
+import { AGENT, binding, certify, NOW, prove, ROOT, tamper, testKey } from "../../support/chains.ts";
+
+describe("a good proof", () => {
+  test("names the human, the agent and what the chain grants", async () => {
+    const result = await verifyBundle(
+      await prove([{}, { scope: ["meeting:*", "identity:delegate"] }]),
+      options(),
+    );
+    expect(result).toMatchObject({
+      valid: true,
+      human_id: ROOT.id,
+      agent_id: AGENT.id,
+      granted_scope: ["meeting:attend"],
+      identity_status: "authorized_agent",
+      genuine: true,
+    });
+    expect(result).not.toHaveProperty("error_reason");
+    expect(new Set(result.checks.map(({ outcome }) => outcome))).toEqual(new Set(["passed"]));
+  });
+
+  test("passes with the reference implementation too", async () => {
+    expect(await code(await prove(), { backend: "reference" })).toBe("valid");
+  });
+});
+
+describe("structure", () => {
+  test("takes a chain of 8 and not of 9", async () => {
+    const deep = (depth: number) => prove(Array.from({ length: depth }, () => ({})));
+    expect(await code(await deep(8))).toBe("valid");
+    expect(await code(await deep(9))).toBe("chain_too_deep");
+  });
+
+  test("needs a certificate and a challenge", async () => {
+    const bundle = await prove();
+    expect(await code({ ...bundle, delegations: [] })).toBe("no_delegations");
+    expect(await code({ ...bundle, challenge: "" })).toBe("no_challenge");
+  });
+});
+
+describe("the required scope", () => {
+  test.each([
+    ["meeting:attend", "valid"],
+    ["meeting:speak", "scope_denied"],
+    ["meeting:*", "scope_denied"],
+    ["", "scope_denied"],
+  ])("%j: %s", async (required_scope, expected) => {
+    expect(await code(await prove(), { required_scope })).toBe(expected);
+  });
+
+  test("is held against all certificates of the chain", async () => {
+    const bundle = await prove([
+      { scope: ["meeting:record"] },
+      { scope: ["meeting:*", "identity:delegate"] },
+    ]);
+    expect(await code(bundle, { required_scope: "meeting:record" })).toBe("scope_denied");
+  });
+});
+
+describe("the first violation in order", () => {
+  test("is the answer, and the rules after it are told apart", async () => {
+    const bundle = await prove([{}, { expires_at: NOW - 1 }]);
+    const result = await verifyBundle(bundle, options({ required_scope: "files:read" }));
+    const outcomes = Object.fromEntries(result.checks.map(({ name, outcome }) => [name, outcome]));
+    expect(result.violation).toMatchObject({ code: "expired", certificate: 1 });
+    expect(outcomes).toEqual({
+      structure: "passed",
+      session_context: "passed",
+      challenge_known: "passed",
+      stream: "passed",
+      agent_key: "passed",
+      version: "passed",
+      vocabulary: "passed",
+      not_expired: "failed",
+      already_valid: "not_reached",
+      not_revoked: "not_reached",
+      signature: "passed",
+      constraints: "not_reached",
+      link: "passed",
+      delegation_right: "not_reached",
+      challenge_freshness: "passed",
+      challenge_signature: "passed",
+      challenge_spent: "passed",
+      required_scope: "not_reached",
+    });
+  });
+
+  test("hides a forged signature after it in the answer, never in whether the proof is genuine", async () => {
+    const bundle = await prove([{ expires_at: NOW - 1 }, {}]);
+    const root = bundle.delegations[1] as DelegationCert;
+    root.signature = { ...root.signature, ml_dsa_65: tamper(root.signature.ml_dsa_65) };
+    expect(await verifyBundle(bundle, options())).toMatchObject({
+      genuine: false,
+      violation: { code: "expired" },
+    });
+  });
+
+  test("never makes genuine what is not linked, although every signature is good", async () => {
+    const stranger = testKey(88);
+    const victim = await certify(ROOT, testKey(89), { scope: ["meeting:attend", "identity:delegate"] });
+    const own = await certify(stranger, AGENT, { expires_at: NOW - 1 });
+    const result = await verifyBundle(
+      await presentProof(AGENT.privateKey, [own, victim], binding()),
+      options(),
+    );
+    expect(result).toMatchObject({ genuine: false, violation: { code: "expired" } });
+  });
+
+  test("is a bad signature before a later malformed certificate", async () => {
+    const bundle = await prove([{}, { version: 2 }]);
+    const [leaf] = bundle.delegations as [DelegationCert];
+    leaf.signature = { ...leaf.signature, ed25519: tamper(leaf.signature.ed25519) };
+    expect(await code(bundle)).toBe("bad_signature");
+  });
+});
+
+test.each([Number.NaN, 1.5, Number.POSITIVE_INFINITY])(
+  "a clock that reads %d is a broken call, not an answer",
+  async (now) => {
+    await expect(verifyBundle(await prove(), { now })).rejects.toThrow(
+      expect.objectContaining({ code: "invalid_integer" }),
+    );
+  },
+);

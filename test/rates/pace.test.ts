@@ -1,0 +1,77 @@
+import { expect, test } from "vitest";
+import { createPace } from "../../src/rates/pace.ts";
+import { steeredClock } from "../support/clock.ts";
+
+const start = new Date("2026-05-01T10:00:00.000Z");
+
+function taken(perMinute: number) {
+  const clock = steeredClock(start);
+  const pace = createPace({ perMinute, clock });
+  const take = (times: number) => Array.from({ length: times }, () => pace.take("a").admitted);
+  return { clock, pace, take };
+}
+
+test.each([1, 3, 7, 600])("a pace of %d admits so many at once and no more", (perMinute) => {
+  const { pace, take } = taken(perMinute);
+  expect(take(perMinute)).not.toContain(false);
+  expect(take(2)).toEqual([false, false]);
+  expect(pace.take("b").admitted).toBe(true);
+});
+
+test.each([1, 3, 7, 600])(
+  "a pace of %d gives back one after its part of a minute, all after a minute",
+  (perMinute) => {
+    const { clock, pace, take } = taken(perMinute);
+    take(perMinute);
+    const { waitMs } = pace.look("a");
+    expect(waitMs).toBeCloseTo(60_000 / perMinute);
+    clock.advance((Math.ceil(waitMs) - 1) / 1000);
+    expect(take(1)).toEqual([false]);
+    clock.advance(0.001);
+    expect(take(2)).toEqual([true, false]);
+    clock.advance(60);
+    expect(take(perMinute + 1)).toEqual([...Array.from({ length: perMinute }, () => true), false]);
+  },
+);
+
+test("a pace of 0 admits nothing", () => {
+  const { take, pace } = taken(0);
+  expect(take(1)).toEqual([false]);
+  expect(pace.look("a")).toMatchObject({ remaining: 0, waitMs: 60_000 });
+});
+
+test("looking counts nothing", () => {
+  const { pace } = taken(1);
+  for (let n = 0; n < 3; n += 1)
+    expect(pace.look("a")).toMatchObject({ admitted: true, remaining: 1, resetMs: 0 });
+});
+
+test("a clock that is set back locks nobody out", () => {
+  const { clock, take } = taken(2);
+  take(2);
+  clock.set(new Date(start.getTime() - 3_600_000));
+  expect(take(3)).toEqual([true, true, false]);
+});
+
+test("every pace up to 64 admits so many at once, and none after them however often it is asked", () => {
+  const wrong: number[] = [];
+  for (let perMinute = 1; perMinute <= 64; perMinute += 1) {
+    const admitted = taken(perMinute).take(2 * perMinute + 2);
+    if (admitted.indexOf(false) !== perMinute || admitted.includes(true, perMinute)) wrong.push(perMinute);
+  }
+  expect(wrong).toEqual([]);
+});
+
+test.each([7, 9, 33, 62, 119])(
+  "a pace of %d, asked every few milliseconds for three minutes, admits three minutes' worth beyond the first",
+  (perMinute) => {
+    const { clock, pace } = taken(perMinute);
+    let admitted = 0;
+    for (let passed = 0; passed <= 180_000; passed += 5) {
+      if (pace.take("a").admitted) admitted += 1;
+      clock.advance(0.005);
+    }
+    expect(admitted).toBeGreaterThanOrEqual(4 * perMinute - 1);
+    expect(admitted).toBeLessThanOrEqual(4 * perMinute);
+  },
+);
