@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
 import { z } from "zod";
 import { invalidScopes } from "../src/protocol/documents/scopes.ts";
-import { Problem } from "./problem.ts";
+import { Problem } from "./errors.ts";
 import type { Rate } from "./rates.ts";
 import type { DelegationPolicy } from "./sign/delegation.ts";
 import type { SigningRates } from "./sign/statement.ts";

@@ -74,3 +74,8 @@ export type ErrorBody = { error: { code: ErrorCode; message: string; status: num
 export function errorBody(code: ErrorCode, message: string): ErrorBody {
   return { error: { code, message, status: errorCodes[code][0] } };
 }
+
+/** Something a person can put right: shown as its message, never as a stack trace. The message never holds a secret. */
+export class Problem extends Error {
+  override readonly name: string = "Problem";
+}

@@ -1,8 +1,8 @@
 import type { Journal } from "./audit/journal.ts";
+import { available } from "./db/available.ts";
 import type { Database } from "./db/connection.ts";
 import type { Retirement, RetireProgress } from "./kek/retire.ts";
 import type { RewrapProgress, Rewrapping } from "./kek/rewrap.ts";
-import { available } from "./keys/store.ts";
 import type { Sealing, SealState } from "./lifecycle/sealing.ts";
 import type { ResidentsCheck } from "./lifecycle/sweep_residents.ts";
 import type { Token } from "./token/client.ts";

@@ -5,23 +5,16 @@ import { createSnapshots, keepSnapshots, type Snapshots } from "./audit/register
 import { createSeals, type Seals } from "./audit/row_codes.ts";
 import type { Clock } from "./clock.ts";
 import type { Config } from "./config.ts";
+import { available } from "./db/available.ts";
 import { type Database, openDatabase } from "./db/connection.ts";
-import { VaultError } from "./errors.ts";
+import { Problem, VaultError } from "./errors.ts";
 import { syncFolder } from "./files.ts";
 import { type CreateKey, type CreateKeyParts, createKeyCreation } from "./keys/creation/create.ts";
 import { type Custody, createCustody, type KeptKey } from "./keys/custody.ts";
 import { createDataKeys, type DataKeys } from "./keys/data_keys.ts";
 import { VAULT_TENANT } from "./keys/disable.ts";
 import { createResidency } from "./keys/residency.ts";
-import {
-  available,
-  createKeyStore,
-  type JoinedKeyRow,
-  type Key,
-  type KeyStore,
-  keyOf,
-  readKey,
-} from "./keys/store.ts";
+import { createKeyStore, type JoinedKeyRow, type Key, type KeyStore, keyOf, readKey } from "./keys/store.ts";
 import {
   checkResidents,
   createResidentSweeping,
@@ -29,7 +22,6 @@ import {
   type SweepResidents,
 } from "./lifecycle/sweep_residents.ts";
 import type { Logger } from "./log.ts";
-import { Problem } from "./problem.ts";
 import { createRates, type Rates } from "./rates.ts";
 import type { SigningRates } from "./sign/statement.ts";
 import type { Token } from "./token/client.ts";

@@ -109,10 +109,37 @@ describe("the check of the rules", () => {
     ];
     expect(violations(circle)).toEqual([
       "imports go in a circle: src/audit/c.ts -> src/proofs/a.ts -> src/proofs/b.ts -> src/audit/c.ts",
+      "folders import each other: src/audit -> src/proofs -> src/audit",
     ]);
     expect(violations(circle.slice(0, 2))).toEqual([]);
     const ofTypes = { path: "src/audit/c.ts", text: 'import type { a } from "../proofs/a.ts";' };
-    expect(violations([...circle.slice(0, 2), ofTypes])).toEqual([]);
+    expect(violations([...circle.slice(0, 2), ofTypes])).toEqual([
+      "folders import each other: src/audit -> src/proofs -> src/audit",
+    ]);
+  });
+
+  test("sees folders that import each other, types included, and not a folder and its own files", () => {
+    const type = (specifier: string) => `import type { a } from "${specifier}";`;
+    const both = [
+      { path: "src/proofs/verify/a.ts", text: type("../decide/b.ts") },
+      { path: "src/proofs/decide/b.ts", text: type("../c.ts") },
+      { path: "src/proofs/decide/d.ts", text: type("../verify/a.ts") },
+    ];
+    expect(violations(both)).toEqual([
+      "folders import each other: src/proofs/decide -> src/proofs/verify -> src/proofs/decide",
+    ]);
+    expect(violations(both.slice(0, 2))).toEqual([]);
+    const own = { path: "src/proofs/c.ts", text: type("./decide/b.ts") };
+    expect(violations([...both.slice(0, 2), own])).toEqual([]);
+  });
+
+  test("lets a folder have 17 files side by side and not 18", () => {
+    const files = (count: number, folder: string) =>
+      Array.from({ length: count }, (_, number) => ({ path: `${folder}/f${number}.ts`, text: "" }));
+    expect(violations(files(17, "src/proofs"))).toEqual([]);
+    expect(violations(files(18, "src/proofs"))).toEqual(["src/proofs has 18 files"]);
+    expect(violations(files(18, "test/proofs"))).toEqual([]);
+    expect(violations(files(18, "src/db/migrations"))).toEqual([]);
   });
 
   test.each([

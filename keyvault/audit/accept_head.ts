@@ -1,7 +1,7 @@
 import type { Clock } from "../clock.ts";
 import type { Database } from "../db/connection.ts";
+import { Problem } from "../errors.ts";
 import type { Logger } from "../log.ts";
-import { Problem } from "../problem.ts";
 import type { Token } from "../token/client.ts";
 import { openJournal } from "./journal.ts";
 import { closeLedger, type Head, openLedger } from "./ledger.ts";

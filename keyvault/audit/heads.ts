@@ -1,7 +1,7 @@
 import { type FileHandle, open, readFile } from "node:fs/promises";
 import type { Clock } from "../clock.ts";
+import { Problem } from "../errors.ts";
 import type { Logger } from "../log.ts";
-import { Problem } from "../problem.ts";
 import type { Journal } from "./journal.ts";
 import type { Head } from "./ledger.ts";
 

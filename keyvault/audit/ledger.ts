@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type pg from "pg";
 import { createClient } from "../db/connection.ts";
-import { Problem } from "../problem.ts";
+import { Problem } from "../errors.ts";
 
 /** The last record of the chain: its number (0 before the first) and its code. */
 export type Head = { seq: number; mac: Buffer };

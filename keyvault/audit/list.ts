@@ -1,6 +1,6 @@
+import { available } from "../db/available.ts";
 import type { Database } from "../db/connection.ts";
 import type { AuditRow } from "../db/rows.ts";
-import { available } from "../keys/store.ts";
 import type { Journal } from "./journal.ts";
 
 /** A record as auditors see it: times in ISO 8601, bytes in hexadecimal. `mac` is its code in the chain. */

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { z } from "zod";
-import { Problem } from "../problem.ts";
+import { Problem } from "../errors.ts";
 import { type Manifest, SIGNED_VERSION, UNSIGNED_VERSION } from "./contents.ts";
 import { type BackupSource, notWhole, openLines, parseLine, readLine } from "./lines.ts";
 import { signerOf } from "./statement.ts";

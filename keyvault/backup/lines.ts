@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { Problem } from "../problem.ts";
+import { Problem } from "../errors.ts";
 import { contentLines } from "./contents.ts";
 import { openStream } from "./sealed_stream.ts";
 import { signatureLine } from "./statement.ts";

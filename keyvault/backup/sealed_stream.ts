@@ -8,7 +8,7 @@ import {
   hkdfSync,
   type KeyObject,
 } from "node:crypto";
-import { Problem } from "../problem.ts";
+import { Problem } from "../errors.ts";
 
 const MAGIC = Buffer.from("deputize keyvault backup 1\n");
 const POINT_BYTES = 32;

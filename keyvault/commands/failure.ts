@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import { dirname } from "node:path";
 import type { BlamedError } from "../db/connection.ts";
-import { Problem } from "../problem.ts";
+import { Problem } from "../errors.ts";
 
 const DATABASE_HINTS: Readonly<Record<string, string>> = {
   ECONNREFUSED: "nothing listens there",

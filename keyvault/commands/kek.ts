@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { Command, InvalidArgumentError } from "commander";
+import { Problem } from "../errors.ts";
 import type { RewrapProgress } from "../kek/rewrap.ts";
-import { Problem } from "../problem.ts";
 import type { Status } from "../status.ts";
 import { createProgressBar } from "./display/progress_bar.ts";
 import { ask, type RemoteOptions, withRemoteOptions } from "./remote/call.ts";

@@ -1,5 +1,5 @@
 import { type FileHandle, open } from "node:fs/promises";
-import { Problem } from "../problem.ts";
+import { Problem } from "../errors.ts";
 
 /** Opens a file that a person named, for reading. Throws a `Problem` for a folder, otherwise the file system's error, which names the file. */
 export async function openNamedFile(path: string): Promise<FileHandle> {

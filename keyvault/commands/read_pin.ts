@@ -1,5 +1,5 @@
 import type { ReadStream } from "node:tty";
-import { Problem } from "../problem.ts";
+import { Problem } from "../errors.ts";
 import { MAX_PIN_BYTES } from "../token/pin_box.ts";
 import { openNamedFile } from "./named_file.ts";
 

@@ -1,5 +1,5 @@
 import type { Knex } from "knex";
-import { Problem } from "../problem.ts";
+import { Problem } from "../errors.ts";
 import type { Database } from "./connection.ts";
 
 /** What the role that runs may do with each table, and no more: of the audit's records it alters and removes none. */

@@ -1,8 +1,22 @@
-import type { HybridPublicKey } from "../../src/protocol/keys/hybrid.ts";
-import type { Attestation } from "../keys/attestation.ts";
+import type { HybridPublicKey, HybridSignature } from "../../src/protocol/keys/hybrid.ts";
 
 /** What a key may sign; fixed when it is made. */
 export type Purpose = "account_root" | "agent" | "service";
+
+/** The vault's word that it made a key and keeps it: binds key, tenant and purpose. Signed by the vault's service key. */
+export type Attestation = {
+  type: "key_attestation";
+  version: 1;
+  key_id: string;
+  public_key: HybridPublicKey;
+  tenant: string;
+  purpose: Purpose;
+  /** Unix seconds. */
+  created_at: number;
+  /** Key id of the service key. */
+  attested_by: string;
+  signature: HybridSignature;
+};
 
 /**
  * What one admin asked for and a second one has not granted yet. `days`: how long a destruction waits; `rows`: SHA-256 of the rows that an

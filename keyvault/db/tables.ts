@@ -1,5 +1,5 @@
+import { Problem } from "../errors.ts";
 import type { Logger } from "../log.ts";
-import { Problem } from "../problem.ts";
 import { type Database, openDatabase } from "./connection.ts";
 import { migrate, migrationNames } from "./migrate.ts";
 

@@ -1,9 +1,9 @@
 import type { Journal } from "../audit/journal.ts";
 import type { Caller } from "../audit/record.ts";
+import { available } from "../db/available.ts";
 import type { Database } from "../db/connection.ts";
 import type { TenantRow } from "../db/rows.ts";
 import { VaultError } from "../errors.ts";
-import { available } from "../keys/store.ts";
 import { dataKeyContext, isDataKeyRow } from "../keys/wrapping.ts";
 import type { Token } from "../token/client.ts";
 

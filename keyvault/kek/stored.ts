@@ -1,7 +1,7 @@
 import type pg from "pg";
+import { available } from "../db/available.ts";
 import type { Database } from "../db/connection.ts";
 import type { TenantRow } from "../db/rows.ts";
-import { available } from "../keys/store.ts";
 
 /** A stored data key. */
 export type StoredDataKey = Pick<TenantRow, "tenant" | "kek" | "wrapped_data_key">;

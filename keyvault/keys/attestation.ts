@@ -1,26 +1,6 @@
 import { canonicalBytes } from "../../src/protocol/encoding/canonical.ts";
-import {
-  type HybridPublicKey,
-  type HybridSignature,
-  keyId,
-  verifyHybrid,
-} from "../../src/protocol/keys/hybrid.ts";
-import type { Purpose } from "../db/rows.ts";
-
-/** The vault's word that it made a key and keeps it: binds key, tenant and purpose. Signed by the vault's service key. */
-export type Attestation = {
-  type: "key_attestation";
-  version: 1;
-  key_id: string;
-  public_key: HybridPublicKey;
-  tenant: string;
-  purpose: Purpose;
-  /** Unix seconds. */
-  created_at: number;
-  /** Key id of the service key. */
-  attested_by: string;
-  signature: HybridSignature;
-};
+import { type HybridPublicKey, keyId, verifyHybrid } from "../../src/protocol/keys/hybrid.ts";
+import type { Attestation, Purpose } from "../db/rows.ts";
 
 /** An attestation before it is signed. */
 export type AttestationFields = Omit<Attestation, "signature">;

@@ -1,5 +1,6 @@
+import { available } from "../db/available.ts";
 import type { Database } from "../db/connection.ts";
-import { available, joinedRow, type KeyStore, keyOf, selectKeys } from "./store.ts";
+import { joinedRow, type KeyStore, keyOf, selectKeys } from "./store.ts";
 import { type KeyView, viewKey } from "./view.ts";
 
 /** One page of keys, oldest first; `next` continues after it and is null on the last page. */

@@ -2,10 +2,11 @@ import type { Knex } from "knex";
 import { LRUCache } from "lru-cache";
 import type { HybridPublicKey } from "../../src/protocol/keys/hybrid.ts";
 import type { Seals } from "../audit/row_codes.ts";
+import { available } from "../db/available.ts";
 import type { Database } from "../db/connection.ts";
-import type { KeyRow, TenantRow } from "../db/rows.ts";
+import type { Attestation, KeyRow, TenantRow } from "../db/rows.ts";
 import { VaultError } from "../errors.ts";
-import { type Attestation, verifyAttestation } from "./attestation.ts";
+import { verifyAttestation } from "./attestation.ts";
 import { createChanges } from "./changes.ts";
 import type { KeptKey } from "./custody.ts";
 
@@ -220,13 +221,4 @@ export function keyOf({ key: row, tenant, resident }: JoinedKeyRow): Key {
     destroyAt: row.destroy_at,
     tenantState: tenant.state,
   };
-}
-
-/** Runs a read; any failure of the database becomes `VaultError unavailable`. */
-export async function available<T>(read: () => PromiseLike<T>): Promise<T> {
-  try {
-    return await read();
-  } catch (error) {
-    throw new VaultError("unavailable", undefined, { cause: error });
-  }
 }

@@ -1,6 +1,6 @@
 import type { HybridPublicKey } from "../../src/protocol/keys/hybrid.ts";
+import type { Attestation } from "../db/rows.ts";
 import { type KeyRow, type Purpose, type TenantRow, type Wish, wishOf } from "../db/rows.ts";
-import type { Attestation } from "./attestation.ts";
 import type { Key } from "./store.ts";
 
 /** The public parts of a key, as callers see them. Times are ISO 8601. */

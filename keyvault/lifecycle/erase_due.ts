@@ -1,9 +1,9 @@
 import type { Caller } from "../audit/record.ts";
 import type { Clock } from "../clock.ts";
+import { available } from "../db/available.ts";
 import type { Database } from "../db/connection.ts";
 import { isRefusal, refuse, VaultError } from "../errors.ts";
 import { changeKey } from "../keys/change.ts";
-import { available } from "../keys/store.ts";
 import { changeTenant, type TenantChangeParts } from "./change_tenant.ts";
 import type { SweepResidents } from "./sweep_residents.ts";
 

@@ -4,9 +4,8 @@ import type { Change, Journal } from "../audit/journal.ts";
 import { LedgerMismatch } from "../audit/ledger.ts";
 import type { AuditEntry, Caller } from "../audit/record.ts";
 import type { Clock } from "../clock.ts";
-import { type Refusal, refuse, VaultError } from "../errors.ts";
+import { Problem, type Refusal, refuse, VaultError } from "../errors.ts";
 import type { Logger } from "../log.ts";
-import { Problem } from "../problem.ts";
 import type { SealReason, Token } from "../token/client.ts";
 import { StaleOffer, WrongPin } from "../token/fault.ts";
 

@@ -1,8 +1,8 @@
 import { hash } from "node:crypto";
 import type pg from "pg";
+import { available } from "../db/available.ts";
 import type { Database } from "../db/connection.ts";
 import { type Refusal, refuse } from "../errors.ts";
-import { available } from "../keys/store.ts";
 import { CLOCK_TOLERANCE_SECONDS } from "./statement.ts";
 
 /** Certificates of a revocation list, and at the same place the Unix second at which each ends; 0 for one that never does. */

@@ -2,7 +2,7 @@ import { createPrivateKey, X509Certificate } from "node:crypto";
 import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { Problem } from "../problem.ts";
+import { Problem } from "../errors.ts";
 import type { Identity } from "./authority.ts";
 import { readCertificates } from "./material.ts";
 

@@ -1,8 +1,8 @@
 import { X509Certificate } from "node:crypto";
 import { existsSync } from "node:fs";
 import { appendFile, readFile } from "node:fs/promises";
+import { Problem } from "../errors.ts";
 import { writeFileDurably } from "../files.ts";
-import { Problem } from "../problem.ts";
 import { issueCertificate, type Subject } from "./authority.ts";
 import { validity } from "./install.ts";
 import { readAuthority } from "./inventory.ts";

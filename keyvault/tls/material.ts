@@ -1,7 +1,7 @@
 import { createPrivateKey, X509Certificate } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import type { TlsConfig } from "../config.ts";
-import { Problem } from "../problem.ts";
+import { Problem } from "../errors.ts";
 
 /** What the vault's own TLS end is made of, and whom it lets in: PEM bytes, parsed authorities, serial numbers that were revoked. */
 export type TlsMaterial = {

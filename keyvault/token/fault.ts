@@ -1,4 +1,4 @@
-import { Problem } from "../problem.ts";
+import { Problem } from "../errors.ts";
 
 /** The token or its module cannot be used. The child reports it and ends; the parent starts another. */
 export class TokenFault extends Problem {

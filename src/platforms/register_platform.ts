@@ -7,12 +7,12 @@ import type { AddressPolicy } from "../events/webhooks/callbacks/addresses.ts";
 import { newId } from "../ids.ts";
 import type { Seal } from "../secret_box.ts";
 import type { Owner } from "./account_owner.ts";
-import { type NewApiKey, newApiKey } from "./api_keys/api_key.ts";
+import { type NewApiKey, newApiKey, undeliveredContext } from "./api_keys/api_key.ts";
 import { checkScopes } from "./ceiling.ts";
 import { findPlatform, type LivePlatform } from "./platform_record.ts";
 import { checkSurface } from "./surface_types.ts";
 import { checkCallbackUrl } from "./webhooks/callback_url.ts";
-import { newSigningSecret, signingSecretContext, undeliveredContext } from "./webhooks/signing_secret.ts";
+import { newSigningSecret, signingSecretContext } from "./webhooks/signing_secret.ts";
 
 const PLATFORM_LIFETIME_SECONDS = 365 * 24 * 3600;
 const PERSONAL_PLATFORMS = 1;

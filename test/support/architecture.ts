@@ -57,6 +57,10 @@ const WITHHELD: readonly { unit: string; from: readonly string[]; why: string }[
 ];
 
 const LONGEST = 300;
+/** Files that may stand side by side in a folder of sources. */
+const MOST_FILES = 17;
+/** Folders whose files are numbered: nobody looks for one by its name. */
+const NUMBERED = /\/migrations$/;
 const CLOCKS = new Set(["src/clock.ts", "src/sdk/clock.ts", "keyvault/clock.ts"]);
 const CONFIGS = new Set(["src/config.ts", "src/dev/config.ts", "keyvault/config.ts"]);
 const SETUP = /^src\/dev\/(setup\.mjs$|setup\/)/;
@@ -77,18 +81,26 @@ const LATER = new RegExp(`\\b(${LATER_WORDS.join("|")})\\b`);
 export function violations(files: readonly SourceFile[]): string[] {
   const found: string[] = [];
   const loads = new Map<string, string[]>();
+  const imports = new Map<string, string[]>();
   for (const file of files) {
     found.push(...aboutText(file));
     if (/^(src|keyvault)\//.test(file.path) && SOURCE.test(file.path)) {
       const contents = read(file);
       loads.set(file.path, contents.loads);
+      imports.set(file.path, contents.imports);
       found.push(
         ...aboutSource(file, contents),
         ...contents.imports.flatMap((to) => aboutImport(file.path, to)),
       );
     }
   }
-  return [...found, ...circles(loads)];
+  const folders = [...siblingImports(imports).values()].flatMap((between) => circles(between));
+  return [
+    ...found,
+    ...circles(loads).map((way) => `imports go in a circle: ${way}`),
+    ...folders.map((way) => `folders import each other: ${way}`),
+    ...crowded([...imports.keys()]),
+  ];
 }
 
 /** Names at the project's top that do not belong there. What `npm pack` leaves there for its user may. */
@@ -144,6 +156,31 @@ function levelOf(unit: string): number {
   return LEVELS.findIndex((units) => units.includes(unit));
 }
 
+/** Folders in which a reader looks for one file among more than {@link MOST_FILES}. */
+function crowded(paths: readonly string[]): string[] {
+  const counts = Map.groupBy(paths, (path) => posix.dirname(path));
+  return [...counts]
+    .filter(([folder, files]) => files.length > MOST_FILES && !NUMBERED.test(folder))
+    .map(([folder, files]) => `${folder} has ${files.length} files`);
+}
+
+/** For each folder: which of the folders in it import from which others of them, types included. */
+function siblingImports(imports: ReadonlyMap<string, readonly string[]>): Map<string, Map<string, string[]>> {
+  const found = new Map<string, Map<string, string[]>>();
+  for (const [from, to] of [...imports].flatMap(([from, targets]) =>
+    targets.map((to) => [from, to] as const),
+  )) {
+    const [ours, theirs] = [from.split("/"), to.split("/")];
+    const depth = ours.findIndex((part, index) => part !== theirs[index]);
+    if (ours.length === depth + 1 || theirs.length === depth + 1) continue;
+    const parent = ours.slice(0, depth).join("/");
+    const between = found.get(parent) ?? new Map<string, string[]>();
+    const own = ours.slice(0, depth + 1).join("/");
+    found.set(parent, between.set(own, [...(between.get(own) ?? []), theirs.slice(0, depth + 1).join("/")]));
+  }
+  return found;
+}
+
 /** Each circle of imports once, as the way round it from its first file in alphabetical order. */
 function circles(loads: ReadonlyMap<string, readonly string[]>): string[] {
   const done = new Set<string>();
@@ -151,7 +188,7 @@ function circles(loads: ReadonlyMap<string, readonly string[]>): string[] {
   function visit(path: string, way: string[]): void {
     const start = way.indexOf(path);
     if (start !== -1) {
-      found.push(`imports go in a circle: ${[...way.slice(start), path].join(" -> ")}`);
+      found.push([...way.slice(start), path].join(" -> "));
     } else if (!done.has(path)) {
       for (const next of loads.get(path) ?? []) {
         visit(next, [...way, path]);

@@ -3,7 +3,7 @@ import type { DamagedRows } from "../../audit/compare.ts";
 import { type NotedHeads, readHeads } from "../../audit/heads.ts";
 import type { Head } from "../../audit/ledger.ts";
 import type { ChainVerdict } from "../../audit/verify.ts";
-import { Problem } from "../../problem.ts";
+import { Problem } from "../../errors.ts";
 import { columnsOf, foldLines } from "../display/wrap.ts";
 import type { AuditVerdict } from "./check_chain.ts";
 import { auditExportCommand, auditTailCommand } from "./tail.ts";

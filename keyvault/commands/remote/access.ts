@@ -2,7 +2,7 @@ import { createPrivateKey, X509Certificate } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { loadConfig } from "../../config.ts";
-import { Problem } from "../../problem.ts";
+import { Problem } from "../../errors.ts";
 import { readCertificates, writeCertificates } from "../../tls/material.ts";
 
 /** Where a running vault is and who asks it, as the command line says it. */

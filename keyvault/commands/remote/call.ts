@@ -2,7 +2,7 @@ import { open, rm } from "node:fs/promises";
 import { pipeline } from "node:stream/promises";
 import type { Command } from "commander";
 import type { Dispatcher } from "undici";
-import { Problem } from "../../problem.ts";
+import { Problem } from "../../errors.ts";
 import { describeFileError } from "../failure.ts";
 import { type Access, type AccessOptions, readAccess } from "./access.ts";
 import { explainRefusal, explainSilence } from "./failure.ts";

@@ -1,12 +1,12 @@
 import type { Journal } from "../../audit/journal.ts";
 import type { Caller } from "../../audit/record.ts";
 import { recordRefusal } from "../../audit/refusals.ts";
+import { available } from "../../db/available.ts";
 import type { Database } from "../../db/connection.ts";
 import { refuse } from "../../errors.ts";
 import type { Logger } from "../../log.ts";
 import type { CreationOutcome, Metrics } from "../../metrics.ts";
 import type { Rate, Rates } from "../../rates.ts";
-import { available } from "../store.ts";
 import type { CreateKey } from "./create.ts";
 
 /** What the bound needs. `rates` are for this alone: tenants that a caller invents push no bucket of a signature's out of memory. */

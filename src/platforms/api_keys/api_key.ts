@@ -49,3 +49,8 @@ function checksumOf(text: string): string {
   }
   return digits;
 }
+
+/** The seal's context of `connections.undelivered_sealed`: the API key that the operator has not stored yet. */
+export function undeliveredContext(connectionId: string): string {
+  return `connections.undelivered:${connectionId}`;
+}

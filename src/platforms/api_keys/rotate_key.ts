@@ -4,8 +4,7 @@ import { appendEvent } from "../../events/outbox.ts";
 import type { Seal } from "../../secret_box.ts";
 import { lockConnection } from "../connection_lock.ts";
 import { findConnection, type LivePlatform } from "../platform_record.ts";
-import { undeliveredContext } from "../webhooks/signing_secret.ts";
-import { newApiKey } from "./api_key.ts";
+import { newApiKey, undeliveredContext } from "./api_key.ts";
 import type { ApiKeyFinder } from "./api_key_finder.ts";
 
 /** Longest time for which a replaced API key stays good, in seconds. */

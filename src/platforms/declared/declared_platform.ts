@@ -9,6 +9,7 @@ import {
   replaceAcceptedPrincipals,
 } from "../accepted_principals/accept.ts";
 import { findOwnerByEmail, type Owner } from "../account_owner.ts";
+import { undeliveredContext } from "../api_keys/api_key.ts";
 import { changePlatform } from "../change_platform.ts";
 import { lockConnection } from "../connection_lock.ts";
 import {
@@ -22,7 +23,7 @@ import { type Credentials, type RegisterDeps, registerPlatform } from "../regist
 import type { SettleDeps } from "../sync_vault.ts";
 import { checkCallbackUrl } from "../webhooks/callback_url.ts";
 import { setCallback } from "../webhooks/set_callback.ts";
-import { signingSecretContext, undeliveredContext } from "../webhooks/signing_secret.ts";
+import { signingSecretContext } from "../webhooks/signing_secret.ts";
 
 /** A platform as a Kubernetes object declares it. A callback left out stays as it is; so do accepted principals. */
 export type DeclaredPlatform = {

@@ -11,8 +11,3 @@ export function newSigningSecret(): string {
 export function signingSecretContext(platformId: string): string {
   return `platforms.signing_secret:${platformId}`;
 }
-
-/** The seal's context of `connections.undelivered_sealed`: the API key that the operator has not stored yet. */
-export function undeliveredContext(connectionId: string): string {
-  return `connections.undelivered:${connectionId}`;
-}

@@ -12,17 +12,9 @@ import {
   PROTOCOL_VERSION,
 } from "../encoding/constants.ts";
 import { ProtocolError } from "../encoding/errors.ts";
-import {
-  type Decoder,
-  identifier,
-  integer,
-  list,
-  object,
-  publicKey,
-  signature,
-  text,
-} from "../encoding/fields.ts";
+import { type Decoder, identifier, integer, list, object, text } from "../encoding/fields.ts";
 import { parseJson } from "../encoding/json.ts";
+import { publicKey, signature } from "../keys/fields.ts";
 import { type HybridPublicKey, type HybridSignature, keyId } from "../keys/hybrid.ts";
 import { invalidScopes } from "./scopes.ts";
 

@@ -1,5 +1,6 @@
 import { BINDING_BYTES } from "../encoding/constants.ts";
-import { base64, integer, signature, timestamp } from "../encoding/fields.ts";
+import { base64, integer, timestamp } from "../encoding/fields.ts";
+import { signature } from "../keys/fields.ts";
 
 /** The members of an answered challenge that are always there (wire format §4). */
 export const ANSWER_FIELDS = {

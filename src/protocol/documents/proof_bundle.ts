@@ -1,8 +1,9 @@
 import { hash } from "node:crypto";
 import { canonicalJson } from "../encoding/canonical.ts";
 import { ProtocolError } from "../encoding/errors.ts";
-import { type Decoder, identifier, list, object, publicKey } from "../encoding/fields.ts";
+import { type Decoder, identifier, list, object } from "../encoding/fields.ts";
 import { parseJson } from "../encoding/json.ts";
+import { publicKey } from "../keys/fields.ts";
 import type { HybridPublicKey, HybridSignature } from "../keys/hybrid.ts";
 import { certificate, certificateText, type DelegationCert } from "./certificate.ts";
 import { type ChallengeBinding, requireStreamPair } from "./challenge.ts";

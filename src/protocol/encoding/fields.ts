@@ -1,5 +1,3 @@
-import { ALGORITHMS } from "../keys/algorithms.ts";
-import type { HybridPublicKey, HybridSignature } from "../keys/hybrid.ts";
 import { checkBase64 } from "./base64.ts";
 import { MAX_IDENTIFIER_LENGTH_BYTES } from "./constants.ts";
 import { ProtocolError } from "./errors.ts";
@@ -104,18 +102,6 @@ export function base64(length?: number): Decoder<string> {
     return value;
   };
 }
-
-/** A hybrid public key (wire format §2). */
-export const publicKey: Decoder<HybridPublicKey> = object({
-  ed25519: base64(ALGORITHMS.ed25519.publicKeyBytes),
-  ml_dsa_65: base64(ALGORITHMS.ml_dsa_65.publicKeyBytes),
-});
-
-/** A hybrid signature (wire format §2). */
-export const signature: Decoder<HybridSignature> = object({
-  ed25519: base64(ALGORITHMS.ed25519.signatureBytes),
-  ml_dsa_65: base64(ALGORITHMS.ml_dsa_65.signatureBytes),
-});
 
 /** An object, whatever its members. */
 export function asObject(value: JsonValue): JsonObject {

@@ -11,11 +11,11 @@ import {
   integer,
   list,
   object,
-  publicKey,
   text,
   timestamp,
 } from "../encoding/fields.ts";
 import { parseJson } from "../encoding/json.ts";
+import { publicKey } from "../keys/fields.ts";
 import type { HybridPublicKey } from "../keys/hybrid.ts";
 
 /**

@@ -1,7 +1,8 @@
 import { canonicalBytes } from "../encoding/canonical.ts";
 import { BINDING_BYTES } from "../encoding/constants.ts";
-import { base64, type Decoder, identifier, object, signature, timestamp } from "../encoding/fields.ts";
+import { base64, type Decoder, identifier, object, timestamp } from "../encoding/fields.ts";
 import { parseJson } from "../encoding/json.ts";
+import { signature } from "../keys/fields.ts";
 import type { HybridPrivateKey, HybridPublicKey, HybridSignature } from "../keys/hybrid.ts";
 import {
   CHAIN_START,

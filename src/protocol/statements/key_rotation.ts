@@ -1,16 +1,9 @@
 import { canonicalBytes } from "../encoding/canonical.ts";
 import { PROTOCOL_VERSION } from "../encoding/constants.ts";
 import { ProtocolError } from "../encoding/errors.ts";
-import {
-  type Decoder,
-  identifier,
-  integer,
-  object,
-  publicKey,
-  signature,
-  timestamp,
-} from "../encoding/fields.ts";
+import { type Decoder, identifier, integer, object, timestamp } from "../encoding/fields.ts";
 import { parseJson } from "../encoding/json.ts";
+import { publicKey, signature } from "../keys/fields.ts";
 import {
   type HybridPrivateKey,
   type HybridPublicKey,

@@ -1,7 +1,8 @@
 import { canonicalBytes } from "../encoding/canonical.ts";
 import { MAX_JSON_NESTING_DEPTH, MAX_PROOF_BUNDLE_BYTES } from "../encoding/constants.ts";
-import { type Decoder, identifier, list, object, signature, timestamp } from "../encoding/fields.ts";
+import { type Decoder, identifier, list, object, timestamp } from "../encoding/fields.ts";
 import { parseJson } from "../encoding/json.ts";
+import { signature } from "../keys/fields.ts";
 import type { HybridPrivateKey, HybridPublicKey, HybridSignature } from "../keys/hybrid.ts";
 import { issuerFault, type StatementFault, sign, statementSignatureFault } from "./statement.ts";
 

@@ -1,6 +1,7 @@
 import { canonicalBytes } from "../encoding/canonical.ts";
-import { type Decoder, identifier, integer, list, object, signature, timestamp } from "../encoding/fields.ts";
+import { type Decoder, identifier, integer, list, object, timestamp } from "../encoding/fields.ts";
 import { parseJson } from "../encoding/json.ts";
+import { signature } from "../keys/fields.ts";
 import type { HybridPrivateKey, HybridPublicKey, HybridSignature } from "../keys/hybrid.ts";
 import { issuerFault, type StatementFault, sign, statementSignatureFault } from "./statement.ts";
 

@@ -8,12 +8,11 @@ import {
   list,
   nonEmpty,
   object,
-  publicKey,
-  signature,
   text,
   timestamp,
 } from "../encoding/fields.ts";
 import { parseJson } from "../encoding/json.ts";
+import { publicKey, signature } from "../keys/fields.ts";
 import {
   equalPublicKeys,
   type HybridPrivateKey,
