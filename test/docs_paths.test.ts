@@ -1,0 +1,38 @@
+import { existsSync, globSync, readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { describe, expect, test } from "vitest";
+
+const TOP = new URL("..", import.meta.url);
+const read = (path: string) => readFileSync(new URL(path, TOP), "utf8");
+
+/** Pages that speak of the project as it is; decisions and changes speak of what it was. */
+const PAGES = ["README.md", ...globSync("docs/*.md", { cwd: fileURLToPath(TOP) })].filter(
+  (page) => page !== "docs/CHANGELOG.md",
+);
+
+/** What a page names of the project: files and folders in code, without what stands for a name. */
+const named = (page: string) =>
+  [...read(page).matchAll(/`((?:src|keyvault|test|crds|charts|docs|\.ci)\/[^`\s]*)`/g)]
+    .map(([, path = ""]) => path)
+    .filter((path) => !/[<*]/.test(path));
+
+test.each(PAGES)("%s names files and folders that exist", (page) => {
+  expect(named(page).filter((path) => !existsSync(new URL(path, TOP)))).toEqual([]);
+});
+
+describe("docs/architecture.md", () => {
+  const walks = read("docs/architecture.md").split(/^### /m).slice(1);
+
+  test("walks through the four main journeys", () => {
+    expect(walks.map((walk) => walk.split("\n")[0])).toEqual([
+      "Sign-in",
+      "YAML to certificate",
+      "Proof to decision",
+      "Change to webhook",
+    ]);
+  });
+});
+
+test("docs/contributing.md has at most 80 lines", () => {
+  expect(read("docs/contributing.md").trimEnd().split("\n").length).toBeLessThanOrEqual(80);
+});
