@@ -1,8 +1,8 @@
 import type { Clock } from "../clock.ts";
 import type { Database, Transaction } from "../db/connection.ts";
+import { isAway } from "../db/errors.ts";
 import type { Logger } from "../log.ts";
 import type { BusEvent, Consumer } from "./bus.ts";
-import { isOutage } from "./outage.ts";
 
 /** What consuming needs. */
 export type ConsumeDeps = { database: Database; clock: Clock; log: Logger };
@@ -21,7 +21,7 @@ export async function consume(deps: ConsumeDeps, consumer: Consumer, events: Bus
   try {
     await handleOnce(deps, consumer, own);
   } catch (error) {
-    if (isOutage(error)) throw error;
+    if (isAway(error)) throw error;
     for (const event of own) await handleOrPutAside(deps, consumer, event);
   }
   consumer.handled?.();
@@ -40,7 +40,7 @@ async function handleOrPutAside(deps: ConsumeDeps, consumer: Consumer, event: Bu
     try {
       return await handleOnce(deps, consumer, [event]);
     } catch (error) {
-      if (isOutage(error)) throw error;
+      if (isAway(error)) throw error;
       reason = error instanceof Error ? `${error.name}: ${error.message}` : "a thrown value";
     }
   }

@@ -159,6 +159,11 @@ describe("an error", () => {
     ["too many connections", Object.assign(new Error("x"), { code: "53300" })],
     ["deadlock", Object.assign(new Error("x"), { code: "40P01" })],
     ["read-only server", Object.assign(new Error("x"), { code: "25006" })],
+    ["disk fault", Object.assign(new Error("x"), { code: "58030" })],
+    [
+      "several addresses, none of which answers",
+      new AggregateError([Object.assign(new Error("x"), { code: "ECONNREFUSED" })]),
+    ],
     ["pool timeout", new Error("timeout exceeded when trying to connect")],
     ["statement on a dead connection", new Error("select 1 - Connection terminated unexpectedly")],
   ])("of a database away (%s) is unavailable", async (_, error) => {

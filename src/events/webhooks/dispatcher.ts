@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Clock } from "../../clock.ts";
 import type { Database } from "../../db/connection.ts";
+import { isAway } from "../../db/errors.ts";
 import type { Logger } from "../../log.ts";
 import type { Seal } from "../../secret_box.ts";
-import { isOutage } from "../outage.ts";
 import { deliveryBodyContext } from "../secrets.ts";
 import { type Claimed, claimDeliveries } from "./claim.ts";
 import { type Sent, type Verdict, verdictOn } from "./outcome.ts";
@@ -64,7 +64,7 @@ export function createDispatcher(deps: DispatcherDeps): Dispatcher {
         await work();
         return;
       } catch (error) {
-        if (!isOutage(error) || clock.now() >= delivery.lease_until) throw error;
+        if (!isAway(error) || clock.now() >= delivery.lease_until) throw error;
         await sleep(WRITE_PAUSE);
       }
     }

@@ -1,4 +1,5 @@
 import type { Pool } from "pg";
+import { sqlState } from "../../db/errors.ts";
 import { ApiError } from "../../errors.ts";
 import { type DecisionItem, type DecisionOutcome, decideBatch } from "./decision.ts";
 
@@ -94,10 +95,4 @@ const refusals = ["22", "23", "40", "55"];
 
 function wasRefused(error: unknown): boolean {
   return refusals.includes(sqlState(error)?.slice(0, 2) ?? "");
-}
-
-/** The five characters by which Postgres names an error's kind. */
-export function sqlState(error: unknown): string | undefined {
-  const code = (error as { code?: unknown } | null)?.code;
-  return typeof code === "string" && code.length === 5 ? code : undefined;
 }

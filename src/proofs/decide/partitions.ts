@@ -1,5 +1,6 @@
 import type { Pool } from "pg";
 import { addSeconds } from "../../clock.ts";
+import { CHECK_VIOLATION, sqlState } from "../../db/errors.ts";
 
 const HOUR = 3_600;
 /** Partitions of spent challenges made ahead of time. */
@@ -28,7 +29,7 @@ export async function maintainPartitions(pool: Pool, now: Date): Promise<void> {
         );
       } catch (error) {
         // Rows of this range already stand in the default partition: they keep being written there.
-        if ((error as { code?: string }).code !== "23514") throw error;
+        if (sqlState(error) !== CHECK_VIOLATION) throw error;
         await client.query("rollback to savepoint one");
       }
     }

@@ -1,6 +1,7 @@
 import { LRUCache } from "lru-cache";
 import type { Pool } from "pg";
-import { type Decide, sqlState } from "./batch.ts";
+import { LOCK_NOT_AVAILABLE, sqlState } from "../../db/errors.ts";
+import type { Decide } from "./batch.ts";
 import { type DecisionItem, type DecisionOutcome, decideBatch } from "./decision.ts";
 
 /** Milliseconds that a batch waits for a row somebody else holds, before it is taken apart. */
@@ -10,7 +11,6 @@ export const PATIENT_LOCK_MS = 2_000;
 /** How long an account's decisions keep out of the batches after one of its rows was held. */
 const AVOID_MS = 1_000;
 const AVOIDED_ACCOUNTS = 10_000;
-const LOCK_NOT_AVAILABLE = "55P03";
 
 /**
  * Keeps accounts from waiting for each other. Decisions of all accounts share batches, so one row that is held for long

@@ -1,7 +1,7 @@
+import { sqlState, UNIQUE_VIOLATION } from "../../db/errors.ts";
 import { ApiError } from "../../errors.ts";
 import { bundleHash, type ProofBundle } from "../../protocol/documents/proof_bundle.ts";
 import type { ApiKeyCaller } from "../../route.ts";
-import { sqlState } from "../decide/batch.ts";
 import type { Decided } from "../decide/decided.ts";
 import type { Decision } from "../decide/decision.ts";
 import type { Receipt } from "../decide/receipt.ts";
@@ -23,7 +23,6 @@ const REFUSED: readonly string[] = [...ENDED, "session_context_mismatch"];
 
 /** Attempts at one operation that others decide on at the same moment. */
 const MOST_ATTEMPTS = 3;
-const UNIQUE_VIOLATION = "23505";
 
 /**
  * Decides on an operation once. One that has its decision gets it again, with any genuine proof of it; when a proof is

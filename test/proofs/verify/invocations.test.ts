@@ -1,6 +1,7 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import { createBatcher, sqlState } from "../../../src/proofs/decide/batch.ts";
+import { sqlState } from "../../../src/db/errors.ts";
+import { createBatcher } from "../../../src/proofs/decide/batch.ts";
 import {
   type DecisionItem,
   decideBatch,

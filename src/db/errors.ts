@@ -1,0 +1,52 @@
+import { codeOf } from "../fault.ts";
+
+/** A row that must be the only one is there already. */
+export const UNIQUE_VIOLATION = "23505";
+/** A row breaks a rule of its table. */
+export const CHECK_VIOLATION = "23514";
+/** A row that somebody else holds was not let go in time. */
+export const LOCK_NOT_AVAILABLE = "55P03";
+
+/** The five characters by which Postgres names an error's kind; undefined for an error that has none. */
+export function sqlState(error: unknown): string | undefined {
+  const code = (error as { code?: unknown } | null)?.code;
+  return typeof code === "string" && /^[0-9A-Z]{5}$/.test(code) ? code : undefined;
+}
+
+const AWAY_SYSTEM_CODES = new Set([
+  "EAI_AGAIN",
+  "ECONNABORTED",
+  "ECONNREFUSED",
+  "ECONNRESET",
+  "EHOSTUNREACH",
+  "ENETUNREACH",
+  "ENOTFOUND",
+  "EPIPE",
+  "ETIMEDOUT",
+]);
+
+/**
+ * Postgres states in which a repetition may succeed: 08 connection, 40 rolled back for another transaction, 53 resources used up, 57 shut down
+ * or taking too long, 58 and XX a fault of the server or its machine, 55P03 a row not had in time, 25006 a server that has become read-only.
+ */
+const AWAY_STATES = /^(?:(?:08|40|53|57|58|XX)...|55P03|25006)$/;
+
+const AWAY_MESSAGES = [
+  /^Connection (?:terminated|ended)/,
+  /^timeout exceeded when trying to connect$/,
+  /^Client has encountered a connection error/,
+  /^Client was closed and is not queryable$/,
+  /^Cannot use a pool after calling end/,
+  /^Unable to acquire a connection$/,
+  /^Query read timeout$/,
+];
+
+/** Whether an error says that the database, or another part reached over the network, is away for now: trying again can help. */
+export function isAway(error: unknown): boolean {
+  if (!(error instanceof Error)) return false;
+  if (error instanceof AggregateError) return error.errors.some(isAway);
+  if (error.name === "KnexTimeoutError" || error.name === "TimeoutError") return true;
+  const code = codeOf(error);
+  if (code !== undefined && (AWAY_SYSTEM_CODES.has(code) || AWAY_STATES.test(code))) return true;
+  return AWAY_MESSAGES.some((pattern) => pattern.test(error.message.split(" - ").at(-1) ?? ""));
+}
