@@ -1,5 +1,6 @@
 import { posix } from "node:path";
 import { parseSync } from "vite";
+import { type Node, walk } from "./syntax.ts";
 
 /** One file of the project: its path from the top, with forward slashes, and its text. */
 export interface SourceFile {
@@ -232,23 +233,6 @@ function read({ path, text }: SourceFile): Contents {
 function locate(from: string, specifiers: readonly string[]): string[] {
   const local = specifiers.filter((specifier) => specifier.startsWith("."));
   return [...new Set(local.map((specifier) => posix.join(posix.dirname(from), specifier)))];
-}
-
-type Node = { type: string } & Record<string, unknown>;
-
-function walk(value: unknown, visit: (node: Node) => void): void {
-  if (Array.isArray(value)) {
-    for (const item of value) {
-      walk(item, visit);
-    }
-  } else if (typeof value === "object" && value !== null) {
-    if ("type" in value && typeof value.type === "string") {
-      visit(value as Node);
-    }
-    for (const part of Object.values(value)) {
-      walk(part, visit);
-    }
-  }
 }
 
 /** `Date.now`, `new Date()` without an argument, `Date()`. */

@@ -12,6 +12,7 @@ export const TARGETS = {
   bench: { command: ["test/bench/main.ts"], token: true },
   fuzz: { command: ["test/fuzz/main.ts"], token: false },
   conformance: { command: ["test/conformance.ts"], token: true },
+  messages: { command: ["test/messages.ts"], token: false },
   contract: { command: ["test/contract.ts"], token: false },
   deputize: { command: ["src/main.ts"], token: false },
   keyvault: { command: ["keyvault/main.ts"], token: true },

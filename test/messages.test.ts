@@ -1,0 +1,31 @@
+import { fileURLToPath } from "node:url";
+import { expect, test } from "vitest";
+import { findMessages, messagesOf } from "./support/messages.ts";
+
+const said = (source: string) => messagesOf("a.ts", source).map(({ line, text }) => [line, text]);
+
+test("finds the messages of errors, refusals, checks and tables, with what is filled in", () => {
+  expect(
+    said(`
+      throw new ApiError("invalid_scope", \`\${where}: is not a scope\`);
+      const schema = z.string().regex(/^a b$/, "no control characters");
+      return refuse("policy_violation", wide ? "This is too wide" : "This is too narrow");
+      const errorCodes = { not_found: [404, "There is no such thing"] };
+      const other = "not a message";
+      log.info("api listens");`),
+  ).toEqual([
+    [2, "{where}: is not a scope"],
+    [3, "no control characters"],
+    [4, "This is too wide"],
+    [4, "This is too narrow"],
+    [5, "There is no such thing"],
+  ]);
+});
+
+test("finds those of the service and of its vault", () => {
+  const messages = findMessages(fileURLToPath(new URL("..", import.meta.url)));
+  const texts = messages.map(({ text }) => text);
+  expect(messages.length).toBeGreaterThan(400);
+  expect(texts).toContain("The backup is not whole");
+  expect(texts).toContain("proof_bundle: is required");
+});

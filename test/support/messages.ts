@@ -1,0 +1,70 @@
+import { globSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { parseSync } from "vite";
+import { type Node, walk } from "./syntax.ts";
+
+/** One message of a source file. What is filled in when it is given stands as `{expression}`. */
+export type Message = { path: string; line: number; text: string };
+
+/** What makes errors and refusals, by name: constructors, and the functions that stand for them. */
+const MAKERS =
+  /(?:Error|Problem|Refused|Refusal|Fault|Unavailable|Damaged|Missing)$|^(?:refuse|refine|superRefine|regex|problem|fault|wrongType|damaged|rateLimited|InvalidArgumentError)$/;
+/** Tables whose values are messages. */
+const TABLES = /^(?:errorCodes|.*(?:Errors|HINTS|MESSAGES|Messages|faults|FAULTS|problems|TEXT|TEXTS))$/;
+
+/** The messages of all sources of the service and its vault, in the order of their places. */
+export function findMessages(root: string): Message[] {
+  const paths = globSync(["src/**/*.{ts,mjs}", "keyvault/**/*.ts"], { cwd: root })
+    .filter((path) => !path.includes("node_modules"))
+    .sort();
+  return paths.flatMap((path) => messagesOf(path, readFileSync(join(root, path), "utf8")));
+}
+
+/** The messages of one source. */
+export function messagesOf(path: string, text: string): Message[] {
+  const { program } = parseSync(path, text);
+  const found = new Map<number, string>();
+  const take = (node: unknown): void =>
+    walk(node, (inner) => {
+      const said = textOf(inner, text);
+      if (said !== undefined && isSentence(said)) found.set(inner.start as number, said);
+    });
+  walk(program, (node) => {
+    if (node.type === "NewExpression" || node.type === "CallExpression") {
+      if (MAKERS.test(nameOf(node.callee))) take(node.arguments);
+    } else if (node.type === "VariableDeclarator" && TABLES.test(nameOf(node.id))) take(node.init);
+  });
+  const lineAt = (place: number) => text.slice(0, place).split("\n").length;
+  return [...found]
+    .sort(([a], [b]) => a - b)
+    .map(([place, said]) => ({ path, line: lineAt(place), text: said }));
+}
+
+/** Prints them, one a line. */
+export async function printMessages(root: string): Promise<void> {
+  for (const { path, line, text } of findMessages(root)) process.stdout.write(`${path}:${line}  ${text}\n`);
+}
+
+function nameOf(node: unknown): string {
+  const { type, name, property } = node as Node;
+  if (type === "Identifier") return String(name);
+  return type === "MemberExpression" ? nameOf(property) : "";
+}
+
+function textOf(node: Node, source: string): string | undefined {
+  if (node.type === "Literal") return typeof node.value === "string" ? node.value : undefined;
+  if (node.type !== "TemplateLiteral") return undefined;
+  const expressions = node.expressions as { start: number; end: number }[];
+  const quasis = node.quasis as { value: { cooked: string } }[];
+  return quasis
+    .map(({ value }, index) => {
+      const filled = expressions[index];
+      return value.cooked + (filled === undefined ? "" : `{${source.slice(filled.start, filled.end)}}`);
+    })
+    .join("");
+}
+
+/** Whether a text is meant for people: words, not a code, a pattern or a path. */
+function isSentence(text: string): boolean {
+  return /[a-z]{2,} [a-z{]/i.test(text) && !/^(?:select|insert|update|delete|with|create|alter) /i.test(text);
+}
