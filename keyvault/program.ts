@@ -34,7 +34,7 @@ With a second role that owns the tables (KEYVAULT_MIGRATION_DATABASE_URL, for
 init only) the running vault cannot rewrite its audit: keyvault serve --help.
 
 Settings come from the environment only: "keyvault serve --help" lists them.
-docs/keyvault.md has the rest.`;
+docs/keyvault_reference.md has the rest.`;
 
 /** A command loads what it works with when it runs: help and mistakes need none of it, and neither does one command of another. */
 const program = new Command("keyvault")

@@ -75,7 +75,7 @@ test("help loads neither the database's libraries nor the client's, which take m
   for (const library of ["undici", "knex", "pg", "koa"]) expect(loaded).not.toContain(library);
 });
 
-const page = readFileSync(new URL("../../../docs/keyvault.md", import.meta.url), "utf8");
+const page = readFileSync(new URL("../../../docs/keyvault_reference.md", import.meta.url), "utf8");
 const source = readFileSync(new URL("../../../keyvault/config.ts", import.meta.url), "utf8");
 
 /** The names of settings in a text that shortens those behind others: `KEYVAULT_HOST, _PORT`, `…_CERT_FILE`. */
