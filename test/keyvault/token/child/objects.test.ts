@@ -53,6 +53,13 @@ test("two halves of one label and kind are refused, and signed with by nobody", 
   expect(() => sign(label, label)).toThrow(`The token has two keys labelled ${label}`);
 });
 
+test("halves are listed by residents' labels, each once; what else a token keeps is none of them", () => {
+  const [label, other] = [`key-${"0".repeat(32)}`, `key-${"1".repeat(32)}`];
+  const foreign = ["", "web server", `${label}0`, `key-${"A".repeat(32)}`, "kek-1"];
+  const { session } = sessionOf(label, other, label, ...foreign);
+  expect(createResidents(session).list()).toEqual([label, other]);
+});
+
 test("what is missing is named with what makes it", () => {
   expect(() => findKeys(sessionOf("kek-1").session)).toThrow('The token has no audit-1: run "keyvault init"');
   expect(() => findKeys(sessionOf("audit-1", "kek-01", "kek-0", "kek-").session)).toThrow(
