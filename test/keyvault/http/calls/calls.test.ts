@@ -128,6 +128,14 @@ test("lists keys to an admin page by page, each once", async () => {
   }
   const rows = await vault.home.sql<{ key_id: string }>("SELECT key_id FROM keys ORDER BY key_id");
   expect(seen).toEqual(rows.map(({ key_id }) => key_id));
+  const all = (await call(`${vault.url}/v1/keys?limit=${rows.length}`, admin)).body;
+  expect(
+    { keys: (all.keys as unknown[]).length, next: all.next },
+    "the last page, though it is full",
+  ).toEqual({
+    keys: rows.length,
+    next: null,
+  });
   expect((await call(`${vault.url}/v1/keys?limit=501`, admin)).status).toBe(400);
   expect((await call(`${vault.url}/v1/keys?tenant=none`, admin)).body).toEqual({ keys: [], next: null });
 });
