@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
 import {
   HALF_VERSION,
   type KeyIdentity,
@@ -66,5 +66,23 @@ test.each(FORMS)(
     }
     for (const other of [box.subarray(0, -1), box.subarray(0, 10), Buffer.concat([box, Buffer.alloc(1)])])
       expect(() => open(dataKey, identity, other)).toThrow(damaged);
+  },
+);
+
+test.each(FORMS)(
+  "of wrapped $form nothing is left in memory when it does not open",
+  ({ identity, box, open }) => {
+    const made: Uint8Array[] = [];
+    const from = Buffer.from.bind(Buffer) as (...given: unknown[]) => Buffer<ArrayBuffer>;
+    const spy = vi.spyOn(Buffer, "from").mockImplementation((...given: unknown[]) => {
+      const buffer = from(...given);
+      if (given[0] instanceof ArrayBuffer) made.push(buffer);
+      return buffer;
+    });
+    onTestFinished(() => spy.mockRestore());
+    open(dataKey, identity, box);
+    expect(made.map((bytes) => bytes.some((byte) => byte !== 0))).toEqual([true]);
+    expect(() => open(dataKey, { ...identity, tenant: "acc-2" }, box)).toThrow(damaged);
+    expect(made.map((bytes) => bytes.some((byte) => byte !== 0))).toEqual([true, false]);
   },
 );
