@@ -160,10 +160,16 @@ test("one admin cancels a destruction; the key is then disabled until two enable
 
 test("two admins destroy a tenant's data key: its keys are unusable, other tenants' are not", async () => {
   const [key, other] = [await makeKey("acc-9"), await makeKey("acc-8")];
-  const destroy = (client: Client) => post(client, "/v1/tenants/acc-9/destroy", { after_days: 7 });
+  const destroy = (client: Client, after_days = 7) =>
+    post(client, "/v1/tenants/acc-9/destroy", { after_days });
   expect(code(await destroy(api))).toBe("forbidden");
   expect(code(await post(alice, "/v1/tenants/none/destroy", { after_days: 7 }))).toBe("key_not_found");
   expect(code(await post(alice, "/v1/tenants/vault/destroy", { after_days: 7 }))).toBe("invalid_request");
+  await destroy(alice, 8);
+  expect((await destroy(bob, 30)).body).toMatchObject({
+    state: "active",
+    pending: { admin: "bob", days: 30 },
+  });
   await destroy(alice);
   expect(code(await destroy(alice))).toBe("policy_violation");
   expect(await sign(key, "acc-9")).toBe(200);
