@@ -93,6 +93,8 @@ test("what is shown of a wish is who asked for what, and when", async () => {
   const { pending } = await ask(bob);
   const shown = { action: "destroy", days: 7, admin: "bob", asked_at: expect.any(String) };
   expect(pending).toEqual(shown);
+  const tenant = await WISHES["destroying a tenant"]("acc-shown-too");
+  expect((await tenant.ask(bob)).pending).toEqual(shown);
   const { keys } = (await call(`${vault.url}/v1/keys?tenant=acc-shown`, bob)).body;
   expect((keys as { pending: unknown }[]).map((key) => key.pending)).toEqual([shown]);
 });
