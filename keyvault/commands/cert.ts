@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { Command, InvalidArgumentError, Option } from "commander";
 import { systemClock } from "../clock.ts";
@@ -49,11 +50,13 @@ export function certCommand(): Command {
     .option("--json", "print JSON")
     .action(async (file: string, { json }: { json?: true }) => {
       const { revokeCertificate } = await import("../tls/issue.ts");
-      const serial = await revokeCertificate(
-        loadCertificateConfig(undefined).revokedFile,
-        file,
-        systemClock.now(),
-      );
+      const { revokedFile } = loadCertificateConfig(undefined);
+      const isFirst = !existsSync(revokedFile);
+      const serial = await revokeCertificate(revokedFile, file, systemClock.now());
+      if (isFirst)
+        process.stderr.write(
+          `${revokedFile} was not there and was begun: if there was a list before, put it back, and revoke again\n`,
+        );
       process.stdout.write(json ? `${JSON.stringify({ revoked: serial })}\n` : `Revoked ${serial}\n`);
     });
   return new Command("cert").summary("issue and revoke certificates").addCommand(issue).addCommand(revoke);

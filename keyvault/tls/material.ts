@@ -72,6 +72,9 @@ async function readPem(file: string): Promise<Buffer> {
   }
 }
 
+/** The revocation list is gone from under a running vault. */
+export class ListGone extends Problem {}
+
 /**
  * The serial numbers on a revocation list, none when there is no such file and was none before. Throws a `Problem` that names the first line
  * which is none, or the file that is gone.
@@ -83,7 +86,7 @@ export async function readRevoked(
   const text = await readFile(file, "utf8").catch((error: NodeJS.ErrnoException) => {
     if (error.code === "ENOENT" && former.size === 0) return "";
     if (error.code === "ENOENT")
-      throw new Problem(`${file} is gone: the certificates on it stay revoked until it is put back`);
+      throw new ListGone(`${file} is gone: the certificates on it stay revoked until it is put back`);
     throw new Problem(`${file} cannot be read`, { cause: error });
   });
   const serials = text.split("\n").flatMap((text, index) => {

@@ -1,7 +1,7 @@
 import { X509Certificate } from "node:crypto";
 import type { TlsConfig } from "../config.ts";
 import type { Logger } from "../log.ts";
-import { isTrusted, readMaterial, type TlsMaterial } from "./material.ts";
+import { isTrusted, ListGone, readMaterial, type TlsMaterial } from "./material.ts";
 
 /** The TLS files in force. They are read again while the vault runs, so that they can be exchanged without a stop. */
 export type Trust = {
@@ -33,6 +33,8 @@ export async function openTrust(files: TlsConfig, log: Logger): Promise<Trust> {
   let told = "";
   let listed = { revoked: material.revoked, since: performance.now() };
   let looks = Promise.resolve();
+  /** Who was revoked when the list was found gone: a list begun anew does not let them in again. */
+  let lost: ReadonlySet<string> = new Set();
   const listeners: ((material: TlsMaterial) => void)[] = [];
 
   /** Who is revoked by a list as it was just read. */
@@ -42,20 +44,32 @@ export async function openTrust(files: TlsConfig, log: Logger): Promise<Trust> {
     return now - listed.since >= SETTLED_MS ? revoked : material.revoked.union(revoked);
   }
 
+  /** Logs once why files are not taken up as they are; nothing when they are. */
+  function tell(reason: string): void {
+    if (reason !== "" && reason !== told) log.error({ event: "tls_not_reloaded", reason });
+    told = reason;
+  }
+
+  /** Who is revoked by a list as it was just read, and by one that was gone before it. */
+  function withLost(revoked: ReadonlySet<string>): ReadonlySet<string> {
+    const missing = lost.difference(revoked).size;
+    if (missing === 0) lost = new Set();
+    tell(missing === 0 ? "" : listLacks(files.revokedFile, missing));
+    return settle(revoked).union(lost);
+  }
+
   async function look(): Promise<void> {
     try {
       const read = await readMaterial(files, material.revoked);
-      told = "";
-      const next = { ...read, revoked: settle(read.revoked) };
+      const next = { ...read, revoked: withLost(read.revoked) };
       if (isSame(material, next)) return;
       for (const apply of listeners) apply(next);
       material = next;
       generation += 1;
       log.info({ event: "tls_reloaded", revoked: next.revoked.size });
     } catch (error) {
-      const reason = error instanceof Error ? error.message : "unknown";
-      if (reason !== told) log.error({ event: "tls_not_reloaded", reason });
-      told = reason;
+      if (error instanceof ListGone) lost = material.revoked;
+      tell(error instanceof Error ? error.message : "unknown");
     }
   }
 
@@ -73,6 +87,10 @@ export async function openTrust(files: TlsConfig, log: Logger): Promise<Trust> {
     refresh,
     stop: () => clearInterval(timer),
   };
+}
+
+function listLacks(file: string, missing: number): string {
+  return `${file} was gone, and the list that is there now lacks ${missing} of its serial numbers, which stay revoked: put them back, or start the vault anew to let them in`;
 }
 
 /** Judges certificates by the TLS files in force. */

@@ -1,10 +1,13 @@
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { X509Certificate } from "node:crypto";
+import { appendFile, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { pino } from "pino";
+import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
 import { installTls } from "../../../keyvault/tls/install.ts";
 import { revokeCertificate } from "../../../keyvault/tls/issue.ts";
 import { readRevoked } from "../../../keyvault/tls/material.ts";
+import { openTrust } from "../../../keyvault/tls/trust.ts";
 
 let dir: string;
 let list: string;
@@ -40,4 +43,59 @@ test("a list that cannot be read is named, not begun anew", async () => {
   await expect(revokeCertificate(dir, join(dir, "api.pem"), new Date())).rejects.toThrow(
     `${dir} cannot be read`,
   );
+});
+
+test("a list begun anew where one was gone revokes who is on it, and lets in nobody who was on the former one", async () => {
+  const lines: { reason?: string }[] = [];
+  const log = pino({}, { write: (line) => void lines.push(JSON.parse(line) as { reason?: string }) });
+  const [stolen, former, other] = await Promise.all(
+    ["api.pem", "admin.pem", "server.pem"].map(
+      async (name) => new X509Certificate(await readFile(join(dir, name))),
+    ),
+  );
+  const serialOf = (certificate = stolen!) => `${certificate.serialNumber}\n`;
+  await writeFile(list, serialOf(former));
+  const inDir = (name: string) => join(dir, name);
+  const trust = await openTrust(
+    {
+      caFile: inDir("ca.pem"),
+      certFile: inDir("server.pem"),
+      keyFile: inDir("server.key"),
+      revokedFile: list,
+    },
+    log,
+  );
+  const clock = vi.spyOn(performance, "now");
+  let now = performance.now();
+  clock.mockImplementation(() => now);
+  const refresh = async () => {
+    now += 5_000;
+    await trust.refresh();
+  };
+  const accepted = () => [stolen, former, other].map((certificate) => trust.accepts(certificate!));
+  try {
+    await refresh();
+    expect(accepted()).toEqual([true, false, true]);
+    await rm(list);
+    await refresh();
+    await revoke();
+    for (const _ of [1, 2]) {
+      await refresh();
+      expect(accepted()).toEqual([false, false, true]);
+    }
+    expect(lines.map(({ reason }) => reason).filter((reason) => reason !== undefined)).toEqual([
+      expect.stringMatching(/is gone: the certificates on it stay revoked until it is put back$/),
+      expect.stringMatching(/lacks 1 of its serial numbers, which stay revoked: put them back/),
+    ]);
+    await appendFile(list, serialOf(former));
+    await refresh();
+    expect(accepted()).toEqual([false, false, true]);
+    await writeFile(list, serialOf());
+    await refresh();
+    await refresh();
+    expect(accepted(), "taken off by hand").toEqual([false, true, true]);
+  } finally {
+    clock.mockRestore();
+    trust.stop();
+  }
 });
