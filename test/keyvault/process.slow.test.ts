@@ -91,7 +91,7 @@ test("the PIN is in no argument, environment, log line or answer of parent or ch
   );
   await client!.signChallenge({ tenant: "acc-1", keyId: key.key_id }, challenge());
   const [token] = childrenOf(child.pid!);
-  expect(readFileSync(`/proc/${token}/cmdline`, "utf8")).toMatch(/keyvault\/token\/child\.ts/);
+  expect(readFileSync(`/proc/${token}/cmdline`, "utf8")).toMatch(/keyvault\/token\/child\/main\.ts/);
   for (const pid of [child.pid!, token!]) {
     for (const file of ["cmdline", "environ"])
       expect(readFileSync(`/proc/${pid}/${file}`, "utf8"), file).not.toContain(pin);

@@ -81,13 +81,16 @@ describe("the package that npm pack makes", () => {
     const paths = files
       .filter((file) => file.isFile())
       .map((file) => join(file.parentPath, file.name).split("deputize/").at(-1) ?? "");
-    const others = paths.filter((path) => !/^dist\/(sdk|protocol)\/[a-z_]+\.(js|d\.ts)$/.test(path));
+    const others = paths.filter(
+      (path) => !/^dist\/(sdk|protocol)\/([a-z_]+\/)?[a-z_]+\.(js|d\.ts)$/.test(path),
+    );
     expect(others.sort()).toEqual(["README.md", "docs/guard.md", "package.json"]);
     const protocol = paths.filter((path) => /^dist\/protocol\/.*js$/.test(path)).sort();
     expect(protocol).toEqual(
       [
-        ...["canonical", "constants", "context_binding", "errors", "json"],
-        ...["registered_scopes", "scopes", "vocabulary"],
+        ...["documents/context_binding", "documents/registered_scopes", "documents/scopes"],
+        ...["documents/vocabulary", "encoding/canonical", "encoding/constants", "encoding/errors"],
+        "encoding/json",
       ].map((name) => `dist/protocol/${name}.js`),
     );
   });
