@@ -14,22 +14,32 @@ export function sqlState(error: unknown): string | undefined {
 }
 
 const AWAY_SYSTEM_CODES = new Set([
+  "EADDRNOTAVAIL",
   "EAI_AGAIN",
   "ECONNABORTED",
   "ECONNREFUSED",
   "ECONNRESET",
+  "EHOSTDOWN",
   "EHOSTUNREACH",
+  "EMFILE",
+  "ENETDOWN",
+  "ENETRESET",
   "ENETUNREACH",
+  "ENFILE",
+  "ENOBUFS",
+  "ENOMEM",
+  "ENOSPC",
   "ENOTFOUND",
   "EPIPE",
   "ETIMEDOUT",
 ]);
 
 /**
- * Postgres states in which a repetition may succeed: 08 connection, 40 rolled back for another transaction, 53 resources used up, 57 shut down
- * or taking too long, 58 and XX a fault of the server or its machine, 55P03 a row not had in time, 25006 a server that has become read-only.
+ * Postgres states in which a repetition may succeed: 08 connection, 25 a transaction that was ended or a server that became read-only, 40
+ * rolled back for another transaction, 53 resources used up, 55 something in use, 57 shut down or taking too long, 58 and XX a fault of
+ * the server or its machine. Who consumes events must not put one aside for any of them.
  */
-const AWAY_STATES = /^(?:(?:08|40|53|57|58|XX)...|55P03|25006)$/;
+const AWAY_STATES = /^(?:08|25|40|53|55|57|58|XX)...$/;
 
 const AWAY_MESSAGES = [
   /^Connection (?:terminated|ended)/,

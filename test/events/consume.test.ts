@@ -118,6 +118,10 @@ test.each([
   ["the transaction is rolled back for a deadlock", "do $$ begin raise sqlstate '40P01'; end $$"],
   ["the server has no room", "do $$ begin raise sqlstate '53100'; end $$"],
   ["the server became read-only", "do $$ begin raise sqlstate '25006'; end $$"],
+  ["the server ended what stood idle", "do $$ begin raise sqlstate '25P03'; end $$"],
+  ["an object is in use", "do $$ begin raise sqlstate '55006'; end $$"],
+  ["the server's machine has a fault", "do $$ begin raise sqlstate '58030'; end $$"],
+  ["the process has no file left to open", "out of files"],
 ])("nothing is put aside when %s: it throws, and a later call has the effect once", async (_, sql) => {
   const { consumer, effects, inbox, deadLetters } = counting();
   let away = true;
@@ -125,6 +129,7 @@ test.each([
     ...consumer,
     async handle(tx, events) {
       await consumer.handle(tx, events);
+      if (away && sql === "out of files") throw Object.assign(new Error(sql), { code: "EMFILE" });
       if (away) await tx.raw(sql);
     },
   };

@@ -159,6 +159,7 @@ describe("an error", () => {
     ["too many connections", Object.assign(new Error("x"), { code: "53300" })],
     ["deadlock", Object.assign(new Error("x"), { code: "40P01" })],
     ["read-only server", Object.assign(new Error("x"), { code: "25006" })],
+    ["idle transaction ended", Object.assign(new Error("x"), { code: "25P03" })],
     ["disk fault", Object.assign(new Error("x"), { code: "58030" })],
     [
       "several addresses, none of which answers",
