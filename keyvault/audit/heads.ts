@@ -5,7 +5,7 @@ import type { Logger } from "../log.ts";
 import type { Journal } from "./journal.ts";
 import type { Head } from "./ledger.ts";
 
-const LINE = /^\S+ ([1-9]\d{0,14}):([0-9a-f]{64})$/;
+const LINE = /^\S+ (\d{1,15}):([0-9a-f]{64})$/;
 const UNFINISHED = " # unfinished";
 const TAIL_BYTES = 4_096;
 const EVERY_MS = 60_000;

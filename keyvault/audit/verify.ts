@@ -63,6 +63,8 @@ export async function verifyChain(
 ): Promise<ChainVerdict> {
   let head: Head = { seq: 0, mac: GENESIS };
   const noted = Map.groupBy(expected, ({ seq }) => seq);
+  const atStart = headFault([head], noted);
+  if (atStart !== undefined) return atStart;
   const newest = expected.reduce((most, { seq }) => Math.max(most, seq), 0);
   for await (const { records, fault } of walkChain(readFrom(database), token, head)) {
     const found = fault ?? headFault(records, noted);
@@ -106,7 +108,7 @@ function firstFault(
 }
 
 function headFault(
-  page: readonly AuditRow[],
+  page: readonly Head[],
   noted: ReadonlyMap<number, readonly Head[]>,
 ): ChainFault | undefined {
   const row = page.find(({ seq, mac }) => noted.get(seq)?.some((head) => !head.mac.equals(mac)));

@@ -8,7 +8,7 @@ import { columnsOf, foldLines } from "../display/wrap.ts";
 import type { AuditVerdict } from "./check_chain.ts";
 import { auditExportCommand, auditTailCommand } from "./tail.ts";
 
-const HEAD = /^([1-9]\d{0,14}):([0-9a-f]{64})$/;
+const HEAD = /^(\d{1,15}):([0-9a-f]{64})$/;
 const BROKEN_EXIT_CODE = 2;
 
 const ABOUT = `Recompute every record's code with the token's audit key, from the first record to the last.
