@@ -55,7 +55,7 @@ export function certCommand(): Command {
       const serial = await revokeCertificate(revokedFile, file, systemClock.now());
       if (isFirst)
         process.stderr.write(
-          `${revokedFile} was not there and was begun: if there was a list before, put it back, and revoke again\n`,
+          `There was no ${revokedFile}, so this begins one. If there was a list before, put it back and revoke again.\n`,
         );
       process.stdout.write(json ? `${JSON.stringify({ revoked: serial })}\n` : `Revoked ${serial}\n`);
     });

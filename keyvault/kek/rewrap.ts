@@ -48,10 +48,9 @@ export function createRewrapping(parts: { journal: Journal; token: Token; databa
     database<TenantRow>("tenants").whereNot({ kek: newest() }).whereRaw("octet_length(wrapped_data_key) > 0");
 
   async function progress(): Promise<RewrapProgress> {
-    const names = damaged;
     const [row] = await available(() => older().count<{ count: number }[]>("* as count"));
     const still =
-      names.length === 0 ? [] : await available(() => older().whereIn("tenant", names).pluck("tenant"));
+      damaged.length === 0 ? [] : await available(() => older().whereIn("tenant", damaged).pluck("tenant"));
     const remaining = Math.max(0, (row?.count ?? 0) - still.length);
     return { running: run !== undefined, kek: newest(), done, remaining, damaged: still, fault };
   }

@@ -129,9 +129,9 @@ test("takes up an added authority, and stops believing one that was taken away, 
 });
 
 test("the command line issues certificates that are accepted with their role, and revokes them", async () => {
-  const run = async (...args: string[]) =>
-    (await promisify(execFile)(process.execPath, [MAIN, "cert", ...args], { env: vault.home.environment }))
-      .stdout;
+  const cert = (...args: string[]) =>
+    promisify(execFile)(process.execPath, [MAIN, "cert", ...args], { env: vault.home.environment });
+  const run = async (...args: string[]) => (await cert(...args)).stdout;
   const issued = JSON.parse(await run("issue", "--role", "auditor", "--name", "bank.audit", "--json"));
   const stem = inTls("auditor-bank.audit");
   expect(issued).toMatchObject({
@@ -151,7 +151,13 @@ test("the command line issues certificates that are accepted with their role, an
   await expect(run("issue", "--role", "api")).rejects.toThrow(/--name is needed/);
   await expect(run("issue", "--role", "root", "--name", "x")).rejects.toThrow(/Allowed choices/);
   await expect(run("issue", "--role", "api", "--name", "a/b")).rejects.toThrow(/letters, digits/);
-  expect(await run("revoke", issued.certificate)).toBe(`Revoked ${issued.serial}\n`);
+  await rm(vault.home.config.tls.revokedFile, { force: true });
+  const revoked = { stdout: `Revoked ${issued.serial}\n` };
+  expect(await cert("revoke", issued.certificate)).toEqual({
+    ...revoked,
+    stderr: expect.stringMatching(/^There was no .*revoked, so this begins one/),
+  });
+  expect(await cert("revoke", issued.certificate)).toEqual({ ...revoked, stderr: "" });
   expect(await revokeCertificate(vault.home.config.tls.revokedFile, issued.certificate, new Date())).toBe(
     issued.serial,
   );
