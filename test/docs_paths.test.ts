@@ -20,6 +20,11 @@ test.each(PAGES)("%s names files and folders that exist", (page) => {
   expect(named(page).filter((path) => !existsSync(new URL(path, TOP)))).toEqual([]);
 });
 
+test("names are found where pages have them", () => {
+  expect(named("docs/architecture.md").length).toBeGreaterThan(60);
+  expect(named("docs/contributing.md").length).toBeGreaterThan(30);
+});
+
 describe("docs/architecture.md", () => {
   const walks = read("docs/architecture.md").split(/^### /m).slice(1);
 
