@@ -1,4 +1,6 @@
-/** The only place of this process that reads the time. Decisions take `now`; long-lived parts take a `Clock`. */
+/**
+ * The only place of this process that reads the time. Decisions take `now`; long-lived parts take a `Clock`.
+ */
 export type Clock = {
   /** The current time. */
   now(): Date;

@@ -8,7 +8,10 @@ import type { DelegationPolicy } from "./sign/delegation.ts";
 import type { SigningRates } from "./sign/statement.ts";
 import { findSoftHsm } from "./token/softhsm.ts";
 
-/** A start that was refused because a setting is missing or wrong. The message names the setting, never its value. */
+/**
+ * A start that was refused because a setting is missing or wrong. The message names the setting, never its
+ * value.
+ */
 export class ConfigError extends Problem {
   override readonly name = "ConfigError";
 }
@@ -71,7 +74,10 @@ const schema = z.object({
 /** Connections at once, and handshakes a second from one address; 0 sets no bound. */
 export type ConnectionLimits = { most: number; handshakeRate: number };
 
-/** Where the token is and how its module is started. `managed` tokens are SoftHSM's, made and kept in `dir` by the vault itself. */
+/**
+ * Where the token is and how its module is started. `managed` tokens are SoftHSM's, made and kept in `dir` by
+ * the vault itself.
+ */
 export type TokenConfig = {
   module: string;
   /** What the module is initialised with, if it wants anything. */
@@ -128,8 +134,8 @@ type Environment = Record<string, string | undefined>;
 const URLS = ["KEYVAULT_DATABASE_URL", "KEYVAULT_MIGRATION_DATABASE_URL"] as const;
 
 /**
- * The settings of this environment. `KEYVAULT_DATABASE_URL_FILE` and `KEYVAULT_MIGRATION_DATABASE_URL_FILE` may name files that hold the URLs.
- * @throws ConfigError naming every setting that is missing or wrong
+ * The settings of this environment. `KEYVAULT_DATABASE_URL_FILE` and `KEYVAULT_MIGRATION_DATABASE_URL_FILE`
+ * may name files that hold the URLs. Throws `ConfigError` naming every setting that is missing or wrong
  */
 export function loadConfig(environment: Environment = process.env): Config {
   const settings = parse(schema, URLS.reduce(withFile, environment));
@@ -192,9 +198,8 @@ export function loadConfig(environment: Environment = process.env): Config {
 }
 
 /**
- * The settings for issuing and revoking certificates, which takes the authority's folder and nothing else: `tlsDir`, or the one in
- * `KEYVAULT_DATA_DIR`.
- * @throws ConfigError naming what is missing or wrong
+ * The settings for issuing and revoking certificates, which takes the authority's folder and nothing else:
+ * `tlsDir`, or the one in `KEYVAULT_DATA_DIR`. Throws `ConfigError` naming what is missing or wrong
  */
 export function loadCertificateConfig(
   tlsDir: string | undefined,
@@ -224,8 +229,9 @@ function parse<T>(shape: z.ZodType<T>, environment: Environment): T {
 
 function tell(issue: z.core.$ZodIssue, environment: Environment): string {
   const name = String(issue.path[0]);
-  if (environment[name] === undefined)
+  if (environment[name] === undefined) {
     return `is missing${name === "KEYVAULT_DATABASE_URL" ? ", and so is KEYVAULT_DATABASE_URL_FILE" : ""}`;
+  }
   if (environment[name] === "" || issue.code === "too_small") return "is empty";
   if (issue.code !== "invalid_value") return issue.message;
   return `must be ${issue.values.join(", ").replace(/, ([^,]*)$/, " or $1")}`;

@@ -1,6 +1,6 @@
 /**
- * The closed set of error codes that leave the vault, each with its HTTP status and the condition that produces it.
- * Callers may rely on codes and statuses; messages are for people.
+ * The closed set of error codes that leave the vault, each with its HTTP status and the condition that
+ * produces it. Callers may rely on codes and statuses; messages are for people.
  */
 export const errorCodes = {
   invalid_request: [400, "The body, a header or the path is malformed, mistyped, missing or too large"],
@@ -43,7 +43,10 @@ export type RefusalCode = Extract<
   | "rate_limited"
 >;
 
-/** A refused call: a value, because the vault is well and has decided against it. `message` never holds a secret. */
+/**
+ * A refused call: a value, because the vault is well and has decided against it. `message` never holds a
+ * secret.
+ */
 export type Refusal = { refused: RefusalCode; message: string; retryAfterSeconds?: number };
 
 /** A refusal with the code's own wording unless `message` says it better. */
@@ -75,7 +78,10 @@ export function errorBody(code: ErrorCode, message: string): ErrorBody {
   return { error: { code, message, status: errorCodes[code][0] } };
 }
 
-/** Something a person can put right: shown as its message, never as a stack trace. The message never holds a secret. */
+/**
+ * Something a person can put right: shown as its message, never as a stack trace. The message never holds a
+ * secret.
+ */
 export class Problem extends Error {
   override readonly name: string = "Problem";
 }

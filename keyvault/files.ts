@@ -2,9 +2,10 @@ import { mkdir, mkdtemp, open, readdir, rename, rm } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 
 /**
- * Writes a file whole or not at all, readable by its owner only unless `mode` says otherwise, and waits until it is on disk. What stands
- * where it is written first, as after a crash, is taken away and never written to: in a folder that others write to it may be theirs.
- * Rejects with the file system's error, which names the file as its `path`; nothing is left then.
+ * Writes a file whole or not at all, readable by its owner only unless `mode` says otherwise, and waits until
+ * it is on disk. What stands where it is written first, as after a crash, is taken away and never written to:
+ * in a folder that others write to it may be theirs. Rejects with the file system's error, which names the
+ * file as its `path`; nothing is left then.
  */
 export async function writeFileDurably(path: string, content: string, mode = 0o600): Promise<void> {
   const unfinished = `${path}.unfinished`;
@@ -31,15 +32,17 @@ async function writeThrough(path: string, content: string, mode: number): Promis
 }
 
 /**
- * Makes a folder whole or not at all: `fill` gets a new one beside it, for the owner only, which is moved into place when everything in it is
- * on disk. What others left there is removed first, also under those who still fill it: `fill` must not make its folder anew. Rejects when `fill` does, or when there is a folder with something in it
- * by then; nothing is left then.
+ * Makes a folder whole or not at all: `fill` gets a new one beside it, for the owner only, which is moved
+ * into place when everything in it is on disk. What others left there is removed first, also under those who
+ * still fill it: `fill` must not make its folder anew. Rejects when `fill` does, or when there is a folder
+ * with something in it by then; nothing is left then.
  */
 export async function makeFolderDurably<T>(path: string, fill: (aside: string) => Promise<T>): Promise<T> {
   const folder = dirname(path);
   await makePrivateFolder(folder);
-  for (const name of await readdir(folder))
+  for (const name of await readdir(folder)) {
     if (name.startsWith(`${basename(path)}.unfinished`)) await removeAtOnce(join(folder, name), path);
+  }
   const aside = await mkdtemp(`${path}.unfinished-`);
   try {
     const filled = await fill(aside);
@@ -53,7 +56,10 @@ export async function makeFolderDurably<T>(path: string, fill: (aside: string) =
   }
 }
 
-/** Takes a folder away under whoever still fills it, whole, and not file by file: they find it gone, and never half of what they wrote. */
+/**
+ * Takes a folder away under whoever still fills it, whole, and not file by file: they find it gone, and never
+ * half of what they wrote.
+ */
 async function removeAtOnce(leftover: string, path: string): Promise<void> {
   const away = await mkdtemp(`${path}.unfinished-`);
   await rename(leftover, away).catch((error: NodeJS.ErrnoException) => {

@@ -10,9 +10,10 @@ const SHELL = "/bin/sh";
 const SCRIPT = `ulimit -c 0 || { echo "keyvault: the limit for core files cannot be set; start it with ulimit -c 0 and node ${NO_INSPECTOR}" >&2; exit 1; }; exec "$@"`;
 
 /**
- * Starts this program anew in its own place, with the same id, arguments and open streams, unless it runs already as it must: without an
- * inspector, and with a limit of 0 for core files, which its children inherit. To be called before anything secret is read. Where there is
- * no shell, only the inspector is shut out; {@link warnOfExposure} tells the rest.
+ * Starts this program anew in its own place, with the same id, arguments and open streams, unless it runs
+ * already as it must: without an inspector, and with a limit of 0 for core files, which its children inherit.
+ * To be called before anything secret is read. Where there is no shell, only the inspector is shut out;
+ * {@link warnOfExposure} tells the rest.
  */
 export function hardenProcess(): void {
   process.on("SIGUSR1", () => {});
@@ -31,8 +32,8 @@ const STICKY = 0o1000;
 const OTHERS_WRITE = 0o002;
 
 /**
- * Folders of the vault in which somebody else can put their own files in the place of its own: another user's, and those that everybody may
- * write to. Root's are not among them, as a volume is root's.
+ * Folders of the vault in which somebody else can put their own files in the place of its own: another
+ * user's, and those that everybody may write to. Root's are not among them, as a volume is root's.
  */
 export function exposedFolders({ dataDir, tlsDir, token }: Folders): string[] {
   const own = [0, process.getuid?.()];
@@ -55,34 +56,44 @@ function statOf(path: string): Stats | undefined {
 export const EXPOSED_REMEDY =
   "Others can put their own files in the place of the vault's there: give it to the vault's user, mode 0700";
 
-/** Says what of the running vault lies open and cannot be shut by itself: one warning for each, at every start. */
+/**
+ * Says what of the running vault lies open and cannot be shut by itself: one warning for each, at every
+ * start.
+ */
 export function warnOfExposure(config: Exposed, log: Logger): void {
   const { tls, tlsDir } = config;
-  if (config.migrationDatabaseUrl !== config.databaseUrl)
+  if (config.migrationDatabaseUrl !== config.databaseUrl) {
     log.warn({
       event: "owner_url_present",
       remedy:
         "KEYVAULT_MIGRATION_DATABASE_URL leads to the owner of the audit, and a running vault does not need it: give it to init, migrate and restore only",
     });
+  }
   const folders = new Set([tlsDir, dirname(tls.caFile)]);
-  for (const file of [...folders].map((folder) => join(folder, "ca.key")).filter((path) => existsSync(path)))
+  for (const file of [...folders]
+    .map((folder) => join(folder, "ca.key"))
+    .filter((path) => existsSync(path))) {
     log.warn({
       event: "authority_key_present",
       file,
       remedy: "It makes administrators, and a running vault does not need it: keep it elsewhere",
     });
-  for (const folder of exposedFolders(config))
+  }
+  for (const folder of exposedFolders(config)) {
     log.warn({ event: "folder_exposed", folder, remedy: EXPOSED_REMEDY });
-  if (coreLimit() !== 0)
+  }
+  if (coreLimit() !== 0) {
     log.warn({
       event: "core_files_possible",
       remedy: "A core file would hold keys: start the vault with a limit of 0 for core files (ulimit -c 0)",
     });
-  if (isDumpable())
+  }
+  if (isDumpable()) {
     log.warn({
       event: "memory_readable",
       remedy: "Other programs of the vault's user can read its memory: give it a user of its own",
     });
+  }
 }
 
 /** The hard limit for core files in bytes, `Infinity` for none; undefined where the system does not tell. */
@@ -96,7 +107,9 @@ function coreLimit(): number | undefined {
   }
 }
 
-/** Whether the system lets other programs of the same user look in; it gives what they may not read to root. */
+/**
+ * Whether the system lets other programs of the same user look in; it gives what they may not read to root.
+ */
 function isDumpable(): boolean {
   try {
     return process.getuid?.() === 0 || statSync("/proc/self/mem").uid !== 0;

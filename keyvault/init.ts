@@ -15,17 +15,21 @@ import { openVault, SERVICE_REQUEST, type VaultParts } from "./vault.ts";
 export type InitStep = {
   step: "database" | "token" | "service key" | "certificates";
   created: string[];
-  /** What was taken away, or cannot be made without it: the token's `pin`; certificates, where the authority's key is elsewhere. */
+  /**
+   * What was taken away, or cannot be made without it: the token's `pin`; certificates, where the authority's
+   * key is elsewhere.
+   */
   absent?: string[];
 };
 
 /**
- * Makes everything a vault needs that is not there yet: tables, token with its PIN and keys, service key, TLS authority and first
- * certificates. Each step is whole or absent, so running it again after any interruption completes it, and running it on a finished
- * vault changes nothing, also when the authority's key or the PIN file was taken away: without the PIN the token is not tried. What does not
- * belong together is found before anything is made.
+ * Makes everything a vault needs that is not there yet: tables, token with its PIN and keys, service key, TLS
+ * authority and first certificates. Each step is whole or absent, so running it again after any interruption
+ * completes it, and running it on a finished vault changes nothing, also when the authority's key or the PIN
+ * file was taken away: without the PIN the token is not tried. What does not belong together is found before
+ * anything is made.
  *
- * @throws Problem when what is there does not belong together, for instance a database whose token is gone
+ * Throws `Problem` when what is there does not belong together, for instance a database whose token is gone
  */
 export async function initialise(
   config: Config,
@@ -37,8 +41,11 @@ export async function initialise(
   const isSealed =
     !existsSync(config.token.pinFile) &&
     (await asOwner(config, () => hasServiceKey(config.migrationDatabaseUrl, log)));
-  if (isSealed) await tokenSettings(config.token);
-  else requirePin(config.token);
+  if (isSealed) {
+    await tokenSettings(config.token);
+  } else {
+    requirePin(config.token);
+  }
   await makePrivateFolder(config.dataDir);
   report({ step: "database", created: await migrate(config, log) });
   if (isSealed) {

@@ -1,9 +1,15 @@
 import { Counter, Registry } from "prom-client";
 
-/** What became of a request for a key: one was made or given again, or refused by a bound for its tenant, or for all that its caller asks for. */
+/**
+ * What became of a request for a key: one was made or given again, or refused by a bound for its tenant, or
+ * for all that its caller asks for.
+ */
 export type CreationOutcome = "answered" | "tenant_limited" | "caller_limited";
 
-/** What one vault counts. Labels are names of certificates and kinds of things: no tenant, key or address is a label. */
+/**
+ * What one vault counts. Labels are names of certificates and kinds of things: no tenant, key or address is a
+ * label.
+ */
 export type Metrics = {
   registry: Registry;
   keyCreations: Counter<"caller" | "outcome">;

@@ -13,9 +13,15 @@ export type Opened = {
   retirement: Pick<Retirement, "progress">;
 };
 
-/** Opens the vault once its token is open for the first time; a token that is sealed later and opened again finds it as it was. */
+/**
+ * Opens the vault once its token is open for the first time; a token that is sealed later and opened again
+ * finds it as it was.
+ */
 export type Opening = {
-  /** Opens the vault unless it was opened before. Rejects with a `Problem` when its parts do not belong together. */
+  /**
+   * Opens the vault unless it was opened before. Rejects with a `Problem` when its parts do not belong
+   * together.
+   */
   open(): Promise<Opened>;
   /** What was opened, whether its token is sealed by now or not. */
   opened(): Opened | undefined;

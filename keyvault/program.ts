@@ -36,7 +36,10 @@ init only) the running vault cannot rewrite its audit: keyvault serve --help.
 Settings come from the environment only: "keyvault serve --help" lists them.
 docs/keyvault_reference.md has the rest.`;
 
-/** A command loads what it works with when it runs: help and mistakes need none of it, and neither does one command of another. */
+/**
+ * A command loads what it works with when it runs: help and mistakes need none of it, and neither does one
+ * command of another.
+ */
 const program = new Command("keyvault")
   .description(ABOUT)
   .addHelpText("after", FIRST_START)

@@ -1,15 +1,21 @@
 import { LRUCache } from "lru-cache";
 
-/** A number of calls a second, over time; twice as many at once are let through after a rest. 0 sets no bound. */
+/**
+ * A number of calls a second, over time; twice as many at once are let through after a rest. 0 sets no bound.
+ */
 export type Rate = number;
 
-/** A bucket by name. `burst` is how many are let through at once after a rest, where that is not twice the rate. */
+/**
+ * A bucket by name. `burst` is how many are let through at once after a rest, where that is not twice the
+ * rate.
+ */
 export type Wanted = { name: string; rate: Rate; burst?: number };
 
 /** Bounds on how often something may happen, by name. */
 export type Rates = {
   /**
-   * Takes one from every named bucket, or from none: then gives the seconds until all of them would have one. Undefined when it may happen.
+   * Takes one from every named bucket, or from none: then gives the seconds until all of them would have one.
+   * Undefined when it may happen.
    */
   take(wanted: readonly Wanted[]): number | undefined;
 };
@@ -36,8 +42,9 @@ export function createRates(elapsed: () => number): Rates {
       const filled = bounded.map((one) => ({ ...one, bucket: fill(one, now) }));
       const waits = filled.map(({ rate, bucket }) => (1 - bucket.left) / rate);
       const longest = Math.max(0, ...waits);
-      for (const { name, bucket } of filled)
+      for (const { name, bucket } of filled) {
         buckets.set(name, { ...bucket, left: bucket.left - (longest > 0 ? 0 : 1) });
+      }
       return longest > 0 ? longest : undefined;
     },
   };

@@ -4,13 +4,19 @@ import type { Token } from "./token/client.ts";
 
 /** Whether the vault can sign right now. */
 export type Readiness = {
-  /** Proves token and audit, at most once a second whoever asks. Rejects with the `VaultError` of the part that is away. */
+  /**
+   * Proves token and audit, at most once a second whoever asks. Rejects with the `VaultError` of the part
+   * that is away.
+   */
   check(): Promise<void>;
 };
 
 const FRESH_MS = 1_000;
 
-/** Readiness of the parts that are open now; undefined while the vault is sealed. `elapsed` never goes back, in milliseconds. */
+/**
+ * Readiness of the parts that are open now; undefined while the vault is sealed. `elapsed` never goes back,
+ * in milliseconds.
+ */
 export function createReadiness(
   opened: () => { token: Token; journal: Journal } | undefined,
   elapsed: () => number,

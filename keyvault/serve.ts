@@ -31,8 +31,9 @@ export type Serving = {
 };
 
 /**
- * Sees to the vault's tables, opens it, or leaves it sealed when there is no PIN file or its audit chain is broken, and listens. Rejects with a `Problem` when
- * a part is missing or does not belong to the others, or with the error of the port; whatever was opened is closed again.
+ * Sees to the vault's tables, opens it, or leaves it sealed when there is no PIN file or its audit chain is
+ * broken, and listens. Rejects with a `Problem` when a part is missing or does not belong to the others, or
+ * with the error of the port; whatever was opened is closed again.
  */
 export async function serve(config: Config, clock: Clock, log: Logger): Promise<Serving> {
   await requireTables(config.databaseUrl, log);
@@ -57,7 +58,9 @@ export async function serve(config: Config, clock: Clock, log: Logger): Promise<
   }
 }
 
-/** Opens the vault. One whose audit chain is broken is sealed, so that it can say so and nothing is believed. */
+/**
+ * Opens the vault. One whose audit chain is broken is sealed, so that it can say so and nothing is believed.
+ */
 async function openOrSeal(opening: Opening, token: Token, log: Logger): Promise<void> {
   try {
     await opening.open();

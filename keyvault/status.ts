@@ -16,9 +16,15 @@ export type Status = {
   /** How far the proof is that a version may be destroyed; null while none is under way. */
   retiring: RetireProgress | null;
   keys: { tenants: number; active: number; disabled: number; destroying: number; destroyed: number };
-  /** Keys in the token: how many of how many there may be, ids of those that the token lacks, labels that only the token knows. */
+  /**
+   * Keys in the token: how many of how many there may be, ids of those that the token lacks, labels that only
+   * the token knows.
+   */
   residents: { keys: number; limit: number; missing: string[]; unknown: string[] };
-  /** Id of the key that attests all others and signs backups; null before the vault was opened for the first time. */
+  /**
+   * Id of the key that attests all others and signs backups; null before the vault was opened for the first
+   * time.
+   */
   service_key: string | null;
   /** The head is null before the vault was opened for the first time: until then nobody has checked it. */
   audit: { records: number; head: string | null };
@@ -38,8 +44,8 @@ export type StatusParts = {
 };
 
 /**
- * The status of these parts; `opened` is undefined before the vault was opened for the first time. The audit's `head` is the last record's
- * code in hexadecimal, to be noted elsewhere.
+ * The status of these parts; `opened` is undefined before the vault was opened for the first time. The
+ * audit's `head` is the last record's code in hexadecimal, to be noted elsewhere.
  */
 export function createStatusReading(parts: {
   database: Database;
@@ -85,12 +91,12 @@ async function countAudit(database: Database): Promise<Status["audit"]> {
 
 async function count(database: Database): Promise<Status["keys"]> {
   const { rows } = await database.raw(`
-    SELECT (SELECT count(*) FROM tenants) AS tenants,
-           count(*) FILTER (WHERE state = 'active') AS active,
-           count(*) FILTER (WHERE state = 'disabled') AS disabled,
-           count(*) FILTER (WHERE state = 'destroying') AS destroying,
-           count(*) FILTER (WHERE state = 'destroyed') AS destroyed
-    FROM keys`);
+    select (select count(*) from tenants) as tenants,
+           count(*) filter (where state = 'active') as active,
+           count(*) filter (where state = 'disabled') as disabled,
+           count(*) filter (where state = 'destroying') as destroying,
+           count(*) filter (where state = 'destroyed') as destroyed
+    from keys`);
   return rows[0];
 }
 

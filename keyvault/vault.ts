@@ -43,8 +43,8 @@ export type Vault = {
   store: KeyStore;
   createKey: CreateKey;
   /**
-   * The vault's own key: its id, and the key as it stands, proven anew, which rejects with `VaultError key_damaged` when it was altered since
-   * the vault was opened.
+   * The vault's own key: its id, and the key as it stands, proven anew, which rejects with `VaultError
+   * key_damaged` when it was altered since the vault was opened.
    */
   service: { keyId: string; read(): Promise<Key> };
   rates: Rates;
@@ -66,9 +66,10 @@ export type VaultParts = { config: Config; clock: Clock; log: Logger; token: Tok
 export type ServiceKeyRule = "create" | "require";
 
 /**
- * Opens database and audit chain on an open token, and the service key that attests all others, whose public half is checked against its
- * seeds. Rejects with a `Problem` when a part is missing or the parts do not belong together; whatever was opened is closed again. The
- * token stays its opener's. When it is sealed, everything remembered of keys is forgotten at that moment.
+ * Opens database and audit chain on an open token, and the service key that attests all others, whose public
+ * half is checked against its seeds. Rejects with a `Problem` when a part is missing or the parts do not
+ * belong together; whatever was opened is closed again. The token stays its opener's. When it is sealed,
+ * everything remembered of keys is forgotten at that moment.
  */
 export async function openVault(
   { config, clock, log, token }: VaultParts,
@@ -110,8 +111,9 @@ export async function openVault(
     const sweepResidents = createResidentSweeping({ journal, register, residency, token, settle });
     await sweepResidents();
     const residents = await checkResidents(parts);
-    if (residents.missing.length + residents.unknown.length > 0)
+    if (residents.missing.length + residents.unknown.length > 0) {
       log.error({ event: "residents_differ", ...residents });
+    }
     service = opened.key;
     const { keyId } = opened.key;
     const serviceKey = async (): Promise<KeptKey> => requireService(await store.find(keyId));
@@ -177,8 +179,9 @@ async function readOwnKey(keyId: string, parts: Parts): Promise<Key> {
 }
 
 function requireProven(key: Key | undefined): Key {
-  if (key === undefined)
+  if (key === undefined) {
     throw new Problem("The vault's service key was altered, or the database belongs to another token");
+  }
   return key;
 }
 
@@ -190,8 +193,9 @@ async function readServiceKey(database: Database): Promise<JoinedKeyRow | undefi
 }
 
 /**
- * The service key, if its seeds open as those of the vault's own service key; otherwise undefined. One of a version without codes waits for its adoption like all
- * others: until then its public half is believed, because what it attested is, and it attests nothing.
+ * The service key, if its seeds open as those of the vault's own service key; otherwise undefined. One of a
+ * version without codes waits for its adoption like all others: until then its public half is believed,
+ * because what it attested is, and it attests nothing.
  */
 async function proven(joined: JoinedKeyRow, { custody, seals, register }: Parts): Promise<Key | undefined> {
   const { key: row, tenant } = joined;

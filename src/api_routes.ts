@@ -10,7 +10,9 @@ import type { Route } from "./route.ts";
 /** What the operations of the API are made with. */
 export type ApiRoutesDeps = AccountsDeps & PlatformDeps & DelegationDeps & ProofDeps;
 
-/** Every operation of the API, the operator's included: what is mounted, documented and tested is this list. */
+/**
+ * Every operation of the API, the operator's included: what is mounted, documented and tested is this list.
+ */
 export function apiRoutes(deps: ApiRoutesDeps): Route[] {
   return [
     ...accountsRoutes(deps),

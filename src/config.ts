@@ -4,10 +4,16 @@ import { writesItsHost } from "./input/url.ts";
 import { unregistrableScopes } from "./protocol/documents/registered_scopes.ts";
 import { EVERY_CUSTOM } from "./protocol/documents/scopes.ts";
 
-/** A start that was refused for something a person can put right: the message says what, and no stack is shown. */
+/**
+ * A start that was refused for something a person can put right: the message says what, and no stack is
+ * shown.
+ */
 export class StartRefused extends Error {}
 
-/** A start that was refused because a setting is missing or wrong. The message names the setting, never its value. */
+/**
+ * A start that was refused because a setting is missing or wrong. The message names the setting, never its
+ * value.
+ */
 export class ConfigError extends StartRefused {}
 
 const list = z
@@ -31,14 +37,18 @@ const cidrs = list.pipe(z.array(z.union([z.cidrv4(), z.cidrv6()])));
 export const WORD = /^[a-z][a-z0-9]{0,31}$/;
 const word = z.string().regex(WORD, "lower-case letters and digits");
 const url = z.url().refine(writesItsHost, "must name its host: https://<host>/…");
-/** What people and applications are told to use: nothing may come behind its path, nor a password be in it. */
+/**
+ * What people and applications are told to use: nothing may come behind its path, nor a password be in it.
+ */
 const baseUrl = url.refine(
   (text) => /^https?:\/\/[^?#@]+$/i.test(text),
   "must be an http or https URL without query, fragment and user",
 );
 const count = (fallback: number) => z.coerce.number().int().min(0).default(fallback);
 
-/** What every role that stays up has. Its health port, plain HTTP, is not for the outside; 0 takes a free one. */
+/**
+ * What every role that stays up has. Its health port, plain HTTP, is not for the outside; 0 takes a free one.
+ */
 const role = z.object({
   LOG_LEVEL: z.enum(["debug", "info", "warn", "error", "silent"]).default("info"),
   HEALTH_HOST: z.string().default("127.0.0.1"),
@@ -48,7 +58,10 @@ const role = z.object({
 const common = role.extend({
   DATABASE_URL: z.string().min(1),
   SEALING_KEY: z.string().regex(/^[A-Za-z0-9+/]{43}=$/, "32 bytes in base64"),
-  /** Development: plain http, loopback callbacks and the mailbox page. Never set it where others can reach the service. */
+  /**
+   * Development: plain http, loopback callbacks and the mailbox page. Never set it where others can reach the
+   * service.
+   */
   DEVELOPMENT: flag,
   SERVICE_WORD: word.default("service"),
   /** Private networks that callback URLs may lead into; in development also this machine's own addresses. */
@@ -68,13 +81,17 @@ const apiSchema = common.extend({
   SMTP_URL: z.string().optional(),
   MAIL_FROM: z.string().default("Deputize <no-reply@localhost>"),
   OPERATOR_TOKEN: z.string().min(32).optional(),
-  /** Where the operator's calls are answered, and nowhere else; not for the outside. There with a token only. */
+  /**
+   * Where the operator's calls are answered, and nowhere else; not for the outside. There with a token only.
+   */
   OPERATOR_HOST: z.string().default("127.0.0.1"),
   OPERATOR_PORT: port.default(8081),
   ALPHA_CREDITS_MICRO_USD: count(10_000_000),
   /** Days that the decision on an operation is known, and given again to a repeated call. */
   INVOCATION_DAYS: z.coerce.number().int().min(1).max(36_500).default(30),
-  /** The most that an account may ever delegate, recorded in the vault with its root key when that is made. */
+  /**
+   * The most that an account may ever delegate, recorded in the vault with its root key when that is made.
+   */
   ACCOUNT_CEILING: scopes,
   SEND_CODE_PER_IP: count(5),
   SEND_CODE_PER_ADDRESS: count(3),
@@ -126,8 +143,8 @@ export type OperatorConfig = z.infer<typeof operatorSchema>;
 type Environment = Record<string, string | undefined>;
 
 /**
- * `NAME_FILE` may stand for `NAME` in every setting that can be a secret: the file's content, without its last line
- * break, is the value. An unreadable file stops the start.
+ * `NAME_FILE` may stand for `NAME` in every setting that can be a secret: the file's content, without its
+ * last line break, is the value. An unreadable file stops the start.
  */
 function withFiles(environment: Environment): Environment {
   const values: Environment = { ...environment };

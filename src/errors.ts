@@ -81,7 +81,10 @@ export class ApiError extends Error {
   }
 }
 
-/** The error of a rate that is used up: says `what`, and when to try again, in the message and in `Retry-After`. */
+/**
+ * The error of a rate that is used up: says `what`, and when to try again, in the message and in
+ * `Retry-After`.
+ */
 export function rateLimited(what: string, waitMs: number, headers: Record<string, string> = {}): ApiError {
   const seconds = Math.max(1, Math.ceil(waitMs / 1000));
   const again = { ...headers, "retry-after": String(seconds) };

@@ -2,8 +2,8 @@
 export type Fault = { type: string; code?: string; message: string; stack?: string };
 
 /**
- * A fault for the log. What could carry a caller's data is left out: of a database's error its words, which quote values,
- * and its `detail`; the statement with its placeholders, the state and the constraint stay.
+ * A fault for the log. What could carry a caller's data is left out: of a database's error its words, which
+ * quote values, and its `detail`; the statement with its placeholders, the state and the constraint stay.
  */
 export function describeFault(error: unknown): Fault {
   if (!(error instanceof Error)) return { type: typeof error, message: "not an error" };

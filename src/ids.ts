@@ -19,13 +19,15 @@ export function newId(): string {
   return uuidv7();
 }
 
-/** The fields of a UUID v7 besides its time: 12 and 62 bits. The first begins in its lower half and counts up. */
+/**
+ * The fields of a UUID v7 besides its time: 12 and 62 bits. The first begins in its lower half and counts up.
+ */
 const [COUNTER_START, COUNTER_END, RANDOM_HIGH] = [0x7ff, 0xfff, 0x3fff_ffff];
 let last = { ms: -1, counter: 0 };
 
 /**
- * A new id that carries exactly `time`, in whole milliseconds: what it names is found by its time and itself. Ids that
- * this process makes one after the other for the same millisecond grow.
+ * A new id that carries exactly `time`, in whole milliseconds: what it names is found by its time and itself.
+ * Ids that this process makes one after the other for the same millisecond grow.
  */
 export function newIdAt(time: Date): string {
   const [ms, random] = [time.getTime(), randomBytes(10)];

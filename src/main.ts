@@ -2,8 +2,8 @@ import { Command, Option } from "commander";
 import { StartRefused } from "./config.ts";
 
 /**
- * `deputize <role>`: one program, one role a process. Each role is loaded only when it is asked for, so that a role
- * holds nothing of the others.
+ * `deputize <role>`: one program, one role a process. Each role is loaded only when it is asked for, so that
+ * a role holds nothing of the others.
  */
 const collected = (value: string, earlier: string[] = []) => [...earlier, value];
 

@@ -1,13 +1,18 @@
 import { collectDefaultMetrics, Histogram, Registry } from "prom-client";
 
-/** What one process counts. Labels name kinds of things, never single ones: no id, address or key is a label. */
+/**
+ * What one process counts. Labels name kinds of things, never single ones: no id, address or key is a label.
+ */
 export type Metrics = {
   registry: Registry;
   /** Seconds from a request's head to its answer, by route id and status. */
   httpRequests: Histogram<"route" | "status">;
 };
 
-/** A registry of this process's own. With `processMetrics` it also shows memory, event loop and garbage collection. */
+/**
+ * A registry of this process's own. With `processMetrics` it also shows memory, event loop and garbage
+ * collection.
+ */
 export function createMetrics({ processMetrics = false }: { processMetrics?: boolean } = {}): Metrics {
   const registry = new Registry();
   if (processMetrics) collectDefaultMetrics({ register: registry });

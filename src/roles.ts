@@ -56,8 +56,9 @@ export async function runMigrate(): Promise<void> {
 }
 
 /**
- * Compares the ledger with balances and history, and prints one JSON line for each difference and one for the whole. Gives
- * the exit status: 0 when all agrees, 1 when there are differences, 2 when nothing could be compared.
+ * Compares the ledger with balances and history, and prints one JSON line for each difference and one for the
+ * whole. Gives the exit status: 0 when all agrees, 1 when there are differences, 2 when nothing could be
+ * compared.
  */
 export async function runReconcile(): Promise<number> {
   const { DATABASE_URL } = readMigrateConfig();
@@ -86,7 +87,9 @@ export async function openCredits(): Promise<CreditsCommands> {
   return createCreditsCommands({ url, clock: systemClock, out: process.stdout, err: process.stderr });
 }
 
-/** Starts a role and its health port, and ends both at the first SIGTERM or SIGINT. A second one ends at once. */
+/**
+ * Starts a role and its health port, and ends both at the first SIGTERM or SIGINT. A second one ends at once.
+ */
 async function run(
   name: string,
   config: RoleConfig,

@@ -1,7 +1,10 @@
 import type { ZodType } from "zod";
 import type { ErrorCode } from "./errors.ts";
 
-/** Who may call a route: anybody, a signed-in person, the holder of an API key, either of these two, or the operator. */
+/**
+ * Who may call a route: anybody, a signed-in person, the holder of an API key, either of these two, or the
+ * operator.
+ */
 export type Access = "public" | "session" | "api_key" | "account" | "operator";
 
 /** A signed-in person. */
@@ -70,7 +73,9 @@ export type Answer<R> = {
   cookies?: CookieChange[];
 };
 
-/** What headers of a request or an answer are for, by their names; `X-Service-…` carries the service's word. */
+/**
+ * What headers of a request or an answer are for, by their names; `X-Service-…` carries the service's word.
+ */
 export type HeaderNotes = Record<string, string>;
 
 /** What an answer is, with the headers that it always has and those that it may have. */
@@ -81,7 +86,10 @@ export type Route<A extends Access = Access, P = unknown, Q = unknown, B = unkno
   /** Unique name, snake_case; the OpenAPI operation id. */
   id: string;
   method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
-  /** Path with `{name}` parameters, the last of them perhaps `{name*}`, which takes all segments that are left; the segment `service` becomes the service's word and its aliases. */
+  /**
+   * Path with `{name}` parameters, the last of them perhaps `{name*}`, which takes all segments that are
+   * left; the segment `service` becomes the service's word and its aliases.
+   */
   path: string;
   /** Further paths without parameters at which it is served, as they are; they are not documented. */
   alsoAt?: readonly string[];
@@ -108,13 +116,17 @@ export type Route<A extends Access = Access, P = unknown, Q = unknown, B = unkno
   /** Codes it can answer besides those of its access and of malformed calls. */
   errors: ErrorCode[];
   /**
-   * What becomes of an `Idempotency-Key`: with `true` it gives the caller the first answer again for 24 hours; `"foreign"`
-   * is for a call that passes on other people's headers, so it is left alone. Absent: a call with one is refused.
+   * What becomes of an `Idempotency-Key`: with `true` it gives the caller the first answer again for 24
+   * hours; `"foreign"` is for a call that passes on other people's headers, so it is left alone. Absent: a
+   * call with one is refused.
    */
   idempotent?: true | "foreign";
   /** The rate that it counts for; calls with an API key only. */
   rate?: RatedKind;
-  /** Its answer shows a secret: under an `Idempotency-Key` it is given again to the same sign-in, for ten minutes. */
+  /**
+   * Its answer shows a secret: under an `Idempotency-Key` it is given again to the same sign-in, for ten
+   * minutes.
+   */
   showsSecret?: true;
   /** What makes two bodies under one `Idempotency-Key` the same call, when that is not all of their bytes. */
   sameCall?(body: B): unknown;

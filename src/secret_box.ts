@@ -1,6 +1,8 @@
 import { createCipheriv, createDecipheriv, randomBytes } from "node:crypto";
 
-/** Seals small secrets that must be kept readable by this service (webhook secrets, undelivered credentials). */
+/**
+ * Seals small secrets that must be kept readable by this service (webhook secrets, undelivered credentials).
+ */
 export type Seal = {
   /** AES-256-GCM of `plain`, bound to `context`: version ‖ nonce ‖ ciphertext ‖ tag. */
   seal(plain: string, context: string): Buffer;

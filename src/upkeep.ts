@@ -24,8 +24,8 @@ type UpkeepDeps = {
 };
 
 /**
- * Keeps the API's tables in order: at once, then every half hour, from every replica; what must go soon, every minute. Resolves when the partitions that
- * decisions are written to exist.
+ * Keeps the API's tables in order: at once, then every half hour, from every replica; what must go soon,
+ * every minute. Resolves when the partitions that decisions are written to exist.
  */
 export async function startUpkeep(deps: UpkeepDeps): Promise<{ stop(): Promise<void> }> {
   const { db, pool, clock, idempotency, invocationDays: keptDays, log } = deps;

@@ -45,7 +45,9 @@ export type Worker = {
   wake(): void;
   /** Rejects when the database does not answer. */
   health(): Promise<WorkerHealth>;
-  /** Takes nothing new, finishes what is under way (an attempt takes up to 15 s), gives its shards to others. */
+  /**
+   * Takes nothing new, finishes what is under way (an attempt takes up to 15 s), gives its shards to others.
+   */
   stop(): Promise<void>;
 };
 
@@ -55,8 +57,9 @@ const CLEAN_SECONDS = 60 * 60;
 const RECONCILE_SECONDS = 60 * 60;
 
 /**
- * Starts the relay of the outbox and the delivery of webhooks; notices to account owners it leaves to the API to mail. It needs no other part to be up, not even the database:
- * it goes on trying. Any number of workers may run; they divide the work. Throws on a malformed setting.
+ * Starts the relay of the outbox and the delivery of webhooks; notices to account owners it leaves to the API
+ * to mail. It needs no other part to be up, not even the database: it goes on trying. Any number of workers
+ * may run; they divide the work. Throws on a malformed setting.
  */
 export function startWorker({ config, clock, log, metrics, timing = TIMING }: WorkerDeps): Worker {
   const onError = (error: Error) => log.debug({ err: error }, "database connection lost");

@@ -1,7 +1,10 @@
 import { resolve } from "node:path";
 import { conformanceFolder, type Mismatch, type Outcome, runConformance } from "./support/conformance.ts";
 
-/** `npm run conformance [-- folder]`. Ends with 1 when a vector failed or none was found, with 2 when it is called wrongly. */
+/**
+ * `npm run conformance [-- folder]`. Ends with 1 when a vector failed or none was found, with 2 when it is
+ * called wrongly.
+ */
 const SHOWN_CHARACTERS = 200;
 
 if (process.argv.length > 3) {
@@ -14,8 +17,9 @@ console.log(`conformance vectors of ${folder}`);
 for (const [kind, results] of Map.groupBy(outcomes, (outcome) => outcome.kind)) printKind(kind, results);
 const failed = outcomes.filter(hasFailed).length;
 console.log(`${outcomes.length - failed} passed, ${failed} failed`);
-if (outcomes.length === 0)
+if (outcomes.length === 0) {
   console.error("no vectors were found there: neither v1/*.json nor wire-negative/*.json");
+}
 process.exitCode = failed > 0 || outcomes.length === 0 ? 1 : 0;
 
 function printKind(kind: string, results: Outcome[]): void {

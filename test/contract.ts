@@ -2,7 +2,10 @@ import { fileURLToPath } from "node:url";
 import { BaseSequencer, startVitest, type TestSpecification } from "vitest/node";
 import { readSettings } from "./contract/settings.ts";
 
-/** `npm run contract`: the specification's rows against a running service. Ends with 1 when one fails, 2 when called wrongly. */
+/**
+ * `npm run contract`: the specification's rows against a running service. Ends with 1 when one fails, 2 when
+ * called wrongly.
+ */
 const settings = readSettings(process.argv.slice(2));
 if (settings === undefined) {
   process.exit(2);

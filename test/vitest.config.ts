@@ -3,7 +3,10 @@ import { useMemoryForFiles } from "./support/temporary_files.ts";
 
 useMemoryForFiles();
 
-/** Two cores: two processes, each with one file after the other, so that a module is loaded twice and not 300 times. Tests in `slow` folders or named `*.slow.test.ts` run by `npm run test:slow`. */
+/**
+ * Two cores: two processes, each with one file after the other, so that a module is loaded twice and not 300
+ * times. Tests in `slow` folders or named `*.slow.test.ts` run by `npm run test:slow`.
+ */
 export default defineConfig({
   test: {
     root: new URL("..", import.meta.url).pathname,

@@ -12,10 +12,11 @@ import { verifyChain } from "./verify.ts";
 const LOCAL: Caller = { role: "local", name: "recovery" };
 
 /**
- * Has the token note the end of the chain as it is, whatever it had noted: for a database that lost its newest records for a known reason.
- * The chain must hold from its first record on and end with `end`. What the token had noted before is on record afterwards.
+ * Has the token note the end of the chain as it is, whatever it had noted: for a database that lost its
+ * newest records for a known reason. The chain must hold from its first record on and end with `end`. What
+ * the token had noted before is on record afterwards.
  *
- * @throws LedgerHeld while a vault runs; Problem when the chain does not hold or has another end
+ * Throws `LedgerHeld` while a vault runs; Problem when the chain does not hold or has another end
  */
 export async function acceptHead(
   parts: { databaseUrl: string; database: Database; token: Token; clock: Clock; log: Logger },
@@ -25,12 +26,14 @@ export async function acceptHead(
   const { head: noted } = await token.notedHead();
   const ledger = await openLedger(databaseUrl, async () => {
     const verdict = await verifyChain(database, token);
-    if (!verdict.intact)
+    if (!verdict.intact) {
       throw new Problem(
         `The chain does not hold at record ${verdict.seq}: put the genuine record back first`,
       );
-    if (verdict.head.seq !== end.seq || !verdict.head.mac.equals(end.mac))
+    }
+    if (verdict.head.seq !== end.seq || !verdict.head.mac.equals(end.mac)) {
       throw new Problem(`The chain ends with ${verdict.head.seq}:${verdict.head.mac.toString("hex")}`);
+    }
     await token.noteHead(verdict.head, true);
   });
   await closeLedger(ledger.client);

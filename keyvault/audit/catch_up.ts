@@ -7,9 +7,10 @@ import type { Register } from "./register/register.ts";
 import { type ChainFault, type ReadRecords, walkChain } from "./verify.ts";
 
 /**
- * Brings the register to the chain's end: whatever was written behind its head, by an earlier process or by another one meanwhile, is
- * verified and taken in. Throws `LedgerMismatch` when the head is not where it was, a record behind it does not verify, or the chain does
- * not lead to the head that the token has noted and to each of `taken`, those at which the register's parts were taken.
+ * Brings the register to the chain's end: whatever was written behind its head, by an earlier process or by
+ * another one meanwhile, is verified and taken in. Throws `LedgerMismatch` when the head is not where it was,
+ * a record behind it does not verify, or the chain does not lead to the head that the token has noted and to
+ * each of `taken`, those at which the register's parts were taken.
  */
 export async function catchUp(
   client: pg.Client,
@@ -21,7 +22,7 @@ export async function catchUp(
   const from = register.head();
   const read: ReadRecords = async (after, limit) => {
     const { rows } = await client.query<AuditRow>(
-      "SELECT * FROM audit WHERE seq > $1 ORDER BY seq LIMIT $2",
+      "select * from audit where seq > $1 order by seq limit $2",
       [after, limit],
     );
     return rows;
@@ -37,10 +38,11 @@ export async function catchUp(
   }
   const { seq: end } = register.head();
   const newest = expected.reduce((most, { seq }) => Math.max(most, seq), 0);
-  if (end < newest)
+  if (end < newest) {
     throw new LedgerMismatch(
       `The audit chain ends with record ${end}, and the token has noted ${newest}: records were cut off`,
     );
+  }
 }
 
 /** Throws when one of the records has an expected one's number and another code. */
@@ -61,8 +63,9 @@ async function requireKnown(
   if (seq === 0) return;
   const records = await read(seq - 2, 2);
   const known = records.find((record) => record.seq === seq);
-  if (known?.mac.equals(mac) !== true)
+  if (known?.mac.equals(mac) !== true) {
     throw new LedgerMismatch(`Audit record ${seq}, written before, is gone: the database was set back`);
+  }
   const before = seq === 1 ? GENESIS : records.find((record) => record.seq === seq - 1)?.mac;
   if (before === undefined) throw mismatch({ intact: false, seq: seq - 1, reason: "missing" });
   const text = storedBytes(known);

@@ -6,8 +6,9 @@ import type { Register, StateKind } from "./register/register.ts";
 import { createSeals, type Seals } from "./row_codes.ts";
 
 /**
- * Ids of keys and names of tenants whose rows are gone, altered, or not in the last state that the audit tells of. `waiting` counts those of a
- * version without codes that wait for their adoption, and are not damaged.
+ * Ids of keys and names of tenants whose rows are gone, altered, or not in the last state that the audit
+ * tells of. `waiting` counts those of a version without codes that wait for their adoption, and are not
+ * damaged.
  */
 export type DamagedRows = { keys: string[]; tenants: string[]; waiting: number };
 
@@ -15,8 +16,8 @@ const PAGE = 500;
 const ROUNDS = 5;
 
 /**
- * Compares all rows of keys and tenants with the register. `catchUp` takes in what was written meanwhile: what a running vault changed while
- * its rows were read is read again.
+ * Compares all rows of keys and tenants with the register. `catchUp` takes in what was written meanwhile:
+ * what a running vault changed while its rows were read is read again.
  */
 export async function compareRows(parts: {
   database: Database;
@@ -67,8 +68,11 @@ async function damagedOf<Row extends { state_mac: Buffer | null }>(
     for (const [index, name] of names.entries()) {
       seen.add(name);
       if (intact[index] === true) continue;
-      if (rows[index]?.state_mac === null && register.isAdoptable(kind, name)) waiting += 1;
-      else damaged.push(name);
+      if (rows[index]?.state_mac === null && register.isAdoptable(kind, name)) {
+        waiting += 1;
+      } else {
+        damaged.push(name);
+      }
     }
   }
   damaged.push(...namesOf(register, kind).filter((name) => !seen.has(name)));

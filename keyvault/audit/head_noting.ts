@@ -13,8 +13,8 @@ export type HeadNoting = {
 const EVERY_MS = 1_000;
 
 /**
- * Notes the head whenever it moved within the last second, and when it is asked to: what is noted the database's owner cannot cut off or
- * set back without being found out at the next start.
+ * Notes the head whenever it moved within the last second, and when it is asked to: what is noted the
+ * database's owner cannot cut off or set back without being found out at the next start.
  */
 export function createHeadNoting(
   head: () => Head,

@@ -11,8 +11,9 @@ const TAIL_BYTES = 4_096;
 const EVERY_MS = 60_000;
 
 /**
- * Appends `<time> <number>:<code>` on a line of its own to a file of heads and waits until it is on disk. A last line that was cut off in
- * the middle of its writing is ended by ` # unfinished` first. Rejects with the file system's error.
+ * Appends `<time> <number>:<code>` on a line of its own to a file of heads and waits until it is on disk. A
+ * last line that was cut off in the middle of its writing is ended by ` # unfinished` first. Rejects with the
+ * file system's error.
  */
 export async function appendHead(file: string, { seq, mac }: Head, now: Date): Promise<void> {
   const handle = await open(file, "a+", 0o600);
@@ -25,10 +26,16 @@ export async function appendHead(file: string, { seq, mac }: Head, now: Date): P
   }
 }
 
-/** What a file of heads has: the heads in its order, and the numbers of lines that were cut off in the middle of their writing. */
+/**
+ * What a file of heads has: the heads in its order, and the numbers of lines that were cut off in the middle
+ * of their writing.
+ */
 export type NotedHeads = { heads: Head[]; unfinished: number[] };
 
-/** The heads of a file. Throws a `Problem` that names the first line which is none, unless it is only unfinished. */
+/**
+ * The heads of a file. Throws a `Problem` that names the first line which is none, unless it is only
+ * unfinished.
+ */
 export async function readHeads(file: string): Promise<NotedHeads> {
   const text = await readFile(file, "utf8").catch((error: unknown) => {
     throw new Problem(`${file} cannot be read`, { cause: error });
@@ -38,9 +45,13 @@ export async function readHeads(file: string): Promise<NotedHeads> {
   for (const [index, line] of lines.entries()) {
     if (line === "") continue;
     const head = headOf(line);
-    if (head !== undefined) noted.heads.push(head);
-    else if (index === lines.length - 1 || line.endsWith(UNFINISHED)) noted.unfinished.push(index + 1);
-    else throw new Problem(`${file}: line ${index + 1} is no head`);
+    if (head !== undefined) {
+      noted.heads.push(head);
+    } else if (index === lines.length - 1 || line.endsWith(UNFINISHED)) {
+      noted.unfinished.push(index + 1);
+    } else {
+      throw new Problem(`${file}: line ${index + 1} is no head`);
+    }
   }
   return noted;
 }
@@ -79,8 +90,9 @@ export type HeadKeepingParts = {
 };
 
 /**
- * Notes the chain's head in the log and in the file: every minute in which it moved, and at the stop. Against these a chain whose newest
- * records were cut off is found out, so the file belongs where the database's owner cannot write.
+ * Notes the chain's head in the log and in the file: every minute in which it moved, and at the stop. Against
+ * these a chain whose newest records were cut off is found out, so the file belongs where the database's
+ * owner cannot write.
  */
 export function keepHeads({ journal, clock, log, file }: HeadKeepingParts, everyMs = EVERY_MS): HeadKeeping {
   let noted = -1;

@@ -13,31 +13,39 @@ import type { Register } from "./register/register.ts";
 
 const MAX_BATCH = 128;
 
-/** What a change did: its value, its record unless it did nothing, and what to do in this process the moment it is durable. */
+/**
+ * What a change did: its value, its record unless it did nothing, and what to do in this process the moment
+ * it is durable.
+ */
 export type Change<T> = { value: T; entry?: AuditEntry; committed?: () => void };
 
 /**
- * The audit chain's only writer, and through it the only way to change the vault's state: everything it is given is taken one
- * transaction at a time, and resolves when it is on disk. Concurrent records share a transaction. Records are taken in order, and so are changes; where
- * both wait they take turns, so that no signature waits for more than one change, however many there are.
+ * The audit chain's only writer, and through it the only way to change the vault's state: everything it is
+ * given is taken one transaction at a time, and resolves when it is on disk. Concurrent records share a
+ * transaction. Records are taken in order, and so are changes; where both wait they take turns, so that no
+ * signature waits for more than one change, however many there are.
  *
- * Rejects with `VaultError audit_unavailable` when the database does not take the record, and with `token_unavailable` when the token
- * does not chain or note it; the record may then still appear, but nothing it speaks of was released.
+ * Rejects with `VaultError audit_unavailable` when the database does not take the record, and with
+ * `token_unavailable` when the token does not chain or note it; the record may then still appear, but nothing
+ * it speaks of was released.
  */
 export type Journal = {
   /**
-   * Writes a record, unless `stillTrue` answers false when its turn has come: false is then given and nothing written. Each change
-   * either took effect before it is asked or takes effect after the record.
+   * Writes a record, unless `stillTrue` answers false when its turn has come: false is then given and nothing
+   * written. Each change either took effect before it is asked or takes effect after the record.
    */
   record(entry: AuditEntry, stillTrue?: () => boolean): Promise<boolean>;
   /**
-   * Runs `apply` and writes its record, numbered `seq`, in one transaction, which the token has noted when this resolves. When `apply`
-   * throws, nothing happened, and its error is passed on.
+   * Runs `apply` and writes its record, numbered `seq`, in one transaction, which the token has noted when
+   * this resolves. When `apply` throws, nothing happened, and its error is passed on.
    */
   change<T>(apply: (client: pg.Client, seq: number) => Promise<Change<T>>): Promise<T>;
   /** The last record known to be durable. */
   head(): Head;
-  /** Proves that records can be written, connecting anew if needed. Rejects with `VaultError audit_unavailable`. */
+  /**
+   * Proves that records can be written, connecting anew if needed. Rejects with `VaultError
+   * audit_unavailable`.
+   */
   probe(): Promise<void>;
   /** Waits for what was given so far, then lets go of the database. */
   close(): Promise<void>;
@@ -57,8 +65,8 @@ type PendingChange = {
 };
 
 /**
- * What the journal needs. It keeps `register` at the chain's end. `reopened` is called whenever it connects anew: until then, others may
- * have changed what was read before.
+ * What the journal needs. It keeps `register` at the chain's end. `reopened` is called whenever it connects
+ * anew: until then, others may have changed what was read before.
  */
 export type JournalParts = {
   databaseUrl: string;
@@ -72,8 +80,9 @@ export type JournalParts = {
 };
 
 /**
- * Opens the chain, and verifies it behind the register's head. Rejects with `LedgerHeld` when another process writes it, `LedgerMismatch`
- * when a record is not what this token chained, or the database's error. Afterwards a lost connection is opened again by the next call.
+ * Opens the chain, and verifies it behind the register's head. Rejects with `LedgerHeld` when another process
+ * writes it, `LedgerMismatch` when a record is not what this token chained, or the database's error.
+ * Afterwards a lost connection is opened again by the next call.
  */
 export async function openJournal({
   databaseUrl,
@@ -151,20 +160,20 @@ export async function openJournal({
 
   async function writeChange(current: Ledger, pending: PendingChange): Promise<void> {
     const { client } = current;
-    await onConnection(current, () => client.query("BEGIN"));
+    await onConnection(current, () => client.query("begin"));
     let change: Change<unknown>;
     try {
       change = await pending.apply(client, register.head().seq + 1);
     } catch (error) {
-      await onConnection(current, () => client.query("ROLLBACK"));
+      await onConnection(current, () => client.query("rollback"));
       return pending.reject(error instanceof VaultError ? error : unavailable(error));
     }
     try {
       const rows = await append(current, change.entry === undefined ? [] : [change.entry]);
-      await onConnection(current, () => client.query("COMMIT"));
+      await onConnection(current, () => client.query("commit"));
       register.fold(rows);
     } catch (error) {
-      await onConnection(current, () => client.query("ROLLBACK")).catch(() => {});
+      await onConnection(current, () => client.query("rollback")).catch(() => {});
       throw error;
     }
     try {
@@ -187,8 +196,9 @@ export async function openJournal({
   }
 
   /**
-   * After any failed statement the connection's state, and what it wrote, are in doubt: the next batch starts from a fresh one. What awaits its
-   * transaction does so no more, also where the connection had ended before.
+   * After any failed statement the connection's state, and what it wrote, are in doubt: the next batch starts
+   * from a fresh one. What awaits its transaction does so no more, also where the connection had ended
+   * before.
    */
   async function onConnection<T>(current: Ledger, query: () => Promise<T>): Promise<T> {
     try {
@@ -222,7 +232,7 @@ export async function openJournal({
         begin();
       }),
     head: () => register.head(),
-    probe: () => journal.change(async (client) => ({ value: void (await client.query("SELECT 1")) })),
+    probe: () => journal.change(async (client) => ({ value: void (await client.query("select 1")) })),
     async close() {
       await running;
       await noting.stop();

@@ -6,7 +6,10 @@ import { Problem } from "../errors.ts";
 /** The last record of the chain: its number (0 before the first) and its code. */
 export type Head = { seq: number; mac: Buffer };
 
-/** The chain is not what this vault wrote: a record of it, or one this process knows, is not there or does not verify. */
+/**
+ * The chain is not what this vault wrote: a record of it, or one this process knows, is not there or does not
+ * verify.
+ */
 export class LedgerMismatch extends Problem {
   override readonly name = "LedgerMismatch";
 }
@@ -32,7 +35,7 @@ const CLOSE_DEADLINE_MS = 1_000;
 /**
  * Connects as the only writer of this database and does `prepare` on the connection before anything else.
  *
- * @throws LedgerHeld, what `prepare` throws, or the database's own error
+ * Throws `LedgerHeld` , what `prepare` throws, or the database's own error
  */
 export async function openLedger(
   url: string,
@@ -42,7 +45,7 @@ export async function openLedger(
   client.on("error", () => {});
   try {
     await client.connect();
-    await client.query("SET synchronous_commit = on");
+    await client.query("set synchronous_commit = on");
     await hold(client);
     await prepare(client);
     return { client };
@@ -61,9 +64,9 @@ export async function closeLedger(client: pg.Client): Promise<void> {
 /** Takes the lock, waiting a little for a writer whose connection is just ending. */
 async function hold(client: pg.Client): Promise<void> {
   try {
-    await client.query(`SET lock_timeout = '${LOCK_WAIT_MS}ms'`);
-    await client.query("SELECT pg_advisory_lock($1)", [LEDGER_LOCK]);
-    await client.query("SET lock_timeout = 0");
+    await client.query(`set lock_timeout = '${LOCK_WAIT_MS}ms'`);
+    await client.query("select pg_advisory_lock($1)", [LEDGER_LOCK]);
+    await client.query("set lock_timeout = 0");
   } catch (error) {
     throw (error as { code?: string }).code === LOCK_NOT_AVAILABLE ? new LedgerHeld() : error;
   }

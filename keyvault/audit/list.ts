@@ -10,7 +10,10 @@ export type AuditView = Omit<AuditRow, "recorded_at" | "digest" | "mac"> & {
   mac: string;
 };
 
-/** Records in their order. `next` is the number to go on after, null when there was no more; `head` is the chain's newest. */
+/**
+ * Records in their order. `next` is the number to go on after, null when there was no more; `head` is the
+ * chain's newest.
+ */
 export type AuditPage = { records: AuditView[]; next: number | null; head: { seq: number; mac: string } };
 
 /** Which records: those after a number, or the newest ones. */
@@ -19,7 +22,10 @@ export type AuditRange = { after?: number; limit: number };
 /** Reads the audit. Rejects with `VaultError unavailable` when the database does not answer. */
 export type ListAudit = (range: AuditRange) => Promise<AuditPage>;
 
-/** Reading the audit of a database that `journal` writes. Without `after`, the newest `limit` records are given. */
+/**
+ * Reading the audit of a database that `journal` writes. Without `after`, the newest `limit` records are
+ * given.
+ */
 export function createAuditListing(parts: { database: Database; journal: Pick<Journal, "head"> }): ListAudit {
   return async ({ after, limit }) => {
     const head = parts.journal.head();

@@ -25,8 +25,9 @@ const ENDED = "after its destruction was granted";
 const DISABLED = "after it was disabled";
 
 /**
- * Finds what no record by itself shows, and what a chain that holds can have only if the vault that wrote it was deceived: a key used after it
- * was disabled or destroyed, two statements for one place of a sequence, rows taken over without two admins after that had come to its end.
+ * Finds what no record by itself shows, and what a chain that holds can have only if the vault that wrote it
+ * was deceived: a key used after it was disabled or destroyed, two statements for one place of a sequence,
+ * rows taken over without two admins after that had come to its end.
  */
 export function createReplay(): Replay {
   const keys = new Map<string, string>();
@@ -49,8 +50,9 @@ export function createReplay(): Replay {
   }
 
   function changeTenant(tenant: string, statement: string, step: string | undefined): void {
-    if ((statement === "tenant_destroy" && step !== "asked") || statement === "tenant_erase")
+    if ((statement === "tenant_destroy" && step !== "asked") || statement === "tenant_erase") {
       tenants.add(tenant);
+    }
     if (statement === "tenant_destroy_cancel") tenants.delete(tenant);
   }
 
@@ -59,8 +61,9 @@ export function createReplay(): Replay {
     const why = keys.get(keyId);
     if (why !== undefined) tell(seq, `${statement} by key ${keyId} ${why}`);
     const tenant = tenantOf.get(keyId);
-    if (tenant !== undefined && tenants.has(tenant))
+    if (tenant !== undefined && tenants.has(tenant)) {
       tell(seq, `${statement} by key ${keyId} ${ENDED} for tenant ${tenant}`);
+    }
   }
 
   function takePlace({ seq, key_id, statement, digest, detail }: AuditRow): void {
@@ -68,10 +71,12 @@ export function createReplay(): Replay {
     const name = `${key_id} ${statement} ${detail.stream ?? ""}`;
     const next = { place: Number(detail.place), digest: digest.toString("hex") };
     const last = places.get(name);
-    if (last !== undefined && next.place < last.place)
+    if (last !== undefined && next.place < last.place) {
       tell(seq, `${statement} at a place before the last one`);
-    if (last?.place === next.place && last.digest !== next.digest)
+    }
+    if (last?.place === next.place && last.digest !== next.digest) {
       tell(seq, `a second ${statement} for one place`);
+    }
     places.set(name, next);
   }
 
@@ -84,9 +89,11 @@ export function createReplay(): Replay {
   function take(record: AuditRow): void {
     const { statement, key_id: keyId, detail } = record;
     if (record.outcome !== "granted") return;
-    if (statement === "state_adopt") takeAdoption(record);
-    else if (keyId !== null) takeKey(keyId, record);
-    else if (detail.tenant !== undefined) changeTenant(detail.tenant, statement, detail.step);
+    if (statement === "state_adopt") {
+      takeAdoption(record);
+    } else if (keyId !== null) {
+      takeKey(keyId, record);
+    } else if (detail.tenant !== undefined) changeTenant(detail.tenant, statement, detail.step);
   }
 
   function takeKey(keyId: string, record: AuditRow): void {

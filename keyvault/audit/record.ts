@@ -3,12 +3,14 @@ import { ProtocolError } from "../../src/protocol/encoding/errors.ts";
 import type { AuditRow, Purpose } from "../db/rows.ts";
 import type { RefusalCode } from "../errors.ts";
 
-/** Who made a call, as the client certificate says. `local` is the command line on the vault's own machine. */
+/**
+ * Who made a call, as the client certificate says. `local` is the command line on the vault's own machine.
+ */
 export type Role = "api" | "admin" | "auditor" | "local";
 
 /**
- * A caller: role and name of the certificate's `deputize://role/<role>/<name>`. `certificate` is that certificate, base64 of its DER, of
- * who came with one.
+ * A caller: role and name of the certificate's `deputize://role/<role>/<name>`. `certificate` is that
+ * certificate, base64 of its DER, of who came with one.
  */
 export type Caller = { role: Role; name: string; certificate?: string };
 
@@ -40,15 +42,15 @@ export type StatementKind =
   | "call";
 
 /**
- * How it ended: `granted` is written before a signature leaves, so a granted record without a signature in the world means that the answer
- * was lost; `failed` follows a `granted` one whose signature could not be made, or says that what was to be changed had been altered; the
- * others are the refusal's code.
+ * How it ended: `granted` is written before a signature leaves, so a granted record without a signature in
+ * the world means that the answer was lost; `failed` follows a `granted` one whose signature could not be
+ * made, or says that what was to be changed had been altered; the others are the refusal's code.
  */
 export type Outcome = "granted" | "failed" | RefusalCode;
 
 /**
- * One record as the operations write it. `digest` is SHA-256 of the signed bytes, or of the state that the record gives a key or a tenant;
- * `detail` names what the statement is about.
+ * One record as the operations write it. `digest` is SHA-256 of the signed bytes, or of the state that the
+ * record gives a key or a tenant; `detail` names what the statement is about.
  */
 export type AuditEntry = {
   caller: Caller;
@@ -79,7 +81,10 @@ export function createRecord(entry: AuditEntry, seq: number, recordedAt: Date): 
   };
 }
 
-/** As {@link recordBytes} of a stored record; undefined when it has no canonical form, which no record has that the vault wrote. */
+/**
+ * As {@link recordBytes} of a stored record; undefined when it has no canonical form, which no record has
+ * that the vault wrote.
+ */
 export function storedBytes(record: AuditRow): Uint8Array | undefined {
   try {
     return recordBytes(record);
@@ -89,7 +94,10 @@ export function storedBytes(record: AuditRow): Uint8Array | undefined {
   }
 }
 
-/** The bytes of a record that the audit key authenticates, after the previous record's code: canonical JSON of every column but `mac`. */
+/**
+ * The bytes of a record that the audit key authenticates, after the previous record's code: canonical JSON of
+ * every column but `mac`.
+ */
 export function recordBytes(record: Omit<AuditRow, "mac">): Uint8Array {
   return canonicalBytes({
     seq: record.seq,

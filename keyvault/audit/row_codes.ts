@@ -14,8 +14,8 @@ type KeyState = Omit<KeyRow, "state_mac">;
 type TenantState = Omit<TenantRow, "state_mac">;
 
 /**
- * The token's word on what a key or a tenant may do, so that nobody gives it another state or ceiling by the database alone; of a key also on
- * its purpose and label and the request that it was made for.
+ * The token's word on what a key or a tenant may do, so that nobody gives it another state or ceiling by the
+ * database alone; of a key also on its purpose and label and the request that it was made for.
  */
 export type Seals = {
   /** The rows with their codes, in one call of the token. */
@@ -24,8 +24,9 @@ export type Seals = {
     tenants: readonly T[];
   }): Promise<{ keys: (K & { state_mac: Buffer })[]; tenants: (T & { state_mac: Buffer })[] }>;
   /**
-   * Which of the rows are as the vault wrote them last, in order: keys, then tenants. Such a row has the token's code and the state that
-   * the verified audit tells of last. In the journal's turn that writes the record `turn`, a row without an earlier state may have that one.
+   * Which of the rows are as the vault wrote them last, in order: keys, then tenants. Such a row has the
+   * token's code and the state that the verified audit tells of last. In the journal's turn that writes the
+   * record `turn`, a row without an earlier state may have that one.
    */
   check(rows: StateRows, turn?: number): Promise<boolean[]>;
   /** As {@link Seals.check}. Rejects with `VaultError key_damaged` unless all are. */
@@ -33,8 +34,8 @@ export type Seals = {
   /** The present moment, for {@link Seals.overtaken}. */
   now(): number;
   /**
-   * Whether a later state of one of the rows has come since `readAt`, before which they were not read. Only what is read outside the
-   * journal's turns can be: it is to be read again before it is called damaged.
+   * Whether a later state of one of the rows has come since `readAt`, before which they were not read. Only
+   * what is read outside the journal's turns can be: it is to be read again before it is called damaged.
    */
   overtaken(rows: { keys: readonly KeyState[]; tenants: readonly TenantState[] }, readAt: number): boolean;
 };
@@ -119,7 +120,10 @@ export function isCodable(row: KeyState | TenantState): boolean {
   return text !== undefined;
 }
 
-/** A row's bytes, or undefined when it has no canonical form or is too long, as no row is that the vault wrote. */
+/**
+ * A row's bytes, or undefined when it has no canonical form or is too long, as no row is that the vault
+ * wrote.
+ */
 function orNothing<Row>(bytesOf: (row: Row) => Uint8Array): (row: Row) => Uint8Array | undefined {
   return (row) => {
     try {

@@ -19,8 +19,8 @@ export type ReadRecords = (after: number, limit: number) => PromiseLike<readonly
 const PAGE = 500;
 
 /**
- * Walks the chain behind `from` to its end, page by page, and recomputes every code with the token's audit key. A page with a fault is the
- * last one.
+ * Walks the chain behind `from` to its end, page by page, and recomputes every code with the token's audit
+ * key. A page with a fault is the last one.
  */
 export async function* walkChain(
   read: ReadRecords,
@@ -50,8 +50,8 @@ function begin(read: ReadRecords, after: number): Promise<readonly AuditRow[]> {
 }
 
 /**
- * Verifies the chain from its first record. The first record that was altered, taken out or put in is named. A tail that was cut off shows
- * only against a head noted before: pass those as `expected`.
+ * Verifies the chain from its first record. The first record that was altered, taken out or put in is named.
+ * A tail that was cut off shows only against a head noted before: pass those as `expected`.
  *
  * @param onRecords called with records that hold, in their order
  */

@@ -8,7 +8,10 @@ import { signerOf } from "./statement.ts";
 /** First line of a backup that a later version made: of it no more is known. */
 const laterManifest = z.object({ kind: z.literal("manifest"), version: z.int().gt(SIGNED_VERSION) });
 
-/** Whose backup a restore takes: that of the vault with this service key, or one of a version that did not sign any; undefined takes none. */
+/**
+ * Whose backup a restore takes: that of the vault with this service key, or one of a version that did not
+ * sign any; undefined takes none.
+ */
 export type Origin = { serviceKey: string } | "unsigned" | undefined;
 
 /** A backup that was read to its end: who signed it, and SHA-256 of its lines without the signature's. */
@@ -17,7 +20,7 @@ export type Checked = { signedBy: string | null; digest: Buffer };
 /**
  * Reads a backup to its end, and writes nothing.
  *
- * @throws Problem when it is not of that origin, was altered, is damaged, cut off, or is for another key
+ * Throws `Problem` when it is not of that origin, was altered, is damaged, cut off, or is for another key
  */
 export async function checkBackup(
   backup: BackupSource,
@@ -40,37 +43,42 @@ export async function checkBackup(
   }
   const whole = digest.digest();
   const signedBy = await signerOf(parseLine(last), manifest, whole);
-  if (signedBy === undefined)
+  if (signedBy === undefined) {
     throw new Problem("The backup's signature does not hold: no vault wrote it as it is, take another one");
+  }
   requireSigner(signedBy, origin);
   return { signedBy, digest: whole };
 }
 
 function requireUnsigned(origin: Origin): void {
-  if (origin !== "unsigned")
+  if (origin !== "unsigned") {
     throw new Problem(
       "The backup is not signed: an earlier version wrote it, or anybody who has the public recovery key. If you know that it is genuine, pass --unsigned instead of --service-key",
     );
+  }
 }
 
 function readManifest(line: Buffer): Manifest {
   const later = laterManifest.safeParse(parseLine(line));
-  if (later.success)
+  if (later.success) {
     throw new Problem(
       `The backup is of format ${later.data.version}: restore it with the version that made it`,
     );
+  }
   const manifest = readLine(line);
   if (manifest.kind !== "manifest") throw notWhole();
   return manifest;
 }
 
 function requireSigner(signedBy: string, origin: Origin): void {
-  if (origin === undefined || origin === "unsigned")
+  if (origin === undefined || origin === "unsigned") {
     throw new Problem(
       `The backup is signed by the service key ${signedBy}: if that is your vault's, pass it as --service-key`,
     );
-  if (signedBy !== origin.serviceKey)
+  }
+  if (signedBy !== origin.serviceKey) {
     throw new Problem(
       `The backup is signed by the service key ${signedBy}, not by ${origin.serviceKey} of --service-key: take a backup of that vault`,
     );
+  }
 }

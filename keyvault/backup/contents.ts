@@ -3,7 +3,10 @@ import { join, relative } from "node:path";
 import type pg from "pg";
 import { z } from "zod";
 
-/** Tables in the order in which they can be filled again, each with the column its rows are read by and how many stand in a line. */
+/**
+ * Tables in the order in which they can be filled again, each with the column its rows are read by and how
+ * many stand in a line.
+ */
 export const BACKUP_TABLES = [
   { table: "tenants", column: "tenant", page: 500 },
   { table: "keys", column: "key_id", page: 500 },
@@ -32,19 +35,26 @@ const rows = z.object({
 const end = z.object({ kind: z.literal("end"), counts: z.record(z.string(), z.int().nonnegative()) });
 
 /**
- * First line of a backup. `migrations` tells the schema that the rows fit; `head` is the audit chain's last record; `token` holds the files of a
- * SoftHSM token by their path in its folder, base64, and none for a token that is backed up by its own means.
+ * First line of a backup. `migrations` tells the schema that the rows fit; `head` is the audit chain's last
+ * record; `token` holds the files of a SoftHSM token by their path in its folder, base64, and none for a
+ * token that is backed up by its own means.
  */
 export type Manifest = z.infer<typeof manifest>;
 
-/** The lines that follow: some rows of one table, in the database's own JSON, and behind all rows how many there were. */
+/**
+ * The lines that follow: some rows of one table, in the database's own JSON, and behind all rows how many
+ * there were.
+ */
 export type RowsLine = z.infer<typeof rows>;
 export type EndLine = z.infer<typeof end>;
 
 /** What each of these lines must look like, whoever wrote it. */
 export const contentLines = [manifest, rows, end] as const;
 
-/** Lines of a backup before its signature, of what `client`'s open transaction sees. It must be a snapshot; it is ended with the last line, or on the way out. */
+/**
+ * Lines of a backup before its signature, of what `client`'s open transaction sees. It must be a snapshot; it
+ * is ended with the last line, or on the way out.
+ */
 export async function* backupLines(client: pg.Client, manifest: Manifest): AsyncGenerator<string> {
   try {
     yield line(manifest);
@@ -79,11 +89,11 @@ async function* pages(
   page: number,
 ): AsyncGenerator<RowsLine["rows"]> {
   await client.query(
-    `DECLARE backup_${table} NO SCROLL CURSOR FOR SELECT to_jsonb(t) AS row FROM ${table} t ORDER BY ${column}`,
+    `declare backup_${table} no scroll cursor for select to_jsonb(t) as row from ${table} t order by ${column}`,
   );
   for (;;) {
     const { rows } = await client.query<{ row: Record<string, unknown> }>(
-      `FETCH ${page} FROM backup_${table}`,
+      `fetch ${page} from backup_${table}`,
     );
     if (rows.length === 0) break;
     yield rows.map(({ row }) => row);

@@ -28,9 +28,10 @@ export type BackupParts = {
 };
 
 /**
- * Backups of a vault while it signs: the token's folder and every row, of one moment between two records of the journal, so that every
- * stored data key's key-encryption key is in it. Signed by the service key at its end, after a record of that signature, and encrypted to the
- * recovery key, whose private half the vault does not have. One whose signature cannot be made breaks off.
+ * Backups of a vault while it signs: the token's folder and every row, of one moment between two records of
+ * the journal, so that every stored data key's key-encryption key is in it. Signed by the service key at its
+ * end, after a record of that signature, and encrypted to the recovery key, whose private half the vault does
+ * not have. One whose signature cannot be made breaks off.
  */
 export function createBackups(parts: BackupParts): CreateBackup {
   const { config, journal, clock, custody, service } = parts;
@@ -67,8 +68,8 @@ export function createBackups(parts: BackupParts): CreateBackup {
     client.on("error", () => {});
     try {
       await client.connect();
-      await client.query("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
-      await client.query("SELECT FROM audit LIMIT 1");
+      await client.query("begin isolation level repeatable read read only");
+      await client.query("select from audit limit 1");
       const { seq, mac } = journal.head();
       const manifest: Manifest = {
         kind: "manifest",
@@ -80,7 +81,8 @@ export function createBackups(parts: BackupParts): CreateBackup {
       };
       const lines = signLines(backupLines(client, manifest), (digest) => sign(caller, manifest, digest));
       const backup = Readable.from(sealStream(lines, recoveryKey), { objectMode: false });
-      // Generators that nobody has begun to read end nothing when they are let go: who hangs up before the first piece would leave the snapshot open.
+      // Generators that nobody has begun to read end nothing when they are let go: who hangs up before the
+      // first piece would leave the snapshot open.
       return backup.once("close", () => void client.end().catch(() => {}));
     } catch (error) {
       void client.end().catch(() => {});

@@ -14,7 +14,10 @@ const backupLine = z.discriminatedUnion("kind", [...contentLines, signatureLine]
 /** One line of any kind, of which every member has its shape. */
 export type BackupLine = z.infer<typeof backupLine>;
 
-/** Lines of an encrypted backup, each with its newline. Throws a `Problem` as {@link openStream} does, and when the last one does not end. */
+/**
+ * Lines of an encrypted backup, each with its newline. Throws a `Problem` as {@link openStream} does, and
+ * when the last one does not end.
+ */
 export async function* openLines(
   bytes: AsyncIterable<Buffer>,
   recoveryKey: string,

@@ -20,8 +20,9 @@ const UNFIT = /^2[23][0-9A-Z]{3}$/;
 const TAKEN_AWAY = new Set(["ENOENT", "ENOTEMPTY", "EEXIST"]);
 
 /**
- * What was restored. `head` is the audit chain's last record at the time of the backup; `upgraded` names the migrations that the rows went
- * through, none for a backup with the newest tables; `signed_by` is the service key's id, null for a backup that is not signed.
+ * What was restored. `head` is the audit chain's last record at the time of the backup; `upgraded` names the
+ * migrations that the rows went through, none for a backup with the newest tables; `signed_by` is the service
+ * key's id, null for a backup that is not signed.
  */
 export type Restored = {
   created_at: string;
@@ -32,12 +33,14 @@ export type Restored = {
 };
 
 /**
- * Puts a backup of this origin back on a machine that has no vault: an empty database, no token. It is read to its end, and its signature
- * checked, before anything is written, and read once more to be stored. One transaction makes the tables that the backup's rows
- * fit, stores these and brings them to the newest schema, as an upgrade in place does; the token is moved into place when it is whole. So a
- * restore that fails leaves nothing, but for one whose connection ends at the commit: the token is there then, and the rows may be.
+ * Puts a backup of this origin back on a machine that has no vault: an empty database, no token. It is read
+ * to its end, and its signature checked, before anything is written, and read once more to be stored. One
+ * transaction makes the tables that the backup's rows fit, stores these and brings them to the newest schema,
+ * as an upgrade in place does; the token is moved into place when it is whole. So a restore that fails leaves
+ * nothing, but for one whose connection ends at the commit: the token is there then, and the rows may be.
  *
- * @throws Problem when there is something already, or the backup is of another origin, altered, damaged, cut off, of a newer version or for another key
+ * Throws `Problem` when there is something already, or the backup is of another origin, altered, damaged, cut
+ * off, of a newer version or for another key
  */
 export async function restoreBackup(
   config: Config,
@@ -45,14 +48,15 @@ export async function restoreBackup(
   { recoveryKey, origin }: { recoveryKey: string; origin: Origin },
   log: Logger,
 ): Promise<Restored> {
-  if (config.token.managed && existsSync(config.token.dir))
+  if (config.token.managed && existsSync(config.token.dir)) {
     throw new Problem(`There is a token in ${config.token.dir}: restore where no vault is`);
+  }
   const checked = await checkBackup(backup, recoveryKey, origin);
   await makePrivateFolder(config.dataDir);
   let isMoved = false;
   const restoring = withSchemaLock(config, log, (database, running) =>
     database.transaction(async (transaction) => {
-      await transaction.raw("SET LOCAL lock_timeout = '5s'");
+      await transaction.raw("set LOCAL lock_timeout = '5s'");
       await requireEmpty(transaction);
       const store = async (token: string | undefined): Promise<Restored> => {
         const stored = await storeLines(openLines(backup(), recoveryKey), checked, transaction, token);
@@ -85,8 +89,9 @@ async function makeToken<T>(folder: string, fill: (aside: string) => Promise<T>)
     return await makeFolderDurably(folder, fill);
   } catch (error) {
     const { path, code = "" } = error as NodeJS.ErrnoException;
-    if (path?.startsWith(folder) && TAKEN_AWAY.has(code))
+    if (path?.startsWith(folder) && TAKEN_AWAY.has(code)) {
       throw new Problem(`Something else writes ${folder} at the same time: restore when nothing else runs`);
+    }
     throw error;
   }
 }
@@ -94,7 +99,7 @@ async function makeToken<T>(folder: string, fill: (aside: string) => Promise<T>)
 async function requireEmpty(transaction: Knex.Transaction): Promise<void> {
   for (const { table } of BACKUP_TABLES) {
     if (!(await transaction.schema.hasTable(table))) continue;
-    await transaction.raw("LOCK TABLE ?? IN ACCESS EXCLUSIVE MODE", [table]);
+    await transaction.raw("lock table ?? in access exclusive mode", [table]);
     const row: unknown = await transaction(table).first(transaction.raw("1"));
     if (row !== undefined) throw new Problem("The database holds a vault already: restore into an empty one");
   }
@@ -132,13 +137,16 @@ async function storeLines(
     } else if (line.kind === "rows") {
       await insertRows(transaction, line);
       counts[line.table] = (counts[line.table] ?? 0) + line.rows.length;
-    } else end = line;
+    } else {
+      end = line;
+    }
   }
   if (manifest === undefined || end === undefined) throw notWhole();
-  if (!digest.digest().equals(checked.digest))
+  if (!digest.digest().equals(checked.digest)) {
     throw new Problem(
       "The backup was altered while it was read: restore it again from a file that nobody else writes",
     );
+  }
   requireCounts(end, counts);
   return { created_at: manifest.created_at, head: manifest.head, counts: end.counts };
 }
@@ -156,8 +164,9 @@ async function prepare(
 
 function requireCounts(end: EndLine, counts: Readonly<Record<string, number>>): void {
   if (Object.keys(end.counts).some((table) => !isKnown(table))) throw unknownTable();
-  for (const [table, count] of Object.entries(end.counts))
+  for (const [table, count] of Object.entries(end.counts)) {
     if ((counts[table] ?? 0) !== count) throw new Problem(`The backup lacks rows of ${table}`);
+  }
 }
 
 function isKnown(table: string): boolean {
@@ -171,21 +180,24 @@ function requireFitting(manifest: Manifest, managed: boolean): void {
   const { migrations } = manifest;
   const newest = migrations.at(-1);
   if (newest === undefined) throw notWhole();
-  if (migrations.some((name, index) => name !== own[index]))
+  if (migrations.some((name, index) => name !== own[index])) {
     throw new Problem(
       `The backup has the tables of a newer version: restore it with one that has ${newest}, this one ends with ${newestMigration()}`,
     );
+  }
   const hasToken = Object.keys(manifest.token).length > 0;
-  if (hasToken && !managed)
+  if (hasToken && !managed) {
     throw new Problem("The backup holds a SoftHSM token, and KEYVAULT_PKCS11_MODULE names another module");
-  if (managed && !hasToken)
+  }
+  if (managed && !hasToken) {
     throw new Problem("The backup holds no token: name the module that has it by KEYVAULT_PKCS11_MODULE");
+  }
 }
 
 async function insertRows(transaction: Knex.Transaction, { table, rows }: RowsLine): Promise<void> {
   if (!isKnown(table)) throw unknownTable();
   try {
-    await transaction.raw("INSERT INTO ?? SELECT * FROM jsonb_populate_recordset(NULL::??, ?::jsonb)", [
+    await transaction.raw("insert into ?? select * from jsonb_populate_recordset(null::??, ?::jsonb)", [
       table,
       table,
       JSON.stringify(rows),
@@ -197,19 +209,24 @@ async function insertRows(transaction: Knex.Transaction, { table, rows }: RowsLi
   }
 }
 
-/** @throws Problem when a file is none of this folder, or cannot stand beside the others */
+/** Throws `Problem` when a file is none of this folder, or cannot stand beside the others */
 async function writeToken(folder: string, files: Record<string, string>): Promise<void> {
   const names = Object.keys(files);
   const parts = names.map((name) => name.split("/"));
-  if (parts.some((path) => path.some((part) => part === "..") || path[0] === ""))
+  if (parts.some((path) => path.some((part) => part === "..") || path[0] === "")) {
     throw new Problem("The backup has a file outside the token's folder");
+  }
   const folders = new Set(parts.flatMap((path) => path.map((_, end) => path.slice(0, end).join("/"))));
   const isFile = (name: string) => !name.includes("\0") && !folders.has(name);
-  if (!names.every(isFile) || parts.flat().some((part) => part === "" || part === "."))
+  if (!names.every(isFile) || parts.flat().some((part) => part === "" || part === ".")) {
     throw new Problem("The backup has a file of the token that cannot be written");
-  // From the outside in, and not `folder` itself: when somebody takes it away meanwhile, nothing more is written.
-  for (const name of [...folders].filter((name) => name !== "").sort())
+  }
+  // From the outside in, and not `folder` itself: when somebody takes it away meanwhile, nothing more is
+  // written.
+  for (const name of [...folders].filter((name) => name !== "").sort()) {
     await mkdir(join(folder, name), { mode: 0o700 });
-  for (const [name, content] of Object.entries(files))
+  }
+  for (const [name, content] of Object.entries(files)) {
     await writeFile(join(folder, name), Buffer.from(content, "base64"), { mode: 0o600 });
+  }
 }

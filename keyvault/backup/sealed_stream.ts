@@ -28,9 +28,10 @@ export function createRecoveryKey(): { publicKey: string; privateKey: string } {
 }
 
 /**
- * Encrypts text to a recovery key: magic ‖ one-time X25519 key (32) ‖ frames of u32be length ‖ AES-256-GCM text and tag. The key is
- * HKDF-SHA256 of the shared secret over both public keys; a frame's nonce is its number and whether it is the last, so frames can be
- * neither moved nor left out, and the end cannot be cut off.
+ * Encrypts text to a recovery key: magic ‖ one-time X25519 key (32) ‖ frames of u32be length ‖ AES-256-GCM
+ * text and tag. The key is HKDF-SHA256 of the shared secret over both public keys; a frame's nonce is its
+ * number and whether it is the last, so frames can be neither moved nor left out, and the end cannot be cut
+ * off.
  */
 export async function* sealStream(texts: AsyncIterable<string>, recoveryKey: string): AsyncGenerator<Buffer> {
   const recipient = createPublicKey(recoveryKey);
@@ -41,13 +42,17 @@ export async function* sealStream(texts: AsyncIterable<string>, recoveryKey: str
   let rest = Buffer.alloc(0);
   for await (const text of texts) {
     rest = Buffer.concat([rest, Buffer.from(text)]);
-    for (; rest.length > FRAME_BYTES; rest = rest.subarray(FRAME_BYTES))
+    for (; rest.length > FRAME_BYTES; rest = rest.subarray(FRAME_BYTES)) {
       yield sealFrame(key, number++, 0, rest.subarray(0, FRAME_BYTES));
+    }
   }
   yield sealFrame(key, number, LAST, rest);
 }
 
-/** The text that {@link sealStream} encrypted, in pieces. Throws a `Problem` when it is altered, cut off, or for another recovery key. */
+/**
+ * The text that {@link sealStream} encrypted, in pieces. Throws a `Problem` when it is altered, cut off, or
+ * for another recovery key.
+ */
 export async function* openStream(bytes: AsyncIterable<Buffer>, recoveryKey: string): AsyncGenerator<Buffer> {
   const take = createTaker(bytes);
   if (!(await take(MAGIC.length)).equals(MAGIC)) throw new Problem("This is no backup of a key vault");
@@ -110,7 +115,10 @@ function deriveKey(privateKey: KeyObject, publicKey: KeyObject, once: Buffer, re
   return Buffer.from(hkdfSync("sha256", secret, Buffer.concat([once, recipient]), MAGIC, 32));
 }
 
-/** The key of a stream with this one-time key. Some points lead to no secret: whoever wrote one encrypted to nobody. */
+/**
+ * The key of a stream with this one-time key. Some points lead to no secret: whoever wrote one encrypted to
+ * nobody.
+ */
 function openKey(own: KeyObject, point: Buffer): Buffer {
   const recipient = pointOf(createPublicKey(own));
   try {

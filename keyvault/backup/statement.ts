@@ -23,8 +23,8 @@ export const signatureLine = z.strictObject({
 });
 
 /**
- * The vault's word that it wrote a backup. `digest` is SHA-256 of all lines before the signature's, base64; `created_at` and `head` are those
- * of the manifest; `signed_by` is the service key's id.
+ * The vault's word that it wrote a backup. `digest` is SHA-256 of all lines before the signature's, base64;
+ * `created_at` and `head` are those of the manifest; `signed_by` is the service key's id.
  */
 export type BackupStatement = z.infer<typeof statement>;
 
@@ -43,7 +43,10 @@ export function backupSignBytes({
   return canonicalBytes({ type, version, created_at, head: { seq, mac }, digest, signed_by });
 }
 
-/** These lines, and behind them the one that `sign` makes of their SHA-256. When it rejects, so does the iteration. */
+/**
+ * These lines, and behind them the one that `sign` makes of their SHA-256. When it rejects, so does the
+ * iteration.
+ */
 export async function* signLines(
   lines: AsyncIterable<string>,
   sign: (digest: Buffer) => Promise<SignatureLine>,

@@ -61,8 +61,9 @@ export function backupCommand(): Command {
 
 async function makeKey(file: string, { json }: Json): Promise<void> {
   const { recoveryKeyFile } = loadConfig();
-  for (const path of [file, recoveryKeyFile])
+  for (const path of [file, recoveryKeyFile]) {
     if (existsSync(path)) throw new Problem(`${path} is there already: backups made so far need it`);
+  }
   const { publicKey, privateKey } = createRecoveryKey();
   await writeFileDurably(file, privateKey);
   await writeFileDurably(recoveryKeyFile, publicKey, 0o644);
@@ -92,8 +93,9 @@ async function runRestore(
   const { restoreBackup } = await import("../backup/restore.ts");
   let restored: Restored;
   try {
-    if (!(await backup.stat()).isFile())
+    if (!(await backup.stat()).isFile()) {
       throw new Problem(`${file}: it is no regular file, and a backup is read twice`);
+    }
     restored = await restoreBackup(loadConfig(), read, { recoveryKey, origin }, createLog("error"));
   } finally {
     await backup.close();

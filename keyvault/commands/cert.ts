@@ -53,18 +53,20 @@ export function certCommand(): Command {
       const { revokedFile } = loadCertificateConfig(undefined);
       const isFirst = !existsSync(revokedFile);
       const serial = await revokeCertificate(revokedFile, file, systemClock.now());
-      if (isFirst)
+      if (isFirst) {
         process.stderr.write(
           `There was no ${revokedFile}, so this begins one. If there was a list before, put it back and revoke again.\n`,
         );
+      }
       process.stdout.write(json ? `${JSON.stringify({ revoked: serial })}\n` : `Revoked ${serial}\n`);
     });
   return new Command("cert").summary("issue and revoke certificates").addCommand(issue).addCommand(revoke);
 }
 
 async function runIssue(options: IssueOptions, command: Command): Promise<void> {
-  if (options.role !== "server" && options.name === undefined)
+  if (options.role !== "server" && options.name === undefined) {
     command.error("--name is needed for a client's certificate");
+  }
   const config = loadCertificateConfig(options.ca);
   const subject = subjectOf(options, config.serverNames);
   const name = subject.kind === "server" ? "server" : `${subject.role}-${subject.name}`;
@@ -96,7 +98,8 @@ function parseName(text: string): string {
 
 function parseDays(text: string): number {
   const days = Number(text);
-  if (!Number.isInteger(days) || days < 1 || days > 3650)
+  if (!Number.isInteger(days) || days < 1 || days > 3650) {
     throw new InvalidArgumentError("It is 1 to 3650 days.");
+  }
   return days;
 }

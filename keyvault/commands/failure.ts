@@ -20,7 +20,10 @@ const DATABASE_HINTS: Readonly<Record<string, string>> = {
   "57P03": "it is starting or stopping",
   "55000": "it takes no connections",
 };
-/** Classes of SQLSTATE that tell of the server and never of what was asked: connection, resources, operators, its own machine. */
+/**
+ * Classes of SQLSTATE that tell of the server and never of what was asked: connection, resources, operators,
+ * its own machine.
+ */
 const SERVER_TROUBLE = /^(08|53|55|57|58)[0-9A-Z]{3}$/;
 
 const FILE_HINTS: Readonly<Record<string, string>> = {
@@ -42,22 +45,25 @@ const WRITING = new Set(["write", "fsync", "fdatasync", "ftruncate"]);
 type SystemError = NodeJS.ErrnoException & { address?: string; port?: number } & BlamedError;
 
 /**
- * What to show a person for an error that ended a command: one line, or undefined for a fault that only its stack trace explains.
- * Addresses, paths and codes may be in it, passwords never are.
+ * What to show a person for an error that ended a command: one line, or undefined for a fault that only its
+ * stack trace explains. Addresses, paths and codes may be in it, passwords never are.
  */
 export function describeFailure(error: unknown): string | undefined {
   if (error instanceof Problem) return error.message;
   const { code, syscall, address, port, path, name, message, setting } = error as SystemError;
-  if (code === "EADDRINUSE")
+  if (code === "EADDRINUSE") {
     return `The port ${port} of ${address} is in use: set KEYVAULT_PORT or KEYVAULT_HEALTH_PORT`;
+  }
   if (code === "EACCES" && syscall === "listen") return `The port ${port} may not be opened by this user`;
   if (path !== undefined) return describeFileError(error);
   const trouble = syscall !== undefined && WRITING.has(syscall) && FILE_HINTS[code ?? ""];
   if (trouble) return `A file could not be written: ${trouble}`;
-  if (name === "KnexTimeoutError" || message === "timeout expired")
+  if (name === "KnexTimeoutError" || message === "timeout expired") {
     return describeDatabase("it does not answer", setting);
-  if (message.startsWith("Connection terminated"))
+  }
+  if (message.startsWith("Connection terminated")) {
     return describeDatabase("it ended the connection", setting);
+  }
   const hint = code === undefined ? undefined : databaseHint(code);
   return hint === undefined ? undefined : describeDatabase(`${hint} (${code})`, setting);
 }

@@ -143,8 +143,9 @@ function describePending({ admin, action, days, asked_at }: Wish): string {
 }
 
 function describeOutcome({ key_id, state, pending, destroy_at }: KeyOutcome): string {
-  if (pending !== null)
+  if (pending !== null) {
     return `${key_id} is still ${state}: another admin must run the same command within 24 hours.\n`;
+  }
   return `${key_id} is ${state}${destroy_at === null ? "" : `; its seeds are erased ${destroy_at}`}.\n`;
 }
 

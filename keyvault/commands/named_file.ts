@@ -1,7 +1,10 @@
 import { type FileHandle, open } from "node:fs/promises";
 import { Problem } from "../errors.ts";
 
-/** Opens a file that a person named, for reading. Throws a `Problem` for a folder, otherwise the file system's error, which names the file. */
+/**
+ * Opens a file that a person named, for reading. Throws a `Problem` for a folder, otherwise the file system's
+ * error, which names the file.
+ */
 export async function openNamedFile(path: string): Promise<FileHandle> {
   const handle = await open(path);
   if (!(await handle.stat()).isDirectory()) return handle;

@@ -9,8 +9,9 @@ const INTERRUPT = 0x03;
 const SPACE = 0x20;
 
 /**
- * A PIN from a file, from the terminal without showing it, or else from standard input's first line; without the line's end. It is only
- * ever in one buffer, which the caller overwrites. Throws a `Problem` when it is empty, too long or cannot be read.
+ * A PIN from a file, from the terminal without showing it, or else from standard input's first line; without
+ * the line's end. It is only ever in one buffer, which the caller overwrites. Throws a `Problem` when it is
+ * empty, too long or cannot be read.
  */
 export async function readPin(file: string | undefined): Promise<Buffer> {
   if (file !== undefined) return readPinFile(file);
@@ -72,8 +73,9 @@ function createPin(): { type(chunk: Buffer): boolean; pin(): Buffer } {
     type(chunk) {
       for (const byte of chunk) {
         if (ENTER.has(byte)) return true;
-        if (RUBOUT.has(byte)) length = Math.max(0, length - 1);
-        else if (byte >= SPACE && length < bytes.length) bytes[length++] = byte;
+        if (RUBOUT.has(byte)) {
+          length = Math.max(0, length - 1);
+        } else if (byte >= SPACE && length < bytes.length) bytes[length++] = byte;
       }
       return false;
     },

@@ -41,7 +41,10 @@ async function run(config: Config, log: Logger): Promise<void> {
   process.stdin.unref?.();
 }
 
-/** Resolves with the reason when somebody wants the vault to end. Listens from the start, so that no wish is missed. */
+/**
+ * Resolves with the reason when somebody wants the vault to end. Listens from the start, so that no wish is
+ * missed.
+ */
 function stopAsked(whenStdinCloses: boolean): Promise<string> {
   return new Promise((resolve) => {
     for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"] as const) process.on(signal, () => resolve(signal));

@@ -35,7 +35,8 @@ export function parseTenant(text: string): string {
 }
 
 function describeOutcome({ tenant, state, pending, destroy_at }: TenantOutcome): string {
-  if (pending !== null)
+  if (pending !== null) {
     return `Tenant ${tenant} is still ${state}: another admin must run the same command within 24 hours.\n`;
+  }
   return `Tenant ${tenant} is ${state}${destroy_at === null ? "" : `; its data key is erased ${destroy_at}`}.\n`;
 }

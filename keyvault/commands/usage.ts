@@ -1,8 +1,8 @@
 import type { Command } from "commander";
 
 /**
- * Has a command, and all those below it, tell of a wrong use as of every other failure: one line on standard error that begins with the
- * program's name, and that says which command's help to ask for.
+ * Has a command, and all those below it, tell of a wrong use as of every other failure: one line on standard
+ * error that begins with the program's name, and that says which command's help to ask for.
  */
 export function complainInOneLine(command: Command, above = ""): void {
   const name = `${above}${command.name()}`;

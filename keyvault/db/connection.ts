@@ -12,8 +12,9 @@ const TIMESTAMPTZ = 1184;
 const LAST_DATE = 8_640_000_000_000_000;
 
 /**
- * Postgres' 64-bit integers are read as numbers: the only ones kept here count audit records. A time that no `Date` holds, which only an
- * altered row has, is read as the last one that there is, so that its code does not hold and nothing else fails by it.
+ * Postgres' 64-bit integers are read as numbers: the only ones kept here count audit records. A time that no
+ * `Date` holds, which only an altered row has, is read as the last one that there is, so that its code does
+ * not hold and nothing else fails by it.
  */
 const types = {
   getTypeParser(oid: number, format?: "text" | "binary") {
@@ -31,20 +32,24 @@ function readTime(text: string): Date {
 /** An error of a database, with the setting whose URL led there when that is not `KEYVAULT_DATABASE_URL`. */
 export type BlamedError = { setting?: string };
 
-/** Does something with the database of a setting, and puts that setting's name on an error unless another one's is on it. */
+/**
+ * Does something with the database of a setting, and puts that setting's name on an error unless another
+ * one's is on it.
+ */
 export async function blaming<T>(setting: string, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
-    if (error instanceof Error && !("setting" in error))
+    if (error instanceof Error && !("setting" in error)) {
       Object.assign(error, { setting } satisfies BlamedError);
+    }
     throw error;
   }
 }
 
 /**
- * Opens the vault's database. A lost connection is replaced by the next query; nothing is fatal. Queries that take longer than
- * `timeoutMs` fail.
+ * Opens the vault's database. A lost connection is replaced by the next query; nothing is fatal. Queries that
+ * take longer than `timeoutMs` fail.
  */
 export function openDatabase(
   url: string,
@@ -68,7 +73,10 @@ export function openDatabase(
   });
 }
 
-/** A connection of its own, not yet connected; queries that take longer than 5 s fail. The caller listens for `error` and ends it. */
+/**
+ * A connection of its own, not yet connected; queries that take longer than 5 s fail. The caller listens for
+ * `error` and ends it.
+ */
 export function createClient(url: string): pg.Client {
   return new pg.Client({
     connectionString: url,

@@ -34,18 +34,23 @@ export function migrationNames(): string[] {
 /** One step of the schema: a numbered name and the SQL that makes it. */
 export type Migration = { name: string; sql: string };
 
-/** The two ways into the vault's database: as the role that runs, and as the one that owns the tables. They may be one. */
+/**
+ * The two ways into the vault's database: as the role that runs, and as the one that owns the tables. They
+ * may be one.
+ */
 export type SchemaUrls = Pick<Config, "databaseUrl" | "migrationDatabaseUrl">;
 
 /**
- * Brings the vault's database to the newest schema, each migration in a transaction of its own, gives the role that runs exactly the rights
- * it needs, and returns the names of the migrations it applied. Safe to run again and from several processes.
+ * Brings the vault's database to the newest schema, each migration in a transaction of its own, gives the
+ * role that runs exactly the rights it needs, and returns the names of the migrations it applied. Safe to run
+ * again and from several processes.
  *
- * @throws Problem when the two roles do not lead to one database, or when that is newer than this code
+ * Throws `Problem` when the two roles do not lead to one database, or when that is newer than this code
  */
 export async function migrate(urls: SchemaUrls, log: Logger): Promise<string[]> {
   return withSchemaLock(urls, log, async (database, running) => {
-    // knex's own lock is a row, which a killed migration leaves behind; whoever holds the advisory lock may clear it.
+    // knex's own lock is a row, which a killed migration leaves behind; whoever holds the advisory lock may
+    // clear it.
     await database.migrate.forceFreeMigrationsLock(settings);
     const [, applied] = await database.migrate.latest(settings);
     if (running !== undefined) await grantPrivileges(database, running);
@@ -53,7 +58,10 @@ export async function migrate(urls: SchemaUrls, log: Logger): Promise<string[]> 
   });
 }
 
-/** Does something as the owner of the tables while no other process changes the schema. `running` is the role that runs, where it is another one. */
+/**
+ * Does something as the owner of the tables while no other process changes the schema. `running` is the role
+ * that runs, where it is another one.
+ */
 export async function withSchemaLock<T>(
   urls: SchemaUrls,
   log: Logger,
@@ -66,7 +74,7 @@ export async function withSchemaLock<T>(
   try {
     return await asOwner(urls, async () => {
       await lock.connect();
-      await lock.query("SELECT pg_advisory_lock($1)", [MIGRATION_LOCK]);
+      await lock.query("select pg_advisory_lock($1)", [MIGRATION_LOCK]);
       const running = await blaming("KEYVAULT_DATABASE_URL", () => findRunningRole(database, guest));
       return work(database, running);
     });
@@ -90,7 +98,10 @@ export async function appliedMigrations(transaction: Knex.Transaction): Promise<
   return applied.map(({ name }) => name);
 }
 
-/** Applies all migrations up to and with the one of this name that the database lacks, and gives their names. They end with the transaction. */
+/**
+ * Applies all migrations up to and with the one of this name that the database lacks, and gives their names.
+ * They end with the transaction.
+ */
 export async function migrateTo(transaction: Knex.Transaction, name: string): Promise<string[]> {
   await transaction.migrate.forceFreeMigrationsLock(settings);
   const [, applied]: [number, string[]] = await transaction.migrate.to({ ...settings, name });
@@ -100,8 +111,8 @@ export async function migrateTo(transaction: Knex.Transaction, name: string): Pr
 /** Takes everything away that migrations made. The caller knows that there are no rows. */
 export async function dropSchema(transaction: Knex.Transaction): Promise<void> {
   await transaction.raw(`
-    DROP TABLE IF EXISTS listed_certificates, audit_register, residents, keys, tenants, audit, schema_migrations, schema_migrations_lock;
-    DROP FUNCTION IF EXISTS audit_is_append_only;
+    drop table if exists listed_certificates, audit_register, residents, keys, tenants, audit, schema_migrations, schema_migrations_lock;
+    drop function if exists audit_is_append_only;
   `);
 }
 

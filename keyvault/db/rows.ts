@@ -3,7 +3,10 @@ import type { HybridPublicKey, HybridSignature } from "../../src/protocol/keys/h
 /** What a key may sign; fixed when it is made. */
 export type Purpose = "account_root" | "agent" | "service";
 
-/** The vault's word that it made a key and keeps it: binds key, tenant and purpose. Signed by the vault's service key. */
+/**
+ * The vault's word that it made a key and keeps it: binds key, tenant and purpose. Signed by the vault's
+ * service key.
+ */
 export type Attestation = {
   type: "key_attestation";
   version: 1;
@@ -19,8 +22,8 @@ export type Attestation = {
 };
 
 /**
- * What one admin asked for and a second one has not granted yet. `days`: how long a destruction waits; `rows`: SHA-256 of the rows that an
- * adoption is for, in hexadecimal.
+ * What one admin asked for and a second one has not granted yet. `days`: how long a destruction waits;
+ * `rows`: SHA-256 of the rows that an adoption is for, in hexadecimal.
  */
 export type Wish = {
   action: "enable" | "destroy" | "adopt";
@@ -30,7 +33,10 @@ export type Wish = {
   rows?: string;
 };
 
-/** A wish as it is stored: with the certificate it was asked for by, base64 of its DER; of an older version's there is none. */
+/**
+ * A wish as it is stored: with the certificate it was asked for by, base64 of its DER; of an older version's
+ * there is none.
+ */
 export type Pending = Wish & { certificate?: string };
 
 /** What is shown of a stored wish. */
@@ -49,7 +55,10 @@ export type TenantRow = {
   state: "active" | "destroying" | "destroyed";
   pending: Pending | null;
   destroy_at: Date | null;
-  /** Number of the audit record that gave the row this state; with `state_mac` null only in a row of a version that knew no codes, until it is adopted. */
+  /**
+   * Number of the audit record that gave the row this state; with `state_mac` null only in a row of a version
+   * that knew no codes, until it is adopted.
+   */
   state_seq: number | null;
   state_mac: Buffer | null;
 };

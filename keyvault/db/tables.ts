@@ -9,31 +9,35 @@ type Found = { applied: string[]; owns: boolean; rewrites: boolean };
 const MAY_REWRITE = "UPDATE, DELETE, TRUNCATE, TRIGGER";
 
 /**
- * Sees to it that the tables are this version's. A role that owns them brings them up to date, and is warned of at each start, since it may
- * rewrite the audit too; any other one only looks.
+ * Sees to it that the tables are this version's. A role that owns them brings them up to date, and is warned
+ * of at each start, since it may rewrite the audit too; any other one only looks.
  *
- * @throws Problem when the tables are those of another version, or the role was not given its rights
+ * Throws `Problem` when the tables are those of another version, or the role was not given its rights
  */
 export async function requireTables(databaseUrl: string, log: Logger): Promise<void> {
   const found = await look(databaseUrl, log);
-  if (found.rewrites || found.owns)
+  if (found.rewrites || found.owns) {
     log.warn({
       event: "audit_rewritable",
       remedy:
         "The vault's database role may alter the audit: let another one own the tables (KEYVAULT_MIGRATION_DATABASE_URL)",
     });
+  }
   if (found.owns) return void (await migrate({ databaseUrl, migrationDatabaseUrl: databaseUrl }, log));
-  if (found.applied.length === 0)
+  if (found.applied.length === 0) {
     throw new Problem('The database has no vault\'s tables: run "keyvault init"');
+  }
   const known = migrationNames();
   const missing = known.filter((name) => !found.applied.includes(name));
-  if (missing.length > 0)
+  if (missing.length > 0) {
     throw new Problem(
       `The database lacks ${missing.join(", ")}, and this role does not own its tables: ${ASK}`,
     );
+  }
   const newer = found.applied.filter((name) => !known.includes(name));
-  if (newer.length > 0)
+  if (newer.length > 0) {
     throw new Problem(`The database has the tables of a newer version: ${newer.join(", ")}`);
+  }
 }
 
 const ASK = 'run "keyvault migrate" with KEYVAULT_MIGRATION_DATABASE_URL';
@@ -42,10 +46,10 @@ async function look(url: string, log: Logger): Promise<Found> {
   const database = openDatabase(url, log, 1);
   try {
     const { rows } = await database.raw<{ rows: [Omit<Found, "applied"> & { sees: boolean | null }] }>(
-      `SELECT coalesce(pg_has_role(audit.relowner, 'MEMBER'), has_schema_privilege(current_schema(), 'CREATE')) AS owns,
-              coalesce(has_table_privilege(audit.oid, '${MAY_REWRITE}'), false) AS rewrites,
-              has_table_privilege(to_regclass('schema_migrations'), 'SELECT') AS sees
-       FROM (SELECT) AS one LEFT JOIN pg_class AS audit ON audit.oid = to_regclass('audit')`,
+      `select coalesce(pg_has_role(audit.relowner, 'MEMBER'), has_schema_privilege(current_schema(), 'CREATE')) as owns,
+              coalesce(has_table_privilege(audit.oid, '${MAY_REWRITE}'), false) as rewrites,
+              has_table_privilege(to_regclass('schema_migrations'), 'select') as sees
+       from (select) as one left join pg_class as audit on audit.oid = to_regclass('audit')`,
     );
     const [{ owns, rewrites, sees }] = rows;
     if (sees === false) throw new Problem(`The vault's database role was not given its rights: ${ASK}`);

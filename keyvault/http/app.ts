@@ -32,7 +32,9 @@ export type AppParts = {
 /** Characters of a path in the log. */
 const LOGGED_PATH = 128;
 
-/** The vault's HTTP application. Every answer is JSON, but for a backup; every error has the one error body. */
+/**
+ * The vault's HTTP application. Every answer is JSON, but for a backup; every error has the one error body.
+ */
 export function createApp(parts: AppParts): RequestListener {
   const { operations, readiness, journal, sealing, trust, clock, log } = parts;
   const isAccepted = createPeerCheck(trust);
@@ -152,11 +154,14 @@ function loggedPath(request: IncomingMessage): string {
 }
 
 function requireHost({ headers, httpVersion }: IncomingMessage): void {
-  if (headers.host === undefined && httpVersion === "1.1")
+  if (headers.host === undefined && httpVersion === "1.1") {
     throw new VaultError("invalid_request", "host: missing");
+  }
 }
 
-/** The peer at the other end of a connection is not accepted any more: the connection ends with the answer. */
+/**
+ * The peer at the other end of a connection is not accepted any more: the connection ends with the answer.
+ */
 class PeerRefused extends VaultError {
   constructor(message: string) {
     super("forbidden", message);

@@ -11,16 +11,20 @@ import type { CallContext } from "./routes.ts";
 /** Bytes a body may have, except for a revocation list. */
 export const MAX_BODY_BYTES = 131_072;
 
-/** Bytes of a revocation list's body: room for the most ids of the service's own form, 44 bytes each with quotes and comma, and their ends, 11 each. */
+/**
+ * Bytes of a revocation list's body: room for the most ids of the service's own form, 44 bytes each with
+ * quotes and comma, and their ends, 11 each.
+ */
 export const MAX_LIST_BODY_BYTES = 2_883_584;
 
 const JSON_TYPE = /^application\/json(;\s*charset=utf-8)?$/i;
 
 /**
- * The body of a call, read strictly (size, UTF-8, nesting, no doubled keys, no trailing content) and in the schema's shape. Its caller is
- * judged again when it is there: it may have been revoked meanwhile.
- * @param maxBytes how many bytes it may have; long ones cost the least when they are flat and compact
- * @throws VaultError `invalid_request`, naming places and never values, or what {@link CallContext.requireCaller} throws
+ * The body of a call, read strictly (size, UTF-8, nesting, no doubled keys, no trailing content) and in the
+ * schema's shape. Its caller is judged again when it is there: it may have been revoked meanwhile.
+ * @param maxBytes how many bytes it may have; long ones cost the least when they are flat and compact Throws
+ * `VaultError` `invalid_request`, naming places and never values, or what {@link CallContext.requireCaller}
+ * throws
  */
 export async function readBody<T>(
   { req: request, requireCaller }: Pick<CallContext, "req" | "requireCaller">,

@@ -13,8 +13,8 @@ export type Peer = { caller: Caller & { role: RemoteRole }; notBefore: Date; not
 const ROLE_URI = /^deputize:\/\/role\/(api|admin|auditor)\/([A-Za-z0-9._-]{1,64})$/;
 
 /**
- * Tells whether the certificate at the other end is still accepted: it may have been revoked, or its authority exchanged, while its
- * connection is open. Judged once for each connection and set of TLS files.
+ * Tells whether the certificate at the other end is still accepted: it may have been revoked, or its
+ * authority exchanged, while its connection is open. Judged once for each connection and set of TLS files.
  */
 export function createPeerCheck(
   trust: Pick<Trust, "accepts" | "generation">,
@@ -32,8 +32,9 @@ export function createPeerCheck(
 }
 
 /**
- * Reads the role out of certificates that the TLS layer has verified, once for each connection. A certificate has a role only when it
- * has exactly one URI among its alternative names and that is `deputize://role/<role>/<name>`.
+ * Reads the role out of certificates that the TLS layer has verified, once for each connection. A certificate
+ * has a role only when it has exactly one URI among its alternative names and that is
+ * `deputize://role/<role>/<name>`.
  */
 export function createPeerReader(): (socket: TLSSocket) => Peer | undefined {
   const known = new WeakMap<TLSSocket, Peer>();

@@ -6,15 +6,18 @@ import { createRates } from "../rates.ts";
 
 /** Share of all connections that handshakes of one network may take. */
 const HANDSHAKE_SHARE = 0.25;
-/** Share of all connections that one certificate may have, so that an admin still gets in beside a stolen one. */
+/**
+ * Share of all connections that one certificate may have, so that an admin still gets in beside a stolen one.
+ */
 const CERTIFICATE_SHARE = 0.75;
 /** Lines a minute for one reason why handshakes are refused. */
 const LINES_PER_MINUTE = 60;
 
 /**
- * Lets no more than `most` connections be open. Whoever begins handshakes and ends none, for which nobody needs a certificate, keeps no
- * others out: a network takes a quarter of the connections by handshakes under way, and at the bound the oldest one gives way to the newest.
- * Whoever has one certificate keeps no others out either: it has three quarters of the connections.
+ * Lets no more than `most` connections be open. Whoever begins handshakes and ends none, for which nobody
+ * needs a certificate, keeps no others out: a network takes a quarter of the connections by handshakes under
+ * way, and at the bound the oldest one gives way to the newest. Whoever has one certificate keeps no others
+ * out either: it has three quarters of the connections.
  */
 export function limitConnections(server: Server, most: number, log: Logger, logRefused: RefusedLog): void {
   limitCertificates(server, Math.max(1, Math.floor(most * CERTIFICATE_SHARE)), logRefused);
@@ -28,8 +31,11 @@ export function limitConnections(server: Server, most: number, log: Logger, logR
     if (!underWay.delete(`${remoteAddress} ${remotePort}`)) return;
     const network = networkOf(remoteAddress);
     const count = (networks.get(network) ?? 0) - 1;
-    if (count > 0) networks.set(network, count);
-    else networks.delete(network);
+    if (count > 0) {
+      networks.set(network, count);
+    } else {
+      networks.delete(network);
+    }
   }
 
   function drop(socket: Socket, code: string): void {
@@ -73,8 +79,11 @@ function limitCertificates(server: Server, share: number, logRefused: RefusedLog
     counts.set(name, count + 1);
     socket.once("close", () => {
       const left = (counts.get(name) ?? 0) - 1;
-      if (left > 0) counts.set(name, left);
-      else counts.delete(name);
+      if (left > 0) {
+        counts.set(name, left);
+      } else {
+        counts.delete(name);
+      }
     });
   });
 }
@@ -100,8 +109,8 @@ function networkOf(address = ""): string {
 export type RefusedLog = (code: string | undefined, address: string | undefined) => void;
 
 /**
- * Anybody can have handshakes refused, as many as they like, so no more than 60 a minute of a reason are logged; the next line says how many
- * were left out.
+ * Anybody can have handshakes refused, as many as they like, so no more than 60 a minute of a reason are
+ * logged; the next line says how many were left out.
  */
 export function createRefusedLog(log: Pick<Logger, "warn">, elapsed: () => number): RefusedLog {
   const rates = createRates(elapsed);

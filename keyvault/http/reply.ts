@@ -3,10 +3,15 @@ import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { type ErrorCode, errorBody, errorCodes } from "../errors.ts";
 
-/** What a request is answered with. A stream goes out as `application/octet-stream`, everything else as JSON. */
+/**
+ * What a request is answered with. A stream goes out as `application/octet-stream`, everything else as JSON.
+ */
 export type Reply = { status: number; body: object; headers?: Readonly<Record<string, string>> };
 
-/** The one error body, with the code's own status. A body that was not read to its end is not waited for: the connection closes. */
+/**
+ * The one error body, with the code's own status. A body that was not read to its end is not waited for: the
+ * connection closes.
+ */
 export function errorReply(request: IncomingMessage, code: ErrorCode, message: string): Reply {
   const [status] = errorCodes[code];
   const headers = {

@@ -17,7 +17,10 @@ export type CallContext = {
 /** A call that a path names, with what stands in the path's named places. */
 export type Route = { call: Call; params: Readonly<Record<string, string>> };
 
-/** The call of a method and a path, or undefined. Paths are matched whole, letter by letter; `HEAD` finds what `GET` does. */
+/**
+ * The call of a method and a path, or undefined. Paths are matched whole, letter by letter; `HEAD` finds what
+ * `GET` does.
+ */
 export type FindRoute = (method: string | undefined, path: string) => Route | undefined;
 
 /** Finds calls by their paths, in which `:name` takes one segment that is not empty. */

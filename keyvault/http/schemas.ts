@@ -25,8 +25,8 @@ const seconds = z.int().min(0);
 export const tenantName = tenant;
 
 /**
- * At most `most` identifiers of 1 to 128 characters, none of them a control character. Checked in one pass, because a list may have tens of
- * thousands while other calls wait.
+ * At most `most` identifiers of 1 to 128 characters, none of them a control character. Checked in one pass,
+ * because a list may have tens of thousands while other calls wait.
  */
 export function identifierList(most: number): z.ZodType<string[]> {
   return z
@@ -47,7 +47,10 @@ function isIdentifier(value: unknown): boolean {
 export const keyIdPattern = /^[0-9a-f]{32}$/;
 export const idempotencyKeyPattern = /^[\x21-\x7e]{8,200}$/;
 
-/** Body of `POST /v1/keys`. An agent's key is bounded from its first moment; a root is bounded by its tenant's earlier ones. */
+/**
+ * Body of `POST /v1/keys`. An agent's key is bounded from its first moment; a root is bounded by its tenant's
+ * earlier ones.
+ */
 export const createKeyBody = z.discriminatedUnion("purpose", [
   z.strictObject({
     tenant,
@@ -71,7 +74,10 @@ export const disableBody = z.strictObject({ tenant: tenant.exactOptional() });
 /** Body of `POST /v1/keys/{id}/ceiling`. */
 export const ceilingBody = z.strictObject({ tenant, ceiling: scopes });
 
-/** Body of `POST /v1/keys/{id}/sign/delegation`. The certificate's contents are checked by the protocol's own rules, later. */
+/**
+ * Body of `POST /v1/keys/{id}/sign/delegation`. The certificate's contents are checked by the protocol's own
+ * rules, later.
+ */
 export const delegationBody = z.strictObject({
   tenant,
   certificate: z.strictObject({

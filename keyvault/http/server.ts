@@ -24,7 +24,10 @@ const REQUEST_TIMEOUT_MS = 15_000;
 const KEEP_ALIVE_MS = 75_000;
 const STOP_DEADLINE_MS = 10_000;
 const SWEEP_MS = 20;
-/** Requests of one connection that may wait for their answers. HTTP clients send one at a time; what does not would fill the memory. */
+/**
+ * Requests of one connection that may wait for their answers. HTTP clients send one at a time; what does not
+ * would fill the memory.
+ */
 const MOST_AT_ONCE = 32;
 /** Connections of the health port. Whoever reaches it needs no certificate. */
 const HEALTH_CONNECTIONS = 250;
@@ -40,8 +43,9 @@ export type Listening = {
 export type Address = { host: string; port: number };
 
 /**
- * Serves the application by TLS 1.3 to clients whose certificate the authority signed and nobody revoked. Sessions are not resumed, so each
- * is checked anew. Exchanged TLS files hold for new connections; those that are open stay, and the application judges them again.
+ * Serves the application by TLS 1.3 to clients whose certificate the authority signed and nobody revoked.
+ * Sessions are not resumed, so each is checked anew. Exchanged TLS files hold for new connections; those that
+ * are open stay, and the application judges them again.
  */
 export async function serveTls(
   app: RequestListener,
@@ -105,8 +109,8 @@ function limitAtOnce(server: Server | PlainServer, tell: (socket: Socket) => voi
 }
 
 /**
- * Answers what is no HTTP, or not in time, like any malformed call, and ends its connection. Where another call waits for its answer the
- * connection is only ended, for this answer would be taken for that one's.
+ * Answers what is no HTTP, or not in time, like any malformed call, and ends its connection. Where another
+ * call waits for its answer the connection is only ended, for this answer would be taken for that one's.
  */
 function answerMalformed(server: Server, waiting: Waiting): void {
   const refuse = (socket: Socket): void => {
@@ -126,8 +130,8 @@ function contextOf({ authorities, cert, key }: TlsMaterial): SecureContextOption
 }
 
 /**
- * Serves `/livez` and `/readyz` by plain HTTP, for probes that have no certificate, which tell nothing but yes or no, and `/metrics` as Prometheus
- * reads them.
+ * Serves `/livez` and `/readyz` by plain HTTP, for probes that have no certificate, which tell nothing but
+ * yes or no, and `/metrics` as Prometheus reads them.
  */
 export async function serveHealth(
   { readiness, metrics }: { readiness: Readiness; metrics: Metrics },
@@ -135,8 +139,11 @@ export async function serveHealth(
 ): Promise<Listening> {
   const server = createPlainServer(
     unlessEnded((request, response) => {
-      if (request.url === "/metrics") void answerMetrics(response, metrics);
-      else void answerProbe(request.url, readiness).then((status) => response.writeHead(status).end());
+      if (request.url === "/metrics") {
+        void answerMetrics(response, metrics);
+      } else {
+        void answerProbe(request.url, readiness).then((status) => response.writeHead(status).end());
+      }
     }),
   );
   limitAtOnce(server);
@@ -144,14 +151,20 @@ export async function serveHealth(
   return listen(server, address);
 }
 
-/** Leaves requests alone whose connection was ended: thousands may have been read together with the one that ended it. */
+/**
+ * Leaves requests alone whose connection was ended: thousands may have been read together with the one that
+ * ended it.
+ */
 function unlessEnded(listener: RequestListener): RequestListener {
   return (request, response) => {
     if (!request.socket.destroyed) listener(request, response);
   };
 }
 
-/** Closes the oldest connection when there is one more than `most`: probes, which are short, are let in whoever holds how many. */
+/**
+ * Closes the oldest connection when there is one more than `most`: probes, which are short, are let in
+ * whoever holds how many.
+ */
 function keepNewest(server: PlainServer, most: number): void {
   const open = new Set<Socket>();
   server.on("connection", (socket: Socket) => {
@@ -188,7 +201,10 @@ async function listen(server: Server | PlainServer, { host, port }: Address): Pr
   return { port: (server.address() as AddressInfo).port, stop: () => stop(server) };
 }
 
-/** Connections are kept alive, so each is told to close with its last answer, and those that idle are closed as they are met. */
+/**
+ * Connections are kept alive, so each is told to close with its last answer, and those that idle are closed
+ * as they are met.
+ */
 async function stop(server: Server | PlainServer): Promise<void> {
   const closed = new Promise<void>((resolve) => server.close(() => resolve()));
   server.prependListener("request", (_, response: ServerResponse) =>

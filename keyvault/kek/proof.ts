@@ -3,12 +3,16 @@ import { dataKeyContext, isDataKeyRow } from "../keys/wrapping.ts";
 import type { Token } from "../token/client.ts";
 import type { ReadDataKeys, StoredDataKey } from "./stored.ts";
 
-/** Tenants whose data key stands against retiring a version: it opens under that version alone (`needed`), or under none (`unopened`). */
+/**
+ * Tenants whose data key stands against retiring a version: it opens under that version alone (`needed`), or
+ * under none (`unopened`).
+ */
 export type Unproven = { needed: string[]; unopened: string[] };
 
 /**
- * The proof that no stored data key needs a version of the key-encryption key, whichever the database says that each is under: every one is
- * opened, in the token's process, under a version that stays. What was proven stays so, for a box opens under one version only.
+ * The proof that no stored data key needs a version of the key-encryption key, whichever the database says
+ * that each is under: every one is opened, in the token's process, under a version that stays. What was
+ * proven stays so, for a box opens under one version only.
  */
 export type RetirementProof = {
   /** Proves all that `read` gives; `onProgress` is told how many were seen so far. */
@@ -23,7 +27,10 @@ export type RetirementProof = {
 const BATCH = 250;
 const READ_BATCH = 2_000;
 const FINGERPRINT_BYTES = 16;
-/** Of the name of a version; a longer one, which is none, would keep the other rows from being sent to the token. */
+/**
+ * Of the name of a version; a longer one, which is none, would keep the other rows from being sent to the
+ * token.
+ */
 const MAX_KEK_LENGTH = 32;
 
 /** A proof that nothing needs `retiring`. */
@@ -43,9 +50,13 @@ export function createRetirementProof(token: Pick<Token, "findVersions">, retiri
     const unproven: Unproven = { needed: [], unopened: [] };
     for (const row of rows) {
       const version = found.get(row) ?? null;
-      if (version === null) unproven.unopened.push(row.tenant);
-      else if (version === retiring) unproven.needed.push(row.tenant);
-      else proven.add(fingerprint(row));
+      if (version === null) {
+        unproven.unopened.push(row.tenant);
+      } else if (version === retiring) {
+        unproven.needed.push(row.tenant);
+      } else {
+        proven.add(fingerprint(row));
+      }
     }
     return unproven;
   }

@@ -10,13 +10,14 @@ import { createRetirementProof, type RetirementProof, type Unproven } from "./pr
 import { countStored, countUnder, type ReadDataKeys, readBeside, readInTurn } from "./stored.ts";
 
 /**
- * Destroys an older version of the key-encryption key in the token, for good: whatever was wrapped under it, in old backups too, never opens
- * again. Refused with `policy_violation` for the newest version, one that the token does not have, and one that a stored data key needs.
- * Which those are is not the database's to say: beside all other calls every one is opened under a version that stays, and those that came
- * or changed meanwhile are opened in the turn that destroys.
+ * Destroys an older version of the key-encryption key in the token, for good: whatever was wrapped under it,
+ * in old backups too, never opens again. Refused with `policy_violation` for the newest version, one that the
+ * token does not have, and one that a stored data key needs. Which those are is not the database's to say:
+ * beside all other calls every one is opened under a version that stays, and those that came or changed
+ * meanwhile are opened in the turn that destroys.
  *
- * That it begins is on record before anything is opened, and that it is done after the token was touched: cut off in between, the next try
- * begins anew or finds the version gone.
+ * That it begins is on record before anything is opened, and that it is done after the token was touched: cut
+ * off in between, the next try begins anew or finds the version gone.
  */
 export type RetireKek = (caller: Caller, kek: string) => Promise<Retired | Refusal>;
 
@@ -34,7 +35,10 @@ export type Retirement = {
 type Retired = { retired: string; keks: string[] };
 type Ending = Retired | Refusal | VaultError;
 
-/** Data keys that are opened in the turn that destroys, for which signing waits; when more came since, the proof goes on beside. */
+/**
+ * Data keys that are opened in the turn that destroys, for which signing waits; when more came since, the
+ * proof goes on beside.
+ */
 const PROVEN_IN_TURN = 250;
 const ROUNDS = 20;
 const NAMED = 3;
@@ -73,7 +77,10 @@ export function createKekRetirement(parts: {
     }
   }
 
-  /** In a turn: destroys the version unless something stands against it; undefined when too much is not proven yet. */
+  /**
+   * In a turn: destroys the version unless something stands against it; undefined when too much is not proven
+   * yet.
+   */
   async function finish(client: pg.Client, kek: string, proof: RetirementProof): Promise<Ending | undefined> {
     const refused = await refusal(client, kek);
     if (refused !== undefined) return refused;

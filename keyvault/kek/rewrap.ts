@@ -7,7 +7,10 @@ import { VaultError } from "../errors.ts";
 import { dataKeyContext, isDataKeyRow } from "../keys/wrapping.ts";
 import type { Token } from "../token/client.ts";
 
-/** How far rewrapping is. `remaining` counts data keys that an older version still wraps, `damaged` names those that do not open. */
+/**
+ * How far rewrapping is. `remaining` counts data keys that an older version still wraps, `damaged` names
+ * those that do not open.
+ */
 export type RewrapProgress = {
   running: boolean;
   kek: string;
@@ -19,8 +22,9 @@ export type RewrapProgress = {
 };
 
 /**
- * Wraps the tenants' data keys anew under the newest key-encryption key, beside all other calls. Each batch goes into the database with its
- * audit record in one transaction, so a run that was cut off anywhere is continued by the next start, and nothing is done twice.
+ * Wraps the tenants' data keys anew under the newest key-encryption key, beside all other calls. Each batch
+ * goes into the database with its audit record in one transaction, so a run that was cut off anywhere is
+ * continued by the next start, and nothing is done twice.
  */
 export type Rewrapping = {
   /** Begins, or answers how far it is when it has begun. */
@@ -70,7 +74,10 @@ export function createRewrapping(parts: { journal: Journal; token: Token; databa
     }
   }
 
-  /** Whether a row may be sent to the token at all: what somebody made of it must not keep the others of its batch from being sent. */
+  /**
+   * Whether a row may be sent to the token at all: what somebody made of it must not keep the others of its
+   * batch from being sent.
+   */
   function isWhole(row: Wrapped): boolean {
     return isDataKeyRow(row) && token.info().keks.includes(row.kek);
   }
@@ -92,9 +99,9 @@ export function createRewrapping(parts: { journal: Journal; token: Token; databa
     done += await journal.change(async (client) => {
       const kept = rows.filter(({ kek }) => token.info().keks.includes(kek));
       const { rowCount } = await client.query(
-        `UPDATE tenants SET kek = renewed.kek, wrapped_data_key = renewed.box
-         FROM unnest($1::text[], $2::text[], $3::bytea[], $4::bytea[]) AS renewed (tenant, kek, box, old)
-         WHERE tenants.tenant = renewed.tenant AND tenants.wrapped_data_key = renewed.old`,
+        `update tenants set kek = renewed.kek, wrapped_data_key = renewed.box
+         from unnest($1::text[], $2::text[], $3::bytea[], $4::bytea[]) as renewed (tenant, kek, box, old)
+         where tenants.tenant = renewed.tenant and tenants.wrapped_data_key = renewed.old`,
         [
           kept.map(({ tenant }) => tenant),
           kept.map(({ kek }) => kek),

@@ -3,14 +3,17 @@ import type { Caller } from "../audit/record.ts";
 import { VaultError } from "../errors.ts";
 import type { Token } from "../token/client.ts";
 
-/** Makes the next version of the key-encryption key in the token. From then on it wraps; older versions only open what they wrapped. */
+/**
+ * Makes the next version of the key-encryption key in the token. From then on it wraps; older versions only
+ * open what they wrapped.
+ */
 export type RotateKek = (caller: Caller) => Promise<Rotated>;
 
 type Rotated = { kek: string; keks: string[] };
 
 /**
- * Rotation on these parts. It takes its turn in the journal, and `settle` puts the token's new key on the disk: a data key under it can be
- * stored only after that.
+ * Rotation on these parts. It takes its turn in the journal, and `settle` puts the token's new key on the
+ * disk: a data key under it can be stored only after that.
  */
 export function createKekRotation(parts: {
   journal: Journal;

@@ -6,18 +6,24 @@ import type { TenantRow } from "../db/rows.ts";
 /** A stored data key. */
 export type StoredDataKey = Pick<TenantRow, "tenant" | "kek" | "wrapped_data_key">;
 
-/** Reads the data keys of at most `limit` tenants after that name, or from the first, in the order of their names. */
+/**
+ * Reads the data keys of at most `limit` tenants after that name, or from the first, in the order of their
+ * names.
+ */
 export type ReadDataKeys = (after: string | undefined, limit: number) => Promise<readonly StoredDataKey[]>;
 
-/** Whether a row has a data key; by the key itself, not by the tenant's state, which the database could have been given. */
+/**
+ * Whether a row has a data key; by the key itself, not by the tenant's state, which the database could have
+ * been given.
+ */
 const STORED = "octet_length(wrapped_data_key) > 0";
 
 /** Reading in a turn of the journal. */
 export function readInTurn(client: pg.Client): ReadDataKeys {
   return async (after, limit) => {
     const { rows } = await client.query<StoredDataKey>(
-      `SELECT tenant, kek, wrapped_data_key FROM tenants WHERE ${STORED} AND ($1::text IS NULL OR tenant > $1)
-       ORDER BY tenant LIMIT $2`,
+      `select tenant, kek, wrapped_data_key from tenants where ${STORED} and ($1::text is null or tenant > $1)
+       order by tenant limit $2`,
       [after ?? null, limit],
     );
     return rows;
@@ -45,7 +51,7 @@ export async function countStored(database: Database): Promise<number> {
 /** How many data keys are under a version, as the database has it. */
 export async function countUnder(client: pg.Client, kek: string): Promise<number> {
   const { rows } = await client.query<{ count: number }>(
-    `SELECT count(*) AS count FROM tenants WHERE ${STORED} AND kek = $1`,
+    `select count(*) as count from tenants where ${STORED} and kek = $1`,
     [kek],
   );
   return rows[0]?.count ?? 0;

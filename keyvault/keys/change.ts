@@ -16,9 +16,10 @@ export type KeyTarget = { keyId: string; tenant: string | undefined };
 export type Changed<Row> = { row: Row; detail?: Readonly<Record<string, string>> };
 
 /**
- * Changes one key and records it in the same transaction; from the moment it is durable no signature is released under the old state.
- * `apply` sees the locked row, proven to be as the vault wrote it, and refuses or gives the new one; a refusal is recorded too and changes
- * nothing. Rejects with `VaultError key_damaged`, recorded as `failed`, when the row was altered.
+ * Changes one key and records it in the same transaction; from the moment it is durable no signature is
+ * released under the old state. `apply` sees the locked row, proven to be as the vault wrote it, and refuses
+ * or gives the new one; a refusal is recorded too and changes nothing. Rejects with `VaultError key_damaged`,
+ * recorded as `failed`, when the row was altered.
  */
 export async function changeKey(
   { journal, store, seals }: KeyChangeParts,
@@ -54,15 +55,15 @@ function refused(entry: Omit<AuditEntry, "outcome">, refusal: Refusal): Change<R
 }
 
 async function lockKey(client: pg.Client, keyId: string): Promise<KeyRow | undefined> {
-  const { rows } = await client.query<KeyRow>("SELECT * FROM keys WHERE key_id = $1 FOR UPDATE", [keyId]);
+  const { rows } = await client.query<KeyRow>("select * from keys where key_id = $1 for update", [keyId]);
   return rows[0];
 }
 
 async function writeState(client: pg.Client, row: KeyRow): Promise<void> {
   await client.query(
-    `UPDATE keys SET state = $2, ceiling = $3, pending = $4, disabled_at = $5, destroy_at = $6, wrapped_seeds = $7,
+    `update keys set state = $2, ceiling = $3, pending = $4, disabled_at = $5, destroy_at = $6, wrapped_seeds = $7,
                      state_seq = $8, state_mac = $9
-     WHERE key_id = $1`,
+     where key_id = $1`,
     [
       row.key_id,
       row.state,

@@ -6,7 +6,10 @@ export type Changes = {
   count(): number;
   /** Notes a change of one key, or of whatever there is. */
   note(keyId?: string): void;
-  /** Whether the key changed after the first `count` changes. May say yes for one that did not when very many others changed meanwhile, never no for one that did. */
+  /**
+   * Whether the key changed after the first `count` changes. May say yes for one that did not when very many
+   * others changed meanwhile, never no for one that did.
+   */
   happened(keyId: string, count: number): boolean;
 };
 

@@ -29,8 +29,8 @@ import {
 } from "./wrapping.ts";
 
 /**
- * A key as it is stored: its identity, its seeds wrapped, and the data key they are wrapped under. `resident` is the label of the halves
- * that live in the token instead, or null.
+ * A key as it is stored: its identity, its seeds wrapped, and the data key they are wrapped under. `resident`
+ * is the label of the halves that live in the token instead, or null.
  */
 export type KeptKey = KeyIdentity & {
   wrappedSeeds: Uint8Array;
@@ -39,15 +39,21 @@ export type KeptKey = KeyIdentity & {
 };
 
 /**
- * The only part of the vault that sees seeds. They are unwrapped for one signature, used off the event loop, and overwritten: nothing of them is
- * left when it is made, and nothing waits for a garbage collection.
+ * The only part of the vault that sees seeds. They are unwrapped for one signature, used off the event loop,
+ * and overwritten: nothing of them is left when it is made, and nothing waits for a garbage collection.
  */
 export type Custody = {
-  /** Makes a key under a tenant's data key, around the halves that the token has made, if any; nothing is stored yet. */
+  /**
+   * Makes a key under a tenant's data key, around the halves that the token has made, if any; nothing is
+   * stored yet.
+   */
   generate(dataKey: WrappedDataKey, tenant: string, purpose: Purpose, resident?: Resident): Promise<KeptKey>;
   /** Both halves' signatures, or a rejection with `VaultError key_damaged` or `token_unavailable`. */
   sign(key: KeptKey, bytes: Uint8Array): Promise<HybridSignature>;
-  /** Whether both halves sign for the public key, tried on bytes that are no statement. Rejects as {@link Custody.sign}. */
+  /**
+   * Whether both halves sign for the public key, tried on bytes that are no statement. Rejects as {@link
+   * Custody.sign}.
+   */
   holds(key: KeptKey): Promise<boolean>;
 };
 
@@ -57,10 +63,11 @@ const PROBE = canonicalBytes({ type: "key_probe" });
 /** Custody under data keys that the token wraps, and of keys that live in it. */
 export function createCustody(dataKeys: DataKeys, token: Pick<Token, "signResident">): Custody {
   async function sign(key: KeptKey, bytes: Uint8Array): Promise<HybridSignature> {
-    if (key.version === SEEDS_VERSION)
+    if (key.version === SEEDS_VERSION) {
       return dataKeys.use(key.dataKey, (dataKey) =>
         consume(unwrapSeeds(dataKey, key, key.wrappedSeeds), (seeds) => signHybridOnce(seeds, bytes)),
       );
+    }
     const [ed25519, ml_dsa_65] = await Promise.all([
       signResident(key, "ed25519", bytes),
       key.version === RESIDENT_VERSION ? signResident(key, "ml_dsa_65", bytes) : signHalf(key, bytes),
@@ -68,7 +75,10 @@ export function createCustody(dataKeys: DataKeys, token: Pick<Token, "signReside
     return { ed25519: encodeBase64(ed25519), ml_dsa_65: encodeBase64(ml_dsa_65) };
   }
 
-  /** Signs in the token, and holds what comes back against the attested public key: another label's signature never leaves. */
+  /**
+   * Signs in the token, and holds what comes back against the attested public key: another label's signature
+   * never leaves.
+   */
   async function signResident(
     { resident, publicKey }: KeptKey,
     half: Half,

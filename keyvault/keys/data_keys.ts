@@ -13,13 +13,17 @@ const KEPT_MS = 60_000;
 /** A tenant's data key as the token wrapped it. */
 export type WrappedDataKey = Pick<TenantRow, "tenant" | "kek" | "wrapped_data_key">;
 
-/** Tenants' data keys in use. At most 512 are kept unwrapped, each for at most a minute, and overwritten when they are let go. */
+/**
+ * Tenants' data keys in use. At most 512 are kept unwrapped, each for at most a minute, and overwritten when
+ * they are let go.
+ */
 export type DataKeys = {
   /** A fresh data key for a tenant, wrapped; nothing is stored yet. */
   create(tenant: string): Promise<WrappedDataKey>;
   /**
-   * Runs `work` on the unwrapped key. It must be done with the key when it returns: the bytes may be overwritten at once.
-   * Rejects with `VaultError key_damaged` when the stored key was altered, or `token_unavailable`.
+   * Runs `work` on the unwrapped key. It must be done with the key when it returns: the bytes may be
+   * overwritten at once. Rejects with `VaultError key_damaged` when the stored key was altered, or
+   * `token_unavailable`.
    */
   use<T>(wrapped: WrappedDataKey, work: (dataKey: Uint8Array) => T): Promise<T>;
   /** Overwrites everything kept; what is being unwrapped at this moment is used once and not kept. */

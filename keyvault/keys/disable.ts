@@ -4,8 +4,8 @@ import { isRefusal, type Refusal, refuse } from "../errors.ts";
 import { changeKey, type KeyChangeParts, type KeyTarget } from "./change.ts";
 
 /**
- * Stops a key from signing, at once and for good as far as this call goes; a request to enable it that waits for a second admin is
- * dropped. Disabling a key that does not sign anyway succeeds.
+ * Stops a key from signing, at once and for good as far as this call goes; a request to enable it that waits
+ * for a second admin is dropped. Disabling a key that does not sign anyway succeeds.
  */
 export type DisableKey = (
   caller: Caller,
@@ -19,8 +19,9 @@ export const VAULT_TENANT = "vault";
 export function createKeyDisabling(parts: KeyChangeParts & { clock: Clock }): DisableKey {
   return async (caller, target) => {
     const disabled = await changeKey(parts, target, { caller, statement: "key_disable" }, (row) => {
-      if (row.tenant === VAULT_TENANT)
+      if (row.tenant === VAULT_TENANT) {
         return refuse("policy_violation", "The vault's own key cannot be disabled");
+      }
       const pending = row.pending?.action === "enable" ? null : row.pending;
       if (row.state !== "active") return { row: { ...row, pending } };
       return { row: { ...row, pending, state: "disabled", disabled_at: parts.clock.now() } };

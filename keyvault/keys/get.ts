@@ -2,7 +2,9 @@ import { type Refusal, refuse } from "../errors.ts";
 import type { KeyStore } from "./store.ts";
 import { type KeyView, viewKey } from "./view.ts";
 
-/** The public parts of a key. With a `tenant`, another tenant's key is answered like one that does not exist. */
+/**
+ * The public parts of a key. With a `tenant`, another tenant's key is answered like one that does not exist.
+ */
 export type GetKey = (keyId: string, tenant: string | undefined) => Promise<KeyView | Refusal>;
 
 /** Reading keys of a store. */

@@ -6,7 +6,10 @@ import { type KeyView, viewKey } from "./view.ts";
 /** One page of keys, oldest first; `next` continues after it and is null on the last page. */
 export type KeyPage = { keys: ListedKey[]; next: string | null };
 
-/** A key in a list. `damaged`: its public key, attestation, tenant, purpose, state or ceiling, or its tenant's state, is not as the vault wrote it. */
+/**
+ * A key in a list. `damaged`: its public key, attestation, tenant, purpose, state or ceiling, or its tenant's
+ * state, is not as the vault wrote it.
+ */
 export type ListedKey = KeyView & { damaged: boolean };
 
 /** Lists keys, of one tenant or of all, `limit` at a time after the key id `after`. */

@@ -15,13 +15,17 @@ export type Resident = { label: string; publicKeys: Partial<Record<Half, Uint8Ar
 /** Room for keys in the token. */
 export type Residency = {
   /**
-   * Makes the halves that the token offers, or refuses: when resident keys are switched off, the token offers no Ed25519, or holds as many
-   * as it may. Their label is in the audit before they are in the token, and they are on disk when this resolves.
+   * Makes the halves that the token offers, or refuses: when resident keys are switched off, the token offers
+   * no Ed25519, or holds as many as it may. Their label is in the audit before they are in the token, and
+   * they are on disk when this resolves.
    */
   make(): Promise<Resident | Refusal>;
   /** Gives a label its key; to be called in the transaction that stores the key. */
   occupy(client: pg.Client, label: string, keyId: string): Promise<void>;
-  /** Destroys the halves of a label that has got no key; one that has is left as it is. Never rejects: a later sweep finds what it leaves. */
+  /**
+   * Destroys the halves of a label that has got no key; one that has is left as it is. Never rejects: a later
+   * sweep finds what it leaves.
+   */
   abandon(label: string): Promise<void>;
   /** Whether a key is just being made around the halves of this label. */
   isUnderWay(label: string): boolean;
@@ -40,16 +44,20 @@ export type ResidencyParts = {
 
 const LOCAL: Caller = { role: "local", name: "residents" };
 
-/** Residency on these parts. The token is only ever changed in a turn of the journal, so that a backup has it whole. */
+/**
+ * Residency on these parts. The token is only ever changed in a turn of the journal, so that a backup has it
+ * whole.
+ */
 export function createResidency(parts: ResidencyParts): Residency {
   const { journal, token, register, clock, log, limit, settle } = parts;
   const underWay = new Set<string>();
 
   async function reserve(label: string): Promise<Refusal | undefined> {
     return journal.change(async (client): Promise<Change<Refusal | undefined>> => {
-      if (register.residents().size >= limit)
+      if (register.residents().size >= limit) {
         return { value: refuse("policy_violation", `The token keeps ${limit} resident keys already`) };
-      await client.query("INSERT INTO residents (label, created_at) VALUES ($1, $2)", [label, clock.now()]);
+      }
+      await client.query("insert into residents (label, created_at) values ($1, $2)", [label, clock.now()]);
       const entry = { caller: LOCAL, statement: "resident_make", detail: { label } } as const;
       return { value: undefined, entry: { ...entry, outcome: "granted" } };
     });
@@ -70,8 +78,9 @@ export function createResidency(parts: ResidencyParts): Residency {
     async make() {
       const halves = token.info().resident;
       if (limit === 0) return refuse("policy_violation", "This vault keeps no resident keys");
-      if (!halves.includes("ed25519"))
+      if (!halves.includes("ed25519")) {
         return refuse("policy_violation", "The token cannot keep resident keys: it lacks CKM_EDDSA");
+      }
       const label = `key-${randomBytes(16).toString("hex")}`;
       underWay.add(label);
       let made = false;
@@ -87,7 +96,7 @@ export function createResidency(parts: ResidencyParts): Residency {
     isUnderWay: (label) => underWay.has(label),
 
     async occupy(client, label, keyId) {
-      await client.query("UPDATE residents SET key_id = $2 WHERE label = $1", [label, keyId]);
+      await client.query("update residents set key_id = $2 where label = $1", [label, keyId]);
     },
 
     async abandon(label) {
@@ -97,7 +106,7 @@ export function createResidency(parts: ResidencyParts): Residency {
           if (!residents.has(label) || residents.get(label) !== undefined) return { value: undefined };
           await token.destroyResident(label);
           await settle();
-          await client.query("DELETE FROM residents WHERE label = $1", [label]);
+          await client.query("delete from residents where label = $1", [label]);
           const entry = { caller: LOCAL, statement: "resident_erase", detail: { label } } as const;
           return { value: undefined, entry: { ...entry, outcome: "granted" } };
         });

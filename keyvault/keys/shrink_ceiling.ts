@@ -4,8 +4,9 @@ import { isRefusal, type Refusal, refuse } from "../errors.ts";
 import { changeKey, type KeyChangeParts, type KeyTarget } from "./change.ts";
 
 /**
- * Narrows the ceiling recorded with a key. A ceiling that grants anything the recorded one does not is refused with `policy_violation`;
- * a key without a ceiling takes its first. Certificates signed before keep what they say.
+ * Narrows the ceiling recorded with a key. A ceiling that grants anything the recorded one does not is
+ * refused with `policy_violation`; a key without a ceiling takes its first. Certificates signed before keep
+ * what they say.
  */
 export type ShrinkCeiling = (
   caller: Caller,

@@ -13,7 +13,10 @@ import type { KeptKey } from "./custody.ts";
 const KEPT_KEYS = 10_000;
 const KEPT_MS = 60_000;
 
-/** A key as the operations see it. `ceiling` bounds every delegation the key issues or receives; null sets no bound. */
+/**
+ * A key as the operations see it. `ceiling` bounds every delegation the key issues or receives; null sets no
+ * bound.
+ */
 export type Key = KeptKey & {
   label: string;
   state: KeyRow["state"];
@@ -45,19 +48,20 @@ export type Reading = Pick<KeyStore, "find"> & {
 };
 
 /**
- * Keys by id, remembered for up to a minute. Only this process changes them (it holds the ledger), and every change calls
- * {@link KeyStore.changed}, so what is remembered is what is stored.
+ * Keys by id, remembered for up to a minute. Only this process changes them (it holds the ledger), and every
+ * change calls {@link KeyStore.changed}, so what is remembered is what is stored.
  */
 export type KeyStore = {
   /**
-   * The key, its attestation and state checked; undefined when there is none. With a `tenant`, a key of another one is looked for and not
-   * found in the time that one takes which does not exist. Rejects with `VaultError key_damaged` when the row is not what the service key
-   * attested or not in the state the vault gave it last, `unavailable` without a database.
+   * The key, its attestation and state checked; undefined when there is none. With a `tenant`, a key of
+   * another one is looked for and not found in the time that one takes which does not exist. Rejects with
+   * `VaultError key_damaged` when the row is not what the service key attested or not in the state the vault
+   * gave it last, `unavailable` without a database.
    */
   find(keyId: string, tenant?: string): Promise<Key | undefined>;
   /**
-   * The rows that `read` gives, in their order, and of each whether the service key attested it and it is in the state that the vault gave
-   * it and its tenant last. One that changes meanwhile is read again.
+   * The rows that `read` gives, in their order, and of each whether the service key attested it and it is in
+   * the state that the vault gave it and its tenant last. One that changes meanwhile is read again.
    */
   judge(read: () => PromiseLike<readonly JoinedKeyRow[]>): Promise<JudgedRow[]>;
   /** Begins to read what one decision rests on. */
@@ -125,8 +129,11 @@ export function createKeyStore(database: Database, seals: Seals, service: () => 
     },
     changed(keyId) {
       changes.note(keyId);
-      if (keyId === undefined) kept.clear();
-      else kept.delete(keyId);
+      if (keyId === undefined) {
+        kept.clear();
+      } else {
+        kept.delete(keyId);
+      }
     },
   };
   return store;
@@ -146,7 +153,10 @@ export async function readTenant(database: Database, tenant: string): Promise<Te
   return available(() => database<TenantRow>("tenants").where({ tenant }).first());
 }
 
-/** One stored key with what opens it, or undefined. With a `tenant`, only one that is that tenant's, or was attested as that tenant's. */
+/**
+ * One stored key with what opens it, or undefined. With a `tenant`, only one that is that tenant's, or was
+ * attested as that tenant's.
+ */
 export async function readKey(
   database: Database,
   keyId: string,

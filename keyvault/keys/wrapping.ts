@@ -9,21 +9,28 @@ const TAG_BYTES = 16;
 const SEED_BYTES = 32;
 
 /**
- * The runtime decrypts into memory that it copies and frees as it is. So seeds are decrypted in pieces, and after each something else of the same
- * length is encrypted, which gets that memory. Anything longer leaves parts of seeds there: the test that scans a running vault finds them.
+ * The runtime decrypts into memory that it copies and frees as it is. So seeds are decrypted in pieces, and
+ * after each something else of the same length is encrypted, which gets that memory. Anything longer leaves
+ * parts of seeds there: the test that scans a running vault finds them.
  */
 const PIECE_BYTES = 16;
 const NOTHING = Buffer.alloc(PIECE_BYTES);
 const wiper = createCipheriv("aes-256-ctr", randomBytes(32), randomBytes(16));
 
-/** Version of the layout of wrapped seeds: nonce (12) ‖ ciphertext of Ed25519 seed ‖ ML-DSA-65 seed (64) ‖ tag (16). */
+/**
+ * Version of the layout of wrapped seeds: nonce (12) ‖ ciphertext of Ed25519 seed ‖ ML-DSA-65 seed (64) ‖ tag
+ * (16).
+ */
 export const SEEDS_VERSION = 1;
 /** The same with the ML-DSA-65 seed alone (32): the Ed25519 half lives in the token. */
 export const HALF_VERSION = 2;
 /** Nothing: both halves live in the token. */
 export const RESIDENT_VERSION = 3;
 
-/** What wrapped seeds are bound to: moved to another key, tenant or purpose, or beside another public key, they no longer open. */
+/**
+ * What wrapped seeds are bound to: moved to another key, tenant or purpose, or beside another public key,
+ * they no longer open.
+ */
 export type KeyIdentity = {
   keyId: string;
   tenant: string;
@@ -42,8 +49,8 @@ export function dataKeyContext(tenant: string): Uint8Array {
 }
 
 /**
- * Whether a row may be sent to the token among others: one of another length than the vault's would keep the others from being sent. Which
- * version it is said to be under is the caller's to judge.
+ * Whether a row may be sent to the token among others: one of another length than the vault's would keep the
+ * others from being sent. Which version it is said to be under is the caller's to judge.
  */
 export function isDataKeyRow({
   tenant,
@@ -55,7 +62,9 @@ export function isDataKeyRow({
   return wrapped_data_key.length === WRAPPED_DATA_KEY_BYTES && tenant.length <= MAX_TENANT_LENGTH;
 }
 
-/** Encrypts seeds under a data key (AES-256-GCM), bound to the key they belong to. The seeds stay as they are. */
+/**
+ * Encrypts seeds under a data key (AES-256-GCM), bound to the key they belong to. The seeds stay as they are.
+ */
 export function wrapSeeds(dataKey: Uint8Array, identity: KeyIdentity, seeds: HybridSeeds): Buffer {
   return wrap(dataKey, identity, [seeds.ed25519, seeds.ml_dsa_65]);
 }
@@ -66,8 +75,8 @@ export function wrapHalf(dataKey: Uint8Array, identity: KeyIdentity, seed: Uint8
 }
 
 /**
- * The seeds that were wrapped for exactly this key. The caller overwrites them after use.
- * @throws VaultError `key_damaged` when box, key or identity were altered
+ * The seeds that were wrapped for exactly this key. The caller overwrites them after use. Throws `VaultError`
+ * `key_damaged` when box, key or identity were altered
  */
 export function unwrapSeeds(dataKey: Uint8Array, identity: KeyIdentity, box: Uint8Array): HybridSeeds {
   if (identity.version !== SEEDS_VERSION) throw new VaultError("key_damaged");

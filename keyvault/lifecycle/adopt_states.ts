@@ -10,9 +10,10 @@ import type { KeyStore } from "../keys/store.ts";
 import { decideByTwo, type JudgingParts, judging } from "./approval.ts";
 
 /**
- * Gives codes to the rows that a version without codes left, when a second admin asks for it too. `rows` is the SHA-256 of all those states:
- * what the second admin grants is what the first one asked for, and a row that is altered in between makes another wish of it. Only keys and
- * tenants whose records say that they never had a code are taken. Each record names its rows. Cut off, the rest takes two admins again.
+ * Gives codes to the rows that a version without codes left, when a second admin asks for it too. `rows` is
+ * the SHA-256 of all those states: what the second admin grants is what the first one asked for, and a row
+ * that is altered in between makes another wish of it. Only keys and tenants whose records say that they
+ * never had a code are taken. Each record names its rows. Cut off, the rest takes two admins again.
  */
 export type AdoptStates = (caller: Caller) => Promise<AdoptionOutcome | Refusal>;
 
@@ -45,8 +46,8 @@ export function createAdoption(parts: AdoptionParts): AdoptStates {
 
   async function readRows(client: pg.Client): Promise<Rows> {
     const [keys, tenants] = [
-      await client.query<KeyRow>("SELECT * FROM keys WHERE state_mac IS NULL ORDER BY key_id"),
-      await client.query<TenantRow>("SELECT * FROM tenants WHERE state_mac IS NULL ORDER BY tenant"),
+      await client.query<KeyRow>("select * from keys where state_mac is null order by key_id"),
+      await client.query<TenantRow>("select * from tenants where state_mac is null order by tenant"),
     ];
     return {
       keys: keys.rows
@@ -72,8 +73,9 @@ export function createAdoption(parts: AdoptionParts): AdoptStates {
     const wish = { action: "adopt", rows } as const;
     const decision = decideByTwo(register.adoptionWish(), wish, caller, judging(parts));
     const outcome = { adopted: decision === "granted", keys, tenants, rows };
-    if (decision === "granted")
+    if (decision === "granted") {
       return { value: { outcome: { ...outcome, pending: null }, granted: new Set(digests) } };
+    }
     if (isRefusal(decision)) return refused(decision);
     const { certificate } = decision;
     const detail = {
@@ -119,8 +121,9 @@ export function createAdoption(parts: AdoptionParts): AdoptStates {
     const asked = await journal.change((client) => decide(client, caller));
     if (isRefusal(asked)) return asked;
     const { granted } = asked;
-    if (granted !== undefined)
+    if (granted !== undefined) {
       while ((await journal.change((client, seq) => adoptSome(client, seq, caller, granted))) > 0);
+    }
     return asked.outcome;
   };
 }
@@ -151,9 +154,9 @@ async function writeCodes(
   codes: readonly (readonly [string, Buffer])[],
 ): Promise<void> {
   await client.query(
-    `UPDATE ${table} SET state_seq = $1, state_mac = code.mac
-     FROM unnest($2::text[], $3::bytea[]) AS code (name, mac)
-     WHERE ${table}.${table === "keys" ? "key_id" : "tenant"} = code.name`,
+    `update ${table} set state_seq = $1, state_mac = code.mac
+     from unnest($2::text[], $3::bytea[]) as code (name, mac)
+     where ${table}.${table === "keys" ? "key_id" : "tenant"} = code.name`,
     [seq, codes.map(([name]) => name), codes.map(([, mac]) => mac)],
   );
 }

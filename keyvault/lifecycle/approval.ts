@@ -10,7 +10,10 @@ export const APPROVAL_HOURS = 24;
 /** What an admin asks for, or grants to another who asked for exactly this. */
 type Asked = Pick<Pending, "action" | "days" | "rows">;
 
-/** What the rule of two is judged by: `accepts` tells whether a certificate, base64 of its DER, would be let in at `now`. */
+/**
+ * What the rule of two is judged by: `accepts` tells whether a certificate, base64 of its DER, would be let
+ * in at `now`.
+ */
 export type Judging = { now: Date; accepts: AcceptsCertificate };
 
 /** What {@link judging} takes. */
@@ -22,9 +25,10 @@ export function judging({ clock, accepts }: JudgingParts): Judging {
 }
 
 /**
- * The rule of two: an admin's wish waits, and comes true when a different admin has the same wish within 24 hours. Admins differ when the
- * names of their certificates do. A wish ends with the certificate it was asked for by: revoked, expired, or of an authority that was taken
- * out. Gives what waits from now on, `granted`, or a refusal for the one who asked.
+ * The rule of two: an admin's wish waits, and comes true when a different admin has the same wish within 24
+ * hours. Admins differ when the names of their certificates do. A wish ends with the certificate it was asked
+ * for by: revoked, expired, or of an authority that was taken out. Gives what waits from now on, `granted`,
+ * or a refusal for the one who asked.
  */
 export function decideByTwo(
   pending: Pending | null,

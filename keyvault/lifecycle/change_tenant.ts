@@ -12,9 +12,10 @@ import type { KeyStore } from "../keys/store.ts";
 export type TenantChangeParts = { journal: Journal; store: KeyStore; seals: Seals; dataKeys: DataKeys };
 
 /**
- * Changes one tenant and records it in the same transaction; whatever was remembered of its keys is forgotten at that moment. `apply` sees
- * the locked row, proven to be as the vault wrote it. A tenant without keys is answered with `key_not_found`.
- * Rejects with `VaultError key_damaged`, recorded as `failed`, when the row was altered.
+ * Changes one tenant and records it in the same transaction; whatever was remembered of its keys is forgotten
+ * at that moment. `apply` sees the locked row, proven to be as the vault wrote it. A tenant without keys is
+ * answered with `key_not_found`. Rejects with `VaultError key_damaged`, recorded as `failed`, when the row
+ * was altered.
  */
 export async function changeTenant(
   { journal, store, seals, dataKeys }: TenantChangeParts,
@@ -26,8 +27,9 @@ export async function changeTenant(
     async (client, seq): Promise<Change<TenantRow | Refusal | "damaged">> => {
       const row = await lockTenant(client, tenant);
       const entry = { ...about, detail: { ...about.detail, tenant } };
-      if (row === undefined)
+      if (row === undefined) {
         return { value: refuse("key_not_found"), entry: { ...entry, outcome: "key_not_found" } };
+      }
       const [intact] = await seals.check({ keys: [], tenants: [row] });
       if (intact !== true) return { value: "damaged", entry: { ...entry, outcome: "failed" } };
       const changed = apply(row);
@@ -51,7 +53,7 @@ export async function changeTenant(
 }
 
 async function lockTenant(client: pg.Client, tenant: string): Promise<TenantRow | undefined> {
-  const { rows } = await client.query<TenantRow>("SELECT * FROM tenants WHERE tenant = $1 FOR UPDATE", [
+  const { rows } = await client.query<TenantRow>("select * from tenants where tenant = $1 for update", [
     tenant,
   ]);
   return rows[0];
@@ -59,8 +61,8 @@ async function lockTenant(client: pg.Client, tenant: string): Promise<TenantRow 
 
 async function writeTenant(client: pg.Client, row: TenantRow): Promise<void> {
   await client.query(
-    `UPDATE tenants SET state = $2, pending = $3, destroy_at = $4, wrapped_data_key = $5, state_seq = $6, state_mac = $7
-     WHERE tenant = $1`,
+    `update tenants set state = $2, pending = $3, destroy_at = $4, wrapped_data_key = $5, state_seq = $6, state_mac = $7
+     where tenant = $1`,
     [row.tenant, row.state, row.pending, row.destroy_at, row.wrapped_data_key, row.state_seq, row.state_mac],
   );
 }

@@ -6,10 +6,16 @@ import { VAULT_TENANT } from "../keys/disable.ts";
 import { decideByTwo, type Judging, type JudgingParts, judging } from "./approval.ts";
 import { daysAfter, type KeyOutcome, keyOutcome } from "./outcome.ts";
 
-/** Ends a key: it signs no more from the moment the second admin asks, and its seeds are erased `days` (7 to 30) later. */
+/**
+ * Ends a key: it signs no more from the moment the second admin asks, and its seeds are erased `days` (7 to
+ * 30) later.
+ */
 export type DestroyKey = (caller: Caller, keyId: string, days: number) => Promise<KeyOutcome | Refusal>;
 
-/** Takes a destruction back before its time, asked for or granted. The key is left disabled. One admin suffices. */
+/**
+ * Takes a destruction back before its time, asked for or granted. The key is left disabled. One admin
+ * suffices.
+ */
 export type CancelKeyDestruction = (caller: Caller, keyId: string) => Promise<KeyOutcome | Refusal>;
 
 type Parts = KeyChangeParts & JudgingParts;
@@ -42,8 +48,9 @@ function decide(row: KeyRow, caller: Caller, days: number, judging: Judging): Ch
   if (row.tenant === VAULT_TENANT) return refuse("policy_violation", "The vault's own key is not destroyed");
   if (row.destroy_at !== null) return refuse("policy_violation", `The key is ${row.state} already`);
   const decision = decideByTwo(row.pending, { action: "destroy", days }, caller, judging);
-  if (decision !== "granted")
+  if (decision !== "granted") {
     return isRefusal(decision) ? decision : { row: { ...row, pending: decision }, detail: { step: "asked" } };
+  }
   const { now } = judging;
   const disabled_at = row.disabled_at ?? now;
   const ending = {

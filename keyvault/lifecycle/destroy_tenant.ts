@@ -6,8 +6,8 @@ import { changeTenant, type TenantChangeParts } from "./change_tenant.ts";
 import { daysAfter, type TenantOutcome, tenantOutcome } from "./outcome.ts";
 
 /**
- * Ends a tenant: none of its keys signs from the moment the second admin asks, and its data key, under which all of them are wrapped, is
- * erased `days` (7 to 30) later.
+ * Ends a tenant: none of its keys signs from the moment the second admin asks, and its data key, under which
+ * all of them are wrapped, is erased `days` (7 to 30) later.
  */
 export type DestroyTenant = (
   caller: Caller,
@@ -25,15 +25,17 @@ export function createTenantDestruction(parts: Parts): DestroyTenant {
   return async (caller, tenant, days) => {
     const about = { caller, statement: "tenant_destroy", detail: { days: String(days) } } as const;
     const row = await changeTenant(parts, tenant, about, (row) => {
-      if (tenant === VAULT_TENANT)
+      if (tenant === VAULT_TENANT) {
         return refuse("policy_violation", "The vault's own keys are not destroyed");
+      }
       if (row.state !== "active") return refuse("policy_violation", `The tenant is ${row.state} already`);
       const by = judging(parts);
       const decision = decideByTwo(row.pending, { action: "destroy", days }, caller, by);
-      if (decision !== "granted")
+      if (decision !== "granted") {
         return isRefusal(decision)
           ? decision
           : { row: { ...row, pending: decision }, detail: { step: "asked" } };
+      }
       const ending = { state: "destroying", pending: null, destroy_at: daysAfter(by.now, days) } as const;
       return { row: { ...row, ...ending }, detail: { step: "done", asked_by: row.pending?.admin ?? "" } };
     });

@@ -7,7 +7,10 @@ import { changeKey } from "../keys/change.ts";
 import { changeTenant, type TenantChangeParts } from "./change_tenant.ts";
 import type { SweepResidents } from "./sweep_residents.ts";
 
-/** Erases the seeds, data keys and halves in the token whose time has come, each with its record, and gives how many keys and tenants. Safe to call at any time, again and again. */
+/**
+ * Erases the seeds, data keys and halves in the token whose time has come, each with its record, and gives
+ * how many keys and tenants. Safe to call at any time, again and again.
+ */
 export type EraseDue = () => Promise<{ keys: number; tenants: number }>;
 
 const LOCAL: Caller = { role: "local", name: "waiting-period" };
@@ -65,8 +68,9 @@ async function eraseAll(
   erase: (name: string) => Promise<boolean>,
 ): Promise<number> {
   let erased = 0;
-  for (let page = await pageAfter(""); page.length > 0; page = await pageAfter(page.at(-1) ?? ""))
+  for (let page = await pageAfter(""); page.length > 0; page = await pageAfter(page.at(-1) ?? "")) {
     for (const name of page) if (await unlessDamaged(() => erase(name))) erased += 1;
+  }
   return erased;
 }
 

@@ -3,7 +3,9 @@ import type { EraseDue } from "./erase_due.ts";
 
 const INTERVAL_MS = 600_000;
 
-/** Erases what is due now and every ten minutes, until it is stopped. What fails is logged and tried again. */
+/**
+ * Erases what is due now and every ten minutes, until it is stopped. What fails is logged and tried again.
+ */
 export function keepErasing(erase: EraseDue, log: Logger): { stop(): Promise<void> } {
   let running = run();
   const timer = setInterval(() => {

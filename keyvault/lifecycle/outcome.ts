@@ -1,6 +1,8 @@
 import { type KeyRow, type TenantRow, type Wish, wishOf } from "../db/rows.ts";
 
-/** What became of a key: its state, what waits for a second admin, and when its seeds are erased (ISO 8601). */
+/**
+ * What became of a key: its state, what waits for a second admin, and when its seeds are erased (ISO 8601).
+ */
 export type KeyOutcome = {
   key_id: string;
   state: KeyRow["state"];

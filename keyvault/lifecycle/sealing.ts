@@ -16,23 +16,31 @@ export type SealState = { since: string; reason: SealReason; by: string | null }
 export type SealedPin = { offer: string; box: string };
 
 /**
- * Sealing and unsealing. While a vault is sealed nothing can be recorded, because the audit's key is in the token: what happens to the seal
- * meanwhile is told in the log, remembered, and recorded by the unsealing that succeeds.
+ * Sealing and unsealing. While a vault is sealed nothing can be recorded, because the audit's key is in the
+ * token: what happens to the seal meanwhile is told in the log, remembered, and recorded by the unsealing
+ * that succeeds.
  */
 export type Sealing = {
   state(): SealState | undefined;
-  /** Seals at once and gives since when. The record is written before; if it is not within 2 s, the vault is sealed all the same. */
+  /**
+   * Seals at once and gives since when. The record is written before; if it is not within 2 s, the vault is
+   * sealed all the same.
+   */
   seal(caller: Caller): Promise<SealState>;
   /** The key to encrypt the PIN to. Refused when the vault is not sealed. */
   offer(): { offer: string } | Refusal;
   /**
-   * Opens the token by an encrypted PIN, then the vault. Refused with `wrong_pin`, `stale_offer`, or `rate_limited` to whom failed before:
-   * for 1 s, doubled each time, 60 s at most. A vault that cannot be opened, or cannot record who unsealed it, is sealed again.
+   * Opens the token by an encrypted PIN, then the vault. Refused with `wrong_pin`, `stale_offer`, or
+   * `rate_limited` to whom failed before: for 1 s, doubled each time, 60 s at most. A vault that cannot be
+   * opened, or cannot record who unsealed it, is sealed again.
    */
   unseal(caller: Caller, pin: SealedPin): Promise<{ sealed: false } | Refusal>;
 };
 
-/** What sealing needs. `open` opens the vault after its token; `journal` gives its audit once it was. `elapsed` never goes back, in ms. */
+/**
+ * What sealing needs. `open` opens the vault after its token; `journal` gives its audit once it was.
+ * `elapsed` never goes back, in ms.
+ */
 export type SealingParts = {
   token: Pick<Token, "sealed" | "seal" | "whenSealed" | "offer" | "unseal">;
   open(): Promise<Journal>;
@@ -167,8 +175,9 @@ export function createSealing({ token, open, journal, clock, elapsed, log }: Sea
       const before = state;
       if (before === undefined) return notSealed();
       const wait = unsealing ? FIRST_WAIT_MS : waitOf(caller);
-      if (wait > 0)
+      if (wait > 0) {
         return { ...refuse("rate_limited", "Too many tries"), retryAfterSeconds: Math.ceil(wait / 1000) };
+      }
       unsealing = true;
       sealWanted = undefined;
       try {

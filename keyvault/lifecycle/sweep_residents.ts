@@ -7,14 +7,16 @@ import type { Residency } from "../keys/residency.ts";
 import type { Token } from "../token/client.ts";
 
 /**
- * Destroys, in the token, the halves of keys and tenants that are erased, and those that were made for a key that never got them. Each with
- * its record; gives how many labels. What is cut off is done by the next call. Which these are the verified audit says, and no row does.
+ * Destroys, in the token, the halves of keys and tenants that are erased, and those that were made for a key
+ * that never got them. Each with its record; gives how many labels. What is cut off is done by the next call.
+ * Which these are the verified audit says, and no row does.
  */
 export type SweepResidents = () => Promise<number>;
 
 /**
- * What the audit and the token say of each other: ids of keys that sign no more because the token lacks their halves, and labels in the
- * token that no record tells of. Those are left alone: an audit that was set back would cost keys.
+ * What the audit and the token say of each other: ids of keys that sign no more because the token lacks their
+ * halves, and labels in the token that no record tells of. Those are left alone: an audit that was set back
+ * would cost keys.
  */
 export type ResidentsCheck = { missing: string[]; unknown: string[] };
 
@@ -48,7 +50,7 @@ export function createResidentSweeping({
       if (!residents.has(label) || !isSuperfluous(label, owner)) return { value: false };
       await token.destroyResident(label);
       await settle();
-      await client.query("DELETE FROM residents WHERE label = $1", [label]);
+      await client.query("delete from residents where label = $1", [label]);
       const about = { caller: LOCAL, statement: "resident_erase", detail: { label } } as const;
       const named = owner === undefined ? {} : { keyId: owner.keyId };
       return { value: true, entry: { ...about, ...named, outcome: "granted" } };

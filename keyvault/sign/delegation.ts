@@ -11,15 +11,23 @@ import { isRefusal, type Refusal, refuse } from "../errors.ts";
 import type { Key } from "../keys/store.ts";
 import { clockFault, type SigningParts, signStatement } from "./statement.ts";
 
-/** The fields of a certificate that a caller fills; the vault adds the issuer's public key and the signature. */
+/**
+ * The fields of a certificate that a caller fills; the vault adds the issuer's public key and the signature.
+ */
 export type DelegationRequest = Omit<DelegationFields, "issuer_pub_key">;
 
-/** What the human approved, as the caller says. Nothing outside `ceiling` is signed, whatever the certificate asks for. */
+/**
+ * What the human approved, as the caller says. Nothing outside `ceiling` is signed, whatever the certificate
+ * asks for.
+ */
 export type Approval = {
   ceiling: string[];
   request_id: string;
   approved_by: string;
-  /** The subject's key is not in this vault; it has no ceiling of its own, and the vault must be set to allow it. */
+  /**
+   * The subject's key is not in this vault; it has no ceiling of its own, and the vault must be set to allow
+   * it.
+   */
   external_subject?: boolean;
 };
 
@@ -86,8 +94,9 @@ const RULES: readonly Rule[] = [
   function hasKnownSubject({ subject, approval, issuer, policy }) {
     if (subject?.tenant === issuer.tenant) return undefined;
     if (approval.external_subject !== true) return violation("The subject is no key of this tenant");
-    if (!policy.externalSubjects)
+    if (!policy.externalSubjects) {
       return violation("This vault delegates to its own keys only: see KEYVAULT_EXTERNAL_SUBJECTS");
+    }
     return subject && violation("The subject is another tenant's key");
   },
   function hasAgentSubject({ subject, fields }) {

@@ -11,7 +11,10 @@ import { isRefusal, type Refusal, refuse, VaultError } from "../errors.ts";
 import { dropOthers, follow, type Kept, keep, type Listed, readListed, writeListed } from "./listed.ts";
 import { clockFault, type Grant, type Judge, type SigningParts, signStatement } from "./statement.ts";
 
-/** The certificates to list. `expires_at` has the Unix second at which each ends, at the same place; 0 for one that never does. */
+/**
+ * The certificates to list. `expires_at` has the Unix second at which each ends, at the same place; 0 for one
+ * that never does.
+ */
 export type ListRequest = {
   tenant: string;
   updated_at: number;
@@ -20,10 +23,11 @@ export type ListRequest = {
 };
 
 /**
- * Signs all certificates that an account has revoked, or refuses. `updated_at` is within 60 s of the vault's clock and later than the last
- * list's. A list only grows: it lacks no certificate of the last one that has not expired, by the latest end that was ever said of it, so
- * nobody who may have lists signed can take a revocation back. The last list itself is signed again while it is in time, for its answer
- * may have been lost. Rejects with `VaultError key_damaged` when what is kept of the last list was altered.
+ * Signs all certificates that an account has revoked, or refuses. `updated_at` is within 60 s of the vault's
+ * clock and later than the last list's. A list only grows: it lacks no certificate of the last one that has
+ * not expired, by the latest end that was ever said of it, so nobody who may have lists signed can take a
+ * revocation back. The last list itself is signed again while it is in time, for its answer may have been
+ * lost. Rejects with `VaultError key_damaged` when what is kept of the last list was altered.
  */
 export type SignRevocationList = (
   caller: Caller,
@@ -37,8 +41,9 @@ export type ListSigningParts = SigningParts & { database: Database };
 const NOTHING: Listed = { certificates: [], expiresAt: [] };
 
 /**
- * Signing revocation lists on these parts. A list is held against the last one, and kept, before its turn in the audit comes, so that a long one
- * holds nobody up; in its turn it is only seen to that the last one still is the last.
+ * Signing revocation lists on these parts. A list is held against the last one, and kept, before its turn in
+ * the audit comes, so that a long one holds nobody up; in its turn it is only seen to that the last one still
+ * is the last.
  */
 export function createListSigning(parts: ListSigningParts): SignRevocationList {
   const { journal, database, register } = parts;
@@ -72,8 +77,9 @@ export function createListSigning(parts: ListSigningParts): SignRevocationList {
     };
     const grant: Grant = (entry, stillTrue) =>
       journal.change(async (client) => {
-        if (kept === undefined || !stillTrue() || !isDeepStrictEqual(readLast(), last))
+        if (kept === undefined || !stillTrue() || !isDeepStrictEqual(readLast(), last)) {
           return { value: false };
+        }
         await dropOthers(client, keyId, kept.digest);
         const detail = { ...entry.detail, place: String(updatedAt), listed: kept.digest };
         return { value: true, entry: { ...entry, detail } };

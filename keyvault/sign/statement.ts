@@ -11,7 +11,9 @@ import type { Custody } from "../keys/custody.ts";
 import type { Key, KeyStore, Reading } from "../keys/store.ts";
 import type { Rate, Rates } from "../rates.ts";
 
-/** Seconds by which a time in a statement may differ from the vault's clock, either way, both ends included. */
+/**
+ * Seconds by which a time in a statement may differ from the vault's clock, either way, both ends included.
+ */
 export const CLOCK_TOLERANCE_SECONDS = 60;
 
 /** Refuses a time in a statement that is too far from `now`, both in Unix seconds. */
@@ -49,12 +51,15 @@ export type SigningCall = {
 };
 
 /**
- * Decides on the statement and builds its bytes: the only source of bytes that are ever signed. `now` is in Unix seconds; other keys that
- * the decision rests on are looked for in `reading`.
+ * Decides on the statement and builds its bytes: the only source of bytes that are ever signed. `now` is in
+ * Unix seconds; other keys that the decision rests on are looked for in `reading`.
  */
 export type Judge = (key: Key, now: number, reading: Reading) => Promise<Uint8Array | Refusal>;
 
-/** Writes the record of a statement that is signed, and says whether: not if `stillTrue` answers false when its turn has come. */
+/**
+ * Writes the record of a statement that is signed, and says whether: not if `stillTrue` answers false when
+ * its turn has come.
+ */
 export type Grant = (entry: AuditEntry, stillTrue: () => boolean) => Promise<boolean>;
 
 /** A signature and the key it was made with. */
@@ -63,9 +68,10 @@ export type Signed = { key: Key; signature: HybridSignature; bytes: Uint8Array }
 const ATTEMPTS = 5;
 
 /**
- * Signs a statement with both halves, or refuses. The signature is made while its audit record is written, and leaves only when the record
- * is durable. When a key that the decision rests on changed in between, it is taken anew: what was decided on is what is recorded. After five
- * times that is given up, on record as `failed`, with `VaultError unavailable`.
+ * Signs a statement with both halves, or refuses. The signature is made while its audit record is written,
+ * and leaves only when the record is durable. When a key that the decision rests on changed in between, it is
+ * taken anew: what was decided on is what is recorded. After five times that is given up, on record as
+ * `failed`, with `VaultError unavailable`.
  */
 export async function signStatement(
   parts: SigningParts,
@@ -98,9 +104,9 @@ export async function signStatement(
 }
 
 /**
- * Refuses with `key_not_found` a key that the tenant does not have, and with `rate_limited` one that signs too often, by itself or with the
- * tenant's others; otherwise the attempt is counted. A call for no key of the tenant's is counted against its caller: nobody uses up the
- * rate of a tenant or a key by naming them.
+ * Refuses with `key_not_found` a key that the tenant does not have, and with `rate_limited` one that signs
+ * too often, by itself or with the tenant's others; otherwise the attempt is counted. A call for no key of
+ * the tenant's is counted against its caller: nobody uses up the rate of a tenant or a key by naming them.
  */
 export async function admit(
   { store, rates, signingRates: { perKey, perTenant } }: SigningParts,
@@ -119,7 +125,10 @@ export async function admit(
   return isOwn ? undefined : refuse("key_not_found");
 }
 
-/** Gives what `work` gives. A damaged key that it meets is on record, as `failed`, before its error is passed on. */
+/**
+ * Gives what `work` gives. A damaged key that it meets is on record, as `failed`, before its error is passed
+ * on.
+ */
 export async function telling<T>(
   journal: Journal,
   { caller, keyId, statement, detail }: Pick<SigningCall, "caller" | "keyId" | "statement" | "detail">,
@@ -128,8 +137,9 @@ export async function telling<T>(
   try {
     return await work();
   } catch (error) {
-    if (error instanceof VaultError && error.code === "key_damaged")
+    if (error instanceof VaultError && error.code === "key_damaged") {
       await journal.record({ caller, keyId, statement, detail, outcome: "failed" });
+    }
     throw error;
   }
 }

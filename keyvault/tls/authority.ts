@@ -2,7 +2,10 @@ import "reflect-metadata";
 import { randomBytes, webcrypto } from "node:crypto";
 import * as x509 from "@peculiar/x509";
 
-/** A certificate and its private key, both PEM with the last line's end, so that one can be appended to another. */
+/**
+ * A certificate and its private key, both PEM with the last line's end, so that one can be appended to
+ * another.
+ */
 export type Identity = { certificate: string; privateKey: string };
 
 /** What a certificate is for. A client carries a role, a server the names it is reached by. */
@@ -38,7 +41,10 @@ export async function createAuthority(validity: Validity): Promise<Identity> {
   return { certificate: `${certificate.toString("pem")}\n`, privateKey: await exportKey(keys.privateKey) };
 }
 
-/** A certificate of the authority, with a fresh key. A client's role stands in its only URI name, `deputize://role/<role>/<name>`. */
+/**
+ * A certificate of the authority, with a fresh key. A client's role stands in its only URI name,
+ * `deputize://role/<role>/<name>`.
+ */
 export async function issueCertificate(
   authority: Identity,
   subject: Subject,

@@ -19,9 +19,10 @@ const CLOCK_SKEW_MS = 300_000;
 export type TlsInstalled = { created: string[]; absent: string[] };
 
 /**
- * Makes the authority and the first certificates unless they are there, as `<name>.pem` and `<name>.key`: `ca`, `server` for the vault,
- * `api` and `admin` for its first callers. A certificate stands only beside its key: the key is written first. Where `ca.key` was taken
- * away nothing is made. Throws as {@link requireTls} does.
+ * Makes the authority and the first certificates unless they are there, as `<name>.pem` and `<name>.key`:
+ * `ca`, `server` for the vault, `api` and `admin` for its first callers. A certificate stands only beside its
+ * key: the key is written first. Where `ca.key` was taken away nothing is made. Throws as {@link requireTls}
+ * does.
  */
 export async function installTls(
   dir: string,
@@ -30,8 +31,9 @@ export async function installTls(
 ): Promise<TlsInstalled> {
   await makePrivateFolder(dir);
   await requireTls(dir);
-  if (isThere(dir, "ca") && !existsSync(join(dir, "ca.key")))
+  if (isThere(dir, "ca") && !existsSync(join(dir, "ca.key"))) {
     return { created: [], absent: ENDS.filter((name) => !isThere(dir, name)) };
+  }
   const created: string[] = [];
   await ensure(dir, "ca", created, () => createAuthority(validity(now, AUTHORITY_DAYS)));
   const authority = await readAuthority(dir);
@@ -40,10 +42,11 @@ export async function installTls(
     api: { kind: "client", role: "api", name: "api" },
     admin: { kind: "client", role: "admin", name: "admin" },
   };
-  for (const name of ENDS)
+  for (const name of ENDS) {
     await ensure(dir, name, created, () =>
       issueCertificate(authority, subjects[name], validity(now, END_DAYS)),
     );
+  }
   return { created, absent: [] };
 }
 

@@ -15,32 +15,41 @@ export function isThere(dir: string, name: string): boolean {
 }
 
 /**
- * Checks, and changes nothing, that what is in the folder belongs together and that what is missing can be made: each certificate beside
- * its key and of an authority in `ca.pem`; without `ca.key`, at least the vault's own. Throws a `Problem` that names the file.
+ * Checks, and changes nothing, that what is in the folder belongs together and that what is missing can be
+ * made: each certificate beside its key and of an authority in `ca.pem`; without `ca.key`, at least the
+ * vault's own. Throws a `Problem` that names the file.
  */
 export async function requireTls(dir: string): Promise<void> {
   const there = ENDS.filter((name) => isThere(dir, name));
   const authorities = isThere(dir, "ca") ? await readAuthorities(dir) : [];
-  if (existsSync(join(dir, "ca.key")) && authorities.length > 0) await readAuthority(dir);
-  else if (authorities.length > 0 && !there.includes("server"))
+  if (existsSync(join(dir, "ca.key")) && authorities.length > 0) {
+    await readAuthority(dir);
+  } else if (authorities.length > 0 && !there.includes("server")) {
     throw new Problem(
       `server.pem is missing and ca.key is not in ${dir}: issue it where ca.key is kept (keyvault cert issue --role server)`,
     );
+  }
   for (const name of there) {
     const file = join(dir, `${name}.pem`);
     const certificate = await readPair(file, join(dir, `${name}.key`));
-    if (!authorities.some(({ publicKey }) => certificate.verify(publicKey)))
+    if (!authorities.some(({ publicKey }) => certificate.verify(publicKey))) {
       throw new Problem(
         `${file} is not of the authority beside it: put that authority back, or remove the certificate`,
       );
+    }
   }
 }
 
-/** The authority that issues certificates: of those in `ca.pem`, the one of `ca.key`. Throws a `Problem` when it is not there. */
+/**
+ * The authority that issues certificates: of those in `ca.pem`, the one of `ca.key`. Throws a `Problem` when
+ * it is not there.
+ */
 export async function readAuthority(dir: string): Promise<Identity> {
-  for (const name of ["ca.pem", "ca.key"])
-    if (!existsSync(join(dir, name)))
+  for (const name of ["ca.pem", "ca.key"]) {
+    if (!existsSync(join(dir, name))) {
       throw new Problem(`${name} is not in ${dir}: run this where it is kept, or name that folder by --ca`);
+    }
+  }
   const authorities = await readAuthorities(dir);
   const privateKey = await readFile(join(dir, "ca.key"), "utf8");
   const own = readKeyOf(authorities, privateKey);
@@ -69,8 +78,9 @@ async function readPair(certificateFile: string, keyFile: string): Promise<X509C
     const certificate = new X509Certificate(await readFile(certificateFile));
     if (certificate.checkPrivateKey(createPrivateKey(await readFile(keyFile)))) return certificate;
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "ENOENT")
+    if ((error as NodeJS.ErrnoException).code !== "ENOENT") {
       throw new Problem(`${certificateFile} or its key is damaged`, { cause: error });
+    }
   }
   throw new Problem(
     `${certificateFile} is there without its key ${keyFile}: put the key back, or remove both`,

@@ -8,7 +8,10 @@ import { validity } from "./install.ts";
 import { readAuthority } from "./inventory.ts";
 import { normaliseSerial, readRevoked } from "./material.ts";
 
-/** A certificate to issue: what it is for, for how long, and the files `<stem>.pem` and `<stem>.key` it goes to. */
+/**
+ * A certificate to issue: what it is for, for how long, and the files `<stem>.pem` and `<stem>.key` it goes
+ * to.
+ */
 export type CertificateOrder = { subject: Subject; days: number; stem: string; replace: boolean };
 
 /** A certificate that was issued. `serial` is what a revocation names. */
@@ -16,7 +19,7 @@ export type IssuedCertificate = { certificate: string; key: string; serial: stri
 
 /**
  * Issues a certificate with a fresh key from the authority in `tlsDir`. The key's file is written first.
- * @throws Problem when the authority's key is not there, or files would be overwritten unasked
+ * Throws `Problem` when the authority's key is not there, or files would be overwritten unasked
  */
 export async function issueFiles(
   tlsDir: string,
@@ -25,8 +28,9 @@ export async function issueFiles(
 ): Promise<IssuedCertificate> {
   const authority = await readAuthority(tlsDir);
   const files = { certificate: `${stem}.pem`, key: `${stem}.key` };
-  if (!replace && (existsSync(files.certificate) || existsSync(files.key)))
+  if (!replace && (existsSync(files.certificate) || existsSync(files.key))) {
     throw new Problem(`${files.certificate} or its key is there: say --replace to put others in their place`);
+  }
   const identity = await issueCertificate(authority, subject, validity(now, days));
   await writeFileDurably(files.key, identity.privateKey);
   await writeFileDurably(files.certificate, identity.certificate, 0o644);
@@ -39,8 +43,9 @@ export async function issueFiles(
 }
 
 /**
- * Adds a certificate to the revocation list, once; gives its serial number. A running vault takes notice within seconds.
- * @throws Problem when the certificate or the list cannot be read, or the list has a line for which the vault does not take it up
+ * Adds a certificate to the revocation list, once; gives its serial number. A running vault takes notice
+ * within seconds. Throws `Problem` when the certificate or the list cannot be read, or the list has a line
+ * for which the vault does not take it up
  */
 export async function revokeCertificate(
   revokedFile: string,

@@ -3,7 +3,10 @@ import { readFile } from "node:fs/promises";
 import type { TlsConfig } from "../config.ts";
 import { Problem } from "../errors.ts";
 
-/** What the vault's own TLS end is made of, and whom it lets in: PEM bytes, parsed authorities, serial numbers that were revoked. */
+/**
+ * What the vault's own TLS end is made of, and whom it lets in: PEM bytes, parsed authorities, serial numbers
+ * that were revoked.
+ */
 export type TlsMaterial = {
   ca: Buffer;
   cert: Buffer;
@@ -16,9 +19,9 @@ const PEM_CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE---
 const SERIAL_LINE = /^([0-9a-f]{1,64})\s*(#.*)?$/;
 
 /**
- * Reads the server's TLS files and the revocation list, whole and belonging together or not at all. `former` is who was revoked until now:
- * only without them is an absent list an empty one.
- * @throws Problem naming the file that is missing, damaged, or of another key
+ * Reads the server's TLS files and the revocation list, whole and belonging together or not at all. `former`
+ * is who was revoked until now: only without them is an absent list an empty one. Throws `Problem` naming the
+ * file that is missing, damaged, or of another key
  */
 export async function readMaterial(
   files: TlsConfig,
@@ -33,19 +36,26 @@ export async function readMaterial(
   const authorities = readCertificates(files.caFile, ca);
   if (authorities.length === 0) throw new Problem(`${files.caFile} holds no certificate`);
   const own = parse(files.certFile, () => new X509Certificate(cert));
-  if (!own.checkPrivateKey(parse(files.keyFile, () => createPrivateKey(key))))
+  if (!own.checkPrivateKey(parse(files.keyFile, () => createPrivateKey(key)))) {
     throw new Problem(`${files.keyFile} is not the key of ${files.certFile}`);
+  }
   return { ca: writeCertificates(authorities), cert, key, authorities, revoked };
 }
 
-/** The certificates in a file's bytes, PEM, in their order. Throws a `Problem` that names the file when one is damaged. */
+/**
+ * The certificates in a file's bytes, PEM, in their order. Throws a `Problem` that names the file when one is
+ * damaged.
+ */
 export function readCertificates(file: string, bytes: Buffer): X509Certificate[] {
   return parse(file, () =>
     (bytes.toString("latin1").match(PEM_CERTIFICATE) ?? []).map((pem) => new X509Certificate(pem)),
   );
 }
 
-/** Certificates as OpenSSL reads all of them: each beginning on a line of its own, which they need not in a file that was put together. */
+/**
+ * Certificates as OpenSSL reads all of them: each beginning on a line of its own, which they need not in a
+ * file that was put together.
+ */
 export function writeCertificates(certificates: readonly X509Certificate[]): Buffer {
   return Buffer.from(certificates.map((certificate) => certificate.toString()).join(""));
 }
@@ -58,7 +68,10 @@ export function normaliseSerial(serial: string): string {
     .replace(/^0+(?=.)/, "");
 }
 
-/** Whether a client's certificate is one of the authorities' and was not revoked. Its dates and role are judged elsewhere. */
+/**
+ * Whether a client's certificate is one of the authorities' and was not revoked. Its dates and role are
+ * judged elsewhere.
+ */
 export function isTrusted({ authorities, revoked }: TlsMaterial, certificate: X509Certificate): boolean {
   if (revoked.has(normaliseSerial(certificate.serialNumber))) return false;
   return authorities.some((ca) => certificate.checkIssued(ca) && certificate.verify(ca.publicKey));
@@ -76,8 +89,8 @@ async function readPem(file: string): Promise<Buffer> {
 export class ListGone extends Problem {}
 
 /**
- * The serial numbers on a revocation list, none when there is no such file and was none before. Throws a `Problem` that names the first line
- * which is none, or the file that is gone.
+ * The serial numbers on a revocation list, none when there is no such file and was none before. Throws a
+ * `Problem` that names the first line which is none, or the file that is gone.
  */
 export async function readRevoked(
   file: string,
@@ -85,8 +98,9 @@ export async function readRevoked(
 ): Promise<ReadonlySet<string>> {
   const text = await readFile(file, "utf8").catch((error: NodeJS.ErrnoException) => {
     if (error.code === "ENOENT" && former.size === 0) return "";
-    if (error.code === "ENOENT")
+    if (error.code === "ENOENT") {
       throw new ListGone(`${file} is gone: the certificates on it stay revoked until it is put back`);
+    }
     throw new Problem(`${file} cannot be read`, { cause: error });
   });
   const serials = text.split("\n").flatMap((text, index) => {

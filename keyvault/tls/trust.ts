@@ -3,7 +3,10 @@ import type { TlsConfig } from "../config.ts";
 import type { Logger } from "../log.ts";
 import { isTrusted, ListGone, readMaterial, type TlsMaterial } from "./material.ts";
 
-/** The TLS files in force. They are read again while the vault runs, so that they can be exchanged without a stop. */
+/**
+ * The TLS files in force. They are read again while the vault runs, so that they can be exchanged without a
+ * stop.
+ */
 export type Trust = {
   material(): TlsMaterial;
   /** Counts up whenever other files are in force. */
@@ -13,20 +16,27 @@ export type Trust = {
   /** Calls `apply` with every material that comes into force from now on. */
   onChange(apply: (material: TlsMaterial) => void): void;
   /**
-   * Looks at the files now, after the looks under way. Files that are damaged, do not belong together or are gone are told in the log and
-   * change nothing. A revocation is in force at once; one that was taken off the list stays until the list has stood for a second, for it may be being written.
+   * Looks at the files now, after the looks under way. Files that are damaged, do not belong together or are
+   * gone are told in the log and change nothing. A revocation is in force at once; one that was taken off the
+   * list stays until the list has stood for a second, for it may be being written.
    */
   refresh(): Promise<void>;
   stop(): void;
 };
 
-/** Whether a certificate, base64 of its DER, would be let in at `now`: trusted, not revoked, not expired. False for what is none. */
+/**
+ * Whether a certificate, base64 of its DER, would be let in at `now`: trusted, not revoked, not expired.
+ * False for what is none.
+ */
 export type AcceptsCertificate = (certificate: string, now: Date) => boolean;
 
 const EVERY_MS = 2_000;
 const SETTLED_MS = 1_000;
 
-/** Reads the TLS files, and then every two seconds. Rejects with a `Problem` when they cannot be used at the start. */
+/**
+ * Reads the TLS files, and then every two seconds. Rejects with a `Problem` when they cannot be used at the
+ * start.
+ */
 export async function openTrust(files: TlsConfig, log: Logger): Promise<Trust> {
   let material = await readMaterial(files);
   let generation = 0;

@@ -22,39 +22,52 @@ const FIRST_RESTART_DELAY_MS = 50;
 const LAST_RESTART_DELAY_MS = 5_000;
 
 /**
- * The PKCS#11 token as the rest of the vault sees it. Every call rejects with `VaultError token_unavailable` when the child that owns
- * the token is away, was killed, or does not answer within 5 s; the child is then started anew. A late or wrong answer is never given.
- * While the token is sealed, every call rejects with `VaultError sealed`.
+ * The PKCS#11 token as the rest of the vault sees it. Every call rejects with `VaultError token_unavailable`
+ * when the child that owns the token is away, was killed, or does not answer within 5 s; the child is then
+ * started anew. A late or wrong answer is never given. While the token is sealed, every call rejects with
+ * `VaultError sealed`.
  */
 export type Token = {
   /** Encrypts up to 4 KiB under the newest key-encryption key, bound to `context`. */
   wrap(plain: Uint8Array, context: Uint8Array): Promise<Wrapped>;
-  /** The text wrapped under the same context. Rejects with `DamagedBox` when it was altered, belongs elsewhere, or names a version that the token lacks. */
+  /**
+   * The text wrapped under the same context. Rejects with `DamagedBox` when it was altered, belongs
+   * elsewhere, or names a version that the token lacks.
+   */
   unwrap(wrapped: Wrapped, context: Uint8Array): Promise<Uint8Array>;
-  /** Chained HMAC-SHA256 under the audit key: mac[i] = HMAC(mac[i−1] ‖ texts[i]), with mac[−1] = `previous` (32 bytes). */
+  /** Chained HMAC-SHA256 under the audit key: mac[i] = HMAC(mac[i−1] ‖ texts[i]); mac[−1] is `previous`. */
   chain(previous: Uint8Array, texts: Uint8Array[]): Promise<Uint8Array[]>;
-  /** HMAC-SHA256 of each text under the audit key, never equal to a code of the chain: for what the database must not change. */
+  /**
+   * HMAC-SHA256 of each text under the audit key, never equal to a code of the chain: for what the database
+   * must not change.
+   */
   authenticate(texts: Uint8Array[]): Promise<Uint8Array[]>;
   /**
-   * The boxes anew under the newest key-encryption key; null for one that {@link Token.unwrap} calls damaged. What is in them never leaves
-   * the child.
+   * The boxes anew under the newest key-encryption key; null for one that {@link Token.unwrap} calls damaged.
+   * What is in them never leaves the child.
    */
   rewrap(boxes: { wrapped: Wrapped; context: Uint8Array }[]): Promise<(Wrapped | null)[]>;
   /**
-   * Which version of the key-encryption key really opens each box, whatever it is said to be under; null for none that the token has. What is
-   * in them never leaves the child.
+   * Which version of the key-encryption key really opens each box, whatever it is said to be under; null for
+   * none that the token has. What is in them never leaves the child.
    */
   findVersions(boxes: { wrapped: Wrapped; context: Uint8Array }[]): Promise<(string | null)[]>;
-  /** Generates the next version of the key-encryption key, which wraps from then on, and gives all versions. */
+  /** Generates the next version of the key-encryption key, which wraps from then on. Gives all versions. */
   rotate(): Promise<{ keks: string[] }>;
   /**
-   * Destroys an older version of the key-encryption key in the token, for good, and gives those that are left. What is still wrapped under it
-   * never opens again: only for a version that wraps nothing.
+   * Destroys an older version of the key-encryption key in the token, for good, and gives those that are
+   * left. What is still wrapped under it never opens again: only for a version that wraps nothing.
    */
   retire(kek: string): Promise<{ keks: string[] }>;
-  /** Generates halves of a key inside the token, never to leave it, under a label (`key-` and 32 hexadecimal digits) that must be new. */
+  /**
+   * Generates halves of a key inside the token, never to leave it, under a label (`key-` and 32 hexadecimal
+   * digits) that must be new.
+   */
   createResident(label: string, halves: readonly Half[]): Promise<Partial<Record<Half, Uint8Array>>>;
-  /** Signs with a half under a label. Rejects with `DamagedBox` when the token has none, and for what is no resident's label. */
+  /**
+   * Signs with a half under a label. Rejects with `DamagedBox` when the token has none, and for what is no
+   * resident's label.
+   */
   signResident(label: string, half: Half, bytes: Uint8Array): Promise<Uint8Array>;
   /** Destroys what stands under a label, for good, and gives how many objects that were; none is no fault. */
   destroyResident(label: string): Promise<{ destroyed: number }>;
@@ -70,15 +83,19 @@ export type Token = {
   info(): TokenInfo;
   /** Why the token is sealed, or undefined while it is open. */
   sealed(): SealReason | undefined;
-  /** Seals the token at once: the child that is logged in is ended, and a new one waits for the PIN. Nothing happens to a sealed one. */
+  /**
+   * Seals the token at once: the child that is logged in is ended, and a new one waits for the PIN. Nothing
+   * happens to a sealed one.
+   */
   seal(reason: SealReason): void;
   /** Calls `listener` whenever the token is sealed, at that moment, for whatever reason. */
   whenSealed(listener: (reason: SealReason) => void): void;
-  /** The one-time key of the child that waits for the PIN. Throws `VaultError token_unavailable` while there is none. */
+  /** The one-time key of the child that waits for the PIN. Throws `token_unavailable` while there is none. */
   offer(): Uint8Array;
   /**
-   * Opens a sealed token by a PIN that was encrypted to the offer; this process passes it on and cannot read it. Rejects with `WrongPin`,
-   * with `StaleOffer` when it was encrypted to another one, or `VaultError token_unavailable`. The offer is used up in each case.
+   * Opens a sealed token by a PIN that was encrypted to the offer; this process passes it on and cannot read
+   * it. Rejects with `WrongPin`, with `StaleOffer` when it was encrypted to another one, or `VaultError
+   * token_unavailable`. The offer is used up in each case.
    */
   unseal(box: Uint8Array): Promise<TokenInfo>;
   /** Process id of the child, or undefined while there is none. */
@@ -91,8 +108,8 @@ export type Token = {
 export type TokenSettings = { place: TokenPlace; environment: Readonly<Record<string, string>> };
 
 /**
- * Why a token is sealed: there was no PIN file at the start, somebody sealed it, its process ended and there is no PIN file, or the audit
- * chain is not what the vault wrote.
+ * Why a token is sealed: there was no PIN file at the start, somebody sealed it, its process ended and there
+ * is no PIN file, or the audit chain is not what the vault wrote.
  */
 export type SealReason = "no_pin_file" | "asked" | "process_ended" | "chain_broken";
 
@@ -100,9 +117,9 @@ export type SealReason = "no_pin_file" | "asked" | "process_ended" | "chain_brok
 export type WithoutPin = "refuse" | "seal";
 
 /**
- * Starts the child and opens the token. Rejects with a `TokenFault` that says what is wrong when the first opening fails; after that,
- * the child is started again whenever it ends, with delays growing from 50 ms to 5 s. With `seal`, a token whose PIN file is not there
- * when the child is started is sealed.
+ * Starts the child and opens the token. Rejects with a `TokenFault` that says what is wrong when the first
+ * opening fails; after that, the child is started again whenever it ends, with delays growing from 50 ms to 5
+ * s. With `seal`, a token whose PIN file is not there when the child is started is sealed.
  */
 export async function openToken(
   { place, environment }: TokenSettings,
@@ -130,8 +147,11 @@ export async function openToken(
     const waits = sealed !== undefined;
     const connection = connectToken(environment, log);
     try {
-      if (waits) offer = (await connection.request({ kind: "offer" }, OPEN_DEADLINE_MS)).publicKey;
-      else info = await connection.request({ kind: "open", ...place }, OPEN_DEADLINE_MS);
+      if (waits) {
+        offer = (await connection.request({ kind: "offer" }, OPEN_DEADLINE_MS)).publicKey;
+      } else {
+        info = await connection.request({ kind: "open", ...place }, OPEN_DEADLINE_MS);
+      }
       if (waits !== (sealed !== undefined)) throw new TokenFault("The token was sealed meanwhile");
       current = connection;
     } catch (error) {
@@ -215,8 +235,9 @@ export async function openToken(
     },
     async chain(previous, texts) {
       const codes: Uint8Array[] = [];
-      for (const part of partsOf(texts))
+      for (const part of partsOf(texts)) {
         codes.push(...(await call({ kind: "chain", previous: codes.at(-1) ?? previous, texts: part })));
+      }
       return codes;
     },
     async authenticate(texts) {

@@ -7,9 +7,10 @@ import { startTokenProcess } from "./process.ts";
 export type TokenConnection = {
   pid: number | undefined;
   /**
-   * Asks the child. Rejects with `DamagedBox`, `WrongPin` or `StaleOffer` as the operation says, and with `TokenFault` when the child reports a fault, ends, or
-   * lets the deadline pass: it is then killed, so that no late answer can be taken for another call's. What cannot be sent, because it is too
-   * large, rejects at once and leaves the child as it is.
+   * Asks the child. Rejects with `DamagedBox`, `WrongPin` or `StaleOffer` as the operation says, and with
+   * `TokenFault` when the child reports a fault, ends, or lets the deadline pass: it is then killed, so that
+   * no late answer can be taken for another call's. What cannot be sent, because it is too large, rejects at
+   * once and leaves the child as it is.
    */
   request<K extends TokenRequest["kind"]>(
     message: Extract<TokenRequest, { kind: K }>,
@@ -37,8 +38,11 @@ export function connectToken(environment: Readonly<Record<string, string>>, log:
     if (call === undefined) return;
     waiting.delete(frame.id);
     clearTimeout(call.deadline);
-    if ("answer" in frame) call.resolve(frame.answer);
-    else call.reject(failed(frame.failure));
+    if ("answer" in frame) {
+      call.resolve(frame.answer);
+    } else {
+      call.reject(failed(frame.failure));
+    }
   }
 
   function end(): void {

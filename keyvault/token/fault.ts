@@ -5,7 +5,9 @@ export class TokenFault extends Problem {
   override readonly name = "TokenFault";
 }
 
-/** A wrapped text that was altered, moved to another context, or wrapped under another key. The token is well. */
+/**
+ * A wrapped text that was altered, moved to another context, or wrapped under another key. The token is well.
+ */
 export class DamagedBox extends Error {
   override readonly name = "DamagedBox";
 

@@ -3,8 +3,8 @@ import { deserialize, serialize } from "node:v8";
 const HEADER_BYTES = 4;
 
 /**
- * Largest frame either side accepts, in bytes: holds the longest list that a key in the token signs, whose canonical form may be twice its
- * body's length.
+ * Largest frame either side accepts, in bytes: holds the longest list that a key in the token signs, whose
+ * canonical form may be twice its body's length.
  */
 export const MAX_FRAME_BYTES = 5_242_880;
 
@@ -20,8 +20,9 @@ export function encodeFrame(message: unknown): Buffer {
 }
 
 /**
- * Collects the pipe's chunks and gives whole messages, in order. A message's byte arrays are views of the only copy that is kept, so that
- * who overwrites them leaves nothing behind; the chunks are the caller's to overwrite.
+ * Collects the pipe's chunks and gives whole messages, in order. A message's byte arrays are views of the
+ * only copy that is kept, so that who overwrites them leaves nothing behind; the chunks are the caller's to
+ * overwrite.
  *
  * Throws when the other side announces a frame that is too large.
  */

@@ -12,7 +12,9 @@ import { prepareSoftHsm } from "./softhsm.ts";
 const PIN_BYTES = 32;
 const PROVISION_DEADLINE_MS = 60_000;
 
-/** How the child is started for a token that is in place. Throws a `TokenFault` when a SoftHSM token is not. */
+/**
+ * How the child is started for a token that is in place. Throws a `TokenFault` when a SoftHSM token is not.
+ */
 export async function tokenSettings(config: TokenConfig): Promise<TokenSettings> {
   if (config.managed && !existsSync(config.dir)) {
     throw new TokenFault(
@@ -28,10 +30,11 @@ async function settingsOf(config: TokenConfig): Promise<TokenSettings> {
 }
 
 /**
- * Makes the token ready and gives the labels of the keys it generated: none when it was ready before. A SoftHSM token is made aside
- * and moved into place when it is whole, so a run that was cut off leaves nothing that a later run could mistake for a token.
+ * Makes the token ready and gives the labels of the keys it generated: none when it was ready before. A
+ * SoftHSM token is made aside and moved into place when it is whole, so a run that was cut off leaves nothing
+ * that a later run could mistake for a token.
  *
- * @throws TokenFault when there is a token but not its PIN, or the module refuses
+ * Throws `TokenFault` when there is a token but not its PIN, or the module refuses
  */
 export async function installToken(config: TokenConfig, log: Logger): Promise<string[]> {
   if (!config.managed) return provision(await tokenSettings(config), false, log);
@@ -45,8 +48,9 @@ export async function installToken(config: TokenConfig, log: Logger): Promise<st
 
 /** Throws a `TokenFault` when there is a SoftHSM token but not its PIN. */
 export function requirePin({ managed, dir, pinFile }: TokenConfig): void {
-  if (managed && existsSync(dir) && !existsSync(pinFile))
+  if (managed && existsSync(dir) && !existsSync(pinFile)) {
     throw new TokenFault(`There is a token in ${dir}, but its PIN file ${pinFile} is gone: put it back`);
+  }
 }
 
 async function provision(settings: TokenSettings, initialise: boolean, log: Logger): Promise<string[]> {

@@ -10,7 +10,10 @@ export function createMask({ box }: Wrapped): Buffer {
   return randomFillSync(Buffer.from(new ArrayBuffer(length)));
 }
 
-/** XORs the mask onto the bytes, in their place, and gives them: put on and taken off alike. Throws a `TokenFault` when it is too short. */
+/**
+ * XORs the mask onto the bytes, in their place, and gives them: put on and taken off alike. Throws a
+ * `TokenFault` when it is too short.
+ */
 export function applyMask(bytes: Uint8Array, mask: Uint8Array): Uint8Array {
   if (mask.length < bytes.length) throw new TokenFault("The mask is shorter than what it is put on");
   for (let at = 0; at < bytes.length; at += 1) bytes[at] = (bytes[at] ?? 0) ^ (mask[at] ?? 0);

@@ -2,8 +2,8 @@
 export type Wrapped = { kek: string; box: Uint8Array };
 
 /**
- * Where the token is and what opens it. The PIN itself is read from `pinFile` by the child and by nobody else. `parameters` is handed to the
- * module as it is loaded, for those that want some (NSS does).
+ * Where the token is and what opens it. The PIN itself is read from `pinFile` by the child and by nobody
+ * else. `parameters` is handed to the module as it is loaded, for those that want some (NSS does).
  */
 export type TokenPlace = { module: string; label: string; pinFile: string; parameters?: string };
 
@@ -14,8 +14,9 @@ export type NotedHead = { seq: number; mac: Uint8Array };
 export type Half = "ed25519" | "ml_dsa_65";
 
 /**
- * What the child may be asked. Nothing else is understood, so nothing else of PKCS#11 can be reached. What is unwrapped comes back XORed with
- * `mask`, of its length: the runtime leaves copies of what went over the pipe in memory that it has freed.
+ * What the child may be asked. Nothing else is understood, so nothing else of PKCS#11 can be reached. What is
+ * unwrapped comes back XORed with `mask`, of its length: the runtime leaves copies of what went over the pipe
+ * in memory that it has freed.
  */
 export type TokenRequest =
   | ({ kind: "open" } & TokenPlace)
@@ -72,9 +73,10 @@ export type TokenAnswers = {
 };
 
 /**
- * Why a request failed: `damaged` when the text does not belong to the context and key it is said to (the token is well), `pin` when
- * the token does not accept the PIN of an unsealing, `offer` when that was not encrypted for this child, `token` for everything that
- * makes the token unusable. After all but the first the child ends itself.
+ * Why a request failed: `damaged` when the text does not belong to the context and key it is said to (the
+ * token is well), `pin` when the token does not accept the PIN of an unsealing, `offer` when that was not
+ * encrypted for this child, `token` for everything that makes the token unusable. After all but the first the
+ * child ends itself.
  */
 export type TokenFailure = { reason: "damaged" | "pin" | "offer" | "token"; message: string };
 

@@ -19,7 +19,10 @@ const NONCE = Buffer.alloc(12);
 /** Bytes that a PIN may have. */
 export const MAX_PIN_BYTES = PADDED_BYTES - 1;
 
-/** What a child offers: its one-time X25519 key, for one PIN. The private half never leaves the child and ends with it. */
+/**
+ * What a child offers: its one-time X25519 key, for one PIN. The private half never leaves the child and ends
+ * with it.
+ */
 export type PinOffer = { publicKey: Buffer; privateKey: KeyObject };
 
 /** A fresh offer. */
@@ -29,14 +32,15 @@ export function createOffer(): PinOffer {
 }
 
 /**
- * Encrypts a PIN to an offer: one-time X25519 key (32) ‖ AES-256-GCM of the padded PIN ‖ tag (16). The key is HKDF-SHA256 of the shared
- * secret over both public keys. The PIN stays as it is; the caller overwrites it.
+ * Encrypts a PIN to an offer: one-time X25519 key (32) ‖ AES-256-GCM of the padded PIN ‖ tag (16). The key is
+ * HKDF-SHA256 of the shared secret over both public keys. The PIN stays as it is; the caller overwrites it.
  *
- * @throws RangeError when the PIN is empty or longer than {@link MAX_PIN_BYTES}, or the offer is no key
+ * Throws `RangeError` when the PIN is empty or longer than {@link MAX_PIN_BYTES}, or the offer is no key
  */
 export function sealPin(pin: Uint8Array, offer: Uint8Array): Buffer {
-  if (pin.length === 0 || pin.length > MAX_PIN_BYTES)
+  if (pin.length === 0 || pin.length > MAX_PIN_BYTES) {
     throw new RangeError(`A PIN has 1 to ${MAX_PIN_BYTES} bytes`);
+  }
   if (offer.length !== POINT_BYTES) throw new RangeError("The offer is no X25519 key");
   const once = generateKeyPairSync("x25519");
   const point = pointOf(once.publicKey);
@@ -51,7 +55,10 @@ export function sealPin(pin: Uint8Array, offer: Uint8Array): Buffer {
   return box;
 }
 
-/** The PIN that {@link sealPin} encrypted to this offer, or undefined when the box was altered or is for another one. */
+/**
+ * The PIN that {@link sealPin} encrypted to this offer, or undefined when the box was altered or is for
+ * another one.
+ */
 export function openPin({ publicKey, privateKey }: PinOffer, box: Uint8Array): Buffer | undefined {
   if (box.length !== POINT_BYTES + PADDED_BYTES + TAG_BYTES) return undefined;
   const point = box.subarray(0, POINT_BYTES);

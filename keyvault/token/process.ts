@@ -21,8 +21,9 @@ export type TokenProcess = {
 export type TokenProcessEvents = { reply(frame: ReplyFrame): void; ended(): void };
 
 /**
- * Starts the program that loads PKCS#11. It gets no arguments, and of the environment only what `environment` says; it has a session
- * of its own, so a Ctrl-C meant for the vault does not end it before the vault has finished, and it ends when its pipe does.
+ * Starts the program that loads PKCS#11. It gets no arguments, and of the environment only what `environment`
+ * says; it has a session of its own, so a Ctrl-C meant for the vault does not end it before the vault has
+ * finished, and it ends when its pipe does.
  */
 export function startTokenProcess(
   environment: Readonly<Record<string, string>>,

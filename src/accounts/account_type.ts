@@ -30,12 +30,12 @@ type AccountTypeDeps = {
 type RootKey = Awaited<ReturnType<VaultClient["createKey"]>>;
 
 /**
- * `POST /v1/auth/onboarding/account-type`: the last step. The vault makes the account's root key; then identity, step
- * and alpha credits are written in one transaction.
+ * `POST /v1/auth/onboarding/account-type`: the last step. The vault makes the account's root key; then
+ * identity, step and alpha credits are written in one transaction.
  *
- * The key is asked for under an idempotency key that is the account's, with the ceiling that the first try noted, so
- * whatever breaks off in between leaves the step as it was, and the next try, by anybody, on any replica and under any
- * setting, gets the same key.
+ * The key is asked for under an idempotency key that is the account's, with the ceiling that the first try
+ * noted, so whatever breaks off in between leaves the step as it was, and the next try, by anybody, on any
+ * replica and under any setting, gets the same key.
  */
 export function accountTypeRoute(deps: AccountTypeDeps): Route {
   return route({

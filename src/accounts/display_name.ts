@@ -2,7 +2,10 @@ import { z } from "zod";
 import { HIDDEN_TEXT, isPlainText } from "../input/plain_text.ts";
 import { CONTROLS } from "../input/schemas.ts";
 
-/** A name that people read: 1 to `max` characters after trimming, in NFC, none of them a control, a line break or hidden. */
+/**
+ * A name that people read: 1 to `max` characters after trimming, in NFC, none of them a control, a line break
+ * or hidden.
+ */
 export function displayName(max: number) {
   return z
     .string()

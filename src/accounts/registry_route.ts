@@ -58,8 +58,9 @@ export function registryRoute({ db }: { db: Database }): Route {
 }
 
 /**
- * No root key was ever rotated in this service, so that each is its chain's first and its record as old as the account. No account has
- * an anchor: the address that a person signs in with is theirs, and not published.
+ * No root key was ever rotated in this service, so that each is its chain's first and its record as old as
+ * the account. No account has an anchor: the address that a person signs in with is theirs, and not
+ * published.
  */
 async function findRootKey(db: Database, humanId: string): Promise<z.infer<typeof answer> | undefined> {
   if (!isKeyId(humanId)) return undefined;

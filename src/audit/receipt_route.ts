@@ -20,7 +20,10 @@ const answer = z.object({
   outcome: outcome.nullable().describe("What the application reported of an operation-bound decision"),
 });
 
-/** `GET /v1/service/receipts/{receipt_id}`: the record of one decision, as it was hashed when the decision was made. */
+/**
+ * `GET /v1/service/receipts/{receipt_id}`: the record of one decision, as it was hashed when the decision was
+ * made.
+ */
 export function receiptRoute({ db }: { db: Database }): Route {
   return route({
     id: "get_receipt",
@@ -57,7 +60,10 @@ type ReceiptRow = {
   recorded_at: Date | null;
 };
 
-/** A receipt's id carries the moment of its decision, so that the history is entered at one place of one account. */
+/**
+ * A receipt's id carries the moment of its decision, so that the history is entered at one place of one
+ * account.
+ */
 async function findReceipt(
   db: Database,
   { accountId, connectionId }: AccountCaller,

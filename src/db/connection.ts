@@ -20,9 +20,13 @@ export type ConnectionSettings = {
   url: string;
   name: string;
   max?: number;
-  /** The server ends a transaction left idle this long: a frozen process must not keep others from its rows. */
+  /**
+   * The server ends a transaction left idle this long: a frozen process must not keep others from its rows.
+   */
   idleTransactionMs?: number;
-  /** The server gives a statement up after this long. Default: never; what answers calls should have an end. */
+  /**
+   * The server gives a statement up after this long. Default: never; what answers calls should have an end.
+   */
   statementMs?: number;
   /** The server gives up waiting for a row that somebody else holds after this long. Default: never. */
   lockMs?: number;
@@ -31,7 +35,10 @@ export type ConnectionSettings = {
 
 const IDLE_TRANSACTION_MS = 30_000;
 
-/** Opens a database for ordinary queries. A lost idle connection is reported, never fatal: the next query reconnects. */
+/**
+ * Opens a database for ordinary queries. A lost idle connection is reported, never fatal: the next query
+ * reconnects.
+ */
 export function openDatabase(settings: ConnectionSettings): Database {
   const { url, name, max = 8, idleTransactionMs = IDLE_TRANSACTION_MS, statementMs = 0, onError } = settings;
   const database = knex({
@@ -54,7 +61,10 @@ export function openDatabase(settings: ConnectionSettings): Database {
   return database;
 }
 
-/** The library's own notices go where errors go, not to the console. What a query found no connection for is its own error. */
+/**
+ * The library's own notices go where errors go, not to the console. What a query found no connection for is
+ * its own error.
+ */
 function report(onError: (error: Error) => void): (notice: unknown) => void {
   return (notice) => {
     if (typeof notice === "string" && notice.startsWith("Acquire connection error")) return;

@@ -35,9 +35,10 @@ const AWAY_SYSTEM_CODES = new Set([
 ]);
 
 /**
- * Postgres states in which a repetition may succeed: 08 connection, 25 a transaction that was ended or a server that became read-only, 40
- * rolled back for another transaction, 53 resources used up, 55 something in use, 57 shut down or taking too long, 58 and XX a fault of
- * the server or its machine. Who consumes events must not put one aside for any of them.
+ * Postgres states in which a repetition may succeed: 08 connection, 25 a transaction that was ended or a
+ * server that became read-only, 40 rolled back for another transaction, 53 resources used up, 55 something in
+ * use, 57 shut down or taking too long, 58 and XX a fault of the server or its machine. Who consumes events
+ * must not put one aside for any of them.
  */
 const AWAY_STATES = /^(?:08|25|40|53|55|57|58|XX)...$/;
 
@@ -51,7 +52,10 @@ const AWAY_MESSAGES = [
   /^Query read timeout$/,
 ];
 
-/** Whether an error says that the database, or another part reached over the network, is away for now: trying again can help. */
+/**
+ * Whether an error says that the database, or another part reached over the network, is away for now: trying
+ * again can help.
+ */
 export function isAway(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   if (error instanceof AggregateError) return error.errors.some(isAway);

@@ -231,6 +231,7 @@ export type RevocationListRow = {
 };
 
 declare module "knex/types/tables.js" {
+  // biome-ignore lint/style/useConsistentTypeDefinitions: merged with the library's own
   interface Tables {
     accounts: AccountRow;
     sign_in_mails: SignInMailRow;

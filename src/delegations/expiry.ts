@@ -6,16 +6,24 @@ import { NO_EXPIRY_SENTINEL } from "../protocol/encoding/constants.ts";
 
 const LONGEST_SECONDS = 2_147_483_647;
 
-/** How a call may say when a certificate ends: a moment, or seconds after approval; neither: until revoked. */
+/**
+ * How a call may say when a certificate ends: a moment, or seconds after approval; neither: until revoked.
+ */
 export const expiryFields = {
   expires_at: isoTimeInput.nullish(),
   expires_in: z.number().int().min(1).max(LONGEST_SECONDS).nullish(),
 };
 
-/** When a certificate is asked to end: a moment (Unix seconds), or seconds after approval; both `null`: until revoked. */
+/**
+ * When a certificate is asked to end: a moment (Unix seconds), or seconds after approval; both `null`: until
+ * revoked.
+ */
 export type ExpiryWish = { at: number | null; inSeconds: number | null };
 
-/** Reads a call's expiry. Throws `invalid_expiry` when it is given twice. Whether it can still be met is told by {@link endOf}. */
+/**
+ * Reads a call's expiry. Throws `invalid_expiry` when it is given twice. Whether it can still be met is told
+ * by {@link endOf}.
+ */
 export function readExpiry(fields: {
   expires_at?: string | null | undefined;
   expires_in?: number | null | undefined;
@@ -29,8 +37,8 @@ export function readExpiry(fields: {
 }
 
 /**
- * The last second (Unix) of a certificate approved at `now`; `null` for none. Throws `invalid_expiry` when that is not
- * after `now`, or so late that it would mean "until revoked" on the wire.
+ * The last second (Unix) of a certificate approved at `now`; `null` for none. Throws `invalid_expiry` when
+ * that is not after `now`, or so late that it would mean "until revoked" on the wire.
  */
 export function endOf({ at, inSeconds }: ExpiryWish, now: Date): number | null {
   const end = at ?? (inSeconds === null ? null : unixSeconds(now) + inSeconds);
@@ -43,8 +51,8 @@ export function endOf({ at, inSeconds }: ExpiryWish, now: Date): number | null {
 }
 
 /**
- * The end of a certificate approved at `now`: what the approver says, else what was requested. An approver may shorten
- * what was requested, never lengthen it. Throws `invalid_expiry`.
+ * The end of a certificate approved at `now`: what the approver says, else what was requested. An approver
+ * may shorten what was requested, never lengthen it. Throws `invalid_expiry`.
  */
 export function approvedEnd(requested: ExpiryWish, approver: ExpiryWish, now: Date): number | null {
   const limit = endOf(requested, now);

@@ -18,7 +18,10 @@ import { scopesRoute } from "./scopes_route.ts";
 /** What the calls about delegations work with. */
 export type DelegationDeps = SignDeps & RevocationListDeps & { db: Database; seal: Seal; clock: Clock };
 
-/** The calls of specification §4 "Delegation". Requests come before certificates: `requests` is no certificate's id. */
+/**
+ * The calls of specification §4 "Delegation". Requests come before certificates: `requests` is no
+ * certificate's id.
+ */
 export function delegationRoutes(deps: DelegationDeps): Route[] {
   return [
     scopesRoute(),

@@ -10,7 +10,10 @@ const answer = z.object({
   version: z.int().describe("Version of the protocol whose vocabulary this is"),
 });
 
-/** `GET /v1/service/scopes`: the canonical vocabulary (wire format §6). Scopes that begin with `custom:` are not listed. */
+/**
+ * `GET /v1/service/scopes`: the canonical vocabulary (wire format §6). Scopes that begin with `custom:` are
+ * not listed.
+ */
 export function scopesRoute(): Route {
   return route({
     id: "list_scopes",

@@ -28,10 +28,10 @@ export type DevOptions = {
 const OWNER_EMAIL = "owner@example.test";
 
 /**
- * Runs everything on this machine: starts the parts, shows the main job step by step, then stays up until Ctrl-C, or
- * with `once` ends. On a folder that has been used before, where a person may have changed what is declared, a surprise
- * in the tour is shown and the stack stays up all the same, unless `once`.
- * Resolves to the exit status: 0, 1 at the first surprise otherwise, 130 when interrupted.
+ * Runs everything on this machine: starts the parts, shows the main job step by step, then stays up until
+ * Ctrl-C, or with `once` ends. On a folder that has been used before, where a person may have changed what is
+ * declared, a surprise in the tour is shown and the stack stays up all the same, unless `once`. Resolves to
+ * the exit status: 0, 1 at the first surprise otherwise, 130 when interrupted.
  */
 export async function runDev(options: DevOptions): Promise<number> {
   const { color, ...settings } = readDevConfig();

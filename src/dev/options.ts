@@ -23,7 +23,10 @@ export function readFolder(text: string): string {
   return resolve(text);
 }
 
-/** The further words that were typed, each `--alias` one or several with commas between. Throws `Problem` for what is no word. */
+/**
+ * The further words that were typed, each `--alias` one or several with commas between. Throws `Problem` for
+ * what is no word.
+ */
 export function readAliases(texts: readonly string[]): string[] {
   const words = texts.flatMap((text) => {
     refuseOption("--alias", text);

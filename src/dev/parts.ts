@@ -34,7 +34,10 @@ export type StackPaths = {
 export const API_PORT_SETTING = "--port";
 /** Sign-in codes in 15 minutes: on one's own machine the tour may run as often as one likes. */
 const SIGN_INS = "1000";
-/** Proofs a minute, and agents a day: a suite of mutated proofs may run on one's own machine as fast as it can. */
+/**
+ * Proofs a minute, and agents a day: a suite of mutated proofs may run on one's own machine as fast as it
+ * can.
+ */
 const PROOFS = "60000";
 const AGENTS = "10000";
 const LOOPBACK = "127.0.0.0/8";
@@ -44,8 +47,8 @@ const CEILING = [...CANONICAL_SCOPES, "custom:*"].join(",");
 type Environment = Record<string, string | undefined>;
 
 /**
- * What was chosen at the start: what every part inherits, the API's further words, and what new accounts get, in
- * micro-USD; undefined for the usual credit.
+ * What was chosen at the start: what every part inherits, the API's further words, and what new accounts get,
+ * in micro-USD; undefined for the usual credit.
  */
 type Chosen = { inherited: Environment; aliases: readonly string[]; credits: number | undefined };
 

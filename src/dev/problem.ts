@@ -38,8 +38,8 @@ const troubles: Record<string, Trouble> = {
 };
 
 /**
- * The problem behind a file system's failure at `path`, or at the path that the failure itself names; undefined for
- * what no person can put right.
+ * The problem behind a file system's failure at `path`, or at the path that the failure itself names;
+ * undefined for what no person can put right.
  */
 export function fileProblem(thrown: unknown, path?: string): Problem | undefined {
   if (!(thrown instanceof Error)) return undefined;

@@ -25,8 +25,8 @@ export async function writeRun(folder: string, run: Run): Promise<void> {
 }
 
 /**
- * Waits until the processes of an earlier stack on this folder are gone, which end by themselves when that stack was
- * killed; one that has not after ten seconds is killed. Only to be called by who holds the folder.
+ * Waits until the processes of an earlier stack on this folder are gone, which end by themselves when that
+ * stack was killed; one that has not after ten seconds is killed. Only to be called by who holds the folder.
  */
 export async function untilEarlierRunEnded(folder: string): Promise<void> {
   const text = await readFile(pathOf(folder), "utf8").catch(() => "{}");

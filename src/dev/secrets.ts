@@ -22,9 +22,9 @@ type Kept = (typeof kept)[number];
 const SECRET_BYTES = 32;
 
 /**
- * Reads the secrets of a data folder, each 32 bytes in base64, and makes those that are missing when `isNew`. Secrets
- * that are gone cannot be made again: what they protect could not be read. Throws `Problem` naming the file that is
- * missing or damaged; nothing is changed then.
+ * Reads the secrets of a data folder, each 32 bytes in base64, and makes those that are missing when `isNew`.
+ * Secrets that are gone cannot be made again: what they protect could not be read. Throws `Problem` naming
+ * the file that is missing or damaged; nothing is changed then.
  */
 export async function openSecrets(folder: string, isNew: boolean): Promise<StackSecrets> {
   const found = await Promise.all(kept.map(async (name) => [name, await readSecret(join(folder, name))]));

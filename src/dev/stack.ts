@@ -31,7 +31,10 @@ type StackSettings = {
   apiPort: number;
   /** Further words that the API answers under. */
   aliases: readonly string[];
-  /** Micro-USD that every new account gets, and that the owner's account has at least; undefined for the usual ones. */
+  /**
+   * Micro-USD that every new account gets, and that the owner's account has at least; undefined for the usual
+   * ones.
+   */
   credits: number | undefined;
   ownerEmail: string;
   /** What every part inherits of this process's environment. */
@@ -45,8 +48,8 @@ type StackSettings = {
 const root = fileURLToPath(new URL("../..", import.meta.url));
 
 /**
- * Starts Postgres, the vault, the API, the worker and the operator, in that order, each when the one before is ready.
- * What is there from an earlier run is used again. Throws `Problem`.
+ * Starts Postgres, the vault, the API, the worker and the operator, in that order, each when the one before
+ * is ready. What is there from an earlier run is used again. Throws `Problem`.
  */
 export async function startParts(
   stack: Stack,

@@ -3,21 +3,24 @@ import { dirname, join } from "node:path";
 import { fileProblem, Problem } from "./problem.ts";
 import { claim } from "./process/folder_lock.mjs";
 
-/** The number of this arrangement of files below the state folder; it changes when an older program could not use it. */
+/**
+ * The number of this arrangement of files below the state folder; it changes when an older program could not
+ * use it.
+ */
 const LAYOUT = 1;
 const VERSION_FILE = "version.json";
 /** What may be there before the folder has a version, because it is no data. */
 const NO_DATA = new Set(["lock", "logs", "setup"]);
 
 /** A state folder that belongs to this process until it is released. */
-export interface StateFolder {
+export type StateFolder = {
   path: string;
   release(): void;
-}
+};
 
 /**
  * Opens the folder in which a stack keeps everything, creating it when there is none, for this process alone.
- * @throws {Problem} when another living stack has it, or when it is not of this program's layout.
+ * Throws `Problem` when another living stack has it, or when it is not of this program's layout.
  */
 export async function openStateFolder(path: string): Promise<StateFolder> {
   const lock = await makeFolder(path)
@@ -51,8 +54,8 @@ function unusable(path: string, cause: unknown): Problem {
 }
 
 /**
- * Makes a folder, mode 0700, and those above it that are missing; one that is there stays as it is. One level at a time:
- * where the system makes no folders, as below /proc, Node's own recursive way never comes back.
+ * Makes a folder, mode 0700, and those above it that are missing; one that is there stays as it is. One level
+ * at a time: where the system makes no folders, as below /proc, Node's own recursive way never comes back.
  */
 export async function makeFolder(path: string): Promise<void> {
   if (await madeOrThere(path)) return;
@@ -75,7 +78,9 @@ async function madeOrThere(path: string): Promise<boolean> {
   }
 }
 
-/** Writes a file so that a reader, or a crash, finds either the old content or the new one. Throws `Problem`. */
+/**
+ * Writes a file so that a reader, or a crash, finds either the old content or the new one. Throws `Problem`.
+ */
 export async function writeAtomically(path: string, content: string): Promise<void> {
   const partial = `${path}.partial`;
   try {

@@ -7,14 +7,14 @@ import { type Run, untilEarlierRunEnded, writeRun } from "./run_file.ts";
 import { openStateFolder } from "./state_folder.ts";
 import type { Terminal } from "./terminal.ts";
 
-export interface StackOptions {
+export type StackOptions = {
   /** Where everything is kept; one stack at a time. */
   folder: string;
   terminal: Terminal;
-}
+};
 
 /** Parts that run together, each tied to this process: they end when it ends, however it ends. */
-export interface Stack {
+export type Stack = {
   folder: string;
   /** Starts a part after the ones before it. From then on it is started again whenever it ends by itself. */
   start(part: Part): Promise<void>;
@@ -22,11 +22,11 @@ export interface Stack {
   stop(): Promise<void>;
   /** Kills everything at once. */
   kill(): void;
-}
+};
 
 /**
- * Claims a state folder for a stack, after the parts of an earlier one that was killed have ended.
- * @throws {Problem} when another stack has it or its layout is another one.
+ * Claims a state folder for a stack, after the parts of an earlier one that was killed have ended. Throws
+ * `Problem` when another stack has it or its layout is another one.
  */
 export async function openStack({ folder, terminal }: StackOptions): Promise<Stack> {
   const state = await openStateFolder(folder);

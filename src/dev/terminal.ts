@@ -2,36 +2,37 @@ import { createColors } from "picocolors";
 import { describeProblem, messageOf } from "./problem.ts";
 
 /** The part of a stream that is used. */
-export interface Output {
+export type Output = {
   write(text: string): unknown;
   isTTY?: boolean;
   columns?: number;
-}
+};
 
-export interface TerminalOptions {
+export type TerminalOptions = {
   out: Output;
   err: Output;
   /** False when colours are unwanted; they are never used where `out` is no terminal. */
   color: boolean;
   /** One JSON object per step on `out`, and nothing else there. */
   json: boolean;
-}
+};
 
 /** One thing under way. It ends once, by `done` or by `fail`. */
-export interface Step {
+export type Step = {
   /** Says how far it is, on a terminal only. */
   update(progress: string): void;
   done(detail?: string): void;
   /** A text is the detail. A thrown thing is left to `problem` to show; in JSON its message is the detail. */
   fail(why: unknown): void;
-}
+};
 
 /** What a person, or with `json` a program, sees of the work. */
-export interface Terminal {
+export type Terminal = {
   /**
-   * Begins a step: `name` is its stable name (`step` in JSON), `title` what a person reads. On a terminal it spins
-   * and counts the seconds. Ended, it is one line with its duration and one with the detail, or the JSON object
-   * `{ step, ok, ms, detail }`. A step begun while another is under way takes its place on the screen.
+   * Begins a step: `name` is its stable name (`step` in JSON), `title` what a person reads. On a terminal it
+   * spins and counts the seconds. Ended, it is one line with its duration and one with the detail, or the
+   * JSON object `{ step, ok, ms, detail }`. A step begun while another is under way takes its place on the
+   * screen.
    */
   step(name: string, title: string): Step;
   /** A line of text for people; nothing in JSON mode. */
@@ -42,7 +43,7 @@ export interface Terminal {
   halt(): void;
   /** A problem's message and remedy, or any other error whole, on the error stream. */
   problem(thrown: unknown): void;
-}
+};
 
 const FRAMES = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 const ERASE = "\r\x1b[2K";
@@ -50,11 +51,11 @@ const FRAME_MS = 80;
 const REMIND_MS = 15_000;
 
 /** How steps and lines look on one kind of output. */
-interface Face {
+type Face = {
   halt(): void;
   step(name: string, title: string): Step;
   print(stream: Output, text: string): void;
-}
+};
 
 /** A terminal over two streams. */
 export function createTerminal({ out, err, color, json }: TerminalOptions): Terminal {

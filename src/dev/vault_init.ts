@@ -3,7 +3,9 @@ import { join } from "node:path";
 import { Problem } from "./problem.ts";
 import { NO_INSPECTOR, spawnLogged } from "./process/part.ts";
 
-/** How `keyvault init` is run. All of its environment is in `env`; what it prints is appended to `logFile`. */
+/**
+ * How `keyvault init` is run. All of its environment is in `env`; what it prints is appended to `logFile`.
+ */
 export type VaultInit = {
   program: string;
   env: Record<string, string | undefined>;
@@ -19,8 +21,9 @@ const PIN_ABSENT = /^\{"step":"token",.*"absent":\["pin"\]/m;
 const THROWN = /^(?:Uncaught )?(\w*Error\b.*)$/m;
 
 /**
- * Makes what the vault needs; on a vault that has it, changes nothing. One without its PIN file is refused, since nobody
- * is here to unseal it. Throws `Problem` with the one line that says what went wrong, and where the rest of it is.
+ * Makes what the vault needs; on a vault that has it, changes nothing. One without its PIN file is refused,
+ * since nobody is here to unseal it. Throws `Problem` with the one line that says what went wrong, and where
+ * the rest of it is.
  */
 export async function initialiseVault({ program, env, logFile }: VaultInit): Promise<void> {
   const options = { env, graceMs: GRACE_MS, logFile };

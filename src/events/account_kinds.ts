@@ -1,9 +1,9 @@
 import { z } from "zod";
 
 /**
- * Event kinds that happen to an account rather than to one of its connections, and their fields. They go through the
- * outbox with the aggregate `account`, numbered by `balances.next_event_seq`, and never to a callback URL: their owner is
- * told by mail.
+ * Event kinds that happen to an account rather than to one of its connections, and their fields. They go
+ * through the outbox with the aggregate `account`, numbered by `balances.next_event_seq`, and never to a
+ * callback URL: their owner is told by mail.
  */
 export const accountEventKinds = {
   /** A decision's charge left the balance low, or too small for one more decision (`exhausted`). */

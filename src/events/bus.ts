@@ -4,7 +4,10 @@ import type { Transaction } from "../db/connection.ts";
 export type BusEvent = {
   eventId: string;
   type: string;
-  /** What it happened to: `connection` or `account`, and its id. Events of one aggregate come in the order of `aggregateSeq`. */
+  /**
+   * What it happened to: `connection` or `account`, and its id. Events of one aggregate come in the order of
+   * `aggregateSeq`.
+   */
   aggregateType: string;
   aggregateId: string;
   aggregateSeq: number;
@@ -16,8 +19,9 @@ export type BusEvent = {
 };
 
 /**
- * A reader of the bus. `handle` works in the transaction that also marks the events as handled, so each event has its
- * effect once, however often the bus brings it. No network call in it. `handled` is called after the commit.
+ * A reader of the bus. `handle` works in the transaction that also marks the events as handled, so each event
+ * has its effect once, however often the bus brings it. No network call in it. `handled` is called after the
+ * commit.
  */
 export type Consumer = {
   /** Unique and lasting: the inbox remembers events by it. */
@@ -29,8 +33,9 @@ export type Consumer = {
 };
 
 /**
- * Carries events to consumers at least once. `publish` resolves when every event is safe: it will reach every consumer
- * even if all processes end at once. It rejects when that is not certain; then the events are published again.
+ * Carries events to consumers at least once. `publish` resolves when every event is safe: it will reach every
+ * consumer even if all processes end at once. It rejects when that is not certain; then the events are
+ * published again.
  */
 export type Bus = {
   publish(events: BusEvent[]): Promise<void>;

@@ -10,9 +10,10 @@ export type ConsumeDeps = { database: Database; clock: Clock; log: Logger };
 const TRIES = 3;
 
 /**
- * Has a consumer handle those of the events that it reads, each exactly once: events that its inbox knows are left out, and the others enter it
- * in the transaction of their handling. When a batch fails, its events are handled one by one; one that fails three
- * times is put aside as a dead letter. Throws when the database is away: then nothing is put aside, call again.
+ * Has a consumer handle those of the events that it reads, each exactly once: events that its inbox knows are
+ * left out, and the others enter it in the transaction of their handling. When a batch fails, its events are
+ * handled one by one; one that fails three times is put aside as a dead letter. Throws when the database is
+ * away: then nothing is put aside, call again.
  */
 export async function consume(deps: ConsumeDeps, consumer: Consumer, events: BusEvent[]): Promise<void> {
   const { aggregateType = null } = consumer;

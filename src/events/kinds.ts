@@ -75,5 +75,7 @@ type EventOf<T extends EventType> = { type: T; connectionId: string; fields: Eve
   ? { secrets?: never }
   : { secrets: Record<EventSecrets<T>, string> });
 
-/** Something that happened to a connection or its delegations. `fields.connection_id` equals `connectionId`. */
+/**
+ * Something that happened to a connection or its delegations. `fields.connection_id` equals `connectionId`.
+ */
 export type LifecycleEvent = { [T in EventType]: EventOf<T> }[EventType];

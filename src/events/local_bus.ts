@@ -2,8 +2,8 @@ import type { Bus, Consumer } from "./bus.ts";
 import { type ConsumeDeps, consume } from "./consume.ts";
 
 /**
- * The bus inside one process: `publish` has every consumer handle the events and resolves after their commits, so the
- * outbox keeps what was not consumed.
+ * The bus inside one process: `publish` has every consumer handle the events and resolves after their
+ * commits, so the outbox keeps what was not consumed.
  */
 export function createLocalBus(deps: ConsumeDeps): Bus {
   const consumers: Consumer[] = [];

@@ -10,7 +10,10 @@ export type EventMetrics = {
   attempt(verdict: Verdict, seconds: number): void;
 };
 
-/** Adds the worker's measurements to a process's own. An outbox that ages says that the relay does not keep up. */
+/**
+ * Adds the worker's measurements to a process's own. An outbox that ages says that the relay does not keep
+ * up.
+ */
 export function createEventMetrics({ registry }: Pick<Metrics, "registry">): EventMetrics {
   const registers = [registry];
   const waiting = new Gauge({

@@ -24,12 +24,14 @@ export async function appendEvent(
 }
 
 /**
- * Appends events of one connection to the outbox, in their order, in the transaction of the change that they tell of:
- * all of it happens or nothing. However many they are, it takes two statements, and one more for each with secrets.
+ * Appends events of one connection to the outbox, in their order, in the transaction of the change that they
+ * tell of: all of it happens or nothing. However many they are, it takes two statements, and one more for
+ * each with secrets.
  *
- * Takes the connection's next sequence numbers under the connection's row lock, so the events of one connection
- * are numbered and relayed in the order of their commits. Secrets are sealed, never in the payload. Throws when
- * the fields are not those of an event's kind, the events are of several connections or theirs does not exist.
+ * Takes the connection's next sequence numbers under the connection's row lock, so the events of one
+ * connection are numbered and relayed in the order of their commits. Secrets are sealed, never in the
+ * payload. Throws when the fields are not those of an event's kind, the events are of several connections or
+ * theirs does not exist.
  */
 export async function appendEvents(
   tx: Transaction,
@@ -78,7 +80,9 @@ function entryOf(event: LifecycleEvent, connectionId: string): Entry {
   return { eventId: uuidv7(), event, payload: JSON.stringify({ event: event.type, ...fields }) };
 }
 
-/** The shard of the events of a connection or an account: always the same one, so that their order is kept. */
+/**
+ * The shard of the events of a connection or an account: always the same one, so that their order is kept.
+ */
 export function shardOf(aggregateId: string): number {
   return createHash("sha256").update(aggregateId).digest().readUInt8(0) % OUTBOX_SHARDS;
 }

@@ -6,7 +6,10 @@ import type { Bus, BusEvent } from "./bus.ts";
 
 /** Moves events from the outbox to the bus. */
 export type Relay = {
-  /** Publishes and deletes one batch of the worker's shards, in the order of their ids. True when there was one. */
+  /**
+   * Publishes and deletes one batch of the worker's shards, in the order of their ids. True when there was
+   * one.
+   */
   step(): Promise<boolean>;
 };
 
@@ -14,10 +17,15 @@ type Row = OutboxRow & { epoch: number; overtakes: boolean };
 
 const BATCH_ROWS = 200;
 const BATCH_BYTES = 1024 * 1024;
-/** A transaction that committed late has a lower id than rows read before: look back this often, in seconds. */
+/**
+ * A transaction that committed late has a lower id than rows read before: look back this often, in seconds.
+ */
 const REWIND_SECONDS = 5;
 
-/* The shards go in as an array, so that the rows are read along the primary key and no further than the batch. */
+/*
+ * The shards go in as an array, so that the rows are read along the primary key and no further than the
+ * batch.
+ */
 const READ = `
 with own as materialized (select shard, epoch from relay_shards where owner = :workerId),
 batch as (
@@ -37,11 +45,11 @@ delete from outbox o using relay_shards s, unnest(cast(:ids as bigint[]), cast(:
 where o.id = sent.id and s.shard = o.shard and s.owner = :workerId and s.epoch = sent.epoch`;
 
 /**
- * A relay for the shards that `workerId` owns. Reading, publishing and deleting are separate: no transaction is open
- * while the bus works. Rows above `lowWater` only are read, which spares the remains of deleted rows; it goes back to
- * the start every 5 s and when nothing is left, so no row is passed by. A row whose predecessor of the same aggregate
- * lies below it waits for that, so the order of an aggregate is kept. An event may be published again after a fault,
- * never left out.
+ * A relay for the shards that `workerId` owns. Reading, publishing and deleting are separate: no transaction
+ * is open while the bus works. Rows above `lowWater` only are read, which spares the remains of deleted rows;
+ * it goes back to the start every 5 s and when nothing is left, so no row is passed by. A row whose
+ * predecessor of the same aggregate lies below it waits for that, so the order of an aggregate is kept. An
+ * event may be published again after a fault, never left out.
  */
 export function createRelay(deps: { database: Database; bus: Bus; clock: Clock; workerId: string }): Relay {
   const { database, bus, clock, workerId } = deps;

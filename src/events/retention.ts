@@ -9,9 +9,9 @@ const HISTORY_DAYS = 30;
 const BATCH = 1000;
 
 /**
- * Removes what is past its time: inbox entries after 14 days, settled deliveries with their attempts, settled notices,
- * dead letters and workers long gone after 30; a delivery held for 30 days is cancelled, a replaced webhook secret is
- * erased when its grace is over. In small statements; true when there is more.
+ * Removes what is past its time: inbox entries after 14 days, settled deliveries with their attempts, settled
+ * notices, dead letters and workers long gone after 30; a delivery held for 30 days is cancelled, a replaced
+ * webhook secret is erased when its grace is over. In small statements; true when there is more.
  */
 export async function removeOld(database: Database, now: Date): Promise<boolean> {
   const inboxEnd = addSeconds(now, -INBOX_DAYS * DAY);

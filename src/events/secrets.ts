@@ -2,7 +2,10 @@ import { randomBytes } from "node:crypto";
 
 const SECRET_BYTES = 32;
 
-/** A new webhook signing secret: `whsec_` and the base64 of 32 random bytes, as Standard Webhooks libraries take it. */
+/**
+ * A new webhook signing secret: `whsec_` and the base64 of 32 random bytes, as Standard Webhooks libraries
+ * take it.
+ */
 export function createWebhookSecret(): string {
   return `whsec_${randomBytes(SECRET_BYTES).toString("base64")}`;
 }

@@ -6,7 +6,10 @@ export const LEASE_SECONDS = 15;
 /** Seconds between renewals. */
 export const RENEW_SECONDS = 5;
 
-/** The shards of the outbox that one worker relays. Times are the database's, whatever the worker's clock says. */
+/**
+ * The shards of the outbox that one worker relays. Times are the database's, whatever the worker's clock
+ * says.
+ */
 export type ShardLeases = {
   /** Says that the worker lives, renews its leases, takes free shards up to its share. */
   renew(): Promise<void>;
@@ -17,8 +20,9 @@ export type ShardLeases = {
 };
 
 /**
- * Leases for the worker with this id, which is new at every start. Each taking of a shard raises its epoch; the
- * statement that deletes published events checks owner and epoch, so a worker that was thought dead deletes nothing.
+ * Leases for the worker with this id, which is new at every start. Each taking of a shard raises its epoch;
+ * the statement that deletes published events checks owner and epoch, so a worker that was thought dead
+ * deletes nothing.
  */
 export function createShardLeases(
   database: Database,

@@ -5,8 +5,8 @@ import { pathOf } from "./exchange/places.ts";
 const READY_MS = 2_000;
 
 /**
- * The listener of the health port, which is not for the outside. `/livez`: this process runs. `/readyz`: `ready`
- * resolved to true within 2 seconds, else 503. `/metrics`: Prometheus text.
+ * The listener of the health port, which is not for the outside. `/livez`: this process runs. `/readyz`:
+ * `ready` resolved to true within 2 seconds, else 503. `/metrics`: Prometheus text.
  */
 export function createHealth({
   metrics,

@@ -25,8 +25,8 @@ type KoaListener = (request: IncomingMessage, response: ServerResponse) => Promi
 type State = { exchange: Exchange };
 
 /**
- * The part of the API behind Koa: operations with parameters in their path, pages, and the answer to what is neither.
- * Operations and errors are ended by `finish`, as everywhere.
+ * The part of the API behind Koa: operations with parameters in their path, pages, and the answer to what is
+ * neither. Operations and errors are ended by `finish`, as everywhere.
  */
 export function createKoa({
   places,
@@ -43,8 +43,9 @@ export function createKoa({
   koa.use(async (ctx, next) => {
     ctx.state.exchange = openExchange(ctx.req, ctx.res);
     ctx.set({ ...commonHeaders, "x-request-id": ctx.state.exchange.id.answered });
-    if (ctx.state.exchange.id.fault !== undefined)
+    if (ctx.state.exchange.id.fault !== undefined) {
       return endOutside(ctx, finish, new ApiError("invalid_request"));
+    }
     await next().catch((error: unknown) => endOutside(ctx, finish, error));
     if (typeof ctx.body === "string") ctx.body = bodyBeside(ctx.state.exchange.id.answered, ctx.body);
   });
@@ -54,7 +55,10 @@ export function createKoa({
   return koa.callback();
 }
 
-/** Each place takes every method, so that the path alone says which place it is; fewer parameters win, then the order. */
+/**
+ * Each place takes every method, so that the path alone says which place it is; fewer parameters win, then
+ * the order.
+ */
 function createRouter(places: readonly Place[], servePlace: ServePlace) {
   const router = new Router<State>({ sensitive: true, strict: true, exclusive: "specificity" });
   for (const place of places.filter(({ paths }) => paths.some((path) => path.includes("{")))) {

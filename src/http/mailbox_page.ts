@@ -7,9 +7,10 @@ const LOOPBACK_HOST = /^(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d+)?$/i;
 const ELSEWHERE = "The mailbox answers at localhost, 127.0.0.1 and [::1] only";
 
 /**
- * `GET /dev/mailbox`: what the development mailbox holds, newest first; a page for people, JSON for who asks for it.
- * Whoever can open it can sign in as anybody, so it is mounted in development only, and answers only under names that
- * always mean this machine: a web page whose own name is made to lead here cannot read it. Elsewhere `not_found`.
+ * `GET /dev/mailbox`: what the development mailbox holds, newest first; a page for people, JSON for who asks
+ * for it. Whoever can open it can sign in as anybody, so it is mounted in development only, and answers only
+ * under names that always mean this machine: a web page whose own name is made to lead here cannot read it.
+ * Elsewhere `not_found`.
  */
 export function mailboxPage(mailbox: Pick<Mailbox, "list">): Koa.Middleware {
   return async (ctx, next) => {

@@ -4,7 +4,10 @@ import type { CookieName } from "../route.ts";
 export type Names = {
   /** The service's word. */
   word: string;
-  /** Every path at which a route's path is served: with the segment `service` read as the word and as each alias. */
+  /**
+   * Every path at which a route's path is served: with the segment `service` read as the word and as each
+   * alias.
+   */
   paths(path: string): string[];
   /** The lower-case names that a header may come under; only `x-service-…` has more than one. */
   headers(name: string): readonly string[];

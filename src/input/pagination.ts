@@ -2,12 +2,18 @@ import type { Knex } from "knex";
 import { z } from "zod";
 import { ApiError } from "../errors.ts";
 
-/** A number as a query says it: decimal digits and nothing else. What is no number stays text, which its schema refuses. */
+/**
+ * A number as a query says it: decimal digits and nothing else. What is no number stays text, which its
+ * schema refuses.
+ */
 function numberOf(text: unknown): unknown {
   return typeof text === "string" && /^[0-9]+$/.test(text) ? Number(text) : text;
 }
 
-/** Query parameters of every list: `limit` 1–100 in decimal digits, 25 when left out; `cursor` from the page before. */
+/**
+ * Query parameters of every list: `limit` 1–100 in decimal digits, 25 when left out; `cursor` from the page
+ * before.
+ */
 export const pageQuery = z.object({
   limit: z.preprocess(numberOf, z.int().min(1).max(100)).default(25),
   cursor: z.string().max(500).optional().describe("next_cursor of the page before"),
@@ -32,8 +38,8 @@ const place = z.tuple([z.iso.datetime({ precision: 6 }).refine(isDatabaseTime), 
 type Place = z.infer<typeof place>;
 
 /**
- * Reads one page of a query in `order`. Rows that come between two calls are on no page that follows, and no row is on
- * two. Throws `invalid_request` for a cursor that no page of this list gave.
+ * Reads one page of a query in `order`. Rows that come between two calls are on no page that follows, and no
+ * row is on two. Throws `invalid_request` for a cursor that no page of this list gave.
  */
 export async function readPage<Row>(
   query: Knex.QueryBuilder,

@@ -2,7 +2,10 @@
 export const HIDDEN =
   /[\p{Default_Ignorable_Code_Point}\p{Bidi_Control}\u2028\u2029\u2800\ufff9-\ufffc\u{13430}-\u{13442}\u{1d159}]/u;
 
-/** Spaces that look like the plain one, and code points that nobody can say the look of. Pictures to come have theirs reserved. */
+/**
+ * Spaces that look like the plain one, and code points that nobody can say the look of. Pictures to come have
+ * theirs reserved.
+ */
 const UNKNOWN_LOOK = /[^\P{Zs} ]|\p{Co}|(?!\p{Extended_Pictographic})\p{Cn}/u;
 
 /** Marks without a letter to stand on, and so many on one that they cover its neighbours. */
@@ -31,7 +34,10 @@ const JOINING = [
 const WIDE = "\\p{Script=Han}\\p{Script=Hiragana}\\p{Script=Katakana}";
 const EMOJI = "\\p{Extended_Pictographic}\\p{Emoji_Modifier}";
 
-/** Where a character that is otherwise hidden has its use: it changes how a letter of these scripts or a picture looks. */
+/**
+ * Where a character that is otherwise hidden has its use: it changes how a letter of these scripts or a
+ * picture looks.
+ */
 const IN_USE = new RegExp(
   [
     `(?<=[${JOINING}])[${JOINERS}](?=[${JOINING}])`,
@@ -49,17 +55,18 @@ export const HIDDEN_TEXT =
   "must show all of itself: nothing invisible, no unusual spaces or stray marks, no change of direction";
 
 /**
- * Whether people see all of a text, in the order in which it stands: no bidi controls, no zero-width or other invisible
- * characters, no space but U+0020, no private-use or unassigned code points, no tags, no lone surrogates, no marks that
- * stand on nothing or more than four on one letter, and not nothing but spaces. Somebody approves by what they see, so a
- * text that hides something is refused and not cleaned: a name without its hidden part could be somebody else's.
+ * Whether people see all of a text, in the order in which it stands: no bidi controls, no zero-width or other
+ * invisible characters, no space but U+0020, no private-use or unassigned code points, no tags, no lone
+ * surrogates, no marks that stand on nothing or more than four on one letter, and not nothing but spaces.
+ * Somebody approves by what they see, so a text that hides something is refused and not cleaned: a name
+ * without its hidden part could be somebody else's.
  *
- * Joiners, variation selectors and the wide space are taken where they are a part of writing: between letters of the
- * scripts that join, in emoji, after Han characters, and between Han characters and kana. Elsewhere, as between Latin
- * letters, they only make two names look alike.
+ * Joiners, variation selectors and the wide space are taken where they are a part of writing: between letters
+ * of the scripts that join, in emoji, after Han characters, and between Han characters and kana. Elsewhere,
+ * as between Latin letters, they only make two names look alike.
  *
- * What is unassigned depends on the runtime's Unicode. Code points that are reserved for emoji are taken all the same, so
- * that an emoji newer than the runtime is.
+ * What is unassigned depends on the runtime's Unicode. Code points that are reserved for emoji are taken all
+ * the same, so that an emoji newer than the runtime is.
  */
 export function isPlainText(text: string): boolean {
   const shown = text.replaceAll(IN_USE, "");
@@ -71,7 +78,9 @@ export function isPlainText(text: string): boolean {
   );
 }
 
-/** Whether a text is plain and one line: no control characters, and no space at an end, where nobody sees it. */
+/**
+ * Whether a text is plain and one line: no control characters, and no space at an end, where nobody sees it.
+ */
 export function isPlainLine(text: string): boolean {
   return isPlainText(text) && !/^ | $|\p{Cc}/u.test(text);
 }

@@ -1,14 +1,20 @@
 import { z } from "zod";
 import { HIDDEN_TEXT, isPlainText } from "./plain_text.ts";
 
-/** Control characters (category Cc) for a class of a pattern. Patterns are published with their schemas, but no flag is. */
+/**
+ * Control characters (category Cc) for a class of a pattern. Patterns are published with their schemas, but
+ * no flag is.
+ */
 export const CONTROLS = "\\u0000-\\u001f\\u007f-\\u009f";
 const CONTROLS_BUT_BREAKS = "\\u0000-\\u0008\\u000b\\u000c\\u000e-\\u001f\\u007f-\\u009f";
 
 /** Text without control characters. */
 export const NO_CONTROLS = new RegExp(`^[^${CONTROLS}]*$`);
 
-/** One line of text for people: trimmed, in NFC, not empty, at most `max` characters, without control or hidden ones. */
+/**
+ * One line of text for people: trimmed, in NFC, not empty, at most `max` characters, without control or
+ * hidden ones.
+ */
 export function oneLine(max: number) {
   return z
     .string()
@@ -25,7 +31,10 @@ export function freeText(max: number) {
   return recordedText(max).refine(isPlainText, HIDDEN_TEXT);
 }
 
-/** As {@link freeText}, for what an application reports and nobody approves by: what it quotes may hide something. */
+/**
+ * As {@link freeText}, for what an application reports and nobody approves by: what it quotes may hide
+ * something.
+ */
 export function recordedText(max: number) {
   return z
     .string()
@@ -46,7 +55,10 @@ export const isoTimeInput = z.iso.datetime({ offset: true }).refine((text) => {
 /** What an application can report of an operation that was decided on. */
 export const outcomeWord = z.enum(["executed", "failed", "refused_by_receiver", "not_attempted"]);
 
-/** An id in a path or a body. Its form is not judged here: what cannot be an id names nothing, which is `not_found`. */
+/**
+ * An id in a path or a body. Its form is not judged here: what cannot be an id names nothing, which is
+ * `not_found`.
+ */
 export const idText = z
   .string()
   .min(1)

@@ -18,8 +18,8 @@ export function readiness({ reason, message }: Verdict): Fact[] {
 }
 
 /**
- * Conditions of an object at `generation`: the facts in their order, then what `previous` holds of other types. A
- * transition time changes only together with the status it belongs to.
+ * Conditions of an object at `generation`: the facts in their order, then what `previous` holds of other
+ * types. A transition time changes only together with the status it belongs to.
  */
 export function withFacts(
   previous: readonly Condition[],

@@ -16,7 +16,10 @@ export type Controller = {
 
 const WORKERS = 10;
 
-/** Begins to reconcile: whatever changes is looked at, together with what refers to it. Resolves once all was read. */
+/**
+ * Begins to reconcile: whatever changes is looked at, together with what refers to it. Resolves once all was
+ * read.
+ */
 export async function startController(world: World): Promise<Controller> {
   const { resources, log } = world;
   const reconcilePlatform = createPlatformReconciler();

@@ -42,7 +42,10 @@ const STANDING: ReadonlySet<string> = new Set<Reason>([
   "Expired",
 ]);
 
-/** Whether an object has nothing left to do for its current spec, so that its status can stay through an outage. */
+/**
+ * Whether an object has nothing left to do for its current spec, so that its status can stay through an
+ * outage.
+ */
 export function standsThroughOutage({ metadata, status }: AnyObject): boolean {
   const reason = conditionOf(status, "Ready")?.reason;
   return reason !== undefined && STANDING.has(reason) && status.observedGeneration === metadata.generation;
@@ -53,7 +56,9 @@ export function isOutage(failure: ApiFailure): boolean {
   return failure.kind !== "refused";
 }
 
-/** When to come back after a verdict: what waits for something that is not watched is tried again by itself. */
+/**
+ * When to come back after a verdict: what waits for something that is not watched is tried again by itself.
+ */
 export function visitAfter({ reason }: Verdict, failure?: ApiFailure): Visit {
   if (failure !== undefined && (isOutage(failure) || progressOf(reason) === "waiting")) {
     const notBeforeMs = failure.kind === "unavailable" ? failure.retryAfterMs : undefined;

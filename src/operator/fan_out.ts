@@ -4,7 +4,10 @@ import type { Change, Resources } from "./resources.ts";
 
 type Copy = Pick<Resources, "list" | "get">;
 
-/** The objects that a change may concern: the one that changed, what refers to it, and what waits for it to go. */
+/**
+ * The objects that a change may concern: the one that changed, what refers to it, and what waits for it to
+ * go.
+ */
 export function concerned(copy: Copy, change: Change): AnyObject[] {
   switch (change.kind) {
     case "Platform":

@@ -50,7 +50,10 @@ export type CommonStatus = { observedGeneration?: number; conditions?: Condition
 export type DeletionPolicy = "Retain" | "Delete";
 export type Reference = { name: string };
 
-/** A root identity of another account whose authority counts at a Platform, for these scopes, before this moment. */
+/**
+ * A root identity of another account whose authority counts at a Platform, for these scopes, before this
+ * moment.
+ */
 export type AcceptedPrincipal = { humanID: string; scopes: string[]; acceptedUntil?: string };
 
 export type PlatformSpec = {

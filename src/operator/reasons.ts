@@ -1,6 +1,6 @@
 /**
- * How far an object is, told by its reason: `done` (Ready), `waiting` (the operator comes back by itself), `stuck` (a
- * person has to change something), `paused`.
+ * How far an object is, told by its reason: `done` (Ready), `waiting` (the operator comes back by itself),
+ * `stuck` (a person has to change something), `paused`.
  */
 export type Progress = "done" | "waiting" | "stuck" | "paused";
 
@@ -95,7 +95,10 @@ export function progressOf(reason: Reason): Progress {
   return reasons[reason].progress;
 }
 
-/** Milliseconds after which an object with this reason is looked at again without a change; `undefined`: when one comes. */
+/**
+ * Milliseconds after which an object with this reason is looked at again without a change; `undefined`: when
+ * one comes.
+ */
 export function recheckOf(reason: Reason): number | undefined {
   const entry: Entry = reasons[reason];
   return entry.recheckMs;

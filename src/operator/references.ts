@@ -25,8 +25,9 @@ export function agentFault(
   if (agent === undefined) return fault("does not exist");
   if (agent.metadata.deletionTimestamp !== undefined) return fault("is being deleted");
   const { platformRef } = agent.spec;
-  if (platformRef.name !== platformName)
+  if (platformRef.name !== platformName) {
     return fault(`belongs to Platform ${platformRef.name}, not ${platformName}`);
+  }
   return isTrue(agent.status, "KeyReady") ? undefined : fault("has no key yet");
 }
 

@@ -19,9 +19,9 @@ export type Secret = {
 export type ObjectEvent = { type: "Normal" | "Warning"; reason: Reason; message: string };
 
 /**
- * Where objects, bindings and Secrets live: a folder or a cluster. Objects that it gives are never changed in place.
- * Reads of objects come from a complete copy in memory; writes are durable when they resolve. Every write names its
- * object by uid, so an object created anew under the same name is never touched by mistake.
+ * Where objects, bindings and Secrets live: a folder or a cluster. Objects that it gives are never changed in
+ * place. Reads of objects come from a complete copy in memory; writes are durable when they resolve. Every
+ * write names its object by uid, so an object created anew under the same name is never touched by mistake.
  */
 export type Resources = {
   /** Fills the copy and keeps it up to date from then on. Every object there is shows as a change once. */
@@ -34,14 +34,20 @@ export type Resources = {
   binding(namespace: string): Binding | undefined;
   /** Adds or removes the operator's finalizer. Removing the last one of a deleted object ends it. */
   setFinalizer(object: AnyObject, present: boolean): Promise<void>;
-  /** Writes what the operator says of an object, leaving what others say. Nothing happens when the object is gone. */
+  /**
+   * Writes what the operator says of an object, leaving what others say. Nothing happens when the object is
+   * gone.
+   */
   writeStatus(object: AnyObject, status: CommonStatus): Promise<void>;
   readSecret(namespace: string, name: string): Promise<Secret | undefined>;
   /**
    * Creates a Secret, or replaces exactly `previous`. `false`: another one is there, which was left as it is.
    */
   writeSecret(secret: Omit<Secret, "version">, previous?: Secret): Promise<boolean>;
-  /** Removes exactly this version of a Secret. `false`: it has changed and was left; `true` also when it was gone. */
+  /**
+   * Removes exactly this version of a Secret. `false`: it has changed and was left; `true` also when it was
+   * gone.
+   */
   removeSecret(secret: Secret): Promise<boolean>;
   /** Tells people. Never fails; an event may be lost. */
   recordEvent(object: AnyObject, event: ObjectEvent): void;

@@ -36,8 +36,9 @@ type Deps = {
 const FOLDER_EPOCH = 1;
 
 /**
- * Makes true what the manifests of a folder declare, and keeps it so. Resolves once all of them were read. Throws
- * `StateDamaged` when the operator's own records cannot be understood, `IdentityMissing` when only its identity is gone.
+ * Makes true what the manifests of a folder declare, and keeps it so. Resolves once all of them were read.
+ * Throws `StateDamaged` when the operator's own records cannot be understood, `IdentityMissing` when only its
+ * identity is gone.
  */
 export async function startOperator({ config, clock, log, folderTimes }: Deps): Promise<Operator> {
   const resources = await openFolder({

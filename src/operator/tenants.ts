@@ -2,10 +2,16 @@ import { parse } from "yaml";
 import { z } from "zod";
 import { CUSTOM_FORM, isRegistrableScope } from "../protocol/documents/registered_scopes.ts";
 
-/** Name of the ConfigMap that binds namespaces to accounts. It lies in the operator's namespace; an administrator writes it. */
+/**
+ * Name of the ConfigMap that binds namespaces to accounts. It lies in the operator's namespace; an
+ * administrator writes it.
+ */
 export const TENANTS_NAME = "deputize-tenants";
 
-/** What a namespace is bound to: an account, the most its Platforms may allow, and who may approve in Kubernetes. */
+/**
+ * What a namespace is bound to: an account, the most its Platforms may allow, and who may approve in
+ * Kubernetes.
+ */
 export type Tenant = { accountEmail: string; ceiling?: string[]; approvers?: string[] };
 
 /** The binding of one namespace, or why its entry cannot be used. A faulty entry binds nothing. */
@@ -27,8 +33,8 @@ const entry = z.strictObject({
 });
 
 /**
- * Reads the ConfigMap's data: each key is a namespace, each value YAML with `accountEmail` and, if wanted, `ceiling` and
- * `approvers`. A faulty entry spoils no other.
+ * Reads the ConfigMap's data: each key is a namespace, each value YAML with `accountEmail` and, if wanted,
+ * `ceiling` and `approvers`. A faulty entry spoils no other.
  */
 export function parseTenants(data: Readonly<Record<string, string>>): Map<string, Binding> {
   return new Map(Object.entries(data).map(([namespace, text]) => [namespace, parseEntry(text)]));

@@ -6,7 +6,9 @@ import type { Verdict } from "./reasons.ts";
 import { report } from "./report.ts";
 import type { World } from "./world.ts";
 
-/** Failures in a row after which an object that cannot be let go counts as stalled. Tries go on every 30 s. */
+/**
+ * Failures in a row after which an object that cannot be let go counts as stalled. Tries go on every 30 s.
+ */
 export const STALLED_AFTER_FAILURES = 20;
 
 type Ending = {

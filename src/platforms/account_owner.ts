@@ -24,7 +24,10 @@ export async function findOwner(db: Database | Transaction, accountId: string): 
   return ownerOf(row);
 }
 
-/** The account that a namespace is bound to by e-mail. Throws `namespace_not_bound`, or `onboarding_incomplete`. */
+/**
+ * The account that a namespace is bound to by e-mail. Throws `namespace_not_bound`, or
+ * `onboarding_incomplete`.
+ */
 export async function findOwnerByEmail(db: Database | Transaction, email: string): Promise<Owner> {
   const address = canonicalEmail(email.trim());
   const row = address === undefined ? undefined : await db("accounts").where({ email: address }).first();

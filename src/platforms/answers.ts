@@ -14,7 +14,10 @@ export const platformName = oneLine(128);
 export const platformDescription = freeText(1000);
 /** Where events are delivered, as a call carries it; whether it may be is told by `checkCallbackUrl`. */
 export const callbackUrl = z.string().min(1).nullable();
-/** The name by which operations are bound to a connection: visible, and at most 512 bytes as the wire format has it. */
+/**
+ * The name by which operations are bound to a connection: visible, and at most 512 bytes as the wire format
+ * has it.
+ */
 export const verifierName = oneLine(512).refine(
   (name) => Buffer.byteLength(name) <= 512,
   "at most 512 bytes",
@@ -41,8 +44,9 @@ export const custodyFields = {
 
 /** Throws `not_available` for an agent that would keep its own key. */
 export function requireCustodial({ custody_mode }: { custody_mode?: string | undefined }): void {
-  if (custody_mode === "self_custody")
+  if (custody_mode === "self_custody") {
     throw new ApiError("not_available", "self_custody is not available yet");
+  }
 }
 
 /** What both ways of registering a platform take. */

@@ -9,7 +9,10 @@ export const MAX_SCOPES = 64;
 /** A list of scopes as a call carries it, 1–64. Whether each is a scope is told by {@link checkScopes}. */
 export const scopeList = z.array(z.string()).min(1).max(MAX_SCOPES);
 
-/** The scopes, each once, in the order given. Throws `invalid_scopes`, naming those that are neither canonical nor {@link CUSTOM_FORM}. */
+/**
+ * The scopes, each once, in the order given. Throws `invalid_scopes`, naming those that are neither canonical
+ * nor {@link CUSTOM_FORM}.
+ */
 export function checkScopes(scopes: readonly string[]): string[] {
   const refused = unregistrableScopes(scopes);
   if (refused.length > 0) {
@@ -21,13 +24,18 @@ export function checkScopes(scopes: readonly string[]): string[] {
   return [...new Set(scopes)];
 }
 
-/** Throws `ceiling_exceeded`, naming what `ceiling` does not grant. Wildcards count as what they expand to. */
+/**
+ * Throws `ceiling_exceeded`, naming what `ceiling` does not grant. Wildcards count as what they expand to.
+ */
 export function checkCeiling(ceiling: readonly string[], scopes: readonly string[]): void {
   const over = coversScopes(ceiling, scopes);
   if (over.length > 0) throw new ApiError("ceiling_exceeded", `Above the platform's ceiling: ${named(over)}`);
 }
 
-/** Throws `ceiling_exceeded`, naming what the account's own ceiling, if it has one, does not grant: the vault would not sign it. */
+/**
+ * Throws `ceiling_exceeded`, naming what the account's own ceiling, if it has one, does not grant: the vault
+ * would not sign it.
+ */
 export function checkAccountCeiling(ceiling: readonly string[] | null, scopes: readonly string[]): void {
   const over = ceiling === null ? [] : beyondCeiling(ceiling, scopes);
   if (over.length > 0) throw new ApiError("ceiling_exceeded", `Above the account's ceiling: ${named(over)}`);

@@ -8,8 +8,9 @@ import { findPlatform } from "./platform_record.ts";
 const params = z.object({ platform_id: idText });
 
 /**
- * Operations of organizations that are named and not open yet: publishing, team members, domain verification. All are
- * refused with `not_available`, whoever asks and whatever is sent; another account's platform is `not_found` as ever.
+ * Operations of organizations that are named and not open yet: publishing, team members, domain verification.
+ * All are refused with `not_available`, whoever asks and whatever is sent; another account's platform is
+ * `not_found` as ever.
  */
 export function laterRoutes({ db }: { db: Database }): Route[] {
   return [

@@ -50,7 +50,9 @@ export async function findPlatform(
   return liveRecord(db, { "p.platform_id": platformId, "p.account_id": accountId }, platformId);
 }
 
-/** The account's platform with this connection. Throws `not_found` when it is another's, removed or nobody's. */
+/**
+ * The account's platform with this connection. Throws `not_found` when it is another's, removed or nobody's.
+ */
 export async function findConnection(
   db: Database | Transaction,
   accountId: string,

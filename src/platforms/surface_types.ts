@@ -1,6 +1,9 @@
 import { ApiError } from "../errors.ts";
 
-/** The surface types of platforms: what each is called and whether its managed service is open (specification §1). */
+/**
+ * The surface types of platforms: what each is called and whether its managed service is open (specification
+ * §1).
+ */
 export const surfaceTypes = {
   agentic_api: { title: "Agentic API", open: true },
   conversational_ai: { title: "Conversational AI", open: false },

@@ -18,10 +18,10 @@ type DueAgent = Pick<
 > & { ceiling: string[] };
 
 /**
- * Tells the vault which agents ended and whose ceiling shrank, of one connection or, without one, of all. The database
- * has it since the change was committed; this only brings the vault's second line of defence in step, so it can be
- * repeated at any time, runs again after a crash, and never fails: what the vault did not take stays due.
- * Gives how many agents were settled.
+ * Tells the vault which agents ended and whose ceiling shrank, of one connection or, without one, of all. The
+ * database has it since the change was committed; this only brings the vault's second line of defence in
+ * step, so it can be repeated at any time, runs again after a crash, and never fails: what the vault did not
+ * take stays due. Gives how many agents were settled.
  */
 export async function settleVault(deps: SettleDeps, connectionId?: string): Promise<number> {
   let settled = 0;
@@ -38,15 +38,18 @@ export async function settleVault(deps: SettleDeps, connectionId?: string): Prom
 }
 
 /**
- * Whether the vault needs to hear no more of an agent. A refusal is its last word on a key (gone, disabled already,
- * narrower already): asking again changes nothing.
+ * Whether the vault needs to hear no more of an agent. A refusal is its last word on a key (gone, disabled
+ * already, narrower already): asking again changes nothing.
  */
 async function tell({ vault, log }: SettleDeps, agent: DueAgent): Promise<boolean | "unreachable"> {
   if (agent.vault_key_id === null) return true;
   const key = { tenant: agent.account_id, keyId: agent.vault_key_id };
   try {
-    if (agent.disabled_at === null) await vault.shrinkCeiling(key, agent.ceiling);
-    else await vault.disableKey(key);
+    if (agent.disabled_at === null) {
+      await vault.shrinkCeiling(key, agent.ceiling);
+    } else {
+      await vault.disableKey(key);
+    }
     return true;
   } catch (error) {
     const final = error instanceof VaultRefused && error.code !== "rate_limited";

@@ -101,8 +101,8 @@ export function checkVerifier(operation: Operation, caller: ApiKeyCaller): void 
 }
 
 /**
- * SHA-256 by which two calls under one invocation are the same: operation, scope and context alike. What the application
- * calls the action besides (`action_profile`) makes no difference.
+ * SHA-256 by which two calls under one invocation are the same: operation, scope and context alike. What the
+ * application calls the action besides (`action_profile`) makes no difference.
  */
 export function operationHash(asked: {
   operation: Operation;

@@ -26,9 +26,9 @@ import { verifyRoute } from "./verify/verify_route.ts";
 const REMEMBERED_CERTIFICATES = 20_000;
 
 /**
- * What the proof routes are built from. The pools are their own, so that nothing else delays a decision: `decisions`
- * for batches, which give a held row up after `QUICK_LOCK_MS`, `patient` for those that wait for it, `rated` for
- * certificates with a rate.
+ * What the proof routes are built from. The pools are their own, so that nothing else delays a decision:
+ * `decisions` for batches, which give a held row up after `QUICK_LOCK_MS`, `patient` for those that wait for
+ * it, `rated` for certificates with a rate.
  */
 export type ProofDeps = {
   db: Database;

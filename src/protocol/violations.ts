@@ -1,6 +1,6 @@
 /**
- * Why evidence is bad or does not belong together: the bundle is malformed, forged, stale or replayed (wire format §8). Nothing can
- * be concluded about whom it names.
+ * Why evidence is bad or does not belong together: the bundle is malformed, forged, stale or replayed (wire
+ * format §8). Nothing can be concluded about whom it names.
  */
 export const EVIDENCE_CODES = [
   "no_delegations",
@@ -48,12 +48,12 @@ export const PERMISSION_CODES = [
 export type ViolationCode = (typeof EVIDENCE_CODES)[number] | (typeof PERMISSION_CODES)[number];
 
 /** One rule that does not hold. */
-export interface Violation {
+export type Violation = {
   code: ViolationCode;
   detail: string;
   /** Position in the chain, 0 for the leaf; absent when it concerns the bundle. */
   certificate?: number;
-}
+};
 
 const STATUS_CODES = [
   "expired",
@@ -69,7 +69,10 @@ const STATUS_CODES = [
 /** What a verification says about the presenter in one word (wire format §8). */
 export type IdentityStatus = "authorized_agent" | "invalid" | (typeof STATUS_CODES)[number];
 
-/** The status that stands for a violation: its own code where the format has one, else `invalid` (wire format §8). */
+/**
+ * The status that stands for a violation: its own code where the format has one, else `invalid` (wire format
+ * §8).
+ */
 export function statusOf(violation: Violation): IdentityStatus {
   return STATUS_CODES.find((code) => code === violation.code) ?? "invalid";
 }
@@ -77,7 +80,10 @@ export function statusOf(violation: Violation): IdentityStatus {
 /** Codes whose published reason is a sentence without the code. */
 const WITHOUT_CODE: readonly ViolationCode[] = ["expired", "revoked"];
 
-/** The violation as `error_reason`: `<code>: <detail>`, and a published sentence alone for an expired or revoked certificate. */
+/**
+ * The violation as `error_reason`: `<code>: <detail>`, and a published sentence alone for an expired or
+ * revoked certificate.
+ */
 export function reasonOf({ code, detail }: Violation): string {
   return WITHOUT_CODE.includes(code) ? detail : `${code}: ${detail}`;
 }

@@ -4,12 +4,19 @@ import type { Database } from "../db/connection.ts";
 import { rateLimited } from "../errors.ts";
 import { createStoredRate } from "./stored_rate.ts";
 
-/** Seconds of the window that the rates count in; it opens with the first call and is not moved by later ones. */
+/**
+ * Seconds of the window that the rates count in; it opens with the first call and is not moved by later ones.
+ */
 export const RATE_WINDOW_SECONDS = 15 * 60;
 
-/** Rates of a client while it signs in. They are kept in the database, so they hold across replicas and restarts. */
+/**
+ * Rates of a client while it signs in. They are kept in the database, so they hold across replicas and
+ * restarts.
+ */
 export type ClientRates = {
-  /** Counts one code asked for. Throws `rate_limited` with `Retry-After` when the client has had its calls. */
+  /**
+   * Counts one code asked for. Throws `rate_limited` with `Retry-After` when the client has had its calls.
+   */
   takeSend(ip: string): Promise<void>;
   /** Counts one code tried, likewise; not for tries that a browser's own code answers. */
   takeTry(ip: string): Promise<void>;
@@ -49,7 +56,10 @@ async function consume(limiter: RateLimiterPostgres, ip: string, what: string): 
   }
 }
 
-/** The network that counts as one client: an IPv4 address, or an IPv6 /64, since whoever has one address there has all. */
+/**
+ * The network that counts as one client: an IPv4 address, or an IPv6 /64, since whoever has one address there
+ * has all.
+ */
 export function networkOf(ip: string): string {
   if (!ipaddr.isValid(ip)) return ip;
   const address = ipaddr.parse(ip);

@@ -1,10 +1,16 @@
 import { LRUCache } from "lru-cache";
 import type { Clock } from "../clock.ts";
 
-/** What a pace says of a key: whether one more is admitted, how many more are, and milliseconds until one and until all are. */
+/**
+ * What a pace says of a key: whether one more is admitted, how many more are, and milliseconds until one and
+ * until all are.
+ */
 export type Paced = { admitted: boolean; remaining: number; waitMs: number; resetMs: number };
 
-/** So many a minute for each key, all at once if need be; what was used comes back evenly (GCRA). Kept in this process. */
+/**
+ * So many a minute for each key, all at once if need be; what was used comes back evenly (GCRA). Kept in this
+ * process.
+ */
 export type Pace = {
   readonly perMinute: number;
   /** Counts one when it is admitted. What is not admitted counts nothing. */
@@ -21,7 +27,8 @@ const REMEMBERED = 100_000;
 
 /** A pace of `perMinute`; 0 admits nothing. The keys that were used last are remembered, 100,000 of them. */
 export function createPace({ perMinute, clock }: { perMinute: number; clock: Clock }): Pace {
-  // Whole numbers, so that nothing is rounded: one use costs a minute's milliseconds, and each millisecond gives `perMinute` back.
+  // Whole numbers, so that nothing is rounded: one use costs a minute's milliseconds, and each millisecond
+  // gives `perMinute` back.
   const all = perMinute * MINUTE_MS;
   const known = new LRUCache<string, Used>({ max: REMEMBERED });
   const judge = (used: number): Paced => {

@@ -10,7 +10,10 @@ const REMEMBERED = 10_000;
 /** Writes a line of a kind, unless there were enough of that kind in this minute. */
 export type PacedLines = (kind: string, line: object, text: string) => void;
 
-/** For what a caller can bring about as often as they like: no more than 60 lines of a kind a minute, and then how many were left out. */
+/**
+ * For what a caller can bring about as often as they like: no more than 60 lines of a kind a minute, and then
+ * how many were left out.
+ */
 export function createPacedLines(
   level: "info" | "warn",
   { log, clock }: { log: Logger; clock: Clock },

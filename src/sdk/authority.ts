@@ -18,7 +18,10 @@ export type Authority = {
   /** The frozen copy of what was authorized, and of what was bound: act on this. */
   readonly payload: unknown;
   readonly record: VerificationRecord;
-  /** Tells the service what came of it, in the background; only the first call counts. Without an operation there is nothing to tell. */
+  /**
+   * Tells the service what came of it, in the background; only the first call counts. Without an operation
+   * there is nothing to tell.
+   */
   report(outcome: Outcome, detail?: string): void;
 };
 

@@ -21,13 +21,14 @@ export type Run<T> =
 /** Stands in front of protected code, and lets it run only on an explicit allow. */
 export type Guard = {
   /**
-   * Asks verify, once, and rules by the enforcement table. Rejects with TypeError for a call that is the application's own fault; whatever
-   * a request, the service or the network does is a refusal.
+   * Asks verify, once, and rules by the enforcement table. Rejects with TypeError for a call that is the
+   * application's own fault; whatever a request, the service or the network does is a refusal.
    */
   authorize(call: AuthorizeCall): Promise<Authorization>;
   /**
-   * Runs `action` on the frozen copy of the payload if it is allowed, and reports `executed`, or `failed` when it throws; what it throws
-   * is thrown on. An action that refuses by itself says so first: `authority.report("refused_by_receiver")`.
+   * Runs `action` on the frozen copy of the payload if it is allowed, and reports `executed`, or `failed`
+   * when it throws; what it throws is thrown on. An action that refuses by itself says so first:
+   * `authority.report("refused_by_receiver")`.
    */
   run<T>(
     call: AuthorizeCall,
@@ -39,7 +40,10 @@ export type Guard = {
   header(name: string): string;
 };
 
-/** A guard with its own settings. Throws TypeError for settings that no guard can work with. Opens nothing until it is asked. */
+/**
+ * A guard with its own settings. Throws TypeError for settings that no guard can work with. Opens nothing
+ * until it is asked.
+ */
 export function createGuard(guardSettings: GuardSettings): Guard {
   const settings = readSettings(guardSettings);
   const outcomes = createOutcomeReporter(settings);

@@ -2,9 +2,9 @@ import { parseJson, plainJson } from "../protocol/encoding/json.ts";
 import { type Exchange, MAX_ANSWER_BYTES } from "./exchange.ts";
 
 /**
- * What a call to verify came to, in the rows of the enforcement table (specification §4): an explicit allow, the service's own
- * refusals, and all that is no decision. `invalid_scope` is a 400 of the latter: the application asks for what is no scope, and
- * the caller's proof was not looked at.
+ * What a call to verify came to, in the rows of the enforcement table (specification §4): an explicit allow,
+ * the service's own refusals, and all that is no decision. `invalid_scope` is a 400 of the latter: the
+ * application asks for what is no scope, and the caller's proof was not looked at.
  */
 export type Finding =
   | "allow"
@@ -19,7 +19,10 @@ export type Finding =
   | "network"
   | "answer_too_large";
 
-/** How the application refuses: the status that it answers with, a stable code and a sentence that gives nothing away. */
+/**
+ * How the application refuses: the status that it answers with, a stable code and a sentence that gives
+ * nothing away.
+ */
 export type Refusal = { readonly status: 403 | 503; readonly code: string; readonly message: string };
 
 /** The action that the enforcement table demands: execute exactly when there is no refusal. */
@@ -49,7 +52,10 @@ export const NO_DECISION: Refusal = Object.freeze({
   message: "Authority could not be verified; nothing was done",
 });
 
-/** Rules on the answer of verify by the enforcement table (specification §4). Executes on status 200 with the decision `allow` only. */
+/**
+ * Rules on the answer of verify by the enforcement table (specification §4). Executes on status 200 with the
+ * decision `allow` only.
+ */
 export function rule(exchange: Exchange): Ruling {
   if (!exchange.answered) return refuse(exchange.fault, undefined, {}, NO_DECISION);
   const { status, body } = exchange;

@@ -20,8 +20,9 @@ export type Exchange =
 export const MAX_ANSWER_BYTES = 256 * 1024;
 
 /**
- * Posts once and reads the answer whole. Redirects are answers like others; nothing is sent again. A name that is not found, a
- * connection that is refused, cut or closed too early, a TLS fault and an answer that is not HTTP all count as `network`. Never throws.
+ * Posts once and reads the answer whole. Redirects are answers like others; nothing is sent again. A name
+ * that is not found, a connection that is refused, cut or closed too early, a TLS fault and an answer that is
+ * not HTTP all count as `network`. Never throws.
  */
 export function post(call: Post): Promise<Exchange> {
   const deadline = performance.now() + call.timeoutMs;
@@ -70,8 +71,11 @@ function readAnswer(response: IncomingMessage, settle: (exchange: Exchange) => v
   let bytes = 0;
   response.on("data", (chunk: Buffer) => {
     bytes += chunk.length;
-    if (bytes > MAX_ANSWER_BYTES) settle({ answered: false, fault: "answer_too_large" });
-    else chunks.push(chunk);
+    if (bytes > MAX_ANSWER_BYTES) {
+      settle({ answered: false, fault: "answer_too_large" });
+    } else {
+      chunks.push(chunk);
+    }
   });
   response.on("error", () => settle({ answered: false, fault: "network" }));
   response.on("end", () => {

@@ -35,7 +35,7 @@ export type Operation = {
 /**
  * The operation as the agent must have bound it, frozen, with the hashes of wire format §4.
  *
- * @throws ProtocolError `invalid_utf8` for text with a lone surrogate
+ * Throws `ProtocolError` `invalid_utf8` for text with a lone surrogate
  */
 export function bindOperation(
   input: OperationInput & { agentId: string },

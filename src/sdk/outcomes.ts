@@ -19,8 +19,8 @@ const PAUSES_MS = [0, 500, 2_000];
 const LONGEST_DETAIL = 500;
 
 /**
- * Reports each outcome until the service has taken it, three times at most: an equal repeat is answered alike. Given up after any
- * answer that a repeat would not change; `onFault` is told then.
+ * Reports each outcome until the service has taken it, three times at most: an equal repeat is answered
+ * alike. Given up after any answer that a repeat would not change; `onFault` is told then.
  */
 export function createOutcomeReporter(
   settings: Pick<ReadSettings, "address" | "header" | "apiKey" | "agent" | "timeoutMs" | "onFault">,

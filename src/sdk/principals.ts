@@ -4,12 +4,18 @@ export type Principals = readonly string[] | ReadonlySet<string>;
 /** The accepted principals, or what gives them for each request. */
 export type PrincipalsSetting = Principals | (() => Principals | Promise<Principals>);
 
-/** The accepted root ids at this moment. Rejects when the application's function fails, or gives anything else. */
+/**
+ * The accepted root ids at this moment. Rejects when the application's function fails, or gives anything
+ * else.
+ */
 export type AcceptedPrincipals = () => Promise<ReadonlySet<string>>;
 
 const ROOT_ID = /^[0-9a-f]{32}$/;
 
-/** Reads the setting; a list is copied. Nothing without one. Throws TypeError for a list that is none, or an id that is none. */
+/**
+ * Reads the setting; a list is copied. Nothing without one. Throws TypeError for a list that is none, or an
+ * id that is none.
+ */
 export function readPrincipals(setting: PrincipalsSetting | undefined): AcceptedPrincipals | undefined {
   if (setting === undefined) return undefined;
   if (typeof setting === "function") return async () => rootIds(await setting());

@@ -7,7 +7,9 @@ export type ProofSource = string | { proof_bundle: object | string } | { proof_r
 export type Proof = {
   member: "proof_bundle" | "proof_ref";
   json: string;
-  /** The agent that a bundle names; a reference names none. Nothing may rest on it before verify has answered. */
+  /**
+   * The agent that a bundle names; a reference names none. Nothing may rest on it before verify has answered.
+   */
   agentId: string | undefined;
 };
 
@@ -16,8 +18,8 @@ const BASE64 = /^[A-Za-z0-9+/_-]+={0,2}$/;
 const OPENING_BRACE = 0x7b;
 
 /**
- * Reads a proof: a bundle as its JSON or as that in base64 or base64url, or a `proof_ref`. Whatever the bundle says is passed on
- * unchanged. Nothing when the text can be neither.
+ * Reads a proof: a bundle as its JSON or as that in base64 or base64url, or a `proof_ref`. Whatever the
+ * bundle says is passed on unchanged. Nothing when the text can be neither.
  */
 export function readProof(source: unknown): Proof | undefined {
   if (typeof source === "string") return readText(source.trim());
@@ -45,7 +47,9 @@ function reference(text: string): Proof {
   return { member: "proof_ref", json: JSON.stringify(text), agentId: undefined };
 }
 
-/** The text must be one JSON object, whole and strictly written, since it becomes part of a body as it stands. */
+/**
+ * The text must be one JSON object, whole and strictly written, since it becomes part of a body as it stands.
+ */
 function readBundle(json: string): Proof | undefined {
   try {
     const value = parseJson(Buffer.from(json, "utf8"));

@@ -8,7 +8,10 @@ import type { ReadSettings } from "./settings.ts";
 
 /** What is to be authorized. */
 export type AuthorizeCall = {
-  /** The scope that the action demands. Without one the action is refused: an operation that is mapped to nothing is permitted nothing. */
+  /**
+   * The scope that the action demands. Without one the action is refused: an operation that is mapped to
+   * nothing is permitted nothing.
+   */
   requiredScope: string | undefined;
   /** The proof that came with the request; without one the action is refused. */
   proof: ProofSource | undefined;
@@ -16,7 +19,10 @@ export type AuthorizeCall = {
   payload?: unknown;
   /** Demands a proof that was made for this one action. */
   operation?: OperationInput | undefined;
-  /** What certificates' constraints are evaluated against: `amount`, `currency`, `path`, …, as verify takes it. */
+  /**
+   * What certificates' constraints are evaluated against: `amount`, `currency`, `path`, …, as verify takes
+   * it.
+   */
   context?: Readonly<Record<string, string | number>> | undefined;
   /** The request has a body that nobody has read into `payload`: it cannot be bound. */
   unreadBody?: boolean;
@@ -31,7 +37,10 @@ export type Question = {
   body: string;
 };
 
-/** Takes everything from a call at once. A cause when verify need not be asked: the request shows no authority. Throws TypeError for a call that is the application's fault. */
+/**
+ * Takes everything from a call at once. A cause when verify need not be asked: the request shows no
+ * authority. Throws TypeError for a call that is the application's fault.
+ */
 export function readQuestion(
   call: AuthorizeCall,
   verifier: ReadSettings["verifier"],
@@ -60,7 +69,10 @@ export function readQuestion(
   }
 }
 
-/** Throws TypeError for a scope that nothing could ever grant here: a mistake of the application and not of who calls it. */
+/**
+ * Throws TypeError for a scope that nothing could ever grant here: a mistake of the application and not of
+ * who calls it.
+ */
 export function demandScope(requiredScope: string): void {
   if (!isRequirableScope(requiredScope)) {
     throw new TypeError(

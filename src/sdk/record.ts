@@ -3,9 +3,9 @@ import type { Operation } from "./operation.ts";
 import { frozenCopy } from "./payload.ts";
 
 /**
- * Why the action runs or not: what verify came to, or what kept the guard from asking (`no_scope`, `no_proof`, `malformed_proof`,
- * `unbindable_payload`, `incomplete_operation`, `no_api_key`) or from acting on an allow (`replayed`, `principal_not_accepted`,
- * `principals_not_read`, `record_not_retained`).
+ * Why the action runs or not: what verify came to, or what kept the guard from asking (`no_scope`,
+ * `no_proof`, `malformed_proof`, `unbindable_payload`, `incomplete_operation`, `no_api_key`) or from acting
+ * on an allow (`replayed`, `principal_not_accepted`, `principals_not_read`, `record_not_retained`).
  */
 export type Cause =
   | Finding
@@ -20,7 +20,10 @@ export type Cause =
   | "principals_not_read"
   | "record_not_retained";
 
-/** What is to be retained of a verification: frozen, fit for JSON, free of the proof, the payload and the API key. */
+/**
+ * What is to be retained of a verification: frozen, fit for JSON, free of the proof, the payload and the API
+ * key.
+ */
 export type VerificationRecord = {
   readonly cause: Cause;
   readonly requiredScope: string | undefined;
@@ -74,7 +77,10 @@ export function verificationRecord(
   return Object.freeze({ cause, requiredScope, operation, askedAt, status, answer, refusal });
 }
 
-/** The record of a verification after which the action does not run: for the ruling's reason, or else for the guard's own. */
+/**
+ * The record of a verification after which the action does not run: for the ruling's reason, or else for the
+ * guard's own.
+ */
 export function refusalRecord(
   asked: Asked,
   cause: Cause,

@@ -6,17 +6,24 @@ import type { OperationInput } from "./operation.ts";
 import type { ProofSource } from "./proof.ts";
 import { type AuthorizeCall, demandScope } from "./question.ts";
 
-/** How a route is guarded. `Request` is what the framework gives a handler: Express's request, Koa's context, Fastify's request. */
+/**
+ * How a route is guarded. `Request` is what the framework gives a handler: Express's request, Koa's context,
+ * Fastify's request.
+ */
 export type Route<Request> = {
-  /** The scope that the route demands; what is none is a TypeError when the route is made. A function that gives nothing refuses the request. */
+  /**
+   * The scope that the route demands; what is none is a TypeError when the route is made. A function that
+   * gives nothing refuses the request.
+   */
   requiredScope: string | ((request: Request) => string | undefined);
   /** Where the proof is. The header `X-Service-Proof` when left out. */
   proof?: (request: Request) => ProofSource | undefined;
   /** What the route works on. The parsed body when left out, which the frozen copy then replaces. */
   payload?: (request: Request) => unknown;
   /**
-   * Demands proofs that were made for this one action. What is left out is taken from the request: the path with its query as it came,
-   * and the headers `X-Service-Invocation-ID`, `X-Service-Session-ID` and, beside a `proof_ref`, `X-Service-Agent-ID`.
+   * Demands proofs that were made for this one action. What is left out is taken from the request: the path
+   * with its query as it came, and the headers `X-Service-Invocation-ID`, `X-Service-Session-ID` and, beside
+   * a `proof_ref`, `X-Service-Agent-ID`.
    */
   operation?: (request: Request) => Pick<OperationInput, "action"> & Partial<OperationInput>;
   /** What the constraints of certificates are evaluated against. */
@@ -45,8 +52,9 @@ export type RequestView = {
 const authorities = new WeakMap<object, Authority>();
 
 /**
- * The authority that a guarded request runs under, its frozen payload included. Takes what the framework gives the handler: Express's
- * request, Koa's context, Fastify's request. Throws TypeError when no guard has allowed it, so that code behind a forgotten guard does not run.
+ * The authority that a guarded request runs under, its frozen payload included. Takes what the framework
+ * gives the handler: Express's request, Koa's context, Fastify's request. Throws TypeError when no guard has
+ * allowed it, so that code behind a forgotten guard does not run.
  */
 export function authorityOf(request: object): Authority {
   const authority = authorities.get(request);
@@ -98,8 +106,8 @@ export function outcomeOfStatus(status: number): "executed" | "refused_by_receiv
 }
 
 /**
- * Reports the outcome when the handler ends its answer, whether or not the client is still there to read it. Nothing is reported for an
- * answer that is never ended: what came of it is not known.
+ * Reports the outcome when the handler ends its answer, whether or not the client is still there to read it.
+ * Nothing is reported for an answer that is never ended: what came of it is not known.
  */
 export function reportAtEnd(response: AnyResponse, authority: Authority): void {
   const { end } = response;
@@ -128,7 +136,10 @@ function headerOf(guard: Guard, { message }: RequestView, name: string): string 
   return typeof value === "string" ? value : undefined;
 }
 
-/** HTTP/1 announces a body in its headers; HTTP/2 announces that there is none, and need not tell the length of one. */
+/**
+ * HTTP/1 announces a body in its headers; HTTP/2 announces that there is none, and need not tell the length
+ * of one.
+ */
 function hasBody({ headers, httpVersionMajor, stream }: Message): boolean {
   if (httpVersionMajor > 1) return headers["content-length"] !== "0" && stream?.endAfterHeaders !== true;
   return headers["transfer-encoding"] !== undefined || Number(headers["content-length"] ?? 0) > 0;

@@ -7,35 +7,43 @@ import type { VerificationRecord } from "./record.ts";
 export type GuardSettings = {
   /** Where the service is, with the path in front of `/v1/…` if there is one. */
   baseUrl: string | URL;
-  /** The connection's API key, or what gives the current one. It is asked for at each call and must answer at once. */
+  /**
+   * The connection's API key, or what gives the current one. It is asked for at each call and must answer at
+   * once.
+   */
   apiKey: string | (() => string);
   /** The service's word in paths and header names. Default `service`. */
   word?: string;
-  /** For one whole exchange with verify, the reading of the answer included. Milliseconds, 10,000 by default. */
+  /**
+   * For one whole exchange with verify, the reading of the answer included. Milliseconds, 10,000 by default.
+   */
   timeoutMs?: number;
   /** Connections to the service: a `node:http` agent, or a `node:https` one with your certificates. */
   agent?: Agent;
   /** Needed for proofs that are bound to an operation. */
   verifier?: Verifier;
   /**
-   * Whose authority is accepted, besides what the service itself accepts: root ids, or a function that is asked after each allow. Nobody's
-   * when there is none in it. Left out: the service's rule alone holds.
+   * Whose authority is accepted, besides what the service itself accepts: root ids, or a function that is
+   * asked after each allow. Nobody's when there is none in it. Left out: the service's rule alone holds.
    */
   principals?: PrincipalsSetting;
   /**
-   * What an `allow` means that had been given for this invocation before. Default `refuse`, which runs nothing twice. `execute` acts on
-   * what was decided then, also when the authority was withdrawn since.
+   * What an `allow` means that had been given for this invocation before. Default `refuse`, which runs
+   * nothing twice. `execute` acts on what was decided then, also when the authority was withdrawn since.
    */
   replays?: "refuse" | "execute";
-  /** Keeps the record of each verification. Waited for before anything runs: what it throws refuses the action with 503. */
+  /**
+   * Keeps the record of each verification. Waited for before anything runs: what it throws refuses the action
+   * with 503.
+   */
   retain?: (record: VerificationRecord) => unknown;
   /** Told of what went wrong beside the decision. Must not throw. */
   onFault?: (fault: GuardFault) => void;
 };
 
 /**
- * Something that went wrong beside the service's decision: an outcome or a scope that it did not take, a record not kept, no list of
- * principals.
+ * Something that went wrong beside the service's decision: an outcome or a scope that it did not take, a
+ * record not kept, no list of principals.
  */
 export type GuardFault =
   | { kind: "outcome_not_reported"; invocationId: string; outcome: string; status: number | undefined }
@@ -60,7 +68,10 @@ export type ReadSettings = Required<
 const DEFAULT_TIMEOUT_MS = 10_000;
 const LONGEST_TIMEOUT_MS = 600_000;
 
-/** Checks settings. Throws TypeError for those that no guard can work with; the key is never part of its message. */
+/**
+ * Checks settings. Throws TypeError for those that no guard can work with; the key is never part of its
+ * message.
+ */
 export function readSettings(settings: GuardSettings): ReadSettings {
   const { apiKey, agent, verifier, word = "service", timeoutMs = DEFAULT_TIMEOUT_MS } = settings;
   const base = readBase(settings.baseUrl);

@@ -15,8 +15,8 @@ export type WebhookRequest = {
 };
 
 /**
- * A genuine delivery and its id, or why it must be answered with 401. `stale_timestamp` is told only of deliveries
- * whose signature is right.
+ * A genuine delivery and its id, or why it must be answered with 401. `stale_timestamp` is told only of
+ * deliveries whose signature is right.
  */
 export type WebhookCheck =
   | { ok: true; deliveryId: string }
@@ -25,9 +25,10 @@ export type WebhookCheck =
 const TOLERANCE_SECONDS = 300;
 
 /**
- * Checks a webhook by the receiver rules (specification §6): accepted only when `X-Service-Signature` is the lowercase
- * hex HMAC-SHA256 of `timestamp.raw_body` under the secret, compared in constant time, and the timestamp is less than
- * 5 minutes away. Store the event, ignore a `deliveryId` that was stored before, then answer 204. Never throws.
+ * Checks a webhook by the receiver rules (specification §6): accepted only when `X-Service-Signature` is the
+ * lowercase hex HMAC-SHA256 of `timestamp.raw_body` under the secret, compared in constant time, and the
+ * timestamp is less than 5 minutes away. Store the event, ignore a `deliveryId` that was stored before, then
+ * answer 204. Never throws.
  */
 export function verifyWebhook({
   headers,
@@ -58,8 +59,8 @@ export type WebhookReceiverSettings = {
   /** The connection's `webhook_signing_secret`; several while one takes the place of another. */
   secret: string | readonly string[];
   /**
-   * Stores or queues an event, once: it takes no notice of a `deliveryId` that it has stored before. What it throws has the
-   * delivery come again.
+   * Stores or queues an event, once: it takes no notice of a `deliveryId` that it has stored before. What it
+   * throws has the delivery come again.
    */
   storeOnce: (event: WebhookEvent) => unknown;
   /** The service's word in its header names. Default `service`. */
@@ -71,9 +72,9 @@ export type WebhookReceiverSettings = {
 export type WebhookStatus = 204 | 400 | 401 | 503;
 
 /**
- * Receives deliveries by the receiver rules (specification §6). 401 only for a bad signature or a stale timestamp, checked before the
- * body is parsed; 400 for genuine bytes that are no event, which do not come again; 503 when the event could not be stored; 204 once
- * it is stored, or had been before. Never throws.
+ * Receives deliveries by the receiver rules (specification §6). 401 only for a bad signature or a stale
+ * timestamp, checked before the body is parsed; 400 for genuine bytes that are no event, which do not come
+ * again; 503 when the event could not be stored; 204 once it is stored, or had been before. Never throws.
  */
 export function createWebhookReceiver(
   settings: WebhookReceiverSettings,

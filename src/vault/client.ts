@@ -10,12 +10,15 @@ export type { VaultStatements } from "./statements.ts";
 /** What the vault makes keys for here: the root identity of an account, or an agent. */
 export type KeyPurpose = "account_root" | "agent";
 
-/** A key of the vault and the tenant (account) it must belong to: another tenant's is answered like one that does not exist. */
+/**
+ * A key of the vault and the tenant (account) it must belong to: another tenant's is answered like one that
+ * does not exist.
+ */
 export type KeyReference = { tenant: string; keyId: string };
 
 /**
- * A key to make. `ceiling` bounds every delegation the key issues or receives, for good; an agent's key has one, and a tenant's further
- * root keys stay within what an earlier one was bounded to.
+ * A key to make. `ceiling` bounds every delegation the key issues or receives, for good; an agent's key has
+ * one, and a tenant's further root keys stay within what an earlier one was bounded to.
  */
 export type NewKey = { tenant: string; label: string } & (
   | { purpose: "account_root"; ceiling?: string[] }
@@ -37,8 +40,8 @@ export type CreatedKey = { key_id: string; public_key: HybridPublicKey; attestat
 export type PendingChange = { action: "enable" | "destroy"; admin: string; asked_at: string; days?: number };
 
 /**
- * The public parts of a key. One that is `destroying` signs no more, and is `destroyed` when its seeds are erased, at `destroy_at`. Times
- * are ISO 8601.
+ * The public parts of a key. One that is `destroying` signs no more, and is `destroyed` when its seeds are
+ * erased, at `destroy_at`. Times are ISO 8601.
  */
 export type VaultKey = CreatedKey & {
   tenant: string;
@@ -62,7 +65,10 @@ export type VaultApproval = {
   external_subject?: boolean;
 };
 
-/** A certificate to sign: everything but the issuer's public key, which the vault fills in. `issued_at` is within 60 s of its clock. */
+/**
+ * A certificate to sign: everything but the issuer's public key, which the vault fills in. `issued_at` is
+ * within 60 s of its clock.
+ */
 export type CertificateToSign = Omit<DelegationFields, "issuer_pub_key">;
 
 /** An agent's answer to a challenge. */
@@ -76,9 +82,10 @@ export type SignedChallenge = {
 export type ChallengeToSign = ChallengeBinding;
 
 /**
- * The key vault as the service sees it. Every call rejects with `VaultRefused` (the vault decided against it; `code` says why) or with
- * `VaultUnavailable` (no answer within 5 s, or the vault cannot sign now). Signing may be repeated freely; `createKey` may be repeated
- * under the same idempotency key and then gives the same key.
+ * The key vault as the service sees it. Every call rejects with `VaultRefused` (the vault decided against it;
+ * `code` says why) or with `VaultUnavailable` (no answer within 5 s, or the vault cannot sign now). Signing
+ * may be repeated freely; `createKey` may be repeated under the same idempotency key and then gives the same
+ * key.
  */
 export type VaultClient = {
   createKey(key: NewKey, idempotencyKey: string): Promise<CreatedKey>;

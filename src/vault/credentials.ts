@@ -1,7 +1,10 @@
 import { createPrivateKey, X509Certificate } from "node:crypto";
 import { readFile } from "node:fs/promises";
 
-/** Files of the client's end, PEM: the authority that signed the vault's certificate, and the client's own certificate with its key. */
+/**
+ * Files of the client's end, PEM: the authority that signed the vault's certificate, and the client's own
+ * certificate with its key.
+ */
 export type CredentialFiles = { ca: string; cert: string; key: string };
 
 /** What those files hold. */
@@ -16,8 +19,9 @@ export async function readCredentials(files: CredentialFiles): Promise<Credentia
 }
 
 /**
- * Calls `apply` whenever the files hold something else than before, looking every `everyMs`; ends by the function it gives. Files that
- * cannot be read or do not belong together, as in the middle of being exchanged, are looked at again the next time.
+ * Calls `apply` whenever the files hold something else than before, looking every `everyMs`; ends by the
+ * function it gives. Files that cannot be read or do not belong together, as in the middle of being
+ * exchanged, are looked at again the next time.
  */
 export function watchCredentials(
   files: CredentialFiles,

@@ -1,4 +1,7 @@
-/** The key vault did not sign: it is away, sealed, or a part of it does not work. Nothing was changed that a retry would double. */
+/**
+ * The key vault did not sign: it is away, sealed, or a part of it does not work. Nothing was changed that a
+ * retry would double.
+ */
 export class VaultUnavailable extends Error {
   override readonly name = "VaultUnavailable";
   /** The vault's own code, or `unreachable` when there was no answer. */

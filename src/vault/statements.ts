@@ -6,13 +6,15 @@ import type { Transport } from "./transport.ts";
 export type RevokedCertificate = { certId: string; expiresAt: number | null };
 
 /**
- * Statements about a key that the key itself signs. What does not follow the last one is refused with `policy_violation`, and the last one
- * itself is signed again if it is asked for in time. Calls reject as {@link import("./client.ts").VaultClient}'s do.
+ * Statements about a key that the key itself signs. What does not follow the last one is refused with
+ * `policy_violation`, and the last one itself is signed again if it is asked for in time. Calls reject as
+ * {@link import("./client.ts").VaultClient}'s do.
  */
 export type VaultStatements = {
   /**
-   * All certificates that an account has revoked, 50,000 at most. `updatedAt`, in Unix seconds, is later than the last list's and within
-   * 60 s of the vault's clock. A list that lacks a certificate of the last one is refused unless that certificate has expired.
+   * All certificates that an account has revoked, 50,000 at most. `updatedAt`, in Unix seconds, is later than
+   * the last list's and within 60 s of the vault's clock. A list that lacks a certificate of the last one is
+   * refused unless that certificate has expired.
    */
   revocationList(
     root: KeyReference,

@@ -24,7 +24,10 @@ export type VaultCall = { method: "GET" | "POST"; path: string; body?: object; i
 
 /** Makes calls over kept-alive mutual TLS. */
 export type Transport = {
-  /** The answer's body. Throws `VaultRefused` for a 4xx and `VaultUnavailable` for everything else that is no success. */
+  /**
+   * The answer's body. Throws `VaultRefused` for a 4xx and `VaultUnavailable` for everything else that is no
+   * success.
+   */
   call<T>(call: VaultCall): Promise<T>;
   close(): Promise<void>;
 };

@@ -196,8 +196,9 @@ describe("the account-type step", () => {
   test("is completed once when it comes many times at once, to two replicas", async () => {
     const { client, accountId } = await atAccountType();
     const onOther = other.client();
-    for (const name of ["service_session", "service_csrf"])
+    for (const name of ["service_session", "service_csrf"]) {
       onOther.setCookie(name, client.cookie(name) ?? "");
+    }
     const waiting: (() => void)[] = [];
     api.vault.pause = () =>
       new Promise((resolve) => {

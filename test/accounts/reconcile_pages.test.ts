@@ -148,8 +148,9 @@ describe("reading the ledger in pages", () => {
             postings: present.reduce((sum, each) => sum + each.charges.length + each.credits.length, 0),
             differences: present.toSorted((a, b) => (a.accountId < b.accountId ? -1 : 1)).flatMap(expectedOf),
           };
-          for (const pageRows of PAGES)
+          for (const pageRows of PAGES) {
             expect(await reconcileLedger(world.db, { pageRows })).toEqual(expected);
+          }
         })
         .beforeEach(clear),
       { numRuns: 40 },

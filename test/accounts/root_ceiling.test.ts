@@ -39,8 +39,9 @@ test("a step that broke off is repeated with the ceiling it began with, whatever
   expect((await client.post("/v1/auth/onboarding/account-type", type)).status).toBe(503);
   bounded.vault.failure = undefined;
   const elsewhere = later.client();
-  for (const name of ["service_session", "service_csrf"])
+  for (const name of ["service_session", "service_csrf"]) {
     elsewhere.setCookie(name, client.cookie(name) ?? "");
+  }
   expect((await elsewhere.post("/v1/auth/onboarding/account-type", type)).status).toBe(200);
   const row = await bounded.db("accounts").where({ email: "broken@example.com" }).first();
   expect((await rootOf(row?.account_id ?? "")).recorded).toEqual(["data:read", "custom:*"]);

@@ -38,7 +38,10 @@ async function newestCode(email: string): Promise<string> {
 
 const wrong = (code: string) => (code === "000000" ? "000001" : "000000");
 
-/** Asks `times` times for a code to an address, each time as somebody new, and tries `tries` wrong ones without a cookie. */
+/**
+ * Asks `times` times for a code to an address, each time as somebody new, and tries `tries` wrong ones
+ * without a cookie.
+ */
 async function attack(email: string, { times = 3, tries = 5 } = {}): Promise<void> {
   for (let n = 0; n < times; n += 1) await send(api.client(), email);
   const code = await newestCode(email);
@@ -143,8 +146,9 @@ describe("a stranger who asks for codes to an address and tries wrong ones", () 
     for (const client of [anonymous, ...browsers]) await send(client, email);
     const codes = new Set((await mailsTo(email)).map(({ text }) => /\b\d{6}\b/.exec(text)?.[0]));
     const guess = Array.from({ length: 10 }, (_, n) => `00000${n}`).find((code) => !codes.has(code)) ?? "";
-    for (const client of [anonymous, ...browsers, api.client()])
+    for (const client of [anonymous, ...browsers, api.client()]) {
       for (let n = 0; n < 6; n += 1) await verify(client, email, guess);
+    }
     expect(await triesOf(email)).toBe(30);
   });
 

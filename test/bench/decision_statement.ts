@@ -10,10 +10,10 @@ import { median } from "./median.ts";
 import { processorTime } from "./processor_time.ts";
 
 /**
- * What the deciding statement alone costs Postgres, for batches of several sizes: decisions on the verifier's own
- * authority, the same on an accepted principal's (each writes the history of a second account), and calls without
- * credit. All on one connection and in turns, so that the figures of a size can be held against each other.
- * `node test/bench/decision_statement.ts [--json]`.
+ * What the deciding statement alone costs Postgres, for batches of several sizes: decisions on the verifier's
+ * own authority, the same on an accepted principal's (each writes the history of a second account), and calls
+ * without credit. All on one connection and in turns, so that the figures of a size can be held against each
+ * other. `node test/bench/decision_statement.ts [--json]`.
  */
 const ROUNDS = 9;
 const BATCH_SIZES = [1, 10, 24];
@@ -36,20 +36,25 @@ await withBenchDatabase({ connections: 1 }, async ({ db, pool }) => {
   const insert = (balance: number) =>
     Promise.all(Array.from({ length: ACCOUNTS }, () => insertRecords(db, balance)));
   const accounts = { rich: await insert(1e12), poor: await insert(0) };
-  for (const [n, verifier] of accounts.rich.entries())
+  for (const [n, verifier] of accounts.rich.entries()) {
     await acceptPrincipal(db, verifier, at(accounts.rich, n + 1), { created_at: new Date() });
+  }
   const { rows } = await pool.query<{ pid: number }>("select pg_backend_pid() as pid");
   const figures = [];
-  for (const size of BATCH_SIZES)
+  for (const size of BATCH_SIZES) {
     figures.push(...(await measureSize(pool, rows[0]?.pid ?? 0, accounts, size)));
-  if (process.argv.includes("--json")) console.log(JSON.stringify(figures));
-  else console.table(figures);
+  }
+  if (process.argv.includes("--json")) {
+    console.log(JSON.stringify(figures));
+  } else {
+    console.table(figures);
+  }
 });
 
 /** Medians over the rounds, each case once in a round, after one round to warm up. */
 async function measureSize(pool: Pool, backend: number, accounts: Accounts, size: number) {
   const seen = CASES.map((each) => ({ case: each, ms: [] as number[], cpu: [] as number[] }));
-  for (let round = 0; round <= ROUNDS; round += 1)
+  for (let round = 0; round <= ROUNDS; round += 1) {
     for (const { case: each, ms, cpu } of round % 2 === 0 ? seen : seen.toReversed()) {
       const batches = Array.from({ length: Math.ceil(ITEMS_A_ROUND / size) }, () =>
         batchOf(accounts, each, size),
@@ -59,6 +64,7 @@ async function measureSize(pool: Pool, backend: number, accounts: Accounts, size
       ms.push(took.ms);
       cpu.push(took.cpu);
     }
+  }
   return seen.map(({ case: { name }, ms, cpu }) => ({
     items: size,
     case: name,

@@ -13,10 +13,11 @@ import { type Route, route } from "../../src/route.ts";
 import { median } from "./median.ts";
 
 /**
- * What the HTTP side costs on a hot call: a trivial `api_key` operation that takes 17.6 kB of bytes, against a bare
- * `node:http` listener that reads as much and answers the same; `direct` finds its route by one look-up, `router` by
- * Koa's. Each runs in a process of its own, in turns, three times; the load comes from this process. The processor's
- * time is what to compare: the rates depend on what else the machine does. `node test/bench/http_dispatch.ts [--json]`.
+ * What the HTTP side costs on a hot call: a trivial `api_key` operation that takes 17.6 kB of bytes, against
+ * a bare `node:http` listener that reads as much and answers the same; `direct` finds its route by one
+ * look-up, `router` by Koa's. Each runs in a process of its own, in turns, three times; the load comes from
+ * this process. The processor's time is what to compare: the rates depend on what else the machine does.
+ * `node test/bench/http_dispatch.ts [--json]`.
  */
 const KINDS = ["bare", "direct", "router"] as const;
 type Kind = (typeof KINDS)[number];
@@ -24,8 +25,11 @@ const ROUNDS = 3;
 const SECONDS = 4;
 const BODY = JSON.stringify({ proof_bundle: "x".repeat(17_560), required_scope: "data:read" });
 
-if (process.send !== undefined) serve(process.argv[2] as Kind);
-else await measure();
+if (process.send !== undefined) {
+  serve(process.argv[2] as Kind);
+} else {
+  await measure();
+}
 
 async function measure(): Promise<void> {
   const results: Record<Kind, Figures[]> = { bare: [], direct: [], router: [] };
@@ -37,8 +41,11 @@ async function measure(): Promise<void> {
     requests_per_second: Math.round(median(results[kind].map((run) => run.perSecond))),
     cpu_microseconds_per_request: Number(median(results[kind].map((run) => run.cpuMicroseconds)).toFixed(1)),
   }));
-  if (process.argv.includes("--json")) console.log(JSON.stringify(figures));
-  else console.table(figures);
+  if (process.argv.includes("--json")) {
+    console.log(JSON.stringify(figures));
+  } else {
+    console.table(figures);
+  }
 }
 
 type Figures = { perSecond: number; cpuMicroseconds: number };

@@ -3,8 +3,9 @@ import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 
 /**
- * `npm run bench [-- name …]`: runs the benches one after the other, each in a process of its own; `--json` gives one
- * object per bench. Figures are ratios within one run: what the machine does besides slows both sides.
+ * `npm run bench [-- name …]`: runs the benches one after the other, each in a process of its own; `--json`
+ * gives one object per bench. Figures are ratios within one run: what the machine does besides slows both
+ * sides.
  */
 const BENCHES = {
   protocol: "Protocol: verify, sign, decode; native against the reference implementation",

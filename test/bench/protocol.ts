@@ -14,18 +14,21 @@ import { encode, NOW, prove, ROOT } from "../support/chains.ts";
 import { median } from "./median.ts";
 
 /** Something whose cost is measured, one run after the other. */
-interface Case {
+type Case = {
   name: string;
   times: number;
   run: () => unknown;
-}
+};
 
-/** What one run costs: microseconds of processor time in all threads and of the clock, and bytes allocated on the JavaScript heap. */
-interface Cost {
+/**
+ * What one run costs: microseconds of processor time in all threads and of the clock, and bytes allocated on
+ * the JavaScript heap.
+ */
+type Cost = {
   processor: number;
   clock: number;
   allocated: number;
-}
+};
 
 const ROUNDS = 15;
 const WARMUP = 500;
@@ -68,8 +71,9 @@ const cases: Case[] = [
 ];
 
 const costs = new Map(cases.map(({ name }): [string, Cost[]] => [name, []]));
-for (const { times, run } of cases)
+for (const { times, run } of cases) {
   for (let count = 0; count < Math.min(times, WARMUP); count += 1) await run();
+}
 for (let round = 0; round < ROUNDS; round += 1) {
   for (const each of cases) costs.get(each.name)?.push(await measure(each));
 }
@@ -116,8 +120,9 @@ async function measure({ times, run }: Case): Promise<Cost> {
 }
 
 /**
- * The median over rounds of two costs taken in the same round, so that a machine that is busy for a while spoils neither. Of processor
- * time, because the halves of a signature are checked at once where a second core is free.
+ * The median over rounds of two costs taken in the same round, so that a machine that is busy for a while
+ * spoils neither. Of processor time, because the halves of a signature are checked at once where a second
+ * core is free.
  */
 function printRatio(dividend: string, divisor: string, aim: string): void {
   const below = costs.get(divisor) ?? [];

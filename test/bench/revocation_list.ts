@@ -11,9 +11,10 @@ import { startBenchVault } from "./vault/place.ts";
 import { type Percentiles, percentiles } from "./vault/timing.ts";
 
 /**
- * What long revocation lists cost in the vault, and those who sign beside them: the time from call to answer, how long its event loop works
- * for one of them in all, which bounds how long it stands still whatever else uses the machine, and how long signatures of challenges
- * take meanwhile, one after another. `node test/bench/revocation_list.ts [--json]`.
+ * What long revocation lists cost in the vault, and those who sign beside them: the time from call to answer,
+ * how long its event loop works for one of them in all, which bounds how long it stands still whatever else
+ * uses the machine, and how long signatures of challenges take meanwhile, one after another. `node
+ * test/bench/revocation_list.ts [--json]`.
  */
 const LENGTHS = [0, 1_000, 10_000, 50_000];
 const ROUNDS = 30;
@@ -34,8 +35,11 @@ try {
   const alone = await beside(sign, () => sleep(ALONE_MS));
   const lists: Figures[] = [];
   for (const length of LENGTHS) lists.push(await measure(length, sign));
-  if (process.argv.includes("--json")) console.log(JSON.stringify({ challenge_alone: alone, lists }));
-  else report(alone, lists);
+  if (process.argv.includes("--json")) {
+    console.log(JSON.stringify({ challenge_alone: alone, lists }));
+  } else {
+    report(alone, lists);
+  }
 } finally {
   await vault.close();
   await postgres.stop();

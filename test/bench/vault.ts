@@ -12,10 +12,11 @@ import { storeFillingKeys, storeTenants } from "./vault/stock.ts";
 import { inTurns, type Percentiles, percentiles, times } from "./vault/timing.ts";
 
 /**
- * What a hybrid signature costs over mutual TLS with its audit record on disk, against importing two seeds and signing in this
- * process: measured in turns in one run, so that a busy machine slows both. Two vaults, one with 100 keys and one with 100,000, are
- * processes of their own on a Postgres that waits for the disk; this process is the client. Where other things use the machine, the
- * processor's time and the ratios are what to compare. `node test/bench/vault.ts [--json]`.
+ * What a hybrid signature costs over mutual TLS with its audit record on disk, against importing two seeds
+ * and signing in this process: measured in turns in one run, so that a busy machine slows both. Two vaults,
+ * one with 100 keys and one with 100,000, are processes of their own on a Postgres that waits for the disk;
+ * this process is the client. Where other things use the machine, the processor's time and the ratios are
+ * what to compare. `node test/bench/vault.ts [--json]`.
  */
 const WARM_UP = 300;
 const ROUNDS = 1_200;
@@ -37,8 +38,11 @@ const many = await startBenchVault(postgres, dir, "many");
 const plain = await startPlainSigner(few);
 try {
   const figures = await measure();
-  if (process.argv.includes("--json")) console.log(JSON.stringify(figures));
-  else report(figures);
+  if (process.argv.includes("--json")) {
+    console.log(JSON.stringify(figures));
+  } else {
+    report(figures);
+  }
 } finally {
   await Promise.all([plain.close(), few.close(), many.close()]);
   await postgres.stop();
@@ -80,7 +84,10 @@ async function makeKeys({ client }: BenchVault): Promise<Signing> {
   };
 }
 
-/** One at a time: signing here, by the plain signer, in the vault, and the wait for the disk alone; then again without that wait. */
+/**
+ * One at a time: signing here, by the plain signer, in the vault, and the wait for the disk alone; then again
+ * without that wait.
+ */
 async function measureSingle(works: Record<"bare" | "plain" | "audited", Signing>) {
   const disk = await openDisk(join(dir, "disk"));
   const single = mapValues(await inTurns(ROUNDS, { ...works, disk: disk.write }), percentiles);

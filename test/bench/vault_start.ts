@@ -15,9 +15,9 @@ import { median } from "./median.ts";
 import { makeBenchVault, serveBenchVault, stopBenchVault } from "./vault/place.ts";
 
 /**
- * How long a vault needs from its process' start until it listens: behind a long audit, from a snapshot of its register and from the first
- * record, and behind an audit of some records, in turns. One record in ten makes a key, the others are signatures.
- * `RECORDS=1000000 node test/bench/vault_start.ts [--json]`.
+ * How long a vault needs from its process' start until it listens: behind a long audit, from a snapshot of
+ * its register and from the first record, and behind an audit of some records, in turns. One record in ten
+ * makes a key, the others are signatures. `RECORDS=1000000 node test/bench/vault_start.ts [--json]`.
  */
 const RECORDS = Number(process.env.RECORDS ?? 100_000);
 const ROUNDS = 3;
@@ -36,7 +36,7 @@ try {
   const seconds: Record<"short" | "first" | "snapshot", number[]> = { short: [], first: [], snapshot: [] };
   for (let round = 0; round < ROUNDS; round += 1) {
     seconds.short.push(await startAndStop(short));
-    await withClient(long.url, (client) => client.query("TRUNCATE audit_register"));
+    await withClient(long.url, (client) => client.query("truncate audit_register"));
     seconds.first.push(await startAndStop(long));
     seconds.snapshot.push(await startAndStop(long));
   }
@@ -59,7 +59,7 @@ async function startAndStop({ environment }: Place): Promise<number> {
 async function writeRecords({ environment, url }: Place): Promise<void> {
   const token = await openToken(await tokenSettings(loadConfig(environment).token), createLog("silent"));
   await withClient(url, async (client) => {
-    const { rows } = await client.query<AuditRow>("SELECT * FROM audit ORDER BY seq DESC LIMIT 1");
+    const { rows } = await client.query<AuditRow>("select * from audit order by seq desc limit 1");
     let { seq, mac } = rows[0] ?? { seq: 0, mac: Buffer.alloc(32) };
     seq = Number(seq);
     while (seq < RECORDS) {
@@ -71,7 +71,7 @@ async function writeRecords({ environment, url }: Place): Promise<void> {
       await appendRecords(client, coded);
       mac = coded.at(-1)?.mac ?? mac;
     }
-    await client.query("VACUUM ANALYZE audit");
+    await client.query("vacuum analyze audit");
   });
   await token.close();
 }

@@ -8,9 +8,9 @@ export type Load = { port: number; connections: number; file: string; lengths: n
 export type Seen = { allowed: number; ms: number; p50: number; p99: number; cpuMicroseconds: number };
 
 /**
- * A client that costs as little as one in JavaScript can, in a process of its own, so that it takes little of what it
- * shares with the parts that are measured: requests are made beforehand, and of an answer only its length, status and
- * decision are read. A connection sends its next request when its answer is there.
+ * A client that costs as little as one in JavaScript can, in a process of its own, so that it takes little of
+ * what it shares with the parts that are measured: requests are made beforehand, and of an answer only its
+ * length, status and decision are read. A connection sends its next request when its answer is there.
  */
 process.once("message", (load: Load) => {
   void run(load).then((seen) => process.send?.(seen));

@@ -19,16 +19,19 @@ import { processorTime, processorTimeWithChildren } from "./processor_time.ts";
 import type { Load, Seen } from "./verify_client.ts";
 
 /**
- * What a decision costs from end to end: verifies over HTTP with full bundles, each durable (audit row, charge and
- * spent challenge committed with fsync on), against bare hybrid verifications of the same signatures on the thread
- * pool, in the same run and in turns, after one round to warm up. Client, API and Postgres share the machine, so the
- * processor's time of each is told too: it is what hardly depends on what else the machine does.
- * `node test/bench/verify_http.ts [--json]`.
+ * What a decision costs from end to end: verifies over HTTP with full bundles, each durable (audit row,
+ * charge and spent challenge committed with fsync on), against bare hybrid verifications of the same
+ * signatures on the thread pool, in the same run and in turns, after one round to warm up. Client, API and
+ * Postgres share the machine, so the processor's time of each is told too: it is what hardly depends on what
+ * else the machine does. `node test/bench/verify_http.ts [--json]`.
  */
 const ROUNDS = 3;
 const PROOFS_A_ROUND = 6_000;
 const WORLDS = 10;
-/** How many calls are under way at once, and whose authority is shown: the verifier's own, or an accepted principal's. */
+/**
+ * How many calls are under way at once, and whose authority is shown: the verifier's own, or an accepted
+ * principal's.
+ */
 const CASES = [
   { connections: 16, authority: "own" },
   { connections: 64, authority: "own" },
@@ -46,15 +49,19 @@ await withBenchDatabase({}, async (database) => {
   const sealingKey = randomBytes(32);
   const seal = createSeal(sealingKey);
   const worlds = await Promise.all(Array.from({ length: WORLDS }, () => createProofWorld(db, seal)));
-  for (const [n, world] of worlds.entries())
+  for (const [n, world] of worlds.entries()) {
     await acceptPrincipal(db, world, other(worlds, n), { created_at: new Date() });
+  }
   const api = await startApiProcess(url, sealingKey);
   try {
     await measureRound(worlds, api);
     const rounds: Round[] = [];
     for (let round = 0; round < ROUNDS; round += 1) rounds.push(await measureRound(worlds, api));
-    if (process.argv.includes("--json")) console.log(JSON.stringify(figuresOf(rounds)));
-    else console.table(figuresOf(rounds));
+    if (process.argv.includes("--json")) {
+      console.log(JSON.stringify(figuresOf(rounds)));
+    } else {
+      console.table(figuresOf(rounds));
+    }
   } finally {
     await api.stop();
   }

@@ -12,6 +12,7 @@ export type Someone = {
 };
 
 declare module "vitest" {
+  // biome-ignore lint/style/useConsistentTypeDefinitions: merged with the library's own
   interface ProvidedContext {
     settings: import("./settings.ts").Settings;
     ada: Someone;

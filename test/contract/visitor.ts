@@ -16,8 +16,8 @@ export type Visitor = {
 };
 
 /**
- * A visitor with cookies of its own, or those of `state`. Repeats the CSRF cookie in its header, unless a call gives
- * that header itself. Paths and headers of the neutral word carry the service's own.
+ * A visitor with cookies of its own, or those of `state`. Repeats the CSRF cookie in its header, unless a
+ * call gives that header itself. Paths and headers of the neutral word carry the service's own.
  */
 export function createVisitor(
   { baseUrl, mailbox, word }: Settings,
@@ -29,8 +29,11 @@ export function createVisitor(
 
   function keep(header: string): void {
     const [, name = "", value = ""] = /^([^=]+)=([^;]*)/.exec(header) ?? [];
-    if (value === "") cookies.delete(name);
-    else cookies.set(name, value);
+    if (value === "") {
+      cookies.delete(name);
+    } else {
+      cookies.set(name, value);
+    }
   }
 
   async function call(

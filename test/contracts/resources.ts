@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it as test } from "vitest";
 import { type AnyObject, FINALIZER, type Key, type Kind, keyOf } from "../../src/operator/kinds.ts";
 import type { Change, Resources, Secret } from "../../src/operator/resources.ts";
 import { until } from "../support/process.ts";
@@ -94,7 +94,7 @@ export function describeResources(name: string, open: () => Promise<ResourcesHar
       return get() as AnyObject;
     }
 
-    it("give what was there before the start, and tell of each", async () => {
+    test("give what was there before the start, and tell of each", async () => {
       const object = await existing();
       expect(object.metadata).toMatchObject({
         name: NAME,
@@ -109,7 +109,7 @@ export function describeResources(name: string, open: () => Promise<ResourcesHar
       expect(told("Platform")).toBe(true);
     });
 
-    it("give what comes later", async () => {
+    test("give what comes later", async () => {
       await resources.start();
       expect(get()).toBeUndefined();
       await harness.apply(platform());
@@ -117,7 +117,7 @@ export function describeResources(name: string, open: () => Promise<ResourcesHar
       expect(told("Platform")).toBe(true);
     });
 
-    it("count a new spec as a new generation of the same object", async () => {
+    test("count a new spec as a new generation of the same object", async () => {
       const { metadata } = await existing();
       await harness.apply(platform({ displayName: "New shop" }));
       await until("the spec is new", () => get()?.metadata.generation === 2);
@@ -125,14 +125,14 @@ export function describeResources(name: string, open: () => Promise<ResourcesHar
       expect(get()?.spec).toMatchObject({ displayName: "New shop" });
     });
 
-    it("do not count a new label as a new generation", async () => {
+    test("do not count a new label as a new generation", async () => {
       await existing();
       await harness.apply(platform({}, { labels: { team: "a" } }));
       await until("the label is there", () => get()?.metadata.labels?.team === "a");
       expect(get()?.metadata.generation).toBe(1);
     });
 
-    it("keep the object as it was when a change is refused", async () => {
+    test("keep the object as it was when a change is refused", async () => {
       await existing();
       await harness.apply(platform({ defaultAllowedScopes: ["data:read", "data:share"] }));
       await harness.apply(platform({ displayName: "Told after" }, { name: "marker" }));
@@ -144,7 +144,7 @@ export function describeResources(name: string, open: () => Promise<ResourcesHar
       expect(get()?.metadata.generation).toBe(1);
     });
 
-    it("keep a status, tell of it, and give it again after a restart", async () => {
+    test("keep a status, tell of it, and give it again after a restart", async () => {
       const object = await existing();
       changes.length = 0;
       await resources.writeStatus(object, status("all is well"));
@@ -157,7 +157,7 @@ export function describeResources(name: string, open: () => Promise<ResourcesHar
       expect(get()?.status).toEqual(status("all is well"));
     });
 
-    it("replace a status as a whole", async () => {
+    test("replace a status as a whole", async () => {
       const object = await existing();
       await resources.writeStatus(object, status("all is well"));
       const { platformID: _, ...less } = status("all is well");
@@ -165,7 +165,7 @@ export function describeResources(name: string, open: () => Promise<ResourcesHar
       await until("the field is gone", () => get() !== undefined && !("platformID" in (get()?.status ?? {})));
     });
 
-    it("write no status to an object that took the place of the one meant", async () => {
+    test("write no status to an object that took the place of the one meant", async () => {
       const before = await existing();
       await harness.remove(key);
       await until("it is gone", () => get() === undefined);
@@ -178,7 +178,7 @@ export function describeResources(name: string, open: () => Promise<ResourcesHar
       expect(get()?.metadata.finalizers).toEqual([]);
     });
 
-    it("let an object without a finalizer go at once", async () => {
+    test("let an object without a finalizer go at once", async () => {
       await existing();
       changes.length = 0;
       await harness.remove(key);
@@ -186,7 +186,7 @@ export function describeResources(name: string, open: () => Promise<ResourcesHar
       expect(told("Platform")).toBe(true);
     });
 
-    it("keep a deleted object until its finalizer is removed", async () => {
+    test("keep a deleted object until its finalizer is removed", async () => {
       const object = await finalized();
       changes.length = 0;
       await harness.remove(key);
@@ -199,7 +199,7 @@ export function describeResources(name: string, open: () => Promise<ResourcesHar
       await until("it is gone", () => get() === undefined);
     });
 
-    it("make an object that is declared again a new one", async () => {
+    test("make an object that is declared again a new one", async () => {
       const object = await finalized();
       await harness.remove(key);
       await until("it is being deleted", () => get()?.metadata.deletionTimestamp !== undefined);
@@ -212,13 +212,13 @@ export function describeResources(name: string, open: () => Promise<ResourcesHar
       expect(get()?.status.conditions ?? []).toEqual([]);
     });
 
-    it("give objects that nobody can change in place", async () => {
+    test("give objects that nobody can change in place", async () => {
       const object = await existing();
       expect(() => Object.assign(object.spec, { displayName: "Changed" })).toThrow(TypeError);
       expect(() => Object.assign(object.metadata, { uid: "other" })).toThrow(TypeError);
     });
 
-    it("bind namespaces to accounts, and tell of a new binding", async () => {
+    test("bind namespaces to accounts, and tell of a new binding", async () => {
       await harness.bind({ default: "accountEmail: owner@example.test", broken: "accountEmail: nobody" });
       await resources.start();
       await until("the binding is there", () => resources.binding("default") !== undefined);
@@ -233,7 +233,7 @@ export function describeResources(name: string, open: () => Promise<ResourcesHar
       expect(told("Tenants")).toBe(true);
     });
 
-    it("create a Secret once and never over another one", async () => {
+    test("create a Secret once and never over another one", async () => {
       await resources.start();
       expect(await resources.readSecret("default", "shop-credentials")).toBeUndefined();
       expect(await resources.writeSecret(secret())).toBe(true);
@@ -242,7 +242,7 @@ export function describeResources(name: string, open: () => Promise<ResourcesHar
       expect((await resources.readSecret("default", "shop-credentials"))?.data).toEqual({ api_key: "first" });
     });
 
-    it("replace exactly the Secret that was read", async () => {
+    test("replace exactly the Secret that was read", async () => {
       await resources.start();
       await resources.writeSecret(secret());
       const read = await resources.readSecret("default", "shop-credentials");
@@ -253,14 +253,14 @@ export function describeResources(name: string, open: () => Promise<ResourcesHar
       });
     });
 
-    it("keep text of any kind in a Secret", async () => {
+    test("keep text of any kind in a Secret", async () => {
       await resources.start();
       const data = { api_key: "ünï: {}\n'\"\u0001 ", empty: "" };
       await resources.writeSecret(secret(data));
       expect((await resources.readSecret("default", "shop-credentials"))?.data).toEqual(data);
     });
 
-    it("remove exactly the Secret that was read", async () => {
+    test("remove exactly the Secret that was read", async () => {
       await resources.start();
       await resources.writeSecret(secret());
       const read = (await resources.readSecret("default", "shop-credentials")) as Secret;
@@ -272,14 +272,14 @@ export function describeResources(name: string, open: () => Promise<ResourcesHar
       expect(await resources.removeSecret(current)).toBe(true);
     });
 
-    it("tell of Secrets that others change", async () => {
+    test("tell of Secrets that others change", async () => {
       await resources.start();
       await harness.putSecret({ ...secret(), type: "Opaque" });
       await until("the change was told", () => told("Secret", "shop-credentials"));
       expect((await resources.readSecret("default", "shop-credentials"))?.type).toBe("Opaque");
     });
 
-    it("take events without fail", async () => {
+    test("take events without fail", async () => {
       const object = await existing();
       resources.recordEvent(object, { type: "Normal", reason: "Active", message: "all is well" });
       await resources.stop();

@@ -62,6 +62,7 @@ test("ACCOUNT_CEILING is a list of scopes, and no bound when it is not set", () 
   expect(read()).toBeUndefined();
   expect(read(" data:* , custom:*")).toEqual(["data:*", "custom:*"]);
   expect(read("custom:orders:*")).toEqual(["custom:orders:*"]);
-  for (const wrong of ["data", "data:*,x-a:b", "custom:", "custom:refund"])
+  for (const wrong of ["data", "data:*,x-a:b", "custom:", "custom:refund"]) {
     expect(() => read(wrong)).toThrow(ConfigError);
+  }
 });

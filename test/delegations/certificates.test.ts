@@ -120,8 +120,9 @@ describe("another account's certificate", () => {
         await stranger.client.get(`/v1/service/delegations/${id}`),
         await revoke(stranger, id, {}),
       ];
-      for (const answer of answers)
+      for (const answer of answers) {
         expect([id, answer.status, errorCode(answer)]).toEqual([id, 404, "not_found"]);
+      }
     }
     expect((await person.client.get(`/v1/service/delegations/${certId}`)).body.status).toBe("approved");
     expect((await stranger.client.get("/v1/service/delegations")).body.items).toEqual([]);

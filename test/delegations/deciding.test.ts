@@ -131,8 +131,9 @@ describe("denying a request", () => {
     const other = await selfRequest(person, platform.connectionId);
     const deny = (reason: unknown) =>
       person.client.post(`/v1/service/delegations/requests/${other}/deny`, { reason });
-    for (const reason of ["r".repeat(501), 1, "a\u0007b"])
+    for (const reason of ["r".repeat(501), 1, "a\u0007b"]) {
       expect(errorCode(await deny(reason))).toBe("invalid_request");
+    }
     expect((await deny("r".repeat(500))).status).toBe(200);
   });
 

@@ -12,7 +12,10 @@ import { createFakeVault } from "../support/fake_vault.ts";
 import { addRevoked } from "../support/mass_revocation.ts";
 import { delegated, errorCode, type PlatformApi, startPlatformApi } from "../support/platform_world.ts";
 
-/* Lists of accounts that had very many certificates revoked: two replicas of the API, one Postgres, the real vault. */
+/*
+ * Lists of accounts that had very many certificates revoked: two replicas of the API, one Postgres, the real
+ * vault.
+ */
 
 let vault: TestVault;
 let client: VaultClient;
@@ -38,7 +41,7 @@ afterAll(async () => {
 const read = (humanId: string, from = api) => from.client().get(`/v1/service/revocations/${humanId}`);
 const signed = async (humanId: string) => {
   const rows = await vault.home.sql(
-    "SELECT FROM audit WHERE key_id = $1 AND statement = 'revocation_list' AND outcome = 'granted'",
+    "select from audit where key_id = $1 and statement = 'revocation_list' and outcome = 'granted'",
     [humanId],
   );
   return rows.length;

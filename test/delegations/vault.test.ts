@@ -22,7 +22,10 @@ let vault: TestVault;
 let client: VaultClient;
 let api: PlatformApi;
 
-/** The real vault, over mutual TLS, with the API's certificate; reached at whatever port it has after a restart. */
+/**
+ * The real vault, over mutual TLS, with the API's certificate; reached at whatever port it has after a
+ * restart.
+ */
 beforeAll(async () => {
   home = await createHome();
   vault = await startVault(home);
@@ -78,7 +81,7 @@ test("a revocation list is signed in the vault with the root key, anew with ever
     await person.client.post(`/v1/service/delegations/${certId}/revoke`, {});
   }
   const signed = await vault.home.sql(
-    "SELECT FROM audit WHERE key_id = $1 AND statement = 'revocation_list' AND outcome = 'granted'",
+    "select from audit where key_id = $1 and statement = 'revocation_list' and outcome = 'granted'",
     [person.humanId],
   );
   expect(signed).toHaveLength(2);

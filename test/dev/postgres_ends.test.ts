@@ -24,7 +24,7 @@ describe("the server ends", () => {
     const client = new Client({ connectionString: server.superuserUrl("postgres") });
     client.on("error", () => undefined);
     await client.connect();
-    await client.query("BEGIN");
+    await client.query("begin");
     await server.stop();
     expect(isRunning(server.pid)).toBe(false);
   });
@@ -42,23 +42,23 @@ describe("after a kill -9", () => {
 
   test("of the server, the next start recovers what was committed", async () => {
     const first = await start();
-    await query(first, "CREATE TABLE kept AS SELECT 42 AS n");
+    await query(first, "create table kept as select 42 as n");
     process.kill(first.pid, "SIGKILL");
     const second = await start();
-    expect(await query(second, "SELECT n FROM kept")).toEqual([[42]]);
+    expect(await query(second, "select n from kept")).toEqual([[42]]);
   });
 
   test("of the starting process, a start at once waits for the old server to let go", async () => {
     const { child } = await startElsewhere();
     await killHard(child);
-    expect(await query(await start(), "SELECT 1")).toEqual([[1]]);
+    expect(await query(await start(), "select 1")).toEqual([[1]]);
   });
 
   test("of both, the lock file of the dead server does not stand in the way", async () => {
     const { child, firstLine } = await startElsewhere();
     process.kill(Number(firstLine), "SIGKILL");
     await killHard(child);
-    expect(await query(await start(), "SELECT 1")).toEqual([[1]]);
+    expect(await query(await start(), "select 1")).toEqual([[1]]);
   });
 
   test("a lock file whose process id now belongs to another process does not stand in the way", async () => {
@@ -77,7 +77,7 @@ describe("after a kill -9", () => {
     ];
     await writeFile(lockFile, `${lines.join("\n")}\n`);
     await chown(lockFile, uid, gid);
-    expect(await query(await start(), "SELECT 1")).toEqual([[1]]);
+    expect(await query(await start(), "select 1")).toEqual([[1]]);
     await killHard(stranger);
   });
 });

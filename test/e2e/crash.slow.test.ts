@@ -15,9 +15,10 @@ import { VERIFICATION_PRICE_MICRO_USD } from "../../src/proofs/decide/decision.t
 import { roundBudget } from "../support/round_budget.ts";
 
 /**
- * Kills one part of a running stack with SIGKILL at a random moment of the tour, round after round on the same data,
- * then starts again: the tour must pass, and nothing that was answered may be lost or half-done.
- * `CRASH_SEED` repeats a run, `CRASH_ROUNDS` changes how many rounds there are, after `CRASH_SECONDS` none begins but the first three.
+ * Kills one part of a running stack with SIGKILL at a random moment of the tour, round after round on the
+ * same data, then starts again: the tour must pass, and nothing that was answered may be lost or half-done.
+ * `CRASH_SEED` repeats a run, `CRASH_ROUNDS` changes how many rounds there are, after `CRASH_SECONDS` none
+ * begins but the first three.
  */
 const SEED = Number(process.env.CRASH_SEED ?? randomInt(2 ** 31));
 const ROUNDS = Number(process.env.CRASH_ROUNDS ?? 12);
@@ -163,8 +164,8 @@ test(`whatever is killed, whenever, nothing answered is lost (CRASH_SEED=${SEED}
 type Fact = { fact: string; wrong: number };
 
 /**
- * Each fact counts what contradicts it. A worker that was killed after it had made the deliveries leaves the outbox row
- * to its successor, so events are counted by their ids.
+ * Each fact counts what contradicts it. A worker that was killed after it had made the deliveries leaves the
+ * outbox row to its successor, so events are counted by their ids.
  */
 const FACTS: Record<string, string> = {
   "a decision has its spent challenge": `

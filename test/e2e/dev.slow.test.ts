@@ -9,7 +9,10 @@ import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { signIn } from "../../src/dev/tour/person.ts";
 import { killHard, until } from "../support/process.ts";
 
-/** The embedded stack as a newcomer runs it, start after start on the same folder; each test goes on from the one before. */
+/**
+ * The embedded stack as a newcomer runs it, start after start on the same folder; each test goes on from the
+ * one before.
+ */
 const program = fileURLToPath(new URL("../../src/main.ts", import.meta.url));
 const OWNER = "owner@example.test";
 const NOBODY = "nobody@example.test";

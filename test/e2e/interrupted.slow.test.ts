@@ -35,7 +35,10 @@ async function leftOver(): Promise<string[]> {
   return found;
 }
 
-/** Starts the stack, interrupts it as soon as `when` holds, and tells how it ended, once nothing of it is left. */
+/**
+ * Starts the stack, interrupts it as soon as `when` holds, and tells how it ended, once nothing of it is
+ * left.
+ */
 async function interruptedWhen(when: (said: { out: string }) => boolean | Promise<boolean>) {
   const args = [PROGRAM, "dev", "--port", "0", "--data", folder, "--once"];
   const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "pipe"] });

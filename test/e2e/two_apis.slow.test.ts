@@ -10,8 +10,9 @@ import { killHard, until } from "../support/process.ts";
 import { roundBudget } from "../support/round_budget.ts";
 
 /**
- * Two API processes over one Postgres and one real vault: the embedded stack's own, and a second one with its settings.
- * `RACE_ROUNDS` changes how many rounds there are, after `RACE_SECONDS` none begins but the first 30 of each account.
+ * Two API processes over one Postgres and one real vault: the embedded stack's own, and a second one with its
+ * settings. `RACE_ROUNDS` changes how many rounds there are, after `RACE_SECONDS` none begins but the first
+ * 30 of each account.
  */
 const ROUNDS = Number(process.env.RACE_ROUNDS ?? 10_000);
 const ACCOUNTS = 8;

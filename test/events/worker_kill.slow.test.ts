@@ -9,7 +9,9 @@ import { eventually } from "./support/time.ts";
 
 const home = useDatabase();
 const timing = { leaseSeconds: 1, claimSeconds: 3, reapSeconds: 0.3 };
-/** The part of the rounds that kill a worker in the middle of deliveries; the others kill whatever it is at. */
+/**
+ * The part of the rounds that kill a worker in the middle of deliveries; the others kill whatever it is at.
+ */
 const DELIVERING = 0.7;
 let receiver: Receiver;
 let running: WorkerProcess[];

@@ -7,22 +7,22 @@ import type { Shorthand } from "./shorthand.ts";
 export const CORPUS = resolve(import.meta.dirname, "corpus");
 
 /** An input that is run by every test run. */
-export interface KeptInput {
+export type KeptInput = {
   target: string;
   /** How it comes out; absent for what was found and has not been looked at. */
   outcome?: string;
   /** Why it is kept. */
   why: string;
   input: Uint8Array;
-}
+};
 
 /** As it stands in the file: as text, or as base64 where it is no UTF-8. */
-interface Entry {
+type Entry = {
   outcome?: string;
   why: string;
   text?: string;
   base64?: string;
-}
+};
 
 /** Adds an input to its target's file, unless it is there; gives the file. */
 export function keep(

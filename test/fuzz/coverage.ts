@@ -3,7 +3,7 @@ import { type Profiler, Session } from "node:inspector";
 import { fileURLToPath } from "node:url";
 
 /** What the runtime's profiler has seen executed of the sources under one folder. */
-export interface Coverage {
+export type Coverage = {
   /** Whether source ran since the last call that was never counted, without counting it. */
   sawNew(): boolean;
   /** Counts the source that ran since the last call; how many characters of it are new. */
@@ -11,9 +11,12 @@ export interface Coverage {
   /** How many characters of source have run in all. */
   total(): number;
   close(): void;
-}
+};
 
-/** Starts block coverage of this thread for files whose URL begins with `folder`. Modules loaded before count as well. */
+/**
+ * Starts block coverage of this thread for files whose URL begins with `folder`. Modules loaded before count
+ * as well.
+ */
 export function startCoverage(folder: string): Coverage {
   const session = new Session();
   session.connect();
@@ -60,7 +63,10 @@ export function startCoverage(folder: string): Coverage {
   }
 }
 
-/** Outer functions come before the functions inside them, whose own counts then hold. The call answers before it returns. */
+/**
+ * Outer functions come before the functions inside them, whose own counts then hold. The call answers before
+ * it returns.
+ */
 function takeDelta(session: Session, folder: string): Profiler.ScriptCoverage[] {
   let scripts: Profiler.ScriptCoverage[] = [];
   session.post("Profiler.takePreciseCoverage", (error, answer) => {

@@ -3,13 +3,13 @@ const CAPACITY = 1 << 18;
 const [COUNT, LENGTH, NAME_LENGTH] = [0, 1, 2];
 
 /** The input that one thread is running, readable by another even when the first does not answer any more. */
-export interface Current {
+export type Current = {
   /** Memory to hand to the other thread. */
   readonly memory: SharedArrayBuffer;
   write(name: string, input: Uint8Array): void;
   /** `count` goes up with every input. */
   read(): { count: number; name: string; input: Uint8Array };
-}
+};
 
 /** Lays a {@link Current} over shared memory, fresh when left out. */
 export function shareCurrent(memory = new SharedArrayBuffer(HEADER_BYTES + CAPACITY)): Current {

@@ -41,14 +41,17 @@ import { decode, demand, parse, signatureTexts } from "./oracles.ts";
 import { type Genuine, SESSION_SECRET } from "./seeds.ts";
 
 /** One kind of signed document. */
-interface Kind<T> {
+type Kind<T> = {
   decoder: (bytes: Uint8Array) => T;
   signed: (object: T) => Uint8Array;
   /** What speaks against it; `undefined` when it verifies. */
   fault: (object: T) => unknown;
-}
+};
 
-/** The strict parser, and each decoder followed by verification: nothing verifies whose signed bytes are not those of a seed. */
+/**
+ * The strict parser, and each decoder followed by verification: nothing verifies whose signed bytes are not
+ * those of a seed.
+ */
 export function decoderTargets(genuine: Genuine): Target[] {
   const all = Object.values(genuine).flat();
   return [

@@ -1,7 +1,10 @@
 const LONG = 300;
 const HUGE = 20_000;
 
-/** Bytes that parsers and text handling have stumbled over: byte-order mark, ill-formed and overlong UTF-8, escapes, separators. */
+/**
+ * Bytes that parsers and text handling have stumbled over: byte-order mark, ill-formed and overlong UTF-8,
+ * escapes, separators.
+ */
 export const AWKWARD_BYTES: readonly Uint8Array[] = [
   "efbbbf",
   "feff",

@@ -10,8 +10,9 @@ import { createShorthand } from "./shorthand.ts";
 import { targetsOf } from "./targets.ts";
 
 /**
- * `node test/fuzz/find_planted.ts <number of a fault> <seconds> [target]`: plants one fault of {@link PLANTED_FAULTS} in a copy of the
- * sources, looks for an input that comes out otherwise there than here, and keeps the shortest in the corpus. Ends with 1 when none is found.
+ * `node test/fuzz/find_planted.ts <number of a fault> <seconds> [target]`: plants one fault of {@link
+ * PLANTED_FAULTS} in a copy of the sources, looks for an input that comes out otherwise there than here, and
+ * keeps the shortest in the corpus. Ends with 1 when none is found.
  */
 const [number = 0, seconds = 10] = process.argv.slice(2).map(Number);
 const only = process.argv[4];
@@ -65,8 +66,9 @@ function compared(target: Target): Target {
       const outcome = await answerOf(target, input);
       const other = planted && (await answerOf(planted, input));
       const size = shorthand.shorten(input).length;
-      if (outcome !== other && size < (shortest?.size ?? Number.POSITIVE_INFINITY))
+      if (outcome !== other && size < (shortest?.size ?? Number.POSITIVE_INFINITY)) {
         shortest = { target: target.name, input, size, outcome };
+      }
       return outcome;
     },
   };

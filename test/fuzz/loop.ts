@@ -3,22 +3,22 @@ import { mutate } from "./mutations.ts";
 import { createRandom, pick } from "./random.ts";
 
 /** Something to be fuzzed. */
-export interface Target {
+export type Target = {
   name: string;
   seeds: readonly Uint8Array[];
   /** Tells in a word how the input came out; throws when that is not how it may come out. */
   run(input: Uint8Array): string | Promise<string>;
-}
+};
 
 /** An input that something is wrong with. */
-export interface Finding {
+export type Finding = {
   target: string;
   input: Uint8Array;
   message: string;
-}
+};
 
 /** What drives a run. */
-export interface Drive {
+export type Drive = {
   seed: number;
   coverage: Coverage;
   /** Asked before each batch. */
@@ -28,22 +28,23 @@ export interface Drive {
   finds(finding: Finding): void;
   /** Told of each input that is kept for mutation. */
   keeps?(target: string, input: Uint8Array): void;
-}
+};
 
 /** What a run came to. */
-export interface Tally {
+export type Tally = {
   executed: number;
   kept: number;
   outcomes: number;
   covered: number;
-}
+};
 
 const BATCH = 32;
 const RECENT = 24;
 
 /**
- * Mutates inputs of each target in turn and keeps those that reach new source or come out in a new way. Coverage costs more than an
- * execution, so it is taken once a batch, and per input only where the batch brought something. Each message is found once.
+ * Mutates inputs of each target in turn and keeps those that reach new source or come out in a new way.
+ * Coverage costs more than an execution, so it is taken once a batch, and per input only where the batch
+ * brought something. Each message is found once.
  */
 export async function fuzz(targets: readonly Target[], drive: Drive): Promise<Tally> {
   const random = createRandom(drive.seed);

@@ -8,11 +8,15 @@ import { createShorthand } from "./shorthand.ts";
 import type { WorkerData } from "./worker.ts";
 
 /**
- * `npm run fuzz [-- seconds [seed]]`: coverage-guided fuzzing of the parser, every decoder and verification, 600 seconds when left out.
- * Ends with 1 when something was found; the inputs are kept in `test/fuzz/corpus`, and `npm test` runs them from then on.
+ * `npm run fuzz [-- seconds [seed]]`: coverage-guided fuzzing of the parser, every decoder and verification,
+ * 600 seconds when left out. Ends with 1 when something was found; the inputs are kept in `test/fuzz/corpus`,
+ * and `npm test` runs them from then on.
  */
 const DEFAULT_SECONDS = 600;
-/** Of the thread's processor time for one input, and of the clock's for one that waits for ever. The slowest take some 0.3 s. */
+/**
+ * Of the thread's processor time for one input, and of the clock's for one that waits for ever. The slowest
+ * take some 0.3 s.
+ */
 const HANG_CPU_MS = 10_000;
 const HANG_MS = 120_000;
 const LOOK_MS = 1000;

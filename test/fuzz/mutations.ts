@@ -10,7 +10,10 @@ const MOST_CHANGES = 4;
 
 type Mutation = (input: Uint8Array, other: Uint8Array, random: Random) => Uint8Array;
 
-/** A changed copy of `input`, by one to four mutations of its bytes or of its JSON tokens; may take pieces of `other`. */
+/**
+ * A changed copy of `input`, by one to four mutations of its bytes or of its JSON tokens; may take pieces of
+ * `other`.
+ */
 export function mutate(input: Uint8Array, other: Uint8Array, random: Random): Uint8Array {
   let changed = input;
   for (let changes = 1 + random(MOST_CHANGES); changes > 0; changes -= 1) {

@@ -12,13 +12,18 @@ export function demand(holds: boolean, claim: string): asserts holds {
   if (!holds) throw new Error(claim);
 }
 
-/** How a refusal came out: its code and where, without positions. Anything but a protocol error is a crash. */
+/**
+ * How a refusal came out: its code and where, without positions. Anything but a protocol error is a crash.
+ */
 export function refusedWith(error: unknown): string {
   if (!(error instanceof ProtocolError)) throw error;
   return `${error.code} ${error.path.replaceAll(/\d+/g, "#").slice(0, 80)}`;
 }
 
-/** Parses; what is accepted must be what `JSON.parse` accepts, with the same values, and have one stable canonical text. */
+/**
+ * Parses; what is accepted must be what `JSON.parse` accepts, with the same values, and have one stable
+ * canonical text.
+ */
 export function parse(input: Uint8Array): string {
   let plain: unknown;
   try {
@@ -37,8 +42,8 @@ export function parse(input: Uint8Array): string {
 }
 
 /**
- * Decodes; what is accepted must say all that the document says and nothing else, and be accepted again when written canonically.
- * Gives the refusal, or the decoded object.
+ * Decodes; what is accepted must say all that the document says and nothing else, and be accepted again when
+ * written canonically. Gives the refusal, or the decoded object.
  */
 export function decode<T>(decoder: (bytes: Uint8Array) => T, input: Uint8Array): string | { object: T } {
   let object: T;

@@ -12,7 +12,9 @@ beforeAll(async () => {
 
 afterAll(() => planting.remove());
 
-/** Replays the corpus on the copied sources; what it printed, or `undefined` when everything came out as kept. */
+/**
+ * Replays the corpus on the copied sources; what it printed, or `undefined` when everything came out as kept.
+ */
 function replay(): Promise<string | undefined> {
   return new Promise((done) => {
     execFile(

@@ -1,10 +1,13 @@
-/** One fault to be planted in a copy of the sources: a piece of text that is there exactly once, and what takes its place. */
-export interface PlantedFault {
+/**
+ * One fault to be planted in a copy of the sources: a piece of text that is there exactly once, and what
+ * takes its place.
+ */
+export type PlantedFault = {
   name: string;
   file: string;
   from: string;
   to: string;
-}
+};
 
 const fault = (file: string, name: string, from: string, to: string): PlantedFault => ({
   file,

@@ -7,14 +7,14 @@ const PROJECT = resolve(import.meta.dirname, "../..");
 const PARTS = ["package.json", "src/protocol", "test/fuzz", "test/support"];
 
 /** A copy of what the fuzzer needs, in a temporary folder, for faults to be planted in. */
-export interface Planting {
+export type Planting = {
   folder: string;
-  /** @throws Error unless the fault's text is there exactly once */
+  /** Throws `Error` unless the fault's text is there exactly once */
   plant(fault: PlantedFault): Promise<void>;
   /** Puts the source back that a fault was planted in. */
   restore(fault: PlantedFault): Promise<void>;
   remove(): Promise<void>;
-}
+};
 
 /** Copies the sources as they are now. */
 export async function copySources(): Promise<Planting> {

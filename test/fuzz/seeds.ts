@@ -12,7 +12,10 @@ import { issueRevocationPush } from "../../src/protocol/statements/revocation_pu
 import { issueVerificationReceipt } from "../../src/protocol/statements/verification_receipt.ts";
 import { AGENT, binding, bytes32, certify, encode, NOW, prove, ROOT, testKey } from "../support/chains.ts";
 
-/** What everything is mutated from: documents that verify, by kind; and one bundle that is genuine, and denied. */
+/**
+ * What everything is mutated from: documents that verify, by kind; and one bundle that is genuine, and
+ * denied.
+ */
 export type Genuine = Awaited<ReturnType<typeof genuineDocuments>>;
 
 /** Secret under which the genuine session token is sealed. Known to everybody. */

@@ -1,13 +1,19 @@
-/** Keys and signatures are long and the same everywhere; and a signature is another one each time the seeds are made. */
+/**
+ * Keys and signatures are long and the same everywhere; and a signature is another one each time the seeds
+ * are made.
+ */
 const SHORTEST_NAMED = 40;
 const NAME = "⟦([\\w.]+)⟧";
 
-/** Writes inputs short: what they have of the seeds' keys and signatures by name, `⟦bundle.0.challenge_sig.ed25519⟧`. */
-export interface Shorthand {
+/**
+ * Writes inputs short: what they have of the seeds' keys and signatures by name,
+ * `⟦bundle.0.challenge_sig.ed25519⟧`.
+ */
+export type Shorthand = {
   shorten(input: Uint8Array): Uint8Array;
-  /** @throws Error for a name that no seed has */
+  /** Throws `Error` for a name that no seed has */
   restore(short: Uint8Array): Uint8Array;
-}
+};
 
 /** The shorthand of some documents by kind; each long text is named by where it stands first. */
 export function createShorthand(documents: Readonly<Record<string, readonly Uint8Array[]>>): Shorthand {

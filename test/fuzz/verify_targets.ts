@@ -35,14 +35,18 @@ const SIGNATURE = {
   ml_dsa_65: Buffer.alloc(3309).toString("base64"),
 };
 
-/** Verification of bundles, with a memory that all inputs share; and constraints, which need no signature to be reached. */
+/**
+ * Verification of bundles, with a memory that all inputs share; and constraints, which need no signature to
+ * be reached.
+ */
 export function verifyTargets(genuine: Genuine): Target[] {
   return [bundleTarget(genuine.bundle), constraintTarget()];
 }
 
 /**
- * What is accepted has certificates, challenge answers and signatures of the seeds only, though perhaps put together in another way; only
- * what is genuine spends its challenge; with memory, without it and by the other implementation the answer is the same.
+ * What is accepted has certificates, challenge answers and signatures of the seeds only, though perhaps put
+ * together in another way; only what is genuine spends its challenge; with memory, without it and by the
+ * other implementation the answer is the same.
  */
 function bundleTarget(seeds: readonly Uint8Array[]): Target {
   const bundles = seeds.map(decodeProofBundle);
@@ -113,7 +117,9 @@ function signedParts(bundle: ProofBundle): string[] {
   );
 }
 
-/** What may be issued decodes; whatever decodes is evaluated to one of the closed codes, the same each time. */
+/**
+ * What may be issued decodes; whatever decodes is evaluated to one of the closed codes, the same each time.
+ */
 function constraintTarget(): Target {
   const decodeAll = list(decodeConstraint);
   return {
@@ -124,8 +130,11 @@ function constraintTarget(): Target {
       if (typeof decoded === "string") return decoded;
       const certificate = fields(ROOT, AGENT, { constraints: decoded.object });
       const unissuable = checkIssuable(certificate);
-      if (unissuable === undefined) decodeDelegationCert(encode({ ...certificate, signature: SIGNATURE }));
-      else demand(PROTOCOL_ERROR_CODES.includes(unissuable.code), "an unknown code");
+      if (unissuable === undefined) {
+        decodeDelegationCert(encode({ ...certificate, signature: SIGNATURE }));
+      } else {
+        demand(PROTOCOL_ERROR_CODES.includes(unissuable.code), "an unknown code");
+      }
       const context = { certId: "cert", now: NOW, context: CONTEXT };
       const refusal = await evaluateConstraints(certificate.constraints, context);
       demand(

@@ -8,14 +8,17 @@ import { createShorthand } from "./shorthand.ts";
 import { targetsOf } from "./targets.ts";
 
 /** What the thread is started with. */
-export interface WorkerData {
+export type WorkerData = {
   seed: number;
   seconds: number;
   memory: SharedArrayBuffer;
   genuine: Genuine;
-}
+};
 
-/** Runs in a thread of its own, which can be ended from outside when an input makes it hang. Starts from the seeds and the corpus. */
+/**
+ * Runs in a thread of its own, which can be ended from outside when an input makes it hang. Starts from the
+ * seeds and the corpus.
+ */
 const { seed, seconds, memory, genuine }: WorkerData = workerData;
 const current = shareCurrent(memory);
 const kept = Map.groupBy(keptInputs(createShorthand(genuine)), ({ target }) => target);

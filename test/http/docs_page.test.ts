@@ -16,8 +16,9 @@ describe("the API's page", () => {
     expect(text).not.toMatch(
       /<script|\son\w+=|style="|https?:\/\/(?!127\.0\.0\.1|api\.example\.com|shop\.example\.com)/i,
     );
-    for (const { operationId } of contract.operations)
+    for (const { operationId } of contract.operations) {
       expect(text).toContain(`<article id="${operationId}">`);
+    }
     expect((await fetch(`${api.url}/docs`, { method: "POST" })).status).toBe(404);
     expect((await fetch(`${api.url}/docs/x`)).status).toBe(404);
     await api.stop();

@@ -62,7 +62,10 @@ function streamOf(body: Buffer): ReadableStream<Uint8Array> {
   });
 }
 
-/** What a program prints when it is given the body on its standard input; `undefined` where there is no such program. */
+/**
+ * What a program prints when it is given the body on its standard input; `undefined` where there is no such
+ * program.
+ */
 async function run(program: string, args: string[], body: Buffer): Promise<string | undefined> {
   const child = spawn(program, args, { stdio: ["pipe", "pipe", "inherit"] });
   const missing = once(child, "error").then(() => undefined);

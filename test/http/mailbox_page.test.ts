@@ -57,8 +57,9 @@ describe("the development mailbox", () => {
     const lines: string[] = [];
     const log = { info: (line: string) => lines.push(line) } as never;
     const mailbox = createMailbox({ log, clock: steeredClock() });
-    for (let n = 0; n < 101; n += 1)
+    for (let n = 0; n < 101; n += 1) {
       await mailbox.send({ to: `n${n}@example.com`, subject: "s", text: `first ${n}\nmore` });
+    }
     expect(mailbox.list()).toHaveLength(100);
     expect(mailbox.list()[0]?.to).toBe("n100@example.com");
     expect(mailbox.list().at(-1)?.to).toBe("n1@example.com");

@@ -57,8 +57,9 @@ describe("one address that holds connections without end", () => {
 
   test("gets nothing done on a connection that is turned away", async () => {
     const { port } = await serve({ perClient: 0 });
-    for (let n = 0; n < 20; n += 1)
+    for (let n = 0; n < 20; n += 1) {
       expect(await (await raw(port, { send: GET })).closed).toMatch(/^(HTTP\/1\.1 429 |$)/);
+    }
     expect(served).toBe(0);
   });
 
@@ -274,8 +275,11 @@ describe("bodies that go on after the answer", () => {
       await others.until(/\}\}/);
       expect([...first, others].filter(({ socket }) => socket.destroyed)).toEqual([]);
       first[0]?.socket.write(Buffer.alloc(HUGE));
-      if (status === 400) await first[0]?.closed;
-      else first[0]?.socket.write(late(host).send);
+      if (status === 400) {
+        await first[0]?.closed;
+      } else {
+        first[0]?.socket.write(late(host).send);
+      }
       await (await raw(port, late(host))).until(/\}\}/);
     },
   );
@@ -283,8 +287,9 @@ describe("bodies that go on after the answer", () => {
   test("are an IPv6 /64's together, whatever address in it sends them", async () => {
     const { port } = await serve({ clientOf: (peer) => `2001:db8::${peer?.at(-1)}` });
     const held: RawClient[] = [];
-    for (const n of [1, 2, 3, 4])
+    for (const n of [1, 2, 3, 4]) {
       held.push(...(await hold(port, 4, { ...late("a/b"), from: `127.0.0.${n}` })));
+    }
     for (const each of held) await each.until(/\}\}/);
     const over = await raw(port, { ...late("a/b"), from: "127.0.0.5" });
     expect(await over.closed).toMatch(/^HTTP\/1\.1 400 /);
@@ -294,8 +299,9 @@ describe("bodies that go on after the answer", () => {
   test("of many clients are taken in for sixty-four at a time, then the next connection ends", async () => {
     const { port } = await serve({});
     const held: RawClient[] = [];
-    for (const n of [1, 2, 3, 4])
+    for (const n of [1, 2, 3, 4]) {
       held.push(...(await hold(port, 16, { ...late("a/b"), from: `127.0.0.${n}` })));
+    }
     for (const each of held) await each.until(/\}\}/);
     const fifth = { ...late("a/b"), from: "127.0.0.5" };
     expect(await (await raw(port, fifth)).closed).toMatch(/^HTTP\/1\.1 400 /);

@@ -46,8 +46,9 @@ describe("a stolen operator token", () => {
       const answer = await api.operatorClient().call(method, path, { headers: stolen(), body });
       expect([path, answer.status]).toEqual([path, 404]);
     }
-    for (const path of ["/openapi.json", "/docs", "/dev/mailbox"])
+    for (const path of ["/openapi.json", "/docs", "/dev/mailbox"]) {
       expect((await api.operatorClient().get(path)).status).toBe(404);
+    }
   });
 
   test.each([1_001, 999_999_999_999_999])(

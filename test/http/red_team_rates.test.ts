@@ -9,7 +9,9 @@ const { application } = world;
 
 type Bundle = { challenge_sig: { ed25519: string } };
 
-/** Proofs of an application as a stranger forges them: well-formed, over a live challenge, signed by nobody. */
+/**
+ * Proofs of an application as a stranger forges them: well-formed, over a live challenge, signed by nobody.
+ */
 async function forger(app: Application, changes: Record<string, unknown> = {}) {
   const forged = await forge(app, changes);
   return () => app.verify(forged);
@@ -250,8 +252,9 @@ describe("one key that has forged proofs verified", () => {
     world.api.clock.advance(301);
     expect((await app.verify(await app.proof())).body.decision).toBe("allow");
     const inItsName = { ...(await presentFor(other, app)), agent_id: app.agentId };
-    for (const seen of [old, elsewhere, inItsName])
+    for (const seen of [old, elsewhere, inItsName]) {
       expect((await repeat(20, () => app.verify(seen))).at(-1)).toBe("429 rate_limited");
+    }
     expect((await app.verify(await app.proof())).body.decision).toBe("allow");
   });
 
@@ -264,8 +267,9 @@ describe("one key that has forged proofs verified", () => {
   test("is bounded over all connections of its account; other accounts go on", async () => {
     const person = await world.api.person({ organization_name: "Shops" });
     const apps = await Promise.all(Array.from({ length: 5 }, () => application(undefined, person)));
-    for (const app of apps.slice(0, 4))
+    for (const app of apps.slice(0, 4)) {
       expect(await repeat(20, await forger(app))).toEqual(of("400 invalid_proof", 20));
+    }
     expect(errorOf(await (await forger(apps[4] as Application))())).toBe("429 rate_limited");
     expect(errorOf(await (await forger(await application()))())).toBe("400 invalid_proof");
   });
@@ -288,8 +292,9 @@ describe("one key that has forged proofs verified", () => {
   test("spent challenges count as well; decisions never do, however many", async () => {
     const app = await application();
     const proof = await app.proof();
-    for (const each of [proof, await app.proof(), await app.proof(), await app.proof()])
+    for (const each of [proof, await app.proof(), await app.proof(), await app.proof()]) {
       expect((await app.verify(each)).body.decision).toBe("allow");
+    }
     expect(await repeat(5, () => app.verify(proof))).toEqual([
       ...of("400 invalid_challenge", 4),
       "429 rate_limited",

@@ -4,7 +4,9 @@ import { decide, operationOf, prove } from "../proofs/bound.ts";
 
 const world = proofApi({ refusedPerMinute: 20 });
 
-/** An operation that has its decision, and a proof of it that nothing was decided on, so that it stays good. */
+/**
+ * An operation that has its decision, and a proof of it that nothing was decided on, so that it stays good.
+ */
 async function decidedOperation(app: Application) {
   const operation = operationOf(app);
   expect((await decide(app, await prove(app, operation), operation)).body.replayed).toBe(false);

@@ -30,7 +30,10 @@ const send = (client: HttpClient, email: string, headers = network()) =>
 const verify = (client: HttpClient, email: string, code: string, headers = network()) =>
   client.post("/v1/auth/email/verify-code", { email, code }, { headers });
 
-/** What a stranger does in a quarter of an hour: three codes asked for, five wrong tries at each, from ever new networks. */
+/**
+ * What a stranger does in a quarter of an hour: three codes asked for, five wrong tries at each, from ever
+ * new networks.
+ */
 async function attack(email: string): Promise<void> {
   for (let mails = 0; mails < 3; mails += 1) {
     const browser = api.client();
@@ -95,8 +98,9 @@ describe("one client that tries codes of many addresses", () => {
   test("is refused after thirty wrong ones; others go on", async () => {
     const one = network();
     const tried: number[] = [];
-    for (let n = 0; n < 31; n += 1)
+    for (let n = 0; n < 31; n += 1) {
       tried.push((await verify(api.client(), `other${n}@example.com`, "123456", one)).status);
+    }
     expect(tried).toEqual([...Array.from({ length: 30 }, () => 400), 429]);
     expect((await verify(api.client(), "other@example.com", "123456")).status).toBe(400);
   });

@@ -12,20 +12,22 @@ import { startWholeApi, type WholeApi } from "./walk/world.ts";
 const SECONDS = 100;
 
 /**
- * Calls after which nothing else would be reached, because they end the caller's own credentials; and the gateways' hook,
- * which answers 503 where others answer 400 or 401.
+ * Calls after which nothing else would be reached, because they end the caller's own credentials; and the
+ * gateways' hook, which answers 503 where others answer 400 or 401.
  */
 const LEFT_OUT = /^(logout|refresh_session|remove_connection|ext_auth_.*)$/;
 
 /** Checks that would be wrong here, each with its reason. */
 const NOT_CHECKED = [
-  // A schema cannot say that a scope is known, a challenge unspent, a proof genuine: these are 400 by their meaning.
+  // A schema cannot say that a scope is known, a challenge unspent, a proof genuine: these are 400 by their
+  // meaning.
   "positive_data_acceptance",
 ];
 
 /**
- * Findings about Schemathesis's own doing: headers nobody asked for, and a cookie it left out and was given to send, also beside a
- * parameter that the document does not know, which it takes for no finding when that stands alone.
+ * Findings about Schemathesis's own doing: headers nobody asked for, and a cookie it left out and was given
+ * to send, also beside a parameter that the document does not know, which it takes for no finding when that
+ * stands alone.
  */
 const NOT_FINDINGS = [
   /Invalid component: in header - object with unexpected properties/,
@@ -60,8 +62,9 @@ function documentOf(scene: Scene): Record<string, unknown> {
   const ids = idsOf(scene);
   for (const operation of readContract(document).operations) {
     for (const parameter of operation.parameters) {
-      if (parameter.in === "path" && ids[parameter.name] !== undefined)
+      if (parameter.in === "path" && ids[parameter.name] !== undefined) {
         parameter.example = ids[parameter.name];
+      }
     }
     const content = operation.requestBody?.content["application/json"];
     if (content !== undefined) content.example = draftOf(operation, scene).body;
@@ -69,7 +72,9 @@ function documentOf(scene: Scene): Record<string, unknown> {
   return document;
 }
 
-/** What Schemathesis says of the operations that `chosen` takes, called as `scene`'s callers in their `way`. */
+/**
+ * What Schemathesis says of the operations that `chosen` takes, called as `scene`'s callers in their `way`.
+ */
 async function check(scene: Scene, way: string, chosen: (operation: Operation) => boolean, python: string) {
   const operations = api.contract.operations.filter(
     (operation) => chosen(operation) && !LEFT_OUT.test(operation.operationId),

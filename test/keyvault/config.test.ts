@@ -49,24 +49,27 @@ test("bounds how often keys are made for a tenant unless told not to, in whole k
     loadConfig({ ...good, ...(text !== undefined && { KEYVAULT_CREATION_RATE_PER_TENANT: text }) })
       .creationRate;
   expect([rate(), rate("0"), rate("1"), rate("1000000")]).toEqual([25, 0, 1, 1_000_000]);
-  for (const text of ["-1", "1000001", "0.5", "many"])
+  for (const text of ["-1", "1000001", "0.5", "many"]) {
     expect(() => rate(text), text).toThrow(/KEYVAULT_CREATION_RATE_PER_TENANT/);
+  }
 });
 
 test("bounds how many keys a caller has made in a day unless told not to", () => {
   const perDay = (text?: string) =>
     loadConfig({ ...good, ...(text !== undefined && { KEYVAULT_CREATIONS_PER_DAY: text }) }).creationsPerDay;
   expect([perDay(), perDay("0"), perDay("100000000")]).toEqual([100_000, 0, 100_000_000]);
-  for (const text of ["-1", "100000001", "0.5", "many"])
+  for (const text of ["-1", "100000001", "0.5", "many"]) {
     expect(() => perDay(text), text).toThrow(/KEYVAULT_CREATIONS_PER_DAY/);
+  }
 });
 
 test("takes a token's label as modules have them, up to 32 characters", () => {
   const label = (text: string) =>
     loadConfig({ ...good, KEYVAULT_PKCS11_MODULE: "/m.so", KEYVAULT_TOKEN_LABEL: text }).token.label;
   for (const text of ["a", "NSS Certificate DB", "x".repeat(32)]) expect(label(text)).toBe(text);
-  for (const text of ["", " ", " a", "a ", "x".repeat(33), "a\tb", "grün"])
+  for (const text of ["", " ", " a", "a ", "x".repeat(33), "a\tb", "grün"]) {
     expect(() => label(text), text).toThrow(/KEYVAULT_TOKEN_LABEL/);
+  }
 });
 
 test("reads the database's URL from a file when told to", async () => {
@@ -200,10 +203,11 @@ test("every setting that is given is taken, paths from the folder that the vault
 });
 
 test("a bound on what may be delegated that names no scope is refused, not passed over", () => {
-  for (const text of ["no scope", "data:read,,read all"])
+  for (const text of ["no scope", "data:read,,read all"]) {
     expect(() => loadConfig({ ...good, KEYVAULT_CEILING: text }), text).toThrow(
       "KEYVAULT_CEILING: holds a scope that is not valid",
     );
+  }
   expect(loadConfig({ ...good, KEYVAULT_CEILING: "" }).delegations.ceiling).toEqual([]);
 });
 

@@ -51,7 +51,7 @@ function make(
 const granted = (answers: readonly Made[]) => answers.filter(({ status }) => status === 200);
 const late = (answers: readonly Made[]) => answers.filter(({ status }) => status === 429);
 const keysOf = ({ home }: TestVault, tenant: string) =>
-  home.sql("SELECT FROM keys WHERE tenant = $1", [tenant]);
+  home.sql("select from keys where tenant = $1", [tenant]);
 
 /** Asks for `count` keys at once; `most` is what the bound lets through in the time that took. */
 async function rush(vault: TestVault, client: Client, tenant: string, count: number) {
@@ -76,12 +76,13 @@ describe("with a rate", () => {
     expect(granted(answers).length).toBeGreaterThanOrEqual(AT_ONCE);
     expect(granted(answers).length).toBeLessThanOrEqual(most);
     expect(granted(answers).length + late(answers).length).toBe(20);
-    for (const answer of late(answers))
+    for (const answer of late(answers)) {
       expect(answer).toMatchObject({ code: "rate_limited", retryAfter: "1" });
+    }
     expect(await keysOf(vault, "acc-burst")).toHaveLength(granted(answers).length);
     const rows = await vault.home.sql<{ outcome: string; count: number }>(
-      `SELECT outcome, count(*)::int FROM audit WHERE seq > $1 AND statement = 'key_create' AND caller = 'api'
-       AND purpose = 'agent' AND detail ->> 'tenant' = 'acc-burst' GROUP BY outcome ORDER BY outcome`,
+      `select outcome, count(*)::int from audit where seq > $1 and statement = 'key_create' and caller = 'api'
+       and purpose = 'agent' and detail ->> 'tenant' = 'acc-burst' group by outcome order by outcome`,
       [before],
     );
     expect(rows).toEqual([
@@ -173,8 +174,8 @@ describe("with a bound for all tenants of a caller", () => {
       expect(code).toBe("rate_limited");
       expect(Number(retryAfter)).toBeGreaterThan(10_000);
     }
-    expect(await vault.home.sql("SELECT FROM keys WHERE purpose = 'agent'")).toHaveLength(PER_DAY);
-    expect(await vault.home.sql("SELECT FROM tenants WHERE tenant LIKE 'invented-%'")).toHaveLength(
+    expect(await vault.home.sql("select from keys where purpose = 'agent'")).toHaveLength(PER_DAY);
+    expect(await vault.home.sql("select from tenants where tenant like 'invented-%'")).toHaveLength(
       PER_DAY - 3,
     );
     const again = await Promise.all(names.map((name) => make(vault, api, "acc-1", name)));

@@ -9,8 +9,8 @@ import { readIdentity, startVault, type TestVault } from "./fixture.ts";
 import { type Answer, call } from "./http/caller_support.ts";
 
 /*
- * The audit table is moved to a tablespace on a small file system of its own, which is then filled. That takes the right to mount, and
- * Postgres on this machine.
+ * The audit table is moved to a tablespace on a small file system of its own, which is then filled. That
+ * takes the right to mount, and Postgres on this machine.
  */
 const mayMount = process.platform === "linux" && process.getuid?.() === 0;
 if (!mayMount) console.warn("SKIPPED: filling a disk for real needs Linux and root");
@@ -37,7 +37,7 @@ async function postgresUser(): Promise<{ uid: number; gid: number }> {
   const client = new pg.Client({ connectionString: inject("postgresUrl") });
   await client.connect();
   try {
-    const { rows } = await client.query<{ pid: number }>("SELECT pg_backend_pid() AS pid");
+    const { rows } = await client.query<{ pid: number }>("select pg_backend_pid() as pid");
     return statSync(`/proc/${rows[0]?.pid}`);
   } finally {
     await client.end();
@@ -54,17 +54,17 @@ beforeAll(async () => {
   chownSync(disk, uid, gid);
   const owner = new URL(vault.home.config.migrationDatabaseUrl).username;
   await asSuperuser(
-    `CREATE TABLESPACE ${space} LOCATION '${disk}'`,
-    `GRANT CREATE ON TABLESPACE ${space} TO ${owner}`,
+    `create TABLESPACE ${space} LOCATION '${disk}'`,
+    `grant create on TABLESPACE ${space} to ${owner}`,
   );
-  await vault.home.sql(`ALTER TABLE audit SET TABLESPACE ${space}`);
+  await vault.home.sql(`alter table audit set TABLESPACE ${space}`);
 }, 120_000);
 afterAll(async () => {
   if (!mayMount) return;
   const owner = new URL(vault.home.config.migrationDatabaseUrl).username;
-  await asSuperuser(`REVOKE ALL ON TABLESPACE ${space} FROM ${owner}`);
+  await asSuperuser(`revoke all on TABLESPACE ${space} from ${owner}`);
   await vault.close();
-  await asSuperuser(`DROP TABLESPACE ${space}`);
+  await asSuperuser(`drop TABLESPACE ${space}`);
   execFileSync("umount", [disk]);
   rmSync(disk, { recursive: true });
 });

@@ -13,8 +13,8 @@ import { createHome, readIdentity, SILENT, startVault, type TestVault } from "./
 import { type Answer, call } from "./http/caller_support.ts";
 
 /*
- * A Postgres of its own, all of it on a small file system, which is filled until its write-ahead log finds no room. It stops then, as it
- * does on a real disk. That takes the right to mount.
+ * A Postgres of its own, all of it on a small file system, which is filled until its write-ahead log finds no
+ * room. It stops then, as it does on a real disk. That takes the right to mount.
  */
 const mayMount = process.platform === "linux" && process.getuid?.() === 0;
 if (!mayMount) console.warn("SKIPPED: filling a disk for real needs Linux and root");
@@ -70,8 +70,8 @@ async function useUpTheLog(): Promise<void> {
     client.on("error", () => {});
     try {
       await client.connect();
-      await client.query("SELECT pg_logical_emit_message(false, 'fill', repeat('x', 4000000))");
-      await client.query("SELECT pg_switch_wal()");
+      await client.query("select pg_logical_emit_message(false, 'fill', repeat('x', 4000000))");
+      await client.query("select pg_switch_wal()");
       await client.end();
     } catch {
       return;
@@ -93,8 +93,11 @@ test.skipIf(!mayMount)(
       while (filling) {
         const at = binding();
         const answer = await sign(at);
-        if (answer.status === 200) signed.push({ body: answer.body, at });
-        else unavailable.push(answer);
+        if (answer.status === 200) {
+          signed.push({ body: answer.body, at });
+        } else {
+          unavailable.push(answer);
+        }
       }
     });
     try {
@@ -111,7 +114,7 @@ test.skipIf(!mayMount)(
       expect(Object.keys(body)).toEqual(["error"]);
     }
     expect(unavailable.some(({ body }) => body.error?.code === "audit_unavailable")).toBe(true);
-    for (const { body, at } of signed)
+    for (const { body, at } of signed) {
       expect(
         await verifyHybrid(
           body.agent_pub_key as HybridPublicKey,
@@ -119,6 +122,7 @@ test.skipIf(!mayMount)(
           body.challenge_sig as HybridSignature,
         ),
       ).toBe(true);
+    }
     const left = statfsSync(disk);
     expect(left.bavail * left.bsize).toBeLessThan(SEGMENT_BYTES);
     const { port } = postgres;

@@ -74,7 +74,9 @@ test("of two that make one folder at once the later one makes it whole, and the 
 
 afterEach(() => vi.restoreAllMocks());
 
-/** How long the files opened from now on were when they were put on the disk, in order; folders are left out. */
+/**
+ * How long the files opened from now on were when they were put on the disk, in order; folders are left out.
+ */
 async function syncedLengths(dir: string): Promise<number[]> {
   const lengths: number[] = [];
   const probe = await open(dir, "r");
@@ -128,7 +130,9 @@ test("a file is as open as it is asked for, whatever the process masks", async (
   expect(await mode("key")).toBe(0o600);
 });
 
-/** What is put on the disk from now on: folders by what is in them at that moment, files by how long they are. */
+/**
+ * What is put on the disk from now on: folders by what is in them at that moment, files by how long they are.
+ */
 async function synced(dir: string): Promise<(string | number)[]> {
   const seen: (string | number)[] = [];
   const byInode = async (inode: number) => {

@@ -46,10 +46,15 @@ export type VaultHome = {
   remove(): Promise<void>;
 };
 
-/** How a home comes about: as a copy of the run's initialised vault, by `keyvault init` itself, or left empty. */
+/**
+ * How a home comes about: as a copy of the run's initialised vault, by `keyvault init` itself, or left empty.
+ */
 export type HomeOptions = { made?: "copied" | "by init" | "empty" };
 
-/** A home of a test's own. All copied homes have one token, one PIN, one authority and one service key; a test that needs two takes `by init`. */
+/**
+ * A home of a test's own. All copied homes have one token, one PIN, one authority and one service key; a test
+ * that needs two takes `by init`.
+ */
 export async function createHome({ made = "copied" }: HomeOptions = {}): Promise<VaultHome> {
   const dir = await mkdtemp(join(tmpdir(), "keyvault-test-"));
   const database = await (made === "copied" ? copyVault(join(dir, "data")) : testDatabase(OWNER_AND_RUNNING));
@@ -142,7 +147,10 @@ export function readIdentity(
   return { ca: read("ca.pem"), cert: read(`${name}.pem`), key: read(`${name}.key`) };
 }
 
-/** An identity of the home's authority that `keyvault init` did not make; by default it holds for an hour around now. */
+/**
+ * An identity of the home's authority that `keyvault init` did not make; by default it holds for an hour
+ * around now.
+ */
 export async function issueIdentity(
   home: VaultHome,
   subject: Subject,

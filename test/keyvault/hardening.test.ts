@@ -34,7 +34,9 @@ afterAll(async () => {
   await home?.remove();
 });
 
-/** Started as carelessly as can be, unless told otherwise: core files without a bound, no option of Node's. */
+/**
+ * Started as carelessly as can be, unless told otherwise: core files without a bound, no option of Node's.
+ */
 async function start(
   limit = "ulimit -c unlimited",
   options: string[] = [],
@@ -71,8 +73,9 @@ test.skipIf(!hasProc)(
 );
 
 function expectNoCoreFiles(): void {
-  for (const pid of [vault.pid!, tokenProcess()])
+  for (const pid of [vault.pid!, tokenProcess()]) {
     expect(readFileSync(`/proc/${pid}/limits`, "utf8")).toMatch(/^Max core file size +0 +0 /m);
+  }
   expect(events).not.toContainEqual(expect.objectContaining({ event: "core_files_possible" }));
 }
 

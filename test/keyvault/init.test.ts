@@ -97,7 +97,7 @@ test.each<[string, (home: VaultHome) => Promise<unknown>]>([
   ],
 ])("a run that was cut off %s is completed by the next", async (_, cutOff) => {
   home = await createHome({ made: "by init" });
-  await home.sql("DROP SCHEMA public CASCADE; CREATE SCHEMA public");
+  await home.sql("drop schema public cascade; create schema public");
   await cutOff(home);
   const pin = await readFile(home.config.token.pinFile);
   expect(made(await init())).toMatchObject({ token: ["kek-1", "audit-1"], "service key": ["service key"] });
@@ -110,7 +110,7 @@ test.each<[string, (home: VaultHome) => Promise<unknown>]>([
 
 /** What a run leaves that was cut off before it made the service key. */
 async function withoutServiceKey(): Promise<void> {
-  await home.sql("DROP SCHEMA public CASCADE; CREATE SCHEMA public");
+  await home.sql("drop schema public cascade; create schema public");
   await rm(home.config.token.dir, { recursive: true });
   await installToken(home.config.token, SILENT);
 }
@@ -139,7 +139,7 @@ test("a run that was cut off before the service key, or between certificates, is
 
 test("a migration that was killed does not lock the vault out", async () => {
   home = await createHome({ made: "by init" });
-  await home.sql("UPDATE schema_migrations_lock SET is_locked = 1");
+  await home.sql("update schema_migrations_lock set is_locked = 1");
   expect(made(await init())).toEqual(NOTHING);
 });
 
@@ -147,14 +147,14 @@ test("refuses an unfinished vault without its PIN file before it makes anything,
   home = await createHome({ made: "by init" });
   await rm(home.config.token.pinFile);
   const unfinished = [
-    "DELETE FROM keys; DELETE FROM tenants",
-    "DROP SCHEMA public CASCADE; CREATE SCHEMA public",
+    "delete from keys; delete from tenants",
+    "drop schema public cascade; create schema public",
   ];
   for (const change of unfinished) {
     await home.sql(change);
-    const before = await home.sql("SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY 1");
+    const before = await home.sql("select tablename from pg_tables where schemaname = 'public' order by 1");
     await expect(init(), change).rejects.toThrow(/There is a token in .*, but its PIN file .* is gone/);
-    expect(await home.sql("SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY 1")).toEqual(
+    expect(await home.sql("select tablename from pg_tables where schemaname = 'public' order by 1")).toEqual(
       before,
     );
   }
@@ -252,12 +252,12 @@ test("without the authority's key it changes nothing, says what is not there, an
 
 test("refuses before it makes anything, when the vault's own certificate cannot be issued", async () => {
   home = await createHome({ made: "by init" });
-  await home.sql("DROP SCHEMA public CASCADE; CREATE SCHEMA public");
+  await home.sql("drop schema public cascade; create schema public");
   await rm(home.config.token.dir, { recursive: true });
   for (const file of ["ca.key", "server.pem", "server.key"]) await rm(join(home.config.tlsDir, file));
   await expect(init()).rejects.toThrow(/server\.pem is missing and ca\.key is not in/);
   expect(existsSync(home.config.token.dir)).toBe(false);
-  expect(await home.sql("SELECT FROM information_schema.tables WHERE table_schema = 'public'")).toEqual([]);
+  expect(await home.sql("select from information_schema.tables where table_schema = 'public'")).toEqual([]);
 });
 
 test("a vault that was moved to another folder works there", async () => {
@@ -281,7 +281,7 @@ test("a vault without tables, or without a service key, is not served", async ()
 
 test("a database that was emptied does not begin anew behind the back of the token, which has noted more", async () => {
   home = await createHome({ made: "by init" });
-  await home.sql("DROP SCHEMA public CASCADE; CREATE SCHEMA public");
+  await home.sql("drop schema public cascade; create schema public");
   await expect(init()).rejects.toThrow(/ends with record 0, and the token has noted 1/);
   const serving = await serve(home.config, testClock(), SILENT);
   expect(serving.sealing.state()).toMatchObject({ reason: "chain_broken" });

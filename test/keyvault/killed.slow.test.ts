@@ -9,8 +9,9 @@ import { createHome, readIdentity, startVault, type TestVault, type VaultHome } 
 import { call } from "./http/caller_support.ts";
 
 /*
- * The token's process killed at each step of creating, signing, rotating, rewrapping and retiring, and the whole vault killed while it
- * retires. The whole vault killed at the other steps stands in process.test.ts and kek/killed.test.ts.
+ * The token's process killed at each step of creating, signing, rotating, rewrapping and retiring, and the
+ * whole vault killed while it retires. The whole vault killed at the other steps stands in process.test.ts
+ * and kek/killed.test.ts.
  */
 
 vi.setConfig({ testTimeout: 300_000, hookTimeout: 120_000 });
@@ -23,21 +24,24 @@ beforeEach(async () => {
 });
 afterEach(() => home.remove());
 
-/** The chain holds, every row has its record and every record its row, and every data key is under a version that the token has. */
+/**
+ * The chain holds, every row has its record and every record its row, and every data key is under a version
+ * that the token has.
+ */
 async function requireWhole(vault: TestVault): Promise<void> {
   expect((await vault.verifyAudit()).intact).toBe(true);
   const [keys, recorded] = [
-    await home.sql<{ key_id: string }>("SELECT key_id FROM keys ORDER BY key_id"),
+    await home.sql<{ key_id: string }>("select key_id from keys order by key_id"),
     await home.sql<{ key_id: string }>(
-      "SELECT key_id FROM audit WHERE statement = 'key_create' AND outcome = 'granted' ORDER BY key_id",
+      "select key_id from audit where statement = 'key_create' and outcome = 'granted' order by key_id",
     ),
   ];
   expect(recorded).toEqual(keys);
   expect(
-    await home.sql("SELECT FROM tenants t WHERE NOT EXISTS (SELECT FROM keys k WHERE k.tenant = t.tenant)"),
+    await home.sql("select from tenants t where not exists (select from keys k where k.tenant = t.tenant)"),
   ).toEqual([]);
   const { keks } = vault.vault.token.info();
-  const used = await home.sql<{ kek: string }>("SELECT DISTINCT kek FROM tenants");
+  const used = await home.sql<{ kek: string }>("select distinct kek from tenants");
   expect(used.map(({ kek }) => kek).filter((kek) => !keks.includes(kek))).toEqual([]);
 }
 
@@ -75,7 +79,7 @@ test("the token's process killed at any step leaves nothing half, and every key 
       () => false,
     );
   expect((await steps.create!()).status).toBe(200);
-  for (const delay of [0, 1, 3, 8, 20])
+  for (const delay of [0, 1, 3, 8, 20]) {
     for (const step of Object.keys(steps)) {
       await expect.poll(isWell, { timeout: 60_000 }).toBe(true);
       const pid = token.pid()!;
@@ -85,6 +89,7 @@ test("the token's process killed at any step leaves nothing half, and every key 
       const { status } = await running;
       expect([200, 403, 503], step).toContain(status);
     }
+  }
   await expect.poll(isWell, { timeout: 60_000 }).toBe(true);
   vault.vault.dataKeys.clear();
   for (const { tenant, key_id } of answered) {
@@ -130,11 +135,12 @@ test("the vault killed at any moment of retiring has the version or not, and the
     await retiring;
     const vault = await startVault(home);
     await requireWhole(vault);
-    if (vault.vault.token.info().keks.includes(old!))
+    if (vault.vault.token.info().keks.includes(old!)) {
       expect((await post(vault.url, "/v1/kek/retire", { kek: old })).status).toBe(200);
+    }
     expect(vault.vault.token.info().keks).not.toContain(old);
     const begun = await home.sql(
-      "SELECT FROM audit WHERE statement = 'kek_retire' AND outcome = 'granted' AND detail ->> 'kek' = $1",
+      "select from audit where statement = 'kek_retire' and outcome = 'granted' and detail ->> 'kek' = $1",
       [old],
     );
     expect(begun.length).toBeGreaterThan(0);

@@ -18,7 +18,10 @@ import { countInMemory, mayReadMemory } from "./memory_support.ts";
 
 const MAIN = fileURLToPath(new URL("../../keyvault/main.ts", import.meta.url));
 const SIGNATURES = 3_000;
-/** More than half of a seed. What is less may be left of one in memory that was freed, until that is used again. */
+/**
+ * More than half of a seed. What is less may be left of one in memory that was freed, until that is used
+ * again.
+ */
 const PIECE_BYTES = 24;
 const UNHURRIED = { KEYVAULT_RATE_PER_KEY: "100000", KEYVAULT_RATE_PER_TENANT: "100000" };
 
@@ -64,7 +67,7 @@ type Secrets = { ed25519: Buffer; ml_dsa_65: Buffer; dataKey: Buffer };
 /** A key's two seeds and its tenant's data key, opened here with the vault's own token and code. */
 async function readSecrets(key: string): Promise<Secrets> {
   const [row] = await home.sql<KeyRow & Pick<TenantRow, "kek" | "wrapped_data_key">>(
-    "SELECT * FROM keys JOIN tenants USING (tenant) WHERE key_id = $1",
+    "select * from keys join tenants using (tenant) where key_id = $1",
     [key],
   );
   const token = await openToken(await tokenSettings(home.config.token), SILENT);
@@ -79,7 +82,10 @@ async function readSecrets(key: string): Promise<Secrets> {
   };
 }
 
-/** What would do in place of the seeds: they themselves, what Ed25519 makes of its own, and the secret part of the ML-DSA-65 key. */
+/**
+ * What would do in place of the seeds: they themselves, what Ed25519 makes of its own, and the secret part of
+ * the ML-DSA-65 key.
+ */
 function equivalents({ ed25519, ml_dsa_65 }: Secrets): Record<string, Buffer> {
   const expanded = Buffer.from(ml_dsa65.keygen(ml_dsa_65).secretKey);
   return {
@@ -118,7 +124,7 @@ async function signMany(): Promise<void> {
 const tokenProcess = (): number =>
   Number(readFileSync(`/proc/${vault.pid}/task/${vault.pid}/children`, "utf8").trim().split(" ")[0]);
 const serviceKey = async () =>
-  (await home.sql<{ key_id: string }>("SELECT key_id FROM keys WHERE purpose = 'service'"))[0]!.key_id;
+  (await home.sql<{ key_id: string }>("select key_id from keys where purpose = 'service'"))[0]!.key_id;
 
 if (!mayReadMemory) console.warn("SKIPPED: reading another process' memory needs Linux and root");
 describe.skipIf(!mayReadMemory)("a running vault that nobody touches", () => {
@@ -173,9 +179,11 @@ test(`after ${SIGNATURES} signatures a heap snapshot holds no seed in any form`,
   const { ed25519, ml_dsa_65 } = await readSecrets(keyId);
   const text = await takeSnapshot();
   expect(text, "the snapshot shows what the vault remembers").toContain(keyId);
-  for (const seed of [ed25519, ml_dsa_65])
-    for (const form of ["hex", "base64", "base64url", "latin1"] as const)
+  for (const seed of [ed25519, ml_dsa_65]) {
+    for (const form of ["hex", "base64", "base64url", "latin1"] as const) {
       expect(text.includes(seed.toString(form)), form).toBe(false);
+    }
+  }
 });
 
 /** Written by the vault on the signal, after it collected its garbage. */

@@ -32,12 +32,12 @@ async function withoutDatabase(during: () => Promise<unknown>): Promise<void> {
   const name = new URL(vault.home.config.databaseUrl).pathname.slice(1);
   const admin = new pg.Client({ connectionString: inject("postgresUrl") });
   await admin.connect();
-  await admin.query(`ALTER DATABASE ${name} ALLOW_CONNECTIONS false`);
-  await admin.query("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1", [name]);
+  await admin.query(`alter database ${name} ALLOW_CONNECTIONS false`);
+  await admin.query("select pg_terminate_backend(pid) from pg_stat_activity where datname = $1", [name]);
   try {
     await during();
   } finally {
-    await admin.query(`ALTER DATABASE ${name} ALLOW_CONNECTIONS true`);
+    await admin.query(`alter database ${name} ALLOW_CONNECTIONS true`);
     await admin.end();
   }
 }
@@ -83,14 +83,14 @@ test("without its token process nothing is signed, and it signs again when the p
 });
 
 test("a full or read-only database signs nothing either", async () => {
-  await vault.home.sql("ALTER TABLE audit ADD CONSTRAINT full_disk CHECK (false) NOT VALID");
+  await vault.home.sql("alter table audit add constraint full_disk check (false) not VALID");
   expect(await answer()).toMatchObject({ status: 503, body: { error: { code: "audit_unavailable" } } });
-  await vault.home.sql("ALTER TABLE audit DROP CONSTRAINT full_disk");
+  await vault.home.sql("alter table audit drop constraint full_disk");
   expect(await status()).toBe(200);
 });
 
 test("creates no key without its record: both or neither", async () => {
-  await vault.home.sql("ALTER TABLE audit ADD CONSTRAINT full_disk CHECK (false) NOT VALID");
+  await vault.home.sql("alter table audit add constraint full_disk check (false) not VALID");
   const create = () =>
     call(`${vault.url}/v1/keys`, api, {
       method: "POST",
@@ -98,9 +98,9 @@ test("creates no key without its record: both or neither", async () => {
       headers: { "idempotency-key": "while-full" },
     });
   expect(await create()).toMatchObject({ status: 503, body: { error: { code: "audit_unavailable" } } });
-  expect(await vault.home.sql("SELECT FROM keys WHERE tenant = 'acc-new'")).toEqual([]);
-  expect(await vault.home.sql("SELECT FROM tenants WHERE tenant = 'acc-new'")).toEqual([]);
-  await vault.home.sql("ALTER TABLE audit DROP CONSTRAINT full_disk");
+  expect(await vault.home.sql("select from keys where tenant = 'acc-new'")).toEqual([]);
+  expect(await vault.home.sql("select from tenants where tenant = 'acc-new'")).toEqual([]);
+  await vault.home.sql("alter table audit drop constraint full_disk");
   expect((await create()).status).toBe(200);
 });
 

@@ -93,8 +93,9 @@ test("the PIN is in no argument, environment, log line or answer of parent or ch
   const [token] = childrenOf(child.pid!);
   expect(readFileSync(`/proc/${token}/cmdline`, "utf8")).toMatch(/keyvault\/token\/child\/main\.ts/);
   for (const pid of [child.pid!, token!]) {
-    for (const file of ["cmdline", "environ"])
+    for (const file of ["cmdline", "environ"]) {
       expect(readFileSync(`/proc/${pid}/${file}`, "utf8"), file).not.toContain(pin);
+    }
   }
   expect(
     readFileSync(`/proc/${token}/environ`, "utf8")
@@ -138,7 +139,7 @@ test("a vault killed while it signs leaves a chain that verifies, keys that work
   await expect.poll(() => isAlive(token!), { timeout: 5_000 }).toBe(false);
 
   const [row] = await home.sql<{ granted: number }>(
-    "SELECT count(*)::int AS granted FROM audit WHERE statement = 'challenge' AND outcome = 'granted'",
+    "select count(*)::int as granted from audit where statement = 'challenge' and outcome = 'granted'",
   );
   expect(row?.granted).toBeGreaterThanOrEqual(signed);
   await startServing();
@@ -169,19 +170,19 @@ test("a vault killed while it makes keys has, for every key it answered, a key w
     }
   });
   await Promise.all(load);
-  const keys = await home.sql<{ key_id: string }>("SELECT key_id FROM keys");
+  const keys = await home.sql<{ key_id: string }>("select key_id from keys");
   const recorded = await home.sql<{ key_id: string }>(
-    "SELECT key_id FROM audit WHERE statement = 'key_create' AND outcome = 'granted'",
+    "select key_id from audit where statement = 'key_create' and outcome = 'granted'",
   );
   expect(new Set(recorded.map(({ key_id }) => key_id))).toEqual(new Set(keys.map(({ key_id }) => key_id)));
   expect(keys.map(({ key_id }) => key_id)).toEqual(expect.arrayContaining(answered));
   expect(
-    await home.sql("SELECT FROM tenants t WHERE NOT EXISTS (SELECT FROM keys k WHERE k.tenant = t.tenant)"),
+    await home.sql("select from tenants t where not exists (select from keys k where k.tenant = t.tenant)"),
   ).toEqual([]);
   await startServing();
   for (const keyId of answered.slice(0, 3)) {
     const { tenant } = (
-      await home.sql<{ tenant: string }>("SELECT tenant FROM keys WHERE key_id = $1", [keyId])
+      await home.sql<{ tenant: string }>("select tenant from keys where key_id = $1", [keyId])
     )[0]!;
     expect(await client!.signChallenge({ tenant, keyId }, challenge())).toHaveProperty("challenge_sig");
   }
@@ -276,7 +277,7 @@ test("the command line tells status and finds a broken chain", async () => {
   });
   expect((await auditVerify("--head", "nonsense")).code).toBe(1);
   await home.sql(
-    "ALTER TABLE audit DISABLE TRIGGER audit_append_only; UPDATE audit SET caller = 'mallory' WHERE seq = 1",
+    "alter table audit disable trigger audit_append_only; update audit set caller = 'mallory' where seq = 1",
   );
   expect(await auditVerify()).toMatchObject({ code: 2, output: expect.stringContaining('"seq":1') });
 });

@@ -90,7 +90,7 @@ test("a key, and a tenant with all its keys, sign no faster than their rates; ea
   expect(others.filter(({ status }) => status === 429).length).toBeGreaterThan(0);
   expect((await sign(keys[3], "acc-2")).status).toBe(200);
   const [row] = await vault.home.sql<{ count: number }>(
-    "SELECT count(*)::int FROM audit WHERE outcome = 'rate_limited' AND statement = 'challenge'",
+    "select count(*)::int from audit where outcome = 'rate_limited' and statement = 'challenge'",
   );
   expect(row?.count).toBe([...answers, ...others].filter(({ status }) => status === 429).length);
 });

@@ -17,9 +17,9 @@ import { readIdentity, startVault, type TestVault } from "./fixture.ts";
 import { type Answer, type Client, call } from "./http/caller_support.ts";
 
 /*
- * Everything here is tried with the certificate that `keyvault init` made for the API, over the wire. What comes before a certificate
- * is accepted (expired, self-signed, of another authority, TLS 1.2) and the roles of each call stand in http/access.test.ts, bodies
- * that are malformed or too large in http/calls.test.ts.
+ * Everything here is tried with the certificate that `keyvault init` made for the API, over the wire. What
+ * comes before a certificate is accepted (expired, self-signed, of another authority, TLS 1.2) and the roles
+ * of each call stand in http/access.test.ts, bodies that are malformed or too large in http/calls.test.ts.
  */
 
 let vault: TestVault;
@@ -40,7 +40,7 @@ beforeAll(async () => {
   foreignRoot = await vault.makeKey({ tenant: "acc-2", purpose: "account_root", label: "root" });
   foreignAgent = await vault.makeKey({ tenant: "acc-2", purpose: "agent", label: "agent", ceiling: [] });
   const [service] = await vault.home.sql<{ key_id: string }>(
-    "SELECT key_id FROM keys WHERE purpose = 'service'",
+    "select key_id from keys where purpose = 'service'",
   );
   serviceId = service!.key_id;
 });
@@ -104,7 +104,7 @@ const delegate = (change: Parameters<typeof delegation>[0] = {}) =>
 /** Records written since the test began, oldest first. */
 const recorded = () =>
   vault.home.sql<{ statement: string; outcome: string; key_id: string | null; role: string }>(
-    "SELECT statement, outcome, key_id, role FROM audit WHERE seq > $1 ORDER BY seq",
+    "select statement, outcome, key_id, role from audit where seq > $1 order by seq",
     [headBefore],
   );
 
@@ -114,11 +114,12 @@ test("the tries below fail for their own reasons: the plain calls are granted", 
 });
 
 test("cannot export or list keys", async () => {
-  for (const path of ["/v1/keys", "/v1/keys?tenant=acc-1", "/v1/status", "/v1/audit"])
+  for (const path of ["/v1/keys", "/v1/keys?tenant=acc-1", "/v1/status", "/v1/audit"]) {
     expect(codeOf(await get(path)), path).toBe("forbidden");
+  }
   const shown = JSON.stringify((await get(`/v1/keys/${agent.key_id}?tenant=acc-1`)).body);
   const [row] = await vault.home.sql<{ wrapped_seeds: Buffer }>(
-    "SELECT wrapped_seeds FROM keys WHERE key_id = $1",
+    "select wrapped_seeds from keys where key_id = $1",
     [agent.key_id],
   );
   expect(shown).toContain(agent.public_key.ed25519);
@@ -175,10 +176,11 @@ test("cannot sign for a purpose the key does not have", async () => {
 });
 
 test("cannot widen a delegation beyond the ceilings of its issuer and subject", async () => {
-  for (const scope of [["files:read"], ["data:*"], ["data:read", "payments:send"]])
+  for (const scope of [["files:read"], ["data:*"], ["data:read", "payments:send"]]) {
     expect(codeOf(await delegate({ certificate: { scope } })), scope.join()).toMatch(
       /policy_violation|invalid_request/,
     );
+  }
   for (const { key_id } of [root, agent]) {
     const wider = { tenant: "acc-1", ceiling: ["data:*"] };
     expect(codeOf(await post(`/v1/keys/${key_id}/ceiling`, wider))).toBe("policy_violation");
@@ -199,7 +201,7 @@ test("cannot get a wider ceiling by making another root key, also when the first
   await tryAll();
   expect((await createKey({ ...order, ceiling: ["data:read"] })).status).toBe(200);
   expect((await recorded()).filter(({ outcome }) => outcome === "policy_violation")).toHaveLength(6);
-  expect(await vault.home.sql("SELECT FROM keys WHERE tenant = 'acc-3'")).toHaveLength(2);
+  expect(await vault.home.sql("select from keys where tenant = 'acc-3'")).toHaveLength(2);
 });
 
 test("cannot make an agent's key without a ceiling", async () => {
@@ -211,8 +213,9 @@ test("cannot make an agent's key without a ceiling", async () => {
 test("cannot delegate to a key of its own making", async () => {
   const mine = publicKeyOf(importSeeds(generateSeeds()));
   const certificate = { subject_id: keyId(mine), subject_pub_key: mine };
-  for (const approval of [{}, { external_subject: true }])
+  for (const approval of [{}, { external_subject: true }]) {
     expect(codeOf(await delegate({ certificate, approval }))).toBe("policy_violation");
+  }
   expect(codeOf(await delegate({ certificate: { subject_pub_key: mine } }))).toBe("invalid_request");
 });
 
@@ -234,7 +237,7 @@ test("cannot re-enable or destroy a key", async () => {
   const replay = await post("/v1/keys", again, { "idempotency-key": "the-off-key" });
   expect(codeOf(replay)).toBe("idempotency_conflict");
   expect(codeOf(await sign("challenge", key_id, challenge()))).toBe("key_disabled");
-  expect(await vault.home.sql("SELECT FROM keys WHERE key_id = $1", [key_id])).toHaveLength(1);
+  expect(await vault.home.sql("select from keys where key_id = $1", [key_id])).toHaveLength(1);
 });
 
 test("cannot take a revocation back by a newer list, nor have two lists signed for one time", async () => {
@@ -247,8 +250,9 @@ test("cannot take a revocation back by a newer list, nor have two lists signed f
     { ...revocationList("a", "b", "c"), updated_at: now() - 1 },
     { ...revocationList("a", "b"), updated_at: now() - 2 },
   ];
-  for (const list of lists)
+  for (const list of lists) {
     expect(codeOf(await sign("revocation-list", root.key_id, list))).toBe("policy_violation");
+  }
   expect((await sign("revocation-list", root.key_id, revocationList("c", "b", "a"))).status).toBe(200);
 });
 
@@ -263,8 +267,8 @@ test("cannot have a rotation, a push, a receipt or a checkpoint signed, nor can 
     },
     checkpoint: { origin: "audit.example", size: 2 ** 53 - 1, root: zeros },
   };
-  for (const [kind, body] of Object.entries(statements))
-    for (const key of [root.key_id, agent.key_id, serviceId])
+  for (const [kind, body] of Object.entries(statements)) {
+    for (const key of [root.key_id, agent.key_id, serviceId]) {
       for (const client of [api, readIdentity(vault.home, "admin")]) {
         const before = head();
         const answer = await call(`${vault.url}/v1/keys/${key}/sign/${kind}`, client, {
@@ -272,9 +276,11 @@ test("cannot have a rotation, a push, a receipt or a checkpoint signed, nor can 
           body,
         });
         expect(codeOf(answer), kind).toBe("forbidden");
-        const rows = await vault.home.sql("SELECT outcome, detail FROM audit WHERE seq > $1", [before]);
+        const rows = await vault.home.sql("select outcome, detail from audit where seq > $1", [before]);
         expect(rows).toEqual([{ outcome: "forbidden", detail: { call: `POST /v1/keys/:id/sign/${kind}` } }]);
       }
+    }
+  }
 });
 
 test("cannot leave no record: each attempt is in the chain before its answer, refused ones too", async () => {
@@ -295,7 +301,7 @@ test("cannot leave no record: each attempt is in the chain before its answer, re
   for (const [attempt, outcome] of tries) {
     const before = head();
     await attempt();
-    const rows = await vault.home.sql("SELECT outcome, role, caller FROM audit WHERE seq > $1", [before]);
+    const rows = await vault.home.sql("select outcome, role, caller from audit where seq > $1", [before]);
     expect(rows).toEqual([{ outcome, role: "api", caller: "api" }]);
   }
   expect((await vault.verifyAudit()).intact).toBe(true);
@@ -321,10 +327,11 @@ test("cannot hide a signature by hanging up before the answer", async () => {
 });
 
 test("cannot get one half of a hybrid signature, also while the token's process dies under it", async () => {
-  for (const extra of [{ halves: ["ed25519"] }, { algorithm: "ed25519" }])
+  for (const extra of [{ halves: ["ed25519"] }, { algorithm: "ed25519" }]) {
     expect(codeOf(await sign("challenge", agent.key_id, { ...challenge(), ...extra }))).toBe(
       "invalid_request",
     );
+  }
   vault.vault.dataKeys.clear();
   const flight = Array.from({ length: 24 }, async (_, index) => {
     if (index === 12) process.kill(vault.vault.token.pid()!, "SIGKILL");
@@ -355,5 +362,5 @@ test("cannot replay a statement later: an old time is refused, and a repeated cr
   const twice = [1, 2].map(() => post("/v1/keys", order, { "idempotency-key": "made-only-once" }));
   const [one, other] = await Promise.all(twice);
   expect(one).toEqual(other);
-  expect(await vault.home.sql("SELECT FROM keys WHERE label = 'once'")).toHaveLength(1);
+  expect(await vault.home.sql("select from keys where label = 'once'")).toHaveLength(1);
 });

@@ -14,8 +14,9 @@ import { issueIdentity, readIdentity, SILENT, startVault, type TestVault } from 
 import { type Client, call } from "./http/caller_support.ts";
 
 /*
- * Everything here is tried with the vault's own database role: rows of every table altered, put back, taken out and put in, for the moment of
- * a start or of a call, with the audit put back afterwards so that its verification finds nothing.
+ * Everything here is tried with the vault's own database role: rows of every table altered, put back, taken
+ * out and put in, for the moment of a start or of a call, with the audit put back afterwards so that its
+ * verification finds nothing.
  */
 
 vi.setConfig({ testTimeout: 60_000 });
@@ -81,22 +82,25 @@ async function makePair(tenant: string): Promise<[root: CreatedKey, agent: Creat
 /** Alters records, which only the owner of the table can, and keeps what was there. */
 const alterAudit = (change: string) =>
   sql(
-    `CREATE TABLE IF NOT EXISTS genuine AS SELECT * FROM audit;
-     ALTER TABLE audit DISABLE TRIGGER audit_append_only;
+    `create table if not exists genuine as select * from audit;
+     alter table audit disable trigger audit_append_only;
      ${change};
-     ALTER TABLE audit ENABLE TRIGGER audit_append_only`,
+     alter table audit enable trigger audit_append_only`,
   );
 
 /** Puts every altered record back, and those that were taken out. */
 async function putAuditBack(): Promise<void> {
   await alterAudit(
-    `DELETE FROM audit USING genuine WHERE audit.seq = genuine.seq AND audit <> genuine;
-     INSERT INTO audit SELECT * FROM genuine ON CONFLICT DO NOTHING`,
+    `delete from audit using genuine where audit.seq = genuine.seq and audit <> genuine;
+     insert into audit select * from genuine on conflict do nothing`,
   );
-  await sql("DROP TABLE genuine");
+  await sql("drop table genuine");
 }
 
-/** What a restart on altered records comes to: why the vault is sealed, or `open`. It is started anew on its genuine records then. */
+/**
+ * What a restart on altered records comes to: why the vault is sealed, or `open`. It is started anew on its
+ * genuine records then.
+ */
 async function restartOnAltered(): Promise<string> {
   vault = await vault.restart();
   const reason = vault.sealing.state()?.reason;
@@ -110,9 +114,9 @@ async function restartOnAltered(): Promise<string> {
 test("a ceiling is not widened by a record of an adoption that is made to look undone", async () => {
   const [root, agent] = await makePair("acc-1");
   await sql(
-    `UPDATE keys SET ceiling = '["payments:send"]', state_seq = NULL, state_mac = NULL WHERE tenant = 'acc-1'`,
+    `update keys set ceiling = '["payments:send"]', state_seq = null, state_mac = null where tenant = 'acc-1'`,
   );
-  await alterAudit("UPDATE audit SET statement = 'call' WHERE statement IN ('state_adopt', 'key_create')");
+  await alterAudit("update audit set statement = 'call' where statement in ('state_adopt', 'key_create')");
   expect(await restartOnAltered()).toBe("chain_broken");
   expect(await delegate(root, agent, "acc-1", "payments:send")).toBe("key_damaged");
   for (const name of ["alice", "bob"]) {
@@ -124,18 +128,18 @@ test("a ceiling is not widened by a record of an adoption that is made to look u
 
 test("a disabled key does not sign again when its former row is back and the record of the disabling is altered", async () => {
   const { key_id } = await vault.makeKey({ tenant: "acc-2", purpose: "agent", label: "agent", ceiling: [] });
-  await sql("CREATE TABLE former AS SELECT * FROM keys");
+  await sql("create table former as select * from keys");
   await createKeyDisabling({ ...vault.vault, clock: vault.clock })(
     { role: "api", name: "api" },
     { keyId: key_id, tenant: "acc-2" },
   );
   await vault.makeKey({ tenant: "acc-2", purpose: "agent", label: "so that the chain's end stays" });
   await sql(
-    `UPDATE keys SET (state, disabled_at, state_seq, state_mac) =
-       (SELECT state, disabled_at, state_seq, state_mac FROM former WHERE former.key_id = keys.key_id)
-     WHERE key_id = '${key_id}'; DROP TABLE former`,
+    `update keys set (state, disabled_at, state_seq, state_mac) =
+       (select state, disabled_at, state_seq, state_mac from former where former.key_id = keys.key_id)
+     where key_id = '${key_id}'; drop table former`,
   );
-  await alterAudit(`UPDATE audit SET statement = 'challenge' WHERE statement = 'key_disable'`);
+  await alterAudit(`update audit set statement = 'challenge' where statement = 'key_disable'`);
   vault.vault.store.changed();
   expect(await challenge(key_id, "acc-2"), "running").toBe("key_damaged");
   expect(await restartOnAltered()).toBe("chain_broken");
@@ -144,14 +148,14 @@ test("a disabled key does not sign again when its former row is back and the rec
 
 test("a second, wider root is not made when the first one's row is gone and its record altered", async () => {
   await makePair("acc-3");
-  await sql("CREATE TABLE former AS SELECT * FROM keys WHERE tenant = 'acc-3' AND purpose = 'account_root'");
-  await sql("DELETE FROM keys WHERE tenant = 'acc-3' AND purpose = 'account_root'");
+  await sql("create table former as select * from keys where tenant = 'acc-3' and purpose = 'account_root'");
+  await sql("delete from keys where tenant = 'acc-3' and purpose = 'account_root'");
   await alterAudit(
-    "UPDATE audit SET purpose = 'agent' WHERE statement = 'key_create' AND detail ->> 'tenant' = 'acc-3'",
+    "update audit set purpose = 'agent' where statement = 'key_create' and detail ->> 'tenant' = 'acc-3'",
   );
   const wider = { tenant: "acc-3", purpose: "account_root", ceiling: ["payments:send"] };
   expect(await createKey(wider)).toBe("key_damaged");
-  await sql("INSERT INTO keys SELECT * FROM former; DROP TABLE former");
+  await sql("insert into keys select * from former; drop table former");
   expect(await createKey(wider)).toBe("policy_violation");
 });
 
@@ -167,13 +171,13 @@ test("no list without what the last one revoked is signed when the record of the
       }),
     );
   expect(await list(0, [])).toBe("done");
-  const [earlier] = await sql("SELECT * FROM listed_certificates WHERE key_id = $1", [root.key_id]);
+  const [earlier] = await sql("select * from listed_certificates where key_id = $1", [root.key_id]);
   expect(await list(1, ["cert-1"])).toBe("done");
   await vault.makeKey({ tenant: "acc-4", purpose: "agent", label: "so that the chain's end stays" });
   const ofLast = "statement = 'revocation_list' AND detail ->> 'certificates' = '1'";
-  await alterAudit(`UPDATE audit SET outcome = 'failed' WHERE ${ofLast}`);
+  await alterAudit(`update audit set outcome = 'failed' where ${ofLast}`);
   expect(await list(2, []), "running").toBe("policy_violation");
-  await sql("UPDATE listed_certificates SET digest = $2, listed = $3 WHERE key_id = $1", [
+  await sql("update listed_certificates set digest = $2, listed = $3 where key_id = $1", [
     root.key_id,
     earlier?.digest,
     earlier?.listed,
@@ -192,13 +196,13 @@ test("a resident's half is not destroyed when its row and record are altered for
     resident: true,
   });
   await vault.makeKey({ tenant: "acc-5", purpose: "agent", label: "so that the chain's end stays" });
-  const [row] = await sql<{ label: string }>("SELECT label FROM residents WHERE key_id = $1", [key_id]);
-  await sql("UPDATE residents SET key_id = NULL, created_at = '2020-01-01' WHERE key_id = $1", [key_id]);
-  await alterAudit("UPDATE audit SET detail = detail - 'resident' WHERE detail ? 'resident'");
+  const [row] = await sql<{ label: string }>("select label from residents where key_id = $1", [key_id]);
+  await sql("update residents set key_id = null, created_at = '2020-01-01' where key_id = $1", [key_id]);
+  await alterAudit("update audit set detail = detail - 'resident' where detail ? 'resident'");
   expect(await vault.vault.sweepResidents()).toBe(0);
   expect(await restartOnAltered()).toBe("chain_broken");
   await vault.vault.sweepResidents();
-  await sql("UPDATE residents SET key_id = $1 WHERE label = $2", [key_id, row?.label]);
+  await sql("update residents set key_id = $1 where label = $2", [key_id, row?.label]);
   vault.vault.store.changed();
   expect(await challenge(key_id, "acc-5")).toBe("done");
 });
@@ -209,11 +213,11 @@ test("no harmless call has the vault code a row that somebody altered", async ()
   const target = { keyId: root.key_id, tenant: "acc-6" };
   const codeOf = async () =>
     (
-      await sql<{ mac: string }>("SELECT state_mac::text AS mac FROM keys WHERE key_id = $1", [root.key_id])
+      await sql<{ mac: string }>("select state_mac::text as mac from keys where key_id = $1", [root.key_id])
     )[0]?.mac;
   const before = await codeOf();
-  await sql(`UPDATE keys SET ceiling = '["payments:send"]' WHERE key_id = $1`, [root.key_id]);
-  await alterAudit("UPDATE audit SET statement = 'call' WHERE statement = 'state_adopt'");
+  await sql(`update keys set ceiling = '["payments:send"]' where key_id = $1`, [root.key_id]);
+  await alterAudit("update audit set statement = 'call' where statement = 'state_adopt'");
   const harmless = [
     () => createCeilingShrinking(vault.vault)(caller, target, ["payments:send"]),
     () => createKeyDisabling({ ...vault.vault, clock: vault.clock })(caller, target),
@@ -243,8 +247,8 @@ test("a state that was coded for a change which the database refused does not co
   });
   expect(await outcomeOf(post(`/v1/keys/${key_id}/destroy`, { after_days: 7 }, admin))).toBe("done");
   await sql(
-    `UPDATE keys SET state = 'active', disabled_at = NULL, pending = NULL, state_seq = $2, state_mac = $3
-     WHERE key_id = $1`,
+    `update keys set state = 'active', disabled_at = null, pending = null, state_seq = $2, state_mac = $3
+     where key_id = $1`,
     [key_id, seq + 1, keys[0]?.state_mac],
   );
   vault.vault.store.changed();
@@ -262,7 +266,7 @@ test.each(["from the first record", "from a snapshot"])(
       ceiling: [],
     });
     if (start === "from a snapshot") await createSnapshots(vault.vault).save();
-    await sql("CREATE TABLE former AS SELECT * FROM keys");
+    await sql("create table former as select * from keys");
     const { seq } = vault.vault.journal.head();
     await createKeyDisabling({ ...vault.vault, clock: vault.clock })(
       { role: "api", name: "api" },
@@ -271,11 +275,11 @@ test.each(["from the first record", "from a snapshot"])(
     const noted = await vault.token.notedHead();
     expect(noted.head?.seq, "noted before the change was answered").toBe(seq + 1);
     await sql(
-      `UPDATE keys SET (state, disabled_at, state_seq, state_mac) =
-       (SELECT state, disabled_at, state_seq, state_mac FROM former WHERE former.key_id = keys.key_id)
-     WHERE key_id = '${key_id}'; DROP TABLE former`,
+      `update keys set (state, disabled_at, state_seq, state_mac) =
+       (select state, disabled_at, state_seq, state_mac from former where former.key_id = keys.key_id)
+     where key_id = '${key_id}'; drop table former`,
     );
-    await alterAudit(`DELETE FROM audit WHERE seq > ${seq}`);
+    await alterAudit(`delete from audit where seq > ${seq}`);
     expect(await restartOnAltered()).toBe("chain_broken");
     expect(await challenge(key_id, "acc-8")).toBe("key_damaged");
   },
@@ -289,7 +293,7 @@ test("an ordinary signature's record is noted within a second or at the stop, an
   await expect.poll(noted, { timeout: 10_000 }).toBe(seq);
   expect(await challenge(key_id, "acc-9")).toBe("done");
   await vault.stop();
-  await alterAudit(`DELETE FROM audit WHERE seq > ${seq}`);
+  await alterAudit(`delete from audit where seq > ${seq}`);
   vault = await startVault(vault.home);
   expect(vault.sealing.state()?.reason).toBe("chain_broken");
   await vault.stop();
@@ -344,16 +348,16 @@ test("a tenant that ends does not come back by the code that is made for its nex
     expect(await outcomeOf(post("/v1/tenants/acc-11/destroy", { after_days: 7 }, client))).toBe("done");
   }
   await sql(
-    `UPDATE tenants SET state = 'active', destroy_at = NULL WHERE tenant = 'acc-11';
-     CREATE FUNCTION steal() RETURNS trigger LANGUAGE plpgsql AS $$
-     BEGIN
-       UPDATE tenants SET state_seq = NEW.state_seq, state_mac = NEW.state_mac WHERE tenant = NEW.tenant;
+    `update tenants set state = 'active', destroy_at = null where tenant = 'acc-11';
+     create function steal() returns trigger language plpgsql as $$
+     begin
+       update tenants set state_seq = NEW.state_seq, state_mac = NEW.state_mac where tenant = NEW.tenant;
        RETURN NEW;
-     END $$;
-     CREATE TRIGGER steal BEFORE INSERT ON tenants FOR EACH ROW EXECUTE FUNCTION steal()`,
+     end $$;
+     create trigger steal before insert on tenants for each row execute function steal()`,
   );
   const made = await createKey({ tenant: "acc-11", purpose: "agent", ceiling: [] });
-  await sql("DROP TRIGGER steal ON tenants; DROP FUNCTION steal");
+  await sql("drop trigger steal on tenants; drop function steal");
   expect(made).toBe("key_damaged");
   vault.vault.store.changed();
   expect(await challenge(key.key_id, "acc-11")).toBe("key_damaged");

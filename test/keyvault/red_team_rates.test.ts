@@ -6,8 +6,9 @@ import { createHome, issueIdentity, readIdentity, startVault, type TestVault } f
 import { type Answer, type Client, call } from "./http/caller_support.ts";
 
 /*
- * "Cannot exceed the signing rate", tried with the API's real certificate by every road: at once, over many connections, under another
- * certificate of the role, by other kinds of statement, by other keys of the tenant, by calls that are refused, and by starting anew.
+ * "Cannot exceed the signing rate", tried with the API's real certificate by every road: at once, over many
+ * connections, under another certificate of the role, by other kinds of statement, by other keys of the
+ * tenant, by calls that are refused, and by starting anew.
  */
 
 let vault: TestVault;
@@ -43,7 +44,9 @@ const now = () => unixSeconds(vault.clock.now());
 const challenge = () => ({ challenge: Buffer.alloc(32, 1).toString("base64"), challenge_at: now() });
 const signed = (answers: readonly Answer[]) => answers.filter(({ status }) => status === 200).length;
 
-/** Calls of `attempt` side by side; gives how many were signed, and how many seconds they took, rounded up. */
+/**
+ * Calls of `attempt` side by side; gives how many were signed, and how many seconds they took, rounded up.
+ */
 async function rush(count: number, attempt: (index: number) => Promise<Answer>) {
   const began = performance.now();
   const answers = await Promise.all(Array.from({ length: count }, (_, index) => attempt(index)));
@@ -62,8 +65,9 @@ test("one key, over forty connections at once and under two certificates", async
   );
   expect(signed).toBeGreaterThanOrEqual(2 * PER_KEY);
   expect(signed).toBeLessThanOrEqual(most(PER_KEY, seconds));
-  for (const { status, body } of answers)
+  for (const { status, body } of answers) {
     if (status !== 200) expect(body).toMatchObject({ error: { code: "rate_limited", status: 429 } });
+  }
 });
 
 test("all keys of a tenant, by every kind of statement", async () => {
@@ -101,7 +105,7 @@ test("each try beyond the rate is on record, and another tenant signs meanwhile"
   const late = answers.filter(({ status }) => status === 429).length;
   expect((await sign(calm.tenant, "challenge", calm.agents[0]!.key_id, challenge())).status).toBe(200);
   const [row] = await vault.home.sql<{ count: number }>(
-    "SELECT count(*)::int FROM audit WHERE seq > $1 AND outcome = 'rate_limited' AND caller = 'api'",
+    "select count(*)::int from audit where seq > $1 and outcome = 'rate_limited' and caller = 'api'",
     [before],
   );
   expect(row?.count).toBe(late);

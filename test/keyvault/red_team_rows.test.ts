@@ -5,8 +5,8 @@ import { issueIdentity, readIdentity, startVault, type TestVault } from "./fixtu
 import { type Client, call } from "./http/caller_support.ts";
 
 /*
- * Tried with the vault's own database role: columns that no code covers, and single rows of such a shape that whatever reads them among
- * others might fail for all of them.
+ * Tried with the vault's own database role: columns that no code covers, and single rows of such a shape that
+ * whatever reads them among others might fail for all of them.
  */
 
 vi.setConfig({ testTimeout: 60_000 });
@@ -40,7 +40,7 @@ test("a wider root is not made when an agent's row is said to be a root's", asyn
   const tenant = "acc-1";
   await vault.makeKey({ tenant, purpose: "account_root", label: "root", ceiling: ["data:read"] });
   const agent = await makeAgent(tenant, ["payments:send"]);
-  await sql("UPDATE keys SET purpose = 'account_root' WHERE key_id = $1", [agent]);
+  await sql("update keys set purpose = 'account_root' where key_id = $1", [agent]);
   const wider = { tenant, purpose: "account_root", ceiling: ["payments:send"] };
   expect((await createKey(wider)).body.error?.code).toBe("policy_violation");
   expect((await createKey({ ...wider, ceiling: ["data:read"] })).status).toBe(200);
@@ -52,10 +52,10 @@ test("a creation that is repeated is not answered with another key of the tenant
   const narrow = await createKey({ ...order, ceiling: ["data:read"] }, "the-narrow-key");
   const again = () => createKey({ ...order, ceiling: ["data:read"] }, "the-narrow-key");
   expect(await again()).toEqual(narrow);
-  await sql("CREATE TABLE narrow AS SELECT * FROM keys WHERE key_id = $1", [narrow.body.key_id]);
-  await sql("UPDATE keys SET request_key = 'elsewhere' WHERE key_id = $1", [narrow.body.key_id]);
+  await sql("create table narrow as select * from keys where key_id = $1", [narrow.body.key_id]);
+  await sql("update keys set request_key = 'elsewhere' where key_id = $1", [narrow.body.key_id]);
   await sql(
-    "UPDATE keys SET (request_key, request_hash, label) = (SELECT request_key, request_hash, label FROM narrow) WHERE key_id = $1",
+    "update keys set (request_key, request_hash, label) = (select request_key, request_hash, label from narrow) where key_id = $1",
     [wide.body.key_id],
   );
   expect((await again()).body.error?.code).toBe("key_damaged");
@@ -69,8 +69,8 @@ test("a row that is too long keeps no other from being listed or erased", async 
     await call(`${vault.url}/v1/keys/${ending}/destroy`, client, { method: "POST", body });
   }
   await sql(
-    `UPDATE keys SET key_id = repeat('0', 32), pending = jsonb_build_object('action', $2::text), state = 'destroying',
-                     disabled_at = now(), destroy_at = now() WHERE key_id = $1`,
+    `update keys set key_id = repeat('0', 32), pending = jsonb_build_object('action', $2::text), state = 'destroying',
+                     disabled_at = now(), destroy_at = now() where key_id = $1`,
     [long, TOO_LONG],
   );
   const { body } = await asAdmin("/v1/keys?limit=500");
@@ -79,7 +79,7 @@ test("a row that is too long keeps no other from being listed or erased", async 
   const later = new Date(vault.clock.now().getTime() + 8 * 86_400_000);
   const erase = createErasing({ ...vault.vault, clock: { now: () => later } });
   expect(await erase()).toEqual({ keys: 1, tenants: 0 });
-  await sql("DELETE FROM keys WHERE key_id = repeat('0', 32)");
+  await sql("delete from keys where key_id = repeat('0', 32)");
 });
 
 test.each([
@@ -90,12 +90,12 @@ test.each([
   async (_, column) => {
     await makeAgent(`acc-4-${column}`);
     await sql(
-      `ALTER TABLE keys DROP CONSTRAINT IF EXISTS keys_tenant_fkey;
-       ALTER TABLE tenants DROP CONSTRAINT IF EXISTS tenants_pkey;
-       DROP INDEX IF EXISTS tenants_by_kek;
-       CREATE TABLE former AS SELECT * FROM tenants WHERE tenant = 'acc-4-${column}';
-       UPDATE former SET tenant = 'acc-0'; UPDATE former SET ${column} = '${TOO_LONG}';
-       INSERT INTO tenants SELECT * FROM former; DROP TABLE former`,
+      `alter table keys drop constraint if exists keys_tenant_fkey;
+       alter table tenants drop constraint if exists tenants_pkey;
+       drop index if exists tenants_by_kek;
+       create table former as select * from tenants where tenant = 'acc-4-${column}';
+       update former set tenant = 'acc-0'; update former set ${column} = '${TOO_LONG}';
+       insert into tenants select * from former; drop table former`,
     );
     const { body: rotated } = await asAdmin("/v1/kek/rotate", {});
     await asAdmin("/v1/kek/rewrap", {});
@@ -106,7 +106,7 @@ test.each([
     const [old] = rotated.keks as string[];
     const refused = await asAdmin("/v1/kek/retire", { kek: old });
     expect(refused.body.error).toMatchObject({ code: "policy_violation" });
-    await sql("DELETE FROM tenants WHERE length(tenant) > 1000 OR length(kek) > 1000");
+    await sql("delete from tenants where length(tenant) > 1000 or length(kek) > 1000");
     expect((await asAdmin("/v1/kek/retire", { kek: old })).status).toBe(200);
   },
 );

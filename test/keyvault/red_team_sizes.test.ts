@@ -8,8 +8,8 @@ import { type Answer, type Client, call } from "./http/caller_support.ts";
 import { certificateFields } from "./sign/certificate_fields.ts";
 
 /*
- * Tried with the API's certificate: fields that are as long or as strange as they may be, so that what the vault writes down, shows or
- * checks later becomes too much for it.
+ * Tried with the API's certificate: fields that are as long or as strange as they may be, so that what the
+ * vault writes down, shows or checks later becomes too much for it.
  */
 
 const WIDEST = "\u2028";
@@ -60,7 +60,7 @@ test.each([
 ])("%s %j, which the database cannot hold or nobody can read, is refused on record", async (field, text) => {
   const before = head();
   expect(await delegate({ [field]: text })).toMatchObject({ status: 400, body: { error: { status: 400 } } });
-  const rows = await vault.home.sql("SELECT statement, outcome, role FROM audit WHERE seq > $1", [before]);
+  const rows = await vault.home.sql("select statement, outcome, role from audit where seq > $1", [before]);
   expect(rows).toEqual([{ statement: "call", outcome: "invalid_request", role: "api" }]);
 });
 

@@ -11,8 +11,8 @@ import { tokenSettings } from "../../keyvault/token/install.ts";
 import { createHome, SILENT, startVault, type TestVault } from "./fixture.ts";
 
 /*
- * Tried with the token's folder and without its PIN: SoftHSM lets whoever can write there put objects of their own into the token, with
- * values that they know.
+ * Tried with the token's folder and without its PIN: SoftHSM lets whoever can write there put objects of
+ * their own into the token, with values that they know.
  */
 
 vi.setConfig({ testTimeout: 60_000 });
@@ -57,7 +57,7 @@ async function plant(label: string, { id = label, aes = false } = {}): Promise<v
 
 async function makeKey(tenant: string): Promise<string | undefined> {
   await vault.makeKey({ tenant, purpose: "agent", label: "agent", ceiling: [] });
-  const rows = await vault.home.sql<{ kek: string }>("SELECT kek FROM tenants WHERE tenant = $1", [tenant]);
+  const rows = await vault.home.sql<{ kek: string }>("select kek from tenants where tenant = $1", [tenant]);
   return rows[0]?.kek;
 }
 
@@ -91,7 +91,10 @@ const [LABEL, VALUE, KEY_TYPE] = [0x3, 0x11, 0x100];
 const [FLAG, NUMBER] = [1, 2];
 const AES = 0x1fn;
 
-/** An object of SoftHSM's as its file has it: eight bytes, then attributes of a type, a kind and a value, most of them after their length. */
+/**
+ * An object of SoftHSM's as its file has it: eight bytes, then attributes of a type, a kind and a value, most
+ * of them after their length.
+ */
 function readObject(file: string): { generation: Buffer; attributes: Attribute[] } {
   const bytes = readFileSync(file);
   const attributes: Attribute[] = [];
@@ -119,8 +122,9 @@ function withValue(attribute: Attribute, value: Buffer): Attribute {
 }
 
 /**
- * What SoftHSM encrypts is bound to no object. So the end of the noted head's label, whose text is no secret, is put into a copy of the first
- * key-encryption key as its value, and one bit pattern of that one's label is altered to make it the second. Gives the value.
+ * What SoftHSM encrypts is bound to no object. So the end of the noted head's label, whose text is no secret,
+ * is put into a copy of the first key-encryption key as its value, and one bit pattern of that one's label is
+ * altered to make it the second. Gives the value.
  */
 function splice(folder: string, text: Buffer): Buffer {
   const objects = readdirSync(folder)

@@ -8,8 +8,8 @@ import { readIdentity, startVault, type TestVault } from "./fixture.ts";
 import { type Client, call } from "./http/caller_support.ts";
 
 /*
- * What somebody with the API's certificate, or with a wire to listen on, can send that is no proper call: whatever it is, it is answered
- * with a code or dropped, and signs nothing.
+ * What somebody with the API's certificate, or with a wire to listen on, can send that is no proper call:
+ * whatever it is, it is answered with a code or dropped, and signs nothing.
  */
 
 let vault: TestVault;
@@ -28,7 +28,7 @@ afterAll(() => vault.close());
 
 const head = () => vault.vault.journal.head().seq;
 const granted = async (after: number) =>
-  vault.home.sql("SELECT statement FROM audit WHERE seq > $1 AND outcome = 'granted'", [after]);
+  vault.home.sql("select statement from audit where seq > $1 and outcome = 'granted'", [after]);
 const challenge = () => ({
   tenant: "acc-1",
   challenge: Buffer.alloc(32, 1).toString("base64"),

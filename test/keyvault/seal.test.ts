@@ -77,7 +77,7 @@ const tryAtOnce = () => vault.sealing.unseal({ role: "admin", name: "admin" }, {
 
 const rows = (statement: string) =>
   home.sql<{ caller: string; role: string; outcome: string; detail: Record<string, string> }>(
-    "SELECT caller, role, outcome, detail FROM audit WHERE statement = $1 ORDER BY seq",
+    "select caller, role, outcome, detail from audit where statement = $1 order by seq",
     [statement],
   );
 
@@ -111,16 +111,18 @@ test("without a PIN file it starts sealed: every call but the status is answered
     ["/v1/kek/rewrap", {}, admin],
     ["/v1/backup", {}, admin],
   ];
-  for (const [path, body, client] of posts)
+  for (const [path, body, client] of posts) {
     expect(await post(path, body, client), path).toMatchObject({
       status: 503,
       body: { error: { code: "sealed", status: 503 } },
     });
-  for (const path of ["/v1/keys", "/v1/audit", `/v1/keys/${key}`])
+  }
+  for (const path of ["/v1/keys", "/v1/audit", `/v1/keys/${key}`]) {
     expect(codeOf(await get(path)), path).toBe("sealed");
+  }
   expect(codeOf(await get("/readyz"))).toBe("sealed");
   expect((await get("/livez")).status).toBe(200);
-  expect(await home.sql("SELECT FROM keys WHERE purpose <> 'service'")).toEqual([]);
+  expect(await home.sql("select from keys where purpose <> 'service'")).toEqual([]);
 });
 
 test("the PIN opens it: it makes keys and signs, and who unsealed it is on record", async () => {
@@ -154,11 +156,12 @@ test("an admin seals it: nothing is signed any more, and unsealed it signs with 
     status: 200,
     body: { sealed: true, reason: "asked", by: "admin/admin" },
   });
-  for (const { status, body } of await Promise.all(flight))
+  for (const { status, body } of await Promise.all(flight)) {
     if (status !== 200) expect(body.error?.code).toBe("sealed");
+  }
   expect(codeOf(await sign(keyId))).toBe("sealed");
   expect(codeOf(await create("second-key"))).toBe("sealed");
-  const [last] = await home.sql("SELECT statement FROM audit ORDER BY seq DESC LIMIT 1");
+  const [last] = await home.sql("select statement from audit order by seq desc limit 1");
   expect(last, "no record follows the seal's").toEqual({ statement: "seal" });
   expect(await post("/v1/seal")).toMatchObject({ status: 200, body: { by: "admin/admin" } });
 
@@ -186,8 +189,9 @@ test("only admins seal and unseal", async () => {
   vault = await startVault(home);
   const auditor = await issueIdentity(home, { kind: "client", role: "auditor", name: "eye" });
   for (const client of [api, auditor]) {
-    for (const path of ["/v1/unseal", "/v1/seal"])
+    for (const path of ["/v1/unseal", "/v1/seal"]) {
       expect(codeOf(await post(path, {}, client))).toBe("forbidden");
+    }
     expect(codeOf(await get("/v1/unseal", client))).toBe("forbidden");
   }
   expect((await get("/v1/status", auditor)).status).toBe(200);
@@ -293,13 +297,13 @@ test("with a PIN file it opens by itself, also after its process died, but stays
 test("without a database it is sealed all the same, and that is on record when it is open again", async () => {
   vault = await startVault(home);
   await unseal();
-  await home.sql("ALTER TABLE audit ADD CONSTRAINT full_disk CHECK (false) NOT VALID");
+  await home.sql("alter table audit add constraint full_disk check (false) not VALID");
   expect((await post("/v1/seal")).status).toBe(200);
   expect((await status()).sealed).toMatchObject({ reason: "asked" });
   expect(await rows("seal")).toEqual([]);
   expect(codeOf(await unseal()), "who cannot be recorded does not unseal").toBe("audit_unavailable");
   expect((await status()).sealed).toMatchObject({ reason: "asked" });
-  await home.sql("ALTER TABLE audit DROP CONSTRAINT full_disk");
+  await home.sql("alter table audit drop constraint full_disk");
   expect((await unseal()).status).toBe(200);
   expect(await rows("seal")).toMatchObject([{ caller: "admin", outcome: "granted" }]);
 });
@@ -307,7 +311,7 @@ test("without a database it is sealed all the same, and that is on record when i
 test("a vault whose parts do not belong together is not opened by the PIN, and stays sealed", async () => {
   vault = await startVault(home);
   await home.sql(
-    "ALTER TABLE audit DISABLE TRIGGER audit_append_only; UPDATE audit SET caller = 'mallory' WHERE seq = (SELECT max(seq) FROM audit)",
+    "alter table audit disable trigger audit_append_only; update audit set caller = 'mallory' where seq = (select max(seq) from audit)",
   );
   expect(await unseal()).toMatchObject({
     status: 503,

@@ -79,7 +79,7 @@ test.skipIf(!existsSync("/proc/self/task"))(
 
 test("an audit chain that is not the vault's is told in the log with the record, and the vault starts sealed", async () => {
   await home.sql(
-    "ALTER TABLE audit DISABLE TRIGGER audit_append_only; UPDATE audit SET caller = 'mallory' WHERE seq = 1",
+    "alter table audit disable trigger audit_append_only; update audit set caller = 'mallory' where seq = 1",
   );
   const { sealing } = await start();
   expect(sealing.state()).toMatchObject({ reason: "chain_broken" });
@@ -135,6 +135,7 @@ test("what the token wrote is on the disk when the vault has settled, every file
   });
   onTestFinished(() => void vi.restoreAllMocks());
   await vault().settle();
-  for (const name of ["", ...(await readdir(dir, { recursive: true }))])
+  for (const name of ["", ...(await readdir(dir, { recursive: true }))]) {
     expect(synced, name).toContain((await stat(join(dir, name))).ino);
+  }
 });

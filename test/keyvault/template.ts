@@ -16,14 +16,15 @@ const LOCK = 7_233_002;
 export const OWNER_AND_RUNNING = { role: "keyvault_owner", guest: "keyvault" } as const;
 
 /**
- * A copy of a vault that `keyvault init` made once for the whole run: its data folder at `dataDir`, which must not exist, and a database
- * whose owner is a role of its own. All copies have one token, one PIN, one authority and one service key.
+ * A copy of a vault that `keyvault init` made once for the whole run: its data folder at `dataDir`, which
+ * must not exist, and a database whose owner is a role of its own. All copies have one token, one PIN, one
+ * authority and one service key.
  */
 export async function copyVault(dataDir: string): Promise<TestDatabase> {
   const template = join(inject("runFolder"), NAME);
   await withSuperuser("postgres", async (client) => {
-    await client.query("SELECT pg_advisory_lock($1)", [LOCK]);
-    const { rowCount } = await client.query("SELECT FROM pg_database WHERE datname = $1", [NAME]);
+    await client.query("select pg_advisory_lock($1)", [LOCK]);
+    const { rowCount } = await client.query("select from pg_database where datname = $1", [NAME]);
     if (rowCount === 0) await makeTemplate(client, template);
   });
   const database = await testDatabase({ ...OWNER_AND_RUNNING, template: NAME });
@@ -38,7 +39,10 @@ export async function copyVault(dataDir: string): Promise<TestDatabase> {
   return database;
 }
 
-/** The database belongs to the superuser and what is in it to a role, so that a copy can hand it over without handing over the template. */
+/**
+ * The database belongs to the superuser and what is in it to a role, so that a copy can hand it over without
+ * handing over the template.
+ */
 async function makeTemplate(client: pg.Client, dataDir: string): Promise<void> {
   await rm(dataDir, { recursive: true, force: true });
   const { url } = await testDatabase({ role: NAME });
@@ -46,9 +50,9 @@ async function makeTemplate(client: pg.Client, dataDir: string): Promise<void> {
   await initialise(loadConfig(environment), { now: () => new Date() }, createLog("silent"));
   const { pathname, username } = new URL(url);
   const database = pg.escapeIdentifier(pathname.slice(1));
-  await client.query(`ALTER ROLE ${pg.escapeIdentifier(username)} RENAME TO ${NAME}`);
-  await client.query(`ALTER DATABASE ${database} OWNER TO CURRENT_USER`);
-  await client.query(`ALTER DATABASE ${database} RENAME TO ${NAME}`);
+  await client.query(`alter role ${pg.escapeIdentifier(username)} rename to ${NAME}`);
+  await client.query(`alter database ${database} owner to current_user`);
+  await client.query(`alter database ${database} rename to ${NAME}`);
 }
 
 async function withSuperuser(database: string, work: (client: pg.Client) => Promise<unknown>): Promise<void> {

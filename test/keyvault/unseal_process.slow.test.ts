@@ -34,10 +34,11 @@ beforeAll(async () => {
     env: { ...home.environment, KEYVAULT_LOG_LEVEL: "debug" },
     stdio: ["ignore", "pipe", "pipe"],
   });
-  for (const stream of [vault.stdout!, vault.stderr!])
+  for (const stream of [vault.stdout!, vault.stderr!]) {
     stream.on("data", (text: Buffer) => {
       said += text.toString();
     });
+  }
   const port = await new Promise<number>((resolve, reject) => {
     vault.once("exit", (code) => reject(new Error(`exit ${code}: ${said}`)));
     createInterface({ input: vault.stdout! }).on("line", (line) => {
@@ -64,10 +65,11 @@ const makeKey = (name: string) =>
 async function run(args: string[], input: Uint8Array = Buffer.alloc(0)) {
   const child = spawn(process.execPath, [MAIN, ...args], { env: home.environment });
   let output = "";
-  for (const stream of [child.stdout, child.stderr])
+  for (const stream of [child.stdout, child.stderr]) {
     stream.on("data", (text: Buffer) => {
       output += text.toString();
     });
+  }
   child.stdin.end(input);
   const [code] = (await once(child, "close")) as [number];
   return { code, output };
@@ -133,9 +135,11 @@ test("the command line tells that it is sealed, refuses a wrong PIN in one line,
 });
 
 test("after that the PIN is in no argument, environment or log of parent or child", async () => {
-  for (const pid of [vault.pid!, tokenProcess()])
-    for (const file of ["cmdline", "environ"])
+  for (const pid of [vault.pid!, tokenProcess()]) {
+    for (const file of ["cmdline", "environ"]) {
       expect(readFileSync(`/proc/${pid}/${file}`).includes(secret()), file).toBe(false);
+    }
+  }
   expect(said).toContain('"event":"unsealed"');
   expect(said).not.toContain(secret().toString());
 });
@@ -149,8 +153,9 @@ test("nor in a heap snapshot of the parent, in any form", async () => {
     secret().toString("base64").slice(0, 84),
     secret().toString("hex"),
     raw.toString("base64").slice(0, 42),
-  ])
+  ]) {
     expect(text.includes(form), form).toBe(false);
+  }
 });
 
 if (!mayReadMemory) console.warn("SKIPPED: reading another process' memory needs Linux and root");

@@ -1,4 +1,4 @@
-import { describe, expect, it } from "vitest";
+import { describe, expect, it as test } from "vitest";
 import { until } from "../support/process.ts";
 import { tenants } from "./folder/folders.ts";
 import { agent, condition, delegation, only, operatorFolderEach, platform } from "./operator_folder.ts";
@@ -6,7 +6,7 @@ import { agent, condition, delegation, only, operatorFolderEach, platform } from
 describe("agents in a folder", () => {
   const world = operatorFolderEach();
 
-  it("get their key once the platform is registered", async () => {
+  test("get their key once the platform is registered", async () => {
     await world.folders.write("agent.yaml", agent());
     await world.start();
     const waiting = await world.reaches("Agent", "bot", "PlatformNotReady");
@@ -26,7 +26,7 @@ describe("agents in a folder", () => {
     expect(condition(state, "KeyReady")?.status).toBe("True");
   });
 
-  it("wait for the vault", async () => {
+  test("wait for the vault", async () => {
     world.api.fail("PUT /internal/v1/agents", "vault_unavailable", 2);
     await world.start();
     await world.folders.write("all.yaml", tenants(), platform(), agent());
@@ -34,7 +34,7 @@ describe("agents in a folder", () => {
     await world.reaches("Agent", "bot", "Active");
   });
 
-  it("are renamed in place", async () => {
+  test("are renamed in place", async () => {
     await world.start();
     await world.declareAgent();
     const { agent_id } = only(world.api.agents);
@@ -47,7 +47,7 @@ describe("agents in a folder", () => {
     expect((await world.state("Agent", "bot")).status?.agentID).toBe(agent_id);
   });
 
-  it("are not registered while suspended", async () => {
+  test("are not registered while suspended", async () => {
     await world.folders.write("all.yaml", tenants(), platform(), agent({ suspend: true }));
     await world.start();
     await world.reaches("Platform", "shop", "Active");
@@ -55,7 +55,7 @@ describe("agents in a folder", () => {
     expect(world.api.agents.size).toBe(0);
   });
 
-  it("say that they were disabled in the account", async () => {
+  test("say that they were disabled in the account", async () => {
     await world.start();
     await world.declareAgent();
     only(world.api.agents).disabled = true;

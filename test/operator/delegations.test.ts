@@ -1,11 +1,11 @@
-import { describe, expect, it } from "vitest";
+import { describe, expect, it as test } from "vitest";
 import { until } from "../support/process.ts";
 import { condition, delegation, only, operatorFolderEach, platform } from "./operator_folder.ts";
 
 describe("delegations in a folder", () => {
   const world = operatorFolderEach();
 
-  it("are asked for once and wait for the owner, with a link", async () => {
+  test("are asked for once and wait for the owner, with a link", async () => {
     await world.start();
     const requestId = await world.declareDelegation();
     const state = await world.state("Delegation", "bot");
@@ -33,7 +33,7 @@ describe("delegations in a folder", () => {
     expect(only(world.api.delegations).wish).not.toHaveProperty("expires_at");
   });
 
-  it("become active within seconds of an approval, with what was approved", async () => {
+  test("become active within seconds of an approval, with what was approved", async () => {
     await world.start();
     const requestId = await world.declareDelegation();
     world.api.approve(requestId, ["data:read"]);
@@ -52,7 +52,7 @@ describe("delegations in a folder", () => {
     expect(world.api.callsTo("PUT", "/delegations")).toHaveLength(1);
   });
 
-  it("say that they were denied, and why", async () => {
+  test("say that they were denied, and why", async () => {
     await world.start();
     const requestId = await world.declareDelegation();
     world.api.decide(requestId, "denied", "not this one");
@@ -62,14 +62,14 @@ describe("delegations in a folder", () => {
     expect(condition(state, "Stalled")?.status).toBe("True");
   });
 
-  it("say that nobody decided in time", async () => {
+  test("say that nobody decided in time", async () => {
     await world.start();
     const requestId = await world.declareDelegation();
     world.api.decide(requestId, "expired");
     await world.reaches("Delegation", "bot", "Expired");
   });
 
-  it("say that their end passed before anybody decided, by themselves", async () => {
+  test("say that their end passed before anybody decided, by themselves", async () => {
     await world.start();
     const expiresAt = new Date(Date.now() + 3000).toISOString();
     await world.declareDelegation({ ttl: undefined, expiresAt });
@@ -78,7 +78,7 @@ describe("delegations in a folder", () => {
     expect(condition(state, "Stalled")?.status).toBe("True");
   });
 
-  it("say that their time is over, by themselves", async () => {
+  test("say that their time is over, by themselves", async () => {
     await world.start();
     const requestId = await world.declareDelegation();
     world.api.approve(requestId, ["data:read"], new Date(Date.now() + 3000));
@@ -88,7 +88,7 @@ describe("delegations in a folder", () => {
     expect(condition(state, "Ready")?.status).toBe("False");
   });
 
-  it("are not asked for when their end has passed", async () => {
+  test("are not asked for when their end has passed", async () => {
     await world.start();
     await world.declareAgent();
     const past = delegation({ ttl: undefined, expiresAt: "2020-01-01T00:00:00Z" });
@@ -97,7 +97,7 @@ describe("delegations in a folder", () => {
     expect(world.api.delegations.size).toBe(0);
   });
 
-  it("are revoked with the reason given, for good", async () => {
+  test("are revoked with the reason given, for good", async () => {
     await world.start();
     const requestId = await world.declareDelegation();
     world.api.approve(requestId, ["data:read"]);
@@ -115,7 +115,7 @@ describe("delegations in a folder", () => {
     expect(only(world.api.delegations).status).toBe("revoked");
   });
 
-  it("are withdrawn when revoked before a decision, and never asked for when revoked before", async () => {
+  test("are withdrawn when revoked before a decision, and never asked for when revoked before", async () => {
     await world.start();
     await world.declareDelegation();
     await world.folders.write("delegation.yaml", delegation({ revoked: true }));
@@ -126,7 +126,7 @@ describe("delegations in a folder", () => {
     expect(world.api.delegations.size).toBe(1);
   });
 
-  it("are revoked when their manifest is taken away, and asked for anew when it is back", async () => {
+  test("are revoked when their manifest is taken away, and asked for anew when it is back", async () => {
     await world.start();
     const requestId = await world.declareDelegation();
     world.api.approve(requestId, ["data:read"]);
@@ -143,7 +143,7 @@ describe("delegations in a folder", () => {
     expect(world.api.delegations.size).toBe(2);
   });
 
-  it("are revoked although suspended", async () => {
+  test("are revoked although suspended", async () => {
     await world.start();
     const requestId = await world.declareDelegation();
     world.api.approve(requestId, ["data:read"]);
@@ -158,7 +158,7 @@ describe("delegations in a folder", () => {
     expect(only(world.api.delegations).status).toBe("revoked");
   });
 
-  it("notice a revocation in the console at the next look", async () => {
+  test("notice a revocation in the console at the next look", async () => {
     await world.start();
     const requestId = await world.declareDelegation();
     world.api.approve(requestId, ["data:read"]);
@@ -169,7 +169,7 @@ describe("delegations in a folder", () => {
     expect(condition(state, "Ready")?.message).toContain("in the console");
   });
 
-  it.each([
+  test.each([
     [
       "a platform that is not there",
       { platformRef: { name: "other" } },
@@ -190,7 +190,7 @@ describe("delegations in a folder", () => {
     expect(world.api.delegations.size).toBe(0);
   });
 
-  it("are not asked for an agent of another platform", async () => {
+  test("are not asked for an agent of another platform", async () => {
     await world.start();
     await world.declareAgent();
     await world.folders.write("second.yaml", platform({}, { name: "second" }));
@@ -200,7 +200,7 @@ describe("delegations in a folder", () => {
     expect(condition(state, "Ready")?.message).toContain("belongs to Platform shop");
   });
 
-  it("stay active and say so when the ceiling shrinks below what was approved", async () => {
+  test("stay active and say so when the ceiling shrinks below what was approved", async () => {
     await world.start();
     const requestId = await world.declareDelegation();
     world.api.approve(requestId, ["data:read", "payments:send"]);
@@ -214,7 +214,7 @@ describe("delegations in a folder", () => {
     expect(condition(state, "Ready")?.message).toContain("no longer holds: payments:send");
   });
 
-  it("report what the API refuses about their constraints", async () => {
+  test("report what the API refuses about their constraints", async () => {
     world.api.fail("PUT /internal/v1/delegations", "invalid_constraints");
     await world.start();
     await world.declareAgent();

@@ -1,11 +1,11 @@
-import { describe, expect, it } from "vitest";
+import { describe, expect, it as test } from "vitest";
 import { tenants } from "./folder/folders.ts";
 import { agent, condition, delegation, only, operatorFolderEach, platform } from "./operator_folder.ts";
 
 describe("deletion in a folder", () => {
   const world = operatorFolderEach();
 
-  it("waits for what depends on the object, and then goes through", async () => {
+  test("waits for what depends on the object, and then goes through", async () => {
     await world.start();
     await world.folders.write("all.yaml", tenants(), platform({ deletionPolicy: "Delete" }));
     await world.folders.write("agent.yaml", agent({ deletionPolicy: "Delete" }));
@@ -31,7 +31,7 @@ describe("deletion in a folder", () => {
     expect(await world.credentials()).toBeUndefined();
   });
 
-  it("leaves platform, key and Secret where the policy retains them", async () => {
+  test("leaves platform, key and Secret where the policy retains them", async () => {
     await world.start();
     await world.declareAgent();
     await world.folders.remove("agent.yaml");
@@ -43,7 +43,7 @@ describe("deletion in a folder", () => {
     expect(await world.credentials()).toBeDefined();
   });
 
-  it("goes through for objects that were never registered", async () => {
+  test("goes through for objects that were never registered", async () => {
     await world.folders.write("all.yaml", platform({ deletionPolicy: "Delete" }), agent(), delegation());
     await world.start();
     await world.reaches("Delegation", "bot", "PlatformNotReady");
@@ -52,7 +52,7 @@ describe("deletion in a folder", () => {
     await world.gone("Platform", "shop");
   });
 
-  it("waits for the API, also while suspended, and revokes when it is back", async () => {
+  test("waits for the API, also while suspended, and revokes when it is back", async () => {
     await world.start();
     const requestId = await world.declareDelegation();
     world.api.approve(requestId, ["data:read"]);

@@ -1,4 +1,4 @@
-import { describe, expect, it } from "vitest";
+import { describe, expect, it as test } from "vitest";
 import { hasDrifted } from "../../src/operator/drift.ts";
 import type { ExternalState } from "../../src/operator/polling/states.ts";
 import type { Reason } from "../../src/operator/reasons.ts";
@@ -18,7 +18,7 @@ const ended = (reason: Reason) => {
 const issued = { requestID: "req-1", certID: "cert-1" };
 
 describe("drift", () => {
-  it.each<[string, boolean, Parameters<typeof hasDrifted>[0], ExternalState]>([
+  test.each<[string, boolean, Parameters<typeof hasDrifted>[0], ExternalState]>([
     ["a platform as it is", false, platform, { platform: platformState }],
     [
       "a platform with another key",

@@ -1,7 +1,7 @@
 import { randomInt } from "node:crypto";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it as test } from "vitest";
 import { killHard, type RunningScript, runScript, until } from "../support/process.ts";
 import { tenants } from "./folder/folders.ts";
 import { agent, delegation, type OperatorFolder, only, operatorFolder, platform } from "./operator_folder.ts";
@@ -33,7 +33,7 @@ describe("an operator that is killed", () => {
     running = await runScript(program, [JSON.stringify(world.config)]);
   };
 
-  it(`at ${ROUNDS} random moments of each stage does everything once and loses nothing`, {
+  test(`at ${ROUNDS} random moments of each stage does everything once and loses nothing`, {
     timeout: 120_000,
   }, async () => {
     const seed = randomInt(1, 2_147_483_647);

@@ -1,7 +1,7 @@
 import { readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it as test } from "vitest";
 import { until } from "../support/process.ts";
 import { tenants } from "./folder/folders.ts";
 import {
@@ -18,7 +18,7 @@ describe("the operator in an outage", () => {
   const world = operatorFolderEach();
 
   describe("an outage", () => {
-    it("of the API is told, and over as soon as it answers", async () => {
+    test("of the API is told, and over as soon as it answers", async () => {
       await world.api.goAway();
       await world.folders.write("all.yaml", tenants(), platform(), agent());
       await world.start();
@@ -29,7 +29,7 @@ describe("the operator in an outage", () => {
       await world.reaches("Agent", "bot", "Active");
     });
 
-    it.each([
+    test.each([
       ["an error without a code", { status: 502, body: "<html>bad gateway</html>" }],
       ["an answer that is no JSON", { status: 200, body: "OK" }],
       ["an answer of an unknown form", { status: 200, body: '{"platforms":{"x":{}}}' }],
@@ -46,7 +46,7 @@ describe("the operator in an outage", () => {
       await world.reaches("Platform", "shop", "Active", 40_000);
     });
 
-    it("leaves what is active as it is", async () => {
+    test("leaves what is active as it is", async () => {
       await world.start();
       const requestId = await world.declareDelegation();
       world.api.approve(requestId, ["data:read"]);
@@ -68,7 +68,7 @@ describe("the operator in an outage", () => {
       expect(now).toEqual(kept);
     });
 
-    it("during a revocation delays it, urgently tried again", async () => {
+    test("during a revocation delays it, urgently tried again", async () => {
       await world.start();
       const requestId = await world.declareDelegation();
       world.api.approve(requestId, ["data:read"]);
@@ -80,7 +80,7 @@ describe("the operator in an outage", () => {
       await world.reaches("Delegation", "bot", "Revoked");
     });
 
-    it("of the token is told, and over when it is replaced", async () => {
+    test("of the token is told, and over when it is replaced", async () => {
       const file = join(world.folders.root, "token");
       await writeFile(file, `${"x".repeat(40)}\n`);
       world.config.OPERATOR_TOKEN_FILE = file;
@@ -92,7 +92,7 @@ describe("the operator in an outage", () => {
       await world.reaches("Platform", "shop", "Active");
     });
 
-    it("of a leader that was followed by another writes nothing", async () => {
+    test("of a leader that was followed by another writes nothing", async () => {
       await world.start();
       await world.declareAgent();
       world.api.fail("POST /internal/v1/state", "stale_epoch");
@@ -104,7 +104,7 @@ describe("the operator in an outage", () => {
   });
 
   describe("credentials", () => {
-    it("are delivered again when the answer to the registration was lost", async () => {
+    test("are delivered again when the answer to the registration was lost", async () => {
       world.api.loseAnswer("PUT /internal/v1/platforms");
       await world.folders.write("all.yaml", tenants(), platform());
       await world.start();
@@ -113,7 +113,7 @@ describe("the operator in an outage", () => {
       expect(only(world.api.platforms).retired).toEqual([]);
     });
 
-    it("are acknowledged again when that answer was lost", async () => {
+    test("are acknowledged again when that answer was lost", async () => {
       world.api.loseAnswer("POST /internal/v1/platforms");
       await world.folders.write("all.yaml", tenants(), platform());
       await world.start();
@@ -121,7 +121,7 @@ describe("the operator in an outage", () => {
       expect(only(world.api.platforms)).toMatchObject({ undelivered: false, retired: [] });
     });
 
-    it("are replaced once when the answer to a rotation was lost", async () => {
+    test("are replaced once when the answer to a rotation was lost", async () => {
       await world.start();
       await world.declareAgent();
       world.api.loseAnswer("POST /internal/v1/platforms");
@@ -132,7 +132,7 @@ describe("the operator in an outage", () => {
       expect((await world.credentials())?.api_key).toBe(only(world.api.platforms).api_key);
     });
 
-    it("are not acknowledged before they are stored", async () => {
+    test("are not acknowledged before they are stored", async () => {
       world.api.fail("POST /internal/v1/platforms", "unavailable");
       await world.folders.write("all.yaml", tenants(), platform());
       await world.start();

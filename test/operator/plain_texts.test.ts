@@ -12,7 +12,10 @@ const texts: [string, string, (text: string) => boolean][] = [
   ["Delegation", "spec.constraints.path_prefix", isPlainLine],
 ];
 
-/** Whether a character is one that API and definitions judge apart: in use in some places only, or not assigned. */
+/**
+ * Whether a character is one that API and definitions judge apart: in use in some places only, or not
+ * assigned.
+ */
 const APART = /[\u200c-\u200d]|\u3000|[\ufe00-\ufe0f]|[\u{e0100}-\u{e01ef}]|\p{Cn}/u;
 
 function isFreeText(text: string): boolean {

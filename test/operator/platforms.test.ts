@@ -1,6 +1,6 @@
 import { mkdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it as test } from "vitest";
 import { until } from "../support/process.ts";
 import { tenants } from "./folder/folders.ts";
 import { condition, OWNER, only, operatorFolderEach, platform } from "./operator_folder.ts";
@@ -8,7 +8,7 @@ import { condition, OWNER, only, operatorFolderEach, platform } from "./operator
 describe("platforms in a folder", () => {
   const world = operatorFolderEach();
 
-  it("are registered, with their credentials in a Secret that is acknowledged", async () => {
+  test("are registered, with their credentials in a Secret that is acknowledged", async () => {
     await world.start();
     await world.declareAgent();
     const state = await world.state("Platform", "shop");
@@ -48,7 +48,7 @@ describe("platforms in a folder", () => {
     expect(JSON.stringify(state)).not.toContain(registered.api_key);
   });
 
-  it("follow changes of their manifest; a callback that was taken away is removed", async () => {
+  test("follow changes of their manifest; a callback that was taken away is removed", async () => {
     await world.start();
     await world.declareAgent();
     const callbackUrl = "https://shop.example.test/hooks";
@@ -64,7 +64,7 @@ describe("platforms in a folder", () => {
     expect((await world.state("Platform", "shop")).status).not.toHaveProperty("callbackUrl");
   });
 
-  it("say whose authority counts, all of it with every change; nobody's once nobody is listed", async () => {
+  test("say whose authority counts, all of it with every change; nobody's once nobody is listed", async () => {
     await world.start();
     await world.declareAgent();
     expect(only(world.api.platforms).wish.accepted_principals).toEqual([]);
@@ -83,7 +83,7 @@ describe("platforms in a folder", () => {
     await until("they are taken back", () => accepted().length === 0);
   });
 
-  it("wait for the namespace to be bound, for the account, and for its onboarding", async () => {
+  test("wait for the namespace to be bound, for the account, and for its onboarding", async () => {
     world.api.accounts.clear();
     await world.folders.write("platform.yaml", platform());
     await world.start();
@@ -100,7 +100,7 @@ describe("platforms in a folder", () => {
     await world.reaches("Platform", "shop", "Active");
   });
 
-  it("say at once that their namespace is bound to another account, or to none", async () => {
+  test("say at once that their namespace is bound to another account, or to none", async () => {
     await world.start();
     await world.declareAgent();
     const registered = only(world.api.platforms);
@@ -115,7 +115,7 @@ describe("platforms in a folder", () => {
     expect((await world.credentials())?.api_key).toBe(registered.api_key);
   });
 
-  it("stay within what the namespace may have, and within the account's limit", async () => {
+  test("stay within what the namespace may have, and within the account's limit", async () => {
     await world.folders.write(
       "tenants.yaml",
       tenants({ default: `accountEmail: ${OWNER}\nceiling: ["data:*", "payments:send"]` }),
@@ -134,7 +134,7 @@ describe("platforms in a folder", () => {
     expect(world.api.platforms.size).toBe(1);
   });
 
-  it("accept of other accounts no more than the namespace may have, and leave what was accepted", async () => {
+  test("accept of other accounts no more than the namespace may have, and leave what was accepted", async () => {
     const ceiling = (scopes: string) => tenants({ default: `accountEmail: ${OWNER}\nceiling: [${scopes}]` });
     await world.folders.write("tenants.yaml", ceiling('"data:*"'));
     const accepting = (scope: string) =>
@@ -155,7 +155,7 @@ describe("platforms in a folder", () => {
     expect(accepted()).toMatchObject([{ scopes: ["payments:send"] }]);
   });
 
-  it("name scopes that are in no vocabulary", async () => {
+  test("name scopes that are in no vocabulary", async () => {
     await world.folders.write("all.yaml", tenants(), platform({ defaultAllowedScopes: ["data:fly"] }));
     await world.start();
     const state = await world.reaches("Platform", "shop", "InvalidScopes");
@@ -163,7 +163,7 @@ describe("platforms in a folder", () => {
     expect(world.api.platforms.size).toBe(0);
   });
 
-  it("report what the API refuses about the spec", async () => {
+  test("report what the API refuses about the spec", async () => {
     await world.folders.write("all.yaml", tenants(), platform({ callbackUrl: "http://shop.example.test" }));
     await world.start();
     const state = await world.reaches("Platform", "shop", "InvalidSpec");
@@ -172,14 +172,14 @@ describe("platforms in a folder", () => {
     await world.reaches("Platform", "shop", "Active");
   });
 
-  it("report that the service knows them with other values", async () => {
+  test("report that the service knows them with other values", async () => {
     world.api.fail("PUT /internal/v1/platforms", "external_conflict");
     await world.folders.write("all.yaml", tenants(), platform());
     await world.start();
     await world.reaches("Platform", "shop", "ExternalConflict");
   });
 
-  it("never touch a Secret that somebody else made, nor register then", async () => {
+  test("never touch a Secret that somebody else made, nor register then", async () => {
     const path = join(world.folders.secrets, "default", "shop-credentials.yaml");
     await mkdir(join(world.folders.secrets, "default"), { recursive: true });
     const foreign =
@@ -194,7 +194,7 @@ describe("platforms in a folder", () => {
     await world.reaches("Platform", "shop", "Active");
   });
 
-  it("get a new key, not a new registration, when their Secret is gone or damaged", async () => {
+  test("get a new key, not a new registration, when their Secret is gone or damaged", async () => {
     await world.start();
     await world.declareAgent();
     const path = join(world.folders.secrets, "default", "shop-credentials.yaml");
@@ -214,7 +214,7 @@ describe("platforms in a folder", () => {
     expect(world.api.platforms.size).toBe(1);
   });
 
-  it("move their credentials to a Secret of another name without a new key", async () => {
+  test("move their credentials to a Secret of another name without a new key", async () => {
     await world.start();
     await world.declareAgent();
     const before = await world.credentials();
@@ -225,7 +225,7 @@ describe("platforms in a folder", () => {
     expect(world.api.callsTo("POST", "rotate")).toEqual([]);
   });
 
-  it("hand on a key that a person replaced in the console", async () => {
+  test("hand on a key that a person replaced in the console", async () => {
     await world.start();
     await world.declareAgent();
     world.api.rotateKey([...world.api.platforms.keys()][0] as string);
@@ -236,7 +236,7 @@ describe("platforms in a folder", () => {
     expect(world.api.callsTo("POST", "rotate")).toEqual([]);
   });
 
-  it("renew their key when its time has come, with the grace that is asked for", async () => {
+  test("renew their key when its time has come, with the grace that is asked for", async () => {
     await world.start();
     await world.declareAgent();
     const path = join(world.folders.secrets, "default", "shop-credentials.yaml");
@@ -254,7 +254,7 @@ describe("platforms in a folder", () => {
     });
   });
 
-  it("are left alone while suspended, and registered after", async () => {
+  test("are left alone while suspended, and registered after", async () => {
     await world.folders.write("all.yaml", tenants(), platform({ suspend: true }));
     await world.start();
     const state = await world.reaches("Platform", "shop", "Suspended");
@@ -267,7 +267,7 @@ describe("platforms in a folder", () => {
     await world.reaches("Platform", "shop", "Active");
   });
 
-  it("say that they were removed in the account, and are not registered again", async () => {
+  test("say that they were removed in the account, and are not registered again", async () => {
     await world.start();
     await world.declareAgent();
     only(world.api.platforms).removed = true;

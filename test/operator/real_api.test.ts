@@ -1,6 +1,6 @@
 import { copyFile, readdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it as test } from "vitest";
 import { VaultUnavailable } from "../../src/vault/client.ts";
 import { OPERATOR_TOKEN } from "../support/api.ts";
 import { approve, type Person, type PlatformApi, startPlatformApi } from "../support/platform_world.ts";
@@ -42,7 +42,7 @@ describe("the operator with the real API", () => {
       headers: { "x-service-api-key": api_key ?? "" },
     });
 
-  it("accepts the principals that a Platform lists, refuses one that nobody knows, and takes them back", async () => {
+  test("accepts the principals that a Platform lists, refuses one that nobody knows, and takes them back", async () => {
     const stranger = await api.person();
     await world.folders.write("tenants.yaml", bound());
     await world.folders.write("platform.yaml", platform());
@@ -66,9 +66,10 @@ describe("the operator with the real API", () => {
     await until("it is taken back", async () => (await accepted()).length === 0);
   });
 
-  it("makes the quickstart true, from YAML to a narrower approval, to revoked, to nothing", async () => {
-    for (const file of await readdir(examples))
+  test("makes the quickstart true, from YAML to a narrower approval, to revoked, to nothing", async () => {
+    for (const file of await readdir(examples)) {
       await copyFile(join(examples, file), join(world.folders.manifests, file));
+    }
     const text = await readFile(join(examples, "tenants.yaml"), "utf8");
     await world.folders.write("tenants.yaml", text.replace("owner@example.test", person.email));
     await world.start();
@@ -102,7 +103,7 @@ describe("the operator with the real API", () => {
     expect((await agentsOf(last)).status).toBe(401);
   });
 
-  it("replaces a lost key once, and hands on one that a person replaced", async () => {
+  test("replaces a lost key once, and hands on one that a person replaced", async () => {
     await world.folders.write("all.yaml", bound(), platform());
     await world.start();
     await world.reaches("Platform", "shop", "Active");
@@ -118,7 +119,7 @@ describe("the operator with the real API", () => {
     expect((await agentsOf(await credentials())).status).toBe(200);
   });
 
-  it("asks for every constraint that the schema takes", async () => {
+  test("asks for every constraint that the schema takes", async () => {
     const constraints = [
       { type: "geo_circle", lat: 47.4, lon: 8.5, radius_m: 500 },
       {
@@ -151,7 +152,7 @@ describe("the operator with the real API", () => {
     await world.reaches("Delegation", "bot", "Active");
   });
 
-  it.each([
+  test.each([
     [
       "constraints that contradict each other",
       {
@@ -170,7 +171,7 @@ describe("the operator with the real API", () => {
     expect(condition(state, "Ready")?.message).toContain(message);
   });
 
-  it("registers one platform for a personal account", async () => {
+  test("registers one platform for a personal account", async () => {
     const second = platform({}, { name: "second" });
     await world.folders.write("all.yaml", bound(), platform());
     await world.start();
@@ -179,7 +180,7 @@ describe("the operator with the real API", () => {
     await world.reaches("Platform", "second", "PlatformLimit");
   });
 
-  it("outlasts the vault's absence", async () => {
+  test("outlasts the vault's absence", async () => {
     api.vault.failure = new VaultUnavailable("unreachable", "away");
     await world.folders.write("all.yaml", bound(), platform(), agent());
     await world.start();

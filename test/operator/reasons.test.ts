@@ -1,6 +1,6 @@
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it as test } from "vitest";
 import { readiness } from "../../src/operator/conditions.ts";
 import { type Reason, reasons } from "../../src/operator/reasons.ts";
 
@@ -8,7 +8,7 @@ const CLUSTER_ONLY = ["Issuing", "ApprovalPolicyMissing", "ApproverNotLinked"];
 const names = Object.keys(reasons) as Reason[];
 
 describe("reasons", () => {
-  it("are each brought about on an object in a folder by a test, but for those that only a cluster has", async () => {
+  test("are each brought about on an object in a folder by a test, but for those that only a cluster has", async () => {
     const files = (await readdir(import.meta.dirname)).filter((file) => file.endsWith(".test.ts"));
     const texts = await Promise.all(files.map((file) => readFile(join(import.meta.dirname, file), "utf8")));
     const reached = texts.flatMap((text) => [...text.matchAll(/reaches\(\s*"\w+",\s*"\w+",\s*"(\w+)"/g)]);
@@ -16,12 +16,12 @@ describe("reasons", () => {
     expect(names.filter((reason) => !found.has(reason)).sort()).toEqual(CLUSTER_ONLY.sort());
   });
 
-  it("are documented, each with what it means", async () => {
+  test("are documented, each with what it means", async () => {
     const docs = await readFile(join(import.meta.dirname, "../../docs/operator.md"), "utf8");
     for (const reason of names) expect(docs).toContain(`| \`${reason}\` | ${reasons[reason].meaning} |`);
   });
 
-  it.each(names)("%s sets at most one of Ready, Reconciling and Stalled", (reason) => {
+  test.each(names)("%s sets at most one of Ready, Reconciling and Stalled", (reason) => {
     const facts = readiness({ reason, message: "" });
     expect(facts.map(({ type }) => type)).toEqual(["Ready", "Reconciling", "Stalled"]);
     expect(facts.filter(({ status }) => status === "True")).toHaveLength(reason === "Suspended" ? 0 : 1);

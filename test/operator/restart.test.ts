@@ -1,7 +1,7 @@
 import { readFile, rename, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it as test } from "vitest";
 import { StartRefused } from "../../src/config.ts";
 import { reasons } from "../../src/operator/reasons.ts";
 import { until } from "../support/process.ts";
@@ -10,7 +10,7 @@ import { only, operatorFolderEach, platform, statePath } from "./operator_folder
 describe("the operator over a restart", () => {
   const world = operatorFolderEach();
 
-  it("refuses to start without its identity once it knows objects, and starts when it is back", async () => {
+  test("refuses to start without its identity once it knows objects, and starts when it is back", async () => {
     const path = join(world.folders.status, "cluster.yaml");
     await world.folders.write("other.yaml", platform({ unknown: true }, { name: "other" }));
     await world.start();
@@ -25,7 +25,7 @@ describe("the operator over a restart", () => {
     await world.start();
   });
 
-  it("writes nothing when it starts again and nothing changed, and asks for nothing twice", async () => {
+  test("writes nothing when it starts again and nothing changed, and asks for nothing twice", async () => {
     await world.start();
     const requestId = await world.declareDelegation();
     world.api.approve(requestId, ["data:read"]);
@@ -55,7 +55,7 @@ describe("the operator over a restart", () => {
     expect(world.api.calls.every(({ path }) => !/rotate|acknowledge|revoke/.test(path))).toBe(true);
   });
 
-  it("tells every new reason as an event", async () => {
+  test("tells every new reason as an event", async () => {
     await world.start();
     await world.declareDelegation();
     await world.stop();
@@ -70,7 +70,7 @@ describe("the operator over a restart", () => {
     expect(events.map(({ reason }) => reason).every((reason) => Object.hasOwn(reasons, reason))).toBe(true);
   });
 
-  it("keeps secrets out of states, events and errors", async () => {
+  test("keeps secrets out of states, events and errors", async () => {
     await world.start();
     await world.declareAgent();
     await world.stop();

@@ -9,8 +9,8 @@ type Manifest = {
 };
 
 /**
- * One object that is applied (over `previous`, when there is one), and whether it is taken. A `status` is written through
- * the status subresource.
+ * One object that is applied (over `previous`, when there is one), and whether it is taken. A `status` is
+ * written through the status subresource.
  */
 export type SchemaCase = { name: string; object: Manifest; previous?: Manifest; accepted: boolean };
 

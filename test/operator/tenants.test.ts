@@ -1,8 +1,8 @@
-import { describe, expect, it } from "vitest";
+import { describe, expect, it as test } from "vitest";
 import { parseTenants } from "../../src/operator/tenants.ts";
 
 describe("tenants", () => {
-  it("bind each namespace to an account, with a ceiling and approvers when given", () => {
+  test("bind each namespace to an account, with a ceiling and approvers when given", () => {
     const bindings = parseTenants({
       a: "accountEmail: a@example.test",
       b: "accountEmail: b@example.test\nceiling: [data:read]\napprovers: [jane]",
@@ -14,14 +14,14 @@ describe("tenants", () => {
     expect(bindings.get("c")).toBeUndefined();
   });
 
-  it("take every form of scope that a Platform may have", () => {
+  test("take every form of scope that a Platform may have", () => {
     const ceiling = ["data:read", "comms:*", "custom:orders:refund", "custom:orders:*"];
     const { tenant } =
       parseTenants({ a: JSON.stringify({ accountEmail: "a@example.test", ceiling }) }).get("a") ?? {};
     expect(tenant?.ceiling).toEqual(ceiling);
   });
 
-  it.each([
+  test.each([
     ["no YAML", "accountEmail: [", "not YAML"],
     ["text", "owner@example.test", "expected object"],
     ["nothing", "", "expected object"],

@@ -1,4 +1,4 @@
-import { describe, expect, it } from "vitest";
+import { describe, expect, it as test } from "vitest";
 import { createLog } from "../../src/log.ts";
 import type { ApiFailure } from "../../src/operator/api/client.ts";
 import type { CommonStatus } from "../../src/operator/kinds.ts";
@@ -35,7 +35,7 @@ async function end(failure: ApiFailure | undefined, failures = 0, ended = object
 const outage: ApiFailure = { kind: "unavailable", message: "away" };
 
 describe("termination", () => {
-  it("removes the finalizer once the API has confirmed, and not before", async () => {
+  test("removes the finalizer once the API has confirmed, and not before", async () => {
     expect(await end(undefined)).toMatchObject({ finalizerRemoved: true, released: 1, visit: {} });
     expect(await end(outage)).toMatchObject({
       finalizerRemoved: false,
@@ -46,32 +46,32 @@ describe("termination", () => {
     });
   });
 
-  it("takes for confirmed that the API never knew the object", async () => {
+  test("takes for confirmed that the API never knew the object", async () => {
     expect(await end({ kind: "refused", code: "not_found", message: "" })).toMatchObject({
       finalizerRemoved: true,
     });
   });
 
-  it("counts as stalled after many failures, and goes on trying", async () => {
+  test("counts as stalled after many failures, and goes on trying", async () => {
     expect(await end(outage, STALLED_AFTER_FAILURES - 2)).toMatchObject({ stalled: "False" });
     const late = await end(outage, STALLED_AFTER_FAILURES - 1);
     expect(late).toMatchObject({ stalled: "True", finalizerRemoved: false, visit: { retry: true } });
   });
 
-  it("waits as long as the API asks for", async () => {
+  test("waits as long as the API asks for", async () => {
     expect((await end({ ...outage, retryAfterMs: 7000 })).visit).toMatchObject({ notBeforeMs: 7000 });
   });
 
-  it("leaves an object alone that does not wait for this operator", async () => {
+  test("leaves an object alone that does not wait for this operator", async () => {
     const other = aDelegation({ metadata: { finalizers: ["example.test/other"], deletionTimestamp: "x" } });
     expect(await end(undefined, 0, other)).toMatchObject({ released: 0, finalizerRemoved: false });
   });
 
-  it("writes nothing for a leader that another has followed", async () => {
+  test("writes nothing for a leader that another has followed", async () => {
     expect((await end({ kind: "superseded", message: "" })).written).toEqual([]);
   });
 
-  it("writes the same failure once", async () => {
+  test("writes the same failure once", async () => {
     const [status] = (await end(outage)).written;
     const again = aDelegation({ metadata: object.metadata, status: { ...status } });
     expect((await end(outage, 1, again)).written).toEqual([]);

@@ -12,7 +12,10 @@ import {
   startPlatformApi,
 } from "../support/platform_world.ts";
 
-/* What the service makes of a vault that makes keys for a tenant so often and no more: the real vault, over mutual TLS. */
+/*
+ * What the service makes of a vault that makes keys for a tenant so often and no more: the real vault, over
+ * mutual TLS.
+ */
 
 type World = { vault: TestVault; client: VaultClient; api: PlatformApi };
 
@@ -37,7 +40,7 @@ async function stopWorld({ vault, client, api }: World): Promise<void> {
 }
 
 const keysOf = async ({ vault }: World, { accountId }: Person): Promise<number> =>
-  (await vault.home.sql("SELECT FROM keys WHERE tenant = $1", [accountId])).length;
+  (await vault.home.sql("select from keys where tenant = $1", [accountId])).length;
 
 describe("with a rate of one key a second", () => {
   let world: World;

@@ -63,8 +63,9 @@ describe("registering a personal platform", () => {
         ? Buffer.from(value as Buffer).toString("latin1")
         : value,
     );
-    for (const secret of [api_key!, signing_secret!, webhook_signing_secret!])
+    for (const secret of [api_key!, signing_secret!, webhook_signing_secret!]) {
       expect(stored).not.toContain(secret);
+    }
     expect(api.lines.join()).not.toContain(String(api_key).slice(13, 50));
   });
 

@@ -29,7 +29,10 @@ export type Application = {
 /** The API with the proof routes, with pools as in production. */
 export type ProofApi = {
   api: PlatformApi;
-  /** Starts an application, of an organization's person if one is given; with a certificate, unless no scope is approved. */
+  /**
+   * Starts an application, of an organization's person if one is given; with a certificate, unless no scope
+   * is approved.
+   */
   application(approvedScope?: string[], member?: Person): Promise<Application>;
 };
 

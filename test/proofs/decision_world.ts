@@ -16,7 +16,9 @@ export type DecisionWorld = {
   balanceOf(records: Pick<Records, "accountId">): Promise<number | undefined>;
   countOf(table: "audit_events" | "ledger_postings", records: Pick<Records, "accountId">): Promise<number>;
   spentOf(records: Pick<Records, "connectionId">): Promise<number>;
-  /** Runs a statement in a transaction that stays open, and so keeps the rows it locks, until it is committed. */
+  /**
+   * Runs a statement in a transaction that stays open, and so keeps the rows it locks, until it is committed.
+   */
   hold(text: string, values: unknown[]): Promise<Held>;
   /** Until some statement of this database waits for a row that another holds. */
   untilBlocked(): Promise<void>;

@@ -170,7 +170,8 @@ describe("credit that somebody else is spending", () => {
 });
 
 describe("a batch that waits for one of its rows holds those of smaller keys and none of greater ones", () => {
-  // Written with the greatest key first, and asked for in another order: neither may tell in which order rows are locked.
+  // Written with the greatest key first, and asked for in another order: neither may tell in which order rows
+  // are locked.
   const keys = [7, 6, 5, 4, 3, 2, 1, 0].map((n) => `${n}0000000-0000-4000-8000-000000000000`);
   const [middle, greater] = [keys[4], keys.slice(0, 4)];
   let accounts: Records[];

@@ -64,10 +64,12 @@ const REVOKED = "200 deny delegation_revoked";
 const FEWEST_ROUNDS = 30;
 
 /**
- * Revokes a certificate while each of two APIs decides on a proof from it, and once the revocation has answered asks each
- * again: these must deny, in every round. After `RACE_SECONDS` and 30 rounds no further one begins. Gives what the decisions under way came to.
+ * Revokes a certificate while each of two APIs decides on a proof from it, and once the revocation has
+ * answered asks each again: these must deny, in every round. After `RACE_SECONDS` and 30 rounds no further
+ * one begins. Gives what the decisions under way came to.
  *
- * Hardly ever does a revocation answer between a decision's reading and its commit here: that moment is held open in `held_rows.test.ts`.
+ * Hardly ever does a revocation answer between a decision's reading and its commit here: that moment is held
+ * open in `held_rows.test.ts`.
  */
 export async function raceRevocations(apis: Replicas, rounds: number): Promise<Map<string, number>> {
   const application = await startApplication(apis);
@@ -95,8 +97,8 @@ export async function raceRevocations(apis: Replicas, rounds: number): Promise<M
 }
 
 /**
- * Verifies `tries` proofs of an account that has credit for `affordable`, by 64 clients on two APIs: exactly so many are
- * decided, charged and recorded, the others are 402 and leave nothing.
+ * Verifies `tries` proofs of an account that has credit for `affordable`, by 64 clients on two APIs: exactly
+ * so many are decided, charged and recorded, the others are 402 and leave nothing.
  */
 export async function raceForCredit(
   apis: Replicas,

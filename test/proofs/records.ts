@@ -3,7 +3,9 @@ import type { Database } from "../../src/db/connection.ts";
 import type { DecisionItem } from "../../src/proofs/decide/decision.ts";
 import { insertAccount, insertApproval } from "../support/account_rows.ts";
 
-/** Rows of one account with a connection, an agent and a certificate, as the features would have written them. */
+/**
+ * Rows of one account with a connection, an agent and a certificate, as the features would have written them.
+ */
 export type Records = {
   accountId: string;
   connectionId: string;

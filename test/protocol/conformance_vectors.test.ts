@@ -121,8 +121,9 @@ describe("a list of vectors", () => {
 
   test("fails where a hash or bytes are others", async () => {
     const outcomes = await outcomesOf(FILE, ({ vectors }) => {
-      for (const vector of vectors as Json[])
+      for (const vector of vectors as Json[]) {
         vector["expected_hash_hex" in vector ? "expected_hash_hex" : "expected_bytes_b64"] = "00";
+      }
     });
     expect(failed(outcomes)).toHaveLength(6);
   });

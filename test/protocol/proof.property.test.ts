@@ -52,8 +52,9 @@ describe("any valid proof", () => {
           for (const bit of bits) {
             const changed = flipBit(document, bit);
             const reason = await refusal(changed, optionsFor(bundle));
-            if (reason === undefined)
+            if (reason === undefined) {
               expect(canonicalJson(decodeProofBundle(changed))).toBe(canonicalJson(bundle));
+            }
           }
         },
       ),

@@ -4,7 +4,10 @@ import { bytes32, encode, NOW, prove } from "../support/chains.ts";
 import { roundBudget } from "../support/round_budget.ts";
 import { flipBit, refusal } from "../support/tampering.ts";
 
-/** Bits are tried this far from each other, so that fewer than all are from every part. A prime: it comes to every bit. */
+/**
+ * Bits are tried this far from each other, so that fewer than all are from every part. A prime: it comes to
+ * every bit.
+ */
 const STRIDE = 7919;
 
 test("a proof is refused after the change of any of its bits, all tried unless PROOF_SECONDS are over", {

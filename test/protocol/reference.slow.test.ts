@@ -6,10 +6,14 @@ import { reasonKey } from "../support/vector.ts";
 
 const reference = await findReference();
 const isThere = typeof reference === "function";
-if (!isThere)
+if (!isThere) {
   console.warn(`NO PUBLISHED SDK (${reference.missing}): this implementation is not compared with it`);
+}
 
-/** Refused by both, and by this implementation for an earlier reason: a constraint that can never hold, a MAC that is wrong. */
+/**
+ * Refused by both, and by this implementation for an earlier reason: a constraint that can never hold, a MAC
+ * that is wrong.
+ */
 const OTHER_REASON = [
   /^\{"type":"geo_polygon","points":\[\[0,(1|-170)\],.* without context$/,
   /^\{"type":"max_rate","count":0,.* without context$/,
@@ -27,8 +31,9 @@ beforeAll(async () => {
   const questions = await allQuestions();
   const theirs = await reference(questions);
   compared = [];
-  for (const [index, question] of questions.entries())
+  for (const [index, question] of questions.entries()) {
     compared.push({ question, own: await ownAnswer(question), theirs: theirs[index] ?? {} });
+  }
 });
 
 /** Questions whose two answers are not alike in what is looked at. */
@@ -71,7 +76,8 @@ describe.skipIf(!isThere)("beside the published Python SDK", () => {
   test("refuses too where it gives another reason, and nowhere else than is written here", () => {
     const others = compared.filter((each) => !isAlike(each));
     expect(others).toHaveLength(7);
-    for (const { question, own, theirs } of others)
+    for (const { question, own, theirs } of others) {
       expect([isAccepted(own), isAccepted(theirs)], question.name).toEqual([false, false]);
+    }
   });
 });

@@ -44,8 +44,9 @@ describe.each(KINDS)("%s", (kind) => {
   const parsed = (): Record<string, unknown> => JSON.parse(textOf());
 
   test("says what the document says", () => {
-    for (const document of genuine[kind])
+    for (const document of genuine[kind]) {
       expect(decode(document)).toEqual(JSON.parse(Buffer.from(document).toString("utf8")));
+    }
   });
 
   test("has none of its members left out or null, unless they are optional", () => {

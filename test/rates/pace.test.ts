@@ -42,8 +42,9 @@ test("a pace of 0 admits nothing", () => {
 
 test("looking counts nothing", () => {
   const { pace } = taken(1);
-  for (let n = 0; n < 3; n += 1)
+  for (let n = 0; n < 3; n += 1) {
     expect(pace.look("a")).toMatchObject({ admitted: true, remaining: 1, resetMs: 0 });
+  }
 });
 
 test("a clock that is set back locks nobody out", () => {

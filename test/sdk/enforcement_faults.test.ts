@@ -117,8 +117,11 @@ describe("the budget", () => {
       (socket) => {
         const drops = [...httpText(200, allowText)];
         const timer = setInterval(() => {
-          if (socket.destroyed || drops.length === 0) clearInterval(timer);
-          else socket.write(drops.shift() ?? "");
+          if (socket.destroyed || drops.length === 0) {
+            clearInterval(timer);
+          } else {
+            socket.write(drops.shift() ?? "");
+          }
         }, 20);
       },
     ],
@@ -126,8 +129,11 @@ describe("the budget", () => {
       "endless 102 Processing",
       (socket) => {
         const timer = setInterval(() => {
-          if (socket.destroyed) clearInterval(timer);
-          else socket.write("HTTP/1.1 102 Processing\r\n\r\n");
+          if (socket.destroyed) {
+            clearInterval(timer);
+          } else {
+            socket.write("HTTP/1.1 102 Processing\r\n\r\n");
+          }
         }, 20);
       },
     ],

@@ -22,7 +22,9 @@ const OPTIONS = {
 const run = promisify(execFile);
 let project: string;
 
-/** What the pages take for granted, by page and heading: what the text around an example says, and no more. */
+/**
+ * What the pages take for granted, by page and heading: what the text around an example says, and no more.
+ */
 const GUARD = `import { authorityOf, createGuard, guardExpress, guardFastify, guardKoa } from "deputize/guard";
 declare const guard: import("deputize/guard").Guard;
 declare function place(payload: unknown): object;`;

@@ -20,8 +20,8 @@ export type Application = { url: string; stop(): Promise<void> };
 const SCOPES: Record<string, string | undefined> = { "/mapped/read": "data:read" };
 
 /**
- * The same application in each framework: `POST /orders/:id/refund` is bound to an operation, `POST /orders` to a scope only, and
- * below `/mapped` a table names the scopes.
+ * The same application in each framework: `POST /orders/:id/refund` is bound to an operation, `POST /orders`
+ * to a scope only, and below `/mapped` a table names the scopes.
  */
 export const APPLICATIONS: Record<string, (guard: Guard, handler: Handler) => Promise<Application>> = {
   async express(guard, handler) {

@@ -22,7 +22,10 @@ const PACKED = [
 const ALLOW = { decision: "allow", agent_id: "aa", human_id: "bb", granted_scope: [] };
 const run = promisify(execFile);
 
-/** Every Node of this machine that the package is for, by version: the one that runs this, and what is on the PATH besides. */
+/**
+ * Every Node of this machine that the package is for, by version: the one that runs this, and what is on the
+ * PATH besides.
+ */
 const NODES: [string, string][] = [
   process.execPath,
   ...(process.env.PATH ?? "").split(delimiter).map((folder) => join(folder, "node")),
@@ -109,8 +112,9 @@ describe("the package that npm pack makes", () => {
   test("has types that a strict TypeScript project takes", async () => {
     const types = join(project, "node_modules/@types");
     await mkdir(types);
-    for (const name of ["node", "koa", "express"])
+    for (const name of ["node", "koa", "express"]) {
       await symlink(join(ROOT, "node_modules/@types", name), join(types, name));
+    }
     await symlink(join(ROOT, "node_modules/fastify"), join(project, "node_modules/fastify"));
     await writeFile(join(project, "types.ts"), TYPED);
     const options = ["--strict", "--noEmit", "--module", "nodenext", "--types", "node", "--target", "es2023"];

@@ -23,7 +23,9 @@ function guardOf(app: Application, settings: Partial<GuardSettings> = {}) {
   return { guard, faults };
 }
 
-/** What the agent does: it binds its proof to the operation as it knows it, and gets the proof in both forms. */
+/**
+ * What the agent does: it binds its proof to the operation as it knows it, and gets the proof in both forms.
+ */
 async function proveOperation(app: Application, { payload }: { payload?: unknown } = {}) {
   const digest = payload === undefined ? undefined : sha256(canonicalJson(payload));
   const named = { resource_id: "order-7", requested_path: "/orders/7/refund?fast=1" };

@@ -15,7 +15,9 @@ export async function acceptPrincipal(
   await db("accepted_principals").insert(rowOf(verifier, principal.humanId, acceptance));
 }
 
-/** Writes as many accepted principals at a person's platform as it may have, each of an account of its own. */
+/**
+ * Writes as many accepted principals at a person's platform as it may have, each of an account of its own.
+ */
 export async function fillAcceptedPrincipals(
   { db }: { db: Database },
   { person, platform }: { person: { accountId: string }; platform: { connectionId: string } },

@@ -3,24 +3,26 @@ import { parseSync } from "vite";
 import { type Node, walk } from "./syntax.ts";
 
 /** One file of the project: its path from the top, with forward slashes, and its text. */
-export interface SourceFile {
+export type SourceFile = {
   path: string;
   text: string;
-}
+};
 
 /** What a file of sources contains that the rules speak of. */
-interface Contents {
+type Contents = {
   /** Project files it imports or re-exports, in any form, types included. */
   imports: string[];
   /** Those of them that are there when it runs. */
   loads: string[];
   readsTime: boolean;
   readsEnvironment: boolean;
-}
+};
 
 const FEATURES = ["accounts", "platforms", "delegations", "proofs", "audit", "events"];
 
-/** Folders of `src`, and its own files, from the ground up: each may import what stands on an earlier line. */
+/**
+ * Folders of `src`, and its own files, from the ground up: each may import what stands on an earlier line.
+ */
 const LEVELS: readonly (readonly string[])[] = [
   ["protocol"],
   [

@@ -33,7 +33,9 @@ const number = fc.oneof(
   fc.constantFrom(0, -0, 1e-7, 1e-6, 0.1, 5e-324, 2 ** 53 - 1, -(2 ** 53 - 1), 123456.789, 1.5e-10),
 );
 
-/** Any value that has a canonical form: well-formed text of all planes, doubles, nesting, and awkward keys. */
+/**
+ * Any value that has a canonical form: well-formed text of all planes, doubles, nesting, and awkward keys.
+ */
 export const canonicalValues: fc.Arbitrary<unknown> = fc.letrec<{ value: unknown }>((tie) => ({
   value: fc.oneof(
     { depthSize: "small", withCrossShrink: true },

@@ -20,14 +20,20 @@ import { presentProof } from "../../src/protocol/statements/issuing.ts";
 /** Second at which everything in these chains happens, unless it says otherwise. */
 export const NOW = 1_800_000_000;
 
-/** A key with its identifier, made from a number: the same number gives the same key. TEST KEYS, known to everybody. */
-export interface TestKey {
+/**
+ * A key with its identifier, made from a number: the same number gives the same key. TEST KEYS, known to
+ * everybody.
+ */
+export type TestKey = {
   privateKey: HybridPrivateKey;
   publicKey: HybridPublicKey;
   id: string;
-}
+};
 
-/** The test key of a number from 1 to 255: Ed25519 seed of that byte repeated, ML-DSA-65 seed of its complement repeated. */
+/**
+ * The test key of a number from 1 to 255: Ed25519 seed of that byte repeated, ML-DSA-65 seed of its
+ * complement repeated.
+ */
 export function testKey(number: number): TestKey {
   const privateKey = importSeeds({
     ed25519: Buffer.alloc(32, number),
@@ -73,16 +79,17 @@ export async function certify(
 }
 
 /**
- * A chain of `changes.length` certificates, leaf first, from {@link ROOT} down to {@link AGENT}; all but the leaf may delegate. The
- * nth change applies to the nth certificate.
+ * A chain of `changes.length` certificates, leaf first, from {@link ROOT} down to {@link AGENT}; all but the
+ * leaf may delegate. The nth change applies to the nth certificate.
  */
 export async function chain(...changes: Partial<DelegationFields>[]): Promise<DelegationCert[]> {
   const keys = [AGENT, ...changes.slice(1).map((_, index) => testKey(10 + index)), ROOT];
   return Promise.all(
     changes.map((change, index) => {
       const [subject, issuer] = [keys[index], keys[index + 1]];
-      if (subject === undefined || issuer === undefined)
+      if (subject === undefined || issuer === undefined) {
         throw new Error("a chain has one key more than certificates");
+      }
       const scope = index === 0 ? ["meeting:attend"] : ["meeting:attend", "identity:delegate"];
       return certify(issuer, subject, { cert_id: `cert-${index}`, scope, ...change });
     }),
@@ -112,7 +119,10 @@ export function encode(value: unknown): Uint8Array {
   return Buffer.from(JSON.stringify(value));
 }
 
-/** The same text with the last base64 character before the padding changed in a used bit, so that it stays canonical. */
+/**
+ * The same text with the last base64 character before the padding changed in a used bit, so that it stays
+ * canonical.
+ */
 export function tamper(text: string): string {
   const bytes = Buffer.from(text, "base64");
   bytes[0] = (bytes[0] ?? 0) ^ 1;

@@ -8,18 +8,18 @@ import { checkNegativeCase } from "./conformance_negative.ts";
 import { checkVector } from "./conformance_vectors.ts";
 
 /** One expectation of a vector that is not met. */
-export interface Mismatch {
+export type Mismatch = {
   check: string;
   expected: unknown;
   got: unknown;
-}
+};
 
 /** How one vector came out. */
-export interface Outcome {
+export type Outcome = {
   kind: string;
   name: string;
   mismatches: Mismatch[];
-}
+};
 
 const ABSENT = ["ENOENT", "ENOTDIR"];
 const FILE_LIMITS = { bytes: 64 * 1024 * 1024, depth: 64 };
@@ -32,9 +32,9 @@ const FILES: readonly [RegExp, (file: string) => Promise<Outcome[]>][] = [
 ];
 
 /**
- * Runs every file of a folder: `v1/*.json` with one vector or a list `vectors`, and `wire-negative/*.json` with a list `cases`. Either
- * part may be absent. A file that is none of these, or that cannot be read as what its place promises, counts as a vector that
- * failed; only `README.md` is passed over.
+ * Runs every file of a folder: `v1/*.json` with one vector or a list `vectors`, and `wire-negative/*.json`
+ * with a list `cases`. Either part may be absent. A file that is none of these, or that cannot be read as
+ * what its place promises, counts as a vector that failed; only `README.md` is passed over.
  */
 export async function runConformance(folder: string): Promise<Outcome[]> {
   const outcomes: Outcome[] = [];
@@ -69,8 +69,9 @@ async function runList(
   });
   if (!Array.isArray(items) || items.length === 0) return [opened];
   const outcomes: Outcome[] = [];
-  for (const [index, item] of items.entries())
+  for (const [index, item] of items.entries()) {
     outcomes.push(await guarded(`${basename(file)}[${index}]`, kind, async () => check(asObject(item))));
+  }
   return outcomes;
 }
 
@@ -79,7 +80,10 @@ function unknownFile(path: string): Outcome {
   return { kind: "file", name: path, mismatches: [{ check: "the file is known", expected, got: path }] };
 }
 
-/** The folder that `CONFORMANCE_VECTORS` names, else `../shared/conformance`; both seen from the project's root. */
+/**
+ * The folder that `CONFORMANCE_VECTORS` names, else `../shared/conformance`; both seen from the project's
+ * root.
+ */
 export function conformanceFolder(): string {
   const root = resolve(import.meta.dirname, "../..");
   return resolve(root, process.env.CONFORMANCE_VECTORS ?? "../shared/conformance");

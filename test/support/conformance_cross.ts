@@ -81,8 +81,9 @@ export function checkCrossVector(item: JsonObject): Outcome {
   const expect = new Expectations();
   const make = KINDS[kind];
   if (make === undefined) expect.equal("kind", `one of ${Object.keys(KINDS).join(", ")}`, kind);
-  if ((expected_hash_hex === undefined) === (expected_bytes_b64 === undefined))
+  if ((expected_hash_hex === undefined) === (expected_bytes_b64 === undefined)) {
     throw new Error("the vector expects a hash or bytes, one of them");
+  }
   const hex = expected_hash_hex ?? Buffer.from(expected_bytes_b64 ?? "", "base64").toString("hex");
   if (make !== undefined) expect.bytes(kind, hex, () => make(asObject(item.input ?? null)));
   return { kind, name, mismatches: expect.mismatches };

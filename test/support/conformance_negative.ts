@@ -7,8 +7,9 @@ import { verifyBundle } from "../../src/protocol/verification/verify.ts";
 import type { Outcome } from "./conformance.ts";
 
 /**
- * Hands one malformed document to the decoder of its target. It must be refused there; a case with `strictness` `decode_or_verify` may
- * be refused by verification instead, at the moment its challenge was signed.
+ * Hands one malformed document to the decoder of its target. It must be refused there; a case with
+ * `strictness` `decode_or_verify` may be refused by verification instead, at the moment its challenge was
+ * signed.
  */
 export async function checkNegativeCase(item: JsonObject): Promise<Outcome> {
   const { name, target, doc_b64, strictness } = item;

@@ -164,12 +164,17 @@ function compareReason(
 ): void {
   const reason = z.string().optional().parse(expected[name]);
   if (reason === undefined) return;
-  if (typeof got !== "object") expect.reason(name, reason, got ?? "");
-  else if (!DECODED_AWAY.some((fault) => reason.startsWith(`${fault}: `)))
+  if (typeof got !== "object") {
+    expect.reason(name, reason, got ?? "");
+  } else if (!DECODED_AWAY.some((fault) => reason.startsWith(`${fault}: `))) {
     expect.reason(name, reason, got.unreadable);
+  }
 }
 
-/** A part of a vector as a document of its own. Numbers keep their value; only bundles carry floats, and those are not re-read here. */
+/**
+ * A part of a vector as a document of its own. Numbers keep their value; only bundles carry floats, and those
+ * are not re-read here.
+ */
 function bytesOf(document: JsonObject, part: string): Uint8Array {
   return Buffer.from(JSON.stringify(plainJson(document[part] ?? null)));
 }

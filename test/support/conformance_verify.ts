@@ -63,7 +63,10 @@ type Answer = Pick<
   "valid" | "identity_status" | "human_id" | "agent_id" | "granted_scope" | "error_reason"
 > & { isUnreadable?: true };
 
-/** Signed bytes of every certificate and of the challenge, and the answer of verification under the vector's options. */
+/**
+ * Signed bytes of every certificate and of the challenge, and the answer of verification under the vector's
+ * options.
+ */
 export async function checkVerify(vector: Vector, document: JsonObject, expect: Expectations): Promise<void> {
   const { expected } = vector;
   const plain = plainJson(document.bundle ?? null) as ProofBundle;
@@ -86,8 +89,8 @@ export async function checkVerify(vector: Vector, document: JsonObject, expect: 
 }
 
 /**
- * Compares what a vector fixes: `valid`, `identity_status`, the scope as a set, with success who was found, and otherwise the
- * reason.
+ * Compares what a vector fixes: `valid`, `identity_status`, the scope as a set, with success who was found,
+ * and otherwise the reason.
  */
 export function compareAnswer(expect: Expectations, expected: unknown, got: Answer): void {
   const result = resultShape.parse(expected);
@@ -112,8 +115,8 @@ function compareReason(
 }
 
 /**
- * What a vector verifies its chain against. An option or a context field that is not understood is an error, never passed over. Where
- * `revoked` is expected and no certificate named, it is the last one of the chain.
+ * What a vector verifies its chain against. An option or a context field that is not understood is an error,
+ * never passed over. Where `revoked` is expected and no certificate named, it is the last one of the chain.
  */
 export function optionsOf(
   { expected, verifier_context }: Vector,

@@ -9,12 +9,13 @@ const TRIES = 3;
 const LISTS_IN_USE_MS = 10_000;
 
 /**
- * The path of a program or library that Debian packages: where it is, after installing it when root may. Nothing when it
- * cannot be had; its tests then say so.
+ * The path of a program or library that Debian packages: where it is, after installing it when root may.
+ * Nothing when it cannot be had; its tests then say so.
  */
 export async function debianProgram(path: string, packageName: string): Promise<string | undefined> {
-  if (!existsSync(path) && process.getuid?.() === 0 && existsSync("/usr/bin/apt-get"))
+  if (!existsSync(path) && process.getuid?.() === 0 && existsSync("/usr/bin/apt-get")) {
     await installPackage(packageName);
+  }
   return existsSync(path) ? path : undefined;
 }
 

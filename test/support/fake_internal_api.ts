@@ -36,7 +36,10 @@ type FakeDelegation = {
 };
 type Account = { onboarded: boolean; platformLimit: number };
 
-/** How a call is made to fail: an error code, a status with a body of no known form, no answer, or a cut connection. */
+/**
+ * How a call is made to fail: an error code, a status with a body of no known form, no answer, or a cut
+ * connection.
+ */
 export type Failure =
   | ErrorCode
   | { status: number; body: string; headers?: Record<string, string> }
@@ -245,10 +248,12 @@ export async function startFakeInternalApi({ token }: { token: string }): Promis
   function revoke(id: string, reason: string | undefined) {
     const delegation = delegations.get(id);
     if (delegation === undefined) throw new Refusal("not_found");
-    if (delegation.status === "pending")
+    if (delegation.status === "pending") {
       Object.assign(delegation, { status: "withdrawn", reason: reason ?? null });
-    if (delegation.status === "approved")
+    }
+    if (delegation.status === "approved") {
       Object.assign(delegation, { status: "revoked", reason: reason ?? null });
+    }
     return delegationState(delegation);
   }
 
@@ -311,8 +316,9 @@ export async function startFakeInternalApi({ token }: { token: string }): Promis
     if (headers.authorization !== `Bearer ${token}`) throw new Refusal("operator_unauthorized");
     const cluster = String(headers["x-deputize-cluster"]);
     const epoch = Number(headers["x-deputize-epoch"]);
-    if (!/^[A-Za-z0-9-]{1,64}$/.test(cluster) || !Number.isInteger(epoch))
+    if (!/^[A-Za-z0-9-]{1,64}$/.test(cluster) || !Number.isInteger(epoch)) {
       throw new Refusal("invalid_request");
+    }
     if (epoch < (epochs.get(cluster) ?? 0)) throw new Refusal("stale_epoch");
     epochs.set(cluster, epoch);
   }
@@ -348,9 +354,13 @@ export async function startFakeInternalApi({ token }: { token: string }): Promis
 
   function answerFailure(request: IncomingMessage, response: ServerResponse, failure: Failure): void {
     if (failure === "hang") return;
-    if (failure === "cut") request.socket.destroy();
-    else if (typeof failure === "string") sendError(response, failure, `fake: ${errorCodes[failure][1]}`);
-    else response.writeHead(failure.status, failure.headers).end(failure.body);
+    if (failure === "cut") {
+      request.socket.destroy();
+    } else if (typeof failure === "string") {
+      sendError(response, failure, `fake: ${errorCodes[failure][1]}`);
+    } else {
+      response.writeHead(failure.status, failure.headers).end(failure.body);
+    }
   }
 
   function send(response: ServerResponse, status: number, body: unknown): void {

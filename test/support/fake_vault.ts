@@ -45,7 +45,10 @@ export type FakeVault = Omit<VaultClient, "getKey" | "statements" | "health" | "
   pause: (() => Promise<void>) | undefined;
 };
 
-/** A vault in memory with real keys and the real one's rules, but for times: the same idempotency key gives the same key again. */
+/**
+ * A vault in memory with real keys and the real one's rules, but for times: the same idempotency key gives
+ * the same key again.
+ */
 export function createFakeVault(): FakeVault {
   const made = new Map<string, { body: string; created: CreatedKey }>();
 

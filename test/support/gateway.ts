@@ -19,7 +19,10 @@ export type GatewayProgram = {
 
 const READY_WITHIN_MS = 60_000;
 
-/** Runs a gateway until it is ready. Rejects with what it complained about when it ends or is not ready in time. */
+/**
+ * Runs a gateway until it is ready. Rejects with what it complained about when it ends or is not ready in
+ * time.
+ */
 export async function startGateway({
   program,
   files,

@@ -6,6 +6,7 @@ import { startPostgres } from "../../src/dev/postgres/postgres.ts";
 import { processBirth } from "../../src/dev/process/folder_lock.mjs";
 
 declare module "vitest" {
+  // biome-ignore lint/style/useConsistentTypeDefinitions: merged with the library's own
   interface ProvidedContext {
     /** Superuser connection string of the run's Postgres, for its `postgres` database. */
     postgresUrl: string;
@@ -26,7 +27,10 @@ async function removeAbandoned(): Promise<void> {
   }
 }
 
-/** One Postgres for the run, in a temporary folder. Nothing in it outlives the run, so it never waits for the disk. */
+/**
+ * One Postgres for the run, in a temporary folder. Nothing in it outlives the run, so it never waits for the
+ * disk.
+ */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   await removeAbandoned();
   const folder = await mkdtemp(join(tmpdir(), `${PREFIX}${process.pid}.${processBirth(process.pid)}-`));

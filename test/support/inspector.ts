@@ -4,7 +4,10 @@ import { setTimeout as sleep } from "node:timers/promises";
 const LONGER_THAN_OPENING_MS = 700;
 const LISTENING = "0A";
 
-/** Sends SIGUSR1, at which Node opens its inspector unless it was told not to, and gives the TCP ports that the process listens on then. */
+/**
+ * Sends SIGUSR1, at which Node opens its inspector unless it was told not to, and gives the TCP ports that
+ * the process listens on then.
+ */
 export async function portsAfterSigusr1(pid: number): Promise<number[]> {
   process.kill(pid, "SIGUSR1");
   await sleep(LONGER_THAN_OPENING_MS);

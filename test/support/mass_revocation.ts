@@ -1,8 +1,9 @@
 import type { Database } from "../../src/db/connection.ts";
 
 /**
- * Adds that many revoked certificates to those of a certificate's account, with requests of their own, as if they had been issued. Between the two the
- * database counts the requests: a plan for the foreign key that was made for a few rows would read all of them for each certificate.
+ * Adds that many revoked certificates to those of a certificate's account, with requests of their own, as if
+ * they had been issued. Between the two the database counts the requests: a plan for the foreign key that was
+ * made for a few rows would read all of them for each certificate.
  */
 export async function addRevoked(db: Database, certId: string, count: number): Promise<void> {
   await db.raw(

@@ -16,8 +16,8 @@ export const openApiPython = (): Promise<Tool> =>
   pythonPackages("openapi-python-1", ["schemathesis==4.32.5", "openapi-spec-validator==0.9.0"]);
 
 /**
- * Python packages of PyPI, each in the version given, installed on first use and kept under `~/.cache/deputize/`. Python
- * finds them with the folder as its `PYTHONPATH`.
+ * Python packages of PyPI, each in the version given, installed on first use and kept under
+ * `~/.cache/deputize/`. Python finds them with the folder as its `PYTHONPATH`.
  */
 function pythonPackages(name: string, packages: readonly string[]): Promise<Tool> {
   return installed(name, (folder) =>
@@ -25,7 +25,9 @@ function pythonPackages(name: string, packages: readonly string[]): Promise<Tool
   );
 }
 
-/** Packages of npm, each in the version given, installed and kept in the same way; their scripts are not run. */
+/**
+ * Packages of npm, each in the version given, installed and kept in the same way; their scripts are not run.
+ */
 export function npmPackages(name: string, packages: readonly string[]): Promise<Tool> {
   return installed(name, async (folder) => {
     await writeFile(join(folder, "package.json"), '{"private":true}');

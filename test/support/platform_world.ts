@@ -11,7 +11,10 @@ import type { Route } from "../../src/route.ts";
 import { type ApiOptions, OPERATOR_TOKEN, startApi, type TestApi, type TestParts } from "./api.ts";
 import type { HttpAnswer, HttpClient } from "./http.ts";
 
-/** The API with platforms, delegations and audit, API keys included; in development, loopback callbacks allowed. */
+/**
+ * The API with platforms, delegations and audit, API keys included; in development, loopback callbacks
+ * allowed.
+ */
 export type PlatformApi = TestApi & {
   /** A client signed in to a fresh account. */
   person(type?: { organization_name: string }): Promise<Person>;
@@ -159,7 +162,9 @@ export function approve(
   return client.post(path, { approved_scope: scope, ...fields });
 }
 
-/** A person's platform with an agent and a pending request; the person and platform are fresh unless given. */
+/**
+ * A person's platform with an agent and a pending request; the person and platform are fresh unless given.
+ */
 export async function requested(
   api: PlatformApi,
   fields: Record<string, unknown> = {},

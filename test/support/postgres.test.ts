@@ -14,17 +14,17 @@ async function query(database: TestDatabase, sql: string): Promise<unknown[]> {
 
 test("gives every call an empty database of its own", async () => {
   const [one, other] = await Promise.all([testDatabase(), testDatabase()]);
-  await query(one, "CREATE TABLE t ()");
-  expect(await query(other, "SELECT FROM pg_class WHERE relname = 't'")).toEqual([]);
+  await query(one, "create table t ()");
+  expect(await query(other, "select from pg_class where relname = 't'")).toEqual([]);
   await Promise.all([one.drop(), other.drop()]);
-  await expect(query(one, "SELECT 1")).rejects.toMatchObject({ code: "3D000" });
+  await expect(query(one, "select 1")).rejects.toMatchObject({ code: "3D000" });
 });
 
 test("gives a database to a role that owns it and is no superuser", async () => {
   const database = await testDatabase({ role: "api" });
-  await query(database, "CREATE TABLE t ()");
+  await query(database, "create table t ()");
   expect(
-    await query(database, "SELECT current_user AS me, rolsuper FROM pg_roles WHERE rolname = current_user"),
+    await query(database, "select current_user as me, rolsuper from pg_roles where rolname = current_user"),
   ).toEqual([{ me: expect.stringMatching(/^api_[0-9a-f]{12}$/), rolsuper: false }]);
   await database.drop();
 });
@@ -42,7 +42,7 @@ test("copies the migrated database, once migrated, for every call", async () => 
   const databases = await Promise.all([migratedDatabase(), migratedDatabase(), migratedDatabase()]);
   const tables = await Promise.all(
     databases.map((database) =>
-      query(database, "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace ORDER BY 1"),
+      query(database, "select relname from pg_class where relnamespace = 'public'::regnamespace order by 1"),
     ),
   );
   expect(tables[0]?.length).toBeGreaterThan(0);

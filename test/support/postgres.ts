@@ -3,23 +3,23 @@ import { Client, escapeIdentifier, escapeLiteral } from "pg";
 import { inject } from "vitest";
 
 /** A database of a test's own, on the run's Postgres. */
-export interface TestDatabase {
+export type TestDatabase = {
   /** Connection string, as the database's owner. */
   url: string;
   /** Connection string as the role that may enter and owns nothing, where there is one; else as the owner. */
   guestUrl: string;
   /** Ends every connection to it and removes it, and its roles if it got some of its own. */
   drop(): Promise<void>;
-}
+};
 
-export interface TestDatabaseOptions {
+export type TestDatabaseOptions = {
   /** Name of a fresh login role that owns the database; a suffix makes it unique. Default: the superuser. */
   role?: string;
   /** Name of a fresh login role that may enter and owns nothing; made unique as well. Default: none. */
   guest?: string;
   /** Name of a database to copy. Default: an empty one. */
   template?: string;
-}
+};
 
 /** A fresh database: empty, or a copy of `template`. */
 export async function testDatabase(options: TestDatabaseOptions = {}): Promise<TestDatabase> {
@@ -31,8 +31,9 @@ export async function testDatabase(options: TestDatabaseOptions = {}): Promise<T
     url = await enter(client, name, role);
     guestUrl = guest === undefined ? url : await enter(client, name, guest);
     // So that a test can end the guest's connections as the owner, who is no superuser.
-    if (role !== undefined && guest !== undefined)
-      await client.query(`GRANT ${escapeIdentifier(guest)} TO ${escapeIdentifier(role)}`);
+    if (role !== undefined && guest !== undefined) {
+      await client.query(`grant ${escapeIdentifier(guest)} to ${escapeIdentifier(role)}`);
+    }
     await create(client, name, role, options.template ?? "template0");
   });
   return {
@@ -40,9 +41,10 @@ export async function testDatabase(options: TestDatabaseOptions = {}): Promise<T
     guestUrl,
     drop: () =>
       asSuperuser(async (client) => {
-        await client.query(`DROP DATABASE ${escapeIdentifier(name)} WITH (FORCE)`);
-        for (const one of [role, guest])
-          if (one !== undefined) await client.query(`DROP ROLE ${escapeIdentifier(one)}`);
+        await client.query(`drop database ${escapeIdentifier(name)} with (force)`);
+        for (const one of [role, guest]) {
+          if (one !== undefined) await client.query(`drop role ${escapeIdentifier(one)}`);
+        }
       }),
   };
 }
@@ -52,7 +54,7 @@ async function enter(client: Client, name: string, role: string | undefined): Pr
   const url = databaseUrl(name);
   if (role === undefined) return url.href;
   const password = randomBytes(16).toString("hex");
-  await client.query(`CREATE ROLE ${escapeIdentifier(role)} LOGIN PASSWORD ${escapeLiteral(password)}`);
+  await client.query(`create role ${escapeIdentifier(role)} login password ${escapeLiteral(password)}`);
   url.username = role;
   url.password = password;
   return url.href;
@@ -64,14 +66,14 @@ const MIGRATED_LOCK = 7_233_001;
 /** A database in which the API's migrations have run. They run once for the whole run; this is a copy. */
 export async function migratedDatabase(): Promise<TestDatabase> {
   await asSuperuser(async (client) => {
-    await client.query("SELECT pg_advisory_lock($1)", [MIGRATED_LOCK]);
-    const { rowCount } = await client.query("SELECT FROM pg_database WHERE datname = $1", [MIGRATED]);
+    await client.query("select pg_advisory_lock($1)", [MIGRATED_LOCK]);
+    const { rowCount } = await client.query("select from pg_database where datname = $1", [MIGRATED]);
     if (rowCount === 0) {
       const { migrate } = await import("../../src/db/migrate.ts");
       const unfinished = `unfinished_${randomBytes(6).toString("hex")}`;
       await create(client, unfinished, undefined, "template0");
       await migrate(databaseUrl(unfinished).href);
-      await client.query(`ALTER DATABASE ${escapeIdentifier(unfinished)} RENAME TO ${MIGRATED}`);
+      await client.query(`alter database ${escapeIdentifier(unfinished)} rename to ${MIGRATED}`);
     }
   });
   return testDatabase({ template: MIGRATED });
@@ -80,7 +82,7 @@ export async function migratedDatabase(): Promise<TestDatabase> {
 async function create(client: Client, name: string, role: string | undefined, template: string) {
   const owner = role === undefined ? "" : `OWNER ${escapeIdentifier(role)}`;
   await client.query(
-    `CREATE DATABASE ${escapeIdentifier(name)} ${owner} TEMPLATE ${escapeIdentifier(template)} STRATEGY file_copy`,
+    `create database ${escapeIdentifier(name)} ${owner} template ${escapeIdentifier(template)} STRATEGY file_copy`,
   );
 }
 

@@ -5,10 +5,10 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { processBirth } from "../../src/dev/process/folder_lock.mjs";
 
 /** A script run by this Node whose first line of output has been read. */
-export interface RunningScript {
+export type RunningScript = {
   child: ChildProcess;
   firstLine: string;
-}
+};
 
 /** Runs a TypeScript file and waits for its first line; its errors go to this process's. */
 export async function runScript(path: string, args: string[]): Promise<RunningScript> {

@@ -62,7 +62,10 @@ const scope = fc.oneof(
   text.map((name) => `custom:${name}`),
 );
 
-/** Any certificate's own part that may be issued and holds at {@link NOW} for {@link CONTEXT}; each may delegate. */
+/**
+ * Any certificate's own part that may be issued and holds at {@link NOW} for {@link CONTEXT}; each may
+ * delegate.
+ */
 export const certificates: fc.Arbitrary<Partial<DelegationFields>> = fc.record({
   cert_id: text,
   scope: fc.array(scope, { maxLength: 6 }).map((scopes) => ["identity:delegate", "files:read", ...scopes]),

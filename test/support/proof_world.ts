@@ -20,7 +20,10 @@ import {
 import type { Seal } from "../../src/secret_box.ts";
 import { insertAccount, insertApproval } from "./account_rows.ts";
 
-/** One account with a platform, an API key, an agent and a certificate, all with real keys that the test holds itself. */
+/**
+ * One account with a platform, an API key, an agent and a certificate, all with real keys that the test holds
+ * itself.
+ */
 export type ProofWorld = {
   accountId: string;
   connectionId: string;

@@ -45,12 +45,14 @@ import {
 } from "../../src/protocol/statements/verification_receipt.ts";
 import { type VerifyOptions, verifyBundle } from "../../src/protocol/verification/verify.ts";
 
-/** What both implementations are asked about one bundle. A count stands for the verifier's counter, a list for its revocations. */
-export interface BundleOptions
-  extends Pick<VerifyOptions, "now" | "required_scope" | "session_context" | "stream"> {
+/**
+ * What both implementations are asked about one bundle. A count stands for the verifier's counter, a list for
+ * its revocations.
+ */
+export type BundleOptions = Pick<VerifyOptions, "now" | "required_scope" | "session_context" | "stream"> & {
   context?: Omit<ConstraintContext, "invocations"> & { invocations?: number };
   revoked?: string[];
-}
+};
 
 /** One question to both implementations about a document. */
 export type Question = { name: string; document: string } & (

@@ -234,11 +234,13 @@ function mutations(whole: unknown): [string, unknown][] {
       for (const other of VALUES) found.push([`${path} = ${JSON.stringify(other)}`, rebuild(other)]);
       return;
     }
-    for (const other of [null, "x", [], {}])
+    for (const other of [null, "x", [], {}]) {
       found.push([`${path} = ${JSON.stringify(other)}`, rebuild(other)]);
+    }
     if (Array.isArray(value)) {
-      for (const [index, item] of value.entries())
+      for (const [index, item] of value.entries()) {
         visit(item, `${path}[${index}]`, (part) => rebuild(value.with(index, part)));
+      }
       return;
     }
     found.push([`${path} with another member`, rebuild({ ...value, extra: 1 })]);

@@ -23,7 +23,10 @@ const REQUIREMENTS = [
 /** Asks the published Python SDK; the answers are in the order of the questions. */
 export type Reference = (questions: readonly object[]) => Promise<Record<string, unknown>[]>;
 
-/** The published SDK, installed once per user under `~/.cache/deputize/`. Where it cannot be had, says what is missing. */
+/**
+ * The published SDK, installed once per user under `~/.cache/deputize/`. Where it cannot be had, says what is
+ * missing.
+ */
 export async function findReference(): Promise<Reference | { missing: string }> {
   try {
     const { stdout: version } = await run("python3", [

@@ -1,6 +1,7 @@
 /**
- * Which rounds of a test run that is better the longer it runs, on quick machines and slow ones: `fewest` always, then up to `most` as long
- * as fewer seconds are over, from now, than the environment's `seconds` has. Where that is not set, all of them.
+ * Which rounds of a test run that is better the longer it runs, on quick machines and slow ones: `fewest`
+ * always, then up to `most` as long as fewer seconds are over, from now, than the environment's `seconds`
+ * has. Where that is not set, all of them.
  */
 export function roundBudget(
   seconds: string,

@@ -4,7 +4,10 @@ import { SMTPServer, type SMTPServerSession } from "smtp-server";
 /** A mail that arrived: its envelope and its text as sent. */
 export type ReceivedMail = { from: string; to: string[]; raw: string; smtpUtf8: boolean };
 
-/** `take` them, `reject` the recipient and name it, `refuse` the content; or take them and `hang up`, or `stall`, before the answer. */
+/**
+ * `take` them, `reject` the recipient and name it, `refuse` the content; or take them and `hang up`, or
+ * `stall`, before the answer.
+ */
 type Behaviour = "take" | "reject" | "refuse" | "hang up" | "stall";
 
 /** A real SMTP receiver on this machine. */
@@ -17,8 +20,8 @@ export type SmtpReceiver = {
 };
 
 /**
- * Starts one. It takes addresses beyond ASCII unless `ascii` is set. With a `password` it takes mail only after STARTTLS and a
- * login as `deputize`, which its URL has; else there is no TLS and no login.
+ * Starts one. It takes addresses beyond ASCII unless `ascii` is set. With a `password` it takes mail only
+ * after STARTTLS and a login as `deputize`, which its URL has; else there is no TLS and no login.
  */
 export async function startSmtp({
   ascii = false,
@@ -53,8 +56,9 @@ export async function startSmtp({
           return;
         }
         mails.push(received(session, Buffer.concat(chunks)));
-        if (behaviour === "hang up") for (const connection of server.connections) connection.close();
-        else if (behaviour === "take") done();
+        if (behaviour === "hang up") {
+          for (const connection of server.connections) connection.close();
+        } else if (behaviour === "take") done();
       });
     },
   });

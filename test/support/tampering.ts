@@ -10,7 +10,10 @@ export function flipBit(document: Uint8Array, bit: number): Uint8Array {
   return changed;
 }
 
-/** Why a document is refused, by the decoder or by verification; `undefined` when it is accepted. Any other error passes through. */
+/**
+ * Why a document is refused, by the decoder or by verification; `undefined` when it is accepted. Any other
+ * error passes through.
+ */
 export async function refusal(document: Uint8Array, options: VerifyOptions): Promise<string | undefined> {
   try {
     return (await verifyBundle(decodeProofBundle(document), options)).error_reason;

@@ -5,15 +5,17 @@ const FOLDER = "/dev/shm";
 const ENOUGH_BYTES = 6 * 2 ** 30;
 
 /**
- * Has the run's temporary files kept in memory where the machine allows it. On a disk's file system the thousands of files that each new
- * database makes and drops cost more than the tests themselves: ext4 walks over every file that was removed in the last minutes to make one.
- * A TMPDIR that is set stays.
+ * Has the run's temporary files kept in memory where the machine allows it. On a disk's file system the
+ * thousands of files that each new database makes and drops cost more than the tests themselves: ext4 walks
+ * over every file that was removed in the last minutes to make one. A TMPDIR that is set stays.
  */
 export function useMemoryForFiles(): void {
   if (process.env.TMPDIR === undefined && isRoomy()) process.env.TMPDIR = FOLDER;
 }
 
-/** Whether files can be kept in memory: a tmpfs whose programs may run, with room in it and in the machine. */
+/**
+ * Whether files can be kept in memory: a tmpfs whose programs may run, with room in it and in the machine.
+ */
 function isRoomy(): boolean {
   try {
     const mounts = readFileSync("/proc/mounts", "utf8").split("\n");

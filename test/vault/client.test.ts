@@ -123,8 +123,9 @@ test("tells a refusal by its code", async () => {
       "policy_violation",
     ],
   ];
-  for (const [call, code] of refusals)
+  for (const [call, code] of refusals) {
     await expect(call()).rejects.toMatchObject({ name: "VaultRefused", code });
+  }
   await client.createKey({ tenant: "acc-1", purpose: "agent", label: "one", ceiling: [] }, "the-same-name");
   await expect(
     client.createKey({ tenant: "acc-1", purpose: "agent", label: "two", ceiling: [] }, "the-same-name"),
@@ -259,7 +260,7 @@ test("reads its certificate again when the files change, while calls go on, and 
     own.signChallenge({ tenant: "acc-watch", keyId: key_id }, { challenge: bytes(1), challenge_at: now() });
   const callers = async () =>
     (
-      await vault.home.sql<{ caller: string }>("SELECT DISTINCT caller FROM audit WHERE key_id = $1", [
+      await vault.home.sql<{ caller: string }>("select distinct caller from audit where key_id = $1", [
         key_id,
       ])
     ).map(({ caller }) => caller);

@@ -3,16 +3,22 @@ import { ml_dsa65 } from "@noble/post-quantum/ml-dsa.js";
 import type { HybridPublicKey, HybridSignature } from "../../src/protocol/keys/hybrid.ts";
 import { keyId } from "../../src/protocol/keys/hybrid.ts";
 
-/** A key of the vectors with its seeds, which everybody knows. Signs deterministically, so that vectors can be made again. */
-export interface Actor {
+/**
+ * A key of the vectors with its seeds, which everybody knows. Signs deterministically, so that vectors can be
+ * made again.
+ */
+export type Actor = {
   role: string;
   seeds: { ed25519: Uint8Array; ml_dsa_65: Uint8Array };
   publicKey: HybridPublicKey;
   id: string;
   sign(bytes: Uint8Array): HybridSignature;
-}
+};
 
-/** The actor of a number from 1 to 255: Ed25519 seed of that byte repeated, ML-DSA-65 seed of its complement repeated. */
+/**
+ * The actor of a number from 1 to 255: Ed25519 seed of that byte repeated, ML-DSA-65 seed of its complement
+ * repeated.
+ */
 export function actor(role: string, number: number): Actor {
   const seeds = { ed25519: Buffer.alloc(32, number), ml_dsa_65: Buffer.alloc(32, 255 - number) };
   const mlDsa = ml_dsa65.keygen(seeds.ml_dsa_65);

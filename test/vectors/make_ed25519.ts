@@ -13,9 +13,9 @@ const SECRET = 0x1234567890abcdefn;
 const NONCE = 0xfedcba0987654321n;
 
 /**
- * Edge cases of Ed25519 by the classes of the literature ("Taming the many EdDSAs", RFC 8032): where implementations are known to
- * part ways. Each says what strict verification answers: canonical encodings, neither A nor R of small order, s below the group order,
- * equation without cofactor.
+ * Edge cases of Ed25519 by the classes of the literature ("Taming the many EdDSAs", RFC 8032): where
+ * implementations are known to part ways. Each says what strict verification answers: canonical encodings,
+ * neither A nor R of small order, s below the group order, equation without cofactor.
  */
 export function ed25519Cases(): SignatureCase[] {
   return [
@@ -68,7 +68,10 @@ function smallOrderKeys(): SignatureCase[] {
   });
 }
 
-/** With a part of order 8 in A or R the equations with and without cofactor part ways, unless h happens to be a multiple of 8. */
+/**
+ * With a part of order 8 in A or R the equations with and without cofactor part ways, unless h happens to be
+ * a multiple of 8.
+ */
 function mixedOrder(): SignatureCase[] {
   const key = BASE.multiply(SECRET).add(TORSION).toBytes();
   const commitment = BASE.multiply(NONCE).toBytes();
@@ -91,7 +94,10 @@ function mixedOrder(): SignatureCase[] {
   ];
 }
 
-/** R of small order satisfies the equation for s = h·a where h·A has the same part of small order; the neutral element for any h. */
+/**
+ * R of small order satisfies the equation for s = h·a where h·A has the same part of small order; the neutral
+ * element for any h.
+ */
 function encodings(): SignatureCase[] {
   const key = BASE.multiply(SECRET).toBytes();
   const message = Buffer.from("encodings");

@@ -150,7 +150,10 @@ const EDITS: [string, ProtocolErrorCode, string, Edit][] = [
   ],
 ];
 
-/** Malformed documents beyond the published ones, each made from one good bundle by one edit, with the code that refuses it. */
+/**
+ * Malformed documents beyond the published ones, each made from one good bundle by one edit, with the code
+ * that refuses it.
+ */
 export function negativeCases(): object {
   const text = JSON.stringify(prove({}) satisfies ProofBundle);
   const cases = EDITS.map(([name, code, description, edit]) => {

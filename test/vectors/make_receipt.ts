@@ -2,7 +2,10 @@ import { hash } from "node:crypto";
 import { independentCanonicalJson } from "../support/canonical_oracle.ts";
 import { NOW } from "./verify_cases.ts";
 
-/** A receipt of the service with both line separators, its canonical JSON, the hash of that, and what RFC 8785 alone would write. */
+/**
+ * A receipt of the service with both line separators, its canonical JSON, the hash of that, and what RFC 8785
+ * alone would write.
+ */
 export function receiptVector(): object {
   const receipt = {
     agent_id: "b4a4c71795d676b69f454881a83009b2",

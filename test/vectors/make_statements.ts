@@ -7,8 +7,11 @@ const NEXT = actor("new_root", 6);
 const AWKWARD = '\u2028\u2029"\\/<&>é\ue000😀';
 const bytes = (byte: number) => Buffer.alloc(32, byte).toString("base64");
 
-/** A signed statement of one kind: its member in a vector, its fields, and by whom it is signed under which name. */
-interface Statement {
+/**
+ * A signed statement of one kind: its member in a vector, its fields, and by whom it is signed under which
+ * name.
+ */
+type Statement = {
   kind: string;
   member: string;
   /** What the names of the vector's expectations begin with. */
@@ -19,7 +22,7 @@ interface Statement {
   /** The published reason where one half of a signature is broken. */
   brokenReason?: string;
   signers?: Record<string, Actor>;
-}
+};
 
 const STATEMENTS: Statement[] = [
   {
@@ -75,7 +78,10 @@ const STATEMENTS: Statement[] = [
   },
 ];
 
-/** Two vectors of each kind of statement, one that verifies and one with a bit of its last post-quantum half changed, by name. */
+/**
+ * Two vectors of each kind of statement, one that verifies and one with a bit of its last post-quantum half
+ * changed, by name.
+ */
 export function statementVectors(): Map<string, object> {
   return new Map(
     STATEMENTS.flatMap((statement) =>

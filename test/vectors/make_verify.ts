@@ -12,7 +12,10 @@ const ROOT = actor("human_root", 1);
 const AGENT = actor("agent", 2);
 const MIDDLE = actor("intermediate", 3);
 
-/** One verify vector, laid out as the published ones are. The outcome is the case's own word, not this program's finding. */
+/**
+ * One verify vector, laid out as the published ones are. The outcome is the case's own word, not this
+ * program's finding.
+ */
 export function verifyVector(vectorCase: VerifyCase): object {
   const { name, description, options = {}, context, status, code, sentence, granted } = vectorCase;
   const signed = prove(vectorCase);

@@ -1,9 +1,9 @@
 /** One signature and whether strict verification accepts it. Byte arrays as hex. */
-export interface SignatureCase {
+export type SignatureCase = {
   name: string;
   class: string;
   valid: boolean;
   public_key: string;
   message: string;
   signature: string;
-}
+};

@@ -7,7 +7,7 @@ import { NO_EXPIRY_SENTINEL } from "../../src/protocol/encoding/constants.ts";
 export const NOW = 1_800_000_000;
 
 /** What makes one verify vector out of a plain proof, and what is to come of it. */
-export interface VerifyCase {
+export type VerifyCase = {
   name: string;
   description: string;
   /** What each certificate of the chain has of its own, leaf first; one plain certificate when left out. */
@@ -23,7 +23,7 @@ export interface VerifyCase {
   /** The whole reason where the published one has no code. */
   sentence?: string;
   granted?: string[];
-}
+};
 
 const bytes = (byte: number) => Buffer.alloc(32, byte).toString("base64");
 const delegating = ["meeting:attend", "identity:delegate"];

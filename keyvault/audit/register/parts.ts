@@ -1,13 +1,18 @@
 import { z } from "zod";
 import type { Pending } from "../../db/rows.ts";
 
-/** `digest`: SHA-256 of the state's bytes, one character for each byte; undefined where the record does not have it. `coded`: the row has a code. */
+/**
+ * `digest`: SHA-256 of the state's bytes, one character for each byte; undefined where the record does not
+ * have it. `coded`: the row has a code.
+ */
 export type Last = { seq: number; digest: string | undefined; coded: boolean; erased: boolean };
 
 /** Whose the halves under a label in the token are; undefined while no key got them. */
 export type ResidentOwner = { keyId: string; tenant: string } | undefined;
 
-/** The states of those keys and tenants, and the last lists of those roots, whose names fall into the part. */
+/**
+ * The states of those keys and tenants, and the last lists of those roots, whose names fall into the part.
+ */
 export type RegisterPart = {
   key: Map<string, Last>;
   tenant: Map<string, Last>;
@@ -31,8 +36,9 @@ export const PARTS = 256;
 /** The part that a name falls into: FNV-1a. */
 export function partOf(name: string): number {
   let sum = 0x811c9dc5;
-  for (let index = 0; index < name.length; index += 1)
+  for (let index = 0; index < name.length; index += 1) {
     sum = Math.imul(sum ^ name.charCodeAt(index), 0x01000193);
+  }
   return (sum ^ (sum >>> 8) ^ (sum >>> 16) ^ (sum >>> 24)) & (PARTS - 1);
 }
 

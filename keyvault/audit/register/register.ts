@@ -15,20 +15,27 @@ import {
 /** What has a state with a code: a key, by its id, or a tenant, by its name. */
 export type StateKind = "key" | "tenant";
 
-/** A root's last revocation list: SHA-256 of its signed bytes, its `updated_at`, and the digest of what is kept of it, as the record has them. */
+/**
+ * A root's last revocation list: SHA-256 of its signed bytes, its `updated_at`, and the digest of what is
+ * kept of it, as the record has them.
+ */
 export type LastList = { digest: Buffer; updatedAt: number; listed: string | null };
 
 /**
- * What the audit says, kept in memory: the last state of every key and tenant, tenants' root keys, their last revocation lists, labels of halves in
- * the token, adoption. It is made only of records whose codes were verified and of those that this process wrote and that are durable, so
- * nothing in it changes when rows of the database do.
+ * What the audit says, kept in memory: the last state of every key and tenant, tenants' root keys, their last
+ * revocation lists, labels of halves in the token, adoption. It is made only of records whose codes were
+ * verified and of those that this process wrote and that are durable, so nothing in it changes when rows of
+ * the database do.
  */
 export type Register = {
   /** The last record that is in it. */
   head(): Head;
   /** Takes in records that were verified, or are durable, in their order and behind the head. */
   fold(records: readonly AuditRow[]): void;
-  /** Records whose transaction is just ending: until the next `fold` or `awaiting`, the states that they give are last ones too. */
+  /**
+   * Records whose transaction is just ending: until the next `fold` or `awaiting`, the states that they give
+   * are last ones too.
+   */
   awaiting(records: readonly AuditRow[]): void;
   /** Whether the state that record `seq` gave, with this SHA-256, is the last one. */
   isLast(kind: StateKind, name: string, seq: number | null, digest: Buffer): boolean;
@@ -52,8 +59,8 @@ export type Register = {
   part(index: number): { content: RegisterPart; changes: number };
   rest(): RegisterRest;
   /**
-   * Begins anew, at `head`, with parts that were taken at it or later: the records behind it are folded in once more, which comes to the
-   * same. Without an argument, with nothing.
+   * Begins anew, at `head`, with parts that were taken at it or later: the records behind it are folded in
+   * once more, which comes to the same. Without an argument, with nothing.
    */
   begin(from?: { head: Head; parts: readonly RegisterPart[]; rest: RegisterRest }): void;
 };
@@ -97,10 +104,12 @@ export function createRegister(): Register {
     if (statement === "key_create") return isCreation(record) ? created(record, last) : [];
     if (statement === "state_adopt") return adopted(detail, last);
     const digest = record.digest?.toString("latin1");
-    if (KEY_CHANGES.has(statement) && keyId !== null)
+    if (KEY_CHANGES.has(statement) && keyId !== null) {
       return [{ kind: "key", name: keyId, last: last(digest, statement === "key_erase") }];
-    if (TENANT_CHANGES.has(statement) && detail.tenant !== undefined)
+    }
+    if (TENANT_CHANGES.has(statement) && detail.tenant !== undefined) {
       return [{ kind: "tenant", name: detail.tenant, last: last(digest, statement === "tenant_erase") }];
+    }
     return [];
   }
 
@@ -123,13 +132,15 @@ export function createRegister(): Register {
 
   function takeInDetail(record: AuditRow): void {
     const { statement, detail } = record;
-    if (isCreation(record)) takeInKey(record);
-    else if (statement === "state_adopt") takeInAdoption(record);
-    else if (statement === "resident_make" && detail.label !== undefined)
+    if (isCreation(record)) {
+      takeInKey(record);
+    } else if (statement === "state_adopt") {
+      takeInAdoption(record);
+    } else if (statement === "resident_make" && detail.label !== undefined) {
       rest.residents.set(detail.label, undefined);
-    else if (statement === "resident_erase" && detail.label !== undefined)
+    } else if (statement === "resident_erase" && detail.label !== undefined) {
       rest.residents.delete(detail.label);
-    else if (statement === "revocation_list") takeInList(record);
+    } else if (statement === "revocation_list") takeInList(record);
   }
 
   function takeInList({ key_id: keyId, digest, detail }: AuditRow): void {
@@ -154,7 +165,7 @@ export function createRegister(): Register {
   }
 
   function takeInAdoption({ seq, caller, recorded_at, detail }: AuditRow): void {
-    if (detail.step === "asked")
+    if (detail.step === "asked") {
       rest.wish = {
         action: "adopt",
         admin: caller,
@@ -162,7 +173,9 @@ export function createRegister(): Register {
         rows: detail.rows ?? "",
         ...(detail.certificate !== undefined && { certificate: detail.certificate }),
       };
-    else rest.wish = null;
+    } else {
+      rest.wish = null;
+    }
     if (detail.step !== undefined) return;
     rest.earlierAdoptions.add(seq);
     if (detail.rows === "0") rest.allCoded = true;
@@ -176,8 +189,9 @@ export function createRegister(): Register {
     },
     awaiting(records) {
       awaited.clear();
-      for (const record of records)
+      for (const record of records) {
         for (const { kind, name, last } of given(record)) awaited.set(`${kind} ${name}`, last);
+      }
     },
     isLast(kind, name, seq, digest) {
       if (seq === null) return false;

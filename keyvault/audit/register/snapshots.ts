@@ -17,11 +17,15 @@ import {
 import type { Register } from "./register.ts";
 
 /**
- * The register's parts in the database: a cache that makes a start short. Each carries the token's code over its content, its number and the
- * record it was taken at; whoever alters, mixes or deletes parts makes a start longer and nothing else.
+ * The register's parts in the database: a cache that makes a start short. Each carries the token's code over
+ * its content, its number and the record it was taken at; whoever alters, mixes or deletes parts makes a
+ * start longer and nothing else.
  */
 export type Snapshots = {
-  /** Puts the stored parts into the register, and gives the heads they were taken at; none when a part is missing, altered or of another form. */
+  /**
+   * Puts the stored parts into the register, and gives the heads they were taken at; none when a part is
+   * missing, altered or of another form.
+   */
   load(): Promise<Head[]>;
   /** Stores the parts, in pieces beside all other work. */
   save(): Promise<void>;
@@ -50,13 +54,17 @@ export function createSnapshots(parts: {
     return rows.every(({ mac }, index) => mac.equals(codes[index] ?? Buffer.alloc(0)));
   }
 
-  /** One part as it is now. One that did not change since it was stored keeps its content and is only coded anew. */
+  /**
+   * One part as it is now. One that did not change since it was stored keeps its content and is only coded
+   * anew.
+   */
   function take(part: number): Taken & { changes: number } {
     const { seq, mac } = register.head();
     const { content, changes } = part === REST ? { content: undefined, changes: seq } : register.part(part);
     const known = stored.get(part);
-    if (known !== undefined && known.changes === changes)
+    if (known !== undefined && known.changes === changes) {
       return { part, seq, head: mac, content: Buffer.alloc(0), digest: known.digest, changes };
+    }
     const text = Buffer.from(content === undefined ? writeRest(register.rest()) : writePart(content));
     return { part, seq, head: mac, content: text, digest: hash("sha256", text, "buffer"), changes };
   }
@@ -68,11 +76,11 @@ export function createSnapshots(parts: {
       return { part, seq, head: hex(head), content: hex(content), mac: hex(codes[index] ?? Buffer.alloc(0)) };
     });
     await database.raw(
-      `INSERT INTO audit_register (part, seq, head, content, mac)
-       SELECT part, seq, decode(head, 'hex'), decode(content, 'hex'), decode(mac, 'hex')
-       FROM json_to_recordset(?) AS r (part smallint, seq bigint, head text, content text, mac text)
-       ON CONFLICT (part) DO UPDATE SET seq = excluded.seq, head = excluded.head, mac = excluded.mac,
-         content = CASE WHEN excluded.content = '' THEN audit_register.content ELSE excluded.content END`,
+      `insert into audit_register (part, seq, head, content, mac)
+       select part, seq, decode(head, 'hex'), decode(content, 'hex'), decode(mac, 'hex')
+       from json_to_recordset(?) as r (part smallint, seq bigint, head text, content text, mac text)
+       on conflict (part) do update set seq = excluded.seq, head = excluded.head, mac = excluded.mac,
+         content = case when excluded.content = '' then audit_register.content else excluded.content end`,
       [JSON.stringify(rows)],
     );
     for (const { part, changes, digest } of taken) stored.set(part, { changes, digest });
@@ -111,7 +119,10 @@ export function createSnapshots(parts: {
   };
 }
 
-/** What the parts hold; nothing when one has another form, as those of another version may, whose codes hold as well. */
+/**
+ * What the parts hold; nothing when one has another form, as those of another version may, whose codes hold
+ * as well.
+ */
 function readContents(
   parts: readonly StoredPart[],
   rest: StoredPart,
@@ -146,8 +157,8 @@ const MOST_BEHIND = 20_000;
 const BEHIND_AT_STOP = 1_000;
 
 /**
- * Saves the register whenever the chain has grown by some thousand records since `savedAt`, and at the stop. What fails is logged and tried
- * again.
+ * Saves the register whenever the chain has grown by some thousand records since `savedAt`, and at the stop.
+ * What fails is logged and tried again.
  */
 export function keepSnapshots(
   { snapshots, register, log }: { snapshots: Snapshots; register: Pick<Register, "head">; log: Logger },

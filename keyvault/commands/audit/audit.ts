@@ -70,8 +70,9 @@ async function readNoted(file: string): Promise<NotedHeads> {
 
 function parseHead(text: string): Head {
   const [, seq, mac] = HEAD.exec(text) ?? [];
-  if (seq === undefined || mac === undefined)
+  if (seq === undefined || mac === undefined) {
     throw new InvalidArgumentError("It looks like 42:0f3a… (64 hexadecimal digits).");
+  }
   return { seq: Number(seq), mac: Buffer.from(mac, "hex") };
 }
 

@@ -15,7 +15,10 @@ import { tokenSettings } from "../../token/install.ts";
 import { sealPin } from "../../token/pin_box.ts";
 import { readPin } from "../read_pin.ts";
 
-/** What verification found. What the records mean and what the rows say is looked at only when the chain holds. */
+/**
+ * What verification found. What the records mean and what the rows say is looked at only when the chain
+ * holds.
+ */
 export type AuditVerdict = {
   chain: ChainVerdict;
   contradictions: readonly Contradiction[];
@@ -23,8 +26,9 @@ export type AuditVerdict = {
 };
 
 /**
- * Whether the audit chain of the configured vault holds and contains the heads and the one that its token has noted, by its token and its
- * database; whether its records agree with each other, and the rows of keys and tenants with them. Shows on a terminal how far it is.
+ * Whether the audit chain of the configured vault holds and contains the heads and the one that its token has
+ * noted, by its token and its database; whether its records agree with each other, and the rows of keys and
+ * tenants with them. Shows on a terminal how far it is.
  */
 export async function checkChain(heads: readonly Head[]): Promise<AuditVerdict> {
   const progress = createProgress();
@@ -42,8 +46,9 @@ export async function checkChain(heads: readonly Head[]): Promise<AuditVerdict> 
       const chain = await verifyChain(database, token, expected, take);
       if (!chain.intact) return { chain, contradictions: [], damaged: { keys: [], tenants: [], waiting: 0 } };
       const catchUp = async (): Promise<void> => {
-        for await (const { records, fault } of walkChain(readFrom(database), token, register.head()))
+        for await (const { records, fault } of walkChain(readFrom(database), token, register.head())) {
           if (fault === undefined) take(records);
+        }
       };
       const damaged = await compareRows({ database, token, register, catchUp });
       return { chain, contradictions: replay.found(), damaged };

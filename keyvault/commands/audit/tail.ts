@@ -67,7 +67,8 @@ function show({ records }: AuditPage, say: (record: AuditView) => void, before: 
 
 function parseCount(text: string): number {
   const count = Number(text);
-  if (!Number.isInteger(count) || count < 1 || count > 1000)
+  if (!Number.isInteger(count) || count < 1 || count > 1000) {
     throw new InvalidArgumentError("It is 1 to 1000.");
+  }
   return count;
 }

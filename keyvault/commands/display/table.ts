@@ -1,14 +1,16 @@
 import stringWidth from "string-width";
 
-/** A column of a table for people: its heading, and whether it is shortened first when the terminal is narrow. */
+/**
+ * A column of a table for people: its heading, and whether it is shortened first when the terminal is narrow.
+ */
 export type Column = { heading: string; shrinks?: true };
 
 const GAP = "  ";
 const LEAST = 8;
 
 /**
- * Rows as aligned text, no line longer than `columns` as far as the columns that may shrink allow; what is cut ends in "…".
- * Widths are those of a terminal, wide scripts and joined symbols included.
+ * Rows as aligned text, no line longer than `columns` as far as the columns that may shrink allow; what is
+ * cut ends in "…". Widths are those of a terminal, wide scripts and joined symbols included.
  */
 export function drawTable(
   head: readonly Column[],

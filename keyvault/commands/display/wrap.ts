@@ -7,8 +7,9 @@ export function columnsOf(stream: NodeJS.WriteStream = process.stdout): number {
 }
 
 /**
- * Names and their texts, one under the other; a text that does not fit in `columns` goes on beneath itself, between words. A word that is
- * longer than a line of its own, as a code to be copied is, stands alone on the next line, two columns in.
+ * Names and their texts, one under the other; a text that does not fit in `columns` goes on beneath itself,
+ * between words. A word that is longer than a line of its own, as a code to be copied is, stands alone on the
+ * next line, two columns in.
  */
 export function foldLines(
   lines: readonly (readonly [name: string, text: string])[],
@@ -21,8 +22,9 @@ export function foldLines(
       const [head = "", ...rest] = foldWords(text, columns - indent);
       const under = (line: string): string =>
         line.length > columns - indent ? `  ${line}` : " ".repeat(indent) + line;
-      if (name.length > nameWidth || head.length > columns - indent)
+      if (name.length > nameWidth || head.length > columns - indent) {
         return [name, under(head), ...rest.map(under)].join("\n");
+      }
       return [`${name.padEnd(nameWidth)} ${head}`.trimEnd(), ...rest.map(under)].join("\n");
     })
     .map((entry) => `${entry}\n`)
@@ -33,8 +35,11 @@ function foldWords(text: string, width: number): string[] {
   const lines: string[] = [];
   for (const word of text.split(" ")) {
     const last = lines.at(-1);
-    if (last === undefined || last.length + 1 + word.length > width) lines.push(word);
-    else lines[lines.length - 1] = `${last} ${word}`;
+    if (last === undefined || last.length + 1 + word.length > width) {
+      lines.push(word);
+    } else {
+      lines[lines.length - 1] = `${last} ${word}`;
+    }
   }
   return lines;
 }

@@ -20,8 +20,9 @@ export type Access = {
 };
 
 /**
- * The address, authority, certificate and key that the options name; from the settings what they leave open. A certificate's key is looked for
- * beside it. Throws a `Problem` that names a file which cannot be read or is not the key of the certificate, or an address that is none.
+ * The address, authority, certificate and key that the options name; from the settings what they leave open.
+ * A certificate's key is looked for beside it. Throws a `Problem` that names a file which cannot be read or
+ * is not the key of the certificate, or an address that is none.
  */
 export function readAccess({ url, ca, cert, key }: AccessOptions): Access {
   const config = url && ca && cert ? undefined : loadConfig();
@@ -33,8 +34,9 @@ export function readAccess({ url, ca, cert, key }: AccessOptions): Access {
   if (authorities.length === 0) throw new Problem(`${caFile} is no certificate in PEM`);
   const read = { ca: writeCertificates(authorities), cert: readFile(certFile), key: readFile(keyFile) };
   const certificate = parse(certFile, "certificate", () => new X509Certificate(read.cert));
-  if (!certificate.checkPrivateKey(parse(keyFile, "private key", () => createPrivateKey(read.key))))
+  if (!certificate.checkPrivateKey(parse(keyFile, "private key", () => createPrivateKey(read.key)))) {
     throw new Problem(`${keyFile} is not the key of ${certFile}: name its own by --key`);
+  }
   return {
     url: readUrl(url ?? `https://localhost:${config?.listen.port}`),
     ...read,

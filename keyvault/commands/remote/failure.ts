@@ -1,7 +1,10 @@
 import { systemClock } from "../../clock.ts";
 import type { Access } from "./access.ts";
 
-/** What is wrong, and what to do about it, by the code of the error; `NOT_TRUSTED` and `REFUSED` are explained from the files in use. */
+/**
+ * What is wrong, and what to do about it, by the code of the error; `NOT_TRUSTED` and `REFUSED` are explained
+ * from the files in use.
+ */
 const REASONS: Readonly<Record<string, string>> = {
   ECONNREFUSED: 'nothing listens there; is "keyvault serve" running?',
   ENOTFOUND: "there is no such host",
@@ -24,12 +27,14 @@ const REFUSED = /^(UND_ERR_SOCKET|ECONNRESET|EPIPE|ERR_SSL_.*ALERT.*)$/;
 export function explainSilence(error: unknown, { caFile, certFile, certificate }: Access): string {
   const { message, code = "" } = error as Error & { code?: string };
   if (error instanceof SyntaxError) return "what answers there is no key vault";
-  if (code === "ERR_SSL_WRONG_VERSION_NUMBER" || code === "ERR_SSL_PACKET_LENGTH_TOO_LONG")
+  if (code === "ERR_SSL_WRONG_VERSION_NUMBER" || code === "ERR_SSL_PACKET_LENGTH_TOO_LONG") {
     return "what answers there speaks no TLS";
+  }
   if (NOT_TRUSTED.test(code)) return `its certificate is not of the authority in ${caFile}`;
   if (!REFUSED.test(code)) return REASONS[code] ?? message;
-  if (certificate.validToDate < systemClock.now())
+  if (certificate.validToDate < systemClock.now()) {
     return `${certFile} has expired on ${certificate.validToDate.toISOString().slice(0, 10)}: have another issued`;
+  }
   return `${message}; it may not take ${certFile} (revoked, or of another authority)`;
 }
 

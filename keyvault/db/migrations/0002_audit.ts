@@ -1,4 +1,7 @@
-/** The chained audit. The triggers stop accidents; what stops a deliberate hand is the chain, whose key is in the token. */
+/**
+ * The chained audit. The triggers stop accidents; what stops a deliberate hand is the chain, whose key is in
+ * the token.
+ */
 export const audit = {
   name: "0002_audit",
   sql: `

@@ -1,6 +1,7 @@
 /**
- * States beyond active and disabled, requests that wait for a second admin, and what authenticates both: `state_mac` covers a row's
- * state and `state_seq`, the number of the audit record that gave it this state, so that an earlier state put back is found too.
+ * States beyond active and disabled, requests that wait for a second admin, and what authenticates both:
+ * `state_mac` covers a row's state and `state_seq`, the number of the audit record that gave it this state,
+ * so that an earlier state put back is found too.
  */
 export const lifecycle = {
   name: "0003_lifecycle",

@@ -1,6 +1,6 @@
 /**
- * Keys with halves in the token, by the label that these have there. A row without a key is there before anything is made in the token, so
- * whatever a crash leaves behind is known by its label.
+ * Keys with halves in the token, by the label that these have there. A row without a key is there before
+ * anything is made in the token, so whatever a crash leaves behind is known by its label.
  */
 export const residents = {
   name: "0005_residents",

@@ -1,4 +1,6 @@
-/** Finds the root keys that a tenant was given, which the audit remembers also when a row of theirs is gone. */
+/**
+ * Finds the root keys that a tenant was given, which the audit remembers also when a row of theirs is gone.
+ */
 export const roots = {
   name: "0006_roots",
   sql: `

@@ -1,4 +1,7 @@
-/** Finds the key that was given halves in the token, which the audit remembers also when its rows say otherwise. */
+/**
+ * Finds the key that was given halves in the token, which the audit remembers also when its rows say
+ * otherwise.
+ */
 export const residentRecords = {
   name: "0007_resident_records",
   sql: `

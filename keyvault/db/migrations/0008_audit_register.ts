@@ -1,6 +1,7 @@
 /**
- * What the verified audit says, in parts, so that a start need not verify the chain from its first record: a cache that is believed by its
- * codes only. What decides is answered from memory, and the indexes that it was looked up by are gone.
+ * What the verified audit says, in parts, so that a start need not verify the chain from its first record: a
+ * cache that is believed by its codes only. What decides is answered from memory, and the indexes that it was
+ * looked up by are gone.
  */
 export const auditRegister = {
   name: "0008_audit_register",

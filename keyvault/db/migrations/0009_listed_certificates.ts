@@ -1,4 +1,7 @@
-/** What the last revocation list of each root had, which the next one may not lack. The digest stands in that list's audit record. */
+/**
+ * What the last revocation list of each root had, which the next one may not lack. The digest stands in that
+ * list's audit record.
+ */
 export const listedCertificates = {
   name: "0009_listed_certificates",
   sql: `

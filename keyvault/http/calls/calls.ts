@@ -55,7 +55,10 @@ export type Call = {
   handle(invocation: Invocation): Promise<object | Refusal>;
 };
 
-/** Every call of an open vault, with its roles: with those that a sealed one answers too, all there is to reach from outside. */
+/**
+ * Every call of an open vault, with its roles: with those that a sealed one answers too, all there is to
+ * reach from outside.
+ */
 export function createCalls(operations: Operations): readonly Call[] {
   return [
     ...createAuditCalls(operations),
@@ -66,8 +69,9 @@ export function createCalls(operations: Operations): readonly Call[] {
       roles: ["api"],
       handle: async ({ caller, context }) => {
         const requestKey = context.get("idempotency-key");
-        if (!idempotencyKeyPattern.test(requestKey))
+        if (!idempotencyKeyPattern.test(requestKey)) {
           throw new VaultError("invalid_request", "idempotency-key: missing or malformed");
+        }
         const request = await readBody(context, createKeyBody);
         return operations.createKey(caller, `${caller.role}:${requestKey}`, request);
       },
@@ -127,10 +131,14 @@ export function createCalls(operations: Operations): readonly Call[] {
   ];
 }
 
-/** The tenant a caller is held to: the API always says whose key it means, so that a mix-up of tenants is refused here too. */
+/**
+ * The tenant a caller is held to: the API always says whose key it means, so that a mix-up of tenants is
+ * refused here too.
+ */
 function ownTenant(caller: Caller, tenant: string | undefined): string | undefined {
-  if (caller.role === "api" && tenant === undefined)
+  if (caller.role === "api" && tenant === undefined) {
     throw new VaultError("invalid_request", "tenant: missing");
+  }
   return tenant;
 }
 

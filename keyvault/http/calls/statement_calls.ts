@@ -9,7 +9,10 @@ import type { Call } from "./calls.ts";
 /** The operations behind the calls that sign statements other than delegations and challenges. */
 export type StatementOperations = { signRevocationList: SignRevocationList };
 
-/** Statements of the wire format that no feature needs yet. Each is signed once it is needed, then by a rule of its own. */
+/**
+ * Statements of the wire format that no feature needs yet. Each is signed once it is needed, then by a rule
+ * of its own.
+ */
 const WITHHELD = ["revocation-push", "key-rotation", "receipt", "checkpoint"] as const;
 
 const seconds = z.int().min(0);

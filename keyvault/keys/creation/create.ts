@@ -24,8 +24,8 @@ import { exceedsTenantCeiling } from "./tenant_ceiling.ts";
 import { NEW_TENANT, placeTenant, refuseEnding } from "./tenant_place.ts";
 
 /**
- * What a key is made from. `ceiling` bounds, for good, what may be delegated by it or to it; it can only shrink. A `resident` key's halves
- * live in the token as far as that offers it.
+ * What a key is made from. `ceiling` bounds, for good, what may be delegated by it or to it; it can only
+ * shrink. A `resident` key's halves live in the token as far as that offers it.
  */
 export type KeyRequest = {
   tenant: string;
@@ -39,8 +39,10 @@ export type KeyRequest = {
 export type CreatedKey = { key_id: string; public_key: HybridPublicKey; attestation: Attestation };
 
 /**
- * Makes a key, once for each `requestKey`: the same request again gives the same key, another request under the same name is refused with
- * `idempotency_conflict`. A key that was altered since is not given again: `VaultError key_damaged`. Key, tenant's data key and audit record are stored in one transaction, or none of them.
+ * Makes a key, once for each `requestKey`: the same request again gives the same key, another request under
+ * the same name is refused with `idempotency_conflict`. A key that was altered since is not given again:
+ * `VaultError key_damaged`. Key, tenant's data key and audit record are stored in one transaction, or none of
+ * them.
  */
 export type CreateKey = (
   caller: Caller,
@@ -48,7 +50,10 @@ export type CreateKey = (
   request: KeyRequest,
 ) => Promise<CreatedKey | Refusal>;
 
-/** What creation needs. `service` gives the key that attests every key; it is undefined only while that is made itself, and then attests itself. */
+/**
+ * What creation needs. `service` gives the key that attests every key; it is undefined only while that is
+ * made itself, and then attests itself.
+ */
 export type CreateKeyParts = {
   database: Database;
   custody: Custody;
@@ -131,14 +136,18 @@ export function createKeyCreation({
 
     async function replay({ row, intact }: Made): Promise<CreatedKey | Refusal> {
       const told = { ...about, keyId: row.key_id };
-      if (intact && !row.request_hash.equals(requestHash))
+      if (intact && !row.request_hash.equals(requestHash)) {
         return recordRefusal(journal, told, refuse("idempotency_conflict"));
+      }
       if (intact && (await isAnswer(row, request, service))) return repeat(journal, about, row);
       await journal.record({ ...told, outcome: "failed" });
       throw new VaultError("key_damaged");
     }
 
-    /** The key made earlier under this name, and whether it is as the vault wrote it; read again if it changed meanwhile. */
+    /**
+     * The key made earlier under this name, and whether it is as the vault wrote it; read again if it changed
+     * meanwhile.
+     */
     async function readMade(): Promise<Made | undefined> {
       for (;;) {
         const readAt = seals.now();

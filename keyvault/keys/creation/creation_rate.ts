@@ -9,7 +9,10 @@ import type { CreationOutcome, Metrics } from "../../metrics.ts";
 import type { Rate, Rates } from "../../rates.ts";
 import type { CreateKey } from "./create.ts";
 
-/** What the bound needs. `rates` are for this alone: tenants that a caller invents push no bucket of a signature's out of memory. */
+/**
+ * What the bound needs. `rates` are for this alone: tenants that a caller invents push no bucket of a
+ * signature's out of memory.
+ */
 export type CreationRateParts = {
   createKey: CreateKey;
   database: Database;
@@ -26,10 +29,11 @@ export type CreationRateParts = {
 const DAY_SECONDS = 86_400;
 
 /**
- * Key creation that refuses with `rate_limited`, on record, when a caller asks too often for a tenant's keys. A name that a key was made
- * under is answered without being counted. Naming a tenant is all that creation takes, so each caller has a bucket of its own for each
- * tenant: another certificate uses up nothing that the first one needs, and no signature waits for it. What one caller has made for all tenants
- * together, invented ones included, is bounded by the day, for as long as the process runs.
+ * Key creation that refuses with `rate_limited`, on record, when a caller asks too often for a tenant's keys.
+ * A name that a key was made under is answered without being counted. Naming a tenant is all that creation
+ * takes, so each caller has a bucket of its own for each tenant: another certificate uses up nothing that the
+ * first one needs, and no signature waits for it. What one caller has made for all tenants together, invented
+ * ones included, is bounded by the day, for as long as the process runs.
  */
 export function limitKeyCreation({
   createKey,
@@ -60,13 +64,14 @@ export function limitKeyCreation({
     const bounded = made === undefined ? bound(caller, tenant) : undefined;
     keyCreations.inc({ caller: caller.name, outcome: bounded?.outcome ?? "answered" });
     if (bounded === undefined) return createKey(caller, requestKey, request);
-    if (bounded.outcome === "caller_limited")
+    if (bounded.outcome === "caller_limited") {
       log.error({
         event: "caller_creates_too_many_keys",
         caller: caller.name,
         role: caller.role,
         per_day: perDay,
       });
+    }
     const refusal = { ...refuse("rate_limited"), retryAfterSeconds: Math.ceil(bounded.wait) };
     return recordRefusal(journal, { caller, purpose, statement: "key_create", detail: { tenant } }, refusal);
   };

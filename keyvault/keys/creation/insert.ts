@@ -6,7 +6,7 @@ export type NewKeyRow = Omit<KeyRow, "state_mac">;
 
 /** Whether a key was made earlier under this request name. */
 export async function isMade(client: pg.Client, requestKey: string): Promise<boolean> {
-  const { rowCount } = await client.query("SELECT FROM keys WHERE request_key = $1", [requestKey]);
+  const { rowCount } = await client.query("select from keys where request_key = $1", [requestKey]);
   return rowCount !== 0;
 }
 
@@ -14,11 +14,11 @@ export async function isMade(client: pg.Client, requestKey: string): Promise<boo
 export async function insertTenant(client: pg.Client, tenant: TenantRow): Promise<TenantRow> {
   const { state_seq, state_mac, created_at } = tenant;
   await client.query(
-    `INSERT INTO tenants (tenant, kek, wrapped_data_key, created_at, state_seq, state_mac)
-     VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING`,
+    `insert into tenants (tenant, kek, wrapped_data_key, created_at, state_seq, state_mac)
+     values ($1, $2, $3, $4, $5, $6) on conflict do nothing`,
     [tenant.tenant, tenant.kek, tenant.wrapped_data_key, created_at, state_seq, state_mac],
   );
-  const { rows } = await client.query<TenantRow>("SELECT * FROM tenants WHERE tenant = $1 FOR UPDATE", [
+  const { rows } = await client.query<TenantRow>("select * from tenants where tenant = $1 for update", [
     tenant.tenant,
   ]);
   return rows[0] ?? tenant;
@@ -27,9 +27,9 @@ export async function insertTenant(client: pg.Client, tenant: TenantRow): Promis
 /** Stores an active key. */
 export async function insertKey(client: pg.Client, row: KeyRow): Promise<void> {
   await client.query(
-    `INSERT INTO keys (key_id, tenant, purpose, label, public_key, wrapped_seeds, seeds_version, attestation, ceiling,
+    `insert into keys (key_id, tenant, purpose, label, public_key, wrapped_seeds, seeds_version, attestation, ceiling,
                        created_at, request_key, request_hash, state_seq, state_mac)
-     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)`,
+     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)`,
     [
       row.key_id,
       row.tenant,

@@ -1,7 +1,10 @@
 import type pg from "pg";
 import { type Refusal, refuse } from "../../errors.ts";
 
-/** Refuses a tenant's key beyond its quota; destroyed keys do not count, and a quota of 0 is none. Call in the storing transaction. */
+/**
+ * Refuses a tenant's key beyond its quota; destroyed keys do not count, and a quota of 0 is none. Call in the
+ * storing transaction.
+ */
 export async function exceedsQuota(
   client: pg.Client,
   tenant: string,
@@ -9,7 +12,7 @@ export async function exceedsQuota(
 ): Promise<Refusal | undefined> {
   if (quota === 0) return undefined;
   const { rowCount } = await client.query(
-    "SELECT FROM keys WHERE tenant = $1 AND state <> 'destroyed' LIMIT $2",
+    "select from keys where tenant = $1 and state <> 'destroyed' limit $2",
     [tenant, quota],
   );
   return (rowCount ?? 0) < quota

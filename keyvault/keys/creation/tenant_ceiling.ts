@@ -6,10 +6,11 @@ import { type Refusal, refuse } from "../../errors.ts";
 import type { KeyRequest } from "./create.ts";
 
 /**
- * A tenant's ceiling is what its root keys, disabled ones included, were bounded to: a further root stays within that of one of them.
- * Without this rule a caller could widen what a tenant may delegate by making it another root. Which keys are its roots the audit tells
- * (`known`), and not their rows. Where one of those is gone or not as the vault wrote it, nothing that can be believed bounds the tenant:
- * `damaged`. Call in the storing transaction.
+ * A tenant's ceiling is what its root keys, disabled ones included, were bounded to: a further root stays
+ * within that of one of them. Without this rule a caller could widen what a tenant may delegate by making it
+ * another root. Which keys are its roots the audit tells (`known`), and not their rows. Where one of those is
+ * gone or not as the vault wrote it, nothing that can be believed bounds the tenant: `damaged`. Call in the
+ * storing transaction.
  */
 export async function exceedsTenantCeiling(
   client: pg.Client,
@@ -17,7 +18,7 @@ export async function exceedsTenantCeiling(
   { purpose, ceiling }: KeyRequest,
 ): Promise<Refusal | "damaged" | undefined> {
   if (purpose !== "account_root") return undefined;
-  const { rows } = await client.query<KeyRow>("SELECT * FROM keys WHERE key_id = ANY($1)", [known]);
+  const { rows } = await client.query<KeyRow>("select * from keys where key_id = any($1)", [known]);
   const roots = rows.filter((row) => row.purpose === "account_root");
   const stored = new Set(roots.map(({ key_id }) => key_id));
   if (!known.every((keyId) => stored.has(keyId))) return "damaged";

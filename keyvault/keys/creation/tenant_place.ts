@@ -13,8 +13,9 @@ export function refuseEnding(): Refusal {
 }
 
 /**
- * Sees that a new key's tenant is there with the data key that the key was wrapped under: `raced` when it has another one by now, or that
- * one's key-encryption key (none of `keks`) was retired meanwhile; `damaged` when its row was altered, undefined when all is well.
+ * Sees that a new key's tenant is there with the data key that the key was wrapped under: `raced` when it has
+ * another one by now, or that one's key-encryption key (none of `keks`) was retired meanwhile; `damaged` when
+ * its row was altered, undefined when all is well.
  */
 export async function placeTenant(
   client: pg.Client,

@@ -8,15 +8,17 @@ export const HEAD_NOTE_ID = Buffer.from("audit-head");
 const SLOTS = 2;
 const LABEL = /^(\d{1,15}):([0-9a-f]{64})$/;
 /**
- * Digits that a number is written with, at least. SoftHSM binds no encrypted attribute to its object, and a label is no secret: of one
- * with 7 digits the last two blocks would serve as an AES-192 key that somebody knows. With 8 to 14 no end is as long as a key.
+ * Digits that a number is written with, at least. SoftHSM binds no encrypted attribute to its object, and a
+ * label is no secret: of one with 7 digits the last two blocks would serve as an AES-192 key that somebody
+ * knows. With 8 to 14 no end is as long as a key.
  */
 const DIGITS = 8;
 
 /**
- * The audit chain's head, noted in the token, where the database's owner cannot write. It is the label of one of two keys that are used for
- * nothing else, written in turns: what is cut off while it is written leaves the other one. Modules change a label within 2 ms, where a new
- * object takes SoftHSM 36 ms, and not every module has data objects.
+ * The audit chain's head, noted in the token, where the database's owner cannot write. It is the label of one
+ * of two keys that are used for nothing else, written in turns: what is cut off while it is written leaves
+ * the other one. Modules change a label within 2 ms, where a new object takes SoftHSM 36 ms, and not every
+ * module has data objects.
  */
 export type HeadNote = {
   /** The highest head that was noted, or null. */
@@ -38,8 +40,9 @@ export function createHeadNote(session: Session): HeadNote {
       ...GUARDED,
     ]);
     const objects: pkcs11.Handle[] = [];
-    for (let object = library.C_FindObjects(handle); object; object = library.C_FindObjects(handle))
+    for (let object = library.C_FindObjects(handle); object; object = library.C_FindObjects(handle)) {
       objects.push(object);
+    }
     library.C_FindObjectsFinal(handle);
     return objects
       .map((object) => ({ object, head: headOf(labelOf(session, object)) }))
@@ -82,8 +85,11 @@ export function createHeadNote(session: Session): HeadNote {
       }
       if (newest !== undefined && newest.seq >= head.seq) return;
       const oldest = present[SLOTS - 1];
-      if (oldest === undefined) create(label);
-      else replace(oldest, label);
+      if (oldest === undefined) {
+        create(label);
+      } else {
+        replace(oldest, label);
+      }
     },
   };
 }

@@ -26,9 +26,10 @@ const PIPE = 3;
 type Opened = { operations: TokenOperations; residents: Residents; headNote: HeadNote; info: TokenInfo };
 
 /**
- * The only program that loads PKCS#11: one thread, one request after another, blocking reads from the parent's pipe. It ends when
- * the pipe does, so it cannot outlive its parent, and after any fault of the token, so that no call meets a token in doubt. A sealed one
- * waits with an offer for the PIN and has one try: after a wrong PIN it ends too, and its key and what it was sent with it.
+ * The only program that loads PKCS#11: one thread, one request after another, blocking reads from the
+ * parent's pipe. It ends when the pipe does, so it cannot outlive its parent, and after any fault of the
+ * token, so that no call meets a token in doubt. A sealed one waits with an offer for the PIN and has one
+ * try: after a wrong PIN it ends too, and its key and what it was sent with it.
  */
 function serve(): void {
   const frames = createFrameReader();
@@ -37,8 +38,9 @@ function serve(): void {
   for (;;) {
     const length = readSync(PIPE, chunk);
     if (length === 0) return;
-    for (const frame of frames.push(chunk.subarray(0, length)) as RequestFrame[])
+    for (const frame of frames.push(chunk.subarray(0, length)) as RequestFrame[]) {
       if (attend(frame) === "ends") return;
+    }
     chunk.fill(0);
   }
 }

@@ -30,7 +30,9 @@ export function findKeys(session: Session): TokenKeys {
   return { keks: new Map(keks), audit };
 }
 
-/** Generates those of the first two keys that the token lacks, inside it, never to leave. Gives their labels. */
+/**
+ * Generates those of the first two keys that the token lacks, inside it, never to leave. Gives their labels.
+ */
 export function createMissingKeys(session: Session): string[] {
   const present = secretKeys(session);
   const created: string[] = [];
@@ -45,22 +47,29 @@ export function createMissingKeys(session: Session): string[] {
   return created;
 }
 
-/** Generates the version after the newest of `keks` inside the token and adds it. Throws a `TokenFault` when the module does not. */
+/**
+ * Generates the version after the newest of `keks` inside the token and adds it. Throws a `TokenFault` when
+ * the module does not.
+ */
 export function createNextKek(session: Session, keks: Map<string, pkcs11.Handle>): void {
   const newest = Math.max(...[...keks.keys()].map(version));
   const label = `kek-${newest + 1}`;
   keks.set(label, generateKek(session, label));
 }
 
-/** Destroys one version of `keks` in the token, for good, and forgets it. Never the newest. Throws a `TokenFault` when it is that or unknown. */
+/**
+ * Destroys one version of `keks` in the token, for good, and forgets it. Never the newest. Throws a
+ * `TokenFault` when it is that or unknown.
+ */
 export function destroyKek(
   { library, handle }: Session,
   keks: Map<string, pkcs11.Handle>,
   label: string,
 ): void {
   const object = keks.get(label);
-  if (object === undefined || label === [...keks.keys()].at(-1))
+  if (object === undefined || label === [...keks.keys()].at(-1)) {
     throw new TokenFault(`${label} is no older version of the key-encryption key`);
+  }
   library.C_DestroyObject(handle, object);
   keks.delete(label);
 }
@@ -69,8 +78,9 @@ function secretKeys(session: Session): Map<string, pkcs11.Handle> {
   const { library, handle } = session;
   library.C_FindObjectsInit(handle, [{ type: pkcs11.CKA_CLASS, value: pkcs11.CKO_SECRET_KEY }, ...GUARDED]);
   const objects: pkcs11.Handle[] = [];
-  for (let object = library.C_FindObjects(handle); object; object = library.C_FindObjects(handle))
+  for (let object = library.C_FindObjects(handle); object; object = library.C_FindObjects(handle)) {
     objects.push(object);
+  }
   library.C_FindObjectsFinal(handle);
   const labels = new Map<string, pkcs11.Handle>();
   for (const object of objects) {

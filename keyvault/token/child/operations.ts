@@ -9,23 +9,40 @@ const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
 const MAC_BYTES = 32;
 const MAX_PLAIN_BYTES = 4096;
-/** Stands where a chained record has the code before it, so that no code of a state is ever a record's, nor the other way round. */
+/**
+ * Stands where a chained record has the code before it, so that no code of a state is ever a record's, nor
+ * the other way round.
+ */
 const STATE_DOMAIN = hash("sha256", "deputize keyvault state", "buffer");
 const PROBE = Buffer.from("deputize keyvault probe");
 
-/** What an opened token does. Everything is synchronous and in one session: PKCS#11 allows one operation at a time in it. */
+/**
+ * What an opened token does. Everything is synchronous and in one session: PKCS#11 allows one operation at a
+ * time in it.
+ */
 export type TokenOperations = {
   /** Encrypts under the newest key-encryption key, bound to `context`. */
   wrap(plain: Uint8Array, context: Uint8Array): Wrapped;
-  /** The text wrapped under the same context. Throws `DamagedBox` when it was altered, belongs elsewhere, or names a version that the token lacks. */
+  /**
+   * The text wrapped under the same context. Throws `DamagedBox` when it was altered, belongs elsewhere, or
+   * names a version that the token lacks.
+   */
   unwrap(wrapped: Wrapped, context: Uint8Array): Uint8Array;
-  /** Chained HMAC-SHA256 under the audit key: mac[i] = HMAC(mac[i−1] ‖ texts[i]), with mac[−1] = `previous`. */
+  /**
+   * Chained HMAC-SHA256 under the audit key: mac[i] = HMAC(mac[i−1] ‖ texts[i]), with mac[−1] = `previous`.
+   */
   chain(previous: Uint8Array, texts: readonly Uint8Array[]): Uint8Array[];
   /** HMAC-SHA256 of each text under the audit key, in a domain of its own: never a code of the chain. */
   authenticate(texts: readonly Uint8Array[]): Uint8Array[];
-  /** The boxes anew under the newest key-encryption key; null for one that {@link TokenOperations.unwrap} calls damaged. */
+  /**
+   * The boxes anew under the newest key-encryption key; null for one that {@link TokenOperations.unwrap}
+   * calls damaged.
+   */
   rewrap(boxes: readonly { wrapped: Wrapped; context: Uint8Array }[]): (Wrapped | null)[];
-  /** Which version of the key-encryption key opens each box, the one that it is said to be under tried first; null for none. */
+  /**
+   * Which version of the key-encryption key opens each box, the one that it is said to be under tried first;
+   * null for none.
+   */
   findVersions(boxes: readonly { wrapped: Wrapped; context: Uint8Array }[]): (string | null)[];
   /** Makes the next version of the key-encryption key and proves it; gives all versions, oldest first. */
   rotate(): string[];
@@ -83,7 +100,8 @@ export function createOperations(session: Session, keys: TokenKeys): TokenOperat
     try {
       return decrypt(label, wrapped.box, context);
     } catch {
-      // Modules answer a wrong tag with a general error (SoftHSM does), so only a probe tells it from a broken token.
+      // Modules answer a wrong tag with a general error (SoftHSM does), so only a probe tells it from a
+      // broken token.
       probe(label);
       throw new DamagedBox();
     }
@@ -118,8 +136,9 @@ export function createOperations(session: Session, keys: TokenKeys): TokenOperat
 
   return {
     wrap(plain, context) {
-      if (plain.length === 0 || plain.length > MAX_PLAIN_BYTES)
+      if (plain.length === 0 || plain.length > MAX_PLAIN_BYTES) {
         throw new TokenFault("A text of this length is not wrapped");
+      }
       return { kek: newest(), box: encrypt(newest(), plain, context) };
     },
 
@@ -146,8 +165,9 @@ export function createOperations(session: Session, keys: TokenKeys): TokenOperat
     },
 
     chain(previous, texts) {
-      if (previous.length !== MAC_BYTES)
+      if (previous.length !== MAC_BYTES) {
         throw new TokenFault("The previous record's code has a wrong length");
+      }
       let last: Buffer = Buffer.from(previous);
       return texts.map((text) => {
         last = hmac(last, text);

@@ -8,10 +8,12 @@ import { findSlot, loadModule, login, readPin, requireMechanisms } from "./sessi
 const LABEL_BYTES = 32;
 
 /**
- * Makes the token ready: when `initialise`, the module's free slot becomes a token with this label and the PIN of the file; then
- * the first key-encryption key and the audit key are generated inside it unless they are there. Gives the labels of what it made.
+ * Makes the token ready: when `initialise`, the module's free slot becomes a token with this label and the
+ * PIN of the file; then the first key-encryption key and the audit key are generated inside it unless they
+ * are there. Gives the labels of what it made.
  *
- * The security officer's PIN is random and forgotten: it could only reset the user's PIN, which the vault never needs.
+ * The security officer's PIN is random and forgotten: it could only reset the user's PIN, which the vault
+ * never needs.
  */
 export function provision(place: TokenPlace, initialise: boolean): string[] {
   const library = loadModule(place);

@@ -54,7 +54,10 @@ export type Residents = {
   create(label: string, halves: readonly Half[]): Partial<Record<Half, Uint8Array>>;
   /** One half's signature. Throws `DamagedBox` when the token has no such half under the label. */
   sign(label: string, half: Half, bytes: Uint8Array): Uint8Array;
-  /** Destroys whatever stands under a resident's label, for good; gives how many objects that were. None stands under any other label. */
+  /**
+   * Destroys whatever stands under a resident's label, for good; gives how many objects that were. None
+   * stands under any other label.
+   */
   destroy(label: string): number;
   /** The labels of all of them. */
   list(): string[];
@@ -76,8 +79,9 @@ export function createResidents(session: Session): Residents {
       ...template,
     ]);
     const objects: pkcs11.Handle[] = [];
-    for (let object = library.C_FindObjects(handle); object; object = library.C_FindObjects(handle))
+    for (let object = library.C_FindObjects(handle); object; object = library.C_FindObjects(handle)) {
       objects.push(object);
+    }
     library.C_FindObjectsFinal(handle);
     return objects;
   }
@@ -128,8 +132,9 @@ export function createResidents(session: Session): Residents {
 
     create(label, halves) {
       if (!LABEL.test(label)) throw new TokenFault("A resident key is labelled otherwise");
-      if (find([{ type: pkcs11.CKA_LABEL, value: label }]).length > 0)
+      if (find([{ type: pkcs11.CKA_LABEL, value: label }]).length > 0) {
         throw new TokenFault(`The token has a key labelled ${label} already`);
+      }
       return Object.fromEntries(halves.map((half) => [half, generate(label, half)]));
     },
 

@@ -8,8 +8,8 @@ import type { TokenPlace } from "../messages.ts";
 export const MIN_PIN_LENGTH = 32;
 
 /**
- * What all objects of the vault's are. SoftHSM lets everybody who can write to a token's folder make others there without the PIN, with values of
- * their own choice: those are never looked at.
+ * What all objects of the vault's are. SoftHSM lets everybody who can write to a token's folder make others
+ * there without the PIN, with values of their own choice: those are never looked at.
  */
 export const GUARDED: pkcs11.Template = [
   { type: pkcs11.CKA_TOKEN, value: true },
@@ -35,7 +35,10 @@ export type Session = {
   handle: pkcs11.Handle;
 };
 
-/** The module, loaded and initialised with its parameters, if it has any. Throws a `TokenFault` that names its path. */
+/**
+ * The module, loaded and initialised with its parameters, if it has any. Throws a `TokenFault` that names its
+ * path.
+ */
 export function loadModule({ module, parameters }: Pick<TokenPlace, "module" | "parameters">): pkcs11.PKCS11 {
   const library = new pkcs11.PKCS11();
   try {
@@ -56,20 +59,22 @@ export function findSlot(library: pkcs11.PKCS11, label: string): pkcs11.Handle |
     const info = library.C_GetTokenInfo(slot);
     return (info.flags & pkcs11.CKF_TOKEN_INITIALIZED) !== 0 && info.label.trim() === label;
   });
-  if (found.length > 1)
+  if (found.length > 1) {
     throw new TokenFault(`${found.length} tokens are labelled ${label}; one was expected`);
+  }
   return found[0];
 }
 
 /**
- * Opens the labelled token and checks that it can do what the vault needs. Without a `pin` the PIN is the file's, and whatever is wrong
- * with it is a `TokenFault`; a `pin` that is given is refused with `WrongPin`.
+ * Opens the labelled token and checks that it can do what the vault needs. Without a `pin` the PIN is the
+ * file's, and whatever is wrong with it is a `TokenFault`; a `pin` that is given is refused with `WrongPin`.
  */
 export function openSession(place: TokenPlace, pin?: string): Session {
   const library = loadModule(place);
   const slot = findSlot(library, place.label);
-  if (slot === undefined)
+  if (slot === undefined) {
     throw new TokenFault(`The module has no token labelled ${place.label}: run "keyvault init"`);
+  }
   requireMechanisms(library, slot);
   if (pin === undefined) return login(library, slot, place.pinFile);
   const short = shortPin(library, pin);
@@ -103,8 +108,8 @@ function startSession(
 }
 
 /**
- * The PIN in the file, without the line's end. Refuses a file that everybody may read and, for SoftHSM, which never locks a
- * guesser out, a PIN shorter than {@link MIN_PIN_LENGTH}.
+ * The PIN in the file, without the line's end. Refuses a file that everybody may read and, for SoftHSM, which
+ * never locks a guesser out, a PIN shorter than {@link MIN_PIN_LENGTH}.
  */
 export function readPin(library: pkcs11.PKCS11, pinFile: string): string {
   let pin: string;
@@ -117,8 +122,9 @@ export function readPin(library: pkcs11.PKCS11, pinFile: string): string {
     const why = isGone ? "it is not there; put it back" : describe(error);
     throw new TokenFault(`The PIN file ${pinFile} cannot be read: ${why}`);
   }
-  if ((mode & 0o007) !== 0)
+  if ((mode & 0o007) !== 0) {
     throw new TokenFault(`The PIN file ${pinFile} is open to everybody: chmod 600 it`);
+  }
   const short = shortPin(library, pin);
   if (short !== undefined) throw new TokenFault(`The PIN of ${pinFile} ${short}`);
   return pin;

@@ -10,8 +10,9 @@ export function lowMark(balanceMicroUsd: number): number {
 }
 
 /**
- * Opens the account's balance with its alpha credits, in micro-USD: a posting from the book `grants` to the account's
- * book `credit`, and a balance of the same amount. Once per account; a second call fails and changes nothing.
+ * Opens the account's balance with its alpha credits, in micro-USD: a posting from the book `grants` to the
+ * account's book `credit`, and a balance of the same amount. Once per account; a second call fails and
+ * changes nothing.
  */
 export async function grantAlphaCredits(
   tx: Transaction,

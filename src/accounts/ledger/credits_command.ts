@@ -19,7 +19,9 @@ export type ListOptions = CreditsOptions & { limit?: string; cursor?: string };
 /** What a command found or did: one object, and the same as lines for people. */
 type Report = { json: Record<string, unknown>; lines: string[] };
 
-/** Something was asked for that cannot be done; the message says what to ask for instead. Nothing was changed. */
+/**
+ * Something was asked for that cannot be done; the message says what to ask for instead. Nothing was changed.
+ */
 class CreditsRefused extends Error {}
 
 type Account = { accountId: string; email: string };
@@ -87,8 +89,9 @@ async function show(db: Database, options: CreditsOptions): Promise<Report> {
 /** `deputize credits list`: a page of an account's postings, newest first. Throws `CreditsRefused`. */
 async function list(db: Database, options: ListOptions): Promise<Report> {
   const page = pageQuery.safeParse({ limit: options.limit, cursor: options.cursor });
-  if (!page.success)
+  if (!page.success) {
     throw new CreditsRefused("--limit is not a number from 1 to 100, or --cursor is too long");
+  }
   const account = await findAccount(db, options.account);
   const { items, next_cursor } = await readPostings(db, account.accountId, page.data);
   const lines = items.map((item) =>
@@ -122,9 +125,9 @@ export type CreditsCommands = {
 };
 
 /**
- * Commands that print what they found or did; whatever went wrong is one line on the error stream. They give the exit
- * status: 0 when it was done, 1 when it was refused, 2 when the database could not be used. A grant that ended so may have
- * been made: the line has the reference under which it can be repeated.
+ * Commands that print what they found or did; whatever went wrong is one line on the error stream. They give
+ * the exit status: 0 when it was done, 1 when it was refused, 2 when the database could not be used. A grant
+ * that ended so may have been made: the line has the reference under which it can be repeated.
  */
 export function createCreditsCommands(deps: CreditsCommandsDeps): CreditsCommands {
   return {

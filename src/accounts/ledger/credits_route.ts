@@ -36,8 +36,9 @@ export async function readCreditState(db: Database, accountId: string): Promise<
 }
 
 /**
- * `GET /v1/service/credits`: the balance that decisions are charged to, and the postings that made it. An application
- * gets the balance, which its decisions depend on, and no postings: they tell of the account's other connections too.
+ * `GET /v1/service/credits`: the balance that decisions are charged to, and the postings that made it. An
+ * application gets the balance, which its decisions depend on, and no postings: they tell of the account's
+ * other connections too.
  */
 export function creditsRoute({ db }: { db: Database }): Route {
   return route({

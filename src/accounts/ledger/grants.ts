@@ -23,12 +23,13 @@ export type PostedGrant = Grant & {
 const MOST_BALANCE = 1_000_000_000_000_000;
 
 /**
- * Credits an account: a posting of kind `grant` from the book `grants` to the account's book `credit`, the balance, and
- * the mark at which it is low, in one transaction. It waits for decisions that charge the account and they for it, so
- * that neither is lost.
+ * Credits an account: a posting of kind `grant` from the book `grants` to the account's book `credit`, the
+ * balance, and the mark at which it is low, in one transaction. It waits for decisions that charge the
+ * account and they for it, so that neither is lost.
  *
- * A reference that was used before for the same account and amount gives that posting again, with its own reason, and
- * changes nothing. Throws `GrantRefused` when it was used otherwise, the account has no balance yet, or would have too much.
+ * A reference that was used before for the same account and amount gives that posting again, with its own
+ * reason, and changes nothing. Throws `GrantRefused` when it was used otherwise, the account has no balance
+ * yet, or would have too much.
  */
 export async function grantCredits(database: Database, grant: Grant, now: Date): Promise<PostedGrant> {
   return database.transaction(async (tx) => {

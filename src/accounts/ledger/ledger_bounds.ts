@@ -13,8 +13,8 @@ const accountAt = (place: string) =>
   );
 
 /**
- * The first account from `from` on, and the one with the row after the next `rows` of some table, if there is any: all
- * accounts before that one have no more than `rows` rows in each table together.
+ * The first account from `from` on, and the one with the row after the next `rows` of some table, if there is
+ * any: all accounts before that one have no more than `rows` rows in each table together.
  */
 export async function accountBounds(
   database: Database,
@@ -35,8 +35,8 @@ export async function accountAfter(database: Database, account: string): Promise
 }
 
 /**
- * The closed moment up to which an account has about `rows` postings or events after another one; `infinity` when what is
- * left is fewer, or reaches into the moments that are not closed.
+ * The closed moment up to which an account has about `rows` postings or events after another one; `infinity`
+ * when what is left is fewer, or reaches into the moments that are not closed.
  */
 export async function sliceEnd(
   database: Database,

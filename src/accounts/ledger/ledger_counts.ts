@@ -2,10 +2,10 @@ import type { Database } from "../../db/connection.ts";
 import { type LedgerCount, nothingOf } from "./ledger_difference.ts";
 
 /*
- * posted    what an account's postings come to. A recorded grant cannot lose its posting, which it refers to, so only the
- *           other direction is looked at
- * moments   a charge is posted at the moment of its decision, so both are counted by it: an invented charge cannot hide
- *           behind one that is lacking
+ * - `posted`: the sum of an account's postings. A recorded grant cannot lose its posting, which it refers to,
+ *   so only the other direction is compared.
+ * - `moments`: a charge is posted at the moment of its decision, so both are counted by it: an invented
+ *   charge cannot hide behind a missing one.
  */
 const compared = (accounts: string, time: (column: string) => string) => `
 with posted as (
@@ -50,12 +50,17 @@ order by account_id`;
 const SLICE = `${compared("account_id = :account", (column) => `${column} > :after and ${column} <= :until`)}
 select * from compared`;
 
-/** The accounts from `first` up to, not including, `end`: how many, with how many postings, and the counts of those that differ. */
+/**
+ * The accounts from `first` up to, not including, `end`: how many, with how many postings, and the counts of
+ * those that differ.
+ */
 export type PageCount = { accounts: number; postings: number; differing: LedgerCount[] };
 
 type PageRow = { total_accounts: number; total_postings: number } & (LedgerCount | { account_id: null });
 
-/** Counts accounts in one statement, so that each is seen as of one moment. Without an `end`, all that follow. */
+/**
+ * Counts accounts in one statement, so that each is seen as of one moment. Without an `end`, all that follow.
+ */
 export async function countPage(
   database: Database,
   page: { first: string; end: string | null },
@@ -68,7 +73,10 @@ export async function countPage(
 /** Moments as Postgres writes them, to the microsecond; `-infinity` and `infinity` too. */
 export type Slice = { account: string; after: string; until: string };
 
-/** Counts an account's postings and decisions after one moment up to another, and reads its balance as it is now. */
+/**
+ * Counts an account's postings and decisions after one moment up to another, and reads its balance as it is
+ * now.
+ */
 export async function countSlice(database: Database, slice: Slice): Promise<LedgerCount> {
   const [row] = await read<LedgerCount>(database, SLICE, slice);
   return row ?? nothingOf(slice.account);

@@ -15,7 +15,10 @@ export const differenceKinds = [
   "grant_without_record",
 ] as const;
 
-/** One difference of one account: what the postings, or the rules, say and what is there. But for `balance`, counts. */
+/**
+ * One difference of one account: what the postings, or the rules, say and what is there. But for `balance`,
+ * counts.
+ */
 export type LedgerDifference = {
   account_id: string;
   kind: (typeof differenceKinds)[number];

@@ -25,7 +25,10 @@ const newestFirst: PageOrder = {
   isId: (text) => POSTING_ID.test(text),
 };
 
-/** One page of an account's postings, newest first. Throws `invalid_request` for a cursor that no such page gave. */
+/**
+ * One page of an account's postings, newest first. Throws `invalid_request` for a cursor that no such page
+ * gave.
+ */
 export async function readPostings(
   db: Database,
   accountId: string,

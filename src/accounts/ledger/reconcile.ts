@@ -13,13 +13,14 @@ const FIRST_MOMENT = "-infinity";
 const LAST_MOMENT = "infinity";
 
 /**
- * Compares every account's balance with its postings, its charges with the charged decisions of its history, and its grants
- * with what was recorded of them. A posting has one amount and two books, so that the sum over all books is 0 in whatever
- * there is to read.
+ * Compares every account's balance with its postings, its charges with the charged decisions of its history,
+ * and its grants with what was recorded of them. A posting has one amount and two books, so that the sum over
+ * all books is 0 in whatever there is to read.
  *
- * A decision touches one account, so that accounts are compared one after the other, page by page, each as of one moment;
- * one with more than `pageRows` rows in slices of its time, and as of one moment again before a difference of it is told.
- * So no statement keeps a snapshot for long. Changes nothing; decisions go on meanwhile.
+ * A decision touches one account, so that accounts are compared one after the other, page by page, each as of
+ * one moment; one with more than `pageRows` rows in slices of its time, and as of one moment again before a
+ * difference of it is told. So no statement keeps a snapshot for long. Changes nothing; decisions go on
+ * meanwhile.
  */
 export async function reconcileLedger(
   database: Database,
@@ -64,7 +65,10 @@ async function compareLarge(database: Database, account: string, rows: number): 
   return { ...found, differences: differencesOf(whole) };
 }
 
-/** The count of an account up to the end of a slice. The balance is of the latest statement: what is charged later is not in it. */
+/**
+ * The count of an account up to the end of a slice. The balance is of the latest statement: what is charged
+ * later is not in it.
+ */
 function add(sum: LedgerCount, slice: LedgerCount): LedgerCount {
   return {
     account_id: sum.account_id,

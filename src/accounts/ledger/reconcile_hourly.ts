@@ -8,8 +8,9 @@ import { reconcileLedger } from "./reconcile.ts";
 const MOST_LOGGED = 100;
 
 /**
- * A reconciliation for a process that stays up: differences go to the log, the first 100 by account, and their number by
- * kind to the metric `deputize_ledger_differences`; `deputize_ledger_accounts` tells how many accounts were looked at.
+ * A reconciliation for a process that stays up: differences go to the log, the first 100 by account, and
+ * their number by kind to the metric `deputize_ledger_differences`; `deputize_ledger_accounts` tells how many
+ * accounts were looked at.
  */
 export function createReconciliation({
   database,
@@ -24,8 +25,9 @@ export function createReconciliation({
   return async () => {
     const { accounts, differences } = await reconcileLedger(database);
     measure?.(accounts, (kind) => differences.filter((difference) => difference.kind === kind).length);
-    for (const difference of differences.slice(0, MOST_LOGGED))
+    for (const difference of differences.slice(0, MOST_LOGGED)) {
       log.error(difference, "the ledger does not agree");
+    }
     if (differences.length > MOST_LOGGED) {
       log.error({ differences: differences.length }, "the ledger does not agree in more places");
     }

@@ -6,8 +6,9 @@ const DECIMALS = 6;
 const DOLLARS = /^(0|[1-9]\d{0,6})(?:\.(\d{1,6}))?$/;
 
 /**
- * The micro-USD of an amount that was typed in US dollars: above 0, up to a million, at most six decimals, nothing but
- * digits and a point. Undefined for anything else. The text is never read as a floating-point number.
+ * The micro-USD of an amount that was typed in US dollars: above 0, up to a million, at most six decimals,
+ * nothing but digits and a point. Undefined for anything else. The text is never read as a floating-point
+ * number.
  */
 export function parseUsd(text: string): number | undefined {
   const [match, whole = "", fraction = ""] = DOLLARS.exec(text) ?? [];

@@ -14,8 +14,9 @@ const TOTAL_MS = 30_000;
 type MailConfig = Pick<ApiConfig, "SMTP_URL" | "MAIL_FROM">;
 
 /**
- * A mailer for the settings: the SMTP server of `SMTP_URL`, which has 10 seconds for each answer and 30 for a mail; without
- * one, which the settings allow in development only, a mailbox in memory, which is returned too.
+ * A mailer for the settings: the SMTP server of `SMTP_URL`, which has 10 seconds for each answer and 30 for a
+ * mail; without one, which the settings allow in development only, a mailbox in memory, which is returned
+ * too.
  */
 export function createMailer(
   { SMTP_URL, MAIL_FROM }: MailConfig,

@@ -7,9 +7,10 @@ import type SMTPTransport from "nodemailer/lib/smtp-transport";
 export type SmtpServer = Pick<SMTPTransport, "options" | "auth">;
 
 /**
- * Hands one mail over to a server, on a connection of its own, within `totalMs`. The library's own way sends a mail to an
- * address beyond ASCII also to a server without SMTPUTF8, which may deliver it elsewhere; here such a server is told neither
- * address nor text. An error has `inDoubt: true` when the text was begun and the server did not refuse it.
+ * Hands one mail over to a server, on a connection of its own, within `totalMs`. The library's own way sends
+ * a mail to an address beyond ASCII also to a server without SMTPUTF8, which may deliver it elsewhere; here
+ * such a server is told neither address nor text. An error has `inDoubt: true` when the text was begun and
+ * the server did not refuse it.
  */
 export async function handOver(server: SmtpServer, message: MimeNode, totalMs: number): Promise<void> {
   const connection = new SMTPConnection(server.options);

@@ -45,8 +45,8 @@ where n.event_id = due.event_id and a.account_id = n.account_id
 returning n.event_id, n.type, n.payload, n.attempts, a.email`;
 
 /**
- * Claims up to `count` notices that are due, the longest due first. A claim counts as an attempt, even if the process dies
- * with it; then the notice is due again when the claim ends.
+ * Claims up to `count` notices that are due, the longest due first. A claim counts as an attempt, even if the
+ * process dies with it; then the notice is due again when the claim ends.
  */
 export async function claimNotices(db: Database, count: number, now: Date): Promise<ClaimedNotice[]> {
   const { rows } = await db.raw(CLAIM, { count, now, until: addSeconds(now, CLAIM_SECONDS) });
@@ -58,7 +58,10 @@ export async function settleSent(db: Database, notice: ClaimedNotice, now: Date)
   await own(db, notice).update({ state: "sent", next_attempt_at: null, settled_at: now });
 }
 
-/** Writes that an attempt failed: the notice is due again after the schedule's delay, or has failed when it was the last. */
+/**
+ * Writes that an attempt failed: the notice is due again after the schedule's delay, or has failed when it
+ * was the last.
+ */
 export async function settleAttempt(
   db: Database,
   notice: ClaimedNotice,

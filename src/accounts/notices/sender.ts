@@ -35,10 +35,10 @@ const ATTEMPT_MS = 15_000;
 const PAUSE_MS = 2_000;
 
 /**
- * Sends notices that are due. A step claims some, sends them, and says whether there were any; it throws when the database
- * is away. A notice is mailed at least once, and again only when the result of an attempt could not be known or written; the
- * mail has the event's id in its Message-ID each time. A mail server that is away costs attempts, of which there are 12
- * over three days.
+ * Sends notices that are due. A step claims some, sends them, and says whether there were any; it throws when
+ * the database is away. A notice is mailed at least once, and again only when the result of an attempt could
+ * not be known or written; the mail has the event's id in its Message-ID each time. A mail server that is
+ * away costs attempts, of which there are 12 over three days.
  */
 export function createNoticeSender({ attemptMs = ATTEMPT_MS, ...deps }: NoticeDeps): {
   step(): Promise<boolean>;
@@ -83,7 +83,10 @@ export function createNoticeSender({ attemptMs = ATTEMPT_MS, ...deps }: NoticeDe
   };
 }
 
-/** Sends notices until it is stopped, which takes as long as an attempt may. Several processes may do so at once. */
+/**
+ * Sends notices until it is stopped, which takes as long as an attempt may. Several processes may do so at
+ * once.
+ */
 export function startNotices(deps: NoticeDeps): { stop(): Promise<void> } {
   const { step } = createNoticeSender(deps);
   return startLoop({

@@ -1,8 +1,8 @@
 import { hash, timingSafeEqual } from "node:crypto";
 
 /**
- * Double submit, bound to the session: whether the header repeats the cookie and both are the token that the session
- * was given (`csrfHash` is its SHA-256). Takes the same time whatever is presented.
+ * Double submit, bound to the session: whether the header repeats the cookie and both are the token that the
+ * session was given (`csrfHash` is its SHA-256). Takes the same time whatever is presented.
  */
 export function csrfMatches(
   cookie: string | undefined,

@@ -21,16 +21,17 @@ type RefreshDeps = { db: Database; clock: Clock; tokens: SessionTokens; log: Log
 type Presented = { refreshHash: Buffer; next: Tokens; client: Buffer };
 
 /**
- * `POST /v1/auth/refresh`: the next session of the family, with a new refresh and CSRF token; the one before ends now.
+ * `POST /v1/auth/refresh`: the next session of the family, with a new refresh and CSRF token; the one before
+ * ends now.
  *
- * It works on the refresh cookie alone, because the session it renews has usually expired. The CSRF header is checked
- * against the refreshed session first; without it nothing is changed and nothing counts as used.
+ * It works on the refresh cookie alone, because the session it renews has usually expired. The CSRF header is
+ * checked against the refreshed session first; without it nothing is changed and nothing counts as used.
  *
- * The same token from the same network and user agent within 10 seconds is a second tab, or a client that lost the
- * answer: it gets the very same cookies, so it does not matter which answer a browser keeps; the log has a line of it, of an account's
- * no more than 60 a minute. Any
- * other second use means that two parties hold the token, one of whom stole it, and nobody can tell which: the family ends,
- * and everybody who has a part of it must sign in again.
+ * The same token from the same network and user agent within 10 seconds is a second tab, or a client that
+ * lost the answer: it gets the very same cookies, so it does not matter which answer a browser keeps; the log
+ * has a line of it, of an account's no more than 60 a minute. Any other second use means that two parties
+ * hold the token, one of whom stole it, and nobody can tell which: the family ends, and everybody who has a
+ * part of it must sign in again.
  */
 export function refreshRoute({ db, clock, tokens, log }: RefreshDeps): Route {
   const logs = { log, tellRepeat: createPacedLines("info", { log, clock }) };
@@ -88,12 +89,18 @@ async function refreshOnce(
     return startSession(tx, owner, presented.next, now);
   }
   const repeated = await repeatedAnswer(tx, used, presented, now);
-  if (repeated === undefined) await endReusedFamily(tx, used, now, log);
-  else tellRepeat(used.account_id, familyOf(used), "a refresh token came again: it was answered alike");
+  if (repeated === undefined) {
+    await endReusedFamily(tx, used, now, log);
+  } else {
+    tellRepeat(used.account_id, familyOf(used), "a refresh token came again: it was answered alike");
+  }
   return repeated;
 }
 
-/** What the token's first use was answered with, when this is a repetition and that session was not refreshed since. */
+/**
+ * What the token's first use was answered with, when this is a repetition and that session was not refreshed
+ * since.
+ */
 async function repeatedAnswer(
   tx: Transaction,
   { refreshed_at, refreshed_by }: SessionRow,

@@ -56,8 +56,8 @@ export async function startSession(
 }
 
 /**
- * Finds the live session of a token: made less than 15 minutes ago, not refreshed since, its family not ended. The
- * account's onboarding step is read with it, so a session never knows an old one.
+ * Finds the live session of a token: made less than 15 minutes ago, not refreshed since, its family not
+ * ended. The account's onboarding step is read with it, so a session never knows an old one.
  */
 export function createFindSession({ db, clock }: { db: Database; clock: Clock }) {
   return async (token: string): Promise<LiveSession | undefined> => {
@@ -81,8 +81,8 @@ export function createFindSession({ db, clock }: { db: Database; clock: Clock })
 }
 
 /**
- * The cookies of a session. The CSRF cookie lives as long as the refresh token, because refreshing needs it too: a
- * browser that was closed for an hour can go on without a new code.
+ * The cookies of a session. The CSRF cookie lives as long as the refresh token, because refreshing needs it
+ * too: a browser that was closed for an hour can go on without a new code.
  */
 export function sessionCookies(session: GivenSession): CookieChange[] {
   return [

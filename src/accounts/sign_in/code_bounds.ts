@@ -28,9 +28,9 @@ export type AddressHistory = {
 };
 
 /**
- * What the next mail to an address carries: six digits while all bounds leave room, else a link, and no mail while one
- * is waiting. The tries that a code allows are set aside when it is mailed, so no client's wrong codes use up another's,
- * and the bounds hold whatever is tried.
+ * What the next mail to an address carries: six digits while all bounds leave room, else a link, and no mail
+ * while one is waiting. The tries that a code allows are set aside when it is mailed, so no client's wrong
+ * codes use up another's, and the bounds hold whatever is tried.
  */
 export function nextMail(
   history: AddressHistory,

@@ -9,10 +9,11 @@ export type PresentedCode = { addressHash: Buffer; codeHash: Buffer; clientHash:
 export type RightCode = { mailId: string; tried: "own_tries" | "shared_tries" | undefined };
 
 /**
- * Counts a try of six digits before the code is looked at, so that tries made at once cannot outrun the count. They are
- * compared with the browser's own code when it has one, else with the one that is good without a cookie; `whose` says for
- * which of the two this call is. Gives the code when it is right, "wrong" when a code of that kind was tried and is another
- * one, and `undefined` when none was: there is none, or it is older than 10 minutes or was tried too often.
+ * Counts a try of six digits before the code is looked at, so that tries made at once cannot outrun the
+ * count. They are compared with the browser's own code when it has one, else with the one that is good
+ * without a cookie; `whose` says for which of the two this call is. Gives the code when it is right, "wrong"
+ * when a code of that kind was tried and is another one, and `undefined` when none was: there is none, or it
+ * is older than 10 minutes or was tried too often.
  */
 export async function tryDigits(
   db: Database,
@@ -41,7 +42,9 @@ export async function tryDigits(
   return { mailId: tried.mail_id, tried: `${whose}_tries` };
 }
 
-/** The link's code of an address, good for whoever has it; nobody guesses one, so its tries are not counted. */
+/**
+ * The link's code of an address, good for whoever has it; nobody guesses one, so its tries are not counted.
+ */
 export async function findLink(
   db: Database,
   { addressHash, codeHash }: Pick<PresentedCode, "addressHash" | "codeHash">,
@@ -56,7 +59,10 @@ export async function findLink(
   return mail === undefined ? undefined : { mailId: mail.mail_id, tried: undefined };
 }
 
-/** Spends a code: its mail and this try no longer count. False when it was spent, or replaced, since it was tried. */
+/**
+ * Spends a code: its mail and this try no longer count. False when it was spent, or replaced, since it was
+ * tried.
+ */
 export async function spendCode(tx: Transaction, { mailId, tried }: RightCode, now: Date): Promise<boolean> {
   const spent = await tx("sign_in_mails")
     .where({ mail_id: mailId })

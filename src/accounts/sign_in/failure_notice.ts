@@ -10,8 +10,9 @@ import { noticeMail } from "./sign_in_texts.ts";
 export type FailureNotice = { db: Database; mailer: Pick<Mailer, "send">; hashes: CodeHashes; log: Logger };
 
 /**
- * Tells an address by mail that five wrong codes or more came for it in 24 hours; once in that time, and alike whether
- * it has an account. Never fails: a notice that could not be mailed is due again with the next wrong code.
+ * Tells an address by mail that five wrong codes or more came for it in 24 hours; once in that time, and
+ * alike whether it has an account. Never fails: a notice that could not be mailed is due again with the next
+ * wrong code.
  */
 export async function tellOfFailures(
   { db, mailer, hashes, log }: FailureNotice,

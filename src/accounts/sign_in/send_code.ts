@@ -32,13 +32,14 @@ const answer = z.object({
 });
 
 /**
- * `POST /v1/auth/email/send-code`. Nothing in it depends on whether the address has an account. A code is good once its
- * mail was taken over: a mail that fails leaves the earlier code as it was, and nothing else. One that the server may have
- * taken counts and is good as if it had, because it mostly arrives; the caller is told that it failed.
+ * `POST /v1/auth/email/send-code`. Nothing in it depends on whether the address has an account. A code is
+ * good once its mail was taken over: a mail that fails leaves the earlier code as it was, and nothing else.
+ * One that the server may have taken counts and is good as if it had, because it mostly arrives; the caller
+ * is told that it failed.
  *
- * A browser's code is its own, by the sign-in cookie: codes that others ask for neither replace it nor use it up. Beyond
- * the address's bounds the mail carries a long code, and while such a one is waiting no further mail is sent; the answer
- * stays the same. So nobody is refused a code for what others asked.
+ * A browser's code is its own, by the sign-in cookie: codes that others ask for neither replace it nor use it
+ * up. Beyond the address's bounds the mail carries a long code, and while such a one is waiting no further
+ * mail is sent; the answer stays the same. So nobody is refused a code for what others asked.
  */
 export function sendCodeRoute(deps: SendCodeDeps): Route {
   const { db, clock, rates, bounds, hashes } = deps;
@@ -75,8 +76,11 @@ async function sendPlanned(
     await mailer.send(kind === "digits" ? digitsMail(email, code) : linkMail(email, code, signInUrl));
   } catch (error) {
     log.warn(mailFault(error), "a sign-in code could not be mailed");
-    if (isInDoubt(error)) await noteMailed(db, mailId, clock.now());
-    else await forgetMail(db, mailId);
+    if (isInDoubt(error)) {
+      await noteMailed(db, mailId, clock.now());
+    } else {
+      await forgetMail(db, mailId);
+    }
     throw new ApiError("unavailable", "The mail could not be sent; try again later");
   }
   return (await noteMailed(db, mailId, clock.now())).resent;

@@ -5,7 +5,10 @@ import type { CodeClient } from "./sign_in_mails.ts";
 /** Seconds for which a browser is known by its sign-in cookie, from its last code on. */
 const SIGN_IN_SECONDS = 30 * 24 * 60 * 60;
 
-/** The browser that asks for a code: by its cookie, or a new one for what came without a cookie of the right form. */
+/**
+ * The browser that asks for a code: by its cookie, or a new one for what came without a cookie of the right
+ * form.
+ */
 export function codeClient(cookie: string | undefined): CodeClient {
   const known = knownCookie(cookie);
   return known === undefined
@@ -13,7 +16,10 @@ export function codeClient(cookie: string | undefined): CodeClient {
     : { cookie: known, anonymous: false };
 }
 
-/** A sign-in cookie's value, when it has the form of one. It proves nothing: it only keeps browsers' codes apart. */
+/**
+ * A sign-in cookie's value, when it has the form of one. It proves nothing: it only keeps browsers' codes
+ * apart.
+ */
 export function knownCookie(cookie: string | undefined): string | undefined {
   return cookie !== undefined && /^[A-Za-z0-9_-]{43}$/.test(cookie) ? cookie : undefined;
 }

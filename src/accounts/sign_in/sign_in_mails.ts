@@ -12,18 +12,23 @@ export const HISTORY_SECONDS = 30 * DAY;
 const CLIENT_SECONDS = 15 * MINUTE;
 /** Seconds after a link was mailed in which no other mail is sent. */
 const LINK_PAUSE_SECONDS = 30 * MINUTE;
-/** Seconds for which a link that is being mailed counts as mailed. A mail takes less, so what is older was never mailed. */
+/**
+ * Seconds for which a link that is being mailed counts as mailed. A mail takes less, so what is older was
+ * never mailed.
+ */
 const MAILING_SECONDS = MINUTE;
 
 /** Who asks for a code: a browser by its cookie; `anonymous` when it came without, and the cookie is new. */
 export type CodeClient = { cookie: string; anonymous: boolean };
 
-/** A mail that may be sent now; it counts from here on, its code is good once {@link noteMailed} was called. */
+/**
+ * A mail that may be sent now; it counts from here on, its code is good once {@link noteMailed} was called.
+ */
 export type PlannedMail = { mailId: string; kind: "digits" | "link"; code: string };
 
 /**
- * Plans the next mail of a code to an address, or none while a link is waiting there that was mailed, or was planned within
- * the last minute. Of calls at the same time each sees what those before it planned.
+ * Plans the next mail of a code to an address, or none while a link is waiting there that was mailed, or was
+ * planned within the last minute. Of calls at the same time each sees what those before it planned.
  */
 export async function planMail(
   db: Database,
@@ -59,9 +64,9 @@ export async function planMail(
 }
 
 /**
- * Makes the code of a mail good that was taken over, or may have been. Six digits replace those that the same browser was
- * sent before, and without a cookie those that were good without one; nobody else's. A link replaces nothing. Tells whether
- * a code that could still be used was replaced.
+ * Makes the code of a mail good that was taken over, or may have been. Six digits replace those that the same
+ * browser was sent before, and without a cookie those that were good without one; nobody else's. A link
+ * replaces nothing. Tells whether a code that could still be used was replaced.
  */
 export async function noteMailed(db: Database, mailId: string, now: Date): Promise<{ resent: boolean }> {
   return db.transaction(async (tx) => {
@@ -97,8 +102,8 @@ export async function forgetMail(db: Database, mailId: string): Promise<void> {
 }
 
 /**
- * Plans the notice of repeated failures to an address: when `from` wrong codes or more came in 24 hours, once in that
- * time. Gives the mail's id and their number.
+ * Plans the notice of repeated failures to an address: when `from` wrong codes or more came in 24 hours, once
+ * in that time. Gives the mail's id and their number.
  */
 export async function planNotice(
   db: Database,

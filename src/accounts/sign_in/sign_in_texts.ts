@@ -20,8 +20,9 @@ export function digitsMail(email: string, code: string): Mail {
 }
 
 /**
- * The mail of a long code. With `signInUrl` it has a link to that page, and the code after `#`, which a browser keeps to
- * itself: opening the link signs nobody in, so a program that follows links in mails uses nothing up.
+ * The mail of a long code. With `signInUrl` it has a link to that page, and the code after `#`, which a
+ * browser keeps to itself: opening the link signs nobody in, so a program that follows links in mails uses
+ * nothing up.
  */
 export function linkMail(email: string, code: string, signInUrl: string | undefined): Mail {
   const link = signInUrl === undefined ? [] : ["", "Or open this link:", "", `${signInUrl}#code=${code}`];

@@ -35,8 +35,9 @@ type VerifyCodeDeps = FailureNotice & {
 };
 
 /**
- * `POST /v1/auth/email/verify-code`: signs in; the first time, it opens the account. The code is spent, the account
- * there and the session made in one transaction. Repeated wrong codes are reported to the address by mail.
+ * `POST /v1/auth/email/verify-code`: signs in; the first time, it opens the account. The code is spent, the
+ * account there and the session made in one transaction. Repeated wrong codes are reported to the address by
+ * mail.
  */
 export function verifyCodeRoute(deps: VerifyCodeDeps): Route {
   const { db, clock, rates, hashes, tokens } = deps;
@@ -79,8 +80,9 @@ export function verifyCodeRoute(deps: VerifyCodeDeps): Route {
 }
 
 /**
- * The code, when it is right. A try that a browser's own code answers is bounded by that code alone, so nobody in its network
- * can keep it from signing in; every other one counts for the network, before anything else is tried.
+ * The code, when it is right. A try that a browser's own code answers is bounded by that code alone, so
+ * nobody in its network can keep it from signing in; every other one counts for the network, before anything
+ * else is tried.
  */
 async function findRight(
   { db, rates }: Pick<VerifyCodeDeps, "db" | "rates">,

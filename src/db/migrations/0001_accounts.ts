@@ -1,4 +1,7 @@
-/** People, their sessions and credit, answers kept for idempotency keys, rate limits, and the operators that have called. */
+/**
+ * People, their sessions and credit, answers kept for idempotency keys, rate limits, and the operators that
+ * have called.
+ */
 export const accounts = {
   name: "0001_accounts",
   sql: `

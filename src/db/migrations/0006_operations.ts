@@ -1,4 +1,7 @@
-/** Decisions on proofs that are bound to one operation, by the application's own id of it, and what came of them. */
+/**
+ * Decisions on proofs that are bound to one operation, by the application's own id of it, and what came of
+ * them.
+ */
 export const operations = {
   name: "0006_operations",
   sql: `

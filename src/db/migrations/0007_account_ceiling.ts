@@ -1,4 +1,7 @@
-/** What an account's root key is bounded to: noted before the key is asked for, so that every try asks for the same one. */
+/**
+ * What an account's root key is bounded to: noted before the key is asked for, so that every try asks for the
+ * same one.
+ */
 export const accountCeiling = {
   name: "0007_account_ceiling",
   sql: `

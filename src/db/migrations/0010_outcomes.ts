@@ -1,6 +1,6 @@
 /**
- * Outcomes belong to the history, beside the decisions that they came of; what tells an invocation again is forgotten
- * in time, and is found by its age.
+ * Outcomes belong to the history, beside the decisions that they came of; what tells an invocation again is
+ * forgotten in time, and is found by its age.
  */
 export const outcomes = {
   name: "0010_outcomes",

@@ -1,4 +1,7 @@
-/** Whose authority counts at a connection, what AuthZEN answers there without a proof, and decisions made elsewhere. */
+/**
+ * Whose authority counts at a connection, what AuthZEN answers there without a proof, and decisions made
+ * elsewhere.
+ */
 export const acceptedPrincipals = {
   name: "0011_accepted_principals",
   sql: `

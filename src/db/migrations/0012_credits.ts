@@ -1,6 +1,6 @@
 /**
- * Credit that is granted after the account's first, the mark at which it is running low, and notices: mail to the owner
- * of an account about something that happened to it.
+ * Credit that is granted after the account's first, the mark at which it is running low, and notices: mail to
+ * the owner of an account about something that happened to it.
  */
 export const credits = {
   name: "0012_credits",

@@ -1,6 +1,6 @@
 /**
- * Sign-in codes of several clients beside each other, and what bounds guessing them: a row for each mail. A refresh
- * notes who made it. Addresses may hold letters beyond ASCII, which the service lowers itself.
+ * Sign-in codes of several clients beside each other, and what bounds guessing them: a row for each mail. A
+ * refresh notes who made it. Addresses may hold letters beyond ASCII, which the service lowers itself.
  */
 export const signIn = {
   name: "0013_sign_in",

@@ -1,6 +1,6 @@
 /**
- * An answer that is kept belongs to who called: the person, or one connection. What was kept before does not say whose it
- * is and is forgotten.
+ * An answer that is kept belongs to who called: the person, or one connection. What was kept before does not
+ * say whose it is and is forgotten.
  */
 export const idempotencyCallers = {
   name: "0014_idempotency_callers",

@@ -1,6 +1,6 @@
 /**
- * A decision that was made elsewhere on an account's authority keeps the names of who decided, as they were then. Those
- * that are there get the names of today.
+ * A decision that was made elsewhere on an account's authority keeps the names of who decided, as they were
+ * then. Those that are there get the names of today.
  */
 export const verifierNames = {
   name: "0015_verifier_names",

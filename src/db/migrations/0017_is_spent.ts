@@ -1,6 +1,6 @@
 /**
- * Whether a challenge is spent, asked only where credit is short. As a function it costs a deciding statement that does
- * not ask nothing; as part of that statement every partition would be opened each time.
+ * Whether a challenge is spent, asked only where credit is short. As a function it costs a deciding statement
+ * that does not ask nothing; as part of that statement every partition would be opened each time.
  */
 export const isSpent = {
   name: "0017_is_spent",

@@ -1,6 +1,6 @@
 /**
- * A kept answer that shows a secret belongs to one sign-in and is emptied after minutes; its row stays, so that the call
- * is not made again. Those that were kept for a day until now are emptied at once.
+ * A kept answer that shows a secret belongs to one sign-in and is emptied after minutes; its row stays, so
+ * that the call is not made again. Those that were kept for a day until now are emptied at once.
  */
 export const keptSecrets = {
   name: "0018_kept_secrets",

@@ -65,7 +65,10 @@ export function getCertificateRoute({ db }: Deps): Route {
   });
 }
 
-/** `POST /v1/service/delegations/{cert_id}/revoke`: no decision that starts after the answer allows by this certificate. */
+/**
+ * `POST /v1/service/delegations/{cert_id}/revoke`: no decision that starts after the answer allows by this
+ * certificate.
+ */
 export function revokeRoute(deps: Deps): Route {
   return route({
     id: "revoke_delegation",

@@ -8,8 +8,8 @@ import { lockConnection } from "../../platforms/connection_lock.ts";
 import type { Seal } from "../../secret_box.ts";
 
 /**
- * Revokes a certificate; every decision that starts after this returned sees it. Tells `delegation.revoked` once; a
- * repeated call changes nothing, not even the reason. Throws `not_found`.
+ * Revokes a certificate; every decision that starts after this returned sees it. Tells `delegation.revoked`
+ * once; a repeated call changes nothing, not even the reason. Throws `not_found`.
  */
 export async function revokeCertificate(
   { db, seal, clock }: { db: Database; seal: Seal; clock: Clock },
@@ -27,7 +27,10 @@ export async function revokeCertificate(
   });
 }
 
-/** Revokes an active certificate and tells it, in a transaction that holds the connection's lock; no other one twice. */
+/**
+ * Revokes an active certificate and tells it, in a transaction that holds the connection's lock; no other one
+ * twice.
+ */
 export async function revokeOnce(
   tx: Transaction,
   seal: Seal,

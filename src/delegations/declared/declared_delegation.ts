@@ -26,9 +26,9 @@ export type DelegationDeclaration = {
 type Deps = { db: Database; seal: Seal; clock: Clock };
 
 /**
- * Files the request that an object declares, by the rules of people's own requests, once; it may be repeated at any
- * time. Throws what {@link requestDelegation} throws, besides `external_conflict` when the object asked for something
- * else before: nothing about a delegation changes but that it ends.
+ * Files the request that an object declares, by the rules of people's own requests, once; it may be repeated
+ * at any time. Throws what {@link requestDelegation} throws, besides `external_conflict` when the object
+ * asked for something else before: nothing about a delegation changes but that it ends.
  */
 export async function putDelegation(
   deps: Deps,
@@ -69,8 +69,8 @@ async function isSame(
 }
 
 /**
- * Ends what an object declares: a pending request is withdrawn, a certificate revoked. Whatever has ended stays as it
- * is; it may be repeated at any time. Throws `not_found`.
+ * Ends what an object declares: a pending request is withdrawn, a certificate revoked. Whatever has ended
+ * stays as it is; it may be repeated at any time. Throws `not_found`.
  */
 export async function endDelegation(
   deps: Deps,

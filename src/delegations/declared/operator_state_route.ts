@@ -22,7 +22,10 @@ const answer = z.object({
   delegations: z.record(z.string(), delegationState),
 });
 
-/** `POST /internal/v1/state`: what is registered of up to 500 objects; those that nothing is known of are left out. */
+/**
+ * `POST /internal/v1/state`: what is registered of up to 500 objects; those that nothing is known of are left
+ * out.
+ */
 export function declaredStateRoute({ db, clock }: { db: Database; clock: Clock }): Route {
   return route({
     id: "internal_read_state",

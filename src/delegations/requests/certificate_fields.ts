@@ -7,7 +7,9 @@ import { NO_EXPIRY_SENTINEL, PROTOCOL_VERSION } from "../../protocol/encoding/co
 import { limitFault } from "./constraint_limits.ts";
 import { textFault } from "./constraint_texts.ts";
 
-/** What a certificate says: who lends what to whom, under which constraints, from when to when (Unix seconds). */
+/**
+ * What a certificate says: who lends what to whom, under which constraints, from when to when (Unix seconds).
+ */
 export type Grant = {
   certId: string;
   owner: Owner;
@@ -20,9 +22,9 @@ export type Grant = {
 };
 
 /**
- * The certificate of a grant before it is signed. Throws `invalid_constraints` for constraints that are malformed, that
- * nothing could ever meet, also together or because no decision can be asked with what they name, or with a text that
- * hides something from who approves.
+ * The certificate of a grant before it is signed. Throws `invalid_constraints` for constraints that are
+ * malformed, that nothing could ever meet, also together or because no decision can be asked with what they
+ * name, or with a text that hides something from who approves.
  */
 export function certificateFields(grant: Grant): DelegationFields {
   const fields: DelegationFields = {

@@ -16,8 +16,9 @@ export const MAX_PATH_CHARACTERS = 4096;
 export const MAX_RATE_WINDOW_SECONDS = 31_536_000;
 
 /**
- * Why a well-formed constraint could never hold here: no decision can be asked with the currency, resource or path that it
- * names, or it counts over more time than uses are counted. `undefined` when there is nothing, as for any extension.
+ * Why a well-formed constraint could never hold here: no decision can be asked with the currency, resource or
+ * path that it names, or it counts over more time than uses are counted. `undefined` when there is nothing,
+ * as for any extension.
  */
 export function limitFault(constraint: Constraint): string | undefined {
   return isKnownConstraint(constraint) ? knownFault(constraint) : undefined;
@@ -30,8 +31,9 @@ function knownFault(constraint: KnownConstraint): string | undefined {
         ? `max_amount: currency has more than ${MAX_CURRENCY_CHARACTERS} characters`
         : undefined;
     case "resource_path":
-      if (!fitsBytes(constraint.resource_id, MAX_RESOURCE_ID_BYTES))
+      if (!fitsBytes(constraint.resource_id, MAX_RESOURCE_ID_BYTES)) {
         return `resource_path: resource_id has more than ${MAX_RESOURCE_ID_BYTES} bytes`;
+      }
       return (normalizePath(constraint.path_prefix ?? "/") ?? "").length > MAX_PATH_CHARACTERS
         ? `resource_path: path_prefix has more than ${MAX_PATH_CHARACTERS} characters`
         : undefined;

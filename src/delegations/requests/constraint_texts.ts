@@ -2,8 +2,9 @@ import { isPlainLine } from "../../input/plain_text.ts";
 import type { Constraint } from "../../protocol/constraints/constraints.ts";
 
 /**
- * Why people would not see what they sign with a well-formed constraint: a text in it, at any depth, or the name of a
- * member of `params`, is not one plain line. Says where and not what. `undefined` when they see all of it.
+ * Why people would not see what they sign with a well-formed constraint: a text in it, at any depth, or the
+ * name of a member of `params`, is not one plain line. Says where and not what. `undefined` when they see all
+ * of it.
  */
 export function textFault(constraint: Constraint): string | undefined {
   for (const [name, value] of Object.entries(constraint)) {

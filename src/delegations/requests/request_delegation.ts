@@ -14,8 +14,8 @@ import { certificateFields } from "./certificate_fields.ts";
 const PENDING_SECONDS = 7 * 24 * 3600;
 
 /**
- * A delegation as it is asked for. Without `agentId` it is for the connection's only agent; without `scope` it asks for
- * the whole ceiling. `externalId` names the Kubernetes object that declares it.
+ * A delegation as it is asked for. Without `agentId` it is for the connection's only agent; without `scope`
+ * it asks for the whole ceiling. `externalId` names the Kubernetes object that declares it.
  */
 export type DelegationWish = {
   connectionId: string;
@@ -27,8 +27,8 @@ export type DelegationWish = {
 };
 
 /**
- * Files a request for authority, pending for 7 days. What could not be issued is refused here already. An external id
- * that has a request gives that one.
+ * Files a request for authority, pending for 7 days. What could not be issued is refused here already. An
+ * external id that has a request gives that one.
  *
  * Throws `not_found`, `no_agent`, `agent_required`, `agent_disabled`, `invalid_scopes`, `ceiling_exceeded`,
  * `invalid_expiry`, `invalid_constraints`.

@@ -35,7 +35,10 @@ export async function findRequest(
   return standingAt(record, now);
 }
 
-/** A request as it stands at `now`: a pending one has expired when its time is up, whether that is stored yet or not. */
+/**
+ * A request as it stands at `now`: a pending one has expired when its time is up, whether that is stored yet
+ * or not.
+ */
 export function standingAt(record: RequestRecord, now: Date): RequestRecord {
   return isPending(record, now) || record.status !== "pending" ? record : { ...record, status: "expired" };
 }
@@ -46,8 +49,8 @@ export function isPending(row: Pick<DelegationRequestRow, "status" | "expires_at
 }
 
 /**
- * Stores that an account's pending requests have expired whose time is up. Rows that a decision holds at the moment are
- * left to it: it finds by itself that they have expired.
+ * Stores that an account's pending requests have expired whose time is up. Rows that a decision holds at the
+ * moment are left to it: it finds by itself that they have expired.
  */
 export async function expireRequests(db: Database, accountId: string, now: Date): Promise<void> {
   const due = db("delegation_requests")

@@ -6,9 +6,9 @@ import { certificateFields, type Grant } from "./certificate_fields.ts";
 export type SignDeps = { vault: Pick<VaultClient, "signDelegation"> };
 
 /**
- * The certificate of a grant, signed in the vault with the owner's root key. The vault checks the grant against
- * `ceiling`, and against the one recorded with the agent's key. Throws `invalid_constraints`, `VaultUnavailable`,
- * `VaultRefused`.
+ * The certificate of a grant, signed in the vault with the owner's root key. The vault checks the grant
+ * against `ceiling`, and against the one recorded with the agent's key. Throws `invalid_constraints`,
+ * `VaultUnavailable`, `VaultRefused`.
  */
 export async function signGrant(
   { vault }: SignDeps,

@@ -22,10 +22,10 @@ export type RevocationListDeps = {
 };
 
 /**
- * The signed list of a root identity (wire format §4) as canonical JSON, with every certificate in it whose revocation was
- * answered before the call; nothing when there is no such identity. Throws `vault_unavailable`, and what the vault
- * throws, when a new list is needed and cannot be had, and `too_many_revoked` when no list could hold them all: a list that
- * lacks a certificate is never given.
+ * The signed list of a root identity (wire format §4) as canonical JSON, with every certificate in it whose
+ * revocation was answered before the call; nothing when there is no such identity. Throws
+ * `vault_unavailable`, and what the vault throws, when a new list is needed and cannot be had, and
+ * `too_many_revoked` when no list could hold them all: a list that lacks a certificate is never given.
  */
 export type FindRevocationList = (humanId: string) => Promise<string | undefined>;
 
@@ -38,10 +38,11 @@ const TURN_MS = 50;
 const KEPT_LENGTH = 32 * 1_048_576;
 
 /**
- * Keeps the last list of each identity and has the next one signed only when something was revoked since: once, however
- * many calls on however many replicas ask at that moment. `updated_at` grows with each list. No transaction stays open
- * while the vault signs. A list that was found whole is not read or compared again while neither it nor what is revoked
- * has changed, however long it is, and the database is asked once for all who call at the same time.
+ * Keeps the last list of each identity and has the next one signed only when something was revoked since:
+ * once, however many calls on however many replicas ask at that moment. `updated_at` grows with each list. No
+ * transaction stays open while the vault signs. A list that was found whole is not read or compared again
+ * while neither it nor what is revoked has changed, however long it is, and the database is asked once for
+ * all who call at the same time.
  */
 export function createRevocationLists(deps: RevocationListDeps): FindRevocationList {
   const underWay = new Map<string, Promise<void>>();

@@ -7,15 +7,19 @@ import {
 } from "../../protocol/statements/revocation_list.ts";
 import type { RevokedCertificate } from "../../vault/statements.ts";
 
-/** Seconds for which a revoked certificate stays listed after its own end, from which on it grants nothing anyhow. */
+/**
+ * Seconds for which a revoked certificate stays listed after its own end, from which on it grants nothing
+ * anyhow.
+ */
 export const LISTED_AFTER_END_SECONDS = 24 * 60 * 60;
 
 /** A root identity and the key that signs for it. */
 export type Root = { accountId: string; keyId: string; publicKey: HybridPublicKey; humanId: string };
 
 /**
- * What is revoked and what was last signed, in one snapshot. `mark` is the same only for the same certificates and the same list. `contents`
- * is absent when the mark is the one that was known already; `revoked` has one more than a list may have when there are too many.
+ * What is revoked and what was last signed, in one snapshot. `mark` is the same only for the same
+ * certificates and the same list. `contents` is absent when the mark is the one that was known already;
+ * `revoked` has one more than a list may have when there are too many.
  */
 export type RevocationState = {
   root: Root;
@@ -33,7 +37,9 @@ type StateRow = {
   expires_at: (number | null)[] | null;
 };
 
-/** The state of a root identity; nothing when there is none. What has the mark `known` stays in the database. */
+/**
+ * The state of a root identity; nothing when there is none. What has the mark `known` stays in the database.
+ */
 export async function readState(
   { db, clock }: { db: Database; clock: Clock },
   humanId: string,

@@ -21,7 +21,10 @@ const VALIDATORS = {
   ETag: "Names this state of the list",
 };
 
-/** `GET /v1/service/revocations/{human_id}`: the certificates that a root identity has revoked, signed by its key. */
+/**
+ * `GET /v1/service/revocations/{human_id}`: the certificates that a root identity has revoked, signed by its
+ * key.
+ */
 export function revocationsRoute(deps: RevocationListDeps): Route {
   const findList = createRevocationLists(deps);
   return route({

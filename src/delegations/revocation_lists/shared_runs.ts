@@ -1,6 +1,7 @@
 /**
- * Runs of `run`, one at a time for each name. Who asks while one goes on gets the next, together with all who ask meanwhile, so that
- * however many ask there is one run and one waiting, and every answer comes from a run that began after it was asked for.
+ * Runs of `run`, one at a time for each name. Who asks while one goes on gets the next, together with all who
+ * ask meanwhile, so that however many ask there is one run and one waiting, and every answer comes from a run
+ * that began after it was asked for.
  */
 export function createSharedRuns<T>(run: (name: string) => Promise<T>): (name: string) => Promise<T> {
   const ends = new Map<string, Promise<void>>();

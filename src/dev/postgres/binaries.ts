@@ -7,19 +7,22 @@ import { Problem } from "../problem.ts";
 
 const run = promisify(execFile);
 
-/** Where binaries go that the server's user cannot reach in node_modules. Owned by root, one folder per version. */
+/**
+ * Where binaries go that the server's user cannot reach in node_modules. Owned by root, one folder per
+ * version.
+ */
 const CACHE = "/var/cache/deputize";
 
 /** The account a server runs as: undefined for "as this process does". */
 export type ServerUser = { uid: number; gid: number } | undefined;
 
 /** Executables of one Postgres, all of the same version, which `user` can execute. */
-export interface PostgresBinaries {
+export type PostgresBinaries = {
   initdb: string;
   postgres: string;
   /** The first number of the version, as in a data folder's PG_VERSION. */
   major: string;
-}
+};
 
 /** The environment of every Postgres process: nothing of ours, messages in English. */
 export const POSTGRES_ENV = { PATH: "/usr/sbin:/usr/bin:/sbin:/bin", LC_ALL: "C", TZ: "UTC" };

@@ -20,23 +20,23 @@ import { spawnTied } from "../process/lifeline.mjs";
 import { POSTGRES_ENV, type PostgresBinaries, type ServerUser } from "./binaries.ts";
 
 /** A data folder that a server of this version can open, and the superuser's password. */
-export interface PostgresData {
+export type PostgresData = {
   password: string;
-}
+};
 
 /**
- * A process that runs as another user keeps the folder it was started in, even when that user could not walk there.
- * So for root the data folder is always the working directory, and is named like this.
+ * A process that runs as another user keeps the folder it was started in, even when that user could not walk
+ * there. So for root the data folder is always the working directory, and is named like this.
  */
 export function dataPath(dataDir: string, user: ServerUser): string {
   return user === undefined ? dataDir : "/proc/self/cwd";
 }
 
 /**
- * Opens `dataDir`, or creates it when there is none. Created means: finished by initdb beside it and then renamed, so a
- * folder of that name is never half written. The password is in `<dataDir>.password`, mode 0600. Aborted, it is rejected
- * with the signal's reason once initdb has cleared up.
- * @throws {Problem} when the folder is broken, another version's, or another user's.
+ * Opens `dataDir`, or creates it when there is none. Created means: finished by initdb beside it and then
+ * renamed, so a folder of that name is never half written. The password is in `<dataDir>.password`, mode
+ * 0600. Aborted, it is rejected with the signal's reason once initdb has cleared up. Throws `Problem` when
+ * the folder is broken, another version's, or another user's.
  */
 export async function openData(
   dataDir: string,
@@ -175,8 +175,9 @@ async function initdb(
 }
 
 /**
- * Interrupts initdb when the signal comes: it ends after the piece of work that is under way, and removes what it made. One
- * that came before initdb listened would be lost, so it is told again. Returns how to stop that.
+ * Interrupts initdb when the signal comes: it ends after the piece of work that is under way, and removes
+ * what it made. One that came before initdb listened would be lost, so it is told again. Returns how to stop
+ * that.
  */
 function interruptOn(signal: AbortSignal | undefined, child: ChildProcess): () => void {
   let timer: NodeJS.Timeout | undefined;
@@ -192,7 +193,9 @@ function interruptOn(signal: AbortSignal | undefined, child: ChildProcess): () =
   };
 }
 
-/** An open file without a name that only `user` can read, to hand a secret to a child as its standard input. */
+/**
+ * An open file without a name that only `user` can read, to hand a secret to a child as its standard input.
+ */
 async function unnamedFile(path: string, content: string, user: ServerUser): Promise<FileHandle> {
   const file = await open(path, "wx+", 0o600);
   await rm(path);
@@ -203,7 +206,9 @@ async function unnamedFile(path: string, content: string, user: ServerUser): Pro
   return file;
 }
 
-/** Why a Postgres program failed, in one line of what it said: what it calls fatal or an error, else its last. */
+/**
+ * Why a Postgres program failed, in one line of what it said: what it calls fatal or an error, else its last.
+ */
 export function reasonOf(complaint: string): string {
   const lines = complaint.trim().split("\n");
   const fatal = lines.map((line) => /\b(?:FATAL|PANIC|error): +(.*)/.exec(line)?.[1]).find(Boolean);

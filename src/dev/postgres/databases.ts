@@ -3,10 +3,15 @@ import { Client } from "pg";
 /** A login role and its password. */
 export type LoginRole = { name: string; password: string };
 
-/** A role that owns one database of the same name and may not enter the others, and one that may enter it too and owns nothing. */
+/**
+ * A role that owns one database of the same name and may not enter the others, and one that may enter it too
+ * and owns nothing.
+ */
 export type OwnDatabase = LoginRole & { guest?: LoginRole };
 
-/** Makes the databases that are not there yet, each with roles of its own, and gives each role its password. */
+/**
+ * Makes the databases that are not there yet, each with roles of its own, and gives each role its password.
+ */
 export async function prepareDatabases(
   superuserUrl: string,
   databases: readonly OwnDatabase[],
@@ -37,7 +42,10 @@ async function prepareRole(client: Client, { name, password }: LoginRole): Promi
   return identifier;
 }
 
-/** The connection string of a role for a database on a server of this machine. It holds the password: never print it. */
+/**
+ * The connection string of a role for a database on a server of this machine. It holds the password: never
+ * print it.
+ */
 export function databaseUrl({ name, password }: LoginRole, port: number, database = name): string {
   return `postgres://${name}:${password}@127.0.0.1:${port}/${database}`;
 }

@@ -2,12 +2,12 @@ import { readFile, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 
 /** What `postmaster.pid` says about the server that wrote it. */
-interface LockFile {
+type LockFile = {
   pid: number;
   shmId: string | undefined;
   /** "starting", "ready", "stopping" or "standby". */
   status: string;
-}
+};
 
 /** The lock file of a data folder, or undefined when no server holds it. */
 export async function readLockFile(dataDir: string): Promise<LockFile | undefined> {
@@ -20,10 +20,10 @@ export async function readLockFile(dataDir: string): Promise<LockFile | undefine
 }
 
 /**
- * Removes a lock file whose server is dead although its process id exists: as a zombie that nobody collects, or given to
- * another process. Postgres cannot tell and would refuse to start for ever. A server's working directory is always its
- * data folder, which tells them apart; a backend that outlived its server still holds the shared memory segment, and
- * then nothing is removed. Only on Linux; true when it was removed.
+ * Removes a lock file whose server is dead although its process id exists: as a zombie that nobody collects,
+ * or given to another process. Postgres cannot tell and would refuse to start for ever. A server's working
+ * directory is always its data folder, which tells them apart; a backend that outlived its server still holds
+ * the shared memory segment, and then nothing is removed. Only on Linux; true when it was removed.
  */
 export async function removeStaleLockFile(dataDir: string): Promise<boolean> {
   const lock = await readLockFile(dataDir);

@@ -28,8 +28,11 @@ const START_MS = 60_000;
 const STOP_MS = 20_000;
 const HOST = "127.0.0.1";
 
-export interface PostgresOptions {
-  /** Absolute. Created, with everything in it, when it is not there; the password is kept in `<dataDir>.password`. */
+export type PostgresOptions = {
+  /**
+   * Absolute. Created, with everything in it, when it is not there; the password is kept in
+   * `<dataDir>.password`.
+   */
   dataDir: string;
   /** A TCP port on 127.0.0.1; a free one when absent. */
   port?: number;
@@ -41,28 +44,28 @@ export interface PostgresOptions {
   spawned?(pid: number): void;
   /** Aborted when the start is no longer wanted. */
   signal?: AbortSignal | undefined;
-}
+};
 
 /** A server that accepts connections on 127.0.0.1, by SCRAM, and that cannot outlive this process. */
-export interface RunningPostgres extends RunningPart {
+export type RunningPostgres = RunningPart & {
   port: number;
   /** Connection string of the superuser for one database. It holds the password: never print it. */
   superuserUrl(database: string): string;
-}
+};
 
-interface Launch {
+type Launch = {
   options: PostgresOptions;
   user: ServerUser;
   binaries: PostgresBinaries;
   port: number;
   logFile: string;
-}
+};
 
 /**
- * Starts Postgres on `dataDir`, and resolves when it has answered a query. A data folder still held by a server that is
- * just ending is waited for. A start that is aborted ends at once, and is rejected with the signal's reason when nothing
- * of it runs any more.
- * @throws {Problem} for a folder that is broken, of another version or in use, and for a port in use.
+ * Starts Postgres on `dataDir`, and resolves when it has answered a query. A data folder still held by a
+ * server that is just ending is waited for. A start that is aborted ends at once, and is rejected with the
+ * signal's reason when nothing of it runs any more. Throws `Problem` for a folder that is broken, of another
+ * version or in use, and for a port in use.
  */
 export async function startPostgres(options: PostgresOptions): Promise<RunningPostgres> {
   const { signal } = options;
@@ -169,7 +172,7 @@ async function checkAnswers(server: RunningPostgres): Promise<void> {
   const client = new Client({ connectionString: server.superuserUrl("postgres") });
   try {
     await client.connect();
-    await client.query("SELECT 1");
+    await client.query("select 1");
   } catch (cause) {
     await server.stop();
     const reason = cause instanceof Error ? cause.message : String(cause);
@@ -194,9 +197,9 @@ function explain(failed: Failure, options: PostgresOptions, port: number, logFil
 }
 
 /** Postgres as a part of the stack; `superuserUrl` is known once it has started. */
-export interface PostgresPart extends Part {
+export type PostgresPart = Part & {
   superuserUrl(database: string): string;
-}
+};
 
 /** A part that runs Postgres on `dataDir` and a fixed port, which `setting` changes. */
 export function postgresPart(options: {

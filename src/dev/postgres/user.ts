@@ -9,8 +9,9 @@ const run = promisify(execFile);
 const ACCOUNTS = ["postgres", "deputize"] as const;
 
 /**
- * The account to run Postgres as, which refuses to run as root: undefined (this process's own) for an ordinary user;
- * for root, an existing `postgres` or `deputize` account, or a system account `deputize` created now.
+ * The account to run Postgres as, which refuses to run as root: undefined (this process's own) for an
+ * ordinary user; for root, an existing `postgres` or `deputize` account, or a system account `deputize`
+ * created now.
  */
 export async function serverUser(): Promise<ServerUser> {
   if (process.getuid?.() !== 0) {

@@ -6,8 +6,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 const ATTEMPTS = 4;
 
 /**
- * When a process was started, in the system's own words: with its id it names one process for ever, which the id alone
- * does not. Undefined when there is no such process, or only its exit status waits to be collected.
+ * When a process was started, in the system's own words: with its id it names one process for ever, which the
+ * id alone does not. Undefined when there is no such process, or only its exit status waits to be collected.
  *
  * @param {number} pid
  * @returns {string | undefined}
@@ -34,9 +34,9 @@ export function processBirth(pid) {
 }
 
 /**
- * Claims a folder for this process until it releases it or ends. Of any number of processes at most one holds a folder;
- * what a dead one left behind does not count. Each claimant puts down a file named after itself and only then looks
- * around: if it sees another living one it withdraws, so two can never both stay.
+ * Claims a folder for this process until it releases it or ends. Of any number of processes at most one holds
+ * a folder; what a dead one left behind does not count. Each claimant puts down a file named after itself and
+ * only then looks around: if it sees another living one it withdraws, so two can never both stay.
  *
  * @param {string} folder Created when it is not there, in a folder that is; holds nothing but claims.
  * @returns {Promise<{ release(): void } | { heldBy: number }>}

@@ -8,16 +8,18 @@ const LAST_DELAY_MS = 10_000;
 const STABLE_MS = 30_000;
 
 /** A part that is started again whenever it ends by itself. */
-export interface Keeper {
+export type Keeper = {
   /** The first start; rejected, nothing of the part runs and nothing is tried again. */
   started: Promise<void>;
   /** Ends the part and the keeping, whatever is going on. The context's signal must be aborted before. */
   stop(): Promise<void>;
   /** Kills the part at once. */
   kill(): void;
-}
+};
 
-/** Starts a part and keeps it running until the context's signal is aborted; `warn` gets a line for each end. */
+/**
+ * Starts a part and keeps it running until the context's signal is aborted; `warn` gets a line for each end.
+ */
 export function keepPart(part: Part, context: StartContext, warn: (line: string) => void): Keeper {
   const { signal } = context;
   let running: RunningPart | undefined;

@@ -3,7 +3,7 @@ import type { ChildProcess } from "node:child_process";
 /** Where a standard stream goes: a file descriptor or one of Node's words. */
 export type Stream = "ignore" | "inherit" | "pipe" | number;
 
-export interface TiedOptions {
+export type TiedOptions = {
   cwd?: string;
   env: Record<string, string | undefined>;
   uid?: number;
@@ -13,6 +13,6 @@ export interface TiedOptions {
   signal?: "TERM" | "INT" | "KILL";
   /** Milliseconds from that signal to SIGKILL. */
   graceMs?: number;
-}
+};
 
 export function spawnTied(command: string, args: string[], options: TiedOptions): ChildProcess;

@@ -1,8 +1,9 @@
 import { spawn } from "node:child_process";
 
-// The background shell holds the reading end of a pipe nobody writes to. It reads an end of file when the parent
-// closes the pipe or dies in any way, kill -9 included, and then ends the process that took the main shell's place and
-// whatever that left in its process group. Being in that group itself, it keeps the group's number from being reused.
+// The background shell holds the reading end of a pipe nobody writes to. It reads an end of file when the
+// parent closes the pipe or dies in any way, kill -9 included, and then ends the process that took the main
+// shell's place and whatever that left in its process group. Being in that group itself, it keeps the group's
+// number from being reused.
 const SCRIPT = `
 signal=$1 tenths=$2; shift 2
 lives() { kill -0 $$ && ! grep -q ') Z ' /proc/$$/stat; }
@@ -18,10 +19,11 @@ exec "$@"
 `;
 
 /**
- * Starts a process that cannot outlive this one: when this process ends, however it ends, the child gets `signal` and,
- * if it is still there `graceMs` later, SIGKILL. Once it has ended, whatever it left in its process group is killed.
- * The child leads a session of its own, so a terminal's Ctrl-C reaches this process only, which decides what to stop
- * and in which order. A command that cannot be executed exits with status 126 or 127.
+ * Starts a process that cannot outlive this one: when this process ends, however it ends, the child gets
+ * `signal` and, if it is still there `graceMs` later, SIGKILL. Once it has ended, whatever it left in its
+ * process group is killed. The child leads a session of its own, so a terminal's Ctrl-C reaches this process
+ * only, which decides what to stop and in which order. A command that cannot be executed exits with status
+ * 126 or 127.
  *
  * @param {string} command
  * @param {string[]} args

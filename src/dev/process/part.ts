@@ -9,7 +9,7 @@ import type { PartPort } from "./ports.ts";
 export const NO_INSPECTOR = "--disable-sigusr1";
 
 /** A process that is ready for work. */
-export interface RunningPart {
+export type RunningPart = {
   pid: number;
   /** Resolves when it has ended, to how: "exit status 1" or "SIGKILL". */
   exited: Promise<string>;
@@ -17,19 +17,19 @@ export interface RunningPart {
   stop(): Promise<void>;
   /** Kills it at once. */
   kill(): void;
-}
+};
 
-export interface StartContext {
+export type StartContext = {
   /** Where everything it prints belongs, appended. */
   logFile: string;
   /** Aborted when the start is no longer wanted. */
   signal: AbortSignal;
   /** To be called with the process id as soon as there is one. */
   spawned(pid: number): void;
-}
+};
 
 /** One named process of the stack. */
-export interface Part {
+export type Part = {
   /** A lower-case word: names its log file, and it in `run.json`. */
   name: string;
   /** What a person reads. */
@@ -37,21 +37,23 @@ export interface Part {
   ports?: readonly PartPort[];
   /** Starts it and resolves when it is ready; called again for a restart. Rejected: nothing of it runs. */
   start(context: StartContext): Promise<RunningPart>;
-}
+};
 
-export interface ProcessPart extends Omit<Part, "start"> {
+export type ProcessPart = Omit<Part, "start"> & {
   command: string;
   args: string[];
   /** All of its environment; nothing is inherited. Secrets belong in files. */
   env: Record<string, string | undefined>;
   cwd?: string;
-  /** Resolves when it is ready; tries until then, or until `signal` is aborted because it ended or time is up. */
+  /**
+   * Resolves when it is ready; tries until then, or until `signal` is aborted because it ended or time is up.
+   */
   ready(signal: AbortSignal): Promise<void>;
   /** Milliseconds from the request to end until it is killed. Default 10,000. */
   graceMs?: number;
   /** Milliseconds for the start. Default 60,000. */
   startMs?: number;
-}
+};
 
 /** A part that is one command with a readiness check. */
 export function processPart({ command, args, env, cwd, ready, ...rest }: ProcessPart): Part {

@@ -5,21 +5,24 @@ import { Problem } from "../problem.ts";
 const LOOPBACK = "127.0.0.1";
 
 /** A port that a part listens on, and the setting that changes it. */
-export interface PartPort {
+export type PartPort = {
   port: number;
   setting: string;
-}
+};
 
 /** Below the ports that Linux (32768–60999), macOS and Windows (49152–65535) give to outgoing connections. */
 const [FIRST, END] = [20_000, 32_000];
 const MOST_TRIES = 100;
-/** How many ports in a row a process begins with: two processes that run at once seldom begin with the same. */
+/**
+ * How many ports in a row a process begins with: two processes that run at once seldom begin with the same.
+ */
 const PORTS_EACH = 16;
 let next = process.pid * PORTS_EACH;
 
 /**
- * A TCP port on 127.0.0.1 that was free just now. It is none that an outgoing connection of another program can be given
- * before it is used, and most likely none that another process was given by this function and does not use yet.
+ * A TCP port on 127.0.0.1 that was free just now. It is none that an outgoing connection of another program
+ * can be given before it is used, and most likely none that another process was given by this function and
+ * does not use yet.
  */
 export async function freePort(): Promise<number> {
   for (let tries = 0; tries < MOST_TRIES; tries += 1) {
@@ -40,7 +43,7 @@ async function isFree(port: number): Promise<boolean> {
   );
 }
 
-/** @throws {Problem} naming the port and its setting when something else listens on it. */
+/** Throws `Problem` naming the port and its setting when something else listens on it. */
 export async function checkFree({ port, setting }: PartPort): Promise<void> {
   const probe = createServer();
   try {

@@ -2,7 +2,9 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 const EVERY_MS = 25;
 
-/** Asks `url` until it answers with a success status. Rejects with the last failure when `signal` is aborted. */
+/**
+ * Asks `url` until it answers with a success status. Rejects with the last failure when `signal` is aborted.
+ */
 export async function untilAnswers(url: string, signal: AbortSignal): Promise<void> {
   let last: unknown;
   while (!signal.aborted) {

@@ -5,8 +5,8 @@ import { join } from "node:path";
 const CHUNK = 1 << 20;
 
 /**
- * SHA-256 of `bin/node` in each package that brings the locked Node, of the version in package-lock.json. The lock has the hash of what npm
- * unpacks; this is that of what runs.
+ * SHA-256 of `bin/node` in each package that brings the locked Node, of the version in package-lock.json. The
+ * lock has the hash of what npm unpacks; this is that of what runs.
  *
  * @type {Record<string, string | undefined>}
  */
@@ -32,7 +32,8 @@ function packageFor(platform, arch) {
 }
 
 /**
- * Whether the Node in the folder is, byte for byte, the one that was locked. To be asked before each run of it.
+ * Whether the Node in the folder is, byte for byte, the one that was locked. To be asked before each run of
+ * it.
  *
  * @param {string} root
  */

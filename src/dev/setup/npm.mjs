@@ -2,7 +2,8 @@ import { accessSync, constants, existsSync, realpathSync } from "node:fs";
 import { basename, delimiter, dirname, join } from "node:path";
 
 /**
- * How to run npm: as the npm that runs this, if one does, by a Node that is not itself part of what it replaces.
+ * How to run npm: as the npm that runs this, if one does, by a Node that is not itself part of what it
+ * replaces.
  *
  * @param {string} root
  * @returns {string[]}
@@ -15,7 +16,8 @@ export function npmCommand(root) {
 
 /**
  * @param {string} root
- * @returns {Record<string, string | undefined>} This environment without the project's own programs, and with the
+ * @returns {Record<string, string | undefined>} This environment without the project's own programs, and with
+ * the
  *   headers that lie beside that Node, if they do, so that nothing is compiled against downloaded ones.
  */
 export function npmEnvironment(root) {

@@ -37,16 +37,19 @@ const FLAGS = [
 /** Folders that npm empties before it installs. */
 const EMPTIED = ["node_modules", "src/node_modules"];
 
-/** Packages with an install script, without whose work they are useless, and how to see that it has been done. */
+/**
+ * Packages with an install script, without whose work they are useless, and how to see that it has been done.
+ */
 const BUILT = [
   { name: "pkcs11js", file: BUILT_TOKEN_LIBRARY, probe: [LOCKED_NODE, "-e", "require('pkcs11js')"] },
   { name: POSTGRES_PACKAGE, file: POSTGRES, probe: [POSTGRES, "--version"] },
 ];
 
 /**
- * Brings `node_modules` to what `package-lock.json` says, with every install script's work done, and
- * proves that the Node in it is the locked one, byte for byte. Costs no more than that proof when all is so already. One setup at a time works on a folder; another waits for it. Nothing is installed through a
- * symbolic link, behind which somebody else's packages may be.
+ * Brings `node_modules` to what `package-lock.json` says, with every install script's work done, and proves
+ * that the Node in it is the locked one, byte for byte. Costs no more than that proof when all is so already.
+ * One setup at a time works on a folder; another waits for it. Nothing is installed through a symbolic link,
+ * behind which somebody else's packages may be.
  *
  * @param {string} root
  */
@@ -143,8 +146,8 @@ function writeStamp(root) {
 }
 
 /**
- * True when npm's own record in node_modules has every package of the lock; npm writes it last. Optional packages may be
- * missing, being for other systems.
+ * True when npm's own record in node_modules has every package of the lock; npm writes it last. Optional
+ * packages may be missing, being for other systems.
  *
  * @param {string} root
  */

@@ -2,8 +2,8 @@ const FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏";
 const REMIND_SECONDS = 15;
 
 /**
- * Shows on the error stream that something takes its time: a spinner with the seconds on a terminal, plain lines
- * elsewhere. The returned function ends it.
+ * Shows on the error stream that something takes its time: a spinner with the seconds on a terminal, plain
+ * lines elsewhere. The returned function ends it.
  *
  * @param {string} title
  * @returns {(outcome: string) => void}

@@ -12,12 +12,15 @@ const SAME_MS = 200;
 const GRACE_MS = 30_000;
 const FOLLOW_MS = 1000;
 
-/** Node keeps here what it made of each source file, so that the many processes of a run read it once. A new installation takes it away. */
+/**
+ * Node keeps here what it made of each source file, so that the many processes of a run read it once. A new
+ * installation takes it away.
+ */
 const COMPILED = "node_modules/.cache/compiled";
 
 /**
- * Runs the locked Node and passes on its exit status, and to it the signals that this process gets. It ends when this
- * process is killed, and when npm, having started this process, is.
+ * Runs the locked Node and passes on its exit status, and to it the signals that this process gets. It ends
+ * when this process is killed, and when npm, having started this process, is.
  *
  * @param {string} root
  * @param {string[]} args

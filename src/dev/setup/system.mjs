@@ -34,8 +34,9 @@ export function findModule() {
 }
 
 /**
- * Makes sure of what npm does not bring: SoftHSM when a token is needed, and a C++ compiler as long as the library that
- * talks to it is not built. Root on a system with apt gets them installed, anybody else the line to type.
+ * Makes sure of what npm does not bring: SoftHSM when a token is needed, and a C++ compiler as long as the
+ * library that talks to it is not built. Root on a system with apt gets them installed, anybody else the line
+ * to type.
  *
  * @param {string} root
  * @param {{ token: boolean }} needs

@@ -79,7 +79,9 @@ export async function deliveredEvent(receiver: Receiver, event: string, certId: 
   return `${event}, delivery ${delivery_id}, signature checked`;
 }
 
-/** Asks again until there is an answer; after 30 s it throws `Surprise` with the last explanation there is. */
+/**
+ * Asks again until there is an answer; after 30 s it throws `Surprise` with the last explanation there is.
+ */
 export async function within<T>(
   what: string,
   ask: () => Promise<T | undefined>,

@@ -33,8 +33,8 @@ export function connectionOf(
 }
 
 /**
- * Lines for a shell, which work when they are pasted as they stand: challenge, present, verify. They name a scope, not a
- * certificate, and so go on working when a later start has replaced the delegation.
+ * Lines for a shell, which work when they are pasted as they stand: challenge, present, verify. They name a
+ * scope, not a certificate, and so go on working when a later start has replaced the delegation.
  */
 export function curlLines(connection: Connection): string[] {
   const { base_url, api_key, connection_id, agent_id } = connection;
@@ -56,7 +56,9 @@ function quoted(text: string): string {
   return `'${text.replaceAll("'", "'\\''")}'`;
 }
 
-/** What a person is told when everything is up; lines to paste only when there is something they can prove. */
+/**
+ * What a person is told when everything is up; lines to paste only when there is something they can prove.
+ */
 export function tryItYourself(connection: KnownConnection, folder: string): string[] {
   return [
     "",

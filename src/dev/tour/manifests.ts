@@ -4,12 +4,16 @@ import { join } from "node:path";
 /** The folders between a reader and the operator, and the example that they begin with. */
 export type ManifestFolders = { examples: string; manifests: string; status: string; credentials: string };
 
-/** What was found: nothing yet, all of it, or no manifests although the operator has worked here, which are restored. */
+/**
+ * What was found: nothing yet, all of it, or no manifests although the operator has worked here, which are
+ * restored.
+ */
 export type ManifestsFound = "new" | "kept" | "restored";
 
 /**
- * Makes the folders that are not there. To the operator an empty manifests folder means that everything is to be
- * deleted, so one that has gone since an earlier start comes back with the whole example in it, or not at all.
+ * Makes the folders that are not there. To the operator an empty manifests folder means that everything is to
+ * be deleted, so one that has gone since an earlier start comes back with the whole example in it, or not at
+ * all.
  */
 export async function openManifests(folders: ManifestFolders): Promise<ManifestsFound> {
   const { examples, manifests, status, credentials } = folders;

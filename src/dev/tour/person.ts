@@ -1,4 +1,7 @@
-/** A person at the API, as a browser would be: keeps cookies, sends the CSRF value, reads codes from the mailbox. */
+/**
+ * A person at the API, as a browser would be: keeps cookies, sends the CSRF value, reads codes from the
+ * mailbox.
+ */
 export type Owner = {
   email: string;
   /** Calls the API and expects success. Throws `UnexpectedAnswer` otherwise. */

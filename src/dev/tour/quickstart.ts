@@ -30,7 +30,10 @@ export type ObjectStatus = {
   conditions?: Condition[];
 };
 
-/** What the operator says of an object as it is declared now: never of an earlier version, nor of one being deleted. */
+/**
+ * What the operator says of an object as it is declared now: never of an earlier version, nor of one being
+ * deleted.
+ */
 export type Judgement = { ready: boolean; stalled: boolean; reason: string; status: ObjectStatus };
 
 /** `tour` is the delegation of the tour's own; `delegation` is the reader's. */
@@ -39,11 +42,13 @@ export type QuickstartKind = "platform" | "agent" | "tour" | "delegation";
 /** The example's manifests in the folder that the operator watches, and what the operator says of them. */
 export type QuickstartFolder = {
   /**
-   * Declares tenant, platform and agent; what is there already stays as it is. Where there is nothing of the example
-   * yet, the reader's delegation comes with it.
+   * Declares tenant, platform and agent; what is there already stays as it is. Where there is nothing of the
+   * example yet, the reader's delegation comes with it.
    */
   declarePlatform(): Promise<void>;
-  /** Declares the tour's own delegation afresh, in `tour.yaml`: one from an earlier run is withdrawn first. */
+  /**
+   * Declares the tour's own delegation afresh, in `tour.yaml`: one from an earlier run is withdrawn first.
+   */
   requestTour(): Promise<void>;
   /** Whether the reader's `delegation.yaml` is the example's, something else, or not there. */
   delegationFile(): Promise<"example" | "edited" | "missing">;

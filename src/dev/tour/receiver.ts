@@ -12,7 +12,9 @@ export type Receiver = {
   url: string;
   /** The key deliveries are checked with; until it is set, deliveries are put off with 500. */
   useSecret(secret: string): void;
-  /** The next event (received already or to come) that fits; rejects after `timeoutMs`, and when interrupted. */
+  /**
+   * The next event (received already or to come) that fits; rejects after `timeoutMs`, and when interrupted.
+   */
   waitFor(fits: (received: ReceivedEvent) => boolean, timeoutMs: number): Promise<ReceivedEvent>;
   close(): Promise<void>;
 };
@@ -93,8 +95,11 @@ export async function startReceiver({
           const found = received.find(fits);
           if (!found && !interrupted.aborted) return;
           forget();
-          if (found) resolve(found);
-          else reject(interrupted.reason);
+          if (found) {
+            resolve(found);
+          } else {
+            reject(interrupted.reason);
+          }
         }
         waiting.add(look);
         interrupted.addEventListener("abort", look);

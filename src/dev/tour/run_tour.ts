@@ -7,13 +7,15 @@ type Tour = {
   world: TourWorld;
   state: TourState;
   interrupted: AbortSignal;
-  /** A failing step ends the tour and nothing else: a person may have changed what is declared, and meant it. */
+  /**
+   * A failing step ends the tour and nothing else: a person may have changed what is declared, and meant it.
+   */
   mayFail: boolean;
 };
 
 /**
- * Shows the steps in order up to the first surprise, and answers whether all of them passed. Throws `Problem` for a
- * surprise unless the tour may fail, and whatever an interruption threw.
+ * Shows the steps in order up to the first surprise, and answers whether all of them passed. Throws `Problem`
+ * for a surprise unless the tour may fail, and whatever an interruption threw.
  */
 export async function runTour(terminal: Terminal, { steps, ...context }: Tour): Promise<boolean> {
   for (const step of steps) {

@@ -219,8 +219,8 @@ type AuditEvent = { cert_id: string; details: { decision?: string; decision_reas
 const JUDGED_MS = 5_000;
 
 /**
- * Waits until the operator's judgement of an object is what is wanted. Throws `Surprise` with the operator's own words
- * after 30 s, and as soon as the object has waited 5 s for a person.
+ * Waits until the operator's judgement of an object is what is wanted. Throws `Surprise` with the operator's
+ * own words after 30 s, and as soon as the object has waited 5 s for a person.
  */
 export function settled<T>(
   quickstart: QuickstartFolder,
@@ -248,8 +248,8 @@ function requestPath({ requestId }: TourState): string {
 }
 
 /**
- * Approves all but the withheld scope of the request, and keeps the certificate's id; answers what it grants. One that was
- * approved before, which the operator has not written down yet, stays as it is.
+ * Approves all but the withheld scope of the request, and keeps the certificate's id; answers what it grants.
+ * One that was approved before, which the operator has not written down yet, stays as it is.
  */
 export async function approve(state: TourState): Promise<string[]> {
   const request = await state.owner.call<DelegationRequest>("GET", requestPath(state));

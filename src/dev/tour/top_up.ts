@@ -5,8 +5,8 @@ import { openDatabase } from "../../db/connection.ts";
 import { newId } from "../../ids.ts";
 
 /**
- * Grants an account what its balance lacks of `to` micro-USD; one that has as much is left alone, as is one that is not
- * there yet: it will begin with that. Gives what it did, for people.
+ * Grants an account what its balance lacks of `to` micro-USD; one that has as much is left alone, as is one
+ * that is not there yet: it will begin with that. Gives what it did, for people.
  */
 export async function topUp({
   url,

@@ -17,13 +17,14 @@ export const CLAIM_SECONDS = 60;
 const FIRST = `d.state in ('pending', 'sending') and d.attempts = case d.state when 'sending' then 1 else 0 end`;
 
 /*
- * waiting   endpoints with anything pending, one index probe each
- * seen      those that may get a request now, longest unserved first, with their free room
- * locked    the same, unless another worker claimed from them meanwhile (then `claims` has moved on)
- * picked    their due deliveries, in turns: every endpoint's first before any endpoint's second
+ * - `waiting`: endpoints with anything pending, one index probe each
+ * - `seen`: those that may get a request now, longest unserved first, with their free room
+ * - `locked`: the same, unless another worker claimed from them meanwhile (then `claims` has moved on)
+ * - `picked`: their due deliveries, in turns: every endpoint's first before any endpoint's second
  *
- * Retries of an endpoint run side by side. Of the deliveries never tried only the oldest (`head`) may start, and the
- * next one waits for its result: so a receiver that accepts everything sees a connection's events in their order.
+ * Retries of an endpoint run side by side. Of the deliveries never tried only the oldest (`head`) may start,
+ * and the next one waits for its result: so a receiver that accepts everything sees a connection's events in
+ * their order.
  */
 const CLAIM = `
 with recursive waiting (endpoint_id) as (
@@ -81,8 +82,8 @@ join webhook_endpoints e on e.endpoint_id = claimed.endpoint_id
 join connections c on c.connection_id = e.connection_id`;
 
 /**
- * Claims up to `free` due deliveries, fairly between endpoints and within each endpoint's limit of parallel requests.
- * A claim counts as an attempt, even if the worker dies with it.
+ * Claims up to `free` due deliveries, fairly between endpoints and within each endpoint's limit of parallel
+ * requests. A claim counts as an attempt, even if the worker dies with it.
  */
 export async function claimDeliveries(
   database: Database,

@@ -16,9 +16,9 @@ type Endpoints = Map<string, Pick<WebhookEndpointRow, "endpoint_id" | "state">>;
 type Secrets = Map<string, Buffer>;
 
 /**
- * The consumer that makes one delivery of each event for the endpoint of its connection, with the body's bytes fixed
- * here. A connection without a callback URL gets none: the event counts as consumed and is not sent later. Secrets join
- * the body in sealed form only, and their row goes away with the event.
+ * The consumer that makes one delivery of each event for the endpoint of its connection, with the body's
+ * bytes fixed here. A connection without a callback URL gets none: the event counts as consumed and is not
+ * sent later. Secrets join the body in sealed form only, and their row goes away with the event.
  */
 export function createWebhookConsumer({ seal, clock, created }: WebhookConsumerDeps): Consumer {
   return {

@@ -43,8 +43,8 @@ const LIMIT = 256;
 const WRITE_PAUSE = 100;
 
 /**
- * A dispatcher. It answers for every delivery it claims: the request is signed at the time of the attempt, and its
- * result is written even across a restart of the database, as long as the claim lasts.
+ * A dispatcher. It answers for every delivery it claims: the request is signed at the time of the attempt,
+ * and its result is written even across a restart of the database, as long as the claim lasts.
  */
 export function createDispatcher(deps: DispatcherDeps): Dispatcher {
   const {
@@ -138,8 +138,9 @@ async function request(deps: DispatcherDeps, delivery: Claimed, url: string): Pr
 }
 
 /**
- * The secrets in the order in which to sign for a receiver that refused `used`: another one first. They are read anew,
- * since the one that was used may have been replaced meanwhile; while that is not possible, those of the claim are taken.
+ * The secrets in the order in which to sign for a receiver that refused `used`: another one first. They are
+ * read anew, since the one that was used may have been replaced meanwhile; while that is not possible, those
+ * of the claim are taken.
  */
 async function otherSecrets(
   { database, seal, clock }: DispatcherDeps,

@@ -7,7 +7,9 @@ export function endpointIdOf(connectionId: string): string {
   return uuidv5("callback", connectionId);
 }
 
-/** The id of the delivery of an event to an endpoint: the same through retries, crashes and repeated events. */
+/**
+ * The id of the delivery of an event to an endpoint: the same through retries, crashes and repeated events.
+ */
 export function deliveryIdOf(endpointId: string, eventId: string): string {
   return uuidv5(eventId, endpointId);
 }
@@ -16,8 +18,8 @@ export function deliveryIdOf(endpointId: string, eventId: string): string {
 export type Backlog = "replay" | "discard";
 
 /**
- * Ends a suspension: the endpoint gets requests again, and what was held is sent now or cancelled. Does nothing to an
- * endpoint that is active or unknown. Called when the callback URL is changed.
+ * Ends a suspension: the endpoint gets requests again, and what was held is sent now or cancelled. Does
+ * nothing to an endpoint that is active or unknown. Called when the callback URL is changed.
  */
 export async function resumeEndpoint(
   tx: Transaction,

@@ -4,8 +4,9 @@ export type Sent =
   | { fault: SendFault; detail: string };
 
 /**
- * Why there was no answer: no time left, the name not resolved, no connection (TLS included), the exchange broken
- * off, an address that must not be connected to (then nothing was sent), or a request that could not be made up here.
+ * Why there was no answer: no time left, the name not resolved, no connection (TLS included), the exchange
+ * broken off, an address that must not be connected to (then nothing was sent), or a request that could not
+ * be made up here.
  */
 export type SendFault = "timeout" | "dns" | "connect" | "network" | "forbidden_address" | "unprepared";
 
@@ -15,7 +16,10 @@ export type SendFault = "timeout" | "dns" | "connect" | "network" | "forbidden_a
  */
 export type Verdict = "delivered" | "failed" | "rejected" | "gone" | "blocked";
 
-/** Statuses below 500 that ask to come again: timeout, too early, too many requests. A delivery comes again once (specification §6). */
+/**
+ * Statuses below 500 that ask to come again: timeout, too early, too many requests. A delivery comes again
+ * once (specification §6).
+ */
 export const DEFERRALS: readonly number[] = [408, 425, 429];
 /** Statuses of a receiver that is overloaded or away. */
 const STRAINED = new Set([502, 503, 504]);

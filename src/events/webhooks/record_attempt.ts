@@ -16,9 +16,10 @@ const HEALTH_COLUMNS = Object.keys(FRESH_HEALTH) as (keyof Health)[];
 type Change = Partial<WebhookDeliveryRow> & { state: WebhookDeliveryRow["state"] };
 
 /**
- * Writes an attempt's result: the attempt, what becomes of the delivery, and the endpoint's health, all against the
- * claim's token. A delivery that was asked to come again before is not asked twice: it is rejected, though for the
- * endpoint's health that is a failure like the first. A suspension holds everything that waits for the endpoint. Repeating it is harmless.
+ * Writes an attempt's result: the attempt, what becomes of the delivery, and the endpoint's health, all
+ * against the claim's token. A delivery that was asked to come again before is not asked twice: it is
+ * rejected, though for the endpoint's health that is a failure like the first. A suspension holds everything
+ * that waits for the endpoint. Repeating it is harmless.
  */
 export async function settleAttempt(database: Database, attempted: Attempted): Promise<Settled> {
   const { delivery, sent, startedAt, endedAt } = attempted;

@@ -24,10 +24,10 @@ const SPREAD = 0.2;
 const STRAINED_DELAY = MINUTE;
 
 /**
- * Milliseconds to wait after the failed attempt number `attempt` (1 is the first), or undefined when it was the last
- * one. The schedule's delay ±20 %, at least 60 s when the receiver seems overloaded; a `Retry-After` can lengthen it
- * to twice as much and at most 24 h, never shorten it. After an answer that asks to come again: what its `Retry-After`
- * says, at least 60 s and at most 24 h. `random` is uniform in [0, 1).
+ * Milliseconds to wait after the failed attempt number `attempt` (1 is the first), or undefined when it was
+ * the last one. The schedule's delay ±20 %, at least 60 s when the receiver seems overloaded; a `Retry-After`
+ * can lengthen it to twice as much and at most 24 h, never shorten it. After an answer that asks to come
+ * again: what its `Retry-After` says, at least 60 s and at most 24 h. `random` is uniform in [0, 1).
  */
 export function retryDelay(attempt: number, sent: Sent, now: Date, random: number): number | undefined {
   const scheduled = RETRY_DELAYS[attempt - 1];
@@ -38,7 +38,10 @@ export function retryDelay(attempt: number, sent: Sent, now: Date, random: numbe
   return milliseconds(Math.max(delay, Math.min(asked, 2 * delay, DAY)));
 }
 
-/** The seconds that a `Retry-After` header asks for (whole seconds or an HTTP date), or undefined when it is neither. */
+/**
+ * The seconds that a `Retry-After` header asks for (whole seconds or an HTTP date), or undefined when it is
+ * neither.
+ */
 export function retryAfterSeconds(header: string | undefined, now: Date): number | undefined {
   if (header === undefined) return undefined;
   if (/^\d{1,9}$/.test(header)) return Number(header);

@@ -9,8 +9,8 @@ import type { Sent } from "./outcome.ts";
 export type Send = (request: SendRequest) => Promise<Sent>;
 
 /**
- * The body is sent as it is. A receiver that answers 401 gets it once more, with the headers that `otherHeaders` then
- * gives, if any, and within the same deadline.
+ * The body is sent as it is. A receiver that answers 401 gets it once more, with the headers that
+ * `otherHeaders` then gives, if any, and within the same deadline.
  */
 export type SendRequest = {
   url: string;
@@ -19,7 +19,10 @@ export type SendRequest = {
   otherHeaders?: () => Promise<Record<string, string> | undefined>;
 };
 
-/** `limits` are milliseconds; `deadline` bounds the whole request. `ca` replaces the machine's certificate authorities. */
+/**
+ * `limits` are milliseconds; `deadline` bounds the whole request. `ca` replaces the machine's certificate
+ * authorities.
+ */
 export type SenderDeps = {
   policy: AddressPolicy;
   resolve: Resolve;
@@ -34,9 +37,10 @@ const READ_BYTES = 64 * 1024;
 const KEPT_BYTES = 16 * 1024;
 
 /**
- * A sender that keeps to the rules against requests into our own network: at every request the name is resolved, all
- * of its addresses are checked, and the connection goes to those very addresses, straight (no proxy) and without
- * following redirects. One deadline covers all of it, a second try included; at most 64 KiB of the answer are read and 16 KiB kept.
+ * A sender that keeps to the rules against requests into our own network: at every request the name is
+ * resolved, all of its addresses are checked, and the connection goes to those very addresses, straight (no
+ * proxy) and without following redirects. One deadline covers all of it, a second try included; at most 64
+ * KiB of the answer are read and 16 KiB kept.
  */
 export function createSender({ policy, resolve, limits = LIMITS, ca }: SenderDeps): Send {
   async function addressesOf(url: URL): Promise<string[]> {

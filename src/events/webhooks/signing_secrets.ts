@@ -16,8 +16,8 @@ export const SECRET_COLUMNS = [
 export type SealedSecrets = Pick<ConnectionRow, (typeof SECRET_COLUMNS)[number]>;
 
 /**
- * The secrets that a delivery is signed with at `now`: the current one; the next one, from its creation to its
- * promotion; the one before the current, until its grace is over. Throws when one cannot be opened.
+ * The secrets that a delivery is signed with at `now`: the current one; the next one, from its creation to
+ * its promotion; the one before the current, until its grace is over. Throws when one cannot be opened.
  */
 export function openSecrets(seal: Seal, sealed: SealedSecrets, now: Date): [string, ...string[]] {
   const { connection_id: id, webhook_former_until: until } = sealed;

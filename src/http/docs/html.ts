@@ -3,7 +3,10 @@ export type Html = { readonly html: string };
 
 type Piece = string | number | Html | readonly Piece[] | undefined;
 
-/** HTML from a template: what is put in is escaped, unless it is HTML itself; lists are joined, `undefined` is nothing. */
+/**
+ * HTML from a template: what is put in is escaped, unless it is HTML itself; lists are joined, `undefined` is
+ * nothing.
+ */
 export function html(strings: TemplateStringsArray, ...pieces: Piece[]): Html {
   const parts = strings.map((text, place) => `${place === 0 ? "" : render(pieces[place - 1])}${text}`);
   return { html: parts.join("") };

@@ -22,8 +22,9 @@ const POLICY = [
 ].join("; ");
 
 /**
- * Serves the OpenAPI document as a page at `/docs`. It is made once, has no script and asks nobody else for anything, so
- * that it works without a network and under a policy that allows its own style and nothing besides.
+ * Serves the OpenAPI document as a page at `/docs`. It is made once, has no script and asks nobody else for
+ * anything, so that it works without a network and under a policy that allows its own style and nothing
+ * besides.
  */
 export function docsPage(document: Json): Koa.Middleware {
   const page = pageOf(document as Document).html;

@@ -7,8 +7,8 @@ export const BODY_MS = 10_000;
 /** Bounds the bodies that are on their way. */
 export type Arrivals = {
   /**
-   * Gives what `read` reads from a client. Throws `rate_limited` when as many of the client's bodies as it may have are on
-   * their way already, and `invalid_request` when this one is not there in time.
+   * Gives what `read` reads from a client. Throws `rate_limited` when as many of the client's bodies as it
+   * may have are on their way already, and `invalid_request` when this one is not there in time.
    */
   wait<T>(client: string, read: () => Promise<T>): Promise<T>;
 };

@@ -3,7 +3,9 @@ import { networkOf } from "../../rates/client_rates.ts";
 
 /** Bounds how many connections one network holds open at a time. */
 export type Connections = {
-  /** Counts a connection until it is closed. False, and not counted, when its network holds its share already. */
+  /**
+   * Counts a connection until it is closed. False, and not counted, when its network holds its share already.
+   */
   admit(socket: Socket): boolean;
 };
 
@@ -47,8 +49,11 @@ export function createTally(): Tally {
     },
     leave(key) {
       const count = (counts.get(key) ?? 0) - 1;
-      if (count > 0) counts.set(key, count);
-      else counts.delete(key);
+      if (count > 0) {
+        counts.set(key, count);
+      } else {
+        counts.delete(key);
+      }
     },
   };
 }

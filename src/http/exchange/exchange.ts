@@ -51,10 +51,10 @@ type FinishDeps = {
 };
 
 /**
- * The one place where an exchange ends: `work`'s answer or its error becomes the response, with the headers that every
- * answer has; time and status are counted under `route`. A call that hangs, because a part it needs does, becomes
- * `unavailable` at the deadline. Faults of ours are logged with the request's id, refusals and successes are not.
- * Never rejects.
+ * The one place where an exchange ends: `work`'s answer or its error becomes the response, with the headers
+ * that every answer has; time and status are counted under `route`. A call that hangs, because a part it
+ * needs does, becomes `unavailable` at the deadline. Faults of ours are logged with the request's id,
+ * refusals and successes are not. Never rejects.
  */
 export function createFinishExchange({
   log,
@@ -76,8 +76,11 @@ export function createFinishExchange({
     });
     try {
       const common = { ...commonHeaders, "x-request-id": id.answered };
-      if (request.complete) sendReply(response, reply, common);
-      else sendEarly(response, reply, common, drains.begin(request, clientOf(request)));
+      if (request.complete) {
+        sendReply(response, reply, common);
+      } else {
+        sendEarly(response, reply, common, drains.begin(request, clientOf(request)));
+      }
     } catch (error) {
       log.error({ request_id: id.logged, route, fault: describeFault(error) }, "an answer could not be sent");
       response.destroy();
@@ -97,7 +100,10 @@ class LateAnswer extends Error {
   override readonly name = "LateAnswer";
 }
 
-/** `work`, or a rejection when it takes longer. The work itself goes on: what it still does is not known to the caller. */
+/**
+ * `work`, or a rejection when it takes longer. The work itself goes on: what it still does is not known to
+ * the caller.
+ */
 function withDeadline<T>(work: Promise<T>, deadlineMs: number): Promise<T> {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => reject(new LateAnswer(`no answer in ${deadlineMs} ms`)), deadlineMs);

@@ -14,20 +14,26 @@ export type LogFault = (
 type FaultLogDeps = { log: Logger; clock: Clock };
 
 /**
- * Each fault of ours is logged. Of calls that were refused because a part is away there are as many as come, so no more than 60
- * a minute of a route and kind are; the next line says how many were left out.
+ * Each fault of ours is logged. Of calls that were refused because a part is away there are as many as come,
+ * so no more than 60 a minute of a route and kind are; the next line says how many were left out.
  */
 export function createFaultLog({ log, clock }: FaultLogDeps): LogFault {
   const paced = createPacedLines("warn", { log, clock });
   return ({ requestId, route }, refusal, error) => {
     const fault = describeFault(error);
     const line = { request_id: requestId, route, fault };
-    if (refusal.code === "internal") log.error(line, refusal.message);
-    else paced(`${route} ${kindOf(fault)}`, line, refusal.message);
+    if (refusal.code === "internal") {
+      log.error(line, refusal.message);
+    } else {
+      paced(`${route} ${kindOf(fault)}`, line, refusal.message);
+    }
   };
 }
 
-/** Logs that answers broke off, for which a caller need only hang up: of a kind no more than 60 a minute, likewise. */
+/**
+ * Logs that answers broke off, for which a caller need only hang up: of a kind no more than 60 a minute,
+ * likewise.
+ */
 export function createBreakLog(deps: FaultLogDeps): (error: unknown) => void {
   const paced = createPacedLines("warn", deps);
   return (error) => {

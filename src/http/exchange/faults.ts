@@ -9,8 +9,9 @@ import { VaultRefused, VaultUnavailable } from "../../vault/errors.ts";
  */
 export function toApiError(error: unknown): ApiError {
   if (error instanceof ApiError) return error;
-  if (error instanceof VaultRefused)
+  if (error instanceof VaultRefused) {
     return new ApiError("vault_unavailable", undefined, retryHeaders(error.retryAfterSeconds));
+  }
   if (error instanceof VaultUnavailable) return new ApiError("vault_unavailable");
   return new ApiError(isAway(error) ? "unavailable" : "internal");
 }

@@ -14,7 +14,10 @@ export type Place = {
   allow: string;
 };
 
-/** Routes by the path they have in common, those with fixed segments before those with parameters in the same place. */
+/**
+ * Routes by the path they have in common, those with fixed segments before those with parameters in the same
+ * place.
+ */
 export function placesOf(mounted: readonly MountedRoute[], names: Names): Place[] {
   const groups = Map.groupBy(mounted, ({ route }) => route.path.replaceAll(/\{\w+(\*?)\}/g, "{$1}"));
   return [...groups]
@@ -24,8 +27,9 @@ export function placesOf(mounted: readonly MountedRoute[], names: Names): Place[
 
 function placeOf(group: readonly MountedRoute[], names: Names): Place {
   const named = new Set(group.map(({ route }) => route.path));
-  if (named.size > 1)
+  if (named.size > 1) {
     throw new Error(`Two routes name their parameters differently: ${[...named].join(", ")}`);
+  }
   const byMethod = new Map(group.map((entry) => [entry.route.method as string, entry]));
   const get = byMethod.get("GET");
   if (get !== undefined) byMethod.set("HEAD", get);

@@ -24,10 +24,10 @@ export function errorReply(error: ApiError): Reply {
 }
 
 /**
- * Sends an answer, with the `common` headers it does not set itself. While its request is still arriving, the response is
- * written whole and ended when `arrived` is: ending it earlier would close the connection of a client that wants it
- * closed, while that client still sends. A response that has begun is cut off instead, so that it cannot be taken for a
- * whole one. Does nothing when the client has gone.
+ * Sends an answer, with the `common` headers it does not set itself. While its request is still arriving, the
+ * response is written whole and ended when `arrived` is: ending it earlier would close the connection of a
+ * client that wants it closed, while that client still sends. A response that has begun is cut off instead,
+ * so that it cannot be taken for a whole one. Does nothing when the client has gone.
  */
 export function sendReply(
   response: ServerResponse,
@@ -49,25 +49,35 @@ export function sendReply(
     response.end(body);
     return;
   }
-  if (body.length === 0) response.flushHeaders();
-  else response.write(body);
+  if (body.length === 0) {
+    response.flushHeaders();
+  } else {
+    response.write(body);
+  }
   void arrived.then(() => response.end());
 }
 
-/** Sends the answer to a request that is still arriving; without `arrived`, nothing more of it is taken in: the connection ends. */
+/**
+ * Sends the answer to a request that is still arriving; without `arrived`, nothing more of it is taken in:
+ * the connection ends.
+ */
 export function sendEarly(
   response: ServerResponse,
   reply: Reply,
   common: Record<string, string>,
   arrived: Promise<void> | undefined,
 ): void {
-  if (arrived !== undefined) sendReply(response, reply, common, arrived);
-  else sendReply(response, reply, { ...common, connection: "close" });
+  if (arrived !== undefined) {
+    sendReply(response, reply, common, arrived);
+  } else {
+    sendReply(response, reply, { ...common, connection: "close" });
+  }
 }
 
 /**
- * A body to send under a request id. Node sends headers together with a body that is text, and in the body's UTF-8, which
- * would change the bytes of an id that is not ASCII; with a body of bytes they stay as they came.
+ * A body to send under a request id. Node sends headers together with a body that is text, and in the body's
+ * UTF-8, which would change the bytes of an id that is not ASCII; with a body of bytes they stay as they
+ * came.
  */
 export function bodyBeside(requestId: unknown, body: string): string | Buffer {
   return typeof requestId === "string" && /[\x80-\xff]/.test(requestId) ? Buffer.from(body) : body;

@@ -28,7 +28,9 @@ export type ServeDeps = {
   arrivals: Arrivals;
   /** The network of a client's address. */
   networkOf(client: string): string;
-  /** Holds every answer against its route's declaration. For tests: a difference is answered as `internal`. */
+  /**
+   * Holds every answer against its route's declaration. For tests: a difference is answered as `internal`.
+   */
   checkAnswers: boolean;
 };
 
@@ -41,8 +43,8 @@ export type Serve = (request: Request) => Promise<Reply>;
 type AnyCall = Call<Route["access"], unknown, unknown, unknown>;
 
 /**
- * How a route is served, in order: who calls, what is sent, is it well-formed, do it, answer. Every 401 says how the
- * caller is proven.
+ * How a route is served, in order: who calls, what is sent, is it well-formed, do it, answer. Every 401 says
+ * how the caller is proven.
  */
 export function serveRoute(route: Route, deps: ServeDeps): Serve {
   const authenticate = authenticateRoute(route, deps.authenticators, deps.cookies);
@@ -78,7 +80,10 @@ function challenged(error: unknown, challenges: string | undefined): unknown {
   return new ApiError(error.code, error.message, { ...error.headers, "www-authenticate": challenges });
 }
 
-/** The key of a call that takes one. A call that takes none is refused with it: ignored, it would be a broken promise. */
+/**
+ * The key of a call that takes one. A call that takes none is refused with it: ignored, it would be a broken
+ * promise.
+ */
 function readIdempotencyKey({ idempotent }: Route, call: IncomingCall): string | undefined {
   const key = idempotent === "foreign" ? undefined : call.header("idempotency-key");
   if (key === undefined) return undefined;
@@ -117,8 +122,8 @@ class IncomingCall implements AnyCall {
 }
 
 /**
- * A header under any of its names. Throws `invalid_request` when two of them say different things: a gateway that sets
- * the header under one name could not keep its clients from sending another.
+ * A header under any of its names. Throws `invalid_request` when two of them say different things: a gateway
+ * that sets the header under one name could not keep its clients from sending another.
  */
 function readHeader({ headers }: IncomingMessage, names: readonly string[]): string | undefined {
   let found: string | undefined;
@@ -135,17 +140,20 @@ function readHeader({ headers }: IncomingMessage, names: readonly string[]): str
 }
 
 /**
- * A path parameter that has not the form of an id names nothing, so it is `not_found` like any unknown id. A route that
- * takes no body ignores one, unless it claims to be JSON and is not.
+ * A path parameter that has not the form of an id names nothing, so it is `not_found` like any unknown id. A
+ * route that takes no body ignores one, unless it claims to be JSON and is not.
  */
 function validateParts(route: Route, call: IncomingCall, bytes: Buffer): void {
   call.params = readParams(route.params, call.params as Record<string, string>);
-  if (route.query !== undefined)
+  if (route.query !== undefined) {
     call.query = validate(route.query, readQuery(call.message.url ?? ""), "query");
+  }
   if (route.bodyForm === "raw" || route.body !== undefined) requireJson(call.message, bytes);
-  if (route.bodyForm === "raw") call.body = bytes;
-  else if (route.body !== undefined) call.body = validate(route.body, parseBody(bytes), "body");
-  else if (declaresJson(call.message)) parseBody(bytes);
+  if (route.bodyForm === "raw") {
+    call.body = bytes;
+  } else if (route.body !== undefined) {
+    call.body = validate(route.body, parseBody(bytes), "body");
+  } else if (declaresJson(call.message)) parseBody(bytes);
 }
 
 function readParams(schema: ZodType | undefined, params: Record<string, string>): unknown {
@@ -156,7 +164,10 @@ function readParams(schema: ZodType | undefined, params: Record<string, string>)
 
 type Run = (call: IncomingCall) => Promise<Answer<unknown>>;
 
-/** Counts a call for its rate before it is run; one that is refused is taken back where the rate counts what is made. */
+/**
+ * Counts a call for its rate before it is run; one that is refused is taken back where the rate counts what
+ * is made.
+ */
 function rated({ id, rate }: Route, run: Run, rates: CallRates): Run {
   if (rate === undefined) return run;
   return async (call) => {
@@ -193,10 +204,14 @@ async function serveOnce({ route, call, bytes, key }: Once, run: Run, deps: Serv
 
 type Owner = Pick<KeyedCall, "accountId" | "caller" | "secretFor">;
 
-/** Whose an answer is that is kept: the person's, or the connection's whose API key was sent; a secret is one sign-in's. */
+/**
+ * Whose an answer is that is kept: the person's, or the connection's whose API key was sent; a secret is one
+ * sign-in's.
+ */
 function ownerOf({ id, showsSecret }: Route, caller: AnyCall["caller"]): Owner {
-  if (caller === undefined || !("accountId" in caller))
+  if (caller === undefined || !("accountId" in caller)) {
     throw new Error(`${id}: only calls of an account can be idempotent`);
+  }
   const connectionId = "connectionId" in caller ? caller.connectionId : null;
   const owner = { accountId: caller.accountId, caller: connectionId ?? "person" };
   if (!showsSecret) return owner;
@@ -224,7 +239,10 @@ function isBare(route: Route, status: number): boolean {
   return other !== undefined && other.schema === undefined;
 }
 
-/** The handler, held against its declaration: the answer's form, and that a refusal's code is one of the declared. */
+/**
+ * The handler, held against its declaration: the answer's form, and that a refusal's code is one of the
+ * declared.
+ */
 function checked(route: Route): Run {
   const declared = new Set<string>(routeErrors(route));
   return async (call) => {
@@ -235,8 +253,9 @@ function checked(route: Route): Run {
     const status = answer.status ?? ownStatus(route);
     const { schema = z.undefined() } = route.otherAnswers?.[status] ?? route.answer ?? {};
     const result = schema.safeParse(answer.body);
-    if (!result.success)
+    if (!result.success) {
       throw new Error(`${route.id} answers otherwise than declared: ${result.error.message}`);
+    }
     return answer;
   };
 }

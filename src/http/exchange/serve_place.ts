@@ -2,7 +2,9 @@ import { ApiError } from "../../errors.ts";
 import type { Exchange, FinishExchange } from "./exchange.ts";
 import type { Place } from "./places.ts";
 
-/** Ends an exchange at a place by its method's route, or as `method_not_allowed` with the methods there are. */
+/**
+ * Ends an exchange at a place by its method's route, or as `method_not_allowed` with the methods there are.
+ */
 export type ServePlace = (place: Place, exchange: Exchange, params: Record<string, string>) => Promise<void>;
 
 /** Serves places; every exchange is ended by `finish`. */

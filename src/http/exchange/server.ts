@@ -29,16 +29,19 @@ export type RunningServer = {
   host: string;
   port: number;
   /**
-   * Takes no new connection, lets the answers under way finish for at most `graceMs`, telling each client that its
-   * connection ends, then cuts off what is left.
-   * Resolves when every connection is closed; calling it again waits for the same end.
+   * Takes no new connection, lets the answers under way finish for at most `graceMs`, telling each client
+   * that its connection ends, then cuts off what is left. Resolves when every connection is closed; calling
+   * it again waits for the same end.
    */
   stop(graceMs?: number): Promise<void>;
 };
 
 const POLL_MS = 20;
 
-/** What a server bears. Milliseconds are those in which headers, whole requests, and any sign of life have to come. */
+/**
+ * What a server bears. Milliseconds are those in which headers, whole requests, and any sign of life have to
+ * come.
+ */
 export type ServerLimits = {
   connections: number;
   perClient: number;
@@ -63,12 +66,12 @@ const LIMITS: ServerLimits = {
 };
 
 /**
- * Listens for plain HTTP. A request must arrive whole within 30 seconds, its headers within 15; a connection on which
- * nothing moves for 60, because nobody reads, is cut off; an idle one is kept for 65, longer than the balancers in front
- * keep theirs. A network that holds 500 connections is answered `rate_limited` on the next, and 10,000 are held in all.
- * Requests of one connection are served one after the other; one that sends more than 16 without waiting for answers is ended.
- * What is no HTTP at all, names no host or names it twice is answered like any malformed call. Rejects when the address cannot
- * be had.
+ * Listens for plain HTTP. A request must arrive whole within 30 seconds, its headers within 15; a connection
+ * on which nothing moves for 60, because nobody reads, is cut off; an idle one is kept for 65, longer than
+ * the balancers in front keep theirs. A network that holds 500 connections is answered `rate_limited` on the
+ * next, and 10,000 are held in all. Requests of one connection are served one after the other; one that sends
+ * more than 16 without waiting for answers is ended. What is no HTTP at all, names no host or names it twice
+ * is answered like any malformed call. Rejects when the address cannot be had.
  */
 export async function startServer(
   listener: RequestListener,
@@ -99,12 +102,14 @@ export async function startServer(
       unanswered.take(request, response, {
         serve() {
           const fault = requestFault(request);
-          if (fault === undefined) listener(request, response);
-          else
+          if (fault === undefined) {
+            listener(request, response);
+          } else {
             refuse(request, response, {
               error: new ApiError("invalid_request", fault),
               drain: () => drains.begin(request, networkAt(request.socket)),
             });
+          }
         },
         refuse: () => refuse(request, response, { error: tooManyUnanswered(), drain: () => undefined }),
       });
@@ -134,8 +139,11 @@ export async function startServer(
     const isAnswered = [...open].some(
       ({ socket: own, headersSent, req }) => own === socket && (headersSent || req.complete),
     );
-    if (isAnswered || !socket.writable || error.code === "ECONNRESET") socket.destroy();
-    else refuseMalformed(error, socket);
+    if (isAnswered || !socket.writable || error.code === "ECONNRESET") {
+      socket.destroy();
+    } else {
+      refuseMalformed(error, socket);
+    }
   });
   server.listen({ host, port });
   await once(server, "listening");
@@ -185,8 +193,11 @@ function refuse(
     connection: "close",
   };
   const reply = errorReply(error);
-  if (request.complete) sendReply(response, reply, common);
-  else sendEarly(response, reply, common, drain());
+  if (request.complete) {
+    sendReply(response, reply, common);
+  } else {
+    sendEarly(response, reply, common, drain());
+  }
 }
 
 function tooManyConnections(): ApiError {

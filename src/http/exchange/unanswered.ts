@@ -4,11 +4,14 @@ import type { Socket } from "node:net";
 /** What becomes of a request: it is served, or refused with the end of its connection. */
 export type Turn = { serve(): void; refuse(): void };
 
-/** Bounds the requests of one connection that have no answer yet: HTTP/1.1 lets a client send them without end. */
+/**
+ * Bounds the requests of one connection that have no answer yet: HTTP/1.1 lets a client send them without
+ * end.
+ */
 export type Unanswered = {
   /**
-   * Serves a connection's requests one after the other. The first one beyond the connection's share is refused, and nothing
-   * more is read; those that had been read with it come to nothing.
+   * Serves a connection's requests one after the other. The first one beyond the connection's share is
+   * refused, and nothing more is read; those that had been read with it come to nothing.
    */
   take(request: IncomingMessage, response: ServerResponse, turn: Turn): void;
 };

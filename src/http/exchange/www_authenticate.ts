@@ -12,9 +12,9 @@ const byAccess: Record<Access, readonly Proof[]> = {
 };
 
 /**
- * What a 401 of a route says about how to prove the caller (`WWW-Authenticate`, RFC 9110 §11.6.1): `ApiKey` with the
- * header that carries the key, `Cookie` with the name of the cookie, `Bearer` for the operator. A browser asks its user
- * for a password at none of these. `undefined` for a route that demands nothing.
+ * What a 401 of a route says about how to prove the caller (`WWW-Authenticate`, RFC 9110 §11.6.1): `ApiKey`
+ * with the header that carries the key, `Cookie` with the name of the cookie, `Bearer` for the operator. A
+ * browser asks its user for a password at none of these. `undefined` for a route that demands nothing.
  */
 export function challengesOf(route: Route, names: Names): string | undefined {
   const demanded = (route.demands ?? []).filter((name) => name !== "csrf");

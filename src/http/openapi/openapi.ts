@@ -30,8 +30,9 @@ const tags: Record<string, string> = {
 };
 
 /**
- * The OpenAPI 3.1 document of the public operations, made from the schemas the routes validate with. The operator's
- * internal operations are not in it. Paths, headers and cookies carry the service's word, not its aliases.
+ * The OpenAPI 3.1 document of the public operations, made from the schemas the routes validate with. The
+ * operator's internal operations are not in it. Paths, headers and cookies carry the service's word, not its
+ * aliases.
  */
 export function openApiDocument(routes: readonly Route[], { baseUrl, word, version }: DocumentInfo): Json {
   const names = createNames(word);

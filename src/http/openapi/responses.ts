@@ -7,7 +7,10 @@ import { type Json, schemaOf } from "./schema.ts";
 
 type Response = { description: string; headers: Json; schemas: Json[]; codes?: ErrorCode[] };
 
-/** Every answer of a route by its status: its own, and its errors with exactly the codes that it can refuse with. */
+/**
+ * Every answer of a route by its status: its own, and its errors with exactly the codes that it can refuse
+ * with.
+ */
 export function responsesOf(route: Route, names: Names): Json {
   const byStatus = new Map<number, Response>();
   for (const [status, response] of [...ownResponses(route, names), ...errorResponses(route)]) {
@@ -135,7 +138,10 @@ function errorResponses(route: Route): [number, Response][] {
   ]);
 }
 
-/** Of `rate_limited` always; of `vault_unavailable` when the vault was asked too often and told when it may be asked again. */
+/**
+ * Of `rate_limited` always; of `vault_unavailable` when the vault was asked too often and told when it may be
+ * asked again.
+ */
 function retryHeaders(status: number, codes: readonly ErrorCode[]): Json {
   if (status === 429) return { "Retry-After": retryAfter };
   return codes.includes("vault_unavailable") ? optional({ "Retry-After": retryAfter }) : {};

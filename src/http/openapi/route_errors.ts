@@ -25,7 +25,10 @@ export function routeErrors(route: Route): ErrorCode[] {
   return [...new Set([...codes, ...route.errors, ...ANY_CALL])];
 }
 
-/** Whether its path has a parameter of which there may be none such; some routes have an answer of their own for that. */
+/**
+ * Whether its path has a parameter of which there may be none such; some routes have an answer of their own
+ * for that.
+ */
 function namesSomething({ path, otherAnswers }: Route): boolean {
   return /\{\w+\}/.test(path) && otherAnswers?.[404] === undefined;
 }

@@ -4,8 +4,9 @@ import { type ZodType, z } from "zod";
 export type Json = Record<string, unknown>;
 
 /**
- * A schema as JSON Schema 2020-12: of what is sent (`input`) or what is answered (`output`). A pattern that needs a flag is
- * left out, since none goes with it: without, `\p{Cc}` means other text, and to some readers none at all.
+ * A schema as JSON Schema 2020-12: of what is sent (`input`) or what is answered (`output`). A pattern that
+ * needs a flag is left out, since none goes with it: without, `\p{Cc}` means other text, and to some readers
+ * none at all.
  */
 export function schemaOf(schema: ZodType, io: "input" | "output"): Json {
   const { $schema, ...rest } = z.toJSONSchema(schema, { io, unrepresentable: "any" }) as Json;

@@ -24,7 +24,9 @@ export type Authenticators = {
   admitOperator(caller: OperatorCaller): Promise<boolean>;
 };
 
-/** A request as authentication sees it: its headers by lower-case name, with the service's word taken care of. */
+/**
+ * A request as authentication sees it: its headers by lower-case name, with the service's word taken care of.
+ */
 export type Presented = { request: IncomingMessage; header(name: string): string | undefined };
 
 /** Proves the caller of one route. Throws the code of its access. */

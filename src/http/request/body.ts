@@ -20,8 +20,9 @@ export function hasBody({ headers }: IncomingMessage): boolean {
 }
 
 /**
- * The bytes of a request's body; none when it has none. Throws `invalid_request` as soon as the length that is
- * announced, or what has arrived, is over `MAX_BODY_BYTES`, and for a body that is compressed or breaks off.
+ * The bytes of a request's body; none when it has none. Throws `invalid_request` as soon as the length that
+ * is announced, or what has arrived, is over `MAX_BODY_BYTES`, and for a body that is compressed or breaks
+ * off.
  */
 export async function readBody(request: IncomingMessage): Promise<Buffer> {
   if (!hasBody(request)) return EMPTY;
@@ -55,9 +56,9 @@ export function requireJson(request: IncomingMessage, body: Buffer): void {
 }
 
 /**
- * The value of a JSON body, read as strictly as the protocol's own documents: well-formed UTF-8, no duplicate members,
- * no deep nesting, no U+0000. Throws `invalid_request`, naming the fault and never repeating content. An empty body is
- * `undefined`.
+ * The value of a JSON body, read as strictly as the protocol's own documents: well-formed UTF-8, no duplicate
+ * members, no deep nesting, no U+0000. Throws `invalid_request`, naming the fault and never repeating
+ * content. An empty body is `undefined`.
  */
 export function parseBody(body: Buffer): unknown {
   if (body.length === 0) return undefined;

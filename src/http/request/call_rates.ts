@@ -13,7 +13,10 @@ export type CallLimits = { presentPerMinute: number; agentsPerDay: number };
 
 type Caller = Pick<ApiKeyCaller, "accountId" | "connectionId">;
 
-/** Rates of an API key's calls by their kind. Keys of one connection count as one, so that a rotation renews nothing. */
+/**
+ * Rates of an API key's calls by their kind. Keys of one connection count as one, so that a rotation renews
+ * nothing.
+ */
 export type CallRates = {
   /**
    * Counts a call, and gives the headers that tell how many are left to the connection. Throws `rate_limited`
@@ -26,7 +29,10 @@ export type CallRates = {
 
 type Left = { limit: number; seconds: number; remaining: number; resetMs: number };
 
-/** Proofs count in this process, minute by minute; agents in the database, over all replicas, in a day from the first on. */
+/**
+ * Proofs count in this process, minute by minute; agents in the database, over all replicas, in a day from
+ * the first on.
+ */
 export function createCallRates({
   db,
   clock,

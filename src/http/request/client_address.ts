@@ -13,10 +13,10 @@ const REMEMBERED = 10_000;
 export type ClientAddress = (peer: string | undefined, forwardedFor: string | undefined) => string;
 
 /**
- * The client is the rightmost hop that is not a trusted proxy: each trusted proxy vouches for the hop it appended, and
- * for nothing further left, so a forged header never moves the answer. A hop that is no address ends the walk at the
- * proxy that passed it on. `trusted` holds addresses and CIDR blocks; with none of them the peer is the client.
- * Throws `ConfigError` for an entry that is neither.
+ * The client is the rightmost hop that is not a trusted proxy: each trusted proxy vouches for the hop it
+ * appended, and for nothing further left, so a forged header never moves the answer. A hop that is no address
+ * ends the walk at the proxy that passed it on. `trusted` holds addresses and CIDR blocks; with none of them
+ * the peer is the client. Throws `ConfigError` for an entry that is neither.
  */
 export function createClientAddress(trusted: readonly string[]): ClientAddress {
   const ranges = trusted.map(readRange);
@@ -38,7 +38,10 @@ export function createClientAddress(trusted: readonly string[]): ClientAddress {
   };
 }
 
-/** The network of a client's address, as {@link networkOf} has it; read once for each of those that were asked for last. */
+/**
+ * The network of a client's address, as {@link networkOf} has it; read once for each of those that were asked
+ * for last.
+ */
 export function createNetworks(): (client: string) => string {
   const networks = new LRUCache<string, string>({ max: REMEMBERED });
   return (client) => remembered(networks, client, () => networkOf(client));
@@ -53,8 +56,8 @@ function remembered(known: LRUCache<string, string>, key: string, read: () => st
 }
 
 /**
- * The client behind a TCP peer, when it is known before any header is read: the peer itself, `undefined` when that is a
- * trusted proxy. Throws `ConfigError` likewise.
+ * The client behind a TCP peer, when it is known before any header is read: the peer itself, `undefined` when
+ * that is a trusted proxy. Throws `ConfigError` likewise.
  */
 export function createPeerClient(
   trusted: readonly string[],
@@ -67,7 +70,10 @@ export function createPeerClient(
   };
 }
 
-/** An IPv4 address, or an IPv6 one that may stand in brackets, or either with a port; IPv4 inside IPv6 is IPv4. */
+/**
+ * An IPv4 address, or an IPv6 one that may stand in brackets, or either with a port; IPv4 inside IPv6 is
+ * IPv4.
+ */
 function readAddress(text: string): Address | undefined {
   const bare = /^\[([^\]]+)\](?::\d+)?$/.exec(text)?.[1] ?? /^([\d.]+):\d+$/.exec(text)?.[1] ?? text;
   const withoutZone = bare.replace(/%.*$/, "");

@@ -11,9 +11,9 @@ export type Cookies = {
 };
 
 /**
- * Cookies for a base URL: `SameSite=Lax`, bound to its path, and `Secure` unless it is plain http on this machine.
- * Scripts can read the CSRF cookie only; the refresh cookie is sent to the refresh call and nowhere else, the sign-in
- * cookie to the calls that send and take codes.
+ * Cookies for a base URL: `SameSite=Lax`, bound to its path, and `Secure` unless it is plain http on this
+ * machine. Scripts can read the CSRF cookie only; the refresh cookie is sent to the refresh call and nowhere
+ * else, the sign-in cookie to the calls that send and take codes.
  */
 export function createCookies(names: Names, baseUrl: string): Cookies {
   const base = new URL(baseUrl);

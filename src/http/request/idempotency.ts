@@ -12,7 +12,10 @@ import { VaultRefused, VaultUnavailable } from "../../vault/errors.ts";
 
 /** Seconds a first answer is kept. */
 export const IDEMPOTENCY_SECONDS = 24 * 60 * 60;
-/** Seconds after which a run whose end is not known may be taken over: its process died, or it failed half-way. */
+/**
+ * Seconds after which a run whose end is not known may be taken over: its process died, or it failed
+ * half-way.
+ */
 export const RUN_SECONDS = 60;
 /** Seconds a first answer that shows a secret is kept. */
 export const SECRET_SECONDS = 10 * 60;
@@ -22,9 +25,10 @@ const POLL_MS = 50;
 const EMPTIED = Buffer.alloc(0);
 
 /**
- * One call that carries an `Idempotency-Key`. `caller` is who called for the account: `person`, or a connection's id. What
- * was answered to one of them is given to no other. `bodyHash` is of all that makes the call this one. `secretFor` is the
- * sign-in that an answer which shows a secret is kept for; absent when the answer shows none.
+ * One call that carries an `Idempotency-Key`. `caller` is who called for the account: `person`, or a
+ * connection's id. What was answered to one of them is given to no other. `bodyHash` is of all that makes the
+ * call this one. `secretFor` is the sign-in that an answer which shows a secret is kept for; absent when the
+ * answer shows none.
  */
 export type KeyedCall = {
   accountId: string;
@@ -41,17 +45,17 @@ export type KeptAnswer = { status: number; body: unknown; headers: Record<string
 /** Runs keyed calls once. */
 export type Idempotency = {
   /**
-   * The answer of `run`, or of the first call with this key. Calls that come while the first one runs wait for it.
-   * Only successes are kept: a refusal changed nothing, so the call may be tried again. Kept answers are sealed, since
-   * they may show secrets. Throws `idempotency_conflict` when the key came with another body within 24 hours, and when
-   * the first call is still running after 10 seconds.
+   * The answer of `run`, or of the first call with this key. Calls that come while the first one runs wait
+   * for it. Only successes are kept: a refusal changed nothing, so the call may be tried again. Kept answers
+   * are sealed, since they may show secrets. Throws `idempotency_conflict` when the key came with another
+   * body within 24 hours, and when the first call is still running after 10 seconds.
    *
-   * An answer that shows a secret is kept for `SECRET_SECONDS` and for the same sign-in; any other repetition within 24
-   * hours throws `answer_not_kept` and does nothing.
+   * An answer that shows a secret is kept for `SECRET_SECONDS` and for the same sign-in; any other repetition
+   * within 24 hours throws `answer_not_kept` and does nothing.
    *
-   * When it is not known whether anything was changed, the key stays locked for `RUN_SECONDS`: the process died, or the
-   * run failed otherwise than by a refusal, for instance because the database went away around the commit. Repetitions
-   * are `idempotency_conflict` until then; the call then runs once more.
+   * When it is not known whether anything was changed, the key stays locked for `RUN_SECONDS`: the process
+   * died, or the run failed otherwise than by a refusal, for instance because the database went away around
+   * the commit. Repetitions are `idempotency_conflict` until then; the call then runs once more.
    */
   once(call: KeyedCall, run: () => Promise<KeptAnswer>): Promise<{ answer: KeptAnswer; replayed: boolean }>;
   /** Forgets answers older than 24 hours. */
@@ -110,7 +114,10 @@ export function createIdempotency({ db, seal, clock, log }: IdempotencyDeps): Id
     }
   }
 
-  /** Takes the key when it is free: never used, used too long ago, or left by a run that has ended without an answer. */
+  /**
+   * Takes the key when it is free: never used, used too long ago, or left by a run that has ended without an
+   * answer.
+   */
   async function take(call: KeyedCall, runId: string): Promise<boolean> {
     const now = clock.now();
     const { rowCount } = await db.raw(
@@ -131,8 +138,9 @@ export function createIdempotency({ db, seal, clock, log }: IdempotencyDeps): Id
     const row = await db("idempotency_keys").where(rowOf(call)).first();
     if (row === undefined) return undefined;
     if (!row.body_hash.equals(call.bodyHash)) throw new ApiError("idempotency_conflict");
-    if (row.secret_until !== null && !maySeeSecret(row, call, clock.now()))
+    if (row.secret_until !== null && !maySeeSecret(row, call, clock.now())) {
       throw new ApiError("answer_not_kept");
+    }
     return row.answer_sealed === null ? undefined : JSON.parse(seal.open(row.answer_sealed, contextOf(call)));
   }
 
@@ -153,7 +161,9 @@ export function createIdempotency({ db, seal, clock, log }: IdempotencyDeps): Id
   }
 }
 
-/** Whether an answer with a secret is still given: to the sign-in that it was given to, for `SECRET_SECONDS`. */
+/**
+ * Whether an answer with a secret is still given: to the sign-in that it was given to, for `SECRET_SECONDS`.
+ */
 function maySeeSecret(row: IdempotencyKeyRow, { secretFor }: KeyedCall, now: Date): boolean {
   return row.session_family === secretFor && row.secret_until !== null && row.secret_until > now;
 }

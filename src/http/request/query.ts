@@ -1,8 +1,8 @@
 import { ApiError } from "../../errors.ts";
 
 /**
- * Query parameters by name. Throws `invalid_request` for one that stands twice, because which of them counts would be
- * a guess, and for text that the database has no room for.
+ * Query parameters by name. Throws `invalid_request` for one that stands twice, because which of them counts
+ * would be a guess, and for text that the database has no room for.
  */
 export function readQuery(url: string): Record<string, string> {
   const start = url.indexOf("?");
@@ -10,8 +10,9 @@ export function readQuery(url: string): Record<string, string> {
   if (start === -1) return query;
   for (const [name, value] of new URLSearchParams(url.slice(start + 1))) {
     if (Object.hasOwn(query, name)) throw new ApiError("invalid_request", "query: a parameter stands twice");
-    if (name.includes("\0") || value.includes("\0"))
+    if (name.includes("\0") || value.includes("\0")) {
       throw new ApiError("invalid_request", "query: holds U+0000");
+    }
     Object.defineProperty(query, name, { value, enumerable: true });
   }
   return query;

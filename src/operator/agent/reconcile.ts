@@ -12,7 +12,9 @@ import { terminate } from "../termination.ts";
 import type { World } from "../world.ts";
 import { type AgentInput, agentRefusal, isKnownAgent } from "./rules.ts";
 
-/** Makes an Agent true: has its key made once, and disabled when the Agent is deleted and its policy says so. */
+/**
+ * Makes an Agent true: has its key made once, and disabled when the Agent is deleted and its policy says so.
+ */
 export async function reconcileAgent(world: World, object: Agent, failures: number): Promise<Visit> {
   const { api, resources, states } = world;
   const externalId = world.externalIdOf(object);

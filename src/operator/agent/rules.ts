@@ -25,7 +25,10 @@ const platformReady: Rule = (input) =>
 
 const rules: readonly Rule[] = [suspended, disabled, platformReady];
 
-/** Why an Agent is not there yet and the API is not to be asked for it; of the rules the first that has something to say. */
+/**
+ * Why an Agent is not there yet and the API is not to be asked for it; of the rules the first that has
+ * something to say.
+ */
 export function agentRefusal(input: AgentInput): Verdict | undefined {
   for (const rule of rules) {
     const verdict = rule(input);

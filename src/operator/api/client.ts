@@ -38,12 +38,14 @@ export type DelegationWish = {
 export const MAX_STATE_IDS = 500;
 
 /**
- * The API as the operator sees it. Everything is named by external ids, so that repeating a call changes nothing. No call
- * rejects: a refusal, an outage, a wrong token are values.
+ * The API as the operator sees it. Everything is named by external ids, so that repeating a call changes
+ * nothing. No call rejects: a refusal, an outage, a wrong token are values.
  */
 export type ApiClient = {
   putPlatform(externalId: string, wish: PlatformWish): Promise<ApiResult<PlatformAnswer>>;
-  /** Says that the credentials of the key with this prefix are stored, so that they are not delivered again. */
+  /**
+   * Says that the credentials of the key with this prefix are stored, so that they are not delivered again.
+   */
   acknowledgeCredentials(externalId: string, prefix: string): Promise<ApiResult<unknown>>;
   /** Replaces the API key; the one before stays good for `graceSeconds`. */
   rotateCredentials(externalId: string, graceSeconds: number): Promise<ApiResult<PlatformAnswer>>;

@@ -1,7 +1,9 @@
 import { readFile } from "node:fs/promises";
 import type { Clock } from "../../clock.ts";
 
-/** The operator's bearer token. A token in a file is read again at least every minute, as it may be replaced. */
+/**
+ * The operator's bearer token. A token in a file is read again at least every minute, as it may be replaced.
+ */
 export type TokenSource = {
   /** The current token. Rejects when the file cannot be read. */
   current(): Promise<string>;

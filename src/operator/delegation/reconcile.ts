@@ -16,7 +16,9 @@ const DELETED = "The Delegation was deleted";
 /** Calls that one visit may make: the request or its revocation, and never the same again. */
 const MAX_CALLS = 2;
 
-/** Makes a Delegation true: files it once, follows the owner's decision, revokes when told to or when deleted. */
+/**
+ * Makes a Delegation true: files it once, follows the owner's decision, revokes when told to or when deleted.
+ */
 export async function reconcileDelegation(
   world: World,
   object: Delegation,

@@ -6,7 +6,10 @@ import type { Agent, Delegation, Platform } from "../kinds.ts";
 import type { Verdict } from "../reasons.ts";
 import { agentFault, platformFault } from "../references.ts";
 
-/** Everything that a decision about a Delegation depends on. `state`: what the API has, if it knows the Delegation. */
+/**
+ * Everything that a decision about a Delegation depends on. `state`: what the API has, if it knows the
+ * Delegation.
+ */
 export type DelegationInput = {
   object: Delegation;
   platform?: Platform | undefined;
@@ -81,8 +84,9 @@ const beforeRequest: readonly Rule[] = [
 
 const revoked: FiledRule = (_, { status, reason }) => {
   if (status === "revoked") return { reason: "Revoked", message: because("Revoked", reason) };
-  if (status === "withdrawn")
+  if (status === "withdrawn") {
     return { reason: "Revoked", message: because("The request was withdrawn", reason) };
+  }
   return undefined;
 };
 
@@ -138,7 +142,10 @@ function awaiting({ consoleUrl }: DelegationInput, { request_id }: DelegationSta
   return { reason: "AwaitingApproval", message: `The account's owner decides at ${link}` };
 }
 
-/** Scopes, granted or else asked for, that the Platform's ceiling does not hold; `undefined` without a Platform. */
+/**
+ * Scopes, granted or else asked for, that the Platform's ceiling does not hold; `undefined` without a
+ * Platform.
+ */
 export function beyondCeiling({ object, platform, state }: DelegationInput): string[] | undefined {
   if (platform === undefined) return undefined;
   return coversScopes(platform.spec.defaultAllowedScopes, state?.approved_scope ?? object.spec.scopes);

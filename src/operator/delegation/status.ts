@@ -5,7 +5,9 @@ import type { Verdict } from "../reasons.ts";
 import { agentFault, platformFault } from "../references.ts";
 import { beyondCeiling, type DelegationInput, hasEnded } from "./rules.ts";
 
-/** The status of a Delegation whose state at the API is known, `input.state` being absent when it has none. */
+/**
+ * The status of a Delegation whose state at the API is known, `input.state` being absent when it has none.
+ */
 export function delegationStatus(
   input: DelegationInput,
   verdict: Verdict,

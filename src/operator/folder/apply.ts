@@ -8,8 +8,9 @@ import type { Store } from "./store.ts";
 /** Does what a plan says, object by object. What is done already is done no second time. */
 export async function applyPlan(plan: Plan, { store, clock }: { store: Store; clock: Clock }): Promise<void> {
   await applyTenants(plan, store);
-  for (const { key, manifest, file } of plan.accepted)
+  for (const { key, manifest, file } of plan.accepted) {
     await store.change(key, accept(manifest, file, { clock }));
+  }
   for (const { key, file } of plan.unchanged) await store.change(key, confirm(file));
   for (const key of plan.removed) await store.change(key, remove({ clock }));
   await applyRefusals(plan, { store, clock });
@@ -30,6 +31,7 @@ async function applyRefusals(
     await store.setReport(key, { message, text: refusalReport(key, file, message, { clock }) });
   }
   const current = new Set(refused.map(({ key }) => keyText(key)));
-  for (const { key } of store.reports())
+  for (const { key } of store.reports()) {
     if (!current.has(keyText(key))) await store.setReport(key, undefined);
+  }
 }

@@ -9,8 +9,8 @@ type Options = { mode: number; folderMode: number; replace: boolean };
 export const UNFINISHED = /^\..*\.unfinished$/;
 
 /**
- * Writes a whole file or none of it, durably. Missing folders are made. `false`: a file was there that may not be
- * replaced; it was left as it is.
+ * Writes a whole file or none of it, durably. Missing folders are made. `false`: a file was there that may
+ * not be replaced; it was left as it is.
  */
 export async function writeAtomically(path: string, text: string, options: Options): Promise<boolean> {
   const folder = dirname(path);
@@ -18,8 +18,9 @@ export async function writeAtomically(path: string, text: string, options: Optio
   const unfinished = join(folder, `.${basename(path)}.${randomBytes(6).toString("hex")}.unfinished`);
   try {
     await writeDurably(unfinished, text, options.mode);
-    if (options.replace) await rename(unfinished, path);
-    else if (!(await linked(unfinished, path))) return false;
+    if (options.replace) {
+      await rename(unfinished, path);
+    } else if (!(await linked(unfinished, path))) return false;
     await syncFolder(folder);
     return true;
   } finally {

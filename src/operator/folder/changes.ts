@@ -6,12 +6,17 @@ import { type AnyObject, type CommonStatus, type Condition, FINALIZER, type Key 
 import type { Known, Manifest } from "./manifests/plan.ts";
 import { reportText } from "./state_file.ts";
 
-/** Condition that only a folder states: that the manifest as it is now was refused and the last accepted one holds. */
+/**
+ * Condition that only a folder states: that the manifest as it is now was refused and the last accepted one
+ * holds.
+ */
 export const ACCEPTED = "Accepted";
 
 type Change = (known: Known | undefined) => Known | undefined;
 
-/** Creates an object, or gives it a new spec and a new generation. One that is being deleted is left alone. */
+/**
+ * Creates an object, or gives it a new spec and a new generation. One that is being deleted is left alone.
+ */
 export function accept(manifest: Manifest, file: string, { clock }: { clock: Clock }): Change {
   return (known) => {
     if (known === undefined) return { manifest: file, object: created(manifest, clock.now()) };

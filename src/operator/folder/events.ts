@@ -13,7 +13,10 @@ export type EventFile = {
 
 const MAX_BYTES = 1024 * 1024;
 
-/** Appends to a file; at 1 MiB it becomes `<path>.1` and a new one begins. A line that cannot be written is lost. */
+/**
+ * Appends to a file; at 1 MiB it becomes `<path>.1` and a new one begins. A line that cannot be written is
+ * lost.
+ */
 export function openEventFile(path: string, { clock }: { clock: Clock }): EventFile {
   let writing = Promise.resolve();
 

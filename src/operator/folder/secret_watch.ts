@@ -47,8 +47,11 @@ export function createSecretWatch({ folder, log, tell, rescanMs }: Options): Sec
     running = compare().finally(() => {
       running = undefined;
       if (stopped) return;
-      if (wanted) void run();
-      else timer = setTimeout(run, rescanMs);
+      if (wanted) {
+        void run();
+      } else {
+        timer = setTimeout(run, rescanMs);
+      }
     });
     return running;
   }

@@ -52,7 +52,10 @@ export function stateText({ object, manifest }: Known): string {
   return stringify({ ...object, metadata: { ...object.metadata, annotations } }, { lineWidth: 0 });
 }
 
-/** Reads a state file back; `undefined` when it only reports a manifest that was never accepted. Throws `StateDamaged`. */
+/**
+ * Reads a state file back; `undefined` when it only reports a manifest that was never accepted. Throws
+ * `StateDamaged`.
+ */
 export function parseState(file: string, text: string): Known | undefined {
   const document = parsed(file, text);
   if (isReport(document)) return undefined;

@@ -17,12 +17,15 @@ export type Store = {
   get(key: Key): Known | undefined;
   tenants(): TenantsFound | undefined;
   /**
-   * Replaces what is kept of one object; `undefined` from `change` forgets it, the same value writes nothing. Changes of
-   * one object happen one after the other. When it resolves the file is written and listeners have been told.
+   * Replaces what is kept of one object; `undefined` from `change` forgets it, the same value writes nothing.
+   * Changes of one object happen one after the other. When it resolves the file is written and listeners have
+   * been told.
    */
   change(key: Key, change: (known: Known | undefined) => Known | undefined): Promise<void>;
   setTenants(tenants: TenantsFound | undefined): Promise<void>;
-  /** Shows a report in place of the state of an object that does not exist, or with `undefined` removes it. */
+  /**
+   * Shows a report in place of the state of an object that does not exist, or with `undefined` removes it.
+   */
   setReport(key: Key, report: Report | undefined): Promise<void>;
   /** What is shown so. */
   reports(): { key: Key; report: Report }[];
@@ -46,9 +49,13 @@ export async function openStore(folder: string): Promise<Store> {
 
   for (const path of await stateFiles(folder)) {
     const state = parseState(path, await readFile(path, "utf8"));
-    if (state === undefined) await rm(path);
-    else if (pathOf(keyOf(state.object)) !== path) throw new StateDamaged(path);
-    else known.set(keyText(keyOf(state.object)), frozen(state));
+    if (state === undefined) {
+      await rm(path);
+    } else if (pathOf(keyOf(state.object)) !== path) {
+      throw new StateDamaged(path);
+    } else {
+      known.set(keyText(keyOf(state.object)), frozen(state));
+    }
   }
   let tenants = await readTenants(join(folder, TENANTS_FILE));
 
@@ -64,18 +71,27 @@ export async function openStore(folder: string): Promise<Store> {
         const before = known.get(id);
         const after = change(before);
         if (after === before) return;
-        if (after === undefined) await removeDurably(pathOf(key));
-        else await writeAtomically(pathOf(key), stateText(after), WRITTEN);
-        if (after === undefined) known.delete(id);
-        else known.set(id, frozen(after));
+        if (after === undefined) {
+          await removeDurably(pathOf(key));
+        } else {
+          await writeAtomically(pathOf(key), stateText(after), WRITTEN);
+        }
+        if (after === undefined) {
+          known.delete(id);
+        } else {
+          known.set(id, frozen(after));
+        }
         reports.delete(id);
         tell(key);
       }),
     setTenants: (next) =>
       turns(TENANTS_FILE, async () => {
         const path = join(folder, TENANTS_FILE);
-        if (next === undefined) await removeDurably(path);
-        else await writeAtomically(path, tenantsText(next), WRITTEN);
+        if (next === undefined) {
+          await removeDurably(path);
+        } else {
+          await writeAtomically(path, tenantsText(next), WRITTEN);
+        }
         tenants = next;
         tell({ kind: "Tenants", namespace: "", name: "" });
       }),
@@ -83,10 +99,16 @@ export async function openStore(folder: string): Promise<Store> {
       turns(keyText(key), async () => {
         const id = keyText(key);
         if (known.has(id) || reports.get(id)?.report.message === report?.message) return;
-        if (report === undefined) await removeDurably(pathOf(key));
-        else await writeAtomically(pathOf(key), report.text, WRITTEN);
-        if (report === undefined) reports.delete(id);
-        else reports.set(id, { key, report });
+        if (report === undefined) {
+          await removeDurably(pathOf(key));
+        } else {
+          await writeAtomically(pathOf(key), report.text, WRITTEN);
+        }
+        if (report === undefined) {
+          reports.delete(id);
+        } else {
+          reports.set(id, { key, report });
+        }
       }),
   };
 }

@@ -2,7 +2,10 @@ import { type FSWatcher, watch } from "node:fs";
 import type { Logger } from "../../log.ts";
 import { listFolders } from "./manifests/listing.ts";
 
-/** Hints that something below a folder may have changed. A hint may be lost; who must be sure looks by itself too. */
+/**
+ * Hints that something below a folder may have changed. A hint may be lost; who must be sure looks by itself
+ * too.
+ */
 export type Watch = {
   /** Watches folders that have appeared since, and no longer those that are gone. */
   refresh(): Promise<void>;
@@ -10,8 +13,8 @@ export type Watch = {
 };
 
 /**
- * Watches a folder and those below it, each as a whole, so that a file replaced under its name is noticed as well. A
- * folder that does not exist yet is watched from the `refresh` that finds it.
+ * Watches a folder and those below it, each as a whole, so that a file replaced under its name is noticed as
+ * well. A folder that does not exist yet is watched from the `refresh` that finds it.
  */
 export function watchFolders(root: string, { log, onHint }: { log: Logger; onHint(): void }): Watch {
   const watchers = new Map<string, FSWatcher>();

@@ -15,8 +15,8 @@ import {
 } from "./secret.ts";
 
 /**
- * How publishing ended: the Secret stands; somebody else's is in its place; Secret or key were changed by another
- * meanwhile; or the API failed.
+ * How publishing ended: the Secret stands; somebody else's is in its place; Secret or key were changed by
+ * another meanwhile; or the API failed.
  */
 export type Publication =
   | { kind: "published"; answer: PlatformAnswer; issued: Date }
@@ -51,8 +51,9 @@ export function rotationDue({ spec }: Platform, secret: Secret): Date | undefine
 }
 
 /**
- * Has the Secret hold the credentials of the API's current key: stores and acknowledges what is delivered, moves what was
- * stored elsewhere, replaces a key that is lost or due. A Secret that is not the Platform's own is never touched.
+ * Has the Secret hold the credentials of the API's current key: stores and acknowledges what is delivered,
+ * moves what was stored elsewhere, replaces a key that is lost or due. A Secret that is not the Platform's
+ * own is never touched.
  */
 export async function publishCredentials(
   world: World,
@@ -113,8 +114,9 @@ async function settle(
   { current, former }: HeldSecrets,
   wanted: WantedSecret,
 ): Promise<Publication> {
-  if (!isStored(current, wanted) && !(await resources.writeSecret(wanted, current)))
+  if (!isStored(current, wanted) && !(await resources.writeSecret(wanted, current))) {
     return { kind: "not_owned" };
+  }
   if (former !== undefined && isOwnSecret(former, platform)) await resources.removeSecret(former);
   return { kind: "published", answer, issued: issuedAt(wanted) };
 }

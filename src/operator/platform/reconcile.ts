@@ -75,8 +75,8 @@ async function register(world: World, input: PlatformInput, accountEmail: string
 }
 
 /**
- * A callback URL that this object set before and no longer has is removed; one set elsewhere is left alone. Whose authority
- * counts is what the object says and nothing else.
+ * A callback URL that this object set before and no longer has is removed; one set elsewhere is left alone.
+ * Whose authority counts is what the object says and nothing else.
  */
 function wishOf({ spec, status }: Platform, accountEmail: string): PlatformWish {
   const callback = spec.callbackUrl ?? (status.callbackUrl === undefined ? undefined : null);

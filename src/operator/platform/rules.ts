@@ -8,10 +8,16 @@ import type { Binding, Tenant } from "../tenants.ts";
 import { type HeldSecrets, rotationDue } from "./credentials.ts";
 import { holdsKey, isOwnSecret, secretName } from "./secret.ts";
 
-/** What was last told to the API about a Platform by this process: of which version, under whose account, and when. */
+/**
+ * What was last told to the API about a Platform by this process: of which version, under whose account, and
+ * when.
+ */
 export type LastWish = { generation: number; accountEmail: string; at: Date };
 
-/** Everything that a decision about a Platform depends on. `state`: what the API has, if it knows the Platform. */
+/**
+ * Everything that a decision about a Platform depends on. `state`: what the API has, if it knows the
+ * Platform.
+ */
 export type PlatformInput = {
   object: Platform;
   binding?: Binding | undefined;
@@ -27,7 +33,9 @@ export type PlatformStep = { step: "register"; tenant: Tenant } | { step: "repor
 
 type Rule = (input: PlatformInput) => Verdict | undefined;
 
-/** How long it may take until a change made elsewhere is set right: the wish is told again after this time. */
+/**
+ * How long it may take until a change made elsewhere is set right: the wish is told again after this time.
+ */
 export const REPEAT_MS = 10 * 60 * 1000;
 
 const suspended: Rule = ({ object }) =>
@@ -85,7 +93,9 @@ export function nextStep(input: PlatformInput): PlatformStep {
   return { step: "register", tenant };
 }
 
-/** Whether the API needs not be asked: it was told lately for this tenant, and the Secret has its current key. */
+/**
+ * Whether the API needs not be asked: it was told lately for this tenant, and the Secret has its current key.
+ */
 function isSettled(
   { object, secrets: { current, former }, lastWish, apiUrl, now }: PlatformInput,
   { accountEmail }: Tenant,

@@ -30,7 +30,9 @@ export function isOwnSecret(secret: Secret, { metadata }: Platform): boolean {
   return secret.type === SECRET_TYPE && secret.annotations[OWNER] === metadata.uid;
 }
 
-/** Whether a Secret is the Platform's own and holds the whole of the credentials whose key has this prefix. */
+/**
+ * Whether a Secret is the Platform's own and holds the whole of the credentials whose key has this prefix.
+ */
 export function holdsKey(secret: Secret, platform: Platform, prefix: string): boolean {
   const isWhole = NAMES.every((name) => (secret.data[name] ?? "") !== "");
   return isOwnSecret(secret, platform) && isWhole && secret.data.api_key_prefix === prefix;

@@ -23,14 +23,17 @@ const FINAL: ReadonlySet<string> = new Set<Reason>(["Denied", "Revoked", "Expire
 const PROMPT_MS = 1000;
 const MAX_PROMPT_MS = 15_000;
 const DRIFT_MS = 10 * 60 * 1000;
-/** What failed for want of the API is tried again when it answers after an outage, and otherwise no oftener than this. */
+/**
+ * What failed for want of the API is tried again when it answers after an outage, and otherwise no oftener
+ * than this.
+ */
 const NUDGE_MS = 15_000;
 /** Calls that one prompt look may make; more objects than they hold take turns. */
 const PROMPT_CALLS = 4;
 
 /**
- * Looks every second at what awaits a decision or the API itself, and every 10 min ± 20 % at everything. While the API
- * does not answer, the looks become rarer, down to one in 15 s.
+ * Looks every second at what awaits a decision or the API itself, and every 10 min ± 20 % at everything.
+ * While the API does not answer, the looks become rarer, down to one in 15 s.
  */
 export function startPoll(world: PollWorld, { enqueue, random = Math.random }: Options): Poll {
   let promptMs = PROMPT_MS;
@@ -107,7 +110,10 @@ function waitsForApi(object: AnyObject): boolean {
   return readyReason(object) === "ApiUnavailable" || readyReason(object) === "AuthorizationFailed";
 }
 
-/** Whether something else than the API may have changed what the object waits for. Platforms are told again anyway. */
+/**
+ * Whether something else than the API may have changed what the object waits for. Platforms are told again
+ * anyway.
+ */
 function isUnsettled(object: AnyObject): boolean {
   const reason = readyReason(object);
   return reason === undefined || !(reason === "Active" || FINAL.has(reason));

@@ -1,6 +1,8 @@
 import type { Key } from "../kinds.ts";
 
-/** Keys that wait for a worker: urgent ones first as far as that starves nothing, and every namespace in turn. */
+/**
+ * Keys that wait for a worker: urgent ones first as far as that starves nothing, and every namespace in turn.
+ */
 export type Lanes = {
   /** A key that waits already only becomes urgent, if it was not. */
   push(id: string, key: Key, urgent: boolean): void;
@@ -47,8 +49,11 @@ function createLane() {
       if (namespaceOf.has(id)) return;
       namespaceOf.set(id, namespace);
       const waiting = namespaces.get(namespace);
-      if (waiting === undefined) namespaces.set(namespace, new Set([id]));
-      else waiting.add(id);
+      if (waiting === undefined) {
+        namespaces.set(namespace, new Set([id]));
+      } else {
+        waiting.add(id);
+      }
     },
     remove(id: string): void {
       const namespace = namespaceOf.get(id);

@@ -3,16 +3,16 @@ import { backoffMs, ORDINARY, URGENT } from "./backoff.ts";
 import { createLanes } from "./lanes.ts";
 
 /**
- * What a run of a key ends with: nothing more to do until it is added, a time to come back (milliseconds), or a failure
- * that is tried again with growing delays, no earlier than `notBeforeMs`.
+ * What a run of a key ends with: nothing more to do until it is added, a time to come back (milliseconds), or
+ * a failure that is tried again with growing delays, no earlier than `notBeforeMs`.
  */
 export type Visit =
   | { afterMs?: number; retry?: never }
   | { retry: true; urgent?: boolean; notBeforeMs?: number };
 
 /**
- * A queue of keys with the semantics of client-go's: a key never runs twice at once, adding it while it waits changes
- * nothing, adding it while it runs causes exactly one more run. Namespaces take turns.
+ * A queue of keys with the semantics of client-go's: a key never runs twice at once, adding it while it waits
+ * changes nothing, adding it while it runs causes exactly one more run. Namespaces take turns.
  */
 export type Queue = {
   /** Has the key run as soon as a worker is free. */
@@ -84,8 +84,9 @@ export function createQueue({ workers, run, onError, random = Math.random }: Opt
     plan(id, key, visit);
     const again = addedMeanwhile.get(id);
     addedMeanwhile.delete(id);
-    if (again !== undefined) add(key, again);
-    else if (!timers.has(id) && !failures.has(id)) keys.delete(id);
+    if (again !== undefined) {
+      add(key, again);
+    } else if (!timers.has(id) && !failures.has(id)) keys.delete(id);
     fill();
     if (stopped && running.size === 0) whenIdle?.();
   }

@@ -39,7 +39,10 @@ const file = z.object({
 /** The folder of the repository that holds the definitions. */
 export const definitionsFolder = join(import.meta.dirname, "../../../crds");
 
-/** Every kind and version that a folder's CustomResourceDefinitions declare. Throws when the folder cannot be read. */
+/**
+ * Every kind and version that a folder's CustomResourceDefinitions declare. Throws when the folder cannot be
+ * read.
+ */
 export async function readDefinitions(folder: string = definitionsFolder): Promise<Definition[]> {
   const names = (await readdir(folder)).filter((name) => name.endsWith(".yaml")).sort();
   const documents = await Promise.all(

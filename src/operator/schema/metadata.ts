@@ -1,6 +1,6 @@
 /**
- * Object metadata as the API server takes it, unknown fields refused. What only the server sets may stand in a manifest
- * (an exported object has it) and means nothing there.
+ * Object metadata as the API server takes it, unknown fields refused. What only the server sets may stand in
+ * a manifest (an exported object has it) and means nothing there.
  */
 export const metadataSchema = {
   type: "object",
@@ -43,7 +43,9 @@ export const metadataSchema = {
 const name = /^([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$/;
 const prefix = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
 
-/** Whether a text can be the key of a label or an annotation: `[prefix/]name`, at most 253 and 63 characters. */
+/**
+ * Whether a text can be the key of a label or an annotation: `[prefix/]name`, at most 253 and 63 characters.
+ */
 export function isQualifiedName(text: string): boolean {
   const parts = text.split("/");
   if (parts.length > 2) return false;

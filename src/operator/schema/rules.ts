@@ -15,8 +15,8 @@ type CompiledNode = {
 };
 
 /**
- * Checks a well-structured object against the CEL rules of its schema as the API server does. Rules over `oldSelf` are
- * asked only where there was a value before; members of lists have none.
+ * Checks a well-structured object against the CEL rules of its schema as the API server does. Rules over
+ * `oldSelf` are asked only where there was a value before; members of lists have none.
  */
 export type RulesCheck = (object: unknown, previous: unknown) => Fault[];
 
@@ -40,8 +40,9 @@ function compile(environment: Environment, schema: StructuralSchema): CompiledNo
 function compileRule(environment: Environment, { rule, message }: CelRule): CompiledRule {
   const program = environment.parse(rule);
   const checked = program.check();
-  if (!checked.valid)
+  if (!checked.valid) {
     throw new Error(`The rule ${JSON.stringify(rule)} is not valid`, { cause: checked.error });
+  }
   return {
     message: message ?? `failed rule: ${rule}`,
     isTransition: /\boldSelf\b/.test(rule),

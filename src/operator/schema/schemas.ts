@@ -11,8 +11,8 @@ export type Judgement = { object: object; faults?: never } | { object?: never; f
 /** The kinds of `crds/`, each with everything the API server would check. */
 export type Schemas = {
   /**
-   * Takes or refuses an object as the API server would. `previous` is the object that is there, for rules about change;
-   * without it the object is new.
+   * Takes or refuses an object as the API server would. `previous` is the object that is there, for rules
+   * about change; without it the object is new.
    */
   judge(object: unknown, previous?: object): Judgement;
 };

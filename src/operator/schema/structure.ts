@@ -22,7 +22,10 @@ const keptKeywords = [
   "maxItems",
 ];
 
-/** What a pattern of the definitions means, by a part of it, where people are told that rather than the pattern. */
+/**
+ * What a pattern of the definitions means, by a part of it, where people are told that rather than the
+ * pattern.
+ */
 const meanings: readonly [part: string, meaning: string][] = [
   [":[A-Za-z0-9_.:/*-]+", "a scope is domain:action or custom:…"],
   ["\\p{Co}", HIDDEN_TEXT],

@@ -14,7 +14,8 @@ export const MAX_ACCEPTED_PRINCIPALS = 1_000;
 export const PRINCIPAL_ID = /^[0-9a-f]{32}$/;
 
 /**
- * A root identity of another account, the scopes that are accepted from it, and before which moment; `null` sets no end.
+ * A root identity of another account, the scopes that are accepted from it, and before which moment; `null`
+ * sets no end.
  */
 export type Acceptance = { humanId: string; scopes: readonly string[]; acceptedUntil: Date | null };
 
@@ -24,9 +25,9 @@ type Deps = { db: Database; clock: Clock };
 export type PlatformPlace = { accountId: string; platformId: string };
 
 /**
- * Accepts one principal at a platform, or changes what is accepted from it; decisions hold it from the commit on.
- * Throws `not_found`, also for a root that the registry does not have, `invalid_scopes`, `invalid_expiry`,
- * `invalid_principal`, `principal_limit`.
+ * Accepts one principal at a platform, or changes what is accepted from it; decisions hold it from the commit
+ * on. Throws `not_found`, also for a root that the registry does not have, `invalid_scopes`,
+ * `invalid_expiry`, `invalid_principal`, `principal_limit`.
  */
 export async function acceptPrincipal(
   deps: Deps,
@@ -55,9 +56,10 @@ export async function acceptPrincipal(
 }
 
 /**
- * Makes these the only principals accepted at a platform, all or none of them; one whose end has passed may be among
- * them and is not accepted. What stays as it is is not written anew, so that the call may be repeated at any time.
- * Gives how many are accepted now. Throws `not_found` and what {@link checkAcceptances} throws.
+ * Makes these the only principals accepted at a platform, all or none of them; one whose end has passed may
+ * be among them and is not accepted. What stays as it is is not written anew, so that the call may be
+ * repeated at any time. Gives how many are accepted now. Throws `not_found` and what {@link checkAcceptances}
+ * throws.
  */
 export async function replaceAcceptedPrincipals(
   deps: Deps,
@@ -113,7 +115,10 @@ export async function checkAcceptances(
   );
 }
 
-/** Accepts a principal no longer: no decision that is made after the commit allows on its authority. Throws `not_found`. */
+/**
+ * Accepts a principal no longer: no decision that is made after the commit allows on its authority. Throws
+ * `not_found`.
+ */
 export async function endAcceptance(deps: Deps, place: PlatformPlace, humanId: string): Promise<void> {
   await change(deps, place, async (tx, connectionId) => {
     const ended = await tx("accepted_principals")
@@ -155,8 +160,8 @@ function rowsOf(
 }
 
 /**
- * The scopes, each once. A custom scope means what the account says that made it up, so that a wildcard over another's
- * would accept what nobody here has read: each is named. Throws `invalid_scopes`.
+ * The scopes, each once. A custom scope means what the account says that made it up, so that a wildcard over
+ * another's would accept what nobody here has read: each is named. Throws `invalid_scopes`.
  */
 function checkAcceptedScopes(scopes: readonly string[]): string[] {
   const checked = checkScopes(scopes);

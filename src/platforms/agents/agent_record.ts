@@ -3,7 +3,9 @@ import type { AgentRow } from "../../db/tables.ts";
 import { ApiError } from "../../errors.ts";
 import { isKeyId } from "../../ids.ts";
 
-/** The connection's agent with this id, disabled or not. Throws `not_found` when it is another's or nobody's. */
+/**
+ * The connection's agent with this id, disabled or not. Throws `not_found` when it is another's or nobody's.
+ */
 export async function findAgent(
   db: Database | Transaction,
   connectionId: string,

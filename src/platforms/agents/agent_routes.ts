@@ -114,9 +114,12 @@ export function deleteAgentRoute(deps: Deps): Route {
   });
 }
 
-/** An API key opens its own connection only, a person any live one of their account; others are `not_found`. */
+/**
+ * An API key opens its own connection only, a person any live one of their account; others are `not_found`.
+ */
 async function ownConnection(db: Database, caller: AccountCaller, connectionId: string): Promise<string> {
-  if (caller.connectionId === null) await findConnection(db, caller.accountId, connectionId);
-  else if (connectionId !== caller.connectionId) throw new ApiError("not_found");
+  if (caller.connectionId === null) {
+    await findConnection(db, caller.accountId, connectionId);
+  } else if (connectionId !== caller.connectionId) throw new ApiError("not_found");
   return connectionId;
 }

@@ -21,8 +21,9 @@ export const agentTypes = [
 ] as const;
 
 /**
- * An agent as it is asked for. `attemptKey` names the attempt: the same one again, after a crash or a lost answer, finds
- * the key that the vault made at first. `externalId` names the Kubernetes object that declares the agent.
+ * An agent as it is asked for. `attemptKey` names the attempt: the same one again, after a crash or a lost
+ * answer, finds the key that the vault made at first. `externalId` names the Kubernetes object that declares
+ * the agent.
  */
 export type AgentWish = {
   accountId: string;
@@ -44,8 +45,8 @@ export type CreateAgentDeps = {
 type VaultKey = Awaited<ReturnType<VaultClient["createKey"]>>;
 
 /**
- * Makes a custodial agent: its hybrid key is made and kept in the vault, with the platform's ceiling recorded there, and
- * its id is that key's. A key that no row came of is good for nothing. Throws `not_found`,
+ * Makes a custodial agent: its hybrid key is made and kept in the vault, with the platform's ceiling recorded
+ * there, and its id is that key's. A key that no row came of is good for nothing. Throws `not_found`,
  * `external_conflict`, `VaultUnavailable`, `VaultRefused`.
  */
 export async function createAgent(deps: CreateAgentDeps, wish: AgentWish): Promise<AgentRow> {

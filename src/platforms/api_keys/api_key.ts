@@ -13,8 +13,9 @@ const form = new RegExp(
 export type NewApiKey = { apiKey: string; prefix: string; hash: Buffer };
 
 /**
- * Makes `dpz_<8 prefix>_<43 secret>_<6 checksum>` in base62. The secret carries 256 bits. The checksum is the CRC-32 of
- * all before its `_`, so that a scanner or the server can tell a typo or a stranger's text from a key without a look-up.
+ * Makes `dpz_<8 prefix>_<43 secret>_<6 checksum>` in base62. The secret carries 256 bits. The checksum is the
+ * CRC-32 of all before its `_`, so that a scanner or the server can tell a typo or a stranger's text from a
+ * key without a look-up.
  */
 export function newApiKey(): NewApiKey {
   const prefix = `dpz_${randomText(PREFIX_LENGTH)}`;
@@ -50,7 +51,9 @@ function checksumOf(text: string): string {
   return digits;
 }
 
-/** The seal's context of `connections.undelivered_sealed`: the API key that the operator has not stored yet. */
+/**
+ * The seal's context of `connections.undelivered_sealed`: the API key that the operator has not stored yet.
+ */
 export function undeliveredContext(connectionId: string): string {
   return `connections.undelivered:${connectionId}`;
 }

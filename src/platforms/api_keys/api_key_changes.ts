@@ -7,7 +7,10 @@ const LONGEST_DELAY_MS = 5_000;
 const HEARTBEAT_MS = 2_000;
 const ANSWER_WITHIN_MS = 2_000;
 
-/** What a listener hears: that it may be trusted from now on, that a key changed, that it heard nothing for a while. */
+/**
+ * What a listener hears: that it may be trusted from now on, that a key changed, that it heard nothing for a
+ * while.
+ */
 export type ApiKeyHearer = {
   onListening(): void;
   onChange(keyPrefix: string): void;
@@ -18,8 +21,9 @@ export type ApiKeyHearer = {
 export type ApiKeyChanges = { close(): Promise<void> };
 
 /**
- * Listens for committed changes of API keys on a connection of its own, and connects again, with growing delays, for as
- * long as it is not closed. A connection that no longer answers counts as lost. Faults are reported, never thrown.
+ * Listens for committed changes of API keys on a connection of its own, and connects again, with growing
+ * delays, for as long as it is not closed. A connection that no longer answers counts as lost. Faults are
+ * reported, never thrown.
  */
 export function listenForApiKeyChanges(
   { url, onError }: { url: string; onError: (error: Error) => void },
@@ -57,7 +61,10 @@ async function listenForEver(
   }
 }
 
-/** Listens until `closing` is signalled. Rejects when the connection cannot be made, is lost or no longer answers. */
+/**
+ * Listens until `closing` is signalled. Rejects when the connection cannot be made, is lost or no longer
+ * answers.
+ */
 async function listenOnce(
   url: string,
   hearer: ApiKeyHearer,

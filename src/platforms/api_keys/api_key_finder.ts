@@ -15,8 +15,9 @@ type Remembered = { key: KnownKey; until: Date };
 /** Finds the caller behind an API key. */
 export type ApiKeyFinder = {
   /**
-   * The connection that a presented key belongs to; `undefined` for text that is no key, an unknown key, a wrong secret,
-   * a retired key or a removed connection. Rejects when the database is away and the key is not remembered.
+   * The connection that a presented key belongs to; `undefined` for text that is no key, an unknown key, a
+   * wrong secret, a retired key or a removed connection. Rejects when the database is away and the key is not
+   * remembered.
    */
   find(presented: string): Promise<ApiKeyCaller | undefined>;
   /** Drops keys that this process has just changed and committed, without waiting to hear of it. */
@@ -25,8 +26,9 @@ export type ApiKeyFinder = {
 };
 
 /**
- * Keys are looked up by prefix, compared as SHA-256 in constant time, and remembered for up to 5 seconds, only while
- * changes are listened for; a change drops the key as soon as it is heard of. `url` opens the connection that listens.
+ * Keys are looked up by prefix, compared as SHA-256 in constant time, and remembered for up to 5 seconds,
+ * only while changes are listened for; a change drops the key as soon as it is heard of. `url` opens the
+ * connection that listens.
  */
 export function createApiKeyFinder(deps: {
   db: Database;

@@ -10,7 +10,10 @@ import type { ApiKeyFinder } from "./api_key_finder.ts";
 /** Longest time for which a replaced API key stays good, in seconds. */
 export const MAX_GRACE_SECONDS = 86_400;
 
-/** A connection whose key is rotated; every earlier key is good for `graceSeconds` more, 0–86400, and no longer. */
+/**
+ * A connection whose key is rotated; every earlier key is good for `graceSeconds` more, 0–86400, and no
+ * longer.
+ */
 export type Rotation = { accountId: string; connectionId: string; graceSeconds: number };
 
 /** What ending API keys works with: this process stops accepting them before it answers. */
@@ -20,8 +23,8 @@ export type RetireDeps = { db: Database; seal: Seal; clock: Clock; apiKeys: Pick
 export type RotatedKey = { api_key: string; api_key_prefix: string; previous_prefix: string };
 
 /**
- * Replaces a connection's API key and tells `connection.key_rotated`. For a platform that the operator declared the new
- * key is kept sealed until the operator has stored it. Throws `not_found`.
+ * Replaces a connection's API key and tells `connection.key_rotated`. For a platform that the operator
+ * declared the new key is kept sealed until the operator has stored it. Throws `not_found`.
  */
 export async function rotateKey(
   { db, seal, clock, apiKeys }: RetireDeps,
@@ -38,8 +41,8 @@ export async function rotateKey(
 }
 
 /**
- * The change of {@link rotateKey}, in a transaction that holds the connection's lock. Gives the new key, and the prefixes
- * of those whose end was changed, which are to be forgotten after the commit.
+ * The change of {@link rotateKey}, in a transaction that holds the connection's lock. Gives the new key, and
+ * the prefixes of those whose end was changed, which are to be forgotten after the commit.
  */
 export async function replaceKey(
   tx: Transaction,
@@ -68,8 +71,8 @@ export async function replaceKey(
 }
 
 /**
- * Lets no key of a connection be good at `end` or later; keys that end earlier keep their end. Gives the prefixes of
- * those changed, which are to be forgotten after the commit.
+ * Lets no key of a connection be good at `end` or later; keys that end earlier keep their end. Gives the
+ * prefixes of those changed, which are to be forgotten after the commit.
  */
 export async function retireKeys(tx: Transaction, connectionId: string, end: Date): Promise<string[]> {
   const retired = await tx("api_keys")

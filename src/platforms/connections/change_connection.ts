@@ -10,9 +10,9 @@ export type ConnectionChange = { verifier_id?: string | undefined; registry_answ
 export type ConnectionSettings = { connection_id: string; verifier_id: string; registry_answers: boolean };
 
 /**
- * Changes the name that operations are bound to, or whether AuthZEN questions without a proof are answered. Proofs that
- * are bound to the former name are refused from then on. This process drops what it remembers of the connection's keys
- * before it answers, every other as it hears of the commit. Throws `not_found`.
+ * Changes the name that operations are bound to, or whether AuthZEN questions without a proof are answered.
+ * Proofs that are bound to the former name are refused from then on. This process drops what it remembers of
+ * the connection's keys before it answers, every other as it hears of the commit. Throws `not_found`.
  */
 export async function changeConnection(
   { db, apiKeys }: { db: Database; apiKeys: Pick<ApiKeyFinder, "forget"> },

@@ -11,10 +11,10 @@ import { type SettleDeps, settleVault } from "../sync_vault.ts";
 const REASON = "connection removed";
 
 /**
- * Removes a connection with its platform for ever: its API keys die, its certificates are revoked, its pending requests
- * withdrawn, its agents disabled. Each certificate is told by one `delegation.revoked`, and after them `connection.removed` once. The vault disables the agents' keys afterwards;
- * while it is away the removal holds all the same. Gives when it was removed; a repeated call gives the same.
- * Throws `not_found`.
+ * Removes a connection with its platform for ever: its API keys die, its certificates are revoked, its
+ * pending requests withdrawn, its agents disabled. Each certificate is told by one `delegation.revoked`, and
+ * after them `connection.removed` once. The vault disables the agents' keys afterwards; while it is away the
+ * removal holds all the same. Gives when it was removed; a repeated call gives the same. Throws `not_found`.
  */
 export async function removeConnection(
   deps: SettleDeps & RetireDeps,
@@ -47,7 +47,10 @@ export async function removeConnection(
   return removedAt;
 }
 
-/** All but the certificates, which come last: decisions on them wait from there to the commit. Gives the keys ended. */
+/**
+ * All but the certificates, which come last: decisions on them wait from there to the commit. Gives the keys
+ * ended.
+ */
 async function endConnection(
   tx: Transaction,
   { connection_id, platform_id }: PlatformRecord,

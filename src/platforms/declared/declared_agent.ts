@@ -13,9 +13,9 @@ export type DeclaredAgent = {
 };
 
 /**
- * Makes a declared agent true: creates it at first, renames it later. A deleted one stays deleted. It may be repeated at
- * any time. Throws `not_found` when its platform is not registered, `external_conflict` when the object was registered
- * for another platform or as another type; `VaultUnavailable`, `VaultRefused`.
+ * Makes a declared agent true: creates it at first, renames it later. A deleted one stays deleted. It may be
+ * repeated at any time. Throws `not_found` when its platform is not registered, `external_conflict` when the
+ * object was registered for another platform or as another type; `VaultUnavailable`, `VaultRefused`.
  */
 export async function putAgent(deps: CreateAgentDeps, declared: DeclaredAgent): Promise<AgentRow> {
   const known = await findDeclaredAgent(deps.db, declared.externalId);
@@ -37,8 +37,9 @@ async function changeDeclared(db: Database, known: AgentRow, declared: DeclaredA
   if (platform?.connection_id !== known.connection_id) {
     throw new ApiError("external_conflict", "Registered for another platform");
   }
-  if (known.agent_type !== declared.agentType)
+  if (known.agent_type !== declared.agentType) {
     throw new ApiError("external_conflict", "agent_type cannot change");
+  }
   if (known.name === declared.name) return known;
   await db("agents").where({ agent_id: known.agent_id }).update({ name: declared.name });
   return { ...known, name: declared.name };

@@ -25,7 +25,10 @@ import { checkCallbackUrl } from "../webhooks/callback_url.ts";
 import { setCallback } from "../webhooks/set_callback.ts";
 import { signingSecretContext } from "../webhooks/signing_secret.ts";
 
-/** A platform as a Kubernetes object declares it. A callback left out stays as it is; so do accepted principals. */
+/**
+ * A platform as a Kubernetes object declares it. A callback left out stays as it is; so do accepted
+ * principals.
+ */
 export type DeclaredPlatform = {
   externalId: string;
   accountEmail: string;
@@ -41,10 +44,10 @@ export type DeclaredPlatform = {
 export type DeclareDeps = RegisterDeps & SettleDeps & { clock: Clock };
 
 /**
- * Makes a declared platform true: registers it at first, changes it later by the rules that people's changes keep. It
- * may be repeated at any time. Throws what {@link registerPlatform}, {@link changePlatform} and {@link checkAcceptances}
- * throw, besides `namespace_not_bound`, `onboarding_incomplete`, and `external_conflict` when the object was registered for another
- * account or surface or is removed.
+ * Makes a declared platform true: registers it at first, changes it later by the rules that people's changes
+ * keep. It may be repeated at any time. Throws what {@link registerPlatform}, {@link changePlatform} and
+ * {@link checkAcceptances} throw, besides `namespace_not_bound`, `onboarding_incomplete`, and
+ * `external_conflict` when the object was registered for another account or surface or is removed.
  */
 export async function putPlatform(deps: DeclareDeps, declared: DeclaredPlatform): Promise<LivePlatform> {
   const owner = await findOwnerByEmail(deps.db, declared.accountEmail);
@@ -84,10 +87,12 @@ async function changeDeclared(
   known: PlatformRecord,
   declared: DeclaredPlatform,
 ): Promise<LivePlatform> {
-  if (known.account_id !== owner.accountId)
+  if (known.account_id !== owner.accountId) {
     throw new ApiError("external_conflict", "Registered for another account");
-  if (known.surface_type !== declared.surfaceType)
+  }
+  if (known.surface_type !== declared.surfaceType) {
     throw new ApiError("external_conflict", "surface_type cannot change");
+  }
   if (!isLive(known)) throw new ApiError("external_conflict", "The platform was removed");
   const { callbackUrl } = declared;
   if (callbackUrl != null) checkCallbackUrl(callbackUrl, deps.callbacks);
@@ -131,7 +136,10 @@ export async function requireDeclaredPlatform(
   return record;
 }
 
-/** The three secrets of a connection until the operator has acknowledged that it stored them; `null` from then on. */
+/**
+ * The three secrets of a connection until the operator has acknowledged that it stored them; `null` from then
+ * on.
+ */
 export async function undeliveredCredentials(
   { db, seal }: { db: Database; seal: Seal },
   { platform_id, connection_id }: LivePlatform,
@@ -161,8 +169,9 @@ export async function acknowledgeCredentials(
   await db.transaction(async (tx) => {
     await lockConnection(tx, connection_id);
     const current = await requireDeclaredPlatform(tx, externalId);
-    if (current.api_key_prefix !== keyPrefix)
+    if (current.api_key_prefix !== keyPrefix) {
       throw new ApiError("external_conflict", "Another key is current");
+    }
     await tx("connections").where({ connection_id }).update({ undelivered_sealed: null });
   });
 }

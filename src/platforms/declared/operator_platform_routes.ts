@@ -103,7 +103,9 @@ export function acknowledgeRoute({ db }: Deps): Route {
   });
 }
 
-/** `POST /internal/v1/platforms/{external_id}/credentials/rotate`: for when the stored ones are gone or due. */
+/**
+ * `POST /internal/v1/platforms/{external_id}/credentials/rotate`: for when the stored ones are gone or due.
+ */
 export function rotateCredentialsRoute(deps: Deps): Route {
   return route({
     id: "internal_rotate_credentials",

@@ -3,9 +3,9 @@ import type { AddressPolicy } from "../../events/webhooks/callbacks/addresses.ts
 import { checkCallbackUrl as callbackUrlForm } from "../../events/webhooks/callbacks/callback_url.ts";
 
 /**
- * Refuses with `invalid_callback_url` what can be told from a callback URL's text: outside development anything but
- * https; a user or password; this machine or a literal address, unless the policy opens it; characters that a URL
- * parser drops without a word. What its name resolves to is checked at every delivery.
+ * Refuses with `invalid_callback_url` what can be told from a callback URL's text: outside development
+ * anything but https; a user or password; this machine or a literal address, unless the policy opens it;
+ * characters that a URL parser drops without a word. What its name resolves to is checked at every delivery.
  */
 export function checkCallbackUrl(text: string, policy: AddressPolicy): void {
   const form = callbackUrlForm(text, policy);

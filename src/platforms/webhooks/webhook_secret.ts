@@ -21,9 +21,9 @@ export const SECRET_GRACE_SECONDS = 24 * 60 * 60;
 export type OwnConnection = { accountId: string; connectionId: string };
 
 /**
- * The first half of a rotation: makes the connection's next webhook secret and gives it, once. From the commit on,
- * deliveries are signed with both in `webhook-signature`, while `X-Service-Signature` stays the current one's. A next
- * secret that was not promoted is replaced. Throws `not_found`.
+ * The first half of a rotation: makes the connection's next webhook secret and gives it, once. From the
+ * commit on, deliveries are signed with both in `webhook-signature`, while `X-Service-Signature` stays the
+ * current one's. A next secret that was not promoted is replaced. Throws `not_found`.
  */
 export async function rotateWebhookSecret(
   { db, seal }: RetireDeps,
@@ -45,11 +45,11 @@ export async function rotateWebhookSecret(
 export type Promoted = { formerUntil: Date | null; keyPrefix: string };
 
 /**
- * The second half: the next secret becomes the current one, and the one before signs for `graceSeconds` more, 0–604800,
- * in `webhook-signature` only.
+ * The second half: the next secret becomes the current one, and the one before signs for `graceSeconds` more,
+ * 0–604800, in `webhook-signature` only.
  *
- * The Secret of a platform that a Kubernetes object declares has to follow. The operator is given credentials with a new
- * API key only, so this gives it one, and the former key is good for the longest grace there is.
+ * The Secret of a platform that a Kubernetes object declares has to follow. The operator is given credentials
+ * with a new API key only, so this gives it one, and the former key is good for the longest grace there is.
  *
  * Throws `not_found`, `no_secret_rotation`.
  */

@@ -28,8 +28,8 @@ export const evaluationBody = z.object({
 });
 
 /**
- * The answer to one question. Without a proof it is `false`, unless the connection has asked for answers from the
- * registry: those say what an agent may do, and nothing about who asks.
+ * The answer to one question. Without a proof it is `false`, unless the connection has asked for answers from
+ * the registry: those say what an agent may do, and nothing about who asks.
  */
 export const evaluationAnswer = z.object({
   decision: z.boolean(),
@@ -62,8 +62,8 @@ export type EvaluationAnswer = z.infer<typeof evaluationAnswer>;
 export type EvaluateDeps = { verify: VerifyDeps; standing: StandingDeps; clock: Clock };
 
 /**
- * Answers one question. A proof that is refused is a `false`; throws `ApiError` for a malformed question and when no
- * decision can be made.
+ * Answers one question. A proof that is refused is a `false`; throws `ApiError` for a malformed question and
+ * when no decision can be made.
  */
 export async function evaluate(
   deps: EvaluateDeps,
@@ -78,8 +78,9 @@ export async function evaluate(
   const { operation } = context ?? {};
   const options = validate(verifyOptions, { required_scope: action.name, operation, context }, "context");
   if (subject.type !== "agent") return refused("unknown_subject");
-  if (resource.type !== "connection" || resource.id !== caller.connectionId)
+  if (resource.type !== "connection" || resource.id !== caller.connectionId) {
     return refused("unknown_resource");
+  }
   if (bundle === undefined && ref === undefined) {
     if (!caller.registryAnswers) return refused("proof_required");
     const question = { connectionId: caller.connectionId, agentId: subject.id, scope: action.name };
@@ -109,12 +110,16 @@ async function askRegistry(
 }
 
 /**
- * A caller that knows AuthZEN alone acts on `decision`, and an action is allowed once. So an allow that is given again is
- * `false`: it was acted on, or revoked since, or its answer was lost, and nothing here can tell which.
+ * A caller that knows AuthZEN alone acts on `decision`, and an action is allowed once. So an allow that is
+ * given again is `false`: it was acted on, or revoked since, or its answer was lost, and nothing here can
+ * tell which.
  */
 const REPLAYED = "replayed";
 
-/** A proof that is no good, or of something else, is an answer: `false`. Any other status says that there is none. */
+/**
+ * A proof that is no good, or of something else, is an answer: `false`. Any other status says that there is
+ * none.
+ */
 const REFUSED_STATUS: readonly number[] = [400, 403, 409];
 
 async function askWithProof(

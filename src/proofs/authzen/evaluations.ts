@@ -10,13 +10,18 @@ const MOST_EVALUATIONS = 100;
 
 const semantic = z.enum(["execute_all", "deny_on_first_deny", "permit_on_first_permit"]);
 
-/** The boxcarred form of AuthZEN 1.0: members beside `evaluations` stand in for those that an item leaves out. */
+/**
+ * The boxcarred form of AuthZEN 1.0: members beside `evaluations` stand in for those that an item leaves out.
+ */
 export const evaluationsBody = evaluationBody.partial().extend({
   evaluations: z.array(evaluationBody.partial()).max(MOST_EVALUATIONS).optional(),
   options: z.object({ evaluations_semantic: semantic.optional() }).optional(),
 });
 
-/** The items of a call, with the members they share filled in, and how far to go; nothing when it is a single question. */
+/**
+ * The items of a call, with the members they share filled in, and how far to go; nothing when it is a single
+ * question.
+ */
 export function readBatch(
   members: JsonObject,
 ): { items: JsonValue[]; semantic: z.infer<typeof semantic> } | undefined {

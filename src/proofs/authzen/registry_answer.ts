@@ -25,8 +25,8 @@ export type Standing =
   | { decision: "deny"; reason: DenyReason };
 
 /**
- * Whether any active certificate of the agent grants the scope under its constraints. Nothing is spent, charged or
- * recorded. When none does: the reason of the newest that has the scope.
+ * Whether any active certificate of the agent grants the scope under its constraints. Nothing is spent,
+ * charged or recorded. When none does: the reason of the newest that has the scope.
  */
 export async function findStanding(
   { db, rated }: StandingDeps,

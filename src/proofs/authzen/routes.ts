@@ -57,12 +57,13 @@ const metadata = z.object({
 const WELL_KNOWN = "/.well-known/authzen-configuration";
 
 /**
- * `GET /.well-known/authzen-configuration`: where the others are, from the configured base URL and nothing that a request
- * says. `policy_decision_point` is that URL as it is written: a client must refuse any other (AuthZEN 1.0 §9.2.3).
+ * `GET /.well-known/authzen-configuration`: where the others are, from the configured base URL and nothing
+ * that a request says. `policy_decision_point` is that URL as it is written: a client must refuse any other
+ * (AuthZEN 1.0 §9.2.3).
  *
- * Of a base URL with a path the well-known part stands between host and path (§9.2.1), and a proxy passes that on as it
- * is. The document is also served where the path comes first, with and without it, for proxies that keep or take away
- * the path they forward.
+ * Of a base URL with a path the well-known part stands between host and path (§9.2.1), and a proxy passes
+ * that on as it is. The document is also served where the path comes first, with and without it, for proxies
+ * that keep or take away the path they forward.
  */
 export function authzenMetadataRoute(baseUrl: string): Route {
   const base = baseUrl.replace(/\/+$/, "");

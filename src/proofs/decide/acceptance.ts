@@ -9,8 +9,8 @@ export type IsAccepted = (asked: {
 }) => Promise<boolean>;
 
 /**
- * Looks an acceptance up before anything is waited for in the other account's name. It decides nothing: it may be taken
- * back before the deciding statement, which reads it again.
+ * Looks an acceptance up before anything is waited for in the other account's name. It decides nothing: it
+ * may be taken back before the deciding statement, which reads it again.
  */
 export function createAcceptanceFinder(db: Database): IsAccepted {
   return async ({ connectionId, humanId, scope, at }) => {

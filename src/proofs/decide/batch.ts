@@ -7,8 +7,8 @@ import { type DecisionItem, type DecisionOutcome, decideBatch } from "./decision
 export type Decide = (item: DecisionItem) => Promise<DecisionOutcome>;
 
 /**
- * `maxItems` per statement, `maxStatements` at once; a batch that is not full waits for the statement under way, but no
- * longer than `maxWaitMs`. An item that has waited `maxQueueMs` is not sent any more.
+ * `maxItems` per statement, `maxStatements` at once; a batch that is not full waits for the statement under
+ * way, but no longer than `maxWaitMs`. An item that has waited `maxQueueMs` is not sent any more.
  */
 export type BatchLimits = { maxItems: number; maxWaitMs: number; maxStatements: number; maxQueueMs: number };
 
@@ -22,10 +22,10 @@ type Waiting = {
 };
 
 /**
- * Gathers concurrent decisions into one statement. While one is under way the next batch grows, so batches are as large
- * as the load needs and a lone item waits for nobody; only a full batch, or one behind a statement that takes long, is
- * sent beside another: a statement costs much and its items little. An item that could not be sent in time is refused
- * with `unavailable`: it was not decided and never will be.
+ * Gathers concurrent decisions into one statement. While one is under way the next batch grows, so batches
+ * are as large as the load needs and a lone item waits for nobody; only a full batch, or one behind a
+ * statement that takes long, is sent beside another: a statement costs much and its items little. An item
+ * that could not be sent in time is refused with `unavailable`: it was not decided and never will be.
  */
 export function createBatcher(pool: Pool, limits: BatchLimits = defaultLimits): Decide {
   let waiting: Waiting[] = [];
@@ -35,8 +35,11 @@ export function createBatcher(pool: Pool, limits: BatchLimits = defaultLimits): 
 
   function schedule(): void {
     if (running >= limits.maxStatements || waiting.length === 0) return;
-    if (waiting.length >= limits.maxItems || running === 0) soon ??= setImmediate(flush);
-    else timer ??= setTimeout(flush, limits.maxWaitMs);
+    if (waiting.length >= limits.maxItems || running === 0) {
+      soon ??= setImmediate(flush);
+    } else {
+      timer ??= setTimeout(flush, limits.maxWaitMs);
+    }
   }
 
   function flush(): void {
@@ -71,7 +74,10 @@ export function createBatcher(pool: Pool, limits: BatchLimits = defaultLimits): 
     });
 }
 
-/** Settles every waiting item; never rejects itself. What the database refused as a whole is tried once more item by item. */
+/**
+ * Settles every waiting item; never rejects itself. What the database refused as a whole is tried once more
+ * item by item.
+ */
 async function decideTogether(pool: Pool, batch: readonly Waiting[], isLastTry = false): Promise<void> {
   try {
     const outcomes = await decideBatch(
@@ -90,7 +96,10 @@ async function decideTogether(pool: Pool, batch: readonly Waiting[], isLastTry =
   }
 }
 
-/** Classes of errors after which nothing was done: bad data, a violated rule, a rolled back transaction, a row not had. */
+/**
+ * Classes of errors after which nothing was done: bad data, a violated rule, a rolled back transaction, a row
+ * not had.
+ */
 const refusals = ["22", "23", "40", "55"];
 
 function wasRefused(error: unknown): boolean {

@@ -32,7 +32,10 @@ export type DecisionItem = {
   errorReason: string | null;
   /** The operation that the proof is bound to, decided once. */
   invocation: { id: string; operationHash: Buffer } | null;
-  /** What the chain grants, sorted; a ceiling that shrank since, or what is accepted from another account, narrows it further. */
+  /**
+   * What the chain grants, sorted; a ceiling that shrank since, or what is accepted from another account,
+   * narrows it further.
+   */
   grantedScope: string[];
   /** The receipt's canonical JSON before its decision and after its granted scopes. */
   receiptHead: string;
@@ -56,7 +59,10 @@ type AnswerRow = {
   granted: string | null;
 };
 
-/** Decides a batch, in a commit of its own or within the client's transaction. Rejects when nothing can be known to be recorded; the callers then answer that no decision exists. */
+/**
+ * Decides a batch, in a commit of its own or within the client's transaction. Rejects when nothing can be
+ * known to be recorded; the callers then answer that no decision exists.
+ */
 export async function decideBatch(
   database: Pool | PoolClient,
   items: readonly DecisionItem[],
@@ -104,8 +110,8 @@ export async function decideBatch(
 }
 
 /**
- * Who stands behind another with the same invocation or the same challenge that found no credit would be the next to
- * find none: nothing of the one before it was done.
+ * Who stands behind another with the same invocation or the same challenge that found no credit would be the
+ * next to find none: nothing of the one before it was done.
  */
 function shareExhaustion(items: readonly DecisionItem[], outcomes: DecisionOutcome[]): DecisionOutcome[] {
   if (!outcomes.some(({ kind }) => kind === "credits_exhausted")) return outcomes;

@@ -4,29 +4,33 @@ const EVENT_TYPE = "case when final = 'allow' then 'proof.verified' else 'proof.
 
 /**
  * Reads the certificates' states and whose authority the connections accept, charges the accounts, spends the
- * challenges and appends audit rows and ledger postings for a whole batch, in one statement and one commit. Each item
- * touches rows of one account, besides those of its root's: certificates, and the history of a decision made elsewhere,
- * which keeps the verifier's names as they are at that moment. They are read for such rows only.
+ * challenges and appends audit rows and ledger postings for a whole batch, in one statement and one commit.
+ * Each item touches rows of one account, besides those of its root's: certificates, and the history of a
+ * decision made elsewhere, which keeps the verifier's names as they are at that moment. They are read for
+ * such rows only.
  *
- * An operation that has its decision is left alone, before its challenge is touched. It has none yet when it was
- * indeterminate, nor when the root was nobody's or not accepted: a stranger must not use up the ids of a verifier's
- * operations. So of one batch an operation is decided once for each account whose root asks for it. Two decisions of one
- * operation that are kept break the primary key of `invocations`, in one statement or in two at the same moment: nothing
- * of the later one, or of the batch with both, is done, and it is to be sent again.
+ * An operation that has its decision is left alone, before its challenge is touched. It has none yet when it
+ * was indeterminate, nor when the root was nobody's or not accepted: a stranger must not use up the ids of a
+ * verifier's operations. So of one batch an operation is decided once for each account whose root asks for
+ * it. Two decisions of one operation that are kept break the primary key of `invocations`, in one statement
+ * or in two at the same moment: nothing of the later one, or of the batch with both, is done, and it is to be
+ * sent again.
  *
- * An item without credit is not decided and its challenge not spent, so that its proof is good after a top-up. Where
- * credit is short, challenges that are spent already take no place in the queue for it.
+ * An item without credit is not decided and its challenge not spent, so that its proof is good after a
+ * top-up. Where credit is short, challenges that are spent already take no place in the queue for it.
  *
- * Order matters. Certificates come first, then balances, then challenges, each in key order, because two batches that
- * took them in their own order would deadlock; `group by` and `order by` see to it that each step is complete before the
- * next begins. `distinct on` keeps a challenge that stands twice in one batch from being joined to both items: the
- * later one is answered as spent. `for share` makes a revocation, and the end of an acceptance, wait for the decisions
- * that have read the row, and makes those that come later read the new state: see decision record 0005.
+ * Order matters. Certificates come first, then balances, then challenges, each in key order, because two
+ * batches that took them in their own order would deadlock; `group by` and `order by` see to it that each
+ * step is complete before the next begins. `distinct on` keeps a challenge that stands twice in one batch
+ * from being joined to both items: the later one is answered as spent. `for share` makes a revocation, and
+ * the end of an acceptance, wait for the decisions that have read the row, and makes those that come later
+ * read the new state: see decision record 0005.
  *
  * A charge that leaves little credit is announced in the same commit: see `low_credit.ts`.
  *
- * Scopes are handed over in canonical JSON and narrowed as `json`, which keeps each element's text as it came. An
- * `offset 0` keeps Postgres from preparing or doing the part before it once for each place that reads it.
+ * Scopes are handed over in canonical JSON and narrowed as `json`, which keeps each element's text as it
+ * came. An `offset 0` keeps Postgres from preparing or doing the part before it once for each place that
+ * reads it.
  */
 export const decisionStatement = `
 with item as (

@@ -24,12 +24,12 @@ export function isRated(certificate: DelegationCert): boolean {
 }
 
 /**
- * What `work` counts is still true when its decision commits: the certificates' rows are locked first, and only a
- * statement that starts afterwards sees what the one before has recorded.
+ * What `work` counts is still true when its decision commits: the certificates' rows are locked first, and
+ * only a statement that starts afterwards sees what the one before has recorded.
  *
- * Calls for the same certificates wait for each other in memory, so that a busy one holds a single connection of
- * `pool`, which is for this alone, and delays no other. When too many wait: `rate_limited`. Other accounts' calls never
- * take all the places of the certificate's own account.
+ * Calls for the same certificates wait for each other in memory, so that a busy one holds a single connection
+ * of `pool`, which is for this alone, and delays no other. When too many wait: `rate_limited`. Other
+ * accounts' calls never take all the places of the certificate's own account.
  */
 export function createCountedAllows(pool: Pool): WithCountedAllows {
   const turns = new Map<string, { waiting: number; ofOthers: number; last: Promise<unknown> }>();

@@ -12,8 +12,9 @@ const MONTHS_AHEAD = 1;
 const HISTORY = ["audit_events", "outcomes"];
 
 /**
- * Makes the partitions that the hot path will write to, and drops spent challenges whose hour is long over. Safe to
- * run from several processes; rows that arrive while a partition is missing go to the default partition.
+ * Makes the partitions that the hot path will write to, and drops spent challenges whose hour is long over.
+ * Safe to run from several processes; rows that arrive while a partition is missing go to the default
+ * partition.
  */
 export async function maintainPartitions(pool: Pool, now: Date): Promise<void> {
   const client = await pool.connect();

@@ -42,9 +42,9 @@ export type Receipt = {
 export type ReceiptParts = { head: string; tail: string };
 
 /**
- * The receipt's canonical JSON, cut where the decision goes: RFC 8785 but for U+2028 and U+2029, which are escaped (wire
- * format §3). The statement that decides fills it in,
- * `head ‖ "decision":"…","decision_reason":"…","granted_scope":[…] ‖ tail`. All keys before the cut sort before
+ * The receipt's canonical JSON, cut where the decision goes: RFC 8785 but for U+2028 and U+2029, which are
+ * escaped (wire format §3). The statement that decides fills it in, `head ‖
+ * "decision":"…","decision_reason":"…","granted_scope":[…] ‖ tail`. All keys before the cut sort before
  * `decision`, all after it sort after `granted_scope`.
  */
 export function receiptParts(fields: ReceiptFields): ReceiptParts {

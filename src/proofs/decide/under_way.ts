@@ -4,11 +4,16 @@ export type UnderWay = {
   enter(key: string): void;
   /** One has ended: all that wait for the key look again. */
   leave(key: string): void;
-  /** Resolves when the next one ends; `undefined` when as many wait for it already as may. Something must be under way. */
+  /**
+   * Resolves when the next one ends; `undefined` when as many wait for it already as may. Something must be
+   * under way.
+   */
   nextEnd(key: string): Promise<void> | undefined;
 };
 
-/** Nothing under way yet. At most `mostWaiting` wait for a key. A key with nothing under way takes no room. */
+/**
+ * Nothing under way yet. At most `mostWaiting` wait for a key. A key with nothing under way takes no room.
+ */
 export function createUnderWay({ mostWaiting }: { mostWaiting: number }): UnderWay {
   const keys = new Map<string, { count: number; waiting: (() => void)[] }>();
   return {

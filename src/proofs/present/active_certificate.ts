@@ -17,8 +17,8 @@ export type CertificateChoice = { certId?: string | undefined; requiredScope?: s
 const MOST = 100;
 
 /**
- * The agent's active certificates that fit the choice, the newest 100, newest first. A certificate grants what its scopes
- * and its platform's ceiling, as it is now, both do.
+ * The agent's active certificates that fit the choice, the newest 100, newest first. A certificate grants
+ * what its scopes and its platform's ceiling, as it is now, both do.
  */
 export async function findActiveCertificates(
   db: Database,

@@ -23,7 +23,10 @@ export function challengeDay(now: Date): number {
   return Math.floor(unixSeconds(now) / SECONDS_A_DAY);
 }
 
-/** A fresh challenge for a connection, good for `CHALLENGE_WINDOW_SECONDS` from `now`. `key` is that of `challengeDay(now)`. */
+/**
+ * A fresh challenge for a connection, good for `CHALLENGE_WINDOW_SECONDS` from `now`. `key` is that of
+ * `challengeDay(now)`.
+ */
 export function issueChallenge(key: ChallengeKey, connectionId: string, now: Date): Buffer {
   const signed = Buffer.alloc(SIGNED_BYTES);
   signed[0] = VERSION;

@@ -16,8 +16,8 @@ export type ChallengeKeys = {
 const REMEMBERED_DAYS = 3;
 
 /**
- * Keys kept sealed in Postgres and remembered here; a key never changes once made, so remembering is safe. Concurrent
- * questions about one day ask the database once.
+ * Keys kept sealed in Postgres and remembered here; a key never changes once made, so remembering is safe.
+ * Concurrent questions about one day ask the database once.
  */
 export function createChallengeKeys({ db, seal }: { db: Database; seal: Seal }): ChallengeKeys {
   const keys = new LRUCache<number, ChallengeKey>({

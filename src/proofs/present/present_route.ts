@@ -64,7 +64,10 @@ const answer = z.object({
 
 type PresentDeps = { db: Database; vault: Pick<VaultClient, "signChallenge">; clock: Clock };
 
-/** `POST …/agents/{agent_id}/present`: a proof bundle over a challenge, signed in the vault with the agent's key. */
+/**
+ * `POST …/agents/{agent_id}/present`: a proof bundle over a challenge, signed in the vault with the agent's
+ * key.
+ */
 export function presentRoute({ db, vault, clock }: PresentDeps): Route {
   return route({
     id: "present_proof",
@@ -146,8 +149,8 @@ async function sign(
 }
 
 /**
- * When a challenge ends. Any connection's challenge may be presented for, so its MAC is left to verify; a shape that
- * is not ours, or an expired one, is refused before the vault is asked.
+ * When a challenge ends. Any connection's challenge may be presented for, so its MAC is left to verify; a
+ * shape that is not ours, or an expired one, is refused before the vault is asked.
  */
 function readPresentable(challenge: string, now: Date): Date {
   const claims = readChallenge(decodeOr(challenge, new ApiError("invalid_challenge")));

@@ -10,7 +10,10 @@ const UUID_BYTES = 16;
 const ED25519_BYTES = 64;
 const ML_DSA_BYTES = 3309;
 const CERT_ID_PREFIX = "cert-";
-/** `version ‖ flags ‖ depth ‖ challenge ‖ u64be(challenge_at) ‖ Ed25519 ‖ ML-DSA-65`, before the optional context and the ids. */
+/**
+ * `version ‖ flags ‖ depth ‖ challenge ‖ u64be(challenge_at) ‖ Ed25519 ‖ ML-DSA-65`, before the optional
+ * context and the ids.
+ */
 const AT = { flags: 1, depth: 2, challenge: 3, signedAt: 35, ed25519: 43, mlDsa: 107, rest: 3416 } as const;
 const HAS_CONTEXT = 1;
 
@@ -18,8 +21,9 @@ const HAS_CONTEXT = 1;
 export const MAX_PROOF_REF_LENGTH = 4_768;
 
 /**
- * A proof with its certificates named by id and its keys left out, as base64url without padding: at most 4,768
- * characters, so that it passes the default header limits of gateways. Only a service that keeps the certificates can resolve it.
+ * A proof with its certificates named by id and its keys left out, as base64url without padding: at most
+ * 4,768 characters, so that it passes the default header limits of gateways. Only a service that keeps the
+ * certificates can resolve it.
  */
 export function encodeProofRef(bundle: ProofBundle): string {
   const { session_context: context, delegations } = bundle;
@@ -82,7 +86,9 @@ function certIdOf(bytes: Uint8Array): string {
   return `${CERT_ID_PREFIX}${hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-")}`;
 }
 
-/** The whole bundle behind a reference; nothing when it names a certificate that this service never issued. */
+/**
+ * The whole bundle behind a reference; nothing when it names a certificate that this service never issued.
+ */
 export type ResolveProofRef = (ref: ProofRef) => Promise<ProofBundle | undefined>;
 
 /** About 12 kB each. */

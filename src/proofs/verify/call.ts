@@ -10,7 +10,10 @@ import { decodeProofRef, type ProofRef } from "../present/proof_ref.ts";
 
 const number = z.number();
 
-/** What the verifying application knows of the action; constraints are evaluated against it (api reference, verify). */
+/**
+ * What the verifying application knows of the action; constraints are evaluated against it (api reference,
+ * verify).
+ */
 export const verifyContext = z.object({
   latitude: number.min(-90).max(90).optional(),
   longitude: number.min(-180).max(180).optional(),
@@ -44,21 +47,27 @@ export type Proof = { bundle: ProofBundle } | { ref: ProofRef };
 
 /** A verify call, strictly read but for its proof. */
 export type VerifyCall = {
-  /** Reads the proof. Throws `invalid_request` when there is none or one too many, `invalid_proof` for what is none. */
+  /**
+   * Reads the proof. Throws `invalid_request` when there is none or one too many, `invalid_proof` for what is
+   * none.
+   */
   readProof: () => Proof;
   options: z.infer<typeof verifyOptions>;
   /** Whose proof it must be, where the caller says so besides the proof. */
   agentId?: string;
 };
 
-/** Header that may carry the proof instead of the body: a bundle's JSON, that in base64 or base64url, or a reference. */
+/**
+ * Header that may carry the proof instead of the body: a bundle's JSON, that in base64 or base64url, or a
+ * reference.
+ */
 export const PROOF_HEADER = "x-service-proof";
 
 const MAX_BODY_BYTES = 256 * 1024;
 
 /**
- * Reads a verify call from the raw body, in one pass with the strict parser, so that duplicate keys and number forms
- * are seen. Throws `invalid_request` for what is wrong besides the proof.
+ * Reads a verify call from the raw body, in one pass with the strict parser, so that duplicate keys and
+ * number forms are seen. Throws `invalid_request` for what is wrong besides the proof.
  */
 export function readVerifyCall(rawBody: Uint8Array, proofHeader: string | undefined): VerifyCall {
   const { proof_bundle: bundle, proof_ref: ref, ...others } = readMembers(rawBody);
@@ -67,8 +76,8 @@ export function readVerifyCall(rawBody: Uint8Array, proofHeader: string | undefi
 }
 
 /**
- * The members of a raw body that may carry proofs `levels` below its own. Throws `invalid_request` unless it is one
- * JSON object, strictly read.
+ * The members of a raw body that may carry proofs `levels` below its own. Throws `invalid_request` unless it
+ * is one JSON object, strictly read.
  */
 export function readMembers(rawBody: Uint8Array, levels = 1): JsonObject {
   let value: JsonValue;
@@ -95,8 +104,8 @@ export type Presented = {
 };
 
 /**
- * The proof of a call whose body has `bodyBytes` bytes. Throws `invalid_request` when there is none or one too many,
- * `invalid_proof` for what is none.
+ * The proof of a call whose body has `bodyBytes` bytes. Throws `invalid_request` when there is none or one
+ * too many, `invalid_proof` for what is none.
  */
 export function readProof({ bundle, ref, header }: Presented, bodyBytes: number): Proof {
   if (bundle !== undefined && ref !== undefined) {

@@ -3,7 +3,10 @@ import { CHALLENGE_WINDOW_SECONDS } from "../../protocol/encoding/constants.ts";
 import { isIssuedBy, readChallenge } from "../present/challenge.ts";
 import type { ChallengeKeys } from "../present/challenge_keys.ts";
 
-/** Challenges from clocks that run ahead of this one are still believed when they end this many seconds too late. */
+/**
+ * Challenges from clocks that run ahead of this one are still believed when they end this many seconds too
+ * late.
+ */
 const CLOCK_SKEW_SECONDS = 30;
 
 /** When the challenge ends; throws `invalid_challenge`, alike for unknown, foreign and expired ones. */

@@ -10,7 +10,10 @@ import type { FindRecorded, RecordedDecision } from "./invocations.ts";
 /** One call of verify for an operation: who asks, and by what two calls are the same. */
 export type BoundCall = { caller: ApiKeyCaller; invocationId: string; operationHash: Buffer };
 
-/** How such a call is decided: its proof is read, then decided on; nothing when the operation has its decision already. */
+/**
+ * How such a call is decided: its proof is read, then decided on; nothing when the operation has its decision
+ * already.
+ */
 export type DecideBound = {
   read: () => Promise<ProofBundle>;
   decide: (bundle: ProofBundle) => Promise<Decided | undefined>;
@@ -25,9 +28,9 @@ const REFUSED: readonly string[] = [...ENDED, "session_context_mismatch"];
 const MOST_ATTEMPTS = 3;
 
 /**
- * Decides on an operation once. One that has its decision gets it again, with any genuine proof of it; when a proof is
- * refused, with the very proof that was decided on. Throws `invocation_conflict` when the invocation was used for another
- * operation, whatever proof comes with the call.
+ * Decides on an operation once. One that has its decision gets it again, with any genuine proof of it; when a
+ * proof is refused, with the very proof that was decided on. Throws `invocation_conflict` when the invocation
+ * was used for another operation, whatever proof comes with the call.
  */
 export async function decideOnce(
   findRecorded: FindRecorded,
@@ -41,8 +44,9 @@ export async function decideOnce(
     const decided = await bound.decide(bundle);
     if (decided !== undefined) return decided;
   } catch (error) {
-    if (error instanceof ApiError && REFUSED.includes(error.code))
+    if (error instanceof ApiError && REFUSED.includes(error.code)) {
       return answerRefused(findRecorded, call, { refusal: error, bundle });
+    }
     if (sqlState(error) !== UNIQUE_VIOLATION) throw error;
   }
   const recorded = await findRecorded(call.caller, call.invocationId);

@@ -1,6 +1,9 @@
 import type { Check } from "../../protocol/verification/evidence.ts";
 
-/** Rules about what a good proof is allowed, in the protocol's order; all others are about the proof being good. */
+/**
+ * Rules about what a good proof is allowed, in the protocol's order; all others are about the proof being
+ * good.
+ */
 const PERMISSION_RULES = [
   "not_expired",
   "already_valid",
@@ -23,8 +26,8 @@ const DECIDED_BY: Record<string, string> = {
 };
 
 /**
- * Every rule as passed, failed or not reached, for the decision that was made: the protocol's own, and around them
- * those of this service, `root_trusted` and `principal_accepted` before all that is about permission and
+ * Every rule as passed, failed or not reached, for the decision that was made: the protocol's own, and around
+ * them those of this service, `root_trusted` and `principal_accepted` before all that is about permission and
  * `within_ceiling` after it.
  */
 export function explainDecision(checks: readonly Check[], reason: string): Check[] {

@@ -71,7 +71,10 @@ export function outcomeRoute({ db, clock }: { db: Database; clock: Clock }): Rou
   });
 }
 
-/** The decision on this connection's invocation that the receipt is of, in the history: it outlives the invocation. */
+/**
+ * The decision on this connection's invocation that the receipt is of, in the history: it outlives the
+ * invocation.
+ */
 async function findDecision(
   db: Database,
   { accountId, connectionId }: ApiKeyCaller,

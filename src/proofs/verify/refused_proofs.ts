@@ -7,7 +7,10 @@ import { createUnderWay, type UnderWay } from "../decide/under_way.ts";
 
 /** An agent that was allowed here before has this part of a connection's rate, for itself. */
 const KNOWN_SHARE = 10;
-/** Signatures that turn out forged may be so many times what may be refused: each costs a part of a refused proof. */
+/**
+ * Signatures that turn out forged may be so many times what may be refused: each costs a part of a refused
+ * proof.
+ */
 const CHECK_SHARE = 4;
 const KNOWN_AGENTS = 50_000;
 /** Proofs that may wait for others under one rate. */
@@ -25,13 +28,14 @@ export type GuardedProof<T> = {
 /** Bounds the work that refused proofs cost, since nobody is charged for it. */
 export type Refusals = {
   /**
-   * Works on a proof, and counts it when it is refused. Throws `rate_limited` before any work once
-   * too many were refused in a minute. What is not refused is never counted. No more proofs are worked on at a time than may
-   * still be refused, so that proofs that come at once do not outrun the count: the others wait.
+   * Works on a proof, and counts it when it is refused. Throws `rate_limited` before any work once too many
+   * were refused in a minute. What is not refused is never counted. No more proofs are worked on at a time
+   * than may still be refused, so that proofs that come at once do not outrun the count: the others wait.
    *
-   * Who sends an application forged proofs must not keep its agents out. An agent that was allowed at this connection before
-   * is known, and not touched by what strangers' proofs were refused for. Once too many were refused that name a known agent,
-   * those that it signed are told from forged ones, and have a rate of their own.
+   * Who sends an application forged proofs must not keep its agents out. An agent that was allowed at this
+   * connection before is known, and not touched by what strangers' proofs were refused for. Once too many
+   * were refused that name a known agent, those that it signed are told from forged ones, and have a rate of
+   * their own.
    */
   guard<T>(caller: Caller, proof: GuardedProof<T>): Promise<T>;
 };

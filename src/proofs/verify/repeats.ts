@@ -11,9 +11,9 @@ type Asked = Pick<BoundCall, "caller" | "invocationId">;
 /** Bounds the work that decisions cost which are given again, since nobody is charged for them. */
 export type Repeats = {
   /**
-   * Decides on an operation by `decide`, and counts it when it had its decision before. Once as many are decided on as may
-   * still be repeats, it is looked up first whether the operation has its decision: then `rate_limited` is thrown.
-   * Operations that have none are never refused.
+   * Decides on an operation by `decide`, and counts it when it had its decision before. Once as many are
+   * decided on as may still be repeats, it is looked up first whether the operation has its decision: then
+   * `rate_limited` is thrown. Operations that have none are never refused.
    */
   guard(asked: Asked, decide: () => Promise<Decided>): Promise<Decided>;
 };
@@ -36,8 +36,9 @@ export function createRepeats(deps: {
         { pace: byAccount, key: caller.accountId },
       ];
       const full = rates.find(isFull);
-      if (full !== undefined && (await findRecorded(caller, invocationId)) !== undefined)
+      if (full !== undefined && (await findRecorded(caller, invocationId)) !== undefined) {
         throw rateLimited("Too many decisions were given again here", full.pace.look(full.key).waitMs);
+      }
       for (const { key } of rates) underWay.enter(key);
       try {
         const decided = await decide();

@@ -9,7 +9,10 @@ import { checkChallenge } from "./check_challenge.ts";
 
 type Asked = { caller: Pick<ApiKeyCaller, "connectionId">; bundle: ProofBundle };
 
-/** Whether a proof's agent signed a challenge that is still good here: what was seen elsewhere, or long ago, proves nothing. */
+/**
+ * Whether a proof's agent signed a challenge that is still good here: what was seen elsewhere, or long ago,
+ * proves nothing.
+ */
 export async function isSignedHere(
   { keys, clock }: { keys: ChallengeKeys; clock: Clock },
   { caller, bundle }: Asked,

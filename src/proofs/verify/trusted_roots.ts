@@ -13,8 +13,8 @@ const KEY_ID = /^[0-9a-f]{32}$/;
 const REMEMBERED_ROOTS = 10_000;
 
 /**
- * Remembers found roots only: a root key never changes, while an unknown one may be made at any moment. Concurrent
- * questions about one root ask the database once.
+ * Remembers found roots only: a root key never changes, while an unknown one may be made at any moment.
+ * Concurrent questions about one root ask the database once.
  */
 export function createRootFinder(db: Database): FindRoot {
   const roots = new LRUCache<string, Root>({

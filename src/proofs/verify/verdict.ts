@@ -9,7 +9,10 @@ export type Verdict =
       code: Extract<ErrorCode, "invalid_proof" | "invalid_challenge" | "session_context_mismatch">;
     };
 
-/** Every reason of a decision: of the pure rules, and of stored state as the deciding statement reads it. Closed. */
+/**
+ * Every reason of a decision: of the pure rules, and of stored state as the deciding statement reads it.
+ * Closed.
+ */
 export const decisionReasons = {
   allow: ["authorized"],
   deny: [
@@ -48,8 +51,8 @@ const contextFaults = new Set([
 ]);
 
 /**
- * Maps the protocol's outcome: a genuine proof that violates a rule is a denial, and spends its challenge; a forged,
- * malformed or stale one is a refused call, and spends nothing.
+ * Maps the protocol's outcome: a genuine proof that violates a rule is a denial, and spends its challenge; a
+ * forged, malformed or stale one is a refused call, and spends nothing.
  */
 export function verdictOf(outcome: { violation?: { code: string } | undefined; genuine: boolean }): Verdict {
   const { violation, genuine } = outcome;
@@ -61,7 +64,10 @@ export function verdictOf(outcome: { violation?: { code: string } | undefined; g
   return { kind: "refuse", code: "invalid_proof" };
 }
 
-/** Decisions of stored state that the protocol has words for; it would have said them, had it looked itself (wire format §8). */
+/**
+ * Decisions of stored state that the protocol has words for; it would have said them, had it looked itself
+ * (wire format §8).
+ */
 const storedStateWords: Record<string, string> = {
   delegation_revoked: "delegation certificate has been revoked",
   revocation_state_unavailable: "revocation_error: revocation state is not available",

@@ -27,12 +27,11 @@ import { isSignedHere } from "./signed_here.ts";
 import type { FindRoot, Root } from "./trusted_roots.ts";
 import { type Verdict, verdictOf } from "./verdict.ts";
 
-/** What verifying needs: the challenge keys, the trusted roots, and the statement that decides. */
+/** What verifying needs. */
 export type VerifyDeps = {
   keys: ChallengeKeys;
   findRoot: FindRoot;
   resolveProofRef: ResolveProofRef;
-  /** Decisions on operations that were made before. */
   findRecorded: FindRecorded;
   memory: CertificateMemory;
   decide: Decide;
@@ -48,9 +47,9 @@ export type VerifyDeps = {
 };
 
 /**
- * Decides on a proof: challenge, signatures, pure rules, then the one statement that spends, charges and records. An
- * operation that has its decision gets it again.
- * Throws `ApiError` when no decision exists; a proof that is merely not allowed is a `deny`, not an error.
+ * Decides on a proof: challenge, signatures, pure rules, then the one statement that spends, charges and
+ * records. An operation that has its decision gets it again. Throws `ApiError` when no decision exists; a
+ * proof that is merely not allowed is a `deny`, not an error.
  */
 export async function verifyProof(
   deps: VerifyDeps,
@@ -153,7 +152,10 @@ type JudgeInput = Asked & {
   now: Date;
   /** The known root whose very key the chain carries. */
   root: Root | undefined;
-  /** That root was looked up and is not accepted: its certificates were not counted, so nothing is allowed by them. */
+  /**
+   * That root was looked up and is not accepted: its certificates were not counted, so nothing is allowed by
+   * them.
+   */
   isRefused?: boolean;
 };
 
@@ -267,7 +269,10 @@ function decided({ outcome, receiptParts: parts, item, verification }: Settled):
   };
 }
 
-/** The verdict of the pure rules, and of trust in the root. A root that nobody here vouches for comes before all else. */
+/**
+ * The verdict of the pure rules, and of trust in the root. A root that nobody here vouches for comes before
+ * all else.
+ */
 function judge(
   verification: Verification,
   { root, isRefused }: JudgeInput,

@@ -3,9 +3,10 @@ import { altitudeBounds, type GeoBox, isInsideLongitudes } from "./geo.ts";
 import { isInsideWindow, type TimeWindow } from "./time_window.ts";
 
 /**
- * Why no request at any time can satisfy all of a certificate's constraints together, each of which alone could be; `undefined` when
- * nothing is known to forbid it. Beyond {@link contradiction} it sees windows of one time zone without a common minute, and boxes
- * without a common place. For issuing (wire format §7): verification finds such constraints denied, or unverifiable, one by one.
+ * Why no request at any time can satisfy all of a certificate's constraints together, each of which alone
+ * could be; `undefined` when nothing is known to forbid it. Beyond {@link contradiction} it sees windows of
+ * one time zone without a common minute, and boxes without a common place. For issuing (wire format §7):
+ * verification finds such constraints denied, or unverifiable, one by one.
  */
 export function issuingConflict(constraints: readonly Constraint[]): string | undefined {
   const known = constraints.filter(isKnownConstraint);

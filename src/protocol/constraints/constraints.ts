@@ -11,24 +11,24 @@ import { areNested, normalizePath, type ResourcePath } from "./resource_path.ts"
 import { type TimeWindow, timeWindowFault } from "./time_window.ts";
 
 /** Speed of at most `max_mps` metres per second (wire format §7). */
-export interface MaxSpeed {
+export type MaxSpeed = {
   type: "max_speed_mps";
   max_mps: number;
-}
+};
 
 /** Amount of at most `max_amount` in exactly `currency` (wire format §7). */
-export interface MaxAmount {
+export type MaxAmount = {
   type: "max_amount";
   max_amount: number;
   currency: string;
-}
+};
 
 /** Fewer than `count` invocations of the certificate in the last `window_s` seconds (wire format §7). */
-export interface MaxRate {
+export type MaxRate = {
   type: "max_rate";
   count: number;
   window_s: number;
-}
+};
 
 /** JSON that an extension constraint may carry; numbers are safe integers (wire format §7). */
 export type ExtensionParams =
@@ -51,12 +51,14 @@ export type KnownConstraint =
   | ResourcePath;
 
 /** A constraint of a type without an evaluator; it never holds here (wire format §7). */
-export interface ExtensionConstraint {
+export type ExtensionConstraint = {
   type: string;
   params?: ExtensionParams;
-}
+};
 
-/** One condition of a certificate; all conditions of all certificates of a chain must hold (wire format §7). */
+/**
+ * One condition of a certificate; all conditions of all certificates of a chain must hold (wire format §7).
+ */
 export type Constraint = KnownConstraint | ExtensionConstraint;
 
 /** Type of a constraint that has an evaluator. */
@@ -87,12 +89,18 @@ export function isKnownConstraint(constraint: Constraint): constraint is KnownCo
   return Object.hasOwn(FAULTS, constraint.type);
 }
 
-/** The constraint in the one form of it that is signed (wire format §7). Constraints that mean the same have the same form. */
+/**
+ * The constraint in the one form of it that is signed (wire format §7). Constraints that mean the same have
+ * the same form.
+ */
 export function canonicalConstraint(constraint: Constraint): Constraint {
   return isBox(constraint) ? canonicalBox(constraint) : constraint;
 }
 
-/** What makes a constraint one that can never hold, whatever the request; `undefined` when there is nothing, as for any extension. */
+/**
+ * What makes a constraint one that can never hold, whatever the request; `undefined` when there is nothing,
+ * as for any extension.
+ */
 export function constraintFault(constraint: Constraint): string | undefined {
   if (!isKnownConstraint(constraint)) return undefined;
   const fault = FAULTS[constraint.type] as (constraint: KnownConstraint) => string | undefined;
@@ -100,8 +108,9 @@ export function constraintFault(constraint: Constraint): string | undefined {
 }
 
 /**
- * Why no single request can satisfy all constraints of one certificate although each alone could be; `undefined` when none is
- * known: resource paths of different resources or without nesting, and amounts in different currencies (wire format §7).
+ * Why no single request can satisfy all constraints of one certificate although each alone could be;
+ * `undefined` when none is known: resource paths of different resources or without nesting, and amounts in
+ * different currencies (wire format §7).
  */
 export function contradiction(constraints: readonly Constraint[]): string | undefined {
   const known = constraints.filter(isKnownConstraint);

@@ -24,8 +24,9 @@ const box: Decoder<GeoBox> = object(
 /** A box whose altitudes are sent together or not at all. Two that are 0 say nothing and are left out. */
 const pairedBox: Decoder<GeoBox> = (value) => {
   const decoded = box(value);
-  if ((decoded.min_alt_m === undefined) !== (decoded.max_alt_m === undefined))
+  if ((decoded.min_alt_m === undefined) !== (decoded.max_alt_m === undefined)) {
     throw new ProtocolError("missing_field", "min_alt_m and max_alt_m are sent together");
+  }
   return canonicalBox(decoded);
 };
 
@@ -43,8 +44,8 @@ const DECODERS: Decoders = {
 const extension: Decoder<Constraint> = object({ type: text() }, { params: extensionParams });
 
 /**
- * A constraint with exactly the fields of its type, or `type` and perhaps `params` for a type without an evaluator (wire format
- * §7). Says nothing about whether it can ever hold.
+ * A constraint with exactly the fields of its type, or `type` and perhaps `params` for a type without an
+ * evaluator (wire format §7). Says nothing about whether it can ever hold.
  */
 export const decodeConstraint: Decoder<Constraint> = (value) => {
   const { type } = asObject(value);

@@ -11,8 +11,11 @@ import { altitudeBounds, distanceMetres, isInsideLongitudes, isInsidePolygon, is
 import { isWithin, normalizePath } from "./resource_path.ts";
 import { isInsideWindow, localClock } from "./time_window.ts";
 
-/** What the verifier knows about the request, for constraints to be held against. Absent means not known (wire format §7). */
-export interface ConstraintContext {
+/**
+ * What the verifier knows about the request, for constraints to be held against. Absent means not known (wire
+ * format §7).
+ */
+export type ConstraintContext = {
   /** Degrees. */
   latitude?: number | undefined;
   /** Degrees. */
@@ -27,22 +30,22 @@ export interface ConstraintContext {
   invocations?:
     | ((certId: string, windowSeconds: number) => InvocationCount | Promise<InvocationCount>)
     | undefined;
-}
+};
 
 type InvocationCount = number | undefined;
 
 /** Why a constraint does not hold. */
-export interface Refusal {
+export type Refusal = {
   code: Extract<(typeof PERMISSION_CODES)[number], `constraint_${string}`>;
   detail: string;
-}
+};
 
 /** What one certificate's constraints are held against. `now` in Unix seconds. */
-export interface ConstraintInput {
+export type ConstraintInput = {
   certId: string;
   now: number;
   context: ConstraintContext;
-}
+};
 
 type Evaluation = Refusal | undefined;
 type Evaluators = {
@@ -123,8 +126,9 @@ const EVALUATORS: Evaluators = {
     if (path_prefix === undefined) return undefined;
     if (context.path === undefined) return unverifiable("no path was supplied");
     const path = normalizePath(context.path);
-    if (path === undefined)
+    if (path === undefined) {
       return denied(`requested path ${JSON.stringify(context.path)} is not a valid path`);
+    }
     const prefix = normalizePath(path_prefix);
     return prefix !== undefined && isWithin(prefix, path)
       ? undefined
@@ -135,8 +139,9 @@ const EVALUATORS: Evaluators = {
 };
 
 /**
- * Why the constraints of one certificate do not all hold; `undefined` when they do. The first that does not is named with its
- * position. A constraint that can never hold, alone or beside the others, is denied whatever the request (wire format §7).
+ * Why the constraints of one certificate do not all hold; `undefined` when they do. The first that does not
+ * is named with its position. A constraint that can never hold, alone or beside the others, is denied
+ * whatever the request (wire format §7).
  */
 export async function evaluateConstraints(
   constraints: readonly Constraint[],

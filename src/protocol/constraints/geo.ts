@@ -1,19 +1,22 @@
 /** At most `radius_m` metres from a point, on a sphere (wire format §7). Degrees. */
-export interface GeoCircle {
+export type GeoCircle = {
   type: "geo_circle";
   lat: number;
   lon: number;
   radius_m: number;
-}
+};
 
 /** Inside a polygon of at least three `[lat, lon]` corners, in degrees (wire format §7). */
-export interface GeoPolygon {
+export type GeoPolygon = {
   type: "geo_polygon";
   points: [number, number][];
-}
+};
 
-/** Inside a box, edges included; a `min_lon` over `max_lon` wraps the 180° meridian (wire format §7). Degrees and metres. */
-export interface GeoBox {
+/**
+ * Inside a box, edges included; a `min_lon` over `max_lon` wraps the 180° meridian (wire format §7). Degrees
+ * and metres.
+ */
+export type GeoBox = {
   type: "geo_bbox";
   min_lat: number;
   min_lon: number;
@@ -21,7 +24,7 @@ export interface GeoBox {
   max_lon: number;
   min_alt_m?: number;
   max_alt_m?: number;
-}
+};
 
 const EARTH_RADIUS_M = 6_371_000;
 const MAX_POLYGON_SPAN_DEGREES = 180;
@@ -39,7 +42,9 @@ export function distanceMetres(latA: number, lonA: number, latB: number, lonB: n
   return 2 * EARTH_RADIUS_M * Math.asin(Math.min(1, Math.sqrt(haversine)));
 }
 
-/** Whether a point lies inside a polygon: ray casting with latitude and longitude taken as plane coordinates. */
+/**
+ * Whether a point lies inside a polygon: ray casting with latitude and longitude taken as plane coordinates.
+ */
 export function isInsidePolygon(
   points: readonly (readonly [number, number])[],
   lat: number,
@@ -58,7 +63,10 @@ export function isInsidePolygon(
   return inside;
 }
 
-/** Whether a longitude lies in a range, edges included, that wraps the 180° meridian when it runs from a larger to a smaller one. */
+/**
+ * Whether a longitude lies in a range, edges included, that wraps the 180° meridian when it runs from a
+ * larger to a smaller one.
+ */
 export function isInsideLongitudes(min: number, max: number, lon: number): boolean {
   return min <= max ? min <= lon && lon <= max : lon >= min || lon <= max;
 }
@@ -94,8 +102,8 @@ export function altitudeBounds({ min_alt_m = 0, max_alt_m = 0 }: GeoBox): { min:
 }
 
 /**
- * A box with its two altitudes when one of them is not 0, else with neither: the one form of it that is signed (wire format §7). An
- * absent bound is 0.
+ * A box with its two altitudes when one of them is not 0, else with neither: the one form of it that is
+ * signed (wire format §7). An absent bound is 0.
  */
 export function canonicalBox(box: GeoBox): GeoBox {
   const { min_alt_m = 0, max_alt_m = 0, ...corners } = box;

@@ -1,15 +1,16 @@
 /** Limits an action to one resource and, with a prefix, to a part of it (wire format §7). */
-export interface ResourcePath {
+export type ResourcePath = {
   type: "resource_path";
   resource_id: string;
   path_prefix?: string;
-}
+};
 
 const FORBIDDEN_CHARACTERS = /[\0\\]/;
 
 /**
- * A path in the one form that is compared: absolute, `/`-separated, no empty, `.` or `..` segment, no NUL, no backslash, a
- * trailing `/` trimmed except on `/` itself; `%` is an ordinary character (wire format §7). `undefined` when it is no such path.
+ * A path in the one form that is compared: absolute, `/`-separated, no empty, `.` or `..` segment, no NUL, no
+ * backslash, a trailing `/` trimmed except on `/` itself; `%` is an ordinary character (wire format §7).
+ * `undefined` when it is no such path.
  */
 export function normalizePath(path: string): string | undefined {
   if (path === "/") return path;
@@ -27,8 +28,8 @@ export function isWithin(prefix: string, path: string): boolean {
 }
 
 /**
- * Whether one request can satisfy all of them: they name one resource, and of any two prefixes one lies within the other
- * (wire format §7). Prefixes that are no paths make it false.
+ * Whether one request can satisfy all of them: they name one resource, and of any two prefixes one lies
+ * within the other (wire format §7). Prefixes that are no paths make it false.
  */
 export function areNested(constraints: readonly ResourcePath[]): boolean {
   const [first, ...others] = constraints;

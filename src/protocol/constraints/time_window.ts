@@ -1,5 +1,8 @@
-/** Limits an action to a part of the day, both minutes included; an end before the start wraps midnight (wire format §7). */
-export interface TimeWindow {
+/**
+ * Limits an action to a part of the day, both minutes included; an end before the start wraps midnight (wire
+ * format §7).
+ */
+export type TimeWindow = {
   type: "time_window";
   /** HH:MM. */
   start: string;
@@ -7,14 +10,15 @@ export interface TimeWindow {
   end: string;
   /** IANA time zone. */
   tz: string;
-}
+};
 
 const CLOCK = /^(?:[01]\d|2[0-3]):[0-5]\d$/;
 const ZONE_NAME = /^[A-Za-z][A-Za-z0-9_+\-/]*$/;
 
 /**
- * Local time of day as HH:MM at `now` (Unix seconds); `undefined` when `tz` names no zone of the IANA database. The runtime would take a
- * name in any case; other verifiers look for a file of that very name, so only the database's own spelling counts.
+ * Local time of day as HH:MM at `now` (Unix seconds); `undefined` when `tz` names no zone of the IANA
+ * database. The runtime would take a name in any case; other verifiers look for a file of that very name, so
+ * only the database's own spelling counts.
  */
 export function localClock(now: number, tz: string): string | undefined {
   if (!ZONE_NAME.test(tz)) return undefined;

@@ -19,7 +19,7 @@ import { type HybridPublicKey, type HybridSignature, keyId } from "../keys/hybri
 import { invalidScopes } from "./scopes.ts";
 
 /** Authority that an issuer lends to a subject: wire format §4, field for field. */
-export interface DelegationCert {
+export type DelegationCert = {
   cert_id: string;
   version: number;
   issuer_id: string;
@@ -34,7 +34,7 @@ export interface DelegationCert {
   /** Unix seconds, the last at which it holds; `NO_EXPIRY_SENTINEL` means until revoked. */
   expires_at: number;
   signature: HybridSignature;
-}
+};
 
 /** A certificate before it is signed. */
 export type DelegationFields = Omit<DelegationCert, "signature">;
@@ -52,7 +52,10 @@ const FIELDS = {
   expires_at: integer(),
 };
 
-/** What the rest of a bundle takes of the limits of §1: two levels of nesting, and the bytes of a key and two signatures. */
+/**
+ * What the rest of a bundle takes of the limits of §1: two levels of nesting, and the bytes of a key and two
+ * signatures.
+ */
 const BUNDLE_OVERHEAD = { bytes: 12_800, depth: 2 };
 const ISSUED_LIMITS = {
   bytes: MAX_PROOF_BUNDLE_BYTES - BUNDLE_OVERHEAD.bytes,
@@ -69,7 +72,10 @@ export function decodeDelegationCert(bytes: Uint8Array): DelegationCert {
   return certificate(parseJson(bytes));
 }
 
-/** The bytes that an issuer signs: canonical JSON of all fields but the signature (wire format §4). Takes signed ones as well. */
+/**
+ * The bytes that an issuer signs: canonical JSON of all fields but the signature (wire format §4). Takes
+ * signed ones as well.
+ */
 export function delegationSignBytes(certificate: DelegationFields): Uint8Array {
   return canonicalBytes({
     cert_id: certificate.cert_id,
@@ -85,20 +91,26 @@ export function delegationSignBytes(certificate: DelegationFields): Uint8Array {
   });
 }
 
-/** Canonical JSON of a whole certificate, its signature included (wire format §3): what the hash of a bundle is taken over. */
+/**
+ * Canonical JSON of a whole certificate, its signature included (wire format §3): what the hash of a bundle
+ * is taken over.
+ */
 export function certificateText(certificate: DelegationCert): string {
   return canonicalJson({ ...certificate, constraints: certificate.constraints.map(canonicalConstraint) });
 }
 
-/** SHA-256 of the concatenated signed bytes of a chain, leaf first: what a session token is bound to (wire format §4). 32 bytes. */
+/**
+ * SHA-256 of the concatenated signed bytes of a chain, leaf first: what a session token is bound to (wire
+ * format §4). 32 bytes.
+ */
 export function chainHash(chain: readonly DelegationFields[]): Uint8Array {
   return hash("sha256", Buffer.concat(chain.map(delegationSignBytes)), "buffer");
 }
 
 /**
- * Why a certificate must not be issued; `undefined` when it may be. Checks shape and limits (§1, §5), version, that each id is its
- * key's (§2), that it expires after it is issued, the scopes' vocabulary (§6), and that each constraint and all of them together
- * can be met (§7).
+ * Why a certificate must not be issued; `undefined` when it may be. Checks shape and limits (§1, §5),
+ * version, that each id is its key's (§2), that it expires after it is issued, the scopes' vocabulary (§6),
+ * and that each constraint and all of them together can be met (§7).
  */
 export function checkIssuable(fields: DelegationFields): ProtocolError | undefined {
   return shapeFault(fields) ?? ISSUING_RULES.map((rule) => rule(fields)).find((fault) => fault !== undefined);
@@ -134,8 +146,9 @@ function identityFault(name: string, id: string, key: HybridPublicKey): Protocol
 }
 
 function scopeFault(scope: readonly string[]): ProtocolError | undefined {
-  if (scope.length === 0)
+  if (scope.length === 0) {
     return new ProtocolError("invalid_scope", "a certificate without scopes grants nothing");
+  }
   const invalid = invalidScopes(scope);
   return invalid.length === 0 ? undefined : new ProtocolError("invalid_scope", invalid.join(", "), "scope");
 }

@@ -2,8 +2,11 @@ import { decodeBase64 } from "../encoding/base64.ts";
 import { BINDING_BYTES } from "../encoding/constants.ts";
 import { ProtocolError } from "../encoding/errors.ts";
 
-/** What an agent binds its challenge signature to; the two stream fields come together or not at all (wire format §4). */
-export interface ChallengeBinding {
+/**
+ * What an agent binds its challenge signature to; the two stream fields come together or not at all (wire
+ * format §4).
+ */
+export type ChallengeBinding = {
   /** Canonical base64 of 32 bytes. */
   challenge: string;
   /** Unix seconds. */
@@ -14,14 +17,14 @@ export interface ChallengeBinding {
   stream_id?: string;
   /** First 1. */
   stream_seq?: number;
-}
+};
 
 /**
- * The 40, 72, 80 or 112 bytes that an agent signs to answer a challenge:
- * `challenge ‖ u64be(challenge_at) [‖ session_context] [‖ stream_id ‖ i64be(stream_seq)]` (wire format §4).
+ * The 40, 72, 80 or 112 bytes that an agent signs to answer a challenge: `challenge ‖ u64be(challenge_at) [‖
+ * session_context] [‖ stream_id ‖ i64be(stream_seq)]` (wire format §4).
  *
- * @throws ProtocolError `invalid_base64`, `wrong_length`; `invalid_integer` for a time before 1970 or a number that is no safe
- * integer; `missing_field` when only one of the stream fields is given
+ * Throws `ProtocolError` `invalid_base64`, `wrong_length`; `invalid_integer` for a time before 1970 or a
+ * number that is no safe integer; `missing_field` when only one of the stream fields is given
  */
 export function challengeSignBytes(binding: ChallengeBinding): Uint8Array {
   const { challenge, challenge_at, session_context, stream_id, stream_seq } = binding;
@@ -34,7 +37,7 @@ export function challengeSignBytes(binding: ChallengeBinding): Uint8Array {
   return Buffer.concat(parts);
 }
 
-/** Demands both of the stream fields or none. @throws ProtocolError `missing_field` */
+/** Demands both of the stream fields or none. Throws `ProtocolError` `missing_field` */
 export function requireStreamPair({ stream_id, stream_seq }: Partial<ChallengeBinding>): void {
   if ((stream_id === undefined) !== (stream_seq === undefined)) {
     throw new ProtocolError("missing_field", "stream_id and stream_seq come together");

@@ -6,17 +6,17 @@ const OPERATION_TAG = "ratify/operation-context/v1";
 const SESSION_TAG = "ratify/session-context/v1";
 
 /** The operation that a proof is bound to; an absent field counts as empty (wire format §4). */
-export interface OperationContext {
+export type OperationContext = {
   required_scope?: string | undefined;
   operation?: string | undefined;
   resource_id?: string | undefined;
   requested_path?: string | undefined;
   /** 32 bytes, or empty. */
   payload_digest?: Uint8Array | undefined;
-}
+};
 
 /** The session that a proof is bound to; an absent field counts as empty (wire format §4). */
-export interface SessionContext {
+export type SessionContext = {
   verifier_id?: string | undefined;
   workspace_id?: string | undefined;
   agent_id?: string | undefined;
@@ -24,12 +24,13 @@ export interface SessionContext {
   invocation_id?: string | undefined;
   /** 32 bytes of {@link requestHash}, or empty. */
   request_hash?: Uint8Array | undefined;
-}
+};
 
 /**
  * SHA-256 over the operation's fields, each with its length in front (wire format §4). 32 bytes.
  *
- * @throws ProtocolError `invalid_utf8` for text with a lone surrogate, `wrong_length` for a digest of another length
+ * Throws `ProtocolError` `invalid_utf8` for text with a lone surrogate, `wrong_length` for a digest of
+ * another length
  */
 export function requestHash(context: OperationContext): Uint8Array {
   const { required_scope, operation, resource_id, requested_path, payload_digest } = context;
@@ -42,7 +43,10 @@ export function requestHash(context: OperationContext): Uint8Array {
   ]);
 }
 
-/** SHA-256 over the session's fields, each with its length in front: the value of a bundle's `session_context`. Throws as {@link requestHash}. */
+/**
+ * SHA-256 over the session's fields, each with its length in front: the value of a bundle's
+ * `session_context`. Throws as {@link requestHash}.
+ */
 export function sessionContext(context: SessionContext): Uint8Array {
   const { verifier_id, workspace_id, agent_id, session_id, invocation_id, request_hash } = context;
   return taggedHash(SESSION_TAG, [

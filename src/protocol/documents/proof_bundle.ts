@@ -10,14 +10,17 @@ import { type ChallengeBinding, requireStreamPair } from "./challenge.ts";
 import { ANSWER_FIELDS, OPTIONAL_ANSWER_FIELDS } from "./challenge_decoding.ts";
 import type { RecentCertificates } from "./recent_certificates.ts";
 
-/** An agent's answer to a challenge, with the chain of certificates it acts under: wire format §4, field for field. */
-export interface ProofBundle extends ChallengeBinding {
+/**
+ * An agent's answer to a challenge, with the chain of certificates it acts under: wire format §4, field for
+ * field.
+ */
+export type ProofBundle = ChallengeBinding & {
   agent_id: string;
   agent_pub_key: HybridPublicKey;
   /** Leaf first, root last. */
   delegations: DelegationCert[];
   challenge_sig: HybridSignature;
-}
+};
 
 const shape: Decoder<ProofBundle> = object(
   {
@@ -30,15 +33,17 @@ const shape: Decoder<ProofBundle> = object(
 );
 
 /**
- * A proof bundle inside a strictly parsed document. Its depth is left to verification, which answers `chain_too_deep`.
+ * A proof bundle inside a strictly parsed document. Its depth is left to verification, which answers
+ * `chain_too_deep`.
  *
- * @throws ProtocolError for any fault of shape (wire format §5); `empty_chain` without certificates; `missing_field` with one
- * stream field alone
+ * Throws `ProtocolError` for any fault of shape (wire format §5); `empty_chain` without certificates;
+ * `missing_field` with one stream field alone
  */
 export const proofBundle: Decoder<ProofBundle> = (value) => {
   const bundle = shape(value);
-  if (bundle.delegations.length === 0)
+  if (bundle.delegations.length === 0) {
     throw new ProtocolError("empty_chain", "no certificate", "delegations");
+  }
   requireStreamPair(bundle);
   return bundle;
 };
@@ -46,19 +51,22 @@ export const proofBundle: Decoder<ProofBundle> = (value) => {
 /**
  * Reads an untrusted proof bundle strictly, before any signature work (wire format §5).
  *
- * @throws ProtocolError of any code of the parser and of {@link proofBundle}
+ * Throws `ProtocolError` of any code of the parser and of {@link proofBundle}
  */
 export function decodeProofBundle(bytes: Uint8Array): ProofBundle {
   return proofBundle(parseJson(bytes));
 }
 
-/** Stands in a bundle's text once: inside a string the quotes would be escaped, and no other object of it has such a member. */
+/**
+ * Stands in a bundle's text once: inside a string the quotes would be escaped, and no other object of it has
+ * such a member.
+ */
 const NO_DELEGATIONS = '"delegations":[]';
 
 /**
- * SHA-256 of the canonical bundle in its fixed shape, 32 bytes: what a verification receipt records (wire format §4). In that shape
- * `session_context`, `stream_id` and `stream_seq` are there also when absent, as `""` and 0. Certificates that `recent` keeps are not
- * made canonical again.
+ * SHA-256 of the canonical bundle in its fixed shape, 32 bytes: what a verification receipt records (wire
+ * format §4). In that shape `session_context`, `stream_id` and `stream_seq` are there also when absent, as
+ * `""` and 0. Certificates that `recent` keeps are not made canonical again.
  */
 export function bundleHash(bundle: ProofBundle, recent?: Pick<RecentCertificates, "textOf">): Uint8Array {
   const { agent_id, agent_pub_key, challenge, challenge_at, challenge_sig } = bundle;

@@ -3,20 +3,33 @@ import { LRUCache } from "lru-cache";
 import { ProtocolError } from "../encoding/errors.ts";
 import { certificateText, type DelegationCert } from "./certificate.ts";
 
-/** Certificates whose own signature was found good lately, kept whole: to recognise one takes no hash and no canonical text. */
-export interface RecentCertificates {
-  /** Canonical JSON of a certificate, its signature included, if one is kept that equals it in every field; else nothing. */
+/**
+ * Certificates whose own signature was found good lately, kept whole: to recognise one takes no hash and no
+ * canonical text.
+ */
+export type RecentCertificates = {
+  /**
+   * Canonical JSON of a certificate, its signature included, if one is kept that equals it in every field;
+   * else nothing.
+   */
   textOf(certificate: DelegationCert): string | undefined;
-  /** Keeps a certificate whose signature is good. One that holds what has no canonical form besides its fields is passed over. */
+  /**
+   * Keeps a certificate whose signature is good. One that holds what has no canonical form besides its fields
+   * is passed over.
+   */
   add(certificate: DelegationCert): void;
-}
+};
 
-/** The value is what the text reads as: an equal certificate has this canonical text, and so these signed bytes. */
+/**
+ * The value is what the text reads as: an equal certificate has this canonical text, and so these signed
+ * bytes.
+ */
 type Kept = { text: string; value: unknown };
 
 /**
- * Forgets the least recently used beyond `maxCharacters` of canonical text. Text and value are copies, so that what is kept does not
- * keep the document it came in; together they take about 2 bytes for each character.
+ * Forgets the least recently used beyond `maxCharacters` of canonical text. Text and value are copies, so
+ * that what is kept does not keep the document it came in; together they take about 2 bytes for each
+ * character.
  */
 export function createRecentCertificates(maxCharacters: number): RecentCertificates {
   const kept = new LRUCache<string, Kept>({

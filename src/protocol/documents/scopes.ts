@@ -3,7 +3,10 @@ import { CANONICAL_SCOPES, WILDCARDS } from "./vocabulary.ts";
 
 const CUSTOM_PREFIX = "custom:";
 
-/** Whether `scope` may stand in a certificate: canonical, a wildcard, or `custom:` and at least one character (wire format §6). */
+/**
+ * Whether `scope` may stand in a certificate: canonical, a wildcard, or `custom:` and at least one character
+ * (wire format §6).
+ */
 export function isValidScope(scope: string): boolean {
   return (
     CANONICAL_SCOPES.has(scope) ||
@@ -12,26 +15,35 @@ export function isValidScope(scope: string): boolean {
   );
 }
 
-/** The scopes that may not stand in a certificate, in their order; reserved prefixes are among them. Empty means all are valid. */
+/**
+ * The scopes that may not stand in a certificate, in their order; reserved prefixes are among them. Empty
+ * means all are valid.
+ */
 export function invalidScopes(scopes: readonly string[]): string[] {
   return scopes.filter((scope) => !isValidScope(scope));
 }
 
 /**
- * Every scope that `scopes` grants, sorted by code point, each once. A wildcard gives the non-sensitive scopes of its group
- * (wire format §6); anything else stands for itself, whether it is valid or not.
+ * Every scope that `scopes` grants, sorted by code point, each once. A wildcard gives the non-sensitive
+ * scopes of its group (wire format §6); anything else stands for itself, whether it is valid or not.
  */
 export function expandScopes(scopes: readonly string[]): string[] {
   return [...new Set(scopes.flatMap((scope) => WILDCARDS.get(scope) ?? [scope]))].sort(compareUtf8);
 }
 
-/** What grants `scope` where it stands in a list: itself, unless it is a wildcard, and the wildcards that expand to it. */
+/**
+ * What grants `scope` where it stands in a list: itself, unless it is a wildcard, and the wildcards that
+ * expand to it.
+ */
 export function scopesGranting(scope: string): string[] {
   const wildcards = [...WILDCARDS.keys()].filter((wildcard) => WILDCARDS.get(wildcard)?.includes(scope));
   return WILDCARDS.has(scope) ? wildcards : [scope, ...wildcards];
 }
 
-/** The scopes of `scopes`, expanded, that `ceiling` does not grant. Empty means that `scopes` stays within `ceiling`. */
+/**
+ * The scopes of `scopes`, expanded, that `ceiling` does not grant. Empty means that `scopes` stays within
+ * `ceiling`.
+ */
 export function coversScopes(ceiling: readonly string[], scopes: readonly string[]): string[] {
   const granted = new Set(expandScopes(ceiling));
   return expandScopes(scopes).filter((scope) => !granted.has(scope));
@@ -41,15 +53,19 @@ export function coversScopes(ceiling: readonly string[], scopes: readonly string
 export const EVERY_CUSTOM = "custom:*";
 
 /**
- * As {@link coversScopes}, for the ceiling of a service or of an account's root key, where `custom:*` grants every custom scope. In a
- * platform's ceiling, a request or a certificate it is a scope like any other (wire format §6).
+ * As {@link coversScopes}, for the ceiling of a service or of an account's root key, where `custom:*` grants
+ * every custom scope. In a platform's ceiling, a request or a certificate it is a scope like any other (wire
+ * format §6).
  */
 export function beyondCeiling(ceiling: readonly string[], scopes: readonly string[]): string[] {
   const wider = coversScopes(ceiling, scopes);
   return ceiling.includes(EVERY_CUSTOM) ? wider.filter((scope) => !scope.startsWith(CUSTOM_PREFIX)) : wider;
 }
 
-/** What all lists grant together, expanded and sorted by code point: the effective scope of a chain (wire format §6). */
+/**
+ * What all lists grant together, expanded and sorted by code point: the effective scope of a chain (wire
+ * format §6).
+ */
 export function intersectScopes(...lists: readonly (readonly string[])[]): string[] {
   const [first = [], ...others] = lists;
   const sets = others.map((scopes) => new Set(expandScopes(scopes)));

@@ -1,8 +1,8 @@
 /** A canonical scope and whether it is sensitive, that is granted by name only (wire format §6). */
-interface ScopeEntry {
+type ScopeEntry = {
   readonly scope: string;
   readonly sensitive: boolean;
-}
+};
 
 const GROUPS: Readonly<Record<string, string>> = {
   meeting: "attend speak video chat share_screen record*",

@@ -11,10 +11,11 @@ export function encodeBase64(bytes: Uint8Array): string {
 }
 
 /**
- * Bytes of a canonical base64 text: standard alphabet, padded, unused bits zero, no white space (wire format §2).
+ * Bytes of a canonical base64 text: standard alphabet, padded, unused bits zero, no white space (wire format
+ * §2).
  *
- * @param length bytes the result must have; any when left out
- * @throws ProtocolError `invalid_base64`, or `wrong_length` when the text is canonical but of another length
+ * @param length bytes the result must have; any when left out Throws `ProtocolError` `invalid_base64`, or
+ * `wrong_length` when the text is canonical but of another length
  */
 export function decodeBase64(text: string, length?: number): Uint8Array {
   const bytes = Buffer.from(text, "base64");
@@ -22,15 +23,19 @@ export function decodeBase64(text: string, length?: number): Uint8Array {
   return bytes;
 }
 
-/** As {@link decodeBase64} without the bytes, and without garbage for the usual sizes. For texts that are no secret. */
+/**
+ * As {@link decodeBase64} without the bytes, and without garbage for the usual sizes. For texts that are no
+ * secret.
+ */
 export function checkBase64(text: string, length?: number): void {
   const isShort = text.length <= SCRATCH_CHARACTERS;
   check(text, isShort ? scratch.write(text, "base64") : Buffer.from(text, "base64").length, length);
 }
 
 /**
- * The runtime's decoder passes over what it does not know, and so writes fewer bytes than the text has room for, unless every
- * character counted. Beyond that it takes the URL alphabet, and looks at the low byte only of characters beyond Latin-1.
+ * The runtime's decoder passes over what it does not know, and so writes fewer bytes than the text has room
+ * for, unless every character counted. Beyond that it takes the URL alphabet, and looks at the low byte only
+ * of characters beyond Latin-1.
  */
 function check(text: string, written: number, length: number | undefined): void {
   const isPlain =
@@ -43,7 +48,10 @@ function check(text: string, written: number, length: number | undefined): void 
   }
 }
 
-/** Bytes that a text of this length and padding stands for; `undefined` when they do not fit each other or unused bits are set. */
+/**
+ * Bytes that a text of this length and padding stands for; `undefined` when they do not fit each other or
+ * unused bits are set.
+ */
 function encodedLength(text: string): number | undefined {
   if (text.length % 4 !== 0) return undefined;
   const full = (text.length / 4) * 3;

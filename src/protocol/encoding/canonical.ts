@@ -8,11 +8,13 @@ const DIGIT_0 = 0x30;
 const DIGIT_9 = 0x39;
 
 /**
- * The one text of `value` that is signed (wire format §3): RFC 8785 with keys sorted by UTF-8 byte order at every level and
- * U+2028 and U+2029 escaped. Members that are `undefined` are left out, as optional fields are.
+ * The one text of `value` that is signed (wire format §3): RFC 8785 with keys sorted by UTF-8 byte order at
+ * every level and U+2028 and U+2029 escaped. Members that are `undefined` are left out, as optional fields
+ * are.
  *
- * @throws ProtocolError `unsupported_value` for what JSON cannot carry, `invalid_number` for numbers that are not finite or are
- * whole and outside ±(2^53−1), `invalid_utf8` for text with a lone surrogate, `too_deep` for nesting over 64
+ * Throws `ProtocolError` `unsupported_value` for what JSON cannot carry, `invalid_number` for numbers that
+ * are not finite or are whole and outside ±(2^53−1), `invalid_utf8` for text with a lone surrogate,
+ * `too_deep` for nesting over 64
  */
 export function canonicalJson(value: unknown): string {
   const json = JSON.stringify(ordered(value, 0));
@@ -27,8 +29,9 @@ export function canonicalBytes(value: unknown): Uint8Array {
 /** Orders two texts as their UTF-8 bytes are ordered, that is by code point and not by UTF-16 unit. */
 export function compareUtf8(left: string, right: string): number {
   if (left === right) return 0;
-  if (!KEYS_BEYOND_UTF16_ORDER.test(left) || !KEYS_BEYOND_UTF16_ORDER.test(right))
+  if (!KEYS_BEYOND_UTF16_ORDER.test(left) || !KEYS_BEYOND_UTF16_ORDER.test(right)) {
     return left < right ? -1 : 1;
+  }
   return Buffer.compare(Buffer.from(left, "utf8"), Buffer.from(right, "utf8"));
 }
 
@@ -36,7 +39,10 @@ function escapeLineSeparators(json: string): string {
   return json.replaceAll("\u2028", "\\u2028").replaceAll("\u2029", "\\u2029");
 }
 
-/** A copy with its keys in order at every level, for `JSON.stringify` to write as it stands. Refuses what has no canonical form. */
+/**
+ * A copy with its keys in order at every level, for `JSON.stringify` to write as it stands. Refuses what has
+ * no canonical form.
+ */
 function ordered(value: unknown, depth: number): unknown {
   switch (typeof value) {
     case "string":
@@ -90,13 +96,19 @@ function isSorted(keys: readonly string[]): boolean {
   return keys.every((key, index) => index === 0 || compareUtf8(keys[index - 1] ?? "", key) < 0);
 }
 
-/** Whether the runtime may not keep a key where it was put, or as what it was put: those like an index, and the prototype's. */
+/**
+ * Whether the runtime may not keep a key where it was put, or as what it was put: those like an index, and
+ * the prototype's.
+ */
 function isOrderedByRuntime(key: string): boolean {
   const first = key.charCodeAt(0);
   return (first >= DIGIT_0 && first <= DIGIT_9) || key === "__proto__";
 }
 
-/** An object that lists those of its keys that it has in the given order, and none of which means anything to the runtime. */
+/**
+ * An object that lists those of its keys that it has in the given order, and none of which means anything to
+ * the runtime.
+ */
 function inOrder(keys: readonly string[]): Record<string, unknown> {
   const members: Record<string, unknown> = Object.create(null);
   return new Proxy(members, { ownKeys: () => keys.filter((key) => Object.hasOwn(members, key)) });

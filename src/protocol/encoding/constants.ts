@@ -25,7 +25,10 @@ export const MAX_CONSTRAINTS_PER_CERT = 32;
 /** UTF-8 bytes of one scope (wire format §1). */
 export const MAX_SCOPE_LENGTH_BYTES = 256;
 
-/** UTF-8 bytes of one identifier: certificate, issuer, subject, agent, human, session, verifier, party, role, transaction (wire format §1). */
+/**
+ * UTF-8 bytes of one identifier: certificate, issuer, subject, agent, human, session, verifier, party, role,
+ * transaction (wire format §1).
+ */
 export const MAX_IDENTIFIER_LENGTH_BYTES = 512;
 
 /** UTF-8 bytes of an agent's display name (wire format §1). */

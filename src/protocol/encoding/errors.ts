@@ -1,5 +1,6 @@
 /**
- * Why a document, a value or a request to issue is malformed. Closed: nothing in the protocol throws another code.
+ * Why a document, a value or a request to issue is malformed. Closed: nothing in the protocol throws another
+ * code.
  *
  * - `too_large`: more than 131072 bytes
  * - `invalid_utf8`: not well-formed UTF-8, or text with a lone surrogate
@@ -13,8 +14,8 @@
  * - `limit_exceeded`: a count or a length over its limit; `empty_chain`: no certificate at all
  * - `unsupported_value`: a value JSON cannot carry
  * - `invalid_key`: key material that no key can be made from
- * - `invalid_scope`, `invalid_constraint`, `unsatisfiable_constraints`, `invalid_validity`, `invalid_version`,
- *   `identifier_mismatch`: a certificate that must not be issued (wire format §6, §7)
+ * - `invalid_scope`, `invalid_constraint`, `unsatisfiable_constraints`, `invalid_validity`,
+ *   `invalid_version`, `identifier_mismatch`: a certificate that must not be issued (wire format §6, §7)
  */
 export const PROTOCOL_ERROR_CODES = [
   "too_large",
@@ -44,7 +45,10 @@ export const PROTOCOL_ERROR_CODES = [
 /** One of {@link PROTOCOL_ERROR_CODES}. */
 export type ProtocolErrorCode = (typeof PROTOCOL_ERROR_CODES)[number];
 
-/** Says that something is malformed by the wire format, and where. Never carries key material or signatures in its message. */
+/**
+ * Says that something is malformed by the wire format, and where. Never carries key material or signatures in
+ * its message.
+ */
 export class ProtocolError extends Error {
   override readonly name = "ProtocolError";
   readonly code: ProtocolErrorCode;

@@ -27,14 +27,16 @@ export function object<R extends Fields, O extends Fields = Record<never, never>
     let known = 0;
     for (const { name, decode, isRequired } of fields) {
       const member = Object.hasOwn(members, name) ? members[name] : undefined;
-      if (isRequired && (member === undefined || member === null))
+      if (isRequired && (member === undefined || member === null)) {
         throw new ProtocolError("missing_field", name);
+      }
       if (member === undefined) continue;
       known += 1;
       decoded[name] = inside(name, decode, member);
     }
-    if (Object.keys(members).length > known)
+    if (Object.keys(members).length > known) {
       throw new ProtocolError("unknown_field", "a member that does not belong here");
+    }
     return decoded as Decoded<R, O>;
   };
 }
@@ -43,8 +45,9 @@ export function object<R extends Fields, O extends Fields = Record<never, never>
 export function list<T>(item: Decoder<T>, limit = Number.POSITIVE_INFINITY): Decoder<T[]> {
   return (value) => {
     if (!Array.isArray(value)) throw wrongType("an array");
-    if (value.length > limit)
+    if (value.length > limit) {
       throw new ProtocolError("limit_exceeded", `${value.length} items, at most ${limit}`);
+    }
     return value.map((member, index) => inside(index, item, member));
   };
 }
@@ -73,8 +76,9 @@ export const identifier: Decoder<string> = nonEmpty(text(MAX_IDENTIFIER_LENGTH_B
 /** A plain integer, at least `min`, inside ±(2^53−1). */
 export function integer(min = Number.MIN_SAFE_INTEGER): Decoder<number> {
   return (value) => {
-    if (value instanceof Decimal)
+    if (value instanceof Decimal) {
       throw new ProtocolError("invalid_integer", "not written as a plain integer");
+    }
     if (typeof value !== "number") throw wrongType("an integer");
     if (!Number.isSafeInteger(value) || value < min) {
       throw new ProtocolError("invalid_integer", "out of range");

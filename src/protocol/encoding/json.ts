@@ -2,7 +2,10 @@ import { isAscii, isUtf8 } from "node:buffer";
 import { MAX_JSON_NESTING_DEPTH, MAX_PROOF_BUNDLE_BYTES } from "./constants.ts";
 import { ProtocolError } from "./errors.ts";
 
-/** A number written with a fraction, an exponent or as `-0`: fit for fields that are floats by definition, never for integers. */
+/**
+ * A number written with a fraction, an exponent or as `-0`: fit for fields that are floats by definition,
+ * never for integers.
+ */
 export class Decimal {
   readonly value: number;
 
@@ -11,19 +14,22 @@ export class Decimal {
   }
 }
 
-/** What a strictly parsed document consists of. A plain `number` was written as a plain integer inside ±(2^53−1). */
+/**
+ * What a strictly parsed document consists of. A plain `number` was written as a plain integer inside
+ * ±(2^53−1).
+ */
 export type JsonValue = null | boolean | string | number | Decimal | JsonValue[] | JsonObject;
 
 /** An object of a strictly parsed document, with own members only. */
-export interface JsonObject {
+export type JsonObject = {
   [key: string]: JsonValue;
-}
+};
 
 /** How large a document may be: bytes in all, and objects and arrays open at once. */
-export interface JsonLimits {
+export type JsonLimits = {
   bytes: number;
   depth: number;
-}
+};
 
 const DOCUMENT_LIMITS: JsonLimits = { bytes: MAX_PROOF_BUNDLE_BYTES, depth: MAX_JSON_NESTING_DEPTH };
 const SHORT_TEXT = 64;
@@ -36,8 +42,9 @@ const NOWHERE = Number.POSITIVE_INFINITY;
 /**
  * Reads one JSON document (RFC 8259) as strictly as wire format §5 demands, in time linear to its size.
  *
- * @throws ProtocolError `too_large`, `invalid_utf8` (a lone surrogate behind an escape included), `invalid_json`, `too_deep`,
- * `duplicate_key`, `invalid_integer` (a plain integer outside ±(2^53−1)), `invalid_number`
+ * Throws `ProtocolError` `too_large`, `invalid_utf8` (a lone surrogate behind an escape included),
+ * `invalid_json`, `too_deep`, `duplicate_key`, `invalid_integer` (a plain integer outside ±(2^53−1)),
+ * `invalid_number`
  */
 export function parseJson(bytes: Uint8Array, limits: JsonLimits = DOCUMENT_LIMITS): JsonValue {
   if (bytes.length > limits.bytes) {
@@ -50,7 +57,10 @@ export function parseJson(bytes: Uint8Array, limits: JsonLimits = DOCUMENT_LIMIT
   ).readDocument();
 }
 
-/** The same document as plain values: each {@link Decimal} as its number. For parts that are not the protocol's own. */
+/**
+ * The same document as plain values: each {@link Decimal} as its number. For parts that are not the
+ * protocol's own.
+ */
 export function plainJson(value: JsonValue): unknown {
   if (value instanceof Decimal) return value.value;
   if (Array.isArray(value)) return value.map(plainJson);
@@ -151,8 +161,9 @@ class JsonReader {
   }
 
   /**
-   * Part of the document. The runtime makes it a reference that keeps the whole document in memory for as long as it is kept itself, so
-   * what is as long as a name, and may well be kept, becomes a string of its own; keys and signatures do not.
+   * Part of the document. The runtime makes it a reference that keeps the whole document in memory for as
+   * long as it is kept itself, so what is as long as a name, and may well be kept, becomes a string of its
+   * own; keys and signatures do not.
    */
   #part(start: number, end: number): string {
     const part = this.#text.slice(start, end);
@@ -230,7 +241,10 @@ function isSpace(unit: number): boolean {
   return unit === 0x20 || unit === 0x0a || unit === 0x0d || unit === 0x09;
 }
 
-/** For long text one native search for each of the 32 is several times faster than a loop or a regular expression. */
+/**
+ * For long text one native search for each of the 32 is several times faster than a loop or a regular
+ * expression.
+ */
 function hasControlCharacter(content: string): boolean {
   if (content.length > SHORT_TEXT) return CONTROL_CHARACTERS.some((character) => content.includes(character));
   for (let index = 0; index < content.length; index += 1) {

@@ -19,10 +19,10 @@ import { publicKey } from "../keys/fields.ts";
 import type { HybridPublicKey } from "../keys/hybrid.ts";
 
 /**
- * A verifier's note to itself that it has verified a chain, so that the turns of a session need a challenge signature only: wire
- * format §4, field for field.
+ * A verifier's note to itself that it has verified a chain, so that the turns of a session need a challenge
+ * signature only: wire format §4, field for field.
  */
-export interface SessionToken {
+export type SessionToken = {
   version: number;
   session_id: string;
   agent_id: string;
@@ -38,7 +38,7 @@ export interface SessionToken {
   chain_hash: string;
   /** Base64 of the HMAC-SHA256 under the verifier's secret. */
   mac: string;
-}
+};
 
 /** A token before it is sealed. */
 export type SessionTokenFields = Omit<SessionToken, "mac">;
@@ -85,7 +85,7 @@ export function sessionTokenMac(fields: SessionTokenFields, secret: Uint8Array):
 }
 
 /** What a token is made from: who was verified, by which chain, and for how long. */
-export interface SessionGrant {
+export type SessionGrant = {
   session_id: string;
   agent_id: string;
   agent_pub_key: HybridPublicKey;
@@ -94,13 +94,13 @@ export interface SessionGrant {
   granted_scope: readonly string[];
   issued_at: number;
   valid_until: number;
-}
+};
 
 /**
  * Seals a token for a chain that was just verified. Only the verifier that holds the secret can check it.
  *
- * @throws ProtocolError `empty_chain`; `invalid_validity` when it would end before it begins or outlive a certificate of the chain;
- * `wrong_length` for a secret under 32 bytes
+ * Throws `ProtocolError` `empty_chain`; `invalid_validity` when it would end before it begins or outlive a
+ * certificate of the chain; `wrong_length` for a secret under 32 bytes
  */
 export function issueSessionToken(grant: SessionGrant, secret: Uint8Array): SessionToken {
   const { session_id, agent_id, agent_pub_key, chain, issued_at, valid_until } = grant;
@@ -132,7 +132,10 @@ export function issueSessionToken(grant: SessionGrant, secret: Uint8Array): Sess
   return { ...fields, mac: encodeBase64(sessionTokenMac(fields, secret)) };
 }
 
-/** Why a token does not hold at `now` (Unix seconds); `undefined` when it does. The MAC is compared in constant time, and first. */
+/**
+ * Why a token does not hold at `now` (Unix seconds); `undefined` when it does. The MAC is compared in
+ * constant time, and first.
+ */
 export function sessionTokenFault(token: SessionToken, secret: Uint8Array, now: number): string | undefined {
   if (!hasMac(token, secret)) return "session_token MAC invalid";
   if (token.version !== PROTOCOL_VERSION) return "session_token version unknown";

@@ -20,17 +20,22 @@ import { bundleSteps, type Step } from "../verification/steps.ts";
 import { reasonOf, statusOf } from "../violations.ts";
 import { type SessionToken, sessionTokenFault } from "./session_token.ts";
 
-/** One turn of a session: a challenge answered by the agent's key alone, under a token instead of a chain (wire format §4). */
-export interface StreamedTurn extends ChallengeBinding {
+/**
+ * One turn of a session: a challenge answered by the agent's key alone, under a token instead of a chain
+ * (wire format §4).
+ */
+export type StreamedTurn = ChallengeBinding & {
   challenge_sig: HybridSignature;
-}
+};
 
 const shape: Decoder<StreamedTurn> = object(ANSWER_FIELDS, OPTIONAL_ANSWER_FIELDS);
 
 /**
- * Reads an untrusted turn strictly: the members of a proof bundle that belong to its challenge (wire format §5).
+ * Reads an untrusted turn strictly: the members of a proof bundle that belong to its challenge (wire format
+ * §5).
  *
- * @throws ProtocolError of any code of the parser and of the shape; `missing_field` with one stream field alone
+ * Throws `ProtocolError` of any code of the parser and of the shape; `missing_field` with one stream field
+ * alone
  */
 export function decodeStreamedTurn(bytes: Uint8Array): StreamedTurn {
   const turn = shape(parseJson(bytes));
@@ -39,17 +44,21 @@ export function decodeStreamedTurn(bytes: Uint8Array): StreamedTurn {
 }
 
 /** What a turn is verified against. */
-export interface TurnOptions
-  extends Pick<VerifyOptions, "now" | "required_scope" | "session_context" | "stream" | "challengeStore"> {
+export type TurnOptions = Pick<
+  VerifyOptions,
+  "now" | "required_scope" | "session_context" | "stream" | "challengeStore"
+> & {
   /** The verifier's session secret. */
   secret: Uint8Array;
-}
+};
 
 /**
- * Verifies one turn of a session: the token, then the challenge as in steps 2 to 4, 7 and 8 of wire format §8, then the required scope.
- * A token that does not hold costs no signature work. Revocation since the token was issued is not seen; keep `valid_until` near.
+ * Verifies one turn of a session: the token, then the challenge as in steps 2 to 4, 7 and 8 of wire format
+ * §8, then the required scope. A token that does not hold costs no signature work. Revocation since the token
+ * was issued is not seen; keep `valid_until` near.
  *
- * @throws ProtocolError `invalid_integer` when `now` is no safe integer; rejects when the store or the crypto library breaks
+ * Throws `ProtocolError` `invalid_integer` when `now` is no safe integer; rejects when the store or the
+ * crypto library breaks
  */
 export async function verifyStreamedTurn(
   token: SessionToken,

@@ -24,26 +24,29 @@ import {
 import { type VerifyOptions, verifyBundle } from "../verification/verify.ts";
 
 /** Who takes part in a transaction. These four fields are signed. */
-export interface Party {
+export type Party = {
   party_id: string;
   role: string;
   agent_id: string;
   agent_pub_key: HybridPublicKey;
-}
+};
 
-/** A party with the proof that its agent may act. The proof is not among the signed bytes; it carries its own signatures. */
-export interface ProvenParty extends Party {
+/**
+ * A party with the proof that its agent may act. The proof is not among the signed bytes; it carries its own
+ * signatures.
+ */
+export type ProvenParty = Party & {
   proof_bundle: ProofBundle;
-}
+};
 
 /** One party's signature over the whole transaction. */
-export interface PartySignature {
+export type PartySignature = {
   party_id: string;
   signature: HybridSignature;
-}
+};
 
 /** What several agents agreed on, signed by each of them: wire format §4, field for field. */
-export interface TransactionReceipt {
+export type TransactionReceipt = {
   version: number;
   transaction_id: string;
   /** Unix seconds. */
@@ -53,7 +56,7 @@ export interface TransactionReceipt {
   terms_canonical_json: string;
   parties: ProvenParty[];
   party_signatures: PartySignature[];
-}
+};
 
 /** A receipt before it is signed, with what is signed of its parties. */
 export type TransactionFields = Omit<TransactionReceipt, "parties" | "party_signatures"> & {
@@ -65,9 +68,11 @@ export type TransactionFields = Omit<TransactionReceipt, "parties" | "party_sign
  *
  * - `version_mismatch`: not version 1
  * - `missing_…`, `no_parties`, `empty_party_id`: nothing stands where something is due
- * - `duplicate_party_id`, `duplicate_party_signature`, `unknown_party_signature`: signatures and parties do not pair up
+ * - `duplicate_party_id`, `duplicate_party_signature`, `unknown_party_signature`: signatures and parties do
+ *   not pair up
  * - `missing_party_signature`, `party_signature_invalid`: a party did not sign this transaction
- * - `party_agent_id_mismatch`, `party_agent_key_mismatch`, `party_bundle_invalid`: a party's proof is another agent's or does not hold
+ * - `party_agent_id_mismatch`, `party_agent_key_mismatch`, `party_bundle_invalid`: a party's proof is another
+ *   agent's or does not hold
  */
 export type ReceiptFaultCode =
   | "version_mismatch"
@@ -86,10 +91,10 @@ export type ReceiptFaultCode =
   | "party_signature_invalid";
 
 /** One reason to refuse a transaction receipt. */
-export interface ReceiptFault {
+export type ReceiptFault = {
   code: ReceiptFaultCode;
   detail: string;
-}
+};
 
 const shape: Decoder<TransactionReceipt> = object({
   version: integer(),
@@ -114,7 +119,10 @@ export function decodeTransactionReceipt(bytes: Uint8Array): TransactionReceipt 
   return shape(parseJson(bytes));
 }
 
-/** The bytes that every party signs: the transaction with its parties sorted by id, without proofs and signatures. */
+/**
+ * The bytes that every party signs: the transaction with its parties sorted by id, without proofs and
+ * signatures.
+ */
 export function transactionReceiptSignBytes(fields: TransactionFields): Uint8Array {
   const { version, transaction_id, created_at, terms_schema_uri, terms_canonical_json } = fields;
   const parties = fields.parties
@@ -140,8 +148,8 @@ export async function signTransaction(
 }
 
 /**
- * Why a receipt does not hold; `undefined` when every party signed it once and every party's own proof verifies. The parties are
- * looked at in their order, of each the proof before the signature.
+ * Why a receipt does not hold; `undefined` when every party signed it once and every party's own proof
+ * verifies. The parties are looked at in their order, of each the proof before the signature.
  *
  * @param optionsOf what a party's proof is verified against, as for `verifyBundle`
  */
@@ -166,8 +174,9 @@ export function receiptReasonOf({ code, detail }: ReceiptFault): string {
 }
 
 function fieldFault(receipt: TransactionReceipt): ReceiptFault | undefined {
-  if (receipt.version !== PROTOCOL_VERSION)
+  if (receipt.version !== PROTOCOL_VERSION) {
     return { code: "version_mismatch", detail: `unsupported version ${receipt.version}` };
+  }
   const empty = (["transaction_id", "terms_schema_uri", "terms_canonical_json"] as const).find(
     (name) => receipt[name] === "",
   );
@@ -192,8 +201,9 @@ function pairingFault({ parties, party_signatures }: TransactionReceipt): Receip
       const detail = `signature ${index} references unknown party_id "${id}"`;
       return { code: "unknown_party_signature", detail };
     }
-    if (signed.has(id))
+    if (signed.has(id)) {
       return { code: "duplicate_party_signature", detail: `party "${id}" has multiple signatures` };
+    }
     signed.add(id);
   }
   const missing = parties.find(({ party_id }) => !signed.has(party_id));

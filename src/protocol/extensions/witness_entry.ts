@@ -14,7 +14,7 @@ import {
 } from "../statements/statement.ts";
 
 /** One entry of a witness's append-only log: wire format §4, field for field. */
-export interface WitnessEntry {
+export type WitnessEntry = {
   /** Base64 of 32 bytes; zeros in the first entry. */
   prev_hash: string;
   /** Base64 of what is witnessed. */
@@ -23,7 +23,7 @@ export interface WitnessEntry {
   timestamp: number;
   witness_id: string;
   signature: HybridSignature;
-}
+};
 
 /** An entry before it is signed. */
 export type WitnessEntryFields = Omit<WitnessEntry, "signature">;
@@ -67,7 +67,10 @@ export async function verifyWitnessEntry(
   );
 }
 
-/** As {@link verifyWitnessEntry} for a whole log from its first entry on: each names the SHA-256 of the signed bytes before it. */
+/**
+ * As {@link verifyWitnessEntry} for a whole log from its first entry on: each names the SHA-256 of the signed
+ * bytes before it.
+ */
 export async function verifyWitnessLog(
   entries: readonly WitnessEntry[],
   witness: HybridPublicKey,

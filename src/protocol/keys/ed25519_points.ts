@@ -1,6 +1,9 @@
 const FIELD_LOW_BYTE = 0xed;
 
-/** Canonical encodings of the eight points whose order divides 8, as hex of 32 bytes (RFC 8032 §5.1.2 encoding). */
+/**
+ * Canonical encodings of the eight points whose order divides 8, as hex of 32 bytes (RFC 8032 §5.1.2
+ * encoding).
+ */
 export const SMALL_ORDER_POINTS: readonly string[] = [
   "0100000000000000000000000000000000000000000000000000000000000000",
   "ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
@@ -19,8 +22,9 @@ const NEGATIVE_ZERO_POINTS: readonly string[] = [
 ];
 
 /**
- * Whether 32 bytes may stand as a public key or as the first half of a signature: y below 2^255−19, no negative zero, not of small order. Says nothing about
- * whether they lie on the curve; a verification with bytes that do not is false anyway.
+ * Whether 32 bytes may stand as a public key or as the first half of a signature: y below 2^255−19, no
+ * negative zero, not of small order. Says nothing about whether they lie on the curve; a verification with
+ * bytes that do not is false anyway.
  */
 export function isStrictPoint(encoded: Uint8Array): boolean {
   if (isBeyondField(encoded)) return false;

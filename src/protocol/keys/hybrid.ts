@@ -11,28 +11,28 @@ import {
 } from "./algorithms.ts";
 
 /** Public key as it stands on the wire: canonical base64 of 32 and of 1952 bytes (wire format §2). */
-export interface HybridPublicKey {
+export type HybridPublicKey = {
   ed25519: string;
   ml_dsa_65: string;
-}
+};
 
 /** Signature as it stands on the wire: canonical base64 of 64 and of 3309 bytes (wire format §2). */
-export interface HybridSignature {
+export type HybridSignature = {
   ed25519: string;
   ml_dsa_65: string;
-}
+};
 
 /** The two independent 32-byte secrets that a hybrid key is made from (wire format §2). */
-export interface HybridSeeds {
+export type HybridSeeds = {
   ed25519: Uint8Array;
   ml_dsa_65: Uint8Array;
-}
+};
 
 /** Both private halves, ready to sign; neither can be read back out of it. */
-export interface HybridPrivateKey {
+export type HybridPrivateKey = {
   readonly ed25519: SigningKey;
   readonly ml_dsa_65: SigningKey;
-}
+};
 
 /** What a hybrid check can be told to use instead of the native implementations, for comparison. */
 export type Backend = "native" | "reference";
@@ -44,7 +44,10 @@ const rememberedKeys = {
   ml_dsa_65: new LRUCache<string, VerifyingKey>({ max: REMEMBERED_KEYS }),
 };
 
-/** By the text of the longer half. Texts are made anew, for those that are read keep the document they were read from. */
+/**
+ * By the text of the longer half. Texts are made anew, for those that are read keep the document they were
+ * read from.
+ */
 const rememberedIds = new LRUCache<string, { ed25519: string; id: string }>({ max: REMEMBERED_KEYS });
 
 /** Fresh seeds from the operating system's random source. */
@@ -55,7 +58,10 @@ export function generateSeeds(): HybridSeeds {
   };
 }
 
-/** Fresh seeds, their caller's to overwrite, and their public key in wire form. The runtime leaves no other copy of them in memory. */
+/**
+ * Fresh seeds, their caller's to overwrite, and their public key in wire form. The runtime leaves no other
+ * copy of them in memory.
+ */
 export async function generateKeys(): Promise<{ seeds: HybridSeeds; publicKey: HybridPublicKey }> {
   const [ed25519, ml_dsa_65] = await Promise.all([
     implementationOf("ed25519", "native").generate(),
@@ -71,10 +77,10 @@ export async function generateKeys(): Promise<{ seeds: HybridSeeds; publicKey: H
 }
 
 /**
- * The private key of two seeds. No copy of them stays in JavaScript memory with the native backend, where the key itself keeps one until it
- * is collected as garbage; the caller may overwrite them.
+ * The private key of two seeds. No copy of them stays in JavaScript memory with the native backend, where the
+ * key itself keeps one until it is collected as garbage; the caller may overwrite them.
  *
- * @throws ProtocolError `wrong_length` when a seed is not 32 bytes
+ * Throws `ProtocolError` `wrong_length` when a seed is not 32 bytes
  */
 export function importSeeds(seeds: HybridSeeds, backend: Backend = "native"): HybridPrivateKey {
   requireLengths(seeds);
@@ -93,9 +99,10 @@ export function publicKeyOf(privateKey: HybridPrivateKey): HybridPublicKey {
 }
 
 /**
- * Identifier of a key: the first 16 bytes of SHA-256 over both public halves, as 32 lowercase hex digits (wire format §2).
+ * Identifier of a key: the first 16 bytes of SHA-256 over both public halves, as 32 lowercase hex digits
+ * (wire format §2).
  *
- * @throws ProtocolError `invalid_base64` or `wrong_length` when a half is not a public key's text
+ * Throws `ProtocolError` `invalid_base64` or `wrong_length` when a half is not a public key's text
  */
 export function keyId(publicKey: HybridPublicKey): string {
   const remembered = rememberedIds.get(publicKey.ml_dsa_65);
@@ -133,8 +140,9 @@ export async function signHybrid(privateKey: HybridPrivateKey, bytes: Uint8Array
 }
 
 /**
- * Signs the same bytes once with both halves of two seeds, which may be overwritten as soon as this has returned; the runtime leaves nothing of
- * them in memory once the promise has settled. Rejects with `ProtocolError` `wrong_length` when a seed is not 32 bytes.
+ * Signs the same bytes once with both halves of two seeds, which may be overwritten as soon as this has
+ * returned; the runtime leaves nothing of them in memory once the promise has settled. Rejects with
+ * `ProtocolError` `wrong_length` when a seed is not 32 bytes.
  */
 export async function signHybridOnce(seeds: HybridSeeds, bytes: Uint8Array): Promise<HybridSignature> {
   requireLengths(seeds);
@@ -148,7 +156,8 @@ export async function signHybridOnce(seeds: HybridSeeds, bytes: Uint8Array): Pro
 /**
  * Whether **both** halves of `signature` are `publicKey`'s over `bytes` (wire format §2).
  *
- * @throws ProtocolError `invalid_base64` or `wrong_length` when a text is no key's or no signature's; rejects when the crypto library breaks
+ * Throws `ProtocolError` `invalid_base64` or `wrong_length` when a text is no key's or no signature's;
+ * rejects when the crypto library breaks
  */
 export async function verifyHybrid(
   publicKey: HybridPublicKey,
@@ -159,7 +168,10 @@ export async function verifyHybrid(
   return (await failedHalf(publicKey, bytes, signature, backend)) === undefined;
 }
 
-/** As {@link verifyHybrid}, telling which half failed first: `ed25519`, then `ml_dsa_65`; `undefined` when both hold. */
+/**
+ * As {@link verifyHybrid}, telling which half failed first: `ed25519`, then `ml_dsa_65`; `undefined` when
+ * both hold.
+ */
 export async function failedHalf(
   publicKey: HybridPublicKey,
   bytes: Uint8Array,
@@ -172,7 +184,10 @@ export async function failedHalf(
   return HALVES.find((_, index) => verified[index] !== true);
 }
 
-/** What is wrong with a signature, for people; `undefined` when both halves hold. Throws as {@link verifyHybrid}. */
+/**
+ * What is wrong with a signature, for people; `undefined` when both halves hold. Throws as {@link
+ * verifyHybrid}.
+ */
 export async function signatureFault(
   publicKey: HybridPublicKey,
   bytes: Uint8Array,

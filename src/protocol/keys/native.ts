@@ -19,7 +19,10 @@ const generateKeys = promisify(generateKeyPair) as unknown as (
   formats: { publicKeyEncoding: { format: string }; privateKeyEncoding: { format: string } },
 ) => Promise<{ publicKey: Buffer; privateKey: Buffer }>;
 
-/** Ed25519 by the runtime's OpenSSL, on its thread pool, with strict rules about points that do not hang on its version. */
+/**
+ * Ed25519 by the runtime's OpenSSL, on its thread pool, with strict rules about points that do not hang on
+ * its version.
+ */
 export const ed25519: Implementation = {
   signingKey: (seed) => signingKey(seed, "ed25519"),
   signOnce: (seed, bytes) => signWith(privateKey(seed, "ed25519"), bytes),
@@ -54,7 +57,10 @@ function supportsMlDsa(): boolean {
   }
 }
 
-/** A seed as the runtime takes it. Given to {@link signWith} as it is, it is parsed at once, and freed and overwritten with the signature's job. */
+/**
+ * A seed as the runtime takes it. Given to {@link signWith} as it is, it is parsed at once, and freed and
+ * overwritten with the signature's job.
+ */
 function privateKey(seed: Uint8Array, name: NativeName) {
   return { key: viewOf(seed), format: SEED_FORMATS[name], asymmetricKeyType: name };
 }

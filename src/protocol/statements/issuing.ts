@@ -21,7 +21,7 @@ export async function issueDelegation(
 /**
  * Answers a challenge with an agent's key, under a chain of certificates, leaf first.
  *
- * @throws ProtocolError as `challengeSignBytes`
+ * Throws `ProtocolError` as `challengeSignBytes`
  */
 export async function presentProof(
   agent: HybridPrivateKey,

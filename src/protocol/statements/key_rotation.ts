@@ -27,7 +27,7 @@ export const ROTATION_REASONS = [
 export type RotationReason = (typeof ROTATION_REASONS)[number];
 
 /** Says that a new key takes the place of an old one, signed by both: wire format §4, field for field. */
-export interface KeyRotationStatement {
+export type KeyRotationStatement = {
   version: number;
   old_id: string;
   old_pub_key: HybridPublicKey;
@@ -38,7 +38,7 @@ export interface KeyRotationStatement {
   reason: RotationReason;
   signature_old: HybridSignature;
   signature_new: HybridSignature;
-}
+};
 
 /** A statement before it is signed. */
 export type KeyRotationFields = Omit<KeyRotationStatement, "signature_old" | "signature_new">;
@@ -87,19 +87,22 @@ export async function issueKeyRotation(
 }
 
 /**
- * Why a rotation does not hold; `undefined` when it does: version 1, two different keys with their own ids, and both signatures.
- * That the old key is the one in force is the caller's to know.
+ * Why a rotation does not hold; `undefined` when it does: version 1, two different keys with their own ids,
+ * and both signatures. That the old key is the one in force is the caller's to know.
  */
 export async function verifyKeyRotation(
   statement: KeyRotationStatement,
 ): Promise<StatementFault | undefined> {
   const { version, old_id, old_pub_key, new_id, new_pub_key } = statement;
-  if (version !== PROTOCOL_VERSION)
+  if (version !== PROTOCOL_VERSION) {
     return { code: "version_mismatch", detail: `unsupported version ${version}` };
-  if (keyId(old_pub_key) !== old_id)
+  }
+  if (keyId(old_pub_key) !== old_id) {
     return { code: "issuer_mismatch", detail: "old_id does not match old_pub_key" };
-  if (keyId(new_pub_key) !== new_id)
+  }
+  if (keyId(new_pub_key) !== new_id) {
     return { code: "issuer_mismatch", detail: "new_id does not match new_pub_key" };
+  }
   if (old_id === new_id) return { code: "same_key", detail: "old_id and new_id must differ" };
   const bytes = keyRotationSignBytes(statement);
   const old = await signatureFault(old_pub_key, bytes, statement.signature_old);

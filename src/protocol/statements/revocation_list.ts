@@ -7,13 +7,13 @@ import type { HybridPrivateKey, HybridPublicKey, HybridSignature } from "../keys
 import { issuerFault, type StatementFault, sign, statementSignatureFault } from "./statement.ts";
 
 /** All certificates an issuer has revoked, as of a time: wire format §4, field for field. */
-export interface RevocationList {
+export type RevocationList = {
   issuer_id: string;
   /** Unix seconds. */
   updated_at: number;
   revoked_certs: string[];
   signature: HybridSignature;
-}
+};
 
 /** Certificates that the lists of this service have at most. The wire format sets no bound. */
 export const MAX_CERTS_PER_REVOCATION_LIST = 50_000;
@@ -31,8 +31,8 @@ const shape: Decoder<RevocationList> = object({
 /**
  * Reads an untrusted list strictly (wire format §5). Throws `ProtocolError`.
  *
- * @param limits `maxBytes`: how long a list of this issuer may be; as long as a bundle when left out, which is enough for some 3000
- * certificates
+ * @param limits `maxBytes`: how long a list of this issuer may be; as long as a bundle when left out, which
+ * is enough for some 3000 certificates
  */
 export function decodeRevocationList(
   bytes: Uint8Array,
@@ -58,7 +58,10 @@ export function issueRevocationList(
   return sign(fields, revocationListSignBytes, issuer);
 }
 
-/** Why a list is not `issuer`'s; `undefined` when it is. Whether it is recent enough is the caller's to judge by `updated_at`. */
+/**
+ * Why a list is not `issuer`'s; `undefined` when it is. Whether it is recent enough is the caller's to judge
+ * by `updated_at`.
+ */
 export async function verifyRevocationList(
   list: RevocationList,
   issuer: HybridPublicKey,

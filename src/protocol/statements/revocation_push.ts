@@ -6,7 +6,7 @@ import type { HybridPrivateKey, HybridPublicKey, HybridSignature } from "../keys
 import { issuerFault, type StatementFault, sign, statementSignatureFault } from "./statement.ts";
 
 /** Certificates an issuer has revoked since its last push: wire format §4, field for field. */
-export interface RevocationPush {
+export type RevocationPush = {
   issuer_id: string;
   /** 1 for the first push of an issuer, then one more each time. */
   seq_no: number;
@@ -15,7 +15,7 @@ export interface RevocationPush {
   /** Unix seconds. */
   pushed_at: number;
   signature: HybridSignature;
-}
+};
 
 /** A push before it is signed. */
 export type RevocationPushFields = Omit<RevocationPush, "signature">;
@@ -54,7 +54,8 @@ export function issueRevocationPush(
 /**
  * Why a push is not the next one of `issuer`; `undefined` when it is.
  *
- * @param lastSeqNo number of the last push that was accepted, 0 before the first; left out, the sequence is not looked at
+ * @param lastSeqNo number of the last push that was accepted, 0 before the first; left out, the sequence is
+ * not looked at
  */
 export async function verifyRevocationPush(
   push: RevocationPush,

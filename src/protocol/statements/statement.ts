@@ -31,10 +31,10 @@ export type StatementFaultCode =
   | "same_key";
 
 /** One reason to refuse a statement. */
-export interface StatementFault {
+export type StatementFault = {
   code: StatementFaultCode;
   detail: string;
-}
+};
 
 /** Adds a hybrid signature over `signBytes(fields)` to `fields`. */
 export async function sign<F extends object>(
@@ -65,7 +65,10 @@ export async function statementSignatureFault(
 /** What the first entry of a hash chain names as its predecessor: 32 zero bytes, in base64. */
 export const CHAIN_START = Buffer.alloc(BINDING_BYTES).toString("base64");
 
-/** SHA-256 of an entry's signed bytes, in base64: what the next entry of a hash chain names as its predecessor. */
+/**
+ * SHA-256 of an entry's signed bytes, in base64: what the next entry of a hash chain names as its
+ * predecessor.
+ */
 export function chainLink(signedBytes: Uint8Array): string {
   return hash("sha256", signedBytes, "base64");
 }

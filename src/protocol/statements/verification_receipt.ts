@@ -21,8 +21,10 @@ import {
 } from "../keys/hybrid.ts";
 import { CHAIN_START, chainLink, type StatementFault, sign, statementSignatureFault } from "./statement.ts";
 
-/** What a verifier decided about a bundle, chained to its decision before: wire format §4, field for field. */
-export interface VerificationReceipt {
+/**
+ * What a verifier decided about a bundle, chained to its decision before: wire format §4, field for field.
+ */
+export type VerificationReceipt = {
   version: number;
   /** Base64 of the SHA-256 of the canonical bundle in its fixed shape. */
   bundle_hash: string;
@@ -40,7 +42,7 @@ export interface VerificationReceipt {
   /** Sorted by code point. */
   granted_scope?: string[];
   signature: HybridSignature;
-}
+};
 
 /** A receipt before it is signed. */
 export type VerificationReceiptFields = Omit<VerificationReceipt, "signature">;
@@ -69,7 +71,10 @@ export function decodeVerificationReceipt(bytes: Uint8Array): VerificationReceip
   return shape(parseJson(bytes));
 }
 
-/** The bytes that the verifier signs: canonical JSON of all fields but the signature, without empty optional ones, scopes sorted. */
+/**
+ * The bytes that the verifier signs: canonical JSON of all fields but the signature, without empty optional
+ * ones, scopes sorted.
+ */
 export function verificationReceiptSignBytes(fields: VerificationReceiptFields): Uint8Array {
   const { version, bundle_hash, decision, verified_at, verifier_id, verifier_pub, prev_hash } = fields;
   return canonicalBytes({
@@ -87,7 +92,10 @@ export function verificationReceiptSignBytes(fields: VerificationReceiptFields):
   });
 }
 
-/** Signs the receipt that follows `previous`, or the first one. Optional fields that are empty are left out of it, scopes are sorted. */
+/**
+ * Signs the receipt that follows `previous`, or the first one. Optional fields that are empty are left out of
+ * it, scopes are sorted.
+ */
 export function issueVerificationReceipt(
   fields: Omit<VerificationReceiptFields, "prev_hash">,
   verifier: HybridPrivateKey,
@@ -97,7 +105,10 @@ export function issueVerificationReceipt(
   return sign(canonicalReceipt({ ...fields, prev_hash }), verificationReceiptSignBytes, verifier);
 }
 
-/** Why a receipt is not `verifier`'s own; `undefined` when it is. The key in the receipt is no trust root by itself. */
+/**
+ * Why a receipt is not `verifier`'s own; `undefined` when it is. The key in the receipt is no trust root by
+ * itself.
+ */
 export async function verifyVerificationReceipt(
   receipt: VerificationReceipt,
   verifier: HybridPublicKey,
@@ -111,7 +122,10 @@ export async function verifyVerificationReceipt(
   return statementSignatureFault(verifier, verificationReceiptSignBytes(receipt), receipt.signature);
 }
 
-/** As {@link verifyVerificationReceipt} for a verifier's receipts from its first one on, each chained to the one before. */
+/**
+ * As {@link verifyVerificationReceipt} for a verifier's receipts from its first one on, each chained to the
+ * one before.
+ */
 export async function verifyReceiptChain(
   receipts: readonly VerificationReceipt[],
   verifier: HybridPublicKey,

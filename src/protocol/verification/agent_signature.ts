@@ -5,7 +5,10 @@ import { isIdOf, verifyHybrid } from "../keys/hybrid.ts";
 
 type Signed = Omit<ProofBundle, "delegations">;
 
-/** Whether the agent that a proof names signed it. Says nothing of its certificates, its time or its challenge. */
+/**
+ * Whether the agent that a proof names signed it. Says nothing of its certificates, its time or its
+ * challenge.
+ */
 export async function isSignedByItsAgent(proof: Signed): Promise<boolean> {
   if (!isIdOf(proof.agent_id, proof.agent_pub_key)) return false;
   try {

@@ -3,7 +3,9 @@ import { PROTOCOL_VERSION } from "../encoding/constants.ts";
 import { equalPublicKeys, isIdOf } from "../keys/hybrid.ts";
 import { type CertificateRule, violation } from "./rules.ts";
 
-/** Scope that a certificate must grant by name for its subject to issue further ones (wire format §8 step 6). */
+/**
+ * Scope that a certificate must grant by name for its subject to issue further ones (wire format §8 step 6).
+ */
 export const DELEGATE_SCOPE = "identity:delegate";
 
 /** The certificate speaks this version of the protocol. */
@@ -82,7 +84,10 @@ export const CONSTRAINTS_RULE: CertificateRule = {
   },
 };
 
-/** Its issuer, by id and key, is the subject of the next certificate towards the root; the root's issuer goes by its key's own id. */
+/**
+ * Its issuer, by id and key, is the subject of the next certificate towards the root; the root's issuer goes
+ * by its key's own id.
+ */
 export const LINK_RULE: CertificateRule = {
   name: "link",
   kind: "evidence",

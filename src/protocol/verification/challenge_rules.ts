@@ -64,7 +64,9 @@ export const FRESHNESS_RULE: BundleRule = {
   },
 };
 
-/** The second half of step 7 of wire format §8: the agent's key signed the challenge and what it is bound to. */
+/**
+ * The second half of step 7 of wire format §8: the agent's key signed the challenge and what it is bound to.
+ */
 export const CHALLENGE_SIGNATURE_RULE: BundleRule = {
   name: "challenge_signature",
   kind: "evidence",

@@ -5,27 +5,30 @@ import type { Backend } from "../keys/hybrid.ts";
 import type { IdentityStatus, Violation } from "../violations.ts";
 import type { CertificateMemory } from "./certificate_memory.ts";
 
-/** Where challenges are kept that were issued and not yet answered. Both questions take the challenge in base64. */
-export interface ChallengeStore {
+/**
+ * Where challenges are kept that were issued and not yet answered. Both questions take the challenge in
+ * base64.
+ */
+export type ChallengeStore = {
   /** Whether the challenge is open. Does not spend it. */
   isKnown(challenge: string): boolean | Promise<boolean>;
   /** Spends the challenge atomically; whether it was open until now. */
   spend(challenge: string): boolean | Promise<boolean>;
-}
+};
 
 /** What the verifier remembers of a stream of proofs. */
-export interface StreamContext {
+export type StreamContext = {
   /** Base64 of 32 bytes. */
   stream_id: string;
   /** Number of the last turn it accepted, 0 before the first. */
   last_seen_seq: number;
-}
+};
 
 /** Whether a certificate is revoked. Throwing means that it cannot be known, which refuses the bundle. */
 export type RevocationLookup = (certificate: DelegationCert) => boolean | Promise<boolean>;
 
 /** What a bundle is verified against. */
-export interface VerifyOptions {
+export type VerifyOptions = {
   /** Unix seconds. */
   now: number;
   /** A scope that the chain's effective scope must contain; a wildcard never is in it. */
@@ -34,17 +37,26 @@ export interface VerifyOptions {
   session_context?: string | undefined;
   stream?: StreamContext | undefined;
   context?: ConstraintContext | undefined;
-  /** `deferred`: the caller knows the challenge and spends it itself when the proof is genuine. Left out: none is in play. */
+  /**
+   * `deferred`: the caller knows the challenge and spends it itself when the proof is genuine. Left out: none
+   * is in play.
+   */
   challengeStore?: ChallengeStore | "deferred" | undefined;
-  /** `deferred`: the caller asks about {@link Verification.consulted} itself. Left out: revocation is not looked at. */
+  /**
+   * `deferred`: the caller asks about {@link Verification.consulted} itself. Left out: revocation is not
+   * looked at.
+   */
   revocation?: RevocationLookup | "deferred" | undefined;
   certificateMemory?: CertificateMemory | undefined;
   /** For comparison; native when left out. */
   backend?: Backend | undefined;
-}
+};
 
-/** What was found out about a bundle beyond its own content; what is absent is not known (yet) and violates nothing. */
-export interface Facts {
+/**
+ * What was found out about a bundle beyond its own content; what is absent is not known (yet) and violates
+ * nothing.
+ */
+export type Facts = {
   challengeKnown?: boolean;
   challengeSpent?: boolean;
   /** What is wrong with a certificate's signature, by position; `undefined` when it is good. */
@@ -52,23 +64,23 @@ export interface Facts {
   challengeFault?: string | undefined;
   revocation: ("good" | "revoked" | "unavailable")[];
   refusals: (Refusal | undefined)[];
-}
+};
 
 /** All that the rules look at. */
-export interface Evidence {
+export type Evidence = {
   bundle: ProofBundle;
   options: VerifyOptions;
   facts: Facts;
-}
+};
 
 /** How one named rule came out. */
-export interface Check {
+export type Check = {
   name: string;
   outcome: "passed" | "failed" | "not_reached";
-}
+};
 
 /** The answer about one bundle (wire format §8). */
-export interface Verification {
+export type Verification = {
   valid: boolean;
   /** Root issuer of the chain; with success, expiry and revocation only. */
   human_id?: string;
@@ -83,13 +95,13 @@ export interface Verification {
   /** Every rule in order. */
   checks: Check[];
   /**
-   * Whether the evidence is good as a whole: well-formed, linked, fresh, and every signature verified, the challenge's included.
-   * A genuine proof spends its challenge even when it is denied; any other must not.
+   * Whether the evidence is good as a whole: well-formed, linked, fresh, and every signature verified, the
+   * challenge's included. A genuine proof spends its challenge even when it is denied; any other must not.
    */
   genuine: boolean;
   /**
-   * Ids of the certificates whose revocation is looked at before the first violation, leaf first. With deferred revocation: if
-   * one of them is revoked, that is the answer, whatever this one says.
+   * Ids of the certificates whose revocation is looked at before the first violation, leaf first. With
+   * deferred revocation: if one of them is revoked, that is the answer, whatever this one says.
    */
   consulted: string[];
-}
+};

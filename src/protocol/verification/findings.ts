@@ -4,10 +4,10 @@ import type { RuleKind } from "./rules.ts";
 import type { Step } from "./steps.ts";
 
 /** The first step that does not hold, and where it stands. */
-export interface Finding {
+export type Finding = {
   at: number;
   violation: Violation;
-}
+};
 
 /** The first violation in order, of rules of one kind when given. */
 export function firstViolation(steps: readonly Step[], kind?: RuleKind): Finding | undefined {
@@ -30,8 +30,8 @@ export function reached(steps: readonly Step[], name: string): Step[] {
 }
 
 /**
- * Every rule in order with its outcome, given where the first violation stands. Rules after it count as passed only where they were
- * held against a genuine proof all the same.
+ * Every rule in order with its outcome, given where the first violation stands. Rules after it count as
+ * passed only where they were held against a genuine proof all the same.
  */
 export function listChecks(steps: readonly Step[], end: number, genuine: boolean): Check[] {
   const outcomes = new Map<string, Check["outcome"]>();

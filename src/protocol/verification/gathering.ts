@@ -13,14 +13,16 @@ import type { Step } from "./steps.ts";
 /** Step 3 of §8: asks the store whether the challenge is open, unless something is wrong already. */
 export async function askStore(steps: readonly Step[], { bundle, options, facts }: Evidence): Promise<void> {
   const store = options.challengeStore;
-  if (store === undefined || store === "deferred" || reached(steps, CHALLENGE_KNOWN_RULE.name).length === 0)
+  if (store === undefined || store === "deferred" || reached(steps, CHALLENGE_KNOWN_RULE.name).length === 0) {
     return;
+  }
   facts.challengeKnown = await store.isKnown(bundle.challenge);
 }
 
 /**
- * Checks all signatures of a bundle that may be genuine; of any other, those that the answer depends on. What is wrong with evidence
- * stays wrong, so a bundle that is still sound when all facts are in had all of its signatures checked.
+ * Checks all signatures of a bundle that may be genuine; of any other, those that the answer depends on. What
+ * is wrong with evidence stays wrong, so a bundle that is still sound when all facts are in had all of its
+ * signatures checked.
  */
 export async function checkSignatures(steps: readonly Step[], evidence: Evidence): Promise<void> {
   const all = isSound(steps);
@@ -48,7 +50,10 @@ async function certificateFault({ bundle, options }: Evidence, index: number): P
   return faultOf(() => checkOnce(certificate, options));
 }
 
-/** As {@link signatureFault} of a certificate's own signature, which is taken from memory when it was found good before. */
+/**
+ * As {@link signatureFault} of a certificate's own signature, which is taken from memory when it was found
+ * good before.
+ */
 async function checkOnce(
   certificate: DelegationCert,
   { certificateMemory: memory, backend }: VerifyOptions,
@@ -65,7 +70,10 @@ async function checkOnce(
   return undefined;
 }
 
-/** A bundle that was not decoded strictly may hold what has no signed bytes; that is a bad signature and no broken call. */
+/**
+ * A bundle that was not decoded strictly may hold what has no signed bytes; that is a bad signature and no
+ * broken call.
+ */
 async function faultOf(check: () => Promise<string | undefined>): Promise<string | undefined> {
   try {
     return await check();

@@ -8,29 +8,32 @@ import type { Evidence } from "./evidence.ts";
 export type RuleKind = "evidence" | "permission";
 
 /** One named rule about the bundle as a whole. Pure. */
-export interface BundleRule {
+export type BundleRule = {
   name: string;
   kind: RuleKind;
-  /** Whether it looks at facts that are gathered on the way, so that its answer may change; any other answers once. */
+  /**
+   * Whether it looks at facts that are gathered on the way, so that its answer may change; any other answers
+   * once.
+   */
   looksAtFacts?: true;
   check(evidence: Evidence): Violation | undefined;
-}
+};
 
 /** One named rule about each certificate, with the one that issued it; the root has none. Pure. */
-export interface CertificateRule {
+export type CertificateRule = {
   name: string;
   kind: RuleKind;
   /** As in {@link BundleRule}. */
   looksAtFacts?: true;
   check(evidence: Evidence, position: CertificatePosition): Violation | undefined;
-}
+};
 
 /** A certificate where it stands in its chain. */
-export interface CertificatePosition {
+export type CertificatePosition = {
   index: number;
   certificate: DelegationCert;
   parent: DelegationCert | undefined;
-}
+};
 
 /** A violation, of the bundle or of the certificate at a position. */
 export function violation(code: ViolationCode, detail: string, certificate?: number): Violation {
@@ -48,7 +51,10 @@ export function hasBytes(text: string, length: number): boolean {
   }
 }
 
-/** Whether `text` has the length and the padding of base64 of `length` bytes: enough where its content is held against other text. */
+/**
+ * Whether `text` has the length and the padding of base64 of `length` bytes: enough where its content is held
+ * against other text.
+ */
 export function hasEncodedLength(text: string, length: number): boolean {
   const padding = (3 - (length % 3)) % 3;
   const isPadded = text.endsWith("=".repeat(padding)) && !text.endsWith("=".repeat(padding + 1));

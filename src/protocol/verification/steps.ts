@@ -33,14 +33,16 @@ import {
   violation,
 } from "./rules.ts";
 
-/** One rule applied to one bundle or to one certificate of it, at its place in the order of wire format §8. */
-export interface Step {
+/**
+ * One rule applied to one bundle or to one certificate of it, at its place in the order of wire format §8.
+ */
+export type Step = {
   name: string;
   kind: RuleKind;
   /** Position in the chain, 0 for the leaf. */
   certificate?: number;
   check(): Violation | undefined;
-}
+};
 
 const STRUCTURE_RULE: BundleRule = {
   name: "structure",
@@ -92,8 +94,8 @@ const REQUIRED_SCOPE_RULE: BundleRule = {
 };
 
 /**
- * All rules for one bundle, in the order of wire format §8. Constraints belong to each certificate's turn when no challenge store is
- * in play, and come after the challenge is spent when one is.
+ * All rules for one bundle, in the order of wire format §8. Constraints belong to each certificate's turn
+ * when no challenge store is in play, and come after the challenge is spent when one is.
  */
 export function orderSteps(evidence: Evidence): Step[] {
   const constraintsComeLast = evidence.options.challengeStore !== undefined;

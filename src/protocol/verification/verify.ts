@@ -11,15 +11,18 @@ export { type CertificateMemory, createCertificateMemory } from "./certificate_m
 export type { ChallengeStore, Check, RevocationLookup, Verification, VerifyOptions } from "./evidence.ts";
 
 /**
- * Verifies a decoded proof bundle (wire format §8): an ordered list of pure rules, of which the first that does not hold is the
- * answer. Facts that cost something are gathered only where a rule is reached that asks for them, so that a malformed bundle costs
- * no signature work, and a hostile one at most nine hybrid signature checks.
+ * Verifies a decoded proof bundle (wire format §8): an ordered list of pure rules, of which the first that
+ * does not hold is the answer. Facts that cost something are gathered only where a rule is reached that asks
+ * for them, so that a malformed bundle costs no signature work, and a hostile one at most nine hybrid
+ * signature checks.
  *
- * @throws ProtocolError `invalid_integer` when `now` is no safe integer; rejects when the store, a counter or the crypto library breaks
+ * Throws `ProtocolError` `invalid_integer` when `now` is no safe integer; rejects when the store, a counter
+ * or the crypto library breaks
  */
 export async function verifyBundle(bundle: ProofBundle, options: VerifyOptions): Promise<Verification> {
-  if (!Number.isSafeInteger(options.now))
+  if (!Number.isSafeInteger(options.now)) {
     throw new ProtocolError("invalid_integer", "now is not in Unix seconds");
+  }
   const evidence: Evidence = {
     bundle,
     options,

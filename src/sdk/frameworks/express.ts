@@ -13,8 +13,9 @@ import {
 export type ExpressRequest = IncomingMessage & { originalUrl: string; body?: unknown };
 
 /**
- * Express middleware (4 and 5) that lets a route's handlers run only on an explicit allow, and answers 403 or 503 otherwise. It goes
- * behind the parser of the body. `request.body` becomes the frozen copy; `authorityOf(request)` gives the rest.
+ * Express middleware (4 and 5) that lets a route's handlers run only on an explicit allow, and answers 403 or
+ * 503 otherwise. It goes behind the parser of the body. `request.body` becomes the frozen copy;
+ * `authorityOf(request)` gives the rest.
  */
 export function guardExpress<Request extends ExpressRequest>(
   guard: Guard,

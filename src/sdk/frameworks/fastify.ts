@@ -22,8 +22,8 @@ export type FastifyReply = {
 };
 
 /**
- * Fastify `preHandler` hook that lets a handler run only on an explicit allow, and answers 403 or 503 otherwise. `request.body`
- * becomes the frozen copy; `authorityOf(request)` gives the rest.
+ * Fastify `preHandler` hook that lets a handler run only on an explicit allow, and answers 403 or 503
+ * otherwise. `request.body` becomes the frozen copy; `authorityOf(request)` gives the rest.
  */
 export function guardFastify<Request extends FastifyRequest>(
   guard: Guard,

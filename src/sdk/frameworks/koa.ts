@@ -20,8 +20,9 @@ export type KoaContext = {
 };
 
 /**
- * Koa middleware that lets what comes after it run only on an explicit allow, and answers 403 or 503 otherwise. It goes behind the
- * parser of the body. `ctx.request.body` becomes the frozen copy; `authorityOf(ctx)` gives the rest.
+ * Koa middleware that lets what comes after it run only on an explicit allow, and answers 403 or 503
+ * otherwise. It goes behind the parser of the body. `ctx.request.body` becomes the frozen copy;
+ * `authorityOf(ctx)` gives the rest.
  */
 export function guardKoa<Context extends KoaContext>(
   guard: Guard,

@@ -34,8 +34,8 @@ export async function openDisk(file: string): Promise<Disk> {
 export async function waitForDisk(postgres: RunningPostgres, wait: boolean): Promise<void> {
   const admin = new pg.Client({ connectionString: postgres.superuserUrl("postgres") });
   await admin.connect();
-  await admin.query(`ALTER SYSTEM SET fsync = ${wait ? "on" : "off"}`);
-  await admin.query("SELECT pg_reload_conf()");
+  await admin.query(`alter SYSTEM set fsync = ${wait ? "on" : "off"}`);
+  await admin.query("select pg_reload_conf()");
   await admin.end();
   await sleep(RELOAD_MS);
 }

@@ -12,8 +12,9 @@ export type ListOrder = { url: string; tlsDir: string; tenant: string; length: n
 const PAUSE_MS = 50;
 
 /**
- * Has lists signed one after another by a root key of its own, checks each, and posts how many milliseconds each took from call to answer.
- * A thread of its own, so that what it costs the caller delays nobody who measures the vault.
+ * Has lists signed one after another by a root key of its own, checks each, and posts how many milliseconds
+ * each took from call to answer. A thread of its own, so that what it costs the caller delays nobody who
+ * measures the vault.
  */
 const { url, tlsDir, tenant, length, rounds } = workerData as ListOrder;
 const read = (name: string): Buffer => readFileSync(join(tlsDir, name));
@@ -32,8 +33,9 @@ for (let round = 0; round < rounds; round += 1) {
     { updatedAt: first + round, revoked },
   );
   times.push(performance.now() - began);
-  if ((await verifyRevocationList(list, root.public_key)) !== undefined)
+  if ((await verifyRevocationList(list, root.public_key)) !== undefined) {
     throw new Error("The list does not hold");
+  }
   await sleep(PAUSE_MS);
 }
 await client.close();

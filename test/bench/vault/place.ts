@@ -13,7 +13,10 @@ import { createTransport, type Transport } from "../../../src/vault/transport.ts
 const PLAIN_SIGNER = fileURLToPath(new URL("./plain_signer.ts", import.meta.url));
 const MAIN = fileURLToPath(new URL("../../../keyvault/main.ts", import.meta.url));
 
-/** A vault that runs in processes of its own, with a client for the API's certificate and a transport for the admin's. */
+/**
+ * A vault that runs in processes of its own, with a client for the API's certificate and a transport for the
+ * admin's.
+ */
 export type BenchVault = {
   config: Config;
   url: string;
@@ -26,7 +29,10 @@ export type BenchVault = {
 
 type Environment = Record<string, string>;
 
-/** Makes a vault in `dir` with a database of that name, without bounds on its rates, and does not start it. `url` is its database's. */
+/**
+ * Makes a vault in `dir` with a database of that name, without bounds on its rates, and does not start it.
+ * `url` is its database's.
+ */
 export async function makeBenchVault(
   postgres: RunningPostgres,
   dir: string,
@@ -118,7 +124,7 @@ export async function startPlainSigner({
 async function createDatabase(postgres: RunningPostgres, name: string): Promise<string> {
   const admin = new pg.Client({ connectionString: postgres.superuserUrl("postgres") });
   await admin.connect();
-  await admin.query(`CREATE DATABASE ${pg.escapeIdentifier(name)}`);
+  await admin.query(`create database ${pg.escapeIdentifier(name)}`);
   await admin.end();
   return postgres.superuserUrl(name);
 }

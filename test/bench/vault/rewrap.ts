@@ -5,7 +5,9 @@ const LOOK_MS = 50;
 
 type Status = { kek: { running: boolean; done: number; remaining: number; fault: string | null } };
 
-/** Makes a new key-encryption key, wraps every data key under it, and gives how many, and in how many seconds. */
+/**
+ * Makes a new key-encryption key, wraps every data key under it, and gives how many, and in how many seconds.
+ */
 export async function rewrapAll({ admin }: BenchVault): Promise<{ keys: number; seconds: number }> {
   const post = (path: string) => admin.call({ method: "POST", path, body: {} });
   await post("/v1/kek/rotate");
@@ -14,8 +16,9 @@ export async function rewrapAll({ admin }: BenchVault): Promise<{ keys: number; 
   for (;;) {
     const { kek } = await admin.call<Status>({ method: "GET", path: "/v1/status" });
     if (kek.fault !== null) throw new Error(`Rewrapping ended with ${kek.fault}`);
-    if (!kek.running && kek.remaining === 0)
+    if (!kek.running && kek.remaining === 0) {
       return { keys: kek.done, seconds: (performance.now() - start) / 1000 };
+    }
     await sleep(LOOK_MS);
   }
 }

@@ -16,8 +16,8 @@ export async function storeTenants({ config, sql }: BenchVault, count: number): 
       names.map((name) => token.wrap(Buffer.alloc(32, name), dataKeyContext(name))),
     );
     await sql.query(
-      `INSERT INTO tenants (tenant, kek, wrapped_data_key, created_at)
-       SELECT name, $3, box, now() FROM unnest($1::text[], $2::bytea[]) AS made (name, box)`,
+      `insert into tenants (tenant, kek, wrapped_data_key, created_at)
+       select name, $3, box, now() from unnest($1::text[], $2::bytea[]) as made (name, box)`,
       [names, boxes.map(({ box }) => Buffer.from(box)), kek],
     );
   }
@@ -25,22 +25,23 @@ export async function storeTenants({ config, sql }: BenchVault, count: number): 
 }
 
 /**
- * Stores `count` rows that are as large as keys and lie among them as keys do, for a table as full as a large vault's. They are copies of a
- * key under other ids, so they open for nobody: only keys that the vault made are signed with.
+ * Stores `count` rows that are as large as keys and lie among them as keys do, for a table as full as a large
+ * vault's. They are copies of a key under other ids, so they open for nobody: only keys that the vault made
+ * are signed with.
  */
 export async function storeFillingKeys({ sql }: BenchVault, count: number, tenants: number): Promise<void> {
   for (let stored = 0; stored < count; stored += ROWS_AT_ONCE) {
     await sql.query(
-      `INSERT INTO keys
-       SELECT made.* FROM (SELECT key_id FROM keys WHERE purpose = 'agent' LIMIT 1) AS first
-       JOIN keys AS model USING (key_id)
-       CROSS JOIN generate_series($1::int + 1, $2::int) AS number
-       CROSS JOIN LATERAL jsonb_populate_record(model, jsonb_build_object(
+      `insert into keys
+       select made.* from (select key_id from keys where purpose = 'agent' limit 1) as first
+       join keys as model using (key_id)
+       cross join generate_series($1::int + 1, $2::int) as number
+       cross join lateral jsonb_populate_record(model, jsonb_build_object(
          'key_id', md5('key ' || number), 'request_key', 'bulk-' || number,
-         'tenant', 'bulk-' || (number % $3::int + 1))) AS made`,
+         'tenant', 'bulk-' || (number % $3::int + 1))) as made`,
       [stored, Math.min(stored + ROWS_AT_ONCE, count), tenants],
     );
   }
-  await sql.query("VACUUM ANALYZE keys");
-  await sql.query("VACUUM ANALYZE tenants");
+  await sql.query("vacuum analyze keys");
+  await sql.query("vacuum analyze tenants");
 }

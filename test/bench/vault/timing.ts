@@ -21,7 +21,10 @@ export async function times(
   return durations;
 }
 
-/** Runs each of `works` once in turn, `rounds` times, and gives each one's milliseconds: what slows one slows the others. */
+/**
+ * Runs each of `works` once in turn, `rounds` times, and gives each one's milliseconds: what slows one slows
+ * the others.
+ */
 export async function inTurns<Name extends string>(
   rounds: number,
   works: Record<Name, (round: number) => Promise<unknown>>,

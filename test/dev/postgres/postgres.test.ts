@@ -27,7 +27,7 @@ describe("a new folder", () => {
     url.password = "postgres";
     const client = new Client({ connectionString: url.href });
     await expect(client.connect()).rejects.toMatchObject({ code: "28P01" });
-    expect(await query(server, "SELECT DISTINCT auth_method FROM pg_hba_file_rules")).toEqual([
+    expect(await query(server, "select distinct auth_method from pg_hba_file_rules")).toEqual([
       ["scram-sha-256"],
     ]);
   });
@@ -53,7 +53,7 @@ describe("a new folder", () => {
     await chmod(world.folder, 0o700);
     await mkdir(join(world.folder, "state"), { mode: 0o700 });
     const server = await start();
-    expect(await query(server, "SELECT rolname FROM pg_roles WHERE rolsuper")).toEqual([["postgres"]]);
+    expect(await query(server, "select rolname from pg_roles where rolsuper")).toEqual([["postgres"]]);
   });
 });
 
@@ -116,10 +116,10 @@ describe("a folder that was there before", () => {
 
   test("still has its rows and its password", async () => {
     const first = await start();
-    await query(first, "CREATE TABLE kept AS SELECT 42 AS n");
+    await query(first, "create table kept as select 42 as n");
     await first.stop();
     const second = await start();
-    expect(await query(second, "SELECT n FROM kept")).toEqual([[42]]);
+    expect(await query(second, "select n from kept")).toEqual([[42]]);
   });
 
   test("is refused when it is half written", async () => {
@@ -165,7 +165,7 @@ describe("a folder that was there before", () => {
   test("is refused while another server runs on it, which is left alone", async () => {
     const other = await start();
     expect((await refusal()).message).toContain("in use by another Postgres");
-    expect(await query(other, "SELECT 1")).toEqual([[1]]);
+    expect(await query(other, "select 1")).toEqual([[1]]);
   });
 
   test("replaces what an interrupted creation left behind", async () => {

@@ -28,8 +28,9 @@ let connection: Connection;
 
 /** Answers as the API does: a proof for the challenge it gave, a decision for that proof, once. */
 function answer(path: string, body: unknown): [status: number, answer: unknown] {
-  if (path === "/v1/service/challenge")
+  if (path === "/v1/service/challenge") {
     return [200, { challenge: CHALLENGE, expires_at: "2026-01-01T00:00:00Z" }];
+  }
   if (path === `/v1/service/connections/conn-1/agents/agent-1/present`) {
     const { challenge } = body as { challenge?: string };
     if (challenge !== CHALLENGE) return [400, { error: { code: "invalid_challenge", status: 400 } }];

@@ -13,7 +13,10 @@ function judgement(reason: string, status: Judgement["status"] = {}): Judgement 
   return { ready: reason === "Active", stalled: reason === "Suspended", reason, status };
 }
 
-/** The folder and the account as the step sees them: `now` until the delegation is declared afresh, then a request. */
+/**
+ * The folder and the account as the step sees them: `now` until the delegation is declared afresh, then a
+ * request.
+ */
 function worldOf(file: File, now: Judgement, request: object = { status: "pending" }) {
   let current = now;
   const done: string[] = [];

@@ -27,7 +27,10 @@ export function printedSeed(): number {
 /** What became of every event that the generator tried to append, by request id. */
 export type Ledger = { committed: string[]; rolledBack: string[]; unknown: string[] };
 
-/** Appends events, some in transactions that are rolled back, until it is stopped, and pauses while `mayAppend` answers false. Adds to the ledger given. */
+/**
+ * Appends events, some in transactions that are rolled back, until it is stopped, and pauses while
+ * `mayAppend` answers false. Adds to the ledger given.
+ */
 export function startLoad(
   database: Database,
   connections: TestConnection[],
@@ -89,9 +92,9 @@ export async function isQuiet(database: Database): Promise<boolean> {
 export type Checked = { requests: number; lostAttempts: number; orderedConnections: number };
 
 /**
- * The invariants that hold whatever was killed: nothing lost, nothing invented, one delivery id per event, no request
- * more than one per delivery and fault that hit it, every signature right, and the order kept for every connection that
- * no fault hit.
+ * The invariants that hold whatever was killed: nothing lost, nothing invented, one delivery id per event, no
+ * request more than one per delivery and fault that hit it, every signature right, and the order kept for
+ * every connection that no fault hit.
  */
 export async function checkInvariants(
   database: Database,

@@ -5,7 +5,9 @@ import { migrate } from "../../../src/db/migrate.ts";
 import { type RunningPostgres, startPostgres } from "../../../src/dev/postgres/postgres.ts";
 import { freePort } from "../../../src/dev/process/ports.ts";
 
-/** A durable Postgres of one test's own, on a fixed port, that may be stopped the hard way and started again. */
+/**
+ * A durable Postgres of one test's own, on a fixed port, that may be stopped the hard way and started again.
+ */
 export type FragilePostgres = {
   url: string;
   /** Immediate shutdown: no checkpoint, no farewell; sessions are cut. Then started again. */

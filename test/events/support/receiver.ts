@@ -3,7 +3,10 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from "node:net";
 import { Webhook } from "standardwebhooks";
 
-/** A request as the receiver got it. `faults` says what an independent reading of the rules finds wrong with it. */
+/**
+ * A request as the receiver got it. `faults` says what an independent reading of the rules finds wrong with
+ * it.
+ */
 export type Received = {
   path: string;
   headers: IncomingMessage["headers"];
@@ -95,7 +98,9 @@ function faultsOf({ method, headers }: IncomingMessage, body: string, secret: st
   return faults;
 }
 
-/** The library reads the machine's clock: its time window is checked above, so it gets the same text re-dated. */
+/**
+ * The library reads the machine's clock: its time window is checked above, so it gets the same text re-dated.
+ */
 function isStandard(headers: IncomingMessage["headers"], body: string, secret: string): boolean {
   const id = String(headers["webhook-id"]);
   const at = new Date(Number(headers["webhook-timestamp"]) * 1000);

@@ -48,7 +48,10 @@ describe("outcomes", () => {
     expect(await states(connection)).toEqual(["pending"]);
   });
 
-  /** Lets the receiver answer with these statuses in turn, each when it is due, and gives what became of the delivery. */
+  /**
+   * Lets the receiver answer with these statuses in turn, each when it is due, and gives what became of the
+   * delivery.
+   */
   async function answers(...statuses: number[]) {
     const connection = await connect();
     const rest = [...statuses];

@@ -12,13 +12,15 @@ const fault = (name: SendFault): Sent => ({ fault: name, detail: "" });
 const statuses = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, n) => from + n);
 
 test("every 2xx is a delivery", () => {
-  for (const status of statuses(200, 299))
+  for (const status of statuses(200, 299)) {
     expect([status, verdictOn(answer(status))]).toEqual([status, "delivered"]);
+  }
 });
 
 test("every redirect is a failed attempt", () => {
-  for (const status of statuses(300, 399))
+  for (const status of statuses(300, 399)) {
     expect([status, verdictOn(answer(status))]).toEqual([status, "failed"]);
+  }
 });
 
 test("410 means that the receiver is gone", () => expect(verdictOn(answer(410))).toBe("gone"));
@@ -33,8 +35,9 @@ test("408, 425, 429 ask to come again, every other 4xx is a rejection", () => {
 });
 
 test("every 5xx and every unknown status is tried again", () => {
-  for (const status of statuses(500, 999))
+  for (const status of statuses(500, 999)) {
     expect([status, verdictOn(answer(status))]).toEqual([status, "failed"]);
+  }
 });
 
 test("no answer is tried again, a forbidden address is not", () => {

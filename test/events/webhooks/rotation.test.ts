@@ -36,7 +36,10 @@ const rotate = () => rotateWebhookSecret(deps(), connection);
 const promote = (graceSeconds = SECRET_GRACE_SECONDS) =>
   promoteWebhookSecret(deps(), connection, graceSeconds);
 
-/** Which of the secrets `X-Service-Signature` is made with, and which of them a Standard Webhooks library takes. */
+/**
+ * Which of the secrets `X-Service-Signature` is made with, and which of them a Standard Webhooks library
+ * takes.
+ */
 function signedBy({ headers, body }: Received, secrets: Record<string, string>) {
   const timestamp = String(headers["x-service-timestamp"]);
   const names = Object.keys(secrets);
@@ -225,7 +228,8 @@ test("nothing is lost or refused while secrets are replaced under load, whicheve
   const stray: string[] = [];
   const seen = new Set<string>();
   receiver.reply = (request) => {
-    // It changes over between deliveries: a receiver that does so between the two tries of one has refused both.
+    // It changes over between deliveries: a receiver that does so between the two tries of one has refused
+    // both.
     if (!seen.has(request.deliveryId)) known = wanted;
     seen.add(request.deliveryId);
     if (signedBy(request, { known }).specified === "known") return 204;

@@ -31,8 +31,9 @@ describe("cookies", () => {
   test("can be read by scripts only where that is their purpose", () => {
     const { write } = createCookies(names, "https://example.com");
     expect(write({ ...change, name: "csrf" })).not.toContain("HttpOnly");
-    for (const name of ["session", "refresh"] as const)
+    for (const name of ["session", "refresh"] as const) {
       expect(write({ ...change, name })).toContain("HttpOnly");
+    }
   });
 
   test("are cleared by an empty value, whatever age is given", () => {

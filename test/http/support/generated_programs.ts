@@ -1,4 +1,7 @@
-/** A program on the types of `openapi-typescript`. A line that should be refused and is not stops it from compiling. */
+/**
+ * A program on the types of `openapi-typescript`. A line that should be refused and is not stops it from
+ * compiling.
+ */
 export const GENERATED_TYPES_PROGRAM = `
 import type { components, operations, paths } from "./types.ts";
 

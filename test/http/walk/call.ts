@@ -39,7 +39,10 @@ export function idsOf(scene: Scene): Record<string, string> {
   };
 }
 
-/** The documented example of a call, about the things of a scene. Throws for a path parameter that scenes do not have. */
+/**
+ * The documented example of a call, about the things of a scene. Throws for a path parameter that scenes do
+ * not have.
+ */
 export function draftOf(operation: Operation, scene: Scene): Draft {
   const ids = idsOf(scene);
   const inPath = operation.parameters.filter((parameter) => parameter.in === "path");
@@ -107,8 +110,9 @@ export async function send(url: string, draft: Draft, headers: Draft["headers"])
   const body = draft.raw ?? (draft.body === undefined ? undefined : JSON.stringify(draft.body));
   const all = [...headers, ...draft.headers];
   const isTyped = all.some(([name]) => name.toLowerCase() === "content-type");
-  if (draft.raw === undefined && body !== undefined && !isTyped)
+  if (draft.raw === undefined && body !== undefined && !isTyped) {
     all.push(["content-type", "application/json"]);
+  }
   return sendRaw(url, {
     method: draft.operation.method,
     path: query === "" ? path : `${path}?${query}`,

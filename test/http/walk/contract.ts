@@ -103,8 +103,9 @@ export function readContract(document: Record<string, unknown>): Contract {
   function bodyFaults(response: Response, { headers, text }: SeenAnswer): string[] {
     const declared = response.content?.["application/json"];
     if (declared === undefined) return text === "" ? [] : ["a body that is not declared"];
-    if (headers.get("content-type") !== "application/json; charset=utf-8")
+    if (headers.get("content-type") !== "application/json; charset=utf-8") {
       return [`content-type: ${headers.get("content-type")}`];
+    }
     const fits = validatorOf(declared.schema);
     return fits(JSON.parse(text)) ? [] : [`body: ${ajv.errorsText(fits.errors)} in ${text.slice(0, 300)}`];
   }
@@ -119,8 +120,9 @@ export function readContract(document: Record<string, unknown>): Contract {
     },
     faults(operation, answer) {
       const response = operation.responses[answer.status];
-      if (response === undefined)
+      if (response === undefined) {
         return [`status ${answer.status} is not declared: ${answer.text.slice(0, 300)}`];
+      }
       const common = Object.entries(SECURITY_HEADERS).flatMap(([name, value]) =>
         answer.headers.get(name) === value ? [] : [`${name}: ${answer.headers.get(name)}`],
       );

@@ -4,7 +4,9 @@ import type { Operation, Schema } from "./contract.ts";
 import { contract } from "./documented.ts";
 import { STRANGE } from "./mutations.ts";
 
-/** How a call is spoiled, drawn once for a whole call; what it is about is filled in when there is a scene. */
+/**
+ * How a call is spoiled, drawn once for a whole call; what it is about is filled in when there is a scene.
+ */
 export type Wish = {
   operation: Operation;
   /** 0: nobody; 1: the caller of the first way; 2: garbage. */
@@ -94,11 +96,13 @@ function knownNames(): string[] {
       ...(schema.anyOf ?? []),
       ...(schema.oneOf ?? []),
       ...(schema.items ? [schema.items] : []),
-    ])
+    ]) {
       collect(form);
+    }
   };
-  for (const { requestBody } of contract.operations)
+  for (const { requestBody } of contract.operations) {
     collect(requestBody?.content["application/json"]?.schema ?? {});
+  }
   return [...names];
 }
 

@@ -21,8 +21,9 @@ const LEADERS: readonly string[] = ["operator_clusters"];
 export type FuzzReport = { seed: number; calls: number; statuses: Record<number, number>; faults: string[] };
 
 /**
- * Sends `count` calls drawn from the document under `seed`, as long as the next one `isWanted`, and tells every answer
- * that is a 5xx or not as documented, and every refused call that changed the database. Stops at ten.
+ * Sends `count` calls drawn from the document under `seed`, as long as the next one `isWanted`, and tells
+ * every answer that is a 5xx or not as documented, and every refused call that changed the database. Stops at
+ * ten.
  */
 export async function fuzz(
   api: WholeApi,
@@ -91,7 +92,10 @@ async function callOnce(api: WholeApi, scene: Scene, wish: Wish) {
   return { answer, told, headers: draft.headers };
 }
 
-/** What is not as documented. A path that is spoiled may be another operation's, or none; then the form of errors is kept. */
+/**
+ * What is not as documented. A path that is spoiled may be another operation's, or none; then the form of
+ * errors is kept.
+ */
 function faultsOf({ operation, params }: Wish, answer: Awaited<ReturnType<typeof send>>): string[] {
   const isElsewhere = params.length > 0;
   const faults = contract.faults(operation, answer);

@@ -1,7 +1,9 @@
 import { describe, expect, test } from "vitest";
 import { declaredRoutes } from "./documented.ts";
 
-/** Calls of an account that change something, or seem to, and take no `Idempotency-Key`, each with its reason. */
+/**
+ * Calls of an account that change something, or seem to, and take no `Idempotency-Key`, each with its reason.
+ */
 const WITHOUT: Record<string, string> = {
   logout: "its answer clears cookies, which are not kept; ending a session twice ends it once",
   create_challenge: "a kept challenge would be a spent one",

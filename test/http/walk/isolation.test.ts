@@ -69,7 +69,10 @@ async function wellFounded(operation: Operation, scene: Scene, place: string): P
   }
 }
 
-/** Another account's root, accepted at a scene's platform; the victim's own, of which there is no acceptance, is left. */
+/**
+ * Another account's root, accepted at a scene's platform; the victim's own, of which there is no acceptance,
+ * is left.
+ */
 async function acceptPrincipal({ person, platform }: Scene, humanId: string): Promise<void> {
   if (person.humanId === humanId) return;
   const path = `/v1/service/platforms/${platform.platformId}/accepted-principals/${humanId}`;
@@ -161,8 +164,12 @@ describe("what belongs to somebody else", () => {
     const isNamed = /\.(session_id|resource_id|operation\.invocation_id)$/.test(id.place);
     const asked = isNamed ? draft : withId(draft, id, idAt(id, own));
     const answer = await send(api.url, asked, credentialsOf(operation, own));
-    if (expectedOfOwn !== undefined) expect(toldBy(answer)).toBe(expectedOfOwn);
-    else if (expected === "200") expect(answer.status).toBe(200);
-    else expect(toldBy(answer)).not.toBe(expected);
+    if (expectedOfOwn !== undefined) {
+      expect(toldBy(answer)).toBe(expectedOfOwn);
+    } else if (expected === "200") {
+      expect(answer.status).toBe(200);
+    } else {
+      expect(toldBy(answer)).not.toBe(expected);
+    }
   });
 });

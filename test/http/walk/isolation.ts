@@ -1,6 +1,9 @@
 import type { Operation, Schema } from "./contract.ts";
 
-/** Where an operation takes something that may name what is somebody's: `path.cert_id`, `body.operation.agent_id`. */
+/**
+ * Where an operation takes something that may name what is somebody's: `path.cert_id`,
+ * `body.operation.agent_id`.
+ */
 export type IdPlace = { place: string; name: string };
 
 /** Every place of an operation where an id may stand, from the document alone. */
@@ -37,8 +40,8 @@ function isId(name: string): boolean {
 }
 
 /**
- * What happens to somebody else's id where it is not 404: the answer, and why it tells nothing; to one's own, where that
- * is no good either.
+ * What happens to somebody else's id where it is not 404: the answer, and why it tells nothing; to one's own,
+ * where that is no good either.
  */
 export const otherwise: Record<string, { answers: string; own?: string; why: string }> = {
   "accept_principal path.human_id": {

@@ -20,8 +20,8 @@ export const STRANGE: readonly unknown[] = [
 export type Mutation = { what: string; body: unknown };
 
 /**
- * Bodies that differ from `example` in one place: each member left out, and each replaced by every strange value, down to
- * members of members. Members that the example does not show are put in.
+ * Bodies that differ from `example` in one place: each member left out, and each replaced by every strange
+ * value, down to members of members. Members that the example does not show are put in.
  */
 export function mutationsOf(schema: Schema, example: unknown, depth = 3): Mutation[] {
   const places = placesIn(schema, depth);

@@ -22,7 +22,7 @@ afterAll(async () => {
 const { stringify } = JSON;
 const end = async () => {
   const [last] = await home.sql<{ seq: number; mac: Buffer }>(
-    "SELECT seq::int, mac FROM audit ORDER BY seq DESC LIMIT 1",
+    "select seq::int, mac from audit order by seq desc limit 1",
   );
   return last!;
 };
@@ -49,10 +49,10 @@ test("no end of a chain is accepted that has an altered record in it", async () 
   const { seq, mac } = await end();
   const say = (caller: string) =>
     home.sql(
-      `ALTER TABLE audit DISABLE TRIGGER audit_append_only; UPDATE audit SET caller = '${caller}' WHERE seq = 1;
-       ALTER TABLE audit ENABLE TRIGGER audit_append_only`,
+      `alter table audit disable trigger audit_append_only; update audit set caller = '${caller}' where seq = 1;
+       alter table audit enable trigger audit_append_only`,
     );
-  const [first] = await home.sql<{ caller: string }>("SELECT caller FROM audit WHERE seq = 1");
+  const [first] = await home.sql<{ caller: string }>("select caller from audit where seq = 1");
   await say("nobody");
   await refused(seq, mac, /does not hold at record 1/);
   await say(first!.caller);
@@ -64,7 +64,7 @@ test("what the token had noted before is on record with what was accepted, and w
   const { seq, mac } = await end();
   await accept(seq, mac);
   const [last] = await home.sql(
-    "SELECT caller, role, statement, outcome, detail FROM audit ORDER BY seq DESC LIMIT 1",
+    "select caller, role, statement, outcome, detail from audit order by seq desc limit 1",
   );
   expect(last).toEqual({
     ...{ caller: "recovery", role: "local", statement: "head_accept", outcome: "granted" },

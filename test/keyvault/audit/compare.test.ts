@@ -27,7 +27,7 @@ function compare(neverCoded: boolean) {
 test("a row waits for its adoption only if it has no code and the audit says that it never had one", async () => {
   const damaged = { keys: [expect.any(String)], tenants: ["vault"], waiting: 0 };
   expect(await compare(true), "with a code that does not hold").toEqual(damaged);
-  for (const table of ["keys", "tenants"]) await home.sql(`UPDATE ${table} SET state_mac = NULL`);
+  for (const table of ["keys", "tenants"]) await home.sql(`update ${table} set state_mac = null`);
   expect(await compare(false), "with its code taken away").toEqual(damaged);
   expect(await compare(true), "of an earlier version").toEqual({ keys: [], tenants: [], waiting: 2 });
 });
@@ -40,8 +40,8 @@ test("what changed while the rows were read is read again once the register has 
     isLast: () => seq > 2,
     isAdoptable: () => false,
   };
-  await home.sql("UPDATE keys SET state_mac = $1", [Buffer.alloc(32, 1)]);
-  await home.sql("UPDATE tenants SET state_mac = $1", [Buffer.alloc(32, 1)]);
+  await home.sql("update keys set state_mac = $1", [Buffer.alloc(32, 1)]);
+  await home.sql("update tenants set state_mac = $1", [Buffer.alloc(32, 1)]);
   let caughtUp = 0;
   const catchUp = async () => {
     caughtUp += 1;
@@ -58,8 +58,8 @@ test("what changed while the rows were read is read again once the register has 
 
 test("all rows are compared, however many there are", async () => {
   await home.sql(
-    `INSERT INTO tenants (tenant, kek, wrapped_data_key, created_at)
-     SELECT 'bulk-' || n, 'kek-1', '', now() FROM generate_series(1, 1100) AS n`,
+    `insert into tenants (tenant, kek, wrapped_data_key, created_at)
+     select 'bulk-' || n, 'kek-1', '', now() from generate_series(1, 1100) as n`,
   );
   expect((await compare(false)).tenants).toHaveLength(1_101);
 });

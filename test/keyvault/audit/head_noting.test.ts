@@ -11,7 +11,10 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-/** A chain's head that a test moves, what is noted of it, and the log's lines. While it is `away` the token takes no note. */
+/**
+ * A chain's head that a test moves, what is noted of it, and the log's lines. While it is `away` the token
+ * takes no note.
+ */
 function chain() {
   const state = { seq: 0, away: false, noted: [] as number[], lines: [] as object[] };
   const log = pino({}, { write: (line) => void state.lines.push(JSON.parse(line)) });

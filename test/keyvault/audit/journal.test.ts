@@ -24,7 +24,10 @@ const entry = (detail: string): AuditEntry => ({
   digest: Buffer.alloc(32, 5),
   detail: { note: detail },
 });
-/** Opens the chain; a vault that `forgets` neither notes heads in the token nor looks for one, as no version does since it has them there. */
+/**
+ * Opens the chain; a vault that `forgets` neither notes heads in the token nor looks for one, as no version
+ * does since it has them there.
+ */
 const open = (forgets = false) =>
   openJournal({
     databaseUrl: home.config.databaseUrl,
@@ -41,18 +44,18 @@ const open = (forgets = false) =>
 const notes = async (): Promise<string[]> =>
   (
     await home.sql<{ note: string }>(
-      "SELECT detail->>'note' AS note FROM audit WHERE detail ? 'note' ORDER BY seq",
+      "select detail->>'note' as note from audit where detail ? 'note' order by seq",
     )
   ).map(({ note }) => note);
 const endWriters = () =>
   home.sql(
-    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'keyvault-audit' AND datname = current_database()",
+    "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'keyvault-audit' and datname = current_database()",
   );
 
 /** Alters rows as somebody with the database's own rights would. */
 async function tamper(sql: string): Promise<void> {
   await home.sql(
-    `ALTER TABLE audit DISABLE TRIGGER audit_append_only; ${sql}; ALTER TABLE audit ENABLE TRIGGER audit_append_only`,
+    `alter table audit disable trigger audit_append_only; ${sql}; alter table audit enable trigger audit_append_only`,
   );
 }
 
@@ -80,9 +83,9 @@ test("a record that resolved is in the database, in the order given, however man
 });
 
 test("many concurrent records share few transactions", async () => {
-  const before = await home.sql<{ xact: string }>("SELECT count(DISTINCT xmin::text) AS xact FROM audit");
+  const before = await home.sql<{ xact: string }>("select count(distinct xmin::text) as xact from audit");
   await Promise.all(Array.from({ length: 200 }, () => journal.record(entry("shared"))));
-  const after = await home.sql<{ xact: string }>("SELECT count(DISTINCT xmin::text) AS xact FROM audit");
+  const after = await home.sql<{ xact: string }>("select count(distinct xmin::text) as xact from audit");
   expect(Number(after[0]?.xact) - Number(before[0]?.xact)).toBeLessThanOrEqual(4);
 });
 
@@ -112,11 +115,11 @@ test("asks stillTrue in its turn: after a change before it took effect, and writ
 test("a change that throws leaves neither its writes nor a record, and the next one works", async () => {
   const { seq } = journal.head();
   const failing = journal.change(async (client) => {
-    await client.query("INSERT INTO tenants VALUES ('half', 'kek-1', '\\x00', now())");
+    await client.query("insert into tenants values ('half', 'kek-1', '\\x00', now())");
     throw new Error("no");
   });
   await expect(failing).rejects.toMatchObject({ code: "audit_unavailable" });
-  expect(await home.sql("SELECT FROM tenants WHERE tenant = 'half'")).toEqual([]);
+  expect(await home.sql("select from tenants where tenant = 'half'")).toEqual([]);
   expect(journal.head().seq).toBe(seq);
   await journal.record(entry("next"));
   expect((await notes()).at(-1)).toBe("next");
@@ -159,7 +162,7 @@ test("a second writer of the same database is refused", async () => {
 });
 
 test("the database refuses to update, delete or truncate records", async () => {
-  for (const sql of ["UPDATE audit SET outcome = 'granted'", "DELETE FROM audit", "TRUNCATE audit"]) {
+  for (const sql of ["update audit set outcome = 'granted'", "delete from audit", "truncate audit"]) {
     await expect(home.sql(sql)).rejects.toThrow(/append-only/);
   }
 });
@@ -170,7 +173,7 @@ test("names the first record that was altered, in any column", async () => {
       journal.record({ ...entry(note), keyId: "0".repeat(32), purpose: "agent" }),
     ),
   );
-  const [row] = await home.sql<{ seq: number }>("SELECT seq::int FROM audit WHERE detail->>'note' = 't2'");
+  const [row] = await home.sql<{ seq: number }>("select seq::int from audit where detail->>'note' = 't2'");
   const changes = [
     "recorded_at = recorded_at + interval '1 ms'",
     "caller = 'api2'",
@@ -193,15 +196,15 @@ test("names the first record that was altered, in any column", async () => {
     "mac = decode(repeat('00', 32), 'hex')",
   ];
   for (const change of changes) {
-    await home.sql("CREATE TABLE kept AS SELECT * FROM audit WHERE detail->>'note' = 't2'");
-    await tamper(`UPDATE audit SET ${change} WHERE detail->>'note' = 't2'`);
+    await home.sql("create table kept as select * from audit where detail->>'note' = 't2'");
+    await tamper(`update audit set ${change} where detail->>'note' = 't2'`);
     expect(await verifyChain(database, token), change).toEqual({
       intact: false,
       seq: row?.seq,
       reason: "altered",
     });
     await tamper(
-      `DELETE FROM audit WHERE seq = ${row?.seq}; INSERT INTO audit SELECT * FROM kept; DROP TABLE kept`,
+      `delete from audit where seq = ${row?.seq}; insert into audit select * from kept; drop table kept`,
     );
   }
   expect((await verifyChain(database, token)).intact).toBe(true);
@@ -210,21 +213,21 @@ test("names the first record that was altered, in any column", async () => {
 test("finds a record taken out, two swapped, and one put in", async () => {
   const { seq } = journal.head();
   await tamper(
-    `CREATE TABLE kept AS SELECT * FROM audit WHERE seq = ${seq - 1}; DELETE FROM audit WHERE seq = ${seq - 1}`,
+    `create table kept as select * from audit where seq = ${seq - 1}; delete from audit where seq = ${seq - 1}`,
   );
   expect(await verifyChain(database, token)).toEqual({ intact: false, seq: seq - 1, reason: "missing" });
-  await tamper("INSERT INTO audit SELECT * FROM kept; DROP TABLE kept");
+  await tamper("insert into audit select * from kept; drop table kept");
 
-  const swap = `UPDATE audit SET seq = CASE seq WHEN ${seq} THEN ${seq - 1} + 1000000 ELSE ${seq} + 1000000 END WHERE seq IN (${seq}, ${seq - 1}); UPDATE audit SET seq = seq - 1000000 WHERE seq > 1000000`;
+  const swap = `update audit set seq = case seq when ${seq} then ${seq - 1} + 1000000 else ${seq} + 1000000 end where seq in (${seq}, ${seq - 1}); update audit set seq = seq - 1000000 where seq > 1000000`;
   await tamper(swap);
   expect(await verifyChain(database, token)).toEqual({ intact: false, seq: seq - 1, reason: "altered" });
   await tamper(swap);
 
   await tamper(
-    `INSERT INTO audit SELECT ${seq + 1}, recorded_at, caller, role, key_id, purpose, statement, digest, outcome, detail, mac FROM audit WHERE seq = ${seq}`,
+    `insert into audit select ${seq + 1}, recorded_at, caller, role, key_id, purpose, statement, digest, outcome, detail, mac from audit where seq = ${seq}`,
   );
   expect(await verifyChain(database, token)).toEqual({ intact: false, seq: seq + 1, reason: "altered" });
-  await tamper(`DELETE FROM audit WHERE seq = ${seq + 1}`);
+  await tamper(`delete from audit where seq = ${seq + 1}`);
   expect((await verifyChain(database, token)).intact).toBe(true);
 });
 
@@ -233,7 +236,7 @@ test("finds a cut tail against a head noted before", async () => {
   const noted = journal.head();
   await journal.close();
   await tamper(
-    `CREATE TABLE kept AS SELECT * FROM audit WHERE seq = ${noted.seq}; DELETE FROM audit WHERE seq = ${noted.seq}`,
+    `create table kept as select * from audit where seq = ${noted.seq}; delete from audit where seq = ${noted.seq}`,
   );
   expect((await verifyChain(database, token)).intact).toBe(true);
   expect(await verifyChain(database, token, [noted])).toEqual({
@@ -241,32 +244,33 @@ test("finds a cut tail against a head noted before", async () => {
     seq: noted.seq,
     reason: "cut",
   });
-  await tamper("INSERT INTO audit SELECT * FROM kept; DROP TABLE kept");
+  await tamper("insert into audit select * from kept; drop table kept");
   expect(await verifyChain(database, token, [noted])).toEqual({ intact: true, head: noted });
   const other = { seq: noted.seq, mac: Buffer.alloc(32, 1) };
   for (const heads of [
     [noted, other],
     [other, noted],
-  ])
+  ]) {
     expect(await verifyChain(database, token, heads), "each head counts, also of one record").toEqual({
       intact: false,
       seq: noted.seq,
       reason: "altered",
     });
+  }
 });
 
 test("does not go on behind a database that was set back under it", async () => {
   await journal.record(entry("lost by a failover"));
   const { seq } = journal.head();
   await tamper(
-    `CREATE TABLE kept AS SELECT * FROM audit WHERE seq = ${seq}; DELETE FROM audit WHERE seq = ${seq}`,
+    `create table kept as select * from audit where seq = ${seq}; delete from audit where seq = ${seq}`,
   );
   await endWriters();
   await sleep(50);
   for (let attempt = 0; attempt < 3; attempt += 1) {
     await expect(journal.record(entry("never"))).rejects.toMatchObject({ code: "audit_unavailable" });
   }
-  await tamper("INSERT INTO audit SELECT * FROM kept; DROP TABLE kept");
+  await tamper("insert into audit select * from kept; drop table kept");
   await journal.record(entry("again"));
   expect((await notes()).at(-1)).toBe("again");
 });
@@ -277,22 +281,22 @@ test.each(["record", "change"] as const)(
     await journal.record(entry("taken out"));
     const { seq } = journal.head();
     await tamper(
-      `CREATE TABLE kept AS SELECT * FROM audit WHERE seq = ${seq}; DELETE FROM audit WHERE seq = ${seq}`,
+      `create table kept as select * from audit where seq = ${seq}; delete from audit where seq = ${seq}`,
     );
     for (let attempt = 0; attempt < 3; attempt += 1) {
       const writing =
         kind === "record"
           ? journal.record(entry("never"))
           : journal.change(async (client) => {
-              await client.query("CREATE TABLE never ()");
+              await client.query("create table never ()");
               return { value: undefined, entry: entry("never") };
             });
       await expect(writing).rejects.toMatchObject({ code: "audit_unavailable" });
     }
-    await tamper("INSERT INTO audit SELECT * FROM kept; DROP TABLE kept");
+    await tamper("insert into audit select * from kept; drop table kept");
     await journal.record(entry("again"));
     expect((await notes()).slice(-2)).toEqual(["taken out", "again"]);
-    expect(await home.sql("SELECT FROM pg_tables WHERE tablename = 'never'")).toEqual([]);
+    expect(await home.sql("select from pg_tables where tablename = 'never'")).toEqual([]);
     expect((await verifyChain(database, token)).intact).toBe(true);
   },
 );
@@ -304,26 +308,26 @@ test.each([
 ])("does not open on a last record with %s, which cannot be what was written", async (change) => {
   await journal.record(entry("strange"));
   await journal.close();
-  const where = `WHERE seq = ${journal.head().seq}`;
-  await tamper(`CREATE TABLE kept AS SELECT * FROM audit ${where}; UPDATE audit SET ${change} ${where}`);
+  const where = `where seq = ${journal.head().seq}`;
+  await tamper(`create table kept as select * from audit ${where}; update audit set ${change} ${where}`);
   await expect(open()).rejects.toThrow(/does not verify/);
-  await tamper(`DELETE FROM audit ${where}; INSERT INTO audit SELECT * FROM kept; DROP TABLE kept`);
+  await tamper(`delete from audit ${where}; insert into audit select * from kept; drop table kept`);
 });
 
 test("does not open on a last record that does not verify", async () => {
   await journal.record(entry("last"));
   await journal.close();
-  await tamper("UPDATE audit SET outcome = 'failed' WHERE detail->>'note' = 'last'");
+  await tamper("update audit set outcome = 'failed' where detail->>'note' = 'last'");
   await expect(open()).rejects.toThrow(/does not verify/);
-  await tamper("UPDATE audit SET outcome = 'granted' WHERE detail->>'note' = 'last'");
+  await tamper("update audit set outcome = 'granted' where detail->>'note' = 'last'");
 });
 
 test("finds a chain that was cut and written on by a vault that knew nothing of it", async () => {
   await journal.record(entry("noted"));
   const noted = journal.head();
   await journal.close();
-  const where = `WHERE seq = ${noted.seq}`;
-  await tamper(`CREATE TABLE kept AS SELECT * FROM audit ${where}; DELETE FROM audit ${where}`);
+  const where = `where seq = ${noted.seq}`;
+  await tamper(`create table kept as select * from audit ${where}; delete from audit ${where}`);
   const another = await open(true);
   await another.record(entry("in its place"));
   await another.close();
@@ -333,35 +337,36 @@ test("finds a chain that was cut and written on by a vault that knew nothing of 
   expect(await verifyChain(database, token, [noted])).toEqual(found);
   const earlier = { ...noted, seq: noted.seq - 1 };
   expect(await verifyChain(database, token, [noted, earlier])).toMatchObject({ seq: noted.seq - 1 });
-  await tamper(`DELETE FROM audit ${where}; INSERT INTO audit SELECT * FROM kept; DROP TABLE kept`);
+  await tamper(`delete from audit ${where}; insert into audit select * from kept; drop table kept`);
 });
 
 test("does not go on behind a chain that another wrote on, in its last record's place", async () => {
   await journal.record(entry("mine"));
   const { seq } = journal.head();
-  const where = `WHERE seq = ${seq}`;
+  const where = `where seq = ${seq}`;
   await endWriters();
-  await tamper(`CREATE TABLE kept AS SELECT * FROM audit ${where}; DELETE FROM audit ${where}`);
+  await tamper(`create table kept as select * from audit ${where}; delete from audit ${where}`);
   const another = await open(true);
   await another.record(entry("theirs"));
   await another.close();
-  for (let attempt = 0; attempt < 3; attempt += 1)
+  for (let attempt = 0; attempt < 3; attempt += 1) {
     await expect(journal.record(entry("never"))).rejects.toMatchObject({ code: "audit_unavailable" });
-  await tamper(`DELETE FROM audit ${where}; INSERT INTO audit SELECT * FROM kept; DROP TABLE kept`);
+  }
+  await tamper(`delete from audit ${where}; insert into audit select * from kept; drop table kept`);
   await journal.record(entry("again"));
   expect((await notes()).slice(-2)).toEqual(["mine", "again"]);
 });
 
 test("waits for the disk whatever the database is set to", async () => {
   await journal.close();
-  const [row] = await home.sql<{ name: string }>("SELECT current_database() AS name");
-  await home.sql(`ALTER DATABASE "${row!.name}" SET synchronous_commit = off`);
+  const [row] = await home.sql<{ name: string }>("select current_database() as name");
+  await home.sql(`alter database "${row!.name}" set synchronous_commit = off`);
   journal = await open();
   const setting = await journal.change(async (client) => ({
     value: (await client.query<{ synchronous_commit: string }>("SHOW synchronous_commit")).rows[0],
   }));
   expect(setting).toEqual({ synchronous_commit: "on" });
-  await home.sql(`ALTER DATABASE "${row!.name}" RESET synchronous_commit`);
+  await home.sql(`alter database "${row!.name}" RESET synchronous_commit`);
 });
 
 test("a record waits for one change at most, and no change for more than one batch of records", async () => {
@@ -389,8 +394,9 @@ test("a change whose record the token does not chain leaves nothing behind, for 
   await journal.close();
   let away = true;
   const chain: Token["chain"] = async (previous, texts) => {
-    if (away && texts.length > 0 && Buffer.from(texts[0]!).includes("half"))
+    if (away && texts.length > 0 && Buffer.from(texts[0]!).includes("half")) {
       throw new VaultError("token_unavailable");
+    }
     return token.chain(previous, texts);
   };
   journal = await openJournal({
@@ -402,13 +408,13 @@ test("a change whose record the token does not chain leaves nothing behind, for 
     reopened: () => {},
   });
   const half = journal.change(async (client) => {
-    await client.query("INSERT INTO residents (label, created_at) VALUES ('key-' || repeat('0', 32), now())");
+    await client.query("insert into residents (label, created_at) values ('key-' || repeat('0', 32), now())");
     return { value: undefined, entry: entry("half") };
   });
   await expect(half).rejects.toMatchObject({ code: "token_unavailable" });
   away = false;
   await journal.change(async () => ({ value: undefined, entry: entry("whole") }));
-  expect(await home.sql("SELECT FROM residents")).toEqual([]);
+  expect(await home.sql("select from residents")).toEqual([]);
   expect((await notes()).at(-1)).toBe("whole");
 });
 
@@ -434,14 +440,14 @@ test.each(["record", "change"] as const)(
       reopened: () => {},
     });
     await journal.record(entry("taken out"));
-    const where = `WHERE seq = ${journal.head().seq}`;
-    await tamper(`CREATE TABLE kept AS SELECT * FROM audit ${where}; DELETE FROM audit ${where}`);
+    const where = `where seq = ${journal.head().seq}`;
+    await tamper(`create table kept as select * from audit ${where}; delete from audit ${where}`);
     const writing =
       kind === "record"
         ? journal.record(entry("never"))
         : journal.change(async () => ({ value: undefined, entry: entry("never") }));
     await expect(writing).rejects.toMatchObject({ code: "audit_unavailable" });
     expect(told).toEqual([expect.objectContaining({ event: "audit_mismatch" })]);
-    await tamper("INSERT INTO audit SELECT * FROM kept; DROP TABLE kept");
+    await tamper("insert into audit select * from kept; drop table kept");
   },
 );

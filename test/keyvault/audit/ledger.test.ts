@@ -15,7 +15,7 @@ afterAll(() => home.remove());
 
 const open = () => openLedger(home.config.databaseUrl, async () => {});
 const locks = (granted: boolean) =>
-  home.sql("SELECT FROM pg_locks WHERE locktype = 'advisory' AND objid = $1 AND granted = $2", [
+  home.sql("select from pg_locks where locktype = 'advisory' and objid = $1 and granted = $2", [
     LOCK,
     granted,
   ]);
@@ -24,7 +24,7 @@ const locks = (granted: boolean) =>
 async function otherWriter(): Promise<pg.Client> {
   const other = new pg.Client({ connectionString: home.config.databaseUrl });
   await other.connect();
-  await other.query("SELECT pg_advisory_lock($1)", [LOCK]);
+  await other.query("select pg_advisory_lock($1)", [LOCK]);
   return other;
 }
 

@@ -104,7 +104,7 @@ const disabling = (digest: Buffer) =>
   ({ caller: API, statement: "key_disable", keyId: KEY, digest, outcome: "granted" }) as const;
 const endWriters = () =>
   home.sql(
-    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'keyvault-audit' AND datname = current_database()",
+    "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'keyvault-audit' and datname = current_database()",
   );
 
 test("a state whose connection ended before its record was written does not count, though it has its code", async () => {
@@ -126,7 +126,7 @@ test("a state whose record the database did not take does not count", async () =
   const failing = journal.change(async (client, seq) => {
     place = seq;
     await client.query("SAVEPOINT here");
-    await client.query("SET TRANSACTION READ ONLY");
+    await client.query("set transaction read only");
     return { value: undefined, entry: disabling(digest) };
   });
   await expect(failing).rejects.toMatchObject({ code: "audit_unavailable" });

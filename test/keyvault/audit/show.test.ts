@@ -25,8 +25,9 @@ let auditor: Client;
 beforeAll(async () => {
   vault = await startVault();
   auditor = await issueIdentity(vault.home, { kind: "client", role: "auditor", name: "audit" });
-  for (const label of ["one", "two", "three"])
+  for (const label of ["one", "two", "three"]) {
     await vault.makeKey({ tenant: "acc-1", purpose: "agent", label });
+  }
 });
 afterAll(() => vault.close());
 
@@ -51,13 +52,14 @@ test("gives the whole chain page by page, each record once and in order, with co
   }
   expect((await read(`after=0&limit=${seen.length}`)).next, "a last page that is full").toBeNull();
   const rows = await vault.home.sql(
-    "SELECT seq::int, encode(mac, 'hex') AS mac, statement FROM audit ORDER BY seq",
+    "select seq::int, encode(mac, 'hex') as mac, statement from audit order by seq",
   );
   expect(seen.map(({ seq, mac, statement }) => ({ seq, mac, statement }))).toEqual(rows);
   expect((await read("limit=1")).records).toEqual(seen.slice(-1));
   expect((await read(`after=${seen.length}`)).records).toEqual([]);
-  for (const query of ["limit=0", "limit=1001", "after=-1", "after=x", "order=desc"])
+  for (const query of ["limit=0", "limit=1001", "after=-1", "after=x", "order=desc"]) {
     expect((await call(`${vault.url}/v1/audit?${query}`, auditor)).status, query).toBe(400);
+  }
 });
 
 test("lines fit 80 and 120 columns, whatever stands in them, and stay aligned", () => {

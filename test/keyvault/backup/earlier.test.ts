@@ -72,9 +72,11 @@ async function adoptByTwo({ home, url }: TestVault): Promise<void> {
   }
 }
 
-/** Statement and detail of every record, which a later start of one vault has in common with that of another. */
+/**
+ * Statement and detail of every record, which a later start of one vault has in common with that of another.
+ */
 const recordsOf = (home: VaultHome) =>
-  home.sql("SELECT seq, statement, outcome, detail - 'certificate' AS detail FROM audit ORDER BY seq");
+  home.sql("select seq, statement, outcome, detail - 'certificate' as detail from audit order by seq");
 
 test.each([OLDEST, 3, 5, NEWEST - 1])(
   "a backup with the tables of migration %i becomes what an upgrade in place makes of that vault, and signs",
@@ -83,8 +85,9 @@ test.each([OLDEST, 3, 5, NEWEST - 1])(
     const home = await emptyMachine();
     const { stdout } = await restore(home, await writeEarlierBackup(vault, rows, migrationsTo(level)));
     expect(stdout).toMatch(/Restored the vault of .*: 2 keys of 2 tenants, \d+ audit records/);
-    for (const name of migrationNames())
+    for (const name of migrationNames()) {
       expect(stdout.includes(`Brought up to date: ${name}\n`)).toBe(!migrationsTo(level).includes(name));
+    }
 
     const inPlace = await machineOfLevel(vault, rows, level);
     homes.push(inPlace);
@@ -117,11 +120,12 @@ test.each([OLDEST, 3, 5, NEWEST - 1])(
     await upgraded.stop();
     const records = await recordsOf(home);
     expect(records.filter(({ statement }) => statement !== "challenge")).toEqual(await recordsOf(inPlace));
-    if (level === OLDEST)
+    if (level === OLDEST) {
       expect(records.filter(({ statement }) => statement === "state_adopt")).toMatchObject([
         { detail: { step: "asked", keys: "2", tenants: "2" } },
         { detail: { step: "done", rows: "4" } },
       ]);
+    }
   },
 );
 
@@ -146,14 +150,14 @@ test("a restore gives up on tables that somebody uses, and keeps everybody out o
   await migrateToLevel(home, NEWEST);
   const user = new pg.Client({ connectionString: home.config.migrationDatabaseUrl });
   await user.connect();
-  await user.query("BEGIN; LOCK TABLE keys IN ACCESS SHARE MODE");
+  await user.query("begin; lock table keys in access share mode");
   await expect(restore(home, backup)).rejects.toThrow(/\(55P03\)/);
   await user.end();
   const kept: string[][] = [];
   async function* read(): AsyncGenerator<Buffer> {
     const locks = await home.sql<{ name: string }>(
-      `SELECT relname AS name FROM pg_locks JOIN pg_class ON pg_class.oid = relation JOIN pg_database ON pg_database.oid = database
-       WHERE mode = 'AccessExclusiveLock' AND granted AND datname = current_database() AND relkind = 'r' ORDER BY 1`,
+      `select relname as name from pg_locks join pg_class on pg_class.oid = relation join pg_database on pg_database.oid = database
+       where mode = 'AccessExclusiveLock' and granted and datname = current_database() and relkind = 'r' order by 1`,
     );
     kept.push(locks.map(({ name }) => name));
     yield await readFile(backup.file);
@@ -223,15 +227,15 @@ test("a restore that is killed while it upgrades the rows leaves nothing, and ma
   const { file, key } = await writeEarlierBackup(vault, rows, migrationsTo(OLDEST));
   const obstacle = new pg.Client({ connectionString: home.config.migrationDatabaseUrl });
   await obstacle.connect();
-  await obstacle.query("BEGIN; CREATE TABLE residents ()");
+  await obstacle.query("begin; create table residents ()");
   const args = [MAIN, "backup", "restore", file, "--recovery-key", key, "--unsigned"];
   const restoring = spawn(process.execPath, args, { env: home.environment, stdio: "ignore" });
   const ended = once(restoring, "exit");
-  const obstaclePid = (await obstacle.query<{ pid: number }>("SELECT pg_backend_pid() AS pid")).rows[0]?.pid;
+  const obstaclePid = (await obstacle.query<{ pid: number }>("select pg_backend_pid() as pid")).rows[0]?.pid;
   const others = () =>
     home.sql<{ waiting: boolean }>(
-      `SELECT wait_event_type = 'Lock' AND query LIKE '%CREATE TABLE residents%' AS waiting FROM pg_stat_activity
-       WHERE datname = current_database() AND pid NOT IN (pg_backend_pid(), $1)`,
+      `select wait_event_type = 'Lock' and query like '%CREATE TABLE residents%' as waiting from pg_stat_activity
+       where datname = current_database() and pid not in (pg_backend_pid(), $1)`,
       [obstaclePid],
     );
   await expect
@@ -240,7 +244,7 @@ test("a restore that is killed while it upgrades the rows leaves nothing, and ma
   expect(await unfinishedTokens(home)).toHaveLength(1);
   restoring.kill("SIGKILL");
   expect(await ended).toEqual([null, "SIGKILL"]);
-  await obstacle.query("ROLLBACK");
+  await obstacle.query("rollback");
   await obstacle.end();
   await expect.poll(async () => (await others()).length, { timeout: 60_000 }).toBe(0);
   expect(await tablesOf(home)).toEqual([]);
@@ -257,12 +261,13 @@ test("a backup whose lines do not begin with its one manifest is refused in one 
     (lines: string[]) => lines.slice(1),
     (lines: string[]) => [...lines.slice(1), ...lines.slice(0, 1)],
     (lines: string[]) => [...lines.slice(0, 1), ...lines],
-  ])
+  ]) {
     await expect(
       restore(home, await writeEarlierBackup(vault, rows, migrationsTo(OLDEST), order)),
     ).rejects.toMatchObject({ code: 1, stderr: "keyvault: The backup is not whole\n" });
+  }
   expect(await tablesOf(home)).toEqual([]);
 });
 
 const tablesOf = (home: VaultHome) =>
-  home.sql("SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace");
+  home.sql("select relname from pg_class where relnamespace = 'public'::regnamespace");

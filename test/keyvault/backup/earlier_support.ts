@@ -10,7 +10,9 @@ import { openToken } from "../../../keyvault/token/client.ts";
 import { tokenSettings } from "../../../keyvault/token/install.ts";
 import { createHome, SILENT, type TestVault, type VaultHome } from "../fixture.ts";
 
-/** Rows of a vault of an earlier version, in the database's own JSON, by their table, and their chain's end. */
+/**
+ * Rows of a vault of an earlier version, in the database's own JSON, by their table, and their chain's end.
+ */
 export type EarlierRows = { tables: Record<string, object[]>; head: { seq: number; mac: string } };
 
 /** Names of the migrations up to and with that of this number. */
@@ -25,14 +27,15 @@ export async function migrateToLevel(home: VaultHome, level: number): Promise<vo
 }
 
 /**
- * What a running vault's rows would be if a version with the tables of `level` had written them: without the columns and tables that came
- * later, and with a chain, by the token's own audit key, that does not know of codes for rows where there were none.
+ * What a running vault's rows would be if a version with the tables of `level` had written them: without the
+ * columns and tables that came later, and with a chain, by the token's own audit key, that does not know of
+ * codes for rows where there were none.
  */
 export async function earlierRows(vault: TestVault, level: number): Promise<EarlierRows> {
   const home = await createHome({ made: "empty" });
   await migrateToLevel(home, level);
   const columns = await home.sql<{ table_name: string; column_name: string }>(
-    "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = 'public'",
+    "select table_name, column_name from information_schema.columns where table_schema = 'public'",
   );
   await home.remove();
   const tables: Record<string, object[]> = {};
@@ -40,7 +43,7 @@ export async function earlierRows(vault: TestVault, level: number): Promise<Earl
     const known = columns.filter((column) => column.table_name === table).map((column) => column.column_name);
     if (known.length === 0) continue;
     const rows = await vault.home.sql<{ row: Record<string, unknown> }>(
-      `SELECT to_jsonb(t) AS row FROM ${table} t`,
+      `select to_jsonb(t) as row from ${table} t`,
     );
     tables[table] = rows.map(({ row }) => Object.fromEntries(known.map((column) => [column, row[column]])));
   }
@@ -52,8 +55,8 @@ export async function earlierRows(vault: TestVault, level: number): Promise<Earl
 }
 
 /**
- * A running vault's rows as if a version with the tables of `level` had taken them over from one without codes, at its first start: the codes
- * name that record, which does not name the rows.
+ * A running vault's rows as if a version with the tables of `level` had taken them over from one without
+ * codes, at its first start: the codes name that record, which does not name the rows.
  */
 export async function adoptedRows(vault: TestVault, level: number): Promise<EarlierRows> {
   const { tables } = await earlierRows(vault, level);
@@ -72,10 +75,11 @@ export async function adoptedRows(vault: TestVault, level: number): Promise<Earl
   for (const [table, name] of [
     ["keys", "key_id"],
     ["tenants", "tenant"],
-  ] as const)
+  ] as const) {
     tables[table] = (tables[table] as Record<string, unknown>[]).map((row) => {
       return { ...row, state_seq, state_mac: `\\x${codes.get(row[name])}` };
     });
+  }
   const adoption = {
     caller: { role: "local", name: "upgrade" },
     statement: "state_adopt",
@@ -107,7 +111,10 @@ function storable(record: AuditRow): object {
   return { ...record, digest: hex(record.digest), mac: hex(record.mac) };
 }
 
-/** A backup file with these rows, as the version that had `migrations` wrote it, and the private half that opens it. */
+/**
+ * A backup file with these rows, as the version that had `migrations` wrote it, and the private half that
+ * opens it.
+ */
 export async function writeEarlierBackup(
   vault: TestVault,
   { tables, head }: EarlierRows,
@@ -143,7 +150,10 @@ async function tokenOf({ home }: TestVault, head: EarlierRows["head"]): Promise<
   return files;
 }
 
-/** Has a token that was copied note the end of an earlier version's chain instead of the head of the vault it is from. */
+/**
+ * Has a token that was copied note the end of an earlier version's chain instead of the head of the vault it
+ * is from.
+ */
 async function noteEnd(config: TokenConfig, { seq, mac }: EarlierRows["head"]): Promise<void> {
   const token = await openToken(await tokenSettings(config), SILENT);
   await token.noteHead({ seq, mac: Buffer.from(mac, "hex") }, true);
@@ -169,10 +179,11 @@ export async function machineOfLevel(
   await cp(vault.home.config.token.dir, home.config.token.dir, { recursive: true });
   await noteEnd(home.config.token, head);
   await migrateToLevel(home, level);
-  for (const [table, rows] of Object.entries(tables))
-    await home.sql(`INSERT INTO ${table} SELECT * FROM jsonb_populate_recordset(NULL::${table}, $1)`, [
+  for (const [table, rows] of Object.entries(tables)) {
+    await home.sql(`insert into ${table} select * from jsonb_populate_recordset(null::${table}, $1)`, [
       JSON.stringify(rows),
     ]);
+  }
   return home;
 }
 
@@ -180,21 +191,23 @@ export async function machineOfLevel(
 export async function contentsOf(home: VaultHome): Promise<object> {
   const contents: Record<string, object[]> = {};
   for (const [name, query] of Object.entries(CATALOGUE)) contents[name] = await home.sql(query);
-  for (const { relname } of contents.tables as { relname: string }[])
-    if (!relname.startsWith("schema_migrations"))
-      contents[relname] = await home.sql(`SELECT to_jsonb(t) AS row FROM ${relname} t ORDER BY to_jsonb(t)`);
+  for (const { relname } of contents.tables as { relname: string }[]) {
+    if (!relname.startsWith("schema_migrations")) {
+      contents[relname] = await home.sql(`select to_jsonb(t) as row from ${relname} t order by to_jsonb(t)`);
+    }
+  }
   return contents;
 }
 
 const CATALOGUE = {
-  migrations: "SELECT id, name FROM schema_migrations ORDER BY id",
+  migrations: "select id, name from schema_migrations order by id",
   tables:
-    "SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace ORDER BY 1",
+    "select relname from pg_class where relkind = 'r' and relnamespace = 'public'::regnamespace order by 1",
   columns:
-    "SELECT table_name, ordinal_position, column_name, data_type, is_nullable, column_default FROM information_schema.columns WHERE table_schema = 'public' ORDER BY 1, 2",
-  indexes: "SELECT indexdef FROM pg_indexes WHERE schemaname = 'public' ORDER BY 1",
+    "select table_name, ordinal_position, column_name, data_type, is_nullable, column_default from information_schema.columns where table_schema = 'public' order by 1, 2",
+  indexes: "select indexdef from pg_indexes where schemaname = 'public' order by 1",
   constraints:
-    "SELECT conrelid::regclass::text AS of, conname, pg_get_constraintdef(oid) AS text FROM pg_constraint WHERE connamespace = 'public'::regnamespace ORDER BY 1, 2",
-  triggers: "SELECT pg_get_triggerdef(oid) AS text FROM pg_trigger WHERE NOT tgisinternal ORDER BY 1",
-  functions: "SELECT proname FROM pg_proc WHERE pronamespace = 'public'::regnamespace ORDER BY 1",
+    "select conrelid::regclass::text as of, conname, pg_get_constraintdef(oid) as text from pg_constraint where connamespace = 'public'::regnamespace order by 1, 2",
+  triggers: "select pg_get_triggerdef(oid) as text from pg_trigger where not tgisinternal order by 1",
+  functions: "select proname from pg_proc where pronamespace = 'public'::regnamespace order by 1",
 };

@@ -12,8 +12,8 @@ import { migrationNames } from "../../../keyvault/db/migrate.ts";
 import { createHome, SILENT, unfinishedTokens, type VaultHome } from "../fixture.ts";
 
 /*
- * Who has power over the place where backups are kept has the public recovery key too, or may find it: every byte of a file may be theirs.
- * What they can get is a restore that says in one line why it does nothing.
+ * Who has power over the place where backups are kept has the public recovery key too, or may find it: every
+ * byte of a file may be theirs. What they can get is a restore that says in one line why it does nothing.
  */
 
 vi.setConfig({ testTimeout: 120_000 });
@@ -119,7 +119,7 @@ async function expectRefused(backup: Buffer, expected: RegExp): Promise<void> {
 async function expectNothing(home: VaultHome): Promise<void> {
   expect(existsSync(home.config.token.dir)).toBe(false);
   expect(await unfinishedTokens(home)).toEqual([]);
-  expect(await home.sql("SELECT FROM pg_class WHERE relnamespace = 'public'::regnamespace")).toEqual([]);
+  expect(await home.sql("select from pg_class where relnamespace = 'public'::regnamespace")).toEqual([]);
 }
 
 test("of two restores into one folder at once one is whole, and the other says what stands in its way", async () => {
@@ -151,7 +151,7 @@ test("of two restores into one folder at once one is whole, and the other says w
       ]);
       expect((await readdir(join(home.config.token.dir, "tokens"))).length).toBe(names.length);
       await rm(home.config.token.dir, { recursive: true });
-      for (const { sql } of [home, other]) await sql("DROP SCHEMA public CASCADE; CREATE SCHEMA public");
+      for (const { sql } of [home, other]) await sql("drop schema public cascade; create schema public");
       await expectNothing(home);
     }
   } finally {

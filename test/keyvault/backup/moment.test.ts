@@ -68,7 +68,7 @@ const parts = () => ({ ...vault.vault, config: vault.home.config, clock: vault.c
 /** Sessions of the database that hold a snapshot open. */
 const open = () =>
   vault.home.sql<{ pid: number }>(
-    "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND state = 'idle in transaction'",
+    "select pid from pg_stat_activity where datname = current_database() and state = 'idle in transaction'",
   );
 
 /** Begins a backup, and insists on it. */
@@ -109,7 +109,7 @@ test("a backup that cannot be begun leaves no transaction open, and is no record
 test("a backup whose connection to the database ends breaks off, and nothing else does", async () => {
   const begun = await begin();
   const [session] = await open();
-  await vault.home.sql("SELECT pg_terminate_backend($1)", [session?.pid]);
+  await vault.home.sql("select pg_terminate_backend($1)", [session?.pid]);
   await expect(Array.fromAsync(begun)).rejects.toThrow();
   await makeKey("acc-after-that");
 });

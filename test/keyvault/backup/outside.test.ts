@@ -8,8 +8,8 @@ import { migrationNames } from "../../../keyvault/db/migrate.ts";
 import { createHome, SILENT, type VaultHome } from "../fixture.ts";
 
 /*
- * A backup is encrypted to a public key, so anybody can make one without a signature: its token files are names that a stranger chose, and the
- * operator who says `--unsigned` has been deceived.
+ * A backup is encrypted to a public key, so anybody can make one without a signature: its token files are
+ * names that a stranger chose, and the operator who says `--unsigned` has been deceived.
  */
 
 let home: VaultHome;
@@ -54,5 +54,5 @@ test.each([
   const left = await readdir(home.dir, { recursive: true, withFileTypes: true });
   expect(left.filter((entry) => entry.isFile())).toEqual([]);
   expect(existsSync(home.config.token.dir)).toBe(false);
-  expect(await home.sql("SELECT FROM pg_class WHERE relnamespace = 'public'::regnamespace")).toEqual([]);
+  expect(await home.sql("select from pg_class where relnamespace = 'public'::regnamespace")).toEqual([]);
 });

@@ -164,7 +164,7 @@ test("refuses a backup that was altered, cut off, lengthened, or is for another 
     await writeFile(file, bytes);
     await expect(restore(home, file, key)).rejects.toThrow(expected);
     expect(existsSync(home.config.token.dir)).toBe(false);
-    expect(await home.sql("SELECT FROM pg_class WHERE relnamespace = 'public'::regnamespace")).toEqual([]);
+    expect(await home.sql("select from pg_class where relnamespace = 'public'::regnamespace")).toEqual([]);
   }
 });
 
@@ -173,7 +173,7 @@ test("holds nothing readable, no PIN, and is recorded with who took it", async (
   const pin = (await readFile(vault.home.config.token.pinFile, "utf8")).trim();
   for (const text of [pin, agent.key_id, "manifest", "acc-1"]) expect(bytes.includes(text), text).toBe(false);
   const rows = await vault.home.sql(
-    "SELECT role, caller, outcome FROM audit WHERE statement = 'backup' ORDER BY seq",
+    "select role, caller, outcome from audit where statement = 'backup' order by seq",
   );
   expect(rows).toEqual([
     { role: "admin", caller: "admin", outcome: "policy_violation" },
@@ -181,8 +181,9 @@ test("holds nothing readable, no PIN, and is recorded with who took it", async (
     { role: "admin", caller: "admin", outcome: "granted" },
   ]);
   const auditor = await issueIdentity(vault.home, { kind: "client", role: "auditor", name: "audit" });
-  for (const client of [auditor, readIdentity(vault.home, "api")])
+  for (const client of [auditor, readIdentity(vault.home, "api")]) {
     expect((await call(`${vault.url}/v1/backup`, client, { method: "POST", body: {} })).status).toBe(403);
+  }
 });
 
 /** How a restore failed: its one line on standard error. */
@@ -204,8 +205,9 @@ test("says in one line what is not there, no file, or no recovery key", async ()
   expect(await failure(home, join(home.dir, "none"), recoveryKey)).toMatch(/none: there is no such file/);
   expect(await failure(home, home.dir, recoveryKey)).toMatch(/: it is a folder/);
   expect(await failure(home, backup, join(home.dir, "none"))).toMatch(/none: there is no such file/);
-  for (const key of [other, vault.home.config.recoveryKeyFile, backup])
+  for (const key of [other, vault.home.config.recoveryKeyFile, backup]) {
     expect(await failure(home, backup, key)).toMatch(/is no private half of a recovery key/);
+  }
   expect(existsSync(home.config.token.dir)).toBe(false);
   expect((await restore(home)).stdout).toMatch(/Restored the vault of/);
 });
@@ -214,13 +216,13 @@ test("a restore whose commit the database refuses leaves nothing, and may be rep
   const home = await freshHome();
   await migrate(home.config, SILENT);
   await home.sql(`
-    CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE SQLSTATE '53100'; END $$;
-    CREATE CONSTRAINT TRIGGER at_commit AFTER INSERT ON audit DEFERRABLE INITIALLY DEFERRED
-      FOR EACH ROW EXECUTE FUNCTION refuse()`);
+    create function refuse() returns trigger language plpgsql as $$ begin RAISE SQLSTATE '53100'; end $$;
+    create constraint trigger at_commit after insert on audit DEFERRABLE INITIALLY DEFERRED
+      for each row execute function refuse()`);
   expect(await failure(home, backup, recoveryKey)).toMatch(/its disk is full/);
   expect(existsSync(home.config.token.dir)).toBe(false);
   expect(await unfinishedTokens(home)).toEqual([]);
-  await home.sql("DROP FUNCTION refuse() CASCADE");
+  await home.sql("drop function refuse() cascade");
   expect((await restore(home)).stdout).toMatch(/Restored the vault of/);
 });
 
@@ -255,7 +257,7 @@ test("refuses a backup whose token is of another kind of module, either way", as
 });
 
 test("asks for no backup that it could not write", async () => {
-  const count = async () => (await vault.home.sql("SELECT FROM audit WHERE statement = 'backup'")).length;
+  const count = async () => (await vault.home.sql("select from audit where statement = 'backup'")).length;
   const before = await count();
   const create = (file: string) => cli(vault.home, "backup", "create", file, "--url", vault.url);
   await expect(create(join(vault.home.dir, "no folder", "backup"))).rejects.toThrow(

@@ -88,7 +88,7 @@ async function sealed(lines: readonly object[]): Promise<Buffer> {
 async function requireEmpty(home: VaultHome): Promise<void> {
   expect(existsSync(home.config.token.dir)).toBe(false);
   expect(await unfinishedTokens(home)).toEqual([]);
-  expect(await home.sql("SELECT FROM pg_class WHERE relnamespace = 'public'::regnamespace")).toEqual([]);
+  expect(await home.sql("select from pg_class where relnamespace = 'public'::regnamespace")).toEqual([]);
 }
 
 /** What the command line says of a restore that fails. */
@@ -275,7 +275,7 @@ test("the signature is on record before it leaves: the statement's digest, the k
   const signed = backupSignBytes(statement);
   expect(await verifyHybrid(public_key, signed, signature)).toBe(true);
   const records = await vault.home.sql<{ detail: object; digest: Buffer | null }>(
-    "SELECT key_id, purpose, caller, outcome, digest, detail FROM audit WHERE statement = 'backup' ORDER BY seq LIMIT 2",
+    "select key_id, purpose, caller, outcome, digest, detail from audit where statement = 'backup' order by seq limit 2",
   );
   expect(records).toEqual([
     expect.objectContaining({ outcome: "granted", key_id: null, digest: null }),
@@ -292,11 +292,11 @@ test("the signature is on record before it leaves: the statement's digest, the k
 
 test("breaks off unsigned when the service key was altered meanwhile, and is no backup", async () => {
   const rows = await vault.home.sql<{ wrapped_seeds: Buffer }>(
-    "SELECT wrapped_seeds FROM keys WHERE key_id = $1",
+    "select wrapped_seeds from keys where key_id = $1",
     [serviceKey],
   );
   const store = (seeds: Buffer) =>
-    vault.home.sql("UPDATE keys SET wrapped_seeds = $2 WHERE key_id = $1", [serviceKey, seeds]);
+    vault.home.sql("update keys set wrapped_seeds = $2 where key_id = $1", [serviceKey, seeds]);
   await store(Buffer.alloc(rows[0]!.wrapped_seeds.length, 7));
   const odd = join(vault.home.dir, "odd");
   try {

@@ -14,7 +14,8 @@ import { issueCertificate } from "../../../keyvault/tls/authority.ts";
 import { installTls } from "../../../keyvault/tls/install.ts";
 
 /*
- * What the commands make of answers that a vault seldom gives: here a server gives them, with a vault's certificates.
+ * What the commands make of answers that a vault seldom gives: here a server gives them, with a vault's
+ * certificates.
  */
 
 let dir: string;
@@ -192,13 +193,15 @@ attested by  ${key.attestation.attested_by}
 
 test("what the command line leaves open is this machine's vault, by its port and its first admin", async () => {
   await mkdir(inDir("data/tls"), { recursive: true });
-  for (const file of ["ca.pem", "admin.pem", "admin.key"])
+  for (const file of ["ca.pem", "admin.pem", "admin.key"]) {
     await copyFile(inDir(file), inDir(`data/tls/${file}`));
+  }
   for (const [file, to] of [
     ["api.pem", "api.crt"],
     ["api.pem", "api.cer"],
-  ] as const)
+  ] as const) {
     await copyFile(inDir(file), inDir(to));
+  }
   vi.stubEnv("KEYVAULT_DATA_DIR", inDir("data"));
   vi.stubEnv("KEYVAULT_DATABASE_URL", "postgres://u@h/d");
   vi.stubEnv("KEYVAULT_PKCS11_MODULE", "/m.so");
@@ -209,8 +212,9 @@ test("what the command line leaves open is this machine's vault, by its port and
   expect(access.certFile).toBe(inDir("data/tls/admin.pem"));
   expect(access.caFile).toBe(inDir("data/tls/ca.pem"));
   const key = await readFile(inDir("api.key"));
-  for (const end of ["pem", "crt", "cer"])
+  for (const end of ["pem", "crt", "cer"]) {
     expect(readAccess({ cert: inDir(`api.${end}`) }).key, end).toEqual(key);
+  }
 });
 
 test("a vault that does not answer is not waited for without end", async () => {

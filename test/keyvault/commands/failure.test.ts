@@ -32,16 +32,19 @@ test("a database that does not serve is one line without what was asked of it", 
     ["57P03", "it is starting or stopping"],
     ["08006", "it does not do its work"],
     ["58030", "it does not do its work"],
-  ])
+  ]) {
     expect(failed({ code })).toBe(`The database of KEYVAULT_DATABASE_URL cannot be used: ${text} (${code})`);
+  }
   expect(failed({ name: "KnexTimeoutError" })).toMatch(/it does not answer$/);
-  for (const message of ["Connection terminated unexpectedly", "timeout expired"])
+  for (const message of ["Connection terminated unexpectedly", "timeout expired"]) {
     expect(failed({}, message)).toMatch(/KEYVAULT_DATABASE_URL cannot be used: it (ended|does not)/);
+  }
 });
 
 test("what only a stack trace explains stays a fault", () => {
-  for (const fields of [{}, { code: "23505" }, { code: "42601" }, { code: "ERR_ASSERTION" }])
+  for (const fields of [{}, { code: "23505" }, { code: "42601" }, { code: "ERR_ASSERTION" }]) {
     expect(failed(fields)).toBeUndefined();
+  }
 });
 
 test("a setting that is missing, empty or no number is said so, without its value", () => {
@@ -106,8 +109,10 @@ test("a file that may not be used, and a disk that does not take it, are told fr
     ["EDQUOT", "the disk's quota is used up"],
     ["EIO", "the disk has a fault"],
     ["EEXIST", "it is there already"],
-  ])
+  ]) {
     expect(failed({ code, path: "/backup" })).toBe(`/backup: ${text}`);
-  for (const syscall of ["write", "fsync", "fdatasync", "ftruncate"])
+  }
+  for (const syscall of ["write", "fsync", "fdatasync", "ftruncate"]) {
     expect(failed({ code: "EIO", syscall })).toBe("A file could not be written: the disk has a fault");
+  }
 });

@@ -80,7 +80,7 @@ test("two admins destroy a tenant by the command line, and one takes it back", {
 });
 
 test("a damaged key is named, and the exit code says so", { timeout: 60_000 }, async () => {
-  await vault.home.sql("UPDATE keys SET ceiling = NULL WHERE key_id = $1", [key]);
+  await vault.home.sql("update keys set ceiling = null where key_id = $1", [key]);
   const listed = await run(["list", "--tenant", "acc-1"]);
   expect(listed).toMatchObject({ code: 2, out: expect.stringContaining("DAMAGED") });
 });

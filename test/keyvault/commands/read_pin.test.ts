@@ -61,11 +61,13 @@ test("Ctrl-C gives none, and leaves the terminal as it was", async () => {
 });
 
 test("no PIN and one that is too long are refused: none is cut", async () => {
-  for (const nothing of ["", "\n", "\nlater"])
+  for (const nothing of ["", "\n", "\nlater"]) {
     await expect(piped(nothing)).rejects.toThrow("No PIN was given");
+  }
   expect(await piped("1".repeat(MOST))).toHaveLength(MOST);
-  for (const long of [MOST + 1, 3 * MOST])
+  for (const long of [MOST + 1, 3 * MOST]) {
     await expect(piped("1".repeat(long))).rejects.toThrow(`A PIN has at most ${MOST} bytes`);
+  }
 });
 
 test("what was read of it is overwritten", async () => {

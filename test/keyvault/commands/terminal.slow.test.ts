@@ -13,8 +13,8 @@ import { call } from "../http/caller_support.ts";
 import { storeTenants } from "../kek/tenants_support.ts";
 
 /*
- * The commands on a terminal that is one: util-linux's `script` gives it, with so many columns. KEYVAULT_CAPTURES, a folder, keeps what
- * was seen.
+ * The commands on a terminal that is one: util-linux's `script` gives it, with so many columns.
+ * KEYVAULT_CAPTURES, a folder, keeps what was seen.
  */
 const SCRIPT = await debianProgram("/usr/bin/script", "bsdutils");
 const MAIN = fileURLToPath(new URL("../../../keyvault/main.ts", import.meta.url));
@@ -74,8 +74,9 @@ async function onTerminal(
   });
   const [code] = (await once(child, "close")) as [number];
   const folder = process.env.KEYVAULT_CAPTURES;
-  if (folder)
+  if (folder) {
     writeFileSync(`${folder}/${args.split(" --url")[0]?.replaceAll(/\W+/g, "_")}_${columns}.txt`, shown);
+  }
   return { shown, code };
 }
 
@@ -132,7 +133,7 @@ describe.skipIf(!mayRun)("on a terminal", { timeout: 120_000 }, () => {
 
   test.each([80, 120])("of %i columns rewrapping shows one bar on one line, and its end", async (columns) => {
     await storeTenants(vault.home, vault.vault.token, 0);
-    await vault.home.sql("DELETE FROM tenants WHERE tenant LIKE 'bulk-%'");
+    await vault.home.sql("delete from tenants where tenant like 'bulk-%'");
     await storeTenants(vault.home, vault.vault.token, 3_000);
     expect((await onTerminal(columns, remote("kek rotate"))).code).toBe(0);
     const { shown, code } = await onTerminal(columns, remote("kek rewrap"));

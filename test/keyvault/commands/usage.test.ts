@@ -78,17 +78,22 @@ test("help loads neither the database's libraries nor the client's, which take m
 const page = readFileSync(new URL("../../../docs/keyvault_reference.md", import.meta.url), "utf8");
 const source = readFileSync(new URL("../../../keyvault/config.ts", import.meta.url), "utf8");
 
-/** The names of settings in a text that shortens those behind others: `KEYVAULT_HOST, _PORT`, `…_CERT_FILE`. */
+/**
+ * The names of settings in a text that shortens those behind others: `KEYVAULT_HOST, _PORT`, `…_CERT_FILE`.
+ */
 function settingsIn(text: string): Set<string> {
   const found = new Set<string>();
   let before = "";
   for (const [name] of text.matchAll(/(?:KEYVAULT|…)?(?:_[A-Z0-9]+)+/g)) {
     before = name.startsWith("KEYVAULT") ? name : before;
     const words = before.split("_");
-    if (name === before) found.add(name);
-    else
-      for (let kept = 1; kept < words.length; kept += 1)
+    if (name === before) {
+      found.add(name);
+    } else {
+      for (let kept = 1; kept < words.length; kept += 1) {
         found.add([...words.slice(0, kept), name.replace(/^…?_/, "")].join("_"));
+      }
+    }
   }
   return found;
 }

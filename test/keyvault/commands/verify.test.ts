@@ -55,9 +55,9 @@ test("a row that does not agree with the audit is named, although the chain hold
   const { key_id } = await vault.makeKey({ tenant: "acc-0", purpose: "agent", label: "key", ceiling: [] });
   const other = await vault.makeKey({ tenant: "acc-0", purpose: "agent", label: "other", ceiling: [] });
   expect(await verify(), "beside a running vault").toMatchObject({ code: 0 });
-  await home.sql(`UPDATE keys SET ceiling = '["payments:send"]' WHERE key_id = $1`, [key_id]);
-  await home.sql("CREATE TABLE former AS SELECT * FROM keys WHERE key_id = $1", [other.key_id]);
-  await home.sql("DELETE FROM keys WHERE key_id = $1", [other.key_id]);
+  await home.sql(`update keys set ceiling = '["payments:send"]' where key_id = $1`, [key_id]);
+  await home.sql("create table former as select * from keys where key_id = $1", [other.key_id]);
+  await home.sql("delete from keys where key_id = $1", [other.key_id]);
   const said = await verify("--json");
   expect(said.code).toBe(2);
   const { damaged, ...rest } = JSON.parse(said.stdout);
@@ -67,9 +67,9 @@ test("a row that does not agree with the audit is named, although the chain hold
     damaged: { keys: [key_id, other.key_id].sort(), tenants: [], waiting: 0 },
   });
   expect((await verify()).stdout).toContain(`Key ${key_id} is gone or not in the state`);
-  await home.sql("INSERT INTO keys SELECT * FROM former");
-  await home.sql("DROP TABLE former");
-  await home.sql("UPDATE keys SET ceiling = '[]' WHERE key_id = $1", [key_id]);
+  await home.sql("insert into keys select * from former");
+  await home.sql("drop table former");
+  await home.sql("update keys set ceiling = '[]' where key_id = $1", [key_id]);
   expect(await verify()).toMatchObject({ code: 0 });
   await vault.stop();
 });
@@ -78,17 +78,18 @@ test("records that were cut off show without a head; once it is known why, the c
   timeout: 120_000,
 }, async () => {
   const vault = await startVault(home);
-  for (const label of ["one", "other"])
+  for (const label of ["one", "other"]) {
     await vault.makeKey({ tenant: "acc-1", purpose: "agent", label, ceiling: [] });
+  }
   await vault.stop();
   const heads = await home.sql<{ seq: number; mac: string }>(
-    "SELECT seq::int, encode(mac, 'hex') AS mac FROM audit ORDER BY seq DESC LIMIT 2",
+    "select seq::int, encode(mac, 'hex') as mac from audit order by seq desc limit 2",
   );
   const [lost, end] = heads.map(({ seq, mac }) => `${seq}:${mac}`) as [string, string];
   await home.sql(
-    `ALTER TABLE audit DISABLE TRIGGER audit_append_only;
-     DELETE FROM audit WHERE seq = (SELECT max(seq) FROM audit);
-     ALTER TABLE audit ENABLE TRIGGER audit_append_only`,
+    `alter table audit disable trigger audit_append_only;
+     delete from audit where seq = (select max(seq) from audit);
+     alter table audit enable trigger audit_append_only`,
   );
   expect(await verify()).toMatchObject({ code: 2, stdout: expect.stringContaining("were cut off") });
   expect(await audit("accept", lost)).toMatchObject({
@@ -110,7 +111,7 @@ test("records that were cut off show without a head; once it is known why, the c
     stderr: "keyvault: Another vault process writes to this database\n",
   });
   await opened.stop();
-  expect(await home.sql("SELECT caller, detail FROM audit WHERE statement = 'head_accept'")).toEqual([
+  expect(await home.sql("select caller, detail from audit where statement = 'head_accept'")).toEqual([
     { caller: "recovery", detail: { noted: lost, accepted: end.split(":")[0] } },
   ]);
 });

@@ -19,7 +19,7 @@ test("a database that does not answer holds the audit for some seconds, not for 
   await client.connect();
   const began = performance.now();
   try {
-    await expect(client.query(`SELECT pg_sleep(${LONGER_THAN_A_QUERY_MAY_TAKE_S})`)).rejects.toThrow(
+    await expect(client.query(`select pg_sleep(${LONGER_THAN_A_QUERY_MAY_TAKE_S})`)).rejects.toThrow(
       /timeout/,
     );
     expect(performance.now() - began).toBeLessThan(15_000);
@@ -31,7 +31,7 @@ test("a database that does not answer holds the audit for some seconds, not for 
 test("a query that takes longer than it may fails, and the next one does not wait for it", async () => {
   const database = openDatabase(home.config.databaseUrl, SILENT, 1, 500);
   try {
-    await expect(database.raw(`SELECT pg_sleep(${LONGER_THAN_A_QUERY_MAY_TAKE_S})`)).rejects.toThrow(
+    await expect(database.raw(`select pg_sleep(${LONGER_THAN_A_QUERY_MAY_TAKE_S})`)).rejects.toThrow(
       /timeout/,
     );
   } finally {
@@ -49,7 +49,7 @@ test("a database that takes connections and says nothing is given up", async () 
   const database = openDatabase(url, SILENT);
   try {
     await expect(client.connect(), "the audit's connection").rejects.toThrow(/timeout/);
-    await expect(database.raw("SELECT 1"), "the others").rejects.toThrow(/timeout/i);
+    await expect(database.raw("select 1"), "the others").rejects.toThrow(/timeout/i);
   } finally {
     await database.destroy();
     silent.close();

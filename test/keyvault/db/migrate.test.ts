@@ -19,11 +19,11 @@ test("a migration may take longer than an ordinary query, as an index on a long 
   await migrateToLevel(home, level);
   const obstacle = new pg.Client({ connectionString: home.config.migrationDatabaseUrl });
   await obstacle.connect();
-  await obstacle.query("BEGIN; LOCK TABLE audit IN ROW EXCLUSIVE MODE");
+  await obstacle.query("begin; lock table audit in row exclusive mode");
   const migrating = migrate(home.config, SILENT);
   migrating.catch(() => {});
   await sleep(LONGER_THAN_A_QUERY_MAY_TAKE_MS);
-  await obstacle.query("COMMIT");
+  await obstacle.query("commit");
   await obstacle.end();
   expect(await migrating).toEqual(migrationNames().slice(level));
 }, 60_000);
@@ -31,14 +31,14 @@ test("a migration may take longer than an ordinary query, as an index on a long 
 test("while another process changes the schema it waits, of whatever version that is", async () => {
   const other = new pg.Client({ connectionString: home.config.migrationDatabaseUrl });
   await other.connect();
-  await other.query("SELECT pg_advisory_lock(7233102)");
+  await other.query("select pg_advisory_lock(7233102)");
   let migrated = false;
   const migrating = migrate(home.config, SILENT).then((applied) => {
     migrated = true;
     return applied;
   });
   const waiting = () =>
-    home.sql("SELECT FROM pg_locks WHERE locktype = 'advisory' AND objid = 7233102 AND NOT granted");
+    home.sql("select from pg_locks where locktype = 'advisory' and objid = 7233102 and not granted");
   await expect.poll(waiting, { timeout: 20_000 }).toHaveLength(1);
   expect(migrated).toBe(false);
   await other.end();
@@ -48,9 +48,9 @@ test("while another process changes the schema it waits, of whatever version tha
 test("a lock whose connection ends fails nothing by itself", async () => {
   const ended = await withSchemaLock(home.config, SILENT, async (database) => {
     const { rows } = await database.raw<{ rows: [{ pid: number }] }>(
-      "SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND objid = 7233102 AND granted",
+      "select pid from pg_locks where locktype = 'advisory' and objid = 7233102 and granted",
     );
-    await database.raw("SELECT pg_terminate_backend(?)", [rows[0].pid]);
+    await database.raw("select pg_terminate_backend(?)", [rows[0].pid]);
     await sleep(100);
     return "done";
   });

@@ -38,29 +38,29 @@ async function warnings(config: Config): Promise<unknown[]> {
 }
 
 test.each([
-  "UPDATE audit SET caller = 'nobody'",
-  "DELETE FROM audit",
-  "TRUNCATE audit",
-  "ALTER TABLE audit DISABLE TRIGGER audit_append_only",
-  "DROP TRIGGER audit_append_only ON audit",
-  "CREATE TRIGGER mine BEFORE INSERT ON audit EXECUTE FUNCTION audit_is_append_only()",
-  "CREATE OR REPLACE FUNCTION audit_is_append_only() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'",
-  "CREATE RULE mine AS ON INSERT TO audit DO INSTEAD NOTHING",
+  "update audit set caller = 'nobody'",
+  "delete from audit",
+  "truncate audit",
+  "alter table audit disable trigger audit_append_only",
+  "drop trigger audit_append_only on audit",
+  "create trigger mine before insert on audit execute function audit_is_append_only()",
+  "create or replace function audit_is_append_only() returns trigger language plpgsql as 'BEGIN RETURN NULL; END'",
+  "create rule mine as on insert to audit do instead nothing",
   "DO $$ BEGIN LOCK TABLE audit IN ACCESS EXCLUSIVE MODE; END $$",
-  "SET SESSION AUTHORIZATION postgres",
-  "DELETE FROM keys",
-  "DELETE FROM tenants",
-  "DELETE FROM audit_register",
-  "DELETE FROM schema_migrations",
-  "INSERT INTO schema_migrations (name) VALUES ('9999_later')",
-  "CREATE TABLE mine ()",
+  "set session authorization postgres",
+  "delete from keys",
+  "delete from tenants",
+  "delete from audit_register",
+  "delete from schema_migrations",
+  "insert into schema_migrations (name) values ('9999_later')",
+  "create table mine ()",
 ])("the running vault's role may not: %s", async (sql) => {
   expect(await tried(sql)).toBe(DENIED);
 });
 
 test("the running vault's role is not the owner's, nor can it become that", async () => {
   const owner = new URL(vault.home.config.migrationDatabaseUrl).username;
-  expect(await tried(`SET ROLE ${owner}`)).toBe(DENIED);
+  expect(await tried(`set role ${owner}`)).toBe(DENIED);
 });
 
 test("with its rights and no more the vault does all its work", async () => {
@@ -73,21 +73,21 @@ test("with its rights and no more the vault does all its work", async () => {
 
 test("rights that somebody gave besides are taken away by the next migration", async () => {
   const { username } = new URL(vault.home.config.databaseUrl);
-  await vault.home.sql(`GRANT UPDATE ON audit TO ${username}; GRANT DELETE ON audit TO PUBLIC`);
+  await vault.home.sql(`grant update on audit to ${username}; grant delete on audit to public`);
   expect(await warnings(vault.home.config)).toEqual(["audit_rewritable"]);
   await migrate(vault.home.config, SILENT);
   expect(await warnings(vault.home.config)).toEqual([]);
-  expect(await tried("UPDATE audit SET caller = 'nobody'")).toBe(DENIED);
-  expect(await tried("DELETE FROM audit")).toBe(DENIED);
+  expect(await tried("update audit set caller = 'nobody'")).toBe(DENIED);
+  expect(await tried("delete from audit")).toBe(DENIED);
 });
 
 test.each(["UPDATE", "DELETE", "TRUNCATE", "TRIGGER"])(
   "a role that was given %s on the audit is warned of at each start",
   async (right) => {
     const { username } = new URL(vault.home.config.databaseUrl);
-    await vault.home.sql(`GRANT ${right} ON audit TO ${username}`);
+    await vault.home.sql(`grant ${right} on audit to ${username}`);
     expect(await warnings(vault.home.config)).toEqual(["audit_rewritable"]);
-    await vault.home.sql(`REVOKE ${right} ON audit FROM ${username}`);
+    await vault.home.sql(`revoke ${right} on audit from ${username}`);
     expect(await warnings(vault.home.config)).toEqual([]);
   },
 );
@@ -102,11 +102,11 @@ test("a vault that runs as the owner, or as one of its members, is warned of at 
   const superuser = new pg.Client({ connectionString: inject("postgresUrl") });
   await superuser.connect();
   try {
-    await superuser.query(`CREATE ROLE ${member} LOGIN PASSWORD 'of a test' IN ROLE ${owner}, ${running}`);
+    await superuser.query(`create role ${member} login password 'of a test' in role ${owner}, ${running}`);
     const url = Object.assign(new URL(databaseUrl), { username: member, password: "of a test" });
     expect(await warnings({ ...vault.home.config, databaseUrl: url.href })).toEqual(["audit_rewritable"]);
   } finally {
-    await superuser.query(`DROP ROLE IF EXISTS ${member}`);
+    await superuser.query(`drop role if exists ${member}`);
     await superuser.end();
   }
 });
@@ -116,11 +116,11 @@ test("a role that does not own the tables starts on those of its version only, a
   await expect(start()).rejects.toThrow('The database has no vault\'s tables: run "keyvault init"');
   await migrateToLevel(empty, 7);
   await expect(start()).rejects.toThrow(/was not given its rights: run "keyvault migrate"/);
-  await empty.sql(`GRANT SELECT ON schema_migrations TO ${new URL(empty.config.databaseUrl).username}`);
+  await empty.sql(`grant select on schema_migrations to ${new URL(empty.config.databaseUrl).username}`);
   await expect(start()).rejects.toThrow(/lacks 0008_audit_register, .*: run "keyvault migrate"/);
   await migrate(empty.config, SILENT);
   await expect(start()).resolves.toBeUndefined();
-  await empty.sql("INSERT INTO schema_migrations (name) VALUES ('9999_later')");
+  await empty.sql("insert into schema_migrations (name) values ('9999_later')");
   await expect(start()).rejects.toThrow(/tables of a newer version: 9999_later/);
 });
 

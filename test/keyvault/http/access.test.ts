@@ -140,11 +140,12 @@ test("gives no role to a certificate of the authority without exactly one role U
     const client = { ca: api.ca, cert: certificate.toString("pem"), key };
     return call(`${vault.url}/v1/keys/${"0".repeat(32)}?tenant=acc-1`, client);
   };
-  for (const alternatives of names)
+  for (const alternatives of names) {
     expect(await answerTo(alternatives), JSON.stringify(alternatives)).toMatchObject({
       status: 403,
       body: { error: { code: "forbidden", message: "The certificate gives no role" } },
     });
+  }
   const named = [role("api/one"), { type: "dns", value: "localhost" } as const];
   expect((await answerTo(named)).body.error?.code).toBe("key_not_found");
 });
@@ -195,7 +196,7 @@ test.each(CALLS)(
       } else {
         expect(status, role).toBe(403);
         const rows = await vault.home.sql(
-          "SELECT caller, role, statement, outcome FROM audit WHERE seq > $1",
+          "select caller, role, statement, outcome from audit where seq > $1",
           [before],
         );
         expect(rows).toEqual([{ caller: "tester", role, statement: "call", outcome: "forbidden" }]);

@@ -12,8 +12,8 @@ import { type AppParts, createApp } from "../../../keyvault/http/app.ts";
 import { createAuthority, issueCertificate } from "../../../keyvault/tls/authority.ts";
 
 /*
- * What the application adds to the operations' answers: headers, log lines and records. Its operations are of the test here, and the
- * connections are said to have been through a handshake.
+ * What the application adds to the operations' answers: headers, log lines and records. Its operations are of
+ * the test here, and the connections are said to have been through a handshake.
  */
 
 const KEY = "0".repeat(32);
@@ -85,15 +85,17 @@ const told = () => lines.map(({ event, code, level }) => ({ event, code, level }
 const [WARN, ERROR] = [40, 50];
 
 test("no answer is kept by what is in between, good or bad", async () => {
-  for (const path of ["/livez", "/readyz", "/none"])
+  for (const path of ["/livez", "/readyz", "/none"]) {
     expect((await ask(path)).headers.get("cache-control"), path).toBe("no-store");
+  }
 });
 
 test("a probe is a GET or a HEAD; nothing else is answered so", async () => {
   for (const path of ["/livez", "/readyz"]) {
     expect((await ask(path, { method: "HEAD" })).status).toBe(200);
-    for (const method of ["POST", "PUT", "DELETE"])
+    for (const method of ["POST", "PUT", "DELETE"]) {
       expect(await codeOf(await ask(path, { method })), `${method} ${path}`).toBe("not_found");
+    }
   }
 });
 
@@ -189,17 +191,20 @@ test("who has no role is told nothing of the vault, not even that it is sealed",
   isSealed = true;
   expect(await codeOf(await ask("/v1/keys"))).toBe("sealed");
   role = "none";
-  for (const path of ["/v1/keys", "/v1/status", "/none"])
+  for (const path of ["/v1/keys", "/v1/status", "/none"]) {
     expect(await codeOf(await ask(path)), path).toBe("forbidden");
+  }
 });
 
 test("a query has what a call knows and nothing else", async () => {
   expect(await codeOf(await ask(`/v1/keys/${KEY}?tenant=acc-1&tenants=acc-2`))).toBe("invalid_request");
   role = "admin";
-  for (const query of ["after_id=1", "limit=2&limit=3", "tenant=a&tenant=b"])
+  for (const query of ["after_id=1", "limit=2&limit=3", "tenant=a&tenant=b"]) {
     expect(await codeOf(await ask(`/v1/keys?${query}`)), query).toBe("invalid_request");
-  for (const query of ["after=-1", "after=1.5", "before=1", "limit=0"])
+  }
+  for (const query of ["after=-1", "after=1.5", "before=1", "limit=0"]) {
     expect(await codeOf(await ask(`/v1/audit?${query}`)), query).toBe("invalid_request");
+  }
 });
 
 test("a body is JSON in UTF-8, said so in either case, and nothing else", async () => {
@@ -207,10 +212,12 @@ test("a body is JSON in UTF-8, said so in either case, and nothing else", async 
   refuses = async () => ({ done: true });
   const typed = (type: string) =>
     ask("/v1/kek/rotate", { method: "POST", body: "{}", headers: { "content-type": type } });
-  for (const type of ["application/json", "Application/JSON; charset=UTF-8"])
+  for (const type of ["application/json", "Application/JSON; charset=UTF-8"]) {
     expect((await typed(type)).status, type).toBe(200);
-  for (const type of ["application/json; charset=latin1", "application/json-seq", "text/json", ""])
+  }
+  for (const type of ["application/json; charset=latin1", "application/json-seq", "text/json", ""]) {
     expect(await codeOf(await typed(type)), type).toBe("invalid_request");
+  }
 });
 
 test("a call that was begun before its certificate's end is refused when its body comes after it", async () => {

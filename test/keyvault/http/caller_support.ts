@@ -18,7 +18,9 @@ export type Answer = {
 
 export type Options = { method?: string; body?: unknown; headers?: Record<string, string> };
 
-/** One HTTPS request on a connection of its own. Rejects when the connection does not come about or breaks. */
+/**
+ * One HTTPS request on a connection of its own. Rejects when the connection does not come about or breaks.
+ */
 export function call(
   url: string,
   client: Client,

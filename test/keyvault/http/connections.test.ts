@@ -80,8 +80,9 @@ test("addresses that together take all connections by handshakes keep nobody out
     await sayNothing(address);
   }
   await expect.poll(() => sockets.filter(({ closed }) => !closed).length).toBe(MOST);
-  for (let time = 0; time < 2 * MOST; time += 1)
+  for (let time = 0; time < 2 * MOST; time += 1) {
     expect((await call(`https://127.0.0.1:${vault.port}/readyz`, api)).status).toBe(200);
+  }
   for (const socket of sockets) socket.destroy();
 });
 

@@ -8,7 +8,8 @@ import type { Logger } from "../../../keyvault/log.ts";
 import { SILENT } from "../fixture.ts";
 
 /*
- * Who counts as one client while handshakes are under way. Sockets are only said to have addresses here: no machine has them all.
+ * Who counts as one client while handshakes are under way. Sockets are only said to have addresses here: no
+ * machine has them all.
  */
 
 const MOST = 8;

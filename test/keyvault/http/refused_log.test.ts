@@ -9,7 +9,8 @@ import { createHome, readIdentity } from "../fixture.ts";
 import { call } from "./caller_support.ts";
 
 /*
- * What somebody with nothing but the network can have written to the log of a vault: so much a minute, whatever they send.
+ * What somebody with nothing but the network can have written to the log of a vault: so much a minute,
+ * whatever they send.
  */
 
 test("a flood of handshakes that are none fills no log, also beyond the rate", async () => {

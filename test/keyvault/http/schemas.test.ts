@@ -92,8 +92,10 @@ test("an agent's key has a ceiling, a root's need not", () => {
 });
 
 test("an idempotency key has 8 to 200 characters, none of them a space", () => {
-  for (const text of ["x".repeat(8), "x".repeat(200)])
+  for (const text of ["x".repeat(8), "x".repeat(200)]) {
     expect(idempotencyKeyPattern.test(text), text).toBe(true);
-  for (const text of ["x".repeat(7), "x".repeat(201), "seven and more", "grün-grün"])
+  }
+  for (const text of ["x".repeat(7), "x".repeat(201), "seven and more", "grün-grün"]) {
     expect(idempotencyKeyPattern.test(text), text).toBe(false);
+  }
 });

@@ -56,7 +56,9 @@ async function kill(child: ChildProcess): Promise<void> {
   if (child.exitCode === null && child.signalCode === null) await once(child, "exit");
 }
 
-/** Milliseconds that a piece of work takes on this machine, so that moments in the middle of it can be chosen. */
+/**
+ * Milliseconds that a piece of work takes on this machine, so that moments in the middle of it can be chosen.
+ */
 async function timeOf(work: () => Promise<unknown>): Promise<number> {
   const started = performance.now();
   await work();

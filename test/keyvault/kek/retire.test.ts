@@ -40,15 +40,16 @@ const sign = () =>
   );
 const outcomes = () =>
   vault.home.sql<{ outcome: string; kek: string; step: string }>(
-    "SELECT outcome, detail ->> 'kek' AS kek, detail ->> 'step' AS step FROM audit WHERE statement = 'kek_retire' ORDER BY seq",
+    "select outcome, detail ->> 'kek' as kek, detail ->> 'step' as step from audit where statement = 'kek_retire' order by seq",
   );
 
 test("the newest version, one that the token does not have, and one in use are refused, each with a record", async () => {
-  for (const kek of ["kek-1", "kek-2"])
+  for (const kek of ["kek-1", "kek-2"]) {
     expect(await retire(kek), kek).toMatchObject({
       status: 403,
       body: { error: { code: "policy_violation" } },
     });
+  }
   await post("/v1/kek/rotate");
   expect((await retire("kek-1")).body.error).toMatchObject({
     code: "policy_violation",
@@ -56,15 +57,16 @@ test("the newest version, one that the token does not have, and one in use are r
   });
   expect(vault.vault.token.info().keks).toEqual(["kek-1", "kek-2"]);
   expect((await outcomes()).map(({ outcome }) => outcome)).toEqual(Array(3).fill("policy_violation"));
-  for (const kek of ["audit-1", "kek-0", "kek-", "", "kek-1 "])
+  for (const kek of ["audit-1", "kek-0", "kek-", "", "kek-1 "]) {
     expect((await retire(kek)).body.error?.code, kek).toBe("invalid_request");
+  }
 });
 
 test("one data key under it is enough to keep it", async () => {
   await rewrap();
-  await vault.home.sql("UPDATE tenants SET kek = 'kek-1' WHERE tenant = 'acc-1'");
+  await vault.home.sql("update tenants set kek = 'kek-1' where tenant = 'acc-1'");
   expect((await retire("kek-1")).status).toBe(403);
-  await vault.home.sql("UPDATE tenants SET kek = 'kek-2' WHERE tenant = 'acc-1'");
+  await vault.home.sql("update tenants set kek = 'kek-2' where tenant = 'acc-1'");
 });
 
 test("a version that wraps nothing is destroyed in the token, and all keys sign as before", async () => {
@@ -121,7 +123,7 @@ test("keys made while versions come and go are under a version that is there", a
 
 test("a data key under a version that is gone makes that tenant's keys damaged, and hurts no other call", async () => {
   const pid = vault.vault.token.pid();
-  await vault.home.sql("UPDATE tenants SET kek = 'kek-1' WHERE tenant = 'acc-1'");
+  await vault.home.sql("update tenants set kek = 'kek-1' where tenant = 'acc-1'");
   vault.vault.dataKeys.clear();
   vault.vault.store.changed();
   expect((await sign()).body.error?.code).toBe("key_damaged");

@@ -11,8 +11,9 @@ let vault: TestVault;
 
 beforeAll(async () => {
   vault = await startVault();
-  for (const tenant of ["acc-1", "acc-2"])
+  for (const tenant of ["acc-1", "acc-2"]) {
     await vault.makeKey({ tenant, purpose: "agent", label: "agent", ceiling: [] });
+  }
 });
 afterAll(() => vault.close());
 
@@ -22,8 +23,9 @@ const post = (path: string, body: unknown = {}) =>
 test("a tenant that was destroyed, and so has no data key any more, keeps no version from being retired", async () => {
   const parts = { ...vault.vault, clock: vault.clock, accepts: () => true };
   const destroy = createTenantDestruction(parts);
-  for (const name of ["alice", "bob"])
+  for (const name of ["alice", "bob"]) {
     await destroy({ role: "admin", name, certificate: name }, "acc-1", AFTER_DAYS);
+  }
   vault.clock.move(AFTER_DAYS * DAY_SECONDS);
   expect(await createErasing(parts)()).toEqual({ keys: 0, tenants: 1 });
   await post("/v1/kek/rotate");

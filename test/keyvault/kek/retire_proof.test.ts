@@ -7,7 +7,8 @@ import { ADMIN, readIdentity, startVault, type TestVault } from "../fixture.ts";
 import { call } from "../http/caller_support.ts";
 
 /*
- * Which version a data key is under is the database's word, and destroying a version cannot be taken back: the vault opens them all first.
+ * Which version a data key is under is the database's word, and destroying a version cannot be taken back:
+ * the vault opens them all first.
  */
 
 type Stored = { tenant: string; kek: string; wrapped_data_key: Buffer };
@@ -30,7 +31,7 @@ beforeEach(async () => {
 
 const makeKey = (tenant: string) => vault.makeKey({ tenant, purpose: "agent", label: "agent" });
 const stored = () =>
-  vault.home.sql<Stored>("SELECT tenant, kek, wrapped_data_key FROM tenants ORDER BY tenant");
+  vault.home.sql<Stored>("select tenant, kek, wrapped_data_key from tenants order by tenant");
 const rewrap = async () => {
   const rewrapping = createRewrapping(vault.vault);
   await rewrapping.start(ADMIN);
@@ -38,15 +39,15 @@ const rewrap = async () => {
 };
 const write = (tenant: string, kek: string, box: Uint8Array) =>
   vault.home.sql(
-    `INSERT INTO tenants (tenant, kek, wrapped_data_key, created_at) VALUES ($1, $2, $3, now())
-     ON CONFLICT (tenant) DO UPDATE SET kek = $2, wrapped_data_key = $3`,
+    `insert into tenants (tenant, kek, wrapped_data_key, created_at) values ($1, $2, $3, now())
+     on conflict (tenant) do update set kek = $2, wrapped_data_key = $3`,
     [tenant, kek, Buffer.from(box)],
   );
 const oldBox = (tenant: string): Buffer =>
   old.find((row) => row.tenant === tenant)?.wrapped_data_key ?? Buffer.alloc(0);
 const lastRecord = async () => {
   const [row] = await vault.home.sql<{ outcome: string; detail: Record<string, string> }>(
-    "SELECT outcome, detail FROM audit WHERE statement = 'kek_retire' ORDER BY seq DESC LIMIT 1",
+    "select outcome, detail from audit where statement = 'kek_retire' order by seq desc limit 1",
   );
   return row;
 };
@@ -82,8 +83,8 @@ async function changed(change: () => Promise<unknown>, during: () => Promise<unk
     await during();
   } finally {
     for (const { tenant, kek, wrapped_data_key } of before) await write(tenant, kek, wrapped_data_key);
-    await vault.home.sql("UPDATE tenants SET state = 'active', destroy_at = NULL");
-    await vault.home.sql("DELETE FROM tenants WHERE tenant LIKE 'put-%'");
+    await vault.home.sql("update tenants set state = 'active', destroy_at = null");
+    await vault.home.sql("delete from tenants where tenant like 'put-%'");
   }
 }
 
@@ -95,7 +96,7 @@ test.each([
     async () => {
       await write("acc-1", "kek-2", oldBox("acc-1"));
       await vault.home.sql(
-        "UPDATE tenants SET state = 'destroyed', destroy_at = now() WHERE tenant = 'acc-1'",
+        "update tenants set state = 'destroyed', destroy_at = now() where tenant = 'acc-1'",
       );
     },
   ],
@@ -126,8 +127,9 @@ test.each([
   const [, box] = (await stored()).map((row) => row.wrapped_data_key);
   await changed(
     async () => {
-      for (const tenant of ["put-1", "put-2", "put-3", "put-4"])
+      for (const tenant of ["put-1", "put-2", "put-3", "put-4"]) {
         await write(tenant, "kek-2", alter(box ?? Buffer.alloc(60)));
+      }
       await write("acc-2", "kek-2", oldBox("acc-2"));
     },
     async () => {
@@ -141,21 +143,21 @@ test.each([
 });
 
 test.each([
-  ["emptied", "UPDATE tenants SET wrapped_data_key = '' WHERE tenant = 'acc-2'"],
-  ["renamed", "UPDATE tenants SET tenant = 'acc-0' WHERE tenant = 'acc-2'"],
+  ["emptied", "update tenants set wrapped_data_key = '' where tenant = 'acc-2'"],
+  ["renamed", "update tenants set tenant = 'acc-0' where tenant = 'acc-2'"],
 ])("a data key that is %s in the database while a version is retired keeps the version", async (_, lie) => {
   await write("acc-2", "kek-1", oldBox("acc-2"));
-  await vault.home.sql("ALTER TABLE keys DROP CONSTRAINT keys_tenant_fkey");
-  await vault.home.sql(`${lie}; UPDATE tenants SET kek = 'kek-2'`);
+  await vault.home.sql("alter table keys drop constraint keys_tenant_fkey");
+  await vault.home.sql(`${lie}; update tenants set kek = 'kek-2'`);
   expect(await retire()).toMatchObject({
     refused: "policy_violation",
     message: expect.stringMatching(/acc-[02]\b/),
   });
   expect(await retire()).toMatchObject({ message: expect.stringContaining("tenants acc-") });
-  await vault.home.sql("DELETE FROM tenants WHERE tenant = 'acc-0'");
+  await vault.home.sql("delete from tenants where tenant = 'acc-0'");
   await write("acc-2", "kek-1", oldBox("acc-2"));
   await vault.home.sql(
-    "ALTER TABLE keys ADD CONSTRAINT keys_tenant_fkey FOREIGN KEY (tenant) REFERENCES tenants",
+    "alter table keys add constraint keys_tenant_fkey FOREIGN key (tenant) references tenants",
   );
   await rewrap();
 });
@@ -196,8 +198,8 @@ test.each([1, 250, 251, 600])(
     );
     const arrive = async () => {
       await vault.home.sql(
-        `INSERT INTO tenants (tenant, kek, wrapped_data_key, created_at)
-       SELECT name, 'kek-2', box, now() FROM unnest($1::text[], $2::bytea[]) AS made (name, box)`,
+        `insert into tenants (tenant, kek, wrapped_data_key, created_at)
+       select name, 'kek-2', box, now() from unnest($1::text[], $2::bytea[]) as made (name, box)`,
         [names, boxes.map(({ box }) => Buffer.from(box))],
       );
     };
@@ -255,7 +257,7 @@ test("a data key that is put under the version between proof and retirement keep
 test("a data key under the version whose tenant is destroyed by the database's word only is counted, and wrapped anew", async () => {
   const change = async () => {
     await write("acc-1", "kek-1", oldBox("acc-1"));
-    await vault.home.sql("UPDATE tenants SET state = 'destroyed', destroy_at = now() WHERE tenant = 'acc-1'");
+    await vault.home.sql("update tenants set state = 'destroyed', destroy_at = now() where tenant = 'acc-1'");
   };
   await changed(change, async () => {
     expect(await retire()).toMatchObject({ message: "kek-1 still wraps 1 data keys: rewrap them first" });

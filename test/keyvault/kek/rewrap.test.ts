@@ -54,7 +54,7 @@ test("a new version wraps what comes, the old one opens what it wrapped", async 
 
 test("rewrapping stops with a token that is away, and the next call goes on; signing goes on meanwhile", async () => {
   const [box] = await vault.home.sql<{ wrapped_data_key: Buffer }>(
-    "SELECT wrapped_data_key FROM tenants WHERE tenant = 'bulk-7'",
+    "select wrapped_data_key from tenants where tenant = 'bulk-7'",
   );
   await post("/v1/kek/rewrap");
   const signed = await Promise.all(Array.from({ length: 10 }, sign));
@@ -69,7 +69,7 @@ test("rewrapping stops with a token that is away, and the next call goes on; sig
   expect(last).toMatchObject({ remaining: 0, damaged: [], fault: null });
   expect(await tenantsByKek(vault.home)).toEqual({ "kek-2": 1_203 });
   const [after] = await vault.home.sql<{ kek: string; wrapped_data_key: Buffer }>(
-    "SELECT kek, wrapped_data_key FROM tenants WHERE tenant = 'bulk-7'",
+    "select kek, wrapped_data_key from tenants where tenant = 'bulk-7'",
   );
   expect(after?.wrapped_data_key).not.toEqual(box?.wrapped_data_key);
   const opened = await vault.vault.token.unwrap(
@@ -86,7 +86,7 @@ test("rewrapping stops with a token that is away, and the next call goes on; sig
 test("a data key that was altered is named and left alone, and all others are wrapped anew", async () => {
   await post("/v1/kek/rotate");
   await vault.home.sql(
-    "UPDATE tenants SET wrapped_data_key = set_bit(wrapped_data_key, 9, 1 - get_bit(wrapped_data_key, 9)) WHERE tenant = 'bulk-5'",
+    "update tenants set wrapped_data_key = set_bit(wrapped_data_key, 9, 1 - get_bit(wrapped_data_key, 9)) where tenant = 'bulk-5'",
   );
   expect(await rewrapped()).toMatchObject({ kek: "kek-3", done: 1_202, remaining: 0, damaged: ["bulk-5"] });
   expect(await tenantsByKek(vault.home)).toEqual({ "kek-2": 1, "kek-3": 1_202 });
@@ -96,19 +96,19 @@ test("a damaged data key that is erased afterwards is neither damaged nor left",
   await makeKey("acc-gone");
   await post("/v1/kek/rotate");
   await vault.home.sql(
-    "UPDATE tenants SET wrapped_data_key = set_bit(wrapped_data_key, 9, 1 - get_bit(wrapped_data_key, 9)) WHERE tenant = 'acc-gone'",
+    "update tenants set wrapped_data_key = set_bit(wrapped_data_key, 9, 1 - get_bit(wrapped_data_key, 9)) where tenant = 'acc-gone'",
   );
   expect((await rewrapped()).damaged.toSorted()).toEqual(["acc-gone", "bulk-5"]);
-  await vault.home.sql("UPDATE tenants SET wrapped_data_key = '' WHERE tenant = 'acc-gone'");
+  await vault.home.sql("update tenants set wrapped_data_key = '' where tenant = 'acc-gone'");
   expect(await progress()).toMatchObject({ remaining: 0, damaged: ["bulk-5"] });
 });
 
 test("a row under a version that nobody has, or too large for the token, is named as well: the token's process goes on, and signing too", async () => {
   await makeKey("acc-lost");
   await post("/v1/kek/rotate");
-  await vault.home.sql("UPDATE tenants SET kek = 'kek-77' WHERE tenant IN ('bulk-6', 'acc-lost')");
+  await vault.home.sql("update tenants set kek = 'kek-77' where tenant in ('bulk-6', 'acc-lost')");
   await vault.home.sql(
-    "UPDATE tenants SET wrapped_data_key = convert_to(repeat('x', 6000000), 'UTF8') WHERE tenant = 'bulk-9'",
+    "update tenants set wrapped_data_key = convert_to(repeat('x', 6000000), 'UTF8') where tenant = 'bulk-9'",
   );
   const before = vault.vault.token.pid();
   const { damaged, ...rest } = await rewrapped();
@@ -120,7 +120,7 @@ test("a row under a version that nobody has, or too large for the token, is name
 
 test("a key whose data key is said to be under such a version is damaged, and nothing else is", async () => {
   const { key_id } = await makeKey("acc-relabelled");
-  await vault.home.sql("UPDATE tenants SET kek = 'kek-77' WHERE tenant = 'acc-relabelled'");
+  await vault.home.sql("update tenants set kek = 'kek-77' where tenant = 'acc-relabelled'");
   vault.vault.store.changed();
   vault.vault.dataKeys.clear();
   const before = vault.vault.token.pid();
@@ -133,15 +133,16 @@ test("a key whose data key is said to be under such a version is damaged, and no
 
 test("each batch is on record with the admin who began it", async () => {
   const [row] = await vault.home.sql<{ tenants: number }>(
-    `SELECT sum((detail ->> 'tenants')::int)::int AS tenants FROM audit
-     WHERE statement = 'kek_rewrap' AND caller = 'admin' AND detail ->> 'kek' = 'kek-3'`,
+    `select sum((detail ->> 'tenants')::int)::int as tenants from audit
+     where statement = 'kek_rewrap' and caller = 'admin' and detail ->> 'kek' = 'kek-3'`,
   );
   expect(row?.tenants).toBe(1_202);
 });
 
 test("the bar fits its terminal", () => {
-  for (const columns of [20, 80, 120])
+  for (const columns of [20, 80, 120]) {
     expect(drawProgress(2_500, 5_000, columns).length).toBeLessThanOrEqual(Math.max(columns, 26));
+  }
   expect(drawProgress(2_500, 5_000, 80)).toBe(`[${"#".repeat(20)}${"-".repeat(20)}]  50 %  2500 of 5000`);
   expect(drawProgress(0, 0, 80)).toContain("100 %");
 });

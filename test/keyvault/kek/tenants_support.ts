@@ -11,8 +11,8 @@ export async function storeTenants(home: VaultHome, token: Token, count: number)
     boxes.push(Buffer.from(box));
   }
   await home.sql(
-    `INSERT INTO tenants (tenant, kek, wrapped_data_key, created_at)
-     SELECT name, $3, box, now() FROM unnest($1::text[], $2::bytea[]) AS made (name, box)`,
+    `insert into tenants (tenant, kek, wrapped_data_key, created_at)
+     select name, $3, box, now() from unnest($1::text[], $2::bytea[]) as made (name, box)`,
     [names, boxes, token.info().keks.at(-1)],
   );
 }
@@ -20,7 +20,7 @@ export async function storeTenants(home: VaultHome, token: Token, count: number)
 /** How many tenants each version of the key-encryption key wraps. */
 export async function tenantsByKek(home: VaultHome): Promise<Record<string, number>> {
   const rows = await home.sql<{ kek: string; count: number }>(
-    "SELECT kek, count(*)::int FROM tenants GROUP BY kek",
+    "select kek, count(*)::int from tenants group by kek",
   );
   return Object.fromEntries(rows.map(({ kek, count }) => [kek, count]));
 }

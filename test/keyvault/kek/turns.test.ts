@@ -28,7 +28,10 @@ beforeEach(() => {
   entries = [];
 });
 
-/** A journal that runs what it is given at once, on a database in which `wrapped` data keys are found, time after time. */
+/**
+ * A journal that runs what it is given at once, on a database in which `wrapped` data keys are found, time
+ * after time.
+ */
 function journalOf(...wrapped: number[]) {
   const query = async (sql: string) => ({
     rows: sql.includes("count(") ? [{ count: wrapped.shift() ?? 0 }] : [],
@@ -144,12 +147,15 @@ test("the stop waits for a proof that is under way", async () => {
   expect(steps).toEqual(["kek_retire granted", "failed", "stopped"]);
 });
 
-/** Rewrapping of 600 data keys by a token that opens none, once `gate` is open, and how many it was given each time. */
+/**
+ * Rewrapping of 600 data keys by a token that opens none, once `gate` is open, and how many it was given each
+ * time.
+ */
 async function rewrappingOf(gate: () => Promise<unknown>) {
   await vault.home.sql(
-    `INSERT INTO tenants (tenant, kek, wrapped_data_key, created_at)
-     SELECT 'many-' || n, 'kek-1', decode(repeat('00', 60), 'hex'), now() FROM generate_series(1, 600) AS n
-     ON CONFLICT DO NOTHING`,
+    `insert into tenants (tenant, kek, wrapped_data_key, created_at)
+     select 'many-' || n, 'kek-1', decode(repeat('00', 60), 'hex'), now() from generate_series(1, 600) as n
+     on conflict do nothing`,
   );
   const given: number[] = [];
   const none: Token = {
@@ -164,7 +170,7 @@ async function rewrappingOf(gate: () => Promise<unknown>) {
 }
 
 const rewrapRecords = () =>
-  vault.home.sql("SELECT FROM audit WHERE statement = 'kek_rewrap' AND detail ? 'tenants'");
+  vault.home.sql("select from audit where statement = 'kek_rewrap' and detail ? 'tenants'");
 
 test("data keys are wrapped anew 250 at a time, each batch with its record", async () => {
   const { given, rewrapping } = await rewrappingOf(async () => {});
@@ -178,8 +184,9 @@ test("data keys are wrapped anew 250 at a time, each batch with its record", asy
 test("asked for again while it is under way it goes on once, and the stop ends it after the batch in hand", async () => {
   const { promise: gate, resolve: letGo } = Promise.withResolvers<void>();
   const { given, rewrapping } = await rewrappingOf(() => gate);
-  for (let asked = 0; asked < 3; asked += 1)
+  for (let asked = 0; asked < 3; asked += 1) {
     expect(await rewrapping.start(ADMIN)).toMatchObject({ running: true });
+  }
   await expect.poll(() => given.length).toBe(1);
   const stopping = rewrapping.stop();
   letGo();
@@ -201,12 +208,12 @@ test("the fault that ended a run is told by its code, until the next run begins"
     told.push((await rewrapping.progress()).fault);
   }
   expect(told).toEqual(["token_unavailable", "internal", null]);
-  await vault.home.sql("DELETE FROM tenants WHERE tenant LIKE 'many-%'");
+  await vault.home.sql("delete from tenants where tenant like 'many-%'");
 });
 
 const stored = () =>
   vault.home.sql<{ kek: string; wrapped_data_key: Buffer }>(
-    "SELECT kek, wrapped_data_key FROM tenants WHERE tenant = 'acc-1'",
+    "select kek, wrapped_data_key from tenants where tenant = 'acc-1'",
   );
 
 /** Rewraps with a token whose answer `meanwhile` overtakes. */
@@ -229,9 +236,9 @@ async function rewrapWhile(meanwhile: () => Promise<unknown>, change: Partial<To
 
 test("a data key that was erased while it was wrapped anew stays erased", async () => {
   const [before] = await stored();
-  await rewrapWhile(() => vault.home.sql("UPDATE tenants SET wrapped_data_key = '' WHERE tenant = 'acc-1'"));
+  await rewrapWhile(() => vault.home.sql("update tenants set wrapped_data_key = '' where tenant = 'acc-1'"));
   expect(await stored()).toEqual([{ kek: "kek-1", wrapped_data_key: Buffer.alloc(0) }]);
-  await vault.home.sql("UPDATE tenants SET wrapped_data_key = $1 WHERE tenant = 'acc-1'", [
+  await vault.home.sql("update tenants set wrapped_data_key = $1 where tenant = 'acc-1'", [
     before!.wrapped_data_key,
   ]);
 });

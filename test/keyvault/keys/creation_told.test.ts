@@ -63,7 +63,7 @@ function ask(other: Partial<CreateKeyParts>, resident = false) {
 const entry = (outcome: string) => ({
   ...{ caller: API, statement: "key_create", outcome, detail: { tenant: "acc-1" } },
 });
-const set = (change: string) => vault.home.sql(`UPDATE tenants SET ${change} WHERE tenant = 'acc-1'`);
+const set = (change: string) => vault.home.sql(`update tenants set ${change} where tenant = 'acc-1'`);
 
 test("a key beyond the tenant's quota", async () => {
   expect(await ask({ keysPerTenant: 1 })).toMatchObject({ refused: "policy_violation" });

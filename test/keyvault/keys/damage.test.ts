@@ -53,7 +53,10 @@ const delegateTo = (subject: CreatedKey, publicKey = subject.public_key) => {
   });
 };
 
-/** Runs `during` while a column of the agent's row has another value, as somebody with the database's rights could give it. */
+/**
+ * Runs `during` while a column of the agent's row has another value, as somebody with the database's rights
+ * could give it.
+ */
 async function altered(
   column: string,
   value: string,
@@ -61,22 +64,22 @@ async function altered(
   table = "keys",
   where = `key_id = '${agent.key_id}'`,
 ) {
-  await vault.home.sql(`CREATE TABLE kept AS SELECT ${column} AS value FROM ${table} WHERE ${where}`);
-  await vault.home.sql(`UPDATE ${table} SET ${column} = ${value} WHERE ${where}`);
+  await vault.home.sql(`create table kept as select ${column} as value from ${table} where ${where}`);
+  await vault.home.sql(`update ${table} set ${column} = ${value} where ${where}`);
   vault.vault.store.changed();
   vault.vault.dataKeys.clear();
   try {
     await during();
   } finally {
     await vault.home.sql(
-      `UPDATE ${table} SET ${column} = (SELECT value FROM kept) WHERE ${where}; DROP TABLE kept`,
+      `update ${table} set ${column} = (select value from kept) where ${where}; drop table kept`,
     );
     vault.vault.store.changed();
     vault.vault.dataKeys.clear();
   }
 }
 
-const ofOther = (column: string) => `(SELECT o.${column} FROM keys o WHERE o.key_id = '${other.key_id}')`;
+const ofOther = (column: string) => `(select o.${column} from keys o where o.key_id = '${other.key_id}')`;
 
 test("works while nothing is altered", async () => {
   expect(await answerChallenge(agent.key_id)).toHaveProperty("challenge_sig");
@@ -101,7 +104,7 @@ test.each([
     await expect(answerChallenge(agent.key_id)).rejects.toMatchObject({ code: "key_damaged" });
   });
   const failed = await vault.home.sql<{ statement: string; key_id: string }>(
-    "SELECT statement, key_id FROM audit WHERE seq > $1 AND outcome = 'failed' ORDER BY seq",
+    "select statement, key_id from audit where seq > $1 and outcome = 'failed' order by seq",
     [seq],
   );
   expect(failed).toEqual([{ statement: "challenge", key_id: agent.key_id }]);
@@ -121,14 +124,14 @@ test.each([
   [
     "another key's state and code",
     `(state, disabled_at, ceiling, state_seq, state_mac) =
-      (SELECT o.state, o.disabled_at, o.ceiling, o.state_seq, o.state_mac FROM keys o WHERE o.label = 'one')`,
+      (select o.state, o.disabled_at, o.ceiling, o.state_seq, o.state_mac from keys o where o.label = 'one')`,
   ],
 ])("finds %s, and neither signs with the key nor changes it", async (_, change) => {
   const made = await vault.makeKey({ tenant: "acc-1", purpose: "agent", label: "s", ceiling: ["data:read"] });
   await createKeyDisabling(parts())(API, { keyId: made.key_id, tenant: "acc-1" });
   const challenge = () => answerChallenge(made.key_id);
   expect(await challenge()).toMatchObject({ refused: "key_disabled" });
-  await vault.home.sql(`UPDATE keys SET ${change} WHERE key_id = '${made.key_id}'`);
+  await vault.home.sql(`update keys set ${change} where key_id = '${made.key_id}'`);
   vault.vault.store.changed();
   await expect(challenge()).rejects.toMatchObject({ code: "key_damaged" });
   await expect(
@@ -136,19 +139,19 @@ test.each([
   ).rejects.toMatchObject({ code: "key_damaged" });
   const listed = await createKeyListing(vault.vault)({ tenant: "acc-1", limit: 100 });
   expect(listed.keys.filter(({ damaged }) => damaged).map(({ key_id }) => key_id)).toContain(made.key_id);
-  await vault.home.sql("DELETE FROM keys WHERE key_id = $1", [made.key_id]);
+  await vault.home.sql("delete from keys where key_id = $1", [made.key_id]);
 });
 
 test("finds an earlier state put back with the code it had, for the record of the change is later", async () => {
   const { key_id } = await vault.makeKey({ tenant: "acc-1", purpose: "agent", label: "back" });
-  await vault.home.sql("CREATE TABLE earlier AS SELECT * FROM keys WHERE key_id = $1", [key_id]);
+  await vault.home.sql("create table earlier as select * from keys where key_id = $1", [key_id]);
   await createKeyDisabling(parts())(API, { keyId: key_id, tenant: "acc-1" });
-  await vault.home.sql(`UPDATE keys k SET state = e.state, disabled_at = e.disabled_at, state_seq = e.state_seq,
-    state_mac = e.state_mac FROM earlier e WHERE k.key_id = e.key_id`);
-  await vault.home.sql("DROP TABLE earlier");
+  await vault.home.sql(`update keys k set state = e.state, disabled_at = e.disabled_at, state_seq = e.state_seq,
+    state_mac = e.state_mac from earlier e where k.key_id = e.key_id`);
+  await vault.home.sql("drop table earlier");
   vault.vault.store.changed();
   await expect(answerChallenge(key_id)).rejects.toMatchObject({ code: "key_damaged" });
-  await vault.home.sql("DELETE FROM keys WHERE key_id = $1", [key_id]);
+  await vault.home.sql("delete from keys where key_id = $1", [key_id]);
 });
 
 test("makes no further root for a tenant whose root's ceiling was altered, or put back to an earlier one", async () => {
@@ -158,7 +161,7 @@ test("makes no further root for a tenant whose root's ceiling was altered, or pu
   const where = `key_id = '${first.key_id}'`;
   const wider = { ...order, ceiling: ["data:read", "data:share", "files:read"] };
   await expect(vault.makeKey(wider)).rejects.toThrow(/policy_violation/);
-  for (const forged of ["NULL", `'["data:read", "data:share", "files:read"]'`])
+  for (const forged of ["NULL", `'["data:read", "data:share", "files:read"]'`]) {
     await altered(
       "ceiling",
       forged,
@@ -168,11 +171,12 @@ test("makes no further root for a tenant whose root's ceiling was altered, or pu
       "keys",
       where,
     );
+  }
   const [before] = await vault.home.sql<{ ceiling: object; state_seq: number; state_mac: Buffer }>(
-    `SELECT ceiling, state_seq, state_mac FROM keys WHERE ${where}`,
+    `select ceiling, state_seq, state_mac from keys where ${where}`,
   );
   await createCeilingShrinking(parts())(API, { keyId: first.key_id, tenant }, ["data:read"]);
-  await vault.home.sql(`UPDATE keys SET ceiling = $1, state_seq = $2, state_mac = $3 WHERE ${where}`, [
+  await vault.home.sql(`update keys set ceiling = $1, state_seq = $2, state_mac = $3 where ${where}`, [
     JSON.stringify(before?.ceiling),
     before?.state_seq,
     before?.state_mac,
@@ -180,15 +184,15 @@ test("makes no further root for a tenant whose root's ceiling was altered, or pu
   const former = { ...order, ceiling: ["data:share"] };
   await expect(vault.makeKey(former)).rejects.toMatchObject({ code: "key_damaged" });
   const [record] = await vault.home.sql(
-    "SELECT statement, outcome FROM audit WHERE statement = 'key_create' ORDER BY seq DESC LIMIT 1",
+    "select statement, outcome from audit where statement = 'key_create' order by seq desc limit 1",
   );
   expect(record).toEqual({ statement: "key_create", outcome: "failed" });
 });
 
 test.each([
-  ["deleted", "DELETE FROM keys WHERE key_id = $1"],
-  ["given to another tenant", "UPDATE keys SET tenant = 'acc-2' WHERE key_id = $1"],
-  ["called an agent's", "UPDATE keys SET purpose = 'agent' WHERE key_id = $1"],
+  ["deleted", "delete from keys where key_id = $1"],
+  ["given to another tenant", "update keys set tenant = 'acc-2' where key_id = $1"],
+  ["called an agent's", "update keys set purpose = 'agent' where key_id = $1"],
 ])("makes no further root for a tenant one of whose roots was %s in the database", async (how, change) => {
   const order = { tenant: `acc-${how}`, purpose: "account_root", label: "root" } as const;
   const [first] = [
@@ -197,18 +201,19 @@ test.each([
   ];
   await vault.makeKey({ ...order, ceiling: ["data:read"] }, `${how}:first`);
   await vault.home.sql(change, [first.key_id]);
-  for (const bounds of [{ ceiling: ["data:read"] }, {}])
+  for (const bounds of [{ ceiling: ["data:read"] }, {}]) {
     await expect(vault.makeKey({ ...order, ...bounds })).rejects.toMatchObject({ code: "key_damaged" });
+  }
   await vault.makeKey({ ...order, purpose: "agent", ceiling: [] });
-  await vault.home.sql("DELETE FROM keys WHERE key_id = $1", [first.key_id]);
+  await vault.home.sql("delete from keys where key_id = $1", [first.key_id]);
 });
 
 test("finds a tenant's state that was altered, and makes no key for it", async () => {
-  await vault.home.sql("UPDATE tenants SET state_seq = state_seq + 1 WHERE tenant = 'acc-2'");
+  await vault.home.sql("update tenants set state_seq = state_seq + 1 where tenant = 'acc-2'");
   await expect(vault.makeKey({ tenant: "acc-2", purpose: "agent", label: "four" })).rejects.toMatchObject({
     code: "key_damaged",
   });
-  await vault.home.sql("UPDATE tenants SET state_seq = state_seq - 1 WHERE tenant = 'acc-2'");
+  await vault.home.sql("update tenants set state_seq = state_seq - 1 where tenant = 'acc-2'");
   await vault.makeKey({ tenant: "acc-2", purpose: "agent", label: "four" });
 });
 
@@ -216,7 +221,7 @@ test("finds a tenant's data key that was altered or is another tenant's", async 
   const tenants: [string, string, string] = ["wrapped_data_key", "tenants", "tenant = 'acc-1'"];
   const values = [
     "set_bit(wrapped_data_key, 100, 1 - get_bit(wrapped_data_key, 100))",
-    "(SELECT o.wrapped_data_key FROM tenants o WHERE o.tenant = 'acc-2')",
+    "(select o.wrapped_data_key from tenants o where o.tenant = 'acc-2')",
   ];
   for (const value of values) {
     const check = () => expect(answerChallenge(agent.key_id)).rejects.toMatchObject({ code: "key_damaged" });
@@ -230,7 +235,7 @@ test("does not delegate to a subject whose stored public key was swapped for the
     await expect(delegateTo(agent, other.public_key)).rejects.toMatchObject({ code: "key_damaged" });
     await expect(delegateTo(agent)).rejects.toMatchObject({ code: "key_damaged" });
   });
-  const records = await vault.home.sql("SELECT statement, outcome FROM audit ORDER BY seq DESC LIMIT 2");
+  const records = await vault.home.sql("select statement, outcome from audit order by seq desc limit 2");
   expect(records).toEqual([
     { statement: "delegation", outcome: "failed" },
     { statement: "delegation", outcome: "failed" },
@@ -242,7 +247,7 @@ test("a signature that fails after its grant was recorded leaves a record that s
     await expect(answerChallenge(agent.key_id)).rejects.toMatchObject({ code: "key_damaged" });
   });
   const records = await vault.home.sql(
-    "SELECT outcome FROM audit WHERE key_id = $1 ORDER BY seq DESC LIMIT 2",
+    "select outcome from audit where key_id = $1 order by seq desc limit 2",
     [agent.key_id],
   );
   expect(records).toEqual([{ outcome: "failed" }, { outcome: "granted" }]);
@@ -268,7 +273,7 @@ test.each([
     "keys",
     `key_id = '${made.key_id}'`,
   );
-  const records = await vault.home.sql("SELECT statement, outcome, key_id FROM audit WHERE seq > $1", [seq]);
+  const records = await vault.home.sql("select statement, outcome, key_id from audit where seq > $1", [seq]);
   expect(records).toEqual([{ statement: "key_create", outcome: "failed", key_id: made.key_id }]);
   expect(await make()).toEqual(made);
 });
@@ -333,14 +338,14 @@ test.each([
   ["a ceiling that is none", "ceiling = '1e400'"],
 ])("a key with %s is damaged, by its list as well, and keeps no other from being listed", async (_, lie) => {
   const made = await vault.makeKey({ tenant: "acc-1", purpose: "agent", label: "odd", ceiling: [] });
-  await vault.home.sql(`UPDATE keys SET ${lie} WHERE key_id = $1`, [made.key_id]);
+  await vault.home.sql(`update keys set ${lie} where key_id = $1`, [made.key_id]);
   vault.vault.store.changed();
   expect(await listedAsDamaged()).toEqual([made.key_id]);
   await expect(answerChallenge(made.key_id)).rejects.toMatchObject({ code: "key_damaged" });
   await expect(
     createKeyDisabling(parts())(API, { keyId: made.key_id, tenant: "acc-1" }),
   ).rejects.toMatchObject({ code: "key_damaged" });
-  await vault.home.sql("DELETE FROM keys WHERE key_id = $1", [made.key_id]);
+  await vault.home.sql("delete from keys where key_id = $1", [made.key_id]);
 });
 
 test("a key of an impossible age is listed with the others", async () => {
@@ -355,10 +360,10 @@ test("a request's name given to another tenant's key in the database answers not
   const make = () => vault.makeKey({ ...order, ceiling: [] }, "damage:named");
   const mine = await make();
   const foreign = await vault.makeKey({ ...order, tenant: "acc-2", ceiling: [] });
-  await vault.home.sql("UPDATE keys SET request_key = 'damage:elsewhere' WHERE key_id = $1", [mine.key_id]);
+  await vault.home.sql("update keys set request_key = 'damage:elsewhere' where key_id = $1", [mine.key_id]);
   await vault.home.sql(
-    `UPDATE keys SET request_key = 'damage:named', request_hash = (SELECT o.request_hash FROM keys o WHERE o.key_id = $2)
-     WHERE key_id = $1`,
+    `update keys set request_key = 'damage:named', request_hash = (select o.request_hash from keys o where o.key_id = $2)
+     where key_id = $1`,
     [foreign.key_id, mine.key_id],
   );
   await expect(make()).rejects.toMatchObject({ code: "key_damaged" });
@@ -376,7 +381,7 @@ test("a revocation list that fails after its grant was recorded leaves a record 
   const where = `key_id = '${root.key_id}'`;
   const fails = () => expect(list()).rejects.toMatchObject({ code: "key_damaged" });
   await altered("wrapped_seeds", ofOther("wrapped_seeds"), fails, "keys", where);
-  const records = await vault.home.sql("SELECT statement, outcome FROM audit WHERE seq > $1 ORDER BY seq", [
+  const records = await vault.home.sql("select statement, outcome from audit where seq > $1 order by seq", [
     seq,
   ]);
   expect(records).toEqual([

@@ -31,6 +31,7 @@ test("a key that an earlier version coded holds beside newer ones, and is coded 
     true,
   ]);
   const another = { purpose: "account_root", label: "x", request_key: "x", request_hash: Buffer.alloc(32) };
-  for (const [column, value] of Object.entries(another))
+  for (const [column, value] of Object.entries(another)) {
     expect(await check({ ...newer, [column]: value }), column).toEqual([false]);
+  }
 });

@@ -13,8 +13,9 @@ import { createChallengeSigning } from "../../../keyvault/sign/challenge.ts";
 import { ADMIN, API, startVault, type TestVault } from "../fixture.ts";
 
 /*
- * An earlier, genuine state put back by somebody with the database's rights who alters the audit record of the change as well: nothing in
- * the database tells it any more but the whole chain. The vault goes by the records that it verified and wrote itself.
+ * An earlier, genuine state put back by somebody with the database's rights who alters the audit record of
+ * the change as well: nothing in the database tells it any more but the whole chain. The vault goes by the
+ * records that it verified and wrote itself.
  */
 
 let vault: TestVault;
@@ -50,7 +51,10 @@ const damaged = { code: "key_damaged" };
 const KEY_STATE = "state, ceiling, pending, disabled_at, destroy_at, wrapped_seeds, state_seq, state_mac";
 const TENANT_STATE = "state, pending, destroy_at, wrapped_data_key, state_seq, state_mac";
 
-/** Runs `change` and `then`, puts the state from before back, and makes the change's audit records speak of something else. */
+/**
+ * Runs `change` and `then`, puts the state from before back, and makes the change's audit records speak of
+ * something else.
+ */
 async function undone(
   table: "keys" | "tenants",
   id: string,
@@ -59,20 +63,20 @@ async function undone(
 ): Promise<void> {
   const [name, columns] = table === "keys" ? ["key_id", KEY_STATE] : ["tenant", TENANT_STATE];
   const { seq } = vault.vault.journal.head();
-  await vault.home.sql(`DROP TABLE IF EXISTS former; CREATE TABLE former AS SELECT * FROM ${table}`);
+  await vault.home.sql(`drop table if exists former; create table former as select * from ${table}`);
   await change();
   const last = vault.vault.journal.head().seq;
   await vault.makeKey({ tenant: "later", purpose: "agent", label: "so that the chain's end stays" });
   await then();
   await vault.home.sql(
-    `UPDATE ${table} SET (${columns}) = (SELECT ${columns} FROM former WHERE former.${name} = ${table}.${name})
-     WHERE ${name} = '${id}'`,
+    `update ${table} set (${columns}) = (select ${columns} from former where former.${name} = ${table}.${name})
+     where ${name} = '${id}'`,
   );
   await vault.home.sql(
-    `CREATE TABLE genuine AS SELECT * FROM audit WHERE seq BETWEEN ${seq + 1} AND ${last};
-     ALTER TABLE audit DISABLE TRIGGER audit_append_only;
-     UPDATE audit SET statement = 'challenge' WHERE seq BETWEEN ${seq + 1} AND ${last};
-     ALTER TABLE audit ENABLE TRIGGER audit_append_only`,
+    `create table genuine as select * from audit where seq between ${seq + 1} and ${last};
+     alter table audit disable trigger audit_append_only;
+     update audit set statement = 'challenge' where seq between ${seq + 1} and ${last};
+     alter table audit enable trigger audit_append_only`,
   );
   vault.vault.store.changed();
   vault.vault.dataKeys.clear();
@@ -81,11 +85,11 @@ async function undone(
 /** Puts the audit's own records back, as whoever hides an attack does. */
 const putRecordsBack = () =>
   vault.home.sql(
-    `CREATE TABLE IF NOT EXISTS genuine AS SELECT * FROM audit LIMIT 0;
-     ALTER TABLE audit DISABLE TRIGGER audit_append_only;
-     UPDATE audit SET statement = genuine.statement FROM genuine WHERE genuine.seq = audit.seq;
-     ALTER TABLE audit ENABLE TRIGGER audit_append_only;
-     DROP TABLE genuine`,
+    `create table if not exists genuine as select * from audit limit 0;
+     alter table audit disable trigger audit_append_only;
+     update audit set statement = genuine.statement from genuine where genuine.seq = audit.seq;
+     alter table audit enable trigger audit_append_only;
+     drop table genuine`,
   );
 afterEach(putRecordsBack);
 
@@ -98,7 +102,7 @@ test("a disabled key put back neither signs nor changes, is listed as damaged, a
   await expect(disable(key, "acc-1")).rejects.toMatchObject(damaged);
   expect(await listed("acc-1")).toEqual([{ key_id: key, state: "active", damaged: true }]);
   const records = await vault.home.sql(
-    "SELECT statement, outcome FROM audit WHERE seq > $1 AND key_id = $2 ORDER BY seq",
+    "select statement, outcome from audit where seq > $1 and key_id = $2 order by seq",
     [seq, key],
   );
   expect(records).toEqual([
@@ -138,7 +142,7 @@ test("a destruction that was taken back is not carried out when its state is put
   expect((await createErasing(parts())()).tenants).toBe(0);
   await expect(sign(key, "acc-4")).rejects.toMatchObject(damaged);
   const [row] = await vault.home.sql<{ size: number }>(
-    "SELECT octet_length(wrapped_data_key) AS size FROM tenants WHERE tenant = 'acc-4'",
+    "select octet_length(wrapped_data_key) as size from tenants where tenant = 'acc-4'",
   );
   expect(row?.size).toBeGreaterThan(0);
 });
@@ -147,8 +151,8 @@ test("it is remembered across a lost connection to the database", async () => {
   const key = await makeKey("acc-5");
   await undone("keys", key, () => disable(key, "acc-5"));
   await vault.home.sql(
-    `SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'
-       AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`,
+    `select pg_terminate_backend(pid) from pg_locks where locktype = 'advisory'
+       and database = (select oid from pg_database where datname = current_database())`,
   );
   await expect.poll(() => vault.vault.journal.probe().then(() => "open", String)).toBe("open");
   await expect(sign(key, "acc-5")).rejects.toMatchObject(damaged);
@@ -198,7 +202,7 @@ test.each([
   async (what, change) => {
     const tenant = `acc-${what}`;
     const key = await makeKey(tenant);
-    await vault.home.sql(`UPDATE tenants SET ${change} WHERE tenant = $1`, [tenant]);
+    await vault.home.sql(`update tenants set ${change} where tenant = $1`, [tenant]);
     vault.vault.store.changed();
     await expect(sign(key, tenant)).rejects.toMatchObject(damaged);
     await expect(makeKey(tenant)).rejects.toMatchObject(damaged);

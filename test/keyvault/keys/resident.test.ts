@@ -59,9 +59,9 @@ const create = (tenant: string, name: string) =>
 const status = async () => (await call(`${vault.url}/v1/status`, admins[0])).body as unknown as Status;
 const labels = async () => (await vault.token.listResidents()).labels.sort();
 const stored = async () =>
-  (await home.sql<{ label: string }>("SELECT label FROM residents ORDER BY label")).map(({ label }) => label);
+  (await home.sql<{ label: string }>("select label from residents order by label")).map(({ label }) => label);
 const labelOf = async (keyId: string) =>
-  (await home.sql<{ label: string }>("SELECT label FROM residents WHERE key_id = $1", [keyId]))[0]?.label;
+  (await home.sql<{ label: string }>("select label from residents where key_id = $1", [keyId]))[0]?.label;
 
 async function make(tenant: string, name: string) {
   const { status, body } = await create(tenant, name);
@@ -100,7 +100,7 @@ test("a resident key signs with both halves, and its Ed25519 seed is in no row",
   const key = await make("acc-1", "resident-1");
   expect(await signsFor("acc-1", key)).toBe(true);
   const [row] = await home.sql<{ wrapped_seeds: Buffer; seeds_version: number }>(
-    "SELECT wrapped_seeds, seeds_version FROM keys WHERE key_id = $1",
+    "select wrapped_seeds, seeds_version from keys where key_id = $1",
     [key.key_id],
   );
   expect(row?.seeds_version).toBe(2);
@@ -133,18 +133,18 @@ test("a label that was given to another key in the database signs nothing: no fo
   const [one, other] = [await make("acc-1", "resident-1"), await make("acc-2", "resident-at-once")];
   const [first, second] = [await labelOf(one.key_id), await labelOf(other.key_id)];
   const swap = (a: string, b: string) =>
-    home.sql("UPDATE residents SET key_id = CASE label WHEN $1 THEN $3 ELSE $4 END WHERE label IN ($1, $2)", [
+    home.sql("update residents set key_id = case label when $1 then $3 else $4 end where label in ($1, $2)", [
       first,
       second,
       a,
       b,
     ]);
-  await home.sql("ALTER TABLE residents DROP CONSTRAINT residents_key_id_key");
+  await home.sql("alter table residents drop constraint residents_key_id_key");
   await swap(other.key_id, one.key_id);
   vault = await vault.restart();
   expect(await sign("acc-1", one.key_id)).toMatchObject({ status: 500, code: "key_damaged" });
   await swap(one.key_id, other.key_id);
-  await home.sql("ALTER TABLE residents ADD UNIQUE (key_id)");
+  await home.sql("alter table residents add unique (key_id)");
   vault = await vault.restart();
   expect(await signsFor("acc-1", one)).toBe(true);
 });
@@ -157,8 +157,8 @@ test.each(["kek-1", "audit-1", "", `key-${"0".repeat(32)}`])(
       await vault.makeKey({ tenant: "acc-1", purpose: "agent", label: "agent", ceiling: [] }),
     ];
     const label = await labelOf(key.key_id);
-    await home.sql("ALTER TABLE residents DROP CONSTRAINT IF EXISTS residents_label_check");
-    await home.sql("UPDATE residents SET label = $2 WHERE label = $1", [label, altered]);
+    await home.sql("alter table residents drop constraint if exists residents_label_check");
+    await home.sql("update residents set label = $2 where label = $1", [label, altered]);
     await rename(home.config.token.pinFile, join(home.dir, "kept-elsewhere"));
     vault.vault.store.changed();
     const before = vault.token.pid();
@@ -169,7 +169,7 @@ test.each(["kek-1", "audit-1", "", `key-${"0".repeat(32)}`])(
       expect(vault.token.pid()).toBe(before);
     } finally {
       await rename(join(home.dir, "kept-elsewhere"), home.config.token.pinFile);
-      await home.sql("UPDATE residents SET label = $2 WHERE label = $1", [altered, label]);
+      await home.sql("update residents set label = $2 where label = $1", [altered, label]);
       vault.vault.store.changed();
     }
     expect(await signsFor("acc-1", key)).toBe(true);
@@ -185,8 +185,9 @@ test("disabled it signs no more; enabled by two admins it does", async () => {
 });
 
 test("as many as the setting says, not one more; what a refused request made is not left in the token", async () => {
-  for (let count = (await stored()).length; count < LIMIT; count += 1)
+  for (let count = (await stored()).length; count < LIMIT; count += 1) {
     await make("acc-3", `resident-of-three-${count}`);
+  }
   expect((await create("acc-3", "one-too-many")).body.error).toMatchObject({
     code: "policy_violation",
     message: expect.stringContaining(`${LIMIT} resident keys`),
@@ -208,7 +209,7 @@ test("a destroyed key's half is gone from the token when the days are over, and 
   await expect.poll(stored, { timeout: 10_000 }).not.toContain(mine);
   await expect.poll(stored, { timeout: 10_000 }).not.toContain(theirs);
   expect(await labels()).toEqual(await stored());
-  expect(await home.sql("SELECT key_id FROM audit WHERE statement = 'resident_erase' ORDER BY seq")).toEqual(
+  expect(await home.sql("select key_id from audit where statement = 'resident_erase' order by seq")).toEqual(
     expect.arrayContaining([{ key_id: key.key_id }, { key_id: other.key_id }]),
   );
   expect((await vault.verifyAudit()).intact).toBe(true);
@@ -222,7 +223,7 @@ async function restartAt(at: Date): Promise<TestVault> {
 
 test("what a crash left is put right at the start: halves without a key go, the label before them too", async () => {
   const [kept] = await home.sql<{ label: string; key_id: string }>(
-    "SELECT label, key_id FROM residents WHERE key_id IS NOT NULL LIMIT 1",
+    "select label, key_id from residents where key_id is not null limit 1",
   );
   const [onlyLabel, withHalf] = ["0", "1"].map((digit) => `key-${digit.repeat(32)}`) as [string, string];
   for (const label of [onlyLabel, withHalf]) await reserve(label);
@@ -237,7 +238,7 @@ test("what a crash left is put right at the start: halves without a key go, the 
 /** Does what the making of a resident key begins with, and no more. */
 const reserve = (label: string) =>
   vault.vault.journal.change(async (client) => {
-    await client.query("INSERT INTO residents (label, created_at) VALUES ($1, now())", [label]);
+    await client.query("insert into residents (label, created_at) values ($1, now())", [label]);
     const caller = { role: "local", name: "residents" } as const;
     const entry = { caller, statement: "resident_make", outcome: "granted", detail: { label } } as const;
     return { value: undefined, entry };
@@ -246,21 +247,21 @@ const reserve = (label: string) =>
 test.each([
   [
     "says that a key is destroyed",
-    "UPDATE keys SET state = 'destroyed', disabled_at = now(), destroy_at = now() WHERE key_id = $1",
+    "update keys set state = 'destroyed', disabled_at = now(), destroy_at = now() where key_id = $1",
   ],
   [
     "says that a key's tenant is destroyed",
-    `UPDATE tenants SET state = 'destroyed', destroy_at = now()
-     WHERE tenant = (SELECT tenant FROM keys WHERE key_id = $1)`,
+    `update tenants set state = 'destroyed', destroy_at = now()
+     where tenant = (select tenant from keys where key_id = $1)`,
   ],
   [
     "says that no key got it",
-    "UPDATE residents SET key_id = NULL, created_at = '2020-01-01' WHERE key_id = $1",
+    "update residents set key_id = null, created_at = '2020-01-01' where key_id = $1",
   ],
 ])("a half is not destroyed on the word of a database that %s", async (_, lie) => {
   const [row] = await home.sql<{ label: string; key_id: string; tenant: string }>(
-    `SELECT residents.label, key_id, tenant FROM residents JOIN keys USING (key_id) JOIN tenants USING (tenant)
-     WHERE keys.state = 'active' AND tenants.state = 'active' LIMIT 1`,
+    `select residents.label, key_id, tenant from residents join keys using (key_id) join tenants using (tenant)
+     where keys.state = 'active' and tenants.state = 'active' limit 1`,
   );
   const { label, key_id, tenant } = row!;
   await home.sql(lie, [key_id]);
@@ -268,15 +269,15 @@ test.each([
   expect(await vault.vault.sweepResidents()).toBe(0);
   vault = await restartAt(vault.clock.at);
   expect(await labels()).toContain(label);
-  expect(await home.sql("SELECT FROM audit WHERE seq > $1 AND statement = 'resident_erase'", [seq])).toEqual(
+  expect(await home.sql("select from audit where seq > $1 and statement = 'resident_erase'", [seq])).toEqual(
     [],
   );
   await home.sql(
-    "UPDATE keys SET state = 'active', disabled_at = NULL, destroy_at = NULL WHERE key_id = $1",
+    "update keys set state = 'active', disabled_at = null, destroy_at = null where key_id = $1",
     [key_id],
   );
-  await home.sql("UPDATE tenants SET state = 'active', destroy_at = NULL WHERE tenant = $1", [tenant]);
-  await home.sql("UPDATE residents SET key_id = $1 WHERE label = $2", [key_id, label]);
+  await home.sql("update tenants set state = 'active', destroy_at = null where tenant = $1", [tenant]);
+  await home.sql("update residents set key_id = $1 where label = $2", [key_id, label]);
   vault.vault.store.changed();
   expect((await sign(tenant, key_id)).status).toBe(200);
 });
@@ -284,11 +285,11 @@ test.each([
 test("a half of another's is not destroyed because the database has its label", async () => {
   const label = `key-${"2".repeat(32)}`;
   await vault.token.createResident(label, ["ed25519"]);
-  await home.sql("INSERT INTO residents (label, created_at) VALUES ($1, '2020-01-01')", [label]);
+  await home.sql("insert into residents (label, created_at) values ($1, '2020-01-01')", [label]);
   expect(await vault.vault.sweepResidents()).toBe(0);
   vault = await restartAt(vault.clock.at);
   expect(await labels()).toContain(label);
-  await home.sql("DELETE FROM residents WHERE label = $1", [label]);
+  await home.sql("delete from residents where label = $1", [label]);
   await vault.token.destroyResident(label);
 });
 
@@ -298,7 +299,7 @@ test("a half that is just being made for a key is not swept, and not taken from 
   const sweeping = (async () => {
     for (let round = 0; round < 20; round += 1) {
       swept.push(await vault.vault.sweepResidents());
-      await home.sql("UPDATE residents SET key_id = NULL WHERE key_id IS NOT NULL");
+      await home.sql("update residents set key_id = null where key_id is not null");
     }
   })();
   const key = await made;
@@ -306,15 +307,16 @@ test("a half that is just being made for a key is not swept, and not taken from 
   expect(swept.every((count) => count === 0)).toBe(true);
   const [label] = [...vault.vault.register.residents()].find(([, owner]) => owner?.keyId === key.key_id)!;
   expect(await labels()).toContain(label);
-  for (const [known, owner] of vault.vault.register.residents())
-    await home.sql("UPDATE residents SET key_id = $1 WHERE label = $2", [owner?.keyId, known]);
+  for (const [known, owner] of vault.vault.register.residents()) {
+    await home.sql("update residents set key_id = $1 where label = $2", [owner?.keyId, known]);
+  }
   vault.vault.store.changed();
   expect(await signsFor("acc-1", key)).toBe(true);
 });
 
 test("a key whose half is gone, and a half that no record knows, are shown; the unknown half is left alone", async () => {
   const [lost] = await home.sql<{ label: string; key_id: string; tenant: string }>(
-    "SELECT residents.label, key_id, tenant FROM residents JOIN keys USING (key_id) LIMIT 1",
+    "select residents.label, key_id, tenant from residents join keys using (key_id) limit 1",
   );
   const foreign = `key-${"f".repeat(32)}`;
   await vault.token.createResident(foreign, ["ed25519"]);
@@ -329,7 +331,7 @@ test("a key whose half is gone, and a half that no record knows, are shown; the 
 test("a backup has the halves: restored elsewhere, the key signs under its old public key", async () => {
   const there = await labels();
   const rows = await home.sql<{ label: string; key_id: string; public_key: HybridPublicKey }>(
-    "SELECT residents.label, key_id, public_key FROM residents JOIN keys USING (key_id)",
+    "select residents.label, key_id, public_key from residents join keys using (key_id)",
   );
   const { key_id, public_key } = rows.find(({ label }) => there.includes(label))!;
   const { publicKey, privateKey } = createRecoveryKey();

@@ -53,7 +53,10 @@ const make = (url: string, tenant: string, name: string) =>
     headers: { "idempotency-key": name },
   });
 
-/** Makes keys from all sides until the vault is gone or `enough` were answered; `kill` runs once, `delay` ms after the first answers. */
+/**
+ * Makes keys from all sides until the vault is gone or `enough` were answered; `kill` runs once, `delay` ms
+ * after the first answers.
+ */
 async function makeUntil(url: string, round: string, delay: number, kill: () => void): Promise<string[]> {
   const answered: string[] = [];
   let armed = false;
@@ -85,7 +88,7 @@ async function labelsInToken(): Promise<string[]> {
 
 async function expectTogether(url: string, answered: readonly string[]): Promise<void> {
   const rows = await home.sql<{ label: string; key_id: string | null; tenant: string }>(
-    "SELECT residents.label, residents.key_id, tenant FROM residents LEFT JOIN keys USING (key_id) ORDER BY 1",
+    "select residents.label, residents.key_id, tenant from residents left join keys using (key_id) order by 1",
   );
   expect(
     rows.filter(({ key_id }) => key_id === null),

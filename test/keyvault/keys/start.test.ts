@@ -7,7 +7,10 @@ import { createTenantDestruction } from "../../../keyvault/lifecycle/destroy_ten
 import { createChallengeSigning } from "../../../keyvault/sign/challenge.ts";
 import { API, startVault, type TestVault } from "../fixture.ts";
 
-/* Rows put back or altered while no vault runs, by somebody who leaves the audit as it is: what a start believes of them. */
+/*
+ * Rows put back or altered while no vault runs, by somebody who leaves the audit as it is: what a start
+ * believes of them.
+ */
 
 let vault: TestVault;
 let tenants = 0;
@@ -41,8 +44,9 @@ const CHANGES: Record<string, (keyId: string, tenant: string) => Promise<unknown
   "a key before its ceiling shrank": (keyId, tenant) =>
     createCeilingShrinking(parts())(API, { keyId, tenant }, ["data:read"]),
   "a tenant before its destruction": async (_, tenant) => {
-    for (const name of ["alice", "bob"])
+    for (const name of ["alice", "bob"]) {
       await createTenantDestruction(parts())({ role: "admin", name, certificate: name }, tenant, 7);
+    }
   },
 };
 
@@ -55,17 +59,17 @@ test.each(
   const tenant = `acc-${++tenants}`;
   const key = await makeKey(tenant);
   await vault.home.sql(
-    `CREATE TABLE former_keys AS SELECT * FROM keys WHERE tenant = '${tenant}';
-     CREATE TABLE former_tenants AS SELECT * FROM tenants WHERE tenant = '${tenant}'`,
+    `create table former_keys as select * from keys where tenant = '${tenant}';
+     create table former_tenants as select * from tenants where tenant = '${tenant}'`,
   );
   await change(key, tenant);
-  await vault.home.sql("DELETE FROM audit_register");
+  await vault.home.sql("delete from audit_register");
   if (fromSnapshot) await createSnapshots(vault.vault).save();
   await vault.stop();
   await vault.home.sql(
-    `DELETE FROM keys WHERE tenant = '${tenant}'; DELETE FROM tenants WHERE tenant = '${tenant}';
-     INSERT INTO tenants SELECT * FROM former_tenants; INSERT INTO keys SELECT * FROM former_keys;
-     DROP TABLE former_keys, former_tenants`,
+    `delete from keys where tenant = '${tenant}'; delete from tenants where tenant = '${tenant}';
+     insert into tenants select * from former_tenants; insert into keys select * from former_keys;
+     drop table former_keys, former_tenants`,
   );
   vault = await startVault(vault.home, vault.clock.at);
   await expect(sign(key, tenant)).rejects.toMatchObject({ code: "key_damaged" });
@@ -85,12 +89,12 @@ test.each([
   await vault.stop();
   const where = "tenant = 'vault'";
   await vault.home.sql(
-    `CREATE TABLE former AS SELECT * FROM ${table} WHERE ${where};
-     UPDATE ${table} SET ${column} = ${value} WHERE ${where}`,
+    `create table former as select * from ${table} where ${where};
+     update ${table} set ${column} = ${value} where ${where}`,
   );
   await expect(startVault(vault.home)).rejects.toThrow("The vault's service key was altered");
   await vault.home.sql(
-    `UPDATE ${table} SET ${column} = (SELECT ${column} FROM former) WHERE ${where}; DROP TABLE former`,
+    `update ${table} set ${column} = (select ${column} from former) where ${where}; drop table former`,
   );
   vault = await startVault(vault.home);
   expect(vault.sealing.state()).toBeUndefined();

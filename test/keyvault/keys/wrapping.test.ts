@@ -50,8 +50,9 @@ test.each(FORMS)(
   "wrapped $form opens for exactly the key it was wrapped for",
   ({ identity, box, open, whole }) => {
     expect(open(dataKey, identity, box)).toEqual(whole);
-    for (const [what, other] of OTHERS)
+    for (const [what, other] of OTHERS) {
       expect(() => open(dataKey, { ...identity, ...other }, box), `another ${what}`).toThrow(damaged);
+    }
     expect(() => open(randomBytes(32), identity, box), "another data key").toThrow(damaged);
   },
 );
@@ -64,8 +65,9 @@ test.each(FORMS)(
       flipped[bit >> 3]! ^= 1 << (bit & 7);
       expect(() => open(dataKey, identity, flipped), `bit ${bit}`).toThrow(damaged);
     }
-    for (const other of [box.subarray(0, -1), box.subarray(0, 10), Buffer.concat([box, Buffer.alloc(1)])])
+    for (const other of [box.subarray(0, -1), box.subarray(0, 10), Buffer.concat([box, Buffer.alloc(1)])]) {
       expect(() => open(dataKey, identity, other)).toThrow(damaged);
+    }
   },
 );
 

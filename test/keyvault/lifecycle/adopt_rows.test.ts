@@ -20,7 +20,10 @@ const key = (key_id: string) =>
   }) as unknown as KeyRow;
 const tenant = (name: string) => ({ ...UNSAID, tenant: name, state: "active" }) as unknown as TenantRow;
 
-/** Two admins' adoption of rows of which `adoptable` never had a code; `between` is done before rows are coded. */
+/**
+ * Two admins' adoption of rows of which `adoptable` never had a code; `between` is done before rows are
+ * coded.
+ */
 async function adopt(
   stored: { keys: KeyRow[]; tenants: TenantRow[] },
   adoptable: (kind: StateKind, name: string) => boolean,
@@ -31,8 +34,9 @@ async function adopt(
   let turns = 0;
   const client = {
     async query(text: string, values: unknown[] = []) {
-      if (text.startsWith("SELECT"))
-        return { rows: text.includes("FROM keys") ? stored.keys : stored.tenants };
+      if (text.startsWith("select")) {
+        return { rows: text.includes("from keys") ? stored.keys : stored.tenants };
+      }
       const names = values[1] as string[];
       coded.push(...names);
       stored.keys = stored.keys.filter(({ key_id }) => !names.includes(key_id));

@@ -15,7 +15,10 @@ import {
 } from "../fixture.ts";
 import { type Client, call } from "../http/caller_support.ts";
 
-/* A vault of a version that knew no codes for states, brought up to date: nothing of it counts until two admins say so. */
+/*
+ * A vault of a version that knew no codes for states, brought up to date: nothing of it counts until two
+ * admins say so.
+ */
 
 vi.setConfig({ testTimeout: 60_000, hookTimeout: 120_000 });
 
@@ -58,7 +61,7 @@ const create = async () => {
   const answer = await post("/v1/keys", body, api, { "idempotency-key": "made-while-it-waits" });
   return answer.status === 200 ? "made" : answer.body.error?.code;
 };
-const seal = (text: string) => home.sql(`UPDATE keys SET ${text} WHERE key_id = '${one.key_id}'`);
+const seal = (text: string) => home.sql(`update keys set ${text} where key_id = '${one.key_id}'`);
 
 test("until it is adopted a row without a code neither signs, nor changes, nor vouches for a new key", async () => {
   expect(await sign(one)).toBe("key_damaged");
@@ -74,7 +77,7 @@ test("nobody but two admins adopts, and not what was altered between the two", a
   const asked = await adopt(admins[0]);
   expect(asked).toMatchObject({ adopted: false, keys: 3, tenants: 2, pending: { admin: "alice" } });
   expect((await adopt(admins[0])).error).toMatchObject({ code: "policy_violation" });
-  const told = "SELECT caller, outcome FROM audit WHERE statement = 'state_adopt' ORDER BY seq DESC LIMIT 1";
+  const told = "select caller, outcome from audit where statement = 'state_adopt' order by seq desc limit 1";
   expect(await home.sql(told)).toEqual([{ caller: "alice", outcome: "policy_violation" }]);
   await seal(`ceiling = '["payments:send"]'`);
   expect(await adopt(admins[1])).toMatchObject({ adopted: false, pending: { admin: "bob" } });
@@ -112,7 +115,7 @@ test("granted after a restart too, it names every row in its record, and all of 
   expect(await adopt(admins[1])).toMatchObject({ adopted: true, keys: 1, tenants: 0, rows: asked.rows });
   expect([await sign(one), await sign(other), await create()]).toEqual(["signed", "signed", "made"]);
   const records = await home.sql<{ caller: string; detail: Record<string, string> }>(
-    "SELECT caller, detail FROM audit WHERE statement = 'state_adopt' AND detail ->> 'step' = 'done' ORDER BY seq",
+    "select caller, detail from audit where statement = 'state_adopt' and detail ->> 'step' = 'done' order by seq",
   );
   expect(records).toMatchObject([
     { caller: "bob", detail: { rows: "4" } },
@@ -128,7 +131,7 @@ test("granted after a restart too, it names every row in its record, and all of 
 
 test("a row that has had a code is not adopted when it is taken away", async () => {
   const [row] = await home.sql<{ state_seq: number; state_mac: Buffer }>(
-    "SELECT state_seq::int, state_mac FROM keys WHERE key_id = $1",
+    "select state_seq::int, state_mac from keys where key_id = $1",
     [one.key_id],
   );
   await seal("state_seq = NULL, state_mac = NULL");
@@ -138,7 +141,7 @@ test("a row that has had a code is not adopted when it is taken away", async () 
     message: "No row waits for adoption",
   });
   expect(await sign(one)).toBe("key_damaged");
-  await home.sql("UPDATE keys SET state_seq = $1, state_mac = $2 WHERE key_id = $3", [
+  await home.sql("update keys set state_seq = $1, state_mac = $2 where key_id = $3", [
     row?.state_seq,
     row?.state_mac,
     one.key_id,
@@ -156,13 +159,14 @@ test("rows that an earlier version took over by itself, with codes, count on; a 
   const upgraded = await startVault(earlier);
   try {
     expect(await upgraded.vault.store.find(key_id)).toMatchObject({ state: "active" });
-    await earlier.sql("UPDATE keys SET state_seq = NULL, state_mac = NULL WHERE key_id = $1", [key_id]);
+    await earlier.sql("update keys set state_seq = null, state_mac = null where key_id = $1", [key_id]);
     upgraded.vault.store.changed();
     await expect(upgraded.vault.store.find(key_id)).rejects.toMatchObject({ code: "key_damaged" });
-    for (const admin of admins)
+    for (const admin of admins) {
       expect(
         (await call(`${upgraded.url}/v1/states/adopt`, admin, { method: "POST", body: {} })).status,
       ).not.toBe(200);
+    }
   } finally {
     await upgraded.close();
   }

@@ -47,7 +47,7 @@ test("a disabled key signs again only when two different admins ask for it", asy
   expect((await enable(bob)).body).toEqual({ key_id: key, state: "active", pending: null, destroy_at: null });
   expect(await sign(key, "acc-1")).toBe(200);
   const records = await vault.home.sql(
-    "SELECT caller, outcome, detail FROM audit WHERE key_id = $1 AND statement = 'key_enable' ORDER BY seq",
+    "select caller, outcome, detail from audit where key_id = $1 and statement = 'key_enable' order by seq",
     [key],
   );
   expect(records).toEqual([
@@ -96,7 +96,7 @@ test("two admins destroy a key: it stops at once, and its seeds are gone when th
   vault.clock.move(1);
   expect((await eraseDue()).keys).toBe(1);
   expect((await eraseDue()).keys).toBe(0);
-  const [row] = await vault.home.sql("SELECT state, wrapped_seeds FROM keys WHERE key_id = $1", [key]);
+  const [row] = await vault.home.sql("select state, wrapped_seeds from keys where key_id = $1", [key]);
   expect(row).toEqual({ state: "destroyed", wrapped_seeds: Buffer.alloc(0) });
   expect(await sign(key, "acc-1")).toBe("key_disabled");
   expect(code(await post(alice, `/v1/keys/${key}/destroy/cancel`))).toBe("policy_violation");
@@ -129,13 +129,13 @@ test("nothing is delegated to a key that is being destroyed, or that was", async
 
 test("seeds put back from a copy of the database do not make a destroyed key sign", async () => {
   const key = await makeKey("acc-3");
-  await vault.home.sql("CREATE TABLE copy AS SELECT * FROM keys WHERE key_id = $1", [key]);
+  await vault.home.sql("create table copy as select * from keys where key_id = $1", [key]);
   for (const admin of [alice, bob]) await post(admin, `/v1/keys/${key}/destroy`, { after_days: 7 });
   vault.clock.move(7 * DAY);
   await eraseDue();
-  await vault.home.sql("DELETE FROM keys WHERE key_id = $1", [key]);
-  await vault.home.sql("INSERT INTO keys SELECT * FROM copy");
-  await vault.home.sql("DROP TABLE copy");
+  await vault.home.sql("delete from keys where key_id = $1", [key]);
+  await vault.home.sql("insert into keys select * from copy");
+  await vault.home.sql("drop table copy");
   vault.vault.store.changed();
   expect(await sign(key, "acc-3")).toBe("key_damaged");
 });
@@ -186,7 +186,7 @@ test("two admins destroy a tenant's data key: its keys are unusable, other tenan
   for (const admin of [alice, bob]) await destroy(admin);
   vault.clock.move(7 * DAY);
   expect((await eraseDue()).tenants).toBe(1);
-  const [row] = await vault.home.sql("SELECT state, wrapped_data_key FROM tenants WHERE tenant = 'acc-9'");
+  const [row] = await vault.home.sql("select state, wrapped_data_key from tenants where tenant = 'acc-9'");
   expect(row).toEqual({ state: "destroyed", wrapped_data_key: Buffer.alloc(0) });
   expect(await sign(key, "acc-9")).toBe("key_disabled");
   await expect(makeKey("acc-9")).rejects.toThrow(/policy_violation/);
@@ -200,13 +200,13 @@ test("an altered row is not erased, and keeps no other from it", async () => {
   const [altered, due] = [await makeKey("acc-7"), await makeKey("acc-7")];
   for (const admin of [alice, bob]) await post(admin, `/v1/keys/${due}/destroy`, { after_days: 7 });
   await vault.home.sql(
-    "UPDATE keys SET state = 'destroying', disabled_at = now(), destroy_at = '2020-01-01' WHERE key_id = $1",
+    "update keys set state = 'destroying', disabled_at = now(), destroy_at = '2020-01-01' where key_id = $1",
     [altered],
   );
   vault.clock.move(7 * DAY);
   expect((await eraseDue()).keys).toBe(1);
   const [row] = await vault.home.sql<{ size: number }>(
-    "SELECT octet_length(wrapped_seeds) AS size FROM keys WHERE key_id = $1",
+    "select octet_length(wrapped_seeds) as size from keys where key_id = $1",
     [altered],
   );
   expect(row?.size).toBe(92);
@@ -239,7 +239,7 @@ test("disabling a key that is being destroyed neither stops its end nor moves it
   for (const admin of [alice, bob]) await post(admin, `/v1/keys/${key}/destroy`, { after_days: 7 });
   const disable = async () => (await post(api, `/v1/keys/${key}/disable`, { tenant: "acc-1" })).status;
   const stored = () =>
-    vault.home.sql("SELECT state, disabled_at, destroy_at FROM keys WHERE key_id = $1", [key]);
+    vault.home.sql("select state, disabled_at, destroy_at from keys where key_id = $1", [key]);
   const [ending] = await stored();
   vault.clock.move(DAY);
   expect(await disable()).toBe(200);
@@ -251,28 +251,31 @@ test("disabling a key that is being destroyed neither stops its end nor moves it
 });
 
 test("admins neither disable, enable nor destroy the vault's own key", async () => {
-  const [row] = await vault.home.sql<{ key_id: string }>("SELECT key_id FROM keys WHERE tenant = 'vault'");
+  const [row] = await vault.home.sql<{ key_id: string }>("select key_id from keys where tenant = 'vault'");
   for (const [action, body] of [
     ["disable", {}],
     ["enable", {}],
     ["destroy", { after_days: 7 }],
-  ] as const)
-    for (const admin of [alice, bob])
+  ] as const) {
+    for (const admin of [alice, bob]) {
       expect(code(await post(admin, `/v1/keys/${row!.key_id}/${action}`, body)), action).toBe(
         "policy_violation",
       );
+    }
+  }
   const destroyAll = createTenantDestruction({ ...vault.vault, clock: vault.clock, accepts: () => true });
-  for (const name of ["alice", "bob"])
+  for (const name of ["alice", "bob"]) {
     expect(await destroyAll({ role: "admin", name, certificate: name }, "vault", 7)).toMatchObject({
       refused: "policy_violation",
     });
+  }
   expect((await makeKey("acc-1")).length).toBe(32);
 });
 
 test("a destruction whose end was altered in the database neither comes early nor is taken back", async () => {
   const key = await makeKey("acc-21");
   for (const admin of [alice, bob]) await post(admin, `/v1/keys/${key}/destroy`, { after_days: 7 });
-  await vault.home.sql("UPDATE keys SET destroy_at = '2020-01-01' WHERE key_id = $1", [key]);
+  await vault.home.sql("update keys set destroy_at = '2020-01-01' where key_id = $1", [key]);
   expect((await eraseDue()).keys).toBe(0);
   expect(code(await post(alice, `/v1/keys/${key}/destroy/cancel`))).toBe("key_damaged");
 });
@@ -287,14 +290,14 @@ test.each([
     const tenant = `acc-${what.replaceAll(" ", "-")}`;
     const key = await makeKey(tenant);
     for (const admin of [alice, bob]) await post(admin, `/v1/tenants/${tenant}/destroy`, { after_days: 7 });
-    await vault.home.sql(`UPDATE tenants SET ${lie} WHERE tenant = $1`, [tenant]);
+    await vault.home.sql(`update tenants set ${lie} where tenant = $1`, [tenant]);
     vault.vault.store.changed();
     const { seq } = vault.vault.journal.head();
     expect((await eraseDue()).tenants).toBe(0);
     expect(await sign(key, tenant)).toBe("key_damaged");
     expect(code(await post(alice, `/v1/tenants/${tenant}/destroy/cancel`))).toBe("key_damaged");
     const rows = await vault.home.sql(
-      "SELECT outcome FROM audit WHERE seq > $1 AND statement = 'tenant_destroy_cancel'",
+      "select outcome from audit where seq > $1 and statement = 'tenant_destroy_cancel'",
       [seq],
     );
     expect(rows).toEqual([{ outcome: "failed" }]);
@@ -323,8 +326,8 @@ test("what the database calls due before its time, for the moment that it is ask
   const counted = await createErasing({ ...vault.vault, database, clock: vault.clock })();
   expect(counted, "nor counted, nor logged").toEqual({ keys: 0, tenants: 0 });
   const rows = await vault.home.sql(
-    `SELECT keys.state, tenants.state AS tenant, length(wrapped_seeds) > 0 AS seeds, length(wrapped_data_key) > 0 AS data_key
-     FROM keys JOIN tenants USING (tenant) WHERE key_id IN ($1, $2) ORDER BY tenants.tenant`,
+    `select keys.state, tenants.state as tenant, length(wrapped_seeds) > 0 as seeds, length(wrapped_data_key) > 0 as data_key
+     from keys join tenants using (tenant) where key_id in ($1, $2) order by tenants.tenant`,
     [key, other],
   );
   const whole = { seeds: true, data_key: true };
@@ -376,16 +379,16 @@ test("however many rows were altered to be erased first, what is due is erased",
   const columns =
     "tenant, purpose, label, public_key, wrapped_seeds, seeds_version, attestation, ceiling, created_at";
   await vault.home.sql(
-    `INSERT INTO keys (key_id, request_key, state, disabled_at, destroy_at, request_hash, state_seq, state_mac, ${columns})
-     SELECT '0000' || substr(md5(n::text), 5), 'forged:' || n, 'destroying', now(), '2020-01-01', request_hash, state_seq, state_mac, ${columns}
-     FROM keys, generate_series(1, 501) AS n WHERE key_id = $1`,
+    `insert into keys (key_id, request_key, state, disabled_at, destroy_at, request_hash, state_seq, state_mac, ${columns})
+     select '0000' || substr(md5(n::text), 5), 'forged:' || n, 'destroying', now(), '2020-01-01', request_hash, state_seq, state_mac, ${columns}
+     from keys, generate_series(1, 501) as n where key_id = $1`,
     [altered],
   );
   vault.clock.move(7 * DAY);
   await eraseDue();
-  const rows = await vault.home.sql("SELECT state FROM keys WHERE key_id = $1", [due]);
+  const rows = await vault.home.sql("select state from keys where key_id = $1", [due]);
   expect(rows).toEqual([{ state: "destroyed" }]);
-  await vault.home.sql("DELETE FROM keys WHERE request_key LIKE 'forged:%'");
+  await vault.home.sql("delete from keys where request_key like 'forged:%'");
 });
 
 test("a try to destroy a tenant that is not there, or to take that back, is on record", async () => {
@@ -393,7 +396,7 @@ test("a try to destroy a tenant that is not there, or to take that back, is on r
   expect(code(await post(alice, paths[0], { after_days: 7 }))).toBe("key_not_found");
   expect(code(await post(bob, paths[1]))).toBe("key_not_found");
   const records = await vault.home.sql(
-    "SELECT caller, statement, outcome FROM audit WHERE detail ->> 'tenant' = 'acc-none' ORDER BY seq",
+    "select caller, statement, outcome from audit where detail ->> 'tenant' = 'acc-none' order by seq",
   );
   expect(records).toEqual([
     { caller: "alice", statement: "tenant_destroy", outcome: "key_not_found" },
@@ -414,7 +417,7 @@ test.each<[string, () => Promise<string>]>([
   "the record of the end of %s names both admins; one takes a wish for it back",
   async (_, make) => {
     const path = await make();
-    const [{ seq }] = (await vault.home.sql<{ seq: number }>("SELECT max(seq)::int AS seq FROM audit")) as [
+    const [{ seq }] = (await vault.home.sql<{ seq: number }>("select max(seq)::int as seq from audit")) as [
       { seq: number },
     ];
     const steps: [Client, string, object][] = [
@@ -427,7 +430,7 @@ test.each<[string, () => Promise<string>]>([
     ];
     for (const [client, at, body] of steps) await post(client, at, body);
     const records = await vault.home.sql(
-      "SELECT caller, outcome, detail - 'tenant' AS detail FROM audit WHERE seq > $1 ORDER BY seq",
+      "select caller, outcome, detail - 'tenant' as detail from audit where seq > $1 order by seq",
       [seq],
     );
     const asked = { outcome: "granted", detail: { days: "9", step: "asked" } };
@@ -445,7 +448,7 @@ test.each<[string, () => Promise<string>]>([
 test("a key that was disabled before it is destroyed has been disabled since then", async () => {
   const key = await makeKey("acc-since");
   await post(api, `/v1/keys/${key}/disable`, { tenant: "acc-since" });
-  const since = () => vault.home.sql("SELECT disabled_at FROM keys WHERE key_id = $1", [key]);
+  const since = () => vault.home.sql("select disabled_at from keys where key_id = $1", [key]);
   const before = await since();
   vault.clock.move(60);
   for (const admin of [alice, bob]) await post(admin, `/v1/keys/${key}/destroy`, { after_days: 7 });

@@ -12,7 +12,10 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-/** Erasing that gives these numbers of keys one after the other, or fails where there is none, and the log's lines. */
+/**
+ * Erasing that gives these numbers of keys one after the other, or fails where there is none, and the log's
+ * lines.
+ */
 function erasing(...numbers: (number | undefined)[]) {
   const lines: unknown[] = [];
   const log = pino({}, { write: (line) => void lines.push(JSON.parse(line)) });

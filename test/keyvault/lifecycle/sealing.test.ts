@@ -98,10 +98,11 @@ test("of tries without end while it is sealed the last hundred are on record, an
   const { sealing, token, letGo, records } = heldUp();
   const { unseal } = token;
   token.unseal = () => Promise.reject(new WrongPin("no"));
-  for (let count = 0; count < 150; count += 1)
+  for (let count = 0; count < 150; count += 1) {
     expect(await sealing.unseal({ ...ADMIN, name: `admin-${count}` }, PIN)).toMatchObject({
       refused: "wrong_pin",
     });
+  }
   token.unseal = unseal;
   letGo();
   expect(await sealing.unseal(OTHER, PIN)).toEqual({ sealed: false });

@@ -17,7 +17,10 @@ beforeAll(async () => {
 });
 afterAll(() => vault.close());
 
-/** An administrator's identity that holds for so many hours from the vault's time on, which may be ahead of the machine's. */
+/**
+ * An administrator's identity that holds for so many hours from the vault's time on, which may be ahead of
+ * the machine's.
+ */
 function admin(name: string, hours: number): Promise<Client> {
   const notAfter = new Date(vault.clock.now().getTime() + hours * HOUR_MS);
   const validity = { notBefore: new Date(Date.now() - HOUR_MS), notAfter };

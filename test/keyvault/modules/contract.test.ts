@@ -25,7 +25,8 @@ import { call } from "../http/caller_support.ts";
 import { createModuleHome, PKCS11JS, serveRemotely, WORKING } from "./modules.ts";
 
 /*
- * What the vault asks of a PKCS#11 module, run over every module that can be had. A further module goes into modules.ts.
+ * What the vault asks of a PKCS#11 module, run over every module that can be had. A further module goes into
+ * modules.ts.
  */
 
 const absent = WORKING.filter(({ path }) => path === undefined);
@@ -63,8 +64,9 @@ describe.each(WORKING.filter(({ path }) => path !== undefined))("$name", (module
     expect(Buffer.from(one.box).equals(Buffer.from(other.box))).toBe(false);
     expect(Buffer.from(one.box).includes(plain)).toBe(false);
     expect(Buffer.from(await token.unwrap(one, context))).toEqual(plain);
-    for (const foreign of ["tenant acc-2", "tenant acc-1 ", "tenant acc-"])
+    for (const foreign of ["tenant acc-2", "tenant acc-1 ", "tenant acc-"]) {
       await expect(token.unwrap(one, Buffer.from(foreign))).rejects.toBeInstanceOf(DamagedBox);
+    }
   });
 
   test("finds any flipped bit of a wrapped text, and works on in the same process", async () => {
@@ -75,10 +77,11 @@ describe.each(WORKING.filter(({ path }) => path !== undefined))("$name", (module
       altered[at]! ^= 1;
       await expect(token.unwrap({ kek, box: altered }, context)).rejects.toBeInstanceOf(DamagedBox);
     }
-    for (const length of [0, 12, 28])
+    for (const length of [0, 12, 28]) {
       await expect(token.unwrap({ kek, box: box.subarray(0, length) }, context)).rejects.toBeInstanceOf(
         DamagedBox,
       );
+    }
     expect(Buffer.from(await token.unwrap({ kek, box }, context))).toEqual(plain);
     expect(token.pid()).toBe(pid);
   });
@@ -111,8 +114,9 @@ describe.each(WORKING.filter(({ path }) => path !== undefined))("$name", (module
     process.kill(pid, "SIGSTOP");
     const flight = Array.from({ length: 20 }, () => token.unwrap(wrapped, context));
     process.kill(pid, "SIGKILL");
-    for (const outcome of await Promise.allSettled(flight))
+    for (const outcome of await Promise.allSettled(flight)) {
       expect(outcome).toMatchObject({ status: "rejected", reason: { code: "token_unavailable" } });
+    }
     await expect.poll(isWell, { timeout: 10_000 }).toBe(true);
     expect(token.pid()).not.toBe(pid);
     expect(Buffer.from(await token.unwrap(wrapped, context))).toEqual(plain);
@@ -175,7 +179,7 @@ describe.each(WORKING.filter(({ path }) => path !== undefined))("$name", (module
       if (!halves.includes("ed25519")) return expect(made).toMatchObject({ refused: "policy_violation" });
       if (isRefusal(made)) throw new Error(made.message);
       const [row] = await home.sql<{ wrapped_seeds: Buffer }>(
-        "SELECT wrapped_seeds FROM keys WHERE key_id = $1",
+        "select wrapped_seeds from keys where key_id = $1",
         [made.key_id],
       );
       expect(row?.wrapped_seeds).toHaveLength(halves.length === 2 ? 0 : 12 + 32 + 16);

@@ -11,7 +11,10 @@ import { findSoftHsm } from "../../../keyvault/token/softhsm.ts";
 import { debianProgram } from "../../support/debian.ts";
 import { createHome, SILENT, type VaultHome } from "../fixture.ts";
 
-/** A PKCS#11 module as Debian installs it: where it is, and what a vault's home for it needs before `keyvault init`. */
+/**
+ * A PKCS#11 module as Debian installs it: where it is, and what a vault's home for it needs before `keyvault
+ * init`.
+ */
 export type Module = {
   name: string;
   path: string | undefined;
@@ -62,7 +65,10 @@ export async function createModuleHome({ name, path, prepare }: Module): Promise
   return home;
 }
 
-/** What `certutil -N` does: a database with a PIN. The officer's PIN of an NSS token that has none yet is empty. */
+/**
+ * What `certutil -N` does: a database with a PIN. The officer's PIN of an NSS token that has none yet is
+ * empty.
+ */
 const NSS_SCRIPT = `
   const pkcs11 = require(process.argv[1]);
   const library = new pkcs11.PKCS11();

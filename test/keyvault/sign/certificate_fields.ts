@@ -2,7 +2,10 @@ import type { KeyView } from "../../../keyvault/keys/view.ts";
 
 type MadeKey = Pick<KeyView, "key_id" | "public_key">;
 
-/** A certificate as the API asks for it: `data:read` from a root to an agent, for a minute from `now` (Unix seconds). */
+/**
+ * A certificate as the API asks for it: `data:read` from a root to an agent, for a minute from `now` (Unix
+ * seconds).
+ */
 export function certificateFields(root: Pick<MadeKey, "key_id">, agent: MadeKey, now: number) {
   return {
     cert_id: "cert-1",

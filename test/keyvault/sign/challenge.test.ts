@@ -41,8 +41,9 @@ test.each<[string, Partial<ChallengeBinding>]>([
 });
 
 test("accepts challenge_at 60 s to either side of its clock, and refuses 61 s", async () => {
-  for (const offset of [-60, 60])
+  for (const offset of [-60, 60]) {
     expect(await answer({ challenge_at: now() + offset })).toHaveProperty("challenge_sig");
+  }
   for (const offset of [-61, 61]) {
     expect(await answer({ challenge_at: now() + offset })).toMatchObject({ refused: "policy_violation" });
   }
@@ -69,7 +70,7 @@ test("every attempt, granted or refused, is in the chain", async () => {
   await answer();
   await answer({ challenge_at: 0 });
   await answer({}, "f".repeat(32));
-  const records = await vault.home.sql("SELECT statement, outcome FROM audit WHERE seq > $1 ORDER BY seq", [
+  const records = await vault.home.sql("select statement, outcome from audit where seq > $1 order by seq", [
     before,
   ]);
   expect(records).toEqual([

@@ -54,8 +54,8 @@ const shrink = (keyId: string, ceiling: string[]) =>
 /** Outcomes of the `statement`s that name the key, after the record of its change. */
 async function outcomesAfter(change: string, keyId: string, statement: string): Promise<string[]> {
   const rows = await vault.home.sql<{ outcome: string }>(
-    `SELECT outcome FROM audit WHERE statement = $3 AND detail::text LIKE '%' || $2 || '%'
-       AND seq > (SELECT max(seq) FROM audit WHERE statement = $1 AND key_id = $2)`,
+    `select outcome from audit where statement = $3 and detail::text like '%' || $2 || '%'
+       and seq > (select max(seq) from audit where statement = $1 and key_id = $2)`,
     [change, keyId, statement],
   );
   return rows.map(({ outcome }) => outcome);
@@ -67,8 +67,9 @@ test("changes of other keys, however many, hold no signature up", async () => {
   const shrinking = Array.from({ length: 16 }, async () => {
     while (storm) await shrink(other.key_id, ["data:read"]);
   });
-  for (let signed = 0; signed < 20; signed += 1)
+  for (let signed = 0; signed < 20; signed += 1) {
     expect(await answer(agent.key_id)).toHaveProperty("challenge_sig");
+  }
   storm = false;
   await Promise.all(shrinking);
 });
@@ -107,7 +108,7 @@ test("no revocation list is granted after the record that its key was disabled",
   expect(disabled).toBe(true);
   expect(signed).toMatchObject({ refused: "key_disabled" });
   const outcomes = await vault.home.sql(
-    "SELECT outcome FROM audit WHERE key_id = $1 AND statement = 'revocation_list'",
+    "select outcome from audit where key_id = $1 and statement = 'revocation_list'",
     [key_id],
   );
   expect(outcomes).toEqual([{ outcome: "key_disabled" }]);
@@ -130,7 +131,7 @@ test("a key that changes under each try is given up after five, on record as fai
   await expect(answer(key_id, restless)).rejects.toMatchObject({ code: "unavailable" });
   expect(tries).toBe(5);
   const rows = await vault.home.sql(
-    "SELECT statement, outcome FROM audit WHERE key_id = $1 ORDER BY seq DESC LIMIT 2",
+    "select statement, outcome from audit where key_id = $1 order by seq desc limit 2",
     [key_id],
   );
   expect(rows).toEqual([

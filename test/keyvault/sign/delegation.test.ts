@@ -70,7 +70,7 @@ function sign({ tenant = "acc-1", keyId = root.key_id, certificate, approval, po
 const lastRecord = async () =>
   (
     await vault.home.sql(
-      "SELECT caller, role, key_id, purpose, statement, digest, outcome, detail FROM audit ORDER BY seq DESC LIMIT 1",
+      "select caller, role, key_id, purpose, statement, digest, outcome, detail from audit order by seq desc limit 1",
     )
   )[0];
 
@@ -93,8 +93,9 @@ test("signs a certificate that both halves verify, with the issuer's key filled 
 });
 
 test("accepts issued_at 60 s to either side of its clock, and refuses 61 s", async () => {
-  for (const issued_at of [now - 60, now + 60])
+  for (const issued_at of [now - 60, now + 60]) {
     expect(await sign({ certificate: { issued_at } })).toHaveProperty("signature");
+  }
   for (const issued_at of [now - 61, now + 61]) {
     expect(await sign({ certificate: { issued_at } })).toMatchObject({ refused: "policy_violation" });
   }
@@ -348,10 +349,11 @@ test("refuses certificates that the protocol does not let be issued", async () =
     { constraints: [{ type: "resource_path", resource_id: "r", path_prefix: "../up" }] },
     { constraints: [{ type: "max_amount", max_amount: 5, currency: "EUR", extra: 1 } as never] },
   ];
-  for (const certificate of faults)
+  for (const certificate of faults) {
     expect(await sign({ certificate }), JSON.stringify(certificate)).toMatchObject({
       refused: "invalid_request",
     });
+  }
 });
 
 test("a disabled key signs nothing from that moment, nor is anything delegated to it", async () => {
@@ -388,7 +390,7 @@ test("no signature is granted after the record that its key was disabled, whatev
     const disabling = disable(API, { keyId: issuer.key_id, tenant: "acc-1" });
     await Promise.all([...signing, disabling]);
     const records = await vault.home.sql<{ statement: string; outcome: string }>(
-      "SELECT statement, outcome FROM audit WHERE key_id = $1 ORDER BY seq",
+      "select statement, outcome from audit where key_id = $1 order by seq",
       [issuer.key_id],
     );
     const disabledAt = records.findIndex(({ statement }) => statement === "key_disable");
@@ -401,7 +403,7 @@ test("no signature is granted after the record that its key was disabled, whatev
 
 test("the vault's own key cannot be disabled or used", async () => {
   const [service] = await vault.home.sql<{ key_id: string }>(
-    "SELECT key_id FROM keys WHERE tenant = 'vault'",
+    "select key_id from keys where tenant = 'vault'",
   );
   const disable = createKeyDisabling({ ...vault.vault, clock: vault.clock });
   expect(await disable(API, { keyId: service!.key_id, tenant: undefined })).toMatchObject({

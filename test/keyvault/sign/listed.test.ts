@@ -21,8 +21,9 @@ const lists = fc
 /** The latest end that a list has of each certificate; one without an end never ends. */
 function endsOf({ certificates, expiresAt }: Listed): Map<string, number> {
   const ends = new Map<string, number>();
-  for (const [index, name] of certificates.entries())
+  for (const [index, name] of certificates.entries()) {
     ends.set(name, Math.max(expiresAt[index] || Number.POSITIVE_INFINITY, ends.get(name) ?? 0));
+  }
   return ends;
 }
 

@@ -10,7 +10,10 @@ import {
 import { readIdentity, startVault, type TestVault } from "../fixture.ts";
 import { type Client, call } from "../http/caller_support.ts";
 
-/* A revocation list only grows: whoever holds the API's certificate cannot have one signed that takes a revocation back. */
+/*
+ * A revocation list only grows: whoever holds the API's certificate cannot have one signed that takes a
+ * revocation back.
+ */
 
 let vault: TestVault;
 let api: Client;
@@ -121,7 +124,7 @@ test("only what the last one had is kept, however many were tried", async () => 
   for (const ends of [{ "cert-1": end }, { "cert-1": end, "cert-2": 0 }, {}]) await list(ends);
   vault.clock.move(100);
   await list({ "cert-2": 0 });
-  const kept = await vault.home.sql("SELECT listed FROM listed_certificates WHERE key_id = $1", [
+  const kept = await vault.home.sql("select listed from listed_certificates where key_id = $1", [
     root.key_id,
   ]);
   expect(kept).toEqual([{ listed: '{"certificates":["cert-2"],"expires_at":[0]}' }]);
@@ -131,7 +134,7 @@ test("it is on record by the digest of what was signed, and a restart forgets no
   const first = await list({ "cert-1": 0 });
   vault = await vault.restart();
   const [row] = await vault.home.sql<{ digest: Buffer }>(
-    "SELECT digest FROM audit WHERE key_id = $1 AND statement = 'revocation_list'",
+    "select digest from audit where key_id = $1 and statement = 'revocation_list'",
     [root.key_id],
   );
   expect(row?.digest).toEqual(hash("sha256", revocationListSignBytes(first), "buffer"));
@@ -144,26 +147,26 @@ test("it is on record by the digest of what was signed, and a restart forgets no
 test.each([
   [
     "altered",
-    "UPDATE listed_certificates SET listed = replace(listed, 'cert-1', 'cert-9') WHERE key_id = $1",
+    "update listed_certificates set listed = replace(listed, 'cert-1', 'cert-9') where key_id = $1",
   ],
   [
     "emptied",
-    `UPDATE listed_certificates SET listed = '{"certificates":[],"expires_at":[]}' WHERE key_id = $1`,
+    `update listed_certificates set listed = '{"certificates":[],"expires_at":[]}' where key_id = $1`,
   ],
-  ["no JSON", "UPDATE listed_certificates SET listed = '' WHERE key_id = $1"],
-  ["taken away", "DELETE FROM listed_certificates WHERE key_id = $1"],
+  ["no JSON", "update listed_certificates set listed = '' where key_id = $1"],
+  ["taken away", "delete from listed_certificates where key_id = $1"],
 ])(
   "what is kept of the last one, %s in the database, frees nobody: nothing is signed, on record",
   async (_, lie) => {
     await list({ "cert-1": 0 });
-    const [kept] = await vault.home.sql("SELECT * FROM listed_certificates WHERE key_id = $1", [root.key_id]);
+    const [kept] = await vault.home.sql("select * from listed_certificates where key_id = $1", [root.key_id]);
     await vault.home.sql(lie, [root.key_id]);
     expect(await code(list({}))).toBe("key_damaged");
-    const [row] = await vault.home.sql("SELECT statement, outcome FROM audit ORDER BY seq DESC LIMIT 1");
+    const [row] = await vault.home.sql("select statement, outcome from audit order by seq desc limit 1");
     expect(row).toEqual({ statement: "revocation_list", outcome: "failed" });
     await vault.home.sql(
-      `INSERT INTO listed_certificates (key_id, digest, listed) VALUES ($1, $2, $3)
-       ON CONFLICT (key_id, digest) DO UPDATE SET listed = excluded.listed`,
+      `insert into listed_certificates (key_id, digest, listed) values ($1, $2, $3)
+       on conflict (key_id, digest) do update set listed = excluded.listed`,
       [root.key_id, kept!.digest, kept!.listed],
     );
     expect(await code(list({}))).toBe("policy_violation");

@@ -56,7 +56,7 @@ describe("the number of certificates in a list", () => {
       expect(list.revoked_certs).toEqual(fields.revoked_certs);
       expect(await verifyRevocationList(list, root.public_key)).toBeUndefined();
       const [row] = await vault.home.sql<{ detail: object }>(
-        "SELECT detail FROM audit ORDER BY seq DESC LIMIT 1",
+        "select detail from audit order by seq desc limit 1",
       );
       expect(row?.detail).toMatchObject({ certificates: String(count) });
     },
@@ -67,7 +67,7 @@ describe("the number of certificates in a list", () => {
     expect(await send("revocation-list", fieldsOf(ids(MAX_CERTS_PER_REVOCATION_LIST + 1)))).toMatchObject(
       refused,
     );
-    const rows = await vault.home.sql("SELECT statement, outcome FROM audit WHERE seq > $1", [before]);
+    const rows = await vault.home.sql("select statement, outcome from audit where seq > $1", [before]);
     expect(rows).toEqual([{ statement: "call", outcome: "invalid_request" }]);
   });
 

@@ -25,9 +25,11 @@ const status = (identity: string) =>
   ask({ url: vault.url, ca: join(vault.home.config.tlsDir, "ca.pem"), cert: identity }, "/v1/status");
 
 test("PEM files end their last line, so that one can be appended to another", async () => {
-  for (const name of ["ca", "server", "api", "admin"])
-    for (const end of ["pem", "key"])
+  for (const name of ["ca", "server", "api", "admin"]) {
+    for (const end of ["pem", "key"]) {
       expect(await readFile(join(next, `${name}.${end}`), "utf8")).toMatch(/-----END [A-Z ]+-----\n$/);
+    }
+  }
 });
 
 test.each(["", "\n"])(

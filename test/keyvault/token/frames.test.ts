@@ -15,8 +15,9 @@ test("messages come out whole and in order, however the pipe cuts them", () => {
   for (const size of [1, 3, 64, stream.length]) {
     const reader = createFrameReader();
     const read: unknown[] = [];
-    for (let at = 0; at < stream.length; at += size)
+    for (let at = 0; at < stream.length; at += size) {
       read.push(...reader.push(stream.subarray(at, at + size)));
+    }
     expect(
       read.map((message) => (message as { id: number }).id),
       `pieces of ${size}`,

@@ -6,7 +6,8 @@ import type { Session } from "../../../keyvault/token/child/session.ts";
 import { DamagedBox, TokenFault } from "../../../keyvault/token/fault.ts";
 
 /*
- * The operations on a module that is none, whose every buffer the test can look at. Handles are the keys themselves here.
+ * The operations on a module that is none, whose every buffer the test can look at. Handles are the keys
+ * themselves here.
  */
 
 const [OLD, NEW, AUDIT] = [Buffer.alloc(32, 1), Buffer.alloc(32, 2), Buffer.alloc(32, 3)];
@@ -80,8 +81,9 @@ test("looking which version opens a box leaves nothing of what is in it", () => 
     { wrapped, context: Buffer.from("tenant acc-2") },
   ];
   expect(operations.findVersions(boxes)).toEqual(["kek-1", "kek-1", "kek-1", null]);
-  for (const text of opened.filter(({ length }) => length === SECRET.length))
+  for (const text of opened.filter(({ length }) => length === SECRET.length)) {
     expect(text).toEqual(Buffer.alloc(SECRET.length));
+  }
   expect(opened.filter(({ length }) => length === SECRET.length)).toHaveLength(3);
 });
 
@@ -95,16 +97,19 @@ test("a box that is damaged is named so as long as the token is well; a token th
     () => operations.unwrap(wrapped, CONTEXT),
     () => operations.rewrap([{ wrapped, context: CONTEXT }]),
     () => operations.findVersions([{ wrapped, context: CONTEXT }]),
-  ])
+  ]) {
     expect(use).toThrow("CKR_DEVICE_ERROR");
+  }
   expect(() => operations.health()).toThrow("The token does not work: CKR_DEVICE_ERROR");
 });
 
 test("texts of 1 to 4,096 bytes are wrapped, none and longer ones are not", () => {
-  for (const length of [1, 4_096])
+  for (const length of [1, 4_096]) {
     expect(operations.unwrap(operations.wrap(Buffer.alloc(length), CONTEXT), CONTEXT)).toHaveLength(length);
-  for (const length of [0, 4_097])
+  }
+  for (const length of [0, 4_097]) {
     expect(() => operations.wrap(Buffer.alloc(length), CONTEXT)).toThrow(TokenFault);
+  }
 });
 
 test("a new version is proven before anything is wrapped under it", () => {
@@ -115,9 +120,10 @@ test("a new version is proven before anything is wrapped under it", () => {
 });
 
 test("a chain goes on from a whole code only", () => {
-  for (const length of [0, 31, 33])
+  for (const length of [0, 31, 33]) {
     expect(() => operations.chain(Buffer.alloc(length), [Buffer.from("text")])).toThrow(
       "The previous record's code has a wrong length",
     );
+  }
   expect(operations.chain(Buffer.alloc(32), [])).toEqual([]);
 });

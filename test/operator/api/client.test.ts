@@ -3,7 +3,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it as test } from "vitest";
 import { type ApiClient, createApiClient } from "../../../src/operator/api/client.ts";
 
 type Seen = { method: string; path: string; headers: IncomingMessage["headers"]; body: string };
@@ -77,7 +77,7 @@ describe("the API's client", () => {
     answer = (response) => void response.writeHead(status, headers).end(body);
   }
 
-  it("says who calls, for which cluster, in which epoch", async () => {
+  test("says who calls, for which cluster, in which epoch", async () => {
     expect(await client.readState(["cluster-1.a"])).toEqual({ value: state });
     expect(seen).toMatchObject([
       {
@@ -94,19 +94,19 @@ describe("the API's client", () => {
     ]);
   });
 
-  it("keeps an id within its place in a path", async () => {
+  test("keeps an id within its place in a path", async () => {
     await client.removeAgent("../platforms/x?y");
     expect(seen[0]?.path).toBe("/internal/v1/agents/..%2Fplatforms%2Fx%3Fy");
   });
 
-  it("keeps its connections for the next calls", async () => {
+  test("keeps its connections for the next calls", async () => {
     const sockets = new Set<unknown>();
     server.on("connection", (socket) => sockets.add(socket));
     for (let count = 0; count < 20; count += 1) await client.readState([]);
     expect(sockets.size).toBeLessThanOrEqual(3);
   });
 
-  it.each([
+  test.each([
     [
       "a refusal",
       refusal("ceiling_exceeded", 400),
@@ -148,7 +148,7 @@ describe("the API's client", () => {
     expect(await client.readState([])).toEqual({ failure });
   });
 
-  it.each([
+  test.each([
     ["5", 5000],
     ["0", 0],
     ["86400", 3_600_000],
@@ -164,7 +164,7 @@ describe("the API's client", () => {
     });
   });
 
-  it("gives up at its deadline: without an answer, and within one that drips", async () => {
+  test("gives up at its deadline: without an answer, and within one that drips", async () => {
     const impatient = connect({ deadlineMs: 150 });
     const late = { failure: { kind: "unavailable", message: "it did not answer in time" } };
     answer = () => undefined;
@@ -173,14 +173,14 @@ describe("the API's client", () => {
     expect(await impatient.readState([])).toEqual(late);
   });
 
-  it("names the kind of a network fault and no address", async () => {
+  test("names the kind of a network fault and no address", async () => {
     const nowhere = connect({ baseUrl: "http://127.0.0.1:1" });
     expect(await nowhere.readState([])).toEqual({
       failure: { kind: "unavailable", message: "the call failed (ECONNREFUSED)" },
     });
   });
 
-  it("reads its token again after a minute, and at once when it was refused", async () => {
+  test("reads its token again after a minute, and at once when it was refused", async () => {
     const tokenFile = join(folder, "token");
     await writeFile(tokenFile, "one\n");
     const reading = connect({ tokenFile });

@@ -1,4 +1,4 @@
-import { describe, expect, it } from "vitest";
+import { describe, expect, it as test } from "vitest";
 import { type DelegationInput, hasEnded, nextStep } from "../../../src/operator/delegation/rules.ts";
 import { delegationStatus } from "../../../src/operator/delegation/status.ts";
 import { aDelegation, anAgent, anApproval, aPlatform, aState, NOW, truth } from "../objects.ts";
@@ -21,7 +21,7 @@ const unregistered = aPlatform({ status: { conditions: [truth("Registered", { st
 const keyless = anAgent({ status: { conditions: [] } });
 
 describe("the next step of a delegation that was not asked for", () => {
-  it.each<[string, Partial<DelegationInput>, string]>([
+  test.each<[string, Partial<DelegationInput>, string]>([
     ["is the request, when all is there", {}, "request"],
     ["is none once revoked", spec({ revoked: true }), "Revoked"],
     ["is none while suspended", spec({ suspend: true }), "Suspended"],
@@ -64,7 +64,7 @@ describe("the next step of a delegation that was not asked for", () => {
 });
 
 describe("the next step of a delegation that was asked for", () => {
-  it.each<[string, Partial<DelegationInput>, string]>([
+  test.each<[string, Partial<DelegationInput>, string]>([
     ["is to wait for a decision", { state: aState() }, "AwaitingApproval"],
     [
       "is to wait even without platform and agent",
@@ -135,7 +135,7 @@ describe("the next step of a delegation that was asked for", () => {
     expect(outcome(changes)).toBe(expected);
   });
 
-  it("does not depend on a slash at the end of the console's address", () => {
+  test("does not depend on a slash at the end of the console's address", () => {
     const messages = ["https://c.example.test", "https://c.example.test/"].map((consoleUrl) => {
       const next = nextStep(input({ state: aState(), consoleUrl }));
       return next.step === "report" ? next.verdict.message : "";
@@ -146,7 +146,7 @@ describe("the next step of a delegation that was asked for", () => {
 });
 
 describe("the end of a certificate", () => {
-  it("comes after its last second, however the fractions lie", () => {
+  test("comes after its last second, however the fractions lie", () => {
     expect(hasEnded("2026-06-01T12:00:00.000Z", new Date("2026-06-01T12:00:00.999Z"))).toBe(false);
     expect(hasEnded("2026-06-01T12:00:00.999Z", new Date("2026-06-01T12:00:01.000Z"))).toBe(true);
   });
@@ -162,7 +162,7 @@ describe("the status of a delegation", () => {
   const condition = (changes: Partial<DelegationInput>, type: string) =>
     statusOf(changes).conditions.find((each) => each.type === type)?.status;
 
-  it.each<[string, Partial<DelegationInput>, string]>([
+  test.each<[string, Partial<DelegationInput>, string]>([
     [
       "suspended before the request",
       spec({ suspend: true }),
@@ -208,7 +208,7 @@ describe("the status of a delegation", () => {
     expect(types.map((type) => `${type} ${condition(changes, type)}`).join(", ")).toBe(expected);
   });
 
-  it("leaves out what does not exist", () => {
+  test("leaves out what does not exist", () => {
     expect(Object.keys(statusOf({ state: aState() }))).toEqual([
       "observedGeneration",
       "requestID",
@@ -216,7 +216,7 @@ describe("the status of a delegation", () => {
     ]);
   });
 
-  it("keeps a transition time while the status of the condition stays", () => {
+  test("keeps a transition time while the status of the condition stays", () => {
     const before = truth("Ready", { status: "False", reason: "Suspended" });
     const object = aDelegation({ status: { conditions: [before, truth("Requested", { status: "False" })] } });
     const { conditions } = statusOf({ object, state: aState() });
@@ -225,7 +225,7 @@ describe("the status of a delegation", () => {
     expect(at("Requested")).toBe(NOW.toISOString());
   });
 
-  it("is the same for the same input, so that nothing is written", () => {
+  test("is the same for the same input, so that nothing is written", () => {
     const first = statusOf({ state: anApproval() });
     const object = aDelegation({ status: first });
     const later = new Date(NOW.getTime() + 60_000);

@@ -1,7 +1,7 @@
 import { appendFile, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it as test } from "vitest";
 import { stringify } from "yaml";
 import { until } from "../../support/process.ts";
 import { QUICK } from "./folders.ts";
@@ -11,7 +11,7 @@ describe("a folder of manifests that change", () => {
   const world = openFolderEach();
   const { started, names, shop, settle } = world;
 
-  it("refuses an object that is declared twice, in every place, and keeps what is there", async () => {
+  test("refuses an object that is declared twice, in every place, and keeps what is there", async () => {
     await started("a.yaml", platform());
     await world.folders.write("b.yaml", platform("shop", { displayName: "Other shop" }));
     await until("it is told", async () => (await world.folders.errors()).length === 2);
@@ -23,13 +23,13 @@ describe("a folder of manifests that change", () => {
     await until("the only one holds", () => shop()?.spec.displayName === "Third shop");
   });
 
-  it("takes neither of two declarations of a new object", async () => {
+  test("takes neither of two declarations of a new object", async () => {
     await started("a.yaml", platform(), platform("shop", { displayName: "Other" }));
     expect(names()).toEqual([]);
     expect((await world.folders.errors()).map(({ document }) => document)).toEqual([1, 2]);
   });
 
-  it("knows an object again that moves to another file", async () => {
+  test("knows an object again that moves to another file", async () => {
     await started("a.yaml", platform());
     const uid = shop()?.metadata.uid;
     await rename(join(world.folders.manifests, "a.yaml"), join(world.folders.manifests, "b.yaml"));
@@ -41,7 +41,7 @@ describe("a folder of manifests that change", () => {
     expect(shop()?.metadata.uid).toBe(uid);
   });
 
-  it("does not take an editor's replacing of a file for a deletion", async () => {
+  test("does not take an editor's replacing of a file for a deletion", async () => {
     await started("shop.yaml", platform());
     const uid = shop()?.metadata.uid;
     for (let round = 0; round < 5; round += 1) {
@@ -55,7 +55,7 @@ describe("a folder of manifests that change", () => {
     expect(shop()?.metadata.uid).toBe(uid);
   });
 
-  it("never takes a half-written file, even one that would be valid", async () => {
+  test("never takes a half-written file, even one that would be valid", async () => {
     const text = stringify(platform("shop", { defaultAllowedScopes: ["data:read", "data:share"] }));
     await started("shop.yaml", text);
     const cut = text.lastIndexOf("    - data:share");

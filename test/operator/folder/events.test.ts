@@ -1,7 +1,7 @@
 import { mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it as test } from "vitest";
 import { openEventFile } from "../../../src/operator/folder/events.ts";
 import { aDelegation, NOW } from "../objects.ts";
 
@@ -15,7 +15,7 @@ describe("the file of events", () => {
   const event = (message: string) => ({ type: "Normal", reason: "Active", message }) as const;
   const open = (path: string) => openEventFile(path, { clock: { now: () => NOW } });
 
-  it("has one line of JSON for each, in order", async () => {
+  test("has one line of JSON for each, in order", async () => {
     const path = join(folder, "status", "events.jsonl");
     const events = open(path);
     for (const message of ["first", "second\nline"]) events.record(aDelegation(), event(message));
@@ -30,7 +30,7 @@ describe("the file of events", () => {
     );
   });
 
-  it("begins anew at 1 MiB and keeps one file before", async () => {
+  test("begins anew at 1 MiB and keeps one file before", async () => {
     const path = join(folder, "events.jsonl");
     await writeFile(path, "x".repeat(1024 * 1024));
     const events = open(path);
@@ -40,7 +40,7 @@ describe("the file of events", () => {
     expect(await readFile(path, "utf8")).toContain("after");
   });
 
-  it("loses a line that cannot be written, and nothing else", async () => {
+  test("loses a line that cannot be written, and nothing else", async () => {
     const events = open(join(folder, "events.jsonl", "impossible"));
     await writeFile(join(folder, "events.jsonl"), "");
     events.record(aDelegation(), event("lost"));

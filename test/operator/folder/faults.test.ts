@@ -1,5 +1,5 @@
 import { readdir } from "node:fs/promises";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it as test } from "vitest";
 import { MAX_FILE_BYTES } from "../../../src/operator/folder/manifests/documents.ts";
 import { until } from "../../support/process.ts";
 import { openFolderEach, platform } from "./open_folder.ts";
@@ -8,7 +8,7 @@ describe("a folder of manifests with faults", () => {
   const world = openFolderEach();
   const { started, restart, names, shop, faults, settle } = world;
 
-  it.each([
+  test.each([
     ["an unknown field", { colour: "red" }, "spec.colour: unknown field"],
     ["a wrong type", { suspend: "yes" }, "spec.suspend: must be boolean"],
     ["a broken rule", { keyRotation: { every: "1m" } }, "every is a duration of at least 1h"],
@@ -25,7 +25,7 @@ describe("a folder of manifests with faults", () => {
     ]);
   });
 
-  it("takes the object once its manifest is mended", async () => {
+  test("takes the object once its manifest is mended", async () => {
     await started("shop.yaml", platform("shop", { colour: "red" }));
     await world.folders.write("shop.yaml", platform());
     await until("it is taken", () => shop() !== undefined);
@@ -33,13 +33,13 @@ describe("a folder of manifests with faults", () => {
     await until("the error is gone", async () => (await world.folders.errors()).length === 0);
   });
 
-  it("forgets the refusal of a manifest that is taken away", async () => {
+  test("forgets the refusal of a manifest that is taken away", async () => {
     await started("shop.yaml", platform("shop", { colour: "red" }));
     await world.folders.remove("shop.yaml");
     await until("it is forgotten", async () => (await world.folders.state("Platform", "shop")) === undefined);
   });
 
-  it("keeps an object whose manifest is refused, and says so until it is mended", async () => {
+  test("keeps an object whose manifest is refused, and says so until it is mended", async () => {
     await started("shop.yaml", platform());
     const before = shop();
     await world.folders.write("shop.yaml", platform("shop", { surfaceType: "meetings" }));
@@ -57,7 +57,7 @@ describe("a folder of manifests with faults", () => {
     expect(shop()?.metadata.generation).toBe(1);
   });
 
-  it("compares a change with the last accepted version, also after a restart", async () => {
+  test("compares a change with the last accepted version, also after a restart", async () => {
     await started("shop.yaml", platform());
     await world.folders.write("shop.yaml", platform("shop", { defaultAllowedScopes: ["data:read"] }));
     await until("the ceiling shrank", () => shop()?.metadata.generation === 2);
@@ -67,7 +67,7 @@ describe("a folder of manifests with faults", () => {
     expect(shop()?.spec.defaultAllowedScopes).toEqual(["data:read"]);
   });
 
-  it("keeps what the operator said when it notes a refusal, and notes it beside", async () => {
+  test("keeps what the operator said when it notes a refusal, and notes it beside", async () => {
     await started("shop.yaml", platform());
     const ready = {
       type: "Ready",
@@ -95,7 +95,7 @@ describe("a folder of manifests with faults", () => {
   });
 
   describe("syntax", () => {
-    it.each([
+    test.each([
       ["an open bracket", "kind: [Platform\n"],
       ["a key twice", "kind: Platform\nkind: Platform\n"],
       ["a tab", "a:\n\tb: 1\n"],
@@ -115,7 +115,7 @@ describe("a folder of manifests with faults", () => {
       expect(shop()?.spec).toEqual(platform().spec);
     });
 
-    it.each([
+    test.each([
       ["a misspelt kind", { ...platform(), kind: "Platfrom" }, "is not a kind of"],
       ["a misspelt group", { ...platform(), apiVersion: "deputise.io/v1alpha1" }, "is not a kind of"],
       ["no name", { ...platform(), metadata: {} }, "metadata.name"],
@@ -135,7 +135,7 @@ describe("a folder of manifests with faults", () => {
       expect(await readdir(world.folders.root)).toEqual(["manifests", "secrets", "status"]);
     });
 
-    it("a foreign object in the file keeps no other object from being deleted", async () => {
+    test("a foreign object in the file keeps no other object from being deleted", async () => {
       const foreign = { apiVersion: "apps/v1", kind: "Deployment", metadata: { name: "other" } };
       await started("shop.yaml", platform(), foreign);
       await world.folders.write("shop.yaml", foreign);

@@ -3,7 +3,7 @@ import { constants } from "node:fs";
 import { mkdir, open, rename, symlink } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it as test } from "vitest";
 import { until } from "../../support/process.ts";
 import { tenants } from "./folders.ts";
 import { openFolderEach, platform } from "./open_folder.ts";
@@ -18,14 +18,14 @@ describe("a folder of manifests", () => {
   const world = openFolderEach();
   const { started, restart, names, shop, faults, settle } = world;
 
-  it("reads several documents of a file, and files in folders, whatever their ending", async () => {
+  test("reads several documents of a file, and files in folders, whatever their ending", async () => {
     await world.folders.write("team/more.yml", platform("c"));
     await started("both.yaml", "# only a comment\n", platform("a"), platform("b"));
     expect(names()).toEqual(["a", "b", "c"]);
     expect(await world.folders.errors()).toEqual([]);
   });
 
-  it("leaves out hidden files and files that are no YAML", async () => {
+  test("leaves out hidden files and files that are no YAML", async () => {
     await world.folders.write(".hidden.yaml", platform("a"));
     await world.folders.write(".git/b.yaml", platform("b"));
     await world.folders.write("notes.txt", "not: [yaml");
@@ -34,7 +34,7 @@ describe("a folder of manifests", () => {
     expect(names()).toEqual(["d"]);
   });
 
-  it("follows links, as mounted ConfigMaps are made of", async () => {
+  test("follows links, as mounted ConfigMaps are made of", async () => {
     await mkdir(join(world.folders.manifests, "..data"));
     await world.folders.write("..data/shop.yaml", platform());
     await symlink("..data/shop.yaml", join(world.folders.manifests, "shop.yaml"));
@@ -42,14 +42,14 @@ describe("a folder of manifests", () => {
     expect(names()).toEqual(["shop"]);
   });
 
-  it("reports a link to nothing and reads the rest", async () => {
+  test("reports a link to nothing and reads the rest", async () => {
     await symlink("nowhere.yaml", join(world.folders.manifests, "gone.yaml"));
     await started("shop.yaml", platform());
     expect(names()).toEqual(["shop"]);
     expect((await world.folders.errors()).map(({ file }) => file)).toEqual(["gone.yaml"]);
   });
 
-  it("reports a pipe and a link to a device as no files, reads neither, and goes on", async () => {
+  test("reports a pipe and a link to a device as no files, reads neither, and goes on", async () => {
     const pipe = join(world.folders.manifests, "pipe.yaml");
     await promisify(execFile)("mkfifo", [pipe]);
     await symlink("/dev/null", join(world.folders.manifests, "device.yaml"));
@@ -66,7 +66,7 @@ describe("a folder of manifests", () => {
     }
   });
 
-  it("keeps the objects of a file that a pipe took the place of", async () => {
+  test("keeps the objects of a file that a pipe took the place of", async () => {
     await started("shop.yaml", platform());
     await world.folders.remove("shop.yaml");
     const pipe = join(world.folders.manifests, "shop.yaml");
@@ -80,7 +80,7 @@ describe("a folder of manifests", () => {
     }
   });
 
-  it("reads 16 folders deep, and at 17 calls the folder unreadable and keeps everything", async () => {
+  test("reads 16 folders deep, and at 17 calls the folder unreadable and keeps everything", async () => {
     const deep = (depth: number) => `${"d/".repeat(depth)}deep.yaml`;
     await started(deep(16), platform());
     expect(names()).toEqual(["shop"]);
@@ -92,7 +92,7 @@ describe("a folder of manifests", () => {
     expect(names()).toEqual(["shop"]);
   });
 
-  it("keeps everything when the folder is away, and goes on when it is back", async () => {
+  test("keeps everything when the folder is away, and goes on when it is back", async () => {
     await started("shop.yaml", platform());
     const uid = shop()?.metadata.uid;
     await rename(world.folders.manifests, `${world.folders.manifests}.away`);
@@ -107,7 +107,7 @@ describe("a folder of manifests", () => {
     await until("the error is gone", async () => (await world.folders.errors()).length === 0);
   });
 
-  it("deletes what was taken away while it was not running", async () => {
+  test("deletes what was taken away while it was not running", async () => {
     await started("shop.yaml", platform());
     await world.resources.stop();
     await world.folders.remove("shop.yaml");
@@ -117,7 +117,7 @@ describe("a folder of manifests", () => {
     expect(await world.folders.state("Platform", "shop")).toBeUndefined();
   });
 
-  it("keeps the last binding while its file cannot be read, also over a restart", async () => {
+  test("keeps the last binding while its file cannot be read, also over a restart", async () => {
     await started("tenants.yaml", tenants());
     expect(world.resources.binding("default")?.tenant).toBeDefined();
     await world.folders.write("tenants.yaml", "data: [");
@@ -129,7 +129,7 @@ describe("a folder of manifests", () => {
     await until("the binding is gone", () => world.resources.binding("default") === undefined);
   });
 
-  it("keeps the last binding while it is declared twice", async () => {
+  test("keeps the last binding while it is declared twice", async () => {
     await started("tenants.yaml", tenants());
     await world.folders.write("other.yaml", tenants({ default: "accountEmail: other@example.test" }));
     await until("it is told", async () => (await world.folders.errors()).length === 2);

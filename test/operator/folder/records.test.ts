@@ -1,6 +1,6 @@
 import { mkdir, readdir, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it as test } from "vitest";
 import { StartRefused } from "../../../src/config.ts";
 import { clusterIdOf } from "../../../src/operator/folder/cluster_id.ts";
 import { StateDamaged } from "../../../src/operator/folder/state_file.ts";
@@ -12,7 +12,7 @@ describe("a folder of manifests, and the records kept of it,", () => {
   const world = openFolderEach();
   const { started, restart, names, settle } = world;
 
-  it("writes Secrets for their owner's eyes only", async () => {
+  test("writes Secrets for their owner's eyes only", async () => {
     await world.resources.start();
     await world.resources.writeSecret({
       namespace: "default",
@@ -26,7 +26,7 @@ describe("a folder of manifests, and the records kept of it,", () => {
     expect((await stat(join(world.folders.secrets, "default"))).mode & 0o777).toBe(0o700);
   });
 
-  it("takes a file that is no Secret for somebody else's", async () => {
+  test("takes a file that is no Secret for somebody else's", async () => {
     await world.resources.start();
     await mkdir(join(world.folders.secrets, "default"), { recursive: true });
     await writeFile(join(world.folders.secrets, "default", "s.yaml"), "my shopping list");
@@ -35,7 +35,7 @@ describe("a folder of manifests, and the records kept of it,", () => {
     expect(await world.resources.writeSecret(written)).toBe(false);
   });
 
-  it("writes nothing when it looks again and nothing changed", async () => {
+  test("writes nothing when it looks again and nothing changed", async () => {
     await started("shop.yaml", platform(), tenants());
     await world.folders.write("broken.yaml", platform("broken", { colour: "red" }));
     await until("the broken one is told", async () => (await world.folders.errors()).length === 1);
@@ -58,7 +58,7 @@ describe("a folder of manifests, and the records kept of it,", () => {
     expect(await stamps()).toEqual(before);
   });
 
-  it("refuses to start over a record of its own that is damaged, and names it", async () => {
+  test("refuses to start over a record of its own that is damaged, and names it", async () => {
     await started("shop.yaml", platform());
     await world.resources.stop();
     const path = join(world.folders.status, "default", "platform.shop.yaml");
@@ -73,7 +73,7 @@ describe("a folder of manifests, and the records kept of it,", () => {
     expect(names()).toEqual(["shop"]);
   });
 
-  it("refuses to start over a damaged record of the tenants, says what that is, and reads it anew once removed", async () => {
+  test("refuses to start over a damaged record of the tenants, says what that is, and reads it anew once removed", async () => {
     await started("tenants.yaml", tenants());
     const before = world.resources.binding("default");
     expect(before?.tenant).toBeDefined();
@@ -94,7 +94,7 @@ describe("a folder of manifests, and the records kept of it,", () => {
     expect(world.resources.binding("default")).toEqual(before);
   });
 
-  it("clears away what a crash left half-written", async () => {
+  test("clears away what a crash left half-written", async () => {
     await started("shop.yaml", platform());
     await writeFile(join(world.folders.status, "default", ".platform.shop.yaml.abc.unfinished"), "kind: Pl");
     await restart();
@@ -102,7 +102,7 @@ describe("a folder of manifests, and the records kept of it,", () => {
     expect(names()).toEqual(["shop"]);
   });
 
-  it("keeps one id for a folder of status, and refuses to make up another", async () => {
+  test("keeps one id for a folder of status, and refuses to make up another", async () => {
     const path = join(world.folders.status, "cluster.yaml");
     const idOf = () => clusterIdOf(path, { hasObjects: false });
     const ids = await Promise.all([idOf(), idOf()]);
@@ -117,7 +117,7 @@ describe("a folder of manifests, and the records kept of it,", () => {
     }
   });
 
-  it("makes up no id for objects that are known under another", async () => {
+  test("makes up no id for objects that are known under another", async () => {
     const path = join(world.folders.status, "cluster.yaml");
     const error: unknown = await clusterIdOf(path, { hasObjects: true }).catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(StartRefused);

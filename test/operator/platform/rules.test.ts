@@ -1,4 +1,4 @@
-import { describe, expect, it } from "vitest";
+import { describe, expect, it as test } from "vitest";
 import {
   type LastWish,
   nextStep,
@@ -63,7 +63,7 @@ const accepting = (scopes: string[], ceiling?: string[]) => ({
 const rotated = (every: string) => ({ object: aPlatform({ spec: { keyRotation: { every } } }) });
 
 describe("the next step of a platform", () => {
-  it.each<[string, Partial<PlatformInput>, string]>([
+  test.each<[string, Partial<PlatformInput>, string]>([
     ["is none when all is said and done", {}, "Active"],
     ["is the registration when the API knows nothing", { state: undefined, secrets: {} }, "register"],
     [

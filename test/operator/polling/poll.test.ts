@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, it as test, vi } from "vitest";
 import { systemClock } from "../../../src/clock.ts";
 import { createLog } from "../../../src/log.ts";
 import type { StateAnswer } from "../../../src/operator/api/client.ts";
@@ -50,7 +50,7 @@ describe("the poll", () => {
     vi.useRealTimers();
   });
 
-  it("asks nothing while nothing waits, but for everything once in ten minutes", async () => {
+  test("asks nothing while nothing waits, but for everything once in ten minutes", async () => {
     objects = [named("a", "Denied")];
     delegations = { a: aState({ status: "denied" }) };
     await vi.advanceTimersByTimeAsync(599_000);
@@ -60,7 +60,7 @@ describe("the poll", () => {
     expect(enqueued).toEqual([]);
   });
 
-  it("asks every second for what awaits a decision, and has it looked at urgently when there is one", async () => {
+  test("asks every second for what awaits a decision, and has it looked at urgently when there is one", async () => {
     objects = [named("a", "AwaitingApproval"), named("b", "AwaitingApproval"), named("c", "Denied")];
     delegations = { a: aState(), b: aState() };
     await vi.advanceTimersByTimeAsync(3000);
@@ -75,7 +75,7 @@ describe("the poll", () => {
     expect(enqueued).toEqual(["Delegation/default/a!"]);
   });
 
-  it("takes turns among more than it may ask for at once", async () => {
+  test("takes turns among more than it may ask for at once", async () => {
     objects = Array.from({ length: 2500 }, (_, index) => named(`n${index}`, "AwaitingApproval"));
     delegations = Object.fromEntries(objects.map(({ metadata }) => [metadata.uid, aState()]));
     await vi.advanceTimersByTimeAsync(2000);
@@ -83,7 +83,7 @@ describe("the poll", () => {
     expect(new Set(asked.flat()).size).toBe(2500);
   });
 
-  it("asks less often while the API is away, and has everything tried again once it is back", async () => {
+  test("asks less often while the API is away, and has everything tried again once it is back", async () => {
     objects = [named("a", "ApiUnavailable")];
     delegations = { a: aState() };
     away = true;
@@ -95,7 +95,7 @@ describe("the poll", () => {
     expect(enqueued).toEqual(["Delegation/default/a"]);
   });
 
-  it("does not try again every second what fails although the API answers", async () => {
+  test("does not try again every second what fails although the API answers", async () => {
     const unfiled = aDelegation({
       metadata: { name: "a", uid: "a" },
       status: { conditions: [truth("Ready", { status: "False", reason: "ApiUnavailable" })] },
@@ -106,7 +106,7 @@ describe("the poll", () => {
     expect(enqueued.length).toBeLessThanOrEqual(5);
   });
 
-  it("has looked at, once in ten minutes, what may wait for something else than the API", async () => {
+  test("has looked at, once in ten minutes, what may wait for something else than the API", async () => {
     objects = [
       aPlatform({
         metadata: { name: "bound" },
@@ -119,7 +119,7 @@ describe("the poll", () => {
     expect(enqueued).toEqual(["Platform/default/bound"]);
   });
 
-  it("stops", async () => {
+  test("stops", async () => {
     objects = [named("a", "AwaitingApproval")];
     poll.stop();
     await vi.advanceTimersByTimeAsync(3_600_000);

@@ -1,4 +1,4 @@
-import { describe, expect, it } from "vitest";
+import { describe, expect, it as test } from "vitest";
 import type { ApiClient } from "../../../src/operator/api/client.ts";
 import { createStateReader } from "../../../src/operator/polling/states.ts";
 
@@ -18,7 +18,7 @@ function reader(fail = false) {
 }
 
 describe("the reader of states", () => {
-  it("asks once for what is wanted at the same time, and gives each its own", async () => {
+  test("asks once for what is wanted at the same time, and gives each its own", async () => {
     const { states, batches } = reader();
     const answers = await Promise.all(["a", "b", "unknown"].map((id) => states.read(id)));
     expect(batches).toEqual([["a", "b", "unknown"]]);
@@ -30,7 +30,7 @@ describe("the reader of states", () => {
     expect(answers[2]).toEqual({ value: {} });
   });
 
-  it("never asks for more than 500 at once", async () => {
+  test("never asks for more than 500 at once", async () => {
     const { states, batches } = reader();
     const ids = Array.from({ length: 1001 }, (_, index) => `id-${index}`);
     const answers = await Promise.all(ids.map((id) => states.read(id)));
@@ -38,14 +38,14 @@ describe("the reader of states", () => {
     expect(answers[1000]?.value?.agent?.agent_id).toBe("agent of id-1000");
   });
 
-  it("asks anew for what is wanted later", async () => {
+  test("asks anew for what is wanted later", async () => {
     const { states, batches } = reader();
     await states.read("a");
     await states.read("a");
     expect(batches).toEqual([["a"], ["a"]]);
   });
 
-  it("gives a failure to all that wait for it", async () => {
+  test("gives a failure to all that wait for it", async () => {
     const { states } = reader(true);
     const answers = await Promise.all(["a", "b"].map((id) => states.read(id)));
     expect(answers.map(({ failure }) => failure?.kind)).toEqual(["unavailable", "unavailable"]);

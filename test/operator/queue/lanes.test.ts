@@ -1,4 +1,4 @@
-import { describe, expect, it } from "vitest";
+import { describe, expect, it as test } from "vitest";
 import type { Key } from "../../../src/operator/kinds.ts";
 import { keyText } from "../../../src/operator/kinds.ts";
 import { createLanes } from "../../../src/operator/queue/lanes.ts";
@@ -13,18 +13,19 @@ function lanesOf(...waiting: [Key, boolean][]) {
 
 function drain(lanes: ReturnType<typeof createLanes>): string[] {
   const order: string[] = [];
-  for (let id = lanes.shift(); id !== undefined; id = lanes.shift())
+  for (let id = lanes.shift(); id !== undefined; id = lanes.shift()) {
     order.push(id.replace("Delegation/", ""));
+  }
   return order;
 }
 
 describe("lanes", () => {
-  it("give the keys of one namespace in the order they came", () => {
+  test("give the keys of one namespace in the order they came", () => {
     const lanes = lanesOf([key("a", "1"), false], [key("a", "2"), false], [key("a", "3"), false]);
     expect(drain(lanes)).toEqual(["a/1", "a/2", "a/3"]);
   });
 
-  it("let every namespace have its turn, however much one brings", () => {
+  test("let every namespace have its turn, however much one brings", () => {
     const crowd = Array.from({ length: 100 }, (_, index): [Key, boolean] => [key("a", `${index}`), false]);
     const order = drain(lanesOf(...crowd, [key("b", "1"), false], [key("c", "1"), false]));
     expect(order.indexOf("b/1")).toBe(1);
@@ -32,7 +33,7 @@ describe("lanes", () => {
     expect(order).toHaveLength(102);
   });
 
-  it("give urgent keys first, and an ordinary one every fourth turn", () => {
+  test("give urgent keys first, and an ordinary one every fourth turn", () => {
     const ordinary = Array.from({ length: 3 }, (_, index): [Key, boolean] => [key("a", `o${index}`), false]);
     const urgent = Array.from({ length: 6 }, (_, index): [Key, boolean] => [key("b", `u${index}`), true]);
     expect(drain(lanesOf(...ordinary, ...urgent))).toEqual([
@@ -48,7 +49,7 @@ describe("lanes", () => {
     ]);
   });
 
-  it("keep a key once", () => {
+  test("keep a key once", () => {
     const lanes = lanesOf(
       [key("a", "1"), false],
       [key("a", "1"), false],
@@ -59,7 +60,7 @@ describe("lanes", () => {
     expect(drain(lanes)).toEqual(["a/1"]);
   });
 
-  it("move a waiting key to the urgent ones", () => {
+  test("move a waiting key to the urgent ones", () => {
     const lanes = lanesOf([key("a", "1"), false], [key("a", "2"), false], [key("a", "2"), true]);
     expect(drain(lanes)).toEqual(["a/2", "a/1"]);
   });

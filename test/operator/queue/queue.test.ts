@@ -1,5 +1,5 @@
 import fc from "fast-check";
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, it as test, vi } from "vitest";
 import { type Key, keyText } from "../../../src/operator/kinds.ts";
 import { createQueue, type Queue, type Visit } from "../../../src/operator/queue/queue.ts";
 
@@ -38,13 +38,13 @@ describe("queue", () => {
   beforeEach(() => void vi.useFakeTimers());
   afterEach(() => void vi.useRealTimers());
 
-  it("runs a key at once", async () => {
+  test("runs a key at once", async () => {
     const { queue, next } = controlled();
     queue.add(key("a"));
     expect((await next())?.key).toBe("a");
   });
 
-  it("runs a key once however often it was added before", async () => {
+  test("runs a key once however often it was added before", async () => {
     const { queue, next } = controlled(1);
     queue.add(key("blocker"));
     const blocker = await next();
@@ -54,7 +54,7 @@ describe("queue", () => {
     expect(await next()).toBeUndefined();
   });
 
-  it("runs a key once more, and not at the same time, when it was added during its run", async () => {
+  test("runs a key once more, and not at the same time, when it was added during its run", async () => {
     const { queue, next } = controlled();
     queue.add(key("a"));
     const first = await next();
@@ -66,7 +66,7 @@ describe("queue", () => {
     expect(await next()).toBeUndefined();
   });
 
-  it("never has more runs than workers", async () => {
+  test("never has more runs than workers", async () => {
     const { queue, runs } = controlled(3);
     for (let count = 0; count < 10; count += 1) queue.add(key(`k${count}`));
     await vi.advanceTimersByTimeAsync(0);
@@ -74,7 +74,7 @@ describe("queue", () => {
     expect(queue.depth()).toEqual({ waiting: 7, running: 3 });
   });
 
-  it("comes back when the run says so, not before", async () => {
+  test("comes back when the run says so, not before", async () => {
     const { queue, next } = controlled();
     queue.add(key("a"));
     await end(await next(), { afterMs: 5000 });
@@ -84,7 +84,7 @@ describe("queue", () => {
     expect((await next())?.failures).toBe(0);
   });
 
-  it("forgets an earlier time to come back when the key runs before", async () => {
+  test("forgets an earlier time to come back when the key runs before", async () => {
     const { queue, next } = controlled();
     queue.add(key("a"));
     await end(await next(), { afterMs: 5000 });
@@ -94,7 +94,7 @@ describe("queue", () => {
     expect(await next()).toBeUndefined();
   });
 
-  it("comes back once on the way to a time that no timer can hold", async () => {
+  test("comes back once on the way to a time that no timer can hold", async () => {
     const { queue, next } = controlled();
     queue.add(key("a"));
     await end(await next(), { afterMs: 60 * 24 * 3600 * 1000 });
@@ -102,7 +102,7 @@ describe("queue", () => {
     expect(await next()).toBeDefined();
   });
 
-  it("retries after 1 s, 2 s, 4 s … 5 min", async () => {
+  test("retries after 1 s, 2 s, 4 s … 5 min", async () => {
     const { queue, next } = controlled();
     queue.add(key("a"));
     for (const [failures, delay] of [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300].entries()) {
@@ -115,7 +115,7 @@ describe("queue", () => {
     }
   });
 
-  it("retries urgent work after 250 ms … 30 s", async () => {
+  test("retries urgent work after 250 ms … 30 s", async () => {
     const { queue, next } = controlled();
     queue.add(key("a"), true);
     for (const delay of [250, 500, 1000, 2000, 4000, 8000, 16_000, 30_000, 30_000]) {
@@ -126,7 +126,7 @@ describe("queue", () => {
     }
   });
 
-  it("spreads retries over half of the delay", async () => {
+  test("spreads retries over half of the delay", async () => {
     const { queue, next } = controlled(1, () => 0);
     queue.add(key("a"));
     await end(await next(), { retry: true });
@@ -136,7 +136,7 @@ describe("queue", () => {
     expect(await next()).toBeDefined();
   });
 
-  it("waits as long as it was told to when that is longer", async () => {
+  test("waits as long as it was told to when that is longer", async () => {
     const { queue, next } = controlled();
     queue.add(key("a"));
     await end(await next(), { retry: true, notBeforeMs: 20_000 });
@@ -146,7 +146,7 @@ describe("queue", () => {
     expect(await next()).toBeDefined();
   });
 
-  it("counts failures from the start after a success, and after being told to forget", async () => {
+  test("counts failures from the start after a success, and after being told to forget", async () => {
     const { queue, next } = controlled();
     queue.add(key("a"));
     await end(await next(), { retry: true });
@@ -163,7 +163,7 @@ describe("queue", () => {
     expect((await next())?.failures).toBe(0);
   });
 
-  it("tells of a run that throws, and retries it", async () => {
+  test("tells of a run that throws, and retries it", async () => {
     const { queue, next, errors } = controlled();
     queue.add(key("a"));
     const fault = new Error("disk full");
@@ -173,7 +173,7 @@ describe("queue", () => {
     expect((await next())?.failures).toBe(1);
   });
 
-  it("stops when the runs under way have ended, and starts none after", async () => {
+  test("stops when the runs under way have ended, and starts none after", async () => {
     const { queue, next } = controlled();
     queue.add(key("a"));
     const run = await next();
@@ -189,7 +189,7 @@ describe("queue", () => {
     expect(await next()).toBeUndefined();
   });
 
-  it("never runs a key twice at once and never loses an addition, whatever happens", async () => {
+  test("never runs a key twice at once and never loses an addition, whatever happens", async () => {
     const step: fc.Arbitrary<Step> = fc.oneof(
       fc.record({ add: fc.constantFrom("a", "b", "c", "d"), urgent: fc.boolean() }),
       fc.record({ end: fc.nat(10), visit: fc.constantFrom<Visit>({}, { afterMs: 10 }, { retry: true }) }),

@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it as test } from "vitest";
 import { kubernetesBinary } from "../../support/kubernetes/binary.ts";
 import { type Kubernetes, type KubernetesAnswer, startKubernetes } from "../../support/kubernetes/server.ts";
 import { type SchemaCase, schemaCases } from "../schema_cases.ts";
@@ -41,7 +41,7 @@ describe.skipIf(binary.missing !== undefined)("schemas on a real API server", ()
     throw new Error(`${file} were not served`);
   }
 
-  it("takes the definitions without a warning about their structure", async () => {
+  test("takes the definitions without a warning about their structure", async () => {
     for (const file of files) {
       const path = `/apis/apiextensions.k8s.io/v1/customresourcedefinitions/${file}.deputize.io`;
       const { body } = await kubernetes.call("GET", path);
@@ -51,7 +51,7 @@ describe.skipIf(binary.missing !== undefined)("schemas on a real API server", ()
     }
   });
 
-  it.each(schemaCases)("$name", async (schemaCase) => {
+  test.each(schemaCases)("$name", async (schemaCase) => {
     const namespace = `case-${unused++}`;
     await kubernetes.call("POST", "/api/v1/namespaces", { metadata: { name: namespace } });
     const { previous, object } = placed(schemaCase, namespace);
@@ -94,8 +94,9 @@ describe.skipIf(binary.missing !== undefined)("schemas on a real API server", ()
   }
 
   function told({ status, body }: KubernetesAnswer) {
-    if (![200, 201, 400, 422].includes(status))
+    if (![200, 201, 400, 422].includes(status)) {
       throw new Error(`unexpected ${status} ${String(body.message)}`);
+    }
     return { taken: status < 300, message: body.message };
   }
 });

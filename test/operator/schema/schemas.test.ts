@@ -1,4 +1,4 @@
-import { beforeAll, describe, expect, it } from "vitest";
+import { beforeAll, describe, expect, it as test } from "vitest";
 import { readDefinitions } from "../../../src/operator/schema/definition.ts";
 import { loadSchemas, type Schemas } from "../../../src/operator/schema/schemas.ts";
 import { CANONICAL_SCOPES, SENSITIVE_SCOPES, WILDCARDS } from "../../../src/protocol/documents/vocabulary.ts";
@@ -10,12 +10,12 @@ describe("schemas", () => {
     schemas = await loadSchemas();
   });
 
-  it.each(schemaCases)("$name", ({ object, previous, accepted }) => {
+  test.each(schemaCases)("$name", ({ object, previous, accepted }) => {
     if (previous !== undefined) expect(schemas.judge(previous).faults).toBeUndefined();
     expect(schemas.judge(object, previous).faults === undefined).toBe(accepted);
   });
 
-  it("names the place and the fault", () => {
+  test("names the place and the fault", () => {
     const object = {
       apiVersion: "deputize.io/v1alpha1",
       kind: "Delegation",
@@ -28,7 +28,7 @@ describe("schemas", () => {
     expect(faults.map(({ path }) => path)).toContain("spec.scopes[1]");
   });
 
-  it.each([
+  test.each([
     ["Platform", "defaultAllowedScopes", { displayName: "Shop", surfaceType: "agentic_api" }],
     ["Delegation", "scopes", { platformRef: { name: "shop" }, agentRef: { name: "bot" } }],
   ])("says what a scope of a %s looks like, and shows no pattern for it", (kind, field, rest) => {
@@ -39,7 +39,7 @@ describe("schemas", () => {
     ]);
   });
 
-  it("says what a text for people looks like, and shows neither pattern nor text", () => {
+  test("says what a text for people looks like, and shows neither pattern nor text", () => {
     const spec = {
       displayName: "Sh\u202eop",
       surfaceType: "agentic_api",
@@ -56,7 +56,7 @@ describe("schemas", () => {
     ]);
   });
 
-  it("takes from other accounts every scope of the vocabulary and every wildcard", () => {
+  test("takes from other accounts every scope of the vocabulary and every wildcard", () => {
     const all = [...CANONICAL_SCOPES, ...WILDCARDS.keys()];
     const acceptedPrincipals = [all.slice(0, 64), all.slice(64)]
       .filter((scopes) => scopes.length > 0)
@@ -76,14 +76,14 @@ describe("schemas", () => {
     expect(schemas.judge(object).faults).toBeUndefined();
   });
 
-  it("refuses kinds it does not know", () => {
+  test("refuses kinds it does not know", () => {
     expect(schemas.judge({ apiVersion: "deputize.io/v1", kind: "Platform" }).faults).toHaveLength(1);
     expect(schemas.judge({ apiVersion: "deputize.io/v1alpha1", kind: "Pod" }).faults).toHaveLength(1);
     expect(schemas.judge(undefined).faults).toHaveLength(1);
     expect(schemas.judge([]).faults).toHaveLength(1);
   });
 
-  it("keeps the sensitive scopes in step with the vocabulary", async () => {
+  test("keeps the sensitive scopes in step with the vocabulary", async () => {
     const groups = [...WILDCARDS.keys()].map((wildcard) => wildcard.slice(0, -1));
     const reachable = [...SENSITIVE_SCOPES].filter((scope) =>
       groups.some((group) => scope.startsWith(group)),
@@ -95,7 +95,7 @@ describe("schemas", () => {
     expect(lists).toEqual([reachable.sort(), reachable.sort()]);
   });
 
-  it("declares no defaults, which would make a GitOps tool see a difference", async () => {
+  test("declares no defaults, which would make a GitOps tool see a difference", async () => {
     expect(JSON.stringify(await readDefinitions())).not.toContain('"default"');
   });
 });

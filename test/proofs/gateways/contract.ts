@@ -40,7 +40,10 @@ const SET_BY_GATEWAY = [
   "receipt-id",
 ];
 
-/** What every gateway must do with the text of docs/gateways.md, in front of an application that knows nothing of proofs. */
+/**
+ * What every gateway must do with the text of docs/gateways.md, in front of an application that knows nothing
+ * of proofs.
+ */
 export function describeGateway({ name, missing, start }: Gateway): void {
   if (missing !== undefined) console.warn(`${name} is not tried behind its documentation: ${missing}`);
   const world = proofApi({ config: { SERVICE_WORD: "service", SERVICE_WORD_ALIASES: ["ratify"] } });
@@ -48,7 +51,9 @@ export function describeGateway({ name, missing, start }: Gateway): void {
   const running: RunningGateway[] = [];
   const servers: Server[] = [];
   let app: Application;
-  /** Gateways that ask the service, nobody, a service that never answers, and the service with a wrong key. */
+  /**
+   * Gateways that ask the service, nobody, a service that never answers, and the service with a wrong key.
+   */
   let ports: Record<"service" | "nobody" | "mute" | "wrongKey", number>;
 
   async function listening(server: Server): Promise<string> {
@@ -135,7 +140,10 @@ export function describeGateway({ name, missing, start }: Gateway): void {
   const proofRef = async () => String((await app.present()).body.proof_ref);
   const lines = () => reached.map(({ line }) => line);
 
-  /** Headers of the service's that reached the application, however their names are spelled; the proof is no secret once it is spent. */
+  /**
+   * Headers of the service's that reached the application, however their names are spelled; the proof is no
+   * secret once it is spent.
+   */
   function ofService(): string[][] {
     const [{ headers } = { headers: [] }] = reached;
     return headers

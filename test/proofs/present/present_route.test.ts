@@ -28,8 +28,9 @@ describe("present", () => {
     const app = await application(["data:read"]);
     const path = `/v1/service/delegations/${app.certId}/revoke`;
     expect((await app.person.client.post(path)).status).toBe(200);
-    for (const choice of [{}, { cert_id: app.certId }, { required_scope: "data:read" }])
+    for (const choice of [{}, { cert_id: app.certId }, { required_scope: "data:read" }]) {
       expect(errorOf(await app.present(choice))).toBe("404 no_active_delegation");
+    }
   });
 
   test("gives no proof before it is on record", async () => {

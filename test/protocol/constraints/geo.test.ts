@@ -143,8 +143,9 @@ describe("geo_bbox", () => {
   test("wraps the 180° meridian when it runs from east to west", async () => {
     const wrapping = { ...box, min_lon: 170, max_lon: -170 };
     for (const lon of [170, 180, -180, -170]) expect(await outcome(wrapping, at(0, lon))).toBe("holds");
-    for (const lon of [169.9, -169.9, 0])
+    for (const lon of [169.9, -169.9, 0]) {
       expect(await outcome(wrapping, at(0, lon))).toBe("constraint_denied");
+    }
   });
 
   test("is a line, and not the whole earth, when both longitudes are one", async () => {
@@ -157,8 +158,9 @@ describe("geo_bbox", () => {
   test("looks at altitude only when a bound is not 0", async () => {
     const high = { ...box, min_alt_m: 10, max_alt_m: 20 };
     for (const altitude of [10, 20]) expect(await outcome(high, at(0, 3, altitude))).toBe("holds");
-    for (const altitude of [9.99, 20.01])
+    for (const altitude of [9.99, 20.01]) {
       expect(await outcome(high, at(0, 3, altitude))).toBe("constraint_denied");
+    }
     expect(await outcome(high, at(0, 3))).toBe("constraint_unverifiable");
     expect(await outcome({ ...box, min_alt_m: 0, max_alt_m: 0 }, at(0, 3, 9999))).toBe("holds");
     expect(await outcome({ ...box, max_alt_m: 20 }, at(0, 3, 0))).toBe("holds");

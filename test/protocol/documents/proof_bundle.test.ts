@@ -149,12 +149,14 @@ describe("decoding a proof bundle", () => {
   test.each(["issued_at", "expires_at", "version"])("takes %s within ±(2^53−1) and not beyond", (name) => {
     const document = (text: string) =>
       Buffer.from(JSON.stringify(bundle).replace(new RegExp(`"${name}":\\d+`), `"${name}":${text}`));
-    for (const text of ["9007199254740991", "-9007199254740991"])
+    for (const text of ["9007199254740991", "-9007199254740991"]) {
       expect(() => decodeProofBundle(document(text))).not.toThrow();
-    for (const text of ["9007199254740992", "-9007199254740992", "1e21", "18446744073709551616"])
+    }
+    for (const text of ["9007199254740992", "-9007199254740992", "1e21", "18446744073709551616"]) {
       expect(() => decodeProofBundle(document(text))).toThrow(
         expect.objectContaining({ code: expect.stringMatching(/^invalid_(integer|number)$/) }),
       );
+    }
   });
 
   test.each(["2e9", "20000000000e-1", "1800000000.0", "-0"])(

@@ -24,7 +24,9 @@ describe("base64", () => {
         if (encodeBase64(Buffer.from(text, "base64")) !== text) {
           expect(() => decodeBase64(text)).toThrow(ProtocolError);
           expect(() => checkBase64(text)).toThrow(ProtocolError);
-        } else expect(Buffer.compare(decodeBase64(text), Buffer.from(text, "base64"))).toBe(0);
+        } else {
+          expect(Buffer.compare(decodeBase64(text), Buffer.from(text, "base64"))).toBe(0);
+        }
       }),
       { numRuns: 20_000 },
     );
@@ -36,8 +38,9 @@ describe("base64", () => {
     expect(Buffer.compare(decodeBase64(text, length), bytes)).toBe(0);
     expect(() => checkBase64(text, length)).not.toThrow();
     expect(() => checkBase64(text, length + 1)).toThrow(expect.objectContaining({ code: "wrong_length" }));
-    for (const read of [decodeBase64, checkBase64])
+    for (const read of [decodeBase64, checkBase64]) {
       expect(() => read(` ${text.slice(1)}`)).toThrow(ProtocolError);
+    }
   });
 
   test.each([

@@ -13,8 +13,9 @@ const run = promisify(execFile);
 export type KubernetesBinary = { path: string; missing?: never } | { path?: never; missing: string };
 
 /**
- * The API server and etcd in one binary, built from Go modules on first use (about 4 minutes on two cores) and kept under
- * `~/.cache/deputize/`. Changed sources build another one. Where it cannot be built, says what is missing.
+ * The API server and etcd in one binary, built from Go modules on first use (about 4 minutes on two cores)
+ * and kept under `~/.cache/deputize/`. Changed sources build another one. Where it cannot be built, says what
+ * is missing.
  */
 export async function kubernetesBinary(): Promise<KubernetesBinary> {
   const inputs = await Promise.all(

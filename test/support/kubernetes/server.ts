@@ -26,7 +26,10 @@ export type Kubernetes = {
   stop(): Promise<void>;
 };
 
-/** Starts etcd and the API server in a temporary folder on free loopback ports. They cannot outlive this process. */
+/**
+ * Starts etcd and the API server in a temporary folder on free loopback ports. They cannot outlive this
+ * process.
+ */
 export async function startKubernetes(binary: string): Promise<Kubernetes> {
   const folder = await mkdtemp(join(tmpdir(), "deputize-kubernetes-"));
   const children: ChildProcess[] = [];

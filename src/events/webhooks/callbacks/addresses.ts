@@ -19,10 +19,10 @@ const GLOBAL_IPV6: [ipaddr.IPv6, number] = [ipaddr.IPv6.parse("2000::"), 3];
 const CLOUD_AGENT = "168.63.129.16";
 
 /**
- * The rules against requests into our own network. Public unicast addresses are allowed. Everything else (private,
- * loopback, link-local and with it metadata services, shared, multicast, reserved, and addresses that embed another
- * one: mapped, NAT64, 6to4, Teredo) is not. `allowedCidrs` opens ranges: any in development, private ones otherwise.
- * Throws on a malformed range.
+ * The rules against requests into our own network. Public unicast addresses are allowed. Everything else
+ * (private, loopback, link-local and with it metadata services, shared, multicast, reserved, and addresses
+ * that embed another one: mapped, NAT64, 6to4, Teredo) is not. `allowedCidrs` opens ranges: any in
+ * development, private ones otherwise. Throws on a malformed range.
  */
 export function createAddressPolicy(settings: {
   development: boolean;

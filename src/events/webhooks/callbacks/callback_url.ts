@@ -16,9 +16,10 @@ export type CallbackFault =
   | "the host must be a name that is not this machine's own";
 
 /**
- * Checks the form of a callback URL: https (http in development), its host where it belongs, no backslash, which parsers
- * read differently, no port of another protocol, no user information, a host name rather than an address. Literal addresses and `localhost` pass only as far as the policy's allow-list names them. What the name
- * resolves to is checked at every attempt.
+ * Checks the form of a callback URL: https (http in development), its host where it belongs, no backslash,
+ * which parsers read differently, no port of another protocol, no user information, a host name rather than
+ * an address. Literal addresses and `localhost` pass only as far as the policy's allow-list names them. What
+ * the name resolves to is checked at every attempt.
  */
 export function checkCallbackUrl(
   text: string,
@@ -42,7 +43,10 @@ export function checkCallbackUrl(
   return { url };
 }
 
-/** The address of a URL whose host needs no resolver: a literal one, or 127.0.0.1 for `localhost` and names below it. */
+/**
+ * The address of a URL whose host needs no resolver: a literal one, or 127.0.0.1 for `localhost` and names
+ * below it.
+ */
 export function fixedAddress(url: URL): string | undefined {
   const host = url.hostname.replace(/^\[|\]$/g, "");
   if (isIP(host) !== 0) return host;

@@ -8,8 +8,9 @@ const TRIES = 2;
 const LIMIT_MILLISECONDS = 2000;
 
 /**
- * Asks name servers (those given as `address:port`, else the machine's own) for A and AAAA records, for at most 2 s.
- * It takes no thread of the pool, so a name server that hangs for one receiver delays no other one and no signature.
+ * Asks name servers (those given as `address:port`, else the machine's own) for A and AAAA records, for at
+ * most 2 s. It takes no thread of the pool, so a name server that hangs for one receiver delays no other one
+ * and no signature.
  */
 export function createResolve(servers?: string[]): Resolve {
   return async function resolve(name) {

@@ -3,8 +3,8 @@ import { API_VERSION, type Key, type Kind, kinds } from "../../kinds.ts";
 import { TENANTS_NAME } from "../../tenants.ts";
 
 /**
- * What one YAML document is: an object of ours, the tenants, nothing, or something that cannot be told. That may have
- * been meant to be an object of ours: any of the file, or the one of its name when it has one.
+ * What one YAML document is: an object of ours, the tenants, nothing, or something that cannot be told. That
+ * may have been meant to be an object of ours: any of the file, or the one of its name when it has one.
  */
 export type Identified =
   | { type: "object"; key: Key; value: Record<string, unknown> }
@@ -16,8 +16,8 @@ export type Identified =
 export type ManifestDocument = { number: number; identified: Identified };
 
 /**
- * The documents of a file, or why it has none that could be trusted. `unsettled`: it changes at this moment, which is no
- * fault of anybody's.
+ * The documents of a file, or why it has none that could be trusted. `unsettled`: it changes at this moment,
+ * which is no fault of anybody's.
  */
 export type ManifestFile =
   | { path: string; documents: ManifestDocument[]; fault?: never; unsettled?: never }
@@ -29,7 +29,10 @@ export const MAX_FILE_BYTES = 1024 * 1024;
 const MAX_NAME_LENGTH = 63;
 const MAX_ALIASES = 100;
 
-/** Splits a file into its documents. A syntax fault anywhere makes the whole file faulty: it may be half-written. */
+/**
+ * Splits a file into its documents. A syntax fault anywhere makes the whole file faulty: it may be
+ * half-written.
+ */
 export function readDocuments(path: string, text: string): ManifestFile {
   const documents = parseAllDocuments(text, { prettyErrors: true });
   if (!Array.isArray(documents)) return { path, documents: [] };
@@ -65,8 +68,9 @@ function identify(value: unknown): Identified {
       fault: `metadata.name is missing, not a name or longer than ${MAX_NAME_LENGTH} characters`,
     };
   }
-  if (!isName(namespace, MAX_NAME_LENGTH, LABEL))
+  if (!isName(namespace, MAX_NAME_LENGTH, LABEL)) {
     return { type: "unknown", fault: "metadata.namespace is not a name" };
+  }
   const { status: _, ...rest } = value;
   return {
     type: "object",

@@ -10,16 +10,19 @@ export type Reading =
   | { files: ManifestFile[]; fingerprint: string; fault?: never }
   | { files?: never; fingerprint?: never; fault: string };
 
-/** Stamps of files by their path inside the folder; a stamp differs whenever the file was written or replaced. */
+/**
+ * Stamps of files by their path inside the folder; a stamp differs whenever the file was written or replaced.
+ */
 type Listing = Map<string, string>;
 
 const MAX_DEPTH = 16;
 const MANIFEST = /\.ya?ml$/;
 
 /**
- * Reads every `*.yaml` and `*.yml` below a folder. What begins with a dot is left out; links are followed. A file that
- * appeared, changed or vanished within `settleMs` or while it was read is unsettled: it may be half-written, or about to
- * be replaced. A folder that cannot be read whole is a fault: an incomplete list never passes for a complete one.
+ * Reads every `*.yaml` and `*.yml` below a folder. What begins with a dot is left out; links are followed. A
+ * file that appeared, changed or vanished within `settleMs` or while it was read is unsettled: it may be
+ * half-written, or about to be replaced. A folder that cannot be read whole is a fault: an incomplete list
+ * never passes for a complete one.
  */
 export async function readManifests(folder: string, settleMs: number): Promise<Reading> {
   try {
@@ -41,14 +44,17 @@ export async function readManifests(folder: string, settleMs: number): Promise<R
   }
 }
 
-/** A text that differs whenever a manifest was added, removed or written; `undefined` when the folder cannot be read. */
+/**
+ * A text that differs whenever a manifest was added, removed or written; `undefined` when the folder cannot
+ * be read.
+ */
 export async function fingerprintOf(folder: string): Promise<string | undefined> {
   return list(folder).then(fingerprint, () => undefined);
 }
 
 /**
- * A folder and those below it that may hold manifests, by an id that another folder under the same path does not share.
- * Folders that cannot be read are left out.
+ * A folder and those below it that may hold manifests, by an id that another folder under the same path does
+ * not share. Folders that cannot be read are left out.
  */
 export async function listFolders(root: string): Promise<Map<string, string>> {
   const folders = new Map<string, string>();
@@ -64,7 +70,10 @@ export async function listFolders(root: string): Promise<Map<string, string>> {
   return folders;
 }
 
-/** Stamps of the files below a folder by their path in it; those of a folder that cannot be read whole are unknown. */
+/**
+ * Stamps of the files below a folder by their path in it; those of a folder that cannot be read whole are
+ * unknown.
+ */
 export async function listStamps(folder: string): Promise<Map<string, string> | undefined> {
   return list(folder).catch(() => undefined);
 }
@@ -98,8 +107,9 @@ async function collect(folder: string, inner: string, depth: number, listing: Li
   for (const entry of entries.filter(mayMatter)) {
     const path = inner === "" ? entry.name : `${inner}/${entry.name}`;
     const stats = await statOf(join(folder, path));
-    if (stats?.isDirectory()) await collect(folder, path, depth + 1, listing);
-    else if (MANIFEST.test(path)) listing.set(path, stampOf(stats));
+    if (stats?.isDirectory()) {
+      await collect(folder, path, depth + 1, listing);
+    } else if (MANIFEST.test(path)) listing.set(path, stampOf(stats));
   }
 }
 

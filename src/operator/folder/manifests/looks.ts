@@ -96,16 +96,22 @@ export function createLooks(options: Options): Looks {
   }
 
   function next({ againMs }: Outcome): void {
-    if (wanted) void run();
-    else timer = setTimeout(againMs === undefined ? rescan : run, againMs ?? rescanMs);
+    if (wanted) {
+      void run();
+    } else {
+      timer = setTimeout(againMs === undefined ? rescan : run, againMs ?? rescanMs);
+    }
   }
 
   async function rescan(): Promise<void> {
     await watch.refresh();
     const fingerprint = await fingerprintOf(folder);
     if (stopped || running !== undefined) return;
-    if (fingerprint === undefined || fingerprint !== lastFingerprint) await run();
-    else next({});
+    if (fingerprint === undefined || fingerprint !== lastFingerprint) {
+      await run();
+    } else {
+      next({});
+    }
   }
 
   function soon(): void {

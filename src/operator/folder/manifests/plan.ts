@@ -47,8 +47,9 @@ type Input = {
 type Declaration = { file: string; number: number; key: Key; value: object };
 
 /**
- * Compares a complete and settled reading of the folder with what is there. A manifest that is refused changes nothing.
- * An object counts as removed only when the file it came from can be read whole and declares it no longer.
+ * Compares a complete and settled reading of the folder with what is there. A manifest that is refused
+ * changes nothing. An object counts as removed only when the file it came from can be read whole and declares
+ * it no longer.
  */
 export function planChanges({ files, known, tenants, schemas }: Input): Plan {
   const plan: Plan = { accepted: [], refused: [], unchanged: [], removed: [], errors: [] };
@@ -67,7 +68,10 @@ export function planChanges({ files, known, tenants, schemas }: Input): Plan {
   return plan;
 }
 
-/** Something that cannot be told, and the object of the file that it may have been meant to be: any, without a name. */
+/**
+ * Something that cannot be told, and the object of the file that it may have been meant to be: any, without a
+ * name.
+ */
 type Doubt = { error: ManifestError; name?: string | undefined };
 
 function doubtsOf({ path, fault, documents = [] }: ManifestFile): Doubt[] {
@@ -83,7 +87,10 @@ function concerns({ error, name }: Doubt, file: string, objectName: string): boo
   return error.file === file && (name === undefined || name === objectName);
 }
 
-/** Whether the file that an object came from cannot be told now, so that another file may be its second declaration. */
+/**
+ * Whether the file that an object came from cannot be told now, so that another file may be its second
+ * declaration.
+ */
 function mayBeDeclaredTwice(
   group: Declaration[],
   known: Known | undefined,
@@ -124,14 +131,17 @@ function judge(plan: Plan, group: Declaration[], known: Known | undefined, schem
   const manifest = withoutServerFields(judgement.object as Manifest);
   if (known !== undefined && isDeepStrictEqual(manifest, manifestOf(known.object))) {
     plan.unchanged.push({ key, file });
-  } else plan.accepted.push({ key, manifest, file });
+  } else {
+    plan.accepted.push({ key, manifest, file });
+  }
 }
 
 function refuse(plan: Plan, { key, file, number }: Declaration, faults: string[]): void {
   plan.errors.push({ file, document: number, object: key, faults });
   const message = `${file}: ${faults.join("; ")}`;
-  if (!plan.refused.some((refusal) => keyText(refusal.key) === keyText(key)))
+  if (!plan.refused.some((refusal) => keyText(refusal.key) === keyText(key))) {
     plan.refused.push({ key, message, file });
+  }
 }
 
 function findTenants(

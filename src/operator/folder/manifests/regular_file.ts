@@ -7,13 +7,15 @@ export type FileText = { text: string; fault?: never } | { text?: never; fault: 
 /** What is said of a pipe, a device, a socket or a folder, and of a link to one. */
 export const NOT_REGULAR = "is not a regular file";
 
-/** A special file put in place after the check: opening it neither waits for somebody nor takes a terminal. */
+/**
+ * A special file put in place after the check: opening it neither waits for somebody nor takes a terminal.
+ */
 const HARMLESS = constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY;
 
 /**
- * Reads a regular file, or one that a link leads to, as UTF-8. What is none is not opened: a pipe would wait, a device
- * may never end. At most `maxBytes` + 1 bytes are read, whatever size the system tells. Throws when the file cannot be
- * read.
+ * Reads a regular file, or one that a link leads to, as UTF-8. What is none is not opened: a pipe would wait,
+ * a device may never end. At most `maxBytes` + 1 bytes are read, whatever size the system tells. Throws when
+ * the file cannot be read.
  */
 export async function readRegularFile(path: string, maxBytes: number): Promise<FileText> {
   if (!(await stat(path)).isFile()) return { fault: NOT_REGULAR };

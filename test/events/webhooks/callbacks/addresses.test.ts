@@ -50,8 +50,9 @@ describe("without an allow-list", () => {
   test("is just as strict in development", () => {
     const development = createAddressPolicy({ development: true, allowedCidrs: [] });
     for (const [, addresses] of forbidden) {
-      for (const address of addresses)
+      for (const address of addresses) {
         expect([address, development.allows(address)]).toEqual([address, false]);
+      }
     }
   });
 });

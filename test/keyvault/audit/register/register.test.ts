@@ -51,8 +51,9 @@ test("records folded in once more, as a start from parts of different age does, 
   again.begin({ head: { seq: 0, mac: digest(0) }, parts, rest: emptyRest() });
   again.fold([record(1, {}), disable]);
   expect(again.rootsOf("acc-1")).toEqual([KEY]);
-  for (let index = 0; index < PARTS; index += 1)
+  for (let index = 0; index < PARTS; index += 1) {
     expect(again.part(index).content).toEqual(whole.part(index).content);
+  }
   expect(again.head()).toEqual(whole.head());
 });
 

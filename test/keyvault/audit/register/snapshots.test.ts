@@ -20,7 +20,10 @@ let home: VaultHome;
 let token: Token;
 let database: Database;
 
-/** Records of every kind that the register takes in, written by a vault that is gone afterwards; and `more` of some. */
+/**
+ * Records of every kind that the register takes in, written by a vault that is gone afterwards; and `more` of
+ * some.
+ */
 async function write(more = 0): Promise<void> {
   const vault = await startVault(home);
   const parts = { ...vault.vault, clock: vault.clock, accepts: () => true };
@@ -40,8 +43,9 @@ async function write(more = 0): Promise<void> {
     expires_at: [],
   });
   await createKeyDisabling(parts)(API, { keyId: agents[0].key_id, tenant: "acc-1" });
-  for (const name of ["alice", "bob"])
+  for (const name of ["alice", "bob"]) {
     await createKeyDestruction(parts)({ role: "admin", name, certificate: name }, agents[1].key_id, 7);
+  }
   await createTenantDestruction(parts)({ role: "admin", name: "alice" }, "acc-3", 7);
   for (let count = 0; count < more; count += 1) await make(`acc-${count}`, "agent");
   await vault.stop();
@@ -61,7 +65,10 @@ afterAll(async () => {
 
 type Start = { register: Register; verified: number; fromSnapshot: boolean };
 
-/** What a start finds, by the snapshot that is stored, and how many records it verified. `then` is done while the chain is open. */
+/**
+ * What a start finds, by the snapshot that is stored, and how many records it verified. `then` is done while
+ * the chain is open.
+ */
 async function start(then: (register: Register) => Promise<unknown> = async () => {}): Promise<Start> {
   const register = createRegister();
   let verified = 0;
@@ -93,19 +100,19 @@ const contentsOf = (register: Register) => ({
   rest: register.rest(),
   head: register.head(),
 });
-const erase = () => home.sql("DELETE FROM audit_register");
+const erase = () => home.sql("delete from audit_register");
 const alterAudit = (change: string) =>
   home.sql(
-    `ALTER TABLE audit DISABLE TRIGGER audit_append_only; ${change}; ALTER TABLE audit ENABLE TRIGGER audit_append_only`,
+    `alter table audit disable trigger audit_append_only; ${change}; alter table audit enable trigger audit_append_only`,
   );
 
 /** What the chain says from its first record on. */
 async function fromTheFirst(): Promise<Start> {
-  await home.sql("CREATE TABLE aside AS SELECT * FROM audit_register");
+  await home.sql("create table aside as select * from audit_register");
   await erase();
   const started = await start();
-  await home.sql("INSERT INTO audit_register SELECT * FROM aside");
-  await home.sql("DROP TABLE aside");
+  await home.sql("insert into audit_register select * from aside");
+  await home.sql("drop table aside");
   return started;
 }
 
@@ -147,16 +154,16 @@ test("saved again, parts that changed since are stored as they are by then", asy
 });
 
 test.each([
-  ["content is altered", "UPDATE audit_register SET content = content || ' ' WHERE part = 7"],
-  ["number is another", "UPDATE audit_register SET part = 300 WHERE part = 7"],
-  ["place in the chain is another", "UPDATE audit_register SET seq = seq + 1 WHERE part = 7"],
-  ["record is another", "UPDATE audit_register SET head = mac WHERE part = 7"],
-  ["code is altered", "UPDATE audit_register SET mac = head WHERE part = 7"],
-  ["row is gone", "DELETE FROM audit_register WHERE part = 7"],
-  ["rest is gone", "DELETE FROM audit_register WHERE part = 256"],
+  ["content is altered", "update audit_register set content = content || ' ' where part = 7"],
+  ["number is another", "update audit_register set part = 300 where part = 7"],
+  ["place in the chain is another", "update audit_register set seq = seq + 1 where part = 7"],
+  ["record is another", "update audit_register set head = mac where part = 7"],
+  ["code is altered", "update audit_register set mac = head where part = 7"],
+  ["row is gone", "delete from audit_register where part = 7"],
+  ["rest is gone", "delete from audit_register where part = 256"],
   [
     "content is another part's, with that one's code",
-    `UPDATE audit_register SET (content, mac) = (SELECT content, mac FROM audit_register WHERE part = 8) WHERE part = 7`,
+    `update audit_register set (content, mac) = (select content, mac from audit_register where part = 8) where part = 7`,
   ],
 ])(
   "a snapshot with a part whose %s is not believed: the chain is verified from its first record",
@@ -173,18 +180,18 @@ test.each([
 test("an older snapshot put back, whole or mixed with the newer one, makes a start longer and not wrong", async () => {
   await save();
   const { seq } = (await start()).register.head();
-  await home.sql("CREATE TABLE older AS SELECT * FROM audit_register");
+  await home.sql("create table older as select * from audit_register");
   await write(5);
   await save();
   const behind = (await start()).register.head().seq - seq + 1;
   for (const which of ["part = 200", "part % 2 = 0", "part = 256", "true"]) {
-    await home.sql(`DELETE FROM audit_register WHERE ${which}`);
-    await home.sql(`INSERT INTO audit_register SELECT * FROM older WHERE ${which}`);
+    await home.sql(`delete from audit_register where ${which}`);
+    await home.sql(`insert into audit_register select * from older where ${which}`);
     const started = await start();
     expect(started, which).toMatchObject({ verified: behind, fromSnapshot: true });
     expect(contentsOf(started.register), which).toEqual(contentsOf((await fromTheFirst()).register));
   }
-  await home.sql("DROP TABLE older");
+  await home.sql("drop table older");
 });
 
 test.each([
@@ -196,7 +203,7 @@ test.each([
   async (_, part, text) => {
     await save();
     const [row] = await home.sql<{ seq: string; head: Buffer }>(
-      "SELECT seq::text, head FROM audit_register WHERE part = $1",
+      "select seq::text, head from audit_register where part = $1",
       [part],
     );
     const content = Buffer.from(text);
@@ -205,7 +212,7 @@ test.each([
       ...{ head: row?.head.toString("hex") ?? "", digest: hash("sha256", content, "hex") },
     };
     const [mac] = await token.authenticate([canonicalBytes(coded)]);
-    await home.sql("UPDATE audit_register SET content = $2, mac = $3 WHERE part = $1", [part, content, mac]);
+    await home.sql("update audit_register set content = $2, mac = $3 where part = $1", [part, content, mac]);
     const started = await start();
     expect(started).toMatchObject({ verified: started.register.head().seq, fromSnapshot: false });
     await erase();
@@ -217,8 +224,8 @@ test("a snapshot of a chain that was given up is not believed: neither whole, no
   const kept = (await start()).register.head();
   await write(2);
   await save();
-  await home.sql("CREATE TABLE given_up AS SELECT * FROM audit_register");
-  await alterAudit(`DELETE FROM audit WHERE seq > ${kept.seq}`);
+  await home.sql("create table given_up as select * from audit_register");
+  await alterAudit(`delete from audit where seq > ${kept.seq}`);
   await erase();
   await token.noteHead(kept, true);
   const vault = await startVault(home);
@@ -229,14 +236,14 @@ test("a snapshot of a chain that was given up is not believed: neither whole, no
   await vault.stop();
   const right = contentsOf((await fromTheFirst()).register);
   for (const which of ["part = 256", "part % 2 = 0", "true"]) {
-    await home.sql(`DELETE FROM audit_register WHERE ${which}`);
-    await home.sql(`INSERT INTO audit_register SELECT * FROM given_up WHERE ${which}`);
+    await home.sql(`delete from audit_register where ${which}`);
+    await home.sql(`insert into audit_register select * from given_up where ${which}`);
     await expect(start(), which).rejects.toThrow(/is gone|is not the one/);
     const started = await startVault(home);
     expect(contentsOf(started.vault.register), which).toMatchObject({ parts: right.parts, rest: right.rest });
     await started.stop();
   }
-  await home.sql("DROP TABLE given_up");
+  await home.sql("drop table given_up");
   await erase();
 });
 
@@ -250,13 +257,13 @@ test("a record that was given up does not end the chain again, though it is genu
   await write("granted");
   await save();
   const givenUp = (await start()).register.head();
-  await home.sql(`CREATE TABLE given_up_records AS SELECT * FROM audit WHERE seq > ${kept.seq}`);
-  await alterAudit(`DELETE FROM audit WHERE seq > ${kept.seq}`);
+  await home.sql(`create table given_up_records as select * from audit where seq > ${kept.seq}`);
+  await alterAudit(`delete from audit where seq > ${kept.seq}`);
   await token.noteHead(kept, true);
   await write("forbidden");
   expect((await token.notedHead()).head?.seq).toBe(givenUp.seq);
   await alterAudit(
-    `DELETE FROM audit WHERE seq > ${kept.seq}; INSERT INTO audit SELECT * FROM given_up_records; DROP TABLE given_up_records`,
+    `delete from audit where seq > ${kept.seq}; insert into audit select * from given_up_records; drop table given_up_records`,
   );
   await expect(start()).rejects.toThrow(
     `Audit record ${givenUp.seq} is not the one that the token has noted`,
@@ -272,8 +279,8 @@ test("the record that a snapshot was taken at is verified too", async () => {
   await save();
   const { seq } = (await start()).register.head();
   const say = (statement: string) =>
-    alterAudit(`UPDATE audit SET statement = '${statement}' WHERE seq = ${seq}`);
-  const [row] = await home.sql<{ statement: string }>("SELECT statement FROM audit WHERE seq = $1", [seq]);
+    alterAudit(`update audit set statement = '${statement}' where seq = ${seq}`);
+  const [row] = await home.sql<{ statement: string }>("select statement from audit where seq = $1", [seq]);
   await say("key_enable");
   await expect(start()).rejects.toThrow(`Audit record ${seq} does not verify`);
   await say(row?.statement ?? "");
@@ -286,7 +293,7 @@ test("the stop saves what is worth it, and no less", async () => {
     const snapshots = createSnapshots({ database, token, register });
     const { seq } = register.head();
     await keepSnapshots({ snapshots, register, log: SILENT }, seq - 999).stop();
-    expect(await home.sql("SELECT FROM audit_register")).toEqual([]);
+    expect(await home.sql("select from audit_register")).toEqual([]);
     await keepSnapshots({ snapshots, register, log: SILENT }, seq - 1_000).stop();
   });
   expect((await start()).fromSnapshot).toBe(true);

@@ -82,8 +82,9 @@ test("an expired certificate, another authority, and an address without a vault 
     ["strange.pem", strange.certificate],
     ["strange.key", strange.privateKey],
     ["strange_ca.pem", authority.certificate],
-  ] as const)
+  ] as const) {
     await writeFile(join(vault.home.dir, file), text);
+  }
   expect(await complaint(["--cert", join(vault.home.dir, "strange.pem")])).toMatch(
     /may not take .*strange\.pem/,
   );
@@ -93,8 +94,9 @@ test("an expired certificate, another authority, and an address without a vault 
   expect(await complaint(["--url", "https://localhost:1"])).toMatch(
     /nothing listens there; is "keyvault serve"/,
   );
-  for (const url of ["localhost:8443", "http://localhost:8443", "vault", "https://"])
+  for (const url of ["localhost:8443", "http://localhost:8443", "vault", "https://"]) {
     expect(await complaint(["--url", url])).toContain(`${url} is no address of a vault: it is https://`);
+  }
 });
 
 test("what answers there and is no vault is named so, whatever it says", async () => {

@@ -126,7 +126,7 @@ test("lists keys to an admin page by page, each once", async () => {
     if (body.next === null) break;
     after = `&after=${String(body.next)}`;
   }
-  const rows = await vault.home.sql<{ key_id: string }>("SELECT key_id FROM keys ORDER BY key_id");
+  const rows = await vault.home.sql<{ key_id: string }>("select key_id from keys order by key_id");
   expect(seen).toEqual(rows.map(({ key_id }) => key_id));
   const all = (await call(`${vault.url}/v1/keys?limit=${rows.length}`, admin)).body;
   expect(
@@ -165,11 +165,12 @@ test("refuses to sign bytes of a caller's choice: unknown fields, extra kinds, r
     { tenant: "acc-1", bytes: raw },
     { ...delegation() },
   ];
-  for (const body of bodies)
+  for (const body of bodies) {
     expect(await post(path, body)).toMatchObject({
       status: 400,
       body: { error: { code: "invalid_request" } },
     });
+  }
   const certificate = { ...delegation().certificate };
   const path2 = `/v1/keys/${root}/sign/delegation`;
   for (const extra of [
@@ -241,7 +242,7 @@ test("a repeated request gives a new signature of the same statement, and anothe
   const before = vault.vault.journal.head().seq;
   await post(`/v1/keys/${agent}/sign/challenge`, body);
   await post(`/v1/keys/${agent}/sign/challenge`, body);
-  const rows = await vault.home.sql<{ digest: Buffer }>("SELECT digest FROM audit WHERE seq > $1", [before]);
+  const rows = await vault.home.sql<{ digest: Buffer }>("select digest from audit where seq > $1", [before]);
   expect(rows).toHaveLength(2);
   expect(rows[0]?.digest).toEqual(rows[1]?.digest);
 });

@@ -18,17 +18,17 @@ afterAll(() => vault.close());
 const request = { tenant: "acc-1", purpose: "agent", label: "agent one" } as const;
 const records = (keyId: string) =>
   vault.home.sql<{ outcome: string; detail: Record<string, string> }>(
-    "SELECT caller, role, purpose, statement, outcome, detail FROM audit WHERE key_id = $1 ORDER BY seq",
+    "select caller, role, purpose, statement, outcome, detail from audit where key_id = $1 order by seq",
     [keyId],
   );
 const rows = async () =>
-  (await vault.home.sql<{ count: number }>("SELECT count(*)::int FROM keys"))[0]!.count;
+  (await vault.home.sql<{ count: number }>("select count(*)::int from keys"))[0]!.count;
 
 test("a key's id is its public key's, and its attestation is the service key's word on it", async () => {
   const key = await vault.makeKey(request);
   expect(key.key_id).toBe(keyId(key.public_key));
   const [service] = await vault.home.sql<{ public_key: CreatedKey["public_key"] }>(
-    "SELECT public_key FROM keys WHERE tenant = 'vault'",
+    "select public_key from keys where tenant = 'vault'",
   );
   const about = { keyId: key.key_id, publicKey: key.public_key, tenant: "acc-1", purpose: "agent" } as const;
   expect(await verifyAttestation(key.attestation, about, service!.public_key)).toBe(true);
@@ -40,8 +40,9 @@ test("a key's id is its public key's, and its attestation is the service key's w
     [{ ...key.attestation, created_at: key.attestation.created_at + 1 }, about],
     [{ ...key.attestation, signature: other.attestation.signature }, about],
   ];
-  for (const [attestation, key] of lies)
+  for (const [attestation, key] of lies) {
     expect(await verifyAttestation(attestation, key, service!.public_key)).toBe(false);
+  }
 });
 
 test("the record of a new key is there, with the caller and the tenant", async () => {
@@ -91,7 +92,7 @@ test("a quota counts the keys that are not destroyed, and 0 is none", async () =
   expect(await beyond(2)).toMatchObject({ refused: "policy_violation" });
   expect(await beyond(0)).toBeUndefined();
   await vault.home.sql(
-    "UPDATE keys SET state = 'destroyed', disabled_at = now(), destroy_at = now() WHERE key_id = $1",
+    "update keys set state = 'destroyed', disabled_at = now(), destroy_at = now() where key_id = $1",
     [key_id],
   );
   expect(await beyond(2)).toBeUndefined();
@@ -124,7 +125,7 @@ test("a key is remembered for a minute, and is then read anew: what became of it
   const { key_id } = await vault.makeKey({ ...request, tenant: "acc-minute" });
   const { store } = vault.vault;
   await store.find(key_id);
-  await vault.home.sql("UPDATE keys SET label = 'altered' WHERE key_id = $1", [key_id]);
+  await vault.home.sql("update keys set label = 'altered' where key_id = $1", [key_id]);
   expect(await store.find(key_id)).toMatchObject({ label: request.label });
   const now = performance.now();
   const clock = vi.spyOn(performance, "now").mockImplementation(() => now + 60_001);
@@ -141,14 +142,14 @@ test("one name asked for many times at once makes one key", async () => {
     Array.from({ length: 16 }, () => vault.makeKey({ ...request, tenant: "acc-once" }, "at-once")),
   );
   expect(new Set(keys.map(({ key_id }) => key_id)).size).toBe(1);
-  expect(await vault.home.sql("SELECT FROM keys WHERE tenant = 'acc-once'")).toHaveLength(1);
+  expect(await vault.home.sql("select from keys where tenant = 'acc-once'")).toHaveLength(1);
 });
 
 test("a tenant's first keys made at once share one data key, and all can be used", async () => {
   const keys = await Promise.all(
     Array.from({ length: 16 }, () => vault.makeKey({ ...request, tenant: "acc-race" })),
   );
-  expect(await vault.home.sql("SELECT FROM tenants WHERE tenant = 'acc-race'")).toHaveLength(1);
+  expect(await vault.home.sql("select from tenants where tenant = 'acc-race'")).toHaveLength(1);
   for (const { key_id, public_key } of keys) {
     const key = await vault.vault.store.find(key_id);
     expect(key?.publicKey).toEqual(public_key);
@@ -159,7 +160,7 @@ test("a tenant's first keys made at once share one data key, and all can be used
 test("every tenant has a data key of its own", async () => {
   await vault.makeKey({ ...request, tenant: "acc-a" });
   await vault.makeKey({ ...request, tenant: "acc-b" });
-  const keys = await vault.home.sql<{ wrapped_data_key: Buffer }>("SELECT wrapped_data_key FROM tenants");
+  const keys = await vault.home.sql<{ wrapped_data_key: Buffer }>("select wrapped_data_key from tenants");
   expect(new Set(keys.map(({ wrapped_data_key }) => wrapped_data_key.toString("hex"))).size).toBe(
     keys.length,
   );
@@ -177,7 +178,7 @@ test("keys are there after a restart, with the same answer to the same name", as
 test("a table dump holds no seed: rows differ from what the key is made of", async () => {
   const key = await vault.makeKey(request);
   const [row] = await vault.home.sql<{ wrapped_seeds: Buffer }>(
-    "SELECT wrapped_seeds FROM keys WHERE key_id = $1",
+    "select wrapped_seeds from keys where key_id = $1",
     [key.key_id],
   );
   expect(row?.wrapped_seeds).toHaveLength(12 + 64 + 16);

@@ -39,6 +39,7 @@ test("a data key under a version that was retired while it was made is not store
 test("a tenant that got another data key meanwhile, is altered, or is to end gets no key", async () => {
   expect(await place(["kek-1"], { wrapped_data_key: Buffer.from("another") }).outcome).toBe("raced");
   expect(await place(["kek-1"], {}, false).outcome).toBe("damaged");
-  for (const state of ["destroying", "destroyed"] as const)
+  for (const state of ["destroying", "destroyed"] as const) {
     expect(await place(["kek-1"], { state }).outcome).toMatchObject({ refused: "policy_violation" });
+  }
 });

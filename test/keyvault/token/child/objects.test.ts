@@ -6,7 +6,10 @@ import { GUARDED, type Session } from "../../../../keyvault/token/child/session.
 
 type Templated = { type: number; value?: unknown }[];
 
-/** A session of a token that has objects of these labels, by the numbers of their handles, and that says what it was asked. */
+/**
+ * A session of a token that has objects of these labels, by the numbers of their handles, and that says what
+ * it was asked.
+ */
 function sessionOf(...labels: string[]) {
   const asked = { looked: [] as Templated[], made: [] as Templated[], destroyed: [] as string[] };
   let left: Buffer[] = [];
@@ -84,8 +87,9 @@ test("the next version counts up from the newest, also where versions between ar
 test("the newest version is never destroyed, nor one that is not there", () => {
   const { asked, session } = sessionOf("kek-1", "audit-1", "kek-2");
   const { keks } = findKeys(session);
-  for (const label of ["kek-2", "kek-3", "audit-1"])
+  for (const label of ["kek-2", "kek-3", "audit-1"]) {
     expect(() => destroyKek(session, keks, label), label).toThrow(`${label} is no older version`);
+  }
   destroyKek(session, keks, "kek-1");
   expect(asked.destroyed).toEqual(["kek-1"]);
   expect([...keks.keys()]).toEqual(["kek-2"]);

@@ -86,8 +86,11 @@ test("a half that the token does not have is not signed with, and the vault's ow
   for (const foreign of ["kek-1", "audit-1", "key-", "", `${label}0`, "x".repeat(6_000_000)]) {
     const isSent = foreign.length < 5_000_000;
     const outcome = token.signResident(foreign, "ed25519", bytes).catch((error: unknown) => error);
-    if (isSent) expect(await outcome).toBeInstanceOf(DamagedBox);
-    else expect(await outcome).toMatchObject({ code: "token_unavailable" });
+    if (isSent) {
+      expect(await outcome).toBeInstanceOf(DamagedBox);
+    } else {
+      expect(await outcome).toMatchObject({ code: "token_unavailable" });
+    }
     if (isSent) expect(await token.destroyResident(foreign)).toEqual({ destroyed: 0 });
   }
   expect(token.pid(), "one label's fault ends no process").toBe(pid);
@@ -127,16 +130,20 @@ test("a point is taken raw and as an OCTET STRING, and nothing else is", () => {
   const point = randomBytes(32);
   expect(publicKeyOf(point, 32)).toEqual(point);
   expect(publicKeyOf(Buffer.concat([Buffer.from("0420", "hex"), point]), 32)).toEqual(point);
-  for (const header of ["0320", "0421", "04", "042000"])
+  for (const header of ["0320", "0421", "04", "042000"]) {
     expect(() => publicKeyOf(Buffer.concat([Buffer.from(header, "hex"), point]), 32)).toThrow(
       /public key of/,
     );
+  }
   expect(() => publicKeyOf(randomBytes(1951), 1952)).toThrow(/1951 bytes/);
 });
 
 type Template = { type: number; value: unknown }[];
 
-/** A session of a library that lists these mechanisms, has ML-DSA-65 as PKCS#11 3.2 has it, and tells what it was asked to generate. */
+/**
+ * A session of a library that lists these mechanisms, has ML-DSA-65 as PKCS#11 3.2 has it, and tells what it
+ * was asked to generate.
+ */
 function fakeSession(mechanisms: readonly number[]) {
   const { publicKey, privateKey } = generateKeyPairSync("ml-dsa-65");
   const asked: { mechanism: number; ofPublic: Template; ofPrivate: Template }[] = [];

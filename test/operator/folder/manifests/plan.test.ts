@@ -1,4 +1,4 @@
-import { beforeAll, describe, expect, it } from "vitest";
+import { beforeAll, describe, expect, it as test } from "vitest";
 import { stringify } from "yaml";
 import { type ManifestFile, readDocuments } from "../../../../src/operator/folder/manifests/documents.ts";
 import {
@@ -54,7 +54,7 @@ describe("a plan", () => {
   const counts = ({ accepted, refused, unchanged, removed, errors }: Plan) =>
     [accepted, refused, unchanged, removed, errors].map((list) => list.length).join(" ");
 
-  it.each<[string, () => Plan, string]>([
+  test.each<[string, () => Plan, string]>([
     ["accepts what is new", () => plan([file("a", platform())]), "1 0 0 0 0"],
     ["leaves what is the same", () => plan([file("a", platform())], [known("a")]), "0 0 1 0 0"],
     ["accepts what changed", () => plan([file("a", platform("New"))], [known("a")]), "1 0 0 0 0"],
@@ -102,7 +102,7 @@ describe("a plan", () => {
   });
 
   const bound: TenantsFound = { data: { default: "accountEmail: owner@example.test" }, manifest: "a" };
-  it.each<[string, ManifestFile[], TenantsFound | undefined, TenantsFound | "none" | undefined]>([
+  test.each<[string, ManifestFile[], TenantsFound | undefined, TenantsFound | "none" | undefined]>([
     ["finds the tenants", [file("a", tenants())], undefined, bound],
     ["finds that there are none", [], bound, "none"],
     ["cannot tell from a broken file", [broken("a")], bound, undefined],
@@ -119,13 +119,13 @@ describe("a plan", () => {
     expect(plan(files, [], before).tenants).toEqual(expected);
   });
 
-  it("takes the default namespace for an object without one, and another for another object", () => {
+  test("takes the default namespace for an object without one, and another for another object", () => {
     const other = { ...platform(), metadata: { name: "shop", namespace: "team" } };
     const { accepted } = plan([file("a", platform(), other)]);
     expect(accepted.map(({ key }) => key.namespace)).toEqual(["default", "team"]);
   });
 
-  it("drops what only a server sets, so that an exported object can be put in", () => {
+  test("drops what only a server sets, so that an exported object can be put in", () => {
     const exported = {
       ...platform(),
       metadata: {

@@ -2,7 +2,7 @@ import { execFileSync } from "node:child_process";
 import { mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it as test } from "vitest";
 import { readRegularFile } from "../../../../src/operator/folder/manifests/regular_file.ts";
 
 describe("reading a regular file", () => {
@@ -13,33 +13,33 @@ describe("reading a regular file", () => {
   });
   afterEach(() => rm(folder, { recursive: true, force: true }));
 
-  it("gives its bytes up to the limit, and one more than that is a fault", async () => {
+  test("gives its bytes up to the limit, and one more than that is a fault", async () => {
     await writeFile(path(), "grün");
     expect(await readRegularFile(path(), 5)).toEqual({ text: "grün" });
     expect(await readRegularFile(path(), 4)).toEqual({ fault: "has more than 4 bytes" });
   });
 
-  it("reads an empty file", async () => {
+  test("reads an empty file", async () => {
     await writeFile(path(), "");
     expect(await readRegularFile(path(), 4)).toEqual({ text: "" });
   });
 
-  it("reads no pipe, and does not wait for its other end", async () => {
+  test("reads no pipe, and does not wait for its other end", async () => {
     execFileSync("mkfifo", [path()]);
     expect(await readRegularFile(path(), 4)).toEqual({ fault: "is not a regular file" });
   });
 
-  it.each(["/dev/zero", "/dev/null", tmpdir()])("reads no link to %s", async (target) => {
+  test.each(["/dev/zero", "/dev/null", tmpdir()])("reads no link to %s", async (target) => {
     await symlink(target, path());
     expect(await readRegularFile(path(), 4)).toEqual({ fault: "is not a regular file" });
   });
 
-  it("does not trust the size that the system tells", async () => {
+  test("does not trust the size that the system tells", async () => {
     await symlink("/proc/self/maps", path());
     expect(await readRegularFile(path(), 16)).toEqual({ fault: "has more than 16 bytes" });
   });
 
-  it("throws when there is none", async () => {
+  test("throws when there is none", async () => {
     await expect(readRegularFile(path(), 4)).rejects.toThrow("ENOENT");
   });
 });

@@ -1,0 +1,55 @@
+import { parseSync } from "vite";
+import { type Node, walk } from "./syntax.ts";
+
+/** The width at which code and comments wrap, in characters; `.biome.json` has the same for code. */
+const WIDTH = 110;
+const COMMENT = /^\s*(\/\/|\/\*\*|\*)/;
+const THROWS_TAG = /^\s*(\/\*\*|\*).*@throws/;
+const UPPER_CASE_SQL =
+  /\b(SELECT( [a-z*(]|$)|INSERT INTO|DELETE FROM|UPDATE [a-z]\w* SET|CREATE TABLE|ALTER TABLE|ORDER BY|FROM [a-z]|WHERE [a-z])/m;
+/** What Postgres itself reports of a statement is compared in the case in which it was sent. */
+const QUOTED = /'[^']*'/g;
+
+/**
+ * Where a source departs from the one dialect, as far as Biome has no rule for it: braces around what is on a
+ * line of its own, SQL in lower case, `Throws` in words, comments as narrow as code.
+ */
+export function dialectFaults(path: string, text: string): string[] {
+  const faults: string[] = [];
+  const say = (line: number, fault: string) => void faults.push(`${path}:${line}: ${fault}`);
+  for (const [n, line] of text.split("\n").entries()) {
+    if (COMMENT.test(line) && line.length > WIDTH && line.includes(" ", line.length - WIDTH)) {
+      say(n + 1, `comment is wider than ${WIDTH} characters`);
+    }
+    if (THROWS_TAG.test(line)) say(n + 1, "write Throws `Error`, not @throws");
+  }
+  const lineAt = (node: Node) => text.slice(0, node.start as number).split("\n").length;
+  walk(parseSync(path, text).program, (node) => {
+    for (const body of bodiesOf(node)) {
+      if (/\n\s*$/.test(text.slice(0, body.start as number))) say(lineAt(body), "body without braces");
+    }
+    if (isUpperCaseSql(node)) say(lineAt(node), "write SQL in lower case");
+  });
+  return faults;
+}
+
+/** What a branch or a loop does, where it is neither a block nor the next branch. */
+function bodiesOf(node: Node): Node[] {
+  const bodies =
+    node.type === "IfStatement"
+      ? [node.consequent, node.alternate]
+      : /^(For|While)/.test(node.type)
+        ? [node.body]
+        : [];
+  return (bodies as (Node | null)[]).filter(
+    (body): body is Node => body !== null && body.type !== "BlockStatement" && body.type !== "IfStatement",
+  );
+}
+
+function isUpperCaseSql(node: Node): boolean {
+  const said =
+    node.type === "TemplateElement"
+      ? (node.value as { raw: string }).raw
+      : node.type === "Literal" && node.value;
+  return typeof said === "string" && UPPER_CASE_SQL.test(said.replace(QUOTED, ""));
+}
