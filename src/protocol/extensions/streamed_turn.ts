@@ -13,10 +13,10 @@ import {
   STREAM_RULE,
 } from "../verification/challenge_rules.ts";
 import type { Evidence, Verification, VerifyOptions } from "../verification/evidence.ts";
-import { firstViolation, isSound, listChecks } from "../verification/findings.ts";
-import { askStore, checkSignatures, spendChallenge } from "../verification/gathering.ts";
-import { violation } from "../verification/rules.ts";
-import { bundleSteps, type Step } from "../verification/steps.ts";
+import { evaluateRules, type Findings } from "../verification/findings.ts";
+import { askStore, checkSignatures, spendChallenge } from "../verification/lookups.ts";
+import { type Step, violation } from "../verification/rules.ts";
+import { bundleSteps } from "../verification/steps.ts";
 import { reasonOf, statusOf } from "../violations.ts";
 import { type SessionToken, sessionTokenFault } from "./session_token.ts";
 
@@ -69,16 +69,12 @@ export async function verifyStreamedTurn(
     throw new ProtocolError("invalid_integer", "now is not in Unix seconds");
   }
   const { agent_id, agent_pub_key } = token;
-  const evidence: Evidence = {
-    bundle: { ...turn, agent_id, agent_pub_key, delegations: [] },
-    options,
-    facts: { signatureFaults: [], revocation: [], refusals: [] },
-  };
-  const steps = orderTurnSteps(evidence, token, options);
-  await askStore(steps, evidence);
-  await checkSignatures(steps, evidence);
-  await spendChallenge(steps, evidence);
-  return conclude(steps, token, isSound(steps));
+  const evidence: Evidence = { bundle: { ...turn, agent_id, agent_pub_key, delegations: [] }, options };
+  const findings = evaluateRules(orderTurnSteps(evidence, token, options));
+  await askStore(findings, evidence);
+  await checkSignatures(findings, evidence);
+  await spendChallenge(findings, evidence);
+  return conclude(findings, token);
 }
 
 function orderTurnSteps(evidence: Evidence, token: SessionToken, options: TurnOptions): Step[] {
@@ -112,25 +108,18 @@ function orderTurnSteps(evidence: Evidence, token: SessionToken, options: TurnOp
   ];
 }
 
-function conclude(steps: readonly Step[], token: SessionToken, genuine: boolean): Verification {
-  const finding = firstViolation(steps);
-  const common = { checks: listChecks(steps, finding?.at ?? steps.length, genuine), genuine, consulted: [] };
-  if (finding === undefined) {
+function conclude(findings: Findings, token: SessionToken): Verification {
+  const violation = findings.first();
+  const common = { checks: findings.checks(), genuine: findings.isSound(), consulted: [] };
+  if (violation === undefined) {
     const { human_id, agent_id, granted_scope } = token;
-    return {
-      valid: true,
-      human_id,
-      agent_id,
-      granted_scope,
-      identity_status: "authorized_agent",
-      ...common,
-    };
+    return { valid: true, human_id, agent_id, granted_scope, identity_status: "authorized_agent", ...common };
   }
   return {
     valid: false,
-    identity_status: statusOf(finding.violation),
-    error_reason: reasonOf(finding.violation),
-    violation: finding.violation,
+    identity_status: statusOf(violation),
+    error_reason: reasonOf(violation),
+    violation,
     ...common,
   };
 }

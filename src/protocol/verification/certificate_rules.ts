@@ -47,42 +47,13 @@ export const ALREADY_VALID_RULE: CertificateRule = {
 };
 
 /** It is not revoked, and that is known. */
-export const NOT_REVOKED_RULE: CertificateRule = {
-  name: "not_revoked",
-  kind: "permission",
-  looksAtFacts: true,
-  check: ({ facts }, { index }) => {
-    const state = facts.revocation[index];
-    if (state === "revoked") return violation("revoked", "delegation certificate has been revoked", index);
-    return state === "unavailable"
-      ? violation("revocation_error", `cert ${index}: revocation state is not available`, index)
-      : undefined;
-  },
-};
+export const NOT_REVOKED_RULE: CertificateRule = { name: "not_revoked", kind: "permission" };
 
 /** Its issuer's key signed it. */
-export const SIGNATURE_RULE: CertificateRule = {
-  name: "signature",
-  kind: "evidence",
-  looksAtFacts: true,
-  check: ({ facts }, { index }) => {
-    const fault = facts.signatureFaults[index];
-    return fault === undefined ? undefined : violation("bad_signature", `cert ${index}: ${fault}`, index);
-  },
-};
+export const SIGNATURE_RULE: CertificateRule = { name: "signature", kind: "evidence" };
 
 /** All its constraints hold. */
-export const CONSTRAINTS_RULE: CertificateRule = {
-  name: "constraints",
-  kind: "permission",
-  looksAtFacts: true,
-  check: ({ facts }, { index }) => {
-    const refusal = facts.refusals[index];
-    return refusal === undefined
-      ? undefined
-      : violation(refusal.code, `cert ${index}: ${refusal.detail}`, index);
-  },
-};
+export const CONSTRAINTS_RULE: CertificateRule = { name: "constraints", kind: "permission" };
 
 /**
  * Its issuer, by id and key, is the subject of the next certificate towards the root; the root's issuer goes

@@ -25,12 +25,7 @@ export const SESSION_CONTEXT_RULE: BundleRule = {
 };
 
 /** Step 3 of wire format §8: the challenge is open; it is not spent yet. */
-export const CHALLENGE_KNOWN_RULE: BundleRule = {
-  name: "challenge_known",
-  kind: "evidence",
-  looksAtFacts: true,
-  check: ({ facts }) => (facts.challengeKnown === false ? unknownChallenge() : undefined),
-};
+export const CHALLENGE_KNOWN_RULE: BundleRule = { name: "challenge_known", kind: "evidence" };
 
 /** Step 4 of wire format §8: the proof is the next turn of the verifier's stream. */
 export const STREAM_RULE: BundleRule = {
@@ -67,23 +62,10 @@ export const FRESHNESS_RULE: BundleRule = {
 /**
  * The second half of step 7 of wire format §8: the agent's key signed the challenge and what it is bound to.
  */
-export const CHALLENGE_SIGNATURE_RULE: BundleRule = {
-  name: "challenge_signature",
-  kind: "evidence",
-  looksAtFacts: true,
-  check: ({ facts: { challengeFault } }) =>
-    challengeFault === undefined
-      ? undefined
-      : violation("bad_challenge_sig", `challenge signature verification failed: ${challengeFault}`),
-};
+export const CHALLENGE_SIGNATURE_RULE: BundleRule = { name: "challenge_signature", kind: "evidence" };
 
 /** Step 8 of wire format §8: the challenge was open until this proof spent it. */
-export const CHALLENGE_SPENT_RULE: BundleRule = {
-  name: "challenge_spent",
-  kind: "evidence",
-  looksAtFacts: true,
-  check: ({ facts }) => (facts.challengeSpent === false ? unknownChallenge() : undefined),
-};
+export const CHALLENGE_SPENT_RULE: BundleRule = { name: "challenge_spent", kind: "evidence" };
 
 function checkTurn(
   streamId: string,
@@ -104,8 +86,4 @@ function checkTurn(
   return turn <= last
     ? violation("stream_seq_replay", `stream_seq ${turn} already seen (last=${last})`)
     : violation("stream_seq_skip", `stream_seq ${turn} skips turns (last=${last})`);
-}
-
-function unknownChallenge(): Violation {
-  return violation("unknown_challenge", "challenge is not open");
 }

@@ -1,4 +1,4 @@
-import type { ConstraintContext, Refusal } from "../constraints/evaluation.ts";
+import type { ConstraintContext } from "../constraints/evaluation.ts";
 import type { DelegationCert } from "../documents/certificate.ts";
 import type { ProofBundle } from "../documents/proof_bundle.ts";
 import type { Backend } from "../keys/hybrid.ts";
@@ -52,25 +52,10 @@ export type VerifyOptions = {
   backend?: Backend | undefined;
 };
 
-/**
- * What was found out about a bundle beyond its own content; what is absent is not known (yet) and violates
- * nothing.
- */
-export type Facts = {
-  challengeKnown?: boolean;
-  challengeSpent?: boolean;
-  /** What is wrong with a certificate's signature, by position; `undefined` when it is good. */
-  signatureFaults: (string | undefined)[];
-  challengeFault?: string | undefined;
-  revocation: ("good" | "revoked" | "unavailable")[];
-  refusals: (Refusal | undefined)[];
-};
-
-/** All that the rules look at. */
+/** What the rules look at. */
 export type Evidence = {
   bundle: ProofBundle;
   options: VerifyOptions;
-  facts: Facts;
 };
 
 /** How one named rule came out. */

@@ -1,45 +1,67 @@
 import type { Violation } from "../violations.ts";
 import type { Check } from "./evidence.ts";
-import type { RuleKind } from "./rules.ts";
-import type { Step } from "./steps.ts";
+import type { Rule, Step } from "./rules.ts";
 
-/** The first step that does not hold, and where it stands. */
-export type Finding = {
-  at: number;
-  violation: Violation;
+/** What the rules found about one bundle so far. */
+export type Findings = {
+  /** All steps of a rule. */
+  of(rule: Rule): Step[];
+  /** The steps of a rule that come before the first violation. */
+  reached(rule: Rule): Step[];
+  /** Takes in what was looked up for a step. */
+  add(step: Step | undefined, violation: Violation | undefined): void;
+  /** Whether nothing speaks against the evidence, whatever it is allowed. */
+  isSound(): boolean;
+  /** The first violation in order, if there is any. */
+  first(): Violation | undefined;
+  /** The steps of a rule up to the first violation, including it. */
+  consulted(rule: Rule): Step[];
+  /**
+   * Every rule in order with its outcome. Rules after the first violation count as passed only where they were
+   * evaluated all the same: those about the evidence, when it is sound.
+   */
+  checks(): Check[];
 };
 
-/** The first violation in order, of rules of one kind when given. */
-export function firstViolation(steps: readonly Step[], kind?: RuleKind): Finding | undefined {
-  for (const [at, step] of steps.entries()) {
-    const violation = kind === undefined || step.kind === kind ? step.check() : undefined;
-    if (violation !== undefined) return { at, violation };
-  }
-  return undefined;
-}
-
-/** Whether nothing that is known speaks against the evidence, whatever it is allowed. */
-export function isSound(steps: readonly Step[]): boolean {
-  return firstViolation(steps, "evidence") === undefined;
-}
-
-/** The steps of one rule that come before anything that is known to be violated. */
-export function reached(steps: readonly Step[], name: string): Step[] {
-  const end = firstViolation(steps)?.at ?? steps.length;
-  return steps.filter((step, at) => step.name === name && at < end);
-}
-
 /**
- * Every rule in order with its outcome, given where the first violation stands. Rules after it count as
- * passed only where they were held against a genuine proof all the same.
+ * Evaluates each rule that needs no lookup, once: in order up to the first violation, and after it those about
+ * the evidence. Nothing more is evaluated once the evidence is not sound.
  */
-export function listChecks(steps: readonly Step[], end: number, genuine: boolean): Check[] {
-  const outcomes = new Map<string, Check["outcome"]>();
-  for (const [at, { name, kind }] of steps.entries()) {
-    const passed = at < end || (genuine && kind === "evidence");
-    const outcome = at === end ? "failed" : passed ? "passed" : "not_reached";
-    const before = outcomes.get(name);
-    if (before === undefined || before === "passed" || outcome === "failed") outcomes.set(name, outcome);
+export function evaluateRules(steps: readonly Step[]): Findings {
+  let end = steps.length;
+  let first: Violation | undefined;
+  let sound = true;
+
+  function add(step: Step | undefined, violation: Violation | undefined): void {
+    if (step === undefined || violation === undefined) return;
+    if (step.kind === "evidence") sound = false;
+    const at = steps.indexOf(step);
+    if (at >= end) return;
+    end = at;
+    first = violation;
   }
-  return [...outcomes].map(([name, outcome]) => ({ name, outcome }));
+
+  for (const step of steps) {
+    if (!sound) break;
+    if (first === undefined || step.kind === "evidence") add(step, step.check?.());
+  }
+
+  return {
+    of: (rule) => steps.filter(({ name }) => name === rule.name),
+    reached: (rule) => steps.filter(({ name }, at) => name === rule.name && at < end),
+    add,
+    isSound: () => sound,
+    first: () => first,
+    consulted: (rule) => steps.filter(({ name }, at) => name === rule.name && at <= end),
+    checks() {
+      const outcomes = new Map<string, Check["outcome"]>();
+      for (const [at, { name, kind }] of steps.entries()) {
+        const passed = at < end || (sound && kind === "evidence");
+        const outcome = at === end ? "failed" : passed ? "passed" : "not_reached";
+        const before = outcomes.get(name);
+        if (before === undefined || before === "passed" || outcome === "failed") outcomes.set(name, outcome);
+      }
+      return [...outcomes].map(([name, outcome]) => ({ name, outcome }));
+    },
+  };
 }

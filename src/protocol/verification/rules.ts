@@ -7,28 +7,27 @@ import type { Evidence } from "./evidence.ts";
 /** Whether a rule asks if the evidence is good, or if good evidence is allowed what it asks for. */
 export type RuleKind = "evidence" | "permission";
 
-/** One named rule about the bundle as a whole. Pure. */
-export type BundleRule = {
-  name: string;
-  kind: RuleKind;
-  /**
-   * Whether it looks at facts that are gathered on the way, so that its answer may change; any other answers
-   * once.
-   */
-  looksAtFacts?: true;
-  check(evidence: Evidence): Violation | undefined;
+/** A named rule. One without a check of its own is decided by what is looked up on the way (`lookups.ts`). */
+export type Rule = { name: string; kind: RuleKind };
+
+/** A rule about the bundle as a whole. Pure. */
+export type BundleRule = Rule & {
+  check?(evidence: Evidence): Violation | undefined;
 };
 
-/** One named rule about each certificate, with the one that issued it; the root has none. Pure. */
-export type CertificateRule = {
-  name: string;
-  kind: RuleKind;
-  /** As in {@link BundleRule}. */
-  looksAtFacts?: true;
-  check(evidence: Evidence, position: CertificatePosition): Violation | undefined;
+/** A rule about each certificate, with the one that issued it; the root has none. Pure. */
+export type CertificateRule = Rule & {
+  check?(evidence: Evidence, position: CertificatePosition): Violation | undefined;
 };
 
-/** A certificate where it stands in its chain. */
+/** A rule applied to one bundle or to one certificate of it, in the order of wire format §8. */
+export type Step = Rule & {
+  /** Position in the chain, 0 for the leaf. */
+  certificate?: number;
+  check?: (() => Violation | undefined) | undefined;
+};
+
+/** A certificate and its place in its chain. */
 export type CertificatePosition = {
   index: number;
   certificate: DelegationCert;
@@ -52,8 +51,8 @@ export function hasBytes(text: string, length: number): boolean {
 }
 
 /**
- * Whether `text` has the length and the padding of base64 of `length` bytes: enough where its content is held
- * against other text.
+ * Whether `text` has the length and the padding of base64 of `length` bytes: enough where its content is
+ * compared with other text.
  */
 export function hasEncodedLength(text: string, length: number): boolean {
   const padding = (3 - (length % 3)) % 3;

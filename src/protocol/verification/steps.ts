@@ -3,7 +3,6 @@ import { intersectScopes } from "../documents/scopes.ts";
 import { BINDING_BYTES, MAX_DELEGATION_CHAIN_DEPTH } from "../encoding/constants.ts";
 import { ALGORITHMS } from "../keys/algorithms.ts";
 import { equalPublicKeys, isIdOf } from "../keys/hybrid.ts";
-import type { Violation } from "../violations.ts";
 import {
   ALREADY_VALID_RULE,
   CONSTRAINTS_RULE,
@@ -29,20 +28,9 @@ import {
   type CertificateRule,
   hasBytes,
   hasEncodedLength,
-  type RuleKind,
+  type Step,
   violation,
 } from "./rules.ts";
-
-/**
- * One rule applied to one bundle or to one certificate of it, at its place in the order of wire format §8.
- */
-export type Step = {
-  name: string;
-  kind: RuleKind;
-  /** Position in the chain, 0 for the leaf. */
-  certificate?: number;
-  check(): Violation | undefined;
-};
 
 const STRUCTURE_RULE: BundleRule = {
   name: "structure",
@@ -123,11 +111,7 @@ export function orderSteps(evidence: Evidence): Step[] {
 
 /** Rules about the bundle as a whole, as steps. */
 export function bundleSteps(evidence: Evidence, rules: readonly BundleRule[]): Step[] {
-  return rules.map(({ name, kind, looksAtFacts, check }) => ({
-    name,
-    kind,
-    check: answering(() => check(evidence), looksAtFacts),
-  }));
+  return rules.map(({ name, kind, check }) => ({ name, kind, check: check && (() => check(evidence)) }));
 }
 
 /** What a whole chain grants, sorted by code point (wire format §6). */
@@ -139,21 +123,11 @@ function certificateSteps(evidence: Evidence, rules: readonly CertificateRule[])
   const chain = evidence.bundle.delegations.slice(0, MAX_DELEGATION_CHAIN_DEPTH);
   return chain.flatMap((certificate, index) => {
     const position = { index, certificate, parent: chain[index + 1] };
-    return rules.map(({ name, kind, looksAtFacts, check }) => ({
+    return rules.map(({ name, kind, check }) => ({
       name,
       kind,
       certificate: index,
-      check: answering(() => check(evidence, position), looksAtFacts),
+      check: check && (() => check(evidence, position)),
     }));
   });
-}
-
-/** Steps are asked again as facts come in; one that looks at none is worked out once. */
-function answering(check: Step["check"], looksAtFacts: true | undefined): Step["check"] {
-  if (looksAtFacts) return check;
-  let answer: { violation: Violation | undefined } | undefined;
-  return () => {
-    answer ??= { violation: check() };
-    return answer.violation;
-  };
 }

@@ -3,55 +3,49 @@ import { ProtocolError } from "../encoding/errors.ts";
 import { reasonOf, statusOf } from "../violations.ts";
 import { NOT_REVOKED_RULE } from "./certificate_rules.ts";
 import type { Evidence, Verification, VerifyOptions } from "./evidence.ts";
-import { firstViolation, isSound, listChecks } from "./findings.ts";
-import { askStore, checkSignatures, holdConstraints, lookUpRevocation, spendChallenge } from "./gathering.ts";
-import { effectiveScope, orderSteps, type Step } from "./steps.ts";
+import { evaluateRules, type Findings } from "./findings.ts";
+import { askStore, checkConstraints, checkSignatures, lookUpRevocation, spendChallenge } from "./lookups.ts";
+import { effectiveScope, orderSteps } from "./steps.ts";
 
 export { type CertificateMemory, createCertificateMemory } from "./certificate_memory.ts";
 export type { ChallengeStore, Check, RevocationLookup, Verification, VerifyOptions } from "./evidence.ts";
 
 /**
- * Verifies a decoded proof bundle (wire format §8): an ordered list of pure rules, of which the first that
- * does not hold is the answer. Facts that cost something are gathered only where a rule is reached that asks
- * for them, so that a malformed bundle costs no signature work, and a hostile one at most nine hybrid
- * signature checks.
+ * Verifies a decoded proof bundle (wire format §8): an ordered list of rules, of which the first that does not
+ * hold is the answer. Each is evaluated once. What costs something is looked up only where its rule is reached,
+ * so a malformed bundle costs no signature work, and a hostile one at most nine hybrid signature checks.
  *
- * Throws `ProtocolError` `invalid_integer` when `now` is no safe integer; rejects when the store, a counter
- * or the crypto library breaks
+ * Throws `ProtocolError` `invalid_integer` when `now` is not a safe integer; rejects when the store, a counter
+ * or the crypto library breaks.
  */
 export async function verifyBundle(bundle: ProofBundle, options: VerifyOptions): Promise<Verification> {
   if (!Number.isSafeInteger(options.now)) {
     throw new ProtocolError("invalid_integer", "now is not in Unix seconds");
   }
-  const evidence: Evidence = {
-    bundle,
-    options,
-    facts: { signatureFaults: [], revocation: [], refusals: [] },
-  };
-  const steps = orderSteps(evidence);
-  await askStore(steps, evidence);
-  await checkSignatures(steps, evidence);
-  await lookUpRevocation(steps, evidence);
-  await spendChallenge(steps, evidence);
-  await holdConstraints(steps, evidence);
-  return conclude(steps, evidence, isSound(steps));
+  const evidence: Evidence = { bundle, options };
+  const findings = evaluateRules(orderSteps(evidence));
+  await askStore(findings, evidence);
+  await checkSignatures(findings, evidence);
+  await lookUpRevocation(findings, evidence);
+  await spendChallenge(findings, evidence);
+  await checkConstraints(findings, evidence);
+  return conclude(findings, evidence);
 }
 
-function conclude(steps: readonly Step[], { bundle, options }: Evidence, genuine: boolean): Verification {
-  const finding = firstViolation(steps);
-  const end = finding?.at ?? steps.length;
-  const consulted = steps.filter(({ name }, at) => name === NOT_REVOKED_RULE.name && at <= end);
+function conclude(findings: Findings, { bundle, options }: Evidence): Verification {
+  const { delegations, agent_id } = bundle;
+  const consulted = options.revocation === undefined ? [] : findings.consulted(NOT_REVOKED_RULE);
   const common = {
-    checks: listChecks(steps, end, genuine),
-    genuine,
-    consulted: options.revocation === undefined ? [] : consulted.map((step) => certificateId(bundle, step)),
+    checks: findings.checks(),
+    genuine: findings.isSound(),
+    consulted: consulted.map(({ certificate: index = 0 }) => delegations[index]?.cert_id ?? ""),
   };
-  const parties = { human_id: bundle.delegations.at(-1)?.issuer_id ?? "", agent_id: bundle.agent_id };
-  if (finding === undefined) {
-    const granted_scope = effectiveScope(bundle.delegations);
+  const parties = { human_id: delegations.at(-1)?.issuer_id ?? "", agent_id };
+  const violation = findings.first();
+  if (violation === undefined) {
+    const granted_scope = effectiveScope(delegations);
     return { valid: true, ...parties, granted_scope, identity_status: "authorized_agent", ...common };
   }
-  const { violation } = finding;
   return {
     valid: false,
     ...(violation.code === "expired" || violation.code === "revoked" ? parties : {}),
@@ -60,8 +54,4 @@ function conclude(steps: readonly Step[], { bundle, options }: Evidence, genuine
     violation,
     ...common,
   };
-}
-
-function certificateId(bundle: ProofBundle, { certificate: index = 0 }: Step): string {
-  return bundle.delegations[index]?.cert_id ?? "";
 }
