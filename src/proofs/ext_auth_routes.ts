@@ -111,8 +111,12 @@ async function decide({ verify, findApiKey }: ExtAuthDeps, { params, header }: H
     const scope = params?.target?.split("/")[0] ?? header(SCOPE_HEADER);
     const options = verifyOptions.safeParse({ required_scope: scope });
     if (!options.success) return { decision: "none", reason: "invalid_scope" };
-    const call = { readProof: () => readProof({ header: proof }, proof.length), options: options.data };
-    return await verifyProof(verify, caller, call);
+    const call = {
+      caller,
+      readProof: () => readProof({ header: proof }, proof.length),
+      options: options.data,
+    };
+    return await verifyProof(verify, call);
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
     return { decision: REFUSED.includes(error.code) ? "refuse" : "none", reason: error.code };

@@ -37,7 +37,7 @@ const actionProfile = z
 export const invocationIdText = name(256).refine((id) => id !== "." && id !== "..", "must not be . or ..");
 
 /** The one action that a proof is bound to (wire format §4, context binding). */
-export const operationShape = z.object({
+export const operationSchema = z.object({
   verifier_id: name(512).describe("The verifying connection's registered name; its id unless one was set"),
   workspace_id: name(512).describe("The account of the verifying connection"),
   agent_id: name(512),
@@ -52,7 +52,7 @@ export const operationShape = z.object({
 });
 
 /** An operation as calls carry it. */
-export type Operation = z.infer<typeof operationShape>;
+export type Operation = z.infer<typeof operationSchema>;
 
 /**
  * The value of the proof's `session_context`: 32 bytes. The request hash is rebuilt when the scope is known.
@@ -61,7 +61,7 @@ export type Operation = z.infer<typeof operationShape>;
 export function contextOf(operation: Operation, requiredScope: string | undefined): Uint8Array {
   const request = bytesOf(operation.request_hash);
   if (requiredScope !== undefined && !request.equals(rebuiltHash(operation, requiredScope))) {
-    throw new ApiError("session_context_mismatch", "operation.request_hash: is of another operation");
+    throw new ApiError("session_context_mismatch", "operation.request_hash: belongs to another operation");
   }
   const { verifier_id, workspace_id, agent_id, session_id, invocation_id } = operation;
   return sessionContext({
@@ -93,10 +93,10 @@ export function writtenRequestHash({ request_hash }: Operation): string {
 /** Throws `verifier_mismatch` unless the operation is meant for this caller. */
 export function checkVerifier(operation: Operation, caller: ApiKeyCaller): void {
   if (operation.verifier_id !== caller.verifierId) {
-    throw new ApiError("verifier_mismatch", "operation.verifier_id: is another verifier");
+    throw new ApiError("verifier_mismatch", "operation.verifier_id: names another verifier");
   }
   if (operation.workspace_id !== caller.accountId) {
-    throw new ApiError("verifier_mismatch", "operation.workspace_id: is another account");
+    throw new ApiError("verifier_mismatch", "operation.workspace_id: names another account");
   }
 }
 

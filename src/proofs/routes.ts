@@ -8,15 +8,15 @@ import type { VaultClient } from "../vault/client.ts";
 import { authzenMetadataRoute, evaluationRoute, evaluationsRoute } from "./authzen/routes.ts";
 import { createAcceptanceFinder } from "./decide/acceptance.ts";
 import { createBatcher } from "./decide/batch.ts";
-import { createCountedAllows } from "./decide/max_rate.ts";
-import { createLanes } from "./decide/slow_accounts.ts";
+import { createTurns } from "./decide/max_rate.ts";
+import { separateSlowAccounts } from "./decide/slow_accounts.ts";
 import { extAuthRoutes } from "./ext_auth_routes.ts";
 import { createChallengeKeys } from "./present/challenge_keys.ts";
 import { challengeRoute } from "./present/challenge_route.ts";
 import { presentRoute } from "./present/present_route.ts";
 import { createProofRefResolver } from "./present/proof_ref.ts";
-import { createRecordedFinder } from "./verify/invocations.ts";
 import { outcomeRoute } from "./verify/outcome_route.ts";
+import { createRecordedFinder } from "./verify/recorded_decisions.ts";
 import { createRefusals } from "./verify/refused_proofs.ts";
 import { createRepeats } from "./verify/repeats.ts";
 import { createRootFinder } from "./verify/trusted_roots.ts";
@@ -58,14 +58,14 @@ export function proofRoutes(deps: ProofDeps): Route[] {
     resolveProofRef: createProofRefResolver(db),
     findRecorded,
     memory: createCertificateMemory(REMEMBERED_CERTIFICATES),
-    decide: createLanes(createBatcher(decisions), patient),
-    withCountedAllows: createCountedAllows(rated),
+    decide: separateSlowAccounts(createBatcher(decisions), patient),
+    takeTurn: createTurns(rated),
     isAccepted: createAcceptanceFinder(db),
     refusals: createRefusals({ perMinute, clock }),
     repeats: createRepeats({ perMinute, clock, findRecorded }),
     clock,
   };
-  const evaluation = { verify, standing: { db, rated }, clock };
+  const evaluation = { verify, registry: { db, rated }, clock };
   return [
     challengeRoute({ keys, clock }),
     presentRoute({ db, vault, clock }),

@@ -9,8 +9,15 @@ export const BOUND_SCOPE = "payments:send";
 /** An operation as calls carry it. */
 export type Wish = Record<string, string>;
 
+/** Who agrees on an operation. */
+type Parties = {
+  platform: { connectionId: string };
+  person: { accountId: string };
+  agentId: string;
+};
+
 /** An operation of an application, as its verifier and its agent agree on it. */
-export function operationOf(app: Application, changes: Wish = {}): Wish {
+export function operationOf(app: Parties, changes: Wish = {}): Wish {
   const named = { action: "refund", resource_id: "order-7", requested_path: "/orders/7/refund", ...changes };
   const hash = requestHash({ required_scope: BOUND_SCOPE, operation: named.action, ...named });
   return {

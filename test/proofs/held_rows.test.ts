@@ -5,7 +5,7 @@ import {
   decideBatch,
   VERIFICATION_PRICE_MICRO_USD as price,
 } from "../../src/proofs/decide/decision.ts";
-import { createLanes } from "../../src/proofs/decide/slow_accounts.ts";
+import { separateSlowAccounts } from "../../src/proofs/decide/slow_accounts.ts";
 import { decisionWorld } from "./decision_world.ts";
 import { insertRecords, itemFor, type Records } from "./records.ts";
 
@@ -23,7 +23,7 @@ describe("a row that somebody else holds", () => {
     ];
     const quick = openPool("quick", { lockMs: 50 });
     const patient = openPool("patient", { max: 2, lockMs: 5_000 });
-    const decide = createLanes(createBatcher(quick), patient);
+    const decide = separateSlowAccounts(createBatcher(quick), patient);
     const held = await holdCertificate(blocked);
     let isDecided = false;
     const waiting = decide(itemFor(blocked)).then((outcome) => {
@@ -43,7 +43,7 @@ describe("a row that somebody else holds", () => {
     const records = await insertRecords(world.db, 10 * price);
     const quick = openPool("quick", { lockMs: 20 });
     const patient = openPool("patient", { max: 2, lockMs: 100 });
-    const decide = createLanes(createBatcher(quick), patient);
+    const decide = separateSlowAccounts(createBatcher(quick), patient);
     const held = await holdCertificate(records);
     await expect(decide(itemFor(records))).rejects.toMatchObject({ code: "55P03" });
     await held.commit();
@@ -58,7 +58,7 @@ describe("a row that somebody else holds", () => {
       await insertRecords(world.db, 10 * price),
     ];
     const batched = vi.fn(createBatcher(openPool("quick", { lockMs: 50 })));
-    const decide = createLanes(batched, openPool("patient", { max: 4, lockMs: 10_000 }));
+    const decide = separateSlowAccounts(batched, openPool("patient", { max: 4, lockMs: 10_000 }));
     const held = await holdCertificate(blocked);
     const first = itemFor(blocked);
     const waiting = [decide(first)];
@@ -102,7 +102,7 @@ describe("a statement that is cut off", () => {
     const records = await insertRecords(world.db, 10 * price);
     const held = await hold("select from certificates where cert_id = $1 for update", [records.certId]);
     const cut = openPool("cut", { max: 1, lockMs: 10_000 });
-    const decide = createLanes(createBatcher(cut), openPool("patient", { lockMs: 100 }));
+    const decide = separateSlowAccounts(createBatcher(cut), openPool("patient", { lockMs: 100 }));
     const deciding = decide(itemFor(records));
     const refused = expect(deciding).rejects.toMatchObject({ code: "57P01" });
     await untilBlocked();

@@ -66,7 +66,7 @@ describe("an operation-bound proof", () => {
     const { body } = await app.present({ session_context, required_scope: SCOPE });
     const answer = await decide(app, body.proof_bundle, operation);
     expect(errorOf(answer)).toBe("400 session_context_mismatch");
-    expect(answer.text).toContain("operation.agent_id: is another agent");
+    expect(answer.text).toContain("operation.agent_id: names another agent");
   });
 
   test.each(["verifier_id", "workspace_id"])("for another %s is 403 verifier_mismatch", async (name) => {

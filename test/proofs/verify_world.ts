@@ -3,12 +3,12 @@ import { beforeAll } from "vitest";
 import { ApiError } from "../../src/errors.ts";
 import { createAcceptanceFinder } from "../../src/proofs/decide/acceptance.ts";
 import { createBatcher } from "../../src/proofs/decide/batch.ts";
-import type { Decided } from "../../src/proofs/decide/decided.ts";
-import { createCountedAllows } from "../../src/proofs/decide/max_rate.ts";
+import type { Decided } from "../../src/proofs/decide/decision.ts";
+import { createTurns } from "../../src/proofs/decide/max_rate.ts";
 import { createChallengeKeys } from "../../src/proofs/present/challenge_keys.ts";
 import { createProofRefResolver } from "../../src/proofs/present/proof_ref.ts";
 import { readVerifyCall } from "../../src/proofs/verify/call.ts";
-import { createRecordedFinder } from "../../src/proofs/verify/invocations.ts";
+import { createRecordedFinder } from "../../src/proofs/verify/recorded_decisions.ts";
 import { createRefusals } from "../../src/proofs/verify/refused_proofs.ts";
 import { createRepeats } from "../../src/proofs/verify/repeats.ts";
 import { createRootFinder } from "../../src/proofs/verify/trusted_roots.ts";
@@ -46,11 +46,8 @@ export function verifyWorld(): VerifyWorld {
     account: (options: WorldOptions = {}) => createProofWorld(world.db, seal, { now, ...options }),
     async verify(bundle: unknown, { scope = "data:read", context, as }: Changes) {
       const body = { proof_bundle: bundle, required_scope: scope, ...(context ? { context } : {}) };
-      return verifyProof(
-        world.deps,
-        callerOf(as),
-        readVerifyCall(Buffer.from(JSON.stringify(body)), undefined),
-      );
+      const call = readVerifyCall(callerOf(as), Buffer.from(JSON.stringify(body)), undefined);
+      return verifyProof(world.deps, call);
     },
     async decisionOf(bundle: unknown, changes: Changes) {
       const { decision, reason } = await world.verify(bundle, changes);
@@ -67,7 +64,7 @@ export function verifyWorld(): VerifyWorld {
       findRecorded,
       memory: createCertificateMemory(100),
       decide: createBatcher(world.pool),
-      withCountedAllows: createCountedAllows(world.openPool("rates", { max: 2 })),
+      takeTurn: createTurns(world.openPool("rates", { max: 2 })),
       isAccepted: createAcceptanceFinder(world.db),
       refusals: createRefusals({ perMinute: 100_000, clock }),
       repeats: createRepeats({ perMinute: 100_000, clock, findRecorded }),

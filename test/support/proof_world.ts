@@ -40,6 +40,8 @@ export type ProveOptions = {
   challenge?: Uint8Array;
   /** The connection that a fresh challenge is for; by default this world's own. */
   shownTo?: string;
+  /** What the proof is bound to: 32 bytes. */
+  sessionContext?: Uint8Array;
   certificate?: DelegationCert;
 };
 
@@ -110,7 +112,11 @@ export async function createProofWorld(
     const challenge =
       given.challenge ??
       issueChallenge(await keys.forIssuing(challengeDay(at), at), given.shownTo ?? connectionId, at);
-    const binding = { challenge: encodeBase64(challenge), challenge_at: unixSeconds(at) };
+    const binding = {
+      challenge: encodeBase64(challenge),
+      challenge_at: unixSeconds(at),
+      ...(given.sessionContext ? { session_context: encodeBase64(given.sessionContext) } : {}),
+    };
     return {
       agent_id: agentId,
       agent_pub_key: agentPublic,

@@ -4,10 +4,10 @@ import { ApiError } from "../../errors.ts";
 import { validate } from "../../input/validate.ts";
 import { type JsonObject, type JsonValue, plainJson } from "../../protocol/encoding/json.ts";
 import type { ApiKeyCaller } from "../../route.ts";
-import type { Decided } from "../decide/decided.ts";
+import type { Decided } from "../decide/decision.ts";
 import { isJsonObject, readProof, type VerifyCall, verifyOptions } from "../verify/call.ts";
 import { type VerifyDeps, verifyProof } from "../verify/verify.ts";
-import { findStanding, type StandingDeps } from "./registry_answer.ts";
+import { findRegistryAnswer, type RegistryDeps } from "./registry_answer.ts";
 
 const properties = z.record(z.string(), z.unknown()).optional();
 const id = z
@@ -24,7 +24,7 @@ export const evaluationBody = z.object({
   context: z
     .record(z.string(), z.unknown())
     .optional()
-    .describe("proof_bundle or proof_ref, operation, and what constraints are held against"),
+    .describe("proof_bundle or proof_ref, operation, and what constraints are compared with"),
 });
 
 /**
@@ -59,7 +59,7 @@ export const evaluationAnswer = z.object({
 export type EvaluationAnswer = z.infer<typeof evaluationAnswer>;
 
 /** What answering takes. */
-export type EvaluateDeps = { verify: VerifyDeps; standing: StandingDeps; clock: Clock };
+export type EvaluateDeps = { verify: VerifyDeps; registry: RegistryDeps; clock: Clock };
 
 /**
  * Answers one question. A proof that is refused is a `false`; throws `ApiError` for a malformed question and
@@ -86,7 +86,8 @@ export async function evaluate(
     const question = { connectionId: caller.connectionId, agentId: subject.id, scope: action.name };
     return askRegistry(deps, { ...question, context: options.context ?? {}, now: deps.clock.now() });
   }
-  return askWithProof(deps, caller, {
+  return askWithProof(deps, {
+    caller,
     agentId: subject.id,
     options,
     readProof: () => readProof({ bundle, ref }, bodyBytes),
@@ -100,10 +101,10 @@ function contextOf(given: JsonValue | undefined): JsonObject {
 }
 
 async function askRegistry(
-  { standing }: EvaluateDeps,
-  question: Parameters<typeof findStanding>[1],
+  { registry }: EvaluateDeps,
+  question: Parameters<typeof findRegistryAnswer>[1],
 ): Promise<EvaluationAnswer> {
-  const found = await findStanding(standing, question);
+  const found = await findRegistryAnswer(registry, question);
   const context = { assurance: "registry", reason: found.reason } as const;
   if (found.decision === "deny") return { decision: false, context };
   return { decision: true, context: { ...context, cert_id: found.certId } };
@@ -122,13 +123,9 @@ const REPLAYED = "replayed";
  */
 const REFUSED_STATUS: readonly number[] = [400, 403, 409];
 
-async function askWithProof(
-  deps: EvaluateDeps,
-  caller: ApiKeyCaller,
-  call: VerifyCall,
-): Promise<EvaluationAnswer> {
+async function askWithProof(deps: EvaluateDeps, call: VerifyCall): Promise<EvaluationAnswer> {
   try {
-    return answerOf(await verifyProof(deps.verify, caller, call));
+    return answerOf(await verifyProof(deps.verify, call));
   } catch (error) {
     if (!(error instanceof ApiError) || !REFUSED_STATUS.includes(error.status)) throw error;
     return refused(error.code);

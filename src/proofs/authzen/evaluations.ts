@@ -42,7 +42,7 @@ function semanticOf(options: JsonValue | undefined): z.infer<typeof semantic> {
   const asked = isJsonObject(options) ? options.evaluations_semantic : undefined;
   const result = semantic.default("execute_all").safeParse(asked);
   if (result.success) return result.data;
-  throw new ApiError("invalid_request", "options.evaluations_semantic: is none that is known");
+  throw new ApiError("invalid_request", "options.evaluations_semantic: unknown value");
 }
 
 /** Answers the items in their order, up to the one that ends it. An item that has no answer is `false`. */
@@ -71,7 +71,9 @@ async function answerItem(
   bodyBytes: number,
 ): Promise<EvaluationAnswer> {
   try {
-    if (!isJsonObject(item)) throw new ApiError("invalid_request", "evaluations: an item is no object");
+    if (!isJsonObject(item)) {
+      throw new ApiError("invalid_request", "evaluations: each item must be an object");
+    }
     return await evaluate(deps, caller, item, bodyBytes);
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;

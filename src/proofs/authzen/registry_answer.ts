@@ -7,8 +7,8 @@ import { countAllowsBefore } from "../decide/max_rate.ts";
 import { findActiveCertificates, readCertificate } from "../present/active_certificate.ts";
 import type { DenyReason } from "../verify/verdict.ts";
 
-/** What is asked of the registry: may this agent of this connection do that, as things stand. */
-export type StandingQuestion = {
+/** What is asked of the registry: may this agent of this connection do that, as the registry knows it. */
+export type RegistryQuestion = {
   connectionId: string;
   agentId: string;
   scope: string;
@@ -17,10 +17,10 @@ export type StandingQuestion = {
 };
 
 /** Where it is looked up; `rated` is a pool for counting. */
-export type StandingDeps = { db: Database; rated: Pool };
+export type RegistryDeps = { db: Database; rated: Pool };
 
-/** What stands in the registry. It proves nothing about who asks. */
-export type Standing =
+/** What the registry says. It proves nothing about who asks. */
+export type RegistryAnswer =
   | { decision: "allow"; reason: "authorized"; certId: string }
   | { decision: "deny"; reason: DenyReason };
 
@@ -28,10 +28,10 @@ export type Standing =
  * Whether any active certificate of the agent grants the scope under its constraints. Nothing is spent,
  * charged or recorded. When none does: the reason of the newest that has the scope.
  */
-export async function findStanding(
-  { db, rated }: StandingDeps,
-  question: StandingQuestion,
-): Promise<Standing> {
+export async function findRegistryAnswer(
+  { db, rated }: RegistryDeps,
+  question: RegistryQuestion,
+): Promise<RegistryAnswer> {
   const { connectionId, agentId, scope, context, now } = question;
   const agent = await db("agents")
     .where({ agent_id: agentId, connection_id: connectionId })

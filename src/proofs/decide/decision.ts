@@ -1,6 +1,7 @@
 import type { Pool, PoolClient } from "pg";
-import { canonicalJson } from "../../protocol/encoding/canonical.ts";
-import { decisionStatement } from "./decision_statement.ts";
+import type { Check } from "../../protocol/verification/evidence.ts";
+import { decisionStatement, itemsAsJson } from "./decision_statement.ts";
+import type { Receipt } from "./receipt.ts";
 
 /** Price of one decision in micro-USD (specification §8: 0.002 USD per verification). */
 export const VERIFICATION_PRICE_MICRO_USD = 2_000;
@@ -44,10 +45,31 @@ export type DecisionItem = {
 
 /** What became of an item: decided and recorded, or refused with nothing recorded, charged or spent by it. */
 export type DecisionOutcome =
-  | { kind: "decided"; decision: Decision; reason: string; receiptHash: Buffer; grantedScope?: string[] }
+  | {
+      kind: "decided";
+      decision: Decision;
+      reason: string;
+      /** The whole receipt in canonical JSON, as its hash was taken. */
+      receipt: string;
+      receiptHash: Buffer;
+    }
   | { kind: "challenge_spent" }
   | { kind: "invocation_taken" }
   | { kind: "credits_exhausted" };
+
+/** A decision that is recorded, charged and final, as it is answered. */
+export type Decided = {
+  decision: Decision;
+  reason: string;
+  /** Why not, in the protocol's words when its rules decided; null when allowed. */
+  errorReason: string | null;
+  receipt: Receipt;
+  receiptHash: Buffer;
+  /** Whether this is the decision of an earlier call. */
+  replayed: boolean;
+  /** Every rule of the protocol; not kept for a decision that is given again. */
+  checks?: readonly Check[];
+};
 
 type AnswerRow = {
   n: number;
@@ -55,8 +77,8 @@ type AnswerRow = {
   payable: boolean;
   decision: Decision | null;
   reason: string | null;
+  receipt: string | null;
   receipt_hash: Buffer | null;
-  granted: string | null;
 };
 
 /**
@@ -67,40 +89,10 @@ export async function decideBatch(
   database: Pool | PoolClient,
   items: readonly DecisionItem[],
 ): Promise<DecisionOutcome[]> {
-  const column = <T>(read: (item: DecisionItem, n: number) => T): T[] => items.map(read);
-  const links = items.flatMap((item, n) =>
-    item.certificates.map((certificate) => ({ n, item, ...certificate })),
-  );
   const { rows } = await database.query<AnswerRow>({
     name: "decide",
     text: decisionStatement,
-    values: [
-      column((_, n) => n),
-      column((item) => item.accountId),
-      column((item) => item.connectionId),
-      column((item) => item.challenge),
-      column((item) => item.challengeExpiresAt),
-      column((item) => item.decision),
-      column((item) => item.reason),
-      column((item) => item.eventId),
-      column((item) => item.decidedAt),
-      column((item) => item.agentId),
-      column((item) => item.humanId),
-      column((item) => item.rootAccountId),
-      column((item) => item.certId),
-      column((item) => item.requiredScope),
-      column((item) => item.receiptHead),
-      column((item) => item.receiptTail),
-      column((item) => canonicalJson(item.grantedScope)),
-      column((item) => item.errorReason),
-      column((item) => item.invocation?.id ?? null),
-      column((item) => item.invocation?.operationHash ?? null),
-      links.map((link) => link.n),
-      links.map((link) => link.accountId),
-      links.map((link) => link.certId),
-      links.map((link) => link.item.requiredScope),
-      VERIFICATION_PRICE_MICRO_USD,
-    ],
+    values: [itemsAsJson(items), VERIFICATION_PRICE_MICRO_USD],
   });
   const answers = new Map(rows.map((row) => [row.n, row]));
   return shareExhaustion(
@@ -133,8 +125,9 @@ function outcomeOf(row: AnswerRow | undefined): DecisionOutcome {
   if (row === undefined) return { kind: "challenge_spent" };
   if (!row.fresh) return { kind: "invocation_taken" };
   if (!row.payable) return { kind: "credits_exhausted" };
-  const { decision, reason, receipt_hash: receiptHash } = row;
-  if (decision === null || reason === null || receiptHash === null) return { kind: "challenge_spent" };
-  const grantedScope = row.granted === null ? undefined : (JSON.parse(row.granted) as string[]);
-  return { kind: "decided", decision, reason, receiptHash, ...(grantedScope ? { grantedScope } : {}) };
+  const { decision, reason, receipt, receipt_hash: receiptHash } = row;
+  if (decision === null || reason === null || receipt === null || receiptHash === null) {
+    return { kind: "challenge_spent" };
+  }
+  return { kind: "decided", decision, reason, receipt, receiptHash };
 }

@@ -1,4 +1,50 @@
+import { canonicalJson } from "../../protocol/encoding/canonical.ts";
+import type { DecisionItem } from "./decision.ts";
 import { crossesMark, lowCreditEvents } from "./low_credit.ts";
+
+/** How an item is handed over: each column, its type, and its value as JSON. */
+const COLUMNS: Record<string, readonly [type: string, value: (item: DecisionItem) => unknown]> = {
+  account_id: ["uuid", (item) => item.accountId],
+  connection_id: ["uuid", (item) => item.connectionId],
+  challenge: ["bytea", (item) => byteaText(item.challenge)],
+  challenge_expires_at: ["timestamptz", (item) => item.challengeExpiresAt],
+  decision: ["text", (item) => item.decision],
+  reason: ["text", (item) => item.reason],
+  event_id: ["uuid", (item) => item.eventId],
+  decided_at: ["timestamptz", (item) => item.decidedAt],
+  agent_id: ["text", (item) => item.agentId],
+  human_id: ["text", (item) => item.humanId],
+  root_account_id: ["uuid", (item) => item.rootAccountId],
+  cert_id: ["text", (item) => item.certId],
+  required_scope: ["text", (item) => item.requiredScope],
+  receipt_head: ["text", (item) => item.receiptHead],
+  receipt_tail: ["text", (item) => item.receiptTail],
+  granted: ["text", (item) => canonicalJson(item.grantedScope)],
+  error_reason: ["text", (item) => item.errorReason],
+  invocation_id: ["text", (item) => item.invocation?.id],
+  operation_hash: ["bytea", (item) => item.invocation && byteaText(item.invocation.operationHash)],
+  certificates: [
+    "json",
+    (item) => item.certificates.map(({ accountId, certId }) => ({ account_id: accountId, cert_id: certId })),
+  ],
+};
+
+const columnTypes = Object.entries(COLUMNS).map(([name, [type]]) => `${name} ${type}`);
+
+/** The first parameter of the statement: a batch, numbered from 0. */
+export function itemsAsJson(items: readonly DecisionItem[]): string {
+  const columns = Object.entries(COLUMNS);
+  return JSON.stringify(
+    items.map((item, n) => ({
+      n,
+      ...Object.fromEntries(columns.map(([name, [, value]]) => [name, value(item)])),
+    })),
+  );
+}
+
+function byteaText(bytes: Uint8Array): string {
+  return `\\x${Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("hex")}`;
+}
 
 const EVENT_TYPE = "case when final = 'allow' then 'proof.verified' else 'proof.rejected' end";
 
@@ -35,13 +81,12 @@ const EVENT_TYPE = "case when final = 'allow' then 'proof.verified' else 'proof.
 export const decisionStatement = `
 with item as (
   select distinct on (connection_id, challenge) *
-  from unnest($1::int[], $2::uuid[], $3::uuid[], $4::bytea[], $5::timestamptz[], $6::text[], $7::text[], $8::uuid[],
-              $9::timestamptz[], $10::text[], $11::text[], $12::uuid[], $13::text[], $14::text[], $15::text[],
-              $16::text[], $17::text[], $18::text[], $19::text[], $20::bytea[])
-    as item (n, account_id, connection_id, challenge, challenge_expires_at, decision, reason, event_id,
-             decided_at, agent_id, human_id, root_account_id, cert_id, required_scope, receipt_head,
-             receipt_tail, granted, error_reason, invocation_id, operation_hash)
+  from json_to_recordset($1::json) as item (n int, ${columnTypes.join(", ")})
   order by connection_id, challenge, n
+),
+link as (
+  select item.n, link.account_id, link.cert_id, item.required_scope
+  from item cross join lateral json_to_recordset(item.certificates) as link (account_id uuid, cert_id text)
 ),
 fresh as (
   select * from (
@@ -54,14 +99,14 @@ fresh as (
 ),
 pinned as (
   select c.account_id, c.cert_id, c.status, c.ceiling_scope from certificates c
-  where (c.account_id, c.cert_id) in (select * from unnest($22::uuid[], $23::text[]))
+  where (c.account_id, c.cert_id) in (select account_id, cert_id from link)
   order by c.account_id, c.cert_id for share
 ),
 state as (
   select link.n, bool_or(c.status = 'revoked') as revoked, bool_or(c.cert_id is null) as unknown,
          bool_or(c.ceiling_scope is not null) as has_ceiling,
          bool_or(c.ceiling_scope is not null and not link.required_scope = any (c.ceiling_scope)) as over_ceiling
-  from unnest($21::int[], $22::uuid[], $23::text[], $24::text[]) as link (n, account_id, cert_id, required_scope)
+  from link
   left join pinned c on c.account_id = link.account_id and c.cert_id = link.cert_id
   group by link.n
 ),
@@ -108,7 +153,7 @@ payable as (
     from judged
     left join wanted using (account_id)
     left join held using (account_id)
-    cross join lateral (select held.balance_micro_usd / $25::bigint as affordable) as credit
+    cross join lateral (select held.balance_micro_usd / $2::bigint as affordable) as credit
     cross join lateral (
       select case when wanted.items <= credit.affordable then true
              else not is_spent(judged.connection_id, judged.challenge_expires_at, judged.challenge) end as is_open
@@ -124,16 +169,16 @@ spent as (
   on conflict do nothing
   returning connection_id, challenge
 ),
-settled as (
+decidable as (
   select payable.* from payable join spent using (connection_id, challenge)
 ),
 due as (
-  select account_id, count(*) as charges from settled where charged group by account_id
+  select account_id, count(*) as charges from decidable where charged group by account_id
 ),
 paid as (
-  select paid.*, ${crossesMark("$25::bigint")} as crosses
+  select paid.*, ${crossesMark("$2::bigint")} as crosses
   from (
-    select account_id, balance_micro_usd as before, balance_micro_usd - due.charges * $25::bigint as after,
+    select account_id, balance_micro_usd as before, balance_micro_usd - due.charges * $2::bigint as after,
            low_at_micro_usd as low_at
     from held join due using (account_id)
   ) as paid
@@ -146,41 +191,41 @@ charge as (
   returning b.account_id, paid.after, paid.low_at, case when paid.crosses then b.next_event_seq - 1 end as event_seq
 ),
 decided as (
-  select item.*, settled.decision as final, settled.reason as final_reason, settled.charged,
-         narrowed.granted as narrowed, receipt.body, sha256(convert_to(receipt.body, 'UTF8')) as receipt_hash
-  from settled
+  select item.*, decidable.decision as final, decidable.reason as final_reason, decidable.charged,
+         receipt.body, sha256(convert_to(receipt.body, 'UTF8')) as receipt_hash
+  from decidable
   join item using (n)
   cross join lateral (
-    select case when settled.is_narrowed and settled.decision = 'allow' then (
+    select case when decidable.is_narrowed and decidable.decision = 'allow' then (
       select '[' || coalesce(string_agg(scope.value::text, ',' order by scope.place), '') || ']'
       from json_array_elements(item.granted::json) with ordinality as scope (value, place)
-      where (settled.accepted_scope is null or (scope.value #>> '{}') = any (settled.accepted_scope))
+      where (decidable.accepted_scope is null or (scope.value #>> '{}') = any (decidable.accepted_scope))
         and not exists (
-          select from unnest($21::int[], $22::uuid[], $23::text[]) as link (n, account_id, cert_id)
+          select from link
           join pinned c on c.account_id = link.account_id and c.cert_id = link.cert_id
           where link.n = item.n and c.ceiling_scope is not null and (scope.value #>> '{}') <> all (c.ceiling_scope))
     ) end as granted
     offset 0
   ) as narrowed
   cross join lateral (
-    select item.receipt_head || '"decision":"' || settled.decision || '","decision_reason":"' || settled.reason ||
+    select item.receipt_head || '"decision":"' || decidable.decision || '","decision_reason":"' || decidable.reason ||
            '","granted_scope":' ||
-           case when settled.decision = 'allow' then coalesce(narrowed.granted, item.granted) else '[]' end ||
+           case when decidable.decision = 'allow' then coalesce(narrowed.granted, item.granted) else '[]' end ||
            item.receipt_tail as body
   ) as receipt
 ),
 posted as (
   insert into ledger_postings (account_id, posted_at, posting_id, kind, debit_book, credit_book, amount_micro_usd)
-  select account_id, decided_at, challenge, 'verification', 'credit', 'revenue', $25::bigint from decided where charged
+  select account_id, decided_at, challenge, 'verification', 'credit', 'revenue', $2::bigint from decided where charged
 ),
-written as (
+history as (
   insert into audit_events (account_id, occurred_at, event_id, event_type, connection_id, agent_id, human_id, cert_id,
                             decision, decision_reason, required_scope, receipt, receipt_hash)
   select account_id, decided_at, event_id, ${EVENT_TYPE}, connection_id, agent_id, human_id, cert_id,
          final, final_reason, required_scope, body, receipt_hash
   from decided
 ),
-told as (
+history_of_root as (
   insert into audit_events (account_id, occurred_at, event_id, event_type, connection_id, agent_id, human_id, cert_id,
                             decision, decision_reason, required_scope, verifier_account_id,
                             verifier_platform_name, verifier_organization_name)
@@ -191,7 +236,7 @@ told as (
          (select a.organization_name from accounts a where a.account_id = decided.account_id)
   from decided where root_account_id <> account_id
 ),
-kept as (
+remembered as (
   insert into invocations (account_id, connection_id, invocation_id, operation_hash, event_id, decided_at, error_reason)
   select account_id, connection_id, invocation_id, operation_hash, event_id, decided_at,
          case when final_reason = reason then error_reason else final_reason end
@@ -199,9 +244,9 @@ kept as (
     and final_reason not in ('untrusted_root', 'principal_not_accepted')
   order by account_id, connection_id, invocation_id
 ),
-${lowCreditEvents("$25::bigint")}
+${lowCreditEvents("$2::bigint")}
 select item.n, fresh.n is not null as fresh, payable.n is not null as payable, decided.final as decision,
-       decided.final_reason as reason, decided.receipt_hash, decided.narrowed as granted
+       decided.final_reason as reason, decided.body as receipt, decided.receipt_hash
 from item
 left join fresh on fresh.n = item.n
 left join payable on payable.n = item.n

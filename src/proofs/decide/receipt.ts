@@ -67,13 +67,3 @@ export function receiptParts(fields: ReceiptFields): ReceiptParts {
   });
   return { head: `${head.slice(0, -1)},`, tail: `,${tail.slice(1)}` };
 }
-
-/** The whole receipt, filled in as the deciding statement does. `grantedScope` is empty unless allowed. */
-export function completeReceipt(
-  { head, tail }: ReceiptParts,
-  decided: { decision: string; reason: string; grantedScope: readonly string[] },
-): string {
-  const { decision, reason, grantedScope } = decided;
-  const scopes = canonicalJson([...grantedScope]);
-  return `${head}"decision":"${decision}","decision_reason":"${reason}","granted_scope":${scopes}${tail}`;
-}

@@ -16,7 +16,7 @@ import {
   type VaultClient,
   VaultRefused,
 } from "../../vault/client.ts";
-import { contextOf, type Operation, operationShape } from "../operation.ts";
+import { contextOf, type Operation, operationSchema } from "../operation.ts";
 import { type ActiveCertificate, findActiveCertificates, readCertificate } from "./active_certificate.ts";
 import { readChallenge } from "./challenge.ts";
 import { encodeProofRef } from "./proof_ref.ts";
@@ -36,7 +36,7 @@ const body = z.object({
     .max(256)
     .optional()
     .describe("Present the newest certificate that grants this scope"),
-  operation: operationShape
+  operation: operationSchema
     .optional()
     .describe("Bind the proof to this one action; session_context follows from it"),
 });
@@ -169,10 +169,10 @@ function readContext(agentId: string, asked: Bound): string | undefined {
   const { session_context: context, operation, required_scope: requiredScope } = asked;
   if (operation !== undefined) {
     if (context !== undefined) {
-      throw new ApiError("invalid_request", "session_context: is given besides operation");
+      throw new ApiError("invalid_request", "send either operation or session_context, not both");
     }
     if (operation.agent_id !== agentId) {
-      throw new ApiError("session_context_mismatch", "operation.agent_id: is another agent");
+      throw new ApiError("session_context_mismatch", "operation.agent_id: names another agent");
     }
     return encodeBase64(contextOf(operation, requiredScope));
   }

@@ -5,7 +5,8 @@ import { decodeProofBundle, type ProofBundle, proofBundle } from "../../protocol
 import { MAX_JSON_NESTING_DEPTH, MAX_PROOF_BUNDLE_BYTES } from "../../protocol/encoding/constants.ts";
 import { ProtocolError } from "../../protocol/encoding/errors.ts";
 import { type JsonObject, type JsonValue, parseJson, plainJson } from "../../protocol/encoding/json.ts";
-import { operationShape } from "../operation.ts";
+import type { ApiKeyCaller } from "../../route.ts";
+import { operationSchema } from "../operation.ts";
 import { decodeProofRef, type ProofRef } from "../present/proof_ref.ts";
 
 const number = z.number();
@@ -28,7 +29,7 @@ export const verifyContext = z.object({
 /** The members of a verify call besides the proof itself. */
 export const verifyOptions = z.object({
   required_scope: z.string().min(1).max(256),
-  operation: operationShape.optional().describe("The one action that the proof must be bound to"),
+  operation: operationSchema.optional().describe("The one action that the proof must be bound to"),
   context: verifyContext.optional(),
   explain: z.boolean().optional().describe("Answer with checks[]: each rule passed, failed or not reached"),
 });
@@ -47,6 +48,7 @@ export type Proof = { bundle: ProofBundle } | { ref: ProofRef };
 
 /** A verify call, strictly read but for its proof. */
 export type VerifyCall = {
+  caller: ApiKeyCaller;
   /**
    * Reads the proof. Throws `invalid_request` when there is none or one too many, `invalid_proof` for what is
    * none.
@@ -69,10 +71,15 @@ const MAX_BODY_BYTES = 256 * 1024;
  * Reads a verify call from the raw body, in one pass with the strict parser, so that duplicate keys and
  * number forms are seen. Throws `invalid_request` for what is wrong besides the proof.
  */
-export function readVerifyCall(rawBody: Uint8Array, proofHeader: string | undefined): VerifyCall {
+export function readVerifyCall(
+  caller: ApiKeyCaller,
+  rawBody: Uint8Array,
+  proofHeader: string | undefined,
+): VerifyCall {
   const { proof_bundle: bundle, proof_ref: ref, ...others } = readMembers(rawBody);
   const options = validate(verifyOptions, plainJson(others));
-  return { readProof: () => readProof({ bundle, ref, header: proofHeader }, rawBody.length), options };
+  const proof = { bundle, ref, header: proofHeader };
+  return { caller, options, readProof: () => readProof(proof, rawBody.length) };
 }
 
 /**
@@ -109,7 +116,7 @@ export type Presented = {
  */
 export function readProof({ bundle, ref, header }: Presented, bodyBytes: number): Proof {
   if (bundle !== undefined && ref !== undefined) {
-    throw new ApiError("invalid_request", "proof_ref: is given besides proof_bundle");
+    throw new ApiError("invalid_request", "send either proof_ref or proof_bundle, not both");
   }
   if (bundle === undefined && ref === undefined && header === undefined) {
     throw new ApiError("invalid_request", "proof_bundle: is required");

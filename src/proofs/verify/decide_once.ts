@@ -1,22 +1,18 @@
 import { sqlState, UNIQUE_VIOLATION } from "../../db/errors.ts";
 import { ApiError } from "../../errors.ts";
 import { bundleHash, type ProofBundle } from "../../protocol/documents/proof_bundle.ts";
-import type { ApiKeyCaller } from "../../route.ts";
-import type { Decided } from "../decide/decided.ts";
-import type { Decision } from "../decide/decision.ts";
+import { encodeBase64 } from "../../protocol/encoding/base64.ts";
+import type { Decided, Decision } from "../decide/decision.ts";
 import type { Receipt } from "../decide/receipt.ts";
-import type { FindRecorded, RecordedDecision } from "./invocations.ts";
+import { contextOf, type Operation, operationHash } from "../operation.ts";
+import type { VerifyCall } from "./call.ts";
+import { decideProof, type ProofDeps, readBundle } from "./decide_proof.ts";
+import type { FindRecorded, RecordedDecision } from "./recorded_decisions.ts";
 
-/** One call of verify for an operation: who asks, and by what two calls are the same. */
-export type BoundCall = { caller: ApiKeyCaller; invocationId: string; operationHash: Buffer };
-
-/**
- * How such a call is decided: its proof is read, then decided on; nothing when the operation has its decision
- * already.
- */
-export type DecideBound = {
-  read: () => Promise<ProofBundle>;
-  decide: (bundle: ProofBundle) => Promise<Decided | undefined>;
+/** What deciding on an operation needs. */
+export type OperationDeps = ProofDeps & {
+  /** Decisions that operations got before. */
+  findRecorded: FindRecorded;
 };
 
 /** Codes of a proof that cannot be decided on any more; its operation may have been, with this very proof. */
@@ -33,36 +29,45 @@ const MOST_ATTEMPTS = 3;
  * was used for another operation, whatever proof comes with the call.
  */
 export async function decideOnce(
-  findRecorded: FindRecorded,
-  call: BoundCall,
-  bound: DecideBound,
+  deps: OperationDeps,
+  call: VerifyCall,
+  operation: Operation,
   attempt = 1,
 ): Promise<Decided> {
   let bundle: ProofBundle | undefined;
   try {
-    bundle = await bound.read();
-    const decided = await bound.decide(bundle);
+    bundle = await readBundle(deps, call);
+    const decided = await decideProof(deps, call, bundle, boundContext(call, operation, bundle));
     if (decided !== undefined) return decided;
   } catch (error) {
     if (error instanceof ApiError && REFUSED.includes(error.code)) {
-      return answerRefused(findRecorded, call, { refusal: error, bundle });
+      return answerRefused(deps, call, operation, { refusal: error, bundle });
     }
     if (sqlState(error) !== UNIQUE_VIOLATION) throw error;
   }
-  const recorded = await findRecorded(call.caller, call.invocationId);
-  if (recorded !== undefined) return replay(recorded, call.operationHash);
+  const recorded = await deps.findRecorded(call.caller, operation.invocation_id);
+  if (recorded !== undefined) return replay(recorded, call, operation);
   if (attempt === MOST_ATTEMPTS) throw new ApiError("unavailable", "The operation is being decided on");
-  return decideOnce(findRecorded, call, bound, attempt + 1);
+  return decideOnce(deps, call, operation, attempt + 1);
+}
+
+/** What the proof must be bound to, in base64. Throws `session_context_mismatch` when it cannot be. */
+function boundContext({ options }: VerifyCall, operation: Operation, bundle: ProofBundle): string {
+  if (operation.agent_id !== bundle.agent_id) {
+    throw new ApiError("session_context_mismatch", "operation.agent_id: names another agent");
+  }
+  return encodeBase64(contextOf(operation, options.required_scope));
 }
 
 async function answerRefused(
-  findRecorded: FindRecorded,
-  { caller, invocationId, operationHash }: BoundCall,
+  { findRecorded }: OperationDeps,
+  call: VerifyCall,
+  operation: Operation,
   { refusal, bundle }: { refusal: ApiError; bundle: ProofBundle | undefined },
 ): Promise<Decided> {
-  const recorded = await findRecorded(caller, invocationId);
+  const recorded = await findRecorded(call.caller, operation.invocation_id);
   if (recorded === undefined) throw refusal;
-  const again = replay(recorded, operationHash);
+  const again = replay(recorded, call, operation);
   const isSame = bundle !== undefined && hashOf(bundle) === again.receipt.bundle_hash;
   if (!isSame || !ENDED.includes(refusal.code)) throw refusal;
   return again;
@@ -72,8 +77,11 @@ function hashOf(bundle: ProofBundle): string {
   return Buffer.from(bundleHash(bundle)).toString("hex");
 }
 
-function replay(recorded: RecordedDecision, operationHash: Buffer): Decided {
-  if (!recorded.operation_hash.equals(operationHash)) throw new ApiError("invocation_conflict");
+function replay(recorded: RecordedDecision, { options }: VerifyCall, operation: Operation): Decided {
+  const { required_scope: requiredScope, context } = options;
+  if (!recorded.operation_hash.equals(operationHash({ operation, requiredScope, context }))) {
+    throw new ApiError("invocation_conflict");
+  }
   return {
     decision: recorded.decision as Decision,
     reason: recorded.decision_reason ?? "",

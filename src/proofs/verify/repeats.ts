@@ -1,12 +1,12 @@
 import type { Clock } from "../../clock.ts";
 import { ApiError, rateLimited } from "../../errors.ts";
 import { ACCOUNT_SHARE, createPace, type Pace } from "../../rates/pace.ts";
-import type { Decided } from "../decide/decided.ts";
+import type { ApiKeyCaller } from "../../route.ts";
+import type { Decided } from "../decide/decision.ts";
 import { createUnderWay } from "../decide/under_way.ts";
-import type { BoundCall } from "./decide_once.ts";
-import type { FindRecorded } from "./invocations.ts";
+import type { FindRecorded } from "./recorded_decisions.ts";
 
-type Asked = Pick<BoundCall, "caller" | "invocationId">;
+type Asked = { caller: ApiKeyCaller; invocationId: string };
 
 /** Bounds the work that decisions cost which are given again, since nobody is charged for them. */
 export type Repeats = {
@@ -37,7 +37,7 @@ export function createRepeats(deps: {
       ];
       const full = rates.find(isFull);
       if (full !== undefined && (await findRecorded(caller, invocationId)) !== undefined) {
-        throw rateLimited("Too many decisions were given again here", full.pace.look(full.key).waitMs);
+        throw rateLimited("Too many decisions were repeated here", full.pace.look(full.key).waitMs);
       }
       for (const { key } of rates) underWay.enter(key);
       try {

@@ -1,4 +1,57 @@
-import type { ErrorCode } from "../../errors.ts";
+import { ApiError, type ErrorCode } from "../../errors.ts";
+import type { ProofBundle } from "../../protocol/documents/proof_bundle.ts";
+import type { Verification } from "../../protocol/verification/evidence.ts";
+import type { OpenChallenge } from "./check_challenge.ts";
+import type { Root } from "./trusted_roots.ts";
+
+/** A genuine proof that the rules have judged. */
+export type Judged = {
+  bundle: ProofBundle;
+  challenge: OpenChallenge;
+  now: Date;
+  verdict: Exclude<Verdict, { kind: "refuse" }>;
+  /** Why it is not allowed, in the protocol's words where its rules decided; null when it is. */
+  errorReason: string | null;
+  grantedScope: string[];
+  /** The account whose root key begins the chain; null when that is no account's. */
+  rootAccountId: string | null;
+  /** Certificates whose stored state has a say before the verdict does. */
+  consulted: { accountId: string; certId: string }[];
+};
+
+/**
+ * Judges what was found of a proof. A root that nobody here vouches for, or that is not accepted, is the
+ * answer before all else; then the state of no certificate is read. Throws for a proof that is not genuine.
+ */
+export function judge(proof: {
+  bundle: ProofBundle;
+  challenge: OpenChallenge;
+  now: Date;
+  root: Root | undefined;
+  verification: Verification;
+  isAccepted: boolean;
+}): Judged {
+  const { bundle, challenge, now, root, verification, isAccepted } = proof;
+  const found = verdictOf(verification);
+  if (found.kind === "refuse") throw new ApiError(found.code, verification.error_reason);
+  const common = {
+    bundle,
+    challenge,
+    now,
+    grantedScope: verification.granted_scope ?? [],
+    rootAccountId: root?.accountId ?? null,
+  };
+  if (root === undefined || !isAccepted) {
+    const reason = root === undefined ? "untrusted_root" : "principal_not_accepted";
+    return { ...common, verdict: { kind: "deny", reason }, errorReason: reason, consulted: [] };
+  }
+  return {
+    ...common,
+    verdict: found,
+    errorReason: verification.error_reason ?? null,
+    consulted: verification.consulted.map((certId) => ({ accountId: root.accountId, certId })),
+  };
+}
 
 /** What the protocol's first violation means to a verify call. */
 export type Verdict =

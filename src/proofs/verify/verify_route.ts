@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { type Route, route } from "../../route.ts";
-import type { Decided } from "../decide/decided.ts";
+import type { Decided } from "../decide/decision.ts";
 import { PROOF_HEADER, readVerifyCall, verifyBody } from "./call.ts";
 import { explainDecision } from "./explain.ts";
 import { decisionReasons, identityStatusOf, protocolWords } from "./verdict.ts";
@@ -56,8 +56,8 @@ export function verifyRoute(deps: VerifyDeps): Route {
       "unavailable",
     ],
     async handle({ caller, body, header }) {
-      const call = readVerifyCall(body, header(PROOF_HEADER));
-      return { body: answerOf(await verifyProof(deps, caller, call), call.options.explain === true) };
+      const call = readVerifyCall(caller, body, header(PROOF_HEADER));
+      return { body: answerOf(await verifyProof(deps, call), call.options.explain === true) };
     },
   });
 }

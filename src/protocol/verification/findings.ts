@@ -17,15 +17,15 @@ export type Findings = {
   /** The steps of a rule up to the first violation, including it. */
   consulted(rule: Rule): Step[];
   /**
-   * Every rule in order with its outcome. Rules after the first violation count as passed only where they were
-   * evaluated all the same: those about the evidence, when it is sound.
+   * Every rule in order with its outcome. Rules after the first violation count as passed only where they
+   * were evaluated all the same: those about the evidence, when it is sound.
    */
   checks(): Check[];
 };
 
 /**
- * Evaluates each rule that needs no lookup, once: in order up to the first violation, and after it those about
- * the evidence. Nothing more is evaluated once the evidence is not sound.
+ * Evaluates each rule that needs no lookup, once: in order up to the first violation, and after it those
+ * about the evidence. Nothing more is evaluated once the evidence is not sound.
  */
 export function evaluateRules(steps: readonly Step[]): Findings {
   let end = steps.length;

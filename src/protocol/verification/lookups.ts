@@ -80,7 +80,8 @@ async function faultOf(check: () => Promise<string | undefined>): Promise<string
 }
 
 /**
- * Step 6 of §8: looks revocation up, leaf to root, up to the first certificate that is not good or not reached.
+ * Step 6 of §8: looks revocation up, leaf to root, up to the first certificate that is not good or not
+ * reached.
  */
 export async function lookUpRevocation(findings: Findings, { bundle, options }: Evidence): Promise<void> {
   const lookup = options.revocation;
@@ -108,7 +109,8 @@ async function revocationOf(
 }
 
 /**
- * Step 8 of §8: spends the challenge of a proof whose evidence is good as a whole, whether it is allowed or not.
+ * Step 8 of §8: spends the challenge of a proof whose evidence is good as a whole, whether it is allowed or
+ * not.
  */
 export async function spendChallenge(findings: Findings, { bundle, options }: Evidence): Promise<void> {
   const store = options.challengeStore;

@@ -11,12 +11,13 @@ export { type CertificateMemory, createCertificateMemory } from "./certificate_m
 export type { ChallengeStore, Check, RevocationLookup, Verification, VerifyOptions } from "./evidence.ts";
 
 /**
- * Verifies a decoded proof bundle (wire format §8): an ordered list of rules, of which the first that does not
- * hold is the answer. Each is evaluated once. What costs something is looked up only where its rule is reached,
- * so a malformed bundle costs no signature work, and a hostile one at most nine hybrid signature checks.
+ * Verifies a decoded proof bundle (wire format §8): an ordered list of rules, of which the first that does
+ * not hold is the answer. Each is evaluated once. What costs something is looked up only where its rule is
+ * reached, so a malformed bundle costs no signature work, and a hostile one at most nine hybrid signature
+ * checks.
  *
- * Throws `ProtocolError` `invalid_integer` when `now` is not a safe integer; rejects when the store, a counter
- * or the crypto library breaks.
+ * Throws `ProtocolError` `invalid_integer` when `now` is not a safe integer; rejects when the store, a
+ * counter or the crypto library breaks.
  */
 export async function verifyBundle(bundle: ProofBundle, options: VerifyOptions): Promise<Verification> {
   if (!Number.isSafeInteger(options.now)) {

@@ -95,7 +95,7 @@ describe("one decision", () => {
       .update({ ceiling_scope: ["data:read"] });
     expect(await decideOne(itemFor(records))).toMatchObject({
       decision: "allow",
-      grantedScope: ["data:read"],
+      receipt: expect.stringContaining('"granted_scope":["data:read"]'),
     });
   });
 

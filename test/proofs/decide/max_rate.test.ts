@@ -1,9 +1,7 @@
-import type { PoolClient } from "pg";
 import { afterEach, describe, expect, test } from "vitest";
 import { addSeconds } from "../../../src/clock.ts";
-import { ApiError } from "../../../src/errors.ts";
 import { decideBatch } from "../../../src/proofs/decide/decision.ts";
-import { createCountedAllows } from "../../../src/proofs/decide/max_rate.ts";
+import { createTurns } from "../../../src/proofs/decide/max_rate.ts";
 import { challengeDay, issueChallenge } from "../../../src/proofs/present/challenge.ts";
 import { readVerifyCall } from "../../../src/proofs/verify/call.ts";
 import { verifyProof } from "../../../src/proofs/verify/verify.ts";
@@ -21,8 +19,8 @@ async function shownTo(verifier: ProofWorld, agent: ProofWorld, deps = service.d
   const key = await deps.keys.forIssuing(challengeDay(now), now);
   const challenge = issueChallenge(key, verifier.connectionId, now);
   const body = { proof_bundle: await agent.prove({ now, challenge }), required_scope: "data:read" };
-  const call = readVerifyCall(Buffer.from(JSON.stringify(body)), undefined);
-  const { decision, reason } = await verifyProof(deps, callerOf(verifier), call);
+  const call = readVerifyCall(callerOf(verifier), Buffer.from(JSON.stringify(body)), undefined);
+  const { decision, reason } = await verifyProof(deps, call);
   return `${decision} ${reason}`;
 }
 
@@ -91,11 +89,12 @@ describe("a rate of an account whose authority the verifier", () => {
     const { accountId, certificate } = await account({ constraints: rate(1000, 3600) });
     const { promise: isOpen, resolve: open } = Promise.withResolvers<void>();
     const { promise: isOver, resolve: end } = Promise.withResolvers<void>();
-    const call = (byOwner: boolean, until = isOpen) =>
-      service.deps.withCountedAllows(
-        { certificates: [{ accountId, certId: certificate.cert_id }], byOwner, now },
-        () => until,
-      );
+    const call = async (byOwner: boolean, until = isOpen) => {
+      const certificates = [{ accountId, certId: certificate.cert_id }];
+      const turn = await service.deps.takeTurn({ certificates, byOwner, now });
+      await until;
+      await turn.end();
+    };
     const waiting = Array.from({ length: 32 }, () => call(false));
     expect(await codeOf(call(false))).toBe("rate_limited");
     waiting.push(...Array.from({ length: 31 }, () => call(true)));
@@ -122,13 +121,13 @@ describe("a rate that others use", () => {
 
   test("is exact for two processes as well", async () => {
     const rated = await account({ constraints: rate(5, 3600) });
-    const second = { ...service.deps, withCountedAllows: createCountedAllows(openPool("rates", { max: 4 })) };
+    const second = { ...service.deps, takeTurn: createTurns(openPool("rates", { max: 4 })) };
     const bundles = await Promise.all(Array.from({ length: 20 }, () => rated.prove({ now })));
     const decisions = await Promise.all(
       bundles.map(async (bundle, n) => {
         const body = Buffer.from(JSON.stringify({ proof_bundle: bundle, required_scope: "data:read" }));
         const deps = n % 2 === 0 ? service.deps : second;
-        return verifyProof(deps, callerOf(rated), readVerifyCall(body, undefined));
+        return verifyProof(deps, readVerifyCall(callerOf(rated), body, undefined));
       }),
     );
     expect(decisions.filter(({ decision }) => decision === "allow")).toHaveLength(5);
@@ -178,13 +177,17 @@ describe("a rate that others use", () => {
       byOwner: true,
       now,
     };
-    const call = (work: () => Promise<void>) => service.deps.withCountedAllows(counting, work);
+    const call = async (until: Promise<void>) => {
+      const turn = await service.deps.takeTurn(counting);
+      await until;
+      await turn.end();
+    };
     const { promise: isOpen, resolve: open } = Promise.withResolvers<void>();
-    const waiting = Array.from({ length: 64 }, () => call(() => isOpen));
-    expect(await codeOf(call(() => isOpen))).toBe("rate_limited");
+    const waiting = Array.from({ length: 64 }, () => call(isOpen));
+    expect(await codeOf(call(isOpen))).toBe("rate_limited");
     open();
     await waiting[0];
-    expect(await codeOf(call(() => isOpen))).toBe("no error");
+    expect(await codeOf(call(isOpen))).toBe("no error");
     await Promise.all(waiting);
   });
 
@@ -199,20 +202,41 @@ describe("a rate that others use", () => {
     await held.commit();
   });
 
-  test("keeps nothing of a call that fails, and lets the next one in", async () => {
-    const rated = await account({ constraints: rate(5, 3600) });
+  test("keeps nothing of a decision that fails, and lets the next call in", async () => {
+    const rated = await account({ constraints: rate(1, 3600) });
     const certId = rated.certificate.cert_id;
     const counting = { certificates: [{ accountId: rated.accountId, certId }], byOwner: true, now };
-    const call = <T>(work: (client: PoolClient) => Promise<T>) =>
-      service.deps.withCountedAllows(counting, work);
-    const failing = call(async (client) => {
-      await decideBatch(client, [itemFor({ ...rated, certId })]);
-      throw new ApiError("invalid_proof");
-    });
-    expect(await codeOf(failing)).toBe("invalid_proof");
-    await call(async () => {});
+    const item = itemFor({ ...rated, certId });
+    const failing = await service.deps.takeTurn(counting);
+    await expect(failing.decide({ ...item, accountId: "nobody" })).rejects.toThrow("uuid");
+    await failing.end();
     expect(await countOf("audit_events", rated)).toBe(0);
     expect(await spentOf(rated)).toBe(0);
+    const next = await service.deps.takeTurn(counting);
+    expect(await next.countAllows(certId, 3600)).toBe(0);
+    expect(await next.decide(item)).toMatchObject({ decision: "allow" });
+    await next.end();
+  });
+
+  test("is given up undecided without a trace", async () => {
+    const rated = await account({ constraints: rate(1, 3600) });
+    const certificates = [{ accountId: rated.accountId, certId: rated.certificate.cert_id }];
+    const turn = await service.deps.takeTurn({ certificates, byOwner: true, now });
+    await turn.end();
+    expect(await decisionOf(await rated.prove({ now }), { as: rated })).toBe("allow authorized");
+  });
+
+  test("is not waited for by a proof that another rule denies before it", async () => {
+    const amount = { type: "max_amount" as const, max_amount: 10, currency: "EUR" };
+    const rated = await account({ constraints: [amount, ...rate(5, 3600)] });
+    const takeTurn = () => Promise.reject(new Error("counted"));
+    const body = { proof_bundle: await rated.prove({ now }), required_scope: "data:read" };
+    const over = { ...body, context: { amount: 11, currency: "EUR" } };
+    const call = readVerifyCall(callerOf(rated), Buffer.from(JSON.stringify(over)), undefined);
+    expect(await verifyProof({ ...service.deps, takeTurn }, call)).toMatchObject({
+      decision: "deny",
+      reason: "constraint_denied",
+    });
   });
 
   test("without credit leaves the challenge unspent, as every other certificate does", async () => {

@@ -2,15 +2,19 @@ import { hash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import { expect, test } from "vitest";
-import { completeReceipt, type Receipt, receiptParts } from "../../../src/proofs/decide/receipt.ts";
+import type { DecisionOutcome } from "../../../src/proofs/decide/decision.ts";
+import { type Receipt, receiptParts } from "../../../src/proofs/decide/receipt.ts";
+import { decisionWorld } from "../decision_world.ts";
+import { insertRecords, itemFor } from "../records.ts";
 
 const VECTOR = resolve(import.meta.dirname, "../../vectors/receipt.json");
+const world = decisionWorld();
 
 test("a receipt is RFC 8785 but for U+2028 and U+2029, which are escaped", async () => {
   const vector: { receipt: Required<Receipt> } & Record<"canonical" | "receipt_hash" | "rfc_8785", string> =
     JSON.parse(await readFile(VECTOR, "utf8"));
   const { receipt } = vector;
-  const parts = receiptParts({
+  const { head, tail } = receiptParts({
     receiptId: receipt.receipt_id,
     connectionId: receipt.connection_id,
     verifierId: receipt.verifier_id,
@@ -22,14 +26,19 @@ test("a receipt is RFC 8785 but for U+2028 and U+2029, which are escaped", async
     bundleHash: receipt.bundle_hash,
     verifiedAt: new Date(receipt.verified_at),
   });
-  const written = completeReceipt(parts, {
-    decision: receipt.decision,
+  const item = itemFor(await insertRecords(world.db, 1e9), {
+    receiptHead: head,
+    receiptTail: tail,
+    decision: receipt.decision as "allow" | "deny",
     reason: receipt.decision_reason,
     grantedScope: receipt.granted_scope,
   });
-  expect(written).toBe(vector.canonical);
-  expect(`sha256:${hash("sha256", written)}`).toBe(vector.receipt_hash);
-  expect(JSON.parse(written)).toEqual(receipt);
-  expect(written).not.toBe(vector.rfc_8785);
-  expect(written).toBe(vector.rfc_8785.replaceAll("\u2028", "\\u2028").replaceAll("\u2029", "\\u2029"));
+  const written = (await world.decideOne(item)) as Extract<DecisionOutcome, { kind: "decided" }>;
+  expect(written.receipt).toBe(vector.canonical);
+  expect(`sha256:${written.receiptHash.toString("hex")}`).toBe(vector.receipt_hash);
+  expect(`sha256:${hash("sha256", written.receipt)}`).toBe(vector.receipt_hash);
+  expect(JSON.parse(written.receipt)).toEqual(receipt);
+  expect(written.receipt).not.toBe(vector.rfc_8785);
+  const escaped = vector.rfc_8785.replaceAll("\u2028", "\\u2028").replaceAll("\u2029", "\\u2029");
+  expect(written.receipt).toBe(escaped);
 });

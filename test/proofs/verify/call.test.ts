@@ -1,11 +1,12 @@
 import { describe, expect, test } from "vitest";
 import { ApiError } from "../../../src/errors.ts";
 import { readVerifyCall } from "../../../src/proofs/verify/call.ts";
+import type { ApiKeyCaller } from "../../../src/route.ts";
 import { prove } from "../../support/chains.ts";
 
 describe("the call itself", () => {
   const call = (body: string | Buffer, header?: string) => () => {
-    const { options, readProof } = readVerifyCall(Buffer.from(body), header);
+    const { options, readProof } = readVerifyCall({} as ApiKeyCaller, Buffer.from(body), header);
     return { options, proof: readProof() };
   };
 

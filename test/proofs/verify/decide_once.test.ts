@@ -1,60 +1,87 @@
 import { hash } from "node:crypto";
-import { describe, expect, test, vi } from "vitest";
-import { ApiError } from "../../../src/errors.ts";
-import type { Decided } from "../../../src/proofs/decide/decided.ts";
-import { type BoundCall, decideOnce } from "../../../src/proofs/verify/decide_once.ts";
-import { bundleHash, type ProofBundle } from "../../../src/protocol/documents/proof_bundle.ts";
+import { describe, expect, test } from "vitest";
+import type { DecisionItem, DecisionOutcome } from "../../../src/proofs/decide/decision.ts";
+import { contextOf, type Operation } from "../../../src/proofs/operation.ts";
+import { readVerifyCall } from "../../../src/proofs/verify/call.ts";
+import { verifyProof } from "../../../src/proofs/verify/verify.ts";
+import { bundleHash } from "../../../src/protocol/documents/proof_bundle.ts";
 import { canonicalJson } from "../../../src/protocol/encoding/canonical.ts";
-import { bytes32, prove } from "../../support/chains.ts";
-import { codeOf } from "../verify_world.ts";
+import { BOUND_SCOPE, operationOf } from "../bound.ts";
+import { callerOf, codeOf, now, verifyWorld } from "../verify_world.ts";
 
-const call: BoundCall = {
-  caller: { accountId: "a", connectionId: "c", keyPrefix: "k", verifierId: "v", registryAnswers: false },
-  invocationId: "i",
-  operationHash: Buffer.alloc(32),
-};
-const read = async () => ({}) as ProofBundle;
-const decision = { decision: "allow", replayed: false } as Decided;
-const nothingRecorded = async () => undefined;
+const service = verifyWorld();
+
+/** A call for a new operation, with a fresh proof bound to it. */
+async function boundCall() {
+  const shop = await service.account();
+  const parties = { platform: shop, person: shop, agentId: shop.agentId };
+  const operation = operationOf(parties) as Operation;
+  const bundle = await shop.prove({ now, sessionContext: contextOf(operation, BOUND_SCOPE) });
+  const body = { proof_bundle: bundle, required_scope: BOUND_SCOPE, operation };
+  return { bundle, call: readVerifyCall(callerOf(shop), Buffer.from(JSON.stringify(body)), undefined) };
+}
+
+/** Deciding that goes wrong so many times, and counts its tries. */
+function decidingAfter(times: number, fail: () => Promise<DecisionOutcome>) {
+  const deciding = {
+    tries: 0,
+    decide: async (item: DecisionItem) => {
+      deciding.tries += 1;
+      return deciding.tries <= times ? fail() : service.deps.decide(item);
+    },
+  };
+  return deciding;
+}
+
+const taken = async () => ({ kind: "invocation_taken" }) as const;
+const collided = () => Promise.reject(Object.assign(new Error("duplicate key"), { code: "23505" }));
 
 describe("an operation that others decide on at the same moment", () => {
-  test.each([1, 2])("and %i times in vain is asked about again", async (times) => {
-    let taken = times;
-    const decide = async () => {
-      taken -= 1;
-      return taken < 0 ? decision : undefined;
-    };
-    expect(await decideOnce(nothingRecorded, call, { read, decide })).toBe(decision);
+  test.each([
+    [1, taken],
+    [2, taken],
+    [2, collided],
+  ])("and %i times in vain is asked about again", async (times, fail) => {
+    const { call } = await boundCall();
+    const { decide } = decidingAfter(times, fail);
+    const decided = await verifyProof({ ...service.deps, decide }, call);
+    expect(decided).toMatchObject({ decision: "allow", replayed: false });
   });
 
   test("and in vain each time is unavailable in the end", async () => {
-    const decide = vi.fn(async () => undefined);
-    expect(await codeOf(decideOnce(nothingRecorded, call, { read, decide }))).toBe("unavailable");
-    expect(decide).toHaveBeenCalledTimes(3);
+    const { call } = await boundCall();
+    const deciding = decidingAfter(Number.POSITIVE_INFINITY, taken);
+    expect(await codeOf(verifyProof({ ...service.deps, decide: deciding.decide }, call))).toBe("unavailable");
+    expect(deciding.tries).toBe(3);
   });
 
   test("is answered again to the very proof, and not where it was recorded under another hash of it", async () => {
-    const bundle = await prove([{}], { session_context: bytes32(1) });
-    const recordedUnder = (bundle_hash: string) => async () => ({
-      operation_hash: call.operationHash,
-      error_reason: null,
-      decision: "allow" as const,
-      decision_reason: "authorized",
-      receipt: JSON.stringify({ bundle_hash }),
-      receipt_hash: Buffer.alloc(32),
+    const { bundle, call } = await boundCall();
+    const decided = await verifyProof(service.deps, call);
+    expect(decided.receipt.bundle_hash).toBe(Buffer.from(bundleHash(bundle)).toString("hex"));
+    expect(await verifyProof(service.deps, call)).toMatchObject({ replayed: true, decision: "allow" });
+    const { findRecorded } = service.deps;
+    const spent = async () => ({ kind: "challenge_spent" }) as const;
+    const recordedUnder = (bundle_hash: string) => ({
+      ...service.deps,
+      decide: spent,
+      findRecorded: async (...asked: Parameters<typeof findRecorded>) => {
+        const recorded = await findRecorded(...asked);
+        return recorded && { ...recorded, receipt: JSON.stringify({ bundle_hash }) };
+      },
     });
-    const ended = () => Promise.reject(new ApiError("invalid_challenge"));
-    const own = Buffer.from(bundleHash(bundle)).toString("hex");
-    const bound = { read: async () => bundle, decide: ended };
-    expect(await decideOnce(recordedUnder(own), call, bound)).toMatchObject({ replayed: true });
+    const own = decided.receipt.bundle_hash;
+    expect(await verifyProof(recordedUnder(own), call)).toMatchObject({ replayed: true });
     const withoutAbsentFields = hash("sha256", canonicalJson(bundle));
-    const again = decideOnce(recordedUnder(withoutAbsentFields), call, bound);
-    expect(await codeOf(again)).toBe("invalid_challenge");
+    expect(await codeOf(verifyProof(recordedUnder(withoutAbsentFields), call))).toBe("invalid_challenge");
   });
 
-  test("is not asked about again after any other fault", async () => {
-    const decide = vi.fn(() => Promise.reject(Object.assign(new Error("gone"), { code: "57P01" })));
-    await expect(decideOnce(nothingRecorded, call, { read, decide })).rejects.toThrow("gone");
-    expect(decide).toHaveBeenCalledOnce();
+  test("is not asked about again after any other error", async () => {
+    const { call } = await boundCall();
+    const gone = () => Promise.reject(Object.assign(new Error("gone"), { code: "57P01" }));
+    const deciding = decidingAfter(1, gone);
+    const asked = verifyProof({ ...service.deps, decide: deciding.decide }, call);
+    await expect(asked).rejects.toThrow("gone");
+    expect(deciding.tries).toBe(1);
   });
 });

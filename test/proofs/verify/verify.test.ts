@@ -185,7 +185,7 @@ describe("a forged bundle", () => {
         Buffer.from("}"),
       ]);
       const attempt = (async () =>
-        verifyProof(service.deps, callerOf(person), readVerifyCall(rawBody, undefined)))();
+        verifyProof(service.deps, readVerifyCall(callerOf(person), rawBody, undefined)))();
       expect(["invalid_request", "invalid_proof", "invalid_challenge"]).toContain(await codeOf(attempt));
     }
     expect(await countOf("audit_events", person)).toBe(before);

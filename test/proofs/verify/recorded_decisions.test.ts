@@ -7,7 +7,7 @@ import {
   decideBatch,
   VERIFICATION_PRICE_MICRO_USD as price,
 } from "../../../src/proofs/decide/decision.ts";
-import { createRecordedFinder } from "../../../src/proofs/verify/invocations.ts";
+import { createRecordedFinder } from "../../../src/proofs/verify/recorded_decisions.ts";
 import { acceptPrincipal } from "../../support/accepted_principals.ts";
 import { decisionWorld } from "../decision_world.ts";
 import { insertRecords, itemFor, type Records } from "../records.ts";

@@ -1,0 +1,58 @@
+import type { ProofBundle } from "../../protocol/documents/proof_bundle.ts";
+import type { IsAccepted } from "../decide/acceptance.ts";
+import type { Decide } from "../decide/batch.ts";
+import { isRated, type TakeTurn, type Turn } from "../decide/max_rate.ts";
+import type { VerifyCall } from "./call.ts";
+import { type Root, rootOf } from "./trusted_roots.ts";
+
+/** What counting and deciding need. */
+export type CountingDeps = {
+  decide: Decide;
+  /** For certificates that limit how often they may be used. */
+  takeTurn: TakeTurn;
+  /** Whether another account's such certificates are to be counted at all. */
+  isAccepted: IsAccepted;
+};
+
+/** Counts what a proof's certificates allowed before, when a rule asks for it, and decides accordingly. */
+export type RateCount = Turn & {
+  /** Whether the root's authority was accepted where it was asked for; else nothing was counted. */
+  isAccepted(): boolean;
+};
+
+type Proof = { call: VerifyCall; bundle: ProofBundle; root: Root | undefined; now: Date };
+
+/**
+ * Takes the turn at a proof's certificates when their rate is first asked for: only a genuine proof of a
+ * known root waits for them, and of another account's root only where it is accepted. All other proofs are
+ * decided at once.
+ */
+export function createRateCount(deps: CountingDeps, { call, bundle, root, now }: Proof): RateCount {
+  const { caller, options } = call;
+  let turn: Turn | undefined;
+  let accepted = true;
+  return {
+    isAccepted: () => accepted,
+    async countAllows(certId, windowSeconds) {
+      if (root === undefined || !accepted) return 0;
+      const byOwner = root.accountId === caller.accountId;
+      if (turn === undefined && !byOwner) {
+        accepted = await deps.isAccepted({
+          connectionId: caller.connectionId,
+          humanId: rootOf(bundle).issuer_id,
+          scope: options.required_scope,
+          at: now,
+        });
+        if (!accepted) return 0;
+      }
+      const rated = bundle.delegations.filter(isRated);
+      const certificates = rated.map(({ cert_id }) => ({ accountId: root.accountId, certId: cert_id }));
+      turn ??= await deps.takeTurn({ certificates, byOwner, now });
+      return turn.countAllows(certId, windowSeconds);
+    },
+    decide: (item) => (turn ?? deps).decide(item),
+    async end() {
+      await turn?.end();
+    },
+  };
+}
