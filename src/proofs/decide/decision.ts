@@ -1,6 +1,6 @@
 import type { Pool, PoolClient } from "pg";
 import type { Check } from "../../protocol/verification/evidence.ts";
-import { decisionStatement, itemsAsJson } from "./decision_statement.ts";
+import { decisionStatement, parametersOf } from "./decision_statement.ts";
 import type { Receipt } from "./receipt.ts";
 
 /** Price of one decision in micro-USD (specification §8: 0.002 USD per verification). */
@@ -92,7 +92,7 @@ export async function decideBatch(
   const { rows } = await database.query<AnswerRow>({
     name: "decide",
     text: decisionStatement,
-    values: [itemsAsJson(items), VERIFICATION_PRICE_MICRO_USD],
+    values: parametersOf(items, VERIFICATION_PRICE_MICRO_USD),
   });
   const answers = new Map(rows.map((row) => [row.n, row]));
   return shareExhaustion(

@@ -2,11 +2,14 @@ import { canonicalJson } from "../../protocol/encoding/canonical.ts";
 import type { DecisionItem } from "./decision.ts";
 import { crossesMark, lowCreditEvents } from "./low_credit.ts";
 
-/** How an item is handed over: each column, its type, and its value as JSON. */
-const COLUMNS: Record<string, readonly [type: string, value: (item: DecisionItem) => unknown]> = {
+/** Columns that are handed over as arrays, one element a row: the type of each, and what it holds. */
+type Columns<Row> = Record<string, readonly [type: string, value: (row: Row, n: number) => unknown]>;
+
+const ITEM: Columns<DecisionItem> = {
+  n: ["int", (_, n) => n],
   account_id: ["uuid", (item) => item.accountId],
   connection_id: ["uuid", (item) => item.connectionId],
-  challenge: ["bytea", (item) => byteaText(item.challenge)],
+  challenge: ["bytea", (item) => item.challenge],
   challenge_expires_at: ["timestamptz", (item) => item.challengeExpiresAt],
   decision: ["text", (item) => item.decision],
   reason: ["text", (item) => item.reason],
@@ -21,29 +24,42 @@ const COLUMNS: Record<string, readonly [type: string, value: (item: DecisionItem
   receipt_tail: ["text", (item) => item.receiptTail],
   granted: ["text", (item) => canonicalJson(item.grantedScope)],
   error_reason: ["text", (item) => item.errorReason],
-  invocation_id: ["text", (item) => item.invocation?.id],
-  operation_hash: ["bytea", (item) => item.invocation && byteaText(item.invocation.operationHash)],
-  certificates: [
-    "json",
-    (item) => item.certificates.map(({ accountId, certId }) => ({ account_id: accountId, cert_id: certId })),
-  ],
+  invocation_id: ["text", (item) => item.invocation?.id ?? null],
+  operation_hash: ["bytea", (item) => item.invocation?.operationHash ?? null],
 };
 
-const columnTypes = Object.entries(COLUMNS).map(([name, [type]]) => `${name} ${type}`);
+/** A certificate of an item whose state is read. */
+type Link = { n: number; accountId: string; certId: string; requiredScope: string };
 
-/** The first parameter of the statement: a batch, numbered from 0. */
-export function itemsAsJson(items: readonly DecisionItem[]): string {
-  const columns = Object.entries(COLUMNS);
-  return JSON.stringify(
-    items.map((item, n) => ({
-      n,
-      ...Object.fromEntries(columns.map(([name, [, value]]) => [name, value(item)])),
-    })),
+const LINK: Columns<Link> = {
+  n: ["int", (link) => link.n],
+  account_id: ["uuid", (link) => link.accountId],
+  cert_id: ["text", (link) => link.certId],
+  required_scope: ["text", (link) => link.requiredScope],
+};
+
+/**
+ * The statement's parameters: the price of a decision, then the columns of items and of their certificates.
+ */
+export function parametersOf(items: readonly DecisionItem[], priceMicroUsd: number): unknown[] {
+  const links = items.flatMap(({ certificates, requiredScope }, n) =>
+    certificates.map((certificate) => ({ n, requiredScope, ...certificate })),
   );
+  return [priceMicroUsd, ...arraysOf(ITEM, items), ...arraysOf(LINK, links)];
 }
 
-function byteaText(bytes: Uint8Array): string {
-  return `\\x${Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("hex")}`;
+function arraysOf<Row>(columns: Columns<Row>, rows: readonly Row[]): unknown[][] {
+  return Object.values(columns).map(([, value]) => rows.map(value));
+}
+
+const PRICE = "$1::bigint";
+const FIRST_ITEM = 2;
+const FIRST_LINK = FIRST_ITEM + Object.keys(ITEM).length;
+
+/** The rows of such columns, whose first parameter has the number `first`. */
+function rowsOf<Row>(columns: Columns<Row>, name: string, first: number): string {
+  const arrays = Object.values(columns).map(([type], at) => `$${first + at}::${type}[]`);
+  return `unnest(${arrays.join(", ")}) as ${name} (${Object.keys(columns).join(", ")})`;
 }
 
 const EVENT_TYPE = "case when final = 'allow' then 'proof.verified' else 'proof.rejected' end";
@@ -80,13 +96,11 @@ const EVENT_TYPE = "case when final = 'allow' then 'proof.verified' else 'proof.
  */
 export const decisionStatement = `
 with item as (
-  select distinct on (connection_id, challenge) *
-  from json_to_recordset($1::json) as item (n int, ${columnTypes.join(", ")})
+  select distinct on (connection_id, challenge) * from ${rowsOf(ITEM, "item", FIRST_ITEM)}
   order by connection_id, challenge, n
 ),
 link as (
-  select item.n, link.account_id, link.cert_id, item.required_scope
-  from item cross join lateral json_to_recordset(item.certificates) as link (account_id uuid, cert_id text)
+  select * from ${rowsOf(LINK, "link", FIRST_LINK)}
 ),
 fresh as (
   select * from (
@@ -153,7 +167,7 @@ payable as (
     from judged
     left join wanted using (account_id)
     left join held using (account_id)
-    cross join lateral (select held.balance_micro_usd / $2::bigint as affordable) as credit
+    cross join lateral (select held.balance_micro_usd / ${PRICE} as affordable) as credit
     cross join lateral (
       select case when wanted.items <= credit.affordable then true
              else not is_spent(judged.connection_id, judged.challenge_expires_at, judged.challenge) end as is_open
@@ -176,9 +190,9 @@ due as (
   select account_id, count(*) as charges from decidable where charged group by account_id
 ),
 paid as (
-  select paid.*, ${crossesMark("$2::bigint")} as crosses
+  select paid.*, ${crossesMark(PRICE)} as crosses
   from (
-    select account_id, balance_micro_usd as before, balance_micro_usd - due.charges * $2::bigint as after,
+    select account_id, balance_micro_usd as before, balance_micro_usd - due.charges * ${PRICE} as after,
            low_at_micro_usd as low_at
     from held join due using (account_id)
   ) as paid
@@ -216,7 +230,7 @@ decided as (
 ),
 posted as (
   insert into ledger_postings (account_id, posted_at, posting_id, kind, debit_book, credit_book, amount_micro_usd)
-  select account_id, decided_at, challenge, 'verification', 'credit', 'revenue', $2::bigint from decided where charged
+  select account_id, decided_at, challenge, 'verification', 'credit', 'revenue', ${PRICE} from decided where charged
 ),
 history as (
   insert into audit_events (account_id, occurred_at, event_id, event_type, connection_id, agent_id, human_id, cert_id,
@@ -244,7 +258,7 @@ remembered as (
     and final_reason not in ('untrusted_root', 'principal_not_accepted')
   order by account_id, connection_id, invocation_id
 ),
-${lowCreditEvents("$2::bigint")}
+${lowCreditEvents(PRICE)}
 select item.n, fresh.n is not null as fresh, payable.n is not null as payable, decided.final as decision,
        decided.final_reason as reason, decided.body as receipt, decided.receipt_hash
 from item
