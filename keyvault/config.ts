@@ -39,7 +39,10 @@ const schema = z.object({
   KEYVAULT_PKCS11_PARAMETERS: z.string().min(1).optional(),
   KEYVAULT_TOKEN_LABEL: z
     .string()
-    .regex(/^(?! )[\x20-\x7e]{1,32}(?<! )$/, "1 to 32 printable characters, no space at its ends")
+    .regex(
+      /^(?! )[\x20-\x7e]{1,32}(?<! )$/,
+      "must be 1 to 32 printable characters without a space at either end",
+    )
     .default("deputize"),
   KEYVAULT_TOKEN_DIR: path.optional(),
   KEYVAULT_TOKEN_ENVIRONMENT: names.default([]),

@@ -26,6 +26,6 @@ test("finds those of the service and of its vault", () => {
   const messages = findMessages(fileURLToPath(new URL("..", import.meta.url)));
   const texts = messages.map(({ text }) => text);
   expect(messages.length).toBeGreaterThan(400);
-  expect(texts).toContain("The backup is not whole");
+  expect(texts).toContain("The backup is incomplete or out of order");
   expect(texts).toContain("proof_bundle: is required");
 });

@@ -28,11 +28,13 @@ export async function acceptHead(
     const verdict = await verifyChain(database, token);
     if (!verdict.intact) {
       throw new Problem(
-        `The chain does not hold at record ${verdict.seq}: put the genuine record back first`,
+        `The audit chain is broken at record ${verdict.seq}: put the genuine record back first`,
       );
     }
     if (verdict.head.seq !== end.seq || !verdict.head.mac.equals(end.mac)) {
-      throw new Problem(`The chain ends with ${verdict.head.seq}:${verdict.head.mac.toString("hex")}`);
+      throw new Problem(
+        `The chain ends with ${verdict.head.seq}:${verdict.head.mac.toString("hex")}, not with the head that you gave`,
+      );
     }
     await token.noteHead(verdict.head, true);
   });

@@ -50,7 +50,7 @@ export async function readHeads(file: string): Promise<NotedHeads> {
     } else if (index === lines.length - 1 || line.endsWith(UNFINISHED)) {
       noted.unfinished.push(index + 1);
     } else {
-      throw new Problem(`${file}: line ${index + 1} is no head`);
+      throw new Problem(`${file}: line ${index + 1} is not a head`);
     }
   }
   return noted;

@@ -44,7 +44,9 @@ export async function checkBackup(
   const whole = digest.digest();
   const signedBy = await signerOf(parseLine(last), manifest, whole);
   if (signedBy === undefined) {
-    throw new Problem("The backup's signature does not hold: no vault wrote it as it is, take another one");
+    throw new Problem(
+      "The backup's signature is not valid: no vault wrote it in this form; take another backup",
+    );
   }
   requireSigner(signedBy, origin);
   return { signedBy, digest: whole };

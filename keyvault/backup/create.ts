@@ -96,7 +96,7 @@ export function createBackups(parts: BackupParts): CreateBackup {
     return journal.change(async (): Promise<Change<Snapshot>> => {
       const made =
         recoveryKey === undefined
-          ? refuse("policy_violation", 'There is no recovery key: make one by "keyvault backup key"')
+          ? refuse("policy_violation", 'There is no recovery key: make one with "keyvault backup key"')
           : await snapshot(caller, recoveryKey);
       return { value: made, entry: { ...about, outcome: isRefusal(made) ? made.refused : "granted" } };
     });

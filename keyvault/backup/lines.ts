@@ -52,4 +52,4 @@ export function readLine(line: Buffer): BackupLine {
 }
 
 /** Says that lines are missing, are not where they belong, or are none of a backup's. */
-export const notWhole = (): Problem => new Problem("The backup is not whole");
+export const notWhole = (): Problem => new Problem("The backup is incomplete or out of order");

@@ -49,7 +49,7 @@ export async function restoreBackup(
   log: Logger,
 ): Promise<Restored> {
   if (config.token.managed && existsSync(config.token.dir)) {
-    throw new Problem(`There is a token in ${config.token.dir}: restore where no vault is`);
+    throw new Problem(`There is a token in ${config.token.dir}: restore where there is no vault yet`);
   }
   const checked = await checkBackup(backup, recoveryKey, origin);
   await makePrivateFolder(config.dataDir);
@@ -90,7 +90,7 @@ async function makeToken<T>(folder: string, fill: (aside: string) => Promise<T>)
   } catch (error) {
     const { path, code = "" } = error as NodeJS.ErrnoException;
     if (path?.startsWith(folder) && TAKEN_AWAY.has(code)) {
-      throw new Problem(`Something else writes ${folder} at the same time: restore when nothing else runs`);
+      throw new Problem(`Another program writes to ${folder} at the same time: stop it, then restore`);
     }
     throw error;
   }
@@ -144,7 +144,7 @@ async function storeLines(
   if (manifest === undefined || end === undefined) throw notWhole();
   if (!digest.digest().equals(checked.digest)) {
     throw new Problem(
-      "The backup was altered while it was read: restore it again from a file that nobody else writes",
+      "The backup was altered while it was read: restore it again from a file that nothing else writes to",
     );
   }
   requireCounts(end, counts);
@@ -182,7 +182,7 @@ function requireFitting(manifest: Manifest, managed: boolean): void {
   if (newest === undefined) throw notWhole();
   if (migrations.some((name, index) => name !== own[index])) {
     throw new Problem(
-      `The backup has the tables of a newer version: restore it with one that has ${newest}, this one ends with ${newestMigration()}`,
+      `The backup has the tables of a newer version: restore it with a version that has ${newest}, this one ends with ${newestMigration()}`,
     );
   }
   const hasToken = Object.keys(manifest.token).length > 0;
@@ -190,7 +190,7 @@ function requireFitting(manifest: Manifest, managed: boolean): void {
     throw new Problem("The backup holds a SoftHSM token, and KEYVAULT_PKCS11_MODULE names another module");
   }
   if (managed && !hasToken) {
-    throw new Problem("The backup holds no token: name the module that has it by KEYVAULT_PKCS11_MODULE");
+    throw new Problem("The backup holds no token: set KEYVAULT_PKCS11_MODULE to the module that has it");
   }
 }
 

@@ -55,7 +55,7 @@ export async function* sealStream(texts: AsyncIterable<string>, recoveryKey: str
  */
 export async function* openStream(bytes: AsyncIterable<Buffer>, recoveryKey: string): AsyncGenerator<Buffer> {
   const take = createTaker(bytes);
-  if (!(await take(MAGIC.length)).equals(MAGIC)) throw new Problem("This is no backup of a key vault");
+  if (!(await take(MAGIC.length)).equals(MAGIC)) throw new Problem("This is not a backup of a key vault");
   const point = await take(POINT_BYTES);
   const own = readRecoveryKey(recoveryKey);
   const key = openKey(own, point);
@@ -68,7 +68,7 @@ export async function* openStream(bytes: AsyncIterable<Buffer>, recoveryKey: str
     yield opened.text;
     last = opened.last;
   }
-  if (!(await take.isAtEnd())) throw new Problem("The backup goes on after its end");
+  if (!(await take.isAtEnd())) throw new Problem("The backup has data after its end");
 }
 
 function readRecoveryKey(pem: string): KeyObject {
@@ -76,7 +76,7 @@ function readRecoveryKey(pem: string): KeyObject {
     const key = createPrivateKey(pem);
     if (key.asymmetricKeyType === "x25519") return key;
   } catch {}
-  throw new Problem("The file of --recovery-key is no private half of a recovery key");
+  throw new Problem("The file of --recovery-key is not the private half of a recovery key");
 }
 
 function sealFrame(key: Buffer, number: number, last: number, text: Buffer): Buffer {

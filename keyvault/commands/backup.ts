@@ -62,7 +62,8 @@ export function backupCommand(): Command {
 async function makeKey(file: string, { json }: Json): Promise<void> {
   const { recoveryKeyFile } = loadConfig();
   for (const path of [file, recoveryKeyFile]) {
-    if (existsSync(path)) throw new Problem(`${path} is there already: backups made so far need it`);
+    if (existsSync(path))
+      throw new Problem(`${path} exists already: backups made so far need it, so it is not overwritten`);
   }
   const { publicKey, privateKey } = createRecoveryKey();
   await writeFileDurably(file, privateKey);
@@ -94,7 +95,7 @@ async function runRestore(
   let restored: Restored;
   try {
     if (!(await backup.stat()).isFile()) {
-      throw new Problem(`${file}: it is no regular file, and a backup is read twice`);
+      throw new Problem(`${file}: it is not a regular file; a backup is read twice, so give a file`);
     }
     restored = await restoreBackup(loadConfig(), read, { recoveryKey, origin }, createLog("error"));
   } finally {

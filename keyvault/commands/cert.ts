@@ -36,7 +36,7 @@ export function certCommand(): Command {
         .choices(["api", "admin", "auditor", "server"])
         .makeOptionMandatory(),
     )
-    .option("--name <name>", "who it is for: stands in every audit record", parseName)
+    .option("--name <name>", "who it is for: written in every audit record", parseName)
     .option("--days <days>", "how long it holds", parseDays, parseDays(DEFAULT_DAYS))
     .option("--ca <folder>", "where ca.pem and ca.key are (default: <data>/tls)")
     .option("--out <stem>", "where to: <stem>.pem and <stem>.key (default: <role>-<name> in that folder)")
@@ -92,14 +92,14 @@ function subjectOf({ role, name = "" }: IssueOptions, names: readonly string[]):
 }
 
 function parseName(text: string): string {
-  if (!NAME.test(text)) throw new InvalidArgumentError("It is 1 to 64 letters, digits and ._-");
+  if (!NAME.test(text)) throw new InvalidArgumentError("Give 1 to 64 letters, digits and ._-");
   return text;
 }
 
 function parseDays(text: string): number {
   const days = Number(text);
   if (!Number.isInteger(days) || days < 1 || days > 3650) {
-    throw new InvalidArgumentError("It is 1 to 3650 days.");
+    throw new InvalidArgumentError("Give 1 to 3650 days.");
   }
   return days;
 }

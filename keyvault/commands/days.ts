@@ -5,6 +5,6 @@ import { InvalidArgumentError } from "commander";
  */
 export function parseDays(text: string): number {
   const days = Number(text);
-  if (!Number.isInteger(days) || days < 7 || days > 30) throw new InvalidArgumentError("It is 7 to 30.");
+  if (!Number.isInteger(days) || days < 7 || days > 30) throw new InvalidArgumentError("Give 7 to 30 days.");
   return days;
 }

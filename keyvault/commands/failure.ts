@@ -6,10 +6,10 @@ import { Problem } from "../errors.ts";
 const DATABASE_HINTS: Readonly<Record<string, string>> = {
   ECONNREFUSED: "nothing listens there",
   ECONNRESET: "it ended the connection",
-  EHOSTUNREACH: "there is no way to that host",
-  ENETUNREACH: "there is no way to that host",
+  EHOSTUNREACH: "no route to host",
+  ENETUNREACH: "no route to host",
   ENOTFOUND: "there is no such host",
-  EAI_AGAIN: "the name of its host cannot be looked up",
+  EAI_AGAIN: "its host name cannot be resolved",
   ETIMEDOUT: "it does not answer",
   "28P01": "the password is wrong",
   "28000": "the role may not connect",
@@ -18,7 +18,7 @@ const DATABASE_HINTS: Readonly<Record<string, string>> = {
   "53100": "its disk is full",
   "53300": "it has too many connections",
   "57P03": "it is starting or stopping",
-  "55000": "it takes no connections",
+  "55000": "it does not accept connections",
 };
 /**
  * Classes of SQLSTATE that tell of the server and never of what was asked: connection, resources, operators,
@@ -28,15 +28,15 @@ const SERVER_TROUBLE = /^(08|53|55|57|58)[0-9A-Z]{3}$/;
 
 const FILE_HINTS: Readonly<Record<string, string>> = {
   ENOENT: "there is no such file",
-  ENOTDIR: "a part of its path is no folder",
+  ENOTDIR: "part of its path is not a folder",
   EISDIR: "it is a folder",
-  EEXIST: "it is there already",
-  EACCES: "this user may not do that",
-  EPERM: "this user may not do that",
+  EEXIST: "it exists already",
+  EACCES: "permission denied",
+  EPERM: "permission denied",
   EROFS: "its file system is read-only",
   ENOSPC: "the disk is full",
   EDQUOT: "the disk's quota is used up",
-  EIO: "the disk has a fault",
+  EIO: "the disk reports an error",
 };
 
 /** Calls of the file system whose errors do not say which file it was. */
@@ -78,7 +78,7 @@ export function describeFileError(error: unknown): string | undefined {
 }
 
 function databaseHint(code: string): string | undefined {
-  return DATABASE_HINTS[code] ?? (SERVER_TROUBLE.test(code) ? "it does not do its work" : undefined);
+  return DATABASE_HINTS[code] ?? (SERVER_TROUBLE.test(code) ? "it cannot do its work" : undefined);
 }
 
 function describeDatabase(hint: string, setting = "KEYVAULT_DATABASE_URL"): string {

@@ -19,7 +19,7 @@ const ABOUT_REWRAP = `Wrap every tenant's data key anew under the newest version
 
 Exit code: 0 all is under the newest version, 2 some data keys are damaged and named, 1 it was not finished.`;
 
-const ABOUT_RETIRE = `Destroy an older version of the key-encryption key in the token, for good. Refused for the newest version, and as long as a data key needs it: every data key is opened first, under a version that stays. The vault signs meanwhile.
+const ABOUT_RETIRE = `Destroy an older version of the key-encryption key in the token, permanently. Refused for the newest version, and as long as a data key needs it: every data key is opened first, under a version that stays. The vault signs meanwhile.
 
 Backups taken before the rewrap are of no use without it, except together with a backup of the token: that is what retiring is for. Take a backup first.
 
@@ -66,8 +66,9 @@ async function runRewrap(options: RemoteOptions): Promise<void> {
   bar.show(progress.done, progress.done + progress.remaining);
   bar.end();
   process.stdout.write(`${options.json ? JSON.stringify(progress) : describe(progress)}\n`);
-  if (progress.fault !== null) throw new Problem(`Not finished (${progress.fault}): call it again to go on`);
-  if (progress.remaining > 0) throw new Problem("Not finished: call it again to go on");
+  if (progress.fault !== null)
+    throw new Problem(`Not finished (${progress.fault}): run it again to continue`);
+  if (progress.remaining > 0) throw new Problem("Not finished: run it again to continue");
   if (progress.damaged.length > 0) process.exitCode = DAMAGED_EXIT_CODE;
 }
 
@@ -96,6 +97,7 @@ function describe({ kek, done, remaining, damaged }: RewrapProgress): string {
 }
 
 function parseVersion(text: string): string {
-  if (!/^kek-[1-9]\d{0,8}$/.test(text)) throw new InvalidArgumentError("It is kek- and a number, as kek-1.");
+  if (!/^kek-[1-9]\d{0,8}$/.test(text))
+    throw new InvalidArgumentError("Give kek- and a number, such as kek-1.");
   return text;
 }

@@ -15,7 +15,7 @@ const WITH_DATES = 92;
 
 const ABOUT_KEYS = `Look at a running vault's keys and decide on their lives, by an admin's certificate (to look, an auditor's is enough).
 
-A key is active, disabled (it signs no more), destroying (it signs no more, and its seeds are erased on a day) or destroyed. Disabling takes one admin and works at once. Enabling and destroying take two: the first one's wish waits 24 hours for another admin to run the same command with a certificate of another name.`;
+A key is active, disabled (it signs no more), destroying (it signs no more, and its seeds are erased on a day) or destroyed. Disabling takes one admin and takes effect immediately. Enabling and destroying take two: the first one's wish waits 24 hours for another admin to run the same command with a certificate of another name.`;
 
 const ABOUT_LIST = `List keys, sorted by id: all of them, or one tenant's. A key whose row was altered in the database is shown as DAMAGED.
 
@@ -41,7 +41,7 @@ export function keysCommand(): Command {
     const key = (await ask(options, `/v1/keys/${id}`)) as KeyView;
     write(options, key, describeKey(key));
   });
-  const disable = withId(new Command("disable").summary("stop a key from signing, at once"));
+  const disable = withId(new Command("disable").summary("stop a key from signing, immediately"));
   disable.action(async (id: string, options: RemoteOptions) => {
     const outcome = (await ask(options, `/v1/keys/${id}/disable`, {})) as object;
     write(options, outcome, `${id} is disabled: it signs no more.\n`);
@@ -154,6 +154,6 @@ function write(options: RemoteOptions, value: unknown, text: string): void {
 }
 
 function parseId(text: string): string {
-  if (!KEY_ID.test(text)) throw new InvalidArgumentError("A key's id has 32 hexadecimal digits.");
+  if (!KEY_ID.test(text)) throw new InvalidArgumentError("Give a key's id: 32 hexadecimal digits.");
   return text;
 }

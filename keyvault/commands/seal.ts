@@ -5,7 +5,7 @@ import { sealPin } from "../token/pin_box.ts";
 import { readPin } from "./read_pin.ts";
 import { ask, Refused, type RemoteOptions, withRemoteOptions } from "./remote/call.ts";
 
-const ABOUT_SEAL = `Seal a running vault at once, by an admin's certificate: the process that is logged in to the token is ended, and all keys in memory are overwritten. Until "keyvault unseal" the vault signs nothing, makes nothing and shows its status only. A PIN file is not read meanwhile, but by the next start.`;
+const ABOUT_SEAL = `Seal a running vault immediately, with an admin's certificate: the process that is logged in to the token is ended, and all keys in memory are overwritten. Until "keyvault unseal" the vault signs nothing, makes nothing and shows its status only. A PIN file is not read meanwhile, but by the next start.`;
 
 const ABOUT_UNSEAL = `Open a sealed vault by the token's PIN, by an admin's certificate. The PIN is asked for without being shown; without a terminal it is standard input's first line.
 
@@ -22,7 +22,7 @@ type UnsealOptions = RemoteOptions & { pinFile?: string };
 
 /** `keyvault seal` */
 export function sealCommand(): Command {
-  const command = new Command("seal").summary("stop all signing, at once").description(ABOUT_SEAL);
+  const command = new Command("seal").summary("stop all signing, immediately").description(ABOUT_SEAL);
   return withRemoteOptions(command).action(async (options: RemoteOptions) => {
     const sealed = (await ask(options, "/v1/seal", {})) as SealState & { sealed: true };
     const text = `The vault is sealed since ${sealed.since}. "keyvault unseal" opens it.`;

@@ -30,7 +30,7 @@ export function tenantsCommand(): Command {
 
 /** A tenant's name from the command line. Throws commander's error for what cannot be one. */
 export function parseTenant(text: string): string {
-  if (!TENANT.test(text)) throw new InvalidArgumentError("It is 1 to 128 letters, digits and ._:@-");
+  if (!TENANT.test(text)) throw new InvalidArgumentError("Give 1 to 128 letters, digits and ._:@-");
   return text;
 }
 

@@ -31,7 +31,7 @@ export async function findRunningRole(owner: Database, running: Database): Promi
   const other = await place(running);
   if (own.database !== other.database || own.server !== other.server) {
     throw new Problem(
-      "KEYVAULT_DATABASE_URL and KEYVAULT_MIGRATION_DATABASE_URL lead to different databases: they must be two roles of one",
+      "KEYVAULT_DATABASE_URL and KEYVAULT_MIGRATION_DATABASE_URL name different databases: they must be two roles of the same database",
     );
   }
   return own.role === other.role ? undefined : other.role;

@@ -25,7 +25,7 @@ export async function requireTables(databaseUrl: string, log: Logger): Promise<v
   }
   if (found.owns) return void (await migrate({ databaseUrl, migrationDatabaseUrl: databaseUrl }, log));
   if (found.applied.length === 0) {
-    throw new Problem('The database has no vault\'s tables: run "keyvault init"');
+    throw new Problem('The database has no tables of a vault: run "keyvault init"');
   }
   const known = migrationNames();
   const missing = known.filter((name) => !found.applied.includes(name));

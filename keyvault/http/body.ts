@@ -35,7 +35,7 @@ export async function readBody<T>(
     throw new VaultError("invalid_request", "content-type: must be application/json");
   }
   if (request.headers["content-encoding"] !== undefined) {
-    throw new VaultError("invalid_request", "content-encoding: send the body as it is");
+    throw new VaultError("invalid_request", "content-encoding: not supported; send the body uncompressed");
   }
   const bytes = await readBytes(request, maxBytes);
   requireCaller();
@@ -68,6 +68,9 @@ async function readBytes(request: IncomingMessage, maxBytes: number): Promise<Bu
     });
   } catch (error) {
     const tooLarge = (error as { type?: string }).type === "entity.too.large";
-    throw new VaultError("invalid_request", tooLarge ? `body: more than ${maxBytes} bytes` : "body: cut off");
+    throw new VaultError(
+      "invalid_request",
+      tooLarge ? `body: more than ${maxBytes} bytes` : "body: ended too early",
+    );
   }
 }

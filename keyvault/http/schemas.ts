@@ -10,14 +10,14 @@ const MAX_IDENTIFIER_LENGTH = 128;
 
 const CONTROL_CHARACTER = /\p{Cc}/u;
 
-const name = z.string().regex(NAME, "1 to 128 letters, digits and ._:@-");
-const tenant = name.refine((value) => value !== VAULT_TENANT, "is the vault's own");
+const name = z.string().regex(NAME, "must be 1 to 128 letters, digits and ._:@-");
+const tenant = name.refine((value) => value !== VAULT_TENANT, "is reserved for the vault");
 const scopes = z
   .array(z.string().max(256).regex(ONE_LINE))
   .max(MAX_SCOPES)
   .refine((list) => invalidScopes(list).length === 0, "holds a scope that is not valid");
 const publicKey = z.strictObject({ ed25519: z.string(), ml_dsa_65: z.string() });
-const oneLine = (length: number) => z.string().max(length).regex(ONE_LINE, "one line of text");
+const oneLine = (length: number) => z.string().max(length).regex(ONE_LINE, "must be one line of text");
 const text = oneLine(512);
 const seconds = z.int().min(0);
 
@@ -34,7 +34,7 @@ export function identifierList(most: number): z.ZodType<string[]> {
     .refine((list) => list.length <= most, { error: `has more than ${most} items`, abort: true })
     .refine(
       (list) => list.every(isIdentifier),
-      `holds what is not 1 to ${MAX_IDENTIFIER_LENGTH} characters without control characters`,
+      `each item must have 1 to ${MAX_IDENTIFIER_LENGTH} characters, none of them a control character`,
     );
 }
 

@@ -60,7 +60,8 @@ export function createKekRetirement(parts: {
   async function refusal(client: pg.Client, kek: string): Promise<Refusal | undefined> {
     const { keks } = token.info();
     if (!keks.includes(kek)) return refuse("policy_violation", `The token has no ${kek}`);
-    if (keks.at(-1) === kek) return refuse("policy_violation", `${kek} is the newest version, which wraps`);
+    if (keks.at(-1) === kek)
+      return refuse("policy_violation", `${kek} is the newest version, which is in use`);
     const wrapped = await countUnder(client, kek);
     return wrapped === 0
       ? undefined
@@ -185,7 +186,7 @@ function refuseUnproven(
   const reasons = [
     ...counted(needed, "need it, though the database says otherwise"),
     ...counted(unopened, "open under no version"),
-    ...counted(missing, "are not in the database, though the audit tells of them"),
+    ...counted(missing, "are not in the database, though the audit records them"),
   ];
   return reasons.length === 0
     ? undefined

@@ -44,7 +44,7 @@ export function decideByTwo(
     return { ...asked, ...(certificate !== undefined && { certificate }) };
   }
   if (pending.admin !== admin.name) return "granted";
-  return refuse("policy_violation", "Another admin must ask for the same; you have");
+  return refuse("policy_violation", "You have asked for it; another admin must ask for the same");
 }
 
 /** A clock that was set back makes no wish last longer: one from too far ahead is as stale as an old one. */

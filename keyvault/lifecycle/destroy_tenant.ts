@@ -26,7 +26,7 @@ export function createTenantDestruction(parts: Parts): DestroyTenant {
     const about = { caller, statement: "tenant_destroy", detail: { days: String(days) } } as const;
     const row = await changeTenant(parts, tenant, about, (row) => {
       if (tenant === VAULT_TENANT) {
-        return refuse("policy_violation", "The vault's own keys are not destroyed");
+        return refuse("policy_violation", "The vault's own keys cannot be destroyed");
       }
       if (row.state !== "active") return refuse("policy_violation", `The tenant is ${row.state} already`);
       const by = judging(parts);

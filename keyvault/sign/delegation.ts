@@ -93,7 +93,7 @@ const RULES: readonly Rule[] = [
   },
   function hasKnownSubject({ subject, approval, issuer, policy }) {
     if (subject?.tenant === issuer.tenant) return undefined;
-    if (approval.external_subject !== true) return violation("The subject is no key of this tenant");
+    if (approval.external_subject !== true) return violation("The subject is not a key of this tenant");
     if (!policy.externalSubjects) {
       return violation("This vault delegates to its own keys only: see KEYVAULT_EXTERNAL_SUBJECTS");
     }
@@ -101,7 +101,7 @@ const RULES: readonly Rule[] = [
   },
   function hasAgentSubject({ subject, fields }) {
     if (subject === undefined) return undefined;
-    if (subject.purpose !== "agent") return violation("The subject is no agent's key");
+    if (subject.purpose !== "agent") return violation("The subject is not an agent's key");
     if (subject.state !== "active") return refuse("key_disabled", "The subject's key is disabled");
     return equalPublicKeys(subject.publicKey, fields.subject_pub_key)
       ? undefined

@@ -94,12 +94,12 @@ async function listedBy(database: Database, keyId: string, last: LastList | unde
   if (last === undefined || last.listed === null) return NOTHING;
   const listed = await readListed(database, keyId, last.listed);
   if (listed !== undefined) return listed;
-  throw new VaultError("key_damaged", "What is kept of the key's last revocation list was altered");
+  throw new VaultError("key_damaged", "The record of the key's last revocation list was altered");
 }
 
 /** Refuses a time that is not after the last list's, unless it is that list once more. */
 function notAfter(last: LastList | undefined, updatedAt: number, digest: Buffer): Refusal | undefined {
   if (last === undefined || updatedAt > last.updatedAt) return undefined;
   if (updatedAt === last.updatedAt && digest.equals(last.digest)) return undefined;
-  return refuse("policy_violation", `The list does not follow the last one, at ${last.updatedAt}`);
+  return refuse("policy_violation", `The list is not newer than the last one, of ${last.updatedAt}`);
 }

@@ -34,7 +34,7 @@ export async function requireTls(dir: string): Promise<void> {
     const certificate = await readPair(file, join(dir, `${name}.key`));
     if (!authorities.some(({ publicKey }) => certificate.verify(publicKey))) {
       throw new Problem(
-        `${file} is not of the authority beside it: put that authority back, or remove the certificate`,
+        `${file} was not issued by the authority beside it: put that authority back, or remove the certificate`,
       );
     }
   }
@@ -47,7 +47,7 @@ export async function requireTls(dir: string): Promise<void> {
 export async function readAuthority(dir: string): Promise<Identity> {
   for (const name of ["ca.pem", "ca.key"]) {
     if (!existsSync(join(dir, name))) {
-      throw new Problem(`${name} is not in ${dir}: run this where it is kept, or name that folder by --ca`);
+      throw new Problem(`${name} is not in ${dir}: run this where it is kept, or name that folder with --ca`);
     }
   }
   const authorities = await readAuthorities(dir);
@@ -82,7 +82,5 @@ async function readPair(certificateFile: string, keyFile: string): Promise<X509C
       throw new Problem(`${certificateFile} or its key is damaged`, { cause: error });
     }
   }
-  throw new Problem(
-    `${certificateFile} is there without its key ${keyFile}: put the key back, or remove both`,
-  );
+  throw new Problem(`${certificateFile} exists without its key ${keyFile}: put the key back, or remove both`);
 }

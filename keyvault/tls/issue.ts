@@ -29,7 +29,7 @@ export async function issueFiles(
   const authority = await readAuthority(tlsDir);
   const files = { certificate: `${stem}.pem`, key: `${stem}.key` };
   if (!replace && (existsSync(files.certificate) || existsSync(files.key))) {
-    throw new Problem(`${files.certificate} or its key is there: say --replace to put others in their place`);
+    throw new Problem(`${files.certificate} or its key exists already: pass --replace to replace them`);
   }
   const identity = await issueCertificate(authority, subject, validity(now, days));
   await writeFileDurably(files.key, identity.privateKey);
@@ -76,6 +76,6 @@ async function readCertificate(file: string): Promise<X509Certificate> {
   try {
     return new X509Certificate(await readFile(file));
   } catch (error) {
-    throw new Problem(`${file} is no certificate that can be read`, { cause: error });
+    throw new Problem(`${file} is not a readable certificate`, { cause: error });
   }
 }

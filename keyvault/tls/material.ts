@@ -109,7 +109,7 @@ export async function readRevoked(
     const [, serial] = SERIAL_LINE.exec(line.toLowerCase().replaceAll(":", "")) ?? [];
     if (serial !== undefined) return [normaliseSerial(serial)];
     throw new Problem(
-      `${file}: line ${index + 1} is no serial number in hexadecimal; no revocation is taken up until it is put right`,
+      `${file}: line ${index + 1} is not a hexadecimal serial number; no revocation is read until it is corrected`,
     );
   });
   return new Set(serials);

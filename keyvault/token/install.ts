@@ -18,7 +18,7 @@ const PROVISION_DEADLINE_MS = 60_000;
 export async function tokenSettings(config: TokenConfig): Promise<TokenSettings> {
   if (config.managed && !existsSync(config.dir)) {
     throw new TokenFault(
-      `There is no token in ${config.dir}: restore it, or start a new vault by "keyvault init" on an empty database`,
+      `There is no token in ${config.dir}: restore it, or start a new vault with "keyvault init" on an empty database`,
     );
   }
   return settingsOf(config);

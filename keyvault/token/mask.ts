@@ -15,7 +15,7 @@ export function createMask({ box }: Wrapped): Buffer {
  * `TokenFault` when it is too short.
  */
 export function applyMask(bytes: Uint8Array, mask: Uint8Array): Uint8Array {
-  if (mask.length < bytes.length) throw new TokenFault("The mask is shorter than what it is put on");
+  if (mask.length < bytes.length) throw new TokenFault("The mask is shorter than the bytes that it masks");
   for (let at = 0; at < bytes.length; at += 1) bytes[at] = (bytes[at] ?? 0) ^ (mask[at] ?? 0);
   return bytes;
 }

@@ -219,9 +219,9 @@ test("refuses certificates that do not belong together, naming them", async () =
   home = await createHome({ made: "by init" });
   const inTls = (file: string) => join(home.config.tlsDir, file);
   await rename(inTls("api.key"), inTls("api.kept"));
-  await expect(init()).rejects.toThrow(/api\.pem is there without its key/);
+  await expect(init()).rejects.toThrow(/api\.pem exists without its key/);
   await writeFile(inTls("api.key"), await readFile(inTls("admin.key")));
-  await expect(init()).rejects.toThrow(/api\.pem is there without its key/);
+  await expect(init()).rejects.toThrow(/api\.pem exists without its key/);
   await rename(inTls("api.kept"), inTls("api.key"));
   await rm(inTls("ca.pem"));
   await expect(init()).rejects.toThrow(/server\.pem is not of the authority/);
@@ -274,7 +274,7 @@ test("a vault without tables, or without a service key, is not served", async ()
   home = await createHome({ made: "by init" });
   await withoutServiceKey();
   const serving = () => serve(home.config, testClock(), SILENT);
-  await expect(serving()).rejects.toThrow(/no vault's tables: run "keyvault init"/);
+  await expect(serving()).rejects.toThrow(/no tables of a vault: run "keyvault init"/);
   await migrate(home.config, SILENT);
   await expect(serving()).rejects.toThrow(/no service key: run "keyvault init"/);
 });

@@ -13,7 +13,7 @@ const BROKEN_EXIT_CODE = 2;
 
 const ABOUT = `Recompute every record's code with the token's audit key, from the first record to the last.
 
-The first record that was altered, taken out or put in is named. When the chain holds, the records are compared with each other (a key used after it was disabled, two statements for one place), and the rows of keys and tenants with the records: what disagrees is named too. That the newest records were cut off shows against the head that the token has noted, and against those noted elsewhere, for instance by "keyvault status": pass one as --head, or a file of them as --heads. A line of the file that was cut off in the middle of its writing is told and passed over; any other line that is no head is an error. Works beside a running vault. Without a PIN file it asks for the PIN as "keyvault unseal" does.
+The first record that was altered, taken out or put in is named. When the chain holds, the records are compared with each other (a key used after it was disabled, two statements for one place), and the rows of keys and tenants with the records: what disagrees is named too. That the newest records were cut off shows against the head that the token has noted, and against those noted elsewhere, for instance by "keyvault status": pass one as --head, or a file of them as --heads. A line of the file that was cut off in the middle of its writing is reported and skipped; any other line that is not a head is an error. Works beside a running vault. Without a PIN file it asks for the PIN as "keyvault unseal" does.
 
 Exit code: 0 all holds, 2 it does not, 1 it could not be checked.`;
 
@@ -71,7 +71,7 @@ async function readNoted(file: string): Promise<NotedHeads> {
 function parseHead(text: string): Head {
   const [, seq, mac] = HEAD.exec(text) ?? [];
   if (seq === undefined || mac === undefined) {
-    throw new InvalidArgumentError("It looks like 42:0f3a… (64 hexadecimal digits).");
+    throw new InvalidArgumentError("Give it as 42:0f3a… (a number, a colon, 64 hexadecimal digits).");
   }
   return { seq: Number(seq), mac: Buffer.from(mac, "hex") };
 }
@@ -86,8 +86,8 @@ function printable({ chain, contradictions, damaged }: AuditVerdict): object {
 function describeWrong({ contradictions, damaged }: AuditVerdict): string {
   return [
     ...contradictions.map(({ seq, what }) => `Record ${seq}: ${what}.\n`),
-    ...damaged.keys.map((id) => `Key ${id} is gone or not in the state that the audit tells of.\n`),
-    ...damaged.tenants.map((name) => `Tenant ${name} is gone or not in the state that the audit tells of.\n`),
+    ...damaged.keys.map((id) => `Key ${id} is gone or not in the state that the audit records.\n`),
+    ...damaged.tenants.map((name) => `Tenant ${name} is gone or not in the state that the audit records.\n`),
   ].join("");
 }
 

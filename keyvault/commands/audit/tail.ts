@@ -26,7 +26,7 @@ export function auditTailCommand(): Command {
     .summary("show the newest records")
     .description(TAIL)
     .option("-n, --lines <count>", "how many records, 1 to 1000", parseCount, 20)
-    .option("-f, --follow", "go on with those to come, until stopped");
+    .option("-f, --follow", "print new records as they are written, until stopped");
   return withRemoteOptions(command).action(async (options: TailOptions) => {
     const width = Math.max(process.stdout.columns ?? DEFAULT_WIDTH, NARROWEST);
     const say = options.json
@@ -68,7 +68,7 @@ function show({ records }: AuditPage, say: (record: AuditView) => void, before: 
 function parseCount(text: string): number {
   const count = Number(text);
   if (!Number.isInteger(count) || count < 1 || count > 1000) {
-    throw new InvalidArgumentError("It is 1 to 1000.");
+    throw new InvalidArgumentError("Give a number from 1 to 1000.");
   }
   return count;
 }

@@ -40,7 +40,7 @@ const SETTINGS: readonly (readonly [name: string, text: string])[] = [
   ["KEYVAULT_EXTERNAL_SUBJECTS", "1: keys that are not in this vault may be delegated to; default: 0"],
   [
     "KEYVAULT_RATE_PER_KEY, _PER_TENANT",
-    "signatures a second, twice as many at once; default: 250, 1000; 0: no bound",
+    "signatures a second, bursts of twice as many; default: 250, 1000; 0: no bound",
   ],
   [
     "KEYVAULT_CREATION_RATE_PER_TENANT",
@@ -52,13 +52,13 @@ const SETTINGS: readonly (readonly [name: string, text: string])[] = [
   ],
   ["KEYVAULT_KEYS_PER_TENANT", "keys that a tenant may have; default: 10000; 0: no bound"],
   ["KEYVAULT_RESIDENT_KEYS", "keys that may live in the token itself, at most 1000; default: 0, none"],
-  ["KEYVAULT_MAX_CONNECTIONS", "connections at once; default: 1000; 0: no bound"],
+  ["KEYVAULT_MAX_CONNECTIONS", "concurrent connections; default: 1000; 0: no bound"],
   ["KEYVAULT_HANDSHAKE_RATE", "handshakes a second from one address; default: 200; 0: no bound"],
   ["KEYVAULT_LOG_LEVEL", "debug, info, warn, error or silent; default: info"],
   ["KEYVAULT_EXIT_ON_STDIN_CLOSE", "1: stop when standard input ends, for a parent that starts the vault"],
 ];
 
-const PIN = "The PIN itself is no setting: the one process that uses it reads its file.";
+const PIN = "The PIN itself is not a setting: the one process that uses it reads its file.";
 
 /** The settings that `--help` explains, as wide as the terminal. */
 export function settingsHelp(): string {

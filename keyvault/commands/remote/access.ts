@@ -31,11 +31,11 @@ export function readAccess({ url, ca, cert, key }: AccessOptions): Access {
   const certFile = cert ?? inTls("admin.pem");
   const keyFile = key ?? `${certFile.replace(/\.(pem|crt|cer)$/, "")}.key`;
   const authorities = readCertificates(caFile, readFile(caFile));
-  if (authorities.length === 0) throw new Problem(`${caFile} is no certificate in PEM`);
+  if (authorities.length === 0) throw new Problem(`${caFile} is not a PEM certificate`);
   const read = { ca: writeCertificates(authorities), cert: readFile(certFile), key: readFile(keyFile) };
   const certificate = parse(certFile, "certificate", () => new X509Certificate(read.cert));
   if (!certificate.checkPrivateKey(parse(keyFile, "private key", () => createPrivateKey(read.key)))) {
-    throw new Problem(`${keyFile} is not the key of ${certFile}: name its own by --key`);
+    throw new Problem(`${keyFile} is not the key of ${certFile}: name its key with --key`);
   }
   return {
     url: readUrl(url ?? `https://localhost:${config?.listen.port}`),
@@ -49,14 +49,14 @@ export function readAccess({ url, ca, cert, key }: AccessOptions): Access {
 function readUrl(text: string): URL {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (url?.protocol === "https:" && url.hostname !== "") return url;
-  throw new Problem(`${text} is no address of a vault: it is https://<host>:<port>`);
+  throw new Problem(`${text} is not a vault address: give https://<host>:<port>`);
 }
 
 function parse<T>(file: string, what: string, read: () => T): T {
   try {
     return read();
   } catch (error) {
-    throw new Problem(`${file} is no ${what} in PEM`, { cause: error });
+    throw new Problem(`${file} is not a PEM ${what}`, { cause: error });
   }
 }
 

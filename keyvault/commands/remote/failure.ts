@@ -8,9 +8,9 @@ import type { Access } from "./access.ts";
 const REASONS: Readonly<Record<string, string>> = {
   ECONNREFUSED: 'nothing listens there; is "keyvault serve" running?',
   ENOTFOUND: "there is no such host",
-  EAI_AGAIN: "the name of the host cannot be looked up",
-  EHOSTUNREACH: "there is no way to that host",
-  ENETUNREACH: "there is no way to that host",
+  EAI_AGAIN: "its host name cannot be resolved",
+  EHOSTUNREACH: "no route to host",
+  ENETUNREACH: "no route to host",
   ETIMEDOUT: "it took too long to connect",
   UND_ERR_CONNECT_TIMEOUT: "it took too long to connect",
   UND_ERR_HEADERS_TIMEOUT: "it took too long to answer",
@@ -26,16 +26,16 @@ const REFUSED = /^(UND_ERR_SOCKET|ECONNRESET|EPIPE|ERR_SSL_.*ALERT.*)$/;
 /** Why a vault gave no answer: one sentence that says what to look at. */
 export function explainSilence(error: unknown, { caFile, certFile, certificate }: Access): string {
   const { message, code = "" } = error as Error & { code?: string };
-  if (error instanceof SyntaxError) return "what answers there is no key vault";
+  if (error instanceof SyntaxError) return "what answers there is not a key vault";
   if (code === "ERR_SSL_WRONG_VERSION_NUMBER" || code === "ERR_SSL_PACKET_LENGTH_TOO_LONG") {
-    return "what answers there speaks no TLS";
+    return "what answers there does not speak TLS";
   }
-  if (NOT_TRUSTED.test(code)) return `its certificate is not of the authority in ${caFile}`;
+  if (NOT_TRUSTED.test(code)) return `its certificate was not issued by the authority in ${caFile}`;
   if (!REFUSED.test(code)) return REASONS[code] ?? message;
   if (certificate.validToDate < systemClock.now()) {
     return `${certFile} has expired on ${certificate.validToDate.toISOString().slice(0, 10)}: have another issued`;
   }
-  return `${message}; it may not take ${certFile} (revoked, or of another authority)`;
+  return `${message}; it may refuse ${certFile} (revoked, or issued by another authority)`;
 }
 
 /** What a vault refused, and what to do about it where it is not plain. */

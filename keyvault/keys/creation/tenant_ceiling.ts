@@ -27,5 +27,8 @@ export async function exceedsTenantCeiling(
     recorded === null || (ceiling !== undefined && beyondCeiling(recorded, ceiling).length === 0);
   return rows.length === 0 || rows.some(within)
     ? undefined
-    : refuse("policy_violation", "The tenant's root keys have a ceiling; another root needs one within it");
+    : refuse(
+        "policy_violation",
+        "The tenant's root keys have a ceiling; give the new one a ceiling within it",
+      );
 }

@@ -68,7 +68,7 @@ export function destroyKek(
 ): void {
   const object = keks.get(label);
   if (object === undefined || label === [...keks.keys()].at(-1)) {
-    throw new TokenFault(`${label} is no older version of the key-encryption key`);
+    throw new TokenFault(`${label} is not an older version of the key-encryption key`);
   }
   library.C_DestroyObject(handle, object);
   keks.delete(label);

@@ -137,7 +137,7 @@ export function createOperations(session: Session, keys: TokenKeys): TokenOperat
   return {
     wrap(plain, context) {
       if (plain.length === 0 || plain.length > MAX_PLAIN_BYTES) {
-        throw new TokenFault("A text of this length is not wrapped");
+        throw new TokenFault("A text of this length cannot be wrapped");
       }
       return { kek: newest(), box: encrypt(newest(), plain, context) };
     },

@@ -131,7 +131,7 @@ export function createResidents(session: Session): Residents {
     offered,
 
     create(label, halves) {
-      if (!LABEL.test(label)) throw new TokenFault("A resident key is labelled otherwise");
+      if (!LABEL.test(label)) throw new TokenFault("This is not the label of a resident key");
       if (find([{ type: pkcs11.CKA_LABEL, value: label }]).length > 0) {
         throw new TokenFault(`The token has a key labelled ${label} already`);
       }

@@ -119,11 +119,11 @@ export function readPin(library: pkcs11.PKCS11, pinFile: string): string {
     mode = statSync(pinFile).mode;
   } catch (error) {
     const isGone = (error as NodeJS.ErrnoException).code === "ENOENT";
-    const why = isGone ? "it is not there; put it back" : describe(error);
+    const why = isGone ? "it does not exist; put it back" : describe(error);
     throw new TokenFault(`The PIN file ${pinFile} cannot be read: ${why}`);
   }
   if ((mode & 0o007) !== 0) {
-    throw new TokenFault(`The PIN file ${pinFile} is open to everybody: chmod 600 it`);
+    throw new TokenFault(`The PIN file ${pinFile} is open to everybody: run chmod 600 on it`);
   }
   const short = shortPin(library, pin);
   if (short !== undefined) throw new TokenFault(`The PIN of ${pinFile} ${short}`);

@@ -28,7 +28,7 @@ export async function readBody(request: IncomingMessage): Promise<Buffer> {
   if (!hasBody(request)) return EMPTY;
   const { "content-length": length } = request.headers;
   if (request.headers["content-encoding"] !== undefined) {
-    throw new ApiError("invalid_request", "content-encoding: send the body as it is");
+    throw new ApiError("invalid_request", "content-encoding: not supported; send the body uncompressed");
   }
   try {
     return await getRawBody(request, { limit: MAX_BODY_BYTES, length: length ?? null });

@@ -115,7 +115,7 @@ test("the command line shows the newest records, follows, and exports heads that
   await writeFile(file, `${new Date().toISOString()} ${second!.seq + 1}:${"0".repeat(64)}\n`, { flag: "a" });
   await expect(cli("verify", "--heads", file)).rejects.toMatchObject({ code: 2 });
   await writeFile(file, "nonsense\n");
-  await expect(cli("verify", "--heads", file)).rejects.toThrow(/line 1 is no head/);
+  await expect(cli("verify", "--heads", file)).rejects.toThrow(/line 1 is not a head/);
 });
 
 test("a running vault notes its head when it moved and at its stop, and only then", async () => {
@@ -202,7 +202,7 @@ test("a damaged line that has an end is an error, wherever it stands, and is nam
     [`${line.slice(0, -1)}\n${line.slice(0, 9)}`, 1],
   ] as const) {
     await writeFile(file, text);
-    await expect(readHeads(file)).rejects.toThrow(`line ${number} is no head`);
+    await expect(readHeads(file)).rejects.toThrow(`line ${number} is not a head`);
   }
 });
 

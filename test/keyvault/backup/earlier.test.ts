@@ -191,7 +191,7 @@ test("a backup of a newer version is refused in one line that names the migratio
     );
     expect(failed).toMatchObject({ code: 1 });
     expect(failed?.stderr).toBe(
-      `keyvault: The backup has the tables of a newer version: restore it with one that has 0901_latest, this one ends with ${migrationNames().at(-1)}\n`,
+      `keyvault: The backup has the tables of a newer version: restore it with a version that has 0901_latest, this one ends with ${migrationNames().at(-1)}\n`,
     );
   }
   expect(await tablesOf(home)).toEqual([]);
@@ -264,7 +264,7 @@ test("a backup whose lines do not begin with its one manifest is refused in one 
   ]) {
     await expect(
       restore(home, await writeEarlierBackup(vault, rows, migrationsTo(OLDEST), order)),
-    ).rejects.toMatchObject({ code: 1, stderr: "keyvault: The backup is not whole\n" });
+    ).rejects.toMatchObject({ code: 1, stderr: "keyvault: The backup is incomplete or out of order\n" });
   }
   expect(await tablesOf(home)).toEqual([]);
 });

@@ -63,7 +63,7 @@ async function refusal(backup: Buffer): Promise<string> {
   return failed.stderr;
 }
 
-const NOT_WHOLE = /^The backup is not whole$/;
+const NOT_WHOLE = /^The backup is incomplete or out of order$/;
 const OUTSIDE = /^The backup has a file outside the token's folder$/;
 const NO_FILE = /^The backup has a file of the token that cannot be written$/;
 const UNKNOWN_TABLE = /^The backup has a table that is unknown here$/;
@@ -145,7 +145,7 @@ test("of two restores into one folder at once one is whole, and the other says w
         expect.objectContaining({
           name: "Problem",
           message: expect.stringMatching(
-            /^The database holds a vault already|^There is a token in|^Something else writes/,
+            /^The database holds a vault already|^There is a token in|^Another program writes/,
           ),
         }),
       ]);

@@ -84,16 +84,14 @@ async function openToOthers(folder: string): Promise<string[]> {
 
 test("makes no backup without a recovery key, and says how to make one", async () => {
   await expect(cli(vault.home, "backup", "create", backup, "--url", vault.url)).rejects.toThrow(
-    /There is no recovery key: make one by "keyvault backup key"/,
+    /There is no recovery key: make one with "keyvault backup key"/,
   );
   expect(existsSync(backup)).toBe(false);
   await cli(vault.home, "backup", "key", recoveryKey);
-  await expect(cli(vault.home, "backup", "key", recoveryKey)).rejects.toThrow(/is there already/);
+  await expect(cli(vault.home, "backup", "key", recoveryKey)).rejects.toThrow(/exists already/);
   const other = join(vault.home.dir, "other.key");
   const { recoveryKeyFile } = vault.home.config;
-  await expect(cli(vault.home, "backup", "key", other)).rejects.toThrow(
-    `${recoveryKeyFile} is there already`,
-  );
+  await expect(cli(vault.home, "backup", "key", other)).rejects.toThrow(`${recoveryKeyFile} exists already`);
   expect(existsSync(other)).toBe(false);
 });
 
@@ -134,7 +132,9 @@ test("a restored vault, on a fresh machine with a fresh database, signs under th
 });
 
 test("refuses to restore over a vault, and leaves it as it is", async () => {
-  await expect(restore(vault.home)).rejects.toThrow(/There is a token in .*: restore where no vault is/);
+  await expect(restore(vault.home)).rejects.toThrow(
+    /There is a token in .*: restore where there is no vault yet/,
+  );
   const home = await freshHome();
   await restore(home);
   await promisify(execFile)("rm", ["-r", home.config.token.dir]);
@@ -154,8 +154,8 @@ test("refuses a backup that was altered, cut off, lengthened, or is for another 
   const tries: [Buffer, RegExp, string?][] = [
     [flipped, /damaged at part/],
     [whole.subarray(0, -1), /cut off/],
-    [Buffer.concat([whole, Buffer.from([0])]), /goes on after its end/],
-    [Buffer.from("something else"), /cut off|no backup/],
+    [Buffer.concat([whole, Buffer.from([0])]), /has data after its end/],
+    [Buffer.from("something else"), /cut off|not a backup/],
     [whole, /for another recovery key/, other],
   ];
   const home = await freshHome();
@@ -206,7 +206,7 @@ test("says in one line what is not there, no file, or no recovery key", async ()
   expect(await failure(home, home.dir, recoveryKey)).toMatch(/: it is a folder/);
   expect(await failure(home, backup, join(home.dir, "none"))).toMatch(/none: there is no such file/);
   for (const key of [other, vault.home.config.recoveryKeyFile, backup]) {
-    expect(await failure(home, backup, key)).toMatch(/is no private half of a recovery key/);
+    expect(await failure(home, backup, key)).toMatch(/is not the private half of a recovery key/);
   }
   expect(existsSync(home.config.token.dir)).toBe(false);
   expect((await restore(home)).stdout).toMatch(/Restored the vault of/);
@@ -263,6 +263,6 @@ test("asks for no backup that it could not write", async () => {
   await expect(create(join(vault.home.dir, "no folder", "backup"))).rejects.toThrow(
     /keyvault: .*no folder: there is no such folder\n$/,
   );
-  await expect(create(backup)).rejects.toThrow(/is there already/);
+  await expect(create(backup)).rejects.toThrow(/exists already/);
   expect(await count()).toBe(before);
 });

@@ -149,7 +149,7 @@ test("a forged backup is refused in one line, and leaves nothing", async () => {
     return lines.with(-1, { kind: "signature", statement, public_key: publicKey, signature: signed });
   };
   const stranger = keyId(own.publicKey);
-  const broken = /^The backup's signature does not hold: no vault wrote it as it is, take another one$/;
+  const broken = /^The backup's signature is not valid: no vault wrote it in this form; take another backup$/;
   const forgeries: Record<string, [Line[], RegExp]> = {
     "a wider ceiling": [changed(lines, keys, { rows: wider }), broken],
     "fewer rows": [lines.toSpliced(audit, 1), broken],

@@ -109,9 +109,11 @@ test("one that found damaged data keys names their tenants, and ends with 2", as
 
 test("one that stopped is not said to be done, whatever stopped it", async () => {
   await expect(rewrap({ ...progress, remaining: 1, fault: "token_unavailable" })).rejects.toThrow(
-    "Not finished (token_unavailable): call it again to go on",
+    "Not finished (token_unavailable): run it again to continue",
   );
-  await expect(rewrap({ ...progress, remaining: 1 })).rejects.toThrow("Not finished: call it again to go on");
+  await expect(rewrap({ ...progress, remaining: 1 })).rejects.toThrow(
+    "Not finished: run it again to continue",
+  );
   await expect(rewrap({ ...progress, running: true }, { kek: null })).rejects.toThrow(
     "Not finished: the vault was sealed",
   );

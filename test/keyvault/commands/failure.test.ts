@@ -28,10 +28,10 @@ test("a database that does not serve is one line without what was asked of it", 
   for (const [code, text] of [
     ["ECONNREFUSED", "nothing listens there"],
     ["53100", "its disk is full"],
-    ["55000", "it takes no connections"],
+    ["55000", "it does not accept connections"],
     ["57P03", "it is starting or stopping"],
-    ["08006", "it does not do its work"],
-    ["58030", "it does not do its work"],
+    ["08006", "it cannot do its work"],
+    ["58030", "it cannot do its work"],
   ]) {
     expect(failed({ code })).toBe(`The database of KEYVAULT_DATABASE_URL cannot be used: ${text} (${code})`);
   }
@@ -78,9 +78,9 @@ test.each([
   ["42501", 'the role lacks a right: run "keyvault migrate" as the role that owns the database (42501)'],
   ["53300", "it has too many connections (53300)"],
   ["ENOTFOUND", "there is no such host (ENOTFOUND)"],
-  ["EAI_AGAIN", "the name of its host cannot be looked up (EAI_AGAIN)"],
-  ["EHOSTUNREACH", "there is no way to that host (EHOSTUNREACH)"],
-  ["ENETUNREACH", "there is no way to that host (ENETUNREACH)"],
+  ["EAI_AGAIN", "its host name cannot be resolved (EAI_AGAIN)"],
+  ["EHOSTUNREACH", "no route to host (EHOSTUNREACH)"],
+  ["ENETUNREACH", "no route to host (ENETUNREACH)"],
   ["ETIMEDOUT", "it does not answer (ETIMEDOUT)"],
   ["ECONNRESET", "it ended the connection (ECONNRESET)"],
 ])(
@@ -103,16 +103,16 @@ test("a port that is taken, or not this user's to open, is named with its settin
 
 test("a file that may not be used, and a disk that does not take it, are told from each other", () => {
   for (const [code, text] of [
-    ["EACCES", "this user may not do that"],
-    ["EPERM", "this user may not do that"],
+    ["EACCES", "permission denied"],
+    ["EPERM", "permission denied"],
     ["EROFS", "its file system is read-only"],
     ["EDQUOT", "the disk's quota is used up"],
-    ["EIO", "the disk has a fault"],
-    ["EEXIST", "it is there already"],
+    ["EIO", "the disk reports an error"],
+    ["EEXIST", "it exists already"],
   ]) {
     expect(failed({ code, path: "/backup" })).toBe(`/backup: ${text}`);
   }
   for (const syscall of ["write", "fsync", "fdatasync", "ftruncate"]) {
-    expect(failed({ code: "EIO", syscall })).toBe("A file could not be written: the disk has a fault");
+    expect(failed({ code: "EIO", syscall })).toBe("A file could not be written: the disk reports an error");
   }
 });

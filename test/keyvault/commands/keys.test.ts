@@ -49,7 +49,7 @@ test("two admins take a key through its life by the command line", { timeout: 12
   expect((await run(["enable", key])).out).toContain("another admin must run the same command");
   expect(await run(["enable", key])).toMatchObject({
     code: 1,
-    err: expect.stringContaining("Another admin"),
+    err: expect.stringContaining("another admin"),
   });
   expect((await run(["list"])).out).toMatch(/disabled\*[\s\S]*waits for a second admin/);
   expect(JSON.parse((await run(["enable", key, "--json"], true)).out)).toMatchObject({ state: "active" });

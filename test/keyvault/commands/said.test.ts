@@ -84,13 +84,13 @@ test("`backup key` never takes the place of a recovery key, of neither half, and
   expect((await stat(recoveryKeyFile)).mode & 0o777).toBe(0o644);
   const kept = await readFile(recoveryKeyFile, "utf8");
   await expect(run("backup", "key", other)).rejects.toThrow(
-    `${recoveryKeyFile} is there already: backups made so far need it`,
+    `${recoveryKeyFile} exists already: backups made so far need it, so it is not overwritten`,
   );
   await expect(stat(other)).rejects.toMatchObject({ code: "ENOENT" });
   expect(await readFile(recoveryKeyFile, "utf8")).toBe(kept);
   await rm(recoveryKeyFile);
   await expect(run("backup", "key", file)).rejects.toThrow(
-    `${file} is there already: backups made so far need it`,
+    `${file} exists already: backups made so far need it, so it is not overwritten`,
   );
 });
 

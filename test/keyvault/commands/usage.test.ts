@@ -33,14 +33,14 @@ test.each([
   [["backup", "create"], "missing required argument 'file'", "keyvault backup create"],
   [["kek", "retire", "1"], "argument 'version'. It is kek- and a number", "keyvault kek retire"],
   [["keys", "show", "1"], "argument 'key'. A key's id has 32", "keyvault keys show"],
-  [["keys", "list", "--tenant", ""], "It is 1 to 128 letters, digits and ._:@-", "keyvault keys list"],
-  [["keys", "destroy", ID, "--days", "6"], "It is 7 to 30.", "keyvault keys destroy"],
-  [["tenants", "destroy", "acc-1", "--days", "31"], "It is 7 to 30.", "keyvault tenants destroy"],
-  [["audit", "tail", "-n", "0"], "It is 1 to 1000.", "keyvault audit tail"],
-  [["audit", "tail", "-n", "1001"], "It is 1 to 1000.", "keyvault audit tail"],
-  [["cert", "issue", "--role", "server", "--days", "0"], "It is 1 to 3650 days.", "keyvault cert issue"],
-  [["cert", "issue", "--role", "server", "--days", "3651"], "It is 1 to 3650 days.", "keyvault cert issue"],
-  [["tenants", "destroy", "a b"], "It is 1 to 128 letters, digits and ._:@-", "keyvault tenants destroy"],
+  [["keys", "list", "--tenant", ""], "Give 1 to 128 letters, digits and ._:@-", "keyvault keys list"],
+  [["keys", "destroy", ID, "--days", "6"], "Give 7 to 30 days.", "keyvault keys destroy"],
+  [["tenants", "destroy", "acc-1", "--days", "31"], "Give 7 to 30 days.", "keyvault tenants destroy"],
+  [["audit", "tail", "-n", "0"], "Give a number from 1 to 1000.", "keyvault audit tail"],
+  [["audit", "tail", "-n", "1001"], "Give a number from 1 to 1000.", "keyvault audit tail"],
+  [["cert", "issue", "--role", "server", "--days", "0"], "Give 1 to 3650 days.", "keyvault cert issue"],
+  [["cert", "issue", "--role", "server", "--days", "3651"], "Give 1 to 3650 days.", "keyvault cert issue"],
+  [["tenants", "destroy", "a b"], "Give 1 to 128 letters, digits and ._:@-", "keyvault tenants destroy"],
 ])("`keyvault %j` is refused in one line that says where its help is", async (args, reason, command) => {
   const { code, stdout, stderr } = await run(args);
   expect({ code, stdout }).toEqual({ code: 1, stdout: "" });

@@ -50,6 +50,6 @@ test("certificates beside another vault's authority are not taken for its own", 
   for (const folder of [own, other]) await installTls(folder, ["localhost"], new Date());
   await requireTls(own);
   for (const file of ["ca.pem", "ca.key"]) await copyFile(join(other, file), join(own, file));
-  await expect(requireTls(own)).rejects.toThrow(/server\.pem is not of the authority beside it/);
+  await expect(requireTls(own)).rejects.toThrow(/server\.pem was not issued by the authority beside it/);
   for (const folder of [own, other]) await rm(folder, { recursive: true });
 });

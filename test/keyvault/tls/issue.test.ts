@@ -92,7 +92,7 @@ test("neither a certificate nor a key that is there is overwritten unasked, thou
   await installTls(dir, ["localhost"], NOW);
   for (const file of ["ada.key", "ada.pem"]) {
     await writeFile(inDir(file), "precious");
-    await expect(issueFiles(dir, order(), NOW), file).rejects.toThrow(/say --replace/);
+    await expect(issueFiles(dir, order(), NOW), file).rejects.toThrow(/pass --replace/);
     expect(await readFile(inDir(file), "utf8")).toBe("precious");
     await rm(inDir(file));
   }

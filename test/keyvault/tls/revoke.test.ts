@@ -33,7 +33,7 @@ test("a certificate is on the list as the vault reads it, once, also behind a li
 test("a list that the vault does not take up is no revocation, and its bad line is named", async () => {
   await writeFile(list, "# stolen\n0a0b\nserial=0c\n");
   await expect(revoke()).rejects.toThrow(
-    `${list}: line 3 is no serial number in hexadecimal; no revocation is taken up until it is put right`,
+    `${list}: line 3 is not a hexadecimal serial number; no revocation is read until it is corrected`,
   );
   await writeFile(list, (await readFile(list, "utf8")).replace("serial=", ""));
   expect(await readRevoked(list)).toContain(await revoke());

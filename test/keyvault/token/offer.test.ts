@@ -62,7 +62,7 @@ test("a process whose token failed once ends by itself: no call meets a token in
   try {
     await connection.request({ kind: "open", ...place }, 20_000);
     const refused = connection.request({ kind: "retire", kek: "kek-1" }, 20_000);
-    await expect(refused).rejects.toThrow("kek-1 is no older version of the key-encryption key");
+    await expect(refused).rejects.toThrow("kek-1 is not an older version of the key-encryption key");
     await connection.ended;
     await expect(connection.request({ kind: "health" }, 20_000)).rejects.toThrow(/away/);
   } finally {

@@ -60,7 +60,7 @@ test("a certificate's key is looked for beside it, and another one is refused by
   expect(await complaint(["--cert", alice, "--key", admin])).toContain(`${admin} is not the key of ${alice}`);
   await copyFile(alice, join(vault.home.dir, "alone.pem"));
   expect(await complaint(["--cert", join(vault.home.dir, "alone.pem")])).toMatch(/alone\.key cannot be read/);
-  expect(await complaint(["--cert", admin, "--key", admin])).toMatch(/admin\.key is no certificate in PEM/);
+  expect(await complaint(["--cert", admin, "--key", admin])).toMatch(/admin\.key is not a PEM certificate/);
 });
 
 test("no setting is needed beside an address, an authority and a certificate", async () => {
@@ -89,13 +89,13 @@ test("an expired certificate, another authority, and an address without a vault 
     /may not take .*strange\.pem/,
   );
   expect(await complaint(["--ca", join(vault.home.dir, "strange_ca.pem")])).toMatch(
-    /its certificate is not of the authority in .*strange_ca\.pem/,
+    /its certificate was not issued by the authority in .*strange_ca\.pem/,
   );
   expect(await complaint(["--url", "https://localhost:1"])).toMatch(
     /nothing listens there; is "keyvault serve"/,
   );
   for (const url of ["localhost:8443", "http://localhost:8443", "vault", "https://"]) {
-    expect(await complaint(["--url", url])).toContain(`${url} is no address of a vault: it is https://`);
+    expect(await complaint(["--url", url])).toContain(`${url} is not a vault address: give https://`);
   }
 });
 

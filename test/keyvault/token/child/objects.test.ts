@@ -88,7 +88,7 @@ test("the newest version is never destroyed, nor one that is not there", () => {
   const { asked, session } = sessionOf("kek-1", "audit-1", "kek-2");
   const { keks } = findKeys(session);
   for (const label of ["kek-2", "kek-3", "audit-1"]) {
-    expect(() => destroyKek(session, keks, label), label).toThrow(`${label} is no older version`);
+    expect(() => destroyKek(session, keks, label), label).toThrow(`${label} is not an older version`);
   }
   destroyKek(session, keks, "kek-1");
   expect(asked.destroyed).toEqual(["kek-1"]);
