@@ -35,7 +35,7 @@ const scopes = list
 const cidrs = list.pipe(z.array(z.union([z.cidrv4(), z.cidrv6()])));
 /** The form of the service's word and of its aliases. */
 export const WORD = /^[a-z][a-z0-9]{0,31}$/;
-const word = z.string().regex(WORD, "lower-case letters and digits");
+const word = z.string().regex(WORD, "must be lower-case letters and digits, a letter first");
 const url = z.url().refine(writesItsHost, "must name its host: https://<host>/…");
 /**
  * What people and applications are told to use: nothing may come behind its path, nor a password be in it.
@@ -57,7 +57,7 @@ const role = z.object({
 
 const common = role.extend({
   DATABASE_URL: z.string().min(1),
-  SEALING_KEY: z.string().regex(/^[A-Za-z0-9+/]{43}=$/, "32 bytes in base64"),
+  SEALING_KEY: z.string().regex(/^[A-Za-z0-9+/]{43}=$/, "must be 32 bytes in base64"),
   /**
    * Development: plain http, loopback callbacks and the mailbox page. Never set it where others can reach the
    * service.
@@ -172,7 +172,7 @@ function read<T>(schema: z.ZodType<T>, environment: Environment): T {
 export function readApiConfig(environment: Environment = process.env): ApiConfig {
   const config = read(apiSchema, environment);
   if (config.SMTP_URL === undefined && !config.DEVELOPMENT) {
-    throw new ConfigError("Settings are missing or wrong:\n  SMTP_URL: needed to send sign-in codes");
+    throw new ConfigError("Settings are missing or wrong:\n  SMTP_URL: is required to send sign-in codes");
   }
   return config;
 }

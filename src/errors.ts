@@ -57,7 +57,7 @@ export const errorCodes = {
   internal: [500, "An unexpected fault; nothing was decided"],
   too_many_revoked: [503, "The identity has more revoked certificates than one list holds: 50,000"],
   vault_unavailable: [503, "The key vault did not sign; nothing was changed"],
-  unavailable: [503, "A part that is needed is away; nothing was decided"],
+  unavailable: [503, "A part of the service is unavailable; nothing was decided"],
 } as const satisfies Record<string, readonly [number, string]>;
 
 /** A stable error code of the service. */

@@ -16,7 +16,7 @@ const TAG_BYTES = 16;
 
 /** A seal under a 32-byte key. The context keeps a sealed value from being moved to another row or column. */
 export function createSeal(key: Uint8Array): Seal {
-  if (key.length !== 32) throw new Error("The sealing key must be 32 bytes");
+  if (key.length !== 32) throw new Error("The key of the secret box must be 32 bytes");
   return {
     seal(plain, context) {
       const nonce = randomBytes(NONCE_BYTES);
@@ -27,7 +27,7 @@ export function createSeal(key: Uint8Array): Seal {
     open(sealed, context) {
       const box = Buffer.from(sealed);
       if (box[0] !== VERSION || box.length < 1 + NONCE_BYTES + TAG_BYTES) {
-        throw new Error("The sealed value is damaged");
+        throw new Error("The boxed value is damaged");
       }
       const nonce = box.subarray(1, 1 + NONCE_BYTES);
       const tag = box.subarray(box.length - TAG_BYTES);

@@ -8,14 +8,14 @@ test("finds the messages of errors, refusals, checks and tables, with what is fi
   expect(
     said(`
       throw new ApiError("invalid_scope", \`\${where}: is not a scope\`);
-      const schema = z.string().regex(/^a b$/, "no control characters");
+      const schema = z.string().regex(/^a b$/, "must not contain control characters");
       return refuse("policy_violation", wide ? "This is too wide" : "This is too narrow");
       const errorCodes = { not_found: [404, "There is no such thing"] };
       const other = "not a message";
       log.info("api listens");`),
   ).toEqual([
     [2, "{where}: is not a scope"],
-    [3, "no control characters"],
+    [3, "must not contain control characters"],
     [4, "This is too wide"],
     [4, "This is too narrow"],
     [5, "There is no such thing"],

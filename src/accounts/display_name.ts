@@ -13,6 +13,6 @@ export function displayName(max: number) {
     .normalize("NFC")
     .min(1)
     .max(max)
-    .regex(new RegExp(`^[^${CONTROLS}\\u2028\\u2029]*$`), "no control characters")
+    .regex(new RegExp(`^[^${CONTROLS}\\u2028\\u2029]*$`), "must not contain control characters")
     .refine(isPlainText, HIDDEN_TEXT);
 }

@@ -33,6 +33,6 @@ export type AccountEvent = {
 /** Reads the payload of an account's event. Throws when it is not what its kind says. */
 export function readAccountEvent(type: AccountEventType, payload: string): AccountEvent {
   const { event, ...fields } = JSON.parse(payload);
-  if (event !== type) throw new Error(`The payload of ${type} is of another event`);
+  if (event !== type) throw new Error(`The payload does not match the event type ${type}`);
   return { type, ...accountEventKinds[type].parse(fields) };
 }

@@ -104,7 +104,7 @@ function refuseDuplicates(mounted: readonly MountedRoute[]): void {
   const seen = new Set<string>();
   for (const { route } of mounted) {
     for (const name of [route.id, `${route.method} ${route.path.replaceAll(/\{\w+\*?\}/g, "{}")}`]) {
-      if (seen.has(name)) throw new Error(`Two routes are ${name}`);
+      if (seen.has(name)) throw new Error(`Two routes have the name ${name}`);
       seen.add(name);
     }
   }

@@ -82,7 +82,7 @@ function writeCursor(last: Place): string {
 function readCursor(cursor: string, order: PageOrder): Place {
   const parsed = place.safeParse(parseJson(Buffer.from(cursor, "base64url").toString()));
   if (!parsed.success || !order.isId(parsed.data[1])) {
-    throw new ApiError("invalid_request", "cursor: not one that this list gave");
+    throw new ApiError("invalid_request", "cursor: is not a cursor of this list");
   }
   return parsed.data;
 }

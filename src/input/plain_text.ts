@@ -52,7 +52,7 @@ const IN_USE = new RegExp(
 
 /** What is said of a text that {@link isPlainText} refuses. */
 export const HIDDEN_TEXT =
-  "must show all of itself: nothing invisible, no unusual spaces or stray marks, no change of direction";
+  "must be entirely visible: no invisible characters, unusual spaces, stray marks or changes of direction";
 
 /**
  * Whether people see all of a text, in the order in which it stands: no bidi controls, no zero-width or other

@@ -32,7 +32,7 @@ function describe({ issues }: z.ZodError, part: string): string {
  */
 export function refuseNul(body: Uint8Array, value: JsonValue): void {
   if (Buffer.from(body.buffer, body.byteOffset, body.byteLength).includes("\\u0000") && holdsNul(value)) {
-    throw new ApiError("invalid_request", "body: holds U+0000");
+    throw new ApiError("invalid_request", "body: must not contain U+0000");
   }
 }
 

@@ -20,10 +20,13 @@ export const callbackUrl = z.string().min(1).nullable();
  */
 export const verifierName = oneLine(512).refine(
   (name) => Buffer.byteLength(name) <= 512,
-  "at most 512 bytes",
+  "must have at most 512 bytes",
 );
 /** An agent's name, at most 256 bytes as the wire format has it. */
-export const agentName = oneLine(256).refine((name) => Buffer.byteLength(name) <= 256, "at most 256 bytes");
+export const agentName = oneLine(256).refine(
+  (name) => Buffer.byteLength(name) <= 256,
+  "must have at most 256 bytes",
+);
 /** What an agent is. */
 export const agentType = z.enum(agentTypes);
 

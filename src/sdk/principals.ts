@@ -25,7 +25,7 @@ export function readPrincipals(setting: PrincipalsSetting | undefined): Accepted
 
 function rootIds(given: unknown): ReadonlySet<string> {
   if (!Array.isArray(given) && !(given instanceof Set)) {
-    throw new TypeError("principals: an array or Set of root ids, or a function that gives one");
+    throw new TypeError("principals: must be an array or Set of root ids, or a function that returns one");
   }
   const ids = new Set<string>();
   for (const id of given) {

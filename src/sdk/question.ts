@@ -55,7 +55,7 @@ export function readQuestion(
     const payload = frozenCopy(call.payload);
     if (call.operation === undefined) return questionOf(call, { requiredScope, proof, payload });
     if (call.unreadBody === true) return { cause: "unbindable_payload", requiredScope };
-    if (verifier === undefined) throw new TypeError("verifier: is needed for proofs bound to an operation");
+    if (verifier === undefined) throw new TypeError("verifier: is required for proofs bound to an operation");
     const { agentId = proof.agentId, invocationId } = call.operation;
     if (!agentId || !invocationId) return { cause: "incomplete_operation", requiredScope };
     const operation = bindOperation(

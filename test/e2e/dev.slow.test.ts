@@ -227,7 +227,7 @@ test("bound to an account that nobody has, it says so, and stays up without the 
     detail: join(folder, "connection.json"),
   });
   expect(stack.said.err).toBe(
-    "The stack stays up without the rest of the tour; put right what it says, and start again for it\n",
+    "The stack stays up without the rest of the tour; correct what it reports, and start again\n",
   );
   expect(stack.connection).not.toHaveProperty("api_key");
   expect(await interrupt(stack)).toBe(0);

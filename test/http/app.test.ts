@@ -60,10 +60,10 @@ describe("query parameters", () => {
     ["with a fraction", "limit=10.0", /^query\.limit: /],
     ["empty", "limit=", /^query\.limit: /],
     ["zero", "limit=0", /^query\.limit: /],
-    ["given twice", "limit=1&limit=2", /^query: a parameter stands twice$/],
-    ["given twice, though nobody asked for it", "x=1&x=1", /^query: a parameter stands twice$/],
-    ["with U+0000", "cursor=a%00", /^query: holds U\+0000$/],
-    ["with U+0000 in its name", "a%00=1", /^query: holds U\+0000$/],
+    ["given twice", "limit=1&limit=2", /^query: a parameter is repeated$/],
+    ["given twice, though nobody asked for it", "x=1&x=1", /^query: a parameter is repeated$/],
+    ["with U+0000", "cursor=a%00", /^query: must not contain U\+0000$/],
+    ["with U+0000 in its name", "a%00=1", /^query: must not contain U\+0000$/],
   ])("%s are refused", async (_, query, message) => {
     expect(await get(`/v1/service/echo?${query}`)).toMatchObject(refused(message));
   });

@@ -193,7 +193,7 @@ describe("an error", () => {
     expect((await post(FAIL)).status).toBe(500);
     expect(world.api.lines.at(-1)).toContain("fail does not declare platform_limit");
     expect((await post("/v1/service/lying")).status).toBe(500);
-    expect(world.api.lines.at(-1)).toContain("lying answers otherwise than declared");
+    expect(world.api.lines.at(-1)).toContain("lying does not answer as declared");
   });
 });
 

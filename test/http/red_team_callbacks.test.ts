@@ -5,8 +5,8 @@ const api = platformApi();
 const hostile: [string, string][] = [
   ["https://example.com:22/", "callback_url: the port belongs to another protocol"],
   ["https://example.com:25/", "callback_url: the port belongs to another protocol"],
-  ["https://example.com/a\\..\\b", "callback_url: a backslash must not be in it"],
-  ["https://example.com/?to=\\\\files", "callback_url: a backslash must not be in it"],
+  ["https://example.com/a\\..\\b", "callback_url: it must not contain a backslash"],
+  ["https://example.com/?to=\\\\files", "callback_url: it must not contain a backslash"],
 ];
 const refused = (message: string) => ({
   status: 400,

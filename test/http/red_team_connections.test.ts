@@ -157,7 +157,7 @@ describe("a connection that is held without being used", () => {
     drip(client);
     const answer = await client.until(/\}\}/);
     expect(answer).toMatch(/^HTTP\/1\.1 400 /);
-    expect(answer).toContain("body: was not there after 0.2 seconds");
+    expect(answer).toContain("body: did not arrive within 0.2 seconds");
   });
 
   test("ends when nobody reads what it was sent", async () => {

@@ -95,7 +95,7 @@ async function readRepeated(tx: Transaction, { accountId, amount, reference }: G
       "p.amount_micro_usd",
       "b.balance_micro_usd",
     );
-  if (posted === undefined) throw new Error("A grant that is there has no posting");
+  if (posted === undefined) throw new Error("An existing grant has no posting");
   if (posted.account_id !== accountId || posted.amount_micro_usd !== amount) {
     const other =
       posted.account_id === accountId

@@ -42,7 +42,7 @@ async function converse(
   const isAscii = /^[\0-\x7f]*$/.test([envelope.from, ...envelope.to].join());
   // Until the login this is the answer to EHLO; after STARTTLS to the second one.
   if (!isAscii && !offersUtf8(connection.lastServerResponse)) {
-    throw Object.assign(new Error("The mail server has no SMTPUTF8"), { code: "ENOUTF8" });
+    throw Object.assign(new Error("The mail server does not support SMTPUTF8"), { code: "ENOUTF8" });
   }
   if (auth && (connection.allowsAuth || options.forceAuth)) {
     await step((done) => connection.login(auth, done));

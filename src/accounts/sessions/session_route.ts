@@ -44,7 +44,7 @@ export function sessionRoute({ db }: { db: Database }): Route {
           "b.balance_micro_usd",
           "s.expires_at",
         );
-      if (row === undefined) throw new Error("A session that was just there is gone");
+      if (row === undefined) throw new Error("The session disappeared during the call");
       const { balance_micro_usd, expires_at, ...account } = row;
       return { body: { ...account, credits: balance_micro_usd ?? 0, expires_at: expires_at.toISOString() } };
     },

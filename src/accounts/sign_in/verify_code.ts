@@ -20,7 +20,7 @@ const body = z.object({
   email: emailAddress,
   code: z
     .string()
-    .regex(CODE_FORM, "6 digits, or the 32 characters of a link")
+    .regex(CODE_FORM, "must be 6 digits, or the 32 characters of a link")
     .describe("Six digits; or the long code of a sign-in link"),
 });
 const answer = z.object({ account_id: z.uuid(), email: z.string(), onboarding_step: onboardingStep });
@@ -107,6 +107,6 @@ async function openAccount(tx: Transaction, email: string, now: Date): Promise<O
     .onConflict("email")
     .ignore();
   const account = await tx("accounts").where({ email }).first("account_id", "onboarding_step");
-  if (account === undefined) throw new Error("An account that was just there is gone");
+  if (account === undefined) throw new Error("The account disappeared during the call");
   return account;
 }

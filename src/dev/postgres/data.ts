@@ -69,7 +69,7 @@ export async function openData(
   await checkOwner(dataDir, user);
   const password = await readFile(`${dataDir}.password`, "utf8").catch(() => "");
   if (password.trim() === "") {
-    throw new Problem(`${dataDir} is there, but its password file ${dataDir}.password is not`, startAfresh);
+    throw new Problem(`${dataDir} exists, but its password file ${dataDir}.password does not`, startAfresh);
   }
   return { password: password.trim() };
 }

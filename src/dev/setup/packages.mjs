@@ -75,8 +75,8 @@ export async function installPackages(root) {
     }
     if (!isLockedNode(root)) {
       throw new SetupProblem(
-        `npm installed no Node that is the locked one: ${LOCKED_NODE} is missing or another.`,
-        `Run it in no case. See that npm gets ${NODE_PACKAGE} from a registry that you trust, and run the same command again.`,
+        `npm did not install the locked Node: ${LOCKED_NODE} is missing or another version.`,
+        `Do not run it. Make sure that npm gets ${NODE_PACKAGE} from a registry that you trust, and run the same command again.`,
       );
     }
     const broken = BUILT.filter(({ probe }) => !works(root, probe)).map(({ name }) => name);
@@ -212,7 +212,7 @@ async function npm(root, title, args) {
     const errors = said.filter((line) => /^npm (error|ERR!)/.test(line)).slice(0, 12);
     throw new SetupProblem(
       `npm could not install the packages:\n${(errors.length > 0 ? errors : said.slice(-12)).join("\n")}`,
-      `All it said is in ${path}`,
+      `Its whole output is in ${path}`,
     );
   }
 }

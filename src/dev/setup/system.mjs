@@ -106,7 +106,7 @@ async function installByApt(root, names) {
     const lines = readFileSync(path, "utf8").split("\n");
     throw new SetupProblem(
       `apt-get could not install ${names.join(", ")}:\n${lines.filter((line) => line.startsWith("E:")).join("\n")}`,
-      `All it said is in ${path}`,
+      `Its whole output is in ${path}`,
     );
   }
 }

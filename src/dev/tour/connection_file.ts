@@ -68,7 +68,7 @@ export function tryItYourself(connection: KnownConnection, folder: string): stri
           "",
           ...curlLines(connection),
         ]
-      : ["Everything is up, but no delegation stands that could be tried."]),
+      : ["Everything is up, but there is no delegation to try."]),
     "",
     `Base URL     ${connection.base_url}`,
     ...(connection.api_key === undefined ? [] : [`API key      ${connection.api_key}`]),

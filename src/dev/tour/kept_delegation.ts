@@ -20,11 +20,11 @@ const fateOf = ({ reason }: Judgement): Fate | undefined => fates[reason];
  */
 export const standingDelegation: TourStep = {
   name: "standing_delegation",
-  title: "delegation.yaml, left standing for you to try",
+  title: "delegation.yaml, kept for you to try",
   async run({ quickstart }, state) {
     state.certId = "";
     const file = await quickstart.delegationFile();
-    if (file === "missing") return "delegation.yaml is not there any more, so no delegation stands";
+    if (file === "missing") return "delegation.yaml is gone, so there is no delegation";
     let fate = await settled(quickstart, "delegation", fateOf);
     if (fate === "ended") {
       if (file === "edited") return `left as it is: ${await quickstart.explain("delegation")}`;

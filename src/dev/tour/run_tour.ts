@@ -21,7 +21,7 @@ export async function runTour(terminal: Terminal, { steps, ...context }: Tour): 
   for (const step of steps) {
     if (await runStep(terminal, step, context)) continue;
     terminal.warn(
-      "The stack stays up without the rest of the tour; put right what it says, and start again for it",
+      "The stack stays up without the rest of the tour; correct what it reports, and start again",
     );
     return false;
   }
@@ -47,6 +47,6 @@ async function runStep(
     const message = messageOf(error);
     step.fail(mayFail ? message : error);
     if (mayFail) return false;
-    throw new Problem(`"${title}" went otherwise than it must: ${message}`);
+    throw new Problem(`"${title}" did not go as expected: ${message}`);
   }
 }

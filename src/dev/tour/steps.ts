@@ -174,7 +174,7 @@ const presentRefused: TourStep = {
 
 const audited: TourStep = {
   name: "audited",
-  title: "Every decision stands in the history, newest first",
+  title: "Every decision is in the history, newest first",
   async run(_, { owner, certId }) {
     const { events } = await owner.call<{ events: AuditEvent[] }>(
       "GET",

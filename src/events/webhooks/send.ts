@@ -125,7 +125,7 @@ function pinned(addresses: string[]): LookupFunction {
   return (_name, options, done) => {
     if (options.all) return done(null, entries);
     const [first] = entries;
-    if (first === undefined) return done(new Error("no address"), "");
+    if (first === undefined) return done(new Error("the host has no address"), "");
     done(null, first.address, first.family);
   };
 }

@@ -25,9 +25,13 @@ export function createArrivals({
   return {
     async wait(client, read) {
       if (!open.enter(client, perClient)) {
-        throw new ApiError("rate_limited", "Too many bodies from this address are on their way at once", {
-          "retry-after": "1",
-        });
+        throw new ApiError(
+          "rate_limited",
+          "Too many request bodies from this address are arriving at the same time",
+          {
+            "retry-after": "1",
+          },
+        );
       }
       try {
         return await within(bodyMs, read());
@@ -41,7 +45,7 @@ export function createArrivals({
 function within<T>(milliseconds: number, work: Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {
     const late = () =>
-      reject(new ApiError("invalid_request", `body: was not there after ${milliseconds / 1000} seconds`));
+      reject(new ApiError("invalid_request", `body: did not arrive within ${milliseconds / 1000} seconds`));
     const timer = setTimeout(late, milliseconds);
     work.then(resolve, reject).finally(() => clearTimeout(timer));
   });

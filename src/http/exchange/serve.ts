@@ -88,7 +88,7 @@ function readIdempotencyKey({ idempotent }: Route, call: IncomingCall): string |
   const key = idempotent === "foreign" ? undefined : call.header("idempotency-key");
   if (key === undefined) return undefined;
   if (idempotent !== true) {
-    throw new ApiError("invalid_request", "idempotency-key: this call takes none; send it without");
+    throw new ApiError("invalid_request", "idempotency-key: this call does not take one; leave it out");
   }
   return validate(idempotencyKey, key, "idempotency-key");
 }
@@ -132,7 +132,7 @@ function readHeader({ headers }: IncomingMessage, names: readonly string[]): str
     if (value === undefined) continue;
     const text = Array.isArray(value) ? value.join(", ") : value;
     if (found !== undefined && found !== text) {
-      throw new ApiError("invalid_request", `${name}: stands under another name with another value`);
+      throw new ApiError("invalid_request", `${name}: sent under two names with different values`);
     }
     found = text;
   }
@@ -215,7 +215,7 @@ function ownerOf({ id, showsSecret }: Route, caller: AnyCall["caller"]): Owner {
   const connectionId = "connectionId" in caller ? caller.connectionId : null;
   const owner = { accountId: caller.accountId, caller: connectionId ?? "person" };
   if (!showsSecret) return owner;
-  if (!("familyId" in caller)) throw new Error(`${id}: only people are shown secrets`);
+  if (!("familyId" in caller)) throw new Error(`${id}: secrets are shown only to people`);
   return { ...owner, secretFor: caller.familyId };
 }
 
@@ -254,7 +254,7 @@ function checked(route: Route): Run {
     const { schema = z.undefined() } = route.otherAnswers?.[status] ?? route.answer ?? {};
     const result = schema.safeParse(answer.body);
     if (!result.success) {
-      throw new Error(`${route.id} answers otherwise than declared: ${result.error.message}`);
+      throw new Error(`${route.id} does not answer as declared: ${result.error.message}`);
     }
     return answer;
   };

@@ -131,7 +131,8 @@ export async function startServer(
   server.on("connect", (request, socket) => {
     socket.on("error", () => {});
     const isAnswering = [...open].some((response) => response.socket === request.socket);
-    if (!isAnswering) socket.write(rawAnswer(new ApiError("invalid_request", "CONNECT: this is no proxy")));
+    if (!isAnswering)
+      socket.write(rawAnswer(new ApiError("invalid_request", "CONNECT: this is not a proxy")));
     request.socket.destroySoon();
   });
   server.on("clientError", (error: NodeJS.ErrnoException, socket) => {
@@ -201,13 +202,13 @@ function refuse(
 }
 
 function tooManyConnections(): ApiError {
-  return new ApiError("rate_limited", "This address holds too many connections; close some", {
+  return new ApiError("rate_limited", "This address has too many open connections; close some", {
     "retry-after": "1",
   });
 }
 
 function tooManyUnanswered(): ApiError {
-  return new ApiError("rate_limited", "Too many requests of this connection wait for their answers", {
+  return new ApiError("rate_limited", "Too many requests on this connection wait for their answers", {
     "retry-after": "1",
   });
 }

@@ -115,10 +115,13 @@ function authenticateOperator({ isOperator, admitOperator }: Authenticators): Au
 
 function readOperator(clusterId: string | undefined, epoch: string | undefined): OperatorCaller {
   if (clusterId === undefined || !/^[A-Za-z0-9-]{1,64}$/.test(clusterId)) {
-    throw new ApiError("invalid_request", "x-deputize-cluster: letters, digits and hyphens, at most 64");
+    throw new ApiError(
+      "invalid_request",
+      "x-deputize-cluster: must be at most 64 letters, digits and hyphens",
+    );
   }
   if (epoch === undefined || !/^\d{1,15}$/.test(epoch)) {
-    throw new ApiError("invalid_request", "x-deputize-epoch: a whole number");
+    throw new ApiError("invalid_request", "x-deputize-epoch: must be a whole number");
   }
   return { clusterId, epoch: Number(epoch) };
 }

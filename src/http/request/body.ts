@@ -40,7 +40,7 @@ export async function readBody(request: IncomingMessage): Promise<Buffer> {
 function bodyFault(error: RawBodyError): ApiError {
   return error.type === "entity.too.large"
     ? new ApiError("invalid_request", `body: larger than ${MAX_BODY_BYTES} bytes`)
-    : new ApiError("invalid_request", "body: broke off before its end");
+    : new ApiError("invalid_request", "body: ended too early");
 }
 
 /** Whether a body is declared as JSON. */

@@ -65,7 +65,9 @@ export type Idempotency = {
 };
 
 /** The form of an `Idempotency-Key`: 1–255 printable ASCII characters. */
-export const idempotencyKey = z.string().regex(/^[!-~]{1,255}$/, "1 to 255 printable ASCII characters");
+export const idempotencyKey = z
+  .string()
+  .regex(/^[!-~]{1,255}$/, "must be 1 to 255 printable ASCII characters");
 
 type IdempotencyDeps = { db: Database; seal: Seal; clock: Clock; log: Logger };
 
@@ -107,7 +109,7 @@ export function createIdempotency({ db, seal, clock, log }: IdempotencyDeps): Id
       if (waited >= WAIT_MS) {
         throw new ApiError(
           "idempotency_conflict",
-          "The first call with this key is still running, or broke; try again in a minute",
+          "The first call with this key is still running or failed; try again in a minute",
         );
       }
       await sleep(POLL_MS);

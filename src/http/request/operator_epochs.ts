@@ -3,7 +3,7 @@ import type { Database } from "../../db/connection.ts";
 import { ApiError } from "../../errors.ts";
 import type { OperatorCaller } from "../../route.ts";
 
-/** By how much an epoch may be ahead of the last one that was seen, or of 0 for a new cluster. */
+/** By how much an epoch may be ahead of the last one seen, or of 0 for a new cluster. */
 export const EPOCH_STEP = 1_000;
 
 /**
@@ -19,7 +19,7 @@ export function createAdmitOperator({ db, clock }: { db: Database; clock: Clock 
     if (epoch > (seen?.epoch ?? 0) + EPOCH_STEP) {
       throw new ApiError(
         "invalid_request",
-        `x-deputize-epoch: is more than ${EPOCH_STEP} ahead of the last one that was seen`,
+        `x-deputize-epoch: is more than ${EPOCH_STEP} ahead of the last one seen`,
       );
     }
     const { rowCount } = await db.raw(

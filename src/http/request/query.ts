@@ -9,9 +9,9 @@ export function readQuery(url: string): Record<string, string> {
   const query: Record<string, string> = {};
   if (start === -1) return query;
   for (const [name, value] of new URLSearchParams(url.slice(start + 1))) {
-    if (Object.hasOwn(query, name)) throw new ApiError("invalid_request", "query: a parameter stands twice");
+    if (Object.hasOwn(query, name)) throw new ApiError("invalid_request", "query: a parameter is repeated");
     if (name.includes("\0") || value.includes("\0")) {
-      throw new ApiError("invalid_request", "query: holds U+0000");
+      throw new ApiError("invalid_request", "query: must not contain U+0000");
     }
     Object.defineProperty(query, name, { value, enumerable: true });
   }

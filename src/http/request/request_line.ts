@@ -13,7 +13,7 @@ export function requestFault(request: IncomingMessage): string | undefined {
   const { rawHeaders, httpVersion, headers } = request;
   const names = rawHeaders.filter((text, place) => place % 2 === 0 && text.length === HOST_LENGTH);
   const hosts = names.filter((name) => name.toLowerCase() === "host").length;
-  if (hosts > 1 || (hosts === 0 && httpVersion === "1.1")) return "host: must stand once";
+  if (hosts > 1 || (hosts === 0 && httpVersion === "1.1")) return "host: must be sent exactly once";
   if (hosts > 0 && !HOST.test(headers.host ?? "")) return "host: not a host";
   const { url = "" } = request;
   if (url.startsWith("/") || url === "*") return undefined;

@@ -43,7 +43,7 @@ export async function reconcileAgent(world: World, object: Agent, failures: numb
 
 async function register(world: World, input: AgentInput, externalId: string): Promise<Visit> {
   const { object, platform } = input;
-  if (platform === undefined) throw new Error("An agent without its platform");
+  if (platform === undefined) throw new Error("The agent's platform is missing");
   const { value, failure } = await world.api.putAgent(externalId, {
     platform_external_id: world.externalIdOf(platform),
     name: object.spec.displayName ?? object.metadata.name,

@@ -38,7 +38,7 @@ export async function reconcileDelegation(
       await report(world, object, delegationStatus(input, next.verdict), next.verdict);
       return comeBack(msUntilExpiry(input) ?? recheckOf(next.verdict.reason));
     }
-    if (calls === MAX_CALLS) throw new Error(`The API does not follow ${next.step}`);
+    if (calls === MAX_CALLS) throw new Error(`The API answered, but ${next.step} had no effect`);
     const { value, failure } = await call(world, input, next.step);
     if (failure !== undefined) return reportFailure(world, input, failure);
     input = { ...input, state: value };
@@ -65,7 +65,8 @@ function call(
 ): Promise<ApiResult<DelegationState>> {
   const externalId = externalIdOf(object);
   if (step === "revoke") return api.revokeDelegation(externalId, object.spec.revokeReason);
-  if (platform === undefined || agent === undefined) throw new Error("A request without its references");
+  if (platform === undefined || agent === undefined)
+    throw new Error("The request's platform or agent is missing");
   return api.putDelegation(externalId, wishOf(object, externalIdOf(platform), externalIdOf(agent)));
 }
 

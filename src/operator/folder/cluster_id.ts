@@ -5,7 +5,7 @@ import { StartRefused } from "../../config.ts";
 import { isMissing, writeAtomically } from "./atomic_file.ts";
 import { StateDamaged } from "./state_file.ts";
 
-const WHY = "without it every object is registered anew, which a personal account refuses";
+const WHY = "without it every object is registered again, which a personal account refuses";
 
 /** A start that was refused because objects are known, but not the id under which the API knows them. */
 export class IdentityMissing extends StartRefused {

@@ -5,9 +5,9 @@ import { type AnyObject, API_VERSION, type Key, kinds } from "../kinds.ts";
 import type { Known, TenantsFound } from "./manifests/plan.ts";
 
 const RECORD_ADVICE =
-  "It is the operator's own record: restore it, or remove it to have the object registered anew.";
+  "It is the operator's own record: restore it, or remove it to have the object registered again.";
 const TENANTS_ADVICE =
-  "It is the operator's record of which account stands behind which namespace: restore it, or remove it to have the manifests read for it anew.";
+  "It is the operator's record of which account each namespace acts for: restore it, or remove it to have the manifests read again.";
 
 /** A start that was refused because a file of the operator's own state cannot be understood. */
 export class StateDamaged extends StartRefused {

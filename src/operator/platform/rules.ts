@@ -85,7 +85,7 @@ export function nextStep(input: PlatformInput): PlatformStep {
     if (verdict !== undefined) return { step: "report", verdict };
   }
   const tenant = input.binding?.tenant;
-  if (tenant === undefined) throw new Error("A platform without a tenant");
+  if (tenant === undefined) throw new Error("The platform's tenant is missing");
   const prefix = input.state?.api_key_prefix ?? undefined;
   if (prefix !== undefined && isSettled(input, tenant, prefix)) {
     return { step: "report", verdict: active(input.object, prefix) };

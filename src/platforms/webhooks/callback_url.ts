@@ -13,7 +13,7 @@ export function checkCallbackUrl(text: string, policy: AddressPolicy): void {
   if (/[\s\p{Cc}]/u.test(text)) {
     throw new ApiError(
       "invalid_callback_url",
-      "callback_url: white space and control characters must not be in it",
+      "callback_url: must not contain white space or control characters",
     );
   }
 }

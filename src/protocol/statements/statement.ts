@@ -13,7 +13,7 @@ import {
  * Why a signed statement is refused. Closed.
  *
  * - `version_mismatch`: not version 1
- * - `issuer_mismatch`: names another key than the one it is held against
+ * - `issuer_mismatch`: names another key than the one it is compared with
  * - `bad_signature`, `bad_signature_old`, `bad_signature_new`: a hybrid signature that does not verify
  * - `seq_replay`, `seq_skip`: not the next of its sequence
  * - `broken_log`: does not follow the entry before it
@@ -49,7 +49,7 @@ export async function sign<F extends object>(
 export function issuerFault(id: string, key: HybridPublicKey): StatementFault | undefined {
   return keyId(key) === id
     ? undefined
-    : { code: "issuer_mismatch", detail: "the statement names another key than the one it is held against" };
+    : { code: "issuer_mismatch", detail: "the statement names another key than the one it is compared with" };
 }
 
 /** `bad_signature` unless both halves of `signature` are the key's over `bytes` (wire format §2). */

@@ -147,7 +147,9 @@ describe("deputize credits", () => {
     });
     const list = (more: Partial<ListOptions>) =>
       call((commands) => commands.list({ account: accountId, ...more }));
-    expect((await list({ cursor: "x" })).err).toBe("deputize credits: cursor: not one that this list gave\n");
+    expect((await list({ cursor: "x" })).err).toBe(
+      "deputize credits: cursor: is not a cursor of this list\n",
+    );
     expect((await list({ limit: "0" })).status).toBe(1);
     const step = { onboarding_step: "profile" as const };
     await home.database("accounts").where({ account_id: accountId }).update(step);

@@ -170,7 +170,7 @@ describe("a connection", () => {
   ])("of a tour that came as far as %s offers no lines to paste", (_, state) => {
     const shown = tryItYourself(known(state), "/x").join("\n");
     expect(shown).not.toContain("curl");
-    expect(shown).toContain("no delegation stands");
+    expect(shown).toContain("there is no delegation to try");
     expect(shown).toContain("Base URL     http://127.0.0.1:1");
   });
 

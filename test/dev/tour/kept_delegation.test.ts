@@ -107,7 +107,7 @@ test.each([
 
 test("one whose file was taken away is missed, not put back", async () => {
   const { world, state, done } = worldOf("missing", judgement("Active", active));
-  expect(await standingDelegation.run(world, state)).toContain("delegation.yaml is not there any more");
+  expect(await standingDelegation.run(world, state)).toContain("delegation.yaml is gone");
   expect(state.certId).toBe("");
   expect(done).toEqual([]);
 });

@@ -50,9 +50,7 @@ test("where it may not fail a failing step is a problem, which alone says why", 
   const { terminal, shown } = show();
   const thrown = await runTour(terminal, tour(quiet, false, fails, last)).catch((error: unknown) => error);
   expect(thrown).toBeInstanceOf(Problem);
-  expect((thrown as Problem).message).toBe(
-    '"Step b" went otherwise than it must: CeilingExceeded: it shrank',
-  );
+  expect((thrown as Problem).message).toBe('"Step b" did not go as expected: CeilingExceeded: it shrank');
   expect(shown.out).toMatch(/^FAIL Step b \d+ ms\n$/);
   expect(shown.out).not.toContain("Step c");
 });

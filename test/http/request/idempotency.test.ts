@@ -218,7 +218,7 @@ describe("an idempotency key", () => {
           body: {
             error: {
               code: "invalid_request",
-              message: "idempotency-key: this call takes none; send it without",
+              message: "idempotency-key: this call does not take one; leave it out",
             },
           },
         });

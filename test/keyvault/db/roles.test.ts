@@ -113,7 +113,7 @@ test("a vault that runs as the owner, or as one of its members, is warned of at 
 
 test("a role that does not own the tables starts on those of its version only, and says what to run", async () => {
   const start = () => requireTables(empty.config.databaseUrl, SILENT);
-  await expect(start()).rejects.toThrow('The database has no vault\'s tables: run "keyvault init"');
+  await expect(start()).rejects.toThrow('The database has no tables of a vault: run "keyvault init"');
   await migrateToLevel(empty, 7);
   await expect(start()).rejects.toThrow(/was not given its rights: run "keyvault migrate"/);
   await empty.sql(`grant select on schema_migrations to ${new URL(empty.config.databaseUrl).username}`);

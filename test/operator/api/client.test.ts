@@ -48,7 +48,7 @@ describe("the API's client", () => {
 
   function url(): string {
     const address = server.address();
-    if (address === null || typeof address === "string") throw new Error("no address");
+    if (address === null || typeof address === "string") throw new Error("the host has no address");
     return `http://127.0.0.1:${address.port}`;
   }
 

@@ -86,7 +86,7 @@ describe("a folder of manifests, and the records kept of it,", () => {
       expect((error as Error).message).toContain(
         `${path} cannot be understood. It is the operator's record of which account`,
       );
-      expect((error as Error).message).not.toContain("registered anew");
+      expect((error as Error).message).not.toContain("registered again");
     }
     await rm(path);
     world.resources = await world.folders.open();

@@ -52,7 +52,7 @@ describe("schemas", () => {
       spec,
     };
     expect(schemas.judge(object).faults).toEqual([
-      { path: "spec.displayName", message: expect.stringMatching(/^must show all of itself: [ -~]*$/) },
+      { path: "spec.displayName", message: expect.stringMatching(/^must be entirely visible: [ -~]*$/) },
     ]);
   });
 

@@ -9,10 +9,10 @@ const LONGEST_URL = 2048;
 export type CallbackFault =
   | "not a URL of at most 2048 characters"
   | "the scheme must be https"
-  | "the host must stand behind https:// and before a slash"
-  | "a backslash must not be in it"
+  | "the host must be between https:// and the next slash"
+  | "it must not contain a backslash"
   | "the port belongs to another protocol"
-  | "a user name or password must not be in it"
+  | "it must not contain a user name or password"
   | "the host must be a name that is not this machine's own";
 
 /**
@@ -30,11 +30,11 @@ export function checkCallbackUrl(
   if (url.protocol !== "https:" && !(policy.development && url.protocol === "http:")) {
     return { fault: "the scheme must be https" };
   }
-  if (!writesItsHost(text)) return { fault: "the host must stand behind https:// and before a slash" };
-  if (text.includes("\\")) return { fault: "a backslash must not be in it" };
+  if (!writesItsHost(text)) return { fault: "the host must be between https:// and the next slash" };
+  if (text.includes("\\")) return { fault: "it must not contain a backslash" };
   if (isForeignPort(url)) return { fault: "the port belongs to another protocol" };
   if (url.username !== "" || url.password !== "") {
-    return { fault: "a user name or password must not be in it" };
+    return { fault: "it must not contain a user name or password" };
   }
   const address = fixedAddress(url);
   if (url.hostname === "" || (address !== undefined && !policy.allows(address))) {

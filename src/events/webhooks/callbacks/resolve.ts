@@ -21,7 +21,7 @@ export function createResolve(servers?: string[]): Resolve {
       const answers = await Promise.allSettled([resolver.resolve4(name), resolver.resolve6(name)]);
       const addresses = answers.flatMap((answer) => (answer.status === "fulfilled" ? answer.value : []));
       const failure = answers.find((answer) => answer.status === "rejected");
-      if (addresses.length === 0) throw failure?.reason ?? new Error("no address");
+      if (addresses.length === 0) throw failure?.reason ?? new Error("the host has no address");
       return addresses;
     } finally {
       clearTimeout(limit);
