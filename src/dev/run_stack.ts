@@ -25,7 +25,7 @@ export async function runStack(
       process.exit(INTERRUPTED);
     }
     interrupted.abort();
-    terminal.line("\nStopping; press Ctrl-C again to stop immediately");
+    terminal.line("\nStopping; press Ctrl-C to stop immediately");
     stack.stop().catch((error) => terminal.problem(error));
   }
   for (const signal of SIGNALS) {
