@@ -74,7 +74,7 @@ const schema = z.object({
   KEYVAULT_EXIT_ON_STDIN_CLOSE: z.enum(["0", "1"]).default("0"),
 });
 
-/** Connections at once, and handshakes a second from one address; 0 sets no bound. */
+/** Concurrent connections, and handshakes a second from one address; 0 sets no bound. */
 export type ConnectionLimits = { most: number; handshakeRate: number };
 
 /**

@@ -3,9 +3,9 @@ import { basename, dirname, join } from "node:path";
 
 /**
  * Writes a file whole or not at all, readable by its owner only unless `mode` says otherwise, and waits until
- * it is on disk. What stands where it is written first, as after a crash, is taken away and never written to:
- * in a folder that others write to it may be theirs. Rejects with the file system's error, which names the
- * file as its `path`; nothing is left then.
+ * it is on disk. A file that is already at the temporary path, as after a crash, is removed and never written
+ * to: in a folder that others write to it may be theirs. Rejects with the file system's error, which names
+ * the file as its `path`; nothing is left then.
  */
 export async function writeFileDurably(path: string, content: string, mode = 0o600): Promise<void> {
   const unfinished = `${path}.unfinished`;
@@ -57,8 +57,8 @@ export async function makeFolderDurably<T>(path: string, fill: (aside: string) =
 }
 
 /**
- * Takes a folder away under whoever still fills it, whole, and not file by file: they find it gone, and never
- * half of what they wrote.
+ * Removes a folder that others may still write to: whole, not file by file, so that they find it gone and
+ * never half of what they wrote.
  */
 async function removeAtOnce(leftover: string, path: string): Promise<void> {
   const away = await mkdtemp(`${path}.unfinished-`);

@@ -13,7 +13,7 @@ const SCRIPT = `ulimit -c 0 || { echo "keyvault: the limit for core files cannot
  * Starts this program anew in its own place, with the same id, arguments and open streams, unless it runs
  * already as it must: without an inspector, and with a limit of 0 for core files, which its children inherit.
  * To be called before anything secret is read. Where there is no shell, only the inspector is shut out;
- * {@link warnOfExposure} tells the rest.
+ * {@link warnOfExposure} reports the rest.
  */
 export function hardenProcess(): void {
   process.on("SIGUSR1", () => {});

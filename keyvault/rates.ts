@@ -1,12 +1,13 @@
 import { LRUCache } from "lru-cache";
 
 /**
- * A number of calls a second, over time; twice as many at once are let through after a rest. 0 sets no bound.
+ * A number of calls a second, over time; a burst of twice as many is let through after a rest. 0 sets no
+ * bound.
  */
 export type Rate = number;
 
 /**
- * A bucket by name. `burst` is how many are let through at once after a rest, where that is not twice the
+ * A bucket by name. `burst` is how many are let through in one go after a rest, where that is not twice the
  * rate.
  */
 export type Wanted = { name: string; rate: Rate; burst?: number };

@@ -5,8 +5,8 @@ import type { Token } from "./token/client.ts";
 /** Whether the vault can sign right now. */
 export type Readiness = {
   /**
-   * Proves token and audit, at most once a second whoever asks. Rejects with the `VaultError` of the part
-   * that is away.
+   * Proves token and audit, at most once a second, however many ask. Rejects with the `VaultError` of the
+   * part that is away.
    */
   check(): Promise<void>;
 };

@@ -7,7 +7,7 @@ import { createSeals, type Seals } from "./row_codes.ts";
 
 /**
  * Ids of keys and names of tenants whose rows are gone, altered, or not in the last state that the audit
- * tells of. `waiting` counts those of a version without codes that wait for their adoption, and are not
+ * records. `waiting` counts those of a version without codes that wait for their adoption, and are not
  * damaged.
  */
 export type DamagedRows = { keys: string[]; tenants: string[]; waiting: number };

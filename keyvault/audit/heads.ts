@@ -33,8 +33,8 @@ export async function appendHead(file: string, { seq, mac }: Head, now: Date): P
 export type NotedHeads = { heads: Head[]; unfinished: number[] };
 
 /**
- * The heads of a file. Throws a `Problem` that names the first line which is none, unless it is only
- * unfinished.
+ * The heads of a file. Throws a `Problem` that names the first line that is not a head, unless that line is
+ * only unfinished.
  */
 export async function readHeads(file: string): Promise<NotedHeads> {
   const text = await readFile(file, "utf8").catch((error: unknown) => {

@@ -3,8 +3,8 @@ import type { Journal } from "./journal.ts";
 import type { AuditEntry } from "./record.ts";
 
 /**
- * Writes a refusal down before it is told, so that no attempt goes unseen. Rejects as {@link Journal.record}
- * does.
+ * Writes a refusal down before it is answered, so that no attempt goes unseen. Rejects as {@link
+ * Journal.record} does.
  */
 export async function recordRefusal(
   journal: Pick<Journal, "record">,

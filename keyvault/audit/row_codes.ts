@@ -25,7 +25,7 @@ export type Seals = {
   }): Promise<{ keys: (K & { state_mac: Buffer })[]; tenants: (T & { state_mac: Buffer })[] }>;
   /**
    * Which of the rows are as the vault wrote them last, in order: keys, then tenants. Such a row has the
-   * token's code and the state that the verified audit tells of last. In the journal's turn that writes the
+   * token's code and the last state that the verified audit records. In the journal's turn that writes the
    * record `turn`, a row without an earlier state may have that one.
    */
   check(rows: StateRows, turn?: number): Promise<boolean[]>;

@@ -5,7 +5,7 @@ import { z } from "zod";
 
 /**
  * Tables in the order in which they can be filled again, each with the column its rows are read by and how
- * many stand in a line.
+ * many rows a line holds.
  */
 export const BACKUP_TABLES = [
   { table: "tenants", column: "tenant", page: 500 },
@@ -35,8 +35,8 @@ const rows = z.object({
 const end = z.object({ kind: z.literal("end"), counts: z.record(z.string(), z.int().nonnegative()) });
 
 /**
- * First line of a backup. `migrations` tells the schema that the rows fit; `head` is the audit chain's last
- * record; `token` holds the files of a SoftHSM token by their path in its folder, base64, and none for a
+ * First line of a backup. `migrations` says which schema the rows fit; `head` is the audit chain's last
+ * record; `token` holds the files of a SoftHSM token by their path in its folder, base64, and is absent for a
  * token that is backed up by its own means.
  */
 export type Manifest = z.infer<typeof manifest>;
@@ -48,7 +48,7 @@ export type Manifest = z.infer<typeof manifest>;
 export type RowsLine = z.infer<typeof rows>;
 export type EndLine = z.infer<typeof end>;
 
-/** What each of these lines must look like, whoever wrote it. */
+/** What each of these lines must look like. */
 export const contentLines = [manifest, rows, end] as const;
 
 /**

@@ -18,7 +18,7 @@ export type CreateBackup = (caller: Caller) => Promise<Readable | Refusal>;
 
 type Snapshot = Readable | Refusal;
 
-/** What backups are made from. `service` gives the key that signs them, as it stands. */
+/** What backups are made from. `service` gives the key that signs them, as it is now. */
 export type BackupParts = {
   config: Config;
   journal: Journal;

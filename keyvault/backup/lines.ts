@@ -35,7 +35,7 @@ export async function* openLines(
   if (begun.length > 0) throw notWhole();
 }
 
-/** What a line says, whatever that is. Throws a `Problem` when it is no JSON. */
+/** What a line says, whatever that is. Throws a `Problem` when it is not JSON. */
 export function parseLine(line: Buffer): unknown {
   try {
     return JSON.parse(line.toString());
@@ -44,12 +44,12 @@ export function parseLine(line: Buffer): unknown {
   }
 }
 
-/** What a line says. Throws a `Problem` when it is none of a backup's. */
+/** What a line says. Throws a `Problem` when a backup has no such line. */
 export function readLine(line: Buffer): BackupLine {
   const read = backupLine.safeParse(parseLine(line));
   if (!read.success) throw notWhole();
   return read.data;
 }
 
-/** Says that lines are missing, are not where they belong, or are none of a backup's. */
+/** Says that lines are missing, are not where they belong, or do not belong in a backup. */
 export const notWhole = (): Problem => new Problem("The backup is incomplete or out of order");

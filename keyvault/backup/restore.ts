@@ -13,7 +13,7 @@ import { type Checked, checkBackup, type Origin } from "./check.ts";
 import { BACKUP_TABLES, type EndLine, type Manifest, type RowsLine } from "./contents.ts";
 import { type BackupSource, notWhole, openLines, readLine } from "./lines.ts";
 
-/** SQLSTATEs of a value that is none of its column's, or that breaks a constraint. */
+/** SQLSTATEs of a value that does not fit its column or breaks a constraint. */
 const UNFIT = /^2[23][0-9A-Z]{3}$/;
 
 /** What the file system says when another process removes a folder, or fills it. */
@@ -209,7 +209,7 @@ async function insertRows(transaction: Knex.Transaction, { table, rows }: RowsLi
   }
 }
 
-/** Throws `Problem` when a file is none of this folder, or cannot stand beside the others */
+/** Throws `Problem` when a file is not of this folder, or cannot be there beside the others */
 async function writeToken(folder: string, files: Record<string, string>): Promise<void> {
   const names = Object.keys(files);
   const parts = names.map((name) => name.split("/"));

@@ -116,8 +116,8 @@ function deriveKey(privateKey: KeyObject, publicKey: KeyObject, once: Buffer, re
 }
 
 /**
- * The key of a stream with this one-time key. Some points lead to no secret: whoever wrote one encrypted to
- * nobody.
+ * The key of a stream with this one-time key. Some points lead to no secret: a stream with one is encrypted
+ * to nobody.
  */
 function openKey(own: KeyObject, point: Buffer): Buffer {
   const recipient = pointOf(createPublicKey(own));

@@ -14,7 +14,7 @@ const statement = z.strictObject({
   digest: z.string(),
   signed_by: z.string(),
 });
-/** Last line of a backup, as it must look whoever wrote it. */
+/** What the last line of a backup must look like. */
 export const signatureLine = z.strictObject({
   kind: z.literal("signature"),
   statement,

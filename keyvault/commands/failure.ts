@@ -68,7 +68,7 @@ export function describeFailure(error: unknown): string | undefined {
   return hint === undefined ? undefined : describeDatabase(`${hint} (${code})`, setting);
 }
 
-/** A file system's error as one line that names the file, or undefined when it is none. */
+/** A file system's error as one line that names the file, or undefined for any other error. */
 export function describeFileError(error: unknown): string | undefined {
   const { code, path } = error as SystemError;
   if (code === undefined || path === undefined) return undefined;

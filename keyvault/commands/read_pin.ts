@@ -65,7 +65,7 @@ function readLine(input: NodeJS.ReadStream): Promise<Buffer> {
   });
 }
 
-/** What was typed so far. `type` takes bytes up to the line's end and tells whether that has come. */
+/** What was typed so far. `type` takes bytes up to the line's end and says whether the line has ended. */
 function createPin(): { type(chunk: Buffer): boolean; pin(): Buffer } {
   const bytes = Buffer.alloc(MAX_PIN_BYTES + 1);
   let length = 0;

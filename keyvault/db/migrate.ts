@@ -49,7 +49,7 @@ export type SchemaUrls = Pick<Config, "databaseUrl" | "migrationDatabaseUrl">;
  */
 export async function migrate(urls: SchemaUrls, log: Logger): Promise<string[]> {
   return withSchemaLock(urls, log, async (database, running) => {
-    // knex's own lock is a row, which a killed migration leaves behind; whoever holds the advisory lock may
+    // knex's own lock is a row, which a killed migration leaves behind; the holder of the advisory lock may
     // clear it.
     await database.migrate.forceFreeMigrationsLock(settings);
     const [, applied] = await database.migrate.latest(settings);

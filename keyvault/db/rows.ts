@@ -34,8 +34,8 @@ export type Wish = {
 };
 
 /**
- * A wish as it is stored: with the certificate it was asked for by, base64 of its DER; of an older version's
- * there is none.
+ * A wish as it is stored: with the certificate it was asked for by, base64 of its DER; a wish of an older
+ * version has none.
  */
 export type Pending = Wish & { certificate?: string };
 

@@ -6,8 +6,8 @@ export type FlatObject = Record<string, string | number | string[] | number[]>;
 /**
  * What the strict reader gives for a document, in a fraction of its time: for one that is flat, without
  * escapes, and written exactly as `JSON.stringify` writes it. Nothing for any other, good or bad: that is the
- * strict reader's to judge. That the text comes out again shows that no key stands twice and no number in
- * another form.
+ * strict reader's to judge. When the same text is written again, no key is repeated and no number has another
+ * form.
  */
 export function readFlatJson(bytes: Buffer): FlatObject | undefined {
   if (!isUtf8(bytes)) return undefined;

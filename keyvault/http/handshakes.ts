@@ -14,10 +14,10 @@ const CERTIFICATE_SHARE = 0.75;
 const LINES_PER_MINUTE = 60;
 
 /**
- * Lets no more than `most` connections be open. Whoever begins handshakes and ends none, for which nobody
- * needs a certificate, keeps no others out: a network takes a quarter of the connections by handshakes under
- * way, and at the bound the oldest one gives way to the newest. Whoever has one certificate keeps no others
- * out either: it has three quarters of the connections.
+ * Lets no more than `most` connections be open. A client that begins handshakes and never ends them, which
+ * needs no certificate, keeps no others out: a network takes a quarter of the connections by handshakes under
+ * way, and at the bound the oldest one gives way to the newest. A client with a certificate keeps no others
+ * out either: one certificate may have three quarters of the connections.
  */
 export function limitConnections(server: Server, most: number, log: Logger, logRefused: RefusedLog): void {
   limitCertificates(server, Math.max(1, Math.floor(most * CERTIFICATE_SHARE)), logRefused);
@@ -98,7 +98,7 @@ export function limitHandshakeRate(server: Server, rate: number, log: Logger): v
   });
 }
 
-/** What counts as one client: an address, or an IPv6 /64, since whoever has one address there has all. */
+/** What counts as one client: an address, or an IPv6 /64, since the owner of one address there has all. */
 function networkOf(address = ""): string {
   if (!isIPv6(address)) return address;
   const read = ipaddr.process(address.replace(/%.*$/, ""));

@@ -21,7 +21,7 @@ export function errorReply(request: IncomingMessage, code: ErrorCode, message: s
   return { status, body: errorBody(code, message), headers };
 }
 
-/** The answer, as it stands on the wire, to what is no request. Its connection is to be ended. */
+/** The answer, in wire form, to bytes that are not a request. Its connection is to be ended. */
 export function malformedAnswer(): string {
   const [status, message] = errorCodes.invalid_request;
   const body = JSON.stringify(errorBody("invalid_request", message));

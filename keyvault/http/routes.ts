@@ -5,7 +5,7 @@ import type { Call } from "./calls/calls.ts";
 /** A request as the calls read it. */
 export type CallContext = {
   req: IncomingMessage;
-  /** What stands in the path's named places, percent-decoded. */
+  /** The values of the path's parameters, percent-decoded. */
   params: Readonly<Record<string, string>>;
   readonly query: ParsedUrlQuery;
   /** A header by its lower-case name; empty when it was not sent, or more than once. */
@@ -14,7 +14,7 @@ export type CallContext = {
   requireCaller(): void;
 };
 
-/** A call that a path names, with what stands in the path's named places. */
+/** A call that a path names, with the values of the path's parameters. */
 export type Route = { call: Call; params: Readonly<Record<string, string>> };
 
 /**

@@ -43,7 +43,7 @@ function isIdentifier(value: unknown): boolean {
   return !CONTROL_CHARACTER.test(value);
 }
 
-/** Names that stand in paths, headers and bodies. */
+/** Names in paths, headers and bodies. */
 export const keyIdPattern = /^[0-9a-f]{32}$/;
 export const idempotencyKeyPattern = /^[\x21-\x7e]{8,200}$/;
 

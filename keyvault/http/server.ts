@@ -29,7 +29,7 @@ const SWEEP_MS = 20;
  * would fill the memory.
  */
 const MOST_AT_ONCE = 32;
-/** Connections of the health port. Whoever reaches it needs no certificate. */
+/** Connections of the health port. Callers need no certificate. */
 const HEALTH_CONNECTIONS = 250;
 
 /** A server that listens. */
@@ -109,8 +109,9 @@ function limitAtOnce(server: Server | PlainServer, tell: (socket: Socket) => voi
 }
 
 /**
- * Answers what is no HTTP, or not in time, like any malformed call, and ends its connection. Where another
- * call waits for its answer the connection is only ended, for this answer would be taken for that one's.
+ * Answers bytes that are not HTTP or do not arrive in time like any malformed call, and ends the connection.
+ * Where another call waits for its answer the connection is only ended, for this answer would be taken for
+ * that one's.
  */
 function answerMalformed(server: Server, waiting: Waiting): void {
   const refuse = (socket: Socket): void => {
@@ -163,7 +164,7 @@ function unlessEnded(listener: RequestListener): RequestListener {
 
 /**
  * Closes the oldest connection when there is one more than `most`: probes, which are short, are let in
- * whoever holds how many.
+ * however many connections are open.
  */
 function keepNewest(server: PlainServer, most: number): void {
   const open = new Set<Socket>();
@@ -202,8 +203,8 @@ async function listen(server: Server | PlainServer, { host, port }: Address): Pr
 }
 
 /**
- * Connections are kept alive, so each is told to close with its last answer, and those that idle are closed
- * as they are met.
+ * Connections are kept alive, so each gets `connection: close` with its last answer, and idle ones are closed
+ * as they are found.
  */
 async function stop(server: Server | PlainServer): Promise<void> {
   const closed = new Promise<void>((resolve) => server.close(() => resolve()));

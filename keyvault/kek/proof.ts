@@ -4,8 +4,8 @@ import type { Token } from "../token/client.ts";
 import type { ReadDataKeys, StoredDataKey } from "./stored.ts";
 
 /**
- * Tenants whose data key stands against retiring a version: it opens under that version alone (`needed`), or
- * under none (`unopened`).
+ * Tenants whose data key prevents a version from being retired: it opens under that version alone (`needed`),
+ * or under none (`unopened`).
  */
 export type Unproven = { needed: string[]; unopened: string[] };
 
@@ -15,7 +15,7 @@ export type Unproven = { needed: string[]; unopened: string[] };
  * proven stays so, for a box opens under one version only.
  */
 export type RetirementProof = {
-  /** Proves all that `read` gives; `onProgress` is told how many were seen so far. */
+  /** Proves all that `read` gives; `onProgress` gets the number seen so far. */
   extend(read: ReadDataKeys, onProgress: (seen: number) => void): Promise<Unproven>;
   /** What of all that `read` gives is not proven yet; undefined when that is more than `most`. */
   rest(read: ReadDataKeys, most: number): Promise<StoredDataKey[] | undefined>;
@@ -28,8 +28,8 @@ const BATCH = 250;
 const READ_BATCH = 2_000;
 const FINGERPRINT_BYTES = 16;
 /**
- * Of the name of a version; a longer one, which is none, would keep the other rows from being sent to the
- * token.
+ * Of the name of a version; a longer text, which cannot be one, would keep the other rows from being sent to
+ * the token.
  */
 const MAX_KEK_LENGTH = 32;
 

@@ -10,10 +10,10 @@ import { createRetirementProof, type RetirementProof, type Unproven } from "./pr
 import { countStored, countUnder, type ReadDataKeys, readBeside, readInTurn } from "./stored.ts";
 
 /**
- * Destroys an older version of the key-encryption key in the token, for good: whatever was wrapped under it,
- * in old backups too, never opens again. Refused with `policy_violation` for the newest version, one that the
- * token does not have, and one that a stored data key needs. Which those are is not the database's to say:
- * beside all other calls every one is opened under a version that stays, and those that came or changed
+ * Destroys an older version of the key-encryption key in the token permanently: whatever was wrapped under
+ * it, in old backups too, never opens again. Refused with `policy_violation` for the newest version, one that
+ * the token does not have, and one that a stored data key needs. Which those are is not the database's to
+ * say: beside all other calls every one is opened under a version that stays, and those that came or changed
  * meanwhile are opened in the turn that destroys.
  *
  * That it begins is on record before anything is opened, and that it is done after the token was touched: cut
@@ -79,7 +79,7 @@ export function createKekRetirement(parts: {
   }
 
   /**
-   * In a turn: destroys the version unless something stands against it; undefined when too much is not proven
+   * In a turn: destroys the version unless a data key still needs it; undefined when too much is not proven
    * yet.
    */
   async function finish(client: pg.Client, kek: string, proof: RetirementProof): Promise<Ending | undefined> {

@@ -1,6 +1,6 @@
 import { LRUCache } from "lru-cache";
 
-/** When keys changed, counted in changes: tells whether what was read of some of them is still true. */
+/** When keys changed, counted in changes: says whether what was read of some of them is still true. */
 export type Changes = {
   /** The number of changes so far. */
   count(): number;

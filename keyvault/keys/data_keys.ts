@@ -22,7 +22,7 @@ export type DataKeys = {
   create(tenant: string): Promise<WrappedDataKey>;
   /**
    * Runs `work` on the unwrapped key. It must be done with the key when it returns: the bytes may be
-   * overwritten at once. Rejects with `VaultError key_damaged` when the stored key was altered, or
+   * overwritten immediately. Rejects with `VaultError key_damaged` when the stored key was altered, or
    * `token_unavailable`.
    */
   use<T>(wrapped: WrappedDataKey, work: (dataKey: Uint8Array) => T): Promise<T>;

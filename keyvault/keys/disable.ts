@@ -4,7 +4,7 @@ import { isRefusal, type Refusal, refuse } from "../errors.ts";
 import { changeKey, type KeyChangeParts, type KeyTarget } from "./change.ts";
 
 /**
- * Stops a key from signing, at once and for good as far as this call goes; a request to enable it that waits
+ * Stops a key from signing, immediately and until a call enables it again; a request to enable it that waits
  * for a second admin is dropped. Disabling a key that does not sign anyway succeeds.
  */
 export type DisableKey = (

@@ -148,7 +148,7 @@ async function isAttested(key: Key, service: HybridPublicKey): Promise<boolean> 
   }
 }
 
-/** A tenant's row as it stands, unverified, or undefined before its first key. */
+/** A tenant's row as it is stored, unverified, or undefined before its first key. */
 export async function readTenant(database: Database, tenant: string): Promise<TenantRow | undefined> {
   return available(() => database<TenantRow>("tenants").where({ tenant }).first());
 }

@@ -11,8 +11,8 @@ export const APPROVAL_HOURS = 24;
 type Asked = Pick<Pending, "action" | "days" | "rows">;
 
 /**
- * What the rule of two is judged by: `accepts` tells whether a certificate, base64 of its DER, would be let
- * in at `now`.
+ * What the rule of two is judged by: `accepts` says whether a certificate, base64 of its DER, would be let in
+ * at `now`.
  */
 export type Judging = { now: Date; accepts: AcceptsCertificate };
 

@@ -18,12 +18,12 @@ export type TenantOutcome = {
   destroy_at: string | null;
 };
 
-/** What a caller is told of a changed key. */
+/** What the answer says of a changed key. */
 export function keyOutcome({ key_id, state, pending, destroy_at }: KeyRow): KeyOutcome {
   return { key_id, state, pending: wishOf(pending), destroy_at: destroy_at?.toISOString() ?? null };
 }
 
-/** What a caller is told of a changed tenant. */
+/** What the answer says of a changed tenant. */
 export function tenantOutcome({ tenant, state, pending, destroy_at }: TenantRow): TenantOutcome {
   return { tenant, state, pending: wishOf(pending), destroy_at: destroy_at?.toISOString() ?? null };
 }

@@ -17,14 +17,14 @@ export type SealedPin = { offer: string; box: string };
 
 /**
  * Sealing and unsealing. While a vault is sealed nothing can be recorded, because the audit's key is in the
- * token: what happens to the seal meanwhile is told in the log, remembered, and recorded by the unsealing
- * that succeeds.
+ * token: what happens to the seal meanwhile is logged, remembered, and recorded by the unsealing that
+ * succeeds.
  */
 export type Sealing = {
   state(): SealState | undefined;
   /**
-   * Seals at once and gives since when. The record is written before; if it is not within 2 s, the vault is
-   * sealed all the same.
+   * Seals immediately and returns since when. The record is written before; if it is not within 2 s, the
+   * vault is sealed all the same.
    */
   seal(caller: Caller): Promise<SealState>;
   /** The key to encrypt the PIN to. Refused when the vault is not sealed. */

@@ -15,7 +15,7 @@ export type SweepResidents = () => Promise<number>;
 
 /**
  * What the audit and the token say of each other: ids of keys that sign no more because the token lacks their
- * halves, and labels in the token that no record tells of. Those are left alone: an audit that was set back
+ * halves, and labels in the token that no record mentions. Those are left alone: an audit that was set back
  * would cost keys.
  */
 export type ResidentsCheck = { missing: string[]; unknown: string[] };

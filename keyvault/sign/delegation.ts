@@ -38,7 +38,7 @@ export type SignDelegation = (
   request: { tenant: string; certificate: DelegationRequest; approval: Approval },
 ) => Promise<DelegationCert | Refusal>;
 
-/** Bounds that whoever runs the vault sets, out of every caller's reach. */
+/** Bounds that the vault's operator sets, out of every caller's reach. */
 export type DelegationPolicy = {
   /** Scopes that may be delegated at all; undefined sets no bound. */
   ceiling: readonly string[] | undefined;

@@ -41,9 +41,9 @@ export type ListSigningParts = SigningParts & { database: Database };
 const NOTHING: Listed = { certificates: [], expiresAt: [] };
 
 /**
- * Signing revocation lists on these parts. A list is held against the last one, and kept, before its turn in
- * the audit comes, so that a long one holds nobody up; in its turn it is only seen to that the last one still
- * is the last.
+ * Signing revocation lists on these parts. A list is compared with the last one, and stored, before its turn
+ * in the audit, so that a long one delays nobody; in its turn the only check is that the last one is still
+ * the last.
  */
 export function createListSigning(parts: ListSigningParts): SignRevocationList {
   const { journal, database, register } = parts;

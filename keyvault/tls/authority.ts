@@ -42,7 +42,7 @@ export async function createAuthority(validity: Validity): Promise<Identity> {
 }
 
 /**
- * A certificate of the authority, with a fresh key. A client's role stands in its only URI name,
+ * A certificate of the authority, with a fresh key. A client's role is in its only URI name,
  * `deputize://role/<role>/<name>`.
  */
 export async function issueCertificate(

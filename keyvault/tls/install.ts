@@ -20,9 +20,9 @@ export type TlsInstalled = { created: string[]; absent: string[] };
 
 /**
  * Makes the authority and the first certificates unless they are there, as `<name>.pem` and `<name>.key`:
- * `ca`, `server` for the vault, `api` and `admin` for its first callers. A certificate stands only beside its
- * key: the key is written first. Where `ca.key` was taken away nothing is made. Throws as {@link requireTls}
- * does.
+ * `ca`, `server` for the vault, `api` and `admin` for its first callers. A certificate is never there without
+ * its key: the key is written first. Where `ca.key` was taken away nothing is made. Throws as {@link
+ * requireTls} does.
  */
 export async function installTls(
   dir: string,

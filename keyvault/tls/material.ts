@@ -90,7 +90,7 @@ export class ListGone extends Problem {}
 
 /**
  * The serial numbers on a revocation list, none when there is no such file and was none before. Throws a
- * `Problem` that names the first line which is none, or the file that is gone.
+ * `Problem` that names the first line that is not a serial number, or the file that is gone.
  */
 export async function readRevoked(
   file: string,

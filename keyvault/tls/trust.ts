@@ -17,8 +17,8 @@ export type Trust = {
   onChange(apply: (material: TlsMaterial) => void): void;
   /**
    * Looks at the files now, after the looks under way. Files that are damaged, do not belong together or are
-   * gone are told in the log and change nothing. A revocation is in force at once; one that was taken off the
-   * list stays until the list has stood for a second, for it may be being written.
+   * gone are logged and change nothing. A revocation takes effect immediately; one that was taken off the
+   * list stays until the list has not changed for a second, because it may be being written.
    */
   refresh(): Promise<void>;
   stop(): void;
@@ -26,7 +26,7 @@ export type Trust = {
 
 /**
  * Whether a certificate, base64 of its DER, would be let in at `now`: trusted, not revoked, not expired.
- * False for what is none.
+ * False for anything that is not a certificate.
  */
 export type AcceptsCertificate = (certificate: string, now: Date) => boolean;
 

@@ -55,7 +55,7 @@ export type Token = {
   /** Generates the next version of the key-encryption key, which wraps from then on. Gives all versions. */
   rotate(): Promise<{ keks: string[] }>;
   /**
-   * Destroys an older version of the key-encryption key in the token, for good, and gives those that are
+   * Destroys an older version of the key-encryption key in the token permanently, and returns those that are
    * left. What is still wrapped under it never opens again: only for a version that wraps nothing.
    */
   retire(kek: string): Promise<{ keks: string[] }>;
@@ -65,11 +65,14 @@ export type Token = {
    */
   createResident(label: string, halves: readonly Half[]): Promise<Partial<Record<Half, Uint8Array>>>;
   /**
-   * Signs with a half under a label. Rejects with `DamagedBox` when the token has none, and for what is no
-   * resident's label.
+   * Signs with a half under a label. Rejects with `DamagedBox` when the token has none, and for a label that
+   * is not a resident's.
    */
   signResident(label: string, half: Half, bytes: Uint8Array): Promise<Uint8Array>;
-  /** Destroys what stands under a label, for good, and gives how many objects that were; none is no fault. */
+  /**
+   * Permanently destroys the objects with a label, and returns how many there were; it is not an error when
+   * there were none.
+   */
   destroyResident(label: string): Promise<{ destroyed: number }>;
   /** The labels of all resident keys. */
   listResidents(): Promise<{ labels: string[] }>;
@@ -84,8 +87,8 @@ export type Token = {
   /** Why the token is sealed, or undefined while it is open. */
   sealed(): SealReason | undefined;
   /**
-   * Seals the token at once: the child that is logged in is ended, and a new one waits for the PIN. Nothing
-   * happens to a sealed one.
+   * Seals the token immediately: the child that is logged in is ended, and a new one waits for the PIN.
+   * Nothing happens to a sealed one.
    */
   seal(reason: SealReason): void;
   /** Calls `listener` whenever the token is sealed, at that moment, for whatever reason. */

@@ -9,14 +9,14 @@ export type TokenConnection = {
   /**
    * Asks the child. Rejects with `DamagedBox`, `WrongPin` or `StaleOffer` as the operation says, and with
    * `TokenFault` when the child reports a fault, ends, or lets the deadline pass: it is then killed, so that
-   * no late answer can be taken for another call's. What cannot be sent, because it is too large, rejects at
-   * once and leaves the child as it is.
+   * no late answer can be taken for another call's. What cannot be sent, because it is too large, rejects
+   * immediately and leaves the child as it is.
    */
   request<K extends TokenRequest["kind"]>(
     message: Extract<TokenRequest, { kind: K }>,
     deadlineMs: number,
   ): Promise<TokenAnswers[K]>;
-  /** Ends the child at once. */
+  /** Ends the child immediately. */
   kill(): void;
   /** Resolves when the child has ended and every call in flight was rejected. */
   ended: Promise<void>;

@@ -13,7 +13,7 @@ const TAG_BYTES = 16;
 /** One byte that counts, the PIN, zeros: the box does not tell how long the PIN is. */
 const PADDED_BYTES = 256;
 const PURPOSE = "deputize keyvault unseal 1";
-/** Each key encrypts one text, so its nonce may stand still. */
+/** Each key encrypts one text, so its nonce may be constant. */
 const NONCE = Buffer.alloc(12);
 
 /** Bytes that a PIN may have. */
@@ -35,7 +35,7 @@ export function createOffer(): PinOffer {
  * Encrypts a PIN to an offer: one-time X25519 key (32) ‖ AES-256-GCM of the padded PIN ‖ tag (16). The key is
  * HKDF-SHA256 of the shared secret over both public keys. The PIN stays as it is; the caller overwrites it.
  *
- * Throws `RangeError` when the PIN is empty or longer than {@link MAX_PIN_BYTES}, or the offer is no key
+ * Throws `RangeError` when the PIN is empty or longer than {@link MAX_PIN_BYTES}, or the offer is not a key
  */
 export function sealPin(pin: Uint8Array, offer: Uint8Array): Buffer {
   if (pin.length === 0 || pin.length > MAX_PIN_BYTES) {

@@ -13,7 +13,7 @@ const PIPE = 3;
 export type TokenProcess = {
   pid: number | undefined;
   send(frame: RequestFrame): void;
-  /** Ends the child at once. Safe at any moment: it holds no state but the module's. */
+  /** Ends the child immediately. Safe at any moment: it holds no state but the module's. */
   kill(): void;
 };
 

@@ -39,7 +39,7 @@ export type Register = {
   awaiting(records: readonly AuditRow[]): void;
   /** Whether the state that record `seq` gave, with this SHA-256, is the last one. */
   isLast(kind: StateKind, name: string, seq: number | null, digest: Buffer): boolean;
-  /** The number of the record that gave the last state; 0 for what no record tells of. */
+  /** The number of the record that gave the last state; 0 when no record gives one. */
   changedAt(kind: StateKind, name: string): number;
   /** Whether the seeds or the data key were erased. */
   isErased(kind: StateKind, name: string): boolean;

@@ -18,8 +18,8 @@ import type { Register } from "./register.ts";
 
 /**
  * The register's parts in the database: a cache that makes a start short. Each carries the token's code over
- * its content, its number and the record it was taken at; whoever alters, mixes or deletes parts makes a
- * start longer and nothing else.
+ * its content, its number and the record it was taken at; altering, mixing or deleting parts only makes a
+ * start longer.
  */
 export type Snapshots = {
   /**

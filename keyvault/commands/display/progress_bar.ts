@@ -3,7 +3,7 @@ export type ProgressBar = { show(done: number, total: number): void; end(): void
 
 const WIDEST_BAR = 40;
 
-/** A progress bar for this terminal. On anything that is no terminal it shows nothing. */
+/** A progress bar for this terminal. On anything but a terminal it shows nothing. */
 export function createProgressBar(terminal: NodeJS.WriteStream = process.stderr): ProgressBar {
   if (!terminal.isTTY) return { show: () => {}, end: () => {} };
   return {

@@ -1,15 +1,15 @@
 /** Terminals are taken to be at least so wide. */
 const NARROWEST = 80;
 
-/** Columns of the terminal that `stream` is, or 80 when it is none. */
+/** Columns of the terminal that `stream` is, or 80 when it is not a terminal. */
 export function columnsOf(stream: NodeJS.WriteStream = process.stdout): number {
   return Math.max(stream.columns ?? NARROWEST, NARROWEST);
 }
 
 /**
  * Names and their texts, one under the other; a text that does not fit in `columns` goes on beneath itself,
- * between words. A word that is longer than a line of its own, as a code to be copied is, stands alone on the
- * next line, two columns in.
+ * between words. A word that is longer than a line of its own, as a code to be copied is, gets the next line
+ * to itself, two columns in.
  */
 export function foldLines(
   lines: readonly (readonly [name: string, text: string])[],

@@ -16,7 +16,8 @@ const nothing = z.strictObject({});
 const version = z.strictObject({ kek: z.string().regex(/^kek-[1-9]\d{0,8}$/) });
 
 /**
- * Calls on the versions of the key-encryption key. `rewrap` answers at once; the status tells how far it is.
+ * Calls on the versions of the key-encryption key. `rewrap` answers immediately; the status shows its
+ * progress.
  */
 export function createKekCalls({ rotateKek, retireKek, rewrapping }: KekOperations): readonly Call[] {
   return [

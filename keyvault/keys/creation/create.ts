@@ -24,7 +24,7 @@ import { exceedsTenantCeiling } from "./tenant_ceiling.ts";
 import { NEW_TENANT, placeTenant, refuseEnding } from "./tenant_place.ts";
 
 /**
- * What a key is made from. `ceiling` bounds, for good, what may be delegated by it or to it; it can only
+ * What a key is made from. `ceiling` bounds permanently what may be delegated by it or to it; it can only
  * shrink. A `resident` key's halves live in the token as far as that offers it.
  */
 export type KeyRequest = {
@@ -204,7 +204,7 @@ type NewKey = {
   request: KeyRequest;
   requestKey: string;
   requestHash: Buffer;
-  /** Ids of the tenant's root keys, as the audit tells of them. */
+  /** Ids of the tenant's root keys, as the audit records them. */
   roots(): readonly string[];
   keysPerTenant: number;
   token: Pick<Token, "info">;

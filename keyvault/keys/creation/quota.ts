@@ -2,8 +2,8 @@ import type pg from "pg";
 import { type Refusal, refuse } from "../../errors.ts";
 
 /**
- * Refuses a tenant's key beyond its quota; destroyed keys do not count, and a quota of 0 is none. Call in the
- * storing transaction.
+ * Refuses a tenant's key beyond its quota; destroyed keys do not count, and a quota of 0 means no quota. Call
+ * in the storing transaction.
  */
 export async function exceedsQuota(
   client: pg.Client,

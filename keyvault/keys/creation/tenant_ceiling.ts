@@ -8,8 +8,8 @@ import type { KeyRequest } from "./create.ts";
 /**
  * A tenant's ceiling is what its root keys, disabled ones included, were bounded to: a further root stays
  * within that of one of them. Without this rule a caller could widen what a tenant may delegate by making it
- * another root. Which keys are its roots the audit tells (`known`), and not their rows. Where one of those is
- * gone or not as the vault wrote it, nothing that can be believed bounds the tenant: `damaged`. Call in the
+ * another root. The audit (`known`) says which keys are its roots, not their rows. Where one of those is gone
+ * or not as the vault wrote it, nothing that can be believed bounds the tenant: `damaged`. Call in the
  * storing transaction.
  */
 export async function exceedsTenantCeiling(

@@ -22,7 +22,7 @@ import { describe, openSession } from "./session.ts";
 /** The descriptor of the pipe to the parent. */
 const PIPE = 3;
 
-/** A token that was opened, and what it told of itself. */
+/** A token that was opened, and what it reported of itself. */
 type Opened = { operations: TokenOperations; residents: Residents; headNote: HeadNote; info: TokenInfo };
 
 /**
@@ -45,7 +45,7 @@ function serve(): void {
   }
 }
 
-/** Answers one request after another, and tells after which of them this process is of no more use. */
+/** Answers one request after another, and says after which of them this process is of no more use. */
 function createAttendant(): (frame: RequestFrame) => "ends" | undefined {
   const offer = createOffer();
   let opened: Opened | undefined;

@@ -58,7 +58,7 @@ export function createNextKek(session: Session, keks: Map<string, pkcs11.Handle>
 }
 
 /**
- * Destroys one version of `keks` in the token, for good, and forgets it. Never the newest. Throws a
+ * Destroys one version of `keks` in the token permanently, and forgets it. Never the newest. Throws a
  * `TokenFault` when it is that or unknown.
  */
 export function destroyKek(

@@ -100,8 +100,8 @@ export function createOperations(session: Session, keys: TokenKeys): TokenOperat
     try {
       return decrypt(label, wrapped.box, context);
     } catch {
-      // Modules answer a wrong tag with a general error (SoftHSM does), so only a probe tells it from a
-      // broken token.
+      // Modules answer a wrong tag with a general error (SoftHSM does), so only a probe distinguishes it from
+      // a broken token.
       probe(label);
       throw new DamagedBox();
     }

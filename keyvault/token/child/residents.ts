@@ -55,8 +55,8 @@ export type Residents = {
   /** One half's signature. Throws `DamagedBox` when the token has no such half under the label. */
   sign(label: string, half: Half, bytes: Uint8Array): Uint8Array;
   /**
-   * Destroys whatever stands under a resident's label, for good; gives how many objects that were. None
-   * stands under any other label.
+   * Permanently destroys every object with a resident's label; returns how many there were. No resident has
+   * any other label.
    */
   destroy(label: string): number;
   /** The labels of all of them. */
