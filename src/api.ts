@@ -43,7 +43,7 @@ export type Api = {
 
 type ApiDeps = { config: ApiConfig; clock: Clock; log: Logger; metrics: Metrics; version: string };
 
-/** Below the deadline of a call: a statement ends before its caller is told that the effect is not known. */
+/** Below the deadline of a call: a statement ends before its caller hears that the effect is not known. */
 const STATEMENT_MS = 10_000;
 
 /** Composes the API from its parts and listens. Needs a migrated database; the vault may come later. */

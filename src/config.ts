@@ -38,7 +38,8 @@ export const WORD = /^[a-z][a-z0-9]{0,31}$/;
 const word = z.string().regex(WORD, "must be lower-case letters and digits, a letter first");
 const url = z.url().refine(writesItsHost, "must name its host: https://<host>/…");
 /**
- * What people and applications are told to use: nothing may come behind its path, nor a password be in it.
+ * The URL that people and applications are given: nothing may follow its path, and it must not contain a
+ * password.
  */
 const baseUrl = url.refine(
   (text) => /^https?:\/\/[^?#@]+$/i.test(text),
@@ -116,12 +117,12 @@ const workerSchema = common.extend({
 });
 
 const operatorSchema = role.extend({
-  /** What applications are told to call. */
+  /** The URL that applications are given to call. */
   API_URL: url,
   /** Where the API answers the operator. */
   OPERATOR_API_URL: url,
   OPERATOR_TOKEN: z.string().min(32),
-  /** Where the token stands, when it does not stand in the environment: it is read again from there. */
+  /** The file that the token is in, when it is not in the environment: it is read again from there. */
   OPERATOR_TOKEN_FILE: z.string().optional(),
   MANIFESTS_DIR: z.string().min(1),
   STATUS_DIR: z.string().min(1),
@@ -143,8 +144,8 @@ export type OperatorConfig = z.infer<typeof operatorSchema>;
 type Environment = Record<string, string | undefined>;
 
 /**
- * `NAME_FILE` may stand for `NAME` in every setting that can be a secret: the file's content, without its
- * last line break, is the value. An unreadable file stops the start.
+ * `NAME_FILE` may be set in place of `NAME` for every setting that can be a secret: the file's content,
+ * without its last line break, is the value. An unreadable file stops the start.
  */
 function withFiles(environment: Environment): Environment {
   const values: Environment = { ...environment };

@@ -1,4 +1,4 @@
-/** What is told of an unexpected fault: its kind and where it arose. */
+/** What is logged of an unexpected fault: its kind and where it arose. */
 export type Fault = { type: string; code?: string; message: string; stack?: string };
 
 /**

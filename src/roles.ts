@@ -88,7 +88,8 @@ export async function openCredits(): Promise<CreditsCommands> {
 }
 
 /**
- * Starts a role and its health port, and ends both at the first SIGTERM or SIGINT. A second one ends at once.
+ * Starts a role and its health port, and ends both at the first SIGTERM or SIGINT. A second one ends
+ * immediately.
  */
 async function run(
   name: string,

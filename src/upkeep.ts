@@ -24,7 +24,7 @@ type UpkeepDeps = {
 };
 
 /**
- * Keeps the API's tables in order: at once, then every half hour, from every replica; what must go soon,
+ * Keeps the API's tables in order: immediately, then every half hour, from every replica; what must go soon,
  * every minute. Resolves when the partitions that decisions are written to exist.
  */
 export async function startUpkeep(deps: UpkeepDeps): Promise<{ stop(): Promise<void> }> {

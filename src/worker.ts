@@ -97,7 +97,7 @@ export function startWorker({ config, clock, log, metrics, timing = TIMING }: Wo
     bus.subscribe(createNoticeConsumer({ clock })),
   ]);
 
-  /** A loop that takes a step once in so many seconds, and more of them at once while it says so. */
+  /** A loop that takes a step once in so many seconds, and further steps immediately while it says so. */
   const every = (seconds: number, name: string, step: () => Promise<boolean>): Loop =>
     startLoop({ name, log, step, shortestPause: seconds * 1000, longestPause: seconds * 1000 });
 

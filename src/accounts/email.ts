@@ -18,13 +18,13 @@ const ALIKE = [/\p{Script=Latin}/u, /\p{Script=Greek}/u, /\p{Script=Cyrillic}/u,
 /**
  * The one form of an address that is compared, kept, shown and mailed to: the part before `@` in lower case
  * and NFC, the domain in lower-case ASCII (IDNA, UTS 46), so that a domain of another script shows as
- * `xn--…`. Mail goes to this very form: whoever can read it owns the account, however the address was
+ * `xn--…`. Mail goes to this very form: the person who can read it owns the account, however the address was
  * written.
  *
  * `undefined` for what is not an address, and for those that could be taken for another: with invisible
  * characters, even where a script has a use for them, with compatibility characters, or with letters of
  * Latin, Greek, Cyrillic and Armenian mixed before `@`. Quoted local parts, addresses in brackets and hosts
- * without a dot are none here.
+ * without a dot are not addresses here.
  */
 export function canonicalEmail(text: string): string | undefined {
   const at = text.lastIndexOf("@");

@@ -7,9 +7,9 @@ import { HISTORY_SECONDS } from "./sign_in/sign_in_mails.ts";
 const DAY_SECONDS = 24 * 60 * 60;
 
 /**
- * Deletes what can no longer have an effect: mails of the sign-in and rate limits that no
- * bound counts any more, and sessions a refresh lifetime after
- * their refresh token ended, with families that have none left. Safe to run on several replicas at once.
+ * Deletes what can no longer have an effect: mails of the sign-in and rate limits that no bound counts any
+ * more, and sessions a refresh lifetime after their refresh token ended, with families that have none left.
+ * Safe to run on several replicas concurrently.
  */
 export async function sweepAccounts({ db, clock }: { db: Database; clock: Clock }): Promise<void> {
   const now = clock.now();

@@ -63,15 +63,15 @@ const LOCK = "select pg_advisory_lock(hashtext('deputize.migrate'))";
 
 /**
  * Brings the API's database to the newest schema, each migration in a transaction of its own. Safe to run
- * from several processes at once, again when nothing is left to do, and after a run that was killed. Throws
- * when the database is newer than this code.
+ * from several processes concurrently, again when nothing is left to do, and after a run that was killed.
+ * Throws when the database is newer than this code.
  */
 export async function migrate(url: string): Promise<{ applied: string[] }> {
   const common = { url, name: "deputize-migrate", onError: () => {} };
   const [database, locks] = [openDatabase({ ...common, max: 2 }), openPool({ ...common, max: 1 })];
   try {
     await locks.query(LOCK);
-    // The library's own lock is a row, which a killed run leaves behind; whoever holds the advisory lock may
+    // The library's own lock is a row, which a killed run leaves behind; the holder of the advisory lock may
     // clear it.
     await database.migrate.forceFreeMigrationsLock(settings);
     const [, applied] = await database.migrate.latest(settings);

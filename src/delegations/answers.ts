@@ -5,7 +5,7 @@ import type { RequestRecord } from "./requests/request_record.ts";
 
 const constraint = z.record(z.string(), z.unknown());
 
-/** Constraints as a call carries them; what each type needs is told by the wire format §7. */
+/** Constraints as a call carries them; wire format §7 says what each type needs. */
 export const constraintList = z.array(constraint).max(32);
 
 /** Why something is denied or revoked; the body may be left out. */

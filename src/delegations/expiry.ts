@@ -21,8 +21,8 @@ export const expiryFields = {
 export type ExpiryWish = { at: number | null; inSeconds: number | null };
 
 /**
- * Reads a call's expiry. Throws `invalid_expiry` when it is given twice. Whether it can still be met is told
- * by {@link endOf}.
+ * Reads a call's expiry. Throws `invalid_expiry` when it is given twice. {@link endOf} says whether it can
+ * still be met.
  */
 export function readExpiry(fields: {
   expires_at?: string | null | undefined;

@@ -16,7 +16,7 @@ export function readPort(text: string): number {
   return port;
 }
 
-/** The data folder that was typed, absolute. Throws `Problem` when it is none. */
+/** The data folder that was typed, absolute. Throws `Problem` when it is not a port. */
 export function readFolder(text: string): string {
   refuseOption("--data", text);
   if (text === "") throw new Problem("--data needs a folder", "Give its path, such as --data .deputize");
@@ -25,7 +25,7 @@ export function readFolder(text: string): string {
 
 /**
  * The further words that were typed, each `--alias` one or several with commas between. Throws `Problem` for
- * what is no word.
+ * anything that is not a word.
  */
 export function readAliases(texts: readonly string[]): string[] {
   const words = texts.flatMap((text) => {

@@ -12,7 +12,7 @@ const runSchema = z.object({
   parts: z.record(z.string(), z.object({ pid: z.number(), birth: z.string(), ports: z.array(z.number()) })),
 });
 
-/** What `run.json` tells: the stack's process and those of its parts, each named for ever by id and birth. */
+/** What `run.json` holds: the stack's process and those of its parts, each named for ever by id and birth. */
 export type Run = z.infer<typeof runSchema>;
 
 function pathOf(folder: string): string {

@@ -6,8 +6,8 @@ const INTERRUPTED = 130;
 
 /**
  * Does `work` with a stack and ends the stack afterwards, also when a signal asks for it: the first one stops
- * the parts in order, the second kills them and ends this process at once. `work` gets an AbortSignal that
- * tells of the first.
+ * the parts in order, the second kills them and ends this process immediately. `work` gets an AbortSignal
+ * that the first one aborts.
  *
  * Resolves to the exit status: 0 when `work` finished, 130 when a signal cut it short, 1 when it failed,
  * which is shown.

@@ -9,7 +9,7 @@ import { claim } from "./process/folder_lock.mjs";
  */
 const LAYOUT = 1;
 const VERSION_FILE = "version.json";
-/** What may be there before the folder has a version, because it is no data. */
+/** What may be there before the folder has a version, because it is not data. */
 const NO_DATA = new Set(["lock", "logs", "setup"]);
 
 /** A state folder that belongs to this process until it is released. */

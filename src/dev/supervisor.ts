@@ -20,7 +20,7 @@ export type Stack = {
   start(part: Part): Promise<void>;
   /** Ends the parts, the last started first, each with its own deadline; then lets go of the folder. */
   stop(): Promise<void>;
-  /** Kills everything at once. */
+  /** Kills everything immediately. */
   kill(): void;
 };
 

@@ -11,7 +11,7 @@ export type Output = {
 export type TerminalOptions = {
   out: Output;
   err: Output;
-  /** False when colours are unwanted; they are never used where `out` is no terminal. */
+  /** False when colours are unwanted; they are never used where `out` is not a terminal. */
   color: boolean;
   /** One JSON object per step on `out`, and nothing else there. */
   json: boolean;
@@ -39,7 +39,7 @@ export type Terminal = {
   line(text?: string): void;
   /** A line on the error stream, in every mode. */
   warn(text: string): void;
-  /** Takes what is under way off the screen, before this process ends at once. */
+  /** Takes what is under way off the screen, before this process ends immediately. */
   halt(): void;
   /** A problem's message and remedy, or any other error whole, on the error stream. */
   problem(thrown: unknown): void;

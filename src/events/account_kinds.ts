@@ -3,7 +3,7 @@ import { z } from "zod";
 /**
  * Event kinds that happen to an account rather than to one of its connections, and their fields. They go
  * through the outbox with the aggregate `account`, numbered by `balances.next_event_seq`, and never to a
- * callback URL: their owner is told by mail.
+ * callback URL: their owner gets a mail.
  */
 export const accountEventKinds = {
   /** A decision's charge left the balance low, or too small for one more decision (`exhausted`). */

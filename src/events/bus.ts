@@ -34,7 +34,7 @@ export type Consumer = {
 
 /**
  * Carries events to consumers at least once. `publish` resolves when every event is safe: it will reach every
- * consumer even if all processes end at once. It rejects when that is not certain; then the events are
+ * consumer even if all processes end immediately. It rejects when that is not certain; then the events are
  * published again.
  */
 export type Bus = {

@@ -21,9 +21,9 @@ const FIRST_FAULT_PAUSE = 50;
 const LONGEST_FAULT_PAUSE = 1000;
 
 /**
- * Repeats a step: at once while it finds work, then after pauses that double from the shortest (20 ms) to the
- * longest (500 ms). A step that throws is logged once per outage and tried again after up to 1 s, for as long
- * as it takes.
+ * Repeats a step: immediately while it finds work, then after pauses that double from the shortest (20 ms) to
+ * the longest (500 ms). A step that throws is logged once per outage and tried again after up to 1 s, for as
+ * long as it takes.
  */
 export function startLoop(settings: LoopSettings): Loop {
   const { name, step, log, shortestPause = 20, longestPause = 500 } = settings;

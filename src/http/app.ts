@@ -46,10 +46,10 @@ const DEADLINE_MS = 15_000;
 const BODIES_PER_CLIENT = 100;
 
 /**
- * The listener of the API's public port, or of the operator's own: an operation of the operator is none on
- * the other, with whatever token it is asked for. Every operation is served under the service's word and its
- * aliases; an unknown path is `not_found`, a known one with another method `method_not_allowed`: which path
- * it is never depends on the method. Throws when two routes have the same id or place.
+ * The listener of the API's public port, or of the operator's own: an operation of the operator does not
+ * exist on the other, whatever the token. Every operation is served under the service's word and its aliases;
+ * an unknown path is `not_found`, a known one with another method `method_not_allowed`: which path it is
+ * never depends on the method. Throws when two routes have the same id or place.
  *
  * Operations whose path has no parameter are found by one look-up and do without Koa: on verify its router
  * costs more than all else that happens here. Everything else goes through Koa's router, and ends in the same

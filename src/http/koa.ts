@@ -73,7 +73,7 @@ function createRouter(places: readonly Place[], servePlace: ServePlace) {
   return router;
 }
 
-/** Ends an exchange that is no operation's. */
+/** Ends an exchange that does not belong to an operation. */
 async function endOutside(
   ctx: Koa.ParameterizedContext<State>,
   finish: FinishExchange,

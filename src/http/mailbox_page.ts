@@ -8,9 +8,9 @@ const ELSEWHERE = "The mailbox answers at localhost, 127.0.0.1 and [::1] only";
 
 /**
  * `GET /dev/mailbox`: what the development mailbox holds, newest first; a page for people, JSON for who asks
- * for it. Whoever can open it can sign in as anybody, so it is mounted in development only, and answers only
- * under names that always mean this machine: a web page whose own name is made to lead here cannot read it.
- * Elsewhere `not_found`.
+ * for it. Anybody who can open it can sign in as any account, so it is mounted in development only, and
+ * answers only under names that always mean this machine: a web page whose own name is made to lead here
+ * cannot read it. Elsewhere `not_found`.
  */
 export function mailboxPage(mailbox: Pick<Mailbox, "list">): Koa.Middleware {
   return async (ctx, next) => {

@@ -3,8 +3,8 @@ import { z } from "zod";
 import { ApiError } from "../errors.ts";
 
 /**
- * A number as a query says it: decimal digits and nothing else. What is no number stays text, which its
- * schema refuses.
+ * A number as a query says it: decimal digits and nothing else. Anything else stays text, which its schema
+ * refuses.
  */
 function numberOf(text: unknown): unknown {
   return typeof text === "string" && /^[0-9]+$/.test(text) ? Number(text) : text;
@@ -30,7 +30,7 @@ export function pageOf<T extends z.ZodType>(item: T) {
 /** A page of rows and where the next one begins; `null` on the last one. */
 export type Page<Row> = { rows: Row[]; next_cursor: string | null };
 
-/** What a list is ordered by, newest first: a time and, among equals, an id; `isId` tells what can be one. */
+/** What a list is ordered by, newest first: a time and, among equals, an id; `isId` says what can be one. */
 export type PageOrder = { time: string; id: string; isId(text: string): boolean };
 
 /** The place of a row in its list: its time to the microsecond, as the database keeps it, and its id. */

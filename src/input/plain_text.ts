@@ -1,4 +1,4 @@
-/** Characters that show nothing, or change how what stands around them is shown. */
+/** Characters that show nothing, or change how the text around them is shown. */
 export const HIDDEN =
   /[\p{Default_Ignorable_Code_Point}\p{Bidi_Control}\u2028\u2029\u2800\ufff9-\ufffc\u{13430}-\u{13442}\u{1d159}]/u;
 
@@ -8,7 +8,7 @@ export const HIDDEN =
  */
 const UNKNOWN_LOOK = /[^\P{Zs} ]|\p{Co}|(?!\p{Extended_Pictographic})\p{Cn}/u;
 
-/** Marks without a letter to stand on, and so many on one that they cover its neighbours. */
+/** Marks without a letter below them, and so many on one that they cover its neighbours. */
 const STRAY_MARKS = /(?:^|\s)\p{M}|[\p{Mn}\p{Me}]{5}/u;
 
 const JOINERS = "\\u200c\\u200d";
@@ -55,9 +55,9 @@ export const HIDDEN_TEXT =
   "must be entirely visible: no invisible characters, unusual spaces, stray marks or changes of direction";
 
 /**
- * Whether people see all of a text, in the order in which it stands: no bidi controls, no zero-width or other
- * invisible characters, no space but U+0020, no private-use or unassigned code points, no tags, no lone
- * surrogates, no marks that stand on nothing or more than four on one letter, and not nothing but spaces.
+ * Whether people see all of a text, in the order in which it is stored: no bidi controls, no zero-width or
+ * other invisible characters, no space but U+0020, no private-use or unassigned code points, no tags, no lone
+ * surrogates, no marks without a letter or more than four on one letter, and something other than spaces.
  * Somebody approves by what they see, so a text that hides something is refused and not cleaned: a name
  * without its hidden part could be somebody else's.
  *

@@ -7,7 +7,7 @@ const SHOWN_CHARACTERS = 300;
 
 /**
  * A part of a request as its schema reads it. Throws `invalid_request` with the path of each fault, up to
- * five; what was sent is not repeated. `part` stands before the paths; without one they begin at the body.
+ * five; what was sent is not repeated. `part` is put before the paths; without one they begin at the body.
  */
 export function validate<T>(schema: z.ZodType<T>, value: unknown, part = ""): T {
   const result = schema.safeParse(value, { reportInput: false });
@@ -28,7 +28,7 @@ function describe({ issues }: z.ZodError, part: string): string {
 
 /**
  * Refuses with `invalid_request` a JSON body with U+0000 in any text or name, known or not: the database has
- * no room for it. `body` is what `value` was read from, where U+0000 can only stand as its escape.
+ * no room for it. `body` is what `value` was read from, where U+0000 can only occur as its escape.
  */
 export function refuseNul(body: Uint8Array, value: JsonValue): void {
   if (Buffer.from(body.buffer, body.byteOffset, body.byteLength).includes("\\u0000") && holdsNul(value)) {

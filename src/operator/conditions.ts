@@ -7,7 +7,7 @@ export type Fact = { type: string; status: Condition["status"]; reason?: string;
 
 const MAX_MESSAGE_LENGTH = 2048;
 
-/** The facts Ready, Reconciling and Stalled (kstatus) that a verdict stands for. */
+/** The facts Ready, Reconciling and Stalled (kstatus) that a verdict means. */
 export function readiness({ reason, message }: Verdict): Fact[] {
   const progress = progressOf(reason);
   return [

@@ -5,7 +5,7 @@ import type { AnyObject } from "./kinds.ts";
 import type { Visit } from "./queue/queue.ts";
 import { progressOf, type Reason, recheckOf, type Verdict } from "./reasons.ts";
 
-/** The reason that a refusal of the API stands for. What is not listed is a fault of the spec. */
+/** The reason that a refusal of the API means. What is not listed is a fault of the spec. */
 const refusals: Partial<Record<ErrorCode, Reason>> = {
   namespace_not_bound: "NamespaceNotBound",
   onboarding_incomplete: "NamespaceNotBound",

@@ -3,7 +3,7 @@ import type { Constraint } from "../protocol/constraints/constraints.ts";
 /** API group and version of every kind. */
 export const API_VERSION = "deputize.io/v1alpha1";
 
-/** Finalizer that keeps an object until what it stands for has been revoked or let go. */
+/** Finalizer that keeps an object until what it declares has been revoked or released. */
 export const FINALIZER = "deputize.io/revoke";
 
 /** The kinds that the operator reconciles. */

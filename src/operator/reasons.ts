@@ -1,6 +1,6 @@
 /**
- * How far an object is, told by its reason: `done` (Ready), `waiting` (the operator comes back by itself),
- * `stuck` (a person has to change something), `paused`.
+ * How far an object is, by its reason: `done` (Ready), `waiting` (the operator comes back by itself), `stuck`
+ * (a person has to change something), `paused`.
  */
 export type Progress = "done" | "waiting" | "stuck" | "paused";
 
@@ -90,7 +90,7 @@ export type Reason = keyof typeof reasons;
 /** What was found out about an object: a reason and a sentence for people. */
 export type Verdict = { reason: Reason; message: string };
 
-/** The progress that a reason stands for. */
+/** The progress that a reason means. */
 export function progressOf(reason: Reason): Progress {
   return reasons[reason].progress;
 }

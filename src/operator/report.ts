@@ -6,7 +6,7 @@ import type { World } from "./world.ts";
 type Reporter = Pick<World, "resources" | "log">;
 
 /**
- * Writes a status, once, when it says anything new; then tells of a new reason as an event and in the log. An
+ * Writes a status, once, when it says anything new; then reports a new reason as an event and in the log. An
  * unchanged status writes nothing.
  */
 export async function report(

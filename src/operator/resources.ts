@@ -2,7 +2,7 @@ import type { AnyObject, CommonStatus, Kind, ObjectOfKind } from "./kinds.ts";
 import type { Reason } from "./reasons.ts";
 import type { Binding } from "./tenants.ts";
 
-/** Something that may have changed; what and how is found by reading. `Tenants` stands for all bindings. */
+/** Something that may have changed; what and how is found by reading. `Tenants` means all bindings. */
 export type Change = { kind: Kind | "Secret" | "Tenants"; namespace: string; name: string };
 
 /** A Secret; values are text. `version` changes with every change of the Secret. */
@@ -26,7 +26,7 @@ export type ObjectEvent = { type: "Normal" | "Warning"; reason: Reason; message:
 export type Resources = {
   /** Fills the copy and keeps it up to date from then on. Every object there is shows as a change once. */
   start(): Promise<void>;
-  /** Hears of every change, its own writes included. Listeners return at once and do not throw. */
+  /** Hears of every change, its own writes included. Listeners return immediately and do not throw. */
   subscribe(listener: (change: Change) => void): void;
   list<K extends Kind>(kind: K): ObjectOfKind[K][];
   get<K extends Kind>(kind: K, namespace: string, name: string): ObjectOfKind[K] | undefined;

@@ -14,12 +14,12 @@ export const STALLED_AFTER_FAILURES = 20;
 type Ending = {
   /** Objects that must go first. */
   dependents: AnyObject[];
-  /** Takes back what the object stands for. An answer that it never was there is success. */
+  /** Takes back what the object declares. An answer that it never was there is success. */
   release(): Promise<ApiResult<unknown>>;
   failures: number;
 };
 
-/** Lets a deleted object go: only when nothing refers to it and what it stands for has been taken back. */
+/** Lets a deleted object go: only when nothing refers to it and what it declares has been taken back. */
 export async function terminate(world: World, object: AnyObject, ending: Ending): Promise<Visit> {
   if (!object.metadata.finalizers.includes(FINALIZER)) return {};
   const { dependents } = ending;

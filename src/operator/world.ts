@@ -12,7 +12,7 @@ export type World = {
   states: StateReader;
   clock: Clock;
   log: Logger;
-  /** Base URL of the API that applications are told to call. */
+  /** Base URL of the API that applications are given to call. */
   apiUrl: string;
   /** Base URL of the console that people are sent to. */
   consoleUrl: string;

@@ -12,7 +12,7 @@ import { surfaceTypes } from "./surface_types.ts";
 export const platformName = oneLine(128);
 /** A platform's description; empty when none is given. */
 export const platformDescription = freeText(1000);
-/** Where events are delivered, as a call carries it; whether it may be is told by `checkCallbackUrl`. */
+/** Where events are delivered, as a call carries it; `checkCallbackUrl` says whether they may be. */
 export const callbackUrl = z.string().min(1).nullable();
 /**
  * The name by which operations are bound to a connection: visible, and at most 512 bytes as the wire format

@@ -6,7 +6,7 @@ import { beyondCeiling, coversScopes } from "../protocol/documents/scopes.ts";
 /** Scopes a ceiling or a request may list. */
 export const MAX_SCOPES = 64;
 
-/** A list of scopes as a call carries it, 1–64. Whether each is a scope is told by {@link checkScopes}. */
+/** A list of scopes as a call carries it, 1–64. {@link checkScopes} says whether each is a scope. */
 export const scopeList = z.array(z.string()).min(1).max(MAX_SCOPES);
 
 /**

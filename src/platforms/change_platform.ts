@@ -17,7 +17,7 @@ export type PlatformChange = {
 /**
  * Changes a platform's name, description or ceiling, and gives it as it is then. The ceiling only shrinks;
  * certificates approved under the wider one keep their text and lose what is above, from the commit on. The
- * vault is told afterwards; while it is away the change holds all the same. Throws `not_found`,
+ * vault is updated afterwards; the change is valid even while the vault is away. Throws `not_found`,
  * `invalid_scopes`, `ceiling_widened`.
  */
 export async function changePlatform(

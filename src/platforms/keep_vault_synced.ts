@@ -4,8 +4,8 @@ import { type SettleDeps, settleVault } from "./sync_vault.ts";
 const EVERY_MS = 30_000;
 
 /**
- * Tells the vault, now and every 30 seconds, what it could not be told when it happened: after a crash, or
- * while it was away. Several processes may do so at once.
+ * Tells the vault, now and every 30 seconds, what it could not be sent when it happened: after a crash, or
+ * while it was away. Several processes may do so concurrently.
  */
 export function keepVaultSettled(deps: SettleDeps, everyMs: number = EVERY_MS): { stop(): Promise<void> } {
   const stopping = new AbortController();

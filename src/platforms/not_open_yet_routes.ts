@@ -9,7 +9,7 @@ const params = z.object({ platform_id: idText });
 
 /**
  * Operations of organizations that are named and not open yet: publishing, team members, domain verification.
- * All are refused with `not_available`, whoever asks and whatever is sent; another account's platform is
+ * All are refused with `not_available`, whatever the caller or the body; another account's platform is
  * `not_found` as ever.
  */
 export function laterRoutes({ db }: { db: Database }): Route[] {

@@ -46,7 +46,7 @@ type Draft = {
 };
 
 /**
- * Registers a platform with its connection, its first API key and two secrets, and tells
+ * Registers a platform with its connection, its first API key and two secrets, and emits
  * `connection.created`: all or nothing. Nothing that can fail comes after the commit, since its secrets could
  * not be shown again. A personal account has one platform at most, however many calls race for it.
  *

@@ -69,10 +69,7 @@ const STATUS_CODES = [
 /** What a verification says about the presenter in one word (wire format §8). */
 export type IdentityStatus = "authorized_agent" | "invalid" | (typeof STATUS_CODES)[number];
 
-/**
- * The status that stands for a violation: its own code where the format has one, else `invalid` (wire format
- * §8).
- */
+/** The status of a violation: its own code where the format has one, else `invalid` (wire format §8). */
 export function statusOf(violation: Violation): IdentityStatus {
   return STATUS_CODES.find((code) => code === violation.code) ?? "invalid";
 }

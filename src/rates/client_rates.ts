@@ -57,8 +57,8 @@ async function consume(limiter: RateLimiterPostgres, ip: string, what: string): 
 }
 
 /**
- * The network that counts as one client: an IPv4 address, or an IPv6 /64, since whoever has one address there
- * has all.
+ * The network that counts as one client: an IPv4 address, or an IPv6 /64, since the owner of one address
+ * there has all.
  */
 export function networkOf(ip: string): string {
   if (!ipaddr.isValid(ip)) return ip;

@@ -8,8 +8,8 @@ import type { Clock } from "../clock.ts";
 export type Paced = { admitted: boolean; remaining: number; waitMs: number; resetMs: number };
 
 /**
- * So many a minute for each key, all at once if need be; what was used comes back evenly (GCRA). Kept in this
- * process.
+ * So many a minute for each key, all in one go if need be; what was used is restored evenly (GCRA). Kept in
+ * this process.
  */
 export type Pace = {
   readonly perMinute: number;

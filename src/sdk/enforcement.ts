@@ -3,8 +3,8 @@ import { type Exchange, MAX_ANSWER_BYTES } from "./exchange.ts";
 
 /**
  * What a call to verify came to, in the rows of the enforcement table (specification §4): an explicit allow,
- * the service's own refusals, and all that is no decision. `invalid_scope` is a 400 of the latter: the
- * application asks for what is no scope, and the caller's proof was not looked at.
+ * the service's own refusals, and everything that is not a decision. `invalid_scope` is a 400 of the latter:
+ * the application asks for something that is not a scope, and the caller's proof was not looked at.
  */
 export type Finding =
   | "allow"

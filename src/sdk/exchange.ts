@@ -16,7 +16,7 @@ export type Exchange =
   | { answered: true; status: number; body: Buffer }
   | { answered: false; fault: "timeout" | "network" | "answer_too_large" };
 
-/** Bytes of an answer that are read; whoever sends more has not answered. */
+/** Bytes of an answer that are read; a longer answer does not count. */
 export const MAX_ANSWER_BYTES = 256 * 1024;
 
 /**

@@ -3,7 +3,7 @@ import type { Outcome } from "./authority.ts";
 import { post } from "./exchange.ts";
 import type { ReadSettings } from "./settings.ts";
 
-/** What the service is told of an operation that it allowed. */
+/** What the application reports of an operation that the service allowed. */
 export type OutcomeReport = {
   invocationId: string;
   receiptId: string;
@@ -20,7 +20,7 @@ const LONGEST_DETAIL = 500;
 
 /**
  * Reports each outcome until the service has taken it, three times at most: an equal repeat is answered
- * alike. Given up after any answer that a repeat would not change; `onFault` is told then.
+ * alike. Given up after any answer that a repeat would not change; `onFault` is called then.
  */
 export function createOutcomeReporter(
   settings: Pick<ReadSettings, "address" | "header" | "apiKey" | "agent" | "timeoutMs" | "onFault">,

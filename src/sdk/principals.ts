@@ -13,8 +13,8 @@ export type AcceptedPrincipals = () => Promise<ReadonlySet<string>>;
 const ROOT_ID = /^[0-9a-f]{32}$/;
 
 /**
- * Reads the setting; a list is copied. Nothing without one. Throws TypeError for a list that is none, or an
- * id that is none.
+ * Reads the setting; a list is copied. Nothing without one. Throws TypeError for anything but a list, and for
+ * an id that is not a root id.
  */
 export function readPrincipals(setting: PrincipalsSetting | undefined): AcceptedPrincipals | undefined {
   if (setting === undefined) return undefined;

@@ -48,7 +48,7 @@ function reference(text: string): Proof {
 }
 
 /**
- * The text must be one JSON object, whole and strictly written, since it becomes part of a body as it stands.
+ * The text must be one JSON object, whole and strictly written, since it becomes part of a body unchanged.
  */
 function readBundle(json: string): Proof | undefined {
   try {

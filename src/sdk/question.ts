@@ -38,7 +38,7 @@ export type Question = {
 };
 
 /**
- * Takes everything from a call at once. A cause when verify need not be asked: the request shows no
+ * Takes everything from a call in one go. A cause when verify need not be asked: the request shows no
  * authority. Throws TypeError for a call that is the application's fault.
  */
 export function readQuestion(

@@ -12,7 +12,7 @@ import { type AuthorizeCall, demandScope } from "./question.ts";
  */
 export type Route<Request> = {
   /**
-   * The scope that the route demands; what is none is a TypeError when the route is made. A function that
+   * The scope that the route demands; anything else is a TypeError when the route is made. A function that
    * gives nothing refuses the request.
    */
   requiredScope: string | ((request: Request) => string | undefined);
@@ -62,7 +62,7 @@ export function authorityOf(request: object): Authority {
   return authority;
 }
 
-/** Throws TypeError for a route that demands what is no scope. */
+/** Throws TypeError for a route that demands something that is not a scope. */
 export function checkRoute({ requiredScope }: Route<never>): void {
   if (typeof requiredScope === "string" && requiredScope !== "") demandScope(requiredScope);
 }
@@ -89,7 +89,7 @@ export async function authorizeRequest<Request extends object>(
   return authorization;
 }
 
-/** Whether the frozen copy is to stand in the place of the parsed body. */
+/** Whether the frozen copy is to replace the parsed body. */
 export function replacesBody(route: Route<never>, authority: Authority): boolean {
   return route.payload === undefined && authority.payload !== undefined;
 }
@@ -99,7 +99,7 @@ export function refusalBody({ status, code, message }: Refusal): { error: Refusa
   return { error: { code, message, status } };
 }
 
-/** The outcome that a finished answer stands for. */
+/** The outcome that a finished answer means. */
 export function outcomeOfStatus(status: number): "executed" | "refused_by_receiver" | "failed" {
   if (status >= 500) return "failed";
   return status >= 400 ? "refused_by_receiver" : "executed";
@@ -137,7 +137,7 @@ function headerOf(guard: Guard, { message }: RequestView, name: string): string 
 }
 
 /**
- * HTTP/1 announces a body in its headers; HTTP/2 announces that there is none, and need not tell the length
+ * HTTP/1 announces a body in its headers; HTTP/2 announces that there is none, and need not give the length
  * of one.
  */
 function hasBody({ headers, httpVersionMajor, stream }: Message): boolean {

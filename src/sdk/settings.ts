@@ -8,8 +8,8 @@ export type GuardSettings = {
   /** Where the service is, with the path in front of `/v1/…` if there is one. */
   baseUrl: string | URL;
   /**
-   * The connection's API key, or what gives the current one. It is asked for at each call and must answer at
-   * once.
+   * The connection's API key, or what gives the current one. It is asked for at each call and must answer
+   * immediately.
    */
   apiKey: string | (() => string);
   /** The service's word in paths and header names. Default `service`. */

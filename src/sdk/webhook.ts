@@ -15,7 +15,7 @@ export type WebhookRequest = {
 };
 
 /**
- * A genuine delivery and its id, or why it must be answered with 401. `stale_timestamp` is told only of
+ * A genuine delivery and its id, or why it must be answered with 401. `stale_timestamp` is reported only for
  * deliveries whose signature is right.
  */
 export type WebhookCheck =

@@ -17,7 +17,7 @@ export type KeyPurpose = "account_root" | "agent";
 export type KeyReference = { tenant: string; keyId: string };
 
 /**
- * A key to make. `ceiling` bounds every delegation the key issues or receives, for good; an agent's key has
+ * A key to make. `ceiling` permanently bounds every delegation the key issues or receives; an agent's key has
  * one, and a tenant's further root keys stay within what an earlier one was bounded to.
  */
 export type NewKey = { tenant: string; label: string } & (
@@ -25,7 +25,7 @@ export type NewKey = { tenant: string; label: string } & (
   | { purpose: "agent"; ceiling: string[] }
 );
 
-/** The vault's signed word that it keeps a key; carried along, checked by whoever knows the service key. */
+/** The vault's signed word that it keeps a key; carried along, checked by those who know the service key. */
 export type KeyAttestation = {
   key_id: string;
   attested_by: string;
@@ -100,7 +100,7 @@ export type VaultClient = {
   signChallenge(key: KeyReference, challenge: ChallengeToSign): Promise<SignedChallenge>;
   /** Revocation lists and pushes, rotations, receipts and checkpoints. */
   statements: VaultStatements;
-  /** Stops the key from signing, at once; this role cannot undo it. */
+  /** Stops the key from signing immediately; this role cannot undo it. */
   disableKey(key: KeyReference): Promise<void>;
   /** Narrows the ceiling recorded with the key; a wider one is refused with `policy_violation`. */
   shrinkCeiling(key: KeyReference, ceiling: string[]): Promise<void>;

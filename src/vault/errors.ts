@@ -25,7 +25,7 @@ export type VaultRefusalCode =
   | "idempotency_conflict"
   | "rate_limited";
 
-/** The key vault is well and has decided against the call: for good, unless it is `rate_limited`. */
+/** The key vault is well and has decided against the call: permanently, unless it is `rate_limited`. */
 export class VaultRefused extends Error {
   override readonly name = "VaultRefused";
   readonly code: VaultRefusalCode;

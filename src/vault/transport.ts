@@ -25,8 +25,8 @@ export type VaultCall = { method: "GET" | "POST"; path: string; body?: object; i
 /** Makes calls over kept-alive mutual TLS. */
 export type Transport = {
   /**
-   * The answer's body. Throws `VaultRefused` for a 4xx and `VaultUnavailable` for everything else that is no
-   * success.
+   * The answer's body. Throws `VaultRefused` for a 4xx and `VaultUnavailable` for everything else that is not
+   * a success.
    */
   call<T>(call: VaultCall): Promise<T>;
   close(): Promise<void>;

@@ -3,7 +3,7 @@ import type { Database, Transaction } from "../../db/connection.ts";
 import { lowMark } from "./credits.ts";
 import { formatUsd } from "./usd.ts";
 
-/** A grant that was refused; nothing was changed. The message says why, for whoever asked for it. */
+/** A grant that was refused; nothing was changed. The message says why, for the person who asked for it. */
 export class GrantRefused extends Error {}
 
 /** Credit for an account, in whole micro-USD. A reference is used once. */

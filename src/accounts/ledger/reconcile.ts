@@ -19,7 +19,7 @@ const LAST_MOMENT = "infinity";
  *
  * A decision touches one account, so that accounts are compared one after the other, page by page, each as of
  * one moment; one with more than `pageRows` rows in slices of its time, and as of one moment again before a
- * difference of it is told. So no statement keeps a snapshot for long. Changes nothing; decisions go on
+ * difference is reported. So no statement keeps a snapshot for long. Changes nothing; decisions go on
  * meanwhile.
  */
 export async function reconcileLedger(

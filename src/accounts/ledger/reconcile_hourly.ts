@@ -9,8 +9,8 @@ const MOST_LOGGED = 100;
 
 /**
  * A reconciliation for a process that stays up: differences go to the log, the first 100 by account, and
- * their number by kind to the metric `deputize_ledger_differences`; `deputize_ledger_accounts` tells how many
- * accounts were looked at.
+ * their number by kind to the metric `deputize_ledger_differences`; `deputize_ledger_accounts` counts the
+ * accounts that were looked at.
  */
 export function createReconciliation({
   database,

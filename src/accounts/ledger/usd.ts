@@ -17,7 +17,7 @@ export function parseUsd(text: string): number | undefined {
   return amount > 0 && amount <= MOST_MICRO_USD ? amount : undefined;
 }
 
-/** What a typed amount must be, for whoever typed another. */
+/** What a typed amount must be, for the message to a person who typed something else. */
 export const USD_RULE = "a number of US dollars above 0 and up to 1000000, with at most six decimals";
 
 /** An amount of micro-USD in US dollars, exactly: two decimals, and as many more as it needs. */

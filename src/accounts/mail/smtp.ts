@@ -9,8 +9,8 @@ export type SmtpServer = Pick<SMTPTransport, "options" | "auth">;
 /**
  * Hands one mail over to a server, on a connection of its own, within `totalMs`. The library's own way sends
  * a mail to an address beyond ASCII also to a server without SMTPUTF8, which may deliver it elsewhere; here
- * such a server is told neither address nor text. An error has `inDoubt: true` when the text was begun and
- * the server did not refuse it.
+ * such a server gets neither address nor text. An error has `inDoubt: true` when the text was begun and the
+ * server did not refuse it.
  */
 export async function handOver(server: SmtpServer, message: MimeNode, totalMs: number): Promise<void> {
   const connection = new SMTPConnection(server.options);
@@ -54,7 +54,7 @@ function step(run: (done: (error?: Error | null) => void) => void): Promise<void
   return new Promise((resolve, reject) => run((error) => (error ? reject(error) : resolve())));
 }
 
-/** Rejects when the connection fails, which not every step is told, and when the time is over. */
+/** Rejects when the connection fails, which not every step notices, and when the time is over. */
 function failureOf(connection: SMTPConnection, totalMs: number, over: AbortSignal): Promise<never> {
   return new Promise((_, reject) => {
     connection.on("error", reject);

@@ -3,9 +3,9 @@ import { isAccountEventType, readAccountEvent } from "../../events/account_kinds
 import type { Consumer } from "../../events/bus.ts";
 
 /**
- * The consumer that makes one notice of each account's event, due at once. It sends nothing: the role that
- * reaches the mail server does. Kinds that this version does not know are left alone; a payload that is not
- * its kind's is refused.
+ * The consumer that makes one notice of each account's event, due immediately. It sends nothing: the role
+ * that reaches the mail server does. Kinds that this version does not know are left alone; a payload that is
+ * not its kind's is refused.
  */
 export function createNoticeConsumer({ clock }: { clock: Clock }): Consumer {
   return {

@@ -29,7 +29,7 @@ export type NoticeDeps = {
   attemptMs?: number;
 };
 
-/** Most mails under way at once. */
+/** Most mails under way at the same time. */
 const BATCH = 8;
 const ATTEMPT_MS = 15_000;
 const PAUSE_MS = 2_000;
@@ -84,8 +84,8 @@ export function createNoticeSender({ attemptMs = ATTEMPT_MS, ...deps }: NoticeDe
 }
 
 /**
- * Sends notices until it is stopped, which takes as long as an attempt may. Several processes may do so at
- * once.
+ * Sends notices until it is stopped, which takes as long as an attempt may. Several processes may do so
+ * concurrently.
  */
 export function startNotices(deps: NoticeDeps): { stop(): Promise<void> } {
   const { step } = createNoticeSender(deps);

@@ -11,7 +11,9 @@ const body = z
   .default({ everywhere: false });
 const answer = z.object({ status: z.literal("signed_out") });
 
-/** `POST /v1/auth/logout`: ends the session's family, or all of the account's, at once and for good. */
+/**
+ * `POST /v1/auth/logout`: ends the session's family, or all of the account's, immediately and permanently.
+ */
 export function logoutRoute({ db, clock }: { db: Database; clock: Clock }): Route {
   return route({
     id: "logout",

@@ -124,7 +124,7 @@ async function endReusedFamily(tx: Transaction, used: SessionRow, now: Date, log
   log.warn(familyOf(used), "a refresh token came twice: its session ended");
 }
 
-/** What the log says of a session: no token, and nothing that one could be told from. */
+/** What the log says of a session: no token, and nothing from which one could be guessed. */
 function familyOf({ account_id, family_id }: SessionRow): { account_id: string; family_id: string } {
   return { account_id, family_id };
 }

@@ -12,7 +12,7 @@ export type SessionTokens = {
   first(): Tokens;
   /**
    * Those that a refresh token is exchanged for: always the same ones, so that two answers to one token
-   * agree, and unknown to whoever has the token without the service's key.
+   * agree, and unknown to anybody who has the token without the service's key.
    */
   next(refreshToken: string): Tokens;
   /**

@@ -9,11 +9,11 @@ export type PresentedCode = { addressHash: Buffer; codeHash: Buffer; clientHash:
 export type RightCode = { mailId: string; tried: "own_tries" | "shared_tries" | undefined };
 
 /**
- * Counts a try of six digits before the code is looked at, so that tries made at once cannot outrun the
- * count. They are compared with the browser's own code when it has one, else with the one that is good
- * without a cookie; `whose` says for which of the two this call is. Gives the code when it is right, "wrong"
- * when a code of that kind was tried and is another one, and `undefined` when none was: there is none, or it
- * is older than 10 minutes or was tried too often.
+ * Counts a try of six digits before the code is looked at, so that concurrent tries cannot outrun the count.
+ * They are compared with the browser's own code when it has one, else with the one that is good without a
+ * cookie; `whose` says for which of the two this call is. Gives the code when it is right, "wrong" when there
+ * is a code of that kind and it is another one, and `undefined` when there is none to compare with: it does
+ * not exist, is older than 10 minutes or was tried too often.
  */
 export async function tryDigits(
   db: Database,
@@ -43,7 +43,8 @@ export async function tryDigits(
 }
 
 /**
- * The link's code of an address, good for whoever has it; nobody guesses one, so its tries are not counted.
+ * The link's code of an address, good for anybody who has it; nobody guesses one, so its tries are not
+ * counted.
  */
 export async function findLink(
   db: Database,

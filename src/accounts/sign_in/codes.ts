@@ -10,7 +10,7 @@ export const LINK_SECONDS = 60 * 60;
 /** A code as a call carries it: six digits, or the 32 hex digits of a link. */
 export const CODE_FORM = /^([0-9]{6}|[0-9a-f]{32})$/;
 
-/** Keyed hashes: what is stored tells neither addresses nor codes to somebody who reads the database. */
+/** Keyed hashes: what is stored shows neither addresses nor codes to somebody who reads the database. */
 export type CodeHashes = {
   address(email: string): Buffer;
   code(email: string, code: string): Buffer;

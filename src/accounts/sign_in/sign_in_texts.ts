@@ -42,7 +42,7 @@ export function linkMail(email: string, code: string, signInUrl: string | undefi
   };
 }
 
-/** The mail that tells an address of repeated failures. */
+/** The mail that reports repeated failures to an address. */
 export function noticeMail(email: string, tries: number): Mail {
   return {
     to: email,

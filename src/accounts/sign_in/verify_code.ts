@@ -100,7 +100,7 @@ async function findRight(
 
 type OpenAccount = Pick<AccountRow, "account_id" | "onboarding_step">;
 
-/** The address's account, opened when there is none. Two first sign-ins at once find the same one. */
+/** The address's account, opened when there is none. Two concurrent first sign-ins find the same one. */
 async function openAccount(tx: Transaction, email: string, now: Date): Promise<OpenAccount> {
   await tx("accounts")
     .insert({ account_id: newId(), email, onboarding_step: "profile", created_at: now })

@@ -28,8 +28,8 @@ export async function revokeCertificate(
 }
 
 /**
- * Revokes an active certificate and tells it, in a transaction that holds the connection's lock; no other one
- * twice.
+ * Revokes an active certificate and emits the event, in a transaction that holds the connection's lock; no
+ * other one twice.
  */
 export async function revokeOnce(
   tx: Transaction,

@@ -108,7 +108,7 @@ function grantOf({ owner, agent, request, approval, now }: Judged): Grant {
   };
 }
 
-/** The approver's constraints besides the requested ones; one that stands in both stays one. */
+/** The approver's constraints besides the requested ones; one that is in both stays one. */
 function together(requested: readonly unknown[], approver: readonly unknown[]): unknown[] {
   const added = approver.filter((each) => !requested.some((known) => isDeepStrictEqual(known, each)));
   return [...requested, ...added];

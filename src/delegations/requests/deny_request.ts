@@ -6,7 +6,7 @@ import type { Seal } from "../../secret_box.ts";
 import { decideRequest } from "./decide_request.ts";
 import { findRequest } from "./request_record.ts";
 
-/** Denies a pending request and tells `delegation.denied`. Throws `not_found`, `request_not_pending`. */
+/** Denies a pending request and emits `delegation.denied`. Throws `not_found`, `request_not_pending`. */
 export async function denyRequest(
   { db, seal, clock }: { db: Database; seal: Seal; clock: Clock },
   accountId: string,

@@ -20,7 +20,7 @@ export function selectRequests(db: Database | Transaction) {
     .select<RequestRecord[]>("r.*", "d.email as decided_by", "t.cert_id", "t.approved_scope");
 }
 
-/** The caller's request with this id, as it stands at `now`. Throws `not_found`. */
+/** The caller's request with this id, in its state at `now`. Throws `not_found`. */
 export async function findRequest(
   db: Database | Transaction,
   caller: AccountCaller,
@@ -36,7 +36,7 @@ export async function findRequest(
 }
 
 /**
- * A request as it stands at `now`: a pending one has expired when its time is up, whether that is stored yet
+ * A request in its state at `now`: a pending one has expired when its time is up, whether that is stored yet
  * or not.
  */
 export function standingAt(record: RequestRecord, now: Date): RequestRecord {

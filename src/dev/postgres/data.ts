@@ -176,8 +176,8 @@ async function initdb(
 
 /**
  * Interrupts initdb when the signal comes: it ends after the piece of work that is under way, and removes
- * what it made. One that came before initdb listened would be lost, so it is told again. Returns how to stop
- * that.
+ * what it made. One that arrived before initdb listened would be lost, so it is sent again. Returns how to
+ * stop that.
  */
 function interruptOn(signal: AbortSignal | undefined, child: ChildProcess): () => void {
   let timer: NodeJS.Timeout | undefined;

@@ -22,8 +22,8 @@ export async function readLockFile(dataDir: string): Promise<LockFile | undefine
 /**
  * Removes a lock file whose server is dead although its process id exists: as a zombie that nobody collects,
  * or given to another process. Postgres cannot tell and would refuse to start for ever. A server's working
- * directory is always its data folder, which tells them apart; a backend that outlived its server still holds
- * the shared memory segment, and then nothing is removed. Only on Linux; true when it was removed.
+ * directory is always its data folder, which distinguishes them; a backend that outlived its server still
+ * holds the shared memory segment, and then nothing is removed. Only on Linux; true when it was removed.
  */
 export async function removeStaleLockFile(dataDir: string): Promise<boolean> {
   const lock = await readLockFile(dataDir);

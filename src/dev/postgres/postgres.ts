@@ -63,9 +63,9 @@ type Launch = {
 
 /**
  * Starts Postgres on `dataDir`, and resolves when it has answered a query. A data folder still held by a
- * server that is just ending is waited for. A start that is aborted ends at once, and is rejected with the
- * signal's reason when nothing of it runs any more. Throws `Problem` for a folder that is broken, of another
- * version or in use, and for a port in use.
+ * server that is just ending is waited for. A start that is aborted ends immediately, and is rejected with
+ * the signal's reason when nothing of it runs any more. Throws `Problem` for a folder that is broken, of
+ * another version or in use, and for a port in use.
  */
 export async function startPostgres(options: PostgresOptions): Promise<RunningPostgres> {
   const { signal } = options;
@@ -98,7 +98,7 @@ export async function startPostgres(options: PostgresOptions): Promise<RunningPo
   }
 }
 
-/** Milliseconds to wait for whoever holds the folder: a server in full health will not let go of it. */
+/** Milliseconds to wait for the process that holds the folder: a healthy server will not let go of it. */
 async function patience(dataDir: string): Promise<number> {
   return (await readLockFile(dataDir))?.status === "ready" ? 3000 : 30_000;
 }

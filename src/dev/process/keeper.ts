@@ -13,7 +13,7 @@ export type Keeper = {
   started: Promise<void>;
   /** Ends the part and the keeping, whatever is going on. The context's signal must be aborted before. */
   stop(): Promise<void>;
-  /** Kills the part at once. */
+  /** Kills the part immediately. */
   kill(): void;
 };
 

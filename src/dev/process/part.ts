@@ -15,7 +15,7 @@ export type RunningPart = {
   exited: Promise<string>;
   /** Asks it to end, and kills it when it does not in time. Resolves when it is gone; safe to call twice. */
   stop(): Promise<void>;
-  /** Kills it at once. */
+  /** Kills it immediately. */
   kill(): void;
 };
 

@@ -14,15 +14,16 @@ export type PartPort = {
 const [FIRST, END] = [20_000, 32_000];
 const MOST_TRIES = 100;
 /**
- * How many ports in a row a process begins with: two processes that run at once seldom begin with the same.
+ * How many ports in a row a process begins with: two processes that run at the same time seldom begin with
+ * the same.
  */
 const PORTS_EACH = 16;
 let next = process.pid * PORTS_EACH;
 
 /**
- * A TCP port on 127.0.0.1 that was free just now. It is none that an outgoing connection of another program
- * can be given before it is used, and most likely none that another process was given by this function and
- * does not use yet.
+ * A TCP port on 127.0.0.1 that was free just now. An outgoing connection of another program cannot be given
+ * this port before it is used, and most likely no other process got it from this function without using it
+ * yet.
  */
 export async function freePort(): Promise<number> {
   for (let tries = 0; tries < MOST_TRIES; tries += 1) {

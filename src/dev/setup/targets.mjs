@@ -1,7 +1,7 @@
 const VITEST = ["node_modules/vitest/vitest.mjs", "run", "--config"];
 
 /**
- * What can be run: `command` is what the locked Node executes, `token` tells whether it needs a PKCS#11
+ * What can be run: `command` is what the locked Node executes, `token` says whether it needs a PKCS#11
  * module.
  *
  * @type {Record<string, { command: string[], token: boolean } | undefined>}

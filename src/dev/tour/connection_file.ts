@@ -6,7 +6,7 @@ export type Connection = {
   api_key: string;
   connection_id: string;
   agent_id: string;
-  /** Not there when no delegation stands. */
+  /** Absent when there is no delegation. */
   cert_id?: string;
   scope: string;
   owner_email: string;
@@ -33,7 +33,7 @@ export function connectionOf(
 }
 
 /**
- * Lines for a shell, which work when they are pasted as they stand: challenge, present, verify. They name a
+ * Lines for a shell, which work when they are pasted unchanged: challenge, present, verify. They name a
  * scope, not a certificate, and so go on working when a later start has replaced the delegation.
  */
 export function curlLines(connection: Connection): string[] {
@@ -56,9 +56,7 @@ function quoted(text: string): string {
   return `'${text.replaceAll("'", "'\\''")}'`;
 }
 
-/**
- * What a person is told when everything is up; lines to paste only when there is something they can prove.
- */
+/** What a person sees when everything is up; lines to paste only when there is something they can prove. */
 export function tryItYourself(connection: KnownConnection, folder: string): string[] {
   return [
     "",

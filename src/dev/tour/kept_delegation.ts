@@ -14,9 +14,9 @@ const fates: Record<string, Fate> = {
 const fateOf = ({ reason }: Judgement): Fate | undefined => fates[reason];
 
 /**
- * After the tour: the reader's own delegation, so that there is something to try by hand. What stands is
- * kept, what waits is approved; what has ended is declared afresh as long as the file is the example's, else
- * left as it is.
+ * After the tour: the reader's own delegation, so that there is something to try by hand. An active
+ * delegation is kept and a waiting one approved; one that has ended is declared afresh as long as the file is
+ * the example's, else left as it is.
  */
 export const standingDelegation: TourStep = {
   name: "standing_delegation",
@@ -47,10 +47,7 @@ export const standingDelegation: TourStep = {
   },
 };
 
-/**
- * After a tour that did not come to its end: what the operator knows of the reader's delegation, if it
- * stands.
- */
+/** After a tour that did not finish: what the operator knows of the reader's delegation, if it is active. */
 export async function recallStanding({ quickstart }: TourWorld, state: TourState): Promise<void> {
   const judgement = await quickstart.judgement("delegation").catch(() => undefined);
   const stands = judgement?.reason === "Active" ? judgement.status : undefined;

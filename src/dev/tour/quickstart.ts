@@ -52,7 +52,7 @@ export type QuickstartFolder = {
   requestTour(): Promise<void>;
   /** Whether the reader's `delegation.yaml` is the example's, something else, or not there. */
   delegationFile(): Promise<"example" | "edited" | "missing">;
-  /** Declares the reader's delegation afresh from the example: the one that stands is withdrawn first. */
+  /** Declares the reader's delegation afresh from the example: the current one is withdrawn first. */
   renewDelegation(): Promise<void>;
   /** What the operator published last. Throws `Problem` for a file that is damaged. */
   credentials(): Promise<PlatformCredentials | undefined>;
@@ -82,7 +82,7 @@ type QuickstartSettings = {
   manifests: string;
   status: string;
   secrets: string;
-  /** Once it is aborted nothing is waited for any more: whoever asks or waits is rejected. */
+  /** Once it is aborted nothing is waited for any more: new and pending calls are rejected. */
   interrupted: AbortSignal;
 };
 type StateFile = { metadata?: { generation?: number; deletionTimestamp?: string }; status?: ObjectStatus };

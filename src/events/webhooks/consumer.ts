@@ -7,7 +7,7 @@ import { deliveryBodyContext, eventSecretsContext } from "../secrets.ts";
 import { deliveryIdOf, endpointIdOf } from "./endpoint.ts";
 import { FRESH_HEALTH } from "./health.ts";
 
-/** `created` is told after the commit that there may be deliveries to send. */
+/** `created` is called after the commit, when there may be deliveries to send. */
 export type WebhookConsumerDeps = { seal: Seal; clock: Clock; created?: () => void };
 
 /** Endpoints by connection. */

@@ -21,7 +21,7 @@ export type DispatcherDeps = {
   word: string;
   log: Logger;
   random?: () => number;
-  /** Most requests under way at once. */
+  /** Most requests under way at the same time. */
   limit?: number;
   /** How long a claim lasts. */
   claimSeconds?: number;

@@ -45,8 +45,8 @@ export const FRESH_HEALTH: Health = {
  * An endpoint's health after an attempt that began at `startedAt`. In order: the bounds of parallel requests,
  * the breaker (opens after 5 failures in a row, or when half of at least 20 attempts within 60 s failed; a
  * failed probe doubles its time, 60 s to 15 min; any answer but a failure closes it; an attempt without a
- * request leaves both alone), and suspension (at once when the receiver says it is gone; after 120 h without
- * a delivery).
+ * request leaves both alone), and suspension (immediately when the receiver says it is gone; after 120 h
+ * without a delivery).
  */
 export function healthAfter(before: Health, verdict: Verdict, startedAt: Date, now: Date): Health {
   if (verdict === "blocked") {

@@ -25,7 +25,7 @@ from future where d.delivery_id = future.delivery_id`;
 
 /**
  * Frees deliveries whose worker died or was cut off: their claim has ended without a result. Whether the
- * receiver got the request is not known, so they are tried again at once, under the same delivery id.
+ * receiver got the request is not known, so they are tried again immediately, under the same delivery id.
  * `seconds` is how long a claim lasts. Gives how many there were.
  */
 export async function reapLost(database: Database, now: Date, seconds = CLAIM_SECONDS): Promise<number> {

@@ -10,7 +10,7 @@ const PREFIX = "whsec_";
  * The headers of a delivery: those of the specification (§6), and besides them those of Standard Webhooks, so
  * that its libraries verify it too. `word` is the service's word. Both signatures are made with the webhook
  * signing secret at the time of the attempt: the former keyed with the secret's text, the latter with the
- * bytes it encodes. While a secret is replaced there are `others`, whose signatures stand in
+ * bytes it encodes. While a secret is replaced there are `others`, whose signatures are in
  * `webhook-signature` too.
  */
 export function signedHeaders(

@@ -1,4 +1,4 @@
-/** Text that is safe in HTML, wherever text or an attribute's value may stand. */
+/** Text that is safe in HTML, as text or as an attribute's value. */
 export type Html = { readonly html: string };
 
 type Piece = string | number | Html | readonly Piece[] | undefined;
@@ -24,7 +24,7 @@ export function escapeHtml(text: string): string {
   return text.replaceAll(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
 }
 
-/** Text in which `code` stands between backticks, and an empty line parts paragraphs. */
+/** Text in which `code` is between backticks, and an empty line parts paragraphs. */
 export function prose(text: string): Html {
   const paragraphs = text.split("\n\n").map((paragraph) => {
     const pieces = paragraph

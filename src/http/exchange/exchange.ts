@@ -44,7 +44,7 @@ type FinishDeps = {
   metrics: Metrics;
   commonHeaders: Record<string, string>;
   drains: Drains;
-  /** The network that a request comes from, as far as it can be told. */
+  /** The network that a request comes from, as far as it is known. */
   clientOf(request: IncomingMessage): string;
   /** Milliseconds after which a call that has no answer is given one. */
   deadlineMs: number;

@@ -1,6 +1,6 @@
 /**
- * Headers of every answer: nothing is guessed, framed, cached or told to the next site; https stays https. A
- * page replaces the policy with one of its own.
+ * Headers of every answer: nothing is guessed, framed, cached or passed on to the next site; https stays
+ * https. A page replaces the policy with one of its own.
  */
 export function securityHeaders(baseUrl: string): Record<string, string> {
   return {

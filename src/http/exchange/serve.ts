@@ -240,8 +240,8 @@ function isBare(route: Route, status: number): boolean {
 }
 
 /**
- * The handler, held against its declaration: the answer's form, and that a refusal's code is one of the
- * declared.
+ * The handler, checked against its declaration: the answer's form, and that a refusal's code is a declared
+ * one.
  */
 function checked(route: Route): Run {
   const declared = new Set<string>(routeErrors(route));

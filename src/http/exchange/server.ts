@@ -70,8 +70,8 @@ const LIMITS: ServerLimits = {
  * on which nothing moves for 60, because nobody reads, is cut off; an idle one is kept for 65, longer than
  * the balancers in front keep theirs. A network that holds 500 connections is answered `rate_limited` on the
  * next, and 10,000 are held in all. Requests of one connection are served one after the other; one that sends
- * more than 16 without waiting for answers is ended. What is no HTTP at all, names no host or names it twice
- * is answered like any malformed call. Rejects when the address cannot be had.
+ * more than 16 without waiting for answers is ended. Bytes that are not HTTP, and a request that names no
+ * host or names it twice, are answered like any malformed call. Rejects when the address cannot be had.
  */
 export async function startServer(
   listener: RequestListener,
@@ -219,7 +219,7 @@ function refuseMalformed(error: NodeJS.ErrnoException, socket: Duplex): void {
   socket.end(rawAnswer(new ApiError("invalid_request", fault)));
 }
 
-/** An answer as it stands on the wire, where there is no request to answer. */
+/** An answer in wire form, where there is no request to answer. */
 function rawAnswer(error: ApiError): string {
   const { status, headers, body } = errorReply(error);
   const lines = Object.entries({

@@ -90,7 +90,7 @@ const requests: Record<string, readonly string[]> = {
   access_evaluations: ["subject", "resource", "evaluations"],
 };
 
-/** Members of requests whose names stand for something else in answers. */
+/** Members of requests whose names mean something else in answers. */
 const asked: Record<string, Json> = {
   access_evaluations: { evaluations: [{ action: { name: SCOPE } }, { action: { name: "data:read" } }] },
 };
@@ -118,7 +118,7 @@ export function requestExample(operationId: string, schema: Json): unknown {
   return { ...Object.fromEntries(examples), ...asked[operationId] };
 }
 
-/** A value that fits a schema, with the words that stand in this service for members of that name. */
+/** A value that fits a schema, with the values that this service uses for members of that name. */
 export function exampleOf(schema: Json, name = ""): unknown {
   if (empty.has(name) && mayBeNull(schema)) return null;
   const one = firstOf(schema);

@@ -139,7 +139,7 @@ function errorResponses(route: Route): [number, Response][] {
 }
 
 /**
- * Of `rate_limited` always; of `vault_unavailable` when the vault was asked too often and told when it may be
+ * Of `rate_limited` always; of `vault_unavailable` when the vault was asked too often and said when it may be
  * asked again.
  */
 function retryHeaders(status: number, codes: readonly ErrorCode[]): Json {

@@ -18,7 +18,7 @@ export function schemaOf(schema: ZodType, io: "input" | "output"): Json {
 /** A member of an object's schema. */
 export type Member = { name: string; schema: Json; required: boolean };
 
-/** The members of an object as it is sent, with the values that stand in for those left out. */
+/** The members of an object as it is sent, with the defaults of those left out. */
 export function membersOf(schema: ZodType | undefined): Member[] {
   if (schema === undefined) return [];
   const { properties = {}, required = [] } = schemaOf(schema, "input") as {

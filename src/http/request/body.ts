@@ -7,7 +7,7 @@ import { type JsonValue, parseJson, plainJson } from "../../protocol/encoding/js
 
 /** Bytes a request's body may have. */
 export const MAX_BODY_BYTES = 262_144;
-/** Objects and arrays that may be open at once in a JSON body. */
+/** How many objects and arrays may be nested in a JSON body. */
 const MAX_BODY_DEPTH = 32;
 
 const EMPTY = Buffer.alloc(0);

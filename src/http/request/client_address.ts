@@ -14,15 +14,15 @@ export type ClientAddress = (peer: string | undefined, forwardedFor: string | un
 
 /**
  * The client is the rightmost hop that is not a trusted proxy: each trusted proxy vouches for the hop it
- * appended, and for nothing further left, so a forged header never moves the answer. A hop that is no address
- * ends the walk at the proxy that passed it on. `trusted` holds addresses and CIDR blocks; with none of them
- * the peer is the client. Throws `ConfigError` for an entry that is neither.
+ * appended, and for nothing further left, so a forged header never moves the answer. A hop that is not an
+ * address ends the walk at the proxy that passed it on. `trusted` holds addresses and CIDR blocks; with none
+ * of them the peer is the client. Throws `ConfigError` for an entry that is neither.
  */
 export function createClientAddress(trusted: readonly string[]): ClientAddress {
   const ranges = trusted.map(readRange);
   const isTrusted = (address: Address): boolean => ranges.some((range) => matches(address, range));
   const read = (peer: string): string => readAddress(peer)?.toString() ?? "unknown";
-  // Asked for each body: a peer that stands for itself is read once.
+  // Asked for each body: a peer that is its own client is read once.
   const peers = new LRUCache<string, string>({ max: REMEMBERED });
   return (peer = "", forwardedFor) => {
     if (forwardedFor === undefined || ranges.length === 0) return remembered(peers, peer, () => read(peer));
@@ -71,8 +71,7 @@ export function createPeerClient(
 }
 
 /**
- * An IPv4 address, or an IPv6 one that may stand in brackets, or either with a port; IPv4 inside IPv6 is
- * IPv4.
+ * An IPv4 address, or an IPv6 one that may be in brackets, or either with a port; IPv4 inside IPv6 is IPv4.
  */
 function readAddress(text: string): Address | undefined {
   const bare = /^\[([^\]]+)\](?::\d+)?$/.exec(text)?.[1] ?? /^([\d.]+):\d+$/.exec(text)?.[1] ?? text;

@@ -73,7 +73,7 @@ type IdempotencyDeps = { db: Database; seal: Seal; clock: Clock; log: Logger };
 
 /** Idempotency kept in the database, so that it holds across replicas. */
 export function createIdempotency({ db, seal, clock, log }: IdempotencyDeps): Idempotency {
-  /** The call itself is over by then, and its caller is told how it went. */
+  /** The call itself is over by then, and its caller has the answer. */
   const forgotten = (error: unknown) =>
     log.warn({ fault: describeFault(error) }, "an idempotency key stays locked");
   return {

@@ -10,7 +10,7 @@ export const EPOCH_STEP = 1_000;
  * Admits an operator unless a newer leader of its cluster was admitted before, on any replica. An epoch that
  * is new is committed before its first call is served, so from then on an older leader is refused. Throws
  * `invalid_request` for one that is too far ahead: an epoch that no leader can reach would lock the cluster's
- * operator out for good.
+ * operator out permanently.
  */
 export function createAdmitOperator({ db, clock }: { db: Database; clock: Clock }) {
   return async ({ clusterId, epoch }: OperatorCaller): Promise<boolean> => {

@@ -1,8 +1,8 @@
 import { ApiError } from "../../errors.ts";
 
 /**
- * Query parameters by name. Throws `invalid_request` for one that stands twice, because which of them counts
- * would be a guess, and for text that the database has no room for.
+ * Query parameters by name. Throws `invalid_request` for one that is repeated, because which of them counts
+ * would be a guess, and for text that the database cannot store.
  */
 export function readQuery(url: string): Record<string, string> {
   const start = url.indexOf("?");

@@ -11,7 +11,7 @@ const SENDABLE = /^[\t\x20-\x7e\x80-\xff]+$/;
 /** The id under which a request is answered and logged. */
 export type RequestId = {
   /**
-   * The caller's own `X-Request-Id`, byte for byte; a new one when there is none, or none that can be sent
+   * The caller's own `X-Request-Id`, byte for byte; a new one when there is none, or when it cannot be sent
    * back.
    */
   answered: string;

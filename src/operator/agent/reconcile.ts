@@ -91,7 +91,7 @@ function fingerprint(publicKey: unknown): string {
   return `sha256:${hash("sha256", canonicalBytes(publicKey), "hex")}`;
 }
 
-/** An outage leaves the status of what stands as it is. */
+/** An outage leaves the status as it is. */
 async function reportFailure(world: World, input: AgentInput, failure: ApiFailure): Promise<Visit> {
   const { object } = input;
   const verdict = verdictOf(failure);

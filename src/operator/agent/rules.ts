@@ -37,7 +37,7 @@ export function agentRefusal(input: AgentInput): Verdict | undefined {
   return undefined;
 }
 
-/** Whether the status tells already what the API would answer. */
+/** Whether the status already says what the API would answer. */
 export function isKnownAgent({ object: { metadata, status }, state }: AgentInput): boolean {
   return (
     state !== undefined &&

@@ -17,7 +17,8 @@ const DELETED = "The Delegation was deleted";
 const MAX_CALLS = 2;
 
 /**
- * Makes a Delegation true: files it once, follows the owner's decision, revokes when told to or when deleted.
+ * Makes a Delegation true: files it once, follows the owner's decision, revokes when the spec says so or when
+ * deleted.
  */
 export async function reconcileDelegation(
   world: World,
@@ -81,7 +82,7 @@ function wishOf({ spec }: Delegation, platformId: string, agentId: string): Dele
   };
 }
 
-/** An outage leaves the status of what stands as it is. What people wait for is tried again urgently. */
+/** An outage leaves the status as it is. What people wait for is tried again urgently. */
 async function reportFailure(world: World, input: DelegationInput, failure: ApiFailure): Promise<Visit> {
   const { object } = input;
   const verdict = verdictOf(failure);

@@ -19,7 +19,7 @@ export type DelegationInput = {
   consoleUrl: string;
 };
 
-/** What to do next: call the API, or only say how it stands. */
+/** What to do next: call the API, or only report the state. */
 export type DelegationStep = { step: "request" } | { step: "revoke" } | { step: "report"; verdict: Verdict };
 
 type Rule = (input: DelegationInput) => Verdict | undefined;

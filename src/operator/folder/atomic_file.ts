@@ -28,7 +28,7 @@ export async function writeAtomically(path: string, text: string, options: Optio
   }
 }
 
-/** Removes a file durably; one that is not there is no fault. */
+/** Removes a file durably; a missing file is not an error. */
 export async function removeDurably(path: string): Promise<void> {
   await rm(path, { force: true });
   await syncFolder(dirname(path)).catch((error: unknown) => {

@@ -59,7 +59,7 @@ export function refusalReport(key: Key, file: string, message: string, { clock }
   return reportText(key, file, withFacts([], facts, { generation: 0, now: clock.now() }));
 }
 
-/** Marks an object as deleted; one without finalizers is gone at once. */
+/** Marks an object as deleted; one without finalizers is gone immediately. */
 export function remove({ clock }: { clock: Clock }): Change {
   return (known) => {
     if (known === undefined || known.object.metadata.deletionTimestamp !== undefined) return known;

@@ -5,7 +5,7 @@ import { watchFolders } from "./watch.ts";
 /** Tells of Secrets that were made, changed or removed, by whomever. */
 export type SecretWatch = {
   start(): Promise<void>;
-  /** Takes note of a Secret that was just written, so that its removal right after is told. */
+  /** Takes note of a Secret that was just written, so that its removal right after is noticed. */
   note(namespace: string, name: string): void;
   stop(): Promise<void>;
 };

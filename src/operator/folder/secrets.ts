@@ -65,7 +65,7 @@ export function openSecretFiles(folder: string): SecretFiles {
   };
 }
 
-/** A file that is no Secret is somebody's all the same: it has no type that anyone owns. */
+/** A file that is not a Secret still belongs to somebody: it has no type that anyone owns. */
 function parseSecret(namespace: string, name: string, source: string): Secret {
   const version = hash("sha256", source, "hex");
   const result = secretFile.safeParse(parsed(source));

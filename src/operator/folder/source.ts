@@ -31,8 +31,8 @@ const MISSING_MS = 1000;
 const RESCAN_MS = 15_000;
 
 /**
- * Objects declared as YAML files in a folder. It stands in for the API server: it validates, gives uids and
- * generations, keeps status and finalizers (one file per object in `statusDir`) and Secrets (in
+ * Objects declared as YAML files in a folder. It takes the place of the API server: it validates, gives uids
+ * and generations, keeps status and finalizers (one file per object in `statusDir`) and Secrets (in
  * `secretsDir`). Throws `StateDamaged`.
  */
 export async function openFolder(options: Options): Promise<Resources> {

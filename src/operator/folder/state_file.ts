@@ -68,7 +68,7 @@ export function parseState(file: string, text: string): Known | undefined {
   return { object: { ...result.data, metadata: { ...rest, ...own } } as AnyObject, manifest };
 }
 
-/** The text that stands in the place of a state file for a manifest that was never accepted. */
+/** The text in place of a state file for a manifest that was never accepted. */
 export function reportText({ kind, namespace, name }: Key, manifest: string, conditions: unknown[]): string {
   return stringify(
     {

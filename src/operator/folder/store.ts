@@ -18,8 +18,8 @@ export type Store = {
   tenants(): TenantsFound | undefined;
   /**
    * Replaces what is kept of one object; `undefined` from `change` forgets it, the same value writes nothing.
-   * Changes of one object happen one after the other. When it resolves the file is written and listeners have
-   * been told.
+   * Changes of one object happen one after the other. When it resolves, the file is written and listeners
+   * have been called.
    */
   change(key: Key, change: (known: Known | undefined) => Known | undefined): Promise<void>;
   setTenants(tenants: TenantsFound | undefined): Promise<void>;

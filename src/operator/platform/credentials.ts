@@ -15,8 +15,8 @@ import {
 } from "./secret.ts";
 
 /**
- * How publishing ended: the Secret stands; somebody else's is in its place; Secret or key were changed by
- * another meanwhile; or the API failed.
+ * How publishing ended: the Secret is in place; somebody else's is in its place; Secret or key were changed
+ * by another meanwhile; or the API failed.
  */
 export type Publication =
   | { kind: "published"; answer: PlatformAnswer; issued: Date }

@@ -15,7 +15,7 @@ import { platformStatus, unknownStatus } from "./status.ts";
 /** Makes a Platform true. */
 export type ReconcilePlatform = (world: World, object: Platform, failures: number) => Promise<Visit>;
 
-/** A reconciler that remembers what it has told the API, so that a settled Platform costs no call. */
+/** A reconciler that remembers what it has sent to the API, so that a settled Platform costs no call. */
 export function createPlatformReconciler(): ReconcilePlatform {
   const lastWishes = new Map<string, LastWish>();
   return async (world, object, failures) => {
@@ -107,7 +107,7 @@ async function release(world: World, object: Platform): Promise<ApiResult<unknow
   return { value: undefined };
 }
 
-/** An outage leaves the status of what stands as it is. */
+/** An outage leaves the status as it is. */
 async function reportFailure(world: World, input: PlatformInput, failure: ApiFailure): Promise<Visit> {
   const { object, state } = input;
   const verdict = verdictOf(failure);

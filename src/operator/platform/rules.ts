@@ -9,8 +9,7 @@ import { type HeldSecrets, rotationDue } from "./credentials.ts";
 import { holdsKey, isOwnSecret, secretName } from "./secret.ts";
 
 /**
- * What was last told to the API about a Platform by this process: of which version, under whose account, and
- * when.
+ * What this process last sent to the API about a Platform: of which version, under whose account, and when.
  */
 export type LastWish = { generation: number; accountEmail: string; at: Date };
 
@@ -28,13 +27,13 @@ export type PlatformInput = {
   now: Date;
 };
 
-/** What to do next: register or update at the API for this tenant, or only say how it stands. */
+/** What to do next: register or update at the API for this tenant, or only report the state. */
 export type PlatformStep = { step: "register"; tenant: Tenant } | { step: "report"; verdict: Verdict };
 
 type Rule = (input: PlatformInput) => Verdict | undefined;
 
 /**
- * How long it may take until a change made elsewhere is set right: the wish is told again after this time.
+ * How long it may take until a change made elsewhere is set right: the wish is sent again after this time.
  */
 export const REPEAT_MS = 10 * 60 * 1000;
 
@@ -94,7 +93,8 @@ export function nextStep(input: PlatformInput): PlatformStep {
 }
 
 /**
- * Whether the API needs not be asked: it was told lately for this tenant, and the Secret has its current key.
+ * Whether the API needs not be asked: the wish was sent lately for this tenant, and the Secret has its
+ * current key.
  */
 function isSettled(
   { object, secrets: { current, former }, lastWish, apiUrl, now }: PlatformInput,

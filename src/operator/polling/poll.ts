@@ -111,7 +111,7 @@ function waitsForApi(object: AnyObject): boolean {
 }
 
 /**
- * Whether something else than the API may have changed what the object waits for. Platforms are told again
+ * Whether something else than the API may have changed what the object waits for. Platforms are sent again
  * anyway.
  */
 function isUnsettled(object: AnyObject): boolean {

@@ -4,7 +4,7 @@ import { type ApiClient, type ApiResult, MAX_STATE_IDS, type StateAnswer } from 
 /** What the API has under one external id; nothing of it when the id is unknown there. */
 export type ExternalState = { platform?: PlatformState; agent?: AgentState; delegation?: DelegationState };
 
-/** Reads states, several at once in one call. */
+/** Reads states, several in one call. */
 export type StateReader = {
   /** The state as it is after the call was made. */
   read(externalId: string): Promise<ApiResult<ExternalState>>;

@@ -11,8 +11,8 @@ export type Visit =
   | { retry: true; urgent?: boolean; notBeforeMs?: number };
 
 /**
- * A queue of keys with the semantics of client-go's: a key never runs twice at once, adding it while it waits
- * changes nothing, adding it while it runs causes exactly one more run. Namespaces take turns.
+ * A queue of keys with the semantics of client-go's: a key never runs twice at the same time, adding it while
+ * it waits changes nothing, adding it while it runs causes exactly one more run. Namespaces take turns.
  */
 export type Queue = {
   /** Has the key run as soon as a worker is free. */
@@ -34,10 +34,10 @@ type Options = {
   random?: () => number;
 };
 
-/** The longest a timer may be set for; what is due later is looked at once on the way. */
+/** The longest a timer may be set for; what is due later is looked at one time on the way. */
 const MAX_TIMER_MS = 24 * 3600 * 1000;
 
-/** Creates a queue that runs at once what is added. */
+/** Creates a queue that immediately runs what is added. */
 export function createQueue({ workers, run, onError, random = Math.random }: Options): Queue {
   const lanes = createLanes();
   const keys = new Map<string, Key>();

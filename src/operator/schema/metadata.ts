@@ -1,6 +1,6 @@
 /**
- * Object metadata as the API server takes it, unknown fields refused. What only the server sets may stand in
- * a manifest (an exported object has it) and means nothing there.
+ * Object metadata as the API server takes it, unknown fields refused. Fields that only the server sets may be
+ * in a manifest (an exported object has them) and mean nothing there.
  */
 export const metadataSchema = {
   type: "object",

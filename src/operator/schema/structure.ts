@@ -23,7 +23,7 @@ const keptKeywords = [
 ];
 
 /**
- * What a pattern of the definitions means, by a part of it, where people are told that rather than the
+ * What a pattern of the definitions means, by a part of it, where a message gives that rather than the
  * pattern.
  */
 const meanings: readonly [part: string, meaning: string][] = [

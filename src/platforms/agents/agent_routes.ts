@@ -72,7 +72,7 @@ export function listAgentsRoute({ db }: Deps): Route {
   });
 }
 
-/** `GET /v1/service/connections/{connection_id}/agents/{agent_id}`; a deleted one tells since when. */
+/** `GET /v1/service/connections/{connection_id}/agents/{agent_id}`; a deleted one says since when. */
 export function getAgentRoute({ db }: Deps): Route {
   return route({
     id: "get_agent",

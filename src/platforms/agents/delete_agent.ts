@@ -11,9 +11,9 @@ import { findAgent } from "./agent_record.ts";
 const REASON = "agent deleted";
 
 /**
- * Ends an agent for ever: its certificates are revoked, each told by one `delegation.revoked`, its pending
- * requests withdrawn. The vault disables its key afterwards; while it is away the deletion holds all the
- * same. Gives when it was disabled; a repeated call gives the same. Throws `not_found`.
+ * Ends an agent for ever: its certificates are revoked, each reported by one `delegation.revoked`, its
+ * pending requests withdrawn. The vault disables its key afterwards; while it is away the deletion holds all
+ * the same. Gives when it was disabled; a repeated call gives the same. Throws `not_found`.
  */
 export async function deleteAgent(
   deps: SettleDeps & { seal: Seal; clock: Clock },

@@ -15,7 +15,7 @@ type Remembered = { key: KnownKey; until: Date };
 /** Finds the caller behind an API key. */
 export type ApiKeyFinder = {
   /**
-   * The connection that a presented key belongs to; `undefined` for text that is no key, an unknown key, a
+   * The connection that a presented key belongs to; `undefined` for text that is not a key, an unknown key, a
    * wrong secret, a retired key or a removed connection. Rejects when the database is away and the key is not
    * remembered.
    */

@@ -23,7 +23,7 @@ export type RetireDeps = { db: Database; seal: Seal; clock: Clock; apiKeys: Pick
 export type RotatedKey = { api_key: string; api_key_prefix: string; previous_prefix: string };
 
 /**
- * Replaces a connection's API key and tells `connection.key_rotated`. For a platform that the operator
+ * Replaces a connection's API key and emits `connection.key_rotated`. For a platform that the operator
  * declared the new key is kept sealed until the operator has stored it. Throws `not_found`.
  */
 export async function rotateKey(

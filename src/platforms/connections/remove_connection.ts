@@ -12,8 +12,8 @@ const REASON = "connection removed";
 
 /**
  * Removes a connection with its platform for ever: its API keys die, its certificates are revoked, its
- * pending requests withdrawn, its agents disabled. Each certificate is told by one `delegation.revoked`, and
- * after them `connection.removed` once. The vault disables the agents' keys afterwards; while it is away the
+ * pending requests withdrawn, its agents disabled. Each certificate is reported by one `delegation.revoked`,
+ * followed by one `connection.removed`. The vault disables the agents' keys afterwards; while it is away the
  * removal holds all the same. Gives when it was removed; a repeated call gives the same. Throws `not_found`.
  */
 export async function removeConnection(

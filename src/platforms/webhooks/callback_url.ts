@@ -3,7 +3,7 @@ import type { AddressPolicy } from "../../events/webhooks/callbacks/addresses.ts
 import { checkCallbackUrl as callbackUrlForm } from "../../events/webhooks/callbacks/callback_url.ts";
 
 /**
- * Refuses with `invalid_callback_url` what can be told from a callback URL's text: outside development
+ * Refuses with `invalid_callback_url` what a callback URL's text alone shows to be wrong: outside development
  * anything but https; a user or password; this machine or a literal address, unless the policy opens it;
  * characters that a URL parser drops without a word. What its name resolves to is checked at every delivery.
  */

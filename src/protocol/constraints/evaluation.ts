@@ -12,8 +12,8 @@ import { isWithin, normalizePath } from "./resource_path.ts";
 import { isInsideWindow, localClock } from "./time_window.ts";
 
 /**
- * What the verifier knows about the request, for constraints to be held against. Absent means not known (wire
- * format §7).
+ * What the verifier knows about the request, which constraints are compared with. Absent means not known
+ * (wire format §7).
  */
 export type ConstraintContext = {
   /** Degrees. */
@@ -40,7 +40,7 @@ export type Refusal = {
   detail: string;
 };
 
-/** What one certificate's constraints are held against. `now` in Unix seconds. */
+/** What one certificate's constraints are compared with. `now` in Unix seconds. */
 export type ConstraintInput = {
   certId: string;
   now: number;

@@ -24,7 +24,7 @@ export type ChallengeBinding = {
  * session_context] [‖ stream_id ‖ i64be(stream_seq)]` (wire format §4).
  *
  * Throws `ProtocolError` `invalid_base64`, `wrong_length`; `invalid_integer` for a time before 1970 or a
- * number that is no safe integer; `missing_field` when only one of the stream fields is given
+ * number that is not a safe integer; `missing_field` when only one of the stream fields is given
  */
 export function challengeSignBytes(binding: ChallengeBinding): Uint8Array {
   const { challenge, challenge_at, session_context, stream_id, stream_seq } = binding;

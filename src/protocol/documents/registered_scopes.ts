@@ -10,9 +10,9 @@ export const CUSTOM_FORM = "custom:<area>:<action>";
 /**
  * Whether `scope` may be registered, requested or required here: canonical, a wildcard, or {@link
  * CUSTOM_FORM} of two to four parts, each a letter or digit and then letters, digits, `.`, `_` and `-`.
- * Narrower than what may stand in a certificate: those from elsewhere may carry any text after `custom:`.
+ * Narrower than what a certificate may carry: those from elsewhere may carry any text after `custom:`.
  *
- * A last part `*` is a name like any other: the published rules take a custom scope as it stands, so
+ * A last part `*` is a name like any other: the published rules take a custom scope literally, so
  * `custom:orders:*` grants no `custom:orders:refund` (wire format §6).
  */
 export function isRegistrableScope(scope: string): boolean {

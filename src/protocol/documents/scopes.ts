@@ -4,7 +4,7 @@ import { CANONICAL_SCOPES, WILDCARDS } from "./vocabulary.ts";
 const CUSTOM_PREFIX = "custom:";
 
 /**
- * Whether `scope` may stand in a certificate: canonical, a wildcard, or `custom:` and at least one character
+ * Whether `scope` may be in a certificate: canonical, a wildcard, or `custom:` and at least one character
  * (wire format §6).
  */
 export function isValidScope(scope: string): boolean {
@@ -16,8 +16,8 @@ export function isValidScope(scope: string): boolean {
 }
 
 /**
- * The scopes that may not stand in a certificate, in their order; reserved prefixes are among them. Empty
- * means all are valid.
+ * The scopes that may not be in a certificate, in their order; reserved prefixes are among them. Empty means
+ * all are valid.
  */
 export function invalidScopes(scopes: readonly string[]): string[] {
   return scopes.filter((scope) => !isValidScope(scope));
@@ -25,15 +25,15 @@ export function invalidScopes(scopes: readonly string[]): string[] {
 
 /**
  * Every scope that `scopes` grants, sorted by code point, each once. A wildcard gives the non-sensitive
- * scopes of its group (wire format §6); anything else stands for itself, whether it is valid or not.
+ * scopes of its group (wire format §6); anything else gives itself, whether it is valid or not.
  */
 export function expandScopes(scopes: readonly string[]): string[] {
   return [...new Set(scopes.flatMap((scope) => WILDCARDS.get(scope) ?? [scope]))].sort(compareUtf8);
 }
 
 /**
- * What grants `scope` where it stands in a list: itself, unless it is a wildcard, and the wildcards that
- * expand to it.
+ * What grants `scope` where it is in a list: itself, unless it is a wildcard, and the wildcards that expand
+ * to it.
  */
 export function scopesGranting(scope: string): string[] {
   const wildcards = [...WILDCARDS.keys()].filter((wildcard) => WILDCARDS.get(wildcard)?.includes(scope));

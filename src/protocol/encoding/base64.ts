@@ -49,8 +49,8 @@ function check(text: string, written: number, length: number | undefined): void 
 }
 
 /**
- * Bytes that a text of this length and padding stands for; `undefined` when they do not fit each other or
- * unused bits are set.
+ * Bytes that a text of this length and padding encodes; `undefined` when they do not fit each other or unused
+ * bits are set.
  */
 function encodedLength(text: string): number | undefined {
   if (text.length % 4 !== 0) return undefined;

@@ -40,8 +40,8 @@ function escapeLineSeparators(json: string): string {
 }
 
 /**
- * A copy with its keys in order at every level, for `JSON.stringify` to write as it stands. Refuses what has
- * no canonical form.
+ * A copy with its keys in order at every level, for `JSON.stringify` to write unchanged. Refuses what has no
+ * canonical form.
  */
 function ordered(value: unknown, depth: number): unknown {
   switch (typeof value) {

@@ -13,7 +13,7 @@ export const NO_EXPIRY_SENTINEL = 4_070_908_799;
 /** Bytes a received document may have, checked before it is parsed (wire format §1, §5). */
 export const MAX_PROOF_BUNDLE_BYTES = 131_072;
 
-/** Objects and arrays that may be open at once, checked while parsing (wire format §1, §5). */
+/** How many objects and arrays may be nested, checked while parsing (wire format §1, §5). */
 export const MAX_JSON_NESTING_DEPTH = 16;
 
 /** Scopes one certificate may list (wire format §1). */

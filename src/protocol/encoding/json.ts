@@ -25,7 +25,7 @@ export type JsonObject = {
   [key: string]: JsonValue;
 };
 
-/** How large a document may be: bytes in all, and objects and arrays open at once. */
+/** How large a document may be: bytes in all, and how deep objects and arrays are nested. */
 export type JsonLimits = {
   bytes: number;
   depth: number;

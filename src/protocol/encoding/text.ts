@@ -3,7 +3,7 @@ export function fitsBytes(text: string, limit: number): boolean {
   return text.length <= limit && (text.length * 3 <= limit || Buffer.byteLength(text, "utf8") <= limit);
 }
 
-/** Whether `text` can stand as an identifier: not empty, and encodable as UTF-8. */
+/** Whether `text` can be an identifier: not empty, and encodable as UTF-8. */
 export function isIdentifier(text: string, limit: number): boolean {
   return text !== "" && text.isWellFormed() && fitsBytes(text, limit);
 }

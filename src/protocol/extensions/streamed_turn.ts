@@ -57,7 +57,7 @@ export type TurnOptions = Pick<
  * §8, then the required scope. A token that does not hold costs no signature work. Revocation since the token
  * was issued is not seen; keep `valid_until` near.
  *
- * Throws `ProtocolError` `invalid_integer` when `now` is no safe integer; rejects when the store or the
+ * Throws `ProtocolError` `invalid_integer` when `now` is not a safe integer; rejects when the store or the
  * crypto library breaks
  */
 export async function verifyStreamedTurn(

@@ -67,7 +67,7 @@ export type TransactionFields = Omit<TransactionReceipt, "parties" | "party_sign
  * Why a transaction receipt is refused, in the published codes. Closed.
  *
  * - `version_mismatch`: not version 1
- * - `missing_…`, `no_parties`, `empty_party_id`: nothing stands where something is due
+ * - `missing_…`, `no_parties`, `empty_party_id`: something required is missing
  * - `duplicate_party_id`, `duplicate_party_signature`, `unknown_party_signature`: signatures and parties do
  *   not pair up
  * - `missing_party_signature`, `party_signature_invalid`: a party did not sign this transaction

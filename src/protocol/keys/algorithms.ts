@@ -73,5 +73,5 @@ export const ALGORITHMS = {
   },
 } as const satisfies Record<string, Algorithm>;
 
-/** Name of one half, as it stands on the wire. */
+/** Name of one half on the wire. */
 export type AlgorithmName = keyof typeof ALGORITHMS;

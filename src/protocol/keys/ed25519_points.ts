@@ -22,9 +22,9 @@ const NEGATIVE_ZERO_POINTS: readonly string[] = [
 ];
 
 /**
- * Whether 32 bytes may stand as a public key or as the first half of a signature: y below 2^255−19, no
- * negative zero, not of small order. Says nothing about whether they lie on the curve; a verification with
- * bytes that do not is false anyway.
+ * Whether 32 bytes may be a public key or as the first half of a signature: y below 2^255−19, no negative
+ * zero, not of small order. Says nothing about whether they lie on the curve; a verification with bytes that
+ * do not is false anyway.
  */
 export function isStrictPoint(encoded: Uint8Array): boolean {
   if (isBeyondField(encoded)) return false;

@@ -10,13 +10,13 @@ import {
   type VerifyingKey,
 } from "./algorithms.ts";
 
-/** Public key as it stands on the wire: canonical base64 of 32 and of 1952 bytes (wire format §2). */
+/** Public key in wire form: canonical base64 of 32 and of 1952 bytes (wire format §2). */
 export type HybridPublicKey = {
   ed25519: string;
   ml_dsa_65: string;
 };
 
-/** Signature as it stands on the wire: canonical base64 of 64 and of 3309 bytes (wire format §2). */
+/** Signature in wire form: canonical base64 of 64 and of 3309 bytes (wire format §2). */
 export type HybridSignature = {
   ed25519: string;
   ml_dsa_65: string;
@@ -34,7 +34,7 @@ export type HybridPrivateKey = {
   readonly ml_dsa_65: SigningKey;
 };
 
-/** What a hybrid check can be told to use instead of the native implementations, for comparison. */
+/** What a hybrid check can be given instead of the native implementations, for comparison. */
 export type Backend = "native" | "reference";
 
 const HALVES = ["ed25519", "ml_dsa_65"] as const;
@@ -130,7 +130,7 @@ export function equalPublicKeys(left: HybridPublicKey, right: HybridPublicKey): 
   return left.ed25519 === right.ed25519 && left.ml_dsa_65 === right.ml_dsa_65;
 }
 
-/** Signs the same bytes with both halves at once, on the thread pool. */
+/** Signs the same bytes with both halves concurrently, on the thread pool. */
 export async function signHybrid(privateKey: HybridPrivateKey, bytes: Uint8Array): Promise<HybridSignature> {
   const [classical, postQuantum] = await Promise.all([
     privateKey.ed25519.sign(bytes),
@@ -156,7 +156,7 @@ export async function signHybridOnce(seeds: HybridSeeds, bytes: Uint8Array): Pro
 /**
  * Whether **both** halves of `signature` are `publicKey`'s over `bytes` (wire format §2).
  *
- * Throws `ProtocolError` `invalid_base64` or `wrong_length` when a text is no key's or no signature's;
+ * Throws `ProtocolError` `invalid_base64` or `wrong_length` when a text is not a key's or not a signature's;
  * rejects when the crypto library breaks
  */
 export async function verifyHybrid(

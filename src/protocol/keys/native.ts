@@ -58,7 +58,7 @@ function supportsMlDsa(): boolean {
 }
 
 /**
- * A seed as the runtime takes it. Given to {@link signWith} as it is, it is parsed at once, and freed and
+ * A seed as the runtime takes it. Given to {@link signWith} as it is, it is parsed immediately, and freed and
  * overwritten with the signature's job.
  */
 function privateKey(seed: Uint8Array, name: NativeName) {

@@ -106,8 +106,8 @@ export function issueVerificationReceipt(
 }
 
 /**
- * Why a receipt is not `verifier`'s own; `undefined` when it is. The key in the receipt is no trust root by
- * itself.
+ * Why a receipt is not `verifier`'s own; `undefined` when it is. The key in the receipt is not a trust root
+ * by itself.
  */
 export async function verifyVerificationReceipt(
   receipt: VerificationReceipt,

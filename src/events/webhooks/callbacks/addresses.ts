@@ -5,7 +5,7 @@ import ipaddr from "ipaddr.js";
 export type AddressPolicy = {
   /** Plain http and addresses of this machine are possible, as far as the allow-list names them. */
   readonly development: boolean;
-  /** Whether a request may go to this address. Text that is no address: never. */
+  /** Whether a request may go to this address. Never for text that is not an address. */
   allows(address: string): boolean;
 };
 

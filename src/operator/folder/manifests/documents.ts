@@ -3,7 +3,7 @@ import { API_VERSION, type Key, type Kind, kinds } from "../../kinds.ts";
 import { TENANTS_NAME } from "../../tenants.ts";
 
 /**
- * What one YAML document is: an object of ours, the tenants, nothing, or something that cannot be told. That
+ * What one YAML document is: an object of ours, the tenants, nothing, or something that cannot be read. That
  * may have been meant to be an object of ours: any of the file, or the one of its name when it has one.
  */
 export type Identified =
@@ -16,8 +16,8 @@ export type Identified =
 export type ManifestDocument = { number: number; identified: Identified };
 
 /**
- * The documents of a file, or why it has none that could be trusted. `unsettled`: it changes at this moment,
- * which is no fault of anybody's.
+ * The documents of a file, or why it has none that could be trusted. `unsettled`: it is being written at this
+ * moment, which is nobody's mistake.
  */
 export type ManifestFile =
   | { path: string; documents: ManifestDocument[]; fault?: never; unsettled?: never }

@@ -5,7 +5,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { MAX_FILE_BYTES, type ManifestFile, readDocuments } from "./documents.ts";
 import { readRegularFile } from "./regular_file.ts";
 
-/** The manifests of a folder, or why they cannot be told. */
+/** The manifests of a folder, or why they are not known. */
 export type Reading =
   | { files: ManifestFile[]; fingerprint: string; fault?: never }
   | { files?: never; fingerprint?: never; fault: string };

@@ -29,7 +29,7 @@ type Options = {
   settleMs: number;
   /** How long an object must be missing before it counts as deleted: an editor may be replacing its file. */
   missingMs: number;
-  /** How often to check without being told of a change. */
+  /** How often to check without a notice of a change. */
   rescanMs: number;
 };
 

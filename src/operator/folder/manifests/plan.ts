@@ -17,7 +17,7 @@ export type Manifest = Pick<AnyObject, "apiVersion" | "kind" | "spec"> & {
 /** An object that is there, and the file that it was read from last. */
 export type Known = { object: AnyObject; manifest: string };
 
-/** What was found wrong: where, about which object when that can be told, and what. */
+/** What was found wrong: where, about which object when that is known, and what. */
 export type ManifestError = { file: string; document?: number; object?: Key; faults: string[] };
 
 /** The binding of namespaces as the folder has it now. */
@@ -33,7 +33,7 @@ export type Plan = {
   unchanged: { key: Key; file: string }[];
   /** Objects that no manifest declares any more. */
   removed: Key[];
-  /** The tenants; `undefined` when they cannot be told and what was known stays. */
+  /** The tenants; `undefined` when they cannot be read and the known ones stay. */
   tenants?: TenantsFound | "none";
   errors: ManifestError[];
 };
@@ -69,7 +69,7 @@ export function planChanges({ files, known, tenants, schemas }: Input): Plan {
 }
 
 /**
- * Something that cannot be told, and the object of the file that it may have been meant to be: any, without a
+ * Something that cannot be read, and the object of the file that it may have been meant to be: any, without a
  * name.
  */
 type Doubt = { error: ManifestError; name?: string | undefined };
@@ -88,7 +88,7 @@ function concerns({ error, name }: Doubt, file: string, objectName: string): boo
 }
 
 /**
- * Whether the file that an object came from cannot be told now, so that another file may be its second
+ * Whether the file that an object is from cannot be read now, so that another file may be its second
  * declaration.
  */
 function mayBeDeclaredTwice(

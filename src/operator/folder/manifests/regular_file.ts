@@ -13,9 +13,9 @@ export const NOT_REGULAR = "is not a regular file";
 const HARMLESS = constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY;
 
 /**
- * Reads a regular file, or one that a link leads to, as UTF-8. What is none is not opened: a pipe would wait,
- * a device may never end. At most `maxBytes` + 1 bytes are read, whatever size the system tells. Throws when
- * the file cannot be read.
+ * Reads a regular file, or one that a link leads to, as UTF-8. Anything else is not opened: a pipe would
+ * wait, a device may never end. At most `maxBytes` + 1 bytes are read, whatever size the system reports.
+ * Throws when the file cannot be read.
  */
 export async function readRegularFile(path: string, maxBytes: number): Promise<FileText> {
   if (!(await stat(path)).isFile()) return { fault: NOT_REGULAR };
