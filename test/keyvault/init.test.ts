@@ -224,7 +224,7 @@ test("refuses certificates that do not belong together, naming them", async () =
   await expect(init()).rejects.toThrow(/api\.pem exists without its key/);
   await rename(inTls("api.kept"), inTls("api.key"));
   await rm(inTls("ca.pem"));
-  await expect(init()).rejects.toThrow(/server\.pem is not of the authority/);
+  await expect(init()).rejects.toThrow(/server\.pem was not issued by the authority/);
   expect(existsSync(inTls("ca.pem"))).toBe(false);
   await writeFile(inTls("ca.pem"), "not a certificate");
   await expect(init()).rejects.toThrow(/ca\.pem or its key is damaged/);

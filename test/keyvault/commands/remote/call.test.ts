@@ -86,7 +86,7 @@ test("an expired certificate, another authority, and an address without a vault 
     await writeFile(join(vault.home.dir, file), text);
   }
   expect(await complaint(["--cert", join(vault.home.dir, "strange.pem")])).toMatch(
-    /may not take .*strange\.pem/,
+    /may refuse .*strange\.pem/,
   );
   expect(await complaint(["--ca", join(vault.home.dir, "strange_ca.pem")])).toMatch(
     /its certificate was not issued by the authority in .*strange_ca\.pem/,
@@ -109,7 +109,7 @@ test("what answers there and is no vault is named so, whatever it says", async (
   await new Promise<void>((resolve) => plain.listen(0, "127.0.0.1", resolve));
   const portOf = (one: { address(): unknown }) => (one.address() as AddressInfo).port;
   try {
-    expect(await complaint(["--url", `https://localhost:${portOf(server)}`])).toMatch(/is no key vault/);
+    expect(await complaint(["--url", `https://localhost:${portOf(server)}`])).toMatch(/is not a key vault/);
     expect(await complaint(["--url", `https://localhost:${portOf(plain)}`])).toMatch(/speaks no TLS/);
   } finally {
     server.close();
