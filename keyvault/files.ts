@@ -34,7 +34,7 @@ async function writeThrough(path: string, content: string, mode: number): Promis
 /**
  * Makes a folder whole or not at all: `fill` gets a new one beside it, for the owner only, which is moved
  * into place when everything in it is on disk. What others left there is removed first, also under those who
- * still fill it: `fill` must not make its folder anew. Rejects when `fill` does, or when there is a folder
+ * still fill it: `fill` must not make its folder again. Rejects when `fill` does, or when there is a folder
  * with something in it by then; nothing is left then.
  */
 export async function makeFolderDurably<T>(path: string, fill: (aside: string) => Promise<T>): Promise<T> {

@@ -10,7 +10,7 @@ const SHELL = "/bin/sh";
 const SCRIPT = `ulimit -c 0 || { echo "keyvault: the limit for core files cannot be set; start it with ulimit -c 0 and node ${NO_INSPECTOR}" >&2; exit 1; }; exec "$@"`;
 
 /**
- * Starts this program anew in its own place, with the same id, arguments and open streams, unless it runs
+ * Starts this program again in its own place, with the same id, arguments and open streams, unless it runs
  * already as it must: without an inspector, and with a limit of 0 for core files, which its children inherit.
  * To be called before anything secret is read. Where there is no shell, only the inspector is shut out;
  * {@link warnOfExposure} reports the rest.

@@ -71,7 +71,7 @@ async function makeServiceKey(parts: Omit<VaultParts, "token">): Promise<string[
   }
 }
 
-/** Whether `keyvault init` came to its end on this database before. */
+/** Whether `keyvault init` was completed on this database before. */
 async function hasServiceKey(url: string, log: Logger): Promise<boolean> {
   const database = openDatabase(url, log, 1);
   try {

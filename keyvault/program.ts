@@ -37,8 +37,8 @@ Settings come from the environment only: "keyvault serve --help" lists them.
 docs/keyvault_reference.md has the rest.`;
 
 /**
- * A command loads what it works with when it runs: help and mistakes need none of it, and neither does one
- * command of another.
+ * A command loads what it works with when it runs: help and usage errors need none of it, and no command
+ * loads another's.
  */
 const program = new Command("keyvault")
   .description(ABOUT)

@@ -43,7 +43,7 @@ export type Vault = {
   store: KeyStore;
   createKey: CreateKey;
   /**
-   * The vault's own key: its id, and the key as it is now, proven anew, which rejects with `VaultError
+   * The vault's own key: its id, and the key as it is now, checked again, which rejects with `VaultError
    * key_damaged` when it was altered since the vault was opened.
    */
   service: { keyId: string; read(): Promise<Key> };

@@ -46,7 +46,7 @@ type ApiDeps = { config: ApiConfig; clock: Clock; log: Logger; metrics: Metrics;
 /** Below the deadline of a call: a statement ends before its caller hears that the effect is not known. */
 const STATEMENT_MS = 10_000;
 
-/** Composes the API from its parts and listens. Needs a migrated database; the vault may come later. */
+/** Composes the API from its parts and listens. Needs a migrated database; the vault may be started later. */
 export async function startApi({ config, clock, log, metrics, version }: ApiDeps): Promise<Api> {
   const onError = (error: Error) => log.warn({ err: error }, "database connection lost");
   const url = config.DATABASE_URL;

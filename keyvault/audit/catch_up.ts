@@ -54,7 +54,9 @@ function requireExpected(records: readonly Head[], codes: ReadonlyMap<number, Bu
   );
 }
 
-/** Throws unless the head is in the chain with its code, and what it says is what the code is for. */
+/**
+ * Throws unless the head is in the chain with its code, and its content is what the code was computed from.
+ */
 async function requireKnown(
   read: ReadRecords,
   token: Pick<Token, "chain">,

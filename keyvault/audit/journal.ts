@@ -31,8 +31,8 @@ export type Change<T> = { value: T; entry?: AuditEntry; committed?: () => void }
  */
 export type Journal = {
   /**
-   * Writes a record, unless `stillTrue` answers false when its turn has come: false is then given and nothing
-   * written. Each change either took effect before it is asked or takes effect after the record.
+   * Writes a record, unless `stillTrue` answers false when its turn arrives: then it returns false and writes
+   * nothing. Each change either took effect before it is asked or takes effect after the record.
    */
   record(entry: AuditEntry, stillTrue?: () => boolean): Promise<boolean>;
   /**
@@ -43,8 +43,7 @@ export type Journal = {
   /** The last record known to be durable. */
   head(): Head;
   /**
-   * Proves that records can be written, connecting anew if needed. Rejects with `VaultError
-   * audit_unavailable`.
+   * Proves that records can be written, reconnecting if needed. Rejects with `VaultError audit_unavailable`.
    */
   probe(): Promise<void>;
   /** Waits for what was given so far, then lets go of the database. */
@@ -65,8 +64,8 @@ type PendingChange = {
 };
 
 /**
- * What the journal needs. It keeps `register` at the chain's end. `reopened` is called whenever it connects
- * anew: until then, others may have changed what was read before.
+ * What the journal needs. It keeps `register` at the chain's end. `reopened` is called whenever it
+ * reconnects: until then, others may have changed what was read before.
  */
 export type JournalParts = {
   databaseUrl: string;

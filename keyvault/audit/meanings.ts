@@ -27,7 +27,7 @@ const DISABLED = "after it was disabled";
 /**
  * Finds what no record by itself shows, and what a chain that holds can have only if the vault that wrote it
  * was deceived: a key used after it was disabled or destroyed, two statements for one place of a sequence,
- * rows taken over without two admins after that had come to its end.
+ * rows adopted without two admins after adoption had ended.
  */
 export function createReplay(): Replay {
   const keys = new Map<string, string>();

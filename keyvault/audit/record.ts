@@ -9,8 +9,8 @@ import type { RefusalCode } from "../errors.ts";
 export type Role = "api" | "admin" | "auditor" | "local";
 
 /**
- * A caller: role and name of the certificate's `deputize://role/<role>/<name>`. `certificate` is that
- * certificate, base64 of its DER, of who came with one.
+ * A caller: role and name of the certificate's `deputize://role/<role>/<name>`. `certificate` is the caller's
+ * certificate, base64 of its DER, when there was one.
  */
 export type Caller = { role: Role; name: string; certificate?: string };
 
@@ -82,8 +82,8 @@ export function createRecord(entry: AuditEntry, seq: number, recordedAt: Date): 
 }
 
 /**
- * As {@link recordBytes} of a stored record; undefined when it has no canonical form, which no record has
- * that the vault wrote.
+ * As {@link recordBytes} of a stored record; undefined when it has no canonical form, which every record that
+ * the vault wrote has.
  */
 export function storedBytes(record: AuditRow): Uint8Array | undefined {
   try {

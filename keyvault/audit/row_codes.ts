@@ -34,8 +34,8 @@ export type Seals = {
   /** The present moment, for {@link Seals.overtaken}. */
   now(): number;
   /**
-   * Whether a later state of one of the rows has come since `readAt`, before which they were not read. Only
-   * what is read outside the journal's turns can be: it is to be read again before it is called damaged.
+   * Whether one of the rows has had a later state since `readAt`, before which they were not read. Only what
+   * is read outside the journal's turns can be: it is to be read again before it is called damaged.
    */
   overtaken(rows: { keys: readonly KeyState[]; tenants: readonly TenantState[] }, readAt: number): boolean;
 };
@@ -120,10 +120,7 @@ export function isCodable(row: KeyState | TenantState): boolean {
   return text !== undefined;
 }
 
-/**
- * A row's bytes, or undefined when it has no canonical form or is too long, as no row is that the vault
- * wrote.
- */
+/** A row's bytes, or undefined when it has no canonical form or is too long, which the vault never writes. */
 function orNothing<Row>(bytesOf: (row: Row) => Uint8Array): (row: Row) => Uint8Array | undefined {
   return (row) => {
     try {

@@ -24,7 +24,7 @@ const WHERE =
 /**
  * The name of the role that runs, undefined when it is the owner.
  *
- * Throws `Problem` when the two came to different databases
+ * Throws `Problem` when the two reach different databases
  */
 export async function findRunningRole(owner: Database, running: Database): Promise<string | undefined> {
   const own = await place(owner);

@@ -44,8 +44,8 @@ export type Address = { host: string; port: number };
 
 /**
  * Serves the application by TLS 1.3 to clients whose certificate the authority signed and nobody revoked.
- * Sessions are not resumed, so each is checked anew. Exchanged TLS files hold for new connections; those that
- * are open stay, and the application judges them again.
+ * Sessions are not resumed, so each is checked again. Exchanged TLS files hold for new connections; those
+ * that are open stay, and the application judges them again.
  */
 export async function serveTls(
   app: RequestListener,
@@ -131,7 +131,7 @@ function contextOf({ authorities, cert, key }: TlsMaterial): SecureContextOption
 }
 
 /**
- * Serves `/livez` and `/readyz` by plain HTTP, for probes that have no certificate, which tell nothing but
+ * Serves `/livez` and `/readyz` by plain HTTP, for probes, which have no certificate and learn nothing but
  * yes or no, and `/metrics` as Prometheus reads them.
  */
 export async function serveHealth(

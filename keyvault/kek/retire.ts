@@ -12,9 +12,9 @@ import { countStored, countUnder, type ReadDataKeys, readBeside, readInTurn } fr
 /**
  * Destroys an older version of the key-encryption key in the token permanently: whatever was wrapped under
  * it, in old backups too, never opens again. Refused with `policy_violation` for the newest version, one that
- * the token does not have, and one that a stored data key needs. Which those are is not the database's to
- * say: beside all other calls every one is opened under a version that stays, and those that came or changed
- * meanwhile are opened in the turn that destroys.
+ * the token does not have, and one that a stored data key needs. The database is not trusted to say which
+ * those are: beside all other calls every one is opened under a version that stays, and those that were added
+ * or changed meanwhile are opened in the turn that destroys.
  *
  * That it begins is on record before anything is opened, and that it is done after the token was touched: cut
  * off in between, the next try begins anew or finds the version gone.
@@ -36,8 +36,8 @@ type Retired = { retired: string; keks: string[] };
 type Ending = Retired | Refusal | VaultError;
 
 /**
- * Data keys that are opened in the turn that destroys, for which signing waits; when more came since, the
- * proof goes on beside.
+ * Data keys that are opened in the turn that destroys, for which signing waits; when more were added since,
+ * the proof continues alongside.
  */
 const PROVEN_IN_TURN = 250;
 const ROUNDS = 20;

@@ -22,7 +22,7 @@ export type RewrapProgress = {
 };
 
 /**
- * Wraps the tenants' data keys anew under the newest key-encryption key, beside all other calls. Each batch
+ * Wraps the tenants' data keys again under the newest key-encryption key, beside all other calls. Each batch
  * goes into the database with its audit record in one transaction, so a run that was cut off anywhere is
  * continued by the next start, and nothing is done twice.
  */

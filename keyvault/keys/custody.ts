@@ -51,7 +51,7 @@ export type Custody = {
   /** Both halves' signatures, or a rejection with `VaultError key_damaged` or `token_unavailable`. */
   sign(key: KeptKey, bytes: Uint8Array): Promise<HybridSignature>;
   /**
-   * Whether both halves sign for the public key, tried on bytes that are no statement. Rejects as {@link
+   * Whether both halves sign for the public key, tried on bytes that are not a statement. Rejects as {@link
    * Custody.sign}.
    */
   holds(key: KeptKey): Promise<boolean>;
@@ -76,8 +76,8 @@ export function createCustody(dataKeys: DataKeys, token: Pick<Token, "signReside
   }
 
   /**
-   * Signs in the token, and holds what comes back against the attested public key: another label's signature
-   * never leaves.
+   * Signs in the token, and checks the result with the attested public key: another label's signature never
+   * leaves.
    */
   async function signResident(
     { resident, publicKey }: KeptKey,

@@ -49,7 +49,7 @@ export type Reading = Pick<KeyStore, "find"> & {
 
 /**
  * Keys by id, remembered for up to a minute. Only this process changes them (it holds the ledger), and every
- * change calls {@link KeyStore.changed}, so what is remembered is what is stored.
+ * change calls {@link KeyStore.changed}, so the memory always agrees with the database.
  */
 export type KeyStore = {
   /**

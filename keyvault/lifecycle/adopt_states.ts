@@ -11,9 +11,9 @@ import { decideByTwo, type JudgingParts, judging } from "./approval.ts";
 
 /**
  * Gives codes to the rows that a version without codes left, when a second admin asks for it too. `rows` is
- * the SHA-256 of all those states: what the second admin grants is what the first one asked for, and a row
- * that is altered in between makes another wish of it. Only keys and tenants whose records say that they
- * never had a code are taken. Each record names its rows. Cut off, the rest takes two admins again.
+ * the SHA-256 of all those states: the second admin grants exactly what the first one asked for, and a row
+ * that is altered in between makes it another wish. Only keys and tenants whose records say that they never
+ * had a code are taken. Each record names its rows. Cut off, the rest takes two admins again.
  */
 export type AdoptStates = (caller: Caller) => Promise<AdoptionOutcome | Refusal>;
 
@@ -88,7 +88,7 @@ export function createAdoption(parts: AdoptionParts): AdoptStates {
     };
   }
 
-  /** Adopts some of the rows that were granted, and gives how many; those altered since are left. */
+  /** Adopts some of the rows that were granted, and returns how many; those altered since are left. */
   async function adoptSome(
     client: pg.Client,
     seq: number,

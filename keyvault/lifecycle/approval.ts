@@ -25,7 +25,7 @@ export function judging({ clock, accepts }: JudgingParts): Judging {
 }
 
 /**
- * The rule of two: an admin's wish waits, and comes true when a different admin has the same wish within 24
+ * The rule of two: an admin's wish waits, and is granted when a different admin has the same wish within 24
  * hours. Admins differ when the names of their certificates do. A wish ends with the certificate it was asked
  * for by: revoked, expired, or of an authority that was taken out. Gives what waits from now on, `granted`,
  * or a refusal for the one who asked.

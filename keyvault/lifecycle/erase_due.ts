@@ -8,8 +8,8 @@ import { changeTenant, type TenantChangeParts } from "./change_tenant.ts";
 import type { SweepResidents } from "./sweep_residents.ts";
 
 /**
- * Erases the seeds, data keys and halves in the token whose time has come, each with its record, and gives
- * how many keys and tenants. Safe to call at any time, again and again.
+ * Erases the seeds, data keys and halves in the token that are due, each with its record, and returns how
+ * many keys and tenants. Safe to call at any time, again and again.
  */
 export type EraseDue = () => Promise<{ keys: number; tenants: number }>;
 
@@ -62,7 +62,7 @@ export function createErasing(
   };
 }
 
-/** Erases page after page of names, in their order, and gives how many were. */
+/** Erases page after page of names, in their order, and returns how many were erased. */
 async function eraseAll(
   pageAfter: (name: string) => Promise<string[]>,
   erase: (name: string) => Promise<boolean>,
@@ -74,7 +74,7 @@ async function eraseAll(
   return erased;
 }
 
-/** An altered row is not erased, and keeps none of the others from it. */
+/** An altered row is not erased, and does not prevent the erasure of others. */
 async function unlessDamaged(erase: () => Promise<boolean>): Promise<boolean> {
   try {
     return await erase();

@@ -8,8 +8,8 @@ import type { Token } from "../token/client.ts";
 
 /**
  * Destroys, in the token, the halves of keys and tenants that are erased, and those that were made for a key
- * that never got them. Each with its record; gives how many labels. What is cut off is done by the next call.
- * Which these are the verified audit says, and no row does.
+ * that never got them. Each with its record; returns how many labels. The next call continues where this one
+ * was interrupted. Which these are the verified audit says, and no row does.
  */
 export type SweepResidents = () => Promise<number>;
 

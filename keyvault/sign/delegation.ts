@@ -31,7 +31,7 @@ export type Approval = {
   external_subject?: boolean;
 };
 
-/** Signs a delegation certificate with an account's root key and gives it whole. */
+/** Signs a delegation certificate with an account's root key and returns it whole. */
 export type SignDelegation = (
   caller: Caller,
   keyId: string,

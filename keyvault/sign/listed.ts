@@ -15,8 +15,8 @@ export type Listed = { certificates: readonly string[]; expiresAt: readonly numb
 export type Kept = { text: string; digest: string };
 
 /**
- * What is listed by a list of these certificates after `last`: each with the later of the ends that it had
- * and has. Refused when one is missing that has not surely expired at `now`, in Unix seconds.
+ * The entries of a list of these certificates after `last`: each with the later of the ends that it had and
+ * has. Refused when one is missing that has not surely expired at `now`, in Unix seconds.
  */
 export function follow(last: Listed, { certificates, expiresAt }: Listed, now: number): Listed | Refusal {
   const grown = grow(last, { certificates, expiresAt });
@@ -39,7 +39,7 @@ export function follow(last: Listed, { certificates, expiresAt }: Listed, now: n
 }
 
 /**
- * As {@link follow}, in a fraction of its time, where certificates only came in between those of the last
+ * As {@link follow}, in a fraction of its time, where certificates were only added between those of the last
  * list; nothing for any other list.
  */
 function grow(last: Listed, { certificates, expiresAt }: Listed): Listed | undefined {

@@ -57,8 +57,8 @@ export type SigningCall = {
 export type Judge = (key: Key, now: number, reading: Reading) => Promise<Uint8Array | Refusal>;
 
 /**
- * Writes the record of a statement that is signed, and says whether: not if `stillTrue` answers false when
- * its turn has come.
+ * Writes the record of a statement that is signed, and returns whether it did: not if `stillTrue` answers
+ * false when its turn arrives.
  */
 export type Grant = (entry: AuditEntry, stillTrue: () => boolean) => Promise<boolean>;
 
@@ -70,7 +70,7 @@ const ATTEMPTS = 5;
 /**
  * Signs a statement with both halves, or refuses. The signature is made while its audit record is written,
  * and leaves only when the record is durable. When a key that the decision rests on changed in between, it is
- * taken anew: what was decided on is what is recorded. After five times that is given up, on record as
+ * decided again: the recorded decision rests on current keys. After five times that is given up, on record as
  * `failed`, with `VaultError unavailable`.
  */
 export async function signStatement(

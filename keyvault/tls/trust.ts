@@ -43,11 +43,13 @@ export async function openTrust(files: TlsConfig, log: Logger): Promise<Trust> {
   let told = "";
   let listed = { revoked: material.revoked, since: performance.now() };
   let looks = Promise.resolve();
-  /** Who was revoked when the list was found gone: a list begun anew does not let them in again. */
+  /**
+   * The certificates that were revoked when the list was found gone: a new list does not let them in again.
+   */
   let lost: ReadonlySet<string> = new Set();
   const listeners: ((material: TlsMaterial) => void)[] = [];
 
-  /** Who is revoked by a list as it was just read. */
+  /** The certificates that a list revokes, as it was just read. */
   function settle(revoked: ReadonlySet<string>): ReadonlySet<string> {
     const now = performance.now();
     if (!isEqual(listed.revoked, revoked)) listed = { revoked, since: now };
@@ -60,7 +62,7 @@ export async function openTrust(files: TlsConfig, log: Logger): Promise<Trust> {
     told = reason;
   }
 
-  /** Who is revoked by a list as it was just read, and by one that was gone before it. */
+  /** The certificates that a list revokes, as it was just read, and those of one that was gone before it. */
   function withLost(revoked: ReadonlySet<string>): ReadonlySet<string> {
     const missing = lost.difference(revoked).size;
     if (missing === 0) lost = new Set();

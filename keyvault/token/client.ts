@@ -24,7 +24,7 @@ const LAST_RESTART_DELAY_MS = 5_000;
 /**
  * The PKCS#11 token as the rest of the vault sees it. Every call rejects with `VaultError token_unavailable`
  * when the child that owns the token is away, was killed, or does not answer within 5 s; the child is then
- * started anew. A late or wrong answer is never given. While the token is sealed, every call rejects with
+ * started again. A late or wrong answer is never given. While the token is sealed, every call rejects with
  * `VaultError sealed`.
  */
 export type Token = {
@@ -43,20 +43,20 @@ export type Token = {
    */
   authenticate(texts: Uint8Array[]): Promise<Uint8Array[]>;
   /**
-   * The boxes anew under the newest key-encryption key; null for one that {@link Token.unwrap} calls damaged.
-   * What is in them never leaves the child.
+   * The boxes, wrapped again under the newest key-encryption key; null for one that {@link Token.unwrap}
+   * calls damaged. Their content never leaves the child.
    */
   rewrap(boxes: { wrapped: Wrapped; context: Uint8Array }[]): Promise<(Wrapped | null)[]>;
   /**
    * Which version of the key-encryption key really opens each box, whatever it is said to be under; null for
-   * none that the token has. What is in them never leaves the child.
+   * none that the token has. Their content never leaves the child.
    */
   findVersions(boxes: { wrapped: Wrapped; context: Uint8Array }[]): Promise<(string | null)[]>;
   /** Generates the next version of the key-encryption key, which wraps from then on. Gives all versions. */
   rotate(): Promise<{ keks: string[] }>;
   /**
    * Destroys an older version of the key-encryption key in the token permanently, and returns those that are
-   * left. What is still wrapped under it never opens again: only for a version that wraps nothing.
+   * left. Anything still wrapped under it never opens again: only for a version that wraps nothing.
    */
   retire(kek: string): Promise<{ keks: string[] }>;
   /**
@@ -78,7 +78,7 @@ export type Token = {
   listResidents(): Promise<{ labels: string[] }>;
   /** The highest head of the audit chain that was noted in the token, or null. */
   notedHead(): Promise<{ head: NotedHead | null }>;
-  /** Notes a head, unless a higher one is noted. With `anew` it takes the place of whatever is noted. */
+  /** Notes a head, unless a higher one is noted. With `anew` it replaces any noted head. */
   noteHead(head: NotedHead, anew?: boolean): Promise<unknown>;
   /** Proves the token by a round trip through its newest key. */
   health(): Promise<{ keks: string[] }>;

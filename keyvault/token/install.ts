@@ -30,7 +30,7 @@ async function settingsOf(config: TokenConfig): Promise<TokenSettings> {
 }
 
 /**
- * Makes the token ready and gives the labels of the keys it generated: none when it was ready before. A
+ * Makes the token ready and returns the labels of the keys it generated: none when it was ready before. A
  * SoftHSM token is made aside and moved into place when it is whole, so a run that was cut off leaves nothing
  * that a later run could mistake for a token.
  *

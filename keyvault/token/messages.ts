@@ -14,9 +14,9 @@ export type NotedHead = { seq: number; mac: Uint8Array };
 export type Half = "ed25519" | "ml_dsa_65";
 
 /**
- * What the child may be asked. Nothing else is understood, so nothing else of PKCS#11 can be reached. What is
- * unwrapped comes back XORed with `mask`, of its length: the runtime leaves copies of what went over the pipe
- * in memory that it has freed.
+ * What the child may be asked. Nothing else is understood, so nothing else of PKCS#11 can be reached.
+ * Unwrapped bytes are returned XORed with `mask`, of its length: the runtime leaves copies of what went over
+ * the pipe in memory that it has freed.
  */
 export type TokenRequest =
   | ({ kind: "open" } & TokenPlace)

@@ -17,7 +17,7 @@ export type TokenProcess = {
   kill(): void;
 };
 
-/** What happens to a token child. `ended` comes once, after the last reply. */
+/** What happens to a token child. `ended` is called once, after the last reply. */
 export type TokenProcessEvents = { reply(frame: ReplyFrame): void; ended(): void };
 
 /**

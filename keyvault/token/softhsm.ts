@@ -19,7 +19,7 @@ export function findSoftHsm(): string | undefined {
 }
 
 /**
- * Makes `dir` (mode 0700) a home of SoftHSM with a configuration of its own, and gives the environment that
+ * Makes `dir` (mode 0700) a home of SoftHSM with a configuration of its own, and returns the environment that
  * leads the module there. Called at every start, because the configuration names the folder by its absolute
  * path, and folders get moved and restored.
  */

@@ -37,7 +37,7 @@ const AWAY_SYSTEM_CODES = new Set([
 /**
  * Postgres states in which a repetition may succeed: 08 connection, 25 a transaction that was ended or a
  * server that became read-only, 40 rolled back for another transaction, 53 resources used up, 55 something in
- * use, 57 shut down or taking too long, 58 and XX a fault of the server or its machine. Who consumes events
+ * use, 57 shut down or taking too long, 58 and XX a fault of the server or its machine. A consumer of events
  * must not put one aside for any of them.
  */
 const AWAY_STATES = /^(?:08|25|40|53|55|57|58|XX)...$/;

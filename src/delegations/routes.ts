@@ -19,8 +19,8 @@ import { scopesRoute } from "./scopes_route.ts";
 export type DelegationDeps = SignDeps & RevocationListDeps & { db: Database; seal: Seal; clock: Clock };
 
 /**
- * The calls of specification §4 "Delegation". Requests come before certificates: `requests` is no
- * certificate's id.
+ * The calls of specification §4 "Delegation". Requests are listed before certificates, so that `requests` is
+ * not taken for a certificate's id.
  */
 export function delegationRoutes(deps: DelegationDeps): Route[] {
   return [

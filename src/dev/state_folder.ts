@@ -55,7 +55,7 @@ function unusable(path: string, cause: unknown): Problem {
 
 /**
  * Makes a folder, mode 0700, and those above it that are missing; one that is there stays as it is. One level
- * at a time: where the system makes no folders, as below /proc, Node's own recursive way never comes back.
+ * at a time: where the system makes no folders, as below /proc, Node's own recursive way never returns.
  */
 export async function makeFolder(path: string): Promise<void> {
   if (await madeOrThere(path)) return;

@@ -5,8 +5,8 @@ export type BusEvent = {
   eventId: string;
   type: string;
   /**
-   * What it happened to: `connection` or `account`, and its id. Events of one aggregate come in the order of
-   * `aggregateSeq`.
+   * What it happened to: `connection` or `account`, and its id. Events of one aggregate arrive in the order
+   * of `aggregateSeq`.
    */
   aggregateType: string;
   aggregateId: string;

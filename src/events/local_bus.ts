@@ -3,7 +3,7 @@ import { type ConsumeDeps, consume } from "./consume.ts";
 
 /**
  * The bus inside one process: `publish` has every consumer handle the events and resolves after their
- * commits, so the outbox keeps what was not consumed.
+ * commits, so events that were not consumed stay in the outbox.
  */
 export function createLocalBus(deps: ConsumeDeps): Bus {
   const consumers: Consumer[] = [];

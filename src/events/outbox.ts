@@ -87,7 +87,7 @@ export function shardOf(aggregateId: string): number {
   return createHash("sha256").update(aggregateId).digest().readUInt8(0) % OUTBOX_SHARDS;
 }
 
-/** Takes `count` numbers and gives the first. */
+/** Takes `count` numbers and returns the first. */
 async function takeSequence(tx: Transaction, connectionId: string, count: number): Promise<number> {
   const [row] = await tx("connections")
     .where({ connection_id: connectionId })

@@ -13,7 +13,7 @@ export const RENEW_SECONDS = 5;
 export type ShardLeases = {
   /** Says that the worker lives, renews its leases, takes free shards up to its share. */
   renew(): Promise<void>;
-  /** Gives up what exceeds the worker's share since others came. Called between batches. */
+  /** Gives up what exceeds the worker's share since other workers joined. Called between batches. */
   dropSurplus(): Promise<void>;
   /** Gives up everything, so that others need not wait for the leases to end. */
   release(): Promise<void>;

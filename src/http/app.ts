@@ -25,7 +25,7 @@ export type AppDeps = {
   routes: readonly Route[];
   /** Serves the operator's operations and nothing else; without it everything but these. */
   forOperator?: true;
-  /** Middleware for what is not an operation of the contract: documents and pages for people. */
+  /** Middleware for everything that is not an operation of the contract: documents and pages for people. */
   pages?: readonly Koa.Middleware[];
   config: Pick<ApiConfig, "BASE_URL" | "SERVICE_WORD" | "SERVICE_WORD_ALIASES" | "TRUSTED_PROXIES">;
   authenticators: Authenticators;

@@ -9,7 +9,7 @@ export type Names = {
    * alias.
    */
   paths(path: string): string[];
-  /** The lower-case names that a header may come under; only `x-service-…` has more than one. */
+  /** The lower-case names that a header may have; only `x-service-…` has more than one. */
   headers(name: string): readonly string[];
   /** A header's name as people read it, under the word. */
   header(name: string): string;

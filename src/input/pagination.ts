@@ -38,8 +38,8 @@ const place = z.tuple([z.iso.datetime({ precision: 6 }).refine(isDatabaseTime), 
 type Place = z.infer<typeof place>;
 
 /**
- * Reads one page of a query in `order`. Rows that come between two calls are on no page that follows, and no
- * row is on two. Throws `invalid_request` for a cursor that no page of this list gave.
+ * Reads one page of a query in `order`. Rows that are added between two calls are on no page that follows,
+ * and no row is on two. Throws `invalid_request` for a cursor that no page of this list gave.
  */
 export async function readPage<Row>(
   query: Knex.QueryBuilder,

@@ -3,7 +3,7 @@ export const HIDDEN =
   /[\p{Default_Ignorable_Code_Point}\p{Bidi_Control}\u2028\u2029\u2800\ufff9-\ufffc\u{13430}-\u{13442}\u{1d159}]/u;
 
 /**
- * Spaces that look like the plain one, and code points that nobody can say the look of. Pictures to come have
+ * Spaces that look like the plain one, and code points that nobody can say the look of. Future pictures have
  * theirs reserved.
  */
 const UNKNOWN_LOOK = /[^\P{Zs} ]|\p{Co}|(?!\p{Extended_Pictographic})\p{Cn}/u;
@@ -50,7 +50,7 @@ const IN_USE = new RegExp(
   "gu",
 );
 
-/** What is said of a text that {@link isPlainText} refuses. */
+/** The message for a text that {@link isPlainText} refuses. */
 export const HIDDEN_TEXT =
   "must be entirely visible: no invisible characters, unusual spaces, stray marks or changes of direction";
 
@@ -65,8 +65,8 @@ export const HIDDEN_TEXT =
  * of the scripts that join, in emoji, after Han characters, and between Han characters and kana. Elsewhere,
  * as between Latin letters, they only make two names look alike.
  *
- * What is unassigned depends on the runtime's Unicode. Code points that are reserved for emoji are taken all
- * the same, so that an emoji newer than the runtime is.
+ * Which code points are unassigned depends on the runtime's Unicode. Code points that are reserved for emoji
+ * are taken all the same, so that an emoji newer than the runtime is.
  */
 export function isPlainText(text: string): boolean {
   const shown = text.replaceAll(IN_USE, "");

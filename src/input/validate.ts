@@ -27,8 +27,8 @@ function describe({ issues }: z.ZodError, part: string): string {
 }
 
 /**
- * Refuses with `invalid_request` a JSON body with U+0000 in any text or name, known or not: the database has
- * no room for it. `body` is what `value` was read from, where U+0000 can only occur as its escape.
+ * Refuses with `invalid_request` a JSON body with U+0000 in any text or name, known or not: the database
+ * cannot store it. `body` is what `value` was read from, where U+0000 can only occur as its escape.
  */
 export function refuseNul(body: Uint8Array, value: JsonValue): void {
   if (Buffer.from(body.buffer, body.byteOffset, body.byteLength).includes("\\u0000") && holdsNul(value)) {

@@ -5,7 +5,7 @@ import type { AnyObject } from "./kinds.ts";
 import type { Visit } from "./queue/queue.ts";
 import { progressOf, type Reason, recheckOf, type Verdict } from "./reasons.ts";
 
-/** The reason that a refusal of the API means. What is not listed is a fault of the spec. */
+/** The reason that a refusal of the API means. Any other code is a fault of the spec. */
 const refusals: Partial<Record<ErrorCode, Reason>> = {
   namespace_not_bound: "NamespaceNotBound",
   onboarding_incomplete: "NamespaceNotBound",
@@ -57,7 +57,7 @@ export function isOutage(failure: ApiFailure): boolean {
 }
 
 /**
- * When to come back after a verdict: what waits for something that is not watched is tried again by itself.
+ * When to look again after a verdict: what waits for something that is not watched is tried again by itself.
  */
 export function visitAfter({ reason }: Verdict, failure?: ApiFailure): Visit {
   if (failure !== undefined && (isOutage(failure) || progressOf(reason) === "waiting")) {

@@ -44,7 +44,9 @@ function referringToAgent(copy: Copy, { namespace, name }: Change): AnyObject[] 
     .filter(({ metadata, spec }) => metadata.namespace === namespace && spec.agentRef.name === name);
 }
 
-/** What is being deleted in the namespace and may have waited for the last object that refers to it. */
+/**
+ * Objects that are being deleted in the namespace and may have waited for the last object that refers to it.
+ */
 function leaving(copy: Copy, { namespace }: Change): AnyObject[] {
   const objects: AnyObject[] = [...copy.list("Platform"), ...copy.list("Agent")];
   return objects.filter(

@@ -1,6 +1,6 @@
 /**
- * How far an object is, by its reason: `done` (Ready), `waiting` (the operator comes back by itself), `stuck`
- * (a person has to change something), `paused`.
+ * How far an object is, by its reason: `done` (Ready), `waiting` (the operator looks again by itself),
+ * `stuck` (a person has to change something), `paused`.
  */
 export type Progress = "done" | "waiting" | "stuck" | "paused";
 
@@ -96,8 +96,8 @@ export function progressOf(reason: Reason): Progress {
 }
 
 /**
- * Milliseconds after which an object with this reason is looked at again without a change; `undefined`: when
- * one comes.
+ * Milliseconds after which an object with this reason is looked at again without a change; `undefined`: only
+ * after a change.
  */
 export function recheckOf(reason: Reason): number | undefined {
   const entry: Entry = reasons[reason];

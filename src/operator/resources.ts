@@ -21,7 +21,7 @@ export type ObjectEvent = { type: "Normal" | "Warning"; reason: Reason; message:
 /**
  * Where objects, bindings and Secrets live: a folder or a cluster. Objects that it gives are never changed in
  * place. Reads of objects come from a complete copy in memory; writes are durable when they resolve. Every
- * write names its object by uid, so an object created anew under the same name is never touched by mistake.
+ * write names its object by uid, so an object created again under the same name is never touched by mistake.
  */
 export type Resources = {
   /** Fills the copy and keeps it up to date from then on. Every object there is shows as a change once. */

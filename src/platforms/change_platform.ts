@@ -45,7 +45,7 @@ export async function changePlatform(
   return changed;
 }
 
-/** The certificates come last: decisions on them wait from there to the commit. */
+/** The certificates are last: decisions on them wait from there to the commit. */
 async function narrowAuthority(
   tx: Transaction,
   record: LivePlatform,

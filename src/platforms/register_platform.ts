@@ -47,8 +47,8 @@ type Draft = {
 
 /**
  * Registers a platform with its connection, its first API key and two secrets, and emits
- * `connection.created`: all or nothing. Nothing that can fail comes after the commit, since its secrets could
- * not be shown again. A personal account has one platform at most, however many calls race for it.
+ * `connection.created`: all or nothing. Nothing that can fail follows the commit, since its secrets could not
+ * be shown again. A personal account has one platform at most, however many calls race for it.
  *
  * Throws `surface_not_available`, `invalid_scopes`, `invalid_callback_url`, `platform_limit`;
  * `external_conflict` when the external id is taken.

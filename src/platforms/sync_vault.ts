@@ -61,7 +61,7 @@ async function tell({ vault, log }: SettleDeps, agent: DueAgent): Promise<boolea
   }
 }
 
-/** A change that came meanwhile has a later time and stays due. */
+/** A change made meanwhile has a later time and stays due. */
 async function noteSettled(db: Database, agent: DueAgent): Promise<number> {
   return db("agents")
     .where({ agent_id: agent.agent_id, vault_due_at: agent.vault_due_at })

@@ -13,7 +13,7 @@ export type Paced = { admitted: boolean; remaining: number; waitMs: number; rese
  */
 export type Pace = {
   readonly perMinute: number;
-  /** Counts one when it is admitted. What is not admitted counts nothing. */
+  /** Counts one when it is admitted. A call that is not admitted is not counted. */
   take(key: string): Paced;
   /** Counts nothing. */
   look(key: string): Paced;

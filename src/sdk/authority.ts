@@ -2,7 +2,7 @@ import type { Refusal } from "./enforcement.ts";
 import type { Operation } from "./operation.ts";
 import type { VerificationRecord } from "./record.ts";
 
-/** How an allowed action came out (`POST …/invocations/{id}/outcome`). */
+/** How an allowed action ended (`POST …/invocations/{id}/outcome`). */
 export type Outcome = "executed" | "failed" | "refused_by_receiver" | "not_attempted";
 
 /** An allow, as the protected code may see it. Frozen. */
@@ -19,7 +19,7 @@ export type Authority = {
   readonly payload: unknown;
   readonly record: VerificationRecord;
   /**
-   * Tells the service what came of it, in the background; only the first call counts. Without an operation
+   * Reports the outcome to the service, in the background; only the first call counts. Without an operation
    * there is nothing to tell.
    */
   report(outcome: Outcome, detail?: string): void;

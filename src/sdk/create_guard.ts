@@ -13,7 +13,7 @@ import {
 } from "./record.ts";
 import { type GuardSettings, readSettings } from "./settings.ts";
 
-/** What a guarded action came to. */
+/** The result of a guarded action. */
 export type Run<T> =
   | { readonly executed: true; readonly value: T; readonly authority: Authority }
   | { readonly executed: false; readonly refusal: Refusal; readonly record: VerificationRecord };

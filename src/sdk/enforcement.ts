@@ -2,7 +2,7 @@ import { parseJson, plainJson } from "../protocol/encoding/json.ts";
 import { type Exchange, MAX_ANSWER_BYTES } from "./exchange.ts";
 
 /**
- * What a call to verify came to, in the rows of the enforcement table (specification §4): an explicit allow,
+ * The result of a call to verify, in the rows of the enforcement table (specification §4): an explicit allow,
  * the service's own refusals, and everything that is not a decision. `invalid_scope` is a 400 of the latter:
  * the application asks for something that is not a scope, and the caller's proof was not looked at.
  */
@@ -28,7 +28,7 @@ export type Refusal = { readonly status: 403 | 503; readonly code: string; reado
 /** The action that the enforcement table demands: execute exactly when there is no refusal. */
 export type Ruling = {
   finding: Finding;
-  /** HTTP status of verify; `undefined` when no whole answer came. */
+  /** HTTP status of verify; `undefined` when no whole answer arrived. */
   status: number | undefined;
   /** The answer's members; empty when it is not a JSON object. */
   answer: Readonly<Record<string, unknown>>;

@@ -2,7 +2,7 @@ import { requestHash } from "../protocol/documents/context_binding.ts";
 
 /** The one action that a proof was made for, as the application sees it. */
 export type OperationInput = {
-  /** What is done, in the words that the agent bound. */
+  /** The action, in the words that the agent bound. */
   action: string;
   /** The agent's id of this one action; decided once. */
   invocationId: string;

@@ -3,7 +3,7 @@ import { parseJson } from "../protocol/encoding/json.ts";
 /** A proof as an application may find it: text of a header, or an envelope's member. */
 export type ProofSource = string | { proof_bundle: object | string } | { proof_ref: string };
 
-/** A proof as verify takes it: the member's name, and its JSON as it came. */
+/** A proof as verify takes it: the member's name, and its JSON as it arrived. */
 export type Proof = {
   member: "proof_bundle" | "proof_ref";
   json: string;

@@ -6,14 +6,14 @@ import { type Proof, type ProofSource, readProof } from "./proof.ts";
 import type { Cause } from "./record.ts";
 import type { ReadSettings } from "./settings.ts";
 
-/** What is to be authorized. */
+/** The action to authorize. */
 export type AuthorizeCall = {
   /**
    * The scope that the action demands. Without one the action is refused: an operation that is mapped to
    * nothing is permitted nothing.
    */
   requiredScope: string | undefined;
-  /** The proof that came with the request; without one the action is refused. */
+  /** The proof that was sent with the request; without one the action is refused. */
   proof: ProofSource | undefined;
   /** What the action works on: plain data, or bytes. With an operation its digest is bound. */
   payload?: unknown;

@@ -3,7 +3,7 @@ import type { Operation } from "./operation.ts";
 import { frozenCopy } from "./payload.ts";
 
 /**
- * Why the action runs or not: what verify came to, or what kept the guard from asking (`no_scope`,
+ * Why the action runs or not: what verify answered, or what kept the guard from asking (`no_scope`,
  * `no_proof`, `malformed_proof`, `unbindable_payload`, `incomplete_operation`, `no_api_key`) or from acting
  * on an allow (`replayed`, `principal_not_accepted`, `principals_not_read`, `record_not_retained`).
  */
@@ -21,8 +21,7 @@ export type Cause =
   | "record_not_retained";
 
 /**
- * What is to be retained of a verification: frozen, fit for JSON, free of the proof, the payload and the API
- * key.
+ * The part of a verification to retain: frozen, fit for JSON, free of the proof, the payload and the API key.
  */
 export type VerificationRecord = {
   readonly cause: Cause;

@@ -21,9 +21,9 @@ export type Route<Request> = {
   /** What the route works on. The parsed body when left out, which the frozen copy then replaces. */
   payload?: (request: Request) => unknown;
   /**
-   * Demands proofs that were made for this one action. What is left out is taken from the request: the path
-   * with its query as it came, and the headers `X-Service-Invocation-ID`, `X-Service-Session-ID` and, beside
-   * a `proof_ref`, `X-Service-Agent-ID`.
+   * Demands proofs that were made for this one action. Omitted members are taken from the request: the path
+   * with its query as it arrived, and the headers `X-Service-Invocation-ID`, `X-Service-Session-ID` and,
+   * beside a `proof_ref`, `X-Service-Agent-ID`.
    */
   operation?: (request: Request) => Pick<OperationInput, "action"> & Partial<OperationInput>;
   /** What the constraints of certificates are evaluated against. */
@@ -43,7 +43,7 @@ export type AnyResponse = { statusCode: number; end(...args: never[]): unknown }
 /** A request as every framework has it. */
 export type RequestView = {
   message: Message;
-  /** Path and query as they came. */
+  /** Path and query as they arrived. */
   target: string;
   /** The parsed body, `undefined` when nothing has parsed one. */
   body: unknown;
@@ -107,7 +107,7 @@ export function outcomeOfStatus(status: number): "executed" | "refused_by_receiv
 
 /**
  * Reports the outcome when the handler ends its answer, whether or not the client is still there to read it.
- * Nothing is reported for an answer that is never ended: what came of it is not known.
+ * Nothing is reported for an answer that is never ended: its outcome is not known.
  */
 export function reportAtEnd(response: AnyResponse, authority: Authority): void {
   const { end } = response;

@@ -1,7 +1,7 @@
 import { createHmac, timingSafeEqual } from "node:crypto";
 import { type Clock, systemClock } from "./clock.ts";
 
-/** A webhook request as it came in. Header names are lower case, as Node gives them. */
+/** A webhook request as it arrived. Header names are lower case, as Node gives them. */
 export type WebhookRequest = {
   headers: Record<string, string | string[] | undefined>;
   /** The body's bytes as received, before any parsing. */
@@ -59,8 +59,8 @@ export type WebhookReceiverSettings = {
   /** The connection's `webhook_signing_secret`; several while one takes the place of another. */
   secret: string | readonly string[];
   /**
-   * Stores or queues an event, once: it takes no notice of a `deliveryId` that it has stored before. What it
-   * throws has the delivery come again.
+   * Stores or queues an event, once: it takes no notice of a `deliveryId` that it has stored before. When it
+   * throws, the delivery is sent again.
    */
   storeOnce: (event: WebhookEvent) => unknown;
   /** The service's word in its header names. Default `service`. */
@@ -73,8 +73,9 @@ export type WebhookStatus = 204 | 400 | 401 | 503;
 
 /**
  * Receives deliveries by the receiver rules (specification §6). 401 only for a bad signature or a stale
- * timestamp, checked before the body is parsed; 400 for genuine bytes that are no event, which do not come
- * again; 503 when the event could not be stored; 204 once it is stored, or had been before. Never throws.
+ * timestamp, checked before the body is parsed; 400 for genuine bytes that are not an event, which are not
+ * sent again; 503 when the event could not be stored; 204 once it is stored, or had been before. Never
+ * throws.
  */
 export function createWebhookReceiver(
   settings: WebhookReceiverSettings,

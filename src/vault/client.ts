@@ -90,7 +90,7 @@ export type ChallengeToSign = ChallengeBinding;
 export type VaultClient = {
   createKey(key: NewKey, idempotencyKey: string): Promise<CreatedKey>;
   getKey(key: KeyReference): Promise<VaultKey>;
-  /** Signs with an account's root key and gives the whole certificate. */
+  /** Signs with an account's root key and returns the whole certificate. */
   signDelegation(
     key: KeyReference,
     certificate: CertificateToSign,

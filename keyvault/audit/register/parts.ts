@@ -20,12 +20,12 @@ export type RegisterPart = {
   lists: Map<string, { digest: string; updatedAt: number; listed: string | null }>;
 };
 
-/** What is there once, and not by name. */
+/** Things that exist once and have no name. */
 export type RegisterRest = {
   residents: Map<string, ResidentOwner>;
   /** Numbers of the records by which earlier versions took rows over by themselves. */
   earlierAdoptions: Set<number>;
-  /** Whether every row has a code, because an earlier version's own adoption came to its end. */
+  /** Whether every row has a code, because an earlier version's own adoption was completed. */
   allCoded: boolean;
   wish: Pending | null;
 };

@@ -55,12 +55,12 @@ export type Register = {
   isAdoptable(kind: StateKind, name: string): boolean;
   /** The adoption that one admin asked for last. */
   adoptionWish(): Pending | null;
-  /** One of its {@link PARTS}, and how often that changed. What is in it is as of the head. */
+  /** One of its {@link PARTS}, and how often that changed. Its content is as of the head. */
   part(index: number): { content: RegisterPart; changes: number };
   rest(): RegisterRest;
   /**
    * Begins anew, at `head`, with parts that were taken at it or later: the records behind it are folded in
-   * once more, which comes to the same. Without an argument, with nothing.
+   * once more, which gives the same result. Without an argument, with nothing.
    */
   begin(from?: { head: Head; parts: readonly RegisterPart[]; rest: RegisterRest }): void;
 };

@@ -23,7 +23,7 @@ import type { Register } from "./register.ts";
  */
 export type Snapshots = {
   /**
-   * Puts the stored parts into the register, and gives the heads they were taken at; none when a part is
+   * Puts the stored parts into the register, and returns the heads they were taken at; none when a part is
    * missing, altered or of another form.
    */
   load(): Promise<Head[]>;

@@ -82,7 +82,7 @@ function printable({ chain, contradictions, damaged }: AuditVerdict): object {
     : chain;
 }
 
-/** What is wrong although the chain holds; nothing if nothing is. */
+/** What is wrong although the chain holds; empty when nothing is. */
 function describeWrong({ contradictions, damaged }: AuditVerdict): string {
   return [
     ...contradictions.map(({ seq, what }) => `Record ${seq}: ${what}.\n`),

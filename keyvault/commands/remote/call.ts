@@ -47,9 +47,9 @@ export async function ask(
 }
 
 /**
- * Posts to a running vault and writes its answer to a new file, for the owner only; gives the bytes written.
- * The file is made before the vault is asked, and removed when the answer does not come whole. Throws as
- * {@link ask} does, or a `Problem` or file system's error that names the file.
+ * Posts to a running vault and writes its answer to a new file, for the owner only; returns the bytes
+ * written. The file is made before the vault is asked, and removed when the answer does not arrive whole.
+ * Throws as {@link ask} does, or a `Problem` or file system's error that names the file.
  */
 export async function download(options: RemoteOptions, path: string, file: string): Promise<number> {
   const handle = await open(file, "wx", 0o600);

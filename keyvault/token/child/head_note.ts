@@ -8,9 +8,9 @@ export const HEAD_NOTE_ID = Buffer.from("audit-head");
 const SLOTS = 2;
 const LABEL = /^(\d{1,15}):([0-9a-f]{64})$/;
 /**
- * Digits that a number is written with, at least. SoftHSM binds no encrypted attribute to its object, and a
- * label is no secret: of one with 7 digits the last two blocks would serve as an AES-192 key that somebody
- * knows. With 8 to 14 no end is as long as a key.
+ * Digits that a number is written with, at least. SoftHSM does not bind an encrypted attribute to its object,
+ * and a label is not a secret: of one with 7 digits the last two blocks would serve as an AES-192 key that
+ * somebody knows. With 8 to 14 no end is as long as a key.
  */
 const DIGITS = 8;
 
@@ -23,7 +23,7 @@ const DIGITS = 8;
 export type HeadNote = {
   /** The highest head that was noted, or null. */
   read(): NotedHead | null;
-  /** Notes a head, unless a higher one is noted. With `anew` it takes the place of whatever is noted. */
+  /** Notes a head, unless a higher one is noted. With `anew` it replaces any noted head. */
   write(head: NotedHead, anew: boolean): void;
 };
 

@@ -35,8 +35,8 @@ export type TokenOperations = {
   /** HMAC-SHA256 of each text under the audit key, in a domain of its own: never a code of the chain. */
   authenticate(texts: readonly Uint8Array[]): Uint8Array[];
   /**
-   * The boxes anew under the newest key-encryption key; null for one that {@link TokenOperations.unwrap}
-   * calls damaged.
+   * The boxes, wrapped again under the newest key-encryption key; null for one that {@link
+   * TokenOperations.unwrap} calls damaged.
    */
   rewrap(boxes: readonly { wrapped: Wrapped; context: Uint8Array }[]): (Wrapped | null)[];
   /**

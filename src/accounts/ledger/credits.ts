@@ -1,7 +1,7 @@
 import { hash } from "node:crypto";
 import type { Transaction } from "../../db/connection.ts";
 
-/** A balance is low when it comes to this part of what it was after the last credit. */
+/** A balance is low when it falls to this part of what it was after the last credit. */
 const LOW_PART = 5;
 
 /** The balance at which one that was just credited will be low: 20 % of it, in whole micro-USD. */

@@ -19,7 +19,7 @@ export type PostedGrant = Grant & {
   balance: number;
 };
 
-/** The most that a balance may come to, a thousand million US dollars: numbers stay exact far beyond. */
+/** The most that a balance may be, a thousand million US dollars: numbers stay exact far beyond. */
 const MOST_BALANCE = 1_000_000_000_000_000;
 
 /**
@@ -28,8 +28,8 @@ const MOST_BALANCE = 1_000_000_000_000_000;
  * account and they for it, so that neither is lost.
  *
  * A reference that was used before for the same account and amount gives that posting again, with its own
- * reason, and changes nothing. Throws `GrantRefused` when it was used otherwise, the account has no balance
- * yet, or would have too much.
+ * reason, and changes nothing. Throws `GrantRefused` when the reference was used for something else, the
+ * account has no balance yet, or would have too much.
  */
 export async function grantCredits(database: Database, grant: Grant, now: Date): Promise<PostedGrant> {
   return database.transaction(async (tx) => {

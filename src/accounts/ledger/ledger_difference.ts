@@ -32,7 +32,7 @@ export type LedgerCount = {
   postings: number;
   /** Postings between other books than their kind's. */
   strays: number;
-  /** What the postings in the book `credit` come to. */
+  /** The sum of the postings in the book `credit`. */
   credit: number;
   balance: number;
   lone_charges: number;

@@ -4,7 +4,7 @@ import type { Metrics } from "../../metrics.ts";
 /** What became of an attempt: sent, to be tried again, or given up. */
 export type NoticeOutcome = "sent" | "retried" | "failed";
 
-/** What is counted of notices. */
+/** The metrics of notices. */
 export type NoticeMetrics = {
   /** How many wait, and for how many seconds the oldest one has. */
   waiting(count: number, oldestSeconds: number): void;

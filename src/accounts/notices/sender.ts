@@ -103,7 +103,7 @@ function mailOf({ event_id, type, payload, email }: ClaimedNotice, place: Place)
   return { id: event_id, to: email, ...noticeText(readAccountEvent(type, payload), place) };
 }
 
-/** Rejects when `work` takes longer; what it comes to after that is not known. */
+/** Rejects when `work` takes longer; its result after that is not known. */
 async function within(ms: number, work: Promise<void>): Promise<void> {
   const over = new AbortController();
   const late = sleep(ms, "late" as const, { signal: over.signal });

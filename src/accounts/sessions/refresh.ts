@@ -17,7 +17,7 @@ const answer = z.object({ expires_at: z.iso.datetime().describe("End of the new 
 
 type RefreshDeps = { db: Database; clock: Clock; tokens: SessionTokens; log: Logger };
 
-/** A refresh as it came: the token's hash, what it is exchanged for, and who sent it. */
+/** A refresh as it arrived: the token's hash, what it is exchanged for, and who sent it. */
 type Presented = { refreshHash: Buffer; next: Tokens; client: Buffer };
 
 /**

@@ -10,9 +10,8 @@ import { noticeMail } from "./sign_in_texts.ts";
 export type FailureNotice = { db: Database; mailer: Pick<Mailer, "send">; hashes: CodeHashes; log: Logger };
 
 /**
- * Tells an address by mail that five wrong codes or more came for it in 24 hours; once in that time, and
- * alike whether it has an account. Never fails: a notice that could not be mailed is due again with the next
- * wrong code.
+ * Sends an address a mail when it had five wrong codes or more in 24 hours; once in that time, whether or not
+ * it has an account. Never fails: a notice that could not be mailed is due again with the next wrong code.
  */
 export async function tellOfFailures(
   { db, mailer, hashes, log }: FailureNotice,

@@ -6,7 +6,7 @@ import type { CodeClient } from "./sign_in_mails.ts";
 const SIGN_IN_SECONDS = 30 * 24 * 60 * 60;
 
 /**
- * The browser that asks for a code: by its cookie, or a new one for what came without a cookie of the right
+ * The browser that asks for a code: by its cookie, or a new one for a call without a cookie of the right
  * form.
  */
 export function codeClient(cookie: string | undefined): CodeClient {

@@ -18,7 +18,7 @@ const LINK_PAUSE_SECONDS = 30 * MINUTE;
  */
 const MAILING_SECONDS = MINUTE;
 
-/** Who asks for a code: a browser by its cookie; `anonymous` when it came without, and the cookie is new. */
+/** Who asks for a code: a browser by its cookie; `anonymous` when it had none, and the cookie is new. */
 export type CodeClient = { cookie: string; anonymous: boolean };
 
 /**
@@ -102,8 +102,8 @@ export async function forgetMail(db: Database, mailId: string): Promise<void> {
 }
 
 /**
- * Plans the notice of repeated failures to an address: when `from` wrong codes or more came in 24 hours, once
- * in that time. Gives the mail's id and their number.
+ * Plans the notice of repeated failures to an address: when there were `from` wrong codes or more in 24
+ * hours, once in that time. Gives the mail's id and their number.
  */
 export async function planNotice(
   db: Database,

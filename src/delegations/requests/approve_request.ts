@@ -46,8 +46,8 @@ type Draft = {
 /**
  * Approves a pending request: the vault signs a certificate with the owner's root key for exactly the
  * approved scope, and the decision, the certificate and `delegation.approved` are stored together. The vault
- * signs before anything is stored, so without it the request stays pending; of approvals that race, one
- * certificate comes.
+ * signs before anything is stored, so without it the request stays pending; approvals that race give one
+ * certificate.
  *
  * Throws `not_found`, `request_not_pending`, `scope_not_requested`, `ceiling_exceeded`, `invalid_expiry`,
  * `invalid_constraints`; `VaultUnavailable`, `VaultRefused`.
@@ -116,7 +116,7 @@ function together(requested: readonly unknown[], approver: readonly unknown[]): 
 
 /**
  * Under the connection's lock all is as it was judged, or the approval is refused: the request and the
- * ceiling are read anew.
+ * ceiling are read again.
  */
 async function storeApproval(tx: Transaction, { seal, clock }: ApproveDeps, draft: Draft): Promise<void> {
   const { owner, request, grant, certificate, channel } = draft;

@@ -5,7 +5,7 @@ import { isRequestId } from "../../ids.ts";
 import type { AccountCaller } from "../../route.ts";
 import { visibleTo } from "../visible.ts";
 
-/** A delegation request with who decided it, by e-mail, and what certificate came of it. */
+/** A delegation request with who decided it, by e-mail, and the certificate that resulted. */
 export type RequestRecord = Omit<DelegationRequestRow, "decided_by"> & {
   decided_by: string | null;
   cert_id: string | null;

@@ -1,7 +1,6 @@
 /**
- * Runs of `run`, one at a time for each name. Who asks while one goes on gets the next, together with all who
- * ask meanwhile, so that however many ask there is one run and one waiting, and every answer comes from a run
- * that began after it was asked for.
+ * Runs of `run`, one at a time for each name. Callers that arrive during a run share the next one, so there
+ * is at most one run and one waiting, and every answer is from a run that began after its call.
  */
 export function createSharedRuns<T>(run: (name: string) => Promise<T>): (name: string) => Promise<T> {
   const ends = new Map<string, Promise<void>>();

@@ -175,7 +175,7 @@ async function initdb(
 }
 
 /**
- * Interrupts initdb when the signal comes: it ends after the piece of work that is under way, and removes
+ * Interrupts initdb when the signal arrives: it ends after the piece of work that is under way, and removes
  * what it made. One that arrived before initdb listened would be lost, so it is sent again. Returns how to
  * stop that.
  */

@@ -33,7 +33,7 @@ export async function prepareDatabases(
   }
 }
 
-/** Makes a role unless it is there, gives it its password, and gives its name as SQL has it. */
+/** Makes a role unless it is there, gives it its password, and returns its name as SQL writes it. */
 async function prepareRole(client: Client, { name, password }: LoginRole): Promise<string> {
   const identifier = client.escapeIdentifier(name);
   const roles = await client.query("select from pg_roles where rolname = $1", [name]);

@@ -7,7 +7,7 @@ import { spawnTied } from "../process/lifeline.mjs";
 import { LOCKED_NODE } from "./node.mjs";
 
 const SIGNALS = /** @type {const} */ (["SIGINT", "SIGTERM", "SIGHUP"]);
-/** A terminal's Ctrl-C comes twice under npm, from the terminal and from npm, within moments. */
+/** A terminal's Ctrl-C arrives twice under npm, from the terminal and from npm, within moments. */
 const SAME_MS = 200;
 const GRACE_MS = 30_000;
 const FOLLOW_MS = 1000;

@@ -7,7 +7,7 @@ export class Surprise extends Error {}
 /** An answer of the API, whatever its status. */
 export type HttpAnswer = { status: number; body: Record<string, unknown> & { error?: { code?: string } } };
 
-/** Who presents and verifies: one connection's key, and one of its agents. */
+/** The parties that present and verify: one connection's key, and one of its agents. */
 export type Application = { baseUrl: string; apiKey: string; connectionId: string; agentId: string };
 
 const CALL_TIMEOUT_MS = 10_000;

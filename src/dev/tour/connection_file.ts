@@ -12,10 +12,10 @@ export type Connection = {
   owner_email: string;
 };
 
-/** What is known when the tour did not come to its end. */
+/** What is known when the tour did not finish. */
 export type KnownConnection = Partial<Connection> & Pick<Connection, "base_url" | "owner_email">;
 
-/** The connection that the tour has left standing, as far as it came. */
+/** The connection that the tour has kept, as far as it got. */
 export function connectionOf(
   baseUrl: string,
   state: Partial<TourState>,

@@ -12,8 +12,8 @@ export type ManifestsFound = "new" | "kept" | "restored";
 
 /**
  * Makes the folders that are not there. To the operator an empty manifests folder means that everything is to
- * be deleted, so one that has gone since an earlier start comes back with the whole example in it, or not at
- * all.
+ * be deleted, so one that has gone since an earlier start is made again with the whole example in it, or not
+ * at all.
  */
 export async function openManifests(folders: ManifestFolders): Promise<ManifestsFound> {
   const { examples, manifests, status, credentials } = folders;

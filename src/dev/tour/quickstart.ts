@@ -43,7 +43,7 @@ export type QuickstartKind = "platform" | "agent" | "tour" | "delegation";
 export type QuickstartFolder = {
   /**
    * Declares tenant, platform and agent; what is there already stays as it is. Where there is nothing of the
-   * example yet, the reader's delegation comes with it.
+   * example yet, the reader's delegation is written with it.
    */
   declarePlatform(): Promise<void>;
   /**

@@ -219,7 +219,7 @@ type AuditEvent = { cert_id: string; details: { decision?: string; decision_reas
 const JUDGED_MS = 5_000;
 
 /**
- * Waits until the operator's judgement of an object is what is wanted. Throws `Surprise` with the operator's
+ * Waits until the operator's judgement of an object is the wanted one. Throws `Surprise` with the operator's
  * own words after 30 s, and as soon as the object has waited 5 s for a person.
  */
 export function settled<T>(

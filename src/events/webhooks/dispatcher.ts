@@ -139,8 +139,8 @@ async function request(deps: DispatcherDeps, delivery: Claimed, url: string): Pr
 
 /**
  * The secrets in the order in which to sign for a receiver that refused `used`: another one first. They are
- * read anew, since the one that was used may have been replaced meanwhile; while that is not possible, those
- * of the claim are taken.
+ * read again, since the one that was used may have been replaced meanwhile; while that is not possible, those
+ * of the claim are used.
  */
 async function otherSecrets(
   { database, seal, clock }: DispatcherDeps,

@@ -1,4 +1,4 @@
-/** What one request to a callback URL came to: an answer, or why there was none. */
+/** The result of one request to a callback URL: an answer, or why there was none. */
 export type Sent =
   | { status: number; retryAfter: string | undefined; excerpt: Buffer }
   | { fault: SendFault; detail: string };
@@ -17,8 +17,8 @@ export type SendFault = "timeout" | "dns" | "connect" | "network" | "forbidden_a
 export type Verdict = "delivered" | "failed" | "rejected" | "gone" | "blocked";
 
 /**
- * Statuses below 500 that ask to come again: timeout, too early, too many requests. A delivery comes again
- * once (specification §6).
+ * Statuses below 500 that ask for another try later: timeout, too early, too many requests. A delivery is
+ * tried again once (specification §6).
  */
 export const DEFERRALS: readonly number[] = [408, 425, 429];
 /** Statuses of a receiver that is overloaded or away. */
@@ -34,12 +34,12 @@ export function verdictOn(sent: Sent): Verdict {
   return status >= 400 && status < 500 && !DEFERRALS.includes(status) ? "rejected" : "failed";
 }
 
-/** Whether the receiver asks to come again, with a status that does so. */
+/** Whether the receiver asks for another try, with a status that does so. */
 export function isDeferred(sent: Sent): boolean {
   return "status" in sent && DEFERRALS.includes(sent.status);
 }
 
-/** Whether the receiver seems overloaded, so that the next try should not come soon. */
+/** Whether the receiver seems overloaded, so that the next try should not be soon. */
 export function isStrained(sent: Sent): boolean {
   return "fault" in sent ? sent.fault === "timeout" : STRAINED.has(sent.status);
 }

@@ -17,7 +17,7 @@ type Change = Partial<WebhookDeliveryRow> & { state: WebhookDeliveryRow["state"]
 
 /**
  * Writes an attempt's result: the attempt, what becomes of the delivery, and the endpoint's health, all
- * against the claim's token. A delivery that was asked to come again before is not asked twice: it is
+ * against the claim's token. A delivery that got such an answer before is not tried a second time: it is
  * rejected, though for the endpoint's health that is a failure like the first. A suspension holds everything
  * that waits for the endpoint. Repeating it is harmless.
  */

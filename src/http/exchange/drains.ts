@@ -14,11 +14,10 @@ const AT_ONCE_PER_CLIENT = 16;
 /** Takes in what is left of requests that were answered before they were read. */
 export type Drains = {
   /**
-   * Takes in what is left of a request, and keeps none of it: many clients read no answer before they have
-   * sent all, and a connection that is closed on unread bytes is reset, answer included. One that goes on for
-   * more than 64 MiB or 30 s, or pauses for 5 s, is cut off. Resolves when the request is over either way.
-   * `undefined` when 64 others, or 16 of the same client, are being taken in: then the connection is to be
-   * closed.
+   * Reads the rest of a request and discards it: many clients read no answer before they have sent all, and a
+   * connection that is closed on unread bytes is reset, answer included. One that goes on for more than 64
+   * MiB or 30 s, or pauses for 5 s, is cut off. Resolves when the request is over either way. `undefined`
+   * when 64 others, or 16 of the same client, are being taken in: then the connection is to be closed.
    */
   begin(request: IncomingMessage, client: string): Promise<void> | undefined;
 };

@@ -46,7 +46,7 @@ type FinishDeps = {
   drains: Drains;
   /** The network that a request comes from, as far as it is known. */
   clientOf(request: IncomingMessage): string;
-  /** Milliseconds after which a call that has no answer is given one. */
+  /** Milliseconds after which a call that has no answer gets one. */
   deadlineMs: number;
 };
 

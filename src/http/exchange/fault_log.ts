@@ -14,8 +14,8 @@ export type LogFault = (
 type FaultLogDeps = { log: Logger; clock: Clock };
 
 /**
- * Each fault of ours is logged. Of calls that were refused because a part is away there are as many as come,
- * so no more than 60 a minute of a route and kind are; the next line says how many were left out.
+ * Each fault of ours is logged. Of calls that were refused because a part is away there may be any number, so
+ * no more than 60 a minute of a route and kind are logged; the next line says how many were left out.
  */
 export function createFaultLog({ log, clock }: FaultLogDeps): LogFault {
   const paced = createPacedLines("warn", { log, clock });

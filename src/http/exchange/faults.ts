@@ -4,7 +4,7 @@ import { VaultRefused, VaultUnavailable } from "../../vault/errors.ts";
 
 /**
  * What a caller's answer says of anything thrown: an `ApiError` as it is, a vault that is away or will not
- * sign as `vault_unavailable` (with the time to come again when it was asked too often), another part that is
+ * sign as `vault_unavailable` (with the time to try again when it was asked too often), another part that is
  * away as `unavailable`, all else as `internal`, without a word of what happened.
  */
 export function toApiError(error: unknown): ApiError {

@@ -76,8 +76,7 @@ export function sendEarly(
 
 /**
  * A body to send under a request id. Node sends headers together with a body that is text, and in the body's
- * UTF-8, which would change the bytes of an id that is not ASCII; with a body of bytes they stay as they
- * came.
+ * UTF-8, which would change the bytes of an id that is not ASCII; with a body of bytes they stay unchanged.
  */
 export function bodyBeside(requestId: unknown, body: string): string | Buffer {
   return typeof requestId === "string" && /[\x80-\xff]/.test(requestId) ? Buffer.from(body) : body;

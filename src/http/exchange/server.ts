@@ -40,7 +40,7 @@ const POLL_MS = 20;
 
 /**
  * What a server bears. Milliseconds are those in which headers, whole requests, and any sign of life have to
- * come.
+ * arrive.
  */
 export type ServerLimits = {
   connections: number;

@@ -11,7 +11,7 @@ export type Turn = { serve(): void; refuse(): void };
 export type Unanswered = {
   /**
    * Serves a connection's requests one after the other. The first one beyond the connection's share is
-   * refused, and nothing more is read; those that had been read with it come to nothing.
+   * refused, and nothing more is read; those that had been read with it are dropped.
    */
   take(request: IncomingMessage, response: ServerResponse, turn: Turn): void;
 };

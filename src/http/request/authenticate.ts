@@ -12,7 +12,7 @@ import type {
 } from "../../route.ts";
 import type { Cookies } from "./cookies.ts";
 
-/** Proves who calls. What is presented is hostile text; `undefined` and `false` say no. */
+/** Proves who calls. The presented text is hostile; `undefined` and `false` say no. */
 export type Authenticators = {
   /** The live session of a session cookie. */
   findSession(token: string): Promise<LiveSession | undefined>;
@@ -54,7 +54,7 @@ export function authenticateRoute(
   }
 }
 
-/** An API key when one is sent, whatever cookies come with it; else the session. */
+/** An API key when one is sent, whatever cookies are sent with it; else the session. */
 function authenticateAccount(
   route: Route,
   authenticators: Authenticators,

@@ -19,8 +19,8 @@ type Caller = Pick<ApiKeyCaller, "accountId" | "connectionId">;
  */
 export type CallRates = {
   /**
-   * Counts a call, and gives the headers that tell how many are left to the connection. Throws `rate_limited`
-   * with `Retry-After` when the connection, or all of its account together, have had theirs.
+   * Counts a call, and returns the headers that say how many are left to the connection. Throws
+   * `rate_limited` with `Retry-After` when the connection, or all of its account together, have had theirs.
    */
   take(kind: RatedKind, caller: Caller): Promise<Record<string, string>>;
   /** Takes a call back that made nothing, where the kind counts what is made. */

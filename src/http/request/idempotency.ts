@@ -45,9 +45,9 @@ export type KeptAnswer = { status: number; body: unknown; headers: Record<string
 /** Runs keyed calls once. */
 export type Idempotency = {
   /**
-   * The answer of `run`, or of the first call with this key. Calls that come while the first one runs wait
+   * The answer of `run`, or of the first call with this key. Calls that arrive while the first one runs wait
    * for it. Only successes are kept: a refusal changed nothing, so the call may be tried again. Kept answers
-   * are sealed, since they may show secrets. Throws `idempotency_conflict` when the key came with another
+   * are sealed, since they may show secrets. Throws `idempotency_conflict` when the key was used with another
    * body within 24 hours, and when the first call is still running after 10 seconds.
    *
    * An answer that shows a secret is kept for `SECRET_SECONDS` and for the same sign-in; any other repetition
@@ -170,7 +170,7 @@ function maySeeSecret(row: IdempotencyKeyRow, { secretFor }: KeyedCall, now: Dat
   return row.session_family === secretFor && row.secret_until !== null && row.secret_until > now;
 }
 
-/** Refusals, also the vault's, come before anything is stored. */
+/** Refusals, also the vault's, happen before anything is stored. */
 function didNothing(error: unknown): boolean {
   return error instanceof ApiError || error instanceof VaultUnavailable || error instanceof VaultRefused;
 }

@@ -5,7 +5,7 @@ const HOST_LENGTH = 4;
 const ABSOLUTE = /^https?:\/\/([^/?#]*)(.*)$/is;
 
 /**
- * What is wrong with where a request is addressed (RFC 9112 §3.2): no `Host` in HTTP/1.1, two of them, or one
+ * What is wrong with the address of a request (RFC 9112 §3.2): no `Host` in HTTP/1.1, two of them, or one
  * that names none; a target that is neither a path nor a URL with a host. A target that is a URL is brought
  * to its path and query: which host it names makes no difference here.
  */

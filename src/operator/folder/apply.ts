@@ -5,7 +5,7 @@ import { accept, confirm, refusalReport, refuse, remove } from "./changes.ts";
 import type { Plan } from "./manifests/plan.ts";
 import type { Store } from "./store.ts";
 
-/** Does what a plan says, object by object. What is done already is done no second time. */
+/** Does what a plan says, object by object. Steps that are done are not repeated. */
 export async function applyPlan(plan: Plan, { store, clock }: { store: Store; clock: Clock }): Promise<void> {
   await applyTenants(plan, store);
   for (const { key, manifest, file } of plan.accepted) {

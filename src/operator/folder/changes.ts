@@ -53,7 +53,7 @@ export function refuse(message: string, { clock }: { clock: Clock }): Change {
   };
 }
 
-/** What is shown of a manifest that was never accepted. */
+/** The status of a manifest that was never accepted. */
 export function refusalReport(key: Key, file: string, message: string, { clock }: { clock: Clock }): string {
   const facts = [...readiness({ reason: "InvalidSpec", message }), refusal(message)];
   return reportText(key, file, withFacts([], facts, { generation: 0, now: clock.now() }));

@@ -3,8 +3,8 @@ import { backoffMs, ORDINARY, URGENT } from "./backoff.ts";
 import { createLanes } from "./lanes.ts";
 
 /**
- * What a run of a key ends with: nothing more to do until it is added, a time to come back (milliseconds), or
- * a failure that is tried again with growing delays, no earlier than `notBeforeMs`.
+ * What a run of a key ends with: nothing more to do until it is added, a time after which to run again
+ * (milliseconds), or a failure that is tried again with growing delays, no earlier than `notBeforeMs`.
  */
 export type Visit =
   | { afterMs?: number; retry?: never }
@@ -17,7 +17,7 @@ export type Visit =
 export type Queue = {
   /** Has the key run as soon as a worker is free. */
   add(key: Key, urgent?: boolean): void;
-  /** Forgets the failures of a key, so that its next retry comes soon. */
+  /** Forgets the failures of a key, so that its next retry is soon. */
   forget(key: Key): void;
   /** Starts no more runs and resolves when those under way have ended. */
   stop(): Promise<void>;

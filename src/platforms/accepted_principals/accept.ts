@@ -57,9 +57,8 @@ export async function acceptPrincipal(
 
 /**
  * Makes these the only principals accepted at a platform, all or none of them; one whose end has passed may
- * be among them and is not accepted. What stays as it is is not written anew, so that the call may be
- * repeated at any time. Gives how many are accepted now. Throws `not_found` and what {@link checkAcceptances}
- * throws.
+ * be among them and is not accepted. Unchanged rows are not written again, so the call may be repeated at any
+ * time. Gives how many are accepted now. Throws `not_found` and what {@link checkAcceptances} throws.
  */
 export async function replaceAcceptedPrincipals(
   deps: Deps,

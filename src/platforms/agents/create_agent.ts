@@ -46,8 +46,8 @@ type VaultKey = Awaited<ReturnType<VaultClient["createKey"]>>;
 
 /**
  * Makes a custodial agent: its hybrid key is made and kept in the vault, with the platform's ceiling recorded
- * there, and its id is that key's. A key that no row came of is good for nothing. Throws `not_found`,
- * `external_conflict`, `VaultUnavailable`, `VaultRefused`.
+ * there, and its id is that key's. A key without a row is useless. Throws `not_found`, `external_conflict`,
+ * `VaultUnavailable`, `VaultRefused`.
  */
 export async function createAgent(deps: CreateAgentDeps, wish: AgentWish): Promise<AgentRow> {
   const platform = await findConnection(deps.db, wish.accountId, wish.connectionId);

@@ -13,7 +13,7 @@ const REASON = "agent deleted";
 /**
  * Ends an agent for ever: its certificates are revoked, each reported by one `delegation.revoked`, its
  * pending requests withdrawn. The vault disables its key afterwards; while it is away the deletion holds all
- * the same. Gives when it was disabled; a repeated call gives the same. Throws `not_found`.
+ * the same. Returns when it was disabled; a repeated call returns the same. Throws `not_found`.
  */
 export async function deleteAgent(
   deps: SettleDeps & { seal: Seal; clock: Clock },
@@ -33,7 +33,7 @@ export async function deleteAgent(
   return disabledAt;
 }
 
-/** The certificates come last: decisions on them wait from there to the commit. */
+/** The certificates are last: decisions on them wait from there to the commit. */
 async function endDelegations(tx: Transaction, seal: Seal, agent: AgentRow, now: Date): Promise<void> {
   const authority = { connection_id: agent.connection_id, agent_id: agent.agent_id };
   await withdrawRequests(tx, authority, REASON, now);

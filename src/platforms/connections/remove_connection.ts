@@ -14,7 +14,8 @@ const REASON = "connection removed";
  * Removes a connection with its platform for ever: its API keys die, its certificates are revoked, its
  * pending requests withdrawn, its agents disabled. Each certificate is reported by one `delegation.revoked`,
  * followed by one `connection.removed`. The vault disables the agents' keys afterwards; while it is away the
- * removal holds all the same. Gives when it was removed; a repeated call gives the same. Throws `not_found`.
+ * removal holds all the same. Returns when it was removed; a repeated call returns the same. Throws
+ * `not_found`.
  */
 export async function removeConnection(
   deps: SettleDeps & RetireDeps,
@@ -48,7 +49,7 @@ export async function removeConnection(
 }
 
 /**
- * All but the certificates, which come last: decisions on them wait from there to the commit. Gives the keys
+ * All but the certificates, which are last: decisions on them wait from there to the commit. Gives the keys
  * ended.
  */
 async function endConnection(

@@ -49,7 +49,7 @@ export type Promoted = { formerUntil: Date | null; keyPrefix: string };
  * 0–604800, in `webhook-signature` only.
  *
  * The Secret of a platform that a Kubernetes object declares has to follow. The operator is given credentials
- * with a new API key only, so this gives it one, and the former key is good for the longest grace there is.
+ * with a new API key only, so this gives it one, and the former key is valid for the longest grace.
  *
  * Throws `not_found`, `no_secret_rotation`.
  */
@@ -78,7 +78,7 @@ export async function promoteWebhookSecret(
   return promoted;
 }
 
-/** Each column's value is sealed to its column, so both are opened and sealed anew. */
+/** Each column's value is sealed to its column, so both are opened and sealed again. */
 async function exchangeSecrets(
   tx: Transaction,
   seal: Seal,

@@ -29,7 +29,7 @@ export function isWithin(prefix: string, path: string): boolean {
 
 /**
  * Whether one request can satisfy all of them: they name one resource, and of any two prefixes one lies
- * within the other (wire format §7). Prefixes that are no paths make it false.
+ * within the other (wire format §7). It is false for prefixes that are not paths.
  */
 export function areNested(constraints: readonly ResourcePath[]): boolean {
   const [first, ...others] = constraints;

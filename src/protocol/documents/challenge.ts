@@ -3,8 +3,8 @@ import { BINDING_BYTES } from "../encoding/constants.ts";
 import { ProtocolError } from "../encoding/errors.ts";
 
 /**
- * What an agent binds its challenge signature to; the two stream fields come together or not at all (wire
- * format §4).
+ * What an agent binds its challenge signature to; the two stream fields are given together or not at all
+ * (wire format §4).
  */
 export type ChallengeBinding = {
   /** Canonical base64 of 32 bytes. */

@@ -14,8 +14,8 @@ export type RecentCertificates = {
    */
   textOf(certificate: DelegationCert): string | undefined;
   /**
-   * Keeps a certificate whose signature is good. One that holds what has no canonical form besides its fields
-   * is passed over.
+   * Keeps a certificate whose signature is good. A certificate with a further member that has no canonical
+   * form is skipped.
    */
   add(certificate: DelegationCert): void;
 };
@@ -28,7 +28,7 @@ type Kept = { text: string; value: unknown };
 
 /**
  * Forgets the least recently used beyond `maxCharacters` of canonical text. Text and value are copies, so
- * that what is kept does not keep the document it came in; together they take about 2 bytes for each
+ * that what is kept does not keep the document it was in; together they take about 2 bytes for each
  * character.
  */
 export function createRecentCertificates(maxCharacters: number): RecentCertificates {

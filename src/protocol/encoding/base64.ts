@@ -24,7 +24,7 @@ export function decodeBase64(text: string, length?: number): Uint8Array {
 }
 
 /**
- * As {@link decodeBase64} without the bytes, and without garbage for the usual sizes. For texts that are no
+ * As {@link decodeBase64} without the bytes, and without garbage for the usual sizes. For texts that are not
  * secret.
  */
 export function checkBase64(text: string, length?: number): void {

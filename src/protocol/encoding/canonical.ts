@@ -40,8 +40,8 @@ function escapeLineSeparators(json: string): string {
 }
 
 /**
- * A copy with its keys in order at every level, for `JSON.stringify` to write unchanged. Refuses what has no
- * canonical form.
+ * A copy with its keys in order at every level, for `JSON.stringify` to write unchanged. Refuses values
+ * without a canonical form.
  */
 function ordered(value: unknown, depth: number): unknown {
   switch (typeof value) {
@@ -106,8 +106,8 @@ function isOrderedByRuntime(key: string): boolean {
 }
 
 /**
- * An object that lists those of its keys that it has in the given order, and none of which means anything to
- * the runtime.
+ * An object that lists those of its keys that it has in the given order, none of them a name that the runtime
+ * interprets.
  */
 function inOrder(keys: readonly string[]): Record<string, unknown> {
   const members: Record<string, unknown> = Object.create(null);

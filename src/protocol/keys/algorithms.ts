@@ -33,7 +33,7 @@ export type Implementation = {
    * memory.
    */
   generate(): Promise<{ seed: Uint8Array; publicKey: Uint8Array }>;
-  /** `undefined` when these bytes of the right length are no key that strict verification accepts. */
+  /** `undefined` when strict verification does not accept these bytes of the right length as a key. */
   verifyingKey(publicKey: Uint8Array): VerifyingKey | undefined;
 };
 

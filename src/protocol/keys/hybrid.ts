@@ -45,8 +45,8 @@ const rememberedKeys = {
 };
 
 /**
- * By the text of the longer half. Texts are made anew, for those that are read keep the document they were
- * read from.
+ * By the text of the longer half. Texts are copied, because a text that was read keeps its whole document in
+ * memory.
  */
 const rememberedIds = new LRUCache<string, { ed25519: string; id: string }>({ max: REMEMBERED_KEYS });
 

@@ -72,7 +72,7 @@ export function keyRotationSignBytes(fields: KeyRotationFields): Uint8Array {
   return canonicalBytes({ new_id, new_pub_key, old_id, old_pub_key, reason, rotated_at, version });
 }
 
-/** Signs a statement with the key that goes and the key that comes. */
+/** Signs a statement with the old key and the new one. */
 export async function issueKeyRotation(
   fields: KeyRotationFields,
   oldKey: HybridPrivateKey,

@@ -20,7 +20,7 @@ export type KoaContext = {
 };
 
 /**
- * Koa middleware that lets what comes after it run only on an explicit allow, and answers 403 or 503
+ * Koa middleware that lets the next middleware run only on an explicit allow, and answers 403 or 503
  * otherwise. It goes behind the parser of the body. `ctx.request.body` becomes the frozen copy;
  * `authorityOf(ctx)` gives the rest.
  */

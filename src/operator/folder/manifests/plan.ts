@@ -23,7 +23,7 @@ export type ManifestError = { file: string; document?: number; object?: Key; fau
 /** The binding of namespaces as the folder has it now. */
 export type TenantsFound = { data: Record<string, string>; manifest: string };
 
-/** What a look at the folder comes to. What is named nowhere here stays as it is. */
+/** The result of a look at the folder. Objects that are not named here stay as they are. */
 export type Plan = {
   /** New objects and new specs. */
   accepted: { key: Key; manifest: Manifest; file: string }[];

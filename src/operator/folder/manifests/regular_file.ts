@@ -4,7 +4,7 @@ import { type FileHandle, open, stat } from "node:fs/promises";
 /** A file's text, or why it has none that may be taken. */
 export type FileText = { text: string; fault?: never } | { text?: never; fault: string };
 
-/** What is said of a pipe, a device, a socket or a folder, and of a link to one. */
+/** The message for a pipe, a device, a socket or a folder, and for a link to one. */
 export const NOT_REGULAR = "is not a regular file";
 
 /**
