@@ -10,7 +10,7 @@ const PAGES = ["README.md", ...globSync("docs/*.md", { cwd: fileURLToPath(TOP) }
   (page) => page !== "docs/CHANGELOG.md",
 );
 
-/** What a page names of the project: files and folders in code, without what stands for a name. */
+/** What a page names of the project: files and folders in code, without placeholders. */
 const named = (page: string) =>
   [...read(page).matchAll(/`((?:src|keyvault|test|crds|charts|docs|\.ci)\/[^`\s]*)`/g)]
     .map(([, path = ""]) => path)

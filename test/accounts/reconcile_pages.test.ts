@@ -62,7 +62,7 @@ async function insert({ accountId, balance, charges, decisions, credits }: Rows)
   if (decisions.length > 0) await db("audit_events").insert(decisions.map((at) => decision(accountId, at)));
 }
 
-/** What there is to find of such rows, told without a database. */
+/** The differences in such rows, computed without a database. */
 function expectedOf({ accountId, balance = 0, charges, decisions, credits }: Rows) {
   const lone = (mine: Date[], theirs: Date[]) => {
     const left = theirs.map((date) => date.getTime());

@@ -12,8 +12,8 @@ import { processorTime } from "./processor_time.ts";
 /**
  * What the deciding statement alone costs Postgres, for batches of several sizes: decisions on the verifier's
  * own authority, the same on an accepted principal's (each writes the history of a second account), and calls
- * without credit. All on one connection and in turns, so that the figures of a size can be held against each
- * other. `node test/bench/decision_statement.ts [--json]`.
+ * without credit. All on one connection and in turns, so that the figures of a size can be compared. `node
+ * test/bench/decision_statement.ts [--json]`.
  */
 const ROUNDS = 9;
 const BATCH_SIZES = [1, 10, 24];

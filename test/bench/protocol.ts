@@ -121,8 +121,8 @@ async function measure({ times, run }: Case): Promise<Cost> {
 
 /**
  * The median over rounds of two costs taken in the same round, so that a machine that is busy for a while
- * spoils neither. Of processor time, because the halves of a signature are checked at once where a second
- * core is free.
+ * spoils neither. Of processor time, because the halves of a signature are checked concurrently where a
+ * second core is free.
  */
 function printRatio(dividend: string, divisor: string, aim: string): void {
   const below = costs.get(divisor) ?? [];

@@ -11,9 +11,9 @@ import { startBenchVault } from "./vault/place.ts";
 import { type Percentiles, percentiles } from "./vault/timing.ts";
 
 /**
- * What long revocation lists cost in the vault, and those who sign beside them: the time from call to answer,
- * how long its event loop works for one of them in all, which bounds how long it stands still whatever else
- * uses the machine, and how long signatures of challenges take meanwhile, one after another. `node
+ * What long revocation lists cost in the vault, and what they cost other signing calls: the time from call to
+ * answer, how long its event loop works for one of them in all, which bounds how long it is blocked whatever
+ * else uses the machine, and how long signatures of challenges take meanwhile, one after another. `node
  * test/bench/revocation_list.ts [--json]`.
  */
 const LENGTHS = [0, 1_000, 10_000, 50_000];

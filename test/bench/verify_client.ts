@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { connect } from "node:net";
 
-/** What a client is told to do: send these requests, each once, over so many connections. */
+/** A client's orders: send these requests, each once, over so many connections. */
 export type Load = { port: number; connections: number; file: string; lengths: number[] };
 
 /** What it saw. Times in milliseconds; the processor's in microseconds, for sending and reading alone. */

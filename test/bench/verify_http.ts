@@ -22,15 +22,15 @@ import type { Load, Seen } from "./verify_client.ts";
  * What a decision costs from end to end: verifies over HTTP with full bundles, each durable (audit row,
  * charge and spent challenge committed with fsync on), against bare hybrid verifications of the same
  * signatures on the thread pool, in the same run and in turns, after one round to warm up. Client, API and
- * Postgres share the machine, so the processor's time of each is told too: it is what hardly depends on what
- * else the machine does. `node test/bench/verify_http.ts [--json]`.
+ * Postgres share the machine, so the processor's time of each is reported too: it is what hardly depends on
+ * what else the machine does. `node test/bench/verify_http.ts [--json]`.
  */
 const ROUNDS = 3;
 const PROOFS_A_ROUND = 6_000;
 const WORLDS = 10;
 /**
- * How many calls are under way at once, and whose authority is shown: the verifier's own, or an accepted
- * principal's.
+ * How many calls are under way at the same time, and whose authority is shown: the verifier's own, or an
+ * accepted principal's.
  */
 const CASES = [
   { connections: 16, authority: "own" },

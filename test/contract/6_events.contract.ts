@@ -11,7 +11,7 @@ type Delivery = { headers: IncomingHttpHeaders; raw: string; event: Record<strin
 const ada = actor("ada");
 const { word } = inject("settings");
 const deliveries: Delivery[] = [];
-/** Answers for the next deliveries; 204 when there is none left. */
+/** Answers for the next deliveries; 204 when none is left. */
 const answers: number[] = [];
 let receiver: Server;
 let reachable = false;

@@ -1,6 +1,6 @@
 import { parseArgs } from "node:util";
 
-/** What the suite is told: where the service is, where codes can be read, and what it may do besides. */
+/** The suite's settings: where the service is, where codes can be read, and what it may do besides. */
 export type Settings = {
   baseUrl: string;
   /** Answers `{mails: [{to, text}]}` as JSON, newest first. */

@@ -1,6 +1,6 @@
 import type { Settings } from "./settings.ts";
 
-/** An answer, read whole; `body` is empty when it is no JSON object. */
+/** An answer, read whole; `body` is empty when it is not a JSON object. */
 export type Answer = { status: number; headers: Headers; body: Record<string, unknown>; text: string };
 
 /** Cookies by name, to go on with them elsewhere. */

@@ -111,7 +111,7 @@ async function pidOf(victim: (typeof VICTIMS)[number], tour: Tour): Promise<numb
   return pid ? Number(pid) : undefined;
 }
 
-/** Processes that still work on the folder, whoever started them. */
+/** All processes that still work on the folder. */
 async function leftOver(): Promise<string[]> {
   const found: string[] = [];
   for (const pid of (await readdir("/proc")).filter((name) => /^\d+$/.test(name))) {

@@ -97,7 +97,7 @@ async function paste({ said }: Running): Promise<string> {
   return decision === undefined ? stdout : `${decision} ${decision_reason}`;
 }
 
-/** Processes that still work on the folder, whoever started them. */
+/** All processes that still work on the folder. */
 async function leftOver(): Promise<string[]> {
   const found: string[] = [];
   for (const pid of (await readdir("/proc")).filter(

@@ -36,7 +36,7 @@ async function leftOver(): Promise<string[]> {
 }
 
 /**
- * Starts the stack, interrupts it as soon as `when` holds, and tells how it ended, once nothing of it is
+ * Starts the stack, interrupts it as soon as `when` holds, and reports how it ended, once nothing of it is
  * left.
  */
 async function interruptedWhen(when: (said: { out: string }) => boolean | Promise<boolean>) {

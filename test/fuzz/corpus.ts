@@ -16,7 +16,7 @@ export type KeptInput = {
   input: Uint8Array;
 };
 
-/** As it stands in the file: as text, or as base64 where it is no UTF-8. */
+/** As it is in the file: as text, or as base64 where it is not UTF-8. */
 type Entry = {
   outcome?: string;
   why: string;

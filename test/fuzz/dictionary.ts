@@ -113,5 +113,5 @@ const RAW = [
   '{"type":"geo_polygon","points":[[0,179],[0,-179],[1,0]]},',
 ];
 
-/** JSON tokens, and pieces that are none, at the edges of what is allowed. */
+/** JSON tokens, and pieces that are not tokens, at the edges of what is allowed. */
 export const AWKWARD_TOKENS: readonly string[] = [...NUMBERS, ...TEXTS, ...RAW];

@@ -15,7 +15,7 @@ export type Shorthand = {
   restore(short: Uint8Array): Uint8Array;
 };
 
-/** The shorthand of some documents by kind; each long text is named by where it stands first. */
+/** The shorthand of some documents by kind; each long text is named by where it is first. */
 export function createShorthand(documents: Readonly<Record<string, readonly Uint8Array[]>>): Shorthand {
   const parsed = Object.entries(documents).map(([kind, each]) => [
     kind,
@@ -51,7 +51,7 @@ function longTexts(value: unknown, path = ""): [string, string][] {
   );
 }
 
-/** One character for each UTF-8 byte, so that inputs that are no UTF-8 keep every byte. */
+/** One character for each UTF-8 byte, so that inputs that are not UTF-8 keep every byte. */
 function bytesOf(text: string): string {
   return Buffer.from(text, "utf8").toString("latin1");
 }

@@ -21,7 +21,7 @@ describe.skipIf(program === undefined)("the API's page in a browser (needs Debia
     await api?.stop();
   });
 
-  /** Opens the page, and tells all that the browser complains of and every address it asks. */
+  /** Opens the page, and reports all that the browser complains of and every address it asks. */
   async function open(width: number, colorScheme: "light" | "dark") {
     const context = await browser.newContext({ viewport: { width, height: 900 }, colorScheme });
     const page = await context.newPage();

@@ -27,7 +27,7 @@ const NOT_CHECKED = [
 /**
  * Findings about Schemathesis's own doing: headers nobody asked for, and a cookie it left out and was given
  * to send, also beside a parameter that the document does not know, which it takes for no finding when that
- * stands alone.
+ * occurs alone.
  */
 const NOT_FINDINGS = [
   /Invalid component: in header - object with unexpected properties/,

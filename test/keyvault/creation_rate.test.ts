@@ -53,7 +53,7 @@ const late = (answers: readonly Made[]) => answers.filter(({ status }) => status
 const keysOf = ({ home }: TestVault, tenant: string) =>
   home.sql("select from keys where tenant = $1", [tenant]);
 
-/** Asks for `count` keys at once; `most` is what the bound lets through in the time that took. */
+/** Asks for `count` keys concurrently; `most` is what the bound lets through in the time that took. */
 async function rush(vault: TestVault, client: Client, tenant: string, count: number) {
   const began = performance.now();
   const answers = await Promise.all(Array.from({ length: count }, () => make(vault, client, tenant)));

@@ -22,7 +22,7 @@ export const SILENT = createLog("silent");
 export const API: Caller = { role: "api", name: "api" };
 export const ADMIN: Caller = { role: "admin", name: "admin" };
 
-/** A clock that stands still until it is moved, at first at the machine's time. */
+/** A clock that is stopped until it is moved, at first at the machine's time. */
 export type TestClock = Clock & { at: Date; move(seconds: number): void };
 
 export function testClock(): TestClock {
@@ -106,7 +106,7 @@ export type TestVault = Omit<Serving, "vault"> & {
 
 let requests = 0;
 
-/** A vault of this home, or of a new one, whose clock stands at `at`, or at the machine's time. */
+/** A vault of this home, or of a new one, whose clock is at `at`, or at the machine's time. */
 export async function startVault(home?: VaultHome, at?: Date): Promise<TestVault> {
   const place = home ?? (await createHome());
   const clock = testClock();
@@ -162,7 +162,7 @@ export async function issueIdentity(
   return { ca: authority.certificate, cert: identity.certificate, key: identity.privateKey };
 }
 
-/** Names of what stands beside a token's place because somebody began to make one there and has not ended. */
+/** Names of the files beside a token's place that an unfinished making of a token left there. */
 export async function unfinishedTokens({ config }: VaultHome): Promise<string[]> {
   const names = await readdir(dirname(config.token.dir)).catch(() => []);
   return names.filter((name) => name.startsWith(`${basename(config.token.dir)}.unfinished`));

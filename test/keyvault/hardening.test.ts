@@ -34,9 +34,7 @@ afterAll(async () => {
   await home?.remove();
 });
 
-/**
- * Started as carelessly as can be, unless told otherwise: core files without a bound, no option of Node's.
- */
+/** Started as carelessly as can be, unless set otherwise: core files without a bound, no option of Node's. */
 async function start(
   limit = "ulimit -c unlimited",
   options: string[] = [],

@@ -10,8 +10,8 @@ import { call } from "./http/caller_support.ts";
 
 /*
  * The token's process killed at each step of creating, signing, rotating, rewrapping and retiring, and the
- * whole vault killed while it retires. The whole vault killed at the other steps stands in process.test.ts
- * and kek/killed.test.ts.
+ * whole vault killed while it retires. The whole vault killed at the other steps is in process.test.ts and
+ * kek/killed.test.ts.
  */
 
 vi.setConfig({ testTimeout: 300_000, hookTimeout: 120_000 });

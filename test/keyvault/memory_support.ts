@@ -5,7 +5,7 @@ const CHUNK = 1 << 20;
 /** Reading another process' memory takes Linux and root. */
 export const mayReadMemory = process.platform === "linux" && process.getuid?.() === 0;
 
-/** Names of the secrets that stand, as bytes, in any writable region of a process' memory. */
+/** Names of the secrets that are, as bytes, in any writable region of a process' memory. */
 export function findInMemory(pid: number, secrets: Record<string, Buffer>): string[] {
   return Object.keys(countInMemory(pid, secrets));
 }

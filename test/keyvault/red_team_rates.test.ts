@@ -6,9 +6,9 @@ import { createHome, issueIdentity, readIdentity, startVault, type TestVault } f
 import { type Answer, type Client, call } from "./http/caller_support.ts";
 
 /*
- * "Cannot exceed the signing rate", tried with the API's real certificate by every road: at once, over many
+ * "Cannot exceed the signing rate", tried with the API's real certificate by every road: in one go, over many
  * connections, under another certificate of the role, by other kinds of statement, by other keys of the
- * tenant, by calls that are refused, and by starting anew.
+ * tenant, by calls that are refused, and by starting again.
  */
 
 let vault: TestVault;
@@ -53,7 +53,7 @@ async function rush(count: number, attempt: (index: number) => Promise<Answer>) 
   return { signed: signed(answers), answers, seconds: Math.ceil((performance.now() - began) / 1000) };
 }
 
-/** What a bucket lets through in that time: twice its rate at once, and its rate each second. */
+/** What a bucket lets through in that time: twice its rate in one go, and its rate each second. */
 const most = (rate: number, seconds: number) => 2 * rate + rate * seconds;
 
 test("one key, over forty connections at once and under two certificates", async () => {

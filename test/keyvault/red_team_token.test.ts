@@ -11,7 +11,7 @@ import { tokenSettings } from "../../keyvault/token/install.ts";
 import { createHome, SILENT, startVault, type TestVault } from "./fixture.ts";
 
 /*
- * Tried with the token's folder and without its PIN: SoftHSM lets whoever can write there put objects of
+ * Tried with the token's folder and without its PIN: SoftHSM lets anybody who can write there put objects of
  * their own into the token, with values that they know.
  */
 
@@ -122,9 +122,9 @@ function withValue(attribute: Attribute, value: Buffer): Attribute {
 }
 
 /**
- * What SoftHSM encrypts is bound to no object. So the end of the noted head's label, whose text is no secret,
- * is put into a copy of the first key-encryption key as its value, and one bit pattern of that one's label is
- * altered to make it the second. Gives the value.
+ * What SoftHSM encrypts is bound to no object. So the end of the noted head's label, whose text is not
+ * secret, is put into a copy of the first key-encryption key as its value, and one bit pattern of that one's
+ * label is altered to make it the second. Gives the value.
  */
 function splice(folder: string, text: Buffer): Buffer {
   const objects = readdirSync(folder)

@@ -8,7 +8,7 @@ import { readIdentity, startVault, type TestVault } from "./fixture.ts";
 import { type Client, call } from "./http/caller_support.ts";
 
 /*
- * What somebody with the API's certificate, or with a wire to listen on, can send that is no proper call:
+ * What somebody with the API's certificate, or with a wire to listen on, can send that is not a proper call:
  * whatever it is, it is answered with a code or dropped, and signs nothing.
  */
 

@@ -72,7 +72,7 @@ async function unseal(given: Uint8Array = pin, client = admin): Promise<Answer> 
   return post("/v1/unseal", { offer: asked, box }, client);
 }
 
-/** Another try of the same admin, past HTTP: who has to wait is told so whatever the offer. */
+/** Another try of the same admin, past HTTP: an admin who has to wait is told so whatever the offer. */
 const tryAtOnce = () => vault.sealing.unseal({ role: "admin", name: "admin" }, { offer: "", box: "" });
 
 const rows = (statement: string) =>

@@ -13,9 +13,9 @@ import { attestationSignBytes } from "../../keyvault/keys/attestation.ts";
 import { dataKeyContext, unwrapHalf, unwrapSeeds } from "../../keyvault/keys/wrapping.ts";
 
 /*
- * What stands in databases, tokens and backups, byte for byte, as earlier versions wrote it: whoever changes
- * one of these forms makes every vault there is unreadable by its upgrade, and a test that writes and reads
- * with the same code does not see it.
+ * What databases, tokens and backups hold, byte for byte, as earlier versions wrote it: a change to one of
+ * these forms makes every existing vault unreadable after its upgrade, and a test that writes and reads with
+ * the same code does not see it.
  */
 
 const textOf = (bytes: Uint8Array): string => Buffer.from(bytes).toString();

@@ -5,7 +5,7 @@ const api = platformApi();
 
 type Delegated = Awaited<ReturnType<typeof delegated>>;
 
-/** What changes many certificates at once. */
+/** Changes to many certificates in one go. */
 const changes: [string, (made: Delegated) => Promise<{ status: number }>][] = [
   [
     "deleting an agent",

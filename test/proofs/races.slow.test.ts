@@ -4,7 +4,10 @@ import { startReplicas } from "../support/replicas.ts";
 import { type Replicas, raceForCredit, raceRevocations } from "./races.ts";
 
 const ROUNDS = Number(process.env.RACE_ROUNDS ?? 10_000);
-/** So many accounts race at once, each with credit for all its rounds: decisions under way cost something. */
+/**
+ * So many accounts race concurrently, each with credit for all its rounds: decisions under way cost
+ * something.
+ */
 const ACCOUNTS = 8;
 const ROUNDS_PER_ACCOUNT = Math.ceil(ROUNDS / ACCOUNTS);
 const TIMEOUT_MS = 2 * 3_600_000;

@@ -75,7 +75,7 @@ export function verifyWorld(): VerifyWorld {
   return world;
 }
 
-/** The caller that an account's API key stands for. */
+/** The caller that an account's API key identifies. */
 export function callerOf({ accountId, connectionId }: ProofWorld): ApiKeyCaller {
   return { accountId, connectionId, keyPrefix: "dpz_test", verifierId: connectionId, registryAnswers: false };
 }

@@ -7,7 +7,7 @@ export type StubRequest = { method: string; target: string; headers: Record<stri
 /** What the stub does with a connection once a request is whole. */
 export type StubBehaviour = (socket: Socket, request: StubRequest) => void;
 
-/** A server of raw sockets that stands for the service. */
+/** A server of raw sockets in place of the service. */
 export type StubService = {
   url: string;
   requests: StubRequest[];

@@ -46,7 +46,7 @@ export type ApiOptions = {
   findApiKey?: (parts: TestParts) => (presented: string) => Promise<ApiKeyCaller | undefined>;
   config?: Partial<AppDeps["config"]>;
   pages?: AppDeps["pages"];
-  /** Default: one that stands at the time of the start. */
+  /** Default: one stopped at the time of the start. */
   clock?: SteeredClock;
   mailer?: Pick<Mailer, "send">;
   perIp?: number;

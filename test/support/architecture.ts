@@ -20,9 +20,7 @@ type Contents = {
 
 const FEATURES = ["accounts", "platforms", "delegations", "proofs", "audit", "events"];
 
-/**
- * Folders of `src`, and its own files, from the ground up: each may import what stands on an earlier line.
- */
+/** Folders of `src`, and its own files, from the ground up: each may import what is on an earlier line. */
 const LEVELS: readonly (readonly string[])[] = [
   ["protocol"],
   [
@@ -60,7 +58,7 @@ const WITHHELD: readonly { unit: string; from: readonly string[]; why: string }[
 ];
 
 const LONGEST = 300;
-/** Files that may stand side by side in a folder of sources. */
+/** Files that may be side by side in a folder of sources. */
 const MOST_FILES = 17;
 /** Folders whose files are numbered: nobody looks for one by its name. */
 const NUMBERED = /\/migrations$/;

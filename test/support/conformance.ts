@@ -33,8 +33,8 @@ const FILES: readonly [RegExp, (file: string) => Promise<Outcome[]>][] = [
 
 /**
  * Runs every file of a folder: `v1/*.json` with one vector or a list `vectors`, and `wire-negative/*.json`
- * with a list `cases`. Either part may be absent. A file that is none of these, or that cannot be read as
- * what its place promises, counts as a vector that failed; only `README.md` is passed over.
+ * with a list `cases`. Either part may be absent. Any other file, and one that cannot be read as what its
+ * place promises, counts as a vector that failed; only `README.md` is passed over.
  */
 export async function runConformance(folder: string): Promise<Outcome[]> {
   const outcomes: Outcome[] = [];

@@ -19,7 +19,10 @@ export async function debianProgram(path: string, packageName: string): Promise<
   return existsSync(path) ? path : undefined;
 }
 
-/** Several test files may do this at once: apt waits for the packages of another, but not for the lists. */
+/**
+ * Several test files may do this at the same time: apt waits for the packages of another, but not for the
+ * lists.
+ */
 async function installPackage(name: string): Promise<void> {
   for (let tries = 0; tries < TRIES; tries += 1) {
     const fault = await apt(...INSTALL, name);

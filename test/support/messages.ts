@@ -3,10 +3,10 @@ import { join } from "node:path";
 import { parseSync } from "vite";
 import { type Node, walk } from "./syntax.ts";
 
-/** One message of a source file. What is filled in when it is given stands as `{expression}`. */
+/** One message of a source file. A part that is filled in later is shown as `{expression}`. */
 export type Message = { path: string; line: number; text: string };
 
-/** What makes errors and refusals, by name: constructors, and the functions that stand for them. */
+/** What makes errors and refusals, by name: constructors, and the functions that make them. */
 const MAKERS =
   /(?:Error|Problem|Refused|Refusal|Fault|Unavailable|Damaged|Missing)$|^(?:refuse|refine|superRefine|regex|problem|fault|wrongType|damaged|rateLimited|InvalidArgumentError)$/;
 /** Tables whose values are messages. */

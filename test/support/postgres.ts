@@ -30,7 +30,7 @@ export async function testDatabase(options: TestDatabaseOptions = {}): Promise<T
   await asSuperuser(async (client) => {
     url = await enter(client, name, role);
     guestUrl = guest === undefined ? url : await enter(client, name, guest);
-    // So that a test can end the guest's connections as the owner, who is no superuser.
+    // So that a test can end the guest's connections as the owner, who is not a superuser.
     if (role !== undefined && guest !== undefined) {
       await client.query(`grant ${escapeIdentifier(guest)} to ${escapeIdentifier(role)}`);
     }

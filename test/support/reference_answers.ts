@@ -46,8 +46,8 @@ import {
 import { type VerifyOptions, verifyBundle } from "../../src/protocol/verification/verify.ts";
 
 /**
- * What both implementations are asked about one bundle. A count stands for the verifier's counter, a list for
- * its revocations.
+ * What both implementations are asked about one bundle. A count is the verifier's counter, a list its
+ * revocations.
  */
 export type BundleOptions = Pick<VerifyOptions, "now" | "required_scope" | "session_context" | "stream"> & {
   context?: Omit<ConstraintContext, "invocations"> & { invocations?: number };

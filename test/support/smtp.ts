@@ -21,7 +21,7 @@ export type SmtpReceiver = {
 
 /**
  * Starts one. It takes addresses beyond ASCII unless `ascii` is set. With a `password` it takes mail only
- * after STARTTLS and a login as `deputize`, which its URL has; else there is no TLS and no login.
+ * after STARTTLS and a login as `deputize`, which its URL has; else it has neither TLS nor login.
  */
 export async function startSmtp({
   ascii = false,

@@ -41,7 +41,7 @@ export class Expectations {
     this.equal(`code of ${name}`, reasonKey(expected), reasonKey(got));
   }
 
-  /** Compares bytes with hex. Bytes that cannot be made, because the value is malformed, are no match. */
+  /** Compares bytes with hex. Bytes that cannot be made, because the value is malformed, do not match. */
   bytes(check: string, expectedHex: unknown, make: () => Uint8Array): void {
     this.equal(check, expectedHex, hexOrError(make));
   }
@@ -49,7 +49,7 @@ export class Expectations {
 
 const CODE = /^[a-z][a-z0-9_]*(?=:)/;
 
-/** The code that a reason begins with, or the whole sentence where there is none. */
+/** The code that a reason begins with, or the whole sentence where it has none. */
 export function reasonKey(reason: string): string {
   return CODE.exec(reason)?.[0] ?? reason;
 }

@@ -13,7 +13,7 @@ test("a person sees the balance, the price, the mark, and every posting, newest 
   await grantCredits(api.db, grant, LATER);
   const { status, body } = await person.client.get(PATH);
   expect(status).toBe(200);
-  // The scene's clock stands still: what was posted before is of one moment, in the order of ids.
+  // The scene's clock is stopped: what was posted before is of one moment, in the order of ids.
   const earlier = (body.items as { kind: string; amount_micro_usd: number }[]).slice(1);
   expect(new Map(earlier.map((item) => [item.kind, item.amount_micro_usd]))).toEqual(
     new Map([

@@ -43,7 +43,7 @@ async function account(db = world.db): Promise<Records> {
   return records;
 }
 
-/** What is found of one account, the same however much is read at once. */
+/** What is found of one account, the same however much is read in one go. */
 async function found({ accountId }: Records): Promise<Omit<LedgerDifference, "account_id">[]> {
   const [first = [], ...others] = await Promise.all(
     [100_000, 1, 2, 7].map(async (pageRows) => {

@@ -1,7 +1,7 @@
 /** Milliseconds. */
 export type Percentiles = { p50: number; p99: number };
 
-/** Runs `work` `count` times, `concurrency` at once, and gives each run's milliseconds. */
+/** Runs `work` `count` times, `concurrency` of them concurrently, and returns each run's milliseconds. */
 export async function times(
   count: number,
   concurrency: number,

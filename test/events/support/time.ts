@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { addSeconds, type Clock } from "../../../src/clock.ts";
 
-/** A clock that stands still until it is moved. */
+/** A clock that is stopped until it is moved. */
 export type VirtualClock = Clock & { advance(seconds: number): void; set(time: Date): void };
 
 /** A virtual clock; it starts at a fixed moment. */

@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 
-/** A TCP client that sends what it is told and notes what comes back. */
+/** A TCP client that sends given bytes and notes the answer. */
 export type RawClient = {
   socket: Socket;
   /** What came back so far. */

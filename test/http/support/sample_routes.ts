@@ -5,7 +5,7 @@ import { type Route, route } from "../../../src/route.ts";
 const anything = z.record(z.string(), z.unknown());
 const done = { status: 200, schema: anything, description: "done" } as const;
 
-/** A route that tells what its handler was given. */
+/** A route that reports what its handler was given. */
 export function echoRoute(overrides: Partial<Route> = {}): Route {
   return {
     id: "echo",

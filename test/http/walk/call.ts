@@ -13,11 +13,11 @@ export type Draft = {
   body?: unknown;
   /** Sent instead of `body`, as it is. */
   raw?: string | Buffer;
-  /** Pairs, so that a name may stand twice. */
+  /** Pairs, so that a name may be repeated. */
   headers: [name: string, value: string][];
 };
 
-/** The scene's own value of every name that stands for something with an id. */
+/** The scene's own value of every name that refers to something with an id. */
 export function idsOf(scene: Scene): Record<string, string> {
   return {
     connection_id: scene.platform.connectionId,
@@ -61,7 +61,7 @@ export function draftOf(operation: Operation, scene: Scene): Draft {
   };
 }
 
-/** The same value with the scene's ids in it, wherever their names stand. */
+/** The same value with the scene's ids in it, wherever their names are. */
 function withIds(value: unknown, ids: Record<string, string>): unknown {
   if (Array.isArray(value)) return value.map((each) => withIds(each, ids));
   if (typeof value !== "object" || value === null) return value;

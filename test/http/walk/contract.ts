@@ -48,7 +48,7 @@ export type SeenAnswer = { status: number; headers: Headers; text: string };
 export type Contract = {
   document: Record<string, unknown>;
   operations: Operation[];
-  /** The operation of that id; throws when there is none. */
+  /** The operation with that id; throws when there is none. */
   operation(id: string): Operation;
   /** In what an answer differs from what the document says of its operation; nothing when it fits. */
   faults(operation: Operation, answer: SeenAnswer): string[];

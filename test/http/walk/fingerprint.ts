@@ -1,6 +1,6 @@
 import type { Database } from "../../../src/db/connection.ts";
 
-/** What every table holds, told by a number of rows and a hash of them. */
+/** What every table holds, as a number of rows and a hash of them. */
 export type Fingerprint = Record<string, string>;
 
 /** Takes the fingerprint of a database, except for the tables of migrations. */

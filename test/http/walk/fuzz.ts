@@ -108,7 +108,7 @@ function knownNames(): string[] {
 
 const deep = fc.integer({ min: 10, max: 20_000 }).map((depth) => "[".repeat(depth));
 
-/** Bytes that are no JSON, or JSON that is not taken. */
+/** Bytes that are not JSON, or JSON that is not accepted. */
 const raw = fc.oneof(
   fc.uint8Array({ maxLength: 200 }).map((bytes) => Buffer.from(bytes)),
   deep.map((text) => Buffer.from(`{"a":${text}`)),

@@ -21,7 +21,7 @@ const LEADERS: readonly string[] = ["operator_clusters"];
 export type FuzzReport = { seed: number; calls: number; statuses: Record<number, number>; faults: string[] };
 
 /**
- * Sends `count` calls drawn from the document under `seed`, as long as the next one `isWanted`, and tells
+ * Sends `count` calls drawn from the document under `seed`, as long as the next one `isWanted`, and reports
  * every answer that is a 5xx or not as documented, and every refused call that changed the database. Stops at
  * ten.
  */
@@ -122,7 +122,9 @@ function uncounted({ operation }: Wish, tables: string[]): string[] {
   return tables.filter((name) => !counted?.includes(name));
 }
 
-/** Whether the scene still stands: somebody may have signed out, or removed the connection or its agent. */
+/**
+ * Whether the scene is still usable: somebody may have signed out, or removed the connection or its agent.
+ */
 async function isWhole({ person, keyed, platform, agentId }: Scene): Promise<boolean> {
   const session = await person.client.get("/v1/auth/session");
   const agent = await keyed("GET", `/v1/service/connections/${platform.connectionId}/agents/${agentId}`);

@@ -6,7 +6,7 @@ import type { Operation, Schema } from "./contract.ts";
  */
 export type IdPlace = { place: string; name: string };
 
-/** Every place of an operation where an id may stand, from the document alone. */
+/** Every place of an operation where an id may be, from the document alone. */
 export function idPlacesOf(operation: Operation): IdPlace[] {
   const parameters = operation.parameters
     .filter((parameter) => parameter.in !== "header" && isId(parameter.name))
@@ -40,8 +40,8 @@ function isId(name: string): boolean {
 }
 
 /**
- * What happens to somebody else's id where it is not 404: the answer, and why it tells nothing; to one's own,
- * where that is no good either.
+ * What happens to somebody else's id where it is not 404: the answer, and why it reveals nothing; and of
+ * one's own, where that is refused too.
  */
 export const otherwise: Record<string, { answers: string; own?: string; why: string }> = {
   "accept_principal path.human_id": {

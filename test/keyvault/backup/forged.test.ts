@@ -51,7 +51,7 @@ async function seal(lines: readonly unknown[]): Promise<Buffer> {
   return Buffer.concat(await Array.fromAsync(sealStream(texts, publicKey)));
 }
 
-/** What the command says of a forged backup to somebody who was told to pass `--unsigned`. */
+/** What the command says of a forged backup to somebody who was asked to pass `--unsigned`. */
 async function refusal(backup: Buffer): Promise<string> {
   await writeFile(file, backup);
   const args = [MAIN, "backup", "restore", file, "--recovery-key", key, "--unsigned"];

@@ -77,7 +77,7 @@ async function linesOf(backup: Buffer): Promise<Line[]> {
   return lines.map((line) => readLine(line) as unknown as Line);
 }
 
-/** These lines as whoever has the public recovery key can encrypt them. */
+/** These lines as anybody who has the public recovery key can encrypt them. */
 async function sealed(lines: readonly object[]): Promise<Buffer> {
   const texts = async function* (): AsyncGenerator<string> {
     for (const line of lines) yield `${JSON.stringify(line)}\n`;

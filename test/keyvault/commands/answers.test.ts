@@ -47,7 +47,7 @@ const own = (url: string) => ({ url, ca: inDir("ca.pem"), cert: inDir("admin.pem
 type Asked = { method: string; url: string; body: string };
 type Given = { status?: number; body: unknown } | "silence";
 
-/** A server that answers as it is told, call by call; gives its address and what it was asked. */
+/** A server that gives prepared answers, call by call; returns its address and what it was asked. */
 async function answering(
   answers: readonly Given[],
   context: SecureContextOptions = {},

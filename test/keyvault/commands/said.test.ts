@@ -94,7 +94,7 @@ test("`backup key` never takes the place of a recovery key, of neither half, and
   );
 });
 
-/** What `serve` logs until it has stopped, which it is told to as soon as it listens. */
+/** What `serve` logs until it has stopped, which happens as soon as it listens. */
 async function served(signal: "SIGINT" | "SIGHUP" | "SIGTERM"): Promise<Record<string, unknown>[]> {
   const child = spawn(process.execPath, [MAIN, "serve"], {
     env: { ...home.environment, KEYVAULT_LOG_LEVEL: "info" },

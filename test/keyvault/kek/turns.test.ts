@@ -29,8 +29,8 @@ beforeEach(() => {
 });
 
 /**
- * A journal that runs what it is given at once, on a database in which `wrapped` data keys are found, time
- * after time.
+ * A journal that runs what it is given immediately, on a database in which `wrapped` data keys are found,
+ * time after time.
  */
 function journalOf(...wrapped: number[]) {
   const query = async (sql: string) => ({

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { type CreationRateParts, limitKeyCreation } from "../../../keyvault/keys/creation/creation_rate.ts";
 import { createRates } from "../../../keyvault/rates.ts";
 
-/** Creation of keys, bounded, while time stands still. */
+/** Creation of keys, bounded, while the clock is stopped. */
 function bounded(rate: number, perDay: number) {
   const alarms: object[] = [];
   const parts = {

@@ -14,7 +14,7 @@ import { ADMIN, API, startVault, type TestVault } from "../fixture.ts";
 
 /*
  * An earlier, genuine state put back by somebody with the database's rights who alters the audit record of
- * the change as well: nothing in the database tells it any more but the whole chain. The vault goes by the
+ * the change as well: nothing in the database shows it any more but the whole chain. The vault goes by the
  * records that it verified and wrote itself.
  */
 
@@ -82,7 +82,7 @@ async function undone(
   vault.vault.dataKeys.clear();
 }
 
-/** Puts the audit's own records back, as whoever hides an attack does. */
+/** Puts the audit's own records back, as an attacker who hides an attack does. */
 const putRecordsBack = () =>
   vault.home.sql(
     `create table if not exists genuine as select * from audit limit 0;

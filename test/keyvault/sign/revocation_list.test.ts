@@ -11,7 +11,7 @@ import { readIdentity, startVault, type TestVault } from "../fixture.ts";
 import { type Client, call } from "../http/caller_support.ts";
 
 /*
- * A revocation list only grows: whoever holds the API's certificate cannot have one signed that takes a
+ * A revocation list only grows: the holder of the API's certificate cannot have one signed that takes a
  * revocation back.
  */
 

@@ -72,7 +72,7 @@ test("names of a server are names, and addresses of both kinds are addresses", a
   );
 });
 
-/** Leaves no room for a file of this name: something else stands in its place. */
+/** Leaves no room for a file of this name: something else is in its place. */
 async function block(file: string): Promise<void> {
   await mkdir(join(inDir(file), "in its place"), { recursive: true });
 }

@@ -7,9 +7,7 @@ import { tokenSettings } from "../../../keyvault/token/install.ts";
 import { startTokenProcess } from "../../../keyvault/token/process.ts";
 import { createHome, type VaultHome } from "../fixture.ts";
 
-/*
- * What the log tells of a token's process: an administrator has nothing else to see why nothing is signed.
- */
+/* What the log says of a token's process: an administrator has nothing else to see why nothing is signed. */
 
 let home: VaultHome;
 let token: Token | undefined;

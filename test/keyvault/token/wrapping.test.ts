@@ -6,8 +6,8 @@ import type { Session } from "../../../keyvault/token/child/session.ts";
 import { DamagedBox, TokenFault } from "../../../keyvault/token/fault.ts";
 
 /*
- * The operations on a module that is none, whose every buffer the test can look at. Handles are the keys
- * themselves here.
+ * The operations on a fake module, whose every buffer the test can look at. Handles are the keys themselves
+ * here.
  */
 
 const [OLD, NEW, AUDIT] = [Buffer.alloc(32, 1), Buffer.alloc(32, 2), Buffer.alloc(32, 3)];

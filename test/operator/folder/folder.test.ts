@@ -8,7 +8,10 @@ import { until } from "../../support/process.ts";
 import { tenants } from "./folders.ts";
 import { openFolderEach, platform } from "./open_folder.ts";
 
-/** Lets whoever waits for the other end of a pipe go on, so that a fault of the reader ends with its test. */
+/**
+ * Lets a reader that waits for the other end of a pipe go on, so that a fault of the reader ends with its
+ * test.
+ */
 async function releaseReaders(pipe: string): Promise<void> {
   const end = await open(pipe, constants.O_RDWR | constants.O_NONBLOCK);
   await end.close();

@@ -27,7 +27,7 @@ export type OpenFolder = {
   /** Names of the platforms there are, sorted. */
   names(): string[];
   shop(): Platform | undefined;
-  /** All faults that are told. */
+  /** All faults that are reported. */
   faults(): Promise<string[]>;
   /** Long enough for a change to have had its effect, if it had one. */
   settle(): Promise<void>;

@@ -243,7 +243,7 @@ async function endListeners(): Promise<void> {
   );
 }
 
-/** A database whose key look-ups read at once and then answer only when released. */
+/** A database whose key look-ups read immediately and then answer only when released. */
 function holdingDatabase() {
   const { db: counted, lookups } = countingDatabase();
   let gate: PromiseWithResolvers<void> | undefined;

@@ -141,7 +141,7 @@ export function describeGateway({ name, missing, start }: Gateway): void {
   const lines = () => reached.map(({ line }) => line);
 
   /**
-   * Headers of the service's that reached the application, however their names are spelled; the proof is no
+   * Headers of the service's that reached the application, however their names are spelled; the proof is not
    * secret once it is spent.
    */
   function ofService(): string[][] {

@@ -19,7 +19,7 @@ const [{ code } = { code: "" }] = await codeBlocks("docs/gateways.md", "Envoy");
 const MANAGER =
   "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager";
 
-/** What stands around the page's text: a listener, two clusters, and no mercy for deprecated fields. */
+/** The configuration around the page's text: a listener, two clusters, and no mercy for deprecated fields. */
 function around({ service, application, key, port }: Places): string {
   const manager = { "@type": MANAGER, stat_prefix: "web", ...parse(code.replace("<key>", key)) };
   const filter = { name: "envoy.filters.network.http_connection_manager", typed_config: manager };

@@ -9,7 +9,7 @@ const [server = "", application = ""] = (await codeBlocks("docs/gateways.md", "n
   ({ code }) => code,
 );
 
-/** What stands around the page's text: an nginx in the foreground, as one process. */
+/** The configuration around the page's text: an nginx in the foreground, as one process. */
 function around(folder: string, locations: string, { port, application: address }: Places): string {
   const temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
   return `

@@ -141,8 +141,8 @@ test("a point is taken raw and as an OCTET STRING, and nothing else is", () => {
 type Template = { type: number; value: unknown }[];
 
 /**
- * A session of a library that lists these mechanisms, has ML-DSA-65 as PKCS#11 3.2 has it, and tells what it
- * was asked to generate.
+ * A session of a library that lists these mechanisms, has ML-DSA-65 as PKCS#11 3.2 has it, and reports what
+ * it was asked to generate.
  */
 function fakeSession(mechanisms: readonly number[]) {
   const { publicKey, privateKey } = generateKeyPairSync("ml-dsa-65");
