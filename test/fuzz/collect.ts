@@ -6,9 +6,9 @@ import { createShorthand } from "./shorthand.ts";
 import { targetsOf } from "./targets.ts";
 
 /**
- * `node test/fuzz/collect.ts [seconds [seed]]`: adds to the corpus the shortest inputs of a run that come out
- * in a way, or reach source, that nothing kept before does. Ends with 1 where the run finds something; that
- * is for `npm run fuzz` to report.
+ * `node test/fuzz/collect.ts [seconds [seed]]`: adds to the corpus the shortest inputs of a run whose result,
+ * or whose reached source, no kept input has. Ends with 1 where the run finds something; that is for `npm run
+ * fuzz` to report.
  */
 const LONGEST_KEPT = 6000;
 const [seconds = 60, seed = 1] = process.argv.slice(2).map(Number);

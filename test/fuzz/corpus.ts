@@ -9,7 +9,7 @@ export const CORPUS = resolve(import.meta.dirname, "corpus");
 /** An input that is run by every test run. */
 export type KeptInput = {
   target: string;
-  /** How it comes out; absent for what was found and has not been looked at. */
+  /** Its result; absent for what was found and has not been looked at. */
   outcome?: string;
   /** Why it is kept. */
   why: string;

@@ -11,8 +11,8 @@ import { targetsOf } from "./targets.ts";
 
 /**
  * `node test/fuzz/find_planted.ts <number of a fault> <seconds> [target]`: plants one fault of {@link
- * PLANTED_FAULTS} in a copy of the sources, looks for an input that comes out otherwise there than here, and
- * keeps the shortest in the corpus. Ends with 1 when none is found.
+ * PLANTED_FAULTS} in a copy of the sources, looks for an input with another result there than here, and keeps
+ * the shortest in the corpus. Ends with 1 when none is found.
  */
 const [number = 0, seconds = 10] = process.argv.slice(2).map(Number);
 const only = process.argv[4];

@@ -6,7 +6,7 @@ import { createRandom, pick } from "./random.ts";
 export type Target = {
   name: string;
   seeds: readonly Uint8Array[];
-  /** Tells in a word how the input came out; throws when that is not how it may come out. */
+  /** Returns the result of an input in a word; throws when that result is not allowed. */
   run(input: Uint8Array): string | Promise<string>;
 };
 
@@ -30,7 +30,7 @@ export type Drive = {
   keeps?(target: string, input: Uint8Array): void;
 };
 
-/** What a run came to. */
+/** The result of a run. */
 export type Tally = {
   executed: number;
   kept: number;
@@ -42,9 +42,9 @@ const BATCH = 32;
 const RECENT = 24;
 
 /**
- * Mutates inputs of each target in turn and keeps those that reach new source or come out in a new way.
- * Coverage costs more than an execution, so it is taken once a batch, and per input only where the batch
- * brought something. Each message is found once.
+ * Mutates inputs of each target in turn and keeps those that reach new source or have a new result. Coverage
+ * costs more than an execution, so it is taken once a batch, and per input only where the batch brought
+ * something. Each message is found once.
  */
 export async function fuzz(targets: readonly Target[], drive: Drive): Promise<Tally> {
   const random = createRandom(drive.seed);

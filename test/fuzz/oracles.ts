@@ -12,9 +12,7 @@ export function demand(holds: boolean, claim: string): asserts holds {
   if (!holds) throw new Error(claim);
 }
 
-/**
- * How a refusal came out: its code and where, without positions. Anything but a protocol error is a crash.
- */
+/** What a refusal says: its code and where, without positions. Anything but a protocol error is a crash. */
 export function refusedWith(error: unknown): string {
   if (!(error instanceof ProtocolError)) throw error;
   return `${error.code} ${error.path.replaceAll(/\d+/g, "#").slice(0, 80)}`;

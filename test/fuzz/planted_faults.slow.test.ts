@@ -13,7 +13,8 @@ beforeAll(async () => {
 afterAll(() => planting.remove());
 
 /**
- * Replays the corpus on the copied sources; what it printed, or `undefined` when everything came out as kept.
+ * Replays the corpus on the copied sources; what it printed, or `undefined` when every result is the kept
+ * one.
  */
 function replay(): Promise<string | undefined> {
   return new Promise((done) => {

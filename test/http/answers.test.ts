@@ -8,7 +8,7 @@ import { FAIL, sampleApi } from "./support/sample_api.ts";
 const world = sampleApi();
 const { post } = world;
 
-/** All that comes back for a call of the echo with these header lines, byte for byte. */
+/** The whole answer to a call of the echo with these header lines, byte for byte. */
 async function raw(lines: string): Promise<string> {
   const socket = connect(world.api.server.port, "127.0.0.1");
   const head = `POST /v1/service/echo HTTP/1.1\r\nHost: x\r\nConnection: close\r\n${lines}\r\n`;

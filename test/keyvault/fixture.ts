@@ -46,9 +46,7 @@ export type VaultHome = {
   remove(): Promise<void>;
 };
 
-/**
- * How a home comes about: as a copy of the run's initialised vault, by `keyvault init` itself, or left empty.
- */
+/** How a home is made: as a copy of the run's initialised vault, by `keyvault init` itself, or left empty. */
 export type HomeOptions = { made?: "copied" | "by init" | "empty" };
 
 /**

@@ -17,8 +17,8 @@ import { readIdentity, startVault, type TestVault } from "./fixture.ts";
 import { type Answer, type Client, call } from "./http/caller_support.ts";
 
 /*
- * Everything here is tried with the certificate that `keyvault init` made for the API, over the wire. What
- * comes before a certificate is accepted (expired, self-signed, of another authority, TLS 1.2) and the roles
+ * Everything here is tried with the certificate that `keyvault init` made for the API, over the wire. The
+ * checks before a certificate is accepted (expired, self-signed, of another authority, TLS 1.2) and the roles
  * of each call are in http/access.test.ts, bodies that are malformed or too large in http/calls.test.ts.
  */
 

@@ -98,7 +98,7 @@ async function putAuditBack(): Promise<void> {
 }
 
 /**
- * What a restart on altered records comes to: why the vault is sealed, or `open`. It is started anew on its
+ * The result of a restart on altered records: why the vault is sealed, or `open`. It is started anew on its
  * genuine records then.
  */
 async function restartOnAltered(): Promise<string> {

@@ -83,7 +83,7 @@ async function open(port = vault.port): Promise<TLSSocket> {
   return socket;
 }
 
-/** Sends bytes on a connection of their own and gives everything that came back until it closed. */
+/** Sends bytes on a connection of their own and returns the whole answer until it closed. */
 async function exchange(text: string): Promise<string> {
   const socket = await open();
   let answer = "";

@@ -3,8 +3,7 @@ import type { OperatorConfig } from "../../src/config.ts";
 import { createLog } from "../../src/log.ts";
 import { startOperator } from "../../src/operator/run.ts";
 
-// An operator as a process of its own, so that it can be killed. Its settings come as JSON in the first
-// argument.
+// An operator as a process of its own, so that it can be killed. Its settings are JSON in the first argument.
 const config = JSON.parse(process.argv[2] ?? "") as OperatorConfig;
 const folderTimes = { settleMs: 15, missingMs: 60, rescanMs: 400 };
 console.log("starting");

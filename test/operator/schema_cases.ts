@@ -533,7 +533,7 @@ export const schemaCases: SchemaCase[] = [
   ...statuses,
 ].map(withoutUndefined);
 
-/** As it would come out of YAML: members that are undefined are not there. */
+/** As YAML would give it: members that are undefined are absent. */
 function withoutUndefined(schemaCase: SchemaCase): SchemaCase {
   return JSON.parse(JSON.stringify(schemaCase)) as SchemaCase;
 }

@@ -66,7 +66,7 @@ const FEWEST_ROUNDS = 30;
 /**
  * Revokes a certificate while each of two APIs decides on a proof from it, and once the revocation has
  * answered asks each again: these must deny, in every round. After `RACE_SECONDS` and 30 rounds no further
- * one begins. Gives what the decisions under way came to.
+ * one begins. Returns the results of the decisions under way.
  *
  * Hardly ever does a revocation answer between a decision's reading and its commit here: that moment is held
  * open in `held_rows.test.ts`.

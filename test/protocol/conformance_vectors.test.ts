@@ -18,7 +18,7 @@ afterEach(async () => {
   await rm(folder, { recursive: true });
 });
 
-/** How the vectors of one of the project's own files come out after a change. */
+/** The results of the vectors of one of the project's own files after a change. */
 async function outcomesOf(name: string, change?: (document: Json) => void): Promise<Outcome[]> {
   const document: Json = JSON.parse(await readFile(join(OWN, name), "utf8"));
   change?.(document);

@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
 
-/** A request as it came over the wire. */
+/** A request as it arrived over the wire. */
 export type StubRequest = { method: string; target: string; headers: Record<string, string>; body: string };
 
 /** What the stub does with a connection once a request is whole. */

@@ -27,7 +27,7 @@ export async function outcome(
   return (await evaluateConstraints(constraints, { certId: "cert", now, context }))?.code ?? "holds";
 }
 
-/** The request comes from a place: degrees and metres. */
+/** The place that the request is from: degrees and metres. */
 export function at(latitude: number, longitude: number, altitude_m?: number): ConstraintContext {
   return { latitude, longitude, altitude_m };
 }

@@ -14,7 +14,7 @@ export type Mismatch = {
   got: unknown;
 };
 
-/** How one vector came out. */
+/** The result of one vector. */
 export type Outcome = {
   kind: string;
   name: string;

@@ -16,7 +16,7 @@ const turnShape = z.object({
   verify_now: z.number(),
 });
 
-/** Signed bytes, MAC and chain hash of a token, and the answer about the turn that comes with it. */
+/** Signed bytes, MAC and chain hash of a token, and the answer about the turn that is sent with it. */
 export async function checkSessionToken(
   { expected }: Vector,
   document: JsonObject,

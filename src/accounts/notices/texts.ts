@@ -39,7 +39,7 @@ function lowCredit(event: AccountEvent, { baseUrl, word }: Place): Pick<Mail, "s
     text: [
       ...happened,
       "",
-      "What to do: ask whoever runs this service for more credit. Name your account:",
+      "What to do: ask the people who run this service for more credit. Name your account:",
       event.account_id,
       "",
       `What you have now, and every charge: GET ${baseUrl}/v1/${word}/credits`,

@@ -26,7 +26,7 @@ export type Harness = {
   deliveries(connectionId: string): Promise<Delivery[]>;
 };
 
-/** A delivery's state and what its attempts came to. */
+/** A delivery's state and the results of its attempts. */
 export type Delivery = {
   deliveryId: string;
   eventType: string;

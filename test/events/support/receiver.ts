@@ -31,7 +31,7 @@ export type Receiver = {
   secret: string;
   secrets: Map<string, string>;
   reply: Reply;
-  /** How many requests have come in but have no answer yet, and the most there ever were. */
+  /** How many requests have arrived but have no answer yet, and the most there ever were. */
   open: number;
   mostOpen: number;
   close(): Promise<void>;

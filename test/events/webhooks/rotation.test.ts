@@ -57,7 +57,7 @@ function signedBy({ headers, body }: Received, secrets: Record<string, string>) 
   return { specified: specified.join(), standard, signatures: listed.length };
 }
 
-/** Sends one event and gives the requests that it came to. */
+/** Sends one event and returns the requests that it caused. */
 async function deliver(): Promise<Received[]> {
   const before = receiver.requests.length;
   await append(home.database, deniedEvent(connection, `req-${sent++}`), harness.clock.now());

@@ -13,7 +13,7 @@ afterEach(async () => {
   for (const close of closing.splice(0)) await close();
 });
 
-/** Listens on loopback, ends with the test, gives its port and how many connections came. */
+/** Listens on loopback, ends with the test, returns its port and how many connections it got. */
 async function listen(server: Server | TcpServer): Promise<{ port: number; connections: () => number }> {
   let connections = 0;
   const sockets = new Set<{ destroy(): void }>();

@@ -27,7 +27,7 @@ async function startHolding() {
   return { server, reached };
 }
 
-/** Everything that comes back for `text` until the connection ends. */
+/** Every byte of the answer to `text` until the connection ends. */
 async function talk(port: number, text: string): Promise<string> {
   const socket = connect(port, "127.0.0.1");
   let answer = "";

@@ -85,7 +85,7 @@ describe("a body's size", () => {
   });
 });
 
-/** What comes back first for a request that is not finished; the connection is then given up. */
+/** The first bytes of the answer to a request that is not finished; the connection is then given up. */
 function firstAnswer(head: string): Promise<string> {
   return new Promise((resolve, reject) => {
     const socket = connect(api.server.port, "127.0.0.1", () => socket.write(head));

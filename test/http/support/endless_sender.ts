@@ -3,7 +3,7 @@ import type { TestApi } from "../../support/api.ts";
 
 /**
  * Begins a body in chunks to `/v1/service/raw` and has `write` go on with it until the other side ends the
- * connection. Resolves with what came back, and with the bytes that were sent.
+ * connection. Resolves with the answer, and with the bytes that were sent.
  */
 export async function sendEndlessly(
   api: TestApi,

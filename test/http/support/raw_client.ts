@@ -4,11 +4,11 @@ import { connect, type Socket } from "node:net";
 /** A TCP client that sends given bytes and notes the answer. */
 export type RawClient = {
   socket: Socket;
-  /** What came back so far. */
+  /** The answer so far. */
   text(): string;
-  /** Resolves with what came back once it matches; rejects when the connection is closed before. */
+  /** Resolves with the answer once it matches; rejects when the connection is closed before. */
   until(pattern: RegExp): Promise<string>;
-  /** Resolves when the connection is closed, however, with what came back. */
+  /** Resolves with the answer when the connection is closed, for whatever reason. */
   closed: Promise<string>;
 };
 

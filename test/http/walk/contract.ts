@@ -62,7 +62,7 @@ const SECURITY_HEADERS = {
   "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
 };
 
-/** Headers that tell something of this answer: none comes undeclared. */
+/** Headers that say something of this answer: each is declared. */
 const TELLING =
   /^(etag|retry-after|set-cookie|location|allow|www-authenticate|idempotent-replayed|x-service-.*)$/;
 

@@ -67,7 +67,7 @@ function operate(
 
 const declared = (accountEmail: string) => ({ ...PLATFORM, account_email: accountEmail });
 
-/** A way in which each code of the service comes out of it. */
+/** A way to get each code of the service. */
 export const scenarios: Record<ErrorCode, Scenario> = {
   invalid_request: (_, scene) => scene.person.client.post("/v1/service/platforms", "{"),
   invalid_code: (api) =>

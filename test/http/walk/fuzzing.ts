@@ -17,7 +17,7 @@ const COUNTED: Record<string, readonly string[]> = {
 /** Where the newest leader of an operator's cluster is kept, whatever it calls. */
 const LEADERS: readonly string[] = ["operator_clusters"];
 
-/** Calls in a run, what came of them by status, and what was wrong with any. */
+/** Calls in a run, their results by status, and what was wrong with any. */
 export type FuzzReport = { seed: number; calls: number; statuses: Record<number, number>; faults: string[] };
 
 /**

@@ -5,7 +5,7 @@ import { contract } from "./documented.ts";
 import { type Scene, setScene } from "./scene.ts";
 import { startWholeApi, type WholeApi } from "./world.ts";
 
-/** What must never come back, as text and as a number. */
+/** What must never be in an answer, as text and as a number. */
 const MARKER = "zqsecretqz";
 const DIGITS = "4815162342";
 

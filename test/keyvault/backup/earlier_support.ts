@@ -28,8 +28,8 @@ export async function migrateToLevel(home: VaultHome, level: number): Promise<vo
 
 /**
  * What a running vault's rows would be if a version with the tables of `level` had written them: without the
- * columns and tables that came later, and with a chain, by the token's own audit key, that does not know of
- * codes for rows where there were none.
+ * columns and tables that were added later, and with a chain, by the token's own audit key, that does not
+ * know of codes for rows where there were none.
  */
 export async function earlierRows(vault: TestVault, level: number): Promise<EarlierRows> {
   const home = await createHome({ made: "empty" });

@@ -12,7 +12,7 @@ async function sealed(...texts: string[]): Promise<Buffer> {
   return Buffer.concat(await Array.fromAsync(sealStream(all(), publicKey)));
 }
 
-/** What opens of a stream that comes in such pieces, and how many of them were asked for. */
+/** What opens of a stream that arrives in such pieces, and how many of them were asked for. */
 async function opened(...pieces: Buffer[]): Promise<{ text: string; taken: number }> {
   let taken = 0;
   async function* all(): AsyncGenerator<Buffer> {

@@ -10,7 +10,7 @@ export type Client = {
   minVersion?: SecureVersion;
 };
 
-/** An answer, or the code of the error that came instead. */
+/** An answer, or the code of the error instead. */
 export type Answer = {
   status: number;
   body: { error?: { code: string; status: number } } & Record<string, unknown>;
@@ -18,9 +18,7 @@ export type Answer = {
 
 export type Options = { method?: string; body?: unknown; headers?: Record<string, string> };
 
-/**
- * One HTTPS request on a connection of its own. Rejects when the connection does not come about or breaks.
- */
+/** One HTTPS request on a connection of its own. Rejects when the connection is not made or breaks. */
 export function call(
   url: string,
   client: Client,

@@ -31,8 +31,8 @@ async function openConnection(): Promise<Socket> {
 const HEAD = `POST /v1/keys HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\nidempotency-key: 12345678\r\n`;
 
 /**
- * What somebody sends who never comes to an end, and the seconds that the vault waits for it at most: its
- * deadline and a look every 30 s.
+ * What somebody sends who never finishes, and the seconds that the vault waits for it at most: its deadline
+ * and a look every 30 s.
  */
 const ENDLESS = {
   "a handshake": { seconds: 15, begin: async () => connect({ port: vault.port, host: "localhost" }) },

@@ -9,9 +9,7 @@ import { createKekRotation } from "../../../keyvault/kek/rotate.ts";
 import type { Token } from "../../../keyvault/token/client.ts";
 import { ADMIN, startVault, type TestVault } from "../fixture.ts";
 
-/*
- * What may come between two turns of work on the key-encryption key: each turn decides anew.
- */
+/* What may happen between two turns of work on the key-encryption key: each turn decides again. */
 
 let vault: TestVault;
 let steps: string[];

@@ -8,7 +8,8 @@ const LABEL = `key-${"0".repeat(32)}`;
 const OWNER = { keyId: "1".repeat(32), tenant: "acc-1" };
 
 /**
- * Sweeping of one label that no key has; `before` is done to what the audit says when the sweep's turn comes.
+ * Sweeping of one label that no key has; `before` is done to what the audit says when the sweep's turn
+ * arrives.
  */
 function sweepOf(before: (residents: Map<string, ResidentOwner>) => void, owner?: ResidentOwner) {
   const residents = new Map<string, ResidentOwner>([[LABEL, owner]]);
