@@ -193,7 +193,7 @@ describe("the account-type step", () => {
     expect([...api.vault.keys].filter(([, { tenant }]) => tenant === accountId)).toHaveLength(1);
   });
 
-  test("is completed once when it comes many times at once, to two replicas", async () => {
+  test("is completed once when it is sent many times concurrently, to two replicas", async () => {
     const { client, accountId } = await atAccountType();
     const onOther = other.client();
     for (const name of ["service_session", "service_csrf"]) {

@@ -133,7 +133,7 @@ const sound = (moments: Date[]): Rows => ({
 const seconds = (count: number) => Array.from({ length: count }, (_, n) => addSeconds(old, n));
 
 describe("reading the ledger in pages", () => {
-  test("finds what reading it at once finds, and what there is", async () => {
+  test("finds what reading it in one go finds, and what there is", async () => {
     await fc.assert(
       fc
         .asyncProperty(ledgers, async (drawn) => {
@@ -197,7 +197,7 @@ describe("reading the ledger in pages", () => {
     }
   });
 
-  test("tells an account that differs as it is at one moment, in the midst of decisions too", async () => {
+  test("reports an account that differs as it is at one moment, in the midst of decisions too", async () => {
     const rows = { ...sound(seconds(9)), balance: 17 };
     await insert(rows);
     const account_id = rows.accountId;

@@ -136,7 +136,7 @@ describe("a stranger who asks for codes to an address and tries wrong ones", () 
     expect(await triesOf(email)).toBeLessThanOrEqual(75);
   }, 120_000);
 
-  test("has no more of them with codes that are good at once, with a cookie and without one", async () => {
+  test("has no more of them with codes that are valid at the same time, with a cookie and without one", async () => {
     const [email, anonymous] = [fresh(), api.client()];
     const browsers = Array.from({ length: 8 }, (_, n) => {
       const browser = api.client();
@@ -190,7 +190,7 @@ describe("the long code", () => {
     expect((await verify(api.client(), two.email, two.code)).status).toBe(400);
   });
 
-  test("is followed by no other mail for half an hour, with the same answer; used, by the next one at once", async () => {
+  test("is followed by no other mail for half an hour, with the same answer; used, by the next one immediately", async () => {
     const { email, code } = await underAttack();
     const mails = (await mailsTo(email)).length;
     const answer = await send(api.client(), email);
@@ -247,7 +247,7 @@ describe("the long code", () => {
 });
 
 describe("codes that were used", () => {
-  test("count for nothing: whoever signs in is sent six digits each time", async () => {
+  test("count for nothing: a person who signs in is sent six digits each time", async () => {
     const email = fresh();
     for (let n = 0; n < 16; n += 1) {
       const client = api.client();
@@ -313,7 +313,7 @@ describe("repeated wrong codes", () => {
     expect(await notices(known)).toHaveLength(2);
   });
 
-  test("are reported once when several processes come to them at once", async () => {
+  test("are reported once when several processes reach them at the same time", async () => {
     const email = fresh();
     await attack(email, { times: 1, tries: 5 });
     const address = createCodeHashes(api.sealingKey).address(email);

@@ -43,7 +43,7 @@ describe("5. Authentication", () => {
     }
   });
 
-  test("3. a rotated API key ends at once without grace", async () => {
+  test("3. a rotated API key ends immediately without grace", async () => {
     const grace = actor("grace");
     const path = `/v1/service/connections/${grace.connectionId}/rotate-key`;
     const rotated = must(await grace.person.call("POST", path, {}));

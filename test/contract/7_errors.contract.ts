@@ -38,7 +38,7 @@ describe("7. Errors", () => {
     expect(must(await ada.verify(proof, "data:read")).decision).toBe("allow");
   });
 
-  test("400 invalid_scope for a required scope that is none", async () => {
+  test("400 invalid_scope for a required scope that is not a scope", async () => {
     const agentId = await ada.createAgent();
     await ada.delegate(agentId, ["data:read"]);
     for (const scope of ["data:*", "nope", "custom:"]) {

@@ -12,7 +12,7 @@ describe("8. Limits", () => {
     expect(left).toBeLessThanOrEqual(900 + 30);
   });
 
-  test("a challenge is good for one verification among 16 at once", async () => {
+  test("a challenge is good for one verification among 16 concurrent ones", async () => {
     const agentId = await ada.createAgent();
     await ada.delegate(agentId, ["data:read"]);
     const proof = await ada.proof(agentId);

@@ -178,7 +178,7 @@ export function describeResources(name: string, open: () => Promise<ResourcesHar
       expect(get()?.metadata.finalizers).toEqual([]);
     });
 
-    test("let an object without a finalizer go at once", async () => {
+    test("let an object without a finalizer go immediately", async () => {
       await existing();
       changes.length = 0;
       await harness.remove(key);

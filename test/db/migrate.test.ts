@@ -28,7 +28,7 @@ test("applies every migration once, in order, and nothing the second time", asyn
   expect((await migrate(database.url)).applied).toEqual([]);
 });
 
-test("may be run by several processes at once: one of them applies each migration", async () => {
+test("may be run by several processes concurrently: one of them applies each migration", async () => {
   const runs = await Promise.all(Array.from({ length: 4 }, () => migrate(database.url)));
   const applied = runs.flatMap((run) => run.applied);
   expect(new Set(applied).size).toBe(applied.length);

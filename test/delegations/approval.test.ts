@@ -50,7 +50,7 @@ describe("approving a request", () => {
     ).toBe(true);
   });
 
-  test("tells delegation.approved once, with the certificate and the word on the agent's key", async () => {
+  test("emits delegation.approved once, with the certificate and the word on the agent's key", async () => {
     const { person, platform, agentId, requestId } = await requested(api);
     const { body } = await approve(person, requestId, ["data:read"]);
     const row = await api

@@ -23,7 +23,7 @@ async function countWaiting(): Promise<number> {
 }
 
 describe("revoking a certificate", () => {
-  test("answers it as revoked, and the same again; the first reason stays and is told once", async () => {
+  test("answers it as revoked, and the same again; the first reason stays and is reported once", async () => {
     const { person, platform, agentId, certId } = await delegated(api);
     const answers = [
       await revoke(person, certId, { reason: "done" }),
@@ -59,7 +59,7 @@ describe("revoking a certificate", () => {
     );
   });
 
-  test.each([2, 16])("is told once when %i calls race", async (count) => {
+  test.each([2, 16])("is reported once when %i calls race", async (count) => {
     for (let round = 0; round < 5; round += 1) {
       const { person, platform, certId } = await delegated(api);
       const answers = await Promise.all(

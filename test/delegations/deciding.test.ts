@@ -46,7 +46,7 @@ describe("decisions that race", () => {
     expect(await api.db("certificates").where({ request_id: requestId })).toHaveLength(1);
   });
 
-  test("an approval whose request ends while the vault signs is none", async () => {
+  test("an approval whose request ends while the vault signs is refused", async () => {
     const { person, requestId } = await requested(api);
     const row = await api.db("delegation_requests").where({ request_id: requestId }).first();
     const sign = api.vault.signDelegation;
@@ -99,7 +99,7 @@ describe("decisions that race", () => {
 });
 
 describe("denying a request", () => {
-  test("ends it, with a reason, and tells it once", async () => {
+  test("ends it, with a reason, and reports it once", async () => {
     const { person, platform, agentId, requestId } = await requested(api);
     const path = `/v1/service/delegations/requests/${requestId}/deny`;
     const { status, body } = await person.client.post(path, { reason: "not now" });

@@ -96,7 +96,7 @@ describe("a root identity's revocation list", () => {
     expect(signatures() - before).toBe(4);
   });
 
-  test("is signed once when many ask at once, on two replicas", async () => {
+  test("is signed once when many ask concurrently, on two replicas", async () => {
     const { person, certId } = await delegated(api);
     await revoke(person, certId);
     const before = signatures();

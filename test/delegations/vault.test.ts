@@ -132,7 +132,7 @@ test("one idempotency key makes one key in the vault, whatever becomes of the fi
   expect(again.body).toEqual(first.body);
 });
 
-test("while the vault is stopped nothing is approved or created, and what ended is told to it afterwards", async () => {
+test("while the vault is stopped nothing is approved or created, and what ended is sent to it afterwards", async () => {
   const { person, platform, agentId } = await delegated(api);
   const requestId = await selfRequest(person, platform.connectionId);
   const doomed = await createAgent(api.client(), platform);

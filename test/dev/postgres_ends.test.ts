@@ -48,7 +48,7 @@ describe("after a kill -9", () => {
     expect(await query(second, "select n from kept")).toEqual([[42]]);
   });
 
-  test("of the starting process, a start at once waits for the old server to let go", async () => {
+  test("of the starting process, an immediate start waits for the old server to let go", async () => {
     const { child } = await startElsewhere();
     await killHard(child);
     expect(await query(await start(), "select 1")).toEqual([[1]]);

@@ -114,7 +114,7 @@ describe("a broken installation is mended", () => {
     expect(existsSync(join(clone, "node_modules/koa/package.json"))).toBe(true);
   });
 
-  test("when the installation was killed midway, and two start at once afterwards", async () => {
+  test("when the installation was killed midway, and two start at the same time afterwards", async () => {
     await rm(join(clone, "node_modules"), { recursive: true });
     const claims = join(clone, ".deputize/setup/lock");
     const killed = npm(quickTest());

@@ -31,7 +31,7 @@ describe("a stack", () => {
     ).toEqual(["GIVEN", "PATH"]);
   });
 
-  test("tells in run.json which processes and ports it has, and that there are none after the end", async () => {
+  test("says in run.json which processes and ports it has, and that there are none after the end", async () => {
     const only = await describePart("only");
     const stack = await start(only);
     const path = join(world.folder, "run.json");

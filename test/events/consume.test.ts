@@ -62,7 +62,7 @@ test("an event brought twice, in one batch or in two, has its effect once", asyn
   expect(tries).toEqual(["one", "two"]);
 });
 
-test("an event brought to many processes at once has its effect once", async () => {
+test("an event brought to many processes concurrently has its effect once", async () => {
   const { consumer, tries, inbox } = counting();
   const events = Array.from({ length: 20 }, (_, n) => event(String(n)));
   const shuffled = (seed: number) => [...events.slice(seed), ...events.slice(0, seed)];

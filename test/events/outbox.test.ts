@@ -77,7 +77,7 @@ test("numbers concurrent events of one connection without gap, in the order of t
   expect(new Set(rows.map((row) => row.shard)).size).toBe(1);
 });
 
-test("appends many events at once: in their order, without gap, in statements that do not grow in number", async () => {
+test("appends many events in one go: in their order, without gap, in statements that do not grow in number", async () => {
   const connection = await makeConnection(database, null);
   await append(denied(connection, "first"));
   const events = Array.from({ length: 3_000 }, (_, n) => denied(connection, `req-${n}`));

@@ -75,7 +75,7 @@ test("a worker that comes back late does not get back what others took", async (
   expect([await first.held(), await second.held()]).toEqual([0, 8]);
 });
 
-test("workers that start at once never hold a shard twice", async () => {
+test("workers that start at the same time never hold a shard twice", async () => {
   const all = Array.from({ length: 6 }, () => worker());
   await Promise.all(all.map((each) => each.renew()));
   await Promise.all(all.map((each) => each.renew()));
@@ -83,7 +83,7 @@ test("workers that start at once never hold a shard twice", async () => {
   expect(held.reduce((sum, count) => sum + count)).toBe(8);
 });
 
-test("what a worker releases is free at once", async () => {
+test("what a worker releases is free immediately", async () => {
   const [first, second] = [worker(), worker()];
   await first.renew();
   await first.release();

@@ -63,7 +63,7 @@ test("several workers together deliver each event once, and share the shards", a
   }
 });
 
-test("stopping finishes what is under way, writes its result, and gives the shards to the next worker at once", async () => {
+test("stopping finishes what is under way, writes its result, and gives the shards to the next worker immediately", async () => {
   const first = start();
   const connection = await connect();
   let answer = () => {};
@@ -126,7 +126,7 @@ test("counts what waits and what was sent, without naming anybody", async () => 
   expect(await text()).not.toContain(connection.connectionId);
 });
 
-test("tells how much waits, and for how long", async () => {
+test("reports how much waits, and for how long", async () => {
   const worker = start();
   await eventually("nothing waits", async () => (await worker.health()).events_waiting === 0);
   expect(await worker.health()).toEqual({ ok: true, events_waiting: 0, oldest_event_age: 0 });

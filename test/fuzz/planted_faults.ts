@@ -77,7 +77,7 @@ export const PLANTED_FAULTS: readonly PlantedFault[] = [
   fault("encoding/json.ts", "leading zeros are taken", "(-?(?:0|[1-9][0-9]*))", "(-?[0-9]+)"),
   fault(
     "encoding/json.ts",
-    "an escape that is none is kept as text",
+    "an invalid escape is kept as text",
     "return undefined;\n  }\n}\n\nfunction addMember",
     "return literal;\n  }\n}\n\nfunction addMember",
   ),

@@ -61,7 +61,7 @@ describe("a service with another word and an alias", () => {
     }
   });
 
-  test("refuses a header that stands under two names with two values: one of them may be the client's", async () => {
+  test("refuses a header that is sent under two names with two values: one of them may be the client's", async () => {
     const send = (ratify: string) =>
       api.client().post("/v1/acme/echo", undefined, {
         headers: { "x-acme-api-key": "known", "x-ratify-api-key": ratify },

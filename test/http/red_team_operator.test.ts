@@ -89,7 +89,7 @@ test.each([
   expect(await isOperator(OPERATOR_TOKEN)).toBe(true);
 });
 
-test("of two leaders that come at once the older one is refused, and does not put the epoch back", async () => {
+test("of two leaders that arrive at the same time the older one is refused, and does not put the epoch back", async () => {
   const at = (epoch: number) => ({ clusterId: "two-at-once", epoch });
   const admit = createAdmitOperator(api);
   const newer = await api.db.transaction();

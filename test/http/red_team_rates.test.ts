@@ -55,7 +55,7 @@ describe("one key that presents without end", () => {
     expect(errorOf(await app.present())).toBe("429 rate_limited");
   });
 
-  test("tells with each answer what is left", async () => {
+  test("says with each answer what is left", async () => {
     const app = await application();
     const { headers } = await app.present();
     expect(headers.get("ratelimit-policy")).toBe('"present";q=6;w=60');
@@ -189,7 +189,7 @@ describe("one key that has forged proofs verified", () => {
     expect(errorOf(await forge())).toBe("400 invalid_proof");
   });
 
-  test("gets no further with a hundred at once, in one call or in many", async () => {
+  test("gets no further with a hundred at the same time, in one call or in many", async () => {
     const app = await application();
     const forged = await forge(app);
     const boxed = await app.post("/access/v1/evaluations", {

@@ -43,7 +43,7 @@ describe("one key that has one operation decided on without end, at no charge", 
     expect(seen).toEqual([...of("409 invocation_conflict", 20), ...of("429 rate_limited", 2)]);
   });
 
-  test("gets no further with many at once", async () => {
+  test("gets no further with many at the same time", async () => {
     const app = await world.application();
     const { operation } = await decidedOperation(app);
     const proofs = await Promise.all(of("", 60).map(() => prove(app, operation)));

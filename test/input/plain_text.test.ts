@@ -120,7 +120,7 @@ describe("text that people approve by", () => {
     expect(freeText(9).safeParse("").success).toBe(true);
   });
 
-  test("is one line when nothing controls it and no space stands at an end", () => {
+  test("is one line when nothing controls it and no space is at an end", () => {
     expect(["", "a", "a b", "/orders/ä"].map(isPlainLine)).toEqual([true, true, true, true]);
     for (const text of ["a\nb", "a\tb", "a\u0085b", "a\u0000", " a", "a ", "a\u202eb", " "]) {
       expect(isPlainLine(text)).toBe(false);

@@ -44,7 +44,7 @@ test("names every setting that is missing or wrong, and never a value", () => {
   expect(wrong).not.toMatch(/hunter2/);
 });
 
-test("bounds how often keys are made for a tenant unless told not to, in whole keys a second", () => {
+test("bounds how often keys are made for a tenant unless set otherwise, in whole keys a second", () => {
   const rate = (text?: string) =>
     loadConfig({ ...good, ...(text !== undefined && { KEYVAULT_CREATION_RATE_PER_TENANT: text }) })
       .creationRate;
@@ -54,7 +54,7 @@ test("bounds how often keys are made for a tenant unless told not to, in whole k
   }
 });
 
-test("bounds how many keys a caller has made in a day unless told not to", () => {
+test("bounds how many keys a caller has made in a day unless set otherwise", () => {
   const perDay = (text?: string) =>
     loadConfig({ ...good, ...(text !== undefined && { KEYVAULT_CREATIONS_PER_DAY: text }) }).creationsPerDay;
   expect([perDay(), perDay("0"), perDay("100000000")]).toEqual([100_000, 0, 100_000_000]);
@@ -72,7 +72,7 @@ test("takes a token's label as modules have them, up to 32 characters", () => {
   }
 });
 
-test("reads the database's URL from a file when told to", async () => {
+test("reads the database's URL from a file when set to", async () => {
   const dir = await mkdtemp(join(tmpdir(), "keyvault-config-"));
   const file = join(dir, "url");
   await writeFile(file, "postgres://u@h/from-file\n");

@@ -70,7 +70,7 @@ describe("with a rate", () => {
   });
   afterAll(() => vault.close());
 
-  test("twice as many are made at once, and what is beyond is told when to come again, and leaves nothing but its record", async () => {
+  test("twice as many are made in one go, and a caller beyond that gets the time to try again, and leaves nothing but its record", async () => {
     const before = vault.vault.journal.head().seq;
     const { answers, most } = await rush(vault, api, "acc-burst", 20);
     expect(granted(answers).length).toBeGreaterThanOrEqual(AT_ONCE);
@@ -92,7 +92,7 @@ describe("with a rate", () => {
     expect((await vault.verifyAudit()).intact).toBe(true);
   });
 
-  test("a creation that was refused is made when it is asked for again after the time told", async () => {
+  test("a creation that was refused is made when it is asked for again after the time given", async () => {
     const names = Array.from({ length: 10 }, () => randomUUID());
     const first = await Promise.all(names.map((name) => make(vault, api, "acc-again", name)));
     const [index, waiting] = [...first.entries()].find(([, { status }]) => status === 429) ?? [];

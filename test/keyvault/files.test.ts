@@ -51,7 +51,7 @@ test("what somebody laid where a file is written first gets none of it", async (
   }
 });
 
-test("of two that make one folder at once the later one makes it whole, and the other finds its own gone", async () => {
+test("of two that make one folder at the same time the later one makes it whole, and the other finds its own gone", async () => {
   const dir = await mkdtemp(join(tmpdir(), "keyvault-files-"));
   try {
     const path = join(dir, "token");

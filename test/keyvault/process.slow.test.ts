@@ -205,7 +205,7 @@ test("calls in flight are answered before a stop, and the port is free after it"
   expect(await exited(child)).toBe(0);
 });
 
-test("ends when its standard input does, if told to, and otherwise stays", async () => {
+test("ends when its standard input does, if set to, and otherwise stays", async () => {
   const tied = await startServing({ KEYVAULT_EXIT_ON_STDIN_CLOSE: "1" });
   tied.child.stdin!.end();
   expect(await exited(tied.child)).toBe(0);
@@ -256,7 +256,7 @@ test("a port in use is named", async () => {
   await second.remove();
 });
 
-test("the command line tells status and finds a broken chain", async () => {
+test("the command line shows the status and finds a broken chain", async () => {
   const { port } = await startServing();
   await client!.createKey(
     { tenant: "acc-1", purpose: "agent", label: "agent", ceiling: ["data:read"] },

@@ -50,7 +50,7 @@ function sign(
   });
 }
 
-test("lets through twice the rate at once, then as many as time allows, and says how long to wait", () => {
+test("lets through twice the rate in one go, then as many as time allows, and says how long to wait", () => {
   let now = 0;
   const rates = createRates(() => now);
   const take = (name = "a", rate = 2) => rates.take([{ name, rate }]);

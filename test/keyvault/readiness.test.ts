@@ -55,7 +55,7 @@ test("a sealed vault is not ready", async () => {
   await expect(check()).rejects.toMatchObject({ code: "sealed" });
 });
 
-test("the status is told while the token is away, and says that", async () => {
+test("the status is shown while the token is away, and says that", async () => {
   const info = { manufacturer: "m", model: "m", serial: "s", keks: ["kek-1"], resident: [] };
   const health = { answers: true };
   const open = {

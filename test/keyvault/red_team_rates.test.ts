@@ -56,7 +56,7 @@ async function rush(count: number, attempt: (index: number) => Promise<Answer>) 
 /** What a bucket lets through in that time: twice its rate in one go, and its rate each second. */
 const most = (rate: number, seconds: number) => 2 * rate + rate * seconds;
 
-test("one key, over forty connections at once and under two certificates", async () => {
+test("one key, over forty concurrent connections and under two certificates", async () => {
   const { tenant, agents } = await freshTenant();
   [agent] = agents as [CreatedKey];
   const second = await issueIdentity(vault.home, { kind: "client", role: "api", name: "api-2" });

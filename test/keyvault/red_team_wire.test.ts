@@ -225,14 +225,14 @@ test("a connection that sends calls without waiting for their answers is ended, 
   expect(head() - before).toBeLessThan(2_000);
 });
 
-test("as many calls at once on one connection as are let wait are all answered", async () => {
+test("as many concurrent calls on one connection as are let wait are all answered", async () => {
   const body = JSON.stringify(challenge());
   const one = `POST ${path()} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n`;
   const answer = await exchange(`${`${one}\r\n${body}`.repeat(31)}${one}connection: close\r\n\r\n${body}`);
   expect(answer.match(/challenge_sig/g)).toHaveLength(32);
 });
 
-test("one call more at once than are let wait ends its connection, and is not answered", async () => {
+test("one concurrent call more than are let wait ends its connection, and is not answered", async () => {
   const body = JSON.stringify(challenge());
   const one = `POST ${path()} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n`;
   const calls = `${`${one}\r\n${body}`.repeat(32)}${one}connection: close\r\n\r\n${body}`;

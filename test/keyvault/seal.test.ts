@@ -172,7 +172,7 @@ test("an admin seals it: nothing is signed any more, and unsealed it signs with 
   expect((await vault.verifyAudit()).intact).toBe(true);
 });
 
-test("sealing overwrites the data keys that are kept, whoever still holds one", async () => {
+test("sealing overwrites the data keys that are kept, even one that is still in use", async () => {
   vault = await startVault(home);
   await unseal();
   const { body } = await create("first-key");

@@ -77,7 +77,7 @@ test.skipIf(!existsSync("/proc/self/task"))(
   },
 );
 
-test("an audit chain that is not the vault's is told in the log with the record, and the vault starts sealed", async () => {
+test("an audit chain that is not the vault's is logged with the record, and the vault starts sealed", async () => {
   await home.sql(
     "alter table audit disable trigger audit_append_only; update audit set caller = 'mallory' where seq = 1",
   );
@@ -88,7 +88,7 @@ test("an audit chain that is not the vault's is told in the log with the record,
   ]);
 });
 
-test("halves in the token that belong to no key are told in the log at each start", async () => {
+test("halves in the token that belong to no key are logged at each start", async () => {
   const token = await openToken(await tokenSettings(home.config.token), SILENT);
   const label = `key-${"0".repeat(32)}`;
   await token.createResident(label, ["ed25519"]);

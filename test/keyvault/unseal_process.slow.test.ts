@@ -109,7 +109,7 @@ async function takeSnapshot(): Promise<string> {
   return readFileSync(file, "latin1");
 }
 
-test("the command line tells that it is sealed, refuses a wrong PIN in one line, and unseals it by standard input", async () => {
+test("the command line says that it is sealed, refuses a wrong PIN in one line, and unseals it by standard input", async () => {
   const status = await run(["status", "--url", url]);
   expect(status.code).toBe(0);
   expect(unfolded(status.output)).toMatch(/^SEALED .*no PIN file.*keyvault unseal/);

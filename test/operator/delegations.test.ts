@@ -97,7 +97,7 @@ describe("delegations in a folder", () => {
     expect(world.api.delegations.size).toBe(0);
   });
 
-  test("are revoked with the reason given, for good", async () => {
+  test("are revoked with the reason given, permanently", async () => {
     await world.start();
     const requestId = await world.declareDelegation();
     world.api.approve(requestId, ["data:read"]);

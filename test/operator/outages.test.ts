@@ -18,7 +18,7 @@ describe("the operator in an outage", () => {
   const world = operatorFolderEach();
 
   describe("an outage", () => {
-    test("of the API is told, and over as soon as it answers", async () => {
+    test("of the API is reported, and over as soon as it answers", async () => {
       await world.api.goAway();
       await world.folders.write("all.yaml", tenants(), platform(), agent());
       await world.start();
@@ -80,7 +80,7 @@ describe("the operator in an outage", () => {
       await world.reaches("Delegation", "bot", "Revoked");
     });
 
-    test("of the token is told, and over when it is replaced", async () => {
+    test("of the token is reported, and over when it is replaced", async () => {
       const file = join(world.folders.root, "token");
       await writeFile(file, `${"x".repeat(40)}\n`);
       world.config.OPERATOR_TOKEN_FILE = file;

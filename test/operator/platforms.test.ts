@@ -100,7 +100,7 @@ describe("platforms in a folder", () => {
     await world.reaches("Platform", "shop", "Active");
   });
 
-  test("say at once that their namespace is bound to another account, or to none", async () => {
+  test("say immediately that their namespace is bound to another account, or to none", async () => {
     await world.start();
     await world.declareAgent();
     const registered = only(world.api.platforms);

@@ -55,7 +55,7 @@ describe("the operator over a restart", () => {
     expect(world.api.calls.every(({ path }) => !/rotate|acknowledge|revoke/.test(path))).toBe(true);
   });
 
-  test("tells every new reason as an event", async () => {
+  test("reports every new reason as an event", async () => {
     await world.start();
     await world.declareDelegation();
     await world.stop();

@@ -150,7 +150,7 @@ describe("accepted principals", () => {
     expect(rest).toMatchObject({ items: [{ human_id: one.humanId }], next_cursor: null });
   });
 
-  test("change in place, and are replaced all at once or not at all", async () => {
+  test("change in place, and are replaced all together or not at all", async () => {
     const [shop, one, other] = [
       await world.application([]),
       await world.api.person(),

@@ -139,7 +139,7 @@ describe("creating an agent", () => {
     expect(await api.db("agents").where({ connection_id: platform.connectionId })).toHaveLength(1);
   });
 
-  test("tells the vault a ceiling that shrank while it made the key", async () => {
+  test("sends the vault a ceiling that shrank while it made the key", async () => {
     const person = await api.person();
     const platform = await registerPlatform(person);
     const { promise: held, resolve: release } = Promise.withResolvers<void>();
@@ -225,7 +225,7 @@ describe("listing agents", () => {
     expect(second.body.next_cursor).toBeNull();
   });
 
-  test("finds nothing under an id that is none", async () => {
+  test("finds nothing under text that is not an id", async () => {
     const platform = await registerPlatform(await api.person());
     for (const id of ["nope", "0".repeat(32), "%00"]) {
       expect(errorCode(await call(platform, "GET", `/${id}`))).toBe("not_found");
@@ -234,7 +234,7 @@ describe("listing agents", () => {
 });
 
 describe("deleting an agent", () => {
-  test("disables its key, revokes its certificates and withdraws its requests, each told once", async () => {
+  test("disables its key, revokes its certificates and withdraws its requests, each reported once", async () => {
     const { person, platform, agentId, certId } = await delegated(api);
     const pending = await selfRequest(person, platform.connectionId);
     const deleted = await call(platform, "DELETE", `/${agentId}`);

@@ -21,7 +21,7 @@ describe("telling the vault", () => {
     expect(await settleVault(api)).toBe(0);
   });
 
-  test("keeps what the vault was too busy or too broken for, and tells the others", async () => {
+  test("keeps what the vault was too busy or too broken for, and sends the others", async () => {
     const { platform, agentId } = await delegated(api);
     const other = await createAgent(api.client(), platform);
     const busy = new VaultRefused("rate_limited", "busy", 429);

@@ -69,7 +69,7 @@ describe("the callback URL", () => {
 });
 
 describe("rotating an API key", () => {
-  test("gives a new key that works, ends the old one, and tells it once", async () => {
+  test("gives a new key that works, ends the old one, and reports it once", async () => {
     const person = await api.person();
     const platform = await registerPlatform(person);
     const path = `/v1/service/connections/${platform.connectionId}/rotate-key`;
@@ -124,7 +124,7 @@ describe("rotating an API key", () => {
 });
 
 describe("removing a connection", () => {
-  test("ends its keys, certificates, requests and agents, and tells it once", async () => {
+  test("ends its keys, certificates, requests and agents, and reports it once", async () => {
     const { person, platform, agentId, certId } = await delegated(api);
     const pending = await selfRequest(person, platform.connectionId);
     const path = `/v1/service/connections/${platform.connectionId}`;
@@ -178,7 +178,7 @@ describe("removing a connection", () => {
     ]);
   });
 
-  test("holds although the vault is away, which is told later", async () => {
+  test("holds although the vault is away, which is updated later", async () => {
     const { person, platform, agentId, certId } = await delegated(api);
     api.vault.failure = new VaultUnavailable("unreachable", "away");
     const removed = await person.client.call("DELETE", `/v1/service/connections/${platform.connectionId}`);
@@ -190,7 +190,7 @@ describe("removing a connection", () => {
     expect(api.vault.keys.get(agentId)!.disabled).toBe(true);
   });
 
-  test("tells each of 3,000 certificates that end with it, in its own commit, before it tells its end", async () => {
+  test("reports each of 3,000 certificates that end with it, in its own commit, before it reports its end", async () => {
     const { person, platform, certId } = await delegated(api);
     const connection_id = platform.connectionId;
     await addRevoked(api.db, certId, 2_999);
@@ -216,7 +216,7 @@ describe("removing a connection", () => {
     expect((await registerPlatform(person)).answer.status).toBe(201);
   });
 
-  test("is told once when 8 calls race, and no certificate survives an approval that races with it", async () => {
+  test("is reported once when 8 calls race, and no certificate survives an approval that races with it", async () => {
     for (let round = 0; round < 5; round += 1) {
       const person = await api.person();
       const platform = await registerPlatform(person);

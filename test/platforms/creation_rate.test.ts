@@ -98,7 +98,7 @@ describe("with the default rate", () => {
   });
   afterAll(() => stopWorld(world));
 
-  test("a platform and its 20 agents that the operator applies at once are all made at the first try", async () => {
+  test("a platform and its 20 agents that the operator applies together are all made at the first try", async () => {
     const { api } = world;
     const person = await api.person();
     const platform = `c1.${randomUUID()}`;

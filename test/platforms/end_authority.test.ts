@@ -78,7 +78,7 @@ describe.each(changes)("%s", (_, change) => {
 });
 
 test.each(changes.slice(0, 2))(
-  "%s tells of no certificate whose end has passed, and of one in its last second",
+  "%s reports no certificate whose end has passed, and of one in its last second",
   async (_, change) => {
     const made = await delegatedOften(3);
     const rows = await api.db("certificates").where({ agent_id: made.agentId }).orderBy("cert_id");
@@ -99,7 +99,7 @@ test.each(changes.slice(0, 2))(
   },
 );
 
-test("deleting an agent tells each of its certificates once", async () => {
+test("deleting an agent reports each of its certificates once", async () => {
   const made = await delegatedOften(12);
   for (let n = 0; n < 2; n += 1) await changes[0]?.[1](made);
   const certificates = await api.db("certificates").where({ agent_id: made.agentId });

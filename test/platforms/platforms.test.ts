@@ -125,7 +125,7 @@ describe("changing a platform", () => {
     expect(errorCode(answer)).toBe("ceiling_widened");
   });
 
-  test("takes from certificates what the smaller ceiling no longer grants, and tells the vault", async () => {
+  test("takes from certificates what the smaller ceiling no longer grants, and updates the vault", async () => {
     const { person, platform, agentId, certId } = await delegated(api, ["data:read", "payments:send"]);
     const path = `/v1/service/platforms/${platform.platformId}`;
     const unshrunk = await api.db("certificates").where({ cert_id: certId }).first();
@@ -142,7 +142,7 @@ describe("changing a platform", () => {
     expect((await api.db("agents").where({ agent_id: agentId }).first())!.vault_due_at).toBeNull();
   });
 
-  test("shrinks although the vault is away, which is told later", async () => {
+  test("shrinks although the vault is away, which is updated later", async () => {
     const { person, platform, agentId, certId } = await delegated(api);
     api.vault.failure = new VaultUnavailable("unreachable", "away");
     const answer = await person.client.call("PATCH", `/v1/service/platforms/${platform.platformId}`, {

@@ -69,7 +69,7 @@ describe("registering a personal platform", () => {
     expect(api.lines.join()).not.toContain(String(api_key).slice(13, 50));
   });
 
-  test("tells connection.created once, with its secrets sealed away from the payload", async () => {
+  test("emits connection.created once, with its secrets sealed away from the payload", async () => {
     const person = await api.person();
     const { platformId, connectionId, answer } = await registerPlatform(person, {
       callback_url: "https://hooks.example.com/in",
@@ -103,7 +103,7 @@ describe("registering a personal platform", () => {
     expect(repeated.answer.body.default_allowed_scopes).toEqual(["data:read", "custom:a:b"]);
   });
 
-  test("names every scope that is none", async () => {
+  test("names everything that is not a scope", async () => {
     const { client } = await api.person();
     const bad = [
       "data:everything",
@@ -248,7 +248,7 @@ describe("registering an organization's platforms", () => {
     ]);
   });
 
-  test("tells the organization's name", async () => {
+  test("shows the organization's name", async () => {
     const { client } = await api.person({ organization_name: "Acme" });
     const { body } = await client.post("/v1/service/platforms", wish);
     expect(await api.events(String(body.connection_id))).toMatchObject([{ org_name: "Acme" }]);

@@ -61,7 +61,7 @@ test("a connection's changed settings are read anew by the process that answered
   expect(await lookupsOf(platform)).toBe(1);
 });
 
-test("an operator's rotation ends the key at once too", async () => {
+test("an operator's rotation ends the key immediately too", async () => {
   const { email } = await api.person();
   const object = "/internal/v1/platforms/c1.retired";
   const { body } = await api.operator("PUT", object, {

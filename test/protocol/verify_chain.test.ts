@@ -74,7 +74,7 @@ describe("each certificate", () => {
     expect(await code(await bundle(last + 1), { now: last + 1 })).toBe("expired");
   });
 
-  test("tells of expiry in the published words, and of whom", async () => {
+  test("reports expiry in the published words, and of whom", async () => {
     const result = await verifyBundle(await proveOne({ expires_at: NOW - 1 }), options());
     expect(result).toMatchObject({
       identity_status: "expired",
@@ -84,7 +84,7 @@ describe("each certificate", () => {
     });
   });
 
-  test("tells of revocation in the published words, and of whom", async () => {
+  test("reports revocation in the published words, and of whom", async () => {
     const revocation = ({ cert_id }: DelegationCert) => cert_id === "cert-1";
     const result = await verifyBundle(await prove([{}, {}]), options({ revocation }));
     expect(result).toMatchObject({

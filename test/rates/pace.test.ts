@@ -11,7 +11,7 @@ function taken(perMinute: number) {
   return { clock, pace, take };
 }
 
-test.each([1, 3, 7, 600])("a pace of %d admits so many at once and no more", (perMinute) => {
+test.each([1, 3, 7, 600])("a pace of %d admits so many in one go and no more", (perMinute) => {
   const { pace, take } = taken(perMinute);
   expect(take(perMinute)).not.toContain(false);
   expect(take(2)).toEqual([false, false]);
@@ -54,7 +54,7 @@ test("a clock that is set back locks nobody out", () => {
   expect(take(3)).toEqual([true, true, false]);
 });
 
-test("every pace up to 64 admits so many at once, and none after them however often it is asked", () => {
+test("every pace up to 64 admits so many in one go, and none after them however often it is asked", () => {
   const wrong: number[] = [];
   for (let perMinute = 1; perMinute <= 64; perMinute += 1) {
     const admitted = taken(perMinute).take(2 * perMinute + 2);

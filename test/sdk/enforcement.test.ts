@@ -111,7 +111,7 @@ describe("the enforcement table", () => {
     ],
     ["400", answering(400, { error: { code: "invalid_challenge", message: "", status: 400 } }), noAuthority],
     [
-      "400, a scope that is none, which is no fault of the caller's",
+      "400, text that is not a scope, which is not the caller's fault",
       answering(400, { error: { code: "invalid_scope", message: "", status: 400 } }),
       noDecision("invalid_scope"),
     ],

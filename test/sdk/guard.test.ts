@@ -140,7 +140,7 @@ describe("without asking verify, nothing runs", () => {
 });
 
 describe("a scope that the service takes for none", () => {
-  test("is a fault of the application's, told as such, and not of who calls it", async () => {
+  test("is a fault of the application's, reported as such, and not of who calls it", async () => {
     world.stub.respond(answering(400, { error: { code: "invalid_scope", message: "", status: 400 } }));
     const faults: GuardFault[] = [];
     const guard = guardWith({ onFault: (fault) => faults.push(fault) });

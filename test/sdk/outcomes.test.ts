@@ -32,7 +32,7 @@ function reports() {
 }
 
 describe("the outcome", () => {
-  test("of an action that ran is executed, told under its invocation with the receipt", async () => {
+  test("of an action that ran is executed, reported under its invocation with the receipt", async () => {
     const guard = newGuard();
     await guard.run(call, () => undefined);
     await guard.flush();
@@ -55,7 +55,7 @@ describe("the outcome", () => {
     expect(reports()).toMatchObject([{ outcome: "failed", detail: "RangeError" }]);
   });
 
-  test("that the action tells itself counts, and only once", async () => {
+  test("that the action reports itself counts, and only once", async () => {
     const guard = newGuard();
     await guard.run(call, (_payload, authority) => {
       authority.report("refused_by_receiver", `limit\u0000\n of ${"x".repeat(600)}`);
@@ -67,7 +67,7 @@ describe("the outcome", () => {
     expect(reports()[0]?.detail).toHaveLength(500);
   });
 
-  test("is not told of a refusal, nor of a proof that is bound to nothing", async () => {
+  test("is not reported for a refusal, nor for a proof that is bound to nothing", async () => {
     const guard = newGuard();
     await guard.run({ ...call, operation: undefined }, () => undefined);
     stub.respond(answering(200, { decision: "deny", decision_reason: "not_delegated" }));
@@ -117,7 +117,7 @@ describe("a report that is not taken", () => {
     expect(faults).toEqual([]);
   });
 
-  test("is given up after three times, and told", async () => {
+  test("is given up after three times, and reported", async () => {
     const guard = newGuard();
     stub.respond(answeringBoth(allowing, answering(500, {})));
     await guard.run(call, () => undefined);
@@ -133,7 +133,7 @@ describe("a report that is not taken", () => {
     ]);
   });
 
-  test.each([400, 401, 404, 409])("for %i is given up at once", async (status) => {
+  test.each([400, 401, 404, 409])("for %i is given up immediately", async (status) => {
     const guard = newGuard();
     stub.respond(answeringBoth(allowing, answering(status, {})));
     await guard.run(call, () => undefined);

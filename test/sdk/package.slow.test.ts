@@ -188,7 +188,7 @@ describe.each(NODES)("the package's documentation on Node %s", (_version, node) 
     expect(without).toEqual(noAuthority);
   });
 
-  test("guards routes of Fastify, one by one and all at once", async () => {
+  test("guards routes of Fastify, one by one and all together", async () => {
     const [route = "", hook = ""] = await blocks("Fastify");
     const imports = `import Fastify from "fastify"; import { authorityOf, guardFastify } from "deputize/guard";`;
     const one = `const app = Fastify(); ${route} await app.listen({ port: 0 }); await show(app.server);`;

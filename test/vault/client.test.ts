@@ -101,7 +101,7 @@ test("makes keys, signs with them and stops them, over one kept-alive pool", asy
   });
 });
 
-test("tells a refusal by its code", async () => {
+test("reports a refusal by its code", async () => {
   const { root, agent, certificate, approval } = await makePair();
   const key = { tenant: "acc-1", keyId: root.key_id };
   const refusals: [() => Promise<unknown>, string][] = [
@@ -223,7 +223,7 @@ test("does not talk to a server of another authority, of another name, or withou
   }
 });
 
-test("keeps many calls at once within its connections, and all are answered", async () => {
+test("keeps many concurrent calls within its connections, and all are answered", async () => {
   const { agent } = await makePair();
   const narrow = createVaultClient({ url: vault.url, ...readIdentity(vault.home, "api"), connections: 2 });
   others.push(narrow);

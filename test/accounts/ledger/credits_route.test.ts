@@ -74,7 +74,7 @@ test("an API key sees the balance that its decisions are charged to, and no post
   });
 });
 
-test("a cursor of another list, and one that is none, are refused", async () => {
+test("a cursor of another list, and text that is not a cursor, are refused", async () => {
   const { person } = await setScene(api);
   const { body } = await person.client.get("/v1/service/platforms?limit=1");
   const strange = Buffer.from('["2026-01-01T00:00:00.000000Z","01980f3e-6b1c-7d52-9a3e-5c1f7e20b846"]');

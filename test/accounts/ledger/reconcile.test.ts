@@ -90,7 +90,7 @@ describe("reconciling the ledger", () => {
     expect(await found(records)).toEqual([{ kind: "balance", expected, found: expected + off }]);
   });
 
-  test("finds nothing where an account is told of a decision that another one paid for", async () => {
+  test("finds nothing where an account is charged with a decision that another one paid for", async () => {
     const [owner, verifier] = [await account(), await account()];
     const { accountId, connectionId } = verifier;
     await decideBatch(world.pool, [itemFor(owner, { accountId, connectionId })]);

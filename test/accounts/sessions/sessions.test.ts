@@ -41,7 +41,7 @@ function cookieNamed(answer: HttpAnswer, name: string): string {
 }
 
 describe("a session", () => {
-  test("tells who is signed in and until when, and never its tokens", async () => {
+  test("says who is signed in and until when, and never its tokens", async () => {
     const client = await signedIn("ada@example.com");
     const answer = await client.get(SESSION);
     expect(answer.body).toEqual({
@@ -211,7 +211,7 @@ describe("refreshing", () => {
     expect((await two.get(SESSION)).status).toBe(200);
   });
 
-  test("twice at once, from two tabs, gives both the same session, on whichever replicas", async () => {
+  test("twice concurrently, from two tabs, gives both the same session, on whichever replicas", async () => {
     for (let round = 0; round < 10; round += 1) {
       const client = await signedIn();
       const [first, second] = [copyOf(client), copyOf(client, other)];
@@ -334,7 +334,7 @@ describe("refreshing", () => {
 });
 
 describe("logging out", () => {
-  test("ends the session and its refresh token at once and clears the cookies", async () => {
+  test("ends the session and its refresh token immediately and clears the cookies", async () => {
     const client = await signedIn();
     const kept = copyOf(client);
     const answer = await client.post(LOGOUT);

@@ -33,7 +33,7 @@ describe("a sign-in code", () => {
     expect(known?.headers.getSetCookie()).toHaveLength(1);
   });
 
-  test("is told to be resent while the one before can still be used, and not after it was used or is over", async () => {
+  test("is announced as resent while the one before can still be used, and not after it was used or is over", async () => {
     const api = await start();
     const client = api.client();
     const email = "ada@example.com";
@@ -144,7 +144,7 @@ describe("the limit", () => {
     expect((await send()).status).toBe(200);
   });
 
-  test("of an address holds across replicas, and when all calls come at once", async () => {
+  test("of an address holds across replicas, and when all calls arrive at the same time", async () => {
     const one = await start({ perAddress: 3 });
     const other = await start({ perAddress: 3, shares: one });
     await Promise.all(
@@ -156,7 +156,7 @@ describe("the limit", () => {
     expect(kinds).toEqual(["digits", "digits", "digits", "link"]);
   });
 
-  test("lets exactly as many through as it says when all come at once", async () => {
+  test("lets exactly as many through as it says when all arrive at the same time", async () => {
     const one = await start({ perIp: 5 });
     const other = await start({ perIp: 5, shares: one });
     const answers = await Promise.all(

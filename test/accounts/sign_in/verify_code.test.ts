@@ -126,7 +126,7 @@ describe("a sign-in code", () => {
     expect((await verify(await client.codeFor(email))).status).toBe(200);
   });
 
-  test("opens one session when it comes many times at once, to two replicas", async () => {
+  test("opens one session when it is sent many times concurrently, to two replicas", async () => {
     for (let round = 0; round < 10; round += 1) {
       const { email, code } = await sent();
       const answers = await Promise.all(
@@ -144,7 +144,7 @@ describe("a sign-in code", () => {
     expect((await verify(code)).status).toBe(200);
   });
 
-  test("has no more than five tries when many wrong ones come at once", async () => {
+  test("has no more than five tries when many wrong ones arrive at the same time", async () => {
     const { email, code } = await sent();
     await Promise.all(
       Array.from({ length: 12 }, () => api.client().post(VERIFY, { email, code: wrong(code) })),

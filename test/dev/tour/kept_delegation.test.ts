@@ -47,7 +47,7 @@ const approved = (request: string) => [
   `POST /v1/service/delegations/requests/${request}/approve`,
 ];
 
-test("a delegation that stands is kept, with what it grants", async () => {
+test("an active delegation is kept, with what it grants", async () => {
   const { world, state, done } = worldOf("edited", judgement("Active", active));
   expect(await standingDelegation.run(world, state)).toBe("cert-old still grants data:read");
   expect(state).toMatchObject({ certId: "cert-old", granted: ["data:read"] });

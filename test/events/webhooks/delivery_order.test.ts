@@ -27,7 +27,7 @@ describe("order and isolation", () => {
     expect(await states(connection)).toEqual(["pending", "delivered", "delivered"]);
   });
 
-  test("an endpoint gets as many requests at once as its limit says", async () => {
+  test("an endpoint gets as many concurrent requests as its limit says", async () => {
     const connection = await connect();
     world.receiver.reply = () => 404;
     for (let n = 0; n < 20; n++) await deny(connection, `req-${n}`);
@@ -51,7 +51,7 @@ describe("order and isolation", () => {
     expect(world.receiver.requests.length).toBe(40);
   });
 
-  test("no more requests are under way at once than the process may have", async () => {
+  test("no more requests are under way at the same time than the process may have", async () => {
     world.harness = await startHarness(world.home, { limit: 3 });
     const connections = await Promise.all(Array.from({ length: 10 }, () => connect()));
     for (const connection of connections) await deny(connection);

@@ -99,7 +99,7 @@ describe("the breaker", () => {
 describe("suspension", () => {
   const hours = (count: number) => count * 3600;
 
-  test("comes at once when the receiver is gone", () => {
+  test("is immediate when the receiver is gone", () => {
     expect(following(["gone"])).toMatchObject({
       state: "suspended",
       suspend_reason: "gone",

@@ -97,7 +97,7 @@ describe("a webhook secret that is replaced", () => {
     }
   });
 
-  test("signs no more at once when the grace is zero", async () => {
+  test("stops signing immediately when the grace is zero", async () => {
     const old = connection.secret;
     const next = await rotate();
     expect((await promote(0)).formerUntil).toBeNull();

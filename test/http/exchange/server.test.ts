@@ -185,7 +185,7 @@ describe("stopping", () => {
     agent.destroy();
   });
 
-  test("ends connections that are idle at once", async () => {
+  test("immediately ends connections that are idle", async () => {
     const server = await start((_, response) => response.end("ok"));
     const socket: Socket = connect(server.port, "127.0.0.1");
     socket.write("GET / HTTP/1.1\r\nHost: x\r\n\r\n");

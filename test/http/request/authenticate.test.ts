@@ -229,7 +229,7 @@ describe("the operator", () => {
     await other.stop();
   });
 
-  test("of the newest epoch wins when many new ones come at once", async () => {
+  test("of the newest epoch wins when many new ones arrive at the same time", async () => {
     const epochs = Array.from({ length: 16 }, (_, n) => n + 1);
     await Promise.all(epochs.map((epoch) => call(headers(String(epoch), "cluster-4"))));
     expect(await api.db("operator_clusters").where({ cluster_id: "cluster-4" })).toMatchObject([

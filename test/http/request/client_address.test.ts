@@ -43,7 +43,7 @@ describe("the client's address", () => {
     expect(behind(peer, "198.51.100.1")).toBe(trusted ? "198.51.100.1" : peer);
   });
 
-  test("is never moved by what stands left of the hop that a trusted proxy saw", () => {
+  test("is never moved by what is left of the hop that a trusted proxy saw", () => {
     fc.assert(
       fc.property(fc.array(fc.oneof(fc.ipV4(), fc.ipV6(), fc.string())), fc.ipV4(), (forged, hop) => {
         const chain = [...forged.map((text) => text.replaceAll(",", "")), hop].join(", ");

@@ -313,7 +313,7 @@ describe("an idempotency key", () => {
     expect(made).toBe(0);
   });
 
-  test("creates once when it comes many times at once to two replicas, and all get the one answer", async () => {
+  test("creates once when it is sent many times concurrently to two replicas, and all get the one answer", async () => {
     for (let round = 0; round < 10; round += 1) {
       made = 0;
       before = () => new Promise((resolve) => setTimeout(resolve, 20));

@@ -194,7 +194,7 @@ describe("parameters that do not fit", () => {
       credentialsOf(operation, scene),
     );
 
-  test.each(where(takesKey))("%s refuses an Idempotency-Key that is none", async (_, operation) => {
+  test.each(where(takesKey))("%s refuses a malformed Idempotency-Key", async (_, operation) => {
     for (const key of ["", "two words", "x".repeat(256)]) {
       expect(errorOf(await withKey(operation, key))).toBe("400 invalid_request");
     }

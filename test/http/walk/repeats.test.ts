@@ -87,7 +87,7 @@ describe("a refusal repeats nothing of what was sent", () => {
     ]);
   });
 
-  test("whatever stands in the body", { timeout: 120_000 }, async () => {
+  test("whatever is in the body", { timeout: 120_000 }, async () => {
     const taking = contract.operations.filter(({ requestBody }) => requestBody !== undefined);
     const leaf = fc.constantFrom(MARKER, Number(DIGITS), -Number(DIGITS), `${MARKER}:${MARKER}`, true, null);
     const { value } = fc.letrec<{ value: unknown }>((tie) => ({

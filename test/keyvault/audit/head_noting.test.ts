@@ -42,7 +42,7 @@ test("the token notes a head that moved within a second, and none that did not",
   expect(state.noted).toEqual([1, 2]);
 });
 
-test("while the token takes no note that is told each second, and is made up for", async () => {
+test("while the token takes no note that is reported each second, and is made up for", async () => {
   const { state, log, head, token } = chain();
   const noting = createHeadNoting(head, token, log);
   state.seq = 1;

@@ -75,7 +75,7 @@ afterEach(async () => {
   await journal.close();
 });
 
-test("a record that resolved is in the database, in the order given, however many come at once", async () => {
+test("a record that resolved is in the database, in the order given, however many arrive at the same time", async () => {
   const given = Array.from({ length: 500 }, (_, index) => `n${index}`);
   await Promise.all(given.map((note) => journal.record(entry(note))));
   expect(await notes()).toEqual(given);
@@ -125,7 +125,7 @@ test("a change that throws leaves neither its writes nor a record, and the next 
   expect((await notes()).at(-1)).toBe("next");
 });
 
-test("without a connection it rejects with audit_unavailable or reconnects, and tells that others may have written", async () => {
+test("without a connection it rejects with audit_unavailable or reconnects, and reports that others may have written", async () => {
   const before = reopened;
   await endWriters();
   await journal
@@ -426,7 +426,7 @@ test("an error of the vault's own in a change is passed on as it is", async () =
 });
 
 test.each(["record", "change"] as const)(
-  "a %s behind an altered chain is told as a mismatch",
+  "a %s behind an altered chain is reported as a mismatch",
   async (kind) => {
     await journal.close();
     const told: unknown[] = [];

@@ -68,7 +68,7 @@ test.each([
   ]);
 });
 
-test("of contradictions without end the first hundred are told", () => {
+test("of contradictions without end the first hundred are reported", () => {
   const uses = Array.from({ length: 150 }, () => use);
   expect(found(made, disable, ...uses).map(({ seq }) => seq)).toEqual(
     Array.from({ length: 100 }, (_, index) => index + 3),

@@ -62,7 +62,7 @@ test("gives the whole chain page by page, each record once and in order, with co
   }
 });
 
-test("lines fit 80 and 120 columns, whatever stands in them, and stay aligned", () => {
+test("lines fit 80 and 120 columns, whatever is in them, and stay aligned", () => {
   const widest: AuditView = {
     seq: 999_999,
     recorded_at: "2026-11-21T10:00:00.123Z",
@@ -165,7 +165,7 @@ test("a head that could not be written is written when the file can be, without 
   expect(await headsOf(file)).toEqual([vault.vault.journal.head()]);
 });
 
-test("a line cut off in the middle of its writing is told, and the heads before and after it are checked", async () => {
+test("a line cut off in the middle of its writing is reported, and the heads before and after it are checked", async () => {
   const head = vault.vault.journal.head();
   const line = lineOf(head);
   for (const length of [1, 24, 30, line.length - 1]) {
@@ -193,7 +193,7 @@ test("a whole line without its end is a head, also after the next one", async ()
   expect(await readFile(file, "utf8")).toBe(`${lineOf(head)}\n${lineOf(head)}\n`);
 });
 
-test("a damaged line that has an end is an error, wherever it stands, and is named by its number in the file", async () => {
+test("a damaged line that has an end is an error, wherever it is, and is named by its number in the file", async () => {
   const line = lineOf(vault.vault.journal.head());
   const file = join(vault.home.dir, "damaged");
   for (const [text, number] of [
@@ -206,7 +206,7 @@ test("a damaged line that has an end is an error, wherever it stands, and is nam
   }
 });
 
-test("audit verify tells an unfinished line, goes by the others, and does not pass for one of unfinished lines alone", async () => {
+test("audit verify reports an unfinished line, goes by the others, and does not pass for one of unfinished lines alone", async () => {
   const file = join(vault.home.dir, "torn");
   const head = vault.vault.journal.head();
   await writeFile(file, `${lineOf(head)}\n2026-11-2`);

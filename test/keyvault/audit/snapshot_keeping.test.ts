@@ -60,7 +60,7 @@ test("a save that failed is tried again at the next look, and at the stop", asyn
   expect(state.saved).toBe(2);
 });
 
-test("a save that failed is told in the log", async () => {
+test("a save that failed is logged", async () => {
   const lines: object[] = [];
   const { state, keeper } = keeping(pino({}, { write: (line) => void lines.push(JSON.parse(line)) }));
   state.failing = 1;

@@ -122,7 +122,7 @@ async function expectNothing(home: VaultHome): Promise<void> {
   expect(await home.sql("select from pg_class where relnamespace = 'public'::regnamespace")).toEqual([]);
 }
 
-test("of two restores into one folder at once one is whole, and the other says what stands in its way", async () => {
+test("of two concurrent restores into one folder one is whole, and the other says what is in its way", async () => {
   const names = Array.from({ length: 200 }, (_, number) => `tokens/${number}.object`);
   const backup = await seal(token(Object.fromEntries(names.map((name) => [name, "AAAA"]))));
   const trust = { recoveryKey: privateKey, origin: "unsigned" } as const;

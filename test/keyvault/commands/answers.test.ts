@@ -226,12 +226,12 @@ test("a vault that does not answer is not waited for without end", async () => {
   );
 });
 
-test("an answer without a code of the vault's is told by its status", async () => {
+test("an answer without a code of the vault's is reported by its status", async () => {
   const { url } = await answering([{ status: 502, body: {} }]);
   await expect(ask(own(url), "/v1/status")).rejects.toThrow("The vault answered 502");
 });
 
-test("a server that speaks no TLS 1.3 is told nothing", async () => {
+test("a server that speaks no TLS 1.3 is sent nothing", async () => {
   const { url, asked } = await answering([{ body: {} }], { maxVersion: "TLSv1.2" });
   await expect(ask(own(url), "/v1/status")).rejects.toThrow(/does not answer/);
   expect(asked).toEqual([]);

@@ -101,7 +101,7 @@ test("a port that is taken, or not this user's to open, is named with its settin
   expect(failed({ ...listen, code: "EACCES" })).toBe("The port 443 may not be opened by this user");
 });
 
-test("a file that may not be used, and a disk that does not take it, are told from each other", () => {
+test("a file that may not be used, and a disk that does not take it, are distinguished", () => {
   for (const [code, text] of [
     ["EACCES", "permission denied"],
     ["EPERM", "permission denied"],

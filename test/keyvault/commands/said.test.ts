@@ -113,7 +113,7 @@ async function served(signal: "SIGINT" | "SIGHUP" | "SIGTERM"): Promise<Record<s
 }
 
 test.each(["SIGINT", "SIGHUP", "SIGTERM"] as const)(
-  "%s stops a vault in order; the log tells where it listened, by which token, why it stops, and that it has",
+  "%s stops a vault in order; the log says where it listened, by which token, why it stops, and that it has",
   async (signal) => {
     const lines = await served(signal);
     expect(lines.find(({ event }) => event === "listening")).toMatchObject({

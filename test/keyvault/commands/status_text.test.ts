@@ -24,7 +24,7 @@ const OPEN: Status = {
 const said = (change: Partial<Status> = {}): string =>
   describeStatus({ ...OPEN, ...change }).replaceAll(/\n +/g, " ");
 
-test("an open vault is told with its token, keys and a head to be noted", () => {
+test("an open vault is shown with its token, keys and a head to be noted", () => {
   expect(said()).toBe(
     `token           answers (SoftHSM project, SoftHSM v2, serial 0123)
 key encryption  kek-1, kek-2
@@ -63,7 +63,7 @@ test.each([
   },
 );
 
-test("a token that does not answer, halves that are missing and those that nobody knows are told", () => {
+test("a token that does not answer, halves that are missing and those that nobody knows are reported", () => {
   expect(said({ token: { ...OPEN.token!, answers: false } })).toMatch(/^token +DOES NOT ANSWER \(/);
   const residents = { keys: 2, limit: 5, missing: ["lost"], unknown: ["key-odd"] };
   const text = said({ residents });
@@ -76,7 +76,7 @@ test("a token that does not answer, halves that are missing and those that nobod
   );
 });
 
-test("data keys that are not under the newest version are told with what sees to them", () => {
+test("data keys that are not under the newest version are reported with what sees to them", () => {
   const kek = { ...OPEN.kek!, remaining: 4 };
   expect(said({ kek })).toContain('; 4 data keys are not under kek-2 yet: "keyvault kek rewrap"\n');
   expect(said({ kek: { ...kek, running: true } })).toContain(

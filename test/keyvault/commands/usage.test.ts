@@ -109,7 +109,7 @@ test("every setting is explained where settings are asked for, and on the page a
   }
 });
 
-test("the statuses of all errors are those that the page about the vault tells", () => {
+test("the statuses of all errors are those that the page about the vault lists", () => {
   const rows = [...page.matchAll(/^\| (`[a-z_]+`(?:, `[a-z_]+`)*) \| (\d{3}) \|/gm)];
   const documented = rows.flatMap(([, codes = "", status]) =>
     [...codes.matchAll(/`([a-z_]+)`/g)].map(([, code]) => [code ?? "", Number(status)] as const),

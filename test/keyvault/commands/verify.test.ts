@@ -24,7 +24,7 @@ const audit = (...args: string[]): Promise<Ended> =>
     ({ code, stdout, stderr }: Ended) => ({ code, stdout, stderr }),
   );
 
-test("tells how many heads were looked for, and takes a file without any for no proof", {
+test("says how many heads were looked for, and takes a file without any for no proof", {
   timeout: 60_000,
 }, async () => {
   const plain = await verify();

@@ -141,7 +141,7 @@ test("databases of one name on two servers are two databases", async () => {
   await expect(findRunningRole(on("a"), on("b"))).rejects.toThrow(/name different databases/);
 });
 
-test("an owner that cannot be reached is told by its own setting", async () => {
+test("an owner that cannot be reached is reported by its own setting", async () => {
   const unreachable = "postgres://keyvault_owner:secret@127.0.0.1:1/none";
   const urls = { databaseUrl: vault.home.config.databaseUrl, migrationDatabaseUrl: unreachable };
   await expect(migrate(urls, SILENT)).rejects.toMatchObject({ setting: "KEYVAULT_MIGRATION_DATABASE_URL" });

@@ -107,7 +107,7 @@ test.each([
   ["key_damaged", 500, null],
   ["internal", 500, null],
 ] as const)(
-  "%s is answered with %i, and told in the log as an error; who may try again is told when",
+  "%s is answered with %i, and logged as an error; who may try again is told when",
   async (code, status, wait) => {
     refuses = failing(code);
     const answer = await ask(`/v1/keys/${KEY}?tenant=acc-1`);
@@ -131,7 +131,7 @@ test("a fault that nobody thought of shows the caller nothing of itself, and the
   ]);
 });
 
-test("why a part does not answer stands in the log, and not in the answer", async () => {
+test("why a part does not answer is in the log, and not in the answer", async () => {
   refuses = failing("token_unavailable", new Error("the module is gone"));
   expect(await (await ask(`/v1/keys/${KEY}?tenant=acc-1`)).text()).not.toContain("gone");
   expect(lines).toEqual([
@@ -163,7 +163,7 @@ test("a malformed try to change or sign is on record with its key, one to look i
   expect(records.at(-1)).toMatchObject({ outcome: "forbidden", detail: { call: "GET /v1/keys" } });
 });
 
-test("while it is sealed nothing can be recorded, so a refusal is told in the log with its caller", async () => {
+test("while it is sealed nothing can be recorded, so a refusal is logged with its caller", async () => {
   isSealed = true;
   expect((await post("/v1/seal")).status).toBe(403);
   expect(records).toEqual([]);
@@ -240,7 +240,7 @@ test("a call that was begun before its certificate's end is refused when its bod
   expect(isAsked).toBe(false);
 });
 
-test("an answer that breaks off is cut off for its reader too, and told in the log", async () => {
+test("an answer that breaks off is cut off for its reader too, and logged", async () => {
   role = "admin";
   refuses = async () =>
     Readable.from(

@@ -108,7 +108,7 @@ test("who has one certificate takes three quarters of the connections, and keeps
   for (const socket of open) socket.destroy();
 });
 
-test("probes are answered, whoever holds how many connections of the health port, and asks however much", async () => {
+test("probes are answered, however many connections of the health port others hold, and however much they ask", async () => {
   const port = vault.healthPort ?? 0;
   const open: Socket[] = [];
   const begin = async (text: string) => {

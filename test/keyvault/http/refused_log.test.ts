@@ -13,7 +13,7 @@ import { call } from "./caller_support.ts";
  * whatever they send.
  */
 
-test("a flood of handshakes that are none fills no log, also beyond the rate", async () => {
+test("a flood of broken handshakes fills no log, also beyond the rate", async () => {
   const home = await createHome();
   const config = loadConfig({ ...home.environment, KEYVAULT_HANDSHAKE_RATE: "50" });
   const lines: string[] = [];

@@ -193,7 +193,7 @@ test("asked for again while it is under way it goes on once, and the stop ends i
   expect(await rewrapping.progress()).toMatchObject({ running: false });
 });
 
-test("the fault that ended a run is told by its code, until the next run begins", async () => {
+test("the fault that ended a run is reported by its code, until the next run begins", async () => {
   const faults: Error[] = [new VaultError("token_unavailable"), new Error("secret")];
   const { rewrapping } = await rewrappingOf(async () => {
     const fault = faults.shift();

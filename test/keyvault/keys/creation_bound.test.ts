@@ -32,7 +32,7 @@ test("what one caller asks for a tenant uses up nothing of another caller's, nor
   expect(alarms).toEqual([]);
 });
 
-test("a caller that is over the bound for all its tenants is told of each time, and nobody else is", async () => {
+test("a caller that is over the bound for all its tenants is reported each time, and nobody else is", async () => {
   const { ask, alarms } = bounded(0, 2);
   expect(await Promise.all(["a", "b", "c"].map((tenant) => ask("stray", tenant)))).toEqual([
     "made",

@@ -39,7 +39,7 @@ test.each(["ed25519", "ml_dsa_65"] as const)(
   },
 );
 
-test("seeds of one key are signed with at once without hurting each other", async () => {
+test("seeds of one key are signed with concurrently without hurting each other", async () => {
   const key = await custody.generate(stored, "acc-1", "agent");
   const texts = Array.from({ length: 32 }, (_, index) => Buffer.from(`statement ${index}`));
   const signatures = await Promise.all(texts.map((text) => custody.sign(key, text)));

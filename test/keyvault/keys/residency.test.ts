@@ -74,7 +74,7 @@ test("a half that no key got is gone from the disk before its label is forgotten
   expect(steps).toEqual(["destroy half", "settle", "DELETE", "durable"]);
 });
 
-test("a half that cannot be destroyed is left to a later sweep, and told", async () => {
+test("a half that cannot be destroyed is left to a later sweep, and reported", async () => {
   const lines: object[] = [];
   const log = pino({}, { write: (line) => void lines.push(JSON.parse(line)) });
   const label = `key-${"0".repeat(32)}`;

@@ -122,7 +122,7 @@ test("the same request gives the same key and makes nothing more in the token", 
   expect(await labels()).toEqual(before);
 });
 
-test("requests of one name at once make one key, and nothing else is left in the token", async () => {
+test("concurrent requests of one name make one key, and nothing else is left in the token", async () => {
   const made = await Promise.all(Array.from({ length: 3 }, () => create("acc-2", "resident-at-once")));
   expect(new Set(made.map(({ body }) => body.key_id)).size).toBe(1);
   expect(await labels()).toEqual(await stored());

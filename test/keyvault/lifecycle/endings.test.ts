@@ -79,7 +79,7 @@ test("disabling takes back what waits to enable the key", async () => {
   expect((await post(bob, `/v1/keys/${key}/enable`)).body).toMatchObject({ state: "disabled" });
 });
 
-test("two admins destroy a key: it stops at once, and its seeds are gone when the days are over", async () => {
+test("two admins destroy a key: it stops immediately, and its seeds are gone when the days are over", async () => {
   const key = await makeKey("acc-1");
   const destroy = (client: Client, after_days = 7) => post(client, `/v1/keys/${key}/destroy`, { after_days });
   for (const days of [6, 31]) expect(code(await destroy(alice, days))).toBe("invalid_request");

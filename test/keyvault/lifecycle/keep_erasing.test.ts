@@ -28,7 +28,7 @@ function erasing(...numbers: (number | undefined)[]) {
   return { keeper, lines, calls: () => calls };
 }
 
-test("what is due is erased at once, every ten minutes, and no more after the stop", async () => {
+test("what is due is erased immediately, every ten minutes, and no more after the stop", async () => {
   const { keeper, calls } = erasing(0, 0, 0);
   expect(calls()).toBe(1);
   await vi.advanceTimersByTimeAsync(TEN_MINUTES_MS - 1);
@@ -40,7 +40,7 @@ test("what is due is erased at once, every ten minutes, and no more after the st
   expect(calls()).toBe(2);
 });
 
-test("an erasing that failed is told and tried again, and one that erased nothing says nothing", async () => {
+test("an erasing that failed is reported and tried again, and one that erased nothing says nothing", async () => {
   const { keeper, lines } = erasing(undefined, 0, 2);
   await vi.advanceTimersByTimeAsync(2 * TEN_MINUTES_MS);
   await keeper.stop();

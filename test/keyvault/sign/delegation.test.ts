@@ -193,7 +193,7 @@ test("custom:* in the vault's or a root's ceiling grants every custom scope, in 
   expect(await shrink(API, target(bounded), ["custom:*"])).toMatchObject({ refused: "policy_violation" });
 });
 
-test("a ceiling can shrink, at once, and never grow", async () => {
+test("a ceiling can shrink, immediately, and never grow", async () => {
   const bounded = await vault.makeKey({
     tenant: "acc-1",
     purpose: "agent",
@@ -238,7 +238,7 @@ test("a refusal names three of the scopes that are not granted, however many tho
   expect(named(wider)).toHaveLength(3);
 });
 
-test("a ceiling that names no scope grants none, be it the vault's, a root's, an agent's or an approval's", async () => {
+test("a ceiling that names no scope grants none, whether the vault's, a root's, an agent's or an approval's", async () => {
   const refused = { refused: "policy_violation" };
   const order = { tenant: "acc-1", label: "nothing", ceiling: [] };
   const issuer = await vault.makeKey({ ...order, purpose: "account_root" });

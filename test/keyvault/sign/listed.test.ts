@@ -27,7 +27,7 @@ function endsOf({ certificates, expiresAt }: Listed): Map<string, number> {
   return ends;
 }
 
-test("a list lacks nothing of the last one that may still hold, and its ends are the later ones, in whatever order they stand", () => {
+test("a list lacks nothing of the last one that may still hold, and its ends are the later ones, in whatever order they are", () => {
   let followed = 0;
   fc.assert(
     fc.property(lists, lists, (last, next) => {

@@ -112,7 +112,7 @@ test("each root has its own list, and a refused one leaves no trace in it", asyn
   expect(await code(list({ "cert-1": 0 }))).toBeUndefined();
 });
 
-test("of lists that race one grows and the others are held against it", async () => {
+test("of lists that race one grows and the others are compared with it", async () => {
   const racing = await Promise.all(["a", "b", "c", "d"].map((certificate) => list({ [certificate]: 0 })));
   const signed = racing.filter(({ error }) => error === undefined);
   expect(signed).toHaveLength(1);

@@ -122,7 +122,7 @@ describe("the bytes of a list's body", () => {
   });
 });
 
-describe("what stands in a list", () => {
+describe("what is in a list", () => {
   const long = () => ids(4_000);
 
   test.each([

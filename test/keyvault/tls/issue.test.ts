@@ -43,7 +43,7 @@ test("the first certificates hold for 397 days, the authority for ten years, bot
   }
 });
 
-test("an issued certificate holds for the days that were asked for, and its end is told", async () => {
+test("an issued certificate holds for the days that were asked for, and its end is reported", async () => {
   await installTls(dir, ["localhost"], NOW);
   const issued = await issueFiles(dir, order(), NOW);
   const { validToDate } = await read("ada.pem");
@@ -146,7 +146,7 @@ test("no files without an authority, and none of another key, are ever in force"
   );
 });
 
-test("files that come into force, and each fault that keeps them from it, are told in the log, once", async () => {
+test("files that come into force, and each fault that keeps them from it, are logged, once", async () => {
   await installTls(dir, ["localhost"], NOW);
   const lines: Record<string, unknown>[] = [];
   const log = pino(

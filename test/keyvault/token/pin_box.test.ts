@@ -32,7 +32,7 @@ test("a box that was altered anywhere, cut or prolonged is not opened", () => {
   expect(openPin(offer, Buffer.concat([box, Buffer.alloc(1)]))).toBeUndefined();
 });
 
-test("a box tells neither the PIN nor its length, and never comes twice", () => {
+test("a box shows neither the PIN nor its length, and is never made twice", () => {
   const { publicKey } = createOffer();
   const [short, long] = [sealPin(Buffer.from("1"), publicKey), sealPin(Buffer.alloc(255, 0x31), publicKey)];
   expect(short.length).toBe(long.length);

@@ -30,7 +30,7 @@ const log = pino(
 const [INFO, WARN, ERROR] = [30, 40, 50];
 const settings = () => tokenSettings(home.config.token);
 
-test("that the token's process was lost, and that another one is there, is told", async () => {
+test("that the token's process was lost, and that another one is there, is reported", async () => {
   token = await openToken(await settings(), log);
   expect(lines).toEqual([]);
   process.kill(token.pid()!, "SIGKILL");
@@ -40,7 +40,7 @@ test("that the token's process was lost, and that another one is there, is told"
   expect(lines[0]).toEqual({ level: ERROR, event: "token_lost" });
 });
 
-test("why no other one can be started is told in the module's words, each time", async () => {
+test("why no other one can be started is reported in the module's words, each time", async () => {
   const { place, environment } = await settings();
   const moving = { ...place };
   token = await openToken({ place: moving, environment }, log);
@@ -59,7 +59,7 @@ test("why no other one can be started is told in the module's words, each time",
     .toEqual({ level: INFO, event: "token_restored" });
 });
 
-test("one that was sealed, and why, is told; its process is not called lost", async () => {
+test("one that was sealed, and why, is reported; its process is not called lost", async () => {
   token = await openToken(await settings(), log);
   token.seal("asked");
   token.seal("chain_broken");

@@ -75,7 +75,7 @@ describe("the poll", () => {
     expect(enqueued).toEqual(["Delegation/default/a!"]);
   });
 
-  test("takes turns among more than it may ask for at once", async () => {
+  test("takes turns among more than it may ask for in one call", async () => {
     objects = Array.from({ length: 2500 }, (_, index) => named(`n${index}`, "AwaitingApproval"));
     delegations = Object.fromEntries(objects.map(({ metadata }) => [metadata.uid, aState()]));
     await vi.advanceTimersByTimeAsync(2000);

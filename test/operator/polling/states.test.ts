@@ -30,7 +30,7 @@ describe("the reader of states", () => {
     expect(answers[2]).toEqual({ value: {} });
   });
 
-  test("never asks for more than 500 at once", async () => {
+  test("never asks for more than 500 in one call", async () => {
     const { states, batches } = reader();
     const ids = Array.from({ length: 1001 }, (_, index) => `id-${index}`);
     const answers = await Promise.all(ids.map((id) => states.read(id)));

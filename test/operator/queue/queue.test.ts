@@ -38,7 +38,7 @@ describe("queue", () => {
   beforeEach(() => void vi.useFakeTimers());
   afterEach(() => void vi.useRealTimers());
 
-  test("runs a key at once", async () => {
+  test("runs a key immediately", async () => {
     const { queue, next } = controlled();
     queue.add(key("a"));
     expect((await next())?.key).toBe("a");
@@ -163,7 +163,7 @@ describe("queue", () => {
     expect((await next())?.failures).toBe(0);
   });
 
-  test("tells of a run that throws, and retries it", async () => {
+  test("reports a run that throws, and retries it", async () => {
     const { queue, next, errors } = controlled();
     queue.add(key("a"));
     const fault = new Error("disk full");
@@ -189,7 +189,7 @@ describe("queue", () => {
     expect(await next()).toBeUndefined();
   });
 
-  test("never runs a key twice at once and never loses an addition, whatever happens", async () => {
+  test("never runs a key twice at the same time and never loses an addition, whatever happens", async () => {
     const step: fc.Arbitrary<Step> = fc.oneof(
       fc.record({ add: fc.constantFrom("a", "b", "c", "d"), urgent: fc.boolean() }),
       fc.record({ end: fc.nat(10), visit: fc.constantFrom<Visit>({}, { afterMs: 10 }, { retry: true }) }),

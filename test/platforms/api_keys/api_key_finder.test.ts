@@ -124,7 +124,7 @@ describe("finding the caller behind an API key", () => {
     expect(await finder.find(next)).toMatchObject({ connectionId: platform.connectionId });
   });
 
-  test("refuses a key rotated without grace at once", async () => {
+  test("immediately refuses a key rotated without grace", async () => {
     const platform = await newPlatform();
     await rotate(platform, 0);
     expect(await createFinder().find(platform.apiKey)).toBeUndefined();

@@ -147,7 +147,7 @@ describe("declaring a platform", () => {
 });
 
 describe("rotating declared credentials", () => {
-  test("replaces the key at once, keeps the secrets, and gives them again until they are acknowledged", async () => {
+  test("replaces the key immediately, keeps the secrets, and gives them again until they are acknowledged", async () => {
     const { person, id, answer, credentials } = await declared();
     await api.operator("POST", `${path(id)}/credentials/acknowledge`, {
       api_key_prefix: credentials.api_key!.slice(0, 12),

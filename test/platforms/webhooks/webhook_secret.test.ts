@@ -44,7 +44,7 @@ describe("rotating a webhook secret", () => {
     expect(await currentSecret(id)).toBe(rotated.body.webhook_signing_secret);
   });
 
-  test("lets the former secret sign for a day unless it is told otherwise, from 0 to 7 days", async () => {
+  test("lets the former secret sign for a day unless the call says otherwise, from 0 to 7 days", async () => {
     const { person, id } = await registered();
     const graceOf = async (body?: unknown) => {
       await rotate(person, id);
@@ -75,7 +75,7 @@ describe("rotating a webhook secret", () => {
     expect(await refused()).toEqual([409, "no_secret_rotation"]);
   });
 
-  test("of promotions at once does one", async () => {
+  test("of concurrent promotions does one", async () => {
     const { person, id } = await registered();
     await rotate(person, id);
     const answers = await Promise.all(Array.from({ length: 8 }, () => promote(person, id)));

@@ -48,7 +48,7 @@ describe("resource_path", () => {
     expect(await outcome(whole, { path: "/a" })).toBe("constraint_unverifiable");
   });
 
-  test("cannot be verified without a path, and is denied with a prefix that is none", async () => {
+  test("cannot be verified without a path, and is denied with a prefix that is not a path", async () => {
     expect(await outcome(docs, { resource_id: "repo" })).toBe("constraint_unverifiable");
     expect(await outcome({ ...docs, path_prefix: "" }, request("/"))).toBe("constraint_denied");
     expect(await outcome({ ...docs, path_prefix: "docs" }, request("/docs"))).toBe("constraint_denied");

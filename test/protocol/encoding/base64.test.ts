@@ -12,7 +12,7 @@ describe("base64", () => {
     );
   });
 
-  test("accepts exactly the text that the bytes it stands for are written as", () => {
+  test("accepts exactly the text that the bytes it encodes are written as", () => {
     const character = fc.oneof(
       { weight: 20, arbitrary: fc.constantFrom(..."ABCDQgwz0189+/") },
       fc.constantFrom(..."=-_ \n\0*ÄŁ\u0141\u2041😀"),

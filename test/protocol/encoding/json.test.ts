@@ -108,7 +108,7 @@ describe("strict JSON", () => {
     expect(() => parse(`[${nested(16)}]`)).toThrow(refuses("too_deep"));
   });
 
-  test("counts levels that are open at once, not all there are", () => {
+  test("counts levels that are open at the same time, not all there are", () => {
     expect(parse(`[${Array(100).fill("[[]]").join(",")}]`)).toHaveLength(100);
   });
 

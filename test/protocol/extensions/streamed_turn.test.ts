@@ -105,7 +105,7 @@ describe("a streamed turn", () => {
     expect((await answer(token(), await turn({ challenge_at: now }), { now })).error_reason).toBe(expected);
   });
 
-  test("is held against its stream before its age, as §8 orders them", async () => {
+  test("is compared with its stream before its age, as §8 orders them", async () => {
     const late = await turn({ challenge_at: NOW - 301, stream_id: bytes32(2), stream_seq: 1 });
     const stream = { stream_id: bytes32(2), last_seen_seq: 1 };
     expect((await answer(token(), late, { stream })).violation?.code).toBe("stream_seq_replay");

@@ -55,7 +55,7 @@ const fault = async (changes: Partial<TransactionReceipt> = {}, now = NOW) =>
   (await verifyTransactionReceipt({ ...receipt, ...changes }, () => ({ now })))?.code;
 
 describe("a transaction receipt", () => {
-  test("travels and holds, in whichever order its parties stand", async () => {
+  test("travels and holds, in whichever order its parties are", async () => {
     expect(decodeTransactionReceipt(encode(receipt))).toEqual(receipt);
     expect(await fault()).toBeUndefined();
     expect(

@@ -75,7 +75,7 @@ describe("a key rotation", () => {
     }
   });
 
-  test("may follow another, and neither stands for the other", async () => {
+  test("may follow another, and neither replaces the other", async () => {
     const last = testKey(7);
     const first = await issue();
     const second = await issueKeyRotation(

@@ -10,7 +10,7 @@ test("a text that fits stays on its line, and one character more goes on beneath
   expect(fold("", 80)).toBe("name\n");
 });
 
-test("a word that no line of the text holds stands whole on a line of its own", () => {
+test("a word that no line of the text holds is whole on a line of its own", () => {
   const code = "x".repeat(12);
   expect(fold(code, 15)).toBe(`name\n  ${code}\n`);
   expect(fold(`at ${code} end`, 15)).toBe(`name   at\n  ${code}\n       end\n`);

@@ -69,7 +69,7 @@ test("no setting is needed beside an address, an authority and a certificate", a
   expect((await run(["status", ...own], {})).code).toBe(0);
 });
 
-test("an expired certificate, another authority, and an address without a vault are told apart", async () => {
+test("an expired certificate, another authority, and an address without a vault are distinguished", async () => {
   const late = await identityFile("late", client("admin", "late"), -24);
   expect(await complaint(["--cert", late])).toMatch(
     /late\.pem has expired on \d{4}-\d\d-\d\d: have another issued/,

@@ -247,7 +247,7 @@ test("a repeated request gives a new signature of the same statement, and anothe
   expect(rows[0]?.digest).toEqual(rows[1]?.digest);
 });
 
-test("the status tells token, keys and audit head", async () => {
+test("the status shows token, keys and audit head", async () => {
   const { body } = await call(`${vault.url}/v1/status`, readIdentity(vault.home, "admin"));
   expect(body).toMatchObject({
     token: { answers: true, keks: ["kek-1"], model: "SoftHSM v2" },

@@ -137,7 +137,7 @@ test("a key is remembered for a minute, and is then read anew: what became of it
   }
 });
 
-test("one name asked for many times at once makes one key", async () => {
+test("one name asked for many times concurrently makes one key", async () => {
   const keys = await Promise.all(
     Array.from({ length: 16 }, () => vault.makeKey({ ...request, tenant: "acc-once" }, "at-once")),
   );
@@ -145,7 +145,7 @@ test("one name asked for many times at once makes one key", async () => {
   expect(await vault.home.sql("select from keys where tenant = 'acc-once'")).toHaveLength(1);
 });
 
-test("a tenant's first keys made at once share one data key, and all can be used", async () => {
+test("a tenant's first keys made concurrently share one data key, and all can be used", async () => {
   const keys = await Promise.all(
     Array.from({ length: 16 }, () => vault.makeKey({ ...request, tenant: "acc-race" })),
   );
@@ -184,7 +184,7 @@ test("a table dump holds no seed: rows differ from what the key is made of", asy
   expect(row?.wrapped_seeds).toHaveLength(12 + 64 + 16);
 });
 
-test("what the database says of its failure is told to no caller", async () => {
+test("what the database says of its failure is shown to no caller", async () => {
   const failing = available(() => Promise.reject(new Error("password of db.internal")));
   const error: Error = await failing.catch((reason: Error) => reason);
   expect(error).toMatchObject({ code: "unavailable", cause: { message: "password of db.internal" } });

@@ -34,7 +34,7 @@ describe("reading a regular file", () => {
     expect(await readRegularFile(path(), 4)).toEqual({ fault: "is not a regular file" });
   });
 
-  test("does not trust the size that the system tells", async () => {
+  test("does not trust the size that the system reports", async () => {
     await symlink("/proc/self/maps", path());
     expect(await readRegularFile(path(), 16)).toEqual({ fault: "has more than 16 bytes" });
   });
