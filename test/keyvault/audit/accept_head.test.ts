@@ -54,7 +54,7 @@ test("no end of a chain is accepted that has an altered record in it", async () 
     );
   const [first] = await home.sql<{ caller: string }>("select caller from audit where seq = 1");
   await say("nobody");
-  await refused(seq, mac, /does not hold at record 1/);
+  await refused(seq, mac, /broken at record 1/);
   await say(first!.caller);
   expect((await accept(seq, mac)).seq).toBe(seq + 1);
 });

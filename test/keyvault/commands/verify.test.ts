@@ -94,7 +94,7 @@ test("records that were cut off show without a head; once it is known why, the c
   expect(await verify()).toMatchObject({ code: 2, stdout: expect.stringContaining("were cut off") });
   expect(await audit("accept", lost)).toMatchObject({
     code: 1,
-    stderr: `keyvault: The chain ends with ${end}\n`,
+    stderr: `keyvault: The chain ends with ${end}, not with the head that you gave\n`,
   });
   const broken = await startVault(home);
   expect(broken.sealing.state()).toMatchObject({ reason: "chain_broken" });

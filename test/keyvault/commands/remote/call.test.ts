@@ -110,7 +110,7 @@ test("what answers there and is no vault is named so, whatever it says", async (
   const portOf = (one: { address(): unknown }) => (one.address() as AddressInfo).port;
   try {
     expect(await complaint(["--url", `https://localhost:${portOf(server)}`])).toMatch(/is not a key vault/);
-    expect(await complaint(["--url", `https://localhost:${portOf(plain)}`])).toMatch(/speaks no TLS/);
+    expect(await complaint(["--url", `https://localhost:${portOf(plain)}`])).toMatch(/does not speak TLS/);
   } finally {
     server.close();
     plain.close();
