@@ -100,7 +100,11 @@ export async function signStatement(
     if (signing.status === "rejected") return fail(journal, entry, signing.reason);
     return { key, signature: signing.value, bytes };
   }
-  return fail(journal, call, new VaultError("unavailable", "The key is being changed by other calls"));
+  return fail(
+    journal,
+    call,
+    new VaultError("unavailable", "Other calls are changing the key: try again in a moment"),
+  );
 }
 
 /**

@@ -60,7 +60,7 @@ export function connectToken(environment: Readonly<Record<string, string>>, log:
     ended,
     kill: child.kill,
     request(message, deadlineMs) {
-      if (!alive) return Promise.reject(new TokenFault("The token's process is away"));
+      if (!alive) return Promise.reject(new TokenFault("The token's process is not running"));
       const id = ++lastId;
       return new Promise((resolve, reject) => {
         child.send({ id, request: message });

@@ -76,7 +76,7 @@ export function readQuestion(
 export function demandScope(requiredScope: string): void {
   if (!isRequirableScope(requiredScope)) {
     throw new TypeError(
-      `requiredScope: one scope of the vocabulary, or ${CUSTOM_FORM} of two to four parts; no wildcard`,
+      `requiredScope: must be one scope of the vocabulary, or ${CUSTOM_FORM} of two to four parts; no wildcard`,
     );
   }
 }

@@ -193,7 +193,10 @@ export function createKeyCreation({
       if (result === "damaged") throw new VaultError("key_damaged");
       return result;
     }
-    throw new VaultError("unavailable", "The tenant's first key is being made by other calls");
+    throw new VaultError(
+      "unavailable",
+      "Other calls are making the tenant's first key: try again in a moment",
+    );
   };
 }
 
