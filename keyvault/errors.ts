@@ -79,8 +79,8 @@ export function errorBody(code: ErrorCode, message: string): ErrorBody {
 }
 
 /**
- * Something a person can put right: shown as its message, never as a stack trace. The message never holds a
- * secret.
+ * A problem that a person can correct: shown as its message, never as a stack trace. The message never holds
+ * a secret.
  */
 export class Problem extends Error {
   override readonly name: string = "Problem";

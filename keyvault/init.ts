@@ -11,7 +11,7 @@ import { openToken } from "./token/client.ts";
 import { installToken, requirePin, tokenSettings } from "./token/install.ts";
 import { openVault, SERVICE_REQUEST, type VaultParts } from "./vault.ts";
 
-/** One thing `keyvault init` sees to, and whether it had to be made. */
+/** One thing that `keyvault init` makes sure of, and whether it had to be made. */
 export type InitStep = {
   step: "database" | "token" | "service key" | "certificates";
   created: string[];

@@ -5,8 +5,7 @@ import { unregistrableScopes } from "./protocol/documents/registered_scopes.ts";
 import { EVERY_CUSTOM } from "./protocol/documents/scopes.ts";
 
 /**
- * A start that was refused for something a person can put right: the message says what, and no stack is
- * shown.
+ * A start that was refused for something a person can correct: the message says what, and no stack is shown.
  */
 export class StartRefused extends Error {}
 

@@ -81,8 +81,8 @@ export function createBackups(parts: BackupParts): CreateBackup {
       };
       const lines = signLines(backupLines(client, manifest), (digest) => sign(caller, manifest, digest));
       const backup = Readable.from(sealStream(lines, recoveryKey), { objectMode: false });
-      // Generators that nobody has begun to read end nothing when they are let go: who hangs up before the
-      // first piece would leave the snapshot open.
+      // A generator that nobody has begun to read runs no `finally` when it is dropped: a client that hangs
+      // up before the first piece would leave the snapshot open.
       return backup.once("close", () => void client.end().catch(() => {}));
     } catch (error) {
       void client.end().catch(() => {});

@@ -110,8 +110,8 @@ function limitAtOnce(server: Server | PlainServer, tell: (socket: Socket) => voi
 
 /**
  * Answers bytes that are not HTTP or do not arrive in time like any malformed call, and ends the connection.
- * Where another call waits for its answer the connection is only ended, for this answer would be taken for
- * that one's.
+ * Where another call waits for its answer the connection is only ended, because this answer would be mistaken
+ * for that one's.
  */
 function answerMalformed(server: Server, waiting: Waiting): void {
   const refuse = (socket: Socket): void => {

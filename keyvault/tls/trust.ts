@@ -56,7 +56,7 @@ export async function openTrust(files: TlsConfig, log: Logger): Promise<Trust> {
     return now - listed.since >= SETTLED_MS ? revoked : material.revoked.union(revoked);
   }
 
-  /** Logs once why files are not taken up as they are; nothing when they are. */
+  /** Logs once why files are not used as they are; nothing when they are. */
   function tell(reason: string): void {
     if (reason !== "" && reason !== told) log.error({ event: "tls_not_reloaded", reason });
     told = reason;

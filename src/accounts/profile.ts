@@ -18,7 +18,7 @@ export function profileRoute({ db }: { db: Database }): Route {
     onboarding: "any",
     idempotent: true,
     body,
-    answer: { status: 200, schema: answer, description: "The account's type comes next" },
+    answer: { status: 200, schema: answer, description: "The account's type is the next step" },
     errors: ["onboarding_step"],
     async handle({ caller, body }) {
       const taken = await db("accounts")

@@ -6,7 +6,7 @@ import { type Route, route } from "../route.ts";
 const answer = z.object({
   scopes: z.array(z.string()),
   sensitive: z.array(z.string()).describe("Those that are granted by name only, never by a wildcard"),
-  wildcards: z.record(z.string(), z.array(z.string())).describe("What each wildcard stands for"),
+  wildcards: z.record(z.string(), z.array(z.string())).describe("The scopes that each wildcard grants"),
   version: z.int().describe("Version of the protocol whose vocabulary this is"),
 });
 

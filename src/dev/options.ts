@@ -53,7 +53,7 @@ export function readCredits(text: string): number {
   return amount;
 }
 
-/** What follows an option without its value is taken for the value. */
+/** The word after an option without a value is read as its value. */
 function refuseOption(option: string, text: string): void {
   if (!text.startsWith("--")) return;
   throw new Problem(

@@ -1,6 +1,6 @@
 /**
- * Something a person can put right: shown as its message and its remedy, never as a stack trace.
- * `message` says what is wrong in one sentence, `remedy` what to do about it.
+ * A problem that a person can correct: shown as its message and its remedy, never as a stack trace. `message`
+ * says what is wrong in one sentence, `remedy` what to do about it.
  */
 export class Problem extends Error {
   readonly remedy: string | undefined;
@@ -23,7 +23,7 @@ const full: Trouble = {
   remedy: "Make room there, or choose another folder with --data",
 };
 
-/** Failures of a file system that a person can put right, by their code. */
+/** Failures of a file system that a person can correct, by their code. */
 const troubles: Record<string, Trouble> = {
   EROFS: {
     words: "its file system is read-only",
@@ -39,7 +39,7 @@ const troubles: Record<string, Trouble> = {
 
 /**
  * The problem behind a file system's failure at `path`, or at the path that the failure itself names;
- * undefined for what no person can put right.
+ * undefined for a failure that no person can correct.
  */
 export function fileProblem(thrown: unknown, path?: string): Problem | undefined {
   if (!(thrown instanceof Error)) return undefined;

@@ -13,7 +13,7 @@ export type VaultInit = {
 };
 
 const GRACE_MS = 5000;
-/** What the vault puts before a fault that a person can put right. */
+/** What the vault prints before a fault that a person can correct. */
 const OWN_WORDS = /^keyvault: (.+)$/m;
 /** What it says when it leaves the token alone: without its PIN file it could only be served sealed. */
 const PIN_ABSENT = /^\{"step":"token",.*"absent":\["pin"\]/m;

@@ -59,7 +59,7 @@ export type Register = {
   part(index: number): { content: RegisterPart; changes: number };
   rest(): RegisterRest;
   /**
-   * Begins anew, at `head`, with parts that were taken at it or later: the records behind it are folded in
+   * Starts again, at `head`, with parts that were taken at it or later: the records behind it are folded in
    * once more, which gives the same result. Without an argument, with nothing.
    */
   begin(from?: { head: Head; parts: readonly RegisterPart[]; rest: RegisterRest }): void;

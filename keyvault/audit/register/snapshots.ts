@@ -55,8 +55,8 @@ export function createSnapshots(parts: {
   }
 
   /**
-   * One part as it is now. One that did not change since it was stored keeps its content and is only coded
-   * anew.
+   * One part as it is now. One that did not change since it was stored keeps its content and only gets a new
+   * code.
    */
   function take(part: number): Taken & { changes: number } {
     const { seq, mac } = register.head();

@@ -13,7 +13,7 @@ export const creditState = z.object({
   price_micro_usd: z.int().describe("What a decision costs"),
   low_at_micro_usd: z
     .int()
-    .describe("A balance that comes to this is low: 20 % of what the last credit made it"),
+    .describe("A balance that falls to this is low: 20 % of what the last credit made it"),
   currency: z.literal("USD"),
 });
 

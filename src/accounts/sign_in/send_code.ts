@@ -34,7 +34,7 @@ const answer = z.object({
 /**
  * `POST /v1/auth/email/send-code`. Nothing in it depends on whether the address has an account. A code is
  * good once its mail was taken over: a mail that fails leaves the earlier code as it was, and nothing else.
- * One that the server may have taken counts and is good as if it had, because it mostly arrives; the caller
+ * One that the server may have taken counts and is valid as if it had, because it mostly arrives; the caller
  * gets an error.
  *
  * A browser's code is its own, by the sign-in cookie: codes that others ask for neither replace it nor use it

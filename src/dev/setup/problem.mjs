@@ -1,4 +1,4 @@
-/** What a person has to put right before anything can start: one sentence, and what to do. */
+/** What a person has to correct before anything can start: one sentence, and what to do. */
 export class SetupProblem extends Error {
   /**
    * @param {string} message

@@ -15,7 +15,7 @@ const fateOf = ({ reason }: Judgement): Fate | undefined => fates[reason];
 
 /**
  * After the tour: the reader's own delegation, so that there is something to try by hand. An active
- * delegation is kept and a waiting one approved; one that has ended is declared afresh as long as the file is
+ * delegation is kept and a waiting one approved; one that has ended is declared again as long as the file is
  * the example's, else left as it is.
  */
 export const standingDelegation: TourStep = {

@@ -46,13 +46,11 @@ export type QuickstartFolder = {
    * example yet, the reader's delegation is written with it.
    */
   declarePlatform(): Promise<void>;
-  /**
-   * Declares the tour's own delegation afresh, in `tour.yaml`: one from an earlier run is withdrawn first.
-   */
+  /** Declares the tour's own delegation again, in `tour.yaml`: one from an earlier run is withdrawn first. */
   requestTour(): Promise<void>;
   /** Whether the reader's `delegation.yaml` is the example's, something else, or not there. */
   delegationFile(): Promise<"example" | "edited" | "missing">;
-  /** Declares the reader's delegation afresh from the example: the current one is withdrawn first. */
+  /** Declares the reader's delegation again from the example: the current one is withdrawn first. */
   renewDelegation(): Promise<void>;
   /** What the operator published last. Throws `Problem` for a file that is damaged. */
   credentials(): Promise<PlatformCredentials | undefined>;

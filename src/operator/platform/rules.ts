@@ -33,7 +33,7 @@ export type PlatformStep = { step: "register"; tenant: Tenant } | { step: "repor
 type Rule = (input: PlatformInput) => Verdict | undefined;
 
 /**
- * How long it may take until a change made elsewhere is set right: the wish is sent again after this time.
+ * How long it may take until a change made elsewhere is corrected: the wish is sent again after this time.
  */
 export const REPEAT_MS = 10 * 60 * 1000;
 

@@ -11,7 +11,7 @@ import type { ApiKeyFinder } from "./api_key_finder.ts";
 export const MAX_GRACE_SECONDS = 86_400;
 
 /**
- * A connection whose key is rotated; every earlier key is good for `graceSeconds` more, 0–86400, and no
+ * A connection whose key is rotated; every earlier key is valid for `graceSeconds` more, 0–86400, and no
  * longer.
  */
 export type Rotation = { accountId: string; connectionId: string; graceSeconds: number };

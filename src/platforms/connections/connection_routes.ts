@@ -86,7 +86,7 @@ export function rotateKeyRoute(deps: Deps): Route {
         api_key_prefix: z.string(),
         previous_prefix: z.string(),
       }),
-      description: "The new key; the previous one is good until the grace is over",
+      description: "The new key; the previous one is valid until the grace is over",
     },
     errors: ["not_found"],
     async handle({ caller, params, body }) {
