@@ -1,15 +1,8 @@
 import { z } from "zod";
-import { freeText, isoTime } from "../input/schemas.ts";
+import { constraint, type constraintList } from "../input/delegation_fields.ts";
+import { isoTime } from "../input/schemas.ts";
 import type { CertificateRecord } from "./certificates/certificate_record.ts";
 import type { RequestRecord } from "./requests/request_record.ts";
-
-const constraint = z.record(z.string(), z.unknown());
-
-/** Constraints as a call carries them; wire format §7 says what each type needs. */
-export const constraintList = z.array(constraint).max(32);
-
-/** Why something is denied or revoked; the body may be left out. */
-export const reasonBody = z.object({ reason: freeText(500).nullish() }).optional();
 
 /** A delegation request as answers show it. */
 export const requestShape = z.object({

@@ -1,18 +1,6 @@
-import { z } from "zod";
 import { unixSeconds } from "../clock.ts";
 import { ApiError } from "../errors.ts";
-import { isoTimeInput } from "../input/schemas.ts";
 import { NO_EXPIRY_SENTINEL } from "../protocol/encoding/constants.ts";
-
-const LONGEST_SECONDS = 2_147_483_647;
-
-/**
- * How a call may say when a certificate ends: a moment, or seconds after approval; neither: until revoked.
- */
-export const expiryFields = {
-  expires_at: isoTimeInput.nullish(),
-  expires_in: z.number().int().min(1).max(LONGEST_SECONDS).nullish(),
-};
 
 /**
  * When a certificate is asked to end: a moment (Unix seconds), or seconds after approval; both `null`: until

@@ -1,19 +1,10 @@
 import { z } from "zod";
 import type { AgentRow } from "../db/tables.ts";
-import { ApiError } from "../errors.ts";
-import { freeText, isoTime, oneLine } from "../input/schemas.ts";
-import { agentTypes } from "./agents/create_agent.ts";
-import { MAX_GRACE_SECONDS } from "./api_keys/rotate_key.ts";
-import { scopeList } from "./ceiling.ts";
+import { registrationFields } from "../input/platform_fields.ts";
+import { isoTime, oneLine } from "../input/schemas.ts";
 import type { LivePlatform } from "./platform_record.ts";
 import { surfaceTypes } from "./surface_types.ts";
 
-/** A platform's name. */
-export const platformName = oneLine(128);
-/** A platform's description; empty when none is given. */
-export const platformDescription = freeText(1000);
-/** Where events are delivered, as a call carries it; `checkCallbackUrl` says whether they may be. */
-export const callbackUrl = z.string().min(1).nullable();
 /**
  * The name by which operations are bound to a connection: visible, and at most 512 bytes as the wire format
  * has it.
@@ -22,51 +13,13 @@ export const verifierName = oneLine(512).refine(
   (name) => Buffer.byteLength(name) <= 512,
   "must have at most 512 bytes",
 );
-/** An agent's name, at most 256 bytes as the wire format has it. */
-export const agentName = oneLine(256).refine(
-  (name) => Buffer.byteLength(name) <= 256,
-  "must have at most 256 bytes",
-);
-/** What an agent is. */
-export const agentType = z.enum(agentTypes);
-
-const noOwnKey = z
-  .null("an agent's key is made in the vault: leave it out")
-  .optional()
-  .describe("An agent's own key is not taken");
-
-/** What calls that make an agent may say of its key, besides nothing; see {@link requireCustodial}. */
-export const custodyFields = {
-  custody_mode: z
-    .enum(["custodial", "self_custody"])
-    .optional()
-    .describe("custodial when left out; self_custody is not open yet"),
-  public_key_json: noOwnKey,
-  public_key: noOwnKey,
-};
-
-/** Throws `not_available` for an agent that would keep its own key. */
-export function requireCustodial({ custody_mode }: { custody_mode?: string | undefined }): void {
-  if (custody_mode === "self_custody") {
-    throw new ApiError("not_available", "self_custody is not available yet");
-  }
-}
-
-/** What both ways of registering a platform take. */
+/** What people's ways of registering a platform take. */
 export const registrationBody = z.object({
-  name: platformName,
-  surface_type: z.string().describe(`One of ${Object.keys(surfaceTypes).join(", ")}; agentic_api is open`),
-  default_allowed_scopes: scopeList.describe(
-    "The ceiling on what any agent on the platform may ever be delegated",
+  ...registrationFields,
+  surface_type: registrationFields.surface_type.describe(
+    `One of ${Object.keys(surfaceTypes).join(", ")}; agentic_api is open`,
   ),
-  description: platformDescription.optional(),
-  callback_url: callbackUrl.optional(),
 });
-
-/** How long the replaced API key stays good; the body may be left out. */
-export const rotationBody = z
-  .object({ grace_seconds: z.number().int().min(0).max(MAX_GRACE_SECONDS).default(0) })
-  .optional();
 
 /** A platform as answers show it, without secrets. */
 export const platformShape = z.object({

@@ -1,13 +1,6 @@
-import { z } from "zod";
 import { ApiError } from "../errors.ts";
 import { CUSTOM_FORM, unregistrableScopes } from "../protocol/documents/registered_scopes.ts";
 import { beyondCeiling, coversScopes } from "../protocol/documents/scopes.ts";
-
-/** Scopes a ceiling or a request may list. */
-export const MAX_SCOPES = 64;
-
-/** A list of scopes as a call carries it, 1–64. {@link checkScopes} says whether each is a scope. */
-export const scopeList = z.array(z.string()).min(1).max(MAX_SCOPES);
 
 /**
  * The scopes, each once, in the order given. Throws `invalid_scopes`, naming those that are neither canonical

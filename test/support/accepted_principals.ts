@@ -1,6 +1,6 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import type { Database } from "../../src/db/connection.ts";
-import { MAX_ACCEPTED_PRINCIPALS } from "../../src/platforms/accepted_principals/accept.ts";
+import { MAX_ACCEPTED_PRINCIPALS } from "../../src/input/platform_fields.ts";
 
 type Verifier = { accountId: string; connectionId: string };
 type Acceptance = { created_at: Date; accepted_until?: Date; scopes?: string[] };

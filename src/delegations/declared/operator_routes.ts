@@ -1,12 +1,12 @@
 import { z } from "zod";
 import type { Clock } from "../../clock.ts";
 import type { Database } from "../../db/connection.ts";
-import { scopeList } from "../../platforms/ceiling.ts";
+import { constraintList, expiryFields, reasonBody } from "../../input/delegation_fields.ts";
+import { scopeList } from "../../input/platform_fields.ts";
 import { externalId, requireOwnObject } from "../../platforms/declared/external_id.ts";
 import { type Route, route } from "../../route.ts";
 import type { Seal } from "../../secret_box.ts";
-import { constraintList, reasonBody } from "../answers.ts";
-import { expiryFields, readExpiry } from "../expiry.ts";
+import { readExpiry } from "../expiry.ts";
 import { endDelegation, putDelegation } from "./declared_delegation.ts";
 import { delegationState, showState } from "./delegation_state.ts";
 import { declaredStateRoute } from "./operator_state_route.ts";

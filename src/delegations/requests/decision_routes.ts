@@ -1,13 +1,14 @@
 import { z } from "zod";
 import type { Clock } from "../../clock.ts";
 import type { Database } from "../../db/connection.ts";
+import { constraintList, expiryFields, reasonBody } from "../../input/delegation_fields.ts";
+import { MAX_SCOPES } from "../../input/platform_fields.ts";
 import { idText } from "../../input/schemas.ts";
 import { findOwner } from "../../platforms/account_owner.ts";
-import { MAX_SCOPES } from "../../platforms/ceiling.ts";
 import { type Route, route } from "../../route.ts";
 import type { Seal } from "../../secret_box.ts";
-import { certificateShape, constraintList, reasonBody, requestShape, showTime } from "../answers.ts";
-import { expiryFields, readExpiry } from "../expiry.ts";
+import { certificateShape, requestShape, showTime } from "../answers.ts";
+import { readExpiry } from "../expiry.ts";
 import { approveRequest } from "./approve_request.ts";
 import { denyRequest } from "./deny_request.ts";
 import type { SignDeps } from "./sign_grant.ts";

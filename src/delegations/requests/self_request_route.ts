@@ -1,12 +1,13 @@
 import { z } from "zod";
 import type { Clock } from "../../clock.ts";
 import type { Database } from "../../db/connection.ts";
+import { constraintList, expiryFields } from "../../input/delegation_fields.ts";
+import { scopeList } from "../../input/platform_fields.ts";
 import { idText } from "../../input/schemas.ts";
 import { findOwner } from "../../platforms/account_owner.ts";
-import { scopeList } from "../../platforms/ceiling.ts";
 import { type Route, route } from "../../route.ts";
-import { constraintList, requestShape } from "../answers.ts";
-import { expiryFields, readExpiry } from "../expiry.ts";
+import { requestShape } from "../answers.ts";
+import { readExpiry } from "../expiry.ts";
 import { requestDelegation } from "./request_delegation.ts";
 
 const body = z.object({

@@ -2,16 +2,11 @@ import type { Clock } from "../../clock.ts";
 import type { Database, Transaction } from "../../db/connection.ts";
 import type { AcceptedPrincipalRow } from "../../db/tables.ts";
 import { ApiError } from "../../errors.ts";
+import { MAX_ACCEPTED_PRINCIPALS } from "../../input/platform_fields.ts";
 import { expandScopes } from "../../protocol/documents/scopes.ts";
 import { checkScopes, named } from "../ceiling.ts";
 import { lockConnection } from "../connection_lock.ts";
 import { findPlatform } from "../platform_record.ts";
-
-/** Root identities of other accounts that a platform may accept. */
-export const MAX_ACCEPTED_PRINCIPALS = 1_000;
-
-/** What every root identity looks like: the id of its key. */
-export const PRINCIPAL_ID = /^[0-9a-f]{32}$/;
 
 /**
  * A root identity of another account, the scopes that are accepted from it, and before which moment; `null`

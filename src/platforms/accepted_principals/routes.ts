@@ -3,36 +3,17 @@ import type { Clock } from "../../clock.ts";
 import type { Database } from "../../db/connection.ts";
 import type { AcceptedPrincipalRow } from "../../db/tables.ts";
 import { type PageOrder, pageOf, pageQuery, readPage } from "../../input/pagination.ts";
-import { idText, isoTime, isoTimeInput } from "../../input/schemas.ts";
+import { acceptanceBody, acceptedPrincipalList, PRINCIPAL_ID } from "../../input/platform_fields.ts";
+import { idText, isoTime } from "../../input/schemas.ts";
 import { type Route, route } from "../../route.ts";
-import { scopeList } from "../ceiling.ts";
 import { findPlatform } from "../platform_record.ts";
-import {
-  type Acceptance,
-  acceptPrincipal,
-  endAcceptance,
-  MAX_ACCEPTED_PRINCIPALS,
-  PRINCIPAL_ID,
-  replaceAcceptedPrincipals,
-} from "./accept.ts";
+import { type Acceptance, acceptPrincipal, endAcceptance, replaceAcceptedPrincipals } from "./accept.ts";
 
 type Deps = { db: Database; clock: Clock };
 
 const path = "/v1/service/platforms/{platform_id}/accepted-principals";
 const params = z.object({ platform_id: idText });
 const memberParams = params.extend({ human_id: idText });
-
-const acceptance = z.object({
-  scopes: scopeList.describe("What is accepted from it; custom scopes one by one, without wildcards"),
-  accepted_until: isoTimeInput.nullish().describe("Accepted before this moment; without it until taken back"),
-});
-
-const principalId = z.string().regex(PRINCIPAL_ID, "must be a root id: 32 lower-case hex digits");
-
-/** A platform's accepted principals as calls carry them. */
-export const acceptedPrincipalList = z
-  .array(acceptance.extend({ human_id: principalId.describe("A root identity of the registry") }))
-  .max(MAX_ACCEPTED_PRINCIPALS);
 
 const shown = z.object({
   human_id: z.string(),
@@ -106,7 +87,7 @@ function acceptRoute(deps: Deps): Route {
     access: "session",
     idempotent: true,
     params: memberParams,
-    body: acceptance,
+    body: acceptanceBody,
     answer: { status: 200, schema: shown, description: "What is accepted from now on" },
     errors: ["not_found", "invalid_scopes", "invalid_expiry", "invalid_principal", "principal_limit"],
     async handle({ caller, params, body }) {

@@ -3,22 +3,13 @@ import type { Clock } from "../../clock.ts";
 import type { Database, Transaction } from "../../db/connection.ts";
 import type { AgentRow, Json } from "../../db/tables.ts";
 import { ApiError } from "../../errors.ts";
+import type { AgentType } from "../../input/platform_fields.ts";
 import type { Logger } from "../../log.ts";
 import { keyId } from "../../protocol/keys/hybrid.ts";
 import type { VaultClient } from "../../vault/client.ts";
 import { lockConnection } from "../connection_lock.ts";
 import { findConnection, type LivePlatform } from "../platform_record.ts";
 import { settleVault } from "../sync_vault.ts";
-
-/** What agents may be (specification §2: `api_agent` is shown). */
-export const agentTypes = [
-  "api_agent",
-  "voice_agent",
-  "meeting_bot",
-  "mcp_server",
-  "robot",
-  "custom",
-] as const;
 
 /**
  * An agent as it is asked for. `attemptKey` names the attempt: the same one again, after a crash or a lost
@@ -29,7 +20,7 @@ export type AgentWish = {
   accountId: string;
   connectionId: string;
   name: string;
-  agentType: (typeof agentTypes)[number];
+  agentType: AgentType;
   attemptKey: string;
   externalId: string | null;
 };

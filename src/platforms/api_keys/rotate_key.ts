@@ -7,9 +7,6 @@ import { findConnection, type LivePlatform } from "../platform_record.ts";
 import { newApiKey, undeliveredContext } from "./api_key.ts";
 import type { ApiKeyFinder } from "./api_key_finder.ts";
 
-/** Longest time for which a replaced API key stays good, in seconds. */
-export const MAX_GRACE_SECONDS = 86_400;
-
 /**
  * A connection whose key is rotated; every earlier key is valid for `graceSeconds` more, 0–86400, and no
  * longer.

@@ -1,8 +1,9 @@
 import { z } from "zod";
 import type { AddressPolicy } from "../../events/webhooks/callbacks/addresses.ts";
+import { callbackUrl, rotationBody } from "../../input/platform_fields.ts";
 import { idText, isoTime } from "../../input/schemas.ts";
 import { type Route, route } from "../../route.ts";
-import { callbackUrl, rotationBody, verifierName } from "../answers.ts";
+import { verifierName } from "../answers.ts";
 import { type RetireDeps, rotateKey } from "../api_keys/rotate_key.ts";
 import type { SettleDeps } from "../sync_vault.ts";
 import { setCallback } from "../webhooks/set_callback.ts";

@@ -1,11 +1,12 @@
 import { z } from "zod";
 import type { Clock } from "../../clock.ts";
 import type { AgentRow } from "../../db/tables.ts";
+import { agentName, agentType, custodyFields, requireCustodial } from "../../input/platform_fields.ts";
 import { type Route, route } from "../../route.ts";
 import type { Seal } from "../../secret_box.ts";
 import type { CreateAgentDeps } from "../agents/create_agent.ts";
 import { deleteAgent } from "../agents/delete_agent.ts";
-import { agentName, agentShape, agentType, custodyFields, requireCustodial, showAgent } from "../answers.ts";
+import { agentShape, showAgent } from "../answers.ts";
 import { findDeclaredAgent, putAgent } from "./declared_agent.ts";
 import { externalId, requireOwnObject } from "./external_id.ts";
 

@@ -1,7 +1,8 @@
 import { z } from "zod";
+import { acceptedPrincipalList, rotationBody } from "../../input/platform_fields.ts";
 import { type Route, route } from "../../route.ts";
-import { acceptedPrincipalList, readAcceptance } from "../accepted_principals/routes.ts";
-import { registeredShape, registrationBody, rotationBody } from "../answers.ts";
+import { readAcceptance } from "../accepted_principals/routes.ts";
+import { registeredShape, registrationBody } from "../answers.ts";
 import { type RetireDeps, rotateKey } from "../api_keys/rotate_key.ts";
 import { removeConnection } from "../connections/remove_connection.ts";
 import type { LivePlatform } from "../platform_record.ts";

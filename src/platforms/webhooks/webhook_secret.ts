@@ -7,8 +7,9 @@ import {
   webhookNextSecretContext,
   webhookSecretContext,
 } from "../../events/secrets.ts";
+import { MAX_GRACE_SECONDS } from "../../input/platform_fields.ts";
 import type { Seal } from "../../secret_box.ts";
-import { MAX_GRACE_SECONDS, type RetireDeps, replaceKey } from "../api_keys/rotate_key.ts";
+import { type RetireDeps, replaceKey } from "../api_keys/rotate_key.ts";
 import { lockConnection } from "../connection_lock.ts";
 import { findConnection } from "../platform_record.ts";
 
