@@ -3,7 +3,7 @@ import type { Clock } from "../../clock.ts";
 import type { Database } from "../../db/connection.ts";
 import { constraintList, expiryFields, reasonBody } from "../../input/delegation_fields.ts";
 import { scopeList } from "../../input/platform_fields.ts";
-import { externalId, requireOwnObject } from "../../platforms/declared/external_id.ts";
+import { externalId, requireOwnObject } from "../../platforms/declared/own_object.ts";
 import { type Route, route } from "../../route.ts";
 import type { Seal } from "../../secret_box.ts";
 import { readExpiry } from "../expiry.ts";

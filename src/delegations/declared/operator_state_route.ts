@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { Clock } from "../../clock.ts";
 import type { Database } from "../../db/connection.ts";
-import { externalId, isOwnObject } from "../../platforms/declared/external_id.ts";
+import { externalId, isOwnObject } from "../../platforms/declared/own_object.ts";
 import { selectPlatforms } from "../../platforms/platform_record.ts";
 import { type Route, route } from "../../route.ts";
 import { delegationState, findDeclaredDelegations, showState } from "./delegation_state.ts";

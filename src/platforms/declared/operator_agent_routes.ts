@@ -8,7 +8,7 @@ import type { CreateAgentDeps } from "../agents/create_agent.ts";
 import { deleteAgent } from "../agents/delete_agent.ts";
 import { agentShape, showAgent } from "../answers.ts";
 import { findDeclaredAgent, putAgent } from "./declared_agent.ts";
-import { externalId, requireOwnObject } from "./external_id.ts";
+import { externalId, requireOwnObject } from "./own_object.ts";
 
 type Deps = CreateAgentDeps & { seal: Seal; clock: Clock };
 

@@ -14,7 +14,7 @@ import {
   requireDeclaredPlatform,
   undeliveredCredentials,
 } from "./declared_platform.ts";
-import { externalId, requireOwnObject } from "./external_id.ts";
+import { externalId, requireOwnObject } from "./own_object.ts";
 
 type Deps = DeclareDeps & RetireDeps;
 
