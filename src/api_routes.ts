@@ -1,8 +1,8 @@
 import { type AccountsDeps, accountsRoutes } from "./accounts/routes.ts";
 import { auditRoutes } from "./audit/routes.ts";
-import { internalDelegationRoutes } from "./delegations/declared/operator_routes.ts";
+import { operatorDelegationRoutes } from "./delegations/declared/operator_routes.ts";
 import { type DelegationDeps, delegationRoutes } from "./delegations/routes.ts";
-import { internalPlatformRoutes } from "./platforms/declared/operator_routes.ts";
+import { operatorPlatformRoutes } from "./platforms/declared/operator_routes.ts";
 import { type PlatformDeps, platformRoutes } from "./platforms/routes.ts";
 import { type ProofDeps, proofRoutes } from "./proofs/routes.ts";
 import type { Route } from "./route.ts";
@@ -20,7 +20,7 @@ export function apiRoutes(deps: ApiRoutesDeps): Route[] {
     ...delegationRoutes(deps),
     ...proofRoutes(deps),
     ...auditRoutes(deps),
-    ...internalPlatformRoutes(deps),
-    ...internalDelegationRoutes(deps),
+    ...operatorPlatformRoutes(deps),
+    ...operatorDelegationRoutes(deps),
   ];
 }

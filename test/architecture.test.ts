@@ -49,6 +49,8 @@ describe("the check of the rules", () => {
     ["src/dev/dev.ts", "../http/app.ts"],
     ["src/vault/client.ts", "../protocol/hybrid.ts"],
     ["src/operator/agent/reconcile.ts", "../../protocol/scopes.ts"],
+    ["src/operator/api/client.ts", "../../operator_calls.ts"],
+    ["src/platforms/declared/operator_agent_routes.ts", "../../operator_calls.ts"],
     ["keyvault/sign/challenge.ts", "../../src/protocol/hybrid.ts"],
     ["keyvault/sign/challenge.ts", "../clock.ts"],
   ])("lets %s import %s", (path, specifier) => {
@@ -59,6 +61,8 @@ describe("the check of the rules", () => {
     ["src/protocol/verify.ts", "../clock.ts"],
     ["src/protocol/verify.ts", "../db/pool.ts"],
     ["src/clock.ts", "./db/pool.ts"],
+    ["src/operator_calls.ts", "./platforms/platform.ts"],
+    ["src/operator_calls.ts", "./operator/kinds.ts"],
     ["src/db/pool.ts", "../proofs/verify.ts"],
     ["src/db/pool.ts", "../vault/client.ts"],
     ["src/vault/client.ts", "../db/pool.ts"],

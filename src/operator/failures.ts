@@ -1,5 +1,5 @@
 import type { ErrorCode } from "../errors.ts";
-import type { ApiFailure } from "./api/client.ts";
+import type { ApiFailure } from "./api/transport.ts";
 import { conditionOf } from "./conditions.ts";
 import type { AnyObject } from "./kinds.ts";
 import type { Visit } from "./queue/queue.ts";

@@ -1,3 +1,4 @@
+import type { AgentType } from "../input/platform_fields.ts";
 import type { Constraint } from "../protocol/constraints/constraints.ts";
 
 /** API group and version of every kind. */
@@ -81,7 +82,7 @@ export type PlatformStatus = CommonStatus & {
 export type AgentSpec = {
   platformRef: Reference;
   displayName?: string;
-  agentType: string;
+  agentType: AgentType;
   custodyMode?: "custodial";
   deletionPolicy?: DeletionPolicy;
   suspend?: boolean;

@@ -1,4 +1,4 @@
-import type { ApiFailure, ApiResult } from "./api/client.ts";
+import type { ApiFailure, ApiResult } from "./api/transport.ts";
 import { readiness, withFacts } from "./conditions.ts";
 import { type AnyObject, FINALIZER } from "./kinds.ts";
 import type { Visit } from "./queue/queue.ts";

@@ -1,4 +1,3 @@
-import type { DelegationState } from "../../src/operator/api/client.ts";
 import type {
   Agent,
   AnyObject,
@@ -7,6 +6,7 @@ import type {
   Metadata,
   Platform,
 } from "../../src/operator/kinds.ts";
+import type { DelegationState } from "../../src/operator_calls.ts";
 
 /** The moment that decisions in tests are made at. */
 export const NOW = new Date("2026-06-01T12:00:00.000Z");

@@ -1,6 +1,6 @@
 import { describe, expect, it as test } from "vitest";
 import { createLog } from "../../src/log.ts";
-import type { ApiFailure } from "../../src/operator/api/client.ts";
+import type { ApiFailure } from "../../src/operator/api/transport.ts";
 import type { CommonStatus } from "../../src/operator/kinds.ts";
 import { STALLED_AFTER_FAILURES, terminate } from "../../src/operator/termination.ts";
 import type { World } from "../../src/operator/world.ts";

@@ -33,6 +33,8 @@ const LEVELS: readonly (readonly string[])[] = [
     "log.ts",
     "metrics.ts",
     "input",
+    // One contract of the operator's calls, for the API that answers them and the operator.
+    "operator_calls.ts",
     "route.ts",
     "secret_box.ts",
   ],

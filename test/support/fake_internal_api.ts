@@ -2,7 +2,7 @@ import { randomBytes, randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { type ErrorCode, errorCodes } from "../../src/errors.ts";
-import type { PlatformWish } from "../../src/operator/api/client.ts";
+import type { PlatformWish } from "../../src/operator_calls.ts";
 import { coversScopes, invalidScopes } from "../../src/protocol/documents/scopes.ts";
 
 type FakePlatform = {

@@ -1,11 +1,11 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll } from "vitest";
 import { auditRoutes } from "../../src/audit/routes.ts";
-import { internalDelegationRoutes } from "../../src/delegations/declared/operator_routes.ts";
+import { operatorDelegationRoutes } from "../../src/delegations/declared/operator_routes.ts";
 import { delegationRoutes } from "../../src/delegations/routes.ts";
 import { createAddressPolicy } from "../../src/events/webhooks/callbacks/addresses.ts";
 import { type ApiKeyFinder, createApiKeyFinder } from "../../src/platforms/api_keys/api_key_finder.ts";
-import { internalPlatformRoutes } from "../../src/platforms/declared/operator_routes.ts";
+import { operatorPlatformRoutes } from "../../src/platforms/declared/operator_routes.ts";
 import { platformRoutes } from "../../src/platforms/routes.ts";
 import type { Route } from "../../src/route.ts";
 import { type ApiOptions, OPERATOR_TOKEN, startApi, type TestApi, type TestParts } from "./api.ts";
@@ -53,8 +53,8 @@ export async function startPlatformApi(options: PlatformOptions = {}): Promise<P
       ...platformRoutes({ ...parts, callbacks, apiKeys: apiKeys(parts) }),
       ...delegationRoutes(parts),
       ...auditRoutes(parts),
-      ...internalPlatformRoutes({ ...parts, callbacks, apiKeys: apiKeys(parts) }),
-      ...internalDelegationRoutes(parts),
+      ...operatorPlatformRoutes({ ...parts, callbacks, apiKeys: apiKeys(parts) }),
+      ...operatorDelegationRoutes(parts),
       ...(options.routes?.({ ...parts, find: apiKeys(parts).find }) ?? []),
     ],
     findApiKey: (parts) => apiKeys(parts).find,

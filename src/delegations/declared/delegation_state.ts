@@ -1,24 +1,8 @@
-import { z } from "zod";
 import type { Database } from "../../db/connection.ts";
 import type { DelegationRequestRow } from "../../db/tables.ts";
-import { isoTime } from "../../input/schemas.ts";
+import type { DelegationState } from "../../operator_calls.ts";
 import { showTime } from "../answers.ts";
 import { isPending } from "../requests/request_record.ts";
-
-/** A declared delegation as the operator sees it: its request and, once approved, its certificate. */
-export const delegationState = z.object({
-  request_id: z.string(),
-  status: z.enum(["pending", "approved", "denied", "expired", "withdrawn", "revoked"]),
-  reason: z.string().nullable(),
-  requested_scope: z.array(z.string()),
-  approved_scope: z.array(z.string()).nullable(),
-  cert_id: z.string().nullable(),
-  issued_at: isoTime.nullable(),
-  expires_at: isoTime
-    .nullable()
-    .describe("When the certificate ends; null when it does not or there is none"),
-  decided_by: z.string().nullable().describe("E-mail of who decided"),
-});
 
 /** A declared delegation's request, by its object's id, with what is known of its certificate. */
 export type DeclaredDelegation = DelegationRequestRow & {
@@ -54,7 +38,7 @@ export async function findDeclaredDelegations(
 }
 
 /** A delegation's state at `now`. */
-export function showState(declared: DeclaredDelegation, now: Date): z.infer<typeof delegationState> {
+export function showState(declared: DeclaredDelegation, now: Date): DelegationState {
   const status = statusOf(declared, now);
   return {
     request_id: declared.request_id,
@@ -69,7 +53,7 @@ export function showState(declared: DeclaredDelegation, now: Date): z.infer<type
   };
 }
 
-function statusOf(declared: DeclaredDelegation, now: Date): z.infer<typeof delegationState>["status"] {
+function statusOf(declared: DeclaredDelegation, now: Date): DelegationState["status"] {
   if (declared.cert_status === "revoked") return "revoked";
   if (declared.status === "pending" && !isPending(declared, now)) return "expired";
   return declared.status;

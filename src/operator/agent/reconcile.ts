@@ -1,6 +1,7 @@
 import { hash } from "node:crypto";
+import type { AgentAnswer } from "../../operator_calls.ts";
 import { canonicalBytes } from "../../protocol/encoding/canonical.ts";
-import type { AgentAnswer, ApiFailure } from "../api/client.ts";
+import type { ApiFailure } from "../api/transport.ts";
 import { definedOnly, type Fact, isTrue, readiness, withFacts } from "../conditions.ts";
 import { isOutage, standsThroughOutage, verdictOf, visitAfter } from "../failures.ts";
 import type { Agent, AgentStatus, Condition } from "../kinds.ts";

@@ -1,4 +1,4 @@
-import type { AgentState } from "../api/answers.ts";
+import type { AgentState } from "../../operator_calls.ts";
 import type { Agent, Platform } from "../kinds.ts";
 import type { Verdict } from "../reasons.ts";
 import { platformFault } from "../references.ts";

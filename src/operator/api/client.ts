@@ -1,41 +1,17 @@
-import type { ZodType } from "zod";
 import type { Clock } from "../../clock.ts";
-import type { AgentAnswer, DelegationState, PlatformAnswer, StateAnswer } from "./answers.ts";
-import * as answers from "./answers.ts";
-import type { ApiResult } from "./failure.ts";
+import {
+  type AgentAnswer,
+  type AgentWish,
+  type DelegationState,
+  type DelegationWish,
+  type OperatorCall,
+  operatorCalls,
+  type PlatformAnswer,
+  type PlatformWish,
+  type StateAnswer,
+} from "../../operator_calls.ts";
 import { createTokenSource } from "./token.ts";
-import { createTransport } from "./transport.ts";
-
-export type { AgentAnswer, DelegationState, PlatformAnswer, StateAnswer } from "./answers.ts";
-export type { ApiFailure, ApiResult } from "./failure.ts";
-
-/** A platform as the operator wants it. Without `callback_url` that stays as it is. */
-export type PlatformWish = {
-  account_email: string;
-  name: string;
-  description: string;
-  surface_type: string;
-  default_allowed_scopes: string[];
-  callback_url?: string | null;
-  /** All that are accepted, and no others. */
-  accepted_principals: { human_id: string; scopes: string[]; accepted_until?: string }[];
-};
-
-/** An agent as the operator wants it. */
-export type AgentWish = { platform_external_id: string; name: string; agent_type: string };
-
-/** A delegation as the operator asks for it; `expires_in` counts seconds from the approval. */
-export type DelegationWish = {
-  platform_external_id: string;
-  agent_external_id: string;
-  requested_scope: string[];
-  expires_at?: string;
-  expires_in?: number;
-  constraints?: unknown[];
-};
-
-/** External ids that one look at the state may name. */
-export const MAX_STATE_IDS = 500;
+import { type ApiResult, createTransport } from "./transport.ts";
 
 /**
  * The API as the operator sees it. Everything is named by external ids, so that repeating a call changes
@@ -83,28 +59,29 @@ export function createApiClient({
 }: Options): ApiClient {
   const tokens = createTokenSource(clock, { token, file: tokenFile });
   const transport = createTransport({ ...rest, tokens, deadlineMs });
-  const put = <T>(path: string, body: object, answer: ZodType<T>) =>
-    transport.send({ method: "PUT", path, body, answer });
-  const post = <T>(path: string, body: object, answer: ZodType<T>) =>
-    transport.send({ method: "POST", path, body, answer });
-  const remove = (path: string) => transport.send({ method: "DELETE", path, answer: answers.removed });
+
+  function send<B, R>(
+    call: OperatorCall<B, R>,
+    externalId: string,
+    body?: NoInfer<B>,
+  ): Promise<ApiResult<R>> {
+    const path = call.path.replace("{external_id}", encodeURIComponent(externalId));
+    return transport.send({ method: call.method, path, body, answer: call.answer.schema });
+  }
+
   return {
-    putPlatform: (id, wish) => put(platform(id), wish, answers.platformAnswer),
+    putPlatform: (id, wish) => send(operatorCalls.putPlatform, id, wish),
     acknowledgeCredentials: (id, prefix) =>
-      post(`${platform(id)}/credentials/acknowledge`, { api_key_prefix: prefix }, answers.acknowledged),
+      send(operatorCalls.acknowledgeCredentials, id, { api_key_prefix: prefix }),
     rotateCredentials: (id, graceSeconds) =>
-      post(`${platform(id)}/credentials/rotate`, { grace_seconds: graceSeconds }, answers.platformAnswer),
-    removePlatform: (id) => remove(platform(id)),
-    putAgent: (id, wish) => put(agent(id), wish, answers.agentAnswer),
-    removeAgent: (id) => remove(agent(id)),
-    putDelegation: (id, wish) => put(delegation(id), wish, answers.delegationState),
+      send(operatorCalls.rotateCredentials, id, { grace_seconds: graceSeconds }),
+    removePlatform: (id) => send(operatorCalls.removePlatform, id),
+    putAgent: (id, wish) => send(operatorCalls.putAgent, id, wish),
+    removeAgent: (id) => send(operatorCalls.removeAgent, id),
+    putDelegation: (id, wish) => send(operatorCalls.putDelegation, id, wish),
     revokeDelegation: (id, reason) =>
-      post(`${delegation(id)}/revoke`, reason === undefined ? {} : { reason }, answers.delegationState),
-    readState: (ids) => post("/internal/v1/state", { external_ids: ids }, answers.stateAnswer),
+      send(operatorCalls.revokeDelegation, id, reason === undefined ? {} : { reason }),
+    readState: (ids) => send(operatorCalls.readState, "", { external_ids: ids }),
     close: () => transport.close(),
   };
 }
-
-const platform = (id: string) => `/internal/v1/platforms/${encodeURIComponent(id)}`;
-const agent = (id: string) => `/internal/v1/agents/${encodeURIComponent(id)}`;
-const delegation = (id: string) => `/internal/v1/delegations/${encodeURIComponent(id)}`;

@@ -1,12 +1,24 @@
 import { Agent, type Dispatcher, request } from "undici";
-import type { ZodType } from "zod";
+import { type ZodType, z } from "zod";
 import { type ErrorCode, errorCodes } from "../../errors.ts";
-import { errorAnswer } from "./answers.ts";
-import type { ApiFailure, ApiResult } from "./failure.ts";
 import type { TokenSource } from "./token.ts";
 
+/**
+ * Why a call of the API gave no answer: it `refused` what was asked (a code of the service), it or what it
+ * needs is `unavailable`, it does not know this operator (`unauthorized`), or a newer operator leads
+ * (`superseded`). Messages are for people and hold no secret.
+ */
+export type ApiFailure =
+  | { kind: "refused"; code: ErrorCode; message: string }
+  | { kind: "unavailable"; message: string; retryAfterMs?: number }
+  | { kind: "unauthorized"; message: string }
+  | { kind: "superseded"; message: string };
+
+/** The value of a call, or why there is none. */
+export type ApiResult<T> = { value: T; failure?: never } | { value?: never; failure: ApiFailure };
+
 /** One call: method, path and body, and the form of its answer. */
-export type Call<T> = { method: "PUT" | "POST" | "DELETE"; path: string; body?: object; answer: ZodType<T> };
+export type Call<T> = { method: "PUT" | "POST" | "DELETE"; path: string; body?: unknown; answer: ZodType<T> };
 
 /** Sends calls of the operator to the API. */
 export type Transport = {
@@ -25,6 +37,8 @@ type Options = {
 
 /** Longest wait that a Retry-After header is believed. */
 const MAX_RETRY_AFTER_SECONDS = 3600;
+
+const errorAnswer = z.object({ error: z.object({ code: z.string(), message: z.string() }) });
 
 /** Connects to an API. Connections are kept alive and shared by all calls. */
 export function createTransport({ baseUrl, tokens, clusterId, epoch, deadlineMs }: Options): Transport {

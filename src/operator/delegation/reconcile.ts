@@ -1,5 +1,6 @@
 import { unixSeconds } from "../../clock.ts";
-import type { ApiFailure, ApiResult, DelegationState, DelegationWish } from "../api/client.ts";
+import type { DelegationState, DelegationWish } from "../../operator_calls.ts";
+import type { ApiFailure, ApiResult } from "../api/transport.ts";
 import { conditionOf } from "../conditions.ts";
 import { durationSeconds } from "../durations.ts";
 import { isOutage, standsThroughOutage, verdictOf, visitAfter } from "../failures.ts";

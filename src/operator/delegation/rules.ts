@@ -1,7 +1,7 @@
 import { unixSeconds } from "../../clock.ts";
+import type { DelegationState } from "../../operator_calls.ts";
 import { unregistrableScopes } from "../../protocol/documents/registered_scopes.ts";
 import { coversScopes } from "../../protocol/documents/scopes.ts";
-import type { DelegationState } from "../api/client.ts";
 import type { Agent, Delegation, Platform } from "../kinds.ts";
 import type { Verdict } from "../reasons.ts";
 import { agentFault, platformFault } from "../references.ts";

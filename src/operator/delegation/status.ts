@@ -1,4 +1,4 @@
-import type { DelegationState } from "../api/client.ts";
+import type { DelegationState } from "../../operator_calls.ts";
 import { definedOnly, type Fact, readiness, withFacts } from "../conditions.ts";
 import type { Condition, DelegationStatus } from "../kinds.ts";
 import type { Verdict } from "../reasons.ts";

@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
-import type { ApiFailure, PlatformAnswer } from "../api/client.ts";
+import type { PlatformAnswer } from "../../operator_calls.ts";
+import type { ApiFailure } from "../api/transport.ts";
 import { durationSeconds } from "../durations.ts";
 import type { Platform } from "../kinds.ts";
 import type { Secret } from "../resources.ts";

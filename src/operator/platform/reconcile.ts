@@ -1,4 +1,5 @@
-import type { ApiFailure, ApiResult, PlatformWish } from "../api/client.ts";
+import type { PlatformWish } from "../../operator_calls.ts";
+import type { ApiFailure, ApiResult } from "../api/transport.ts";
 import { isOutage, standsThroughOutage, verdictOf, visitAfter } from "../failures.ts";
 import type { Platform } from "../kinds.ts";
 import type { Visit } from "../queue/queue.ts";

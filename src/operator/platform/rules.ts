@@ -1,6 +1,6 @@
+import type { PlatformState } from "../../operator_calls.ts";
 import { unregistrableScopes } from "../../protocol/documents/registered_scopes.ts";
 import { coversScopes } from "../../protocol/documents/scopes.ts";
-import type { PlatformState } from "../api/answers.ts";
 import { isTrue } from "../conditions.ts";
 import type { Platform } from "../kinds.ts";
 import type { Verdict } from "../reasons.ts";

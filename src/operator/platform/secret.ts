@@ -1,4 +1,4 @@
-import type { Credentials, PlatformAnswer } from "../api/answers.ts";
+import type { Credentials, PlatformAnswer } from "../../operator_calls.ts";
 import type { Platform } from "../kinds.ts";
 import type { Secret } from "../resources.ts";
 

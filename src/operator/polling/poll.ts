@@ -1,4 +1,5 @@
-import { type ApiFailure, MAX_STATE_IDS } from "../api/client.ts";
+import { MAX_STATE_IDS } from "../../operator_calls.ts";
+import type { ApiFailure } from "../api/transport.ts";
 import { conditionOf } from "../conditions.ts";
 import { hasDrifted } from "../drift.ts";
 import { type AnyObject, type Key, keyOf, kinds } from "../kinds.ts";

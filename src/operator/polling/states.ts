@@ -1,5 +1,7 @@
-import type { AgentState, DelegationState, PlatformState } from "../api/answers.ts";
-import { type ApiClient, type ApiResult, MAX_STATE_IDS, type StateAnswer } from "../api/client.ts";
+import type { AgentState, DelegationState, PlatformState } from "../../operator_calls.ts";
+import { MAX_STATE_IDS, type StateAnswer } from "../../operator_calls.ts";
+import type { ApiClient } from "../api/client.ts";
+import type { ApiResult } from "../api/transport.ts";
 
 /** What the API has under one external id; nothing of it when the id is unknown there. */
 export type ExternalState = { platform?: PlatformState; agent?: AgentState; delegation?: DelegationState };

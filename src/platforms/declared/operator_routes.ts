@@ -9,7 +9,7 @@ import {
 } from "./operator_platform_routes.ts";
 
 /** The operator's calls about platforms and agents. They keep the rules of the calls that people make. */
-export function internalPlatformRoutes(deps: PlatformDeps): Route[] {
+export function operatorPlatformRoutes(deps: PlatformDeps): Route[] {
   return [
     putPlatformRoute(deps),
     acknowledgeRoute(deps),

@@ -1,13 +1,5 @@
-import { z } from "zod";
 import { ApiError } from "../../errors.ts";
 import type { OperatorCaller } from "../../route.ts";
-
-/** The id of a Kubernetes object: `<clusterId>.<metadata.uid>`. */
-export const externalId = z
-  .string()
-  .min(3)
-  .max(200)
-  .regex(/^[^\0]*$/);
 
 /** Whether an object is one of the caller's cluster. */
 export function isOwnObject({ clusterId }: OperatorCaller, id: string): boolean {

@@ -1,0 +1,195 @@
+import { type ZodType, z } from "zod";
+import { constraintList, expiryFields, reasonBody } from "./input/delegation_fields.ts";
+import {
+  acceptedPrincipalList,
+  agentName,
+  agentType,
+  custodyFields,
+  registrationFields,
+  rotationBody,
+  scopeList,
+} from "./input/platform_fields.ts";
+import { isoTime } from "./input/schemas.ts";
+
+/** The id of a Kubernetes object: `<clusterId>.<metadata.uid>`. */
+export const externalId = z
+  .string()
+  .min(3)
+  .max(200)
+  .regex(/^[^\0]*$/);
+
+/** External ids that one call for the state may name. */
+export const MAX_STATE_IDS = 500;
+
+const text = z.string();
+const params = z.object({ external_id: externalId });
+
+const credentials = z.object({ api_key: text, signing_secret: text, webhook_signing_secret: text });
+/** Secrets of a platform that the API shows the operator. */
+export type Credentials = z.infer<typeof credentials>;
+
+const platformAnswer = z.object({
+  platform_id: text,
+  connection_id: text,
+  api_key_prefix: text,
+  default_allowed_scopes: z.array(text),
+  callback_url: text.nullable(),
+  credentials: credentials.nullable().describe("The same ones with every answer until they are acknowledged"),
+});
+export type PlatformAnswer = z.infer<typeof platformAnswer>;
+
+const agentAnswer = z.object({
+  agent_id: text,
+  name: text,
+  agent_type: text,
+  custody_mode: text,
+  /** Members that the operator does not know stay: it publishes the fingerprint of the whole key. */
+  public_key_json: z.looseObject({ ed25519: text, ml_dsa_65: text }),
+  disabled: z.boolean(),
+});
+export type AgentAnswer = z.infer<typeof agentAnswer>;
+
+const platformState = z.object({
+  platform_id: text,
+  connection_id: text,
+  api_key_prefix: text.nullable().describe("null when the platform was removed"),
+  removed: z.boolean(),
+});
+/** A registered platform as the API has it. */
+export type PlatformState = z.infer<typeof platformState>;
+
+const agentState = z.object({ agent_id: text, disabled: z.boolean() });
+/** An agent as the API has it. */
+export type AgentState = z.infer<typeof agentState>;
+
+const delegationState = z.object({
+  request_id: text,
+  status: z.enum(["pending", "approved", "denied", "expired", "withdrawn", "revoked"]),
+  reason: text.nullable(),
+  requested_scope: z.array(text),
+  approved_scope: z.array(text).nullable(),
+  cert_id: text.nullable(),
+  issued_at: isoTime.nullable(),
+  expires_at: isoTime
+    .nullable()
+    .describe("When the certificate ends; null when it does not or there is none"),
+  decided_by: text.nullable().describe("E-mail of who decided"),
+});
+/** A declared delegation as the API has it: its request and, once approved, its certificate. */
+export type DelegationState = z.infer<typeof delegationState>;
+
+const stateAnswer = z.object({
+  platforms: z.record(text, platformState),
+  agents: z.record(text, agentState),
+  delegations: z.record(text, delegationState),
+});
+/** What the API has under the external ids that were asked for; ids that it does not know are left out. */
+export type StateAnswer = z.infer<typeof stateAnswer>;
+
+/** Where a call goes, what it takes and what it answers, as a `Route` declares it. */
+export type OperatorCall<B = unknown, R = unknown> = {
+  method: "PUT" | "POST" | "DELETE";
+  path: string;
+  params?: typeof params;
+  body?: ZodType<unknown, B>;
+  answer: { status: 200; schema: ZodType<R>; description: string };
+};
+
+function answerOf<S extends ZodType>(schema: S, description: string) {
+  return { status: 200, schema, description } as const;
+}
+
+const platformPath = "/internal/v1/platforms/{external_id}";
+const agentPath = "/internal/v1/agents/{external_id}";
+const delegationPath = "/internal/v1/delegations/{external_id}";
+const removed = answerOf(z.object({ removed: z.literal(true) }), "Removed");
+
+/**
+ * The calls that the operator makes of the API: the API declares its routes with them, the operator's client
+ * sends them and reads their answers with them, and so does the tests' fake of the API.
+ */
+export const operatorCalls = {
+  putPlatform: {
+    method: "PUT",
+    path: platformPath,
+    params,
+    body: z.object({
+      ...registrationFields,
+      account_email: z.string().min(1).max(320),
+      accepted_principals: acceptedPrincipalList
+        .optional()
+        .describe("Left out, those that are accepted stay"),
+    }),
+    answer: answerOf(platformAnswer, "The platform, with credentials not acknowledged yet"),
+  },
+  acknowledgeCredentials: {
+    method: "POST",
+    path: `${platformPath}/credentials/acknowledge`,
+    params,
+    body: z.object({ api_key_prefix: z.string().min(1).max(100) }),
+    answer: answerOf(z.object({ acknowledged: z.literal(true) }), "Acknowledged"),
+  },
+  rotateCredentials: {
+    method: "POST",
+    path: `${platformPath}/credentials/rotate`,
+    params,
+    body: rotationBody,
+    answer: answerOf(platformAnswer, "The platform, with its credentials"),
+  },
+  removePlatform: { method: "DELETE", path: platformPath, params, answer: removed },
+  putAgent: {
+    method: "PUT",
+    path: agentPath,
+    params,
+    body: z.object({
+      platform_external_id: externalId,
+      name: agentName,
+      agent_type: agentType,
+      ...custodyFields,
+    }),
+    answer: answerOf(agentAnswer, "The agent"),
+  },
+  removeAgent: { method: "DELETE", path: agentPath, params, answer: removed },
+  putDelegation: {
+    method: "PUT",
+    path: delegationPath,
+    params,
+    body: z.object({
+      platform_external_id: externalId,
+      agent_external_id: externalId,
+      requested_scope: scopeList,
+      constraints: constraintList.optional(),
+      ...expiryFields,
+    }),
+    answer: answerOf(delegationState, "The delegation"),
+  },
+  revokeDelegation: {
+    method: "POST",
+    path: `${delegationPath}/revoke`,
+    params,
+    body: reasonBody,
+    answer: answerOf(delegationState, "The delegation"),
+  },
+  readState: {
+    method: "POST",
+    path: "/internal/v1/state",
+    body: z.object({ external_ids: z.array(externalId).max(MAX_STATE_IDS) }),
+    answer: answerOf(stateAnswer, "The states by external id"),
+  },
+} as const satisfies Record<string, OperatorCall>;
+
+type PlatformBody = z.input<typeof operatorCalls.putPlatform.body>;
+/**
+ * A platform as the operator wants it. Without `callback_url` that stays as it is; the principals are all that
+ * are accepted, and no others.
+ */
+export type PlatformWish = PlatformBody & {
+  description: string;
+  accepted_principals: NonNullable<PlatformBody["accepted_principals"]>;
+};
+
+/** An agent as the operator wants it. */
+export type AgentWish = z.input<typeof operatorCalls.putAgent.body>;
+
+/** A delegation as the operator asks for it; `expires_in` counts seconds from the approval. */
+export type DelegationWish = z.input<typeof operatorCalls.putDelegation.body>;
