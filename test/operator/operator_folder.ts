@@ -7,7 +7,7 @@ import { openSecretFiles } from "../../src/operator/folder/secrets.ts";
 import type { Kind } from "../../src/operator/kinds.ts";
 import type { Reason } from "../../src/operator/reasons.ts";
 import { type Operator, startOperator } from "../../src/operator/run.ts";
-import { type FakeInternalApi, startFakeInternalApi } from "../support/fake_internal_api.ts";
+import { type FakeInternalApi, startFakeInternalApi } from "../support/fake_operator_api.ts";
 import { until } from "../support/process.ts";
 import { QUICK, type StateFile, type TestFolders, tenants, testFolders } from "./folder/folders.ts";
 
