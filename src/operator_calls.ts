@@ -180,8 +180,8 @@ export const operatorCalls = {
 
 type PlatformBody = z.input<typeof operatorCalls.putPlatform.body>;
 /**
- * A platform as the operator wants it. Without `callback_url` that stays as it is; the principals are all that
- * are accepted, and no others.
+ * A platform as the operator wants it. Without `callback_url` that stays as it is; `accepted_principals` are
+ * all that are accepted.
  */
 export type PlatformWish = PlatformBody & {
   description: string;

@@ -7,7 +7,7 @@ import { openSecretFiles } from "../../src/operator/folder/secrets.ts";
 import type { Kind } from "../../src/operator/kinds.ts";
 import type { Reason } from "../../src/operator/reasons.ts";
 import { type Operator, startOperator } from "../../src/operator/run.ts";
-import { type FakeInternalApi, startFakeInternalApi } from "../support/fake_operator_api.ts";
+import { type FakeOperatorApi, startFakeOperatorApi } from "../support/fake_operator_api.ts";
 import { until } from "../support/process.ts";
 import { QUICK, type StateFile, type TestFolders, tenants, testFolders } from "./folder/folders.ts";
 
@@ -48,7 +48,7 @@ export const delegation = (spec: object = {}, metadata: object = {}): object => 
 
 /** An operator over folders of its own, against a fake of the API with one account. */
 export type OperatorFolder = {
-  api: FakeInternalApi;
+  api: FakeOperatorApi;
   folders: TestFolders;
   config: OperatorConfig;
   operator(): Operator;
@@ -76,7 +76,7 @@ export function condition(state: StateFile | undefined, type: string) {
 
 /** Makes folders and fake; the operator is started by `start`. */
 export async function operatorFolder(): Promise<OperatorFolder> {
-  const fake = await startFakeInternalApi({ token: TOKEN });
+  const fake = await startFakeOperatorApi({ token: TOKEN });
   fake.accounts.set(OWNER, { onboarded: true, platformLimit: 10 });
   const folders = await testFolders();
   const config: OperatorConfig = {

@@ -1,0 +1,269 @@
+import { randomBytes, randomUUID } from "node:crypto";
+import type { z } from "zod";
+import { type ErrorCode, errorCodes } from "../../src/errors.ts";
+import type {
+  DelegationState,
+  operatorCalls,
+  PlatformAnswer,
+  PlatformWish,
+} from "../../src/operator_calls.ts";
+import { coversScopes, invalidScopes } from "../../src/protocol/documents/scopes.ts";
+
+type Calls = typeof operatorCalls;
+type BodyOf<Name extends keyof Calls> = Calls[Name] extends { body: z.ZodType }
+  ? z.output<Calls[Name]["body"]>
+  : undefined;
+type AnswerOf<Name extends keyof Calls> = z.output<Calls[Name]["answer"]["schema"]>;
+
+/** What the fake does of each call in the contract, given the object's id and the call's body. */
+export type Handlers = { [Name in keyof Calls]: (id: string, body: BodyOf<Name>) => AnswerOf<Name> };
+
+/** An account that platforms may be registered for. */
+export type FakeAccount = { onboarded: boolean; platformLimit: number };
+export type FakePlatform = {
+  accountEmail: string;
+  wish: PlatformWish;
+  platform_id: string;
+  connection_id: string;
+  api_key: string;
+  api_key_prefix: string;
+  signing_secret: string;
+  webhook_signing_secret: string;
+  callback_url: string | null;
+  undelivered: boolean;
+  removed: boolean;
+  retired: { prefix: string; graceSeconds: number }[];
+};
+export type FakeAgent = {
+  agent_id: string;
+  name: string;
+  agent_type: string;
+  platform: string;
+  disabled: boolean;
+};
+export type FakeDelegation = DelegationState & {
+  platform: string;
+  agent: string;
+  wish: BodyOf<"putDelegation">;
+};
+
+/** An error answer that the fake gives. */
+export class Refusal extends Error {
+  readonly code: ErrorCode;
+  constructor(code: ErrorCode) {
+    super(`fake: ${errorCodes[code][1]}`);
+    this.code = code;
+  }
+}
+
+/** What the fake keeps, and what it does of each call. */
+export type FakeRegistry = {
+  accounts: Map<string, FakeAccount>;
+  platforms: Map<string, FakePlatform>;
+  agents: Map<string, FakeAgent>;
+  delegations: Map<string, FakeDelegation>;
+  handlers: Handlers;
+};
+
+/** An empty registry with the API's rules. */
+export function createFakeRegistry(): FakeRegistry {
+  const accounts = new Map<string, FakeAccount>();
+  const platforms = new Map<string, FakePlatform>();
+  const agents = new Map<string, FakeAgent>();
+  const delegations = new Map<string, FakeDelegation>();
+
+  function livePlatform(id: string): FakePlatform {
+    const platform = platforms.get(id);
+    if (platform === undefined || platform.removed) throw new Refusal("not_found");
+    return platform;
+  }
+
+  function findAccount(email: string): FakeAccount {
+    const account = accounts.get(email);
+    if (account === undefined) throw new Refusal("namespace_not_bound");
+    if (!account.onboarded) throw new Refusal("onboarding_incomplete");
+    return account;
+  }
+
+  function register(id: string, wish: PlatformWish, account: FakeAccount): FakePlatform {
+    const owned = [...platforms.values()].filter(
+      (platform) => platform.accountEmail === wish.account_email && !platform.removed,
+    );
+    if (owned.length >= account.platformLimit) throw new Refusal("platform_limit");
+    const platform: FakePlatform = {
+      accountEmail: wish.account_email,
+      wish,
+      platform_id: randomUUID(),
+      connection_id: randomUUID(),
+      ...newKey(),
+      signing_secret: randomBytes(16).toString("hex"),
+      webhook_signing_secret: randomBytes(16).toString("hex"),
+      callback_url: wish.callback_url ?? null,
+      removed: false,
+      retired: [],
+    };
+    platforms.set(id, platform);
+    return platform;
+  }
+
+  const handlers: Handlers = {
+    putPlatform(id, body) {
+      const account = findAccount(body.account_email);
+      checkRegistration(body);
+      const known = platforms.get(id);
+      const wish: PlatformWish = {
+        ...body,
+        description: body.description ?? "",
+        accepted_principals: body.accepted_principals ?? known?.wish.accepted_principals ?? [],
+      };
+      if (known === undefined) return platformAnswer(register(id, wish, account));
+      if (known.removed || known.accountEmail !== wish.account_email) throw new Refusal("external_conflict");
+      if (coversScopes(known.wish.default_allowed_scopes, wish.default_allowed_scopes).length > 0) {
+        throw new Refusal("ceiling_widened");
+      }
+      known.wish = wish;
+      if (wish.callback_url !== undefined) known.callback_url = wish.callback_url;
+      return platformAnswer(known);
+    },
+
+    acknowledgeCredentials(id, { api_key_prefix }) {
+      const platform = livePlatform(id);
+      if (platform.api_key_prefix !== api_key_prefix) throw new Refusal("external_conflict");
+      platform.undelivered = false;
+      return { acknowledged: true };
+    },
+
+    rotateCredentials(id, body) {
+      const platform = livePlatform(id);
+      platform.retired.push({ prefix: platform.api_key_prefix, graceSeconds: body?.grace_seconds ?? 0 });
+      Object.assign(platform, newKey());
+      return platformAnswer(platform);
+    },
+
+    removePlatform(id) {
+      const platform = platforms.get(id);
+      if (platform !== undefined) platform.removed = true;
+      for (const delegation of delegations.values()) {
+        if (delegation.platform === id && delegation.status === "approved") delegation.status = "revoked";
+      }
+      return { removed: true };
+    },
+
+    putAgent(id, { platform_external_id, name, agent_type }) {
+      livePlatform(platform_external_id);
+      const known = agents.get(id);
+      if (known !== undefined && known.agent_type !== agent_type) throw new Refusal("external_conflict");
+      if (known !== undefined) known.name = name;
+      const agent = known ?? {
+        agent_id: randomBytes(16).toString("hex"),
+        name,
+        agent_type,
+        platform: platform_external_id,
+        disabled: false,
+      };
+      agents.set(id, agent);
+      const { platform: _, ...shown } = agent;
+      const public_key_json = { ed25519: `key of ${agent.agent_id}`, ml_dsa_65: "…" };
+      return { ...shown, custody_mode: "custodial", public_key_json };
+    },
+
+    removeAgent(id) {
+      const agent = agents.get(id);
+      if (agent !== undefined) agent.disabled = true;
+      return { removed: true };
+    },
+
+    putDelegation(id, wish) {
+      const { platform_external_id, agent_external_id, requested_scope } = wish;
+      const known = delegations.get(id);
+      if (known !== undefined) return delegationState(known);
+      const platform = livePlatform(platform_external_id);
+      const agent = agents.get(agent_external_id);
+      if (agent === undefined) throw new Refusal("not_found");
+      if (agent.disabled) throw new Refusal("agent_disabled");
+      if (invalidScopes(requested_scope).length > 0) throw new Refusal("invalid_scopes");
+      if (coversScopes(platform.wish.default_allowed_scopes, requested_scope).length > 0) {
+        throw new Refusal("ceiling_exceeded");
+      }
+      const delegation: FakeDelegation = {
+        platform: platform_external_id,
+        agent: agent_external_id,
+        wish,
+        request_id: `req-${randomUUID()}`,
+        status: "pending",
+        reason: null,
+        requested_scope,
+        approved_scope: null,
+        cert_id: null,
+        issued_at: null,
+        expires_at: null,
+        decided_by: null,
+      };
+      delegations.set(id, delegation);
+      return delegationState(delegation);
+    },
+
+    revokeDelegation(id, body) {
+      const delegation = delegations.get(id);
+      if (delegation === undefined) throw new Refusal("not_found");
+      const ended = { pending: "withdrawn", approved: "revoked" } as const;
+      if (delegation.status === "pending" || delegation.status === "approved") {
+        Object.assign(delegation, { status: ended[delegation.status], reason: body?.reason ?? null });
+      }
+      return delegationState(delegation);
+    },
+
+    readState(_, { external_ids }) {
+      const pick = <V, R>(from: Map<string, V>, show: (value: V) => R) =>
+        Object.fromEntries(
+          external_ids.flatMap((id) => {
+            const value = from.get(id);
+            return value === undefined ? [] : [[id, show(value)]];
+          }),
+        );
+      return {
+        platforms: pick(platforms, ({ platform_id, connection_id, api_key_prefix, removed }) => ({
+          platform_id,
+          connection_id,
+          api_key_prefix: removed ? null : api_key_prefix,
+          removed,
+        })),
+        agents: pick(agents, ({ agent_id, disabled }) => ({ agent_id, disabled })),
+        delegations: pick(delegations, delegationState),
+      };
+    },
+  };
+
+  return { accounts, platforms, agents, delegations, handlers };
+}
+
+function checkRegistration(body: BodyOf<"putPlatform">): void {
+  if (invalidScopes(body.default_allowed_scopes).length > 0) throw new Refusal("invalid_scopes");
+  if (body.surface_type !== "agentic_api") throw new Refusal("surface_not_available");
+  if (body.callback_url?.startsWith("http://")) throw new Refusal("invalid_callback_url");
+}
+
+function newKey() {
+  const prefix = `dpz_${randomBytes(4).toString("hex")}`;
+  return {
+    api_key: `${prefix}_${randomBytes(16).toString("hex")}`,
+    api_key_prefix: prefix,
+    undelivered: true,
+  };
+}
+
+function platformAnswer(platform: FakePlatform): PlatformAnswer {
+  const { api_key, signing_secret, webhook_signing_secret, undelivered } = platform;
+  return {
+    platform_id: platform.platform_id,
+    connection_id: platform.connection_id,
+    api_key_prefix: platform.api_key_prefix,
+    default_allowed_scopes: platform.wish.default_allowed_scopes,
+    callback_url: platform.callback_url,
+    credentials: undelivered ? { api_key, signing_secret, webhook_signing_secret } : null,
+  };
+}
+
+function delegationState({ platform: _, agent: __, wish: ___, ...state }: FakeDelegation): DelegationState {
+  return state;
+}
