@@ -137,7 +137,7 @@ describe("a broken installation is mended", () => {
 
 describe("a target", () => {
   beforeAll(() =>
-    copyFile(join(import.meta.dirname, "fixtures/stay.ts"), join(clone, "test/conformance.ts")),
+    copyFile(join(import.meta.dirname, "fixtures/stay.ts"), join(clone, "test/conformance/main.ts")),
   );
 
   const started: number[] = [];

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { freePort } from "../../src/dev/process/ports.ts";
-import { createVisitor, must, type Visitor } from "../contract/visitor.ts";
+import { createVisitor, must, type Visitor } from "../specification/visitor.ts";
 import { type DevStack, PROGRAM, startDevStack } from "../support/dev_stack.ts";
 import { killHard, until } from "../support/process.ts";
 import { roundBudget } from "../support/round_budget.ts";

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { openApiPython, ran, type Tool } from "../support/outside_tools.ts";
 import { credentialsOf, draftOf, idsOf } from "./walk/call.ts";
-import { type Operation, readContract } from "./walk/contract.ts";
+import { type Operation, readContract } from "./walk/openapi_document.ts";
 import { type Scene, setScene } from "./walk/scene.ts";
 import { startWholeApi, type WholeApi } from "./walk/world.ts";
 

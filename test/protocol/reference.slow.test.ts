@@ -1,8 +1,8 @@
 import { beforeAll, describe, expect, test } from "vitest";
+import { reasonKey } from "../conformance/vector.ts";
 import { ownAnswer, type Question } from "../support/reference_answers.ts";
 import { allQuestions } from "../support/reference_questions.ts";
 import { findReference } from "../support/reference_sdk.ts";
-import { reasonKey } from "../support/vector.ts";
 
 const reference = await findReference();
 const isThere = typeof reference === "function";

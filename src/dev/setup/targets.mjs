@@ -12,9 +12,9 @@ export const TARGETS = {
   "test:slow": { command: [...VITEST, "test/vitest.slow.config.ts"], token: true },
   bench: { command: ["test/bench/main.ts"], token: true },
   fuzz: { command: ["test/fuzz/main.ts"], token: false },
-  conformance: { command: ["test/conformance.ts"], token: true },
+  conformance: { command: ["test/conformance/main.ts"], token: true },
   messages: { command: ["test/messages.ts"], token: false },
-  contract: { command: ["test/contract.ts"], token: false },
+  contract: { command: ["test/specification/main.ts"], token: false },
   deputize: { command: ["src/main.ts"], token: false },
   keyvault: { command: ["keyvault/main.ts"], token: true },
 };

@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { request } from "node:http";
 import { OPERATOR_TOKEN } from "../../support/api.ts";
-import type { Operation, SeenAnswer } from "./contract.ts";
+import type { Operation, SeenAnswer } from "./openapi_document.ts";
 import { SCOPE, type Scene } from "./scene.ts";
 
 /** A call of an operation, before it is sent. */

@@ -1,6 +1,6 @@
 import { type ApiRoutesDeps, apiRoutes } from "../../../src/api_routes.ts";
 import { openApiDocument } from "../../../src/http/openapi/openapi.ts";
-import { readContract } from "./contract.ts";
+import { readContract } from "./openapi_document.ts";
 
 const info = { baseUrl: "http://127.0.0.1", word: "service", version: "0.0.0" };
 

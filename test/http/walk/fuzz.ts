@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import type { Draft } from "./call.ts";
-import type { Operation, Schema } from "./contract.ts";
 import { contract } from "./documented.ts";
 import { STRANGE } from "./mutations.ts";
+import type { Operation, Schema } from "./openapi_document.ts";
 
 /**
  * How a call is spoiled, drawn once for a whole call; what it is about is filled in when there is a scene.

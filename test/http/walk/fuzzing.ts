@@ -1,10 +1,10 @@
 import fc from "fast-check";
 import { errorCodes } from "../../../src/errors.ts";
 import { credentialsOf, type Draft, draftOf, send } from "./call.ts";
-import type { Operation } from "./contract.ts";
 import { contract } from "./documented.ts";
 import { changedTables, fingerprintOf, writesSoFar } from "./fingerprint.ts";
 import { spoil, type Wish, wishes } from "./fuzz.ts";
+import type { Operation } from "./openapi_document.ts";
 import { type Scene, setScene } from "./scene.ts";
 import type { WholeApi } from "./world.ts";
 

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { credentialsOf, type Draft, draftOf, errorOf, idsOf, send } from "./call.ts";
-import type { Operation, SeenAnswer } from "./contract.ts";
 import { contract } from "./documented.ts";
 import { changedTables, fingerprintOf } from "./fingerprint.ts";
 import { type IdPlace, idPlacesOf, otherwise } from "./isolation.ts";
+import type { Operation, SeenAnswer } from "./openapi_document.ts";
 import { SCOPE, type Scene, setScene } from "./scene.ts";
 import { startWholeApi, type WholeApi } from "./world.ts";
 

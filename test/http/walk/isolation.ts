@@ -1,4 +1,4 @@
-import type { Operation, Schema } from "./contract.ts";
+import type { Operation, Schema } from "./openapi_document.ts";
 
 /**
  * Where an operation takes something that may name what is somebody's: `path.cert_id`,

@@ -1,4 +1,4 @@
-import type { Schema } from "./contract.ts";
+import type { Schema } from "./openapi_document.ts";
 
 /** Values of every kind that JSON has, and some that are hard on readers. */
 export const STRANGE: readonly unknown[] = [

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { credentialsOf, draftOf, errorOf, send } from "./call.ts";
-import type { Operation } from "./contract.ts";
 import { contract } from "./documented.ts";
+import type { Operation } from "./openapi_document.ts";
 import { ordinaryCalls } from "./ordinary.ts";
 import { setScene } from "./scene.ts";
 import { startWholeApi, type WholeApi } from "./world.ts";

@@ -1,5 +1,5 @@
 import { registerPlatform } from "../../support/platform_world.ts";
-import type { SeenAnswer } from "./contract.ts";
+import type { SeenAnswer } from "./openapi_document.ts";
 import { SCOPE, type Scene } from "./scene.ts";
 import type { WholeApi } from "./world.ts";
 

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { errorCodes } from "../../../src/errors.ts";
 import { credentialsOf, type Draft, draftOf, errorOf, send } from "./call.ts";
-import type { Operation, SeenAnswer } from "./contract.ts";
 import { contract } from "./documented.ts";
 import { mutationsOf, STRANGE } from "./mutations.ts";
+import type { Operation, SeenAnswer } from "./openapi_document.ts";
 import { type Scene, setScene } from "./scene.ts";
 import { startWholeApi, type WholeApi } from "./world.ts";
 

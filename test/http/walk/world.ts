@@ -28,7 +28,7 @@ import { createFakeVault, type FakeVault } from "../../support/fake_vault.ts";
 import { createClient, type HttpClient } from "../../support/http.ts";
 import type { Person } from "../../support/platform_world.ts";
 import { migratedDatabase } from "../../support/postgres.ts";
-import { type Contract, readContract } from "./contract.ts";
+import { type Contract, readContract } from "./openapi_document.ts";
 
 /** The whole API, with every operation that production mounts, and the document it publishes. */
 export type WholeApi = {

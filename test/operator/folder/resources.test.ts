@@ -2,7 +2,7 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { stringify } from "yaml";
 import type { Key } from "../../../src/operator/kinds.ts";
-import { describeResources, type ResourcesHarness } from "../../contracts/resources.ts";
+import { describeResources, type ResourcesHarness } from "../describe_resources.ts";
 import { tenants, testFolders } from "./folders.ts";
 
 const fileOf = ({ kind, name }: Key) => `${kind}.${name}.yaml`;

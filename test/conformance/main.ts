@@ -1,5 +1,5 @@
 import { resolve } from "node:path";
-import { conformanceFolder, type Mismatch, type Outcome, runConformance } from "./support/conformance.ts";
+import { conformanceFolder, type Mismatch, type Outcome, runConformance } from "./run.ts";
 
 /**
  * `npm run conformance [-- folder]`. Ends with 1 when a vector failed or none was found, with 2 when it is

@@ -1,6 +1,6 @@
 import { fileURLToPath } from "node:url";
 import { BaseSequencer, startVitest, type TestSpecification } from "vitest/node";
-import { readSettings } from "./contract/settings.ts";
+import { readSettings } from "./settings.ts";
 
 /**
  * `npm run contract`: the specification's rows against a running service. Ends with 1 when one fails, 2 when
@@ -17,13 +17,13 @@ class InOrder extends BaseSequencer {
   }
 }
 
-const root = fileURLToPath(new URL("..", import.meta.url));
+const root = fileURLToPath(new URL("../..", import.meta.url));
 const vitest = await startVitest("test", [], {
   root,
   config: false,
   watch: false,
-  include: ["test/contract/*.contract.ts"],
-  globalSetup: ["test/contract/people.ts"],
+  include: ["test/specification/*.check.ts"],
+  globalSetup: ["test/specification/people.ts"],
   provide: { settings },
   pool: "forks",
   maxWorkers: 1,

@@ -3,9 +3,9 @@ import { basename, join, relative, resolve } from "node:path";
 import { z } from "zod";
 import { asObject } from "../../src/protocol/encoding/fields.ts";
 import { type JsonObject, type JsonValue, parseJson } from "../../src/protocol/encoding/json.ts";
-import { checkCrossVector } from "./conformance_cross.ts";
-import { checkNegativeCase } from "./conformance_negative.ts";
-import { checkVector } from "./conformance_vectors.ts";
+import { checkCrossVector } from "./cross.ts";
+import { checkNegativeCase } from "./negative.ts";
+import { checkVector } from "./vectors.ts";
 
 /** One expectation of a vector that is not met. */
 export type Mismatch = {

@@ -1,6 +1,6 @@
 import { existsSync } from "node:fs";
 import { expect, test } from "vitest";
-import { conformanceFolder, runConformance } from "../support/conformance.ts";
+import { conformanceFolder, runConformance } from "./run.ts";
 
 const folder = conformanceFolder();
 const isThere = existsSync(folder);

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import { z } from "zod";
 import { ProtocolError } from "../../src/protocol/encoding/errors.ts";
 import type { HybridPublicKey } from "../../src/protocol/keys/hybrid.ts";
-import type { Mismatch } from "./conformance.ts";
+import type { Mismatch } from "./run.ts";
 
 const publicKey = z.object({ ed25519: z.string(), ml_dsa_65: z.string() });
 

@@ -1,8 +1,8 @@
 import { expandScopes } from "../../src/protocol/documents/scopes.ts";
 import { type JsonObject, plainJson } from "../../src/protocol/encoding/json.ts";
 import { importSeeds, keyId, publicKeyOf } from "../../src/protocol/keys/hybrid.ts";
-import type { Outcome } from "./conformance.ts";
-import { checkSessionToken } from "./conformance_session_token.ts";
+import type { Outcome } from "./run.ts";
+import { checkSessionToken } from "./session_token.ts";
 import {
   checkKeyRotation,
   checkRevocationList,
@@ -10,9 +10,9 @@ import {
   checkTransactionReceipt,
   checkVerificationReceipt,
   checkWitnessEntry,
-} from "./conformance_statements.ts";
-import { checkVerify } from "./conformance_verify.ts";
+} from "./statements.ts";
 import { Expectations, type Vector, vectorShape } from "./vector.ts";
+import { checkVerify } from "./verify.ts";
 
 type CheckKind = (vector: Vector, document: JsonObject, expect: Expectations) => void | Promise<void>;
 

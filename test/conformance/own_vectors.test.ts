@@ -3,11 +3,11 @@ import { resolve } from "node:path";
 import { describe, expect, test } from "vitest";
 import { decodeProofBundle, type ProofBundle } from "../../src/protocol/documents/proof_bundle.ts";
 import { verifyBundle } from "../../src/protocol/verification/verify.ts";
-import { runConformance } from "../support/conformance.ts";
-import { optionsOf } from "../support/conformance_verify.ts";
-import type { Vector } from "../support/vector.ts";
 import { vectorFiles, withExample } from "../vectors/make.ts";
 import { VERIFY_CASES } from "../vectors/verify_cases.ts";
+import { runConformance } from "./run.ts";
+import type { Vector } from "./vector.ts";
+import { optionsOf } from "./verify.ts";
 
 const FOLDER = resolve(import.meta.dirname, "../vectors");
 

@@ -5,7 +5,7 @@ import { canonicalBytes } from "../../src/protocol/encoding/canonical.ts";
 import { asObject } from "../../src/protocol/encoding/fields.ts";
 import { type JsonObject, plainJson } from "../../src/protocol/encoding/json.ts";
 import { verificationReceiptSignBytes } from "../../src/protocol/statements/verification_receipt.ts";
-import type { Outcome } from "./conformance.ts";
+import type { Outcome } from "./run.ts";
 import { Expectations } from "./vector.ts";
 
 const vectorShape = z.strictObject({

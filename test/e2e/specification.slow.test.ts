@@ -3,7 +3,7 @@ import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type DevStack, startDevStack } from "../support/dev_stack.ts";
 
-const contract = fileURLToPath(new URL("../contract.ts", import.meta.url));
+const contract = fileURLToPath(new URL("../specification/main.ts", import.meta.url));
 
 let stack: DevStack;
 beforeAll(async () => {

@@ -4,8 +4,8 @@ import { decodeBase64, encodeBase64 } from "../../src/protocol/encoding/base64.t
 import { type JsonObject, plainJson } from "../../src/protocol/encoding/json.ts";
 import { decodeSessionToken, sessionTokenSignBytes } from "../../src/protocol/extensions/session_token.ts";
 import { verifyStreamedTurn } from "../../src/protocol/extensions/streamed_turn.ts";
-import { compareAnswer } from "./conformance_verify.ts";
 import type { Expectations, Vector } from "./vector.ts";
+import { compareAnswer } from "./verify.ts";
 
 const turnShape = z.object({
   session_secret_hex: z.string(),

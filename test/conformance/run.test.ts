@@ -21,7 +21,7 @@ function run(...others: string[]): Promise<{ code: number; printed: string }> {
   return new Promise((done) => {
     execFile(
       process.execPath,
-      ["test/conformance.ts", folder, ...others],
+      ["test/conformance/main.ts", folder, ...others],
       { cwd: PROJECT },
       (error, stdout, stderr) => {
         done({ code: error === null ? 0 : Number(error.code), printed: stdout + stderr });

@@ -4,7 +4,7 @@ import { ProtocolError } from "../../src/protocol/encoding/errors.ts";
 import type { JsonObject } from "../../src/protocol/encoding/json.ts";
 import { decodeSessionToken } from "../../src/protocol/extensions/session_token.ts";
 import { verifyBundle } from "../../src/protocol/verification/verify.ts";
-import type { Outcome } from "./conformance.ts";
+import type { Outcome } from "./run.ts";
 
 /**
  * Hands one malformed document to the decoder of its target. It must be refused there; a case with

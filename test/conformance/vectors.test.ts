@@ -2,7 +2,7 @@ import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { type Outcome, runConformance } from "../support/conformance.ts";
+import { type Outcome, runConformance } from "./run.ts";
 
 type Json = Record<string, unknown>;
 
