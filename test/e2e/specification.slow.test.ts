@@ -3,7 +3,7 @@ import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type DevStack, startDevStack } from "../support/dev_stack.ts";
 
-const contract = fileURLToPath(new URL("../specification/main.ts", import.meta.url));
+const main = fileURLToPath(new URL("../specification/main.ts", import.meta.url));
 
 let stack: DevStack;
 beforeAll(async () => {
@@ -13,7 +13,7 @@ afterAll(() => stack?.stop());
 
 function run(...args: string[]): Promise<{ code: number; output: string }> {
   return new Promise((resolve) => {
-    execFile(process.execPath, [contract, ...args], { maxBuffer: 2 ** 24 }, (error, stdout, stderr) =>
+    execFile(process.execPath, [main, ...args], { maxBuffer: 2 ** 24 }, (error, stdout, stderr) =>
       resolve({ code: error === null ? 0 : Number(error.code), output: stdout + stderr }),
     );
   });

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { openApiPython, ran, type Tool } from "../support/outside_tools.ts";
 import { credentialsOf, draftOf, idsOf } from "./walk/call.ts";
-import { type Operation, readContract } from "./walk/openapi_document.ts";
+import { type Operation, readOpenApiDocument } from "./walk/openapi_document.ts";
 import { type Scene, setScene } from "./walk/scene.ts";
 import { startWholeApi, type WholeApi } from "./walk/world.ts";
 
@@ -60,7 +60,7 @@ afterAll(async () => {
 function documentOf(scene: Scene): Record<string, unknown> {
   const document = structuredClone(api.contract.document);
   const ids = idsOf(scene);
-  for (const operation of readContract(document).operations) {
+  for (const operation of readOpenApiDocument(document).operations) {
     for (const parameter of operation.parameters) {
       if (parameter.in === "path" && ids[parameter.name] !== undefined) {
         parameter.example = ids[parameter.name];

@@ -1,6 +1,6 @@
 import { type ApiRoutesDeps, apiRoutes } from "../../../src/api_routes.ts";
 import { openApiDocument } from "../../../src/http/openapi/openapi.ts";
-import { readContract } from "./openapi_document.ts";
+import { readOpenApiDocument } from "./openapi_document.ts";
 
 const info = { baseUrl: "http://127.0.0.1", word: "service", version: "0.0.0" };
 
@@ -8,10 +8,10 @@ const info = { baseUrl: "http://127.0.0.1", word: "service", version: "0.0.0" };
 export const declaredRoutes = apiRoutes({ baseUrl: info.baseUrl, word: info.word } as ApiRoutesDeps);
 
 /** The document of all of them, known before any server runs: tests are made from it. */
-export const contract = readContract(openApiDocument(declaredRoutes, info));
+export const contract = readOpenApiDocument(openApiDocument(declaredRoutes, info));
 
 /** The operator's operations as the document would tell of them, were they public. */
-export const internalOperations = readContract(
+export const internalOperations = readOpenApiDocument(
   openApiDocument(
     declaredRoutes
       .filter(({ access }) => access === "operator")

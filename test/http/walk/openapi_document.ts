@@ -45,7 +45,7 @@ export type Operation = {
 export type SeenAnswer = { status: number; headers: Headers; text: string };
 
 /** The published document as a judge of answers. */
-export type Contract = {
+export type OpenApiDocument = {
   document: Record<string, unknown>;
   operations: Operation[];
   /** The operation with that id; throws when there is none. */
@@ -67,7 +67,7 @@ const TELLING =
   /^(etag|retry-after|set-cookie|location|allow|www-authenticate|idempotent-replayed|x-service-.*)$/;
 
 /** Reads a document. Schemas are compiled once, when they are first needed. */
-export function readContract(document: Record<string, unknown>): Contract {
+export function readOpenApiDocument(document: Record<string, unknown>): OpenApiDocument {
   const paths = document.paths as Record<string, Record<string, Omit<Operation, "method" | "path">>>;
   const components = document.components as { headers: Record<string, Response["headers"]> };
   const operations = Object.entries(paths).flatMap(([path, methods]) =>

@@ -28,7 +28,7 @@ import { createFakeVault, type FakeVault } from "../../support/fake_vault.ts";
 import { createClient, type HttpClient } from "../../support/http.ts";
 import type { Person } from "../../support/platform_world.ts";
 import { migratedDatabase } from "../../support/postgres.ts";
-import { type Contract, readContract } from "./openapi_document.ts";
+import { type OpenApiDocument, readOpenApiDocument } from "./openapi_document.ts";
 
 /** The whole API, with every operation that production mounts, and the document it publishes. */
 export type WholeApi = {
@@ -40,7 +40,7 @@ export type WholeApi = {
   clock: SteeredClock;
   vault: FakeVault;
   routes: Route[];
-  contract: Contract;
+  contract: OpenApiDocument;
   client(): HttpClient;
   /** A client signed in to a fresh account. */
   person(type?: { organization_name: string }): Promise<Person>;
@@ -117,7 +117,7 @@ export async function startWholeApi(options: WholeApiOptions = {}): Promise<Whol
   return {
     operatorUrl,
     ...{ url: serverUrl, db, databaseUrl: url, clock, vault, routes, client },
-    contract: readContract(document),
+    contract: readOpenApiDocument(document),
     async person(type) {
       const own = client();
       const email = `${randomUUID()}@example.test`;
