@@ -10,7 +10,7 @@ import { migrationNames } from "../db/migrate.ts";
 import { isRefusal, type Refusal, refuse } from "../errors.ts";
 import type { Custody, KeptKey } from "../keys/custody.ts";
 import { backupLines, type Manifest, readTokenFiles, SIGNED_VERSION } from "./contents.ts";
-import { sealStream } from "./sealed_stream.ts";
+import { sealStream } from "./encrypted_stream.ts";
 import { backupSignBytes, type SignatureLine, signLines } from "./statement.ts";
 
 /** A backup as it goes out, encrypted, or a refusal when there is no recovery key. */

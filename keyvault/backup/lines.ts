@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { Problem } from "../errors.ts";
 import { contentLines } from "./contents.ts";
-import { openStream } from "./sealed_stream.ts";
+import { openStream } from "./encrypted_stream.ts";
 import { signatureLine } from "./statement.ts";
 
 const NEWLINE = 0x0a;

@@ -5,7 +5,7 @@ import { recordBytes } from "../../keyvault/audit/record.ts";
 import { partOf } from "../../keyvault/audit/register/parts.ts";
 import { writeNamed } from "../../keyvault/audit/register/register.ts";
 import { createSeals } from "../../keyvault/audit/row_codes.ts";
-import { openStream } from "../../keyvault/backup/sealed_stream.ts";
+import { openStream } from "../../keyvault/backup/encrypted_stream.ts";
 import { backupSignBytes } from "../../keyvault/backup/statement.ts";
 import { type Migration, migrationNames } from "../../keyvault/db/migrate.ts";
 import type { KeyRow, TenantRow } from "../../keyvault/db/rows.ts";

@@ -7,7 +7,7 @@ import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { restoreBackup } from "../../../keyvault/backup/restore.ts";
-import { createRecoveryKey, sealStream } from "../../../keyvault/backup/sealed_stream.ts";
+import { createRecoveryKey, sealStream } from "../../../keyvault/backup/encrypted_stream.ts";
 import { migrationNames } from "../../../keyvault/db/migrate.ts";
 import { createHome, SILENT, unfinishedTokens, type VaultHome } from "../fixture.ts";
 

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Manifest, RowsLine } from "../../../keyvault/backup/contents.ts";
 import { createBackups } from "../../../keyvault/backup/create.ts";
 import { openLines, readLine } from "../../../keyvault/backup/lines.ts";
-import { createRecoveryKey } from "../../../keyvault/backup/sealed_stream.ts";
+import { createRecoveryKey } from "../../../keyvault/backup/encrypted_stream.ts";
 import { backupSignBytes, signerOf } from "../../../keyvault/backup/statement.ts";
 import type { AuditRow } from "../../../keyvault/db/rows.ts";
 import { isRefusal } from "../../../keyvault/errors.ts";

@@ -3,7 +3,7 @@ import { readdir } from "node:fs/promises";
 import { basename } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { restoreBackup } from "../../../keyvault/backup/restore.ts";
-import { createRecoveryKey, sealStream } from "../../../keyvault/backup/sealed_stream.ts";
+import { createRecoveryKey, sealStream } from "../../../keyvault/backup/encrypted_stream.ts";
 import { migrationNames } from "../../../keyvault/db/migrate.ts";
 import { createHome, SILENT, type VaultHome } from "../fixture.ts";
 

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
-import { sealStream } from "../../../keyvault/backup/sealed_stream.ts";
+import { sealStream } from "../../../keyvault/backup/encrypted_stream.ts";
 import { unixSeconds } from "../../../keyvault/clock.ts";
 import { migrate, migrationNames } from "../../../keyvault/db/migrate.ts";
 import type { CreatedKey } from "../../../keyvault/keys/creation/create.ts";

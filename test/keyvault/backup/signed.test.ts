@@ -9,7 +9,7 @@ import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { openLines, readLine } from "../../../keyvault/backup/lines.ts";
 import { restoreBackup } from "../../../keyvault/backup/restore.ts";
-import { sealStream } from "../../../keyvault/backup/sealed_stream.ts";
+import { sealStream } from "../../../keyvault/backup/encrypted_stream.ts";
 import { backupSignBytes, type SignatureLine } from "../../../keyvault/backup/statement.ts";
 import { migrate } from "../../../keyvault/db/migrate.ts";
 import type { CreatedKey } from "../../../keyvault/keys/creation/create.ts";

@@ -4,7 +4,7 @@ import { Readable } from "node:stream";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { createBackups } from "../../../keyvault/backup/create.ts";
 import { restoreBackup } from "../../../keyvault/backup/restore.ts";
-import { createRecoveryKey } from "../../../keyvault/backup/sealed_stream.ts";
+import { createRecoveryKey } from "../../../keyvault/backup/encrypted_stream.ts";
 import { unixSeconds } from "../../../keyvault/clock.ts";
 import { isRefusal } from "../../../keyvault/errors.ts";
 import type { Status } from "../../../keyvault/status.ts";

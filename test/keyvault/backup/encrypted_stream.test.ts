@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createRecoveryKey, openStream, sealStream } from "../../../keyvault/backup/sealed_stream.ts";
+import { createRecoveryKey, openStream, sealStream } from "../../../keyvault/backup/encrypted_stream.ts";
 
 const { publicKey, privateKey } = createRecoveryKey();
 const HEADER_BYTES = 27 + 32;
