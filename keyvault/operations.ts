@@ -48,14 +48,25 @@ export function openOperations(
   vault: Vault,
   { clock, config, log, accepts, metrics }: OperationsParts,
 ): OpenOperations {
-  const { token, database, journal, register, custody, seals, dataKeys, store, createKey, settle, service } =
-    vault;
+  const {
+    token,
+    database,
+    journal,
+    register,
+    custody,
+    rowCodes,
+    dataKeys,
+    store,
+    createKey,
+    settle,
+    service,
+  } = vault;
   const erasing = keepErasing(createErasing({ ...vault, clock }), log);
   const rewrapping = createRewrapping({ journal, token, database });
   const retirement = createKekRetirement({ journal, database, token, store, register, settle });
   const { rates, signingRates } = vault;
   const signing = { store, custody, journal, register, clock, rates, signingRates };
-  const changing = { journal, register, store, seals, dataKeys, clock, accepts };
+  const changing = { journal, register, store, rowCodes, dataKeys, clock, accepts };
   const creation = {
     rates: createRates(() => performance.now()),
     rate: config.creationRate,

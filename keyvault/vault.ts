@@ -2,7 +2,7 @@ import { type Journal, type JournalParts, openJournal } from "./audit/journal.ts
 import { LedgerMismatch } from "./audit/ledger.ts";
 import { createRegister, type Register } from "./audit/register/register.ts";
 import { createSnapshots, keepSnapshots, type Snapshots } from "./audit/register/snapshots.ts";
-import { createSeals, type Seals } from "./audit/row_codes.ts";
+import { createRowCodes, type RowCodes } from "./audit/row_codes.ts";
 import type { Clock } from "./clock.ts";
 import type { Config } from "./config.ts";
 import { available } from "./db/available.ts";
@@ -39,7 +39,7 @@ export type Vault = {
   register: Register;
   dataKeys: DataKeys;
   custody: Custody;
-  seals: Seals;
+  rowCodes: RowCodes;
   store: KeyStore;
   createKey: CreateKey;
   /**
@@ -87,8 +87,8 @@ export async function openVault(
     const custody = createCustody(dataKeys, token);
     let service: KeptKey | undefined;
     const register = createRegister();
-    const seals = createSeals(token, register);
-    const store = createKeyStore(database, seals, () => requireService(service).publicKey);
+    const rowCodes = createRowCodes(token, register);
+    const store = createKeyStore(database, rowCodes, () => requireService(service).publicKey);
     token.whenSealed(() => {
       dataKeys.clear();
       store.changed();
@@ -106,7 +106,7 @@ export async function openVault(
     };
     const residency = createResidency({ journal, token, register, clock, log, limit, settle });
     const around = { database, journal, register, clock, token };
-    const parts = { ...around, custody, dataKeys, seals, keysPerTenant, residency };
+    const parts = { ...around, custody, dataKeys, rowCodes, keysPerTenant, residency };
     const opened = await openServiceKey(parts, rule);
     const sweepResidents = createResidentSweeping({ journal, register, residency, token, settle });
     await sweepResidents();
@@ -124,7 +124,7 @@ export async function openVault(
       register,
       dataKeys,
       custody,
-      seals,
+      rowCodes,
       store,
       createKey: createKeyCreation({ ...parts, service: serviceKey }),
       service: { keyId, read: () => readOwnKey(keyId, parts) },
@@ -197,13 +197,16 @@ async function readServiceKey(database: Database): Promise<JoinedKeyRow | undefi
  * version without codes waits for its adoption like all others: until then its public half is believed,
  * because what it attested is, and it attests nothing.
  */
-async function proven(joined: JoinedKeyRow, { custody, seals, register }: Parts): Promise<Key | undefined> {
+async function proven(
+  joined: JoinedKeyRow,
+  { custody, rowCodes, register }: Parts,
+): Promise<Key | undefined> {
   const { key: row, tenant } = joined;
   try {
     const key = keyOf(joined);
     if (row.tenant !== VAULT_TENANT || row.purpose !== "service") throw new VaultError("key_damaged");
     const waits = row.state_mac === null && register.isAdoptable("key", row.key_id);
-    if (!waits) await seals.require({ keys: [row], tenants: [tenant] });
+    if (!waits) await rowCodes.require({ keys: [row], tenants: [tenant] });
     return (await custody.holds(key)) ? key : undefined;
   } catch (error) {
     if (!(error instanceof VaultError) || error.code !== "key_damaged") throw error;

@@ -24,7 +24,7 @@ import { createApiKeyFinder } from "./platforms/api_keys/api_key_finder.ts";
 import { keepVaultSettled } from "./platforms/keep_vault_synced.ts";
 import { PATIENT_LOCK_MS, QUICK_LOCK_MS } from "./proofs/decide/slow_accounts.ts";
 import { createClientRates } from "./rates/client_rates.ts";
-import { createSeal } from "./secret_box.ts";
+import { createSecretBox } from "./secret_box.ts";
 import { startUpkeep } from "./upkeep.ts";
 import { createVaultClient } from "./vault/client.ts";
 import { readCredentials } from "./vault/credentials.ts";
@@ -56,7 +56,7 @@ export async function startApi({ config, clock, log, metrics, version }: ApiDeps
   const patient = openPool({ ...common, name: "deputize-patient", max: 2, lockMs: PATIENT_LOCK_MS });
   const rated = openPool({ ...common, name: "deputize-rates", max: 4, lockMs: PATIENT_LOCK_MS });
   const sealingKey = Buffer.from(config.SEALING_KEY, "base64");
-  const seal = createSeal(sealingKey);
+  const secretBox = createSecretBox(sealingKey);
   const vaultFiles = { ca: config.VAULT_CA_FILE, cert: config.VAULT_CERT_FILE, key: config.VAULT_KEY_FILE };
   const vault = createVaultClient({
     url: config.VAULT_URL,
@@ -65,13 +65,13 @@ export async function startApi({ config, clock, log, metrics, version }: ApiDeps
   });
   const { mailer, mailbox } = createMailer(config, { log, clock });
   const apiKeys = createApiKeyFinder({ db, clock, url, onError });
-  const idempotency = createIdempotency({ db, seal, clock, log });
+  const idempotency = createIdempotency({ db, secretBox, clock, log });
   const callbacks = createAddressPolicy({
     development: config.DEVELOPMENT,
     allowedCidrs: config.WEBHOOK_ALLOWED_CIDRS,
   });
   const limits = { presentPerMinute: config.PRESENT_PER_MINUTE, agentsPerDay: config.AGENTS_PER_DAY };
-  const shared = { db, seal, clock, vault, log };
+  const shared = { db, secretBox, clock, vault, log };
   const routes = apiRoutes({
     ...shared,
     mailer,

@@ -19,7 +19,7 @@ import { reapLost } from "./events/webhooks/reap.ts";
 import { createSender } from "./events/webhooks/send.ts";
 import type { Logger } from "./log.ts";
 import type { Metrics } from "./metrics.ts";
-import { createSeal } from "./secret_box.ts";
+import { createSecretBox } from "./secret_box.ts";
 
 /** How long what a worker holds stays its own when it dies, and how often others look for it. */
 export type WorkerTiming = { leaseSeconds: number; claimSeconds: number; reapSeconds: number };
@@ -70,7 +70,7 @@ export function startWorker({ config, clock, log, metrics, timing = TIMING }: Wo
     idleTransactionMs: IDLE_TRANSACTION_MS,
     onError,
   });
-  const seal = createSeal(Buffer.from(config.SEALING_KEY, "base64"));
+  const secretBox = createSecretBox(Buffer.from(config.SEALING_KEY, "base64"));
   const measured = metrics && createEventMetrics(metrics);
   const workerId = randomUUID();
   const leases = createShardLeases(database, workerId, timing.leaseSeconds);
@@ -84,7 +84,7 @@ export function startWorker({ config, clock, log, metrics, timing = TIMING }: Wo
   const dispatcher = createDispatcher({
     database,
     clock,
-    seal,
+    secretBox,
     send: createSender({ policy, resolve: createResolve() }),
     word: config.SERVICE_WORD,
     log,
@@ -93,7 +93,7 @@ export function startWorker({ config, clock, log, metrics, timing = TIMING }: Wo
     ...(measured && { measure: measured.attempt }),
   });
   const subscribed = Promise.all([
-    bus.subscribe(createWebhookConsumer({ seal, clock, created: wakeSending })),
+    bus.subscribe(createWebhookConsumer({ secretBox, clock, created: wakeSending })),
     bus.subscribe(createNoticeConsumer({ clock })),
   ]);
 

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { addSeconds } from "../src/clock.ts";
 import { type ApiConfig, ConfigError, readApiConfig } from "../src/config.ts";
 import { createIdempotency } from "../src/http/request/idempotency.ts";
-import { createSeal } from "../src/secret_box.ts";
+import { createSecretBox } from "../src/secret_box.ts";
 import { startUpkeep } from "../src/upkeep.ts";
 import { decisionWorld } from "./proofs/decision_world.ts";
 import { steeredClock } from "./support/clock.ts";
@@ -35,7 +35,12 @@ beforeAll(async () => {
     created_at: addSeconds(clock.now(), -87_100),
     expires_at: addSeconds(clock.now(), -86_500),
   });
-  const idempotency = createIdempotency({ db: world.db, seal: createSeal(randomBytes(32)), clock, log });
+  const idempotency = createIdempotency({
+    db: world.db,
+    secretBox: createSecretBox(randomBytes(32)),
+    clock,
+    log,
+  });
   upkeep = await startUpkeep({ pool: world.pool, db: world.db, clock, idempotency, invocationDays: 7, log });
 });
 

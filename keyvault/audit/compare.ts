@@ -3,7 +3,7 @@ import type { KeyRow, TenantRow } from "../db/rows.ts";
 import type { Token } from "../token/client.ts";
 import { PARTS } from "./register/parts.ts";
 import type { Register, StateKind } from "./register/register.ts";
-import { createSeals, type Seals } from "./row_codes.ts";
+import { createRowCodes, type RowCodes } from "./row_codes.ts";
 
 /**
  * Ids of keys and names of tenants whose rows are gone, altered, or not in the last state that the audit
@@ -26,29 +26,29 @@ export async function compareRows(parts: {
   catchUp(): Promise<void>;
 }): Promise<DamagedRows> {
   const { database, token, register, catchUp } = parts;
-  const seals = createSeals(token, register);
-  let found = await findDamaged(database, seals, register);
+  const rowCodes = createRowCodes(token, register);
+  let found = await findDamaged(database, rowCodes, register);
   for (let round = 0; round < ROUNDS && found.keys.length + found.tenants.length > 0; round += 1) {
     const { seq } = register.head();
     await catchUp();
     if (register.head().seq === seq) break;
-    found = await findDamaged(database, seals, register);
+    found = await findDamaged(database, rowCodes, register);
   }
   return found;
 }
 
-async function findDamaged(database: Database, seals: Seals, register: Register): Promise<DamagedRows> {
+async function findDamaged(database: Database, rowCodes: RowCodes, register: Register): Promise<DamagedRows> {
   const keys = await damagedOf(
     pagesOf<KeyRow, "key_id">(database, "keys", "key_id"),
     register,
     "key",
-    (page) => seals.check({ keys: page, tenants: [] }),
+    (page) => rowCodes.check({ keys: page, tenants: [] }),
   );
   const tenants = await damagedOf(
     pagesOf<TenantRow, "tenant">(database, "tenants", "tenant"),
     register,
     "tenant",
-    (page) => seals.check({ keys: [], tenants: page }),
+    (page) => rowCodes.check({ keys: [], tenants: page }),
   );
   const damaged = { keys: keys.damaged, tenants: tenants.damaged };
   return { ...damaged, waiting: keys.waiting + tenants.waiting };

@@ -17,9 +17,9 @@ type TenantState = Omit<TenantRow, "state_mac">;
  * The token's word on what a key or a tenant may do, so that nobody gives it another state or ceiling by the
  * database alone; of a key also on its purpose and label and the request that it was made for.
  */
-export type Seals = {
+export type RowCodes = {
   /** The rows with their codes, in one call of the token. */
-  seal<K extends KeyState, T extends TenantState>(rows: {
+  add<K extends KeyState, T extends TenantState>(rows: {
     keys: readonly K[];
     tenants: readonly T[];
   }): Promise<{ keys: (K & { state_mac: Buffer })[]; tenants: (T & { state_mac: Buffer })[] }>;
@@ -29,9 +29,9 @@ export type Seals = {
    * record `turn`, a row without an earlier state may have that one.
    */
   check(rows: StateRows, turn?: number): Promise<boolean[]>;
-  /** As {@link Seals.check}. Rejects with `VaultError key_damaged` unless all are. */
+  /** As {@link RowCodes.check}. Rejects with `VaultError key_damaged` unless all are. */
   require(rows: StateRows): Promise<void>;
-  /** The present moment, for {@link Seals.overtaken}. */
+  /** The present moment, for {@link RowCodes.overtaken}. */
   now(): number;
   /**
    * Whether one of the rows has had a later state since `readAt`, before which they were not read. Only what
@@ -42,11 +42,11 @@ export type Seals = {
 
 type StateRows = { keys: readonly KeyRow[]; tenants: readonly TenantRow[] };
 
-/** Seals by the token's audit key, checked against the register. */
-export function createSeals(
+/** RowCodes by the token's audit key, checked against the register. */
+export function createRowCodes(
   token: Pick<Token, "authenticate">,
   register: Pick<Register, "head" | "isLast" | "changedAt">,
-): Seals {
+): RowCodes {
   const codes = async (texts: Uint8Array[]): Promise<Buffer[]> =>
     (await token.authenticate(texts)).map((code) => Buffer.from(code));
   const changedAt = (row: KeyState | TenantState): number => register.changedAt(...nameOf(row));
@@ -69,13 +69,13 @@ export function createSeals(
     });
   }
 
-  const seals: Seals = {
-    async seal({ keys, tenants }) {
+  const rowCodes: RowCodes = {
+    async add({ keys, tenants }) {
       const macs = await codes([...keys.map(keyStateBytes), ...tenants.map(tenantStateBytes)]);
-      const sealed = <R>(row: R, index: number) => ({ ...row, state_mac: macs[index] ?? Buffer.alloc(0) });
+      const coded = <R>(row: R, index: number) => ({ ...row, state_mac: macs[index] ?? Buffer.alloc(0) });
       return {
-        keys: keys.map(sealed),
-        tenants: tenants.map((row, index) => sealed(row, keys.length + index)),
+        keys: keys.map(coded),
+        tenants: tenants.map((row, index) => coded(row, keys.length + index)),
       };
     },
     async check({ keys, tenants }, turn) {
@@ -90,14 +90,14 @@ export function createSeals(
       });
     },
     async require(rows) {
-      const results = await seals.check(rows);
+      const results = await rowCodes.check(rows);
       if (results.includes(false)) throw new VaultError("key_damaged");
     },
     now: () => register.head().seq,
     overtaken: ({ keys, tenants }, readAt) =>
       [...keys, ...tenants].some((row) => changedAt(row) > Math.max(readAt, row.state_seq ?? 0)),
   };
-  return seals;
+  return rowCodes;
 }
 
 /** SHA-256 of what a key's code covers. */

@@ -10,7 +10,7 @@ import { migrationNames } from "../db/migrate.ts";
 import { isRefusal, type Refusal, refuse } from "../errors.ts";
 import type { Custody, KeptKey } from "../keys/custody.ts";
 import { backupLines, type Manifest, readTokenFiles, SIGNED_VERSION } from "./contents.ts";
-import { sealStream } from "./encrypted_stream.ts";
+import { encryptStream } from "./encrypted_stream.ts";
 import { backupSignBytes, type SignatureLine, signLines } from "./statement.ts";
 
 /** A backup as it goes out, encrypted, or a refusal when there is no recovery key. */
@@ -80,7 +80,7 @@ export function createBackups(parts: BackupParts): CreateBackup {
         token: config.token.managed ? await readTokenFiles(config.token.dir) : {},
       };
       const lines = signLines(backupLines(client, manifest), (digest) => sign(caller, manifest, digest));
-      const backup = Readable.from(sealStream(lines, recoveryKey), { objectMode: false });
+      const backup = Readable.from(encryptStream(lines, recoveryKey), { objectMode: false });
       // A generator that nobody has begun to read runs no `finally` when it is dropped: a client that hangs
       // up before the first piece would leave the snapshot open.
       return backup.once("close", () => void client.end().catch(() => {}));

@@ -33,7 +33,10 @@ export function createRecoveryKey(): { publicKey: string; privateKey: string } {
  * number and whether it is the last, so frames can be neither moved nor left out, and the end cannot be cut
  * off.
  */
-export async function* sealStream(texts: AsyncIterable<string>, recoveryKey: string): AsyncGenerator<Buffer> {
+export async function* encryptStream(
+  texts: AsyncIterable<string>,
+  recoveryKey: string,
+): AsyncGenerator<Buffer> {
   const recipient = createPublicKey(recoveryKey);
   const once = generateKeyPairSync("x25519");
   const key = deriveKey(once.privateKey, recipient, pointOf(once.publicKey), pointOf(recipient));
@@ -43,17 +46,20 @@ export async function* sealStream(texts: AsyncIterable<string>, recoveryKey: str
   for await (const text of texts) {
     rest = Buffer.concat([rest, Buffer.from(text)]);
     for (; rest.length > FRAME_BYTES; rest = rest.subarray(FRAME_BYTES)) {
-      yield sealFrame(key, number++, 0, rest.subarray(0, FRAME_BYTES));
+      yield encryptFrame(key, number++, 0, rest.subarray(0, FRAME_BYTES));
     }
   }
-  yield sealFrame(key, number, LAST, rest);
+  yield encryptFrame(key, number, LAST, rest);
 }
 
 /**
- * The text that {@link sealStream} encrypted, in pieces. Throws a `Problem` when it is altered, cut off, or
+ * The text that {@link encryptStream} encrypted, in pieces. Throws a `Problem` when it is altered, cut off, or
  * for another recovery key.
  */
-export async function* openStream(bytes: AsyncIterable<Buffer>, recoveryKey: string): AsyncGenerator<Buffer> {
+export async function* decryptStream(
+  bytes: AsyncIterable<Buffer>,
+  recoveryKey: string,
+): AsyncGenerator<Buffer> {
   const take = createTaker(bytes);
   if (!(await take(MAGIC.length)).equals(MAGIC)) throw new Problem("This is not a backup of a key vault");
   const point = await take(POINT_BYTES);
@@ -63,7 +69,7 @@ export async function* openStream(bytes: AsyncIterable<Buffer>, recoveryKey: str
     const length = (await take(LENGTH_BYTES)).readUInt32BE();
     if (length > FRAME_BYTES + TAG_BYTES || length < TAG_BYTES) throw damaged(number);
     const box = await take(length);
-    const opened = openFrame(key, number, 0, box) ?? openFrame(key, number, LAST, box);
+    const opened = decryptFrame(key, number, 0, box) ?? decryptFrame(key, number, LAST, box);
     if (opened === undefined) throw damaged(number);
     yield opened.text;
     last = opened.last;
@@ -79,7 +85,7 @@ function readRecoveryKey(pem: string): KeyObject {
   throw new Problem("The file of --recovery-key is not the private half of a recovery key");
 }
 
-function sealFrame(key: Buffer, number: number, last: number, text: Buffer): Buffer {
+function encryptFrame(key: Buffer, number: number, last: number, text: Buffer): Buffer {
   const cipher = createCipheriv("aes-256-gcm", key, nonceOf(number, last));
   const box = Buffer.concat([cipher.update(text), cipher.final(), cipher.getAuthTag()]);
   const length = Buffer.alloc(LENGTH_BYTES);
@@ -87,7 +93,7 @@ function sealFrame(key: Buffer, number: number, last: number, text: Buffer): Buf
   return Buffer.concat([length, box]);
 }
 
-function openFrame(
+function decryptFrame(
   key: Buffer,
   number: number,
   last: number,

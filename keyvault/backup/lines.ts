@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { Problem } from "../errors.ts";
 import { contentLines } from "./contents.ts";
-import { openStream } from "./encrypted_stream.ts";
+import { decryptStream } from "./encrypted_stream.ts";
 import { signatureLine } from "./statement.ts";
 
 const NEWLINE = 0x0a;
@@ -15,7 +15,7 @@ const backupLine = z.discriminatedUnion("kind", [...contentLines, signatureLine]
 export type BackupLine = z.infer<typeof backupLine>;
 
 /**
- * Lines of an encrypted backup, each with its newline. Throws a `Problem` as {@link openStream} does, and
+ * Lines of an encrypted backup, each with its newline. Throws a `Problem` as {@link decryptStream} does, and
  * when the last one does not end.
  */
 export async function* openLines(
@@ -23,7 +23,7 @@ export async function* openLines(
   recoveryKey: string,
 ): AsyncGenerator<Buffer, void> {
   let begun: Buffer[] = [];
-  for await (const piece of openStream(bytes, recoveryKey)) {
+  for await (const piece of decryptStream(bytes, recoveryKey)) {
     let from = 0;
     for (let at = piece.indexOf(NEWLINE); at >= 0; at = piece.indexOf(NEWLINE, from)) {
       yield Buffer.concat([...begun, piece.subarray(from, at + 1)]);

@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import { Command, Option } from "commander";
-import type { Restored } from "../backup/restore.ts";
 import { createRecoveryKey } from "../backup/encrypted_stream.ts";
+import type { Restored } from "../backup/restore.ts";
 import { loadConfig } from "../config.ts";
 import { Problem } from "../errors.ts";
 import { writeFileDurably } from "../files.ts";

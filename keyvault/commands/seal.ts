@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { Command } from "commander";
 import type { SealState } from "../lifecycle/sealing.ts";
-import { sealPin } from "../token/pin_box.ts";
+import { encryptPin } from "../token/pin_box.ts";
 import { readPin } from "./read_pin.ts";
 import { ask, Refused, type RemoteOptions, withRemoteOptions } from "./remote/call.ts";
 
@@ -40,7 +40,7 @@ export function unsealCommand(): Command {
       const pin = await readPin(options.pinFile);
       try {
         const offer = await askForOffer(options);
-        const box = sealPin(pin, Buffer.from(offer, "base64")).toString("base64");
+        const box = encryptPin(pin, Buffer.from(offer, "base64")).toString("base64");
         const answer = await ask(options, "/v1/unseal", { offer, box });
         process.stdout.write(`${options.json ? JSON.stringify(answer) : "The vault is open."}\n`);
       } finally {

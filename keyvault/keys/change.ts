@@ -1,13 +1,13 @@
 import type pg from "pg";
 import type { Change, Journal } from "../audit/journal.ts";
 import type { AuditEntry } from "../audit/record.ts";
-import { keyStateDigest, type Seals } from "../audit/row_codes.ts";
+import { keyStateDigest, type RowCodes } from "../audit/row_codes.ts";
 import type { KeyRow } from "../db/rows.ts";
 import { isRefusal, type Refusal, refuse, VaultError } from "../errors.ts";
 import type { KeyStore } from "./store.ts";
 
 /** What changing a stored key needs. */
-export type KeyChangeParts = { journal: Journal; store: KeyStore; seals: Seals };
+export type KeyChangeParts = { journal: Journal; store: KeyStore; rowCodes: RowCodes };
 
 /** A key to change. With a `tenant`, another tenant's key is answered like one that does not exist. */
 export type KeyTarget = { keyId: string; tenant: string | undefined };
@@ -22,7 +22,7 @@ export type Changed<Row> = { row: Row; detail?: Readonly<Record<string, string>>
  * recorded as `failed`, when the row was altered.
  */
 export async function changeKey(
-  { journal, store, seals }: KeyChangeParts,
+  { journal, store, rowCodes }: KeyChangeParts,
   { keyId, tenant }: KeyTarget,
   about: Omit<AuditEntry, "outcome" | "keyId" | "purpose">,
   apply: (row: KeyRow) => Changed<KeyRow> | Refusal,
@@ -32,13 +32,13 @@ export async function changeKey(
     const row = found !== undefined && (tenant === undefined || found.tenant === tenant) ? found : undefined;
     const entry = { ...about, keyId, ...(row && { purpose: row.purpose }) };
     if (row === undefined) return refused(entry, refuse("key_not_found"));
-    const [intact] = await seals.check({ keys: [row], tenants: [] });
+    const [intact] = await rowCodes.check({ keys: [row], tenants: [] });
     if (intact !== true) return { value: "damaged", entry: { ...entry, outcome: "failed" } };
     const changed = apply(row);
     if (isRefusal(changed)) return refused(entry, changed);
     const next = { ...changed.row, state_seq: seq };
-    const { keys } = await seals.seal({ keys: [next], tenants: [] });
-    for (const sealed of keys) await writeState(client, sealed);
+    const { keys } = await rowCodes.add({ keys: [next], tenants: [] });
+    for (const coded of keys) await writeState(client, coded);
     const detail = { ...about.detail, ...changed.detail };
     return {
       value: changed.row,

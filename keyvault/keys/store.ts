@@ -1,7 +1,7 @@
 import type { Knex } from "knex";
 import { LRUCache } from "lru-cache";
 import type { HybridPublicKey } from "../../src/protocol/keys/hybrid.ts";
-import type { Seals } from "../audit/row_codes.ts";
+import type { RowCodes } from "../audit/row_codes.ts";
 import { available } from "../db/available.ts";
 import type { Database } from "../db/connection.ts";
 import type { Attestation, KeyRow, TenantRow } from "../db/rows.ts";
@@ -71,7 +71,11 @@ export type KeyStore = {
 };
 
 /** A store that trusts the keys attested by `service`. */
-export function createKeyStore(database: Database, seals: Seals, service: () => HybridPublicKey): KeyStore {
+export function createKeyStore(
+  database: Database,
+  rowCodes: RowCodes,
+  service: () => HybridPublicKey,
+): KeyStore {
   const kept = new LRUCache<string, Key>({ max: KEPT_KEYS, ttl: KEPT_MS });
   const changes = createChanges(KEPT_KEYS);
 
@@ -82,12 +86,12 @@ export function createKeyStore(database: Database, seals: Seals, service: () => 
 
   async function check(rows: readonly JoinedKeyRow[]): Promise<boolean[]> {
     const signer = service();
-    const [attested, sealed] = await Promise.all([
+    const [attested, coded] = await Promise.all([
       Promise.all(rows.map((row) => isAttested(keyOf(row), signer))),
-      seals.check({ keys: rows.map(({ key }) => key), tenants: rows.map(({ tenant }) => tenant) }),
+      rowCodes.check({ keys: rows.map(({ key }) => key), tenants: rows.map(({ tenant }) => tenant) }),
     ]);
     return attested.map(
-      (holds, index) => holds && sealed[index] === true && sealed[rows.length + index] === true,
+      (holds, index) => holds && coded[index] === true && coded[rows.length + index] === true,
     );
   }
 
@@ -104,13 +108,13 @@ export function createKeyStore(database: Database, seals: Seals, service: () => 
       return key;
     },
     async judge(read) {
-      const readAt = seals.now();
+      const readAt = rowCodes.now();
       const rows = await read();
       const holds = await check(rows);
       const judged = rows.map(async (row, index): Promise<JudgedRow> => {
         const last = { row, intact: holds[index] === true };
         const { key, tenant } = row;
-        if (last.intact || !seals.overtaken({ keys: [key], tenants: [tenant] }, readAt)) return last;
+        if (last.intact || !rowCodes.overtaken({ keys: [key], tenants: [tenant] }, readAt)) return last;
         const [again] = await store.judge(() => readOne(key.key_id));
         return again ?? last;
       });

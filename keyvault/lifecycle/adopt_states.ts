@@ -3,7 +3,7 @@ import type pg from "pg";
 import type { Change, Journal } from "../audit/journal.ts";
 import type { Caller } from "../audit/record.ts";
 import { type Register, writeNamed } from "../audit/register/register.ts";
-import { isCodable, keyStateDigest, type Seals, tenantStateDigest } from "../audit/row_codes.ts";
+import { isCodable, keyStateDigest, type RowCodes, tenantStateDigest } from "../audit/row_codes.ts";
 import { type KeyRow, type TenantRow, type Wish, wishOf } from "../db/rows.ts";
 import { isRefusal, type Refusal, refuse } from "../errors.ts";
 import type { KeyStore } from "../keys/store.ts";
@@ -30,7 +30,7 @@ export type AdoptionOutcome = {
 export type AdoptionParts = JudgingParts & {
   journal: Journal;
   register: Pick<Register, "isAdoptable" | "adoptionWish">;
-  seals: Seals;
+  rowCodes: RowCodes;
   store: Pick<KeyStore, "changed">;
 };
 
@@ -42,7 +42,7 @@ const BATCH = 250;
 
 /** Adoption on these parts. */
 export function createAdoption(parts: AdoptionParts): AdoptStates {
-  const { journal, register, seals, store } = parts;
+  const { journal, register, rowCodes, store } = parts;
 
   async function readRows(client: pg.Client): Promise<Rows> {
     const [keys, tenants] = [
@@ -101,14 +101,14 @@ export function createAdoption(parts: AdoptionParts): AdoptStates {
     const keys = found.keys.filter((row) => isGranted(keyStateDigest(row))).slice(0, BATCH);
     const tenants = found.tenants.filter((row) => isGranted(tenantStateDigest(row))).slice(0, BATCH);
     if (keys.length + tenants.length === 0) return { value: 0 };
-    const sealed = await seals.seal({ keys: keys.map(next), tenants: tenants.map(next) });
-    await writeCodes(client, "keys", seq, namesAnd("key_id", sealed.keys));
-    await writeCodes(client, "tenants", seq, namesAnd("tenant", sealed.tenants));
+    const coded = await rowCodes.add({ keys: keys.map(next), tenants: tenants.map(next) });
+    await writeCodes(client, "keys", seq, namesAnd("key_id", coded.keys));
+    await writeCodes(client, "tenants", seq, namesAnd("tenant", coded.tenants));
     const detail = {
       step: "done",
       rows: String(keys.length + tenants.length),
-      keys: writeNamed(sealed.keys.map((row) => [row.key_id, keyStateDigest(row)])),
-      tenants: writeNamed(sealed.tenants.map((row) => [row.tenant, tenantStateDigest(row)])),
+      keys: writeNamed(coded.keys.map((row) => [row.key_id, keyStateDigest(row)])),
+      tenants: writeNamed(coded.tenants.map((row) => [row.tenant, tenantStateDigest(row)])),
     };
     return {
       value: keys.length + tenants.length,

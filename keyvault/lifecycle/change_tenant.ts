@@ -1,7 +1,7 @@
 import type pg from "pg";
 import type { Change, Journal } from "../audit/journal.ts";
 import type { AuditEntry } from "../audit/record.ts";
-import { type Seals, tenantStateDigest } from "../audit/row_codes.ts";
+import { type RowCodes, tenantStateDigest } from "../audit/row_codes.ts";
 import type { TenantRow } from "../db/rows.ts";
 import { isRefusal, type Refusal, refuse, VaultError } from "../errors.ts";
 import type { Changed } from "../keys/change.ts";
@@ -9,7 +9,7 @@ import type { DataKeys } from "../keys/data_keys.ts";
 import type { KeyStore } from "../keys/store.ts";
 
 /** What changing a tenant needs. */
-export type TenantChangeParts = { journal: Journal; store: KeyStore; seals: Seals; dataKeys: DataKeys };
+export type TenantChangeParts = { journal: Journal; store: KeyStore; rowCodes: RowCodes; dataKeys: DataKeys };
 
 /**
  * Changes one tenant and records it in the same transaction; whatever was remembered of its keys is forgotten
@@ -18,7 +18,7 @@ export type TenantChangeParts = { journal: Journal; store: KeyStore; seals: Seal
  * was altered.
  */
 export async function changeTenant(
-  { journal, store, seals, dataKeys }: TenantChangeParts,
+  { journal, store, rowCodes, dataKeys }: TenantChangeParts,
   tenant: string,
   about: Omit<AuditEntry, "outcome" | "keyId" | "purpose">,
   apply: (row: TenantRow) => Changed<TenantRow> | Refusal,
@@ -30,13 +30,13 @@ export async function changeTenant(
       if (row === undefined) {
         return { value: refuse("key_not_found"), entry: { ...entry, outcome: "key_not_found" } };
       }
-      const [intact] = await seals.check({ keys: [], tenants: [row] });
+      const [intact] = await rowCodes.check({ keys: [], tenants: [row] });
       if (intact !== true) return { value: "damaged", entry: { ...entry, outcome: "failed" } };
       const changed = apply(row);
       if (isRefusal(changed)) return { value: changed, entry: { ...entry, outcome: changed.refused } };
       const next = { ...changed.row, state_seq: seq };
-      const sealed = await seals.seal({ keys: [], tenants: [next] });
-      for (const row of sealed.tenants) await writeTenant(client, row);
+      const coded = await rowCodes.add({ keys: [], tenants: [next] });
+      for (const row of coded.tenants) await writeTenant(client, row);
       const detail = { ...entry.detail, ...changed.detail };
       return {
         value: changed.row,

@@ -13,7 +13,7 @@ import { StaleOffer, WrongPin } from "../token/fault.ts";
 export type SealState = { since: string; reason: SealReason; by: string | null };
 
 /** A PIN encrypted to `offer`, both base64. */
-export type SealedPin = { offer: string; box: string };
+export type EncryptedPin = { offer: string; box: string };
 
 /**
  * Sealing and unsealing. While a vault is sealed nothing can be recorded, because the audit's key is in the
@@ -23,7 +23,7 @@ export type SealedPin = { offer: string; box: string };
 export type Sealing = {
   state(): SealState | undefined;
   /**
-   * Seals immediately and returns since when. The record is written before; if it is not within 2 s, the
+   * RowCodes immediately and returns since when. The record is written before; if it is not within 2 s, the
    * vault is sealed all the same.
    */
   seal(caller: Caller): Promise<SealState>;
@@ -34,7 +34,7 @@ export type Sealing = {
    * `rate_limited` to whom failed before: for 1 s, doubled each time, 60 s at most. A vault that cannot be
    * opened, or cannot record who unsealed it, is sealed again.
    */
-  unseal(caller: Caller, pin: SealedPin): Promise<{ sealed: false } | Refusal>;
+  unseal(caller: Caller, pin: EncryptedPin): Promise<{ sealed: false } | Refusal>;
 };
 
 /**
@@ -102,7 +102,7 @@ export function createSealing({ token, open, journal, clock, elapsed, log }: Sea
     return refusal;
   }
 
-  async function openToken(caller: Caller, { offer, box }: SealedPin): Promise<Refusal | undefined> {
+  async function openToken(caller: Caller, { offer, box }: EncryptedPin): Promise<Refusal | undefined> {
     if (offer !== encode(token.offer())) return refuse("stale_offer");
     try {
       await token.unseal(Buffer.from(box, "base64"));

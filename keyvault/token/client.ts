@@ -87,7 +87,7 @@ export type Token = {
   /** Why the token is sealed, or undefined while it is open. */
   sealed(): SealReason | undefined;
   /**
-   * Seals the token immediately: the child that is logged in is ended, and a new one waits for the PIN.
+   * RowCodes the token immediately: the child that is logged in is ended, and a new one waits for the PIN.
    * Nothing happens to a sealed one.
    */
   seal(reason: SealReason): void;

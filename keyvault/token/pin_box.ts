@@ -37,7 +37,7 @@ export function createOffer(): PinOffer {
  *
  * Throws `RangeError` when the PIN is empty or longer than {@link MAX_PIN_BYTES}, or the offer is not a key
  */
-export function sealPin(pin: Uint8Array, offer: Uint8Array): Buffer {
+export function encryptPin(pin: Uint8Array, offer: Uint8Array): Buffer {
   if (pin.length === 0 || pin.length > MAX_PIN_BYTES) {
     throw new RangeError(`A PIN has 1 to ${MAX_PIN_BYTES} bytes`);
   }
@@ -56,10 +56,10 @@ export function sealPin(pin: Uint8Array, offer: Uint8Array): Buffer {
 }
 
 /**
- * The PIN that {@link sealPin} encrypted to this offer, or undefined when the box was altered or is for
+ * The PIN that {@link encryptPin} encrypted to this offer, or undefined when the box was altered or is for
  * another one.
  */
-export function openPin({ publicKey, privateKey }: PinOffer, box: Uint8Array): Buffer | undefined {
+export function decryptPin({ publicKey, privateKey }: PinOffer, box: Uint8Array): Buffer | undefined {
   if (box.length !== POINT_BYTES + PADDED_BYTES + TAG_BYTES) return undefined;
   const point = box.subarray(0, POINT_BYTES);
   let key: Buffer | undefined;

@@ -1,7 +1,7 @@
 import type { Clock } from "../clock.ts";
 import type { Database } from "../db/connection.ts";
 import type { Route } from "../route.ts";
-import type { Seal } from "../secret_box.ts";
+import type { SecretBox } from "../secret_box.ts";
 import {
   getCertificateRoute,
   listCertificatesRoute,
@@ -16,7 +16,8 @@ import { revocationsRoute } from "./revocation_lists/revocations_route.ts";
 import { scopesRoute } from "./scopes_route.ts";
 
 /** What the calls about delegations work with. */
-export type DelegationDeps = SignDeps & RevocationListDeps & { db: Database; seal: Seal; clock: Clock };
+export type DelegationDeps = SignDeps &
+  RevocationListDeps & { db: Database; secretBox: SecretBox; clock: Clock };
 
 /**
  * The calls of specification §4 "Delegation". Requests are listed before certificates, so that `requests` is

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { uuidv7 } from "uuidv7";
 import type { Transaction } from "../db/connection.ts";
-import type { Seal } from "../secret_box.ts";
+import type { SecretBox } from "../secret_box.ts";
 import { eventKinds, type LifecycleEvent } from "./kinds.ts";
 import { eventSecretsContext } from "./secrets.ts";
 
@@ -16,11 +16,11 @@ export const SCHEMA_VERSION = 1;
 /** Appends one event; see {@link appendEvents}. */
 export async function appendEvent(
   tx: Transaction,
-  seal: Seal,
+  secretBox: SecretBox,
   event: LifecycleEvent,
   now: Date,
 ): Promise<void> {
-  await appendEvents(tx, seal, [event], now);
+  await appendEvents(tx, secretBox, [event], now);
 }
 
 /**
@@ -35,7 +35,7 @@ export async function appendEvent(
  */
 export async function appendEvents(
   tx: Transaction,
-  seal: Seal,
+  secretBox: SecretBox,
   events: readonly LifecycleEvent[],
   now: Date,
 ): Promise<void> {
@@ -65,7 +65,7 @@ export async function appendEvents(
   );
   for (const { eventId, event } of entries) {
     if (event.secrets === undefined) continue;
-    const sealed = seal.seal(JSON.stringify(event.secrets), eventSecretsContext(eventId));
+    const sealed = secretBox.box(JSON.stringify(event.secrets), eventSecretsContext(eventId));
     await tx("event_secrets").insert({ event_id: eventId, sealed, created_at: now });
   }
 }

@@ -10,27 +10,27 @@ export function createWebhookSecret(): string {
   return `whsec_${randomBytes(SECRET_BYTES).toString("base64")}`;
 }
 
-/** The seal's context of `connections.webhook_secret_sealed`. */
+/** The box's context of `connections.webhook_secret_sealed`. */
 export function webhookSecretContext(connectionId: string): string {
   return `connections.webhook_secret:${connectionId}`;
 }
 
-/** The seal's context of `connections.webhook_next_secret_sealed`. */
+/** The box's context of `connections.webhook_next_secret_sealed`. */
 export function webhookNextSecretContext(connectionId: string): string {
   return `connections.webhook_next_secret:${connectionId}`;
 }
 
-/** The seal's context of `connections.webhook_former_secret_sealed`. */
+/** The box's context of `connections.webhook_former_secret_sealed`. */
 export function webhookFormerSecretContext(connectionId: string): string {
   return `connections.webhook_former_secret:${connectionId}`;
 }
 
-/** The seal's context of `event_secrets.sealed`: the JSON object of an event's secrets. */
+/** The box's context of `event_secrets.sealed`: the JSON object of an event's secrets. */
 export function eventSecretsContext(eventId: string): string {
   return `event_secrets:${eventId}`;
 }
 
-/** The seal's context of `webhook_deliveries.body_sealed`: a body that carries secrets. */
+/** The box's context of `webhook_deliveries.body_sealed`: a body that carries secrets. */
 export function deliveryBodyContext(deliveryId: string): string {
   return `webhook_deliveries.body:${deliveryId}`;
 }

@@ -5,7 +5,7 @@ import { appendEvent } from "../events/outbox.ts";
 import { createWebhookSecret, webhookSecretContext } from "../events/secrets.ts";
 import type { AddressPolicy } from "../events/webhooks/callbacks/addresses.ts";
 import { newId } from "../ids.ts";
-import type { Seal } from "../secret_box.ts";
+import type { SecretBox } from "../secret_box.ts";
 import type { Owner } from "./account_owner.ts";
 import { type NewApiKey, newApiKey, undeliveredContext } from "./api_keys/api_key.ts";
 import { checkScopes } from "./ceiling.ts";
@@ -18,7 +18,7 @@ const PLATFORM_LIFETIME_SECONDS = 365 * 24 * 3600;
 const PERSONAL_PLATFORMS = 1;
 
 /** What the registration of platforms works with. */
-export type RegisterDeps = { db: Database; seal: Seal; clock: Clock; callbacks: AddressPolicy };
+export type RegisterDeps = { db: Database; secretBox: SecretBox; clock: Clock; callbacks: AddressPolicy };
 
 /** A platform as it is asked for. `externalId` names the Kubernetes object that declares it. */
 export type PlatformWish = {
@@ -103,7 +103,7 @@ async function checkLimits(tx: Transaction, { owner, wish }: Draft): Promise<voi
   if (live.length >= PERSONAL_PLATFORMS) throw new ApiError("platform_limit");
 }
 
-async function insertRows(tx: Transaction, { seal, clock }: RegisterDeps, draft: Draft): Promise<void> {
+async function insertRows(tx: Transaction, { secretBox, clock }: RegisterDeps, draft: Draft): Promise<void> {
   const { owner, wish, key, platformId, connectionId, credentials } = draft;
   const now = clock.now();
   const inserted = await tx("platforms")
@@ -114,7 +114,7 @@ async function insertRows(tx: Transaction, { seal, clock }: RegisterDeps, draft:
       description: wish.description,
       surface_type: wish.surfaceType,
       default_allowed_scopes: [...wish.allowedScopes],
-      signing_secret_sealed: seal.seal(credentials.signing_secret, signingSecretContext(platformId)),
+      signing_secret_sealed: secretBox.box(credentials.signing_secret, signingSecretContext(platformId)),
       external_id: wish.externalId,
       created_at: now,
       expires_at: addSeconds(now, PLATFORM_LIFETIME_SECONDS),
@@ -129,9 +129,12 @@ async function insertRows(tx: Transaction, { seal, clock }: RegisterDeps, draft:
     platform_id: platformId,
     verifier_id: connectionId,
     callback_url: wish.callbackUrl,
-    webhook_secret_sealed: seal.seal(credentials.webhook_signing_secret, webhookSecretContext(connectionId)),
+    webhook_secret_sealed: secretBox.box(
+      credentials.webhook_signing_secret,
+      webhookSecretContext(connectionId),
+    ),
     undelivered_sealed:
-      wish.externalId === null ? null : seal.seal(key.apiKey, undeliveredContext(connectionId)),
+      wish.externalId === null ? null : secretBox.box(key.apiKey, undeliveredContext(connectionId)),
     created_at: now,
   });
   await tx("api_keys").insert({
@@ -143,11 +146,11 @@ async function insertRows(tx: Transaction, { seal, clock }: RegisterDeps, draft:
   });
 }
 
-async function tellCreated(tx: Transaction, { seal, clock }: RegisterDeps, draft: Draft): Promise<void> {
+async function tellCreated(tx: Transaction, { secretBox, clock }: RegisterDeps, draft: Draft): Promise<void> {
   const { owner, wish, platformId, connectionId, credentials } = draft;
   await appendEvent(
     tx,
-    seal,
+    secretBox,
     {
       type: "connection.created",
       connectionId,

@@ -3,7 +3,7 @@ import type { Clock } from "../clock.ts";
 import type { Database } from "../db/connection.ts";
 import { createCertificateMemory } from "../protocol/verification/certificate_memory.ts";
 import type { ApiKeyCaller, Route } from "../route.ts";
-import type { Seal } from "../secret_box.ts";
+import type { SecretBox } from "../secret_box.ts";
 import type { VaultClient } from "../vault/client.ts";
 import { authzenMetadataRoute, evaluationRoute, evaluationsRoute } from "./authzen/routes.ts";
 import { createAcceptanceFinder } from "./decide/acceptance.ts";
@@ -36,7 +36,7 @@ export type ProofDeps = {
   patient: Pool;
   rated: Pool;
   vault: Pick<VaultClient, "signChallenge">;
-  seal: Seal;
+  secretBox: SecretBox;
   clock: Clock;
   /** Refused proofs of a connection in a minute. */
   refusedPerMinute: number;
@@ -48,8 +48,8 @@ export type ProofDeps = {
 
 /** Challenge, present, verify, what came of it, and the standard and gateway forms of verify. */
 export function proofRoutes(deps: ProofDeps): Route[] {
-  const { db, decisions, patient, rated, vault, seal, clock, findApiKey, baseUrl, word } = deps;
-  const keys = createChallengeKeys({ db, seal });
+  const { db, decisions, patient, rated, vault, secretBox, clock, findApiKey, baseUrl, word } = deps;
+  const keys = createChallengeKeys({ db, secretBox });
   const findRecorded = createRecordedFinder(db);
   const perMinute = deps.refusedPerMinute;
   const verify: VerifyDeps = {

@@ -10,7 +10,7 @@ import { untilAnswers } from "../../src/dev/process/readiness.ts";
 import { challengeSignBytes } from "../../src/protocol/documents/challenge.ts";
 import type { ProofBundle } from "../../src/protocol/documents/proof_bundle.ts";
 import { verifyHybrid } from "../../src/protocol/keys/hybrid.ts";
-import { createSeal } from "../../src/secret_box.ts";
+import { createSecretBox } from "../../src/secret_box.ts";
 import { acceptPrincipal } from "../support/accepted_principals.ts";
 import { createProofWorld, type ProofWorld } from "../support/proof_world.ts";
 import { withBenchDatabase } from "./database.ts";
@@ -47,8 +47,8 @@ await withBenchDatabase({}, async (database) => {
   ({ folder, postgresPid } = database);
   const { db, url } = database;
   const sealingKey = randomBytes(32);
-  const seal = createSeal(sealingKey);
-  const worlds = await Promise.all(Array.from({ length: WORLDS }, () => createProofWorld(db, seal)));
+  const secretBox = createSecretBox(sealingKey);
+  const worlds = await Promise.all(Array.from({ length: WORLDS }, () => createProofWorld(db, secretBox)));
   for (const [n, world] of worlds.entries()) {
     await acceptPrincipal(db, world, other(worlds, n), { created_at: new Date() });
   }

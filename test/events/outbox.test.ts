@@ -3,7 +3,7 @@ import { type Database, openDatabase } from "../../src/db/connection.ts";
 import { appendEvent, appendEvents, type LifecycleEvent } from "../../src/events/outbox.ts";
 import { eventSecretsContext } from "../../src/events/secrets.ts";
 import { migratedDatabase, type TestDatabase } from "../support/postgres.ts";
-import { makeConnection, seal, type TestConnection } from "./support/connection.ts";
+import { makeConnection, secretBox, type TestConnection } from "./support/connection.ts";
 
 let home: TestDatabase;
 let database: Database;
@@ -39,7 +39,8 @@ function created({ connectionId, accountId, platformId, secret }: TestConnection
   };
 }
 
-const append = (event: LifecycleEvent) => database.transaction((tx) => appendEvent(tx, seal, event, now));
+const append = (event: LifecycleEvent) =>
+  database.transaction((tx) => appendEvent(tx, secretBox, event, now));
 const rowsOf = (connectionId: string) =>
   database("outbox").where({ aggregateid: connectionId }).orderBy("id");
 
@@ -60,7 +61,7 @@ test("appends an event with its kind first and its fields after it", async () =>
 test("appends nothing when the change is rolled back", async () => {
   const connection = await makeConnection(database, null);
   const change = database.transaction(async (tx) => {
-    await appendEvent(tx, seal, created(connection), now);
+    await appendEvent(tx, secretBox, created(connection), now);
     throw new Error("the change failed");
   });
   await expect(change).rejects.toThrow("the change failed");
@@ -84,7 +85,7 @@ test("appends many events in one go: in their order, without gap, in statements 
   const statements: string[] = [];
   await database.transaction(async (tx) => {
     tx.on("query", ({ sql }: { sql: string }) => statements.push(sql));
-    await appendEvents(tx, seal, events, now);
+    await appendEvents(tx, secretBox, events, now);
   });
   await append(denied(connection, "last"));
   const rows = await rowsOf(connection.connectionId);
@@ -102,7 +103,7 @@ test("appends nothing of many events when one of them is wrong or of another con
   const wrong = { ...denied(connection, "req-2"), fields: {} } as unknown as LifecycleEvent;
   for (const second of [wrong, denied(other, "req-2")]) {
     const appending = database.transaction((tx) =>
-      appendEvents(tx, seal, [denied(connection, "req-1"), second], now),
+      appendEvents(tx, secretBox, [denied(connection, "req-1"), second], now),
     );
     await expect(appending).rejects.toThrow();
   }
@@ -110,7 +111,7 @@ test("appends nothing of many events when one of them is wrong or of another con
 });
 
 test("appends no event for none", async () => {
-  await database.transaction((tx) => appendEvents(tx, seal, [], now));
+  await database.transaction((tx) => appendEvents(tx, secretBox, [], now));
 });
 
 test("seals secrets under the event's id and keeps them out of the payload", async () => {
@@ -120,7 +121,7 @@ test("seals secrets under the event's id and keeps them out of the payload", asy
   expect(row!.payload).not.toContain("secret");
   const kept = await database("event_secrets").where({ event_id: row!.event_id }).first();
   expect(kept!.sealed.includes("dpz_very_secret")).toBe(false);
-  expect(JSON.parse(seal.open(kept!.sealed, eventSecretsContext(row!.event_id)))).toEqual({
+  expect(JSON.parse(secretBox.unbox(kept!.sealed, eventSecretsContext(row!.event_id)))).toEqual({
     api_key: "dpz_very_secret",
     webhook_signing_secret: connection.secret,
   });

@@ -241,7 +241,7 @@ test("a state that was coded for a change which the database refused does not co
   expect((await enable("alice")).status).toBe(200);
   const { seq } = vault.vault.journal.head();
   const row = await vault.vault.database("keys").where({ key_id }).first();
-  const { keys } = await vault.vault.seals.seal({
+  const { keys } = await vault.vault.rowCodes.add({
     keys: [{ ...row, state: "active", disabled_at: null, pending: null, state_seq: seq + 1 }],
     tenants: [],
   });

@@ -2,7 +2,7 @@ import { readFile, rename, writeFile } from "node:fs/promises";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { unixSeconds } from "../../keyvault/clock.ts";
 import type { Status } from "../../keyvault/status.ts";
-import { sealPin } from "../../keyvault/token/pin_box.ts";
+import { encryptPin } from "../../keyvault/token/pin_box.ts";
 import {
   createHome,
   issueIdentity,
@@ -68,7 +68,7 @@ async function freshOffer(): Promise<string> {
 
 async function unseal(given: Uint8Array = pin, client = admin): Promise<Answer> {
   const asked = await freshOffer();
-  const box = sealPin(given, Buffer.from(asked, "base64")).toString("base64");
+  const box = encryptPin(given, Buffer.from(asked, "base64")).toString("base64");
   return post("/v1/unseal", { offer: asked, box }, client);
 }
 
@@ -232,7 +232,7 @@ test("each further wrong PIN doubles the wait", async () => {
 test("what was encrypted for one start of the token's process opens no other, nor the same one twice", async () => {
   vault = await startVault(home);
   const first = await freshOffer();
-  const box = sealPin(pin, Buffer.from(first, "base64")).toString("base64");
+  const box = encryptPin(pin, Buffer.from(first, "base64")).toString("base64");
   process.kill(vault.token.pid()!, "SIGKILL");
   await expect.poll(offer, { timeout: 10_000 }).not.toBe(first);
   const second = await freshOffer();
@@ -243,7 +243,7 @@ test("what was encrypted for one start of the token's process opens no other, no
 
   const other = await issueIdentity(home, { kind: "client", role: "admin", name: "second" });
   const third = await freshOffer();
-  const good = sealPin(pin, Buffer.from(third, "base64")).toString("base64");
+  const good = encryptPin(pin, Buffer.from(third, "base64")).toString("base64");
   expect((await post("/v1/unseal", { offer: third, box: good }, other)).status).toBe(200);
   await post("/v1/seal");
   await freshOffer();
@@ -253,7 +253,7 @@ test("what was encrypted for one start of the token's process opens no other, no
 test("malformed requests to unseal are refused", async () => {
   vault = await startVault(home);
   const asked = await freshOffer();
-  const box = sealPin(pin, Buffer.from(asked, "base64")).toString("base64");
+  const box = encryptPin(pin, Buffer.from(asked, "base64")).toString("base64");
   const bodies = [
     {},
     { offer: asked },

@@ -4,8 +4,8 @@ import { expect, test } from "vitest";
 import { recordBytes } from "../../keyvault/audit/record.ts";
 import { partOf } from "../../keyvault/audit/register/parts.ts";
 import { writeNamed } from "../../keyvault/audit/register/register.ts";
-import { createSeals } from "../../keyvault/audit/row_codes.ts";
-import { openStream } from "../../keyvault/backup/encrypted_stream.ts";
+import { createRowCodes } from "../../keyvault/audit/row_codes.ts";
+import { decryptStream } from "../../keyvault/backup/encrypted_stream.ts";
 import { backupSignBytes } from "../../keyvault/backup/statement.ts";
 import { type Migration, migrationNames } from "../../keyvault/db/migrate.ts";
 import type { KeyRow, TenantRow } from "../../keyvault/db/rows.ts";
@@ -70,7 +70,7 @@ test("the part of a snapshot that a name is looked for in", () => {
 
 test("states of keys and tenants", async () => {
   const coded: string[] = [];
-  const seals = createSeals(
+  const rowCodes = createRowCodes(
     {
       async authenticate(texts) {
         coded.push(...texts.map(textOf));
@@ -80,7 +80,7 @@ test("states of keys and tenants", async () => {
     { head: () => ({ seq: 0, mac: Buffer.alloc(32) }), changedAt: () => 0, isLast: () => false },
   );
   const ending = { state: "destroying", pending: null, destroy_at: AT, state_seq: 9 } as const;
-  await seals.seal({
+  await rowCodes.add({
     keys: [
       {
         ...{ key_id: "k-1", tenant: "acc-1", purpose: "agent", label: "mail", ceiling: ["data:read"] },
@@ -132,7 +132,7 @@ test("an encrypted backup", async () => {
   async function* bytes(): AsyncGenerator<Buffer> {
     yield Buffer.from(stream, "base64");
   }
-  expect((await Array.fromAsync(openStream(bytes(), pem))).map(textOf)).toEqual(["one line\nanother\n"]);
+  expect((await Array.fromAsync(decryptStream(bytes(), pem))).map(textOf)).toEqual(["one line\nanother\n"]);
 });
 
 const MIGRATIONS = new URL("../../keyvault/db/migrations/", import.meta.url);

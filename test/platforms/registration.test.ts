@@ -51,10 +51,10 @@ describe("registering a personal platform", () => {
     const connection = await api.db("connections").where({ connection_id: connectionId }).first();
     const key = await api.db("api_keys").where({ connection_id: connectionId }).first();
     const { api_key, signing_secret, webhook_signing_secret } = answer.body as Record<string, string>;
-    expect(api.seal.open(platform!.signing_secret_sealed, signingSecretContext(platformId))).toBe(
+    expect(api.secretBox.unbox(platform!.signing_secret_sealed, signingSecretContext(platformId))).toBe(
       signing_secret,
     );
-    expect(api.seal.open(connection!.webhook_secret_sealed, webhookSecretContext(connectionId))).toBe(
+    expect(api.secretBox.unbox(connection!.webhook_secret_sealed, webhookSecretContext(connectionId))).toBe(
       webhook_signing_secret,
     );
     expect(connection!.undelivered_sealed).toBeNull();

@@ -15,7 +15,7 @@ import { createRootFinder } from "../../src/proofs/verify/trusted_roots.ts";
 import { type VerifyDeps, verifyProof } from "../../src/proofs/verify/verify.ts";
 import { createCertificateMemory } from "../../src/protocol/verification/certificate_memory.ts";
 import type { ApiKeyCaller } from "../../src/route.ts";
-import { createSeal } from "../../src/secret_box.ts";
+import { createSecretBox } from "../../src/secret_box.ts";
 import { type SteeredClock, steeredClock } from "../support/clock.ts";
 import { createProofWorld, type ProofWorld, type WorldOptions } from "../support/proof_world.ts";
 import { type DecisionWorld, decisionWorld } from "./decision_world.ts";
@@ -39,11 +39,11 @@ export type VerifyWorld = DecisionWorld & {
 
 /** Opens such a world for a test file, from its first test to its last. */
 export function verifyWorld(): VerifyWorld {
-  const seal = createSeal(randomBytes(32));
+  const secretBox = createSecretBox(randomBytes(32));
   const clock = steeredClock(now);
   const world = Object.assign(decisionWorld(), {
     clock,
-    account: (options: WorldOptions = {}) => createProofWorld(world.db, seal, { now, ...options }),
+    account: (options: WorldOptions = {}) => createProofWorld(world.db, secretBox, { now, ...options }),
     async verify(bundle: unknown, { scope = "data:read", context, as }: Changes) {
       const body = { proof_bundle: bundle, required_scope: scope, ...(context ? { context } : {}) };
       const call = readVerifyCall(callerOf(as), Buffer.from(JSON.stringify(body)), undefined);
@@ -58,7 +58,7 @@ export function verifyWorld(): VerifyWorld {
   beforeAll(() => {
     const findRecorded = createRecordedFinder(world.db);
     world.deps = {
-      keys: createChallengeKeys({ db: world.db, seal }),
+      keys: createChallengeKeys({ db: world.db, secretBox }),
       findRoot: createRootFinder(world.db),
       resolveProofRef: createProofRefResolver(world.db),
       findRecorded,

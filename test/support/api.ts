@@ -20,7 +20,7 @@ import type { Logger } from "../../src/log.ts";
 import { createMetrics, type Metrics } from "../../src/metrics.ts";
 import { createClientRates } from "../../src/rates/client_rates.ts";
 import type { ApiKeyCaller, Route } from "../../src/route.ts";
-import { createSeal, type Seal } from "../../src/secret_box.ts";
+import { createSecretBox, type SecretBox } from "../../src/secret_box.ts";
 import { type SteeredClock, steeredClock } from "./clock.ts";
 import { createFakeVault, type FakeVault } from "./fake_vault.ts";
 import { createClient, type HttpClient } from "./http.ts";
@@ -34,7 +34,7 @@ export type TestParts = {
   db: Database;
   databaseUrl: string;
   clock: Clock;
-  seal: Seal;
+  secretBox: SecretBox;
   vault: FakeVault;
   log: Logger;
 };
@@ -95,12 +95,12 @@ export async function startApi(options: ApiOptions = {}): Promise<TestApi> {
   const log = pino({ level: "debug" }, memory(lines));
   const db = openDatabase({ url: databaseUrl, name: "test-api", onError: () => {} });
   const sealingKey = options.shares?.sealingKey ?? randomBytes(32);
-  const seal = createSeal(sealingKey);
+  const secretBox = createSecretBox(sealingKey);
   const clock = options.clock ?? options.shares?.clock ?? steeredClock();
   const vault = options.vault ?? options.shares?.vault ?? createFakeVault();
   const mailbox = createMailbox({ log, clock });
   const metrics = createMetrics();
-  const parts: TestParts = { db, databaseUrl, clock, seal, vault, log };
+  const parts: TestParts = { db, databaseUrl, clock, secretBox, vault, log };
   const config = {
     BASE_URL: "http://127.0.0.1",
     SERVICE_WORD: "service",
@@ -128,7 +128,7 @@ export async function startApi(options: ApiOptions = {}): Promise<TestApi> {
       isOperator: createSharedToken(OPERATOR_TOKEN),
       admitOperator: createAdmitOperator({ db, clock }),
     },
-    idempotency: createIdempotency({ db, seal, clock, log }),
+    idempotency: createIdempotency({ db, secretBox, clock, log }),
     rates: createCallRates({
       db,
       clock,

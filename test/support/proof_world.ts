@@ -17,7 +17,7 @@ import {
   publicKeyOf,
   signHybrid,
 } from "../../src/protocol/keys/hybrid.ts";
-import type { Seal } from "../../src/secret_box.ts";
+import type { SecretBox } from "../../src/secret_box.ts";
 import { insertAccount, insertApproval } from "./account_rows.ts";
 
 /**
@@ -57,7 +57,7 @@ export type WorldOptions = {
 /** Puts such a world into a migrated database, row for row as the features write it. */
 export async function createProofWorld(
   db: Database,
-  seal: Seal,
+  secretBox: SecretBox,
   options: WorldOptions = {},
 ): Promise<ProofWorld> {
   const now = options.now ?? new Date();
@@ -105,7 +105,7 @@ export async function createProofWorld(
     now,
   });
 
-  const keys = createChallengeKeys({ db, seal });
+  const keys = createChallengeKeys({ db, secretBox });
 
   async function prove(given: ProveOptions = {}): Promise<ProofBundle> {
     const at = given.now ?? new Date();

@@ -12,7 +12,7 @@ import { Problem, VaultError } from "../../errors.ts";
 import { createLog, type Logger } from "../../log.ts";
 import { openToken, type Token, type TokenSettings } from "../../token/client.ts";
 import { tokenSettings } from "../../token/install.ts";
-import { sealPin } from "../../token/pin_box.ts";
+import { encryptPin } from "../../token/pin_box.ts";
 import { readPin } from "../read_pin.ts";
 
 /**
@@ -83,7 +83,7 @@ async function openHere(settings: TokenSettings, log: Logger): Promise<Token> {
   if (token.sealed() === undefined) return token;
   try {
     const pin = await readPin(undefined);
-    const box = sealPin(pin, token.offer());
+    const box = encryptPin(pin, token.offer());
     pin.fill(0);
     await token.unseal(box);
     return token;

@@ -6,7 +6,7 @@ import type { Change, Journal } from "../../audit/journal.ts";
 import type { AuditEntry, Caller } from "../../audit/record.ts";
 import { recordRefusal } from "../../audit/refusals.ts";
 import type { Register } from "../../audit/register/register.ts";
-import { keyStateDigest, type Seals } from "../../audit/row_codes.ts";
+import { keyStateDigest, type RowCodes } from "../../audit/row_codes.ts";
 import { type Clock, unixSeconds } from "../../clock.ts";
 import { available } from "../../db/available.ts";
 import type { Database } from "../../db/connection.ts";
@@ -58,7 +58,7 @@ export type CreateKeyParts = {
   database: Database;
   custody: Custody;
   dataKeys: DataKeys;
-  seals: Seals;
+  rowCodes: RowCodes;
   register: Pick<Register, "rootsOf">;
   /** Keys that a tenant may have; 0 sets no bound. */
   keysPerTenant: number;
@@ -83,7 +83,7 @@ export function createKeyCreation({
   database,
   custody,
   dataKeys,
-  seals,
+  rowCodes,
   register,
   keysPerTenant,
   journal,
@@ -96,7 +96,7 @@ export function createKeyCreation({
     { tenant, purpose }: KeyRequest,
     resident: Resident | undefined,
   ): Promise<Prepared | Refusal | "raced" | "damaged"> {
-    const readAt = seals.now();
+    const readAt = rowCodes.now();
     const known = await readTenant(database, tenant);
     if (known !== undefined && known.state !== "active") return ending(known, readAt);
     const dataKey = known ?? (await dataKeys.create(tenant));
@@ -120,9 +120,9 @@ export function createKeyCreation({
   /** What to say of a tenant whose row, read at that moment, says that it ends. */
   async function ending(tenant: TenantRow, readAt: number): Promise<Refusal | "raced" | "damaged"> {
     const rows = { keys: [], tenants: [tenant] };
-    const [isIntact] = await seals.check(rows);
+    const [isIntact] = await rowCodes.check(rows);
     if (isIntact === true) return refuseEnding();
-    return seals.overtaken(rows, readAt) ? "raced" : "damaged";
+    return rowCodes.overtaken(rows, readAt) ? "raced" : "damaged";
   }
 
   return async (caller, requestKey, request) => {
@@ -150,14 +150,14 @@ export function createKeyCreation({
      */
     async function readMade(): Promise<Made | undefined> {
       for (;;) {
-        const readAt = seals.now();
+        const readAt = rowCodes.now();
         const row = await available(() =>
           database<KeyRow>("keys").where({ request_key: requestKey }).first(),
         );
         if (row === undefined) return undefined;
         const rows = { keys: [row], tenants: [] };
-        const [intact = false] = await seals.check(rows);
-        if (intact || !seals.overtaken(rows, readAt)) return { row, intact };
+        const [intact = false] = await rowCodes.check(rows);
+        if (intact || !rowCodes.overtaken(rows, readAt)) return { row, intact };
       }
     }
 
@@ -170,7 +170,7 @@ export function createKeyCreation({
       const roots = () => register.rootsOf(request.tenant);
       const named = { about, request, requestKey, requestHash };
       const made = { ...named, prepared, roots, keysPerTenant, token, residency };
-      const stored = await journal.change((client, seq) => storeKey(client, seq, seals, made));
+      const stored = await journal.change((client, seq) => storeKey(client, seq, rowCodes, made));
       return stored === "stored" ? created(rowOf(made)) : stored;
     }
 
@@ -215,22 +215,27 @@ type NewKey = {
 };
 
 /** Stores key and tenant, or says why not; to be called in a transaction of the journal. */
-async function storeKey(client: pg.Client, seq: number, seals: Seals, made: NewKey): Promise<Change<Stored>> {
+async function storeKey(
+  client: pg.Client,
+  seq: number,
+  rowCodes: RowCodes,
+  made: NewKey,
+): Promise<Change<Stored>> {
   const { about, prepared, request } = made;
   if (await isMade(client, made.requestKey)) return { value: "raced" };
   const refusal =
     (await exceedsQuota(client, request.tenant, made.keysPerTenant)) ??
-    (await exceedsTenantCeiling(client, { seals, known: made.roots() }, request));
+    (await exceedsTenantCeiling(client, { rowCodes, known: made.roots() }, request));
   if (refusal !== undefined) return misplaced(refusal, about);
   const { key, attestation, createdAt } = prepared;
-  const sealed = await seals.seal({
+  const coded = await rowCodes.add({
     keys: [{ ...rowOf(made), state_seq: seq }],
     tenants: [{ ...NEW_TENANT, ...key.dataKey, created_at: createdAt, state_seq: seq }],
   });
-  const [row, tenant] = [sealed.keys[0], sealed.tenants[0]];
+  const [row, tenant] = [coded.keys[0], coded.tenants[0]];
   if (row === undefined || tenant === undefined) throw new VaultError("internal");
   const entry = { ...about, keyId: key.keyId };
-  const fault = await placeTenant(client, seals, tenant, made.token.info().keks);
+  const fault = await placeTenant(client, rowCodes, tenant, made.token.info().keks);
   if (fault !== undefined) return misplaced(fault, entry);
   await insertKey(client, row);
   if (key.resident !== null) await made.residency.occupy(client, key.resident, key.keyId);

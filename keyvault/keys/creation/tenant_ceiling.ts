@@ -1,6 +1,6 @@
 import type pg from "pg";
 import { beyondCeiling } from "../../../src/protocol/documents/scopes.ts";
-import type { Seals } from "../../audit/row_codes.ts";
+import type { RowCodes } from "../../audit/row_codes.ts";
 import type { KeyRow } from "../../db/rows.ts";
 import { type Refusal, refuse } from "../../errors.ts";
 import type { KeyRequest } from "./create.ts";
@@ -14,7 +14,7 @@ import type { KeyRequest } from "./create.ts";
  */
 export async function exceedsTenantCeiling(
   client: pg.Client,
-  { seals, known }: { seals: Pick<Seals, "check">; known: readonly string[] },
+  { rowCodes, known }: { rowCodes: Pick<RowCodes, "check">; known: readonly string[] },
   { purpose, ceiling }: KeyRequest,
 ): Promise<Refusal | "damaged" | undefined> {
   if (purpose !== "account_root") return undefined;
@@ -22,7 +22,7 @@ export async function exceedsTenantCeiling(
   const roots = rows.filter((row) => row.purpose === "account_root");
   const stored = new Set(roots.map(({ key_id }) => key_id));
   if (!known.every((keyId) => stored.has(keyId))) return "damaged";
-  if ((await seals.check({ keys: rows, tenants: [] })).includes(false)) return "damaged";
+  if ((await rowCodes.check({ keys: rows, tenants: [] })).includes(false)) return "damaged";
   const within = ({ ceiling: recorded }: KeyRow): boolean =>
     recorded === null || (ceiling !== undefined && beyondCeiling(recorded, ceiling).length === 0);
   return rows.length === 0 || rows.some(within)

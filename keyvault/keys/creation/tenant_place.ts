@@ -1,5 +1,5 @@
 import type pg from "pg";
-import type { Seals } from "../../audit/row_codes.ts";
+import type { RowCodes } from "../../audit/row_codes.ts";
 import type { TenantRow } from "../../db/rows.ts";
 import { type Refusal, refuse } from "../../errors.ts";
 import { insertTenant } from "./insert.ts";
@@ -19,13 +19,13 @@ export function refuseEnding(): Refusal {
  */
 export async function placeTenant(
   client: pg.Client,
-  seals: Seals,
+  rowCodes: RowCodes,
   tenant: TenantRow,
   keks: readonly string[],
 ): Promise<"raced" | "damaged" | Refusal | undefined> {
   if (!keks.includes(tenant.kek)) return "raced";
   const stored = await insertTenant(client, tenant);
-  const [intact] = await seals.check({ keys: [], tenants: [stored] }, tenant.state_seq ?? undefined);
+  const [intact] = await rowCodes.check({ keys: [], tenants: [stored] }, tenant.state_seq ?? undefined);
   if (intact !== true) return "damaged";
   if (stored.state !== "active") return refuseEnding();
   return stored.wrapped_data_key.equals(tenant.wrapped_data_key) ? undefined : "raced";

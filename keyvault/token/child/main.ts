@@ -11,7 +11,7 @@ import type {
   TokenPlace,
   TokenRequest,
 } from "../messages.ts";
-import { createOffer, openPin, type PinOffer } from "../pin_box.ts";
+import { createOffer, decryptPin, type PinOffer } from "../pin_box.ts";
 import { createHeadNote, type HeadNote } from "./head_note.ts";
 import { findKeys } from "./objects.ts";
 import { createOperations, type TokenOperations } from "./operations.ts";
@@ -72,7 +72,7 @@ function createAttendant(): (frame: RequestFrame) => "ends" | undefined {
 }
 
 function unseal({ box, ...place }: Extract<TokenRequest, { kind: "unseal" }>, offer: PinOffer): Opened {
-  const pin = openPin(offer, box);
+  const pin = decryptPin(offer, box);
   if (pin === undefined) throw new StaleOffer();
   try {
     return open(place, pin.toString("utf8"));

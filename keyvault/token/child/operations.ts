@@ -78,15 +78,15 @@ export function createOperations(session: Session, keys: TokenKeys): TokenOperat
     const nonce = freshNonce(NONCE_BYTES);
     library.C_EncryptInit(handle, mechanism(nonce, context), kek(label));
     const text = Buffer.from(plain.buffer, plain.byteOffset, plain.length);
-    const sealed = library.C_Encrypt(handle, text, Buffer.alloc(plain.length + TAG_BYTES));
-    return Buffer.concat([nonce, sealed]);
+    const ciphertext = library.C_Encrypt(handle, text, Buffer.alloc(plain.length + TAG_BYTES));
+    return Buffer.concat([nonce, ciphertext]);
   }
 
   function decrypt(label: string, box: Uint8Array, context: Uint8Array): Buffer {
     const nonce = Buffer.from(box.subarray(0, NONCE_BYTES));
-    const sealed = Buffer.from(box.subarray(NONCE_BYTES));
+    const ciphertext = Buffer.from(box.subarray(NONCE_BYTES));
     library.C_DecryptInit(handle, mechanism(nonce, context), kek(label));
-    return library.C_Decrypt(handle, sealed, Buffer.alloc(sealed.length));
+    return library.C_Decrypt(handle, ciphertext, Buffer.alloc(ciphertext.length));
   }
 
   function probe(label: string): void {

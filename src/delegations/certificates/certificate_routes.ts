@@ -6,13 +6,13 @@ import { reasonBody } from "../../input/delegation_fields.ts";
 import { type PageOrder, pageOf, pageQuery, readPage } from "../../input/pagination.ts";
 import { idText } from "../../input/schemas.ts";
 import { type Route, route } from "../../route.ts";
-import type { Seal } from "../../secret_box.ts";
+import type { SecretBox } from "../../secret_box.ts";
 import { certificateShape, showCertificate } from "../answers.ts";
 import { visibleTo } from "../visible.ts";
 import { type CertificateRecord, findCertificate, selectCertificates } from "./certificate_record.ts";
 import { revokeCertificate } from "./revoke_certificate.ts";
 
-type Deps = { db: Database; seal: Seal; clock: Clock };
+type Deps = { db: Database; secretBox: SecretBox; clock: Clock };
 
 const newestFirst: PageOrder = { time: "t.issued_at", id: "t.cert_id", isId: isCertificateId };
 const params = z.object({ cert_id: idText });

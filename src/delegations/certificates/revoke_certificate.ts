@@ -5,14 +5,14 @@ import { ApiError } from "../../errors.ts";
 import { appendEvent } from "../../events/outbox.ts";
 import { isCertificateId } from "../../ids.ts";
 import { lockConnection } from "../../platforms/connection_lock.ts";
-import type { Seal } from "../../secret_box.ts";
+import type { SecretBox } from "../../secret_box.ts";
 
 /**
  * Revokes a certificate; every decision that starts after this returned sees it. Tells `delegation.revoked`
  * once; a repeated call changes nothing, not even the reason. Throws `not_found`.
  */
 export async function revokeCertificate(
-  { db, seal, clock }: { db: Database; seal: Seal; clock: Clock },
+  { db, secretBox, clock }: { db: Database; secretBox: SecretBox; clock: Clock },
   accountId: string,
   certId: string,
   reason: string | null,
@@ -23,7 +23,7 @@ export async function revokeCertificate(
   if (certificate.status === "revoked") return;
   await db.transaction(async (tx) => {
     await lockConnection(tx, certificate.connection_id);
-    await revokeOnce(tx, seal, certificate, { reason, now: clock.now() });
+    await revokeOnce(tx, secretBox, certificate, { reason, now: clock.now() });
   });
 }
 
@@ -33,7 +33,7 @@ export async function revokeCertificate(
  */
 export async function revokeOnce(
   tx: Transaction,
-  seal: Seal,
+  secretBox: SecretBox,
   { account_id, cert_id, connection_id, agent_id }: CertificateRow,
   { reason, now }: { reason: string | null; now: Date },
 ): Promise<void> {
@@ -42,5 +42,5 @@ export async function revokeOnce(
     .update({ status: "revoked", revoked_at: now, revoke_reason: reason });
   if (revoked === 0) return;
   const fields = { cert_id, agent_id, connection_id, org_id: account_id, reason };
-  await appendEvent(tx, seal, { type: "delegation.revoked", connectionId: connection_id, fields }, now);
+  await appendEvent(tx, secretBox, { type: "delegation.revoked", connectionId: connection_id, fields }, now);
 }

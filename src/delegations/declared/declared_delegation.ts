@@ -6,7 +6,7 @@ import { findOwner } from "../../platforms/account_owner.ts";
 import { lockConnection } from "../../platforms/connection_lock.ts";
 import { findDeclaredAgent } from "../../platforms/declared/declared_agent.ts";
 import { requireDeclaredPlatform } from "../../platforms/declared/declared_platform.ts";
-import type { Seal } from "../../secret_box.ts";
+import type { SecretBox } from "../../secret_box.ts";
 import { revokeCertificate } from "../certificates/revoke_certificate.ts";
 import type { ExpiryWish } from "../expiry.ts";
 import { decideRequest } from "../requests/decide_request.ts";
@@ -23,7 +23,7 @@ export type DelegationDeclaration = {
   constraints: readonly unknown[];
 };
 
-type Deps = { db: Database; seal: Seal; clock: Clock };
+type Deps = { db: Database; secretBox: SecretBox; clock: Clock };
 
 /**
  * Files the request that an object declares, by the rules of people's own requests, once; it may be repeated

@@ -3,13 +3,13 @@ import type { Database } from "../../db/connection.ts";
 import { operatorCalls } from "../../operator_calls.ts";
 import { requireOwnObject } from "../../platforms/declared/own_object.ts";
 import { type Route, route } from "../../route.ts";
-import type { Seal } from "../../secret_box.ts";
+import type { SecretBox } from "../../secret_box.ts";
 import { readExpiry } from "../expiry.ts";
 import { endDelegation, putDelegation } from "./declared_delegation.ts";
 import { showState } from "./delegation_state.ts";
 import { declaredStateRoute } from "./operator_state_route.ts";
 
-type Deps = { db: Database; seal: Seal; clock: Clock };
+type Deps = { db: Database; secretBox: SecretBox; clock: Clock };
 
 /** The operator's calls about delegations. They keep the rules of the calls that people make. */
 export function operatorDelegationRoutes(deps: Deps): Route[] {

@@ -13,7 +13,7 @@ import { findConnection } from "../../platforms/platform_record.ts";
 import type { DelegationCert } from "../../protocol/documents/certificate.ts";
 import { coversScopes } from "../../protocol/documents/scopes.ts";
 import { canonicalJson } from "../../protocol/encoding/canonical.ts";
-import type { Seal } from "../../secret_box.ts";
+import type { SecretBox } from "../../secret_box.ts";
 import { approvedEnd, type ExpiryWish } from "../expiry.ts";
 import type { Grant } from "./certificate_fields.ts";
 import { decideRequest } from "./decide_request.ts";
@@ -32,7 +32,7 @@ export type Approval = {
 /** The certificate of an approval; `expiresAt` is `null` when it does not expire. */
 export type Approved = { certId: string; approvedScope: string[]; issuedAt: Date; expiresAt: Date | null };
 
-type ApproveDeps = SignDeps & { db: Database; seal: Seal; clock: Clock };
+type ApproveDeps = SignDeps & { db: Database; secretBox: SecretBox; clock: Clock };
 
 /** A certificate that is signed and not stored yet. */
 type Draft = {
@@ -118,7 +118,11 @@ function together(requested: readonly unknown[], approver: readonly unknown[]): 
  * Under the connection's lock all is as it was judged, or the approval is refused: the request and the
  * ceiling are read again.
  */
-async function storeApproval(tx: Transaction, { seal, clock }: ApproveDeps, draft: Draft): Promise<void> {
+async function storeApproval(
+  tx: Transaction,
+  { secretBox, clock }: ApproveDeps,
+  draft: Draft,
+): Promise<void> {
   const { owner, request, grant, certificate, channel } = draft;
   const { request_id, connection_id, agent_id } = request;
   await lockConnection(tx, connection_id);
@@ -150,7 +154,7 @@ async function storeApproval(tx: Transaction, { seal, clock }: ApproveDeps, draf
     cert_json: JSON.parse(certJson),
     delegation_key_statement: grant.agent.attestation,
   };
-  await appendEvent(tx, seal, { type: "delegation.approved", connectionId: connection_id, fields }, now);
+  await appendEvent(tx, secretBox, { type: "delegation.approved", connectionId: connection_id, fields }, now);
 }
 
 function timeOf(seconds: number): Date {

@@ -6,14 +6,14 @@ import { MAX_SCOPES } from "../../input/platform_fields.ts";
 import { idText } from "../../input/schemas.ts";
 import { findOwner } from "../../platforms/account_owner.ts";
 import { type Route, route } from "../../route.ts";
-import type { Seal } from "../../secret_box.ts";
+import type { SecretBox } from "../../secret_box.ts";
 import { certificateShape, requestShape, showTime } from "../answers.ts";
 import { readExpiry } from "../expiry.ts";
 import { approveRequest } from "./approve_request.ts";
 import { denyRequest } from "./deny_request.ts";
 import type { SignDeps } from "./sign_grant.ts";
 
-type Deps = SignDeps & { db: Database; seal: Seal; clock: Clock };
+type Deps = SignDeps & { db: Database; secretBox: SecretBox; clock: Clock };
 
 const params = z.object({ request_id: idText });
 

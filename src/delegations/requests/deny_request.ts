@@ -2,13 +2,13 @@ import type { Clock } from "../../clock.ts";
 import type { Database } from "../../db/connection.ts";
 import { appendEvent } from "../../events/outbox.ts";
 import { lockConnection } from "../../platforms/connection_lock.ts";
-import type { Seal } from "../../secret_box.ts";
+import type { SecretBox } from "../../secret_box.ts";
 import { decideRequest } from "./decide_request.ts";
 import { findRequest } from "./request_record.ts";
 
 /** Denies a pending request and emits `delegation.denied`. Throws `not_found`, `request_not_pending`. */
 export async function denyRequest(
-  { db, seal, clock }: { db: Database; seal: Seal; clock: Clock },
+  { db, secretBox, clock }: { db: Database; secretBox: SecretBox; clock: Clock },
   accountId: string,
   requestId: string,
   reason: string | null,
@@ -24,6 +24,6 @@ export async function denyRequest(
     const now = clock.now();
     await decideRequest(tx, requestId, { status: "denied", decidedBy: accountId, reason, now });
     const fields = { request_id: requestId, connection_id, org_id: accountId, agent_id };
-    await appendEvent(tx, seal, { type: "delegation.denied", connectionId: connection_id, fields }, now);
+    await appendEvent(tx, secretBox, { type: "delegation.denied", connectionId: connection_id, fields }, now);
   });
 }

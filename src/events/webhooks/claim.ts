@@ -1,11 +1,11 @@
 import { addSeconds } from "../../clock.ts";
 import type { Database } from "../../db/connection.ts";
 import type { WebhookDeliveryRow } from "../../db/tables.ts";
-import { SECRET_COLUMNS, type SealedSecrets } from "./signing_secrets.ts";
+import { type BoxedSecrets, SECRET_COLUMNS } from "./signing_secrets.ts";
 
 /** A delivery that this worker may attempt until `lease_until`, and where it goes. */
 export type Claimed = WebhookDeliveryRow &
-  SealedSecrets & {
+  BoxedSecrets & {
     lease_token: string;
     lease_until: Date;
     callback_url: string | null;

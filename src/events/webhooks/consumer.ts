@@ -1,14 +1,14 @@
 import type { Clock } from "../../clock.ts";
 import type { Transaction } from "../../db/connection.ts";
 import type { WebhookDeliveryRow, WebhookEndpointRow } from "../../db/tables.ts";
-import type { Seal } from "../../secret_box.ts";
+import type { SecretBox } from "../../secret_box.ts";
 import type { BusEvent, Consumer } from "../bus.ts";
 import { deliveryBodyContext, eventSecretsContext } from "../secrets.ts";
 import { deliveryIdOf, endpointIdOf } from "./endpoint.ts";
 import { FRESH_HEALTH } from "./health.ts";
 
 /** `created` is called after the commit, when there may be deliveries to send. */
-export type WebhookConsumerDeps = { seal: Seal; clock: Clock; created?: () => void };
+export type WebhookConsumerDeps = { secretBox: SecretBox; clock: Clock; created?: () => void };
 
 /** Endpoints by connection. */
 type Endpoints = Map<string, Pick<WebhookEndpointRow, "endpoint_id" | "state">>;
@@ -20,7 +20,7 @@ type Secrets = Map<string, Buffer>;
  * bytes fixed here. A connection without a callback URL gets none: the event counts as consumed and is not
  * sent later. Secrets join the body in sealed form only, and their row goes away with the event.
  */
-export function createWebhookConsumer({ seal, clock, created }: WebhookConsumerDeps): Consumer {
+export function createWebhookConsumer({ secretBox, clock, created }: WebhookConsumerDeps): Consumer {
   return {
     name: "webhooks",
     aggregateType: "connection",
@@ -31,7 +31,7 @@ export function createWebhookConsumer({ seal, clock, created }: WebhookConsumerD
       const rows = events.flatMap((event) => {
         const endpoint = endpoints.get(event.aggregateId);
         if (endpoint === undefined) return [];
-        return [deliveryRow(seal, event, endpoint, secrets.get(event.eventId), now)];
+        return [deliveryRow(secretBox, event, endpoint, secrets.get(event.eventId), now)];
       });
       if (rows.length === 0) return;
       await tx("webhook_deliveries").insert(rows).onConflict("delivery_id").ignore();
@@ -41,7 +41,7 @@ export function createWebhookConsumer({ seal, clock, created }: WebhookConsumerD
 }
 
 function deliveryRow(
-  seal: Seal,
+  secretBox: SecretBox,
   event: BusEvent,
   { endpoint_id, state }: Pick<WebhookEndpointRow, "endpoint_id" | "state">,
   secrets: Buffer | undefined,
@@ -56,17 +56,17 @@ function deliveryRow(
     event_type: event.type,
     aggregate_seq: event.aggregateSeq,
     body: secrets === undefined ? event.payload : null,
-    body_sealed: secrets === undefined ? null : sealedBody(seal, event, secrets, deliveryId),
+    body_sealed: secrets === undefined ? null : boxedBody(secretBox, event, secrets, deliveryId),
     state: active ? "pending" : "held",
     next_attempt_at: active ? now : null,
     created_at: now,
   };
 }
 
-function sealedBody(seal: Seal, event: BusEvent, sealed: Buffer, deliveryId: string): Buffer {
-  const secrets = JSON.parse(seal.open(sealed, eventSecretsContext(event.eventId)));
+function boxedBody(secretBox: SecretBox, event: BusEvent, sealed: Buffer, deliveryId: string): Buffer {
+  const secrets = JSON.parse(secretBox.unbox(sealed, eventSecretsContext(event.eventId)));
   const body = JSON.stringify({ ...JSON.parse(event.payload), ...secrets });
-  return seal.seal(body, deliveryBodyContext(deliveryId));
+  return secretBox.box(body, deliveryBodyContext(deliveryId));
 }
 
 async function takeSecrets(tx: Transaction, events: BusEvent[]): Promise<Secrets> {

@@ -3,7 +3,7 @@ import type { Clock } from "../../clock.ts";
 import type { Database } from "../../db/connection.ts";
 import { isAway } from "../../db/errors.ts";
 import type { Logger } from "../../log.ts";
-import type { Seal } from "../../secret_box.ts";
+import type { SecretBox } from "../../secret_box.ts";
 import { deliveryBodyContext } from "../secrets.ts";
 import { type Claimed, claimDeliveries } from "./claim.ts";
 import { type Sent, type Verdict, verdictOn } from "./outcome.ts";
@@ -16,7 +16,7 @@ import { openSecrets, readSecrets } from "./signing_secrets.ts";
 export type DispatcherDeps = {
   database: Database;
   clock: Clock;
-  seal: Seal;
+  secretBox: SecretBox;
   send: Send;
   word: string;
   log: Logger;
@@ -119,13 +119,13 @@ export function createDispatcher(deps: DispatcherDeps): Dispatcher {
 }
 
 async function request(deps: DispatcherDeps, delivery: Claimed, url: string): Promise<Sent> {
-  const { seal, send, clock, word, log } = deps;
+  const { secretBox, send, clock, word, log } = deps;
   const deliveryId = delivery.delivery_id;
   try {
-    const body = openBody(seal, delivery);
+    const body = openBody(secretBox, delivery);
     const sign = ([first, ...others]: readonly [string, ...string[]]) =>
       signedHeaders({ deliveryId, body }, first, clock.now(), word, others);
-    const secrets = openSecrets(seal, delivery, clock.now());
+    const secrets = openSecrets(secretBox, delivery, clock.now());
     const otherHeaders = async () => {
       const others = await otherSecrets(deps, delivery, secrets[0]);
       return others && sign(others);
@@ -143,18 +143,18 @@ async function request(deps: DispatcherDeps, delivery: Claimed, url: string): Pr
  * of the claim are used.
  */
 async function otherSecrets(
-  { database, seal, clock }: DispatcherDeps,
+  { database, secretBox, clock }: DispatcherDeps,
   delivery: Claimed,
   used: string,
 ): Promise<[string, ...string[]] | undefined> {
   const sealed = (await readSecrets(database, delivery.connection_id).catch(() => undefined)) ?? delivery;
-  const secrets = openSecrets(seal, sealed, clock.now());
+  const secrets = openSecrets(secretBox, sealed, clock.now());
   const other = secrets.find((secret) => secret !== used);
   return other === undefined ? undefined : [other, ...secrets.filter((secret) => secret !== other)];
 }
 
-function openBody(seal: Seal, delivery: Claimed): string {
+function openBody(secretBox: SecretBox, delivery: Claimed): string {
   if (delivery.body !== null) return delivery.body;
   if (delivery.body_sealed === null) throw new Error("The delivery has no body");
-  return seal.open(delivery.body_sealed, deliveryBodyContext(delivery.delivery_id));
+  return secretBox.unbox(delivery.body_sealed, deliveryBodyContext(delivery.delivery_id));
 }

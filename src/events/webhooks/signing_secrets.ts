@@ -1,6 +1,6 @@
 import type { Database } from "../../db/connection.ts";
 import type { ConnectionRow } from "../../db/tables.ts";
-import type { Seal } from "../../secret_box.ts";
+import type { SecretBox } from "../../secret_box.ts";
 import { webhookFormerSecretContext, webhookNextSecretContext, webhookSecretContext } from "../secrets.ts";
 
 /** Columns of `connections` that hold its webhook secrets. */
@@ -13,20 +13,20 @@ export const SECRET_COLUMNS = [
 ] as const satisfies (keyof ConnectionRow)[];
 
 /** A connection's webhook secrets as they are kept. */
-export type SealedSecrets = Pick<ConnectionRow, (typeof SECRET_COLUMNS)[number]>;
+export type BoxedSecrets = Pick<ConnectionRow, (typeof SECRET_COLUMNS)[number]>;
 
 /**
  * The secrets that a delivery is signed with at `now`: the current one; the next one, from its creation to
  * its promotion; the one before the current, until its grace is over. Throws when one cannot be opened.
  */
-export function openSecrets(seal: Seal, sealed: SealedSecrets, now: Date): [string, ...string[]] {
+export function openSecrets(secretBox: SecretBox, sealed: BoxedSecrets, now: Date): [string, ...string[]] {
   const { connection_id: id, webhook_former_until: until } = sealed;
   const former = until !== null && now < until ? sealed.webhook_former_secret_sealed : null;
   const next = sealed.webhook_next_secret_sealed;
   return [
-    seal.open(sealed.webhook_secret_sealed, webhookSecretContext(id)),
-    ...(next === null ? [] : [seal.open(next, webhookNextSecretContext(id))]),
-    ...(former === null ? [] : [seal.open(former, webhookFormerSecretContext(id))]),
+    secretBox.unbox(sealed.webhook_secret_sealed, webhookSecretContext(id)),
+    ...(next === null ? [] : [secretBox.unbox(next, webhookNextSecretContext(id))]),
+    ...(former === null ? [] : [secretBox.unbox(former, webhookFormerSecretContext(id))]),
   ];
 }
 
@@ -34,6 +34,6 @@ export function openSecrets(seal: Seal, sealed: SealedSecrets, now: Date): [stri
 export async function readSecrets(
   database: Database,
   connectionId: string,
-): Promise<SealedSecrets | undefined> {
+): Promise<BoxedSecrets | undefined> {
   return database("connections").where({ connection_id: connectionId }).first(SECRET_COLUMNS);
 }

@@ -7,7 +7,7 @@ import { ApiError } from "../../errors.ts";
 import { describeFault } from "../../fault.ts";
 import { newId } from "../../ids.ts";
 import type { Logger } from "../../log.ts";
-import type { Seal } from "../../secret_box.ts";
+import type { SecretBox } from "../../secret_box.ts";
 import { VaultRefused, VaultUnavailable } from "../../vault/errors.ts";
 
 /** Seconds a first answer is kept. */
@@ -69,10 +69,10 @@ export const idempotencyKey = z
   .string()
   .regex(/^[!-~]{1,255}$/, "must be 1 to 255 printable ASCII characters");
 
-type IdempotencyDeps = { db: Database; seal: Seal; clock: Clock; log: Logger };
+type IdempotencyDeps = { db: Database; secretBox: SecretBox; clock: Clock; log: Logger };
 
 /** Idempotency kept in the database, so that it holds across replicas. */
-export function createIdempotency({ db, seal, clock, log }: IdempotencyDeps): Idempotency {
+export function createIdempotency({ db, secretBox, clock, log }: IdempotencyDeps): Idempotency {
   /** The call itself is over by then, and its caller has the answer. */
   const forgotten = (error: unknown) =>
     log.warn({ fault: describeFault(error) }, "an idempotency key stays locked");
@@ -143,14 +143,16 @@ export function createIdempotency({ db, seal, clock, log }: IdempotencyDeps): Id
     if (row.secret_until !== null && !maySeeSecret(row, call, clock.now())) {
       throw new ApiError("answer_not_kept");
     }
-    return row.answer_sealed === null ? undefined : JSON.parse(seal.open(row.answer_sealed, contextOf(call)));
+    return row.answer_sealed === null
+      ? undefined
+      : JSON.parse(secretBox.unbox(row.answer_sealed, contextOf(call)));
   }
 
   async function keep(call: KeyedCall, runId: string, answer: KeptAnswer): Promise<void> {
     await db("idempotency_keys")
       .where({ ...rowOf(call), run_id: runId })
       .update({
-        answer_sealed: seal.seal(JSON.stringify(answer), contextOf(call)),
+        answer_sealed: secretBox.box(JSON.stringify(answer), contextOf(call)),
         session_family: call.secretFor ?? null,
         secret_until: call.secretFor === undefined ? null : addSeconds(clock.now(), SECRET_SECONDS),
       });

@@ -9,14 +9,14 @@ import { type PageOrder, pageOf, pageQuery, readPage } from "../../input/paginat
 import { agentName, agentType, custodyFields, requireCustodial } from "../../input/platform_fields.ts";
 import { idText, isoTime } from "../../input/schemas.ts";
 import { type AccountCaller, type Route, route } from "../../route.ts";
-import type { Seal } from "../../secret_box.ts";
+import type { SecretBox } from "../../secret_box.ts";
 import { agentShape, showAgent } from "../answers.ts";
 import { findConnection } from "../platform_record.ts";
 import { findAgent } from "./agent_record.ts";
 import { type CreateAgentDeps, createAgent } from "./create_agent.ts";
 import { deleteAgent } from "./delete_agent.ts";
 
-type Deps = CreateAgentDeps & { seal: Seal; clock: Clock };
+type Deps = CreateAgentDeps & { secretBox: SecretBox; clock: Clock };
 
 const newestFirst: PageOrder = { time: "created_at", id: "agent_id", isId: isKeyId };
 const connectionParams = z.object({ connection_id: idText });

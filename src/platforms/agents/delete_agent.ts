@@ -2,7 +2,7 @@ import type { Clock } from "../../clock.ts";
 import type { Transaction } from "../../db/connection.ts";
 import type { AgentRow } from "../../db/tables.ts";
 import { appendEvents } from "../../events/outbox.ts";
-import type { Seal } from "../../secret_box.ts";
+import type { SecretBox } from "../../secret_box.ts";
 import { lockConnection } from "../connection_lock.ts";
 import { revocationEvents, revokeCertificates, withdrawRequests } from "../end_authority.ts";
 import { type SettleDeps, settleVault } from "../sync_vault.ts";
@@ -16,7 +16,7 @@ const REASON = "agent deleted";
  * the same. Returns when it was disabled; a repeated call returns the same. Throws `not_found`.
  */
 export async function deleteAgent(
-  deps: SettleDeps & { seal: Seal; clock: Clock },
+  deps: SettleDeps & { secretBox: SecretBox; clock: Clock },
   connectionId: string,
   agentId: string,
 ): Promise<Date> {
@@ -26,7 +26,7 @@ export async function deleteAgent(
     if (agent.disabled_at !== null) return agent.disabled_at;
     const now = deps.clock.now();
     await tx("agents").where({ agent_id: agentId }).update({ disabled_at: now, vault_due_at: now });
-    await endDelegations(tx, deps.seal, agent, now);
+    await endDelegations(tx, deps.secretBox, agent, now);
     return now;
   });
   await settleVault(deps, connectionId);
@@ -34,9 +34,14 @@ export async function deleteAgent(
 }
 
 /** The certificates are last: decisions on them wait from there to the commit. */
-async function endDelegations(tx: Transaction, seal: Seal, agent: AgentRow, now: Date): Promise<void> {
+async function endDelegations(
+  tx: Transaction,
+  secretBox: SecretBox,
+  agent: AgentRow,
+  now: Date,
+): Promise<void> {
   const authority = { connection_id: agent.connection_id, agent_id: agent.agent_id };
   await withdrawRequests(tx, authority, REASON, now);
-  await appendEvents(tx, seal, await revocationEvents(tx, authority, REASON, now), now);
+  await appendEvents(tx, secretBox, await revocationEvents(tx, authority, REASON, now), now);
   await revokeCertificates(tx, authority, REASON, now);
 }

@@ -52,7 +52,7 @@ function checksumOf(text: string): string {
 }
 
 /**
- * The seal's context of `connections.undelivered_sealed`: the API key that the operator has not stored yet.
+ * The box's context of `connections.undelivered_sealed`: the API key that the operator has not stored yet.
  */
 export function undeliveredContext(connectionId: string): string {
   return `connections.undelivered:${connectionId}`;

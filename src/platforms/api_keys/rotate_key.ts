@@ -1,7 +1,7 @@
 import { addSeconds, type Clock } from "../../clock.ts";
 import type { Database, Transaction } from "../../db/connection.ts";
 import { appendEvent } from "../../events/outbox.ts";
-import type { Seal } from "../../secret_box.ts";
+import type { SecretBox } from "../../secret_box.ts";
 import { lockConnection } from "../connection_lock.ts";
 import { findConnection, type LivePlatform } from "../platform_record.ts";
 import { newApiKey, undeliveredContext } from "./api_key.ts";
@@ -14,7 +14,12 @@ import type { ApiKeyFinder } from "./api_key_finder.ts";
 export type Rotation = { accountId: string; connectionId: string; graceSeconds: number };
 
 /** What ending API keys works with: this process stops accepting them before it answers. */
-export type RetireDeps = { db: Database; seal: Seal; clock: Clock; apiKeys: Pick<ApiKeyFinder, "forget"> };
+export type RetireDeps = {
+  db: Database;
+  secretBox: SecretBox;
+  clock: Clock;
+  apiKeys: Pick<ApiKeyFinder, "forget">;
+};
 
 /** The answer of a rotation: the new key, shown once. */
 export type RotatedKey = { api_key: string; api_key_prefix: string; previous_prefix: string };
@@ -24,14 +29,14 @@ export type RotatedKey = { api_key: string; api_key_prefix: string; previous_pre
  * declared the new key is kept sealed until the operator has stored it. Throws `not_found`.
  */
 export async function rotateKey(
-  { db, seal, clock, apiKeys }: RetireDeps,
+  { db, secretBox, clock, apiKeys }: RetireDeps,
   { accountId, connectionId, graceSeconds }: Rotation,
 ): Promise<RotatedKey> {
   const { connection_id } = await findConnection(db, accountId, connectionId);
   const { rotated, retired } = await db.transaction(async (tx) => {
     await lockConnection(tx, connection_id);
     const record = await findConnection(tx, accountId, connection_id);
-    return replaceKey(tx, seal, record, { graceSeconds, now: clock.now() });
+    return replaceKey(tx, secretBox, record, { graceSeconds, now: clock.now() });
   });
   apiKeys.forget(retired);
   return rotated;
@@ -43,7 +48,7 @@ export async function rotateKey(
  */
 export async function replaceKey(
   tx: Transaction,
-  seal: Seal,
+  secretBox: SecretBox,
   { account_id, connection_id, external_id, api_key_prefix }: LivePlatform,
   { graceSeconds, now }: { graceSeconds: number; now: Date },
 ): Promise<{ rotated: RotatedKey; retired: string[] }> {
@@ -59,11 +64,16 @@ export async function replaceKey(
   if (external_id !== null) {
     await tx("connections")
       .where({ connection_id })
-      .update({ undelivered_sealed: seal.seal(key.apiKey, undeliveredContext(connection_id)) });
+      .update({ undelivered_sealed: secretBox.box(key.apiKey, undeliveredContext(connection_id)) });
   }
   const prefixes = { api_key_prefix: key.prefix, previous_prefix: api_key_prefix };
   const fields = { connection_id, ...prefixes };
-  await appendEvent(tx, seal, { type: "connection.key_rotated", connectionId: connection_id, fields }, now);
+  await appendEvent(
+    tx,
+    secretBox,
+    { type: "connection.key_rotated", connectionId: connection_id, fields },
+    now,
+  );
   return { rotated: { api_key: key.apiKey, ...prefixes }, retired };
 }
 

@@ -39,7 +39,7 @@ export async function removeConnection(
     };
     const revoked = await revocationEvents(tx, { connection_id: connectionId }, REASON, now);
     const removed: LifecycleEvent = { type: "connection.removed", connectionId, fields };
-    await appendEvents(tx, deps.seal, [...revoked, removed], now);
+    await appendEvents(tx, deps.secretBox, [...revoked, removed], now);
     await revokeCertificates(tx, { connection_id: connectionId }, REASON, now);
     return { removedAt: now, retired };
   });

@@ -2,7 +2,7 @@ import type { Clock } from "../../clock.ts";
 import type { Database, Transaction } from "../../db/connection.ts";
 import { ApiError } from "../../errors.ts";
 import { webhookSecretContext } from "../../events/secrets.ts";
-import type { Seal } from "../../secret_box.ts";
+import type { SecretBox } from "../../secret_box.ts";
 import {
   type Acceptance,
   checkAcceptances,
@@ -141,7 +141,7 @@ export async function requireDeclaredPlatform(
  * on.
  */
 export async function undeliveredCredentials(
-  { db, seal }: { db: Database; seal: Seal },
+  { db, secretBox }: { db: Database; secretBox: SecretBox },
   { platform_id, connection_id }: LivePlatform,
 ): Promise<Credentials | null> {
   const row = await db("connections as c")
@@ -150,9 +150,9 @@ export async function undeliveredCredentials(
     .first("c.undelivered_sealed", "c.webhook_secret_sealed", "p.signing_secret_sealed");
   if (!row?.undelivered_sealed) return null;
   return {
-    api_key: seal.open(row.undelivered_sealed, undeliveredContext(connection_id)),
-    signing_secret: seal.open(row.signing_secret_sealed, signingSecretContext(platform_id)),
-    webhook_signing_secret: seal.open(row.webhook_secret_sealed, webhookSecretContext(connection_id)),
+    api_key: secretBox.unbox(row.undelivered_sealed, undeliveredContext(connection_id)),
+    signing_secret: secretBox.unbox(row.signing_secret_sealed, signingSecretContext(platform_id)),
+    webhook_signing_secret: secretBox.unbox(row.webhook_secret_sealed, webhookSecretContext(connection_id)),
   };
 }
 

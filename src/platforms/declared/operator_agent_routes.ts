@@ -3,14 +3,14 @@ import type { AgentRow } from "../../db/tables.ts";
 import { requireCustodial } from "../../input/platform_fields.ts";
 import { type AgentAnswer, operatorCalls } from "../../operator_calls.ts";
 import { type Route, route } from "../../route.ts";
-import type { Seal } from "../../secret_box.ts";
+import type { SecretBox } from "../../secret_box.ts";
 import type { CreateAgentDeps } from "../agents/create_agent.ts";
 import { deleteAgent } from "../agents/delete_agent.ts";
 import { showAgent } from "../answers.ts";
 import { findDeclaredAgent, putAgent } from "./declared_agent.ts";
 import { requireOwnObject } from "./own_object.ts";
 
-type Deps = CreateAgentDeps & { seal: Seal; clock: Clock };
+type Deps = CreateAgentDeps & { secretBox: SecretBox; clock: Clock };
 
 /** `PUT /internal/v1/agents/{external_id}`. */
 export function putAgentRoute(deps: Deps): Route {

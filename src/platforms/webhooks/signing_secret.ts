@@ -7,7 +7,7 @@ export function newSigningSecret(): string {
   return `dps_${randomBytes(SECRET_BYTES).toString("base64url")}`;
 }
 
-/** The seal's context of `platforms.signing_secret_sealed`. */
+/** The box's context of `platforms.signing_secret_sealed`. */
 export function signingSecretContext(platformId: string): string {
   return `platforms.signing_secret:${platformId}`;
 }

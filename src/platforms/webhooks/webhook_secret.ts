@@ -8,7 +8,7 @@ import {
   webhookSecretContext,
 } from "../../events/secrets.ts";
 import { MAX_GRACE_SECONDS } from "../../input/platform_fields.ts";
-import type { Seal } from "../../secret_box.ts";
+import type { SecretBox } from "../../secret_box.ts";
 import { type RetireDeps, replaceKey } from "../api_keys/rotate_key.ts";
 import { lockConnection } from "../connection_lock.ts";
 import { findConnection } from "../platform_record.ts";
@@ -27,7 +27,7 @@ export type OwnConnection = { accountId: string; connectionId: string };
  * current one's. A next secret that was not promoted is replaced. Throws `not_found`.
  */
 export async function rotateWebhookSecret(
-  { db, seal }: RetireDeps,
+  { db, secretBox }: RetireDeps,
   { accountId, connectionId }: OwnConnection,
 ): Promise<string> {
   const { connection_id } = await findConnection(db, accountId, connectionId);
@@ -37,7 +37,7 @@ export async function rotateWebhookSecret(
     const secret = createWebhookSecret();
     await tx("connections")
       .where({ connection_id })
-      .update({ webhook_next_secret_sealed: seal.seal(secret, webhookNextSecretContext(connection_id)) });
+      .update({ webhook_next_secret_sealed: secretBox.box(secret, webhookNextSecretContext(connection_id)) });
     return secret;
   });
 }
@@ -65,11 +65,11 @@ export async function promoteWebhookSecret(
     const record = await findConnection(tx, accountId, connection_id);
     const now = deps.clock.now();
     const formerUntil = graceSeconds === 0 ? null : addSeconds(now, graceSeconds);
-    await exchangeSecrets(tx, deps.seal, connection_id, formerUntil);
+    await exchangeSecrets(tx, deps.secretBox, connection_id, formerUntil);
     if (record.external_id === null) {
       return { formerUntil, keyPrefix: record.api_key_prefix, retired: [] };
     }
-    const { rotated, retired } = await replaceKey(tx, deps.seal, record, {
+    const { rotated, retired } = await replaceKey(tx, deps.secretBox, record, {
       graceSeconds: MAX_GRACE_SECONDS,
       now,
     });
@@ -82,7 +82,7 @@ export async function promoteWebhookSecret(
 /** Each column's value is sealed to its column, so both are opened and sealed again. */
 async function exchangeSecrets(
   tx: Transaction,
-  seal: Seal,
+  secretBox: SecretBox,
   connectionId: string,
   formerUntil: Date | null,
 ): Promise<void> {
@@ -90,15 +90,15 @@ async function exchangeSecrets(
     .where({ connection_id: connectionId })
     .first("webhook_secret_sealed", "webhook_next_secret_sealed");
   if (!row?.webhook_next_secret_sealed) throw new ApiError("no_secret_rotation");
-  const next = seal.open(row.webhook_next_secret_sealed, webhookNextSecretContext(connectionId));
-  const former = seal.open(row.webhook_secret_sealed, webhookSecretContext(connectionId));
+  const next = secretBox.unbox(row.webhook_next_secret_sealed, webhookNextSecretContext(connectionId));
+  const former = secretBox.unbox(row.webhook_secret_sealed, webhookSecretContext(connectionId));
   await tx("connections")
     .where({ connection_id: connectionId })
     .update({
-      webhook_secret_sealed: seal.seal(next, webhookSecretContext(connectionId)),
+      webhook_secret_sealed: secretBox.box(next, webhookSecretContext(connectionId)),
       webhook_next_secret_sealed: null,
       webhook_former_secret_sealed:
-        formerUntil === null ? null : seal.seal(former, webhookFormerSecretContext(connectionId)),
+        formerUntil === null ? null : secretBox.box(former, webhookFormerSecretContext(connectionId)),
       webhook_former_until: formerUntil,
     });
 }

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { LRUCache } from "lru-cache";
 import type { Database } from "../../db/connection.ts";
-import type { Seal } from "../../secret_box.ts";
+import type { SecretBox } from "../../secret_box.ts";
 import type { ChallengeKey } from "./challenge.ts";
 
 /** The daily keys that all replicas share. */
@@ -19,12 +19,20 @@ const REMEMBERED_DAYS = 3;
  * Keys kept sealed in Postgres and remembered here; a key never changes once made, so remembering is safe.
  * Concurrent questions about one day ask the database once.
  */
-export function createChallengeKeys({ db, seal }: { db: Database; seal: Seal }): ChallengeKeys {
+export function createChallengeKeys({
+  db,
+  secretBox,
+}: {
+  db: Database;
+  secretBox: SecretBox;
+}): ChallengeKeys {
   const keys = new LRUCache<number, ChallengeKey>({
     max: REMEMBERED_DAYS,
     fetchMethod: async (day) => {
       const row = await db("challenge_keys").where({ day }).first();
-      return row && { day, secret: Buffer.from(seal.open(row.secret_sealed, contextOf(day)), "base64") };
+      return (
+        row && { day, secret: Buffer.from(secretBox.unbox(row.secret_sealed, contextOf(day)), "base64") }
+      );
     },
   });
 
@@ -33,7 +41,7 @@ export function createChallengeKeys({ db, seal }: { db: Database; seal: Seal }):
     async forIssuing(day, now) {
       const known = await keys.fetch(day);
       if (known) return known;
-      const sealed = seal.seal(randomBytes(32).toString("base64"), contextOf(day));
+      const sealed = secretBox.box(randomBytes(32).toString("base64"), contextOf(day));
       await db("challenge_keys")
         .insert({ day, secret_sealed: sealed, created_at: now })
         .onConflict("day")

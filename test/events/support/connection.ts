@@ -1,10 +1,10 @@
 import { randomUUID } from "node:crypto";
 import type { Database } from "../../../src/db/connection.ts";
 import { createWebhookSecret, webhookSecretContext } from "../../../src/events/secrets.ts";
-import { createSeal, type Seal } from "../../../src/secret_box.ts";
+import { createSecretBox, type SecretBox } from "../../../src/secret_box.ts";
 
-/** The seal of these tests. */
-export const seal: Seal = createSeal(Buffer.alloc(32, 7));
+/** The secret box of these tests. */
+export const secretBox: SecretBox = createSecretBox(Buffer.alloc(32, 7));
 
 /** A connection with its account and platform, straight in the tables. */
 export type TestConnection = { connectionId: string; accountId: string; platformId: string; secret: string };
@@ -42,7 +42,7 @@ export async function makeConnection(
     platform_id: platformId,
     verifier_id: connectionId,
     callback_url: callbackUrl,
-    webhook_secret_sealed: seal.seal(secret, webhookSecretContext(connectionId)),
+    webhook_secret_sealed: secretBox.box(secret, webhookSecretContext(connectionId)),
     created_at: now,
   });
   await database("api_keys").insert({

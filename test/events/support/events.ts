@@ -1,7 +1,7 @@
 import type { Database, Transaction } from "../../../src/db/connection.ts";
 import type { Bus, BusEvent } from "../../../src/events/bus.ts";
 import { appendEvent, type LifecycleEvent } from "../../../src/events/outbox.ts";
-import { seal, type TestConnection } from "./connection.ts";
+import { secretBox, type TestConnection } from "./connection.ts";
 
 /** An event of a connection, told apart by its request id. */
 export function deniedEvent(connection: TestConnection, requestId: string): LifecycleEvent {
@@ -39,7 +39,7 @@ export async function append(
   event: LifecycleEvent,
   now = new Date(),
 ): Promise<void> {
-  await database.transaction((tx) => appendEvent(tx, seal, event, now));
+  await database.transaction((tx) => appendEvent(tx, secretBox, event, now));
 }
 
 /** A bus that keeps what was published, and fails when told to. */

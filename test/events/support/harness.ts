@@ -8,7 +8,7 @@ import { createResolve } from "../../../src/events/webhooks/callbacks/resolve.ts
 import { createWebhookConsumer } from "../../../src/events/webhooks/consumer.ts";
 import { createDispatcher, type DispatcherDeps } from "../../../src/events/webhooks/dispatcher.ts";
 import { createSender } from "../../../src/events/webhooks/send.ts";
-import { seal } from "./connection.ts";
+import { secretBox } from "./connection.ts";
 import type { Home } from "./database.ts";
 import { type VirtualClock, virtualClock } from "./time.ts";
 
@@ -44,7 +44,7 @@ export async function startHarness(home: Home, change: Partial<DispatcherDeps> =
   await database("relay_shards").update({ owner: null, held_until: new Date(0) });
   await createShardLeases(database, workerId, 3600).renew();
   const bus = createLocalBus({ database, clock, log });
-  await bus.subscribe(createWebhookConsumer({ seal, clock }));
+  await bus.subscribe(createWebhookConsumer({ secretBox, clock }));
   const relay = createRelay({ database, bus, clock, workerId });
   const policy = createAddressPolicy({ development: true, allowedCidrs: ["127.0.0.0/8"] });
   const limits = { dns: 500, connect: 1000, deadline: 2000 };
@@ -52,7 +52,7 @@ export async function startHarness(home: Home, change: Partial<DispatcherDeps> =
   const dispatcher = createDispatcher({
     database,
     clock,
-    seal,
+    secretBox,
     send,
     word: "service",
     log,

@@ -2,7 +2,7 @@ import { pino } from "pino";
 import { systemClock } from "../../../src/clock.ts";
 import { startWorker, type Worker, type WorkerDeps, type WorkerTiming } from "../../../src/worker.ts";
 
-/** The seal's key of these tests, as the worker's settings have it. */
+/** The secret box's key of these tests, as the worker's settings have it. */
 export const SEALING_KEY = Buffer.alloc(32, 7).toString("base64");
 
 /** Starts the worker role in this process, with loopback opened. */

@@ -8,7 +8,7 @@ import {
   rotateWebhookSecret,
   SECRET_GRACE_SECONDS,
 } from "../../../src/platforms/webhooks/webhook_secret.ts";
-import { makeConnection, seal, type TestConnection } from "../support/connection.ts";
+import { makeConnection, secretBox, type TestConnection } from "../support/connection.ts";
 import { useDatabase } from "../support/database.ts";
 import { append, deniedEvent } from "../support/events.ts";
 import { type Harness, startHarness } from "../support/harness.ts";
@@ -31,7 +31,7 @@ beforeEach(async () => {
 });
 afterEach(() => receiver.close());
 
-const deps = () => ({ db: home.database, seal, clock: harness.clock, apiKeys: { forget() {} } });
+const deps = () => ({ db: home.database, secretBox, clock: harness.clock, apiKeys: { forget() {} } });
 const rotate = () => rotateWebhookSecret(deps(), connection);
 const promote = (graceSeconds = SECRET_GRACE_SECONDS) =>
   promoteWebhookSecret(deps(), connection, graceSeconds);

@@ -21,7 +21,7 @@ import { createApiKeyFinder } from "../../../src/platforms/api_keys/api_key_find
 import { PATIENT_LOCK_MS, QUICK_LOCK_MS } from "../../../src/proofs/decide/slow_accounts.ts";
 import { createClientRates } from "../../../src/rates/client_rates.ts";
 import type { Route } from "../../../src/route.ts";
-import { createSeal } from "../../../src/secret_box.ts";
+import { createSecretBox } from "../../../src/secret_box.ts";
 import { OPERATOR_TOKEN } from "../../support/api.ts";
 import { type SteeredClock, steeredClock } from "../../support/clock.ts";
 import { createFakeVault, type FakeVault } from "../../support/fake_vault.ts";
@@ -65,12 +65,12 @@ export async function startWholeApi(options: WholeApiOptions = {}): Promise<Whol
   const pool = (lockMs: number) => openPool({ url, name: "walk", lockMs, onError });
   const [decisions, patient, rated] = [pool(QUICK_LOCK_MS), pool(PATIENT_LOCK_MS), pool(PATIENT_LOCK_MS)];
   const sealingKey = randomBytes(32);
-  const [seal, clock, vault] = [createSeal(sealingKey), steeredClock(), createFakeVault()];
+  const [secretBox, clock, vault] = [createSecretBox(sealingKey), steeredClock(), createFakeVault()];
   const mailbox = createMailbox({ log, clock });
   const apiKeys = createApiKeyFinder({ db, clock, url, onError });
   const baseUrl = "http://127.0.0.1";
   const routes = apiRoutes({
-    ...{ db, seal, clock, vault, log, decisions, patient, rated, apiKeys, baseUrl },
+    ...{ db, secretBox, clock, vault, log, decisions, patient, rated, apiKeys, baseUrl },
     mailer: mailbox,
     hashes: createCodeHashes(sealingKey),
     tokens: createSessionTokens(sealingKey),
@@ -100,7 +100,7 @@ export async function startWholeApi(options: WholeApiOptions = {}): Promise<Whol
       isOperator: createSharedToken(OPERATOR_TOKEN),
       admitOperator: createAdmitOperator({ db, clock }),
     },
-    idempotency: createIdempotency({ db, seal, clock, log }),
+    idempotency: createIdempotency({ db, secretBox, clock, log }),
     rates: createCallRates({ db, clock, limits: { presentPerMinute: 100_000, agentsPerDay: 100_000 } }),
     log,
     clock,

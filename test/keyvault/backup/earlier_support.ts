@@ -2,7 +2,7 @@ import { cp, mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { createRecord, GENESIS, recordBytes } from "../../../keyvault/audit/record.ts";
 import { readTokenFiles } from "../../../keyvault/backup/contents.ts";
-import { createRecoveryKey, sealStream } from "../../../keyvault/backup/encrypted_stream.ts";
+import { createRecoveryKey, encryptStream } from "../../../keyvault/backup/encrypted_stream.ts";
 import type { TokenConfig } from "../../../keyvault/config.ts";
 import { migrateTo, migrationNames, withSchemaLock } from "../../../keyvault/db/migrate.ts";
 import type { AuditRow, KeyRow, TenantRow } from "../../../keyvault/db/rows.ts";
@@ -48,8 +48,8 @@ export async function earlierRows(vault: TestVault, level: number): Promise<Earl
     tables[table] = rows.map(({ row }) => Object.fromEntries(known.map((column) => [column, row[column]])));
   }
   const records = await vault.vault.database<AuditRow>("audit").orderBy("seq");
-  const sealed = columns.some(({ column_name }) => column_name === "state_mac");
-  tables.audit = (sealed ? records : await chained(vault, records.map(withoutState))).map(storable);
+  const hasCodes = columns.some(({ column_name }) => column_name === "state_mac");
+  tables.audit = (hasCodes ? records : await chained(vault, records.map(withoutState))).map(storable);
   const { seq = 0, mac = "" } = (tables.audit.at(-1) ?? {}) as { seq?: number; mac?: string };
   return { tables, head: { seq, mac: mac.slice(2) } };
 }
@@ -60,17 +60,17 @@ export async function earlierRows(vault: TestVault, level: number): Promise<Earl
  */
 export async function adoptedRows(vault: TestVault, level: number): Promise<EarlierRows> {
   const { tables } = await earlierRows(vault, level);
-  const { database, seals } = vault.vault;
+  const { database, rowCodes } = vault.vault;
   const records = (await database<AuditRow>("audit").orderBy("seq")).map(withoutState);
   const state_seq = records.length + 1;
   const numbered = <Row>(row: Row) => ({ ...row, state_seq });
-  const sealed = await seals.seal({
+  const coded = await rowCodes.add({
     keys: (await database<KeyRow>("keys")).map(numbered),
     tenants: (await database<TenantRow>("tenants")).map(numbered),
   });
   const codes = new Map<unknown, string>([
-    ...sealed.keys.map((row) => [row.key_id, row.state_mac.toString("hex")] as const),
-    ...sealed.tenants.map((row) => [row.tenant, row.state_mac.toString("hex")] as const),
+    ...coded.keys.map((row) => [row.key_id, row.state_mac.toString("hex")] as const),
+    ...coded.tenants.map((row) => [row.tenant, row.state_mac.toString("hex")] as const),
   ]);
   for (const [table, name] of [
     ["keys", "key_id"],
@@ -135,7 +135,7 @@ export async function writeEarlierBackup(
   };
   const folder = await mkdtemp(join(vault.home.dir, "backup-"));
   const [file, key] = [join(folder, "backup"), join(folder, "recovery.key")];
-  await writeFile(file, sealStream(lines(), publicKey));
+  await writeFile(file, encryptStream(lines(), publicKey));
   await writeFile(key, privateKey);
   return { file, key };
 }

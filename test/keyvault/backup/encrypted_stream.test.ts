@@ -1,15 +1,19 @@
 import { expect, test } from "vitest";
-import { createRecoveryKey, openStream, sealStream } from "../../../keyvault/backup/encrypted_stream.ts";
+import {
+  createRecoveryKey,
+  decryptStream,
+  encryptStream,
+} from "../../../keyvault/backup/encrypted_stream.ts";
 
 const { publicKey, privateKey } = createRecoveryKey();
 const HEADER_BYTES = 27 + 32;
 const FRAME_BYTES = 65_536;
 
-async function sealed(...texts: string[]): Promise<Buffer> {
+async function encrypted(...texts: string[]): Promise<Buffer> {
   async function* all(): AsyncGenerator<string> {
     yield* texts;
   }
-  return Buffer.concat(await Array.fromAsync(sealStream(all(), publicKey)));
+  return Buffer.concat(await Array.fromAsync(encryptStream(all(), publicKey)));
 }
 
 /** What opens of a stream that arrives in such pieces, and how many of them were asked for. */
@@ -22,7 +26,7 @@ async function opened(...pieces: Buffer[]): Promise<{ text: string; taken: numbe
     }
   }
   try {
-    const text = Buffer.concat(await Array.fromAsync(openStream(all(), privateKey))).toString();
+    const text = Buffer.concat(await Array.fromAsync(decryptStream(all(), privateKey))).toString();
     return { text, taken };
   } catch (error) {
     return { text: (error as Error).message, taken };
@@ -33,7 +37,7 @@ test.each([0, 1, FRAME_BYTES - 1, FRAME_BYTES, FRAME_BYTES + 1, 2 * FRAME_BYTES,
   "a text of %i bytes comes back, in whatever pieces it is read",
   async (length) => {
     const text = "x".repeat(length);
-    const stream = await sealed(text.slice(0, 7), text.slice(7));
+    const stream = await encrypted(text.slice(0, 7), text.slice(7));
     const pieces = Array.from({ length: Math.ceil(stream.length / 9_999) }, (_, index) =>
       stream.subarray(index * 9_999, (index + 1) * 9_999),
     );
@@ -44,7 +48,7 @@ test.each([0, 1, FRAME_BYTES - 1, FRAME_BYTES, FRAME_BYTES + 1, 2 * FRAME_BYTES,
 test.each([0, 15, FRAME_BYTES + 17, 0xffffffff])(
   "a part that is said to have %i bytes is refused before more of it is read",
   async (length) => {
-    const stream = await sealed("a line\n");
+    const stream = await encrypted("a line\n");
     stream.writeUInt32BE(length, HEADER_BYTES);
     const more = Array.from({ length: 5 }, () => Buffer.alloc(100_000));
     expect(await opened(stream, ...more)).toEqual({

@@ -6,8 +6,8 @@ import { Readable } from "node:stream";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { createRecoveryKey, encryptStream } from "../../../keyvault/backup/encrypted_stream.ts";
 import { restoreBackup } from "../../../keyvault/backup/restore.ts";
-import { createRecoveryKey, sealStream } from "../../../keyvault/backup/encrypted_stream.ts";
 import { migrationNames } from "../../../keyvault/db/migrate.ts";
 import { createHome, SILENT, unfinishedTokens, type VaultHome } from "../fixture.ts";
 
@@ -48,7 +48,7 @@ afterAll(() => home.remove());
 
 async function seal(lines: readonly unknown[]): Promise<Buffer> {
   const texts = Readable.from(lines.map((line) => `${JSON.stringify(line)}\n`));
-  return Buffer.concat(await Array.fromAsync(sealStream(texts, publicKey)));
+  return Buffer.concat(await Array.fromAsync(encryptStream(texts, publicKey)));
 }
 
 /** What the command says of a forged backup to somebody who was asked to pass `--unsigned`. */

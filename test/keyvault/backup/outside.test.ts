@@ -2,8 +2,8 @@ import { existsSync } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { basename } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { createRecoveryKey, encryptStream } from "../../../keyvault/backup/encrypted_stream.ts";
 import { restoreBackup } from "../../../keyvault/backup/restore.ts";
-import { createRecoveryKey, sealStream } from "../../../keyvault/backup/encrypted_stream.ts";
 import { migrationNames } from "../../../keyvault/db/migrate.ts";
 import { createHome, SILENT, type VaultHome } from "../fixture.ts";
 
@@ -46,7 +46,7 @@ test.each([
   await expect(
     restoreBackup(
       home.config,
-      () => sealStream(lines(), publicKey),
+      () => encryptStream(lines(), publicKey),
       { recoveryKey: privateKey, origin: "unsigned" },
       SILENT,
     ),

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
-import { sealStream } from "../../../keyvault/backup/encrypted_stream.ts";
+import { encryptStream } from "../../../keyvault/backup/encrypted_stream.ts";
 import { unixSeconds } from "../../../keyvault/clock.ts";
 import { migrate, migrationNames } from "../../../keyvault/db/migrate.ts";
 import type { CreatedKey } from "../../../keyvault/keys/creation/create.ts";
@@ -248,7 +248,7 @@ test("refuses a backup whose token is of another kind of module, either way", as
     yield `${JSON.stringify({ kind: "end", counts: {} })}\n`;
   };
   const publicKey = await readFile(vault.home.config.recoveryKeyFile, "utf8");
-  await writeFile(without, sealStream(texts(), publicKey));
+  await writeFile(without, encryptStream(texts(), publicKey));
   expect(await failure(home, without, recoveryKey, "--unsigned")).toMatch(
     /holds no token.*KEYVAULT_PKCS11_MODULE/,
   );

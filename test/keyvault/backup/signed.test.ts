@@ -7,9 +7,9 @@ import { Readable } from "node:stream";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { encryptStream } from "../../../keyvault/backup/encrypted_stream.ts";
 import { openLines, readLine } from "../../../keyvault/backup/lines.ts";
 import { restoreBackup } from "../../../keyvault/backup/restore.ts";
-import { sealStream } from "../../../keyvault/backup/encrypted_stream.ts";
 import { backupSignBytes, type SignatureLine } from "../../../keyvault/backup/statement.ts";
 import { migrate } from "../../../keyvault/db/migrate.ts";
 import type { CreatedKey } from "../../../keyvault/keys/creation/create.ts";
@@ -82,7 +82,7 @@ async function sealed(lines: readonly object[]): Promise<Buffer> {
   const texts = async function* (): AsyncGenerator<string> {
     for (const line of lines) yield `${JSON.stringify(line)}\n`;
   };
-  return Buffer.concat(await Array.fromAsync(sealStream(texts(), publicRecoveryKey)));
+  return Buffer.concat(await Array.fromAsync(encryptStream(texts(), publicRecoveryKey)));
 }
 
 async function requireEmpty(home: VaultHome): Promise<void> {

@@ -105,9 +105,9 @@ test("a key of a tenant that is to end", async () => {
   const ending = {
     check: async () => [true],
     now: () => 0,
-  } as unknown as CreateKeyParts["seals"];
+  } as unknown as CreateKeyParts["rowCodes"];
   await set("state = 'destroying', destroy_at = now()");
-  expect(await ask({ seals: ending })).toMatchObject({ refused: "policy_violation" });
+  expect(await ask({ rowCodes: ending })).toMatchObject({ refused: "policy_violation" });
   expect(told).toEqual([entry("policy_violation")]);
   await set("state = 'active', destroy_at = NULL");
 });

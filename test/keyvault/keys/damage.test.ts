@@ -310,7 +310,7 @@ test("all keys of a tenant whose state was altered are listed as damaged, and si
 });
 
 test("what is read of a key while it changes is not remembered", async () => {
-  const { database, seals, store, serviceId } = {
+  const { database, rowCodes, store, serviceId } = {
     ...vault.vault,
     serviceId: (await vault.vault.store.find(agent.key_id))!.attestation.attested_by,
   };
@@ -319,9 +319,9 @@ test("what is read of a key while it changes is not remembered", async () => {
   const disable = createKeyDisabling({ ...parts(), store: { ...store, changed: (id) => late.changed(id) } });
   let changes = 1;
   const slow = {
-    ...seals,
-    async check(rows: Parameters<typeof seals.check>[0]) {
-      const holds = await seals.check(rows);
+    ...rowCodes,
+    async check(rows: Parameters<typeof rowCodes.check>[0]) {
+      const holds = await rowCodes.check(rows);
       if (changes-- > 0) await disable(API, { keyId: made.key_id, tenant: "acc-1" });
       return holds;
     },

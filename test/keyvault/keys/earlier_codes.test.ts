@@ -1,11 +1,11 @@
 import { expect, test } from "vitest";
-import { createSeals } from "../../../keyvault/audit/row_codes.ts";
+import { createRowCodes } from "../../../keyvault/audit/row_codes.ts";
 import type { KeyRow } from "../../../keyvault/db/rows.ts";
 import { canonicalBytes } from "../../../src/protocol/encoding/canonical.ts";
 
 const token = { authenticate: async (texts: Uint8Array[]) => texts.map((text) => Buffer.from(text)) };
 const register = { head: () => ({ seq: 9, mac: Buffer.alloc(32) }), changedAt: () => 9, isLast: () => true };
-const seals = createSeals(token, register);
+const rowCodes = createRowCodes(token, register);
 
 const row = {
   ...{ key_id: "k-1", tenant: "acc-1", purpose: "agent", label: "agent", state: "active", ceiling: [] },
@@ -18,11 +18,11 @@ const earlierCode = Buffer.from(
     ...{ pending: null, disabled_at: null, destroy_at: null, seq: 9 },
   }),
 );
-const check = (...keys: KeyRow[]) => seals.check({ keys, tenants: [] });
+const check = (...keys: KeyRow[]) => rowCodes.check({ keys, tenants: [] });
 
 test("a key that an earlier version coded holds beside newer ones, and is coded anew with its purpose, label and request", async () => {
   const earlier = { ...row, state_mac: earlierCode };
-  const { keys } = await seals.seal({ keys: [row], tenants: [] });
+  const { keys } = await rowCodes.add({ keys: [row], tenants: [] });
   const newer = keys[0] as KeyRow;
   expect(await check(earlier, newer, { ...earlier, ceiling: null }, newer)).toEqual([
     true,

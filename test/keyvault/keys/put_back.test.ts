@@ -161,18 +161,18 @@ test("it is remembered across a lost connection to the database", async () => {
 
 test("a key read while it changes is read again, and not called damaged", async () => {
   const key = await makeKey("acc-6");
-  const { database, seals, store } = vault.vault;
+  const { database, rowCodes, store } = vault.vault;
   const serviceId = (await store.find(key))?.attestation.attested_by ?? "";
   const service = (await store.find(serviceId))?.publicKey;
   if (service === undefined) throw new Error("There is no service key");
   const shrink = createCeilingShrinking(parts());
   const ceilings = [["data:read", "data:write"], ["data:read"], []];
   const hasty = {
-    ...seals,
-    async check(rows: Parameters<typeof seals.check>[0]) {
+    ...rowCodes,
+    async check(rows: Parameters<typeof rowCodes.check>[0]) {
       const next = ceilings.shift();
       if (next !== undefined) await shrink(API, { keyId: key, tenant: "acc-6" }, next);
-      return seals.check(rows);
+      return rowCodes.check(rows);
     },
   };
   const late = createKeyStore(database, hasty, () => service);

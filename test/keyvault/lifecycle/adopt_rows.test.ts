@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import type { Change, Journal } from "../../../keyvault/audit/journal.ts";
 import type { AuditEntry } from "../../../keyvault/audit/record.ts";
 import type { StateKind } from "../../../keyvault/audit/register/register.ts";
-import type { Seals } from "../../../keyvault/audit/row_codes.ts";
+import type { RowCodes } from "../../../keyvault/audit/row_codes.ts";
 import type { KeyRow, TenantRow } from "../../../keyvault/db/rows.ts";
 import { createAdoption } from "../../../keyvault/lifecycle/adopt_states.ts";
 import { testClock } from "../fixture.ts";
@@ -54,12 +54,12 @@ async function adopt(
     },
   } as unknown as Journal;
   const sealed = <Row>(row: Row) => ({ ...row, state_mac: Buffer.alloc(32) });
-  const seals = {
+  const rowCodes = {
     seal: async ({ keys, tenants }: typeof stored) => ({
       keys: keys.map(sealed),
       tenants: tenants.map(sealed),
     }),
-  } as unknown as Seals;
+  } as unknown as RowCodes;
   const clock = testClock();
   const register = {
     isAdoptable: adoptable,
@@ -71,7 +71,7 @@ async function adopt(
       return { action: "adopt", admin: caller.name, asked_at, rows, certificate: "alice's" } as const;
     },
   };
-  const parts = { journal, register, seals, store: { changed() {} }, clock, accepts: () => true };
+  const parts = { journal, register, rowCodes, store: { changed() {} }, clock, accepts: () => true };
   const ask = createAdoption(parts);
   await ask({ role: "admin", name: "alice", certificate: "alice's" });
   const outcome = await ask({ role: "admin", name: "bob", certificate: "bob's" });

@@ -3,7 +3,7 @@ import { openToken } from "../../../keyvault/token/client.ts";
 import { connectToken } from "../../../keyvault/token/connection.ts";
 import { StaleOffer, WrongPin } from "../../../keyvault/token/fault.ts";
 import { tokenSettings } from "../../../keyvault/token/install.ts";
-import { createOffer, sealPin } from "../../../keyvault/token/pin_box.ts";
+import { createOffer, encryptPin } from "../../../keyvault/token/pin_box.ts";
 import { createHome, SILENT } from "../fixture.ts";
 
 test("between a try and the next offer a sealed token says that one is coming", async () => {
@@ -12,7 +12,7 @@ test("between a try and the next offer a sealed token says that one is coming", 
   try {
     token.seal("asked");
     await expect.poll(() => offered(), { timeout: 10_000 }).toBe(true);
-    const box = sealPin(Buffer.alloc(64, 0x30), Buffer.from(token.offer()));
+    const box = encryptPin(Buffer.alloc(64, 0x30), Buffer.from(token.offer()));
     await expect(token.unseal(box)).rejects.toBeInstanceOf(WrongPin);
     const coming = { code: "token_unavailable", message: expect.stringContaining("try again in a moment") };
     expect(() => token.offer()).toThrow(expect.objectContaining(coming));
@@ -37,8 +37,8 @@ test("a process that was given a wrong PIN, or one that was not encrypted to it,
   const { place, environment } = await tokenSettings(home.config.token);
   const wrong = Buffer.alloc(64, 0x30);
   const boxes = [
-    [(offer: Uint8Array) => sealPin(wrong, offer), WrongPin],
-    [() => sealPin(wrong, createOffer().publicKey), StaleOffer],
+    [(offer: Uint8Array) => encryptPin(wrong, offer), WrongPin],
+    [() => encryptPin(wrong, createOffer().publicKey), StaleOffer],
   ] as const;
   for (const [boxFor, refusal] of boxes) {
     const connection = connectToken(environment, SILENT);

@@ -38,11 +38,11 @@ beforeEach(() => {
       const cipher = createCipheriv("aes-256-gcm", begun!.key, begun!.nonce).setAAD(begun!.aad);
       return Buffer.concat([cipher.update(text), cipher.final(), cipher.getAuthTag()]);
     },
-    C_Decrypt(_: unknown, sealed: Buffer) {
+    C_Decrypt(_: unknown, ciphertext: Buffer) {
       if (isBroken) throw new Error("CKR_DEVICE_ERROR");
       const decipher = createDecipheriv("aes-256-gcm", begun!.key, begun!.nonce).setAAD(begun!.aad);
-      decipher.setAuthTag(sealed.subarray(-16));
-      const text = Buffer.concat([decipher.update(sealed.subarray(0, -16)), decipher.final()]);
+      decipher.setAuthTag(ciphertext.subarray(-16));
+      const text = Buffer.concat([decipher.update(ciphertext.subarray(0, -16)), decipher.final()]);
       opened.push(text);
       return text;
     },

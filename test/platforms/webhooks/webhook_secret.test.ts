@@ -21,7 +21,7 @@ const rowOf = async (id: string) => {
   return row;
 };
 const currentSecret = async (id: string) =>
-  api.seal.open((await rowOf(id)).webhook_secret_sealed, webhookSecretContext(id));
+  api.secretBox.unbox((await rowOf(id)).webhook_secret_sealed, webhookSecretContext(id));
 
 describe("rotating a webhook secret", () => {
   test("gives the next one, which is current from its promotion on", async () => {
@@ -97,8 +97,12 @@ describe("rotating a webhook secret", () => {
     const { person, platform, id } = await registered();
     const next = String((await rotate(person, id)).body.webhook_signing_secret);
     const row = await rowOf(id);
-    expect(api.seal.open(row.webhook_next_secret_sealed as Buffer, webhookNextSecretContext(id))).toBe(next);
-    expect(() => api.seal.open(row.webhook_next_secret_sealed as Buffer, webhookSecretContext(id))).toThrow();
+    expect(api.secretBox.unbox(row.webhook_next_secret_sealed as Buffer, webhookNextSecretContext(id))).toBe(
+      next,
+    );
+    expect(() =>
+      api.secretBox.unbox(row.webhook_next_secret_sealed as Buffer, webhookSecretContext(id)),
+    ).toThrow();
     const after = String((await rotate(person, id)).body.webhook_signing_secret);
     await promote(person, id);
     const { rows } = await api.db.raw("select c::text from connections c where connection_id = ?", [id]);

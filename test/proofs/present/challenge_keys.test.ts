@@ -1,15 +1,15 @@
 import { randomBytes } from "node:crypto";
 import { expect, test } from "vitest";
 import { createChallengeKeys } from "../../../src/proofs/present/challenge_keys.ts";
-import { createSeal } from "../../../src/secret_box.ts";
+import { createSecretBox } from "../../../src/secret_box.ts";
 import { decisionWorld } from "../decision_world.ts";
 
 const world = decisionWorld();
 const now = new Date("2026-05-01T00:00:00.000Z");
 
 test("replicas that come to a new day at the same moment issue with one key, and keep to it", async () => {
-  const seal = createSeal(randomBytes(32));
-  const replica = () => createChallengeKeys({ db: world.db, seal });
+  const secretBox = createSecretBox(randomBytes(32));
+  const replica = () => createChallengeKeys({ db: world.db, secretBox });
   const replicas = Array.from({ length: 4 }, replica);
   for (let day = 20_000; day < 20_025; day += 1) {
     const made = await Promise.all(replicas.map((keys) => keys.forIssuing(day, now)));

@@ -1,6 +1,6 @@
 import type pg from "pg";
 import { expect, test } from "vitest";
-import type { Seals } from "../../../../keyvault/audit/row_codes.ts";
+import type { RowCodes } from "../../../../keyvault/audit/row_codes.ts";
 import type { TenantRow } from "../../../../keyvault/db/rows.ts";
 import { placeTenant } from "../../../../keyvault/keys/creation/tenant_place.ts";
 
@@ -25,8 +25,8 @@ function place(keks: string[], stored: Partial<TenantRow> = {}, intact = true) {
       return { rows: [{ ...TENANT, ...stored }] };
     },
   } as unknown as pg.Client;
-  const seals = { check: async () => [intact] } as unknown as Seals;
-  return { outcome: placeTenant(client, seals, TENANT, keks), queries };
+  const rowCodes = { check: async () => [intact] } as unknown as RowCodes;
+  return { outcome: placeTenant(client, rowCodes, TENANT, keks), queries };
 }
 
 test("a data key under a version that was retired while it was made is not stored", async () => {

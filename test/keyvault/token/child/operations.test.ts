@@ -13,8 +13,8 @@ function moduleThatKeeps() {
     C_EncryptInit() {},
     C_Encrypt: (_: unknown, text: Buffer) => Buffer.concat([text, Buffer.alloc(TAG_BYTES)]),
     C_DecryptInit() {},
-    C_Decrypt(_: unknown, sealed: Buffer) {
-      opened.push(Buffer.from(sealed.subarray(0, -TAG_BYTES)));
+    C_Decrypt(_: unknown, ciphertext: Buffer) {
+      opened.push(Buffer.from(ciphertext.subarray(0, -TAG_BYTES)));
       return opened.at(-1)!;
     },
   } as unknown as pkcs11.PKCS11;
