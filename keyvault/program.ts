@@ -3,7 +3,7 @@ import { adoptCommand } from "./commands/adopt.ts";
 import { auditCommand } from "./commands/audit/audit.ts";
 import { backupCommand } from "./commands/backup.ts";
 import { certCommand } from "./commands/cert.ts";
-import { describeFailure } from "./commands/failure.ts";
+import { describeFailure } from "./commands/describe_error.ts";
 import { initCommand } from "./commands/init.ts";
 import { kekCommand } from "./commands/kek.ts";
 import { keysCommand } from "./commands/keys.ts";

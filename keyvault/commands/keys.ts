@@ -2,7 +2,7 @@ import { Command, InvalidArgumentError } from "commander";
 import type { Wish } from "../db/rows.ts";
 import type { KeyPage, ListedKey } from "../keys/list.ts";
 import type { KeyView } from "../keys/view.ts";
-import type { KeyOutcome } from "../lifecycle/outcome.ts";
+import type { KeyOutcome } from "../lifecycle/answers.ts";
 import { parseDays } from "./days.ts";
 import { type Column, drawTable } from "./display/table.ts";
 import { ask, type RemoteOptions, withRemoteOptions } from "./remote/call.ts";

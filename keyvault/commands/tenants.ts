@@ -1,5 +1,5 @@
 import { Command, InvalidArgumentError } from "commander";
-import type { TenantOutcome } from "../lifecycle/outcome.ts";
+import type { TenantOutcome } from "../lifecycle/answers.ts";
 import { parseDays } from "./days.ts";
 import { ask, type RemoteOptions, withRemoteOptions } from "./remote/call.ts";
 

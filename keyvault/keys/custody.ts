@@ -12,8 +12,8 @@ import {
 import type { Purpose } from "../db/rows.ts";
 import { VaultError } from "../errors.ts";
 import type { Token } from "../token/client.ts";
-import { DamagedBox } from "../token/fault.ts";
 import type { Half } from "../token/messages.ts";
+import { DamagedBox } from "../token/token_error.ts";
 import type { DataKeys, WrappedDataKey } from "./data_keys.ts";
 import type { Resident } from "./residency.ts";
 import {

@@ -3,7 +3,7 @@ import { LRUCache } from "lru-cache";
 import type { TenantRow } from "../db/rows.ts";
 import { VaultError } from "../errors.ts";
 import type { Token } from "../token/client.ts";
-import { DamagedBox } from "../token/fault.ts";
+import { DamagedBox } from "../token/token_error.ts";
 import { dataKeyContext } from "./wrapping.ts";
 
 const DATA_KEY_BYTES = 32;

@@ -3,8 +3,8 @@ import type { KeyRow } from "../db/rows.ts";
 import { isRefusal, type Refusal, refuse } from "../errors.ts";
 import { type Changed, changeKey, type KeyChangeParts } from "../keys/change.ts";
 import { VAULT_TENANT } from "../keys/disable.ts";
+import { daysAfter, type KeyOutcome, keyOutcome } from "./answers.ts";
 import { decideByTwo, type Judging, type JudgingParts, judging } from "./approval.ts";
-import { daysAfter, type KeyOutcome, keyOutcome } from "./outcome.ts";
 
 /**
  * Ends a key: it signs no more from the moment the second admin asks, and its seeds are erased `days` (7 to

@@ -1,9 +1,9 @@
 import type { Caller } from "../audit/record.ts";
 import { isRefusal, type Refusal, refuse } from "../errors.ts";
 import { VAULT_TENANT } from "../keys/disable.ts";
+import { daysAfter, type TenantOutcome, tenantOutcome } from "./answers.ts";
 import { decideByTwo, type JudgingParts, judging } from "./approval.ts";
 import { changeTenant, type TenantChangeParts } from "./change_tenant.ts";
-import { daysAfter, type TenantOutcome, tenantOutcome } from "./outcome.ts";
 
 /**
  * Ends a tenant: none of its keys signs from the moment the second admin asks, and its data key, under which

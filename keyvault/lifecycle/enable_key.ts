@@ -1,8 +1,8 @@
 import type { Caller } from "../audit/record.ts";
 import { isRefusal, type Refusal, refuse } from "../errors.ts";
 import { changeKey, type KeyChangeParts } from "../keys/change.ts";
+import { type KeyOutcome, keyOutcome } from "./answers.ts";
 import { decideByTwo, type JudgingParts, judging } from "./approval.ts";
-import { type KeyOutcome, keyOutcome } from "./outcome.ts";
 
 /**
  * Lets a disabled key sign again, when a second admin asks for it too. A key that is being destroyed is

@@ -7,7 +7,7 @@ import type { Clock } from "../clock.ts";
 import { Problem, type Refusal, refuse, VaultError } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import type { SealReason, Token } from "../token/client.ts";
-import { StaleOffer, WrongPin } from "../token/fault.ts";
+import { StaleOffer, WrongPin } from "../token/token_error.ts";
 
 /** Since when the vault is sealed (ISO 8601), why, and by whom if anybody asked for it. */
 export type SealState = { since: string; reason: SealReason; by: string | null };

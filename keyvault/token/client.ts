@@ -3,7 +3,6 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { VaultError } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import { connectToken, type TokenConnection } from "./connection.ts";
-import { DamagedBox, StaleOffer, TokenFault, WrongPin } from "./fault.ts";
 import { applyMask, createMask } from "./mask.ts";
 import type {
   Half,
@@ -15,6 +14,7 @@ import type {
   Wrapped,
 } from "./messages.ts";
 import { partsOf } from "./parts.ts";
+import { DamagedBox, StaleOffer, TokenFault, WrongPin } from "./token_error.ts";
 
 const CALL_DEADLINE_MS = 5_000;
 const OPEN_DEADLINE_MS = 20_000;

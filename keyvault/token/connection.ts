@@ -1,7 +1,7 @@
 import type { Logger } from "../log.ts";
-import { DamagedBox, StaleOffer, TokenFault, WrongPin } from "./fault.ts";
 import type { ReplyFrame, TokenAnswers, TokenFailure, TokenRequest } from "./messages.ts";
 import { startTokenProcess } from "./process.ts";
+import { DamagedBox, StaleOffer, TokenFault, WrongPin } from "./token_error.ts";
 
 /** One life of the child that owns the token. */
 export type TokenConnection = {

@@ -1,6 +1,6 @@
 import { randomFillSync } from "node:crypto";
-import { TokenFault } from "./fault.ts";
 import type { Wrapped } from "./messages.ts";
+import { TokenFault } from "./token_error.ts";
 
 const NONCE_AND_TAG_BYTES = 28;
 

@@ -1,7 +1,7 @@
 import { resolve } from "node:path";
 import { parseUsd, USD_RULE } from "../accounts/ledger/usd.ts";
 import { WORD } from "../config.ts";
-import { Problem } from "./problem.ts";
+import { Problem } from "./user_error.ts";
 
 /** The port that was typed: 0 takes a free one. Throws `Problem` for anything but 0 to 65535 in digits. */
 export function readPort(text: string): number {

@@ -1,8 +1,8 @@
 import { randomBytes } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { Problem } from "./problem.ts";
 import { makeFolder, writeAtomically } from "./state_folder.ts";
+import { Problem } from "./user_error.ts";
 
 /** The embedded stack's own secrets, and the files (mode 0600) in which its parts are given them. */
 export type StackSecrets = {

@@ -1,7 +1,7 @@
 import { mkdir, open, readdir, readFile, rename, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { fileProblem, Problem } from "./problem.ts";
 import { claim } from "./process/folder_lock.mjs";
+import { fileProblem, Problem } from "./user_error.ts";
 
 /**
  * The number of this arrangement of files below the state folder; it changes when an older program could not

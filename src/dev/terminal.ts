@@ -1,5 +1,5 @@
 import { createColors } from "picocolors";
-import { describeProblem, messageOf } from "./problem.ts";
+import { describeProblem, messageOf } from "./user_error.ts";
 
 /** The part of a stream that is used. */
 export type Output = {

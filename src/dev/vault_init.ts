@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { join } from "node:path";
-import { Problem } from "./problem.ts";
 import { NO_INSPECTOR, spawnLogged } from "./process/part.ts";
+import { Problem } from "./user_error.ts";
 
 /**
  * How `keyvault init` is run. All of its environment is in `env`; what it prints is appended to `logFile`.

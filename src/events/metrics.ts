@@ -1,6 +1,6 @@
 import { Gauge, Histogram } from "prom-client";
 import type { Metrics } from "../metrics.ts";
-import type { Verdict } from "./webhooks/outcome.ts";
+import type { Verdict } from "./webhooks/attempt_result.ts";
 
 /** What the worker counts. */
 export type EventMetrics = {

@@ -7,7 +7,7 @@ import { text } from "node:stream/consumers";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import { readAliases, readCredits, readFolder, readPort } from "../../src/dev/options.ts";
-import { Problem } from "../../src/dev/problem.ts";
+import { Problem } from "../../src/dev/user_error.ts";
 
 function refusal(work: () => unknown): string {
   try {

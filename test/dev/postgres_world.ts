@@ -6,7 +6,7 @@ import { promisify } from "node:util";
 import { Client } from "pg";
 import { afterAll, afterEach, beforeAll, beforeEach, expect } from "vitest";
 import { type RunningPostgres, startPostgres } from "../../src/dev/postgres/postgres.ts";
-import { Problem } from "../../src/dev/problem.ts";
+import { Problem } from "../../src/dev/user_error.ts";
 import { killHard, type RunningScript, runScript } from "../support/process.ts";
 
 /** A folder for each test of a file, and servers in it that end with the test. */

@@ -2,8 +2,8 @@ import { mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promise
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { Problem } from "../../src/dev/problem.ts";
 import { openSecrets } from "../../src/dev/secrets.ts";
+import { Problem } from "../../src/dev/user_error.ts";
 
 const names = ["database.password", "keyvault.password", "operator.token", "sealing.key"];
 let above: string;

@@ -2,11 +2,11 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect } from "vitest";
-import { Problem } from "../../src/dev/problem.ts";
 import { freePort } from "../../src/dev/process/ports.ts";
 import { runStack } from "../../src/dev/run_stack.ts";
 import { openStack, type Stack } from "../../src/dev/supervisor.ts";
 import { createTerminal, type Terminal } from "../../src/dev/terminal.ts";
+import { Problem } from "../../src/dev/user_error.ts";
 import { killHard, type RunningScript, runScript } from "../support/process.ts";
 import { type PartOptions, testPart } from "./fixtures/parts.ts";
 

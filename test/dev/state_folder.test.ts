@@ -4,8 +4,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { describeProblem, Problem } from "../../src/dev/problem.ts";
 import { makeFolder, openStateFolder, writeAtomically } from "../../src/dev/state_folder.ts";
+import { describeProblem, Problem } from "../../src/dev/user_error.ts";
 
 const mayMount = process.platform === "linux" && process.getuid?.() === 0;
 if (!mayMount) console.warn("SKIPPED: file systems that are read-only or full need Linux and root");

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { Problem } from "../../src/dev/problem.ts";
 import { createTerminal, type TerminalOptions } from "../../src/dev/terminal.ts";
+import { Problem } from "../../src/dev/user_error.ts";
 
 function terminalOn(isTTY: boolean, options: Partial<TerminalOptions> = {}) {
   const written = { out: "", err: "" };

@@ -3,9 +3,9 @@ import { pipeline } from "node:stream/promises";
 import type { Command } from "commander";
 import type { Dispatcher } from "undici";
 import { Problem } from "../../errors.ts";
-import { describeFileError } from "../failure.ts";
+import { describeFileError } from "../describe_error.ts";
 import { type Access, type AccessOptions, readAccess } from "./access.ts";
-import { explainRefusal, explainSilence } from "./failure.ts";
+import { explainRefusal, explainSilence } from "./explain.ts";
 
 /** Options of the commands that ask a running vault. */
 export type RemoteOptions = AccessOptions & { json?: true };

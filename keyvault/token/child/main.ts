@@ -1,5 +1,4 @@
 import { readSync, writeSync } from "node:fs";
-import { DamagedBox, StaleOffer, WrongPin } from "../fault.ts";
 import { createFrameReader, encodeFrame } from "../frames.ts";
 import { applyMask } from "../mask.ts";
 import type {
@@ -12,6 +11,7 @@ import type {
   TokenRequest,
 } from "../messages.ts";
 import { createOffer, decryptPin, type PinOffer } from "../pin_box.ts";
+import { DamagedBox, StaleOffer, WrongPin } from "../token_error.ts";
 import { createHeadNote, type HeadNote } from "./head_note.ts";
 import { findKeys } from "./objects.ts";
 import { createOperations, type TokenOperations } from "./operations.ts";

@@ -1,5 +1,5 @@
 import pkcs11 from "pkcs11js";
-import { TokenFault } from "../fault.ts";
+import { TokenFault } from "../token_error.ts";
 import { HEAD_NOTE_ID, labelOf } from "./head_note.ts";
 import { GUARDED, type Session } from "./session.ts";
 

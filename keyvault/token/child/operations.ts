@@ -1,7 +1,7 @@
 import { hash } from "node:crypto";
 import pkcs11 from "pkcs11js";
-import { DamagedBox, TokenFault } from "../fault.ts";
 import type { Wrapped } from "../messages.ts";
+import { DamagedBox, TokenFault } from "../token_error.ts";
 import { createNextKek, destroyKek, type TokenKeys } from "./objects.ts";
 import { describe, freshNonce, type Session } from "./session.ts";
 

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import pkcs11 from "pkcs11js";
-import { TokenFault } from "../fault.ts";
 import type { TokenPlace } from "../messages.ts";
+import { TokenFault } from "../token_error.ts";
 import { createMissingKeys } from "./objects.ts";
 import { findSlot, loadModule, login, readPin, requireMechanisms } from "./session.ts";
 

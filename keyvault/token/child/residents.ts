@@ -1,6 +1,6 @@
 import pkcs11 from "pkcs11js";
-import { DamagedBox, TokenFault } from "../fault.ts";
 import type { Half } from "../messages.ts";
+import { DamagedBox, TokenFault } from "../token_error.ts";
 import { describe, GUARDED, type Session } from "./session.ts";
 
 /** How PKCS#11 knows a half. Numbers that the binding does not name are those of PKCS#11 3.2. */

@@ -1,8 +1,8 @@
 import { randomBytes } from "node:crypto";
 import { readFileSync, statSync } from "node:fs";
 import pkcs11 from "pkcs11js";
-import { TokenFault, WrongPin } from "../fault.ts";
 import type { TokenPlace } from "../messages.ts";
+import { TokenFault, WrongPin } from "../token_error.ts";
 
 /** Characters of a PIN that a module without lock-out must have: 32 random bytes in hexadecimal are 64. */
 export const MIN_PIN_LENGTH = 32;

@@ -1,6 +1,6 @@
 import type { Database } from "../../db/connection.ts";
 import type { Logger } from "../../log.ts";
-import { isInDoubt, mailFault } from "../mail/mail_fault.ts";
+import { isInDoubt, mailFault } from "../mail/mail_error.ts";
 import type { Mailer } from "../mail/mailer.ts";
 import { CODE_TRIES, type CodeHashes } from "./codes.ts";
 import { forgetMail, planNotice } from "./sign_in_mails.ts";

@@ -6,7 +6,7 @@ import type { Logger } from "../../log.ts";
 import type { ClientRates } from "../../rates/client_rates.ts";
 import { type Route, route } from "../../route.ts";
 import { emailAddress } from "../email.ts";
-import { isInDoubt, mailFault } from "../mail/mail_fault.ts";
+import { isInDoubt, mailFault } from "../mail/mail_error.ts";
 import type { Mailer } from "../mail/mailer.ts";
 import type { CodeBounds } from "./code_bounds.ts";
 import type { CodeHashes } from "./codes.ts";

@@ -3,7 +3,7 @@ import { chmod, cp, lstat, mkdir, readdir, rename, rm } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { basename, dirname, join } from "node:path";
 import { promisify } from "node:util";
-import { Problem } from "../problem.ts";
+import { Problem } from "../user_error.ts";
 
 const run = promisify(execFile);
 

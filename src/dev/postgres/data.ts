@@ -15,8 +15,8 @@ import {
 } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { text } from "node:stream/consumers";
-import { Problem } from "../problem.ts";
 import { spawnTied } from "../process/lifeline.mjs";
+import { Problem } from "../user_error.ts";
 import { POSTGRES_ENV, type PostgresBinaries, type ServerUser } from "./binaries.ts";
 
 /** A data folder that a server of this version can open, and the superuser's password. */

@@ -1,6 +1,6 @@
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
-import { Problem } from "../problem.ts";
+import { Problem } from "../user_error.ts";
 import type { ServerUser } from "./binaries.ts";
 
 const run = promisify(execFile);

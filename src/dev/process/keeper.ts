@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { describeProblem } from "../problem.ts";
+import { describeProblem } from "../user_error.ts";
 import type { Part, RunningPart, StartContext } from "./part.ts";
 
 const FIRST_DELAY_MS = 250;

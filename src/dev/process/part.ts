@@ -1,7 +1,7 @@
 import type { ChildProcess } from "node:child_process";
 import { open, readFile } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
-import { Problem } from "../problem.ts";
+import { Problem } from "../user_error.ts";
 import { spawnTied, type TiedOptions } from "./lifeline.mjs";
 import type { PartPort } from "./ports.ts";
 

@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import { createServer } from "node:net";
-import { Problem } from "../problem.ts";
+import { Problem } from "../user_error.ts";
 
 const LOOPBACK = "127.0.0.1";
 

@@ -1,8 +1,8 @@
 import { realpathSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { installPackages } from "./packages.mjs";
-import { SetupProblem } from "./problem.mjs";
 import { runTarget } from "./run.mjs";
+import { SetupProblem } from "./setup_error.mjs";
 import { findModule, installSystemPackages } from "./system.mjs";
 import { TARGETS } from "./targets.mjs";
 

@@ -17,8 +17,8 @@ import { claim } from "../process/folder_lock.mjs";
 import { spawnTied } from "../process/lifeline.mjs";
 import { isLockedNode, LOCKED_NODE, NODE_PACKAGE } from "./node.mjs";
 import { npmCommand, npmEnvironment } from "./npm.mjs";
-import { SetupProblem } from "./problem.mjs";
 import { showProgress } from "./progress.mjs";
+import { SetupProblem } from "./setup_error.mjs";
 
 /** What compiling pkcs11js yields. */
 export const BUILT_TOKEN_LIBRARY = "node_modules/pkcs11js/build/Release/pkcs11.node";

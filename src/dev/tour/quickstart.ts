@@ -2,8 +2,8 @@ import { readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parse, parseDocument } from "yaml";
-import { Problem } from "../problem.ts";
 import { writeAtomically } from "../state_folder.ts";
+import { Problem } from "../user_error.ts";
 
 /** What the operator published for an application, as its Secret holds it. */
 export type PlatformCredentials = {

@@ -1,5 +1,5 @@
-import { messageOf, Problem } from "../problem.ts";
 import type { Terminal } from "../terminal.ts";
+import { messageOf, Problem } from "../user_error.ts";
 import type { TourState, TourStep, TourWorld } from "./steps.ts";
 
 type Tour = {

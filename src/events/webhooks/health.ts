@@ -1,6 +1,6 @@
 import { addSeconds } from "../../clock.ts";
 import type { WebhookEndpointRow } from "../../db/tables.ts";
-import type { Verdict } from "./outcome.ts";
+import type { Verdict } from "./attempt_result.ts";
 
 /** What an endpoint's recent attempts say about it: how much it may get, and whether it gets anything. */
 export type Health = Pick<

@@ -1,8 +1,8 @@
 import type { Database, Transaction } from "../../db/connection.ts";
 import type { WebhookDeliveryRow } from "../../db/tables.ts";
+import { DEFERRALS, isDeferred, type Sent, type Verdict, verdictOn } from "./attempt_result.ts";
 import type { Claimed } from "./claim.ts";
 import { FRESH_HEALTH, type Health, healthAfter } from "./health.ts";
-import { DEFERRALS, isDeferred, type Sent, type Verdict, verdictOn } from "./outcome.ts";
 import { retryDelay } from "./schedule.ts";
 
 /** One finished attempt. `random` is uniform in [0, 1): it spreads the next one. */

@@ -1,4 +1,4 @@
-import { isDeferred, isStrained, type Sent } from "./outcome.ts";
+import { isDeferred, isStrained, type Sent } from "./attempt_result.ts";
 
 const MINUTE = 60;
 const HOUR = 60 * MINUTE;

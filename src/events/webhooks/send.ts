@@ -1,9 +1,9 @@
 import type { LookupFunction } from "node:net";
 import { Client, type Dispatcher } from "undici";
+import type { Sent } from "./attempt_result.ts";
 import type { AddressPolicy } from "./callbacks/addresses.ts";
 import { checkCallbackUrl, fixedAddress } from "./callbacks/callback_url.ts";
 import type { Resolve } from "./callbacks/resolve.ts";
-import type { Sent } from "./outcome.ts";
 
 /** Makes one request to a callback URL. Never rejects. */
 export type Send = (request: SendRequest) => Promise<Sent>;

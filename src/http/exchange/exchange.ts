@@ -5,9 +5,9 @@ import { describeFault } from "../../fault.ts";
 import type { Logger } from "../../log.ts";
 import type { Metrics } from "../../metrics.ts";
 import { type RequestId, requestIdOf } from "../request/request_id.ts";
+import { toApiError } from "./api_error_of.ts";
 import type { Drains } from "./drains.ts";
 import { createFaultLog } from "./fault_log.ts";
-import { toApiError } from "./faults.ts";
 import { errorReply, type Reply, sendEarly, sendReply } from "./replies.ts";
 
 const LATE = "No answer in time; whether the call had an effect is not known";

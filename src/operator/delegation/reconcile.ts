@@ -1,9 +1,9 @@
 import { unixSeconds } from "../../clock.ts";
 import type { DelegationState, DelegationWish } from "../../operator_calls.ts";
 import type { ApiFailure, ApiResult } from "../api/transport.ts";
+import { isOutage, standsThroughOutage, verdictOf, visitAfter } from "../api_failures.ts";
 import { conditionOf } from "../conditions.ts";
 import { durationSeconds } from "../durations.ts";
-import { isOutage, standsThroughOutage, verdictOf, visitAfter } from "../failures.ts";
 import type { Delegation } from "../kinds.ts";
 import type { Visit } from "../queue/queue.ts";
 import { recheckOf } from "../reasons.ts";

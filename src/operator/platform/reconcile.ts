@@ -1,6 +1,6 @@
 import type { PlatformWish } from "../../operator_calls.ts";
 import type { ApiFailure, ApiResult } from "../api/transport.ts";
-import { isOutage, standsThroughOutage, verdictOf, visitAfter } from "../failures.ts";
+import { isOutage, standsThroughOutage, verdictOf, visitAfter } from "../api_failures.ts";
 import type { Platform } from "../kinds.ts";
 import type { Visit } from "../queue/queue.ts";
 import { recheckOf } from "../reasons.ts";

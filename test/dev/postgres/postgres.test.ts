@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { Client } from "pg";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { reasonOf } from "../../../src/dev/postgres/data.ts";
-import { describeProblem } from "../../../src/dev/problem.ts";
+import { describeProblem } from "../../../src/dev/user_error.ts";
 import { postgresWorld } from "../postgres_world.ts";
 
 const world = postgresWorld();

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
-import { Problem } from "../../../src/dev/problem.ts";
 import { createTerminal } from "../../../src/dev/terminal.ts";
 import { runTour } from "../../../src/dev/tour/run_tour.ts";
 import type { TourState, TourStep, TourWorld } from "../../../src/dev/tour/steps.ts";
+import { Problem } from "../../../src/dev/user_error.ts";
 
 function show() {
   const shown = { out: "", err: "" };

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { addSeconds } from "../../../src/clock.ts";
+import type { Verdict } from "../../../src/events/webhooks/attempt_result.ts";
 import { FRESH_HEALTH, type Health, healthAfter } from "../../../src/events/webhooks/health.ts";
-import type { Verdict } from "../../../src/events/webhooks/outcome.ts";
 
 const start = new Date("2026-03-01T00:00:00.000Z");
 const at = (seconds: number) => addSeconds(start, seconds);

@@ -1,8 +1,8 @@
 import { pino } from "pino";
 import { afterEach, beforeEach, expect, test } from "vitest";
+import type { Sent } from "../../../src/events/webhooks/attempt_result.ts";
 import { claimDeliveries } from "../../../src/events/webhooks/claim.ts";
 import { resumeEndpoint } from "../../../src/events/webhooks/endpoint.ts";
-import type { Sent } from "../../../src/events/webhooks/outcome.ts";
 import { reapLost } from "../../../src/events/webhooks/reap.ts";
 import { settleAttempt } from "../../../src/events/webhooks/record_attempt.ts";
 import { makeConnection, type TestConnection } from "../support/connection.ts";

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import type { Sent } from "../../../src/events/webhooks/outcome.ts";
+import type { Sent } from "../../../src/events/webhooks/attempt_result.ts";
 import {
   MAX_ATTEMPTS,
   RETRY_DELAYS,

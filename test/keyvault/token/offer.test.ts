@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
 import { openToken } from "../../../keyvault/token/client.ts";
 import { connectToken } from "../../../keyvault/token/connection.ts";
-import { StaleOffer, WrongPin } from "../../../keyvault/token/fault.ts";
 import { tokenSettings } from "../../../keyvault/token/install.ts";
 import { createOffer, encryptPin } from "../../../keyvault/token/pin_box.ts";
+import { StaleOffer, WrongPin } from "../../../keyvault/token/token_error.ts";
 import { createHome, SILENT } from "../fixture.ts";
 
 test("between a try and the next offer a sealed token says that one is coming", async () => {

@@ -7,9 +7,9 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { GENESIS } from "../../../keyvault/audit/record.ts";
 import { openToken, type Token } from "../../../keyvault/token/client.ts";
 import { connectToken } from "../../../keyvault/token/connection.ts";
-import { DamagedBox } from "../../../keyvault/token/fault.ts";
 import { MAX_FRAME_BYTES } from "../../../keyvault/token/frames.ts";
 import { tokenSettings } from "../../../keyvault/token/install.ts";
+import { DamagedBox } from "../../../keyvault/token/token_error.ts";
 import { createHome, SILENT, type VaultHome } from "../fixture.ts";
 
 let home: VaultHome;

@@ -6,8 +6,8 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { createResidents, publicKeyOf } from "../../../../keyvault/token/child/residents.ts";
 import type { Session } from "../../../../keyvault/token/child/session.ts";
 import { openToken, type Token } from "../../../../keyvault/token/client.ts";
-import { DamagedBox } from "../../../../keyvault/token/fault.ts";
 import { tokenSettings } from "../../../../keyvault/token/install.ts";
+import { DamagedBox } from "../../../../keyvault/token/token_error.ts";
 import { ALGORITHMS } from "../../../../src/protocol/keys/algorithms.ts";
 import { createHome, SILENT, type VaultHome } from "../../fixture.ts";
 

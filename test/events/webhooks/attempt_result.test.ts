@@ -5,7 +5,7 @@ import {
   type SendFault,
   type Sent,
   verdictOn,
-} from "../../../src/events/webhooks/outcome.ts";
+} from "../../../src/events/webhooks/attempt_result.ts";
 
 const answer = (status: number): Sent => ({ status, retryAfter: undefined, excerpt: Buffer.alloc(0) });
 const fault = (name: SendFault): Sent => ({ fault: name, detail: "" });

@@ -2,7 +2,7 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { describeFailure } from "../../../keyvault/commands/failure.ts";
+import { describeFailure } from "../../../keyvault/commands/describe_error.ts";
 import { loadConfig } from "../../../keyvault/config.ts";
 
 const failed = (fields: object, message = "secret") =>
