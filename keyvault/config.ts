@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
 import { z } from "zod";
 import { invalidScopes } from "../src/protocol/documents/scopes.ts";
-import { Problem } from "./errors.ts";
+import { UserError } from "./errors.ts";
 import type { Rate } from "./rates.ts";
 import type { DelegationPolicy } from "./sign/delegation.ts";
 import type { SigningRates } from "./sign/statement.ts";
@@ -12,7 +12,7 @@ import { findSoftHsm } from "./token/softhsm.ts";
  * A start that was refused because a setting is missing or wrong. The message names the setting, never its
  * value.
  */
-export class ConfigError extends Problem {
+export class ConfigError extends UserError {
   override readonly name = "ConfigError";
 }
 
@@ -223,8 +223,8 @@ export function loadCertificateConfig(
   };
 }
 
-function parse<T>(shape: z.ZodType<T>, environment: Environment): T {
-  const parsed = shape.safeParse(environment);
+function parse<T>(schema: z.ZodType<T>, environment: Environment): T {
+  const parsed = schema.safeParse(environment);
   if (parsed.success) return parsed.data;
   const lines = parsed.error.issues.map((issue) => `  ${issue.path.join(".")}: ${tell(issue, environment)}`);
   throw new ConfigError(`These settings are missing or wrong:\n${lines.join("\n")}`);

@@ -82,6 +82,6 @@ export function errorBody(code: ErrorCode, message: string): ErrorBody {
  * A problem that a person can correct: shown as its message, never as a stack trace. The message never holds
  * a secret.
  */
-export class Problem extends Error {
-  override readonly name: string = "Problem";
+export class UserError extends Error {
+  override readonly name: string = "UserError";
 }

@@ -29,7 +29,7 @@ export type InitStep = {
  * file was taken away: without the PIN the token is not tried. What does not belong together is found before
  * anything is made.
  *
- * Throws `Problem` when what is there does not belong together, for instance a database whose token is gone
+ * Throws `UserError` when what is there does not belong together, for instance a database whose token is gone
  */
 export async function initialise(
   config: Config,

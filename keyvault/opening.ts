@@ -19,7 +19,7 @@ export type Opened = {
  */
 export type Opening = {
   /**
-   * Opens the vault unless it was opened before. Rejects with a `Problem` when its parts do not belong
+   * Opens the vault unless it was opened before. Rejects with a `UserError` when its parts do not belong
    * together.
    */
   open(): Promise<Opened>;

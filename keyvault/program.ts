@@ -3,7 +3,7 @@ import { adoptCommand } from "./commands/adopt.ts";
 import { auditCommand } from "./commands/audit/audit.ts";
 import { backupCommand } from "./commands/backup.ts";
 import { certCommand } from "./commands/cert.ts";
-import { describeFailure } from "./commands/describe_error.ts";
+import { describeError } from "./commands/describe_error.ts";
 import { initCommand } from "./commands/init.ts";
 import { kekCommand } from "./commands/kek.ts";
 import { keysCommand } from "./commands/keys.ts";
@@ -66,7 +66,7 @@ process.stdout.on("error", (error: NodeJS.ErrnoException) => {
 try {
   await program.parseAsync();
 } catch (error) {
-  const message = describeFailure(error);
+  const message = describeError(error);
   if (message === undefined) throw error;
   console.error(`keyvault: ${message}`);
   process.exitCode = error instanceof ConfigError ? CONFIG_EXIT_CODE : 1;

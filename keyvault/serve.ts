@@ -32,7 +32,7 @@ export type Serving = {
 
 /**
  * Sees to the vault's tables, opens it, or leaves it sealed when there is no PIN file or its audit chain is
- * broken, and listens. Rejects with a `Problem` when a part is missing or does not belong to the others, or
+ * broken, and listens. Rejects with a `UserError` when a part is missing or does not belong to the others, or
  * with the error of the port; whatever was opened is closed again.
  */
 export async function serve(config: Config, clock: Clock, log: Logger): Promise<Serving> {

@@ -7,7 +7,7 @@ import type { Clock } from "./clock.ts";
 import type { Config } from "./config.ts";
 import { available } from "./db/available.ts";
 import { type Database, openDatabase } from "./db/connection.ts";
-import { Problem, VaultError } from "./errors.ts";
+import { UserError, VaultError } from "./errors.ts";
 import { syncFolder } from "./files.ts";
 import { type CreateKey, type CreateKeyParts, createKeyCreation } from "./keys/creation/create.ts";
 import { type Custody, createCustody, type KeptKey } from "./keys/custody.ts";
@@ -67,7 +67,7 @@ export type ServiceKeyRule = "create" | "require";
 
 /**
  * Opens database and audit chain on an open token, and the service key that attests all others, whose public
- * half is checked against its seeds. Rejects with a `Problem` when a part is missing or the parts do not
+ * half is checked against its seeds. Rejects with a `UserError` when a part is missing or the parts do not
  * belong together; whatever was opened is closed again. The token stays its opener's. When it is sealed,
  * everything remembered of keys is forgotten at that moment.
  */
@@ -164,7 +164,7 @@ type Parts = Omit<CreateKeyParts, "service"> & { register: Register };
 async function openServiceKey(parts: Parts, rule: ServiceKeyRule): Promise<{ key: Key; made: boolean }> {
   const stored = await readServiceKey(parts.database);
   if (stored !== undefined) return { key: requireProven(await proven(stored, parts)), made: false };
-  if (rule === "require") throw new Problem('This vault has no service key: run "keyvault init"');
+  if (rule === "require") throw new UserError('This vault has no service key: run "keyvault init"');
   const create = createKeyCreation({ ...parts, service: undefined });
   await create(LOCAL, SERVICE_REQUEST, { tenant: VAULT_TENANT, purpose: "service", label: "service key" });
   const made = requireService(await readServiceKey(parts.database));
@@ -180,7 +180,7 @@ async function readOwnKey(keyId: string, parts: Parts): Promise<Key> {
 
 function requireProven(key: Key | undefined): Key {
   if (key === undefined) {
-    throw new Problem("The vault's service key was altered, or the database belongs to another token");
+    throw new UserError("The vault's service key was altered, or the database belongs to another token");
   }
   return key;
 }

@@ -7,13 +7,13 @@ import { EVERY_CUSTOM } from "./protocol/documents/scopes.ts";
 /**
  * A start that was refused for something a person can correct: the message says what, and no stack is shown.
  */
-export class StartRefused extends Error {}
+export class StartError extends Error {}
 
 /**
  * A start that was refused because a setting is missing or wrong. The message names the setting, never its
  * value.
  */
-export class ConfigError extends StartRefused {}
+export class ConfigError extends StartError {}
 
 const list = z
   .string()

@@ -1,5 +1,5 @@
 import { Command, Option } from "commander";
-import { StartRefused } from "./config.ts";
+import { StartError } from "./config.ts";
 
 /**
  * `deputize <role>`: one program, one role a process. Each role is loaded only when it is asked for, so that
@@ -95,7 +95,7 @@ process.on("SIGUSR1", () => {});
 try {
   await program.parseAsync();
 } catch (error) {
-  if (!(error instanceof StartRefused)) throw error;
+  if (!(error instanceof StartError)) throw error;
   console.error(error.message);
   process.exitCode = 78;
 }

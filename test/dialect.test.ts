@@ -1,7 +1,7 @@
 import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { dialectFaults } from "./support/dialect.ts";
+import { dialectViolations } from "./support/dialect.ts";
 
 const ROOT = join(import.meta.dirname, "..");
 /** Landed migrations are never edited. */
@@ -12,7 +12,9 @@ test("all sources and tests are written in one dialect", () => {
     (path) => !path.includes("node_modules") && !IS_MIGRATION.test(path) && path !== "test/dialect.test.ts",
   );
   expect(paths.length).toBeGreaterThan(500);
-  expect(paths.flatMap((path) => dialectFaults(path, readFileSync(join(ROOT, path), "utf8")))).toEqual([]);
+  expect(paths.flatMap((path) => dialectViolations(path, readFileSync(join(ROOT, path), "utf8")))).toEqual(
+    [],
+  );
 });
 
 describe("the check of the dialect finds", () => {
@@ -25,7 +27,7 @@ describe("the check of the dialect finds", () => {
     ["a tag for what is thrown", "/** A. @throws Error sometimes */\nconst a = 1;"],
     ["a wide comment", `// ${"word ".repeat(22)}\nconst a = 1;`],
   ])("%s", (_, text) => {
-    expect(dialectFaults("src/a.ts", text)).toHaveLength(1);
+    expect(dialectViolations("src/a.ts", text)).toHaveLength(1);
   });
 
   test.each([
@@ -36,6 +38,6 @@ describe("the check of the dialect finds", () => {
     "/** Throws `Error` sometimes. */\nconst a = 1;",
     `// ${"x".repeat(120)}\nconst a = 1;`,
   ])("nothing in %s", (text) => {
-    expect(dialectFaults("src/a.ts", text)).toEqual([]);
+    expect(dialectViolations("src/a.ts", text)).toEqual([]);
   });
 });

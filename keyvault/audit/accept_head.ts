@@ -1,6 +1,6 @@
 import type { Clock } from "../clock.ts";
 import type { Database } from "../db/connection.ts";
-import { Problem } from "../errors.ts";
+import { UserError } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import type { Token } from "../token/client.ts";
 import { openJournal } from "./journal.ts";
@@ -16,7 +16,7 @@ const LOCAL: Caller = { role: "local", name: "recovery" };
  * newest records for a known reason. The chain must hold from its first record on and end with `end`. What
  * the token had noted before is on record afterwards.
  *
- * Throws `LedgerHeld` while a vault runs; Problem when the chain does not hold or has another end
+ * Throws `LedgerHeld` while a vault runs; `UserError` when the chain does not hold or has another end
  */
 export async function acceptHead(
   parts: { databaseUrl: string; database: Database; token: Token; clock: Clock; log: Logger },
@@ -27,12 +27,12 @@ export async function acceptHead(
   const ledger = await openLedger(databaseUrl, async () => {
     const verdict = await verifyChain(database, token);
     if (!verdict.intact) {
-      throw new Problem(
+      throw new UserError(
         `The audit chain is broken at record ${verdict.seq}: put the genuine record back first`,
       );
     }
     if (verdict.head.seq !== end.seq || !verdict.head.mac.equals(end.mac)) {
-      throw new Problem(
+      throw new UserError(
         `The chain ends with ${verdict.head.seq}:${verdict.head.mac.toString("hex")}, not with the head that you gave`,
       );
     }

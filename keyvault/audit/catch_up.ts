@@ -4,7 +4,7 @@ import type { Token } from "../token/client.ts";
 import { type Head, LedgerMismatch } from "./ledger.ts";
 import { GENESIS, storedBytes } from "./record.ts";
 import type { Register } from "./register/register.ts";
-import { type ChainFault, type ReadRecords, walkChain } from "./verify.ts";
+import { type ChainBreak, type ReadRecords, walkChain } from "./verify.ts";
 
 /**
  * Brings the register to the chain's end: whatever was written behind its head, by an earlier process or by
@@ -75,7 +75,7 @@ async function requireKnown(
   if (code === undefined || !mac.equals(code)) throw mismatch({ intact: false, seq, reason: "altered" });
 }
 
-function mismatch({ seq, reason }: ChainFault): LedgerMismatch {
+function mismatch({ seq, reason }: ChainBreak): LedgerMismatch {
   return new LedgerMismatch(
     reason === "missing"
       ? `Audit record ${seq} is missing: the database was altered`

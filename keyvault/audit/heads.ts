@@ -1,6 +1,6 @@
 import { type FileHandle, open, readFile } from "node:fs/promises";
 import type { Clock } from "../clock.ts";
-import { Problem } from "../errors.ts";
+import { UserError } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import type { Journal } from "./journal.ts";
 import type { Head } from "./ledger.ts";
@@ -33,12 +33,12 @@ export async function appendHead(file: string, { seq, mac }: Head, now: Date): P
 export type NotedHeads = { heads: Head[]; unfinished: number[] };
 
 /**
- * The heads of a file. Throws a `Problem` that names the first line that is not a head, unless that line is
+ * The heads of a file. Throws a `UserError` that names the first line that is not a head, unless that line is
  * only unfinished.
  */
 export async function readHeads(file: string): Promise<NotedHeads> {
   const text = await readFile(file, "utf8").catch((error: unknown) => {
-    throw new Problem(`${file} cannot be read`, { cause: error });
+    throw new UserError(`${file} cannot be read`, { cause: error });
   });
   const noted: NotedHeads = { heads: [], unfinished: [] };
   const lines = text.split("\n");
@@ -50,7 +50,7 @@ export async function readHeads(file: string): Promise<NotedHeads> {
     } else if (index === lines.length - 1 || line.endsWith(UNFINISHED)) {
       noted.unfinished.push(index + 1);
     } else {
-      throw new Problem(`${file}: line ${index + 1} is not a head`);
+      throw new UserError(`${file}: line ${index + 1} is not a head`);
     }
   }
   return noted;

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type pg from "pg";
 import { createClient } from "../db/connection.ts";
-import { Problem } from "../errors.ts";
+import { UserError } from "../errors.ts";
 
 /** The last record of the chain: its number (0 before the first) and its code. */
 export type Head = { seq: number; mac: Buffer };
@@ -10,12 +10,12 @@ export type Head = { seq: number; mac: Buffer };
  * The chain is not what this vault wrote: a record of it, or one this process knows, is not there or does not
  * verify.
  */
-export class LedgerMismatch extends Problem {
+export class LedgerMismatch extends UserError {
   override readonly name = "LedgerMismatch";
 }
 
 /** Another process holds the ledger. */
-export class LedgerHeld extends Problem {
+export class LedgerHeld extends UserError {
   override readonly name = "LedgerHeld";
 
   constructor() {

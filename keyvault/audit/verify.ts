@@ -5,13 +5,13 @@ import type { Head } from "./ledger.ts";
 import { GENESIS, storedBytes } from "./record.ts";
 
 /** What verification found: the whole chain holds, or the first record at which it does not. */
-export type ChainVerdict = { intact: true; head: Head } | ChainFault;
+export type ChainVerdict = { intact: true; head: Head } | ChainBreak;
 
 /** A chain that does not hold from record `seq` on. */
-export type ChainFault = { intact: false; seq: number; reason: "altered" | "missing" | "cut" };
+export type ChainBreak = { intact: false; seq: number; reason: "altered" | "missing" | "cut" };
 
 /** Some records of the chain in their order. Without a `fault` the codes of all of them hold. */
-export type ChainPage = { records: readonly AuditRow[]; fault: ChainFault | undefined };
+export type ChainPage = { records: readonly AuditRow[]; fault: ChainBreak | undefined };
 
 /** Reads up to `limit` records after a number, in their order. */
 export type ReadRecords = (after: number, limit: number) => PromiseLike<readonly AuditRow[]>;
@@ -35,7 +35,7 @@ export async function* walkChain(
     if (last === undefined) return;
     reading = begin(read, last.seq);
     const codes = await token.chain(head.mac, readable(records));
-    const fault = firstFault(records, codes, head.seq + 1);
+    const fault = firstBreak(records, codes, head.seq + 1);
     yield { records, fault };
     if (fault !== undefined) return;
     head = last;
@@ -63,11 +63,11 @@ export async function verifyChain(
 ): Promise<ChainVerdict> {
   let head: Head = { seq: 0, mac: GENESIS };
   const noted = Map.groupBy(expected, ({ seq }) => seq);
-  const atStart = headFault([head], noted);
+  const atStart = headBreak([head], noted);
   if (atStart !== undefined) return atStart;
   const newest = expected.reduce((most, { seq }) => Math.max(most, seq), 0);
   for await (const { records, fault } of walkChain(readFrom(database), token, head)) {
-    const found = fault ?? headFault(records, noted);
+    const found = fault ?? headBreak(records, noted);
     if (found !== undefined) return found;
     head = records.at(-1) ?? head;
     onRecords(records);
@@ -93,11 +93,11 @@ function readable(page: readonly AuditRow[]): Uint8Array[] {
   return texts;
 }
 
-function firstFault(
+function firstBreak(
   page: readonly AuditRow[],
   macs: readonly Uint8Array[],
   firstSeq: number,
-): ChainFault | undefined {
+): ChainBreak | undefined {
   for (const [index, row] of page.entries()) {
     const seq = firstSeq + index;
     if (row.seq !== seq) return { intact: false, seq, reason: "missing" };
@@ -107,10 +107,10 @@ function firstFault(
   return undefined;
 }
 
-function headFault(
+function headBreak(
   page: readonly Head[],
   noted: ReadonlyMap<number, readonly Head[]>,
-): ChainFault | undefined {
+): ChainBreak | undefined {
   const row = page.find(({ seq, mac }) => noted.get(seq)?.some((head) => !head.mac.equals(mac)));
   return row && { intact: false, seq: row.seq, reason: "altered" };
 }

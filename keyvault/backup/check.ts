@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { z } from "zod";
-import { Problem } from "../errors.ts";
+import { UserError } from "../errors.ts";
 import { type Manifest, SIGNED_VERSION, UNSIGNED_VERSION } from "./contents.ts";
 import { type BackupSource, notWhole, openLines, parseLine, readLine } from "./lines.ts";
 import { signerOf } from "./statement.ts";
@@ -20,7 +20,7 @@ export type Checked = { signedBy: string | null; digest: Buffer };
 /**
  * Reads a backup to its end, and writes nothing.
  *
- * Throws `Problem` when it is not of that origin, was altered, is damaged, cut off, or is for another key
+ * Throws `UserError` when it is not of that origin, was altered, is damaged, cut off, or is for another key
  */
 export async function checkBackup(
   backup: BackupSource,
@@ -44,7 +44,7 @@ export async function checkBackup(
   const whole = digest.digest();
   const signedBy = await signerOf(parseLine(last), manifest, whole);
   if (signedBy === undefined) {
-    throw new Problem(
+    throw new UserError(
       "The backup's signature is not valid: no vault wrote it in this form; take another backup",
     );
   }
@@ -54,7 +54,7 @@ export async function checkBackup(
 
 function requireUnsigned(origin: Origin): void {
   if (origin !== "unsigned") {
-    throw new Problem(
+    throw new UserError(
       "The backup is not signed: an earlier version wrote it, or anybody who has the public recovery key. If you know that it is genuine, pass --unsigned instead of --service-key",
     );
   }
@@ -63,7 +63,7 @@ function requireUnsigned(origin: Origin): void {
 function readManifest(line: Buffer): Manifest {
   const later = laterManifest.safeParse(parseLine(line));
   if (later.success) {
-    throw new Problem(
+    throw new UserError(
       `The backup is of format ${later.data.version}: restore it with the version that made it`,
     );
   }
@@ -74,12 +74,12 @@ function readManifest(line: Buffer): Manifest {
 
 function requireSigner(signedBy: string, origin: Origin): void {
   if (origin === undefined || origin === "unsigned") {
-    throw new Problem(
+    throw new UserError(
       `The backup is signed by the service key ${signedBy}: if that is your vault's, pass it as --service-key`,
     );
   }
   if (signedBy !== origin.serviceKey) {
-    throw new Problem(
+    throw new UserError(
       `The backup is signed by the service key ${signedBy}, not by ${origin.serviceKey} of --service-key: take a backup of that vault`,
     );
   }

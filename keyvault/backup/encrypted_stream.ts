@@ -8,7 +8,7 @@ import {
   hkdfSync,
   type KeyObject,
 } from "node:crypto";
-import { Problem } from "../errors.ts";
+import { UserError } from "../errors.ts";
 
 const MAGIC = Buffer.from("deputize keyvault backup 1\n");
 const POINT_BYTES = 32;
@@ -53,15 +53,15 @@ export async function* encryptStream(
 }
 
 /**
- * The text that {@link encryptStream} encrypted, in pieces. Throws a `Problem` when it is altered, cut off, or
- * for another recovery key.
+ * The text that {@link encryptStream} encrypted, in pieces. Throws a `UserError` when it is altered, cut off,
+ * or for another recovery key.
  */
 export async function* decryptStream(
   bytes: AsyncIterable<Buffer>,
   recoveryKey: string,
 ): AsyncGenerator<Buffer> {
   const take = createTaker(bytes);
-  if (!(await take(MAGIC.length)).equals(MAGIC)) throw new Problem("This is not a backup of a key vault");
+  if (!(await take(MAGIC.length)).equals(MAGIC)) throw new UserError("This is not a backup of a key vault");
   const point = await take(POINT_BYTES);
   const own = readRecoveryKey(recoveryKey);
   const key = openKey(own, point);
@@ -74,7 +74,7 @@ export async function* decryptStream(
     yield opened.text;
     last = opened.last;
   }
-  if (!(await take.isAtEnd())) throw new Problem("The backup has data after its end");
+  if (!(await take.isAtEnd())) throw new UserError("The backup has data after its end");
 }
 
 function readRecoveryKey(pem: string): KeyObject {
@@ -82,7 +82,7 @@ function readRecoveryKey(pem: string): KeyObject {
     const key = createPrivateKey(pem);
     if (key.asymmetricKeyType === "x25519") return key;
   } catch {}
-  throw new Problem("The file of --recovery-key is not the private half of a recovery key");
+  throw new UserError("The file of --recovery-key is not the private half of a recovery key");
 }
 
 function encryptFrame(key: Buffer, number: number, last: number, text: Buffer): Buffer {
@@ -145,8 +145,8 @@ function publicOf(point: Buffer): KeyObject {
   });
 }
 
-const damaged = (frame: number): Problem =>
-  new Problem(
+const damaged = (frame: number): UserError =>
+  new UserError(
     frame === 0
       ? "The backup is damaged at part 1, or it is for another recovery key"
       : `The backup is damaged at part ${frame + 1}`,
@@ -166,7 +166,7 @@ function createTaker(bytes: AsyncIterable<Buffer>): Taker {
     return true;
   }
   const take = async (length: number): Promise<Buffer> => {
-    if (!(await fill(length))) throw new Problem("The backup was cut off");
+    if (!(await fill(length))) throw new UserError("The backup was cut off");
     const taken = rest.subarray(0, length);
     rest = rest.subarray(length);
     return taken;

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { Problem } from "../errors.ts";
+import { UserError } from "../errors.ts";
 import { contentLines } from "./contents.ts";
 import { decryptStream } from "./encrypted_stream.ts";
 import { signatureLine } from "./statement.ts";
@@ -15,8 +15,8 @@ const backupLine = z.discriminatedUnion("kind", [...contentLines, signatureLine]
 export type BackupLine = z.infer<typeof backupLine>;
 
 /**
- * Lines of an encrypted backup, each with its newline. Throws a `Problem` as {@link decryptStream} does, and
- * when the last one does not end.
+ * Lines of an encrypted backup, each with its newline. Throws a `UserError` as {@link decryptStream} does,
+ * and when the last one does not end.
  */
 export async function* openLines(
   bytes: AsyncIterable<Buffer>,
@@ -35,7 +35,7 @@ export async function* openLines(
   if (begun.length > 0) throw notWhole();
 }
 
-/** What a line says, whatever that is. Throws a `Problem` when it is not JSON. */
+/** What a line says, whatever that is. Throws a `UserError` when it is not JSON. */
 export function parseLine(line: Buffer): unknown {
   try {
     return JSON.parse(line.toString());
@@ -44,7 +44,7 @@ export function parseLine(line: Buffer): unknown {
   }
 }
 
-/** What a line says. Throws a `Problem` when a backup has no such line. */
+/** What a line says. Throws a `UserError` when a backup has no such line. */
 export function readLine(line: Buffer): BackupLine {
   const read = backupLine.safeParse(parseLine(line));
   if (!read.success) throw notWhole();
@@ -52,4 +52,4 @@ export function readLine(line: Buffer): BackupLine {
 }
 
 /** Says that lines are missing, are not where they belong, or do not belong in a backup. */
-export const notWhole = (): Problem => new Problem("The backup is incomplete or out of order");
+export const notWhole = (): UserError => new UserError("The backup is incomplete or out of order");

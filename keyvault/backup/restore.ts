@@ -6,7 +6,7 @@ import type { Knex } from "knex";
 import type { Config } from "../config.ts";
 import { appliedMigrations, dropSchema, migrateTo, migrationNames, withSchemaLock } from "../db/migrate.ts";
 import { grantPrivileges } from "../db/privileges.ts";
-import { Problem } from "../errors.ts";
+import { UserError } from "../errors.ts";
 import { makeFolderDurably, makePrivateFolder } from "../files.ts";
 import type { Logger } from "../log.ts";
 import { type Checked, checkBackup, type Origin } from "./check.ts";
@@ -39,8 +39,8 @@ export type Restored = {
  * as an upgrade in place does; the token is moved into place when it is whole. So a restore that fails leaves
  * nothing, but for one whose connection ends at the commit: the token is there then, and the rows may be.
  *
- * Throws `Problem` when there is something already, or the backup is of another origin, altered, damaged, cut
- * off, of a newer version or for another key
+ * Throws `UserError` when there is something already, or the backup is of another origin, altered, damaged,
+ * cut off, of a newer version or for another key
  */
 export async function restoreBackup(
   config: Config,
@@ -49,7 +49,7 @@ export async function restoreBackup(
   log: Logger,
 ): Promise<Restored> {
   if (config.token.managed && existsSync(config.token.dir)) {
-    throw new Problem(`There is a token in ${config.token.dir}: restore where there is no vault yet`);
+    throw new UserError(`There is a token in ${config.token.dir}: restore where there is no vault yet`);
   }
   const checked = await checkBackup(backup, recoveryKey, origin);
   await makePrivateFolder(config.dataDir);
@@ -90,7 +90,7 @@ async function makeToken<T>(folder: string, fill: (aside: string) => Promise<T>)
   } catch (error) {
     const { path, code = "" } = error as NodeJS.ErrnoException;
     if (path?.startsWith(folder) && TAKEN_AWAY.has(code)) {
-      throw new Problem(`Another program writes to ${folder} at the same time: stop it, then restore`);
+      throw new UserError(`Another program writes to ${folder} at the same time: stop it, then restore`);
     }
     throw error;
   }
@@ -101,7 +101,8 @@ async function requireEmpty(transaction: Knex.Transaction): Promise<void> {
     if (!(await transaction.schema.hasTable(table))) continue;
     await transaction.raw("lock table ?? in access exclusive mode", [table]);
     const row: unknown = await transaction(table).first(transaction.raw("1"));
-    if (row !== undefined) throw new Problem("The database holds a vault already: restore into an empty one");
+    if (row !== undefined)
+      throw new UserError("The database holds a vault already: restore into an empty one");
   }
 }
 
@@ -143,7 +144,7 @@ async function storeLines(
   }
   if (manifest === undefined || end === undefined) throw notWhole();
   if (!digest.digest().equals(checked.digest)) {
-    throw new Problem(
+    throw new UserError(
       "The backup was altered while it was read: restore it again from a file that nothing else writes to",
     );
   }
@@ -165,7 +166,7 @@ async function prepare(
 function requireCounts(end: EndLine, counts: Readonly<Record<string, number>>): void {
   if (Object.keys(end.counts).some((table) => !isKnown(table))) throw unknownTable();
   for (const [table, count] of Object.entries(end.counts)) {
-    if ((counts[table] ?? 0) !== count) throw new Problem(`The backup lacks rows of ${table}`);
+    if ((counts[table] ?? 0) !== count) throw new UserError(`The backup lacks rows of ${table}`);
   }
 }
 
@@ -173,7 +174,7 @@ function isKnown(table: string): boolean {
   return BACKUP_TABLES.some(({ table: name }) => name === table);
 }
 
-const unknownTable = (): Problem => new Problem("The backup has a table that is unknown here");
+const unknownTable = (): UserError => new UserError("The backup has a table that is unknown here");
 
 function requireFitting(manifest: Manifest, managed: boolean): void {
   const own = migrationNames();
@@ -181,16 +182,16 @@ function requireFitting(manifest: Manifest, managed: boolean): void {
   const newest = migrations.at(-1);
   if (newest === undefined) throw notWhole();
   if (migrations.some((name, index) => name !== own[index])) {
-    throw new Problem(
+    throw new UserError(
       `The backup has the tables of a newer version: restore it with a version that has ${newest}, this one ends with ${newestMigration()}`,
     );
   }
   const hasToken = Object.keys(manifest.token).length > 0;
   if (hasToken && !managed) {
-    throw new Problem("The backup holds a SoftHSM token, and KEYVAULT_PKCS11_MODULE names another module");
+    throw new UserError("The backup holds a SoftHSM token, and KEYVAULT_PKCS11_MODULE names another module");
   }
   if (managed && !hasToken) {
-    throw new Problem("The backup holds no token: set KEYVAULT_PKCS11_MODULE to the module that has it");
+    throw new UserError("The backup holds no token: set KEYVAULT_PKCS11_MODULE to the module that has it");
   }
 }
 
@@ -205,21 +206,21 @@ async function insertRows(transaction: Knex.Transaction, { table, rows }: RowsLi
   } catch (error) {
     const { code = "" } = error as { code?: string };
     if (!UNFIT.test(code)) throw error;
-    throw new Problem(`The backup has rows of ${table} that no vault writes (${code})`);
+    throw new UserError(`The backup has rows of ${table} that no vault writes (${code})`);
   }
 }
 
-/** Throws `Problem` when a file is not of this folder, or cannot be there beside the others */
+/** Throws `UserError` when a file is not of this folder, or cannot be there beside the others */
 async function writeToken(folder: string, files: Record<string, string>): Promise<void> {
   const names = Object.keys(files);
   const parts = names.map((name) => name.split("/"));
   if (parts.some((path) => path.some((part) => part === "..") || path[0] === "")) {
-    throw new Problem("The backup has a file outside the token's folder");
+    throw new UserError("The backup has a file outside the token's folder");
   }
   const folders = new Set(parts.flatMap((path) => path.map((_, end) => path.slice(0, end).join("/"))));
   const isFile = (name: string) => !name.includes("\0") && !folders.has(name);
   if (!names.every(isFile) || parts.flat().some((part) => part === "" || part === ".")) {
-    throw new Problem("The backup has a file of the token that cannot be written");
+    throw new UserError("The backup has a file of the token that cannot be written");
   }
   // From the outside in, and not `folder` itself: when somebody takes it away meanwhile, nothing more is
   // written.

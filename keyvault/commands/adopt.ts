@@ -1,5 +1,5 @@
 import { Command } from "commander";
-import type { AdoptionOutcome } from "../lifecycle/adopt_states.ts";
+import type { AdoptionAnswer } from "../lifecycle/adopt_states.ts";
 import { ask, type RemoteOptions, withRemoteOptions } from "./remote/call.ts";
 
 const ABOUT = `Give codes to the keys and tenants that a version without codes left, by two admins: the first one's wish waits 24 hours for another admin to run the same command with a certificate of another name. Until then they are shown as DAMAGED and sign nothing.
@@ -12,14 +12,14 @@ export function adoptCommand(): Command {
     .summary("take over the rows of a version without codes (two admins)")
     .description(ABOUT);
   return withRemoteOptions(command).action(async (options: RemoteOptions) => {
-    const outcome = (await ask(options, "/v1/states/adopt", {}, TIMEOUT_MS)) as AdoptionOutcome;
-    process.stdout.write(options.json ? `${JSON.stringify(outcome)}\n` : describeOutcome(outcome));
+    const outcome = (await ask(options, "/v1/states/adopt", {}, TIMEOUT_MS)) as AdoptionAnswer;
+    process.stdout.write(options.json ? `${JSON.stringify(outcome)}\n` : describeAnswer(outcome));
   });
 }
 
 const TIMEOUT_MS = 300_000;
 
-function describeOutcome({ adopted, keys, tenants, rows }: AdoptionOutcome): string {
+function describeAnswer({ adopted, keys, tenants, rows }: AdoptionAnswer): string {
   const what = `${keys} keys and ${tenants} tenants`;
   const fingerprint = `fingerprint    ${rows}\n`;
   return adopted

@@ -3,7 +3,7 @@ import { Command, Option } from "commander";
 import { createRecoveryKey } from "../backup/encrypted_stream.ts";
 import type { Restored } from "../backup/restore.ts";
 import { loadConfig } from "../config.ts";
-import { Problem } from "../errors.ts";
+import { UserError } from "../errors.ts";
 import { writeFileDurably } from "../files.ts";
 import { createLog } from "../log.ts";
 import { columnsOf, foldLines } from "./display/wrap.ts";
@@ -63,7 +63,7 @@ async function makeKey(file: string, { json }: Json): Promise<void> {
   const { recoveryKeyFile } = loadConfig();
   for (const path of [file, recoveryKeyFile]) {
     if (existsSync(path))
-      throw new Problem(`${path} exists already: backups made so far need it, so it is not overwritten`);
+      throw new UserError(`${path} exists already: backups made so far need it, so it is not overwritten`);
   }
   const { publicKey, privateKey } = createRecoveryKey();
   await writeFileDurably(file, privateKey);
@@ -95,7 +95,7 @@ async function runRestore(
   let restored: Restored;
   try {
     if (!(await backup.stat()).isFile()) {
-      throw new Problem(`${file}: it is not a regular file; a backup is read twice, so give a file`);
+      throw new UserError(`${file}: it is not a regular file; a backup is read twice, so give a file`);
     }
     restored = await restoreBackup(loadConfig(), read, { recoveryKey, origin }, createLog("error"));
   } finally {

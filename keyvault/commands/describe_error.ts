@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import { dirname } from "node:path";
 import type { BlamedError } from "../db/connection.ts";
-import { Problem } from "../errors.ts";
+import { UserError } from "../errors.ts";
 
 const DATABASE_HINTS: Readonly<Record<string, string>> = {
   ECONNREFUSED: "nothing listens there",
@@ -48,8 +48,8 @@ type SystemError = NodeJS.ErrnoException & { address?: string; port?: number } &
  * What to show a person for an error that ended a command: one line, or undefined for a fault that only its
  * stack trace explains. Addresses, paths and codes may be in it, passwords never are.
  */
-export function describeFailure(error: unknown): string | undefined {
-  if (error instanceof Problem) return error.message;
+export function describeError(error: unknown): string | undefined {
+  if (error instanceof UserError) return error.message;
   const { code, syscall, address, port, path, name, message, setting } = error as SystemError;
   if (code === "EADDRINUSE") {
     return `The port ${port} of ${address} is in use: set KEYVAULT_PORT or KEYVAULT_HEALTH_PORT`;

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { Command, InvalidArgumentError } from "commander";
-import { Problem } from "../errors.ts";
+import { UserError } from "../errors.ts";
 import type { RewrapProgress } from "../kek/rewrap.ts";
 import type { Status } from "../status.ts";
 import { createProgressBar } from "./display/progress_bar.ts";
@@ -60,15 +60,15 @@ async function runRewrap(options: RemoteOptions): Promise<void> {
     bar.show(progress.done, progress.done + progress.remaining);
     await sleep(POLL_MS);
     const { kek } = (await ask(options, "/v1/status")) as Status;
-    if (kek === null) throw new Problem("Not finished: the vault was sealed");
+    if (kek === null) throw new UserError("Not finished: the vault was sealed");
     progress = kek;
   }
   bar.show(progress.done, progress.done + progress.remaining);
   bar.end();
   process.stdout.write(`${options.json ? JSON.stringify(progress) : describe(progress)}\n`);
   if (progress.fault !== null)
-    throw new Problem(`Not finished (${progress.fault}): run it again to continue`);
-  if (progress.remaining > 0) throw new Problem("Not finished: run it again to continue");
+    throw new UserError(`Not finished (${progress.fault}): run it again to continue`);
+  if (progress.remaining > 0) throw new UserError("Not finished: run it again to continue");
   if (progress.damaged.length > 0) process.exitCode = DAMAGED_EXIT_CODE;
 }
 

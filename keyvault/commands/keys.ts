@@ -2,7 +2,7 @@ import { Command, InvalidArgumentError } from "commander";
 import type { Wish } from "../db/rows.ts";
 import type { KeyPage, ListedKey } from "../keys/list.ts";
 import type { KeyView } from "../keys/view.ts";
-import type { KeyOutcome } from "../lifecycle/answers.ts";
+import type { KeyAnswer } from "../lifecycle/answers.ts";
 import { parseDays } from "./days.ts";
 import { type Column, drawTable } from "./display/table.ts";
 import { ask, type RemoteOptions, withRemoteOptions } from "./remote/call.ts";
@@ -67,8 +67,8 @@ function withId(command: Command): Command {
 }
 
 async function decide(options: RemoteOptions, path: string, body: object): Promise<void> {
-  const outcome = (await ask(options, path, body)) as KeyOutcome;
-  write(options, outcome, describeOutcome(outcome));
+  const outcome = (await ask(options, path, body)) as KeyAnswer;
+  write(options, outcome, describeAnswer(outcome));
 }
 
 async function readAll(options: ListOptions): Promise<ListedKey[]> {
@@ -142,7 +142,7 @@ function describePending({ admin, action, days, asked_at }: Wish): string {
   return `${admin} asked to ${action} it${days === undefined ? "" : ` after ${days} days`}, ${asked_at}`;
 }
 
-function describeOutcome({ key_id, state, pending, destroy_at }: KeyOutcome): string {
+function describeAnswer({ key_id, state, pending, destroy_at }: KeyAnswer): string {
   if (pending !== null) {
     return `${key_id} is still ${state}: another admin must run the same command within 24 hours.\n`;
   }

@@ -1,5 +1,5 @@
 import type { ReadStream } from "node:tty";
-import { Problem } from "../errors.ts";
+import { UserError } from "../errors.ts";
 import { MAX_PIN_BYTES } from "../token/pin_box.ts";
 import { openNamedFile } from "./named_file.ts";
 
@@ -10,7 +10,7 @@ const SPACE = 0x20;
 
 /**
  * A PIN from a file, from the terminal without showing it, or else from standard input's first line; without
- * the line's end. It is only ever in one buffer, which the caller overwrites. Throws a `Problem` when it is
+ * the line's end. It is only ever in one buffer, which the caller overwrites. Throws a `UserError` when it is
  * empty, too long or cannot be read.
  */
 export async function readPin(file: string | undefined): Promise<Buffer> {
@@ -57,7 +57,7 @@ function readLine(input: NodeJS.ReadStream): Promise<Buffer> {
     const take = (chunk: Buffer): void => {
       if (input.isTTY && chunk.includes(INTERRUPT)) {
         input.pause();
-        reject(new Problem("No PIN was given"));
+        reject(new UserError("No PIN was given"));
       } else if (typed.type(chunk)) finish();
       chunk.fill(0);
     };
@@ -82,7 +82,7 @@ function createPin(): { type(chunk: Buffer): boolean; pin(): Buffer } {
     pin() {
       if (length > 0 && length <= MAX_PIN_BYTES) return bytes.subarray(0, length);
       bytes.fill(0);
-      throw new Problem(length === 0 ? "No PIN was given" : `A PIN has at most ${MAX_PIN_BYTES} bytes`);
+      throw new UserError(length === 0 ? "No PIN was given" : `A PIN has at most ${MAX_PIN_BYTES} bytes`);
     },
   };
 }

@@ -1,5 +1,5 @@
 import { Command, InvalidArgumentError } from "commander";
-import type { TenantOutcome } from "../lifecycle/answers.ts";
+import type { TenantAnswer } from "../lifecycle/answers.ts";
 import { parseDays } from "./days.ts";
 import { ask, type RemoteOptions, withRemoteOptions } from "./remote/call.ts";
 
@@ -22,8 +22,8 @@ export function tenantsCommand(): Command {
       const path = `/v1/tenants/${encodeURIComponent(tenant)}/destroy`;
       const outcome = (await (options.cancel
         ? ask(options, `${path}/cancel`, {})
-        : ask(options, path, { after_days: options.days }))) as TenantOutcome;
-      process.stdout.write(options.json ? `${JSON.stringify(outcome)}\n` : describeOutcome(outcome));
+        : ask(options, path, { after_days: options.days }))) as TenantAnswer;
+      process.stdout.write(options.json ? `${JSON.stringify(outcome)}\n` : describeAnswer(outcome));
     });
   return new Command("tenants").summary("destroy a tenant with all its keys").addCommand(destroy);
 }
@@ -34,7 +34,7 @@ export function parseTenant(text: string): string {
   return text;
 }
 
-function describeOutcome({ tenant, state, pending, destroy_at }: TenantOutcome): string {
+function describeAnswer({ tenant, state, pending, destroy_at }: TenantAnswer): string {
   if (pending !== null) {
     return `Tenant ${tenant} is still ${state}: another admin must run the same command within 24 hours.\n`;
   }

@@ -45,7 +45,7 @@ export type SchemaUrls = Pick<Config, "databaseUrl" | "migrationDatabaseUrl">;
  * role that runs exactly the rights it needs, and returns the names of the migrations it applied. Safe to run
  * again and from several processes.
  *
- * Throws `Problem` when the two roles do not lead to one database, or when that is newer than this code
+ * Throws `UserError` when the two roles do not lead to one database, or when that is newer than this code
  */
 export async function migrate(urls: SchemaUrls, log: Logger): Promise<string[]> {
   return withSchemaLock(urls, log, async (database, running) => {

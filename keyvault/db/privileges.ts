@@ -1,5 +1,5 @@
 import type { Knex } from "knex";
-import { Problem } from "../errors.ts";
+import { UserError } from "../errors.ts";
 import type { Database } from "./connection.ts";
 
 /**
@@ -24,13 +24,13 @@ const WHERE =
 /**
  * The name of the role that runs, undefined when it is the owner.
  *
- * Throws `Problem` when the two reach different databases
+ * Throws `UserError` when the two reach different databases
  */
 export async function findRunningRole(owner: Database, running: Database): Promise<string | undefined> {
   const own = await place(owner);
   const other = await place(running);
   if (own.database !== other.database || own.server !== other.server) {
-    throw new Problem(
+    throw new UserError(
       "KEYVAULT_DATABASE_URL and KEYVAULT_MIGRATION_DATABASE_URL name different databases: they must be two roles of the same database",
     );
   }

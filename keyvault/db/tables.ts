@@ -1,4 +1,4 @@
-import { Problem } from "../errors.ts";
+import { UserError } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import { type Database, openDatabase } from "./connection.ts";
 import { migrate, migrationNames } from "./migrate.ts";
@@ -12,7 +12,7 @@ const MAY_REWRITE = "UPDATE, DELETE, TRUNCATE, TRIGGER";
  * Sees to it that the tables are this version's. A role that owns them brings them up to date, and is warned
  * of at each start, since it may rewrite the audit too; any other one only looks.
  *
- * Throws `Problem` when the tables are those of another version, or the role was not given its rights
+ * Throws `UserError` when the tables are those of another version, or the role was not given its rights
  */
 export async function requireTables(databaseUrl: string, log: Logger): Promise<void> {
   const found = await look(databaseUrl, log);
@@ -25,18 +25,18 @@ export async function requireTables(databaseUrl: string, log: Logger): Promise<v
   }
   if (found.owns) return void (await migrate({ databaseUrl, migrationDatabaseUrl: databaseUrl }, log));
   if (found.applied.length === 0) {
-    throw new Problem('The database has no tables of a vault: run "keyvault init"');
+    throw new UserError('The database has no tables of a vault: run "keyvault init"');
   }
   const known = migrationNames();
   const missing = known.filter((name) => !found.applied.includes(name));
   if (missing.length > 0) {
-    throw new Problem(
+    throw new UserError(
       `The database lacks ${missing.join(", ")}, and this role does not own its tables: ${ASK}`,
     );
   }
   const newer = found.applied.filter((name) => !known.includes(name));
   if (newer.length > 0) {
-    throw new Problem(`The database has the tables of a newer version: ${newer.join(", ")}`);
+    throw new UserError(`The database has the tables of a newer version: ${newer.join(", ")}`);
   }
 }
 
@@ -52,7 +52,7 @@ async function look(url: string, log: Logger): Promise<Found> {
        from (select) as one left join pg_class as audit on audit.oid = to_regclass('audit')`,
     );
     const [{ owns, rewrites, sees }] = rows;
-    if (sees === false) throw new Problem(`The vault's database role was not given its rights: ${ASK}`);
+    if (sees === false) throw new UserError(`The vault's database role was not given its rights: ${ASK}`);
     return { owns, rewrites, applied: sees === true ? await appliedNames(database) : [] };
   } finally {
     await database.destroy();

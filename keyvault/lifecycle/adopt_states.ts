@@ -15,10 +15,10 @@ import { decideByTwo, type JudgingParts, judging } from "./approval.ts";
  * that is altered in between makes it another wish. Only keys and tenants whose records say that they never
  * had a code are taken. Each record names its rows. Cut off, the rest takes two admins again.
  */
-export type AdoptStates = (caller: Caller) => Promise<AdoptionOutcome | Refusal>;
+export type AdoptStates = (caller: Caller) => Promise<AdoptionAnswer | Refusal>;
 
 /** How many keys and tenants were adopted, or are to be when another admin asks for the same. */
-export type AdoptionOutcome = {
+export type AdoptionAnswer = {
   adopted: boolean;
   keys: number;
   tenants: number;
@@ -35,7 +35,7 @@ export type AdoptionParts = JudgingParts & {
 };
 
 type Rows = { keys: KeyRow[]; tenants: TenantRow[] };
-type Asked = { outcome: AdoptionOutcome; granted: ReadonlySet<string> | undefined };
+type Asked = { outcome: AdoptionAnswer; granted: ReadonlySet<string> | undefined };
 
 /** Rows that one record names. */
 const BATCH = 250;

@@ -3,20 +3,20 @@ import type { KeyRow } from "../db/rows.ts";
 import { isRefusal, type Refusal, refuse } from "../errors.ts";
 import { type Changed, changeKey, type KeyChangeParts } from "../keys/change.ts";
 import { VAULT_TENANT } from "../keys/disable.ts";
-import { daysAfter, type KeyOutcome, keyOutcome } from "./answers.ts";
+import { daysAfter, type KeyAnswer, keyAnswer } from "./answers.ts";
 import { decideByTwo, type Judging, type JudgingParts, judging } from "./approval.ts";
 
 /**
  * Ends a key: it signs no more from the moment the second admin asks, and its seeds are erased `days` (7 to
  * 30) later.
  */
-export type DestroyKey = (caller: Caller, keyId: string, days: number) => Promise<KeyOutcome | Refusal>;
+export type DestroyKey = (caller: Caller, keyId: string, days: number) => Promise<KeyAnswer | Refusal>;
 
 /**
  * Takes a destruction back before its time, asked for or granted. The key is left disabled. One admin
  * suffices.
  */
-export type CancelKeyDestruction = (caller: Caller, keyId: string) => Promise<KeyOutcome | Refusal>;
+export type CancelKeyDestruction = (caller: Caller, keyId: string) => Promise<KeyAnswer | Refusal>;
 
 type Parts = KeyChangeParts & JudgingParts;
 
@@ -27,7 +27,7 @@ export function createKeyDestruction(parts: Parts): DestroyKey {
     const row = await changeKey(parts, { keyId, tenant: undefined }, about, (row) =>
       decide(row, caller, days, judging(parts)),
     );
-    return isRefusal(row) ? row : keyOutcome(row);
+    return isRefusal(row) ? row : keyAnswer(row);
   };
 }
 
@@ -40,7 +40,7 @@ export function createKeyDestructionCancelling(parts: KeyChangeParts): CancelKey
       if (row.pending?.action === "destroy") return { row: { ...row, pending: null } };
       return refuse("policy_violation", "No destruction of this key is under way");
     });
-    return isRefusal(row) ? row : keyOutcome(row);
+    return isRefusal(row) ? row : keyAnswer(row);
   };
 }
 

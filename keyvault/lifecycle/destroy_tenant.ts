@@ -1,7 +1,7 @@
 import type { Caller } from "../audit/record.ts";
 import { isRefusal, type Refusal, refuse } from "../errors.ts";
 import { VAULT_TENANT } from "../keys/disable.ts";
-import { daysAfter, type TenantOutcome, tenantOutcome } from "./answers.ts";
+import { daysAfter, type TenantAnswer, tenantAnswer } from "./answers.ts";
 import { decideByTwo, type JudgingParts, judging } from "./approval.ts";
 import { changeTenant, type TenantChangeParts } from "./change_tenant.ts";
 
@@ -9,14 +9,10 @@ import { changeTenant, type TenantChangeParts } from "./change_tenant.ts";
  * Ends a tenant: none of its keys signs from the moment the second admin asks, and its data key, under which
  * all of them are wrapped, is erased `days` (7 to 30) later.
  */
-export type DestroyTenant = (
-  caller: Caller,
-  tenant: string,
-  days: number,
-) => Promise<TenantOutcome | Refusal>;
+export type DestroyTenant = (caller: Caller, tenant: string, days: number) => Promise<TenantAnswer | Refusal>;
 
 /** Takes a destruction back before its time; the tenant's keys are as they were. One admin suffices. */
-export type CancelTenantDestruction = (caller: Caller, tenant: string) => Promise<TenantOutcome | Refusal>;
+export type CancelTenantDestruction = (caller: Caller, tenant: string) => Promise<TenantAnswer | Refusal>;
 
 type Parts = TenantChangeParts & JudgingParts;
 
@@ -39,7 +35,7 @@ export function createTenantDestruction(parts: Parts): DestroyTenant {
       const ending = { state: "destroying", pending: null, destroy_at: daysAfter(by.now, days) } as const;
       return { row: { ...row, ...ending }, detail: { step: "done", asked_by: row.pending?.admin ?? "" } };
     });
-    return isRefusal(row) ? row : tenantOutcome(row);
+    return isRefusal(row) ? row : tenantAnswer(row);
   };
 }
 
@@ -51,6 +47,6 @@ export function createTenantDestructionCancelling(parts: TenantChangeParts): Can
         ? { row: { ...row, state: "active", pending: null, destroy_at: null } }
         : refuse("policy_violation", "No destruction of this tenant is under way"),
     );
-    return isRefusal(row) ? row : tenantOutcome(row);
+    return isRefusal(row) ? row : tenantAnswer(row);
   };
 }

@@ -1,14 +1,14 @@
 import type { Caller } from "../audit/record.ts";
 import { isRefusal, type Refusal, refuse } from "../errors.ts";
 import { changeKey, type KeyChangeParts } from "../keys/change.ts";
-import { type KeyOutcome, keyOutcome } from "./answers.ts";
+import { type KeyAnswer, keyAnswer } from "./answers.ts";
 import { decideByTwo, type JudgingParts, judging } from "./approval.ts";
 
 /**
  * Lets a disabled key sign again, when a second admin asks for it too. A key that is being destroyed is
  * cancelled first.
  */
-export type EnableKey = (caller: Caller, keyId: string) => Promise<KeyOutcome | Refusal>;
+export type EnableKey = (caller: Caller, keyId: string) => Promise<KeyAnswer | Refusal>;
 
 /** Enabling on these parts. */
 export function createKeyEnabling(parts: KeyChangeParts & JudgingParts): EnableKey {
@@ -29,6 +29,6 @@ export function createKeyEnabling(parts: KeyChangeParts & JudgingParts): EnableK
         ? decision
         : { row: { ...row, pending: decision }, detail: { step: "asked" } };
     });
-    return isRefusal(row) ? row : keyOutcome(row);
+    return isRefusal(row) ? row : keyAnswer(row);
   };
 }

@@ -4,7 +4,7 @@ import type { Change, Journal } from "../audit/journal.ts";
 import { LedgerMismatch } from "../audit/ledger.ts";
 import type { AuditEntry, Caller } from "../audit/record.ts";
 import type { Clock } from "../clock.ts";
-import { Problem, type Refusal, refuse, VaultError } from "../errors.ts";
+import { type Refusal, refuse, UserError, VaultError } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import type { SealReason, Token } from "../token/client.ts";
 import { StaleOffer, WrongPin } from "../token/token_error.ts";
@@ -24,7 +24,7 @@ export type Sealing = {
   state(): SealState | undefined;
   /**
    * RowCodes immediately and returns since when. The record is written before; if it is not within 2 s, the
-   * vault is sealed all the same.
+   * vault is is sealed all the same.
    */
   seal(caller: Caller): Promise<SealState>;
   /** The key to encrypt the PIN to. Refused when the vault is not sealed. */
@@ -137,7 +137,7 @@ export function createSealing({ token, open, journal, clock, elapsed, log }: Sea
       const after = sealWanted ?? (broken ? { ...before, reason: "chain_broken" as const } : before);
       token.seal(after.reason);
       state = after;
-      if (!(error instanceof Problem)) throw error;
+      if (!(error instanceof UserError)) throw error;
       log.error({ event: "vault_not_opened", reason: error.message });
       throw new VaultError("unavailable", `The vault cannot be opened: ${error.message}`, { cause: error });
     }

@@ -3,7 +3,7 @@ import { ProtocolError } from "../../src/protocol/encoding/errors.ts";
 import type { HybridPublicKey, HybridSignature } from "../../src/protocol/keys/hybrid.ts";
 import type { Caller } from "../audit/record.ts";
 import { isRefusal, type Refusal, refuse } from "../errors.ts";
-import { clockFault, type SigningParts, signStatement } from "./statement.ts";
+import { clockRefusal, type SigningParts, signStatement } from "./statement.ts";
 
 /** An agent's answer to a challenge: the last fields of a proof bundle. */
 export type SignedChallenge = {
@@ -34,8 +34,8 @@ export function createChallengeSigning(parts: SigningParts): SignChallenge {
 }
 
 function judge(binding: ChallengeBinding, now: number): Uint8Array | Refusal {
-  const fault = clockFault("challenge_at", binding.challenge_at, now);
-  if (fault !== undefined) return fault;
+  const refusal = clockRefusal("challenge_at", binding.challenge_at, now);
+  if (refusal !== undefined) return refusal;
   try {
     return challengeSignBytes(binding);
   } catch (error) {

@@ -9,7 +9,7 @@ import { equalPublicKeys } from "../../src/protocol/keys/hybrid.ts";
 import type { Caller } from "../audit/record.ts";
 import { isRefusal, type Refusal, refuse } from "../errors.ts";
 import type { Key } from "../keys/store.ts";
-import { clockFault, type SigningParts, signStatement } from "./statement.ts";
+import { clockRefusal, type SigningParts, signStatement } from "./statement.ts";
 
 /**
  * The fields of a certificate that a caller fills; the vault adds the issuer's public key and the signature.
@@ -88,8 +88,8 @@ const RULES: readonly Rule[] = [
     return fields.issuer_id === issuer.keyId ? undefined : violation("The issuer is another key");
   },
   function isWellFormed({ fields }) {
-    const fault = checkIssuable(fields);
-    return fault && refuse("invalid_request", `certificate: ${fault.message}`);
+    const error = checkIssuable(fields);
+    return error && refuse("invalid_request", `certificate: ${error.message}`);
   },
   function hasKnownSubject({ subject, approval, issuer, policy }) {
     if (subject?.tenant === issuer.tenant) return undefined;
@@ -108,7 +108,7 @@ const RULES: readonly Rule[] = [
       : violation("The subject has another public key");
   },
   function isIssuedNow({ fields }, now) {
-    return clockFault("issued_at", fields.issued_at, now);
+    return clockRefusal("issued_at", fields.issued_at, now);
   },
   function isNotExpired({ fields }, now) {
     return now <= fields.expires_at ? undefined : violation("expires_at is past");

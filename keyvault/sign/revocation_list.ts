@@ -9,7 +9,7 @@ import type { LastList } from "../audit/register/register.ts";
 import type { Database } from "../db/connection.ts";
 import { isRefusal, type Refusal, refuse, VaultError } from "../errors.ts";
 import { dropOthers, follow, type Kept, keep, type Listed, readListed, writeListed } from "./listed.ts";
-import { clockFault, type Grant, type Judge, type SigningParts, signStatement } from "./statement.ts";
+import { clockRefusal, type Grant, type Judge, type SigningParts, signStatement } from "./statement.ts";
 
 /**
  * The certificates to list. `expires_at` has the Unix second at which each ends, at the same place; 0 for one
@@ -66,7 +66,7 @@ export function createListSigning(parts: ListSigningParts): SignRevocationList {
     } as const;
     const judge: Judge = async (_, now) => {
       last = readLast();
-      const early = clockFault("updated_at", updatedAt, now) ?? notAfter(last, updatedAt, digest);
+      const early = clockRefusal("updated_at", updatedAt, now) ?? notAfter(last, updatedAt, digest);
       if (early !== undefined) return early;
       const before = await listedBy(database, keyId, last);
       const next = follow(before, { certificates, expiresAt }, now);

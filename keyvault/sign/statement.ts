@@ -17,7 +17,7 @@ import type { Rate, Rates } from "../rates.ts";
 export const CLOCK_TOLERANCE_SECONDS = 60;
 
 /** Refuses a time in a statement that is too far from `now`, both in Unix seconds. */
-export function clockFault(field: string, time: number, now: number): Refusal | undefined {
+export function clockRefusal(field: string, time: number, now: number): Refusal | undefined {
   if (Math.abs(now - time) <= CLOCK_TOLERANCE_SECONDS) return undefined;
   return refuse(
     "policy_violation",

@@ -2,7 +2,7 @@ import { createPrivateKey, X509Certificate } from "node:crypto";
 import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { Problem } from "../errors.ts";
+import { UserError } from "../errors.ts";
 import type { Identity } from "./authority.ts";
 import { readCertificates } from "./material.ts";
 
@@ -17,7 +17,7 @@ export function isThere(dir: string, name: string): boolean {
 /**
  * Checks, and changes nothing, that what is in the folder belongs together and that what is missing can be
  * made: each certificate beside its key and of an authority in `ca.pem`; without `ca.key`, at least the
- * vault's own. Throws a `Problem` that names the file.
+ * vault's own. Throws a `UserError` that names the file.
  */
 export async function requireTls(dir: string): Promise<void> {
   const there = ENDS.filter((name) => isThere(dir, name));
@@ -25,7 +25,7 @@ export async function requireTls(dir: string): Promise<void> {
   if (existsSync(join(dir, "ca.key")) && authorities.length > 0) {
     await readAuthority(dir);
   } else if (authorities.length > 0 && !there.includes("server")) {
-    throw new Problem(
+    throw new UserError(
       `server.pem is missing and ca.key is not in ${dir}: issue it where ca.key is kept (keyvault cert issue --role server)`,
     );
   }
@@ -33,7 +33,7 @@ export async function requireTls(dir: string): Promise<void> {
     const file = join(dir, `${name}.pem`);
     const certificate = await readPair(file, join(dir, `${name}.key`));
     if (!authorities.some(({ publicKey }) => certificate.verify(publicKey))) {
-      throw new Problem(
+      throw new UserError(
         `${file} was not issued by the authority beside it: put that authority back, or remove the certificate`,
       );
     }
@@ -41,26 +41,28 @@ export async function requireTls(dir: string): Promise<void> {
 }
 
 /**
- * The authority that issues certificates: of those in `ca.pem`, the one of `ca.key`. Throws a `Problem` when
- * it is not there.
+ * The authority that issues certificates: of those in `ca.pem`, the one of `ca.key`. Throws a `UserError`
+ * when it is not there.
  */
 export async function readAuthority(dir: string): Promise<Identity> {
   for (const name of ["ca.pem", "ca.key"]) {
     if (!existsSync(join(dir, name))) {
-      throw new Problem(`${name} is not in ${dir}: run this where it is kept, or name that folder with --ca`);
+      throw new UserError(
+        `${name} is not in ${dir}: run this where it is kept, or name that folder with --ca`,
+      );
     }
   }
   const authorities = await readAuthorities(dir);
   const privateKey = await readFile(join(dir, "ca.key"), "utf8");
   const own = readKeyOf(authorities, privateKey);
-  if (own === undefined) throw new Problem(`${join(dir, "ca.pem")} or its key is damaged`);
+  if (own === undefined) throw new UserError(`${join(dir, "ca.pem")} or its key is damaged`);
   return { certificate: own.toString(), privateKey };
 }
 
 async function readAuthorities(dir: string): Promise<X509Certificate[]> {
   const file = join(dir, "ca.pem");
   const authorities = readCertificates(file, await readFile(file));
-  if (authorities.length === 0) throw new Problem(`${file} or its key is damaged`);
+  if (authorities.length === 0) throw new UserError(`${file} or its key is damaged`);
   return authorities;
 }
 
@@ -79,8 +81,10 @@ async function readPair(certificateFile: string, keyFile: string): Promise<X509C
     if (certificate.checkPrivateKey(createPrivateKey(await readFile(keyFile)))) return certificate;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== "ENOENT") {
-      throw new Problem(`${certificateFile} or its key is damaged`, { cause: error });
+      throw new UserError(`${certificateFile} or its key is damaged`, { cause: error });
     }
   }
-  throw new Problem(`${certificateFile} exists without its key ${keyFile}: put the key back, or remove both`);
+  throw new UserError(
+    `${certificateFile} exists without its key ${keyFile}: put the key back, or remove both`,
+  );
 }

@@ -1,7 +1,7 @@
 import { X509Certificate } from "node:crypto";
 import { existsSync } from "node:fs";
 import { appendFile, readFile } from "node:fs/promises";
-import { Problem } from "../errors.ts";
+import { UserError } from "../errors.ts";
 import { writeFileDurably } from "../files.ts";
 import { issueCertificate, type Subject } from "./authority.ts";
 import { validity } from "./install.ts";
@@ -19,7 +19,7 @@ export type IssuedCertificate = { certificate: string; key: string; serial: stri
 
 /**
  * Issues a certificate with a fresh key from the authority in `tlsDir`. The key's file is written first.
- * Throws `Problem` when the authority's key is not there, or files would be overwritten unasked
+ * Throws `UserError` when the authority's key is not there, or files would be overwritten unasked
  */
 export async function issueFiles(
   tlsDir: string,
@@ -29,7 +29,7 @@ export async function issueFiles(
   const authority = await readAuthority(tlsDir);
   const files = { certificate: `${stem}.pem`, key: `${stem}.key` };
   if (!replace && (existsSync(files.certificate) || existsSync(files.key))) {
-    throw new Problem(`${files.certificate} or its key exists already: pass --replace to replace them`);
+    throw new UserError(`${files.certificate} or its key exists already: pass --replace to replace them`);
   }
   const identity = await issueCertificate(authority, subject, validity(now, days));
   await writeFileDurably(files.key, identity.privateKey);
@@ -44,7 +44,7 @@ export async function issueFiles(
 
 /**
  * Adds a certificate to the revocation list, once; gives its serial number. A running vault takes notice
- * within seconds. Throws `Problem` when the certificate or the list cannot be read, or the list has a line
+ * within seconds. Throws `UserError` when the certificate or the list cannot be read, or the list has a line
  * for which the vault does not take it up
  */
 export async function revokeCertificate(
@@ -68,7 +68,7 @@ export async function revokeCertificate(
 async function readList(file: string): Promise<string> {
   return readFile(file, "utf8").catch((error: NodeJS.ErrnoException) => {
     if (error.code === "ENOENT") return "";
-    throw new Problem(`${file} cannot be read`, { cause: error });
+    throw new UserError(`${file} cannot be read`, { cause: error });
   });
 }
 
@@ -76,6 +76,6 @@ async function readCertificate(file: string): Promise<X509Certificate> {
   try {
     return new X509Certificate(await readFile(file));
   } catch (error) {
-    throw new Problem(`${file} is not a readable certificate`, { cause: error });
+    throw new UserError(`${file} is not a readable certificate`, { cause: error });
   }
 }

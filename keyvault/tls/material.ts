@@ -1,7 +1,7 @@
 import { createPrivateKey, X509Certificate } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import type { TlsConfig } from "../config.ts";
-import { Problem } from "../errors.ts";
+import { UserError } from "../errors.ts";
 
 /**
  * What the vault's own TLS end is made of, and whom it lets in: PEM bytes, parsed authorities, serial numbers
@@ -20,8 +20,8 @@ const SERIAL_LINE = /^([0-9a-f]{1,64})\s*(#.*)?$/;
 
 /**
  * Reads the server's TLS files and the revocation list, whole and belonging together or not at all. `former`
- * is who was revoked until now: only without them is an absent list an empty one. Throws `Problem` naming the
- * file that is missing, damaged, or of another key
+ * is who was revoked until now: only without them is an absent list an empty one. Throws `UserError` naming
+ * the file that is missing, damaged, or of another key
  */
 export async function readMaterial(
   files: TlsConfig,
@@ -34,17 +34,17 @@ export async function readMaterial(
     readRevoked(files.revokedFile, former),
   ]);
   const authorities = readCertificates(files.caFile, ca);
-  if (authorities.length === 0) throw new Problem(`${files.caFile} holds no certificate`);
+  if (authorities.length === 0) throw new UserError(`${files.caFile} holds no certificate`);
   const own = parse(files.certFile, () => new X509Certificate(cert));
   if (!own.checkPrivateKey(parse(files.keyFile, () => createPrivateKey(key)))) {
-    throw new Problem(`${files.keyFile} is not the key of ${files.certFile}`);
+    throw new UserError(`${files.keyFile} is not the key of ${files.certFile}`);
   }
   return { ca: writeCertificates(authorities), cert, key, authorities, revoked };
 }
 
 /**
- * The certificates in a file's bytes, PEM, in their order. Throws a `Problem` that names the file when one is
- * damaged.
+ * The certificates in a file's bytes, PEM, in their order. Throws a `UserError` that names the file when one
+ * is damaged.
  */
 export function readCertificates(file: string, bytes: Buffer): X509Certificate[] {
   return parse(file, () =>
@@ -81,16 +81,16 @@ async function readPem(file: string): Promise<Buffer> {
   try {
     return await readFile(file);
   } catch (error) {
-    throw new Problem(`${file} cannot be read: run "keyvault init", or put it back`, { cause: error });
+    throw new UserError(`${file} cannot be read: run "keyvault init", or put it back`, { cause: error });
   }
 }
 
 /** The revocation list is gone from under a running vault. */
-export class ListGone extends Problem {}
+export class ListGone extends UserError {}
 
 /**
  * The serial numbers on a revocation list, none when there is no such file and was none before. Throws a
- * `Problem` that names the first line that is not a serial number, or the file that is gone.
+ * `UserError` that names the first line that is not a serial number, or the file that is gone.
  */
 export async function readRevoked(
   file: string,
@@ -101,14 +101,14 @@ export async function readRevoked(
     if (error.code === "ENOENT") {
       throw new ListGone(`${file} is gone: the certificates on it stay revoked until it is put back`);
     }
-    throw new Problem(`${file} cannot be read`, { cause: error });
+    throw new UserError(`${file} cannot be read`, { cause: error });
   });
   const serials = text.split("\n").flatMap((text, index) => {
     const line = text.trim();
     if (line === "" || line.startsWith("#")) return [];
     const [, serial] = SERIAL_LINE.exec(line.toLowerCase().replaceAll(":", "")) ?? [];
     if (serial !== undefined) return [normaliseSerial(serial)];
-    throw new Problem(
+    throw new UserError(
       `${file}: line ${index + 1} is not a hexadecimal serial number; no revocation is read until it is corrected`,
     );
   });
@@ -119,6 +119,6 @@ function parse<T>(file: string, read: () => T): T {
   try {
     return read();
   } catch (error) {
-    throw new Problem(`${file} is damaged`, { cause: error });
+    throw new UserError(`${file} is damaged`, { cause: error });
   }
 }

@@ -34,7 +34,7 @@ const EVERY_MS = 2_000;
 const SETTLED_MS = 1_000;
 
 /**
- * Reads the TLS files, and then every two seconds. Rejects with a `Problem` when they cannot be used at the
+ * Reads the TLS files, and then every two seconds. Rejects with a `UserError` when they cannot be used at the
  * start.
  */
 export async function openTrust(files: TlsConfig, log: Logger): Promise<Trust> {

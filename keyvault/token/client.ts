@@ -14,7 +14,7 @@ import type {
   Wrapped,
 } from "./messages.ts";
 import { partsOf } from "./parts.ts";
-import { DamagedBox, StaleOffer, TokenFault, WrongPin } from "./token_error.ts";
+import { DamagedBox, StaleOffer, TokenError, WrongPin } from "./token_error.ts";
 
 const CALL_DEADLINE_MS = 5_000;
 const OPEN_DEADLINE_MS = 20_000;
@@ -120,7 +120,7 @@ export type SealReason = "no_pin_file" | "asked" | "process_ended" | "chain_brok
 export type WithoutPin = "refuse" | "seal";
 
 /**
- * Starts the child and opens the token. Rejects with a `TokenFault` that says what is wrong when the first
+ * Starts the child and opens the token. Rejects with a `TokenError` that says what is wrong when the first
  * opening fails; after that, the child is started again whenever it ends, with delays growing from 50 ms to 5
  * s. With `seal`, a token whose PIN file is not there when the child is started is sealed.
  */
@@ -155,7 +155,7 @@ export async function openToken(
       } else {
         info = await connection.request({ kind: "open", ...place }, OPEN_DEADLINE_MS);
       }
-      if (waits !== (sealed !== undefined)) throw new TokenFault("The token was sealed meanwhile");
+      if (waits !== (sealed !== undefined)) throw new TokenError("The token was sealed meanwhile");
       current = connection;
     } catch (error) {
       connection.kill();

@@ -1,14 +1,14 @@
 import type { Logger } from "../log.ts";
-import type { ReplyFrame, TokenAnswers, TokenFailure, TokenRequest } from "./messages.ts";
+import type { ReplyFrame, TokenAnswers, TokenRefusal, TokenRequest } from "./messages.ts";
 import { startTokenProcess } from "./process.ts";
-import { DamagedBox, StaleOffer, TokenFault, WrongPin } from "./token_error.ts";
+import { DamagedBox, StaleOffer, TokenError, WrongPin } from "./token_error.ts";
 
 /** One life of the child that owns the token. */
 export type TokenConnection = {
   pid: number | undefined;
   /**
    * Asks the child. Rejects with `DamagedBox`, `WrongPin` or `StaleOffer` as the operation says, and with
-   * `TokenFault` when the child reports a fault, ends, or lets the deadline pass: it is then killed, so that
+   * `TokenError` when the child reports a fault, ends, or lets the deadline pass: it is then killed, so that
    * no late answer can be taken for another call's. What cannot be sent, because it is too large, rejects
    * immediately and leaves the child as it is.
    */
@@ -49,7 +49,7 @@ export function connectToken(environment: Readonly<Record<string, string>>, log:
     alive = false;
     for (const call of waiting.values()) {
       clearTimeout(call.deadline);
-      call.reject(new TokenFault("The token's process ended"));
+      call.reject(new TokenError("The token's process ended"));
     }
     waiting.clear();
     tellEnded();
@@ -60,7 +60,7 @@ export function connectToken(environment: Readonly<Record<string, string>>, log:
     ended,
     kill: child.kill,
     request(message, deadlineMs) {
-      if (!alive) return Promise.reject(new TokenFault("The token's process is not running"));
+      if (!alive) return Promise.reject(new TokenError("The token's process is not running"));
       const id = ++lastId;
       return new Promise((resolve, reject) => {
         child.send({ id, request: message });
@@ -74,7 +74,7 @@ export function connectToken(environment: Readonly<Record<string, string>>, log:
   };
 }
 
-function failed({ reason, message }: TokenFailure): Error {
+function failed({ reason, message }: TokenRefusal): Error {
   switch (reason) {
     case "damaged":
       return new DamagedBox();
@@ -83,6 +83,6 @@ function failed({ reason, message }: TokenFailure): Error {
     case "offer":
       return new StaleOffer();
     case "token":
-      return new TokenFault(message);
+      return new TokenError(message);
   }
 }

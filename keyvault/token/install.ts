@@ -7,17 +7,17 @@ import type { Logger } from "../log.ts";
 import type { TokenSettings } from "./client.ts";
 import { connectToken } from "./connection.ts";
 import { prepareSoftHsm } from "./softhsm.ts";
-import { TokenFault } from "./token_error.ts";
+import { TokenError } from "./token_error.ts";
 
 const PIN_BYTES = 32;
 const PROVISION_DEADLINE_MS = 60_000;
 
 /**
- * How the child is started for a token that is in place. Throws a `TokenFault` when a SoftHSM token is not.
+ * How the child is started for a token that is in place. Throws a `TokenError` when a SoftHSM token is not.
  */
 export async function tokenSettings(config: TokenConfig): Promise<TokenSettings> {
   if (config.managed && !existsSync(config.dir)) {
-    throw new TokenFault(
+    throw new TokenError(
       `There is no token in ${config.dir}: restore it, or start a new vault with "keyvault init" on an empty database`,
     );
   }
@@ -34,7 +34,7 @@ async function settingsOf(config: TokenConfig): Promise<TokenSettings> {
  * SoftHSM token is made aside and moved into place when it is whole, so a run that was cut off leaves nothing
  * that a later run could mistake for a token.
  *
- * Throws `TokenFault` when there is a token but not its PIN, or the module refuses
+ * Throws `TokenError` when there is a token but not its PIN, or the module refuses
  */
 export async function installToken(config: TokenConfig, log: Logger): Promise<string[]> {
   if (!config.managed) return provision(await tokenSettings(config), false, log);
@@ -46,10 +46,10 @@ export async function installToken(config: TokenConfig, log: Logger): Promise<st
   );
 }
 
-/** Throws a `TokenFault` when there is a SoftHSM token but not its PIN. */
+/** Throws a `TokenError` when there is a SoftHSM token but not its PIN. */
 export function requirePin({ managed, dir, pinFile }: TokenConfig): void {
   if (managed && existsSync(dir) && !existsSync(pinFile)) {
-    throw new TokenFault(`There is a token in ${dir}, but its PIN file ${pinFile} is gone: put it back`);
+    throw new TokenError(`There is a token in ${dir}, but its PIN file ${pinFile} is gone: put it back`);
   }
 }
 

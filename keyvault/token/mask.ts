@@ -1,6 +1,6 @@
 import { randomFillSync } from "node:crypto";
 import type { Wrapped } from "./messages.ts";
-import { TokenFault } from "./token_error.ts";
+import { TokenError } from "./token_error.ts";
 
 const NONCE_AND_TAG_BYTES = 28;
 
@@ -12,10 +12,10 @@ export function createMask({ box }: Wrapped): Buffer {
 
 /**
  * XORs the mask onto the bytes, in their place, and gives them: put on and taken off alike. Throws a
- * `TokenFault` when it is too short.
+ * `TokenError` when it is too short.
  */
 export function applyMask(bytes: Uint8Array, mask: Uint8Array): Uint8Array {
-  if (mask.length < bytes.length) throw new TokenFault("The mask is shorter than the bytes that it masks");
+  if (mask.length < bytes.length) throw new TokenError("The mask is shorter than the bytes that it masks");
   for (let at = 0; at < bytes.length; at += 1) bytes[at] = (bytes[at] ?? 0) ^ (mask[at] ?? 0);
   return bytes;
 }

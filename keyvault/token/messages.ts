@@ -78,11 +78,11 @@ export type TokenAnswers = {
  * encrypted for this child, `token` for everything that makes the token unusable. After all but the first the
  * child ends itself.
  */
-export type TokenFailure = { reason: "damaged" | "pin" | "offer" | "token"; message: string };
+export type TokenRefusal = { reason: "damaged" | "pin" | "offer" | "token"; message: string };
 
 /** One request or reply on the pipe. */
 export type RequestFrame = { id: number; request: TokenRequest };
 export type ReplyFrame = { id: number } & (
   | { answer: TokenAnswers[TokenRequest["kind"]] }
-  | { failure: TokenFailure }
+  | { failure: TokenRefusal }
 );

@@ -1,8 +1,8 @@
-import { Problem } from "../errors.ts";
+import { UserError } from "../errors.ts";
 
 /** The token or its module cannot be used. The child reports it and ends; the parent starts another. */
-export class TokenFault extends Problem {
-  override readonly name = "TokenFault";
+export class TokenError extends UserError {
+  override readonly name = "TokenError";
 }
 
 /**
@@ -17,12 +17,12 @@ export class DamagedBox extends Error {
 }
 
 /** The token does not accept a PIN. The message says why, without the PIN. */
-export class WrongPin extends Problem {
+export class WrongPin extends UserError {
   override readonly name = "WrongPin";
 }
 
 /** A PIN that was encrypted for another child, or altered on its way. */
-export class StaleOffer extends Problem {
+export class StaleOffer extends UserError {
   override readonly name = "StaleOffer";
 
   constructor() {

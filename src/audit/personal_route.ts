@@ -32,7 +32,7 @@ const details = z.object({
 });
 
 /** An audit event as answers show it; `details` is empty for `proof.presented` (specification §2). */
-const eventShape = z.object({
+const eventAnswer = z.object({
   event_id: z.string(),
   event_type: eventType,
   occurred_at: isoTime,
@@ -42,7 +42,7 @@ const eventShape = z.object({
   details,
 });
 
-const answer = z.object({ events: z.array(eventShape), next_cursor: z.string().nullable() });
+const answer = z.object({ events: z.array(eventAnswer), next_cursor: z.string().nullable() });
 
 const newestFirst: PageOrder = { time: "e.occurred_at", id: "e.event_id", isId: isUuid };
 
@@ -105,7 +105,7 @@ type EventRow = Pick<
   action_profile: string | null;
 };
 
-function showEvent(row: EventRow): z.infer<typeof eventShape> {
+function showEvent(row: EventRow): z.infer<typeof eventAnswer> {
   return {
     event_id: row.event_id,
     event_type: row.event_type,

@@ -5,7 +5,7 @@ import type { CertificateRecord } from "./certificates/certificate_record.ts";
 import type { RequestRecord } from "./requests/request_record.ts";
 
 /** A delegation request as answers show it. */
-export const requestShape = z.object({
+export const requestAnswer = z.object({
   request_id: z.string(),
   connection_id: z.string(),
   agent_id: z.string(),
@@ -24,7 +24,7 @@ export const requestShape = z.object({
 });
 
 /** A certificate as answers show it. */
-export const certificateShape = z.object({
+export const certificateAnswer = z.object({
   cert_id: z.string(),
   request_id: z.string(),
   connection_id: z.string(),
@@ -41,7 +41,7 @@ export const certificateShape = z.object({
 });
 
 /** Shows a request. */
-export function showRequest(record: RequestRecord): z.infer<typeof requestShape> {
+export function showRequest(record: RequestRecord): z.infer<typeof requestAnswer> {
   return {
     request_id: record.request_id,
     connection_id: record.connection_id,
@@ -62,7 +62,7 @@ export function showRequest(record: RequestRecord): z.infer<typeof requestShape>
 }
 
 /** Shows a certificate. */
-export function showCertificate(record: CertificateRecord): z.infer<typeof certificateShape> {
+export function showCertificate(record: CertificateRecord): z.infer<typeof certificateAnswer> {
   return {
     cert_id: record.cert_id,
     request_id: record.request_id,

@@ -1,14 +1,14 @@
 import { resolve } from "node:path";
 import { parseUsd, USD_RULE } from "../accounts/ledger/usd.ts";
 import { WORD } from "../config.ts";
-import { Problem } from "./user_error.ts";
+import { UserError } from "./user_error.ts";
 
-/** The port that was typed: 0 takes a free one. Throws `Problem` for anything but 0 to 65535 in digits. */
+/** The port that was typed: 0 takes a free one. Throws `UserError` for anything but 0 to 65535 in digits. */
 export function readPort(text: string): number {
   refuseOption("--port", text);
   const port = Number(text);
   if (!/^\d{1,5}$/.test(text) || port > 65_535) {
-    throw new Problem(
+    throw new UserError(
       `--port ${JSON.stringify(text)} is not a port`,
       "Give a number from 0 to 65535; 0 takes a free one",
     );
@@ -16,15 +16,15 @@ export function readPort(text: string): number {
   return port;
 }
 
-/** The data folder that was typed, absolute. Throws `Problem` when it is not a port. */
+/** The data folder that was typed, absolute. Throws `UserError` when it is not a port. */
 export function readFolder(text: string): string {
   refuseOption("--data", text);
-  if (text === "") throw new Problem("--data needs a folder", "Give its path, such as --data .deputize");
+  if (text === "") throw new UserError("--data needs a folder", "Give its path, such as --data .deputize");
   return resolve(text);
 }
 
 /**
- * The further words that were typed, each `--alias` one or several with commas between. Throws `Problem` for
+ * The further words that were typed, each `--alias` one or several with commas between. Throws `UserError`
  * anything that is not a word.
  */
 export function readAliases(texts: readonly string[]): string[] {
@@ -35,17 +35,17 @@ export function readAliases(texts: readonly string[]): string[] {
   for (const word of words) {
     if (WORD.test(word)) continue;
     const form = "1 to 32 lower-case letters and digits, a letter first, such as --alias ratify";
-    throw new Problem(`--alias ${JSON.stringify(word)} is not a word for paths and headers: ${form}`);
+    throw new UserError(`--alias ${JSON.stringify(word)} is not a word for paths and headers: ${form}`);
   }
   return [...new Set(words)];
 }
 
-/** The micro-USD of the US dollars that were typed. Throws `Problem` for anything but an amount. */
+/** The micro-USD of the US dollars that were typed. Throws `UserError` for anything but an amount. */
 export function readCredits(text: string): number {
   refuseOption("--credits", text);
   const amount = parseUsd(text);
   if (amount === undefined) {
-    throw new Problem(
+    throw new UserError(
       `--credits ${JSON.stringify(text)} is not ${USD_RULE}`,
       "Give one, such as --credits 50",
     );
@@ -56,7 +56,7 @@ export function readCredits(text: string): number {
 /** The word after an option without a value is read as its value. */
 function refuseOption(option: string, text: string): void {
   if (!text.startsWith("--")) return;
-  throw new Problem(
+  throw new UserError(
     `${option} has no value: ${text} follows it`,
     `Give one, such as ${option} ${EXAMPLES[option]}`,
   );

@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { makeFolder, writeAtomically } from "./state_folder.ts";
-import { Problem } from "./user_error.ts";
+import { UserError } from "./user_error.ts";
 
 /** The embedded stack's own secrets, and the files (mode 0600) in which its parts are given them. */
 export type StackSecrets = {
@@ -23,7 +23,7 @@ const SECRET_BYTES = 32;
 
 /**
  * Reads the secrets of a data folder, each 32 bytes in base64, and makes those that are missing when `isNew`.
- * Secrets that are gone cannot be made again: what they protect could not be read. Throws `Problem` naming
+ * Secrets that are gone cannot be made again: what they protect could not be read. Throws `UserError` naming
  * the file that is missing or damaged; nothing is changed then.
  */
 export async function openSecrets(folder: string, isNew: boolean): Promise<StackSecrets> {
@@ -31,7 +31,7 @@ export async function openSecrets(folder: string, isNew: boolean): Promise<Stack
   const secrets = Object.fromEntries(found) as Record<Kept, Buffer | undefined>;
   for (const name of kept) {
     if (secrets[name] === undefined && !isNew) {
-      throw new Problem(
+      throw new UserError(
         `${join(folder, name)} is missing, and the data cannot be read without it`,
         "Put the file back, or start afresh with another data folder",
       );
@@ -78,7 +78,7 @@ async function readSecret(path: string): Promise<Buffer | undefined> {
   }
   const secret = Buffer.from(text, "base64");
   if (secret.length !== SECRET_BYTES || secret.toString("base64") !== text) {
-    throw new Problem(
+    throw new UserError(
       `${path} is damaged: it must hold ${SECRET_BYTES} bytes in base64`,
       "Put back a copy of the file, or start afresh with another data folder",
     );

@@ -49,7 +49,7 @@ const root = fileURLToPath(new URL("../..", import.meta.url));
 
 /**
  * Starts Postgres, the vault, the API, the worker and the operator, in that order, each when the one before
- * is ready. Data of an earlier run is used again. Throws `Problem`.
+ * is ready. Data of an earlier run is used again. Throws `UserError`.
  */
 export async function startParts(
   stack: Stack,

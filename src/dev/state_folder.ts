@@ -1,7 +1,7 @@
 import { mkdir, open, readdir, readFile, rename, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { claim } from "./process/folder_lock.mjs";
-import { fileProblem, Problem } from "./user_error.ts";
+import { fileError, UserError } from "./user_error.ts";
 
 /**
  * The number of this arrangement of files below the state folder; it changes when an older program could not
@@ -20,7 +20,7 @@ export type StateFolder = {
 
 /**
  * Opens the folder in which a stack keeps everything, creating it when there is none, for this process alone.
- * Throws `Problem` when another living stack has it, or when it is not of this program's layout.
+ * Throws `UserError` when another living stack has it, or when it is not of this program's layout.
  */
 export async function openStateFolder(path: string): Promise<StateFolder> {
   const lock = await makeFolder(path)
@@ -29,7 +29,7 @@ export async function openStateFolder(path: string): Promise<StateFolder> {
       throw unusable(path, cause);
     });
   if ("heldBy" in lock) {
-    throw new Problem(
+    throw new UserError(
       `A stack is already running on ${path}, started by process ${lock.heldBy}`,
       `Stop it with Ctrl-C where it runs, or with: kill ${lock.heldBy}`,
     );
@@ -46,11 +46,11 @@ export async function openStateFolder(path: string): Promise<StateFolder> {
 const NO_FOLDERS = "no folder can be made there";
 const ELSEWHERE = "Choose another folder with --data";
 
-function unusable(path: string, cause: unknown): Problem {
-  if (cause instanceof Problem) return cause;
+function unusable(path: string, cause: unknown): UserError {
+  if (cause instanceof UserError) return cause;
   const failure: NodeJS.ErrnoException = cause instanceof Error ? cause : new Error(String(cause));
   const reason = failure.code === "ENOENT" ? NO_FOLDERS : failure.message;
-  return fileProblem(cause, path) ?? new Problem(`${path} cannot be used: ${reason}`, ELSEWHERE, { cause });
+  return fileError(cause, path) ?? new UserError(`${path} cannot be used: ${reason}`, ELSEWHERE, { cause });
 }
 
 /**
@@ -61,7 +61,7 @@ export async function makeFolder(path: string): Promise<void> {
   if (await madeOrThere(path)) return;
   await makeFolder(dirname(path));
   if (!(await madeOrThere(path))) {
-    throw new Problem(`${path} cannot be used: ${NO_FOLDERS}`, ELSEWHERE);
+    throw new UserError(`${path} cannot be used: ${NO_FOLDERS}`, ELSEWHERE);
   }
 }
 
@@ -79,7 +79,8 @@ async function madeOrThere(path: string): Promise<boolean> {
 }
 
 /**
- * Writes a file so that a reader, or a crash, finds either the old content or the new one. Throws `Problem`.
+ * Writes a file so that a reader, or a crash, finds either the old content or the new one. Throws
+ * `UserError`.
  */
 export async function writeAtomically(path: string, content: string): Promise<void> {
   const partial = `${path}.partial`;
@@ -94,7 +95,7 @@ export async function writeAtomically(path: string, content: string): Promise<vo
     await rename(partial, path);
   } catch (error) {
     await rm(partial, { force: true }).catch(() => undefined);
-    throw fileProblem(error, path) ?? error;
+    throw fileError(error, path) ?? error;
   }
 }
 
@@ -110,7 +111,7 @@ async function checkVersion(path: string): Promise<void> {
   if (text === undefined) {
     const found = (await readdir(path)).filter((name) => !NO_DATA.has(name) && !name.endsWith(".partial"));
     if (found.length > 0) {
-      throw new Problem(
+      throw new UserError(
         `${path} holds data (${found[0]}) but not ${VERSION_FILE}, so it is not clear what wrote it`,
         `Put the file back, or ${startAfresh}`,
       );
@@ -120,10 +121,10 @@ async function checkVersion(path: string): Promise<void> {
   }
   const layout = layoutOf(text);
   if (layout === undefined) {
-    throw new Problem(`${file} cannot be understood`, `Put back a copy of the folder, or ${startAfresh}`);
+    throw new UserError(`${file} cannot be understood`, `Put back a copy of the folder, or ${startAfresh}`);
   }
   if (layout !== LAYOUT) {
-    throw new Problem(
+    throw new UserError(
       `${path} was written by ${layout > LAYOUT ? "a newer" : "an older"} version (layout ${layout}, this one uses ${LAYOUT})`,
       `Use that version, or ${startAfresh}`,
     );

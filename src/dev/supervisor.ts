@@ -26,7 +26,7 @@ export type Stack = {
 
 /**
  * Claims a state folder for a stack, after the parts of an earlier one that was killed have ended. Throws
- * `Problem` when another stack has it or its layout is another one.
+ * `UserError` when another stack has it or its layout is another one.
  */
 export async function openStack({ folder, terminal }: StackOptions): Promise<Stack> {
   const state = await openStateFolder(folder);

@@ -1,5 +1,5 @@
 import { createColors } from "picocolors";
-import { describeProblem, messageOf } from "./user_error.ts";
+import { describeError, messageOf } from "./user_error.ts";
 
 /** The part of a stream that is used. */
 export type Output = {
@@ -71,7 +71,7 @@ export function createTerminal({ out, err, color, json }: TerminalOptions): Term
     },
     warn: (text) => face.print(err, paint.yellow(text)),
     problem(thrown) {
-      const [message = "", ...rest] = describeProblem(thrown);
+      const [message = "", ...rest] = describeError(thrown);
       face.print(err, [paint.red(message), ...rest].join("\n"));
     },
   };

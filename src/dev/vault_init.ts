@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { join } from "node:path";
 import { NO_INSPECTOR, spawnLogged } from "./process/part.ts";
-import { Problem } from "./user_error.ts";
+import { UserError } from "./user_error.ts";
 
 /**
  * How `keyvault init` is run. All of its environment is in `env`; what it prints is appended to `logFile`.
@@ -22,8 +22,8 @@ const THROWN = /^(?:Uncaught )?(\w*Error\b.*)$/m;
 
 /**
  * Makes what the vault needs; on a vault that has it, changes nothing. One without its PIN file is refused,
- * since nobody is here to unseal it. Throws `Problem` with the one line that says what went wrong, and where
- * the rest of it is.
+ * since nobody is here to unseal it. Throws `UserError` with the one line that says what went wrong, and
+ * where the rest of it is.
  */
 export async function initialiseVault({ program, env, logFile }: VaultInit): Promise<void> {
   const options = { env, graceMs: GRACE_MS, logFile };
@@ -39,5 +39,5 @@ export async function initialiseVault({ program, env, logFile }: VaultInit): Pro
   const own = code === 0 ? `the PIN file ${pinFile} is not there; put it back` : OWN_WORDS.exec(said)?.[1];
   const reason = own ?? THROWN.exec(said)?.[1] ?? signal ?? `exit status ${code}`;
   const remedy = own === undefined ? "" : "Put that right, or start afresh with another folder: --data\n";
-  throw new Problem(`The key vault could not be made ready: ${reason}`, `${remedy}Its log is ${logFile}`);
+  throw new UserError(`The key vault could not be made ready: ${reason}`, `${remedy}Its log is ${logFile}`);
 }

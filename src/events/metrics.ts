@@ -1,13 +1,13 @@
 import { Gauge, Histogram } from "prom-client";
 import type { Metrics } from "../metrics.ts";
-import type { Verdict } from "./webhooks/attempt_result.ts";
+import type { AttemptResult } from "./webhooks/attempt_result.ts";
 
 /** What the worker counts. */
 export type EventMetrics = {
   /** How many events wait in the outbox, and for how many seconds the oldest one has. */
   outbox(waiting: number, oldestSeconds: number): void;
   /** One finished request to a callback URL. */
-  attempt(verdict: Verdict, seconds: number): void;
+  attempt(verdict: AttemptResult, seconds: number): void;
 };
 
 /**

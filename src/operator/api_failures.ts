@@ -3,7 +3,7 @@ import type { ApiFailure } from "./api/transport.ts";
 import { conditionOf } from "./conditions.ts";
 import type { AnyObject } from "./kinds.ts";
 import type { Visit } from "./queue/queue.ts";
-import { progressOf, type Reason, recheckOf, type Verdict } from "./reasons.ts";
+import { progressOf, type Reason, recheckOf, type StatusReason } from "./reasons.ts";
 
 /** The reason that a refusal of the API means. Any other code is a fault of the spec. */
 const refusals: Partial<Record<ErrorCode, Reason>> = {
@@ -22,7 +22,7 @@ const refusals: Partial<Record<ErrorCode, Reason>> = {
 };
 
 /** What to report of a call that failed. */
-export function verdictOf(failure: ApiFailure): Verdict {
+export function reasonOf(failure: ApiFailure): StatusReason {
   switch (failure.kind) {
     case "refused":
       return { reason: refusals[failure.code] ?? "InvalidSpec", message: failure.message };
@@ -59,7 +59,7 @@ export function isOutage(failure: ApiFailure): boolean {
 /**
  * When to look again after a verdict: what waits for something that is not watched is tried again by itself.
  */
-export function visitAfter({ reason }: Verdict, failure?: ApiFailure): Visit {
+export function visitAfter({ reason }: StatusReason, failure?: ApiFailure): Visit {
   if (failure !== undefined && (isOutage(failure) || progressOf(reason) === "waiting")) {
     const notBeforeMs = failure.kind === "unavailable" ? failure.retryAfterMs : undefined;
     return { retry: true, ...(notBeforeMs === undefined ? {} : { notBeforeMs }) };

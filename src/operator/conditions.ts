@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import type { CommonStatus, Condition } from "./kinds.ts";
-import { progressOf, type Verdict } from "./reasons.ts";
+import { progressOf, type StatusReason } from "./reasons.ts";
 
 /** A condition as a reconciler states it. Without a reason: the type's own name, as for what is simply so. */
 export type Fact = { type: string; status: Condition["status"]; reason?: string; message?: string };
@@ -8,7 +8,7 @@ export type Fact = { type: string; status: Condition["status"]; reason?: string;
 const MAX_MESSAGE_LENGTH = 2048;
 
 /** The facts Ready, Reconciling and Stalled (kstatus) that a verdict means. */
-export function readiness({ reason, message }: Verdict): Fact[] {
+export function readiness({ reason, message }: StatusReason): Fact[] {
   const progress = progressOf(reason);
   return [
     { type: "Ready", status: progress === "done" ? "True" : "False", reason, message },

@@ -88,7 +88,7 @@ export const reasons = {
 export type Reason = keyof typeof reasons;
 
 /** What was found out about an object: a reason and a sentence for people. */
-export type Verdict = { reason: Reason; message: string };
+export type StatusReason = { reason: Reason; message: string };
 
 /** The progress that a reason means. */
 export function progressOf(reason: Reason): Progress {

@@ -1,34 +1,37 @@
 import { isTrue } from "./conditions.ts";
 import type { Agent, AnyObject, Delegation, Platform } from "./kinds.ts";
-import type { Verdict } from "./reasons.ts";
+import type { StatusReason } from "./reasons.ts";
 import type { Resources } from "./resources.ts";
 
 /** Why nothing new can be built on a Platform; `undefined` when something can. */
-export function platformFault(name: string, platform: Platform | undefined): Verdict | undefined {
-  const fault = (what: string): Verdict => ({
+export function platformObstacle(name: string, platform: Platform | undefined): StatusReason | undefined {
+  const obstacle = (what: string): StatusReason => ({
     reason: "PlatformNotReady",
     message: `Platform ${name} ${what}`,
   });
-  if (platform === undefined) return fault("does not exist");
-  if (platform.metadata.deletionTimestamp !== undefined) return fault("is being deleted");
-  if (platform.spec.suspend === true) return fault("is suspended");
-  return isTrue(platform.status, "Registered") ? undefined : fault("is not registered yet");
+  if (platform === undefined) return obstacle("does not exist");
+  if (platform.metadata.deletionTimestamp !== undefined) return obstacle("is being deleted");
+  if (platform.spec.suspend === true) return obstacle("is suspended");
+  return isTrue(platform.status, "Registered") ? undefined : obstacle("is not registered yet");
 }
 
 /** Why an Agent cannot be lent anything on a Platform; `undefined` when it can. */
-export function agentFault(
+export function agentObstacle(
   name: string,
   agent: Agent | undefined,
   platformName: string,
-): Verdict | undefined {
-  const fault = (what: string): Verdict => ({ reason: "AgentNotReady", message: `Agent ${name} ${what}` });
-  if (agent === undefined) return fault("does not exist");
-  if (agent.metadata.deletionTimestamp !== undefined) return fault("is being deleted");
+): StatusReason | undefined {
+  const obstacle = (what: string): StatusReason => ({
+    reason: "AgentNotReady",
+    message: `Agent ${name} ${what}`,
+  });
+  if (agent === undefined) return obstacle("does not exist");
+  if (agent.metadata.deletionTimestamp !== undefined) return obstacle("is being deleted");
   const { platformRef } = agent.spec;
   if (platformRef.name !== platformName) {
-    return fault(`belongs to Platform ${platformRef.name}, not ${platformName}`);
+    return obstacle(`belongs to Platform ${platformRef.name}, not ${platformName}`);
   }
-  return isTrue(agent.status, "KeyReady") ? undefined : fault("has no key yet");
+  return isTrue(agent.status, "KeyReady") ? undefined : obstacle("has no key yet");
 }
 
 type Lists = Pick<Resources, "list">;

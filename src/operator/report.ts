@@ -1,6 +1,6 @@
 import { conditionOf, sameStatus } from "./conditions.ts";
 import { type AnyObject, type CommonStatus, type Condition, keyOf, keyText } from "./kinds.ts";
-import { progressOf, type Verdict } from "./reasons.ts";
+import { progressOf, type StatusReason } from "./reasons.ts";
 import type { World } from "./world.ts";
 
 type Reporter = Pick<World, "resources" | "log">;
@@ -13,7 +13,7 @@ export async function report(
   { resources, log }: Reporter,
   object: AnyObject,
   status: CommonStatus & { conditions: Condition[] },
-  { reason, message }: Verdict,
+  { reason, message }: StatusReason,
 ): Promise<void> {
   if (sameStatus(ownPart(object.status), status)) return;
   await resources.writeStatus(object, status);

@@ -2,7 +2,7 @@ import type { ApiFailure, ApiResult } from "./api/transport.ts";
 import { readiness, withFacts } from "./conditions.ts";
 import { type AnyObject, FINALIZER } from "./kinds.ts";
 import type { Visit } from "./queue/queue.ts";
-import type { Verdict } from "./reasons.ts";
+import type { StatusReason } from "./reasons.ts";
 import { report } from "./report.ts";
 import type { World } from "./world.ts";
 
@@ -48,7 +48,7 @@ function isUnknownThere(failure: ApiFailure): boolean {
 async function reportEnding(
   world: World,
   object: AnyObject,
-  verdict: Verdict,
+  verdict: StatusReason,
   stalled: boolean,
 ): Promise<void> {
   const { generation } = object.metadata;

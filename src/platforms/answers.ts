@@ -22,7 +22,7 @@ export const registrationBody = z.object({
 });
 
 /** A platform as answers show it, without secrets. */
-export const platformShape = z.object({
+export const platformAnswer = z.object({
   platform_id: z.string(),
   connection_id: z.string(),
   name: z.string(),
@@ -39,14 +39,14 @@ export const platformShape = z.object({
 });
 
 /** The platform object of a registration: with its three secrets, shown once (specification §2). */
-export const registeredShape = platformShape.extend({
+export const registeredAnswer = platformAnswer.extend({
   api_key: z.string().describe("Shown once"),
   signing_secret: z.string().describe("Shown once"),
   webhook_signing_secret: z.string().describe("Shown once; signs webhook deliveries"),
 });
 
 /** An agent as answers show it (specification §2). */
-export const agentShape = z.object({
+export const agentAnswer = z.object({
   agent_id: z.string(),
   name: z.string(),
   agent_type: z.string(),
@@ -58,7 +58,7 @@ export const agentShape = z.object({
 });
 
 /** Shows a platform. */
-export function showPlatform(record: LivePlatform): z.infer<typeof platformShape> {
+export function showPlatform(record: LivePlatform): z.infer<typeof platformAnswer> {
   return {
     platform_id: record.platform_id,
     connection_id: record.connection_id,
@@ -77,7 +77,7 @@ export function showPlatform(record: LivePlatform): z.infer<typeof platformShape
 }
 
 /** Shows an agent. */
-export function showAgent(row: AgentRow): z.infer<typeof agentShape> {
+export function showAgent(row: AgentRow): z.infer<typeof agentAnswer> {
   return {
     agent_id: row.agent_id,
     name: row.name,

@@ -5,7 +5,7 @@ import { type PageOrder, pageOf, pageQuery, readPage } from "../input/pagination
 import { platformDescription, platformName, scopeList } from "../input/platform_fields.ts";
 import { idText } from "../input/schemas.ts";
 import { type Route, route } from "../route.ts";
-import { platformShape, showPlatform } from "./answers.ts";
+import { platformAnswer, showPlatform } from "./answers.ts";
 import { changePlatform } from "./change_platform.ts";
 import { findPlatform, type LivePlatform, selectPlatforms } from "./platform_record.ts";
 import type { SettleDeps } from "./sync_vault.ts";
@@ -24,7 +24,7 @@ export function listPlatformsRoute({ db }: Deps): Route {
     summary: "List platforms",
     access: "session",
     query: pageQuery,
-    answer: { status: 200, schema: pageOf(platformShape), description: "A page of platforms, newest first" },
+    answer: { status: 200, schema: pageOf(platformAnswer), description: "A page of platforms, newest first" },
     errors: [],
     async handle({ caller, query }) {
       const found = selectPlatforms(db).where({ "p.account_id": caller.accountId }).whereNull("p.removed_at");
@@ -43,7 +43,7 @@ export function getPlatformRoute({ db }: Deps): Route {
     summary: "Read a platform",
     access: "session",
     params,
-    answer: { status: 200, schema: platformShape, description: "The platform, without secrets" },
+    answer: { status: 200, schema: platformAnswer, description: "The platform, without secrets" },
     errors: ["not_found"],
     async handle({ caller, params }) {
       return { body: showPlatform(await findPlatform(db, caller.accountId, params.platform_id)) };
@@ -68,7 +68,7 @@ export function changePlatformRoute(deps: Deps): Route {
     idempotent: true,
     params,
     body: change,
-    answer: { status: 200, schema: platformShape, description: "The platform as it is now" },
+    answer: { status: 200, schema: platformAnswer, description: "The platform as it is now" },
     errors: ["not_found", "invalid_scopes", "ceiling_widened"],
     async handle({ caller, params, body }) {
       return { body: showPlatform(await changePlatform(deps, caller.accountId, params.platform_id, body)) };

@@ -2,7 +2,7 @@ import type { z } from "zod";
 import { ApiError } from "../errors.ts";
 import { type Answer, type Route, route } from "../route.ts";
 import { findOwner, type Owner } from "./account_owner.ts";
-import { registeredShape, registrationBody, showPlatform } from "./answers.ts";
+import { registeredAnswer, registrationBody, showPlatform } from "./answers.ts";
 import { type RegisterDeps, registerPlatform } from "./register_platform.ts";
 
 type Registration = { id: string; path: string; summary: string; accountType: Owner["accountType"] };
@@ -38,7 +38,7 @@ function registrationRoute(deps: RegisterDeps, { id, path, summary, accountType 
     body: registrationBody,
     answer: {
       status: 201,
-      schema: registeredShape,
+      schema: registeredAnswer,
       description: "The platform, with its secrets shown once",
     },
     errors: [
@@ -62,7 +62,7 @@ async function register(
   deps: RegisterDeps,
   owner: Owner,
   body: z.infer<typeof registrationBody>,
-): Promise<Answer<z.infer<typeof registeredShape>>> {
+): Promise<Answer<z.infer<typeof registeredAnswer>>> {
   const { record, credentials } = await registerPlatform(deps, owner, {
     name: body.name,
     description: body.description ?? "",

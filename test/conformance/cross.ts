@@ -5,10 +5,10 @@ import { canonicalBytes } from "../../src/protocol/encoding/canonical.ts";
 import { asObject } from "../../src/protocol/encoding/fields.ts";
 import { type JsonObject, plainJson } from "../../src/protocol/encoding/json.ts";
 import { verificationReceiptSignBytes } from "../../src/protocol/statements/verification_receipt.ts";
-import type { Outcome } from "./run.ts";
+import type { VectorResult } from "./run.ts";
 import { Expectations } from "./vector.ts";
 
-const vectorShape = z.strictObject({
+const crossVectorSchema = z.strictObject({
   kind: z.string(),
   name: z.string(),
   description: z.string().optional(),
@@ -17,7 +17,7 @@ const vectorShape = z.strictObject({
   expected_bytes_b64: z.string().optional(),
 });
 
-const contextShape = z.strictObject({
+const contextSchema = z.strictObject({
   current_alt_m: z.number(),
   current_lat: z.number(),
   current_lon: z.number(),
@@ -31,7 +31,7 @@ const contextShape = z.strictObject({
 
 const base64OfHex = z.hex().transform((hex) => Buffer.from(hex, "hex").toString("base64"));
 
-const verdictShape = z.strictObject({
+const verdictSchema = z.strictObject({
   agent_id: z.string(),
   allow: z.boolean(),
   context_hash_hex: base64OfHex,
@@ -42,7 +42,7 @@ const verdictShape = z.strictObject({
   version: z.int(),
 });
 
-const receiptShape = z.strictObject({
+const receiptSchema = z.strictObject({
   agent_id: z.string().exactOptional(),
   bundle_hash_hex: base64OfHex,
   decision: z.string(),
@@ -60,13 +60,13 @@ const receiptShape = z.strictObject({
 const KINDS: Record<string, (input: JsonObject) => Uint8Array> = {
   bundle_hash: (input) => bundleHash(proofBundle(input.bundle ?? null)),
   verifier_context_hash: (input) =>
-    hash("sha256", canonicalBytes(contextShape.parse(plainJson(input))), "buffer"),
+    hash("sha256", canonicalBytes(contextSchema.parse(plainJson(input))), "buffer"),
   policy_verdict_sign_bytes: (input) => {
-    const { context_hash_hex: context_hash, ...verdict } = verdictShape.parse(plainJson(input));
+    const { context_hash_hex: context_hash, ...verdict } = verdictSchema.parse(plainJson(input));
     return canonicalBytes({ ...verdict, context_hash });
   },
   verification_receipt_sign_bytes: (input) => {
-    const { bundle_hash_hex, prev_hash_hex, ...receipt } = receiptShape.parse(plainJson(input));
+    const { bundle_hash_hex, prev_hash_hex, ...receipt } = receiptSchema.parse(plainJson(input));
     return verificationReceiptSignBytes({
       ...receipt,
       bundle_hash: bundle_hash_hex,
@@ -76,8 +76,8 @@ const KINDS: Record<string, (input: JsonObject) => Uint8Array> = {
 };
 
 /** Checks one vector of a list: the hash or the bytes of its input. */
-export function checkCrossVector(item: JsonObject): Outcome {
-  const { kind, name, expected_hash_hex, expected_bytes_b64 } = vectorShape.parse(plainJson(item));
+export function checkCrossVector(item: JsonObject): VectorResult {
+  const { kind, name, expected_hash_hex, expected_bytes_b64 } = crossVectorSchema.parse(plainJson(item));
   const expect = new Expectations();
   const make = KINDS[kind];
   if (make === undefined) expect.equal("kind", `one of ${Object.keys(KINDS).join(", ")}`, kind);

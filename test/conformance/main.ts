@@ -1,5 +1,5 @@
 import { resolve } from "node:path";
-import { conformanceFolder, type Mismatch, type Outcome, runConformance } from "./run.ts";
+import { conformanceFolder, type Mismatch, runConformance, type VectorResult } from "./run.ts";
 
 /**
  * `npm run conformance [-- folder]`. Ends with 1 when a vector failed or none was found, with 2 when it is
@@ -22,7 +22,7 @@ if (outcomes.length === 0) {
 }
 process.exitCode = failed > 0 || outcomes.length === 0 ? 1 : 0;
 
-function printKind(kind: string, results: Outcome[]): void {
+function printKind(kind: string, results: VectorResult[]): void {
   const failures = results.filter(hasFailed);
   console.log(`  ${kind.padEnd(32)} ${results.length - failures.length}/${results.length}`);
   for (const { name, mismatches } of failures) {
@@ -35,7 +35,7 @@ function printMismatch({ check, expected, got }: Mismatch): void {
   console.log(`      ${check}\n        expected ${shown(expected)}\n        got      ${shown(got)}`);
 }
 
-function hasFailed({ mismatches }: Outcome): boolean {
+function hasFailed({ mismatches }: VectorResult): boolean {
   return mismatches.length > 0;
 }
 

@@ -4,14 +4,14 @@ import { ProtocolError } from "../../src/protocol/encoding/errors.ts";
 import type { JsonObject } from "../../src/protocol/encoding/json.ts";
 import { decodeSessionToken } from "../../src/protocol/extensions/session_token.ts";
 import { verifyBundle } from "../../src/protocol/verification/verify.ts";
-import type { Outcome } from "./run.ts";
+import type { VectorResult } from "./run.ts";
 
 /**
  * Hands one malformed document to the decoder of its target. It must be refused there; a case with
  * `strictness` `decode_or_verify` may be refused by verification instead, at the moment its challenge was
  * signed.
  */
-export async function checkNegativeCase(item: JsonObject): Promise<Outcome> {
+export async function checkNegativeCase(item: JsonObject): Promise<VectorResult> {
   const { name, target, doc_b64, strictness } = item;
   if (typeof doc_b64 !== "string") throw new Error("the case has no doc_b64");
   const answer = await refusalOf(String(target), decodeBase64(doc_b64), strictness === "decode_or_verify");

@@ -15,7 +15,7 @@ export type Mismatch = {
 };
 
 /** The result of one vector. */
-export type Outcome = {
+export type VectorResult = {
   kind: string;
   name: string;
   mismatches: Mismatch[];
@@ -25,7 +25,7 @@ const ABSENT = ["ENOENT", "ENOTDIR"];
 const FILE_LIMITS = { bytes: 64 * 1024 * 1024, depth: 64 };
 
 /** What each file of a folder is, by its path inside it; the first that fits. */
-const FILES: readonly [RegExp, (file: string) => Promise<Outcome[]>][] = [
+const FILES: readonly [RegExp, (file: string) => Promise<VectorResult[]>][] = [
   [/^README\.md$/, async () => []],
   [/^v1\/[^/]+\.json$/, runVectors],
   [/^wire-negative\/[^/]+\.json$/, (file) => runList(file, "wire-negative", "cases", checkNegativeCase)],
@@ -36,8 +36,8 @@ const FILES: readonly [RegExp, (file: string) => Promise<Outcome[]>][] = [
  * with a list `cases`. Either part may be absent. Any other file, and one that cannot be read as what its
  * place promises, counts as a vector that failed; only `README.md` is passed over.
  */
-export async function runConformance(folder: string): Promise<Outcome[]> {
-  const outcomes: Outcome[] = [];
+export async function runConformance(folder: string): Promise<VectorResult[]> {
+  const outcomes: VectorResult[] = [];
   for (const path of await filesOf(folder)) {
     const run = FILES.find(([pattern]) => pattern.test(path))?.[1];
     outcomes.push(...(run === undefined ? [unknownFile(path)] : await run(join(folder, path))));
@@ -45,7 +45,7 @@ export async function runConformance(folder: string): Promise<Outcome[]> {
   return outcomes;
 }
 
-async function runVectors(file: string): Promise<Outcome[]> {
+async function runVectors(file: string): Promise<VectorResult[]> {
   let isList = false;
   const outcome = await guarded(basename(file), "vector", async () => {
     const document = await read(file);
@@ -59,8 +59,8 @@ async function runList(
   file: string,
   kind: string,
   member: string,
-  check: (item: JsonObject) => Outcome | Promise<Outcome>,
-): Promise<Outcome[]> {
+  check: (item: JsonObject) => VectorResult | Promise<VectorResult>,
+): Promise<VectorResult[]> {
   let items: JsonValue | undefined;
   const opened = await guarded(basename(file), kind, async () => {
     items = (await read(file))[member];
@@ -68,14 +68,14 @@ async function runList(
     return { kind, name: basename(file), mismatches: [] };
   });
   if (!Array.isArray(items) || items.length === 0) return [opened];
-  const outcomes: Outcome[] = [];
+  const outcomes: VectorResult[] = [];
   for (const [index, item] of items.entries()) {
     outcomes.push(await guarded(`${basename(file)}[${index}]`, kind, async () => check(asObject(item))));
   }
   return outcomes;
 }
 
-function unknownFile(path: string): Outcome {
+function unknownFile(path: string): VectorResult {
   const expected = "README.md, v1/*.json or wire-negative/*.json";
   return { kind: "file", name: path, mismatches: [{ check: "the file is known", expected, got: path }] };
 }
@@ -107,7 +107,7 @@ async function filesOf(folder: string): Promise<string[]> {
   }
 }
 
-async function guarded(name: string, kind: string, run: () => Promise<Outcome>): Promise<Outcome> {
+async function guarded(name: string, kind: string, run: () => Promise<VectorResult>): Promise<VectorResult> {
   try {
     return await run();
   } catch (error) {

@@ -7,7 +7,7 @@ import { verifyStreamedTurn } from "../../src/protocol/extensions/streamed_turn.
 import type { Expectations, Vector } from "./vector.ts";
 import { compareAnswer } from "./verify.ts";
 
-const turnShape = z.object({
+const turnSchema = z.object({
   session_secret_hex: z.string(),
   token: z.unknown(),
   challenge: z.string(),
@@ -23,7 +23,7 @@ export async function checkSessionToken(
   expect: Expectations,
 ): Promise<void> {
   const plain = plainJson(document) as { session_token: unknown; cert_chain?: DelegationCert[] };
-  const { session_secret_hex, token, verify_now, ...turn } = turnShape.parse(plain.session_token);
+  const { session_secret_hex, token, verify_now, ...turn } = turnSchema.parse(plain.session_token);
   const decoded = decodeSessionToken(Buffer.from(JSON.stringify(token)));
   expect.bytes("signed bytes", expected.session_token_sign_bytes_hex, () => sessionTokenSignBytes(decoded));
   expect.bytes("MAC", expected.session_token_mac_hex, () => decodeBase64(decoded.mac));

@@ -15,7 +15,7 @@ const entity = z.object({
 });
 
 /** What all vectors have in common, and what each kind adds. */
-export const vectorShape = z.object({
+export const vectorSchema = z.object({
   name: z.string(),
   kind: z.string(),
   entities: z.array(entity).default([]),
@@ -26,7 +26,7 @@ export const vectorShape = z.object({
 });
 
 /** A published vector as plain values. */
-export type Vector = z.infer<typeof vectorShape>;
+export type Vector = z.infer<typeof vectorSchema>;
 
 /** Collects what a vector expects and did not get. */
 export class Expectations {

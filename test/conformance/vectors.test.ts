@@ -2,7 +2,7 @@ import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { type Outcome, runConformance } from "./run.ts";
+import { runConformance, type VectorResult } from "./run.ts";
 
 type Json = Record<string, unknown>;
 
@@ -19,15 +19,15 @@ afterEach(async () => {
 });
 
 /** The results of the vectors of one of the project's own files after a change. */
-async function outcomesOf(name: string, change?: (document: Json) => void): Promise<Outcome[]> {
+async function outcomesOf(name: string, change?: (document: Json) => void): Promise<VectorResult[]> {
   const document: Json = JSON.parse(await readFile(join(OWN, name), "utf8"));
   change?.(document);
   await writeFile(join(folder, "v1", name), JSON.stringify(document));
   return runConformance(folder);
 }
 
-const failed = (outcomes: Outcome[]) => outcomes.filter(({ mismatches }) => mismatches.length > 0);
-const checks = (outcomes: Outcome[]) =>
+const failed = (outcomes: VectorResult[]) => outcomes.filter(({ mismatches }) => mismatches.length > 0);
+const checks = (outcomes: VectorResult[]) =>
   outcomes.flatMap(({ mismatches }) => mismatches.map(({ check }) => check));
 
 describe("a reason", () => {

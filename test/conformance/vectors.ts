@@ -1,7 +1,7 @@
 import { expandScopes } from "../../src/protocol/documents/scopes.ts";
 import { type JsonObject, plainJson } from "../../src/protocol/encoding/json.ts";
 import { importSeeds, keyId, publicKeyOf } from "../../src/protocol/keys/hybrid.ts";
-import type { Outcome } from "./run.ts";
+import type { VectorResult } from "./run.ts";
 import { checkSessionToken } from "./session_token.ts";
 import {
   checkKeyRotation,
@@ -11,7 +11,7 @@ import {
   checkVerificationReceipt,
   checkWitnessEntry,
 } from "./statements.ts";
-import { Expectations, type Vector, vectorShape } from "./vector.ts";
+import { Expectations, type Vector, vectorSchema } from "./vector.ts";
 import { checkVerify } from "./verify.ts";
 
 type CheckKind = (vector: Vector, document: JsonObject, expect: Expectations) => void | Promise<void>;
@@ -30,8 +30,8 @@ const KINDS: Record<string, CheckKind> = {
 };
 
 /** Checks one published vector: its keys, its signed bytes, and what verifying it gives. */
-export async function checkVector(document: JsonObject): Promise<Outcome> {
-  const vector = vectorShape.parse(plainJson(document));
+export async function checkVector(document: JsonObject): Promise<VectorResult> {
+  const vector = vectorSchema.parse(plainJson(document));
   const expect = new Expectations();
   for (const { role, public_key, id, ...seeds } of vector.entities) {
     expect.equal(`${role}: id`, id, keyId(public_key));

@@ -35,7 +35,7 @@ const DECODED_AWAY = [
   "invalid_agent_key",
 ];
 
-const optionsShape = z.looseObject({
+const optionsSchema = z.looseObject({
   now: z.number(),
   required_scope: z.string().optional(),
   session_context: z.string().optional(),
@@ -43,13 +43,13 @@ const optionsShape = z.looseObject({
 });
 
 /** Ids of certificates that are revoked. */
-const revokedShape = z.union([
+const revokedSchema = z.union([
   z.array(z.string()),
   z.string().transform((id) => [id]),
   z.literal(false).transform((): string[] => []),
 ]);
 
-const resultShape = z.object({
+const resultSchema = z.object({
   valid: z.boolean(),
   identity_status: z.string(),
   human_id: z.string().optional(),
@@ -93,7 +93,7 @@ export async function checkVerify(vector: Vector, document: JsonObject, expect: 
  * and otherwise the reason.
  */
 export function compareAnswer(expect: Expectations, expected: unknown, got: Answer): void {
-  const result = resultShape.parse(expected);
+  const result = resultSchema.parse(expected);
   expect.equal("valid", result.valid, got.valid);
   expect.equal("identity_status", result.identity_status, got.identity_status);
   expect.equal("granted_scope", sorted(result.granted_scope), sorted(got.granted_scope));
@@ -122,14 +122,14 @@ export function optionsOf(
   { expected, verifier_context }: Vector,
   chain: readonly Pick<DelegationCert, "cert_id">[],
 ): VerifyOptions {
-  const { now, required_scope, session_context, stream, ...others } = optionsShape.parse(
+  const { now, required_scope, session_context, stream, ...others } = optionsSchema.parse(
     expected.verify_options,
   );
   const named = Object.entries(others).flatMap(([name, value]) => {
     if (!REVOCATION_OPTION.test(name)) throw new Error(`unknown verify option ${name}`);
-    return value === true ? chain.map(({ cert_id }) => cert_id) : revokedShape.parse(value);
+    return value === true ? chain.map(({ cert_id }) => cert_id) : revokedSchema.parse(value);
   });
-  const { identity_status } = resultShape.parse(expected.verify_result);
+  const { identity_status } = resultSchema.parse(expected.verify_result);
   const last = chain.slice(-1).map(({ cert_id }) => cert_id);
   const revoked = named.length === 0 && identity_status === "revoked" ? last : named;
   return {

@@ -7,14 +7,14 @@ import { text } from "node:stream/consumers";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import { readAliases, readCredits, readFolder, readPort } from "../../src/dev/options.ts";
-import { Problem } from "../../src/dev/user_error.ts";
+import { UserError } from "../../src/dev/user_error.ts";
 
 function refusal(work: () => unknown): string {
   try {
     work();
   } catch (error) {
-    expect(error).toBeInstanceOf(Problem);
-    return (error as Problem).message;
+    expect(error).toBeInstanceOf(UserError);
+    return (error as UserError).message;
   }
   return "taken";
 }

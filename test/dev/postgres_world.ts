@@ -6,7 +6,7 @@ import { promisify } from "node:util";
 import { Client } from "pg";
 import { afterAll, afterEach, beforeAll, beforeEach, expect } from "vitest";
 import { type RunningPostgres, startPostgres } from "../../src/dev/postgres/postgres.ts";
-import { Problem } from "../../src/dev/user_error.ts";
+import { UserError } from "../../src/dev/user_error.ts";
 import { killHard, type RunningScript, runScript } from "../support/process.ts";
 
 /** A folder for each test of a file, and servers in it that end with the test. */
@@ -19,7 +19,7 @@ export type PostgresWorld = {
   startElsewhere(): Promise<RunningScript>;
   query(server: RunningPostgres, sql: string): Promise<unknown[]>;
   /** The problem that a start is refused with. */
-  refusal(): Promise<Problem>;
+  refusal(): Promise<UserError>;
 };
 
 /** Makes such a world for a test file. */
@@ -73,13 +73,13 @@ export function postgresWorld(): PostgresWorld {
     }
   }
 
-  async function refusal(): Promise<Problem> {
+  async function refusal(): Promise<UserError> {
     const thrown = await start().then(
       () => undefined,
       (error: unknown) => error,
     );
-    expect(thrown).toBeInstanceOf(Problem);
-    return thrown as Problem;
+    expect(thrown).toBeInstanceOf(UserError);
+    return thrown as UserError;
   }
 
   return world;

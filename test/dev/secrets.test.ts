@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { openSecrets } from "../../src/dev/secrets.ts";
-import { Problem } from "../../src/dev/user_error.ts";
+import { UserError } from "../../src/dev/user_error.ts";
 
 const names = ["database.password", "keyvault.password", "operator.token", "sealing.key"];
 let above: string;
@@ -18,10 +18,10 @@ afterEach(() => rm(above, { recursive: true, force: true }));
 
 const read = (name: string) => readFile(join(folder, name), "utf8");
 
-async function refusal(isNew: boolean): Promise<Problem> {
+async function refusal(isNew: boolean): Promise<UserError> {
   const thrown = await openSecrets(folder, isNew).catch((error: unknown) => error);
-  expect(thrown).toBeInstanceOf(Problem);
-  return thrown as Problem;
+  expect(thrown).toBeInstanceOf(UserError);
+  return thrown as UserError;
 }
 
 describe("the secrets of a new data folder", () => {

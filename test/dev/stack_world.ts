@@ -6,7 +6,7 @@ import { freePort } from "../../src/dev/process/ports.ts";
 import { runStack } from "../../src/dev/run_stack.ts";
 import { openStack, type Stack } from "../../src/dev/supervisor.ts";
 import { createTerminal, type Terminal } from "../../src/dev/terminal.ts";
-import { Problem } from "../../src/dev/user_error.ts";
+import { UserError } from "../../src/dev/user_error.ts";
 import { killHard, type RunningScript, runScript } from "../support/process.ts";
 import { type PartOptions, testPart } from "./fixtures/parts.ts";
 
@@ -23,7 +23,7 @@ export type StackWorld = {
   startInVain(...parts: PartOptions[]): Promise<number>;
   startElsewhere(...parts: PartOptions[]): Promise<RunningScript>;
   /** The problem that work is refused with. */
-  refusal(work: Promise<unknown>): Promise<Problem>;
+  refusal(work: Promise<unknown>): Promise<UserError>;
   /** What the parts have noted, a line each. */
   noted(): Promise<string[]>;
   /** Process ids of the parts that `run.json` names. */
@@ -91,13 +91,13 @@ export function stackWorld(): StackWorld {
     return script;
   }
 
-  async function refusal(work: Promise<unknown>): Promise<Problem> {
+  async function refusal(work: Promise<unknown>): Promise<UserError> {
     const thrown = await work.then(
       () => undefined,
       (error: unknown) => error,
     );
-    expect(thrown).toBeInstanceOf(Problem);
-    return thrown as Problem;
+    expect(thrown).toBeInstanceOf(UserError);
+    return thrown as UserError;
   }
 
   async function noted(): Promise<string[]> {

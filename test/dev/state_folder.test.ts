@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { makeFolder, openStateFolder, writeAtomically } from "../../src/dev/state_folder.ts";
-import { describeProblem, Problem } from "../../src/dev/user_error.ts";
+import { describeError, UserError } from "../../src/dev/user_error.ts";
 
 const mayMount = process.platform === "linux" && process.getuid?.() === 0;
 if (!mayMount) console.warn("SKIPPED: file systems that are read-only or full need Linux and root");
@@ -30,10 +30,10 @@ async function mount(options: string): Promise<void> {
   mounted.push(folder);
 }
 
-async function refusal(work: Promise<unknown>): Promise<Problem> {
+async function refusal(work: Promise<unknown>): Promise<UserError> {
   const thrown = await work.catch((error: unknown) => error);
-  expect(thrown).toBeInstanceOf(Problem);
-  return thrown as Problem;
+  expect(thrown).toBeInstanceOf(UserError);
+  return thrown as UserError;
 }
 
 /** What an ordinary user's process says; it is ended when it says nothing for ten seconds. */
@@ -83,7 +83,7 @@ describe("a data folder that cannot be used is refused in one sentence with its 
       ["/proc/self/below", "/proc/self/below"],
       ["/proc/self", "/proc/self"],
     ] as const) {
-      expect(await openElsewhere(path)).toMatch(new RegExp(`^Problem: ${named} cannot be used: `));
+      expect(await openElsewhere(path)).toMatch(new RegExp(`^UserError: ${named} cannot be used: `));
     }
   });
 
@@ -91,7 +91,7 @@ describe("a data folder that cannot be used is refused in one sentence with its 
     await mkdir(folder, { mode: 0o500 });
     for (const path of [folder, join(folder, "below")]) {
       expect(await openElsewhere(path)).toContain(
-        `Problem: ${path} cannot be used: this user has no right to it`,
+        `UserError: ${path} cannot be used: this user has no right to it`,
       );
     }
   });
@@ -118,7 +118,7 @@ describe("a file", () => {
     const file = join(folder, "state.json");
     await writeAtomically(file, "before");
     const thrown = await writeAtomically(file, "x".repeat(100_000)).catch((error: unknown) => error);
-    expect(describeProblem(thrown)[0]).toBe(`${file} cannot be used: its file system is full`);
+    expect(describeError(thrown)[0]).toBe(`${file} cannot be used: its file system is full`);
     expect(await readFile(file, "utf8")).toBe("before");
     expect(await readdir(folder)).toEqual(["state.json"]);
   });
@@ -147,14 +147,14 @@ describe("a failure of the file system", () => {
     ["ENOTDIR", "it, or a folder above it, is a file"],
     ["EISDIR", "it is a folder"],
   ])("%s that names a path is told in words, with what to do", (code, words) => {
-    const [message, remedy] = describeProblem(failure(code, "/data/x"));
+    const [message, remedy] = describeError(failure(code, "/data/x"));
     expect(message).toBe(`/data/x cannot be used: ${words}`);
     expect(remedy).toMatch(/--data/);
   });
 
   test("of another kind, or of no path, is told whole", () => {
     for (const error of [failure("EMFILE", "/data/x"), failure("EACCES"), new Error("boom")]) {
-      expect(describeProblem(error)).toEqual([error.stack]);
+      expect(describeError(error)).toEqual([error.stack]);
     }
   });
 });

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { createTerminal, type TerminalOptions } from "../../src/dev/terminal.ts";
-import { Problem } from "../../src/dev/user_error.ts";
+import { UserError } from "../../src/dev/user_error.ts";
 
 function terminalOn(isTTY: boolean, options: Partial<TerminalOptions> = {}) {
   const written = { out: "", err: "" };
@@ -42,7 +42,7 @@ describe("where there is no terminal", () => {
 
   test("what a step fails of is said once, by the problem that follows", () => {
     const { terminal, written } = terminalOn(false);
-    const problem = new Problem("It is broken", "Mend it");
+    const problem = new UserError("It is broken", "Mend it");
     terminal.step("one", "The first").fail(problem);
     terminal.problem(problem);
     expect(written.out).toMatch(/^FAIL The first \d+ ms\n$/);
@@ -53,7 +53,7 @@ describe("where there is no terminal", () => {
     const { terminal, written } = terminalOn(false);
     terminal.step("one", "The first").fail("broken");
     terminal.warn("careful");
-    terminal.problem(new Problem("It is broken", "Mend it"));
+    terminal.problem(new UserError("It is broken", "Mend it"));
     expect(written.out + written.err).not.toContain(ESCAPE);
   });
 });
@@ -69,7 +69,7 @@ describe("on a terminal", () => {
 
   test("what a step fails of is said once, by the problem that follows", () => {
     const { terminal, written } = terminalOn(true);
-    const problem = new Problem("It is broken", "Mend it");
+    const problem = new UserError("It is broken", "Mend it");
     terminal.step("one", "The first").fail(problem);
     terminal.problem(problem);
     expect(screen(written.out)).toEqual([expect.stringMatching(/^✘ The first \d+ ms$/), ""]);
@@ -133,7 +133,7 @@ describe("in JSON mode", () => {
 
   test("a step says what it fails of: a problem's message, of another error its own, without the stack", () => {
     const { terminal, written } = terminalOn(false, { json: true });
-    terminal.step("one", "The first").fail(new Problem("It is broken", "Mend it"));
+    terminal.step("one", "The first").fail(new UserError("It is broken", "Mend it"));
     terminal.step("two", "The second").fail(new TypeError("unexpected"));
     terminal
       .step("three", "The third")
@@ -149,7 +149,7 @@ describe("in JSON mode", () => {
 
   test("a problem is on the error stream", () => {
     const { terminal, written } = terminalOn(false, { json: true });
-    terminal.problem(new Problem("It is broken", "Mend it"));
+    terminal.problem(new UserError("It is broken", "Mend it"));
     expect(written).toEqual({ out: "", err: "It is broken\nMend it\n" });
   });
 });
@@ -170,7 +170,7 @@ test("what others wrote cannot move the cursor or change colours", () => {
 
 test("a problem is its message and its remedy, another error the whole of it", () => {
   const { terminal, written } = terminalOn(false);
-  terminal.problem(new Problem("It is broken", "Mend it"));
+  terminal.problem(new UserError("It is broken", "Mend it"));
   terminal.problem(new TypeError("unexpected"));
   expect(written.err).toMatch(/^It is broken\nMend it\nTypeError: unexpected\n\s+at /);
 });

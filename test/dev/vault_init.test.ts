@@ -2,7 +2,7 @@ import { mkdtemp, readFile, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { describeProblem, Problem } from "../../src/dev/user_error.ts";
+import { describeError, UserError } from "../../src/dev/user_error.ts";
 import { initialiseVault } from "../../src/dev/vault_init.ts";
 
 let folder: string;
@@ -21,11 +21,11 @@ async function initialise(end: string): Promise<{ log: string; told: string[] | 
     env: { END: end, KEYVAULT_DATA_DIR: "/vault" },
     logFile,
   }).catch((error) => error);
-  if (thrown !== undefined) expect(thrown).toBeInstanceOf(Problem);
+  if (thrown !== undefined) expect(thrown).toBeInstanceOf(UserError);
   expect((await stat(logFile)).mode & 0o777).toBe(0o600);
   return {
     log: await readFile(logFile, "utf8"),
-    told: thrown && describeProblem(thrown).join("\n").replaceAll(logFile, "LOG").split("\n"),
+    told: thrown && describeError(thrown).join("\n").replaceAll(logFile, "LOG").split("\n"),
   };
 }
 

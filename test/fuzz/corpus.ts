@@ -1,6 +1,6 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
-import type { Finding } from "./loop.ts";
+import type { FuzzFinding } from "./loop.ts";
 import type { Shorthand } from "./shorthand.ts";
 
 /** Where inputs are kept: a file per target. */
@@ -42,7 +42,7 @@ export function keep(
 
 /** Keeps what was found. */
 export function keepFinding(
-  { target, input, message }: Finding,
+  { target, input, message }: FuzzFinding,
   shorthand: Shorthand,
   folder = CORPUS,
 ): string {

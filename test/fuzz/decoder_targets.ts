@@ -1,8 +1,8 @@
 import { decodeDelegationCert, delegationSignBytes } from "../../src/protocol/documents/certificate.ts";
 import {
   decodeSessionToken,
-  sessionTokenFault,
   sessionTokenSignBytes,
+  sessionTokenViolation,
 } from "../../src/protocol/extensions/session_token.ts";
 import {
   decodeTransactionReceipt,
@@ -85,7 +85,7 @@ export function decoderTargets(genuine: Genuine): Target[] {
     target("session_token", genuine.sessionToken, {
       decoder: decodeSessionToken,
       signed: sessionTokenSignBytes,
-      fault: (token) => sessionTokenFault(token, SESSION_SECRET, NOW),
+      fault: (token) => sessionTokenViolation(token, SESSION_SECRET, NOW),
     }),
     target("transaction_receipt", genuine.transactionReceipt, {
       decoder: decodeTransactionReceipt,

@@ -2,7 +2,7 @@ import { beforeAll, describe, expect, test } from "vitest";
 import { parseJson } from "../../src/protocol/encoding/json.ts";
 import { type Coverage, startCoverage } from "./coverage.ts";
 import { shareCurrent } from "./current.ts";
-import { type Finding, fuzz, type Target } from "./loop.ts";
+import { type FuzzFinding, fuzz, type Target } from "./loop.ts";
 import { mutate } from "./mutations.ts";
 import { parse } from "./oracles.ts";
 import { createRandom } from "./random.ts";
@@ -22,8 +22,8 @@ async function find(
   fuzzed: Target[],
   batches: number,
   coverage = NO_COVERAGE,
-): Promise<{ findings: Finding[]; kept: number }> {
-  const findings: Finding[] = [];
+): Promise<{ findings: FuzzFinding[]; kept: number }> {
+  const findings: FuzzFinding[] = [];
   let left = batches;
   const { kept } = await fuzz(fuzzed, {
     seed: 1,

@@ -11,7 +11,7 @@ export type Target = {
 };
 
 /** An input that something is wrong with. */
-export type Finding = {
+export type FuzzFinding = {
   target: string;
   input: Uint8Array;
   message: string;
@@ -25,7 +25,7 @@ export type Drive = {
   goesOn(): boolean;
   /** Told before each input, so that somebody else can see what is running. */
   starts(target: string, input: Uint8Array): void;
-  finds(finding: Finding): void;
+  finds(finding: FuzzFinding): void;
   /** Told of each input that is kept for mutation. */
   keeps?(target: string, input: Uint8Array): void;
 };

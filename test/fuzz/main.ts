@@ -2,7 +2,7 @@ import { randomInt } from "node:crypto";
 import { Worker } from "node:worker_threads";
 import { keepFinding } from "./corpus.ts";
 import { shareCurrent } from "./current.ts";
-import type { Finding, Tally } from "./loop.ts";
+import type { FuzzFinding, Tally } from "./loop.ts";
 import { genuineDocuments } from "./seeds.ts";
 import { createShorthand } from "./shorthand.ts";
 import type { WorkerData } from "./worker.ts";
@@ -41,7 +41,7 @@ const worker = new Worker(new URL("./worker.ts", import.meta.url), {
 const watch = watchForHang();
 let tally: Tally | undefined;
 let findings = 0;
-worker.on("message", (message: { finding?: Finding; tally?: Tally }) => {
+worker.on("message", (message: { finding?: FuzzFinding; tally?: Tally }) => {
   if (message.finding !== undefined) report(message.finding);
   tally ??= message.tally;
 });
@@ -83,7 +83,7 @@ function reportCurrent(message: string): void {
   report({ target: name, input, message });
 }
 
-function report(finding: Finding): void {
+function report(finding: FuzzFinding): void {
   findings += 1;
   process.exitCode = 1;
   console.error(`${finding.target}: ${finding.message}\n  kept as ${keepFinding(finding, shorthand)}`);

@@ -2,7 +2,7 @@ import { readFile, rename, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, it as test } from "vitest";
-import { StartRefused } from "../../src/config.ts";
+import { StartError } from "../../src/config.ts";
 import { reasons } from "../../src/operator/reasons.ts";
 import { until } from "../support/process.ts";
 import { only, operatorFolderEach, platform, statePath } from "./operator_folder.ts";
@@ -20,7 +20,7 @@ describe("the operator over a restart", () => {
     await world.declareAgent();
     await world.stop();
     await rename(path, `${path}.away`);
-    await expect(world.start()).rejects.toThrow(StartRefused);
+    await expect(world.start()).rejects.toThrow(StartError);
     await rename(`${path}.away`, path);
     await world.start();
   });

@@ -14,7 +14,7 @@ const QUOTED = /'[^']*'/g;
  * Where a source departs from the one dialect, as far as Biome has no rule for it: braces around what is on a
  * line of its own, SQL in lower case, `Throws` in words, comments as narrow as code.
  */
-export function dialectFaults(path: string, text: string): string[] {
+export function dialectViolations(path: string, text: string): string[] {
   const faults: string[] = [];
   const say = (line: number, fault: string) => void faults.push(`${path}:${line}: ${fault}`);
   for (const [n, line] of text.split("\n").entries()) {

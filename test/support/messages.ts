@@ -8,7 +8,7 @@ export type Message = { path: string; line: number; text: string };
 
 /** What makes errors and refusals, by name: constructors, and the functions that make them. */
 const MAKERS =
-  /(?:Error|Problem|Refused|Refusal|Fault|Unavailable|Damaged|Missing)$|^(?:refuse|refine|superRefine|regex|problem|fault|wrongType|damaged|rateLimited|InvalidArgumentError)$/;
+  /(?:Error|Problem|Refused|Refusal|Fault|Unavailable|Damaged|Missing)$|^(?:refuse|refine|superRefine|regex|problem|fault|wrongType|damaged|rateLimited|obstacle|InvalidArgumentError)$/;
 /** Tables whose values are messages. */
 const TABLES = /^(?:errorCodes|.*(?:Errors|HINTS|MESSAGES|Messages|faults|FAULTS|problems|TEXT|TEXTS))$/;
 

@@ -6,8 +6,8 @@ import { bundleHash, decodeProofBundle } from "../../src/protocol/documents/proo
 import { ProtocolError } from "../../src/protocol/encoding/errors.ts";
 import {
   decodeSessionToken,
-  sessionTokenFault,
   sessionTokenSignBytes,
+  sessionTokenViolation,
 } from "../../src/protocol/extensions/session_token.ts";
 import {
   decodeTransactionReceipt,
@@ -86,7 +86,7 @@ async function answer(question: Question, document: Buffer): Promise<Record<stri
     }
     case "session_token": {
       const token = decodeSessionToken(document);
-      const reason = sessionTokenFault(token, Buffer.from(question.secret, "base64"), question.now) ?? "";
+      const reason = sessionTokenViolation(token, Buffer.from(question.secret, "base64"), question.now) ?? "";
       return { signed: digest(sessionTokenSignBytes(token)), reason };
     }
     case "key_rotation": {

@@ -3,7 +3,7 @@ import type { DamagedRows } from "../../audit/compare.ts";
 import { type NotedHeads, readHeads } from "../../audit/heads.ts";
 import type { Head } from "../../audit/ledger.ts";
 import type { ChainVerdict } from "../../audit/verify.ts";
-import { Problem } from "../../errors.ts";
+import { UserError } from "../../errors.ts";
 import { columnsOf, foldLines } from "../display/wrap.ts";
 import type { AuditVerdict } from "./check_chain.ts";
 import { auditExportCommand, auditTailCommand } from "./tail.ts";
@@ -64,7 +64,7 @@ export function auditCommand(): Command {
 
 async function readNoted(file: string): Promise<NotedHeads> {
   const noted = await readHeads(file);
-  if (noted.heads.length === 0) throw new Problem(`${file} holds no head: the chain was not checked`);
+  if (noted.heads.length === 0) throw new UserError(`${file} holds no head: the chain was not checked`);
   return noted;
 }
 

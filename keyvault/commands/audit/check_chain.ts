@@ -8,7 +8,7 @@ import { systemClock } from "../../clock.ts";
 import { loadConfig } from "../../config.ts";
 import { type Database, openDatabase } from "../../db/connection.ts";
 import type { AuditRow } from "../../db/rows.ts";
-import { Problem, VaultError } from "../../errors.ts";
+import { UserError, VaultError } from "../../errors.ts";
 import { createLog, type Logger } from "../../log.ts";
 import { openToken, type Token, type TokenSettings } from "../../token/client.ts";
 import { tokenSettings } from "../../token/install.ts";
@@ -89,7 +89,7 @@ async function openHere(settings: TokenSettings, log: Logger): Promise<Token> {
     return token;
   } catch (error) {
     await token.close();
-    throw error instanceof VaultError ? new Problem(error.message) : error;
+    throw error instanceof VaultError ? new UserError(error.message) : error;
   }
 }
 

@@ -2,7 +2,7 @@ import { createPrivateKey, X509Certificate } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { loadConfig } from "../../config.ts";
-import { Problem } from "../../errors.ts";
+import { UserError } from "../../errors.ts";
 import { readCertificates, writeCertificates } from "../../tls/material.ts";
 
 /** Where a running vault is and who asks it, as the command line says it. */
@@ -21,7 +21,7 @@ export type Access = {
 
 /**
  * The address, authority, certificate and key that the options name; from the settings what they leave open.
- * A certificate's key is looked for beside it. Throws a `Problem` that names a file which cannot be read or
+ * A certificate's key is looked for beside it. Throws a `UserError` that names a file which cannot be read or
  * is not the key of the certificate, or says that the address is not a vault address.
  */
 export function readAccess({ url, ca, cert, key }: AccessOptions): Access {
@@ -31,11 +31,11 @@ export function readAccess({ url, ca, cert, key }: AccessOptions): Access {
   const certFile = cert ?? inTls("admin.pem");
   const keyFile = key ?? `${certFile.replace(/\.(pem|crt|cer)$/, "")}.key`;
   const authorities = readCertificates(caFile, readFile(caFile));
-  if (authorities.length === 0) throw new Problem(`${caFile} is not a PEM certificate`);
+  if (authorities.length === 0) throw new UserError(`${caFile} is not a PEM certificate`);
   const read = { ca: writeCertificates(authorities), cert: readFile(certFile), key: readFile(keyFile) };
   const certificate = parse(certFile, "certificate", () => new X509Certificate(read.cert));
   if (!certificate.checkPrivateKey(parse(keyFile, "private key", () => createPrivateKey(read.key)))) {
-    throw new Problem(`${keyFile} is not the key of ${certFile}: name its key with --key`);
+    throw new UserError(`${keyFile} is not the key of ${certFile}: name its key with --key`);
   }
   return {
     url: readUrl(url ?? `https://localhost:${config?.listen.port}`),
@@ -49,14 +49,14 @@ export function readAccess({ url, ca, cert, key }: AccessOptions): Access {
 function readUrl(text: string): URL {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (url?.protocol === "https:" && url.hostname !== "") return url;
-  throw new Problem(`${text} is not a vault address: give https://<host>:<port>`);
+  throw new UserError(`${text} is not a vault address: give https://<host>:<port>`);
 }
 
 function parse<T>(file: string, what: string, read: () => T): T {
   try {
     return read();
   } catch (error) {
-    throw new Problem(`${file} is not a PEM ${what}`, { cause: error });
+    throw new UserError(`${file} is not a PEM ${what}`, { cause: error });
   }
 }
 
@@ -64,6 +64,6 @@ function readFile(path: string): Buffer {
   try {
     return readFileSync(path);
   } catch (error) {
-    throw new Problem(`${path} cannot be read`, { cause: error });
+    throw new UserError(`${path} cannot be read`, { cause: error });
   }
 }

@@ -2,7 +2,7 @@ import { open, rm } from "node:fs/promises";
 import { pipeline } from "node:stream/promises";
 import type { Command } from "commander";
 import type { Dispatcher } from "undici";
-import { Problem } from "../../errors.ts";
+import { UserError } from "../../errors.ts";
 import { describeFileError } from "../describe_error.ts";
 import { type Access, type AccessOptions, readAccess } from "./access.ts";
 import { explainRefusal, explainSilence } from "./explain.ts";
@@ -13,7 +13,7 @@ export type RemoteOptions = AccessOptions & { json?: true };
 const TIMEOUT_MS = 10_000;
 
 /** What a vault refused, with the stable code of its error. */
-export class Refused extends Problem {
+export class Refused extends UserError {
   override readonly name = "Refused";
   readonly code: string;
 
@@ -34,7 +34,7 @@ export function withRemoteOptions(command: Command): Command {
 }
 
 /**
- * Asks a running vault by the caller's certificate: a GET, or with a `body` a POST. Throws a `Problem` when
+ * Asks a running vault by the caller's certificate: a GET, or with a `body` a POST. Throws a `UserError` when
  * it does not answer or refuses, or lets one wait for longer than `timeoutMs` (10 s).
  */
 export async function ask(
@@ -49,7 +49,7 @@ export async function ask(
 /**
  * Posts to a running vault and writes its answer to a new file, for the owner only; returns the bytes
  * written. The file is made before the vault is asked, and removed when the answer does not arrive whole.
- * Throws as {@link ask} does, or a `Problem` or file system's error that names the file.
+ * Throws as {@link ask} does, or a `UserError` or file system's error that names the file.
  */
 export async function download(options: RemoteOptions, path: string, file: string): Promise<number> {
   const handle = await open(file, "wx", 0o600);
@@ -57,7 +57,9 @@ export async function download(options: RemoteOptions, path: string, file: strin
   try {
     await exchange(options, path, {}, (answer) =>
       pipeline(answer.body, written).catch((error: NodeJS.ErrnoException) => {
-        throw error.syscall === undefined ? error : new Problem(describeFileError({ ...error, path: file }));
+        throw error.syscall === undefined
+          ? error
+          : new UserError(describeFileError({ ...error, path: file }));
       }),
     );
     return written.bytesWritten;
@@ -93,10 +95,13 @@ async function exchange<T>(
     if (answer.statusCode === 200) return await take(answer);
     throw await refusalOf(answer, access);
   } catch (error) {
-    if (error instanceof Problem) throw error;
-    throw new Problem(`The vault at ${access.url.origin} does not answer: ${explainSilence(error, access)}`, {
-      cause: error,
-    });
+    if (error instanceof UserError) throw error;
+    throw new UserError(
+      `The vault at ${access.url.origin} does not answer: ${explainSilence(error, access)}`,
+      {
+        cause: error,
+      },
+    );
   } finally {
     await dispatcher.close();
   }
@@ -104,7 +109,7 @@ async function exchange<T>(
 
 async function refusalOf({ statusCode, headers, body }: Dispatcher.ResponseData, access: Access) {
   const { error } = (await body.json()) as { error?: { code?: string; message?: string } };
-  if (error?.message === undefined) return new Problem(`The vault answered ${statusCode}`);
+  if (error?.message === undefined) return new UserError(`The vault answered ${statusCode}`);
   const { code = "", message } = error;
   return new Refused(code, explainRefusal(code, message, Number(headers["retry-after"]), access));
 }

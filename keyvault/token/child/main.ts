@@ -5,9 +5,9 @@ import type {
   ReplyFrame,
   RequestFrame,
   TokenAnswers,
-  TokenFailure,
   TokenInfo,
   TokenPlace,
+  TokenRefusal,
   TokenRequest,
 } from "../messages.ts";
 import { createOffer, decryptPin, type PinOffer } from "../pin_box.ts";
@@ -152,7 +152,7 @@ function erase(request: TokenRequest, given: unknown): void {
   if (request.kind === "unwrap" && given instanceof Uint8Array) given.fill(0);
 }
 
-function classify(error: unknown): TokenFailure {
+function classify(error: unknown): TokenRefusal {
   const message = describe(error);
   if (error instanceof DamagedBox) return { reason: "damaged", message };
   if (error instanceof WrongPin) return { reason: "pin", message };

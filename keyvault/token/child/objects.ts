@@ -1,5 +1,5 @@
 import pkcs11 from "pkcs11js";
-import { TokenFault } from "../token_error.ts";
+import { TokenError } from "../token_error.ts";
 import { HEAD_NOTE_ID, labelOf } from "./head_note.ts";
 import { GUARDED, type Session } from "./session.ts";
 
@@ -18,15 +18,15 @@ export type TokenKeys = {
   audit: pkcs11.Handle;
 };
 
-/** Finds the vault's keys. Throws a `TokenFault` naming what is missing or doubled. */
+/** Finds the vault's keys. Throws a `TokenError` naming what is missing or doubled. */
 export function findKeys(session: Session): TokenKeys {
   const labels = secretKeys(session);
   const audit = labels.get(AUDIT_KEY_LABEL);
   const keks = [...labels]
     .filter(([label]) => KEK_LABEL.test(label))
     .sort(([left], [right]) => version(left) - version(right));
-  if (audit === undefined) throw new TokenFault(`The token has no ${AUDIT_KEY_LABEL}: run "keyvault init"`);
-  if (keks.length === 0) throw new TokenFault(`The token has no ${FIRST_KEK_LABEL}: run "keyvault init"`);
+  if (audit === undefined) throw new TokenError(`The token has no ${AUDIT_KEY_LABEL}: run "keyvault init"`);
+  if (keks.length === 0) throw new TokenError(`The token has no ${FIRST_KEK_LABEL}: run "keyvault init"`);
   return { keks: new Map(keks), audit };
 }
 
@@ -48,7 +48,7 @@ export function createMissingKeys(session: Session): string[] {
 }
 
 /**
- * Generates the version after the newest of `keks` inside the token and adds it. Throws a `TokenFault` when
+ * Generates the version after the newest of `keks` inside the token and adds it. Throws a `TokenError` when
  * the module does not.
  */
 export function createNextKek(session: Session, keks: Map<string, pkcs11.Handle>): void {
@@ -59,7 +59,7 @@ export function createNextKek(session: Session, keks: Map<string, pkcs11.Handle>
 
 /**
  * Destroys one version of `keks` in the token permanently, and forgets it. Never the newest. Throws a
- * `TokenFault` when it is that or unknown.
+ * `TokenError` when it is that or unknown.
  */
 export function destroyKek(
   { library, handle }: Session,
@@ -68,7 +68,7 @@ export function destroyKek(
 ): void {
   const object = keks.get(label);
   if (object === undefined || label === [...keks.keys()].at(-1)) {
-    throw new TokenFault(`${label} is not an older version of the key-encryption key`);
+    throw new TokenError(`${label} is not an older version of the key-encryption key`);
   }
   library.C_DestroyObject(handle, object);
   keks.delete(label);
@@ -87,7 +87,7 @@ function secretKeys(session: Session): Map<string, pkcs11.Handle> {
     const [id] = library.C_GetAttributeValue(handle, object, [{ type: pkcs11.CKA_ID }]);
     if (Buffer.isBuffer(id?.value) && id.value.equals(HEAD_NOTE_ID)) continue;
     const label = labelOf(session, object);
-    if (labels.has(label)) throw new TokenFault(`The token has two keys labelled ${label}`);
+    if (labels.has(label)) throw new TokenError(`The token has two keys labelled ${label}`);
     labels.set(label, object);
   }
   return labels;

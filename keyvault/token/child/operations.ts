@@ -1,7 +1,7 @@
 import { hash } from "node:crypto";
 import pkcs11 from "pkcs11js";
 import type { Wrapped } from "../messages.ts";
-import { DamagedBox, TokenFault } from "../token_error.ts";
+import { DamagedBox, TokenError } from "../token_error.ts";
 import { createNextKek, destroyKek, type TokenKeys } from "./objects.ts";
 import { describe, freshNonce, type Session } from "./session.ts";
 
@@ -48,7 +48,7 @@ export type TokenOperations = {
   rotate(): string[];
   /** Destroys an older version of the key-encryption key; gives those that are left, oldest first. */
   retire(label: string): string[];
-  /** Proves the session by a round trip of a known text. Throws `TokenFault`. */
+  /** Proves the session by a round trip of a known text. Throws `TokenError`. */
   health(): void;
 };
 
@@ -70,7 +70,7 @@ export function createOperations(session: Session, keys: TokenKeys): TokenOperat
 
   function kek(label: string): pkcs11.Handle {
     const found = keys.keks.get(label);
-    if (found === undefined) throw new TokenFault(`The token has no ${label}`);
+    if (found === undefined) throw new TokenError(`The token has no ${label}`);
     return found;
   }
 
@@ -91,7 +91,7 @@ export function createOperations(session: Session, keys: TokenKeys): TokenOperat
 
   function probe(label: string): void {
     const opened = decrypt(label, encrypt(label, PROBE, PROBE), PROBE);
-    if (!opened.equals(PROBE)) throw new TokenFault("The token gives wrong answers");
+    if (!opened.equals(PROBE)) throw new TokenError("The token gives wrong answers");
   }
 
   function unwrap(wrapped: Wrapped, context: Uint8Array): Buffer {
@@ -137,7 +137,7 @@ export function createOperations(session: Session, keys: TokenKeys): TokenOperat
   return {
     wrap(plain, context) {
       if (plain.length === 0 || plain.length > MAX_PLAIN_BYTES) {
-        throw new TokenFault("A text of this length cannot be wrapped");
+        throw new TokenError("A text of this length cannot be wrapped");
       }
       return { kek: newest(), box: encrypt(newest(), plain, context) };
     },
@@ -166,7 +166,7 @@ export function createOperations(session: Session, keys: TokenKeys): TokenOperat
 
     chain(previous, texts) {
       if (previous.length !== MAC_BYTES) {
-        throw new TokenFault("The previous record's code has a wrong length");
+        throw new TokenError("The previous record's code has a wrong length");
       }
       let last: Buffer = Buffer.from(previous);
       return texts.map((text) => {
@@ -181,7 +181,7 @@ export function createOperations(session: Session, keys: TokenKeys): TokenOperat
       try {
         probe(newest());
       } catch (error) {
-        throw new TokenFault(`The token does not work: ${describe(error)}`);
+        throw new TokenError(`The token does not work: ${describe(error)}`);
       }
     },
   };

@@ -1,6 +1,6 @@
 import pkcs11 from "pkcs11js";
 import type { Half } from "../messages.ts";
-import { DamagedBox, TokenFault } from "../token_error.ts";
+import { DamagedBox, TokenError } from "../token_error.ts";
 import { describe, GUARDED, type Session } from "./session.ts";
 
 /** How PKCS#11 knows a half. Numbers that the binding does not name are those of PKCS#11 3.2. */
@@ -96,7 +96,7 @@ export function createResidents(session: Session): Residents {
       { type: pkcs11.CKA_KEY_TYPE, value: HALVES[half].keyType },
     ]);
     if (object === undefined) throw new DamagedBox();
-    if (second !== undefined) throw new TokenFault(`The token has two keys labelled ${label}`);
+    if (second !== undefined) throw new TokenError(`The token has two keys labelled ${label}`);
     found.set(name, object);
     return object;
   }
@@ -131,9 +131,9 @@ export function createResidents(session: Session): Residents {
     offered,
 
     create(label, halves) {
-      if (!LABEL.test(label)) throw new TokenFault("This is not the label of a resident key");
+      if (!LABEL.test(label)) throw new TokenError("This is not the label of a resident key");
       if (find([{ type: pkcs11.CKA_LABEL, value: label }]).length > 0) {
-        throw new TokenFault(`The token has a key labelled ${label} already`);
+        throw new TokenError(`The token has a key labelled ${label} already`);
       }
       return Object.fromEntries(halves.map((half) => [half, generate(label, half)]));
     },
@@ -145,7 +145,7 @@ export function createResidents(session: Session): Residents {
         library.C_SignInit(handle, { mechanism }, key);
         return Buffer.from(library.C_Sign(handle, Buffer.from(bytes), Buffer.alloc(signatureBytes)));
       } catch (error) {
-        throw new TokenFault(`The token does not sign with ${label}: ${describe(error)}`);
+        throw new TokenError(`The token does not sign with ${label}: ${describe(error)}`);
       }
     },
 
@@ -172,5 +172,5 @@ export function publicKeyOf(value: Buffer, bytes: number): Uint8Array {
   if (value.length === bytes) return value;
   const wrapped = value.length === bytes + POINT_HEADER.length && value.subarray(0, 2).equals(POINT_HEADER);
   if (bytes === 32 && wrapped) return value.subarray(POINT_HEADER.length);
-  throw new TokenFault(`The token gave a public key of ${value.length} bytes; ${bytes} were expected`);
+  throw new TokenError(`The token gave a public key of ${value.length} bytes; ${bytes} were expected`);
 }

@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { readFileSync, statSync } from "node:fs";
 import pkcs11 from "pkcs11js";
 import type { TokenPlace } from "../messages.ts";
-import { TokenFault, WrongPin } from "../token_error.ts";
+import { TokenError, WrongPin } from "../token_error.ts";
 
 /** Characters of a PIN that a module without lock-out must have: 32 random bytes in hexadecimal are 64. */
 export const MIN_PIN_LENGTH = 32;
@@ -36,7 +36,7 @@ export type Session = {
 };
 
 /**
- * The module, loaded and initialised with its parameters, if it has any. Throws a `TokenFault` that names its
+ * The module, loaded and initialised with its parameters, if it has any. Throws a `TokenError` that names its
  * path.
  */
 export function loadModule({ module, parameters }: Pick<TokenPlace, "module" | "parameters">): pkcs11.PKCS11 {
@@ -48,7 +48,7 @@ export function loadModule({ module, parameters }: Pick<TokenPlace, "module" | "
       ...(parameters !== undefined && { libraryParameters: parameters }),
     });
   } catch (error) {
-    throw new TokenFault(`The PKCS#11 module ${module} cannot be loaded: ${describe(error)}`);
+    throw new TokenError(`The PKCS#11 module ${module} cannot be loaded: ${describe(error)}`);
   }
   return library;
 }
@@ -60,35 +60,35 @@ export function findSlot(library: pkcs11.PKCS11, label: string): pkcs11.Handle |
     return (info.flags & pkcs11.CKF_TOKEN_INITIALIZED) !== 0 && info.label.trim() === label;
   });
   if (found.length > 1) {
-    throw new TokenFault(`${found.length} tokens are labelled ${label}; one was expected`);
+    throw new TokenError(`${found.length} tokens are labelled ${label}; one was expected`);
   }
   return found[0];
 }
 
 /**
  * Opens the labelled token and checks that it can do what the vault needs. Without a `pin` the PIN is the
- * file's, and whatever is wrong with it is a `TokenFault`; a `pin` that is given is refused with `WrongPin`.
+ * file's, and whatever is wrong with it is a `TokenError`; a `pin` that is given is refused with `WrongPin`.
  */
 export function openSession(place: TokenPlace, pin?: string): Session {
   const library = loadModule(place);
   const slot = findSlot(library, place.label);
   if (slot === undefined) {
-    throw new TokenFault(`The module has no token labelled ${place.label}: run "keyvault init"`);
+    throw new TokenError(`The module has no token labelled ${place.label}: run "keyvault init"`);
   }
   requireMechanisms(library, slot);
   if (pin === undefined) return login(library, slot, place.pinFile);
   const short = shortPin(library, pin);
   if (short !== undefined) throw new WrongPin(`The PIN ${short}`);
   return startSession(library, slot, pin, (error) => {
-    if (!PIN_REFUSALS.has((error as pkcs11.Pkcs11Error).code)) return new TokenFault(describe(error));
+    if (!PIN_REFUSALS.has((error as pkcs11.Pkcs11Error).code)) return new TokenError(describe(error));
     return new WrongPin(`The token does not accept the PIN: ${describe(error)}`);
   });
 }
 
 /** A read-write session of the slot, logged in as the user with the file's PIN. */
 export function login(library: pkcs11.PKCS11, slot: pkcs11.Handle, pinFile: string): Session {
-  const refused = (error: unknown): TokenFault =>
-    new TokenFault(`The token does not accept the PIN of ${pinFile}: ${describe(error)}`);
+  const refused = (error: unknown): TokenError =>
+    new TokenError(`The token does not accept the PIN of ${pinFile}: ${describe(error)}`);
   return startSession(library, slot, readPin(library, pinFile), refused);
 }
 
@@ -120,13 +120,13 @@ export function readPin(library: pkcs11.PKCS11, pinFile: string): string {
   } catch (error) {
     const isGone = (error as NodeJS.ErrnoException).code === "ENOENT";
     const why = isGone ? "it does not exist; put it back" : describe(error);
-    throw new TokenFault(`The PIN file ${pinFile} cannot be read: ${why}`);
+    throw new TokenError(`The PIN file ${pinFile} cannot be read: ${why}`);
   }
   if ((mode & 0o007) !== 0) {
-    throw new TokenFault(`The PIN file ${pinFile} is open to everybody: run chmod 600 on it`);
+    throw new TokenError(`The PIN file ${pinFile} is open to everybody: run chmod 600 on it`);
   }
   const short = shortPin(library, pin);
-  if (short !== undefined) throw new TokenFault(`The PIN of ${pinFile} ${short}`);
+  if (short !== undefined) throw new TokenError(`The PIN of ${pinFile} ${short}`);
   return pin;
 }
 
@@ -146,7 +146,7 @@ export function requireMechanisms(library: pkcs11.PKCS11, slot: pkcs11.Handle): 
   const offered = new Set(library.C_GetMechanismList(slot));
   const missing = Object.entries(REQUIRED_MECHANISMS).filter(([, mechanism]) => !offered.has(mechanism));
   if (missing.length > 0) {
-    throw new TokenFault(
+    throw new TokenError(
       `The token lacks mechanisms that are needed: ${missing.map(([name]) => name).join(", ")}`,
     );
   }

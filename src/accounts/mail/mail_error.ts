@@ -7,7 +7,7 @@ export function isInDoubt(error: unknown): boolean {
  * What the log says of a mail that could not be sent: the library's code and the server's, never address or
  * text.
  */
-export function mailFault(error: unknown): { smtp_code: unknown; smtp_response_code: unknown } {
+export function describeMailError(error: unknown): { smtp_code: unknown; smtp_response_code: unknown } {
   const { code, responseCode } = error as { code?: unknown; responseCode?: unknown };
   return { smtp_code: code, smtp_response_code: responseCode };
 }

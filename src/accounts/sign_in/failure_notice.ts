@@ -1,6 +1,6 @@
 import type { Database } from "../../db/connection.ts";
 import type { Logger } from "../../log.ts";
-import { isInDoubt, mailFault } from "../mail/mail_error.ts";
+import { describeMailError, isInDoubt } from "../mail/mail_error.ts";
 import type { Mailer } from "../mail/mailer.ts";
 import { CODE_TRIES, type CodeHashes } from "./codes.ts";
 import { forgetMail, planNotice } from "./sign_in_mails.ts";
@@ -24,7 +24,7 @@ export async function tellOfFailures(
   try {
     await mailer.send(noticeMail(email, planned.tries));
   } catch (error) {
-    log.warn(mailFault(error), "a notice of wrong sign-in codes could not be mailed");
+    log.warn(describeMailError(error), "a notice of wrong sign-in codes could not be mailed");
     if (!isInDoubt(error)) await forgetMail(db, planned.mailId);
   }
 }

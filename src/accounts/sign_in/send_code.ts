@@ -6,7 +6,7 @@ import type { Logger } from "../../log.ts";
 import type { ClientRates } from "../../rates/client_rates.ts";
 import { type Route, route } from "../../route.ts";
 import { emailAddress } from "../email.ts";
-import { isInDoubt, mailFault } from "../mail/mail_error.ts";
+import { describeMailError, isInDoubt } from "../mail/mail_error.ts";
 import type { Mailer } from "../mail/mailer.ts";
 import type { CodeBounds } from "./code_bounds.ts";
 import type { CodeHashes } from "./codes.ts";
@@ -75,7 +75,7 @@ async function sendPlanned(
   try {
     await mailer.send(kind === "digits" ? digitsMail(email, code) : linkMail(email, code, signInUrl));
   } catch (error) {
-    log.warn(mailFault(error), "a sign-in code could not be mailed");
+    log.warn(describeMailError(error), "a sign-in code could not be mailed");
     if (isInDoubt(error)) {
       await noteMailed(db, mailId, clock.now());
     } else {

@@ -7,7 +7,7 @@ import { type PageOrder, pageOf, pageQuery, readPage } from "../../input/paginat
 import { idText } from "../../input/schemas.ts";
 import { type Route, route } from "../../route.ts";
 import type { SecretBox } from "../../secret_box.ts";
-import { certificateShape, showCertificate } from "../answers.ts";
+import { certificateAnswer, showCertificate } from "../answers.ts";
 import { visibleTo } from "../visible.ts";
 import { type CertificateRecord, findCertificate, selectCertificates } from "./certificate_record.ts";
 import { revokeCertificate } from "./revoke_certificate.ts";
@@ -18,7 +18,7 @@ const newestFirst: PageOrder = { time: "t.issued_at", id: "t.cert_id", isId: isC
 const params = z.object({ cert_id: idText });
 
 const query = pageQuery.extend({
-  status: certificateShape.shape.status.optional(),
+  status: certificateAnswer.shape.status.optional(),
   connection_id: z.guid().optional(),
   agent_id: idText.optional(),
 });
@@ -34,7 +34,7 @@ export function listCertificatesRoute({ db }: Deps): Route {
     query,
     answer: {
       status: 200,
-      schema: pageOf(certificateShape),
+      schema: pageOf(certificateAnswer),
       description: "A page of certificates, newest first",
     },
     errors: [],
@@ -58,7 +58,7 @@ export function getCertificateRoute({ db }: Deps): Route {
     summary: "Read a delegation certificate",
     access: "account",
     params,
-    answer: { status: 200, schema: certificateShape, description: "The certificate" },
+    answer: { status: 200, schema: certificateAnswer, description: "The certificate" },
     errors: ["not_found"],
     async handle({ caller, params }) {
       return { body: showCertificate(await findCertificate(db, caller, params.cert_id)) };
@@ -82,7 +82,7 @@ export function revokeRoute(deps: Deps): Route {
     body: reasonBody,
     answer: {
       status: 200,
-      schema: certificateShape.pick({ cert_id: true, status: true }),
+      schema: certificateAnswer.pick({ cert_id: true, status: true }),
       description: "The revoked certificate",
     },
     errors: ["not_found"],

@@ -4,8 +4,8 @@ import type { Owner } from "../../platforms/account_owner.ts";
 import { type Constraint, canonicalConstraint } from "../../protocol/constraints/constraints.ts";
 import { checkIssuable, type DelegationFields } from "../../protocol/documents/certificate.ts";
 import { NO_EXPIRY_SENTINEL, PROTOCOL_VERSION } from "../../protocol/encoding/constants.ts";
-import { limitFault } from "./constraint_limits.ts";
-import { textFault } from "./constraint_texts.ts";
+import { limitViolation } from "./constraint_limits.ts";
+import { textViolation } from "./constraint_texts.ts";
 
 /**
  * What a certificate says: who lends what to whom, under which constraints, from when to when (Unix seconds).
@@ -50,6 +50,6 @@ export function certificateFields(grant: Grant): DelegationFields {
 
 /** What a well-formed constraint must keep to besides. */
 function checkConstraint(constraint: Constraint, index: number): void {
-  const fault = textFault(constraint) ?? limitFault(constraint);
+  const fault = textViolation(constraint) ?? limitViolation(constraint);
   if (fault !== undefined) throw new ApiError("invalid_constraints", `constraints.${index}: ${fault}`);
 }

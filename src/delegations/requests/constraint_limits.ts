@@ -20,11 +20,11 @@ export const MAX_RATE_WINDOW_SECONDS = 31_536_000;
  * path that it names, or it counts over more time than uses are counted. `undefined` when there is nothing,
  * as for any extension.
  */
-export function limitFault(constraint: Constraint): string | undefined {
-  return isKnownConstraint(constraint) ? knownFault(constraint) : undefined;
+export function limitViolation(constraint: Constraint): string | undefined {
+  return isKnownConstraint(constraint) ? knownViolation(constraint) : undefined;
 }
 
-function knownFault(constraint: KnownConstraint): string | undefined {
+function knownViolation(constraint: KnownConstraint): string | undefined {
   switch (constraint.type) {
     case "max_amount":
       return constraint.currency.length > MAX_CURRENCY_CHARACTERS

@@ -6,7 +6,7 @@ import type { Constraint } from "../../protocol/constraints/constraints.ts";
  * name of a member of `params`, is not one plain line. Says where and not what. `undefined` when they see all
  * of it.
  */
-export function textFault(constraint: Constraint): string | undefined {
+export function textViolation(constraint: Constraint): string | undefined {
   for (const [name, value] of Object.entries(constraint)) {
     if (!texts(value).every(isPlainLine)) {
       return `${name}: must be one line that shows all of itself: nothing invisible, no unusual spaces or stray marks, no space at an end`;

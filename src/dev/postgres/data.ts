@@ -16,7 +16,7 @@ import {
 import { basename, dirname, join } from "node:path";
 import { text } from "node:stream/consumers";
 import { spawnTied } from "../process/lifeline.mjs";
-import { Problem } from "../user_error.ts";
+import { UserError } from "../user_error.ts";
 import { POSTGRES_ENV, type PostgresBinaries, type ServerUser } from "./binaries.ts";
 
 /** A data folder that a server of this version can open, and the superuser's password. */
@@ -35,7 +35,7 @@ export function dataPath(dataDir: string, user: ServerUser): string {
 /**
  * Opens `dataDir`, or creates it when there is none. Created means: finished by initdb beside it and then
  * renamed, so a folder of that name is never half written. The password is in `<dataDir>.password`, mode
- * 0600. Aborted, it is rejected with the signal's reason once initdb has cleared up. Throws `Problem` when
+ * 0600. Aborted, it is rejected with the signal's reason once initdb has cleared up. Throws `UserError` when
  * the folder is broken, another version's, or another user's.
  */
 export async function openData(
@@ -48,7 +48,7 @@ export async function openData(
     if (error.code === "ENOENT") {
       return undefined;
     }
-    throw new Problem(`${dataDir} cannot be read: ${error.message}`, undefined, { cause: error });
+    throw new UserError(`${dataDir} cannot be read: ${error.message}`, undefined, { cause: error });
   });
   if (names === undefined || names.length === 0) {
     return createData(dataDir, binaries, user, signal);
@@ -58,10 +58,10 @@ export async function openData(
   const control = await stat(join(dataDir, "global", "pg_control")).catch(() => undefined);
   const major = /^\d+$/.exec(version.trim())?.[0];
   if (major === undefined || control === undefined) {
-    throw new Problem(`${dataDir} is not a complete Postgres data folder`, startAfresh);
+    throw new UserError(`${dataDir} is not a complete Postgres data folder`, startAfresh);
   }
   if (major !== binaries.major) {
-    throw new Problem(
+    throw new UserError(
       `${dataDir} was written by Postgres ${major}, this is Postgres ${binaries.major}`,
       startAfresh,
     );
@@ -69,7 +69,7 @@ export async function openData(
   await checkOwner(dataDir, user);
   const password = await readFile(`${dataDir}.password`, "utf8").catch(() => "");
   if (password.trim() === "") {
-    throw new Problem(`${dataDir} exists, but its password file ${dataDir}.password does not`, startAfresh);
+    throw new UserError(`${dataDir} exists, but its password file ${dataDir}.password does not`, startAfresh);
   }
   return { password: password.trim() };
 }
@@ -78,7 +78,7 @@ async function checkOwner(dataDir: string, user: ServerUser): Promise<void> {
   const { uid } = await stat(dataDir);
   const wanted = user?.uid ?? process.getuid?.();
   if (uid !== wanted) {
-    throw new Problem(
+    throw new UserError(
       `${dataDir} belongs to user ${uid}, but Postgres would run as user ${wanted}`,
       `Start it as that user, or give it the folder: chown -R ${wanted} ${dataDir}`,
     );
@@ -167,7 +167,7 @@ async function initdb(
     const [complaint] = await Promise.all([child.stderr ? text(child.stderr) : "", closed]).finally(letGo);
     signal?.throwIfAborted();
     if (child.exitCode !== 0) {
-      throw new Problem(`Postgres could not create ${folder}: ${reasonOf(complaint)}`);
+      throw new UserError(`Postgres could not create ${folder}: ${reasonOf(complaint)}`);
     }
   } finally {
     await passwordFile.close();

@@ -6,7 +6,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { Client } from "pg";
 import { type Part, type RunningPart, runningChild, spawnLogged } from "../process/part.ts";
 import { freePort } from "../process/ports.ts";
-import { Problem } from "../user_error.ts";
+import { UserError } from "../user_error.ts";
 import { findPostgres, POSTGRES_ENV, type PostgresBinaries, type ServerUser } from "./binaries.ts";
 import { dataPath, openData } from "./data.ts";
 import { readLockFile, removeStaleLockFile } from "./lock_file.ts";
@@ -64,7 +64,7 @@ type Launch = {
 /**
  * Starts Postgres on `dataDir`, and resolves when it has answered a query. A data folder still held by a
  * server that is just ending is waited for. A start that is aborted ends immediately, and is rejected with
- * the signal's reason when nothing of it runs any more. Throws `Problem` for a folder that is broken, of
+ * the signal's reason when nothing of it runs any more. Throws `UserError` for a folder that is broken, of
  * another version or in use, and for a port in use.
  */
 export async function startPostgres(options: PostgresOptions): Promise<RunningPostgres> {
@@ -103,9 +103,9 @@ async function patience(dataDir: string): Promise<number> {
   return (await readLockFile(dataDir))?.status === "ready" ? 3000 : 30_000;
 }
 
-type Failure = { failure: "held" | "port" | "other"; line: string };
+type StartError = { failure: "held" | "port" | "other"; line: string };
 
-async function launch(how: Launch): Promise<{ child: ChildProcess } | Failure> {
+async function launch(how: Launch): Promise<{ child: ChildProcess } | StartError> {
   const { dataDir, settings } = how.options;
   const args = ["-D", dataPath(dataDir, how.user), "-h", HOST, "-p", String(how.port)];
   for (const [name, value] of Object.entries({ ...SETTINGS, ...settings })) {
@@ -128,7 +128,7 @@ async function launch(how: Launch): Promise<{ child: ChildProcess } | Failure> {
   return { failure: classify(text), line: /FATAL: {2}(.*)/.exec(text)?.[1] ?? "it ended without a word" };
 }
 
-function classify(log: string): Failure["failure"] {
+function classify(log: string): StartError["failure"] {
   if (/lock file "postmaster\.pid" already exists|pre-existing shared memory block/.test(log)) {
     return "held";
   }
@@ -176,23 +176,23 @@ async function checkAnswers(server: RunningPostgres): Promise<void> {
   } catch (cause) {
     await server.stop();
     const reason = cause instanceof Error ? cause.message : String(cause);
-    throw new Problem(`Postgres started but refused its own superuser: ${reason}`, undefined, { cause });
+    throw new UserError(`Postgres started but refused its own superuser: ${reason}`, undefined, { cause });
   } finally {
     await client.end().catch(() => undefined);
   }
 }
 
-function explain(failed: Failure, options: PostgresOptions, port: number, logFile: string): Problem {
+function explain(failed: StartError, options: PostgresOptions, port: number, logFile: string): UserError {
   switch (failed.failure) {
     case "held":
-      return new Problem(
+      return new UserError(
         `${options.dataDir} is in use by another Postgres: ${failed.line}`,
         "Stop the one that uses it, or use another folder",
       );
     case "port":
-      return new Problem(`Port ${port} on ${HOST} is in use, so Postgres cannot listen there`);
+      return new UserError(`Port ${port} on ${HOST} is in use, so Postgres cannot listen there`);
     case "other":
-      return new Problem(`Postgres did not start: ${failed.line}`, `Its log is ${logFile}`);
+      return new UserError(`Postgres did not start: ${failed.line}`, `Its log is ${logFile}`);
   }
 }
 

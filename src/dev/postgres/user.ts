@@ -1,6 +1,6 @@
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
-import { Problem } from "../user_error.ts";
+import { UserError } from "../user_error.ts";
 import type { ServerUser } from "./binaries.ts";
 
 const run = promisify(execFile);
@@ -18,7 +18,7 @@ export async function serverUser(): Promise<ServerUser> {
     return undefined;
   }
   if (process.platform !== "linux") {
-    throw new Problem("Postgres does not run as root", "Start it as an ordinary user, without sudo");
+    throw new UserError("Postgres does not run as root", "Start it as an ordinary user, without sudo");
   }
   for (const name of ACCOUNTS) {
     const found = await lookUp(name);
@@ -39,7 +39,7 @@ async function createAccount(name: string): Promise<ServerUser> {
     if (raced !== undefined) {
       return raced;
     }
-    throw new Problem(
+    throw new UserError(
       `Postgres does not run as root, and a system account "${name}" could not be created`,
       `Run: useradd ${args.join(" ")}`,
       { cause },

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { describeProblem } from "../user_error.ts";
+import { describeError } from "../user_error.ts";
 import type { Part, RunningPart, StartContext } from "./part.ts";
 
 const FIRST_DELAY_MS = 250;
@@ -42,7 +42,7 @@ export function keepPart(part: Part, context: StartContext, warn: (line: string)
       await sleep(delay, undefined, { signal }).catch(() => undefined);
       const next = signal.aborted ? undefined : await launch().catch((error: unknown) => error);
       if (next instanceof Error) {
-        what = describeProblem(next)[0] ?? next.name;
+        what = describeError(next)[0] ?? next.name;
       } else if (next !== undefined) {
         return next as RunningPart;
       }

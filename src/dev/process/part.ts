@@ -1,7 +1,7 @@
 import type { ChildProcess } from "node:child_process";
 import { open, readFile } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
-import { Problem } from "../user_error.ts";
+import { UserError } from "../user_error.ts";
 import { spawnTied, type TiedOptions } from "./lifeline.mjs";
 import type { PartPort } from "./ports.ts";
 
@@ -86,7 +86,7 @@ export function processPart({ command, args, env, cwd, ready, ...rest }: Process
       const alreadyEnded = child.exitCode !== null || child.signalCode !== null;
       await running.stop();
       signal.throwIfAborted();
-      throw new Problem(
+      throw new UserError(
         `${about.title} ${alreadyEnded ? `ended while starting (${await ended})` : `did not become ready: ${reason(outcome)}`}`,
         [...lastLines(await output()), `Its log is ${logFile}`].join("\n"),
       );

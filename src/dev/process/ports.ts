@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import { createServer } from "node:net";
-import { Problem } from "../user_error.ts";
+import { UserError } from "../user_error.ts";
 
 const LOOPBACK = "127.0.0.1";
 
@@ -31,7 +31,7 @@ export async function freePort(): Promise<number> {
     next += 1;
     if (await isFree(port)) return port;
   }
-  throw new Problem(
+  throw new UserError(
     `No port between ${FIRST} and ${END} on ${LOOPBACK} seems to be free`,
     "Stop what listens there",
   );
@@ -44,7 +44,7 @@ async function isFree(port: number): Promise<boolean> {
   );
 }
 
-/** Throws `Problem` naming the port and its setting when something else listens on it. */
+/** Throws `UserError` naming the port and its setting when something else listens on it. */
 export async function checkFree({ port, setting }: PartPort): Promise<void> {
   const probe = createServer();
   try {
@@ -52,7 +52,7 @@ export async function checkFree({ port, setting }: PartPort): Promise<void> {
   } catch (cause) {
     const code = (cause as NodeJS.ErrnoException).code;
     const reason = code === "EACCES" ? "needs more rights" : "is in use by another program";
-    throw new Problem(
+    throw new UserError(
       `Port ${port} on ${LOOPBACK} ${reason}`,
       `Stop that program, or choose another port with ${setting}`,
       { cause },

@@ -2,7 +2,7 @@ import { realpathSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { installPackages } from "./packages.mjs";
 import { runTarget } from "./run.mjs";
-import { SetupProblem } from "./setup_error.mjs";
+import { SetupError } from "./setup_error.mjs";
 import { findModule, installSystemPackages } from "./system.mjs";
 import { TARGETS } from "./targets.mjs";
 
@@ -18,7 +18,7 @@ export async function main([name = "", ...args]) {
   try {
     const target = TARGETS[name];
     if (target === undefined) {
-      throw new SetupProblem(`There is no "${name}"`, `Choose one of: ${Object.keys(TARGETS).join(", ")}`);
+      throw new SetupError(`There is no "${name}"`, `Choose one of: ${Object.keys(TARGETS).join(", ")}`);
     }
     await installSystemPackages(ROOT, { token: target.token });
     await installPackages(ROOT);
@@ -28,7 +28,7 @@ export async function main([name = "", ...args]) {
       target.token ? findModule() : undefined,
     );
   } catch (error) {
-    if (!(error instanceof SetupProblem)) {
+    if (!(error instanceof SetupError)) {
       throw error;
     }
     console.error(`${error.message}\n${error.remedy}`);

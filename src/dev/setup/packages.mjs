@@ -18,7 +18,7 @@ import { spawnTied } from "../process/lifeline.mjs";
 import { isLockedNode, LOCKED_NODE, NODE_PACKAGE } from "./node.mjs";
 import { npmCommand, npmEnvironment } from "./npm.mjs";
 import { showProgress } from "./progress.mjs";
-import { SetupProblem } from "./setup_error.mjs";
+import { SetupError } from "./setup_error.mjs";
 
 /** What compiling pkcs11js yields. */
 export const BUILT_TOKEN_LIBRARY = "node_modules/pkcs11js/build/Release/pkcs11.node";
@@ -55,10 +55,7 @@ const BUILT = [
  */
 export async function installPackages(root) {
   if (!existsSync(join(root, "package-lock.json"))) {
-    throw new SetupProblem(
-      `${root} has no package-lock.json.`,
-      "Put it back: git checkout package-lock.json",
-    );
+    throw new SetupError(`${root} has no package-lock.json.`, "Put it back: git checkout package-lock.json");
   }
   if (isStamped(root)) {
     return;
@@ -74,7 +71,7 @@ export async function installPackages(root) {
       await npm(root, "Installing packages", ["ci", ...FLAGS]);
     }
     if (!isLockedNode(root)) {
-      throw new SetupProblem(
+      throw new SetupError(
         `npm did not install the locked Node: ${LOCKED_NODE} is missing or another version.`,
         `Do not run it. Make sure that npm gets ${NODE_PACKAGE} from a registry that you trust, and run the same command again.`,
       );
@@ -85,7 +82,7 @@ export async function installPackages(root) {
     }
     const stillBroken = BUILT.filter(({ probe }) => !works(root, probe)).map(({ name }) => name);
     if (stillBroken.length > 0) {
-      throw new SetupProblem(
+      throw new SetupError(
         `npm installed ${stillBroken.join(", ")}, but it does not work: npm may have refused its install script.`,
         `Run: npm rebuild --ignore-scripts=false ${stillBroken.join(" ")}`,
       );
@@ -100,7 +97,7 @@ export async function installPackages(root) {
 function refuseLinks(root) {
   for (const name of EMPTIED) {
     if (lstatSync(join(root, name), { throwIfNoEntry: false })?.isSymbolicLink()) {
-      throw new SetupProblem(
+      throw new SetupError(
         `${name} is a symbolic link: npm would empty the folder that it leads to.`,
         `Remove the link and run the same command again: rm ${name}`,
       );
@@ -210,7 +207,7 @@ async function npm(root, title, args) {
   if (code !== 0) {
     const said = readFileSync(path, "utf8").split("\n");
     const errors = said.filter((line) => /^npm (error|ERR!)/.test(line)).slice(0, 12);
-    throw new SetupProblem(
+    throw new SetupError(
       `npm could not install the packages:\n${(errors.length > 0 ? errors : said.slice(-12)).join("\n")}`,
       `Its whole output is in ${path}`,
     );

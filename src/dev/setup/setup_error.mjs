@@ -1,5 +1,5 @@
 /** What a person has to correct before anything can start: one sentence, and what to do. */
-export class SetupProblem extends Error {
+export class SetupError extends Error {
   /**
    * @param {string} message
    * @param {string} remedy

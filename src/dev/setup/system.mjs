@@ -4,7 +4,7 @@ import { accessSync, closeSync, constants, existsSync, mkdirSync, openSync, read
 import { delimiter, join } from "node:path";
 import { BUILT_TOKEN_LIBRARY } from "./packages.mjs";
 import { showProgress } from "./progress.mjs";
-import { SetupProblem } from "./setup_error.mjs";
+import { SetupError } from "./setup_error.mjs";
 
 /** Where SoftHSM's PKCS#11 module is on Debian and Ubuntu, Fedora, Arch, from source, and from Homebrew. */
 const MODULES = [
@@ -62,7 +62,7 @@ export async function installSystemPackages(root, { token }) {
   const needs = wanted.map((what) =>
     what === "token" ? "SoftHSM (a PKCS#11 token)" : "A C++ compiler with make and Python 3",
   );
-  throw new SetupProblem(
+  throw new SetupError(
     `${needs.join(" and ")} ${wanted.length === 1 ? "is" : "are"} needed and not installed.`,
     manager === undefined
       ? "Install it with your system's package manager; for another PKCS#11 module set KEYVAULT_PKCS11_MODULE to its path."
@@ -104,7 +104,7 @@ async function installByApt(root, names) {
   done(installed ? "done" : "failed");
   if (!installed) {
     const lines = readFileSync(path, "utf8").split("\n");
-    throw new SetupProblem(
+    throw new SetupError(
       `apt-get could not install ${names.join(", ")}:\n${lines.filter((line) => line.startsWith("E:")).join("\n")}`,
       `Its whole output is in ${path}`,
     );

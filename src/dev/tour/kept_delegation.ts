@@ -1,4 +1,4 @@
-import type { Judgement } from "./quickstart.ts";
+import type { ObjectState } from "./quickstart.ts";
 import { approve, settled, type TourState, type TourStep, type TourWorld } from "./steps.ts";
 
 type Fate = "stands" | "pending" | "ended";
@@ -11,7 +11,7 @@ const fates: Record<string, Fate> = {
   Expired: "ended",
 };
 
-const fateOf = ({ reason }: Judgement): Fate | undefined => fates[reason];
+const fateOf = ({ reason }: ObjectState): Fate | undefined => fates[reason];
 
 /**
  * After the tour: the reader's own delegation, so that there is something to try by hand. An active
@@ -49,8 +49,8 @@ export const standingDelegation: TourStep = {
 
 /** After a tour that did not finish: what the operator knows of the reader's delegation, if it is active. */
 export async function recallStanding({ quickstart }: TourWorld, state: TourState): Promise<void> {
-  const judgement = await quickstart.judgement("delegation").catch(() => undefined);
-  const stands = judgement?.reason === "Active" ? judgement.status : undefined;
+  const objectState = await quickstart.objectState("delegation").catch(() => undefined);
+  const stands = objectState?.reason === "Active" ? objectState.status : undefined;
   state.certId = stands?.certID ?? "";
   state.granted = stands?.approvedScope ?? [];
 }

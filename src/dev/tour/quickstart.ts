@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parse, parseDocument } from "yaml";
 import { writeAtomically } from "../state_folder.ts";
-import { Problem } from "../user_error.ts";
+import { UserError } from "../user_error.ts";
 
 /** What the operator published for an application, as its Secret holds it. */
 export type PlatformCredentials = {
@@ -34,7 +34,7 @@ export type ObjectStatus = {
  * What the operator says of an object as it is declared now: never of an earlier version, nor of one being
  * deleted.
  */
-export type Judgement = { ready: boolean; stalled: boolean; reason: string; status: ObjectStatus };
+export type ObjectState = { ready: boolean; stalled: boolean; reason: string; status: ObjectStatus };
 
 /** `tour` is the delegation of the tour's own; `delegation` is the reader's. */
 export type QuickstartKind = "platform" | "agent" | "tour" | "delegation";
@@ -52,10 +52,10 @@ export type QuickstartFolder = {
   delegationFile(): Promise<"example" | "edited" | "missing">;
   /** Declares the reader's delegation again from the example: the current one is withdrawn first. */
   renewDelegation(): Promise<void>;
-  /** What the operator published last. Throws `Problem` for a file that is damaged. */
+  /** What the operator published last. Throws `UserError` for a file that is damaged. */
   credentials(): Promise<PlatformCredentials | undefined>;
-  /** Throws `Problem` for a status file that is damaged. */
-  judgement(kind: QuickstartKind): Promise<Judgement | undefined>;
+  /** Throws `UserError` for a status file that is damaged. */
+  objectState(kind: QuickstartKind): Promise<ObjectState | undefined>;
   /** The operator's own words on why something is not ready. */
   explain(kind: QuickstartKind): Promise<string>;
 };
@@ -149,7 +149,7 @@ export function openQuickstart({
       const entries = Object.entries(secret.data).map(([key, value]) => [key, fromBase64(value)]);
       return Object.fromEntries(entries) as PlatformCredentials;
     },
-    async judgement(kind) {
+    async objectState(kind) {
       interrupted.throwIfAborted();
       const state = await readState(kind);
       const generation = state?.metadata?.generation;
@@ -202,8 +202,8 @@ async function readYaml(path: string): Promise<unknown> {
   return value;
 }
 
-function damaged(path: string, cause?: unknown): Problem {
-  return new Problem(`${path} is damaged: it is not the YAML that the operator writes`, `Remove the file`, {
+function damaged(path: string, cause?: unknown): UserError {
+  return new UserError(`${path} is damaged: it is not the YAML that the operator writes`, `Remove the file`, {
     cause,
   });
 }

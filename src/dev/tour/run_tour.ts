@@ -1,5 +1,5 @@
 import type { Terminal } from "../terminal.ts";
-import { messageOf, Problem } from "../user_error.ts";
+import { messageOf, UserError } from "../user_error.ts";
 import type { TourState, TourStep, TourWorld } from "./steps.ts";
 
 type Tour = {
@@ -14,8 +14,8 @@ type Tour = {
 };
 
 /**
- * Shows the steps in order up to the first surprise, and answers whether all of them passed. Throws `Problem`
- * for a surprise unless the tour may fail, and whatever an interruption threw.
+ * Shows the steps in order up to the first surprise, and answers whether all of them passed. Throws
+ * `UserError` for a surprise unless the tour may fail, and whatever an interruption threw.
  */
 export async function runTour(terminal: Terminal, { steps, ...context }: Tour): Promise<boolean> {
   for (const step of steps) {
@@ -47,6 +47,6 @@ async function runStep(
     const message = messageOf(error);
     step.fail(mayFail ? message : error);
     if (mayFail) return false;
-    throw new Problem(`"${title}" did not go as expected: ${message}`);
+    throw new UserError(`"${title}" did not go as expected: ${message}`);
   }
 }

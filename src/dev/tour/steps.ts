@@ -11,7 +11,7 @@ import {
   within,
 } from "./calls.ts";
 import { type Owner, signIn } from "./person.ts";
-import type { Judgement, QuickstartFolder, QuickstartKind } from "./quickstart.ts";
+import type { ObjectState, QuickstartFolder, QuickstartKind } from "./quickstart.ts";
 import type { Receiver } from "./receiver.ts";
 
 /** What the tour acts on: a running stack, its manifests folder, and a webhook receiver. */
@@ -219,22 +219,22 @@ type AuditEvent = { cert_id: string; details: { decision?: string; decision_reas
 const JUDGED_MS = 5_000;
 
 /**
- * Waits until the operator's judgement of an object is the wanted one. Throws `Surprise` with the operator's
+ * Waits until the operator's word on an object is the wanted one. Throws `Surprise` with the operator's
  * own words after 30 s, and as soon as the object has waited 5 s for a person.
  */
 export function settled<T>(
   quickstart: QuickstartFolder,
   kind: QuickstartKind,
-  wanted: (judgement: Judgement) => Promise<T | undefined> | T | undefined,
+  wanted: (objectState: ObjectState) => Promise<T | undefined> | T | undefined,
 ): Promise<T> {
   const began = performance.now();
   return within(
     `what is wanted of the ${kind}`,
     async () => {
-      const judgement = await quickstart.judgement(kind);
-      if (!judgement) return undefined;
-      const answer = await wanted(judgement);
-      if (answer === undefined && judgement.stalled && performance.now() - began > JUDGED_MS) {
+      const objectState = await quickstart.objectState(kind);
+      if (!objectState) return undefined;
+      const answer = await wanted(objectState);
+      if (answer === undefined && objectState.stalled && performance.now() - began > JUDGED_MS) {
         throw new Surprise(await quickstart.explain(kind));
       }
       return answer;

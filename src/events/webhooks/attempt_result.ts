@@ -1,20 +1,20 @@
 /** The result of one request to a callback URL: an answer, or why there was none. */
 export type Sent =
   | { status: number; retryAfter: string | undefined; excerpt: Buffer }
-  | { fault: SendFault; detail: string };
+  | { fault: SendErrorCode; detail: string };
 
 /**
  * Why there was no answer: no time left, the name not resolved, no connection (TLS included), the exchange
  * broken off, an address that must not be connected to (then nothing was sent), or a request that could not
  * be made up here.
  */
-export type SendFault = "timeout" | "dns" | "connect" | "network" | "forbidden_address" | "unprepared";
+export type SendErrorCode = "timeout" | "dns" | "connect" | "network" | "forbidden_address" | "unprepared";
 
 /**
  * What an attempt means: `delivered`; `failed`, to be tried again; `rejected`, the receiver does not want it;
  * `gone`, the receiver wants nothing any more; `blocked`, no request was made.
  */
-export type Verdict = "delivered" | "failed" | "rejected" | "gone" | "blocked";
+export type AttemptResult = "delivered" | "failed" | "rejected" | "gone" | "blocked";
 
 /**
  * Statuses below 500 that ask for another try later: timeout, too early, too many requests. A delivery is
@@ -26,7 +26,7 @@ const STRAINED = new Set([502, 503, 504]);
 const GONE = 410;
 
 /** The verdict on an attempt by itself. Redirects are failures: they are never followed. */
-export function verdictOn(sent: Sent): Verdict {
+export function resultOf(sent: Sent): AttemptResult {
   if ("fault" in sent) return sent.fault === "forbidden_address" ? "blocked" : "failed";
   const { status } = sent;
   if (status >= 200 && status < 300) return "delivered";

@@ -5,7 +5,7 @@ import { isAway } from "../../db/errors.ts";
 import type { Logger } from "../../log.ts";
 import type { SecretBox } from "../../secret_box.ts";
 import { deliveryBodyContext } from "../secrets.ts";
-import { type Sent, type Verdict, verdictOn } from "./attempt_result.ts";
+import { type AttemptResult, resultOf, type Sent } from "./attempt_result.ts";
 import { type Claimed, claimDeliveries } from "./claim.ts";
 import { type Attempted, cancelDelivery, settleAttempt } from "./record_attempt.ts";
 import type { Send } from "./send.ts";
@@ -26,7 +26,7 @@ export type DispatcherDeps = {
   /** How long a claim lasts. */
   claimSeconds?: number;
   /** Told of each request's result. */
-  measure?: (verdict: Verdict, seconds: number) => void;
+  measure?: (verdict: AttemptResult, seconds: number) => void;
   /** Told after each finished delivery: there is room for another one. */
   finished?: () => void;
 };
@@ -83,7 +83,7 @@ export function createDispatcher(deps: DispatcherDeps): Dispatcher {
     const settled = await settleAttempt(database, attempted);
     const { delivery_id, endpoint_id } = attempted.delivery;
     const seconds = (attempted.endedAt.getTime() - attempted.startedAt.getTime()) / 1000;
-    deps.measure?.(settled === "stale" ? verdictOn(attempted.sent) : settled.verdict, seconds);
+    deps.measure?.(settled === "stale" ? resultOf(attempted.sent) : settled.verdict, seconds);
     if (settled === "stale") return log.warn({ delivery_id }, "a result came after its claim had ended");
     if (settled.suspended) log.warn({ endpoint_id }, "webhook endpoint suspended");
   }

@@ -1,6 +1,6 @@
 import { addSeconds } from "../../clock.ts";
 import type { WebhookEndpointRow } from "../../db/tables.ts";
-import type { Verdict } from "./attempt_result.ts";
+import type { AttemptResult } from "./attempt_result.ts";
 
 /** What an endpoint's recent attempts say about it: how much it may get, and whether it gets anything. */
 export type Health = Pick<
@@ -48,7 +48,7 @@ export const FRESH_HEALTH: Health = {
  * request leaves both alone), and suspension (immediately when the receiver says it is gone; after 120 h
  * without a delivery).
  */
-export function healthAfter(before: Health, verdict: Verdict, startedAt: Date, now: Date): Health {
+export function healthAfter(before: Health, verdict: AttemptResult, startedAt: Date, now: Date): Health {
   if (verdict === "blocked") {
     return withSuspension({ ...before, failing_since: before.failing_since ?? now }, verdict, now);
   }
@@ -56,7 +56,7 @@ export function healthAfter(before: Health, verdict: Verdict, startedAt: Date, n
   return withSuspension(withBreaker(counted, verdict, startedAt, now), verdict, now);
 }
 
-function withConcurrency(health: Health, verdict: Verdict): Health {
+function withConcurrency(health: Health, verdict: AttemptResult): Health {
   if (verdict === "delivered") {
     return { ...health, concurrency: Math.min(health.concurrency + 1, MOST_CONCURRENT) };
   }
@@ -64,7 +64,7 @@ function withConcurrency(health: Health, verdict: Verdict): Health {
   return { ...health, concurrency: Math.max(Math.floor(health.concurrency / 2), 1) };
 }
 
-function withWindow(health: Health, verdict: Verdict, now: Date): Health {
+function withWindow(health: Health, verdict: AttemptResult, now: Date): Health {
   const failed = verdict === "failed" ? 1 : 0;
   const started = health.window_started_at;
   const current = started !== null && now < addSeconds(started, WINDOW_SECONDS);
@@ -78,7 +78,7 @@ function withWindow(health: Health, verdict: Verdict, now: Date): Health {
   };
 }
 
-function withBreaker(health: Health, verdict: Verdict, startedAt: Date, now: Date): Health {
+function withBreaker(health: Health, verdict: AttemptResult, startedAt: Date, now: Date): Health {
   const { breaker_open_until: openUntil, breaker_open_seconds: openSeconds } = health;
   if (openUntil === null || openSeconds === null) {
     return shouldOpen(health, verdict) ? opened(health, FIRST_OPEN_SECONDS, now) : health;
@@ -90,7 +90,7 @@ function withBreaker(health: Health, verdict: Verdict, startedAt: Date, now: Dat
   return wasProbe ? opened(health, Math.min(openSeconds * 2, LONGEST_OPEN_SECONDS), now) : health;
 }
 
-function shouldOpen(health: Health, verdict: Verdict): boolean {
+function shouldOpen(health: Health, verdict: AttemptResult): boolean {
   if (verdict !== "failed") return false;
   const { failures_in_row: inRow, window_attempts: attempts, window_failures: failures } = health;
   return inRow >= FAILURES_IN_ROW || (attempts >= WINDOW_ATTEMPTS && failures * 2 >= attempts);
@@ -100,7 +100,7 @@ function opened(health: Health, seconds: number, now: Date): Health {
   return { ...health, breaker_open_seconds: seconds, breaker_open_until: addSeconds(now, seconds) };
 }
 
-function withSuspension(health: Health, verdict: Verdict, now: Date): Health {
+function withSuspension(health: Health, verdict: AttemptResult, now: Date): Health {
   const since = health.failing_since;
   const failing = since !== null && now >= addSeconds(since, SUSPEND_AFTER_SECONDS);
   if (health.state === "suspended" || (verdict !== "gone" && !failing)) return health;

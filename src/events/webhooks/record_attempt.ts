@@ -1,6 +1,6 @@
 import type { Database, Transaction } from "../../db/connection.ts";
 import type { WebhookDeliveryRow } from "../../db/tables.ts";
-import { DEFERRALS, isDeferred, type Sent, type Verdict, verdictOn } from "./attempt_result.ts";
+import { type AttemptResult, DEFERRALS, isDeferred, resultOf, type Sent } from "./attempt_result.ts";
 import type { Claimed } from "./claim.ts";
 import { FRESH_HEALTH, type Health, healthAfter } from "./health.ts";
 import { retryDelay } from "./schedule.ts";
@@ -9,7 +9,9 @@ import { retryDelay } from "./schedule.ts";
 export type Attempted = { delivery: Claimed; sent: Sent; startedAt: Date; endedAt: Date; random: number };
 
 /** What the result was written as; `stale` when the claim had ended and others decide about the delivery. */
-export type Settled = { state: WebhookDeliveryRow["state"]; verdict: Verdict; suspended: boolean } | "stale";
+export type Settled =
+  | { state: WebhookDeliveryRow["state"]; verdict: AttemptResult; suspended: boolean }
+  | "stale";
 
 const HEALTH_COLUMNS = Object.keys(FRESH_HEALTH) as (keyof Health)[];
 
@@ -31,8 +33,8 @@ export async function settleAttempt(database: Database, attempted: Attempted): P
     const claim = { delivery_id: delivery.delivery_id, lease_token: delivery.lease_token };
     const held = await tx("webhook_deliveries").where(claim).forUpdate().first("delivery_id");
     if (endpoint === undefined || held === undefined) return "stale";
-    const health = healthAfter(endpoint, verdictOn(sent), startedAt, endedAt);
-    const verdict = isDeferred(sent) && (await wasDeferred(tx, delivery)) ? "rejected" : verdictOn(sent);
+    const health = healthAfter(endpoint, resultOf(sent), startedAt, endedAt);
+    const verdict = isDeferred(sent) && (await wasDeferred(tx, delivery)) ? "rejected" : resultOf(sent);
     const suspended = health.state === "suspended";
     const change = changeOf(attempted, verdict, suspended);
     await tx("webhook_attempts").insert(attemptRow(attempted, verdict));
@@ -61,7 +63,7 @@ export async function cancelDelivery(database: Database, delivery: Claimed, now:
 
 function changeOf(
   { delivery, sent, endedAt, random }: Attempted,
-  verdict: Verdict,
+  verdict: AttemptResult,
   suspended: boolean,
 ): Change {
   if (verdict === "gone") return { state: "held" };
@@ -73,7 +75,7 @@ function changeOf(
   return { state: "pending", next_attempt_at: new Date(endedAt.getTime() + delay) };
 }
 
-function attemptRow({ delivery, sent, startedAt, endedAt }: Attempted, verdict: Verdict) {
+function attemptRow({ delivery, sent, startedAt, endedAt }: Attempted, verdict: AttemptResult) {
   const carriedSecrets = delivery.body === null;
   const answered = "status" in sent;
   return {

@@ -57,7 +57,7 @@ export function createSender({ policy, resolve, limits = LIMITS, ca }: SenderDep
 
   async function sendOnce({ url: text, headers, body }: SendRequest, signal: AbortSignal): Promise<Sent> {
     const checked = checkCallbackUrl(text, policy);
-    if ("fault" in checked) return { fault: "forbidden_address", detail: checked.fault };
+    if ("refused" in checked) return { fault: "forbidden_address", detail: checked.refused };
     const { url } = checked;
     let addresses: string[];
     try {

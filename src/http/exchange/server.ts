@@ -14,7 +14,7 @@ import { networkOf } from "../../rates/client_rates.ts";
 import { MAX_BODY_BYTES } from "../request/body.ts";
 import { createPeerClient } from "../request/client_address.ts";
 import { requestIdOf } from "../request/request_id.ts";
-import { requestFault } from "../request/request_line.ts";
+import { requestLineViolation } from "../request/request_line.ts";
 import { type ConnectionBounds, createConnections } from "./connections.ts";
 import { createDrains, type Drains } from "./drains.ts";
 import { errorReply, sendEarly, sendReply } from "./replies.ts";
@@ -92,7 +92,7 @@ export async function startServer(
       requestTimeout: limits.requestMs,
       keepAliveTimeout: 65_000,
       connectionsCheckingInterval: limits.checkMs,
-      requireHostHeader: false, // `requestFault` refuses it, with an answer in the form of every error
+      requireHostHeader: false, // `requestLineViolation` refuses it, with an answer in the form of every error
       noDelay: true,
     },
     (request, response) => {
@@ -101,7 +101,7 @@ export async function startServer(
       response.once("close", () => open.delete(response));
       unanswered.take(request, response, {
         serve() {
-          const fault = requestFault(request);
+          const fault = requestLineViolation(request);
           if (fault === undefined) {
             listener(request, response);
           } else {

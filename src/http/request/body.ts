@@ -33,11 +33,11 @@ export async function readBody(request: IncomingMessage): Promise<Buffer> {
   try {
     return await getRawBody(request, { limit: MAX_BODY_BYTES, length: length ?? null });
   } catch (error) {
-    throw bodyFault(error as RawBodyError);
+    throw bodyError(error as RawBodyError);
   }
 }
 
-function bodyFault(error: RawBodyError): ApiError {
+function bodyError(error: RawBodyError): ApiError {
   return error.type === "entity.too.large"
     ? new ApiError("invalid_request", `body: larger than ${MAX_BODY_BYTES} bytes`)
     : new ApiError("invalid_request", "body: ended too early");

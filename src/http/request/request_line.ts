@@ -9,7 +9,7 @@ const ABSOLUTE = /^https?:\/\/([^/?#]*)(.*)$/is;
  * that names none; a target that is neither a path nor a URL with a host. A target that is a URL is brought
  * to its path and query: which host it names makes no difference here.
  */
-export function requestFault(request: IncomingMessage): string | undefined {
+export function requestLineViolation(request: IncomingMessage): string | undefined {
   const { rawHeaders, httpVersion, headers } = request;
   const names = rawHeaders.filter((text, place) => place % 2 === 0 && text.length === HOST_LENGTH);
   const hosts = names.filter((name) => name.toLowerCase() === "host").length;

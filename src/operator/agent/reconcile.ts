@@ -2,16 +2,16 @@ import { hash } from "node:crypto";
 import type { AgentAnswer } from "../../operator_calls.ts";
 import { canonicalBytes } from "../../protocol/encoding/canonical.ts";
 import type { ApiFailure } from "../api/transport.ts";
-import { isOutage, standsThroughOutage, verdictOf, visitAfter } from "../api_failures.ts";
+import { isOutage, reasonOf, standsThroughOutage, visitAfter } from "../api_failures.ts";
 import { definedOnly, type Fact, isTrue, readiness, withFacts } from "../conditions.ts";
 import type { Agent, AgentStatus, Condition } from "../kinds.ts";
 import type { Visit } from "../queue/queue.ts";
-import type { Verdict } from "../reasons.ts";
-import { dependentsOfAgent, platformFault } from "../references.ts";
+import type { StatusReason } from "../reasons.ts";
+import { dependentsOfAgent, platformObstacle } from "../references.ts";
 import { report } from "../report.ts";
 import { terminate } from "../termination.ts";
 import type { World } from "../world.ts";
-import { type AgentInput, agentRefusal, isKnownAgent } from "./rules.ts";
+import { type AgentInput, agentObstacle, isKnownAgent } from "./rules.ts";
 
 /**
  * Makes an Agent true: has its key made once, and disabled when the Agent is deleted and its policy says so.
@@ -29,7 +29,7 @@ export async function reconcileAgent(world: World, object: Agent, failures: numb
   const found = await states.read(externalId);
   const input: AgentInput = { object, platform, state: found.value?.agent };
   if (found.failure !== undefined) return reportFailure(world, input, found.failure);
-  const refusal = agentRefusal(input);
+  const refusal = agentObstacle(input);
   if (refusal !== undefined) {
     await report(world, object, agentStatus(world, input, refusal, input.state !== undefined), refusal);
     return {};
@@ -51,25 +51,25 @@ async function register(world: World, input: AgentInput, externalId: string): Pr
     agent_type: object.spec.agentType,
   });
   if (failure !== undefined) return reportFailure(world, input, failure);
-  const verdict = agentRefusal({ ...input, state: value }) ?? active(value.agent_id);
+  const verdict = agentObstacle({ ...input, state: value }) ?? active(value.agent_id);
   await report(world, object, agentStatus(world, input, verdict, true, value), verdict);
   return {};
 }
 
-function active(agentId: string): Verdict {
+function active(agentId: string): StatusReason {
   return { reason: "Active", message: `Agent ${agentId} has its key in the vault` };
 }
 
 function agentStatus(
   { clock }: World,
   { object, platform }: AgentInput,
-  verdict: Verdict,
+  verdict: StatusReason,
   hasKey: boolean,
   answer?: AgentAnswer,
 ): AgentStatus & { conditions: Condition[] } {
   const { generation } = object.metadata;
   const usable = hasKey && verdict.reason !== "Revoked";
-  const missing = platformFault(object.spec.platformRef.name, platform);
+  const missing = platformObstacle(object.spec.platformRef.name, platform);
   const facts: Fact[] = [
     ...readiness(verdict),
     { type: "ReferencesResolved", status: missing === undefined ? "True" : "False", ...missing },
@@ -95,7 +95,7 @@ function fingerprint(publicKey: unknown): string {
 /** An outage leaves the status as it is. */
 async function reportFailure(world: World, input: AgentInput, failure: ApiFailure): Promise<Visit> {
   const { object } = input;
-  const verdict = verdictOf(failure);
+  const verdict = reasonOf(failure);
   const mayStay = isOutage(failure) && standsThroughOutage(object);
   if (failure.kind !== "superseded" && !mayStay) {
     const hasKey = isOutage(failure) ? isTrue(object.status, "KeyReady") : input.state !== undefined;

@@ -1,7 +1,7 @@
 import type { AgentState } from "../../operator_calls.ts";
 import type { Agent, Platform } from "../kinds.ts";
-import type { Verdict } from "../reasons.ts";
-import { platformFault } from "../references.ts";
+import type { StatusReason } from "../reasons.ts";
+import { platformObstacle } from "../references.ts";
 
 /** Everything that a decision about an Agent depends on. `state`: what the API has, if it knows the Agent. */
 export type AgentInput = {
@@ -10,7 +10,7 @@ export type AgentInput = {
   state?: AgentState | undefined;
 };
 
-type Rule = (input: AgentInput) => Verdict | undefined;
+type Rule = (input: AgentInput) => StatusReason | undefined;
 
 const suspended: Rule = ({ object }) =>
   object.spec.suspend === true ? { reason: "Suspended", message: "spec.suspend is true" } : undefined;
@@ -21,7 +21,7 @@ const disabled: Rule = ({ state }) =>
     : undefined;
 
 const platformReady: Rule = (input) =>
-  isKnownAgent(input) ? undefined : platformFault(input.object.spec.platformRef.name, input.platform);
+  isKnownAgent(input) ? undefined : platformObstacle(input.object.spec.platformRef.name, input.platform);
 
 const rules: readonly Rule[] = [suspended, disabled, platformReady];
 
@@ -29,7 +29,7 @@ const rules: readonly Rule[] = [suspended, disabled, platformReady];
  * Why an Agent is not there yet and the API is not to be asked for it; of the rules the first that has
  * something to say.
  */
-export function agentRefusal(input: AgentInput): Verdict | undefined {
+export function agentObstacle(input: AgentInput): StatusReason | undefined {
   for (const rule of rules) {
     const verdict = rule(input);
     if (verdict !== undefined) return verdict;

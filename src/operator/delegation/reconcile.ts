@@ -1,7 +1,7 @@
 import { unixSeconds } from "../../clock.ts";
 import type { DelegationState, DelegationWish } from "../../operator_calls.ts";
 import type { ApiFailure, ApiResult } from "../api/transport.ts";
-import { isOutage, standsThroughOutage, verdictOf, visitAfter } from "../api_failures.ts";
+import { isOutage, reasonOf, standsThroughOutage, visitAfter } from "../api_failures.ts";
 import { conditionOf } from "../conditions.ts";
 import { durationSeconds } from "../durations.ts";
 import type { Delegation } from "../kinds.ts";
@@ -86,7 +86,7 @@ function wishOf({ spec }: Delegation, platformId: string, agentId: string): Dele
 /** An outage leaves the status as it is. What people wait for is tried again urgently. */
 async function reportFailure(world: World, input: DelegationInput, failure: ApiFailure): Promise<Visit> {
   const { object } = input;
-  const verdict = verdictOf(failure);
+  const verdict = reasonOf(failure);
   const visit = visitAfter(verdict, failure);
   const mayStay = isOutage(failure) && standsThroughOutage(object);
   if (failure.kind !== "superseded" && !mayStay) {
@@ -96,7 +96,7 @@ async function reportFailure(world: World, input: DelegationInput, failure: ApiF
   return visit.retry ? { ...visit, urgent: isAwaited || object.spec.revoked === true } : visit;
 }
 
-function failed(input: DelegationInput, failure: ApiFailure, verdict: ReturnType<typeof verdictOf>) {
+function failed(input: DelegationInput, failure: ApiFailure, verdict: ReturnType<typeof reasonOf>) {
   return isOutage(failure) ? unknownStatus(input, verdict) : delegationStatus(input, verdict);
 }
 

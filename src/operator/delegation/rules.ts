@@ -3,8 +3,8 @@ import type { DelegationState } from "../../operator_calls.ts";
 import { unregistrableScopes } from "../../protocol/documents/registered_scopes.ts";
 import { coversScopes } from "../../protocol/documents/scopes.ts";
 import type { Agent, Delegation, Platform } from "../kinds.ts";
-import type { Verdict } from "../reasons.ts";
-import { agentFault, platformFault } from "../references.ts";
+import type { StatusReason } from "../reasons.ts";
+import { agentObstacle, platformObstacle } from "../references.ts";
 
 /**
  * Everything that a decision about a Delegation depends on. `state`: what the API has, if it knows the
@@ -20,10 +20,13 @@ export type DelegationInput = {
 };
 
 /** What to do next: call the API, or only report the state. */
-export type DelegationStep = { step: "request" } | { step: "revoke" } | { step: "report"; verdict: Verdict };
+export type DelegationStep =
+  | { step: "request" }
+  | { step: "revoke" }
+  | { step: "report"; verdict: StatusReason };
 
-type Rule = (input: DelegationInput) => Verdict | undefined;
-type FiledRule = (input: DelegationInput, state: DelegationState) => Verdict | undefined;
+type Rule = (input: DelegationInput) => StatusReason | undefined;
+type FiledRule = (input: DelegationInput, state: DelegationState) => StatusReason | undefined;
 
 /** Decides about a Delegation; of the rules the first that has something to say. */
 export function nextStep(input: DelegationInput): DelegationStep {
@@ -54,10 +57,10 @@ const endedUnasked: Rule = ({ object, now }) =>
     : undefined;
 
 const platformReady: Rule = ({ object: { spec }, platform }) =>
-  platformFault(spec.platformRef.name, platform);
+  platformObstacle(spec.platformRef.name, platform);
 
 const agentReady: Rule = ({ object: { spec }, agent }) =>
-  agentFault(spec.agentRef.name, agent, spec.platformRef.name);
+  agentObstacle(spec.agentRef.name, agent, spec.platformRef.name);
 
 const scopesValid: Rule = ({ object: { spec } }) => {
   const invalid = unregistrableScopes(spec.scopes);
@@ -137,7 +140,7 @@ const afterRequest: readonly FiledRule[] = [
   suspended,
 ];
 
-function awaiting({ consoleUrl }: DelegationInput, { request_id }: DelegationState): Verdict {
+function awaiting({ consoleUrl }: DelegationInput, { request_id }: DelegationState): StatusReason {
   const link = `${consoleUrl.replace(/\/$/, "")}/requests/${request_id}`;
   return { reason: "AwaitingApproval", message: `The account's owner decides at ${link}` };
 }
@@ -172,7 +175,10 @@ function because(what: string, reason: string | null): string {
   return reason === null || reason === "" ? what : `${what}: ${reason}`;
 }
 
-function firstOf<R>(rules: readonly R[], ask: (rule: R) => Verdict | undefined): Verdict | undefined {
+function firstOf<R>(
+  rules: readonly R[],
+  ask: (rule: R) => StatusReason | undefined,
+): StatusReason | undefined {
   for (const rule of rules) {
     const verdict = ask(rule);
     if (verdict !== undefined) return verdict;

@@ -1,8 +1,8 @@
 import type { DelegationState } from "../../operator_calls.ts";
 import { definedOnly, type Fact, readiness, withFacts } from "../conditions.ts";
 import type { Condition, DelegationStatus } from "../kinds.ts";
-import type { Verdict } from "../reasons.ts";
-import { agentFault, platformFault } from "../references.ts";
+import type { StatusReason } from "../reasons.ts";
+import { agentObstacle, platformObstacle } from "../references.ts";
 import { beyondCeiling, type DelegationInput, hasEnded } from "./rules.ts";
 
 /**
@@ -10,7 +10,7 @@ import { beyondCeiling, type DelegationInput, hasEnded } from "./rules.ts";
  */
 export function delegationStatus(
   input: DelegationInput,
-  verdict: Verdict,
+  verdict: StatusReason,
 ): DelegationStatus & { conditions: Condition[] } {
   const { object, state, now } = input;
   const { generation } = object.metadata;
@@ -31,7 +31,7 @@ export function delegationStatus(
 /** The status when the API could not be asked: what was known stays, the verdict is new. */
 export function unknownStatus(
   { object, now }: DelegationInput,
-  verdict: Verdict,
+  verdict: StatusReason,
 ): DelegationStatus & { conditions: Condition[] } {
   const { approval: _, ...known } = object.status;
   const { generation } = object.metadata;
@@ -39,7 +39,7 @@ export function unknownStatus(
   return { ...known, observedGeneration: generation, conditions };
 }
 
-function ownFacts(input: DelegationInput, verdict: Verdict): Fact[] {
+function ownFacts(input: DelegationInput, verdict: StatusReason): Fact[] {
   const { state } = input;
   const { reason } = verdict;
   const isOpen = state === undefined || (state.status === "pending" && reason !== "Expired");
@@ -66,8 +66,8 @@ function ownFacts(input: DelegationInput, verdict: Verdict): Fact[] {
 
 function references({ object: { spec }, platform, agent }: DelegationInput): Fact {
   const fault =
-    platformFault(spec.platformRef.name, platform) ??
-    agentFault(spec.agentRef.name, agent, spec.platformRef.name);
+    platformObstacle(spec.platformRef.name, platform) ??
+    agentObstacle(spec.agentRef.name, agent, spec.platformRef.name);
   return { type: "ReferencesResolved", status: fault === undefined ? "True" : "False", ...fault };
 }
 

@@ -1,14 +1,14 @@
 import { randomUUID } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { stringify } from "yaml";
-import { StartRefused } from "../../config.ts";
+import { StartError } from "../../config.ts";
 import { isMissing, writeAtomically } from "./atomic_file.ts";
 import { StateDamaged } from "./state_file.ts";
 
 const WHY = "without it every object is registered again, which a personal account refuses";
 
 /** A start that was refused because objects are known, but not the id under which the API knows them. */
-export class IdentityMissing extends StartRefused {
+export class IdentityMissing extends StartError {
   /** `file` is the path where the identity belongs. */
   constructor(file: string) {
     super(

@@ -1,6 +1,6 @@
 import { parse, stringify } from "yaml";
 import { z } from "zod";
-import { StartRefused } from "../../config.ts";
+import { StartError } from "../../config.ts";
 import { type AnyObject, API_VERSION, type Key, kinds } from "../kinds.ts";
 import type { Known, TenantsFound } from "./manifests/plan.ts";
 
@@ -10,7 +10,7 @@ const TENANTS_ADVICE =
   "It is the operator's record of which account each namespace acts for: restore it, or remove it to have the manifests read again.";
 
 /** A start that was refused because a file of the operator's own state cannot be understood. */
-export class StateDamaged extends StartRefused {
+export class StateDamaged extends StartError {
   /** `file` is the path a person would look at, `advice` what the file is and what to do about it. */
   constructor(file: string, advice: string = RECORD_ADVICE) {
     super(`${file} cannot be understood. ${advice}`);

@@ -3,7 +3,7 @@ import { unregistrableScopes } from "../../protocol/documents/registered_scopes.
 import { coversScopes } from "../../protocol/documents/scopes.ts";
 import { isTrue } from "../conditions.ts";
 import type { Platform } from "../kinds.ts";
-import type { Verdict } from "../reasons.ts";
+import type { StatusReason } from "../reasons.ts";
 import type { Binding, Tenant } from "../tenants.ts";
 import { type HeldSecrets, rotationDue } from "./credentials.ts";
 import { holdsKey, isOwnSecret, secretName } from "./secret.ts";
@@ -28,9 +28,9 @@ export type PlatformInput = {
 };
 
 /** What to do next: register or update at the API for this tenant, or only report the state. */
-export type PlatformStep = { step: "register"; tenant: Tenant } | { step: "report"; verdict: Verdict };
+export type PlatformStep = { step: "register"; tenant: Tenant } | { step: "report"; verdict: StatusReason };
 
-type Rule = (input: PlatformInput) => Verdict | undefined;
+type Rule = (input: PlatformInput) => StatusReason | undefined;
 
 /**
  * How long it may take until a change made elsewhere is corrected: the wish is sent again after this time.
@@ -112,12 +112,12 @@ function isSettled(
 }
 
 /** The verdict of a Platform whose Secret is somebody else's. */
-export function notOwned(object: Platform): Verdict {
+export function notOwned(object: Platform): StatusReason {
   const message = `Secret ${secretName(object)} exists and is not this Platform's; it was left as it is`;
   return { reason: "SecretNotOwned", message };
 }
 
 /** The verdict of a Platform whose credentials are published. */
-export function active(object: Platform, prefix: string): Verdict {
+export function active(object: Platform, prefix: string): StatusReason {
   return { reason: "Active", message: `Registered; Secret ${secretName(object)} holds API key ${prefix}` };
 }

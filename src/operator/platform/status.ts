@@ -1,6 +1,6 @@
 import { definedOnly, type Fact, isTrue, readiness, withFacts } from "../conditions.ts";
 import type { Condition, PlatformStatus } from "../kinds.ts";
-import type { Verdict } from "../reasons.ts";
+import type { StatusReason } from "../reasons.ts";
 import type { Publication } from "./credentials.ts";
 import type { PlatformInput } from "./rules.ts";
 import { holdsKey, secretName } from "./secret.ts";
@@ -14,7 +14,7 @@ type Known = {
 /** The status of a Platform: what was known, with what this visit found. */
 export function platformStatus(
   { object, now, state, secrets: { current } }: PlatformInput,
-  verdict: Verdict,
+  verdict: StatusReason,
   known: Known,
 ): PlatformStatus & { conditions: Condition[] } {
   const { generation } = object.metadata;
@@ -46,7 +46,7 @@ export function platformStatus(
 /** The status when the API could not be asked: what was known stays, the verdict is new. */
 export function unknownStatus(
   { object, now }: PlatformInput,
-  verdict: Verdict,
+  verdict: StatusReason,
 ): PlatformStatus & { conditions: Condition[] } {
   const { generation } = object.metadata;
   const { status } = object;

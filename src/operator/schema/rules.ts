@@ -1,6 +1,6 @@
 import { Environment } from "@marcbachmann/cel-js";
 import type { CelRule, StructuralSchema } from "./definition.ts";
-import type { Fault } from "./structure.ts";
+import type { SchemaViolation } from "./structure.ts";
 
 type CompiledRule = {
   message: string;
@@ -18,13 +18,13 @@ type CompiledNode = {
  * Checks a well-structured object against the CEL rules of its schema as the API server does. Rules over
  * `oldSelf` are asked only where there was a value before; members of lists have none.
  */
-export type RulesCheck = (object: unknown, previous: unknown) => Fault[];
+export type RulesCheck = (object: unknown, previous: unknown) => SchemaViolation[];
 
 /** Compiles the rules of a schema. Throws when one is not CEL. */
 export function rulesCheck(schema: StructuralSchema): RulesCheck {
   const environment = new Environment().registerVariable("self", "dyn").registerVariable("oldSelf", "dyn");
   const root = compile(environment, schema);
-  return (object, previous) => [...faults(root, object, previous, "")];
+  return (object, previous) => [...violations(root, object, previous, "")];
 }
 
 function compile(environment: Environment, schema: StructuralSchema): CompiledNode {
@@ -59,17 +59,28 @@ function evaluates(program: () => unknown): boolean {
   }
 }
 
-function* faults(node: CompiledNode, value: unknown, previous: unknown, path: string): Generator<Fault> {
+function* violations(
+  node: CompiledNode,
+  value: unknown,
+  previous: unknown,
+  path: string,
+): Generator<SchemaViolation> {
   if (value === undefined || value === null) return;
   yield* brokenRules(node, value, previous, path);
   if (Array.isArray(value)) {
     const { items } = node;
     if (items === undefined) return;
-    for (const [index, item] of value.entries()) yield* faults(items, item, undefined, `${path}[${index}]`);
+    for (const [index, item] of value.entries())
+      yield* violations(items, item, undefined, `${path}[${index}]`);
     return;
   }
   for (const [name, child] of node.properties) {
-    yield* faults(child, member(value, name), member(previous, name), path === "" ? name : `${path}.${name}`);
+    yield* violations(
+      child,
+      member(value, name),
+      member(previous, name),
+      path === "" ? name : `${path}.${name}`,
+    );
   }
 }
 
@@ -78,7 +89,7 @@ function* brokenRules(
   value: unknown,
   previous: unknown,
   path: string,
-): Generator<Fault> {
+): Generator<SchemaViolation> {
   const asked = rules.filter((rule) => !rule.isTransition || previous !== undefined);
   if (asked.length === 0) return;
   const self = toCel(schema, value);

@@ -1,12 +1,14 @@
 import { type Definition, readDefinitions } from "./definition.ts";
 import { withoutNulls } from "./nulls.ts";
 import { rulesCheck } from "./rules.ts";
-import { type Fault, structureCheck } from "./structure.ts";
+import { type SchemaViolation, structureCheck } from "./structure.ts";
 
-export type { Fault };
+export type { SchemaViolation as Fault };
 
 /** An object as it would be stored, or what is wrong with it. */
-export type Judgement = { object: object; faults?: never } | { object?: never; faults: Fault[] };
+export type Validation =
+  | { object: object; violations?: never }
+  | { object?: never; violations: SchemaViolation[] };
 
 /** The kinds of `crds/`, each with everything the API server would check. */
 export type Schemas = {
@@ -14,33 +16,33 @@ export type Schemas = {
    * Takes or refuses an object as the API server would. `previous` is the object that is there, for rules
    * about change; without it the object is new.
    */
-  judge(object: unknown, previous?: object): Judgement;
+  validate(object: unknown, previous?: object): Validation;
 };
 
 /** Compiles the definitions of a folder; those of the repository's `crds/` when none is given. */
 export async function loadSchemas(folder?: string): Promise<Schemas> {
   const definitions = await readDefinitions(folder);
-  const judges = new Map(definitions.map((definition) => [idOf(definition), judgeOf(definition)]));
+  const validators = new Map(definitions.map((definition) => [idOf(definition), validatorOf(definition)]));
   return {
-    judge(object, previous) {
+    validate(object, previous) {
       const { apiVersion, kind } = (object ?? {}) as { apiVersion?: unknown; kind?: unknown };
-      const judge = judges.get(idOf({ apiVersion, kind }));
-      if (judge !== undefined) return judge(object, previous);
+      const validate = validators.get(idOf({ apiVersion, kind }));
+      if (validate !== undefined) return validate(object, previous);
       return {
-        faults: [{ path: "kind", message: `${String(apiVersion)} ${String(kind)} is not a known kind` }],
+        violations: [{ path: "kind", message: `${String(apiVersion)} ${String(kind)} is not a known kind` }],
       };
     },
   };
 }
 
-function judgeOf({ schema }: Definition): Schemas["judge"] {
-  const structureFaults = structureCheck(schema);
+function validatorOf({ schema }: Definition): Schemas["validate"] {
+  const structureViolations = structureCheck(schema);
   const brokenRules = rulesCheck(schema);
   return (given, previous) => {
     const object = withoutNulls(schema, given) as object;
-    const structure = structureFaults(object);
-    const faults = structure.length > 0 ? structure : brokenRules(object, previous);
-    return faults.length > 0 ? { faults } : { object };
+    const structure = structureViolations(object);
+    const violations = structure.length > 0 ? structure : brokenRules(object, previous);
+    return violations.length > 0 ? { violations: violations } : { object };
   };
 }
 

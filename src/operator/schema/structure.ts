@@ -5,7 +5,7 @@ import type { StructuralSchema } from "./definition.ts";
 import { isQualifiedName, metadataSchema } from "./metadata.ts";
 
 /** What is wrong with an object: where (`spec.scopes[0]`) and what, for people. */
-export type Fault = { path: string; message: string };
+export type SchemaViolation = { path: string; message: string };
 
 type JsonSchema = { [keyword: string]: unknown };
 
@@ -32,7 +32,7 @@ const meanings: readonly [part: string, meaning: string][] = [
 ];
 
 /** Checks an object against a structural schema as the API server does with strict field validation. */
-export type StructureCheck = (object: unknown) => Fault[];
+export type StructureCheck = (object: unknown) => SchemaViolation[];
 
 /** The check of a kind's whole object. Unknown fields, also in metadata, are faults. */
 export function structureCheck(schema: StructuralSchema): StructureCheck {
@@ -46,7 +46,7 @@ export function structureCheck(schema: StructuralSchema): StructureCheck {
     validate: (keys: string[], items: unknown[]) => isUniqueBy(keys, items),
   });
   const validate = ajv.compile({ ...toJsonSchema(schema), properties: rootProperties(schema) });
-  return (object) => faultsOf(validate, object);
+  return (object) => violationsOf(validate, object);
 }
 
 function rootProperties(schema: StructuralSchema): JsonSchema {
@@ -78,12 +78,12 @@ function isUniqueBy(keys: string[], items: unknown[]): boolean {
   return new Set(seen).size === items.length;
 }
 
-function faultsOf(validate: ValidateFunction, object: unknown): Fault[] {
+function violationsOf(validate: ValidateFunction, object: unknown): SchemaViolation[] {
   if (validate(object)) return [];
-  return (validate.errors ?? []).filter((error) => error.keyword !== "propertyNames").map(faultOf);
+  return (validate.errors ?? []).filter((error) => error.keyword !== "propertyNames").map(violationOf);
 }
 
-function faultOf(error: ErrorObject): Fault {
+function violationOf(error: ErrorObject): SchemaViolation {
   const path = dotted(error.instancePath);
   switch (error.keyword) {
     case "additionalProperties":

@@ -10,7 +10,7 @@ import { agentName, agentType, custodyFields, requireCustodial } from "../../inp
 import { idText, isoTime } from "../../input/schemas.ts";
 import { type AccountCaller, type Route, route } from "../../route.ts";
 import type { SecretBox } from "../../secret_box.ts";
-import { agentShape, showAgent } from "../answers.ts";
+import { agentAnswer, showAgent } from "../answers.ts";
 import { findConnection } from "../platform_record.ts";
 import { findAgent } from "./agent_record.ts";
 import { type CreateAgentDeps, createAgent } from "./create_agent.ts";
@@ -34,7 +34,7 @@ export function createAgentRoute(deps: Deps): Route {
     idempotent: true,
     params: connectionParams,
     body: z.object({ name: agentName, agent_type: agentType, ...custodyFields }),
-    answer: { status: 201, schema: agentShape, description: "The agent" },
+    answer: { status: 201, schema: agentAnswer, description: "The agent" },
     errors: ["not_found", "not_available", "vault_unavailable"],
     async handle({ caller, params, body, header }) {
       requireCustodial(body);
@@ -62,7 +62,7 @@ export function listAgentsRoute({ db }: Deps): Route {
     access: "account",
     params: connectionParams,
     query: pageQuery,
-    answer: { status: 200, schema: pageOf(agentShape), description: "A page of agents, newest first" },
+    answer: { status: 200, schema: pageOf(agentAnswer), description: "A page of agents, newest first" },
     errors: ["not_found"],
     async handle({ caller, params, query }) {
       const connectionId = await ownConnection(db, caller, params.connection_id);
@@ -82,7 +82,7 @@ export function getAgentRoute({ db }: Deps): Route {
     summary: "Read an agent",
     access: "account",
     params: agentParams,
-    answer: { status: 200, schema: agentShape, description: "The agent" },
+    answer: { status: 200, schema: agentAnswer, description: "The agent" },
     errors: ["not_found"],
     async handle({ caller, params }) {
       const connectionId = await ownConnection(db, caller, params.connection_id);

@@ -9,7 +9,7 @@ import { checkCallbackUrl as callbackUrlForm } from "../../events/webhooks/callb
  */
 export function checkCallbackUrl(text: string, policy: AddressPolicy): void {
   const form = callbackUrlForm(text, policy);
-  if ("fault" in form) throw new ApiError("invalid_callback_url", `callback_url: ${form.fault}`);
+  if ("refused" in form) throw new ApiError("invalid_callback_url", `callback_url: ${form.refused}`);
   if (/[\s\p{Cc}]/u.test(text)) {
     throw new ApiError(
       "invalid_callback_url",

@@ -3,12 +3,12 @@ import {
   type GeoBox,
   type GeoCircle,
   type GeoPolygon,
-  geoBoxFault,
-  geoCircleFault,
-  geoPolygonFault,
+  geoBoxViolation,
+  geoCircleViolation,
+  geoPolygonViolation,
 } from "./geo.ts";
 import { areNested, normalizePath, type ResourcePath } from "./resource_path.ts";
-import { type TimeWindow, timeWindowFault } from "./time_window.ts";
+import { type TimeWindow, timeWindowViolation } from "./time_window.ts";
 
 /** Speed of at most `max_mps` metres per second (wire format §7). */
 export type MaxSpeed = {
@@ -64,15 +64,15 @@ export type Constraint = KnownConstraint | ExtensionConstraint;
 /** Type of a constraint that has an evaluator. */
 export type ConstraintType = KnownConstraint["type"];
 
-type Faults = {
+type Checks = {
   [T in ConstraintType]: (constraint: Extract<KnownConstraint, { type: T }>) => string | undefined;
 };
 
-const FAULTS: Faults = {
-  geo_circle: geoCircleFault,
-  geo_polygon: geoPolygonFault,
-  geo_bbox: geoBoxFault,
-  time_window: timeWindowFault,
+const CHECKS: Checks = {
+  geo_circle: geoCircleViolation,
+  geo_polygon: geoPolygonViolation,
+  geo_bbox: geoBoxViolation,
+  time_window: timeWindowViolation,
   max_speed_mps: ({ max_mps }) => (max_mps >= 0 ? undefined : "the limit is negative"),
   max_amount: ({ max_amount, currency }) =>
     max_amount >= 0 && currency !== "" ? undefined : "the limit is negative or has no currency",
@@ -86,7 +86,7 @@ const FAULTS: Faults = {
 
 /** Whether a constraint is of one of the eight types with an evaluator. */
 export function isKnownConstraint(constraint: Constraint): constraint is KnownConstraint {
-  return Object.hasOwn(FAULTS, constraint.type);
+  return Object.hasOwn(CHECKS, constraint.type);
 }
 
 /**
@@ -101,10 +101,10 @@ export function canonicalConstraint(constraint: Constraint): Constraint {
  * What makes a constraint one that can never hold, whatever the request; `undefined` when there is nothing,
  * as for any extension.
  */
-export function constraintFault(constraint: Constraint): string | undefined {
+export function constraintViolation(constraint: Constraint): string | undefined {
   if (!isKnownConstraint(constraint)) return undefined;
-  const fault = FAULTS[constraint.type] as (constraint: KnownConstraint) => string | undefined;
-  return fault(constraint);
+  const check = CHECKS[constraint.type] as (constraint: KnownConstraint) => string | undefined;
+  return check(constraint);
 }
 
 /**

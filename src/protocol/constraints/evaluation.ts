@@ -2,7 +2,7 @@ import type { PERMISSION_CODES } from "../violations.ts";
 import {
   type Constraint,
   type ConstraintType,
-  constraintFault,
+  constraintViolation,
   contradiction,
   isKnownConstraint,
   type KnownConstraint,
@@ -163,8 +163,8 @@ async function evaluate(constraint: Constraint, input: ConstraintInput): Promise
     const detail = `constraint_unknown: unknown constraint type ${JSON.stringify(constraint.type)}`;
     return { code: "constraint_unknown", detail };
   }
-  const fault = constraintFault(constraint);
-  if (fault !== undefined) return denied(fault);
+  const violation = constraintViolation(constraint);
+  if (violation !== undefined) return denied(violation);
   const evaluator = EVALUATORS[constraint.type] as (
     constraint: KnownConstraint,
     input: ConstraintInput,

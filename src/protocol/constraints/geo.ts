@@ -72,13 +72,13 @@ export function isInsideLongitudes(min: number, max: number, lon: number): boole
 }
 
 /** What makes a circle one that nothing can be inside of; `undefined` when there is nothing. */
-export function geoCircleFault({ lat, lon, radius_m }: GeoCircle): string | undefined {
+export function geoCircleViolation({ lat, lon, radius_m }: GeoCircle): string | undefined {
   if (!isPosition(lat, lon)) return "the centre is not a place on earth";
   return radius_m >= 0 ? undefined : "the radius is negative";
 }
 
 /** What makes a polygon one that is refused; `undefined` when there is nothing. */
-export function geoPolygonFault({ points }: GeoPolygon): string | undefined {
+export function geoPolygonViolation({ points }: GeoPolygon): string | undefined {
   if (points.length < 3) return "a polygon has at least three points";
   if (!points.every(([lat, lon]) => isPosition(lat, lon))) return "a point is not a place on earth";
   const longitudes = points.map(([, lon]) => lon);
@@ -87,7 +87,7 @@ export function geoPolygonFault({ points }: GeoPolygon): string | undefined {
 }
 
 /** What makes a box one that nothing can be inside of; `undefined` when there is nothing. */
-export function geoBoxFault(box: GeoBox): string | undefined {
+export function geoBoxViolation(box: GeoBox): string | undefined {
   if (!isPosition(box.min_lat, box.min_lon) || !isPosition(box.max_lat, box.max_lon)) {
     return "a corner is not a place on earth";
   }

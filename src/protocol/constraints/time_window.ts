@@ -32,7 +32,7 @@ export function localClock(now: number, tz: string): string | undefined {
 }
 
 /** What makes the window one that no moment can be inside of; `undefined` when there is nothing. */
-export function timeWindowFault({ start, end, tz }: TimeWindow): string | undefined {
+export function timeWindowViolation({ start, end, tz }: TimeWindow): string | undefined {
   if (!CLOCK.test(start) || !CLOCK.test(end)) return "start and end must be HH:MM";
   return localClock(0, tz) === undefined ? "tz is not an IANA time zone" : undefined;
 }

@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 import { issuingConflict } from "../constraints/conflicts.ts";
-import { type Constraint, canonicalConstraint, constraintFault } from "../constraints/constraints.ts";
+import { type Constraint, canonicalConstraint, constraintViolation } from "../constraints/constraints.ts";
 import { decodeConstraint } from "../constraints/decoding.ts";
 import { canonicalBytes, canonicalJson } from "../encoding/canonical.ts";
 import {
@@ -113,23 +113,25 @@ export function chainHash(chain: readonly DelegationFields[]): Uint8Array {
  * and that each constraint and all of them together can be met (§7).
  */
 export function checkIssuable(fields: DelegationFields): ProtocolError | undefined {
-  return shapeFault(fields) ?? ISSUING_RULES.map((rule) => rule(fields)).find((fault) => fault !== undefined);
+  return (
+    fieldsError(fields) ?? ISSUING_RULES.map((rule) => rule(fields)).find((error) => error !== undefined)
+  );
 }
 
 const ISSUING_RULES: readonly ((fields: DelegationFields) => ProtocolError | undefined)[] = [
   ({ version }) =>
     version === PROTOCOL_VERSION ? undefined : new ProtocolError("invalid_version", `${version}`, "version"),
-  ({ issuer_id, issuer_pub_key }) => identityFault("issuer_id", issuer_id, issuer_pub_key),
-  ({ subject_id, subject_pub_key }) => identityFault("subject_id", subject_id, subject_pub_key),
+  ({ issuer_id, issuer_pub_key }) => identityError("issuer_id", issuer_id, issuer_pub_key),
+  ({ subject_id, subject_pub_key }) => identityError("subject_id", subject_id, subject_pub_key),
   ({ issued_at, expires_at }) =>
     issued_at >= 0 && expires_at > issued_at
       ? undefined
       : new ProtocolError("invalid_validity", "expires_at must be after issued_at"),
-  ({ scope }) => scopeFault(scope),
-  ({ constraints }) => constraintsFault(constraints),
+  ({ scope }) => scopeError(scope),
+  ({ constraints }) => constraintsError(constraints),
 ];
 
-function shapeFault(fields: DelegationFields): ProtocolError | undefined {
+function fieldsError(fields: DelegationFields): ProtocolError | undefined {
   try {
     unsigned(parseJson(canonicalBytes(fields), ISSUED_LIMITS));
     return undefined;
@@ -139,13 +141,13 @@ function shapeFault(fields: DelegationFields): ProtocolError | undefined {
   }
 }
 
-function identityFault(name: string, id: string, key: HybridPublicKey): ProtocolError | undefined {
+function identityError(name: string, id: string, key: HybridPublicKey): ProtocolError | undefined {
   return keyId(key) === id
     ? undefined
     : new ProtocolError("identifier_mismatch", "not the identifier of its key", name);
 }
 
-function scopeFault(scope: readonly string[]): ProtocolError | undefined {
+function scopeError(scope: readonly string[]): ProtocolError | undefined {
   if (scope.length === 0) {
     return new ProtocolError("invalid_scope", "a certificate without scopes grants nothing");
   }
@@ -153,10 +155,11 @@ function scopeFault(scope: readonly string[]): ProtocolError | undefined {
   return invalid.length === 0 ? undefined : new ProtocolError("invalid_scope", invalid.join(", "), "scope");
 }
 
-function constraintsFault(constraints: readonly Constraint[]): ProtocolError | undefined {
+function constraintsError(constraints: readonly Constraint[]): ProtocolError | undefined {
   for (const [index, constraint] of constraints.entries()) {
-    const fault = constraintFault(constraint);
-    if (fault !== undefined) return new ProtocolError("invalid_constraint", fault, `constraints.${index}`);
+    const violation = constraintViolation(constraint);
+    if (violation !== undefined)
+      return new ProtocolError("invalid_constraint", violation, `constraints.${index}`);
   }
   const conflict = issuingConflict(constraints);
   return conflict === undefined ? undefined : new ProtocolError("unsatisfiable_constraints", conflict);

@@ -22,7 +22,7 @@ export type ProofBundle = ChallengeBinding & {
   challenge_sig: HybridSignature;
 };
 
-const shape: Decoder<ProofBundle> = object(
+const decodeFields: Decoder<ProofBundle> = object(
   {
     agent_id: identifier,
     agent_pub_key: publicKey,
@@ -40,7 +40,7 @@ const shape: Decoder<ProofBundle> = object(
  * `missing_field` with one stream field alone
  */
 export const proofBundle: Decoder<ProofBundle> = (value) => {
-  const bundle = shape(value);
+  const bundle = decodeFields(value);
   if (bundle.delegations.length === 0) {
     throw new ProtocolError("empty_chain", "no certificate", "delegations");
   }

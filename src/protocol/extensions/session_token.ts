@@ -46,7 +46,7 @@ export type SessionTokenFields = Omit<SessionToken, "mac">;
 /** Bytes a session secret has at least. */
 export const MIN_SESSION_SECRET_BYTES = 32;
 
-const shape: Decoder<SessionToken> = object({
+const decodeFields: Decoder<SessionToken> = object({
   version: integer(),
   session_id: identifier,
   agent_id: identifier,
@@ -61,7 +61,7 @@ const shape: Decoder<SessionToken> = object({
 
 /** Reads an untrusted token strictly (wire format §5). Throws `ProtocolError`. */
 export function decodeSessionToken(bytes: Uint8Array): SessionToken {
-  return shape(parseJson(bytes));
+  return decodeFields(parseJson(bytes));
 }
 
 /** The bytes under the MAC: canonical JSON of all fields but `mac`. */
@@ -136,7 +136,11 @@ export function issueSessionToken(grant: SessionGrant, secret: Uint8Array): Sess
  * Why a token does not hold at `now` (Unix seconds); `undefined` when it does. The MAC is compared in
  * constant time, and first.
  */
-export function sessionTokenFault(token: SessionToken, secret: Uint8Array, now: number): string | undefined {
+export function sessionTokenViolation(
+  token: SessionToken,
+  secret: Uint8Array,
+  now: number,
+): string | undefined {
   if (!hasMac(token, secret)) return "session_token MAC invalid";
   if (token.version !== PROTOCOL_VERSION) return "session_token version unknown";
   if (!(now <= token.valid_until)) return "session_token expired";

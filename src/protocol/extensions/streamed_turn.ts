@@ -18,7 +18,7 @@ import { askStore, checkSignatures, spendChallenge } from "../verification/looku
 import { type Step, violation } from "../verification/rules.ts";
 import { bundleSteps } from "../verification/steps.ts";
 import { reasonOf, statusOf } from "../violations.ts";
-import { type SessionToken, sessionTokenFault } from "./session_token.ts";
+import { type SessionToken, sessionTokenViolation } from "./session_token.ts";
 
 /**
  * One turn of a session: a challenge answered by the agent's key alone, under a token instead of a chain
@@ -28,7 +28,7 @@ export type StreamedTurn = ChallengeBinding & {
   challenge_sig: HybridSignature;
 };
 
-const shape: Decoder<StreamedTurn> = object(ANSWER_FIELDS, OPTIONAL_ANSWER_FIELDS);
+const decodeFields: Decoder<StreamedTurn> = object(ANSWER_FIELDS, OPTIONAL_ANSWER_FIELDS);
 
 /**
  * Reads an untrusted turn strictly: the members of a proof bundle that belong to its challenge (wire format
@@ -38,7 +38,7 @@ const shape: Decoder<StreamedTurn> = object(ANSWER_FIELDS, OPTIONAL_ANSWER_FIELD
  * alone
  */
 export function decodeStreamedTurn(bytes: Uint8Array): StreamedTurn {
-  const turn = shape(parseJson(bytes));
+  const turn = decodeFields(parseJson(bytes));
   requireStreamPair(turn);
   return turn;
 }
@@ -78,13 +78,14 @@ export async function verifyStreamedTurn(
 }
 
 function orderTurnSteps(evidence: Evidence, token: SessionToken, options: TurnOptions): Step[] {
-  const tokenFault = sessionTokenFault(token, options.secret, options.now);
+  const tokenViolation = sessionTokenViolation(token, options.secret, options.now);
   const { required_scope } = options;
   return [
     {
       name: "session_token",
       kind: "evidence",
-      check: () => (tokenFault === undefined ? undefined : violation("session_token_invalid", tokenFault)),
+      check: () =>
+        tokenViolation === undefined ? undefined : violation("session_token_invalid", tokenViolation),
     },
     ...bundleSteps(evidence, [
       SESSION_CONTEXT_RULE,

@@ -18,7 +18,7 @@ import {
   type HybridPrivateKey,
   type HybridPublicKey,
   type HybridSignature,
-  signatureFault,
+  signatureViolation,
   signHybrid,
 } from "../keys/hybrid.ts";
 import { type VerifyOptions, verifyBundle } from "../verification/verify.ts";
@@ -74,7 +74,7 @@ export type TransactionFields = Omit<TransactionReceipt, "parties" | "party_sign
  * - `party_agent_id_mismatch`, `party_agent_key_mismatch`, `party_bundle_invalid`: a party's proof is another
  *   agent's or does not hold
  */
-export type ReceiptFaultCode =
+export type ReceiptViolationCode =
   | "version_mismatch"
   | "missing_transaction_id"
   | "missing_terms_schema_uri"
@@ -91,12 +91,12 @@ export type ReceiptFaultCode =
   | "party_signature_invalid";
 
 /** One reason to refuse a transaction receipt. */
-export type ReceiptFault = {
-  code: ReceiptFaultCode;
+export type ReceiptViolation = {
+  code: ReceiptViolationCode;
   detail: string;
 };
 
-const shape: Decoder<TransactionReceipt> = object({
+const decodeFields: Decoder<TransactionReceipt> = object({
   version: integer(),
   transaction_id: identifier,
   created_at: timestamp,
@@ -116,7 +116,7 @@ const shape: Decoder<TransactionReceipt> = object({
 
 /** Reads an untrusted receipt strictly (wire format §5). Throws `ProtocolError`. */
 export function decodeTransactionReceipt(bytes: Uint8Array): TransactionReceipt {
-  return shape(parseJson(bytes));
+  return decodeFields(parseJson(bytes));
 }
 
 /**
@@ -156,24 +156,24 @@ export async function signTransaction(
 export async function verifyTransactionReceipt(
   receipt: TransactionReceipt,
   optionsOf: (party: ProvenParty) => VerifyOptions,
-): Promise<ReceiptFault | undefined> {
-  const malformed = fieldFault(receipt) ?? partyFault(receipt) ?? pairingFault(receipt);
+): Promise<ReceiptViolation | undefined> {
+  const malformed = fieldViolation(receipt) ?? partyViolation(receipt) ?? pairingViolation(receipt);
   if (malformed !== undefined) return malformed;
   const bytes = transactionReceiptSignBytes(receipt);
   for (const party of receipt.parties) {
     const refused =
-      (await proofFault(party, optionsOf(party))) ?? (await signingFault(party, receipt, bytes));
+      (await proofViolation(party, optionsOf(party))) ?? (await signingViolation(party, receipt, bytes));
     if (refused !== undefined) return refused;
   }
   return undefined;
 }
 
 /** The fault in the published words: `<code>: <detail>`. */
-export function receiptReasonOf({ code, detail }: ReceiptFault): string {
+export function receiptReasonOf({ code, detail }: ReceiptViolation): string {
   return `${code}: ${detail}`;
 }
 
-function fieldFault(receipt: TransactionReceipt): ReceiptFault | undefined {
+function fieldViolation(receipt: TransactionReceipt): ReceiptViolation | undefined {
   if (receipt.version !== PROTOCOL_VERSION) {
     return { code: "version_mismatch", detail: `unsupported version ${receipt.version}` };
   }
@@ -183,7 +183,7 @@ function fieldFault(receipt: TransactionReceipt): ReceiptFault | undefined {
   return empty === undefined ? undefined : { code: `missing_${empty}`, detail: `${empty} must not be empty` };
 }
 
-function partyFault({ parties }: TransactionReceipt): ReceiptFault | undefined {
+function partyViolation({ parties }: TransactionReceipt): ReceiptViolation | undefined {
   if (parties.length === 0) return { code: "no_parties", detail: "receipt must list at least one party" };
   const listed = new Set<string>();
   for (const [index, { party_id: id }] of parties.entries()) {
@@ -194,7 +194,7 @@ function partyFault({ parties }: TransactionReceipt): ReceiptFault | undefined {
   return undefined;
 }
 
-function pairingFault({ parties, party_signatures }: TransactionReceipt): ReceiptFault | undefined {
+function pairingViolation({ parties, party_signatures }: TransactionReceipt): ReceiptViolation | undefined {
   const signed = new Set<string>();
   for (const [index, { party_id: id }] of party_signatures.entries()) {
     if (!parties.some(({ party_id }) => party_id === id)) {
@@ -212,19 +212,22 @@ function pairingFault({ parties, party_signatures }: TransactionReceipt): Receip
     : { code: "missing_party_signature", detail: `party "${missing.party_id}" has no signature` };
 }
 
-async function signingFault(
+async function signingViolation(
   { party_id, agent_pub_key }: Party,
   { party_signatures }: TransactionReceipt,
   bytes: Uint8Array,
-): Promise<ReceiptFault | undefined> {
+): Promise<ReceiptViolation | undefined> {
   const found = party_signatures.find((candidate) => candidate.party_id === party_id) as PartySignature;
-  const fault = await signatureFault(agent_pub_key, bytes, found.signature);
-  return fault === undefined
+  const wrong = await signatureViolation(agent_pub_key, bytes, found.signature);
+  return wrong === undefined
     ? undefined
-    : { code: "party_signature_invalid", detail: `party "${party_id}": ${fault}` };
+    : { code: "party_signature_invalid", detail: `party "${party_id}": ${wrong}` };
 }
 
-async function proofFault(party: ProvenParty, options: VerifyOptions): Promise<ReceiptFault | undefined> {
+async function proofViolation(
+  party: ProvenParty,
+  options: VerifyOptions,
+): Promise<ReceiptViolation | undefined> {
   const { party_id, agent_id, agent_pub_key, proof_bundle } = party;
   const name = `party "${party_id}"`;
   if (agent_id !== proof_bundle.agent_id) {

@@ -7,10 +7,10 @@ import type { HybridPrivateKey, HybridPublicKey, HybridSignature } from "../keys
 import {
   CHAIN_START,
   chainLink,
-  issuerFault,
-  type StatementFault,
+  issuerViolation,
+  type StatementViolation,
   sign,
-  statementSignatureFault,
+  statementSignatureViolation,
 } from "../statements/statement.ts";
 
 /** One entry of a witness's append-only log: wire format §4, field for field. */
@@ -28,7 +28,7 @@ export type WitnessEntry = {
 /** An entry before it is signed. */
 export type WitnessEntryFields = Omit<WitnessEntry, "signature">;
 
-const shape: Decoder<WitnessEntry> = object({
+const decodeFields: Decoder<WitnessEntry> = object({
   prev_hash: base64(BINDING_BYTES),
   entry_data: base64(),
   timestamp,
@@ -38,7 +38,7 @@ const shape: Decoder<WitnessEntry> = object({
 
 /** Reads an untrusted entry strictly (wire format §5). Throws `ProtocolError`. */
 export function decodeWitnessEntry(bytes: Uint8Array): WitnessEntry {
-  return shape(parseJson(bytes));
+  return decodeFields(parseJson(bytes));
 }
 
 /** The bytes that the witness signs: canonical JSON of all fields but the signature. */
@@ -60,10 +60,10 @@ export function issueWitnessEntry(
 export async function verifyWitnessEntry(
   entry: WitnessEntry,
   witness: HybridPublicKey,
-): Promise<StatementFault | undefined> {
+): Promise<StatementViolation | undefined> {
   return (
-    issuerFault(entry.witness_id, witness) ??
-    (await statementSignatureFault(witness, witnessEntrySignBytes(entry), entry.signature))
+    issuerViolation(entry.witness_id, witness) ??
+    (await statementSignatureViolation(witness, witnessEntrySignBytes(entry), entry.signature))
   );
 }
 
@@ -74,13 +74,13 @@ export async function verifyWitnessEntry(
 export async function verifyWitnessLog(
   entries: readonly WitnessEntry[],
   witness: HybridPublicKey,
-): Promise<StatementFault | undefined> {
+): Promise<StatementViolation | undefined> {
   for (const [index, entry] of entries.entries()) {
     if (entry.prev_hash !== expectedLink(entries[index - 1])) {
       return { code: "broken_log", detail: `entry ${index} does not follow the one before it` };
     }
-    const fault = await verifyWitnessEntry(entry, witness);
-    if (fault !== undefined) return fault;
+    const violation = await verifyWitnessEntry(entry, witness);
+    if (violation !== undefined) return violation;
   }
   return undefined;
 }

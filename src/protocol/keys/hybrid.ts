@@ -188,7 +188,7 @@ export async function failedHalf(
  * What is wrong with a signature, for people; `undefined` when both halves hold. Throws as {@link
  * verifyHybrid}.
  */
-export async function signatureFault(
+export async function signatureViolation(
   publicKey: HybridPublicKey,
   bytes: Uint8Array,
   signature: HybridSignature,

@@ -9,10 +9,10 @@ import {
   type HybridPublicKey,
   type HybridSignature,
   keyId,
-  signatureFault,
+  signatureViolation,
   signHybrid,
 } from "../keys/hybrid.ts";
-import type { StatementFault } from "./statement.ts";
+import type { StatementViolation } from "./statement.ts";
 
 /** Why a key is replaced (wire format §4). */
 export const ROTATION_REASONS = [
@@ -49,7 +49,7 @@ const rotationReason: Decoder<RotationReason> = (value) => {
   return reason;
 };
 
-const shape: Decoder<KeyRotationStatement> = object({
+const decodeFields: Decoder<KeyRotationStatement> = object({
   version: integer(),
   old_id: identifier,
   old_pub_key: publicKey,
@@ -63,7 +63,7 @@ const shape: Decoder<KeyRotationStatement> = object({
 
 /** Reads an untrusted statement strictly (wire format §5). Throws `ProtocolError`. */
 export function decodeKeyRotation(bytes: Uint8Array): KeyRotationStatement {
-  return shape(parseJson(bytes));
+  return decodeFields(parseJson(bytes));
 }
 
 /** The bytes that both keys sign: canonical JSON of all fields but the two signatures. */
@@ -92,7 +92,7 @@ export async function issueKeyRotation(
  */
 export async function verifyKeyRotation(
   statement: KeyRotationStatement,
-): Promise<StatementFault | undefined> {
+): Promise<StatementViolation | undefined> {
   const { version, old_id, old_pub_key, new_id, new_pub_key } = statement;
   if (version !== PROTOCOL_VERSION) {
     return { code: "version_mismatch", detail: `unsupported version ${version}` };
@@ -105,15 +105,15 @@ export async function verifyKeyRotation(
   }
   if (old_id === new_id) return { code: "same_key", detail: "old_id and new_id must differ" };
   const bytes = keyRotationSignBytes(statement);
-  const old = await signatureFault(old_pub_key, bytes, statement.signature_old);
+  const old = await signatureViolation(old_pub_key, bytes, statement.signature_old);
   if (old !== undefined) return { code: "bad_signature_old", detail: `old signature invalid: ${old}` };
-  const fresh = await signatureFault(new_pub_key, bytes, statement.signature_new);
+  const fresh = await signatureViolation(new_pub_key, bytes, statement.signature_new);
   return fresh === undefined
     ? undefined
     : { code: "bad_signature_new", detail: `new signature invalid: ${fresh}` };
 }
 
 /** Why a rotation is refused, in the published words: a sentence, but for the version `<code>: <detail>`. */
-export function rotationReasonOf({ code, detail }: StatementFault): string {
+export function rotationReasonOf({ code, detail }: StatementViolation): string {
   return code === "version_mismatch" ? `${code}: ${detail}` : detail;
 }

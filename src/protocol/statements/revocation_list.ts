@@ -4,7 +4,7 @@ import { type Decoder, identifier, list, object, timestamp } from "../encoding/f
 import { parseJson } from "../encoding/json.ts";
 import { signature } from "../keys/fields.ts";
 import type { HybridPrivateKey, HybridPublicKey, HybridSignature } from "../keys/hybrid.ts";
-import { issuerFault, type StatementFault, sign, statementSignatureFault } from "./statement.ts";
+import { issuerViolation, type StatementViolation, sign, statementSignatureViolation } from "./statement.ts";
 
 /** All certificates an issuer has revoked, as of a time: wire format §4, field for field. */
 export type RevocationList = {
@@ -21,7 +21,7 @@ export const MAX_CERTS_PER_REVOCATION_LIST = 50_000;
 /** A list before it is signed. */
 export type RevocationListFields = Omit<RevocationList, "signature">;
 
-const shape: Decoder<RevocationList> = object({
+const decodeFields: Decoder<RevocationList> = object({
   issuer_id: identifier,
   updated_at: timestamp,
   revoked_certs: list(identifier),
@@ -38,7 +38,7 @@ export function decodeRevocationList(
   bytes: Uint8Array,
   { maxBytes = MAX_PROOF_BUNDLE_BYTES }: { maxBytes?: number } = {},
 ): RevocationList {
-  return shape(parseJson(bytes, { bytes: maxBytes, depth: MAX_JSON_NESTING_DEPTH }));
+  return decodeFields(parseJson(bytes, { bytes: maxBytes, depth: MAX_JSON_NESTING_DEPTH }));
 }
 
 /** The bytes that the issuer signs: canonical JSON of all fields but the signature. */
@@ -65,9 +65,9 @@ export function issueRevocationList(
 export async function verifyRevocationList(
   list: RevocationList,
   issuer: HybridPublicKey,
-): Promise<StatementFault | undefined> {
+): Promise<StatementViolation | undefined> {
   return (
-    issuerFault(list.issuer_id, issuer) ??
-    (await statementSignatureFault(issuer, revocationListSignBytes(list), list.signature))
+    issuerViolation(list.issuer_id, issuer) ??
+    (await statementSignatureViolation(issuer, revocationListSignBytes(list), list.signature))
   );
 }

@@ -3,7 +3,7 @@ import { type Decoder, identifier, integer, list, object, timestamp } from "../e
 import { parseJson } from "../encoding/json.ts";
 import { signature } from "../keys/fields.ts";
 import type { HybridPrivateKey, HybridPublicKey, HybridSignature } from "../keys/hybrid.ts";
-import { issuerFault, type StatementFault, sign, statementSignatureFault } from "./statement.ts";
+import { issuerViolation, type StatementViolation, sign, statementSignatureViolation } from "./statement.ts";
 
 /** Certificates an issuer has revoked since its last push: wire format §4, field for field. */
 export type RevocationPush = {
@@ -20,7 +20,7 @@ export type RevocationPush = {
 /** A push before it is signed. */
 export type RevocationPushFields = Omit<RevocationPush, "signature">;
 
-const shape: Decoder<RevocationPush> = object({
+const decodeFields: Decoder<RevocationPush> = object({
   issuer_id: identifier,
   seq_no: integer(1),
   entries: list(identifier),
@@ -30,7 +30,7 @@ const shape: Decoder<RevocationPush> = object({
 
 /** Reads an untrusted push strictly (wire format §5). Throws `ProtocolError`. */
 export function decodeRevocationPush(bytes: Uint8Array): RevocationPush {
-  return shape(parseJson(bytes));
+  return decodeFields(parseJson(bytes));
 }
 
 /** The bytes that the issuer signs: canonical JSON of all fields but the signature. */
@@ -61,15 +61,15 @@ export async function verifyRevocationPush(
   push: RevocationPush,
   issuer: HybridPublicKey,
   lastSeqNo?: number,
-): Promise<StatementFault | undefined> {
+): Promise<StatementViolation | undefined> {
   return (
-    issuerFault(push.issuer_id, issuer) ??
-    (await statementSignatureFault(issuer, revocationPushSignBytes(push), push.signature)) ??
-    sequenceFault(push.seq_no, lastSeqNo)
+    issuerViolation(push.issuer_id, issuer) ??
+    (await statementSignatureViolation(issuer, revocationPushSignBytes(push), push.signature)) ??
+    sequenceViolation(push.seq_no, lastSeqNo)
   );
 }
 
-function sequenceFault(seqNo: number, last: number | undefined): StatementFault | undefined {
+function sequenceViolation(seqNo: number, last: number | undefined): StatementViolation | undefined {
   if (last === undefined || seqNo === last + 1) return undefined;
   return seqNo <= last
     ? { code: "seq_replay", detail: `seq_no ${seqNo} already seen (last=${last})` }

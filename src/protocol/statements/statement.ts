@@ -5,7 +5,7 @@ import {
   type HybridPublicKey,
   type HybridSignature,
   keyId,
-  signatureFault,
+  signatureViolation,
   signHybrid,
 } from "../keys/hybrid.ts";
 
@@ -19,7 +19,7 @@ import {
  * - `broken_log`: does not follow the entry before it
  * - `same_key`: a rotation from a key to itself
  */
-export type StatementFaultCode =
+export type StatementViolationCode =
   | "version_mismatch"
   | "issuer_mismatch"
   | "bad_signature"
@@ -31,8 +31,8 @@ export type StatementFaultCode =
   | "same_key";
 
 /** One reason to refuse a statement. */
-export type StatementFault = {
-  code: StatementFaultCode;
+export type StatementViolation = {
+  code: StatementViolationCode;
   detail: string;
 };
 
@@ -46,19 +46,19 @@ export async function sign<F extends object>(
 }
 
 /** `issuer_mismatch` unless `id` is the identifier of `key` (wire format §2). */
-export function issuerFault(id: string, key: HybridPublicKey): StatementFault | undefined {
+export function issuerViolation(id: string, key: HybridPublicKey): StatementViolation | undefined {
   return keyId(key) === id
     ? undefined
     : { code: "issuer_mismatch", detail: "the statement names another key than the one it is compared with" };
 }
 
 /** `bad_signature` unless both halves of `signature` are the key's over `bytes` (wire format §2). */
-export async function statementSignatureFault(
+export async function statementSignatureViolation(
   key: HybridPublicKey,
   bytes: Uint8Array,
   signature: HybridSignature,
-): Promise<StatementFault | undefined> {
-  const detail = await signatureFault(key, bytes, signature);
+): Promise<StatementViolation | undefined> {
+  const detail = await signatureViolation(key, bytes, signature);
   return detail === undefined ? undefined : { code: "bad_signature", detail };
 }
 

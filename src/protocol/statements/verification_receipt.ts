@@ -19,7 +19,13 @@ import {
   type HybridPublicKey,
   type HybridSignature,
 } from "../keys/hybrid.ts";
-import { CHAIN_START, chainLink, type StatementFault, sign, statementSignatureFault } from "./statement.ts";
+import {
+  CHAIN_START,
+  chainLink,
+  type StatementViolation,
+  sign,
+  statementSignatureViolation,
+} from "./statement.ts";
 
 /**
  * What a verifier decided about a bundle, chained to its decision before: wire format §4, field for field.
@@ -47,7 +53,7 @@ export type VerificationReceipt = {
 /** A receipt before it is signed. */
 export type VerificationReceiptFields = Omit<VerificationReceipt, "signature">;
 
-const shape: Decoder<VerificationReceipt> = object(
+const decodeFields: Decoder<VerificationReceipt> = object(
   {
     version: integer(),
     bundle_hash: base64(BINDING_BYTES),
@@ -68,7 +74,7 @@ const shape: Decoder<VerificationReceipt> = object(
 
 /** Reads an untrusted receipt strictly (wire format §5). Throws `ProtocolError`. */
 export function decodeVerificationReceipt(bytes: Uint8Array): VerificationReceipt {
-  return shape(parseJson(bytes));
+  return decodeFields(parseJson(bytes));
 }
 
 /**
@@ -112,14 +118,14 @@ export function issueVerificationReceipt(
 export async function verifyVerificationReceipt(
   receipt: VerificationReceipt,
   verifier: HybridPublicKey,
-): Promise<StatementFault | undefined> {
+): Promise<StatementViolation | undefined> {
   if (receipt.version !== PROTOCOL_VERSION) {
     return { code: "version_mismatch", detail: `version ${receipt.version}` };
   }
   if (!equalPublicKeys(receipt.verifier_pub, verifier)) {
     return { code: "issuer_mismatch", detail: "the receipt carries another key than the verifier's" };
   }
-  return statementSignatureFault(verifier, verificationReceiptSignBytes(receipt), receipt.signature);
+  return statementSignatureViolation(verifier, verificationReceiptSignBytes(receipt), receipt.signature);
 }
 
 /**
@@ -129,14 +135,14 @@ export async function verifyVerificationReceipt(
 export async function verifyReceiptChain(
   receipts: readonly VerificationReceipt[],
   verifier: HybridPublicKey,
-): Promise<StatementFault | undefined> {
+): Promise<StatementViolation | undefined> {
   let link = CHAIN_START;
   for (const [index, receipt] of receipts.entries()) {
     if (receipt.prev_hash !== link) {
       return { code: "broken_log", detail: `receipt ${index} does not follow the one before it` };
     }
-    const fault = await verifyVerificationReceipt(receipt, verifier);
-    if (fault !== undefined) return fault;
+    const violation = await verifyVerificationReceipt(receipt, verifier);
+    if (violation !== undefined) return violation;
     link = chainLink(verificationReceiptSignBytes(receipt));
   }
   return undefined;

@@ -2,7 +2,7 @@ import { evaluateConstraints } from "../constraints/evaluation.ts";
 import { type DelegationCert, delegationSignBytes } from "../documents/certificate.ts";
 import { challengeSignBytes } from "../documents/challenge.ts";
 import { ProtocolError } from "../encoding/errors.ts";
-import { signatureFault } from "../keys/hybrid.ts";
+import { signatureViolation } from "../keys/hybrid.ts";
 import type { Violation } from "../violations.ts";
 import { memoryKey } from "./certificate_memory.ts";
 import { CONSTRAINTS_RULE, NOT_REVOKED_RULE, SIGNATURE_RULE } from "./certificate_rules.ts";
@@ -38,7 +38,7 @@ export async function checkSignatures(findings: Findings, { bundle, options }: E
   async function checkChallengeSignature(): Promise<void> {
     const { agent_pub_key, challenge_sig } = bundle;
     const fault = await faultOf(() =>
-      signatureFault(agent_pub_key, challengeSignBytes(bundle), challenge_sig, options.backend),
+      signatureViolation(agent_pub_key, challengeSignBytes(bundle), challenge_sig, options.backend),
     );
     if (fault === undefined) return;
     const [step] = findings.of(CHALLENGE_SIGNATURE_RULE);
@@ -47,7 +47,7 @@ export async function checkSignatures(findings: Findings, { bundle, options }: E
 }
 
 /**
- * As {@link signatureFault} of a certificate's own signature, which is taken from memory when it was found
+ * As {@link signatureViolation} of a certificate's own signature, which is taken from memory when it was found
  * good before.
  */
 async function checkOnce(
@@ -58,7 +58,12 @@ async function checkOnce(
   const signed = delegationSignBytes(certificate);
   const key = memory && memoryKey(signed, certificate.signature);
   if (key === undefined || !memory?.has(key)) {
-    const fault = await signatureFault(certificate.issuer_pub_key, signed, certificate.signature, backend);
+    const fault = await signatureViolation(
+      certificate.issuer_pub_key,
+      signed,
+      certificate.signature,
+      backend,
+    );
     if (fault !== undefined) return fault;
     if (key !== undefined) memory?.add(key);
   }

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { Client } from "pg";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { reasonOf } from "../../../src/dev/postgres/data.ts";
-import { describeProblem } from "../../../src/dev/user_error.ts";
+import { describeError } from "../../../src/dev/user_error.ts";
 import { postgresWorld } from "../postgres_world.ts";
 
 const world = postgresWorld();
@@ -81,7 +81,7 @@ describe("a new folder where none can be made", () => {
   test.skipIf(!mayMount)("because the file system is read-only is refused naming it", async () => {
     await mount("ro");
     const thrown: unknown = await start().catch((error: unknown) => error);
-    expect(describeProblem(thrown)[0]).toBe(
+    expect(describeError(thrown)[0]).toBe(
       `${world.dataDir}.partial-${process.pid} cannot be used: its file system is read-only`,
     );
   });

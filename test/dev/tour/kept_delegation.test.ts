@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { Surprise } from "../../../src/dev/tour/calls.ts";
 import { recallStanding, standingDelegation } from "../../../src/dev/tour/kept_delegation.ts";
-import type { Judgement, QuickstartFolder } from "../../../src/dev/tour/quickstart.ts";
+import type { ObjectState, QuickstartFolder } from "../../../src/dev/tour/quickstart.ts";
 import type { TourState, TourWorld } from "../../../src/dev/tour/steps.ts";
 
 type File = Awaited<ReturnType<QuickstartFolder["delegationFile"]>>;
@@ -9,7 +9,7 @@ type File = Awaited<ReturnType<QuickstartFolder["delegationFile"]>>;
 const scopes = ["data:read", "payments:send", "custom:orders:refund"];
 const active = { certID: "cert-old", approvedScope: ["data:read"] };
 
-function judgement(reason: string, status: Judgement["status"] = {}): Judgement {
+function objectState(reason: string, status: ObjectState["status"] = {}): ObjectState {
   return { ready: reason === "Active", stalled: reason === "Suspended", reason, status };
 }
 
@@ -17,18 +17,19 @@ function judgement(reason: string, status: Judgement["status"] = {}): Judgement 
  * The folder and the account as the step sees them: `now` until the delegation is declared afresh, then a
  * request.
  */
-function worldOf(file: File, now: Judgement, request: object = { status: "pending" }) {
+function worldOf(file: File, now: ObjectState, request: object = { status: "pending" }) {
   let current = now;
   const done: string[] = [];
-  const quickstart: Pick<QuickstartFolder, "delegationFile" | "renewDelegation" | "judgement" | "explain"> = {
-    delegationFile: async () => file,
-    async renewDelegation() {
-      done.push("renewed");
-      current = judgement("AwaitingApproval", { requestID: "req-new" });
-    },
-    judgement: async () => current,
-    explain: async () => `Ready=False, ${current.reason}: in the operator's words`,
-  };
+  const quickstart: Pick<QuickstartFolder, "delegationFile" | "renewDelegation" | "objectState" | "explain"> =
+    {
+      delegationFile: async () => file,
+      async renewDelegation() {
+        done.push("renewed");
+        current = objectState("AwaitingApproval", { requestID: "req-new" });
+      },
+      objectState: async () => current,
+      explain: async () => `Ready=False, ${current.reason}: in the operator's words`,
+    };
   const call = async (method: string, path: string, body?: unknown): Promise<unknown> => {
     done.push(`${method} ${path}`);
     if (method === "GET") return { requested_scope: scopes, cert_id: null, approved_scope: null, ...request };
@@ -48,14 +49,14 @@ const approved = (request: string) => [
 ];
 
 test("an active delegation is kept, with what it grants", async () => {
-  const { world, state, done } = worldOf("edited", judgement("Active", active));
+  const { world, state, done } = worldOf("edited", objectState("Active", active));
   expect(await standingDelegation.run(world, state)).toBe("cert-old still grants data:read");
   expect(state).toMatchObject({ certId: "cert-old", granted: ["data:read"] });
   expect(done).toEqual([]);
 });
 
 test("one that waits for its owner is approved, narrower", async () => {
-  const pending = judgement("AwaitingApproval", { requestID: "req-1" });
+  const pending = objectState("AwaitingApproval", { requestID: "req-1" });
   const { world, state, done } = worldOf("edited", pending);
   expect(await standingDelegation.run(world, state)).toBe("cert-new grants data:read, payments:send");
   expect(state).toMatchObject({ certId: "cert-new", granted: ["data:read", "payments:send"] });
@@ -63,7 +64,7 @@ test("one that waits for its owner is approved, narrower", async () => {
 });
 
 test("one that was approved before its file says so is kept, with what it grants", async () => {
-  const pending = judgement("AwaitingApproval", { requestID: "req-1" });
+  const pending = objectState("AwaitingApproval", { requestID: "req-1" });
   const decided = { status: "approved", cert_id: "cert-old", approved_scope: ["data:read"] };
   const { world, state, done } = worldOf("edited", pending, decided);
   expect(await standingDelegation.run(world, state)).toBe("cert-old grants data:read");
@@ -74,7 +75,7 @@ test("one that was approved before its file says so is kept, with what it grants
 test.each(["Denied", "Revoked", "Expired"])(
   "one that ended as %s is asked for anew and approved",
   async (how) => {
-    const { world, state, done } = worldOf("example", judgement(how, active));
+    const { world, state, done } = worldOf("example", objectState(how, active));
     expect(await standingDelegation.run(world, state)).toBe("cert-new grants data:read, payments:send");
     expect(state.certId).toBe("cert-new");
     expect(done).toEqual(["renewed", ...approved("req-new")]);
@@ -84,7 +85,7 @@ test.each(["Denied", "Revoked", "Expired"])(
 test.each(["Denied", "Revoked", "Expired"])(
   "one of the reader's own that ended as %s is left alone",
   async (how) => {
-    const { world, state, done } = worldOf("edited", judgement(how, active));
+    const { world, state, done } = worldOf("edited", objectState(how, active));
     expect(await standingDelegation.run(world, state)).toBe(
       `left as it is: Ready=False, ${how}: in the operator's words`,
     );
@@ -97,7 +98,7 @@ test.each([
   ["not asked for", {}],
   ["filed, not decided", { requestID: "req-1" }],
 ])("one under suspend, %s, is told in the operator's words, and not approved", async (_, status) => {
-  const { world, state, done } = worldOf("edited", judgement("Suspended", status));
+  const { world, state, done } = worldOf("edited", objectState("Suspended", status));
   const thrown = await standingDelegation.run(world, state).catch((error: unknown) => error);
   expect(thrown).toBeInstanceOf(Surprise);
   expect((thrown as Surprise).message).toBe("Ready=False, Suspended: in the operator's words");
@@ -106,7 +107,7 @@ test.each([
 });
 
 test("one whose file was taken away is missed, not put back", async () => {
-  const { world, state, done } = worldOf("missing", judgement("Active", active));
+  const { world, state, done } = worldOf("missing", objectState("Active", active));
   expect(await standingDelegation.run(world, state)).toContain("delegation.yaml is gone");
   expect(state.certId).toBe("");
   expect(done).toEqual([]);
@@ -119,7 +120,7 @@ test.each([
 ])(
   "after a tour that was cut short, one that is %s counts as standing as %j",
   async (reason, certId, granted) => {
-    const { world, state } = worldOf("edited", judgement(reason, active));
+    const { world, state } = worldOf("edited", objectState(reason, active));
     await recallStanding(world, state);
     expect(state).toMatchObject({ certId, granted });
   },

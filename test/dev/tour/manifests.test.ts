@@ -96,24 +96,24 @@ async function writeStatus(metadata: object, ...conditions: object[]): Promise<v
 }
 
 test("only a judgement of what is declared now counts", async () => {
-  expect(await quickstart.judgement("platform")).toBeUndefined();
+  expect(await quickstart.objectState("platform")).toBeUndefined();
   await writeStatus({ generation: 2 }, condition("Ready", "True", 1));
-  expect(await quickstart.judgement("platform")).toBeUndefined();
+  expect(await quickstart.objectState("platform")).toBeUndefined();
   await writeStatus(
     { generation: 2, deletionTimestamp: "2026-01-01T00:00:00Z" },
     condition("Ready", "True", 2),
   );
-  expect(await quickstart.judgement("platform")).toBeUndefined();
+  expect(await quickstart.objectState("platform")).toBeUndefined();
   await writeStatus({ generation: 2 }, condition("Ready", "True", 2));
-  expect(await quickstart.judgement("platform")).toMatchObject({
+  expect(await quickstart.objectState("platform")).toMatchObject({
     ready: true,
     stalled: false,
     reason: "Active",
   });
   await writeStatus({ generation: 2 }, condition("Ready", "False", 2), condition("Stalled", "True", 2));
-  expect(await quickstart.judgement("platform")).toMatchObject({ ready: false, stalled: true });
+  expect(await quickstart.objectState("platform")).toMatchObject({ ready: false, stalled: true });
   await writeStatus({ generation: 2 }, condition("Ready", "False", 2, "Suspended"));
-  expect(await quickstart.judgement("platform")).toMatchObject({ ready: false, stalled: true });
+  expect(await quickstart.objectState("platform")).toMatchObject({ ready: false, stalled: true });
 });
 
 test.each(["{", "", "just text"])("a credentials file that is damaged (%j) is named", async (text) => {
@@ -121,7 +121,7 @@ test.each(["{", "", "just text"])("a credentials file that is damaged (%j) is na
   const file = join(folders.credentials, "default", "shop-credentials.yaml");
   await writeFile(file, text);
   await expect(quickstart.credentials()).rejects.toMatchObject({
-    name: "Problem",
+    name: "UserError",
     message: expect.stringContaining(file),
   });
 });
@@ -136,5 +136,5 @@ test("an interruption ends the wait for the operator, and declares nothing after
   over.abort();
   await expect(requested).rejects.toThrow("aborted");
   expect(await manifests()).toEqual(all);
-  await expect(quickstart.judgement("tour")).rejects.toThrow("aborted");
+  await expect(quickstart.objectState("tour")).rejects.toThrow("aborted");
 });

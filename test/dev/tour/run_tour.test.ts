@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { createTerminal } from "../../../src/dev/terminal.ts";
 import { runTour } from "../../../src/dev/tour/run_tour.ts";
 import type { TourState, TourStep, TourWorld } from "../../../src/dev/tour/steps.ts";
-import { Problem } from "../../../src/dev/user_error.ts";
+import { UserError } from "../../../src/dev/user_error.ts";
 
 function show() {
   const shown = { out: "", err: "" };
@@ -49,8 +49,8 @@ test("a failing step is shown with its reason, and where it may fail the rest is
 test("where it may not fail a failing step is a problem, which alone says why", async () => {
   const { terminal, shown } = show();
   const thrown = await runTour(terminal, tour(quiet, false, fails, last)).catch((error: unknown) => error);
-  expect(thrown).toBeInstanceOf(Problem);
-  expect((thrown as Problem).message).toBe('"Step b" did not go as expected: CeilingExceeded: it shrank');
+  expect(thrown).toBeInstanceOf(UserError);
+  expect((thrown as UserError).message).toBe('"Step b" did not go as expected: CeilingExceeded: it shrank');
   expect(shown.out).toMatch(/^FAIL Step b \d+ ms\n$/);
   expect(shown.out).not.toContain("Step c");
 });

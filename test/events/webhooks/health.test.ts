@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { addSeconds } from "../../../src/clock.ts";
-import type { Verdict } from "../../../src/events/webhooks/attempt_result.ts";
+import type { AttemptResult } from "../../../src/events/webhooks/attempt_result.ts";
 import { FRESH_HEALTH, type Health, healthAfter } from "../../../src/events/webhooks/health.ts";
 
 const start = new Date("2026-03-01T00:00:00.000Z");
@@ -8,13 +8,13 @@ const at = (seconds: number) => addSeconds(start, seconds);
 const openSeconds = (health: Health) => health.breaker_open_seconds;
 
 /** One attempt after the other, `gap` seconds apart, each as long as nothing. */
-function following(verdicts: Verdict[], from: Health = FRESH_HEALTH, gap = 0, first = 0): Health {
+function following(verdicts: AttemptResult[], from: Health = FRESH_HEALTH, gap = 0, first = 0): Health {
   return verdicts.reduce(
     (health, verdict, n) => healthAfter(health, verdict, at(first + n * gap), at(first + n * gap)),
     from,
   );
 }
-const times = (count: number, verdict: Verdict): Verdict[] => Array(count).fill(verdict);
+const times = (count: number, verdict: AttemptResult): AttemptResult[] => Array(count).fill(verdict);
 
 describe("parallel requests", () => {
   test("start at 4, grow by one with each delivery, and stop at 16", () => {
@@ -52,7 +52,7 @@ describe("the breaker", () => {
   });
 
   const mixed = (count: number) =>
-    Array.from({ length: count }, (_, n) => (n % 2 ? "failed" : "delivered") as Verdict);
+    Array.from({ length: count }, (_, n) => (n % 2 ? "failed" : "delivered") as AttemptResult);
 
   test("opens when half of 20 attempts in 60 s failed, not of 19", () => {
     expect(openSeconds(following(mixed(18)))).toBeNull();

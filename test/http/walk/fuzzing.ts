@@ -98,7 +98,7 @@ async function callOnce(api: WholeApi, scene: Scene, wish: Wish) {
  */
 function faultsOf({ operation, params }: Wish, answer: Awaited<ReturnType<typeof send>>): string[] {
   const isElsewhere = params.length > 0;
-  const faults = contract.faults(operation, answer);
+  const faults = contract.violations(operation, answer);
   if (!isElsewhere || faults.length === 0) return faults;
   if (answer.status < 400) return [];
   const { code } = JSON.parse(answer.text).error ?? {};

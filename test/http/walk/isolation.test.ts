@@ -129,7 +129,7 @@ async function attempt({ operation, id, attacker, expected }: Attempt, credentia
   const draft = await wellFounded(operation, attacker, id.place);
   const before = await fingerprintOf(api.db);
   const answer = await send(api.url, withId(draft, id, idAt(id, victim)), credentials);
-  expect([contract.faults(operation, answer), toldBy(answer)]).toEqual([[], expected]);
+  expect([contract.violations(operation, answer), toldBy(answer)]).toEqual([[], expected]);
   if (answer.status >= 400) expect(changedTables(before, await fingerprintOf(api.db))).toEqual([]);
   return { draft, answer };
 }

@@ -51,7 +51,7 @@ export type OpenApiDocument = {
   /** The operation with that id; throws when there is none. */
   operation(id: string): Operation;
   /** In what an answer differs from what the document says of its operation; nothing when it fits. */
-  faults(operation: Operation, answer: SeenAnswer): string[];
+  violations(operation: Operation, answer: SeenAnswer): string[];
   /** Whether a value fits a schema of the document. */
   fits(schema: Schema, value: unknown): boolean;
 };
@@ -118,7 +118,7 @@ export function readOpenApiDocument(document: Record<string, unknown>): OpenApiD
       if (found === undefined) throw new Error(`The document has no operation ${id}`);
       return found;
     },
-    faults(operation, answer) {
+    violations(operation, answer) {
       const response = operation.responses[answer.status];
       if (response === undefined) {
         return [`status ${answer.status} is not declared: ${answer.text.slice(0, 300)}`];

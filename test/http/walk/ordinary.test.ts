@@ -37,7 +37,7 @@ describe("the document", () => {
     async (id, operation) => {
       const answers = (await ordinaryCalls[id]?.(api, await setScene(api))) ?? [];
       for (const answer of answers) {
-        expect([answer.status, contract.faults(operation, answer)]).toEqual([answer.status, []]);
+        expect([answer.status, contract.violations(operation, answer)]).toEqual([answer.status, []]);
       }
       expect([...new Set(answers.map(({ status }) => status))].sort()).toEqual(ownStatuses(operation));
     },
@@ -63,7 +63,7 @@ describe("the document", () => {
     async (_, operation) => {
       const scene = await setScene(api);
       const answer = await send(api.url, draftOf(operation, scene), credentialsOf(operation, scene));
-      expect(contract.faults(operation, answer)).toEqual([]);
+      expect(contract.violations(operation, answer)).toEqual([]);
       expect(errorOf(answer)).not.toBe("400 invalid_request");
     },
   );
@@ -72,11 +72,11 @@ describe("the document", () => {
     const operation = contract.operation("get_session");
     const headers = new Headers({ "content-type": "application/json; charset=utf-8" });
     const odd = { status: 200, headers, text: "{}" };
-    expect(contract.faults(operation, odd).join()).toMatch(/nosniff|x-content-type-options/);
-    expect(contract.faults(operation, odd).join()).toMatch(/X-Request-Id: is missing/);
-    expect(contract.faults(operation, odd).join()).toMatch(/body: .*account_id/);
-    expect(contract.faults(operation, { ...odd, status: 418 }).join()).toMatch(/418 is not declared/);
+    expect(contract.violations(operation, odd).join()).toMatch(/nosniff|x-content-type-options/);
+    expect(contract.violations(operation, odd).join()).toMatch(/X-Request-Id: is missing/);
+    expect(contract.violations(operation, odd).join()).toMatch(/body: .*account_id/);
+    expect(contract.violations(operation, { ...odd, status: 418 }).join()).toMatch(/418 is not declared/);
     const foreign = '{"error":{"code":"platform_limit","message":"m","status":401}}';
-    expect(contract.faults(operation, { ...odd, status: 401, text: foreign }).join()).toMatch(/code/);
+    expect(contract.violations(operation, { ...odd, status: 401, text: foreign }).join()).toMatch(/code/);
   });
 });

@@ -19,7 +19,7 @@ afterAll(() => api.stop());
 /** Sends a draft and holds the answer against the document. */
 async function call(draft: Draft, headers: Draft["headers"]): Promise<SeenAnswer> {
   const answer = await send(api.url, draft, headers);
-  expect(contract.faults(draft.operation, answer)).toEqual([]);
+  expect(contract.violations(draft.operation, answer)).toEqual([]);
   return answer;
 }
 

@@ -143,7 +143,7 @@ test("of two concurrent restores into one folder one is whole, and the other say
       );
       expect(refused).toEqual([
         expect.objectContaining({
-          name: "Problem",
+          name: "UserError",
           message: expect.stringMatching(
             /^The database holds a vault already|^There is a token in|^Another program writes/,
           ),

@@ -187,7 +187,7 @@ test("a forged backup is refused in one line, and leaves nothing", async () => {
       SILENT,
     );
     await expect(restoring, what).rejects.toMatchObject({
-      name: "Problem",
+      name: "UserError",
       message: expect.stringMatching(expected),
     });
     await requireEmpty(home);

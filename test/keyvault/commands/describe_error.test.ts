@@ -2,19 +2,19 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { describeFailure } from "../../../keyvault/commands/describe_error.ts";
+import { describeError } from "../../../keyvault/commands/describe_error.ts";
 import { loadConfig } from "../../../keyvault/config.ts";
 
 const failed = (fields: object, message = "secret") =>
-  describeFailure(Object.assign(new Error(message), fields));
+  describeError(Object.assign(new Error(message), fields));
 
 test("a file that a command cannot use is named with the reason, its folder when that is not there", async () => {
   const folder = await mkdtemp(join(tmpdir(), "keyvault-failure-"));
   try {
-    const caught = (path: string) => readFile(path).catch(describeFailure);
+    const caught = (path: string) => readFile(path).catch(describeError);
     expect(await caught(join(folder, "none"))).toBe(`${join(folder, "none")}: there is no such file`);
     expect(await caught(join(folder, "no", "file"))).toBe(`${join(folder, "no")}: there is no such folder`);
-    const written = await writeFile(folder, "").catch(describeFailure);
+    const written = await writeFile(folder, "").catch(describeError);
     expect(written).toBe(`${folder}: it is a folder`);
   } finally {
     await rm(folder, { recursive: true });

@@ -3,7 +3,7 @@ import type pkcs11 from "pkcs11js";
 import { beforeEach, expect, test } from "vitest";
 import { createOperations, type TokenOperations } from "../../../keyvault/token/child/operations.ts";
 import type { Session } from "../../../keyvault/token/child/session.ts";
-import { DamagedBox, TokenFault } from "../../../keyvault/token/token_error.ts";
+import { DamagedBox, TokenError } from "../../../keyvault/token/token_error.ts";
 
 /*
  * The operations on a fake module, whose every buffer the test can look at. Handles are the keys themselves
@@ -108,7 +108,7 @@ test("texts of 1 to 4,096 bytes are wrapped, none and longer ones are not", () =
     expect(operations.unwrap(operations.wrap(Buffer.alloc(length), CONTEXT), CONTEXT)).toHaveLength(length);
   }
   for (const length of [0, 4_097]) {
-    expect(() => operations.wrap(Buffer.alloc(length), CONTEXT)).toThrow(TokenFault);
+    expect(() => operations.wrap(Buffer.alloc(length), CONTEXT)).toThrow(TokenError);
   }
 });
 

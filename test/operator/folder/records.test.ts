@@ -1,7 +1,7 @@
 import { mkdir, readdir, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, it as test } from "vitest";
-import { StartRefused } from "../../../src/config.ts";
+import { StartError } from "../../../src/config.ts";
 import { clusterIdOf } from "../../../src/operator/folder/cluster_id.ts";
 import { StateDamaged } from "../../../src/operator/folder/state_file.ts";
 import { until } from "../../support/process.ts";
@@ -120,7 +120,7 @@ describe("a folder of manifests, and the records kept of it,", () => {
   test("makes up no id for objects that are known under another", async () => {
     const path = join(world.folders.status, "cluster.yaml");
     const error: unknown = await clusterIdOf(path, { hasObjects: true }).catch((thrown: unknown) => thrown);
-    expect(error).toBeInstanceOf(StartRefused);
+    expect(error).toBeInstanceOf(StartError);
     expect((error as Error).message).toMatch(/^[^\n]*cluster\.yaml is missing[^\n]*restore it[^\n]*$/);
     await expect(stat(path)).rejects.toThrow("ENOENT");
   });

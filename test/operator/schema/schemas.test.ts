@@ -11,8 +11,8 @@ describe("schemas", () => {
   });
 
   test.each(schemaCases)("$name", ({ object, previous, accepted }) => {
-    if (previous !== undefined) expect(schemas.judge(previous).faults).toBeUndefined();
-    expect(schemas.judge(object, previous).faults === undefined).toBe(accepted);
+    if (previous !== undefined) expect(schemas.validate(previous).violations).toBeUndefined();
+    expect(schemas.validate(object, previous).violations === undefined).toBe(accepted);
   });
 
   test("names the place and the fault", () => {
@@ -22,7 +22,7 @@ describe("schemas", () => {
       metadata: { name: "example" },
       spec: { platformRef: { name: "shop" }, agentRef: {}, scopes: ["data:read", "x"], until: "tomorrow" },
     };
-    const faults = schemas.judge(object).faults ?? [];
+    const faults = schemas.validate(object).violations ?? [];
     expect(faults).toContainEqual({ path: "spec.until", message: "unknown field" });
     expect(faults).toContainEqual({ path: "spec.agentRef.name", message: "is required" });
     expect(faults.map(({ path }) => path)).toContain("spec.scopes[1]");
@@ -34,7 +34,7 @@ describe("schemas", () => {
   ])("says what a scope of a %s looks like, and shows no pattern for it", (kind, field, rest) => {
     const spec = { ...rest, [field]: ["data:read", "no scope"] };
     const object = { apiVersion: "deputize.io/v1alpha1", kind, metadata: { name: "example" }, spec };
-    expect(schemas.judge(object).faults).toEqual([
+    expect(schemas.validate(object).violations).toEqual([
       { path: `spec.${field}[1]`, message: "a scope is domain:action or custom:…" },
     ]);
   });
@@ -51,7 +51,7 @@ describe("schemas", () => {
       metadata: { name: "example" },
       spec,
     };
-    expect(schemas.judge(object).faults).toEqual([
+    expect(schemas.validate(object).violations).toEqual([
       { path: "spec.displayName", message: expect.stringMatching(/^must be entirely visible: [ -~]*$/) },
     ]);
   });
@@ -73,14 +73,14 @@ describe("schemas", () => {
       metadata: { name: "example" },
       spec,
     };
-    expect(schemas.judge(object).faults).toBeUndefined();
+    expect(schemas.validate(object).violations).toBeUndefined();
   });
 
   test("refuses kinds it does not know", () => {
-    expect(schemas.judge({ apiVersion: "deputize.io/v1", kind: "Platform" }).faults).toHaveLength(1);
-    expect(schemas.judge({ apiVersion: "deputize.io/v1alpha1", kind: "Pod" }).faults).toHaveLength(1);
-    expect(schemas.judge(undefined).faults).toHaveLength(1);
-    expect(schemas.judge([]).faults).toHaveLength(1);
+    expect(schemas.validate({ apiVersion: "deputize.io/v1", kind: "Platform" }).violations).toHaveLength(1);
+    expect(schemas.validate({ apiVersion: "deputize.io/v1alpha1", kind: "Pod" }).violations).toHaveLength(1);
+    expect(schemas.validate(undefined).violations).toHaveLength(1);
+    expect(schemas.validate([]).violations).toHaveLength(1);
   });
 
   test("keeps the sensitive scopes in step with the vocabulary", async () => {

@@ -8,7 +8,7 @@ import {
   importSeeds,
   keyId,
   publicKeyOf,
-  signatureFault,
+  signatureViolation,
   signHybrid,
   verifyHybrid,
 } from "../../../src/protocol/keys/hybrid.ts";
@@ -48,7 +48,7 @@ describe("a hybrid signature", () => {
 
   test("names the Ed25519 half when both are broken", async () => {
     const signature = await signHybrid(AGENT.privateKey, bytes);
-    expect(await signatureFault(ROOT.publicKey, bytes, signature)).toBe("Ed25519 signature invalid");
+    expect(await signatureViolation(ROOT.publicKey, bytes, signature)).toBe("Ed25519 signature invalid");
   });
 
   test("verifies alike with the reference implementation", async () => {

@@ -6,7 +6,7 @@ import { isForeignPort } from "./ports.ts";
 const LONGEST_URL = 2048;
 
 /** Why a callback URL is refused before anything is resolved or sent. */
-export type CallbackFault =
+export type CallbackRefusal =
   | "not a URL of at most 2048 characters"
   | "the scheme must be https"
   | "the host must be between https:// and the next slash"
@@ -24,21 +24,21 @@ export type CallbackFault =
 export function checkCallbackUrl(
   text: string,
   policy: AddressPolicy,
-): { url: URL } | { fault: CallbackFault } {
+): { url: URL } | { refused: CallbackRefusal } {
   const url = text.length <= LONGEST_URL ? URL.parse(text) : null;
-  if (url === null) return { fault: "not a URL of at most 2048 characters" };
+  if (url === null) return { refused: "not a URL of at most 2048 characters" };
   if (url.protocol !== "https:" && !(policy.development && url.protocol === "http:")) {
-    return { fault: "the scheme must be https" };
+    return { refused: "the scheme must be https" };
   }
-  if (!writesItsHost(text)) return { fault: "the host must be between https:// and the next slash" };
-  if (text.includes("\\")) return { fault: "it must not contain a backslash" };
-  if (isForeignPort(url)) return { fault: "the port belongs to another protocol" };
+  if (!writesItsHost(text)) return { refused: "the host must be between https:// and the next slash" };
+  if (text.includes("\\")) return { refused: "it must not contain a backslash" };
+  if (isForeignPort(url)) return { refused: "the port belongs to another protocol" };
   if (url.username !== "" || url.password !== "") {
-    return { fault: "it must not contain a user name or password" };
+    return { refused: "it must not contain a user name or password" };
   }
   const address = fixedAddress(url);
   if (url.hostname === "" || (address !== undefined && !policy.allows(address))) {
-    return { fault: "the host must be a name that is not this machine's own" };
+    return { refused: "the host must be a name that is not this machine's own" };
   }
   return { url };
 }

@@ -122,13 +122,13 @@ function judge(plan: Plan, group: Declaration[], known: Known | undefined, schem
     return;
   }
   const { key, file, value } = first;
-  const judgement = schemas.judge(value, known && manifestOf(known.object));
-  if (judgement.faults !== undefined) {
-    refuse(plan, first, judgement.faults.map(faultText));
+  const checked = schemas.validate(value, known && manifestOf(known.object));
+  if (checked.violations !== undefined) {
+    refuse(plan, first, checked.violations.map(violationText));
     return;
   }
   if (known?.object.metadata.deletionTimestamp !== undefined) return;
-  const manifest = withoutServerFields(judgement.object as Manifest);
+  const manifest = withoutServerFields(checked.object as Manifest);
   if (known !== undefined && isDeepStrictEqual(manifest, manifestOf(known.object))) {
     plan.unchanged.push({ key, file });
   } else {
@@ -186,6 +186,6 @@ function withoutServerFields({ apiVersion, kind, metadata, spec }: Manifest): Ma
   };
 }
 
-function faultText({ path, message }: Fault): string {
+function violationText({ path, message }: Fault): string {
   return path === "" ? message : `${path}: ${message}`;
 }
