@@ -49,24 +49,24 @@ describe("a callback URL", () => {
     ["https://localhost/", "the host must be a name that is not this machine's own"],
     ["https://LOCALHOST./", "the host must be a name that is not this machine's own"],
     ["https://a.b.localhost/", "the host must be a name that is not this machine's own"],
-  ])("may not be %s", (url, fault) => expect(checkCallbackUrl(url, production)).toEqual({ fault }));
+  ])("may not be %s", (url, refused) => expect(checkCallbackUrl(url, production)).toEqual({ refused }));
 
   test("has at most 2048 characters", () => {
     const url = `https://example.com/${"a".repeat(2028)}`;
     expect(checkCallbackUrl(url, production)).toHaveProperty("url");
-    expect(checkCallbackUrl(`${url}a`, production)).toHaveProperty("fault");
+    expect(checkCallbackUrl(`${url}a`, production)).toHaveProperty("refused");
   });
 
   test("may be plain http and this machine in development, when the allow-list names it", () => {
     for (const url of ["http://127.0.0.1:8080/hook", "http://localhost:8080/", "http://example.com/"]) {
       expect(checkCallbackUrl(url, development)).toHaveProperty("url");
     }
-    expect(checkCallbackUrl("http://127.0.0.1:8080/hook", closed)).toHaveProperty("fault");
-    expect(checkCallbackUrl("http://localhost:8080/hook", closed)).toHaveProperty("fault");
+    expect(checkCallbackUrl("http://127.0.0.1:8080/hook", closed)).toHaveProperty("refused");
+    expect(checkCallbackUrl("http://localhost:8080/hook", closed)).toHaveProperty("refused");
   });
 
   test("may be a literal address of a private network that the allow-list names", () => {
     expect(checkCallbackUrl("https://10.1.2.3/", production)).toHaveProperty("url");
-    expect(checkCallbackUrl("https://10.2.2.3/", production)).toHaveProperty("fault");
+    expect(checkCallbackUrl("https://10.2.2.3/", production)).toHaveProperty("refused");
   });
 });
