@@ -101,8 +101,9 @@ async function requireEmpty(transaction: Knex.Transaction): Promise<void> {
     if (!(await transaction.schema.hasTable(table))) continue;
     await transaction.raw("lock table ?? in access exclusive mode", [table]);
     const row: unknown = await transaction(table).first(transaction.raw("1"));
-    if (row !== undefined)
+    if (row !== undefined) {
       throw new UserError("The database holds a vault already: restore into an empty one");
+    }
   }
 }
 

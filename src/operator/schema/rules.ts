@@ -70,8 +70,9 @@ function* violations(
   if (Array.isArray(value)) {
     const { items } = node;
     if (items === undefined) return;
-    for (const [index, item] of value.entries())
+    for (const [index, item] of value.entries()) {
       yield* violations(items, item, undefined, `${path}[${index}]`);
+    }
     return;
   }
   for (const [name, child] of node.properties) {

@@ -158,8 +158,9 @@ function scopeError(scope: readonly string[]): ProtocolError | undefined {
 function constraintsError(constraints: readonly Constraint[]): ProtocolError | undefined {
   for (const [index, constraint] of constraints.entries()) {
     const violation = constraintViolation(constraint);
-    if (violation !== undefined)
+    if (violation !== undefined) {
       return new ProtocolError("invalid_constraint", violation, `constraints.${index}`);
+    }
   }
   const conflict = issuingConflict(constraints);
   return conflict === undefined ? undefined : new ProtocolError("unsatisfiable_constraints", conflict);
