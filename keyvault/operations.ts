@@ -58,12 +58,12 @@ export function openOperations(
     dataKeys,
     store,
     createKey,
-    settle,
+    flush,
     service,
   } = vault;
   const erasing = keepErasing(createErasing({ ...vault, clock }), log);
   const rewrapping = createRewrapping({ journal, token, database });
-  const retirement = createKekRetirement({ journal, database, token, store, register, settle });
+  const retirement = createKekRetirement({ journal, database, token, store, register, flush });
   const { rates, signingRates } = vault;
   const signing = { store, custody, journal, register, clock, rates, signingRates };
   const changing = { journal, register, store, rowCodes, dataKeys, clock, accepts };
@@ -86,7 +86,7 @@ export function openOperations(
     destroyTenant: createTenantDestruction(changing),
     cancelTenantDestruction: createTenantDestructionCancelling(changing),
     adoptStates: createAdoption(changing),
-    rotateKek: createKekRotation({ journal, token, settle }),
+    rotateKek: createKekRotation({ journal, token, flush }),
     retireKek: retirement.retire,
     rewrapping,
     signDelegation: createDelegationSigning({ ...signing, policy: config.delegations }),

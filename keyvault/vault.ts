@@ -53,7 +53,7 @@ export type Vault = {
   residents: ResidentsCheck;
   sweepResidents: SweepResidents;
   /** Puts what the token wrote on the disk, where the token is files of the vault's own. */
-  settle(): Promise<void>;
+  flush(): Promise<void>;
   /** Whether the service key had to be made. */
   serviceKeyMade: boolean;
   close(): Promise<void>;
@@ -101,14 +101,14 @@ export async function openVault(
     const keeping = keepSnapshots({ snapshots, register, log }, savedAt);
     closers.push(() => keeping.stop());
     const { keysPerTenant, residentKeys: limit } = config;
-    const settle = async (): Promise<void> => {
+    const flush = async (): Promise<void> => {
       if (config.token.managed) await syncFolder(config.token.dir);
     };
-    const residency = createResidency({ journal, token, register, clock, log, limit, settle });
+    const residency = createResidency({ journal, token, register, clock, log, limit, flush: flush });
     const around = { database, journal, register, clock, token };
     const parts = { ...around, custody, dataKeys, rowCodes, keysPerTenant, residency };
     const opened = await openServiceKey(parts, rule);
-    const sweepResidents = createResidentSweeping({ journal, register, residency, token, settle });
+    const sweepResidents = createResidentSweeping({ journal, register, residency, token, flush: flush });
     await sweepResidents();
     const residents = await checkResidents(parts);
     if (residents.missing.length + residents.unknown.length > 0) {
@@ -133,7 +133,7 @@ export async function openVault(
       serviceKeyMade: opened.made,
       sweepResidents,
       residents,
-      settle,
+      flush: flush,
       close,
     };
   } catch (error) {

@@ -21,7 +21,7 @@ import { createSharedToken } from "./http/request/operator_token.ts";
 import type { Logger } from "./log.ts";
 import type { Metrics } from "./metrics.ts";
 import { createApiKeyFinder } from "./platforms/api_keys/api_key_finder.ts";
-import { keepVaultSettled } from "./platforms/keep_vault_synced.ts";
+import { keepVaultSynced } from "./platforms/keep_vault_synced.ts";
 import { PATIENT_LOCK_MS, QUICK_LOCK_MS } from "./proofs/decide/slow_accounts.ts";
 import { createClientRates } from "./rates/client_rates.ts";
 import { createSecretBox } from "./secret_box.ts";
@@ -117,7 +117,7 @@ export async function startApi({ config, clock, log, metrics, version }: ApiDeps
 
   const invocationDays = config.INVOCATION_DAYS;
   const upkeep = await startUpkeep({ db, pool: patient, clock, idempotency, invocationDays, log });
-  const settling = keepVaultSettled(shared);
+  const vaultSync = keepVaultSynced(shared);
   const place = { baseUrl: config.BASE_URL, word: config.SERVICE_WORD };
   const notices = startNotices({ db, clock, mailer, log, metrics, place });
   const servers = await startServers(app, pages, config);
@@ -135,7 +135,7 @@ export async function startApi({ config, clock, log, metrics, version }: ApiDeps
     async stop() {
       await servers.stop();
       await upkeep.stop();
-      await settling.stop();
+      await vaultSync.stop();
       await notices.stop();
       await apiKeys.close();
       await vault.close();

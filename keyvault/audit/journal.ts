@@ -123,14 +123,14 @@ export async function openJournal({
   async function drain(): Promise<void> {
     while (records.length + changes.length > 0) {
       const batch = records.splice(0, MAX_BATCH);
-      if (batch.length > 0) await settle(batch, (current) => writeRecords(current, batch));
+      if (batch.length > 0) await submit(batch, (current) => writeRecords(current, batch));
       const change = changes.shift();
-      if (change !== undefined) await settle([change], (current) => writeChange(current, change));
+      if (change !== undefined) await submit([change], (current) => writeChange(current, change));
     }
     draining = false;
   }
 
-  async function settle(
+  async function submit(
     taken: readonly (PendingRecord | PendingChange)[],
     write: (current: Ledger) => Promise<void>,
   ): Promise<void> {

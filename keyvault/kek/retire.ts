@@ -43,16 +43,16 @@ const PROVEN_IN_TURN = 250;
 const ROUNDS = 20;
 const NAMED = 3;
 
-/** Retiring on these parts; `settle` puts the token's loss on the disk. */
+/** Retiring on these parts; `flush` puts the token's loss on the disk. */
 export function createKekRetirement(parts: {
   journal: Pick<Journal, "change" | "record">;
   database: Database;
   token: Pick<Token, "info" | "retire" | "findVersions">;
   store: Pick<KeyStore, "changed">;
   register: Pick<Register, "tenants" | "isErased">;
-  settle(): Promise<void>;
+  flush(): Promise<void>;
 }): Retirement {
-  const { journal, database, token, store, register, settle } = parts;
+  const { journal, database, token, store, register, flush } = parts;
   const running = new Set<Promise<unknown>>();
   let current: RetireProgress | null = null;
   let stopping = false;
@@ -71,7 +71,7 @@ export function createKekRetirement(parts: {
   async function destroy(kek: string): Promise<Retired | VaultError> {
     try {
       const { keks } = await token.retire(kek);
-      await settle();
+      await flush();
       return { retired: kek, keks };
     } catch (error) {
       return error instanceof VaultError ? error : new VaultError("internal", undefined, { cause: error });

@@ -12,20 +12,20 @@ export type RotateKek = (caller: Caller) => Promise<Rotated>;
 type Rotated = { kek: string; keks: string[] };
 
 /**
- * Rotation on these parts. It takes its turn in the journal, and `settle` puts the token's new key on the
+ * Rotation on these parts. It takes its turn in the journal, and `flush` puts the token's new key on the
  * disk: a data key under it can be stored only after that.
  */
 export function createKekRotation(parts: {
   journal: Journal;
   token: Pick<Token, "rotate">;
-  settle(): Promise<void>;
+  flush(): Promise<void>;
 }): RotateKek {
   return async (caller) => {
     const about = { caller, statement: "kek_rotate" } as const;
     const result = await parts.journal.change(async (): Promise<Change<Rotated | VaultError>> => {
       try {
         const { keks } = await parts.token.rotate();
-        await parts.settle();
+        await parts.flush();
         const kek = keks.at(-1) ?? "";
         return { value: { kek, keks }, entry: { ...about, outcome: "granted", detail: { kek } } };
       } catch (error) {

@@ -31,7 +31,7 @@ export type Residency = {
   isUnderWay(label: string): boolean;
 };
 
-/** What residency needs. `settle` puts what the token wrote on the disk; a `limit` of 0 switches it off. */
+/** What residency needs. `flush` puts what the token wrote on the disk; a `limit` of 0 switches it off. */
 export type ResidencyParts = {
   journal: Pick<Journal, "change">;
   token: Pick<Token, "info" | "createResident" | "destroyResident">;
@@ -39,7 +39,7 @@ export type ResidencyParts = {
   clock: Clock;
   log: Logger;
   limit: number;
-  settle(): Promise<void>;
+  flush(): Promise<void>;
 };
 
 const LOCAL: Caller = { role: "local", name: "residents" };
@@ -49,7 +49,7 @@ const LOCAL: Caller = { role: "local", name: "residents" };
  * whole.
  */
 export function createResidency(parts: ResidencyParts): Residency {
-  const { journal, token, register, clock, log, limit, settle } = parts;
+  const { journal, token, register, clock, log, limit, flush } = parts;
   const underWay = new Set<string>();
 
   async function reserve(label: string): Promise<Refusal | undefined> {
@@ -68,7 +68,7 @@ export function createResidency(parts: ResidencyParts): Residency {
     if (refusal !== undefined) return refusal;
     const publicKeys = await journal.change(async () => {
       const value = await token.createResident(label, halves);
-      await settle();
+      await flush();
       return { value };
     });
     return { label, publicKeys };
@@ -105,7 +105,7 @@ export function createResidency(parts: ResidencyParts): Residency {
           const residents = register.residents();
           if (!residents.has(label) || residents.get(label) !== undefined) return { value: undefined };
           await token.destroyResident(label);
-          await settle();
+          await flush();
           await client.query("delete from residents where label = $1", [label]);
           const entry = { caller: LOCAL, statement: "resident_erase", detail: { label } } as const;
           return { value: undefined, entry: { ...entry, outcome: "granted" } };

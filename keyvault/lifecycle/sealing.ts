@@ -158,10 +158,10 @@ export function createSealing({ token, open, journal, clock, elapsed, log }: Sea
       const recording = journal()?.change(
         async (): Promise<Change<void>> => ({ value: undefined, entry, committed: () => sealNow(caller) }),
       );
-      const settled = recording?.catch((error: unknown) =>
+      const recorded = recording?.catch((error: unknown) =>
         log.error({ event: "seal_not_recorded", err: error }),
       );
-      await Promise.race([settled, sleep(RECORD_DEADLINE_MS, undefined, { ref: false })]);
+      await Promise.race([recorded, sleep(RECORD_DEADLINE_MS, undefined, { ref: false })]);
       if (state === undefined) {
         remember(entry);
         sealNow(caller);

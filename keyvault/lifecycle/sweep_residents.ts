@@ -25,7 +25,7 @@ type Parts = {
   register: Pick<Register, "residents" | "isErased">;
   residency: Pick<Residency, "isUnderWay">;
   token: Pick<Token, "destroyResident" | "listResidents">;
-  settle(): Promise<void>;
+  flush(): Promise<void>;
 };
 
 const LOCAL: Caller = { role: "local", name: "residents" };
@@ -36,7 +36,7 @@ export function createResidentSweeping({
   register,
   residency,
   token,
-  settle,
+  flush,
 }: Parts): SweepResidents {
   function isSuperfluous(label: string, owner: ResidentOwner): boolean {
     if (owner === undefined) return !residency.isUnderWay(label);
@@ -49,7 +49,7 @@ export function createResidentSweeping({
       const owner = residents.get(label);
       if (!residents.has(label) || !isSuperfluous(label, owner)) return { value: false };
       await token.destroyResident(label);
-      await settle();
+      await flush();
       await client.query("delete from residents where label = $1", [label]);
       const about = { caller: LOCAL, statement: "resident_erase", detail: { label } } as const;
       const named = owner === undefined ? {} : { keyId: owner.keyId };

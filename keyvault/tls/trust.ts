@@ -31,7 +31,7 @@ export type Trust = {
 export type AcceptsCertificate = (certificate: string, now: Date) => boolean;
 
 const EVERY_MS = 2_000;
-const SETTLED_MS = 1_000;
+const QUIET_MS = 1_000;
 
 /**
  * Reads the TLS files, and then every two seconds. Rejects with a `UserError` when they cannot be used at the
@@ -50,10 +50,10 @@ export async function openTrust(files: TlsConfig, log: Logger): Promise<Trust> {
   const listeners: ((material: TlsMaterial) => void)[] = [];
 
   /** The certificates that a list revokes, as it was just read. */
-  function settle(revoked: ReadonlySet<string>): ReadonlySet<string> {
+  function revokedBy(revoked: ReadonlySet<string>): ReadonlySet<string> {
     const now = performance.now();
     if (!isEqual(listed.revoked, revoked)) listed = { revoked, since: now };
-    return now - listed.since >= SETTLED_MS ? revoked : material.revoked.union(revoked);
+    return now - listed.since >= QUIET_MS ? revoked : material.revoked.union(revoked);
   }
 
   /** Logs once why files are not used as they are; nothing when they are. */
@@ -67,7 +67,7 @@ export async function openTrust(files: TlsConfig, log: Logger): Promise<Trust> {
     const missing = lost.difference(revoked).size;
     if (missing === 0) lost = new Set();
     tell(missing === 0 ? "" : listLacks(files.revokedFile, missing));
-    return settle(revoked).union(lost);
+    return revokedBy(revoked).union(lost);
   }
 
   async function look(): Promise<void> {

@@ -31,9 +31,9 @@ export function connectToken(environment: Readonly<Record<string, string>>, log:
   let alive = true;
   let lastId = 0;
 
-  const child = startTokenProcess(environment, { reply: settle, ended: end }, log);
+  const child = startTokenProcess(environment, { reply: answer, ended: end }, log);
 
-  function settle(frame: ReplyFrame): void {
+  function answer(frame: ReplyFrame): void {
     const call = waiting.get(frame.id);
     if (call === undefined) return;
     waiting.delete(frame.id);

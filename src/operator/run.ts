@@ -29,7 +29,7 @@ type Deps = {
   clock: Clock;
   log: Logger;
   /** For tests: how patient the folder is, in milliseconds. */
-  folderTimes?: { settleMs?: number; missingMs?: number; rescanMs?: number };
+  folderTimes?: { quietMs?: number; missingMs?: number; rescanMs?: number };
 };
 
 /** A folder has one operator at a time. */

@@ -5,7 +5,7 @@ import { checkScopes, checkShrinks } from "./ceiling.ts";
 import { lockConnection } from "./connection_lock.ts";
 import { changeCertificates } from "./end_authority.ts";
 import { findPlatform, type LivePlatform } from "./platform_record.ts";
-import { type SettleDeps, settleVault } from "./sync_vault.ts";
+import { syncVault, type VaultSyncDeps } from "./sync_vault.ts";
 
 /** What may change of a platform; members left out stay as they are. */
 export type PlatformChange = {
@@ -21,7 +21,7 @@ export type PlatformChange = {
  * `invalid_scopes`, `ceiling_widened`.
  */
 export async function changePlatform(
-  deps: SettleDeps & { clock: Clock },
+  deps: VaultSyncDeps & { clock: Clock },
   accountId: string,
   platformId: string,
   change: PlatformChange,
@@ -41,7 +41,7 @@ export async function changePlatform(
     if (ceiling) await narrowAuthority(tx, record, ceiling, deps.clock.now());
     return { ...record, ...next };
   });
-  await settleVault(deps, connection_id);
+  await syncVault(deps, connection_id);
   return changed;
 }
 

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { type SettleDeps, settleVault } from "./sync_vault.ts";
+import { syncVault, type VaultSyncDeps } from "./sync_vault.ts";
 
 const EVERY_MS = 30_000;
 
@@ -7,11 +7,11 @@ const EVERY_MS = 30_000;
  * Tells the vault, now and every 30 seconds, what it could not be sent when it happened: after a crash, or
  * while it was away. Several processes may do so concurrently.
  */
-export function keepVaultSettled(deps: SettleDeps, everyMs: number = EVERY_MS): { stop(): Promise<void> } {
+export function keepVaultSynced(deps: VaultSyncDeps, everyMs: number = EVERY_MS): { stop(): Promise<void> } {
   const stopping = new AbortController();
   const running = (async () => {
     while (!stopping.signal.aborted) {
-      await settleVault(deps);
+      await syncVault(deps);
       await sleep(everyMs, undefined, { signal: stopping.signal }).catch(() => {});
     }
   })();

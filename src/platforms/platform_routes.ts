@@ -8,9 +8,9 @@ import { type Route, route } from "../route.ts";
 import { platformAnswer, showPlatform } from "./answers.ts";
 import { changePlatform } from "./change_platform.ts";
 import { findPlatform, type LivePlatform, selectPlatforms } from "./platform_record.ts";
-import type { SettleDeps } from "./sync_vault.ts";
+import type { VaultSyncDeps } from "./sync_vault.ts";
 
-type Deps = SettleDeps & { clock: Clock };
+type Deps = VaultSyncDeps & { clock: Clock };
 
 const newestFirst: PageOrder = { time: "p.created_at", id: "p.platform_id", isId: isUuid };
 const params = z.object({ platform_id: idText });

@@ -4,7 +4,7 @@ import type { Logger } from "../log.ts";
 import { type VaultClient, VaultRefused, VaultUnavailable } from "../vault/client.ts";
 
 /** What telling the vault works with. */
-export type SettleDeps = {
+export type VaultSyncDeps = {
   db: Database;
   vault: Pick<VaultClient, "disableKey" | "shrinkCeiling">;
   log: Logger;
@@ -21,27 +21,27 @@ type DueAgent = Pick<
  * Tells the vault which agents ended and whose ceiling shrank, of one connection or, without one, of all. The
  * database has it since the change was committed; this only brings the vault's second line of defence in
  * step, so it can be repeated at any time, runs again after a crash, and never fails: what the vault did not
- * take stays due. Gives how many agents were settled.
+ * take stays due. Gives how many agents were synced.
  */
-export async function settleVault(deps: SettleDeps, connectionId?: string): Promise<number> {
-  let settled = 0;
+export async function syncVault(deps: VaultSyncDeps, connectionId?: string): Promise<number> {
+  let synced = 0;
   try {
     for (const agent of await dueAgents(deps.db, connectionId)) {
       const told = await tell(deps, agent);
       if (told === "unreachable") break;
-      if (told) settled += await noteSettled(deps.db, agent);
+      if (told) synced += await noteSynced(deps.db, agent);
     }
   } catch (error) {
     deps.log.warn({ fault: messageOf(error) }, "agents whose changes the vault must know could not be read");
   }
-  return settled;
+  return synced;
 }
 
 /**
  * Whether the vault needs to hear no more of an agent. A refusal is its last word on a key (gone, disabled
  * already, narrower already): asking again changes nothing.
  */
-async function tell({ vault, log }: SettleDeps, agent: DueAgent): Promise<boolean | "unreachable"> {
+async function tell({ vault, log }: VaultSyncDeps, agent: DueAgent): Promise<boolean | "unreachable"> {
   if (agent.vault_key_id === null) return true;
   const key = { tenant: agent.account_id, keyId: agent.vault_key_id };
   try {
@@ -62,7 +62,7 @@ async function tell({ vault, log }: SettleDeps, agent: DueAgent): Promise<boolea
 }
 
 /** A change made meanwhile has a later time and stays due. */
-async function noteSettled(db: Database, agent: DueAgent): Promise<number> {
+async function noteSynced(db: Database, agent: DueAgent): Promise<number> {
   return db("agents")
     .where({ agent_id: agent.agent_id, vault_due_at: agent.vault_due_at })
     .update({ vault_due_at: null });

@@ -12,8 +12,8 @@ import {
   claimNotices,
   MAX_ATTEMPTS,
   RETRY_DELAYS,
-  settleAttempt,
-  settleSent,
+  recordFailure,
+  recordSent,
 } from "../../src/accounts/notices/queue.ts";
 import { createNoticeSender, startNotices } from "../../src/accounts/notices/sender.ts";
 import { noticeText } from "../../src/accounts/notices/texts.ts";
@@ -155,8 +155,8 @@ describe("a notice", () => {
     clock.advance(CLAIM_SECONDS);
     await claim();
     const claimed = await stateOf(event);
-    await settleAttempt(home.database, late, clock.now());
-    await settleSent(home.database, late, clock.now());
+    await recordFailure(home.database, late, clock.now());
+    await recordSent(home.database, late, clock.now());
     expect(await stateOf(event)).toEqual(claimed);
   });
 

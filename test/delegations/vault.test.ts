@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { settleVault } from "../../src/platforms/sync_vault.ts";
+import { syncVault } from "../../src/platforms/sync_vault.ts";
 import { decodeDelegationCert, delegationSignBytes } from "../../src/protocol/documents/certificate.ts";
 import { verifyHybrid } from "../../src/protocol/keys/hybrid.ts";
 import { decodeRevocationList, verifyRevocationList } from "../../src/protocol/statements/revocation_list.ts";
@@ -148,7 +148,7 @@ test("while the vault is stopped nothing is approved or created, and what ended 
 
   vault = await startVault(home);
   connect();
-  expect(await settleVault(api)).toBe(1);
+  expect(await syncVault(api)).toBe(1);
   const key = (id: string) => client.getKey({ tenant: person.accountId, keyId: id });
   expect([(await key(doomed)).state, (await key(agentId)).state]).toEqual(["disabled", "active"]);
   expect((await approve(person, requestId, ["data:read"])).status).toBe(200);

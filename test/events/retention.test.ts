@@ -43,7 +43,7 @@ test("removes settled deliveries with their attempts after 30 days, and cancels 
     await home.database("webhook_attempts").insert(attempt);
     return id;
   }
-  const settled = await delivery("delivered", ago(30, 1));
+  const ended = await delivery("delivered", ago(30, 1));
   const recent = await delivery("delivered", ago(30));
   const heldLong = await delivery("held", ago(30, 1));
   const held = await delivery("held", ago(30));
@@ -56,7 +56,7 @@ test("removes settled deliveries with their attempts after 30 days, and cancels 
     [held, "held", "{}"],
     [pending, "pending", "{}"],
   ]);
-  expect(await home.database("webhook_attempts").where({ delivery_id: settled })).toEqual([]);
+  expect(await home.database("webhook_attempts").where({ delivery_id: ended })).toEqual([]);
 });
 
 test("removes settled notices after 30 days, and none that waits", async () => {

@@ -103,9 +103,9 @@ test("survives its connections being cut again and again", async () => {
   }
   const ids = () => new Set(receiver.requests.map(({ event }) => event.request_id));
   await eventually("30 events", () => ids().size === 30);
-  const settled = async () =>
+  const undelivered = async () =>
     (await home.database("webhook_deliveries").whereIn("state", ["pending", "sending"])).length;
-  await eventually("every result is written", async () => (await settled()) === 0);
+  await eventually("every result is written", async () => (await undelivered()) === 0);
   expect(receiver.requests.length).toBeLessThanOrEqual(30 + 10);
 });
 

@@ -38,7 +38,7 @@ describe("a connection that asks on without waiting for its answers", () => {
   test("has them served one after the other, and no more of them than its share, is told so and ended", async () => {
     const { port, held, release } = await holdBack(3);
     const client = await raw(port, { send: GET.repeat(1_000) });
-    await settled();
+    await pause();
     expect(held).toHaveLength(1);
     release();
     const answer = await client.closed;
@@ -51,11 +51,11 @@ describe("a connection that asks on without waiting for its answers", () => {
   test("has none of them served any more when it is gone", async () => {
     const { port, held, release } = await holdBack(3);
     const client = await raw(port, { send: GET.repeat(3) });
-    await settled();
+    await pause();
     client.socket.destroy();
     await expect.poll(() => held[0]?.destroyed).toBe(true);
     release();
-    await settled();
+    await pause();
     expect(held).toHaveLength(1);
   });
 
@@ -63,10 +63,10 @@ describe("a connection that asks on without waiting for its answers", () => {
     const { port, held } = await holdBack(3);
     const body = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello";
     const client = await raw(port, { send: body.repeat(100) });
-    await settled();
+    await pause();
     held[0]?.req.resume();
     client.socket.write(GET.repeat(1_000_000));
-    await settled();
+    await pause();
     expect(held[0]?.req.socket.bytesRead).toBeLessThan(1_000_000);
     expect(held).toHaveLength(1);
   });
@@ -86,6 +86,6 @@ describe("a connection that asks on without waiting for its answers", () => {
     }
   });
 
-  const settled = () => new Promise((resolve) => setTimeout(resolve, 300));
+  const pause = () => new Promise((resolve) => setTimeout(resolve, 300));
   const ok = (times: number) => Array.from({ length: times }, () => "HTTP/1.1 200");
 });

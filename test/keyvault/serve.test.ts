@@ -134,7 +134,7 @@ test("what the token wrote is on the disk when the vault has settled, every file
     return sync.call(this);
   });
   onTestFinished(() => void vi.restoreAllMocks());
-  await vault().settle();
+  await vault().flush();
   for (const name of ["", ...(await readdir(dir, { recursive: true }))]) {
     expect(synced, name).toContain((await stat(join(dir, name))).ino);
   }

@@ -41,7 +41,7 @@ describe("agents in a folder", () => {
     await world.folders.write("agent.yaml", agent({ displayName: "Shop bot" }));
     await until("the name is new", () => only(world.api.agents).name === "Shop bot");
     await until(
-      "it is settled",
+      "it is ready",
       async () => (await world.state("Agent", "bot")).status?.observedGeneration === 2,
     );
     expect((await world.state("Agent", "bot")).status?.agentID).toBe(agent_id);

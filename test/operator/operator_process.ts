@@ -5,6 +5,6 @@ import { startOperator } from "../../src/operator/run.ts";
 
 // An operator as a process of its own, so that it can be killed. Its settings are JSON in the first argument.
 const config = JSON.parse(process.argv[2] ?? "") as OperatorConfig;
-const folderTimes = { settleMs: 15, missingMs: 60, rescanMs: 400 };
+const folderTimes = { quietMs: 15, missingMs: 60, rescanMs: 400 };
 console.log("starting");
 await startOperator({ config, clock: systemClock, log: createLog("silent", "test"), folderTimes });

@@ -58,7 +58,7 @@ describe("platforms in a folder", () => {
     await until("it is removed", () => only(world.api.platforms).callback_url === null);
     expect(only(world.api.platforms).wish.name).toBe("New");
     await until(
-      "it is settled",
+      "it is ready",
       async () => (await world.state("Platform", "shop")).status?.observedGeneration === 3,
     );
     expect((await world.state("Platform", "shop")).status).not.toHaveProperty("callbackUrl");

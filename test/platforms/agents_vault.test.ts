@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
-import { keepVaultSettled } from "../../src/platforms/keep_vault_synced.ts";
-import { settleVault } from "../../src/platforms/sync_vault.ts";
+import { keepVaultSynced } from "../../src/platforms/keep_vault_synced.ts";
+import { syncVault } from "../../src/platforms/sync_vault.ts";
 import { VaultRefused, VaultUnavailable } from "../../src/vault/client.ts";
 import { createAgent, delegated, registerPlatform } from "../support/platform_world.ts";
 import { agentsWorld } from "./agents_world.ts";
@@ -16,9 +16,9 @@ describe("telling the vault", () => {
     for (const { platform, agentId } of [gone, well]) await call(platform, "DELETE", `/${agentId}`);
     api.vault.failure = undefined;
     api.vault.keys.delete(gone.agentId);
-    expect(await settleVault(api)).toBe(2);
+    expect(await syncVault(api)).toBe(2);
     expect(api.vault.keys.get(well.agentId)!.disabled).toBe(true);
-    expect(await settleVault(api)).toBe(0);
+    expect(await syncVault(api)).toBe(0);
   });
 
   test("keeps what the vault was too busy or too broken for, and sends the others", async () => {
@@ -37,7 +37,7 @@ describe("telling the vault", () => {
     await call(platform, "DELETE", `/${other}`);
     api.vault.disableKey = disable;
     expect([agentId, other].map((id) => api.vault.keys.get(id)!.disabled)).toEqual([false, true]);
-    expect(await settleVault(api)).toBe(1);
+    expect(await syncVault(api)).toBe(1);
     expect(api.vault.keys.get(agentId)!.disabled).toBe(true);
   });
 
@@ -50,19 +50,19 @@ describe("telling the vault", () => {
     await person.client.call("DELETE", `/v1/service/connections/${platform.connectionId}`);
     expect(api.vault.calls.length - before).toBe(1);
     api.vault.failure = undefined;
-    expect(await settleVault(api, platform.connectionId)).toBe(3);
+    expect(await syncVault(api, platform.connectionId)).toBe(3);
   });
 
   test("goes on by itself until it is stopped", async () => {
     const { platform, agentId } = await delegated(api);
     api.vault.failure = new VaultUnavailable("unreachable", "away");
     await call(platform, "DELETE", `/${agentId}`);
-    const settling = keepVaultSettled(api, 10);
+    const vaultSync = keepVaultSynced(api, 10);
     const asked = api.vault.calls.length;
     await expect.poll(() => api.vault.calls.length).toBeGreaterThan(asked + 2);
     api.vault.failure = undefined;
     await expect.poll(() => api.vault.keys.get(agentId)!.disabled).toBe(true);
-    await settling.stop();
+    await vaultSync.stop();
     const other = await delegated(api);
     api.vault.failure = new VaultUnavailable("unreachable", "away");
     await call(other.platform, "DELETE", `/${other.agentId}`);
@@ -70,7 +70,7 @@ describe("telling the vault", () => {
     await sleep(100);
     expect(api.vault.calls).toHaveLength(after);
     api.vault.failure = undefined;
-    expect(await settleVault(api)).toBe(1);
+    expect(await syncVault(api)).toBe(1);
   });
 
   test("says in the log what stays to be done, and no secret", async () => {

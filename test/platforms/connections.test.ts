@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { settleVault } from "../../src/platforms/sync_vault.ts";
+import { syncVault } from "../../src/platforms/sync_vault.ts";
 import { VaultUnavailable } from "../../src/vault/client.ts";
 import { addRevoked } from "../support/mass_revocation.ts";
 import {
@@ -186,7 +186,7 @@ describe("removing a connection", () => {
     expect(removed.status).toBe(200);
     expect((await api.db("certificates").where({ cert_id: certId }).first())!.status).toBe("revoked");
     expect(api.vault.keys.get(agentId)!.disabled).toBe(false);
-    await settleVault(api);
+    await syncVault(api);
     expect(api.vault.keys.get(agentId)!.disabled).toBe(true);
   });
 

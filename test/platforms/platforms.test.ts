@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { settleVault } from "../../src/platforms/sync_vault.ts";
+import { syncVault } from "../../src/platforms/sync_vault.ts";
 import { VaultUnavailable } from "../../src/vault/client.ts";
 import { delegated, errorCode, platformApi, registerPlatform } from "../support/platform_world.ts";
 
@@ -153,9 +153,9 @@ describe("changing a platform", () => {
     const certificate = await api.db("certificates").where({ cert_id: certId }).first();
     expect(certificate!.ceiling_scope).toEqual(["data:share"]);
     expect(api.vault.keys.get(agentId)!.ceiling).toContain("data:read");
-    expect(await settleVault(api)).toBe(1);
+    expect(await syncVault(api)).toBe(1);
     expect(api.vault.keys.get(agentId)!.ceiling).toEqual(["data:share"]);
-    expect(await settleVault(api)).toBe(0);
+    expect(await syncVault(api)).toBe(0);
   });
 
   test("refuses scopes that are none", async () => {

@@ -54,7 +54,7 @@ export async function claimNotices(db: Database, count: number, now: Date): Prom
 }
 
 /** Writes that a notice was sent, unless its claim ended and somebody else has it. */
-export async function settleSent(db: Database, notice: ClaimedNotice, now: Date): Promise<void> {
+export async function recordSent(db: Database, notice: ClaimedNotice, now: Date): Promise<void> {
   await own(db, notice).update({ state: "sent", next_attempt_at: null, settled_at: now });
 }
 
@@ -62,7 +62,7 @@ export async function settleSent(db: Database, notice: ClaimedNotice, now: Date)
  * Writes that an attempt failed: the notice is due again after the schedule's delay, or has failed when it
  * was the last.
  */
-export async function settleAttempt(
+export async function recordFailure(
   db: Database,
   notice: ClaimedNotice,
   now: Date,

@@ -12,8 +12,8 @@ import {
   claimNotices,
   MAX_ATTEMPTS,
   readWaiting,
-  settleAttempt,
-  settleSent,
+  recordFailure,
+  recordSent,
 } from "./queue.ts";
 import { noticeText, type Place } from "./texts.ts";
 
@@ -48,10 +48,10 @@ export function createNoticeSender({ attemptMs = ATTEMPT_MS, ...deps }: NoticeDe
 
   async function attempt(notice: ClaimedNotice): Promise<void> {
     if (await isSent(notice)) {
-      await settleSent(db, notice, clock.now());
+      await recordSent(db, notice, clock.now());
       return measure.attempt("sent");
     }
-    const state = await settleAttempt(db, notice, clock.now());
+    const state = await recordFailure(db, notice, clock.now());
     measure.attempt(state === "failed" ? "failed" : "retried");
     if (state === "failed") log.error({ event_id: notice.event_id }, "a notice was given up");
   }

@@ -1,5 +1,5 @@
 import type { ObjectState } from "./quickstart.ts";
-import { approve, settled, type TourState, type TourStep, type TourWorld } from "./steps.ts";
+import { approve, awaitStatus, type TourState, type TourStep, type TourWorld } from "./steps.ts";
 
 type Fate = "stands" | "pending" | "ended";
 
@@ -25,20 +25,20 @@ export const standingDelegation: TourStep = {
     state.certId = "";
     const file = await quickstart.delegationFile();
     if (file === "missing") return "delegation.yaml is gone, so there is no delegation";
-    let fate = await settled(quickstart, "delegation", fateOf);
+    let fate = await awaitStatus(quickstart, "delegation", fateOf);
     if (fate === "ended") {
       if (file === "edited") return `left as it is: ${await quickstart.explain("delegation")}`;
       await quickstart.renewDelegation();
-      fate = await settled(quickstart, "delegation", (now) =>
+      fate = await awaitStatus(quickstart, "delegation", (now) =>
         fateOf(now) === "ended" ? undefined : fateOf(now),
       );
     }
     if (fate === "pending") {
-      state.requestId = await settled(quickstart, "delegation", ({ status }) => status.requestID);
+      state.requestId = await awaitStatus(quickstart, "delegation", ({ status }) => status.requestID);
       state.granted = await approve(state);
       return `${state.certId} grants ${state.granted.join(", ")}`;
     }
-    const { certID, approvedScope } = await settled(quickstart, "delegation", ({ status }) =>
+    const { certID, approvedScope } = await awaitStatus(quickstart, "delegation", ({ status }) =>
       status.certID ? { certID: status.certID, approvedScope: status.approvedScope ?? [] } : undefined,
     );
     state.certId = certID;

@@ -61,7 +61,7 @@ const platformRegistered: TourStep = {
   title: "platform.yaml becomes a platform with an API key",
   async run({ baseUrl, quickstart, receiver }, state) {
     await quickstart.declarePlatform();
-    const credentials = await settled(quickstart, "platform", async ({ ready }) =>
+    const credentials = await awaitStatus(quickstart, "platform", async ({ ready }) =>
       ready ? quickstart.credentials() : undefined,
     );
     const { connection_id: connectionId, api_key: apiKey } = credentials;
@@ -77,7 +77,7 @@ const agentKeyed: TourStep = {
   name: "agent_keyed",
   title: "agent.yaml becomes an agent with a hybrid key",
   async run({ quickstart }, state) {
-    const agentId = await settled(quickstart, "agent", ({ ready, status }) =>
+    const agentId = await awaitStatus(quickstart, "agent", ({ ready, status }) =>
       ready ? status.agentID : undefined,
     );
     state.application = { ...state.application, agentId };
@@ -90,7 +90,7 @@ const delegationRequested: TourStep = {
   title: "tour.yaml becomes a request to a person",
   async run({ quickstart }, state) {
     await quickstart.requestTour();
-    state.requestId = await settled(quickstart, "tour", ({ status }) => status.requestID);
+    state.requestId = await awaitStatus(quickstart, "tour", ({ status }) => status.requestID);
     const request = await state.owner.call<DelegationRequest>("GET", requestPath(state));
     expectEqual("the request", request.status, "pending");
     return `${state.requestId} asks for ${request.requested_scope.join(", ")}`;
@@ -222,7 +222,7 @@ const JUDGED_MS = 5_000;
  * Waits until the operator's word on an object is the wanted one. Throws `Surprise` with the operator's
  * own words after 30 s, and as soon as the object has waited 5 s for a person.
  */
-export function settled<T>(
+export function awaitStatus<T>(
   quickstart: QuickstartFolder,
   kind: QuickstartKind,
   wanted: (objectState: ObjectState) => Promise<T | undefined> | T | undefined,

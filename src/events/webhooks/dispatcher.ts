@@ -7,7 +7,7 @@ import type { SecretBox } from "../../secret_box.ts";
 import { deliveryBodyContext } from "../secrets.ts";
 import { type AttemptResult, resultOf, type Sent } from "./attempt_result.ts";
 import { type Claimed, claimDeliveries } from "./claim.ts";
-import { type Attempted, cancelDelivery, settleAttempt } from "./record_attempt.ts";
+import { type Attempted, cancelDelivery, recordAttempt } from "./record_attempt.ts";
 import type { Send } from "./send.ts";
 import { signedHeaders } from "./sign.ts";
 import { openSecrets, readSecrets } from "./signing_secrets.ts";
@@ -76,16 +76,16 @@ export function createDispatcher(deps: DispatcherDeps): Dispatcher {
     if (url === null) return write(delivery, () => cancelDelivery(database, delivery, startedAt));
     const sent = await request(deps, delivery, url);
     const attempted = { delivery, sent, startedAt, endedAt: clock.now(), random: random() };
-    await write(delivery, () => settle(attempted));
+    await write(delivery, () => record(attempted));
   }
 
-  async function settle(attempted: Attempted): Promise<void> {
-    const settled = await settleAttempt(database, attempted);
+  async function record(attempted: Attempted): Promise<void> {
+    const recorded = await recordAttempt(database, attempted);
     const { delivery_id, endpoint_id } = attempted.delivery;
     const seconds = (attempted.endedAt.getTime() - attempted.startedAt.getTime()) / 1000;
-    deps.measure?.(settled === "stale" ? resultOf(attempted.sent) : settled.verdict, seconds);
-    if (settled === "stale") return log.warn({ delivery_id }, "a result came after its claim had ended");
-    if (settled.suspended) log.warn({ endpoint_id }, "webhook endpoint suspended");
+    deps.measure?.(recorded === "stale" ? resultOf(attempted.sent) : recorded.verdict, seconds);
+    if (recorded === "stale") return log.warn({ delivery_id }, "a result came after its claim had ended");
+    if (recorded.suspended) log.warn({ endpoint_id }, "webhook endpoint suspended");
   }
 
   async function run(delivery: Claimed): Promise<void> {

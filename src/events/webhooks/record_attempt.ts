@@ -9,7 +9,7 @@ import { retryDelay } from "./schedule.ts";
 export type Attempted = { delivery: Claimed; sent: Sent; startedAt: Date; endedAt: Date; random: number };
 
 /** What the result was written as; `stale` when the claim had ended and others decide about the delivery. */
-export type Settled =
+export type RecordedAttempt =
   | { state: WebhookDeliveryRow["state"]; verdict: AttemptResult; suspended: boolean }
   | "stale";
 
@@ -23,7 +23,7 @@ type Change = Partial<WebhookDeliveryRow> & { state: WebhookDeliveryRow["state"]
  * rejected, though for the endpoint's health that is a failure like the first. A suspension holds everything
  * that waits for the endpoint. Repeating it is harmless.
  */
-export async function settleAttempt(database: Database, attempted: Attempted): Promise<Settled> {
+export async function recordAttempt(database: Database, attempted: Attempted): Promise<RecordedAttempt> {
   const { delivery, sent, startedAt, endedAt } = attempted;
   return database.transaction(async (tx) => {
     const endpoint = await tx("webhook_endpoints")

@@ -21,12 +21,12 @@ type Options = {
   schemas: Schemas;
   clock: Clock;
   log: Logger;
-  settleMs?: number;
+  quietMs?: number;
   missingMs?: number;
   rescanMs?: number;
 };
 
-const SETTLE_MS = 200;
+const QUIET_MS = 200;
 const MISSING_MS = 1000;
 const RESCAN_MS = 15_000;
 
@@ -37,12 +37,12 @@ const RESCAN_MS = 15_000;
  */
 export async function openFolder(options: Options): Promise<Resources> {
   const { manifestsDir, statusDir, secretsDir, schemas, clock, log } = options;
-  const { settleMs = SETTLE_MS, missingMs = MISSING_MS, rescanMs = RESCAN_MS } = options;
+  const { quietMs = QUIET_MS, missingMs = MISSING_MS, rescanMs = RESCAN_MS } = options;
   const store = await openStore(statusDir);
   const secrets = openSecretFiles(secretsDir);
   const events = openEventFile(join(statusDir, "events.jsonl"), { clock });
   const errors = openErrorFile(join(statusDir, "errors.yaml"));
-  const times = { settleMs, missingMs, rescanMs };
+  const times = { quietMs, missingMs, rescanMs };
   const looks = createLooks({ folder: manifestsDir, schemas, store, errors, clock, log, ...times });
   const listeners: ((change: Change) => void)[] = [];
   let bindings = parseTenants(store.tenants()?.data ?? {});

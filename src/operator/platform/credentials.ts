@@ -73,7 +73,7 @@ export async function publishCredentials(
   if (due !== undefined && due <= world.clock.now()) {
     return replaceKey(world, platform, secrets, durationSeconds(platform.spec.keyRotation?.grace ?? ""));
   }
-  return settle(world, platform, answer, secrets, movedSecret(held, platform, world.apiUrl));
+  return putSecret(world, platform, answer, secrets, movedSecret(held, platform, world.apiUrl));
 }
 
 async function replaceKey(
@@ -100,7 +100,7 @@ async function store(
   const { current } = secrets;
   const issued = current?.data.api_key === credentials.api_key ? issuedAt(current) : clock.now();
   const wanted = deliveredSecret(platform, answer, credentials, { apiUrl, issued });
-  const publication = await settle(world, platform, answer, secrets, wanted);
+  const publication = await putSecret(world, platform, answer, secrets, wanted);
   if (publication.kind !== "published") return publication;
   const { failure } = await world.api.acknowledgeCredentials(world.externalIdOf(platform), api_key_prefix);
   if (failure === undefined) return publication;
@@ -108,7 +108,7 @@ async function store(
 }
 
 /** Writes the Secret where it differs and removes the one it replaces. */
-async function settle(
+async function putSecret(
   { resources }: World,
   platform: Platform,
   answer: PlatformAnswer,

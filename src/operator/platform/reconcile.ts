@@ -16,7 +16,7 @@ import { platformStatus, unknownStatus } from "./status.ts";
 /** Makes a Platform true. */
 export type ReconcilePlatform = (world: World, object: Platform, failures: number) => Promise<Visit>;
 
-/** A reconciler that remembers what it has sent to the API, so that a settled Platform costs no call. */
+/** A reconciler that remembers what it has sent to the API, so that an unchanged Platform costs no call. */
 export function createPlatformReconciler(): ReconcilePlatform {
   const lastWishes = new Map<string, LastWish>();
   return async (world, object, failures) => {

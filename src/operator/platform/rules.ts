@@ -86,7 +86,7 @@ export function nextStep(input: PlatformInput): PlatformStep {
   const tenant = input.binding?.tenant;
   if (tenant === undefined) throw new Error("The platform's tenant is missing");
   const prefix = input.state?.api_key_prefix ?? undefined;
-  if (prefix !== undefined && isSettled(input, tenant, prefix)) {
+  if (prefix !== undefined && isUpToDate(input, tenant, prefix)) {
     return { step: "report", verdict: active(input.object, prefix) };
   }
   return { step: "register", tenant };
@@ -96,7 +96,7 @@ export function nextStep(input: PlatformInput): PlatformStep {
  * Whether the API needs not be asked: the wish was sent lately for this tenant, and the Secret has its
  * current key.
  */
-function isSettled(
+function isUpToDate(
   { object, secrets: { current, former }, lastWish, apiUrl, now }: PlatformInput,
   { accountEmail }: Tenant,
   prefix: string,

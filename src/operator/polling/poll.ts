@@ -62,7 +62,7 @@ export function startPoll(world: PollWorld, { enqueue, random = Math.random }: O
   }
 
   async function drift(): Promise<void> {
-    await look(allObjects(world), (object) => object.kind === "Platform" || isUnsettled(object));
+    await look(allObjects(world), (object) => object.kind === "Platform" || waitsForOthers(object));
     if (!stopped) driftTimer = setTimeout(drift, driftMs());
   }
 
@@ -115,7 +115,7 @@ function waitsForApi(object: AnyObject): boolean {
  * Whether something else than the API may have changed what the object waits for. Platforms are sent again
  * anyway.
  */
-function isUnsettled(object: AnyObject): boolean {
+function waitsForOthers(object: AnyObject): boolean {
   const reason = readyReason(object);
   return reason === undefined || !(reason === "Active" || FINAL.has(reason));
 }

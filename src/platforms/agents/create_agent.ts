@@ -9,7 +9,7 @@ import { keyId } from "../../protocol/keys/hybrid.ts";
 import type { VaultClient } from "../../vault/client.ts";
 import { lockConnection } from "../connection_lock.ts";
 import { findConnection, type LivePlatform } from "../platform_record.ts";
-import { settleVault } from "../sync_vault.ts";
+import { syncVault } from "../sync_vault.ts";
 
 /**
  * An agent as it is asked for. `attemptKey` names the attempt: the same one again, after a crash or a lost
@@ -48,7 +48,7 @@ export async function createAgent(deps: CreateAgentDeps, wish: AgentWish): Promi
     const current = await findConnection(tx, wish.accountId, platform.connection_id);
     return insertAgent(tx, wish, key, { now: deps.clock.now(), stale: hasChanged(platform, current) });
   });
-  if (agent.vault_due_at !== null) await settleVault(deps, platform.connection_id);
+  if (agent.vault_due_at !== null) await syncVault(deps, platform.connection_id);
   return agent;
 }
 

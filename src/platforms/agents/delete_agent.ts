@@ -5,7 +5,7 @@ import { appendEvents } from "../../events/outbox.ts";
 import type { SecretBox } from "../../secret_box.ts";
 import { lockConnection } from "../connection_lock.ts";
 import { revocationEvents, revokeCertificates, withdrawRequests } from "../end_authority.ts";
-import { type SettleDeps, settleVault } from "../sync_vault.ts";
+import { syncVault, type VaultSyncDeps } from "../sync_vault.ts";
 import { findAgent } from "./agent_record.ts";
 
 const REASON = "agent deleted";
@@ -16,7 +16,7 @@ const REASON = "agent deleted";
  * the same. Returns when it was disabled; a repeated call returns the same. Throws `not_found`.
  */
 export async function deleteAgent(
-  deps: SettleDeps & { secretBox: SecretBox; clock: Clock },
+  deps: VaultSyncDeps & { secretBox: SecretBox; clock: Clock },
   connectionId: string,
   agentId: string,
 ): Promise<Date> {
@@ -29,7 +29,7 @@ export async function deleteAgent(
     await endDelegations(tx, deps.secretBox, agent, now);
     return now;
   });
-  await settleVault(deps, connectionId);
+  await syncVault(deps, connectionId);
   return disabledAt;
 }
 

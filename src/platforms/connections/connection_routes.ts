@@ -5,12 +5,12 @@ import { idText, isoTime } from "../../input/schemas.ts";
 import { type Route, route } from "../../route.ts";
 import { verifierName } from "../answers.ts";
 import { type RetireDeps, rotateKey } from "../api_keys/rotate_key.ts";
-import type { SettleDeps } from "../sync_vault.ts";
+import type { VaultSyncDeps } from "../sync_vault.ts";
 import { setCallback } from "../webhooks/set_callback.ts";
 import { changeConnection } from "./change_connection.ts";
 import { removeConnection } from "./remove_connection.ts";
 
-type Deps = SettleDeps & RetireDeps & { callbacks: AddressPolicy };
+type Deps = VaultSyncDeps & RetireDeps & { callbacks: AddressPolicy };
 
 const params = z.object({ connection_id: idText });
 

@@ -6,7 +6,7 @@ import { type RetireDeps, retireKeys } from "../api_keys/rotate_key.ts";
 import { lockConnection } from "../connection_lock.ts";
 import { revocationEvents, revokeCertificates, withdrawRequests } from "../end_authority.ts";
 import { type PlatformRecord, selectPlatforms } from "../platform_record.ts";
-import { type SettleDeps, settleVault } from "../sync_vault.ts";
+import { syncVault, type VaultSyncDeps } from "../sync_vault.ts";
 
 const REASON = "connection removed";
 
@@ -18,7 +18,7 @@ const REASON = "connection removed";
  * `not_found`.
  */
 export async function removeConnection(
-  deps: SettleDeps & RetireDeps,
+  deps: VaultSyncDeps & RetireDeps,
   accountId: string,
   connectionId: string,
 ): Promise<Date> {
@@ -44,7 +44,7 @@ export async function removeConnection(
     return { removedAt: now, retired };
   });
   deps.apiKeys.forget(retired);
-  await settleVault(deps, connectionId);
+  await syncVault(deps, connectionId);
   return removedAt;
 }
 

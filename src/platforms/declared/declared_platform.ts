@@ -20,7 +20,7 @@ import {
   selectPlatforms,
 } from "../platform_record.ts";
 import { type Credentials, type RegisterDeps, registerPlatform } from "../register_platform.ts";
-import type { SettleDeps } from "../sync_vault.ts";
+import type { VaultSyncDeps } from "../sync_vault.ts";
 import { checkCallbackUrl } from "../webhooks/callback_url.ts";
 import { setCallback } from "../webhooks/set_callback.ts";
 import { signingSecretContext } from "../webhooks/signing_secret.ts";
@@ -41,7 +41,7 @@ export type DeclaredPlatform = {
 };
 
 /** What making declared platforms true works with. */
-export type DeclareDeps = RegisterDeps & SettleDeps & { clock: Clock };
+export type DeclareDeps = RegisterDeps & VaultSyncDeps & { clock: Clock };
 
 /**
  * Makes a declared platform true: registers it at first, changes it later by the rules that people's changes

@@ -4,7 +4,7 @@ import type { Sent } from "../../../src/events/webhooks/attempt_result.ts";
 import { claimDeliveries } from "../../../src/events/webhooks/claim.ts";
 import { resumeEndpoint } from "../../../src/events/webhooks/endpoint.ts";
 import { reapLost } from "../../../src/events/webhooks/reap.ts";
-import { settleAttempt } from "../../../src/events/webhooks/record_attempt.ts";
+import { recordAttempt } from "../../../src/events/webhooks/record_attempt.ts";
 import { makeConnection, type TestConnection } from "../support/connection.ts";
 import { useDatabase } from "../support/database.ts";
 import { append, deniedEvent } from "../support/events.ts";
@@ -57,19 +57,19 @@ test("a result that comes after the claim ended changes nothing", async () => {
   harness.clock.advance(60);
   await reapLost(home.database, now());
   const attempted = { delivery: claimed, sent: ok, startedAt: now(), endedAt: now(), random: 0.5 };
-  expect(await settleAttempt(home.database, attempted)).toBe("stale");
+  expect(await recordAttempt(home.database, attempted)).toBe("stale");
   expect(await delivery()).toMatchObject({ state: "pending", attempts: [{ outcome: "lost" }] });
 });
 
 test("a result written twice counts once", async () => {
   const claimed = await claimAndDie();
   const attempted = { delivery: claimed, sent: ok, startedAt: now(), endedAt: now(), random: 0.5 };
-  expect(await settleAttempt(home.database, attempted)).toEqual({
+  expect(await recordAttempt(home.database, attempted)).toEqual({
     state: "delivered",
     verdict: "delivered",
     suspended: false,
   });
-  expect(await settleAttempt(home.database, attempted)).toBe("stale");
+  expect(await recordAttempt(home.database, attempted)).toBe("stale");
   const [endpoint] = await home.database("webhook_endpoints");
   expect([(await delivery()).attempts.length, endpoint!.window_attempts]).toEqual([1, 1]);
 });

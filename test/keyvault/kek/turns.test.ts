@@ -46,8 +46,8 @@ function journalOf(...wrapped: number[]) {
   };
 }
 
-const settle = async () => {
-  steps.push("settle");
+const flush = async () => {
+  steps.push("flush");
 };
 const keks = ["kek-1", "kek-2"];
 const token = {
@@ -63,31 +63,33 @@ const token = {
   },
 };
 const store = { changed: () => void steps.push("forget") };
-const parts = () => ({ ...vault.vault, token, store, register, settle });
+const parts = () => ({ ...vault.vault, token, store, register, flush });
 const register = { tenants: () => [], isErased: () => false };
 
 test("a new version is on disk before its record is, and so before anything is wrapped under it", async () => {
-  const rotated = await createKekRotation({ journal: journalOf(), token, settle })(ADMIN);
+  const rotated = await createKekRotation({ journal: journalOf(), token, flush: flush })(ADMIN);
   expect(rotated).toEqual({ kek: "kek-2", keks });
-  expect(steps).toEqual(["rotate", "settle", "kek_rotate granted"]);
+  expect(steps).toEqual(["rotate", "flush", "kek_rotate granted"]);
   expect(entries[0]).toMatchObject({ caller: ADMIN, detail: { kek: "kek-2" } });
 });
 
 test("a version that cannot be made, or put on the disk, is on record as failed", async () => {
   const away = new VaultError("token_unavailable");
   const broken = { rotate: () => Promise.reject(away) };
-  await expect(createKekRotation({ journal: journalOf(), token: broken, settle })(ADMIN)).rejects.toBe(away);
-  const full = () => Promise.reject(new Error("no space left"));
-  await expect(createKekRotation({ journal: journalOf(), token, settle: full })(ADMIN)).rejects.toMatchObject(
-    { code: "internal" },
+  await expect(createKekRotation({ journal: journalOf(), token: broken, flush: flush })(ADMIN)).rejects.toBe(
+    away,
   );
+  const full = () => Promise.reject(new Error("no space left"));
+  await expect(createKekRotation({ journal: journalOf(), token, flush: full })(ADMIN)).rejects.toMatchObject({
+    code: "internal",
+  });
   expect(steps).toEqual(["kek_rotate failed", "rotate", "kek_rotate failed"]);
 });
 
 test("a version is destroyed, and gone from the disk, between the record that it begins and the one that it is done", async () => {
   const { retire } = createKekRetirement({ ...parts(), journal: journalOf(0, 0) });
   expect(await retire(ADMIN, "kek-1")).toEqual({ retired: "kek-1", keks: ["kek-2"] });
-  expect(steps).toEqual(["kek_retire granted", "retire", "settle", "kek_retire granted"]);
+  expect(steps).toEqual(["kek_retire granted", "retire", "flush", "kek_retire granted"]);
 });
 
 test("a version that wraps a data key again when its turn has come is not destroyed", async () => {

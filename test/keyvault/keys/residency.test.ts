@@ -42,8 +42,8 @@ function told(labels: string[] = [], other: Partial<ResidencyParts> = {}) {
     clock: testClock(),
     log: SILENT,
     limit: 1,
-    async settle() {
-      steps.push("settle");
+    async flush() {
+      steps.push("flush");
     },
     ...other,
   });
@@ -54,7 +54,7 @@ test("a half's label is durable before the half is made, and the half is on disk
   const { residency, steps } = told();
   const made = await residency.make();
   expect(isRefusal(made)).toBe(false);
-  expect(steps).toEqual(["INSERT", "durable", "create half", "settle", "durable"]);
+  expect(steps).toEqual(["insert", "durable", "create half", "flush", "durable"]);
 });
 
 test("a label is under way from before its half is made until its making ends, well or not", async () => {
@@ -71,7 +71,7 @@ test("a half that no key got is gone from the disk before its label is forgotten
   const label = `key-${"0".repeat(32)}`;
   const { residency, steps } = told([label]);
   await residency.abandon(label);
-  expect(steps).toEqual(["destroy half", "settle", "DELETE", "durable"]);
+  expect(steps).toEqual(["destroy half", "flush", "delete", "durable"]);
 });
 
 test("a half that cannot be destroyed is left to a later sweep, and reported", async () => {

@@ -53,11 +53,11 @@ async function adopt(
       return value;
     },
   } as unknown as Journal;
-  const sealed = <Row>(row: Row) => ({ ...row, state_mac: Buffer.alloc(32) });
+  const coded = <Row>(row: Row) => ({ ...row, state_mac: Buffer.alloc(32) });
   const rowCodes = {
-    seal: async ({ keys, tenants }: typeof stored) => ({
-      keys: keys.map(sealed),
-      tenants: tenants.map(sealed),
+    add: async ({ keys, tenants }: typeof stored) => ({
+      keys: keys.map(coded),
+      tenants: tenants.map(coded),
     }),
   } as unknown as RowCodes;
   const clock = testClock();

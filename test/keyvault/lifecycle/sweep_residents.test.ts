@@ -35,7 +35,7 @@ function sweepOf(before: (residents: Map<string, ResidentOwner>) => void, owner?
         return { destroyed: 1 };
       },
     },
-    settle: async () => void steps.push("settle"),
+    flush: async () => void steps.push("flush"),
   });
   return { sweep, destroyed, steps };
 }
@@ -60,8 +60,8 @@ test("a half is gone from the disk before its label is forgotten, and the record
   expect(await sweep()).toBe(1);
   expect(steps).toEqual([
     "destroy half",
-    "settle",
-    "DELETE",
+    "flush",
+    "delete",
     expect.objectContaining({ statement: "resident_erase", keyId: OWNER.keyId, detail: { label: LABEL } }),
   ]);
 });

@@ -9,7 +9,7 @@ import { openFolderEach, platform } from "./open_folder.ts";
 
 describe("a folder of manifests that change", () => {
   const world = openFolderEach();
-  const { started, names, shop, settle } = world;
+  const { started, names, shop, quiet } = world;
 
   test("refuses an object that is declared twice, in every place, and keeps what is there", async () => {
     await started("a.yaml", platform());
@@ -17,7 +17,7 @@ describe("a folder of manifests that change", () => {
     await until("it is told", async () => (await world.folders.errors()).length === 2);
     expect((await world.folders.errors()).map(({ file }) => file).sort()).toEqual(["a.yaml", "b.yaml"]);
     await world.folders.write("a.yaml", platform("shop", { displayName: "Third shop" }));
-    await settle();
+    await quiet();
     expect(shop()).toMatchObject({ spec: { displayName: "Shop" }, metadata: { generation: 1 } });
     await world.folders.remove("b.yaml");
     await until("the only one holds", () => shop()?.spec.displayName === "Third shop");
@@ -33,11 +33,11 @@ describe("a folder of manifests that change", () => {
     await started("a.yaml", platform());
     const uid = shop()?.metadata.uid;
     await rename(join(world.folders.manifests, "a.yaml"), join(world.folders.manifests, "b.yaml"));
-    await settle();
+    await quiet();
     expect(shop()?.metadata).toMatchObject({ uid, generation: 1 });
     await world.folders.write("b.yaml", "kind: [");
     await until("it is told", async () => (await world.folders.errors()).length === 1);
-    await settle();
+    await quiet();
     expect(shop()?.metadata.uid).toBe(uid);
   });
 
@@ -48,7 +48,7 @@ describe("a folder of manifests that change", () => {
       await rename(join(world.folders.manifests, "shop.yaml"), join(world.folders.manifests, "shop.yaml~"));
       await sleep(QUICK.missingMs / 4);
       await writeFile(join(world.folders.manifests, "shop.yaml"), "");
-      await sleep(QUICK.settleMs / 3);
+      await sleep(QUICK.quietMs / 3);
       await world.folders.write("shop.yaml", platform("shop", { displayName: `Round ${round}` }));
       await until("the round's name is there", () => shop()?.spec.displayName === `Round ${round}`);
     }
@@ -61,11 +61,11 @@ describe("a folder of manifests that change", () => {
     const cut = text.lastIndexOf("    - data:share");
     await writeFile(join(world.folders.manifests, "shop.yaml"), text.slice(0, cut));
     for (let count = 0; count < 10; count += 1) {
-      await sleep(QUICK.settleMs / 3);
+      await sleep(QUICK.quietMs / 3);
       await appendFile(join(world.folders.manifests, "shop.yaml"), "# not yet\n");
     }
     await world.folders.write("shop.yaml", text);
-    await settle();
+    await quiet();
     expect(shop()?.spec.defaultAllowedScopes).toEqual(["data:read", "data:share"]);
     expect(shop()?.metadata.generation).toBe(1);
   });

@@ -6,7 +6,7 @@ import { openFolderEach, platform } from "./open_folder.ts";
 
 describe("a folder of manifests with faults", () => {
   const world = openFolderEach();
-  const { started, restart, names, shop, faults, settle } = world;
+  const { started, restart, names, shop, faults, quiet } = world;
 
   test.each([
     ["an unknown field", { colour: "red" }, "spec.colour: unknown field"],
@@ -109,7 +109,7 @@ describe("a folder of manifests with faults", () => {
       await world.folders.write("shop.yaml", text);
       await until("it is told", async () => (await world.folders.errors()).length === 1);
       expect(await world.folders.errors()).toMatchObject([{ file: "shop.yaml" }]);
-      await settle();
+      await quiet();
       expect(shop()?.metadata.deletionTimestamp).toBeUndefined();
       await restart();
       expect(shop()?.spec).toEqual(platform().spec);
@@ -130,7 +130,7 @@ describe("a folder of manifests with faults", () => {
       await started("shop.yaml", platform());
       await world.folders.write("shop.yaml", document);
       await until("it is told", async () => (await faults()).some((text) => text.includes(fault)));
-      await settle();
+      await quiet();
       expect(shop()?.metadata.deletionTimestamp).toBeUndefined();
       expect(await readdir(world.folders.root)).toEqual(["manifests", "secrets", "status"]);
     });

@@ -19,7 +19,7 @@ async function releaseReaders(pipe: string): Promise<void> {
 
 describe("a folder of manifests", () => {
   const world = openFolderEach();
-  const { started, restart, names, shop, faults, settle } = world;
+  const { started, restart, names, shop, faults, quiet } = world;
 
   test("reads several documents of a file, and files in folders, whatever their ending", async () => {
     await world.folders.write("team/more.yml", platform("c"));
@@ -76,7 +76,7 @@ describe("a folder of manifests", () => {
     await promisify(execFile)("mkfifo", [pipe]);
     try {
       await until("it is told", async () => (await faults()).includes("is not a regular file"));
-      await settle();
+      await quiet();
       expect(shop()?.metadata.deletionTimestamp).toBeUndefined();
     } finally {
       await releaseReaders(pipe);
@@ -91,7 +91,7 @@ describe("a folder of manifests", () => {
     await until("it is told", async () =>
       (await faults()).includes("the folder cannot be read (more than 16 folders deep)"),
     );
-    await settle();
+    await quiet();
     expect(names()).toEqual(["shop"]);
   });
 
@@ -100,7 +100,7 @@ describe("a folder of manifests", () => {
     const uid = shop()?.metadata.uid;
     await rename(world.folders.manifests, `${world.folders.manifests}.away`);
     await until("it is told", async () => (await faults()).some((text) => text.includes("ENOENT")));
-    await settle();
+    await quiet();
     expect(shop()?.metadata).toMatchObject({ uid });
     await restart();
     expect(shop()?.metadata).toMatchObject({ uid });

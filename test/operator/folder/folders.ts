@@ -9,7 +9,7 @@ import type { Resources } from "../../../src/operator/resources.ts";
 import { loadSchemas } from "../../../src/operator/schema/schemas.ts";
 
 /** Patience of tests, in milliseconds: real files, but nobody types. */
-export const QUICK = { settleMs: 15, missingMs: 60, rescanMs: 400 };
+export const QUICK = { quietMs: 15, missingMs: 60, rescanMs: 400 };
 
 const schemas = await loadSchemas();
 

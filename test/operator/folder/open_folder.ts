@@ -30,7 +30,7 @@ export type OpenFolder = {
   /** All faults that are reported. */
   faults(): Promise<string[]>;
   /** Long enough for a change to have had its effect, if it had one. */
-  settle(): Promise<void>;
+  quiet(): Promise<void>;
 };
 
 /** Fresh such folders, opened and not started, for each test of the `describe` that calls this. */
@@ -52,7 +52,7 @@ export function openFolderEach(): OpenFolder {
         .sort(),
     shop: () => world.resources.get("Platform", "default", "shop"),
     faults: async () => (await world.folders.errors()).flatMap((error) => error.faults),
-    settle: () => sleep((QUICK.settleMs + QUICK.missingMs) * 4),
+    quiet: () => sleep((QUICK.quietMs + QUICK.missingMs) * 4),
   } as OpenFolder;
 
   beforeEach(async () => {

@@ -10,7 +10,7 @@ import { openFolderEach, platform } from "./open_folder.ts";
 
 describe("a folder of manifests, and the records kept of it,", () => {
   const world = openFolderEach();
-  const { started, restart, names, settle } = world;
+  const { started, restart, names, quiet } = world;
 
   test("writes Secrets for their owner's eyes only", async () => {
     await world.resources.start();
@@ -54,7 +54,7 @@ describe("a folder of manifests, and the records kept of it,", () => {
       );
     const before = await stamps();
     await world.folders.write("unrelated.yaml", "# nothing\n");
-    await settle();
+    await quiet();
     expect(await stamps()).toEqual(before);
   });
 

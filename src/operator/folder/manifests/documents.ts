@@ -16,12 +16,12 @@ export type Identified =
 export type ManifestDocument = { number: number; identified: Identified };
 
 /**
- * The documents of a file, or why it has none that could be trusted. `unsettled`: it is being written at this
+ * The documents of a file, or why it has none that could be trusted. `beingWritten`: it is being written at this
  * moment, which is nobody's mistake.
  */
 export type ManifestFile =
-  | { path: string; documents: ManifestDocument[]; fault?: never; unsettled?: never }
-  | { path: string; documents?: never; fault: string; unsettled?: true };
+  | { path: string; documents: ManifestDocument[]; fault?: never; beingWritten?: never }
+  | { path: string; documents?: never; fault: string; beingWritten?: true };
 
 /** Bytes that a file may have. */
 export const MAX_FILE_BYTES = 1024 * 1024;

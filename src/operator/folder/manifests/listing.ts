@@ -20,22 +20,24 @@ const MANIFEST = /\.ya?ml$/;
 
 /**
  * Reads every `*.yaml` and `*.yml` below a folder. What begins with a dot is left out; links are followed. A
- * file that appeared, changed or vanished within `settleMs` or while it was read is unsettled: it may be
+ * file that appeared, changed or vanished within `quietMs` or while it was read is being written: it may be
  * half-written, or about to be replaced. A folder that cannot be read whole is a fault: an incomplete list
  * never passes for a complete one.
  */
-export async function readManifests(folder: string, settleMs: number): Promise<Reading> {
+export async function readManifests(folder: string, quietMs: number): Promise<Reading> {
   try {
     const before = await list(folder);
-    await sleep(settleMs);
+    await sleep(quietMs);
     const listed = await list(folder);
     const files = await Promise.all([...listed.keys()].map((path) => readOne(folder, path)));
     const after = await list(folder);
-    const isSettled = ({ path }: { path: string }) =>
+    const isQuiet = ({ path }: { path: string }) =>
       [before, after].every((listing) => listing.get(path) === listed.get(path));
-    const vanished = [...before.keys(), ...after.keys()].filter((path) => !listed.has(path)).map(unsettled);
+    const vanished = [...before.keys(), ...after.keys()]
+      .filter((path) => !listed.has(path))
+      .map(beingWritten);
     return {
-      files: [...files.map((file) => (isSettled(file) ? file : unsettled(file.path))), ...vanished],
+      files: [...files.map((file) => (isQuiet(file) ? file : beingWritten(file.path))), ...vanished],
       fingerprint: fingerprint(listed),
     };
   } catch (error) {
@@ -82,8 +84,8 @@ function fingerprint(listing: Listing): string {
   return [...listing].map(([path, stamp]) => `${path} ${stamp}`).join("\n");
 }
 
-function unsettled(path: string): ManifestFile {
-  return { path, fault: "is being written", unsettled: true };
+function beingWritten(path: string): ManifestFile {
+  return { path, fault: "is being written", beingWritten: true };
 }
 
 async function readOne(folder: string, path: string): Promise<ManifestFile> {

@@ -11,7 +11,7 @@ import { planChanges } from "./plan.ts";
 
 /** Brings the store in line with the manifests, again and again. */
 export type Looks = {
-  /** Looks, and looks again until nothing is unsettled or missing without certainty. */
+  /** Looks, and looks again until nothing is being written or missing without certainty. */
   first(): Promise<void>;
   /** Looks as soon as a look under way has ended. */
   soon(): void;
@@ -26,7 +26,7 @@ type Options = {
   clock: Clock;
   log: Logger;
   /** How long a file must be unchanged before it is read. */
-  settleMs: number;
+  quietMs: number;
   /** How long an object must be missing before it counts as deleted: an editor may be replacing its file. */
   missingMs: number;
   /** How often to check without a notice of a change. */
@@ -38,7 +38,7 @@ type Outcome = { againMs?: number };
 
 /** Prepares looks at a folder; the first is made by `first`. */
 export function createLooks(options: Options): Looks {
-  const { folder, store, schemas, errors, clock, log, settleMs, missingMs, rescanMs } = options;
+  const { folder, store, schemas, errors, clock, log, quietMs, missingMs, rescanMs } = options;
   const missingSince = new Map<string, number>();
   let lastFingerprint: string | undefined;
   let running: Promise<Outcome> | undefined;
@@ -49,7 +49,7 @@ export function createLooks(options: Options): Looks {
 
   async function look(): Promise<Outcome> {
     await watch.refresh();
-    const reading = await readManifests(folder, settleMs);
+    const reading = await readManifests(folder, quietMs);
     if (reading.fault !== undefined) {
       lastFingerprint = undefined;
       await errors.show([{ file: ".", faults: [reading.fault] }]);
@@ -65,7 +65,7 @@ export function createLooks(options: Options): Looks {
     await applyPlan({ ...plan, removed: gone }, { store, clock });
     await errors.show(plan.errors);
     lastFingerprint = reading.fingerprint;
-    if (reading.files.some((file) => file.unsettled)) return { againMs: 0 };
+    if (reading.files.some((file) => file.beingWritten)) return { againMs: 0 };
     return uncertain.length > 0 ? { againMs: missingMs } : {};
   }
 

@@ -47,15 +47,15 @@ type Input = {
 type Declaration = { file: string; number: number; key: Key; value: object };
 
 /**
- * Compares a complete and settled reading of the folder with what is there. A manifest that is refused
+ * Compares a complete reading of the folder with what is there. A manifest that is refused
  * changes nothing. An object counts as removed only when the file it came from can be read whole and declares
  * it no longer.
  */
 export function planChanges({ files, known, tenants, schemas }: Input): Plan {
   const plan: Plan = { accepted: [], refused: [], unchanged: [], removed: [], errors: [] };
   const doubts = files.flatMap(doubtsOf);
-  const unsettled = new Set(files.filter((file) => file.unsettled).map(({ path }) => path));
-  plan.errors.push(...doubts.map(({ error }) => error).filter(({ file }) => !unsettled.has(file)));
+  const beingWritten = new Set(files.filter((file) => file.beingWritten).map(({ path }) => path));
+  plan.errors.push(...doubts.map(({ error }) => error).filter(({ file }) => !beingWritten.has(file)));
   const declared = declarations(files);
   for (const [id, group] of declared) {
     if (!mayBeDeclaredTwice(group, known.get(id), doubts)) judge(plan, group, known.get(id), schemas);

@@ -21,7 +21,11 @@ const platform = (displayName = "Shop") => ({
 const file = (path: string, ...documents: object[]): ManifestFile =>
   readDocuments(path, documents.map((document) => stringify(document)).join("---\n"));
 const broken = (path: string): ManifestFile => ({ path, fault: "not YAML" });
-const unsettled = (path: string): ManifestFile => ({ path, fault: "is being written", unsettled: true });
+const beingWritten = (path: string): ManifestFile => ({
+  path,
+  fault: "is being written",
+  beingWritten: true,
+});
 const foreign = (name: string) => ({ apiVersion: "v1", kind: "Pod", metadata: { name } });
 
 function known(manifest: string, metadata: object = {}): Known {
@@ -63,7 +67,7 @@ describe("a plan", () => {
     ["keeps what was in a broken file", () => plan([broken("a")], [known("a")]), "0 0 0 0 1"],
     [
       "keeps what was in an unsettled file, silently",
-      () => plan([unsettled("a")], [known("a")]),
+      () => plan([beingWritten("a")], [known("a")]),
       "0 0 0 0 0",
     ],
     [
@@ -84,7 +88,7 @@ describe("a plan", () => {
     ["refuses both of two", () => plan([file("a", platform()), file("b", platform())]), "0 1 0 0 2"],
     [
       "takes no second declaration while the first cannot be read",
-      () => plan([unsettled("a"), file("b", platform("Other"))], [known("a")]),
+      () => plan([beingWritten("a"), file("b", platform("Other"))], [known("a")]),
       "0 0 0 0 0",
     ],
     [
@@ -109,7 +113,7 @@ describe("a plan", () => {
     ["cannot tell from two", [file("a", tenants()), file("b", tenants())], bound, undefined],
     [
       "takes no second declaration while the first cannot be read",
-      [unsettled("a"), file("b", tenants())],
+      [beingWritten("a"), file("b", tenants())],
       bound,
       undefined,
     ],
