@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import type { Clock } from "./clock.ts";
 import type { Config } from "./config.ts";
-import { openDatabase } from "./db/connection.ts";
+import { openDatabase } from "./db/database.ts";
 import { asOwner, migrate } from "./db/migrate.ts";
 import { makePrivateFolder } from "./files.ts";
 import type { Logger } from "./log.ts";

@@ -1,7 +1,7 @@
 import { LedgerMismatch } from "./audit/ledger.ts";
 import type { Clock } from "./clock.ts";
 import type { Config } from "./config.ts";
-import { openDatabase } from "./db/connection.ts";
+import { openDatabase } from "./db/database.ts";
 import { requireTables } from "./db/tables.ts";
 import { VaultError } from "./errors.ts";
 import { createApp } from "./http/app.ts";

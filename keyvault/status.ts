@@ -1,6 +1,6 @@
 import type { Journal } from "./audit/journal.ts";
 import { available } from "./db/available.ts";
-import type { Database } from "./db/connection.ts";
+import type { Database } from "./db/database.ts";
 import type { Retirement, RetireProgress } from "./kek/retire.ts";
 import type { RewrapProgress, Rewrapping } from "./kek/rewrap.ts";
 import type { Sealing, SealState } from "./lifecycle/sealing.ts";

@@ -6,7 +6,7 @@ import { createRowCodes, type RowCodes } from "./audit/row_codes.ts";
 import type { Clock } from "./clock.ts";
 import type { Config } from "./config.ts";
 import { available } from "./db/available.ts";
-import { type Database, openDatabase } from "./db/connection.ts";
+import { type Database, openDatabase } from "./db/database.ts";
 import { UserError, VaultError } from "./errors.ts";
 import { syncFolder } from "./files.ts";
 import { type CreateKey, type CreateKeyParts, createKeyCreation } from "./keys/creation/create.ts";

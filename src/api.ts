@@ -6,7 +6,7 @@ import { createCodeHashes } from "./accounts/sign_in/codes.ts";
 import { apiRoutes } from "./api_routes.ts";
 import type { Clock } from "./clock.ts";
 import type { ApiConfig } from "./config.ts";
-import { openDatabase, openPool } from "./db/connection.ts";
+import { openDatabase, openPool } from "./db/database.ts";
 import { createAddressPolicy } from "./events/webhooks/callbacks/addresses.ts";
 import { type AppDeps, createApp } from "./http/app.ts";
 import { docsPage } from "./http/docs/page.ts";

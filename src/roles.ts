@@ -63,7 +63,7 @@ export async function runMigrate(): Promise<void> {
 export async function runReconcile(): Promise<number> {
   const { DATABASE_URL } = readMigrateConfig();
   const [{ openDatabase }, { reconcileLedger }] = await Promise.all([
-    import("./db/connection.ts"),
+    import("./db/database.ts"),
     import("./accounts/ledger/reconcile.ts"),
   ]);
   const database = openDatabase({ url: DATABASE_URL, name: "deputize-reconcile", max: 1, onError: () => {} });

@@ -1,7 +1,7 @@
 import type { Pool } from "pg";
 import { sweepAccounts } from "./accounts/sweep.ts";
 import type { Clock } from "./clock.ts";
-import type { Database } from "./db/connection.ts";
+import type { Database } from "./db/database.ts";
 import { startLoop } from "./events/loop.ts";
 import type { Idempotency } from "./http/request/idempotency.ts";
 import type { Logger } from "./log.ts";

@@ -3,7 +3,7 @@ import { createReconciliation } from "./accounts/ledger/reconcile_hourly.ts";
 import { createNoticeConsumer } from "./accounts/notices/consumer.ts";
 import type { Clock } from "./clock.ts";
 import type { WorkerConfig } from "./config.ts";
-import { type Database, openDatabase } from "./db/connection.ts";
+import { type Database, openDatabase } from "./db/database.ts";
 import { createLocalBus } from "./events/local_bus.ts";
 import { type Loop, startLoop } from "./events/loop.ts";
 import { createEventMetrics } from "./events/metrics.ts";

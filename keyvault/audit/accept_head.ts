@@ -1,5 +1,5 @@
 import type { Clock } from "../clock.ts";
-import type { Database } from "../db/connection.ts";
+import type { Database } from "../db/database.ts";
 import { UserError } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import type { Token } from "../token/client.ts";

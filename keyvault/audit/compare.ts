@@ -1,4 +1,4 @@
-import type { Database } from "../db/connection.ts";
+import type { Database } from "../db/database.ts";
 import type { KeyRow, TenantRow } from "../db/rows.ts";
 import type { Token } from "../token/client.ts";
 import { PARTS } from "./register/parts.ts";

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type pg from "pg";
-import { createClient } from "../db/connection.ts";
+import { createClient } from "../db/database.ts";
 import { UserError } from "../errors.ts";
 
 /** The last record of the chain: its number (0 before the first) and its code. */

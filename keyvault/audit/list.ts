@@ -1,5 +1,5 @@
 import { available } from "../db/available.ts";
-import type { Database } from "../db/connection.ts";
+import type { Database } from "../db/database.ts";
 import type { AuditRow } from "../db/rows.ts";
 import type { Journal } from "./journal.ts";
 

@@ -42,7 +42,7 @@ export type RowCodes = {
 
 type StateRows = { keys: readonly KeyRow[]; tenants: readonly TenantRow[] };
 
-/** RowCodes by the token's audit key, checked against the register. */
+/** Row codes made by the token's audit key, checked against the register. */
 export function createRowCodes(
   token: Pick<Token, "authenticate">,
   register: Pick<Register, "head" | "isLast" | "changedAt">,

@@ -5,7 +5,7 @@ import type { Change, Journal } from "../audit/journal.ts";
 import type { Caller } from "../audit/record.ts";
 import type { Clock } from "../clock.ts";
 import type { Config } from "../config.ts";
-import { createClient } from "../db/connection.ts";
+import { createClient } from "../db/database.ts";
 import { migrationNames } from "../db/migrate.ts";
 import { isRefusal, type Refusal, refuse } from "../errors.ts";
 import type { Custody, KeptKey } from "../keys/custody.ts";

@@ -1,6 +1,6 @@
 import { existsSync } from "node:fs";
 import { dirname } from "node:path";
-import type { BlamedError } from "../db/connection.ts";
+import type { BlamedError } from "../db/database.ts";
 import { UserError } from "../errors.ts";
 
 const DATABASE_HINTS: Readonly<Record<string, string>> = {

@@ -1,7 +1,7 @@
 import type { Knex } from "knex";
 import type { Config } from "../config.ts";
 import type { Logger } from "../log.ts";
-import { blaming, createClient, type Database, openDatabase } from "./connection.ts";
+import { blaming, createClient, type Database, openDatabase } from "./database.ts";
 import { keys } from "./migrations/0001_keys.ts";
 import { audit } from "./migrations/0002_audit.ts";
 import { lifecycle } from "./migrations/0003_lifecycle.ts";

@@ -1,6 +1,6 @@
 import type { Knex } from "knex";
 import { UserError } from "../errors.ts";
-import type { Database } from "./connection.ts";
+import type { Database } from "./database.ts";
 
 /**
  * What the role that runs may do with each table, and no more: of the audit's records it alters and removes

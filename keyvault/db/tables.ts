@@ -1,6 +1,6 @@
 import { UserError } from "../errors.ts";
 import type { Logger } from "../log.ts";
-import { type Database, openDatabase } from "./connection.ts";
+import { type Database, openDatabase } from "./database.ts";
 import { migrate, migrationNames } from "./migrate.ts";
 
 /** What the role that runs finds, and may do. */

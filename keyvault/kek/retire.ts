@@ -2,7 +2,7 @@ import type pg from "pg";
 import type { Change, Journal } from "../audit/journal.ts";
 import type { AuditEntry, Caller } from "../audit/record.ts";
 import type { Register } from "../audit/register/register.ts";
-import type { Database } from "../db/connection.ts";
+import type { Database } from "../db/database.ts";
 import { type Refusal, refuse, VaultError } from "../errors.ts";
 import type { KeyStore } from "../keys/store.ts";
 import type { Token } from "../token/client.ts";

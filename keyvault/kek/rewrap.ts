@@ -1,7 +1,7 @@
 import type { Journal } from "../audit/journal.ts";
 import type { Caller } from "../audit/record.ts";
 import { available } from "../db/available.ts";
-import type { Database } from "../db/connection.ts";
+import type { Database } from "../db/database.ts";
 import type { TenantRow } from "../db/rows.ts";
 import { VaultError } from "../errors.ts";
 import { dataKeyContext, isDataKeyRow } from "../keys/wrapping.ts";

@@ -1,6 +1,6 @@
 import type pg from "pg";
 import { available } from "../db/available.ts";
-import type { Database } from "../db/connection.ts";
+import type { Database } from "../db/database.ts";
 import type { TenantRow } from "../db/rows.ts";
 
 /** A stored data key. */

@@ -1,5 +1,5 @@
 import { available } from "../db/available.ts";
-import type { Database } from "../db/connection.ts";
+import type { Database } from "../db/database.ts";
 import { joinedRow, type KeyStore, keyOf, selectKeys } from "./store.ts";
 import { type KeyView, viewKey } from "./view.ts";
 

@@ -3,7 +3,7 @@ import { LRUCache } from "lru-cache";
 import type { HybridPublicKey } from "../../src/protocol/keys/hybrid.ts";
 import type { RowCodes } from "../audit/row_codes.ts";
 import { available } from "../db/available.ts";
-import type { Database } from "../db/connection.ts";
+import type { Database } from "../db/database.ts";
 import type { Attestation, KeyRow, TenantRow } from "../db/rows.ts";
 import { VaultError } from "../errors.ts";
 import { verifyAttestation } from "./attestation.ts";

@@ -1,7 +1,7 @@
 import type { Caller } from "../audit/record.ts";
 import type { Clock } from "../clock.ts";
 import { available } from "../db/available.ts";
-import type { Database } from "../db/connection.ts";
+import type { Database } from "../db/database.ts";
 import { isRefusal, refuse, VaultError } from "../errors.ts";
 import { changeKey } from "../keys/change.ts";
 import { changeTenant, type TenantChangeParts } from "./change_tenant.ts";

@@ -23,7 +23,7 @@ export type EncryptedPin = { offer: string; box: string };
 export type Sealing = {
   state(): SealState | undefined;
   /**
-   * RowCodes immediately and returns since when. The record is written before; if it is not within 2 s, the
+   * Seals immediately and returns since when. The record is written before; if it is not within 2 s, the
    * vault is is sealed all the same.
    */
   seal(caller: Caller): Promise<SealState>;

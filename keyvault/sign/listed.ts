@@ -1,7 +1,7 @@
 import { hash } from "node:crypto";
 import type pg from "pg";
 import { available } from "../db/available.ts";
-import type { Database } from "../db/connection.ts";
+import type { Database } from "../db/database.ts";
 import { type Refusal, refuse } from "../errors.ts";
 import { CLOCK_TOLERANCE_SECONDS } from "./statement.ts";
 

@@ -6,7 +6,7 @@ import {
 } from "../../src/protocol/statements/revocation_list.ts";
 import type { Caller } from "../audit/record.ts";
 import type { LastList } from "../audit/register/register.ts";
-import type { Database } from "../db/connection.ts";
+import type { Database } from "../db/database.ts";
 import { isRefusal, type Refusal, refuse, VaultError } from "../errors.ts";
 import { dropOthers, follow, type Kept, keep, type Listed, readListed, writeListed } from "./listed.ts";
 import { clockRefusal, type Grant, type Judge, type SigningParts, signStatement } from "./statement.ts";

@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { VaultError } from "../errors.ts";
 import type { Logger } from "../log.ts";
-import { connectToken, type TokenConnection } from "./connection.ts";
+import { connectToken, type TokenConnection } from "./link.ts";
 import { applyMask, createMask } from "./mask.ts";
 import type {
   Half,
@@ -87,7 +87,7 @@ export type Token = {
   /** Why the token is sealed, or undefined while it is open. */
   sealed(): SealReason | undefined;
   /**
-   * RowCodes the token immediately: the child that is logged in is ended, and a new one waits for the PIN.
+   * Seals the token immediately: the child that is logged in is ended, and a new one waits for the PIN.
    * Nothing happens to a sealed one.
    */
   seal(reason: SealReason): void;

@@ -5,7 +5,7 @@ import type { TokenConfig } from "../config.ts";
 import { makeFolderDurably, makePrivateFolder, writeFileDurably } from "../files.ts";
 import type { Logger } from "../log.ts";
 import type { TokenSettings } from "./client.ts";
-import { connectToken } from "./connection.ts";
+import { connectToken } from "./link.ts";
 import { prepareSoftHsm } from "./softhsm.ts";
 import { TokenError } from "./token_error.ts";
 

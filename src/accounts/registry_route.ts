@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { unixSeconds } from "../clock.ts";
-import type { Database } from "../db/connection.ts";
+import type { Database } from "../db/database.ts";
 import { etagOf, isNamed } from "../etag.ts";
 import { isKeyId } from "../ids.ts";
 import { type Route, route } from "../route.ts";

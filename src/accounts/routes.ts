@@ -1,5 +1,5 @@
 import type { Clock } from "../clock.ts";
-import type { Database } from "../db/connection.ts";
+import type { Database } from "../db/database.ts";
 import type { Logger } from "../log.ts";
 import type { ClientRates } from "../rates/client_rates.ts";
 import type { Route } from "../route.ts";

@@ -1,6 +1,6 @@
 import type { Clock } from "../clock.ts";
 import { addSeconds } from "../clock.ts";
-import type { Database } from "../db/connection.ts";
+import type { Database } from "../db/database.ts";
 import { REFRESH_SECONDS } from "./sessions/sessions.ts";
 import { HISTORY_SECONDS } from "./sign_in/sign_in_mails.ts";
 

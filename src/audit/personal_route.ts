@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { Database } from "../db/connection.ts";
+import type { Database } from "../db/database.ts";
 import type { AuditEventRow } from "../db/tables.ts";
 import { isUuid } from "../ids.ts";
 import { type PageOrder, pageQuery, readPage } from "../input/pagination.ts";

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { Database } from "../db/connection.ts";
+import type { Database } from "../db/database.ts";
 import { ApiError } from "../errors.ts";
 import { isUuid, timeOfId } from "../ids.ts";
 import { idText, isoTime, outcomeWord } from "../input/schemas.ts";

@@ -1,4 +1,4 @@
-import type { Database } from "../db/connection.ts";
+import type { Database } from "../db/database.ts";
 import type { Route } from "../route.ts";
 import { personalAuditRoute } from "./personal_route.ts";
 import { receiptRoute } from "./receipt_route.ts";

@@ -1,4 +1,4 @@
-import { openDatabase, openPool } from "./connection.ts";
+import { openDatabase, openPool } from "./database.ts";
 import { accounts } from "./migrations/0001_accounts.ts";
 import { platforms } from "./migrations/0002_platforms.ts";
 import { delegations } from "./migrations/0003_delegations.ts";

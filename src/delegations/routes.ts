@@ -1,5 +1,5 @@
 import type { Clock } from "../clock.ts";
-import type { Database } from "../db/connection.ts";
+import type { Database } from "../db/database.ts";
 import type { Route } from "../route.ts";
 import type { SecretBox } from "../secret_box.ts";
 import {

@@ -8,7 +8,7 @@ import { startParts } from "./stack.ts";
 import { writeAtomically } from "./state_folder.ts";
 import { openStack, type Stack } from "./supervisor.ts";
 import { createTerminal } from "./terminal.ts";
-import { connectionOf, tryItYourself } from "./tour/connection_file.ts";
+import { connectionOf, tryItYourself } from "./tour/access_file.ts";
 import { recallStanding, standingDelegation } from "./tour/kept_delegation.ts";
 import { startReceiver } from "./tour/receiver.ts";
 import { runTour } from "./tour/run_tour.ts";

@@ -1,4 +1,4 @@
-import type { Transaction } from "../db/connection.ts";
+import type { Transaction } from "../db/database.ts";
 
 /** An event on its way from the outbox to its consumers. It carries no secret. */
 export type BusEvent = {

@@ -1,5 +1,5 @@
 import type { Clock } from "../clock.ts";
-import type { Database, Transaction } from "../db/connection.ts";
+import type { Database, Transaction } from "../db/database.ts";
 import { isAway } from "../db/errors.ts";
 import type { Logger } from "../log.ts";
 import type { BusEvent, Consumer } from "./bus.ts";

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { uuidv7 } from "uuidv7";
-import type { Transaction } from "../db/connection.ts";
+import type { Transaction } from "../db/database.ts";
 import type { SecretBox } from "../secret_box.ts";
 import { eventKinds, type LifecycleEvent } from "./kinds.ts";
 import { eventSecretsContext } from "./secrets.ts";

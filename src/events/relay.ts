@@ -1,6 +1,6 @@
 import type { Clock } from "../clock.ts";
 import { addSeconds } from "../clock.ts";
-import type { Database } from "../db/connection.ts";
+import type { Database } from "../db/database.ts";
 import type { OutboxRow } from "../db/tables.ts";
 import type { Bus, BusEvent } from "./bus.ts";
 

@@ -1,5 +1,5 @@
 import { addSeconds } from "../clock.ts";
-import type { Database } from "../db/connection.ts";
+import type { Database } from "../db/database.ts";
 
 const DAY = 24 * 60 * 60;
 /** Days that the inbox remembers an event: longer than a bus can bring it again. */

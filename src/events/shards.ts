@@ -1,4 +1,4 @@
-import type { Database } from "../db/connection.ts";
+import type { Database } from "../db/database.ts";
 import { OUTBOX_SHARDS } from "./outbox.ts";
 
 /** Seconds that a lease on a shard lasts unless it is renewed. */

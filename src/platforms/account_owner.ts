@@ -1,5 +1,5 @@
 import { canonicalEmail } from "../accounts/email.ts";
-import type { Database, Transaction } from "../db/connection.ts";
+import type { Database, Transaction } from "../db/database.ts";
 import type { AccountRow } from "../db/tables.ts";
 import { ApiError } from "../errors.ts";
 

@@ -1,5 +1,5 @@
 import type { Clock } from "../clock.ts";
-import type { Transaction } from "../db/connection.ts";
+import type { Transaction } from "../db/database.ts";
 import { expandScopes } from "../protocol/documents/scopes.ts";
 import { checkScopes, checkShrinks } from "./ceiling.ts";
 import { lockConnection } from "./connection_lock.ts";

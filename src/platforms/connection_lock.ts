@@ -1,4 +1,4 @@
-import type { Transaction } from "../db/connection.ts";
+import type { Transaction } from "../db/database.ts";
 
 /**
  * Makes the transaction the only one that changes a connection and what hangs on it: its platform's ceiling,

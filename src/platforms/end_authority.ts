@@ -1,4 +1,4 @@
-import type { Transaction } from "../db/connection.ts";
+import type { Transaction } from "../db/database.ts";
 import { notExpired } from "../db/not_expired.ts";
 import type { CertificateRow } from "../db/tables.ts";
 import type { LifecycleEvent } from "../events/outbox.ts";

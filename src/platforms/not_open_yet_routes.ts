@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { Database } from "../db/connection.ts";
+import type { Database } from "../db/database.ts";
 import { ApiError } from "../errors.ts";
 import { idText } from "../input/schemas.ts";
 import { type Route, route } from "../route.ts";

@@ -1,4 +1,4 @@
-import type { Database, Transaction } from "../db/connection.ts";
+import type { Database, Transaction } from "../db/database.ts";
 import type { PlatformRow } from "../db/tables.ts";
 import { ApiError } from "../errors.ts";
 import { isUuid } from "../ids.ts";

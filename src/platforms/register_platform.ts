@@ -1,5 +1,5 @@
 import { addSeconds, type Clock } from "../clock.ts";
-import type { Database, Transaction } from "../db/connection.ts";
+import type { Database, Transaction } from "../db/database.ts";
 import { ApiError } from "../errors.ts";
 import { appendEvent } from "../events/outbox.ts";
 import { createWebhookSecret, webhookSecretContext } from "../events/secrets.ts";

@@ -1,4 +1,4 @@
-import type { Database } from "../db/connection.ts";
+import type { Database } from "../db/database.ts";
 import type { AgentRow } from "../db/tables.ts";
 import type { Logger } from "../log.ts";
 import { type VaultClient, VaultRefused, VaultUnavailable } from "../vault/client.ts";

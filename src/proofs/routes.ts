@@ -1,6 +1,6 @@
 import type { Pool } from "pg";
 import type { Clock } from "../clock.ts";
-import type { Database } from "../db/connection.ts";
+import type { Database } from "../db/database.ts";
 import { createCertificateMemory } from "../protocol/verification/certificate_memory.ts";
 import type { ApiKeyCaller, Route } from "../route.ts";
 import type { SecretBox } from "../secret_box.ts";

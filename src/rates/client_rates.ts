@@ -1,6 +1,6 @@
 import ipaddr from "ipaddr.js";
 import { type RateLimiterPostgres, RateLimiterRes } from "rate-limiter-flexible";
-import type { Database } from "../db/connection.ts";
+import type { Database } from "../db/database.ts";
 import { rateLimited } from "../errors.ts";
 import { createStoredRate } from "./stored_rate.ts";
 

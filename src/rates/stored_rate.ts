@@ -1,5 +1,5 @@
 import { RateLimiterPostgres } from "rate-limiter-flexible";
-import type { Database } from "../db/connection.ts";
+import type { Database } from "../db/database.ts";
 
 /**
  * How often something may happen: `points` times in `seconds`, which begin with the first time and are not

@@ -17,7 +17,7 @@ import {
 } from "../../src/accounts/notices/queue.ts";
 import { createNoticeSender, startNotices } from "../../src/accounts/notices/sender.ts";
 import { noticeText } from "../../src/accounts/notices/texts.ts";
-import { openPool } from "../../src/db/connection.ts";
+import { openPool } from "../../src/db/database.ts";
 import type { AccountEvent } from "../../src/events/account_kinds.ts";
 import type { BusEvent } from "../../src/events/bus.ts";
 import { consume } from "../../src/events/consume.ts";

@@ -4,7 +4,7 @@ import { beforeEach, describe, expect, test } from "vitest";
 import { differencesOf, nothingOf } from "../../src/accounts/ledger/ledger_difference.ts";
 import { type Reconciliation, reconcileLedger } from "../../src/accounts/ledger/reconcile.ts";
 import { addSeconds } from "../../src/clock.ts";
-import type { Database, Transaction } from "../../src/db/connection.ts";
+import type { Database, Transaction } from "../../src/db/database.ts";
 import type { LedgerPostingRow } from "../../src/db/tables.ts";
 import { decisionWorld } from "../proofs/decision_world.ts";
 

@@ -2,7 +2,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Pool } from "pg";
-import { type Database, openDatabase, openPool } from "../../src/db/connection.ts";
+import { type Database, openDatabase, openPool } from "../../src/db/database.ts";
 import { migrate } from "../../src/db/migrate.ts";
 import { startPostgres } from "../../src/dev/postgres/postgres.ts";
 import { maintainPartitions } from "../../src/proofs/decide/partitions.ts";

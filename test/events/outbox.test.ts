@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type Database, openDatabase } from "../../src/db/connection.ts";
+import { type Database, openDatabase } from "../../src/db/database.ts";
 import { appendEvent, appendEvents, type LifecycleEvent } from "../../src/events/outbox.ts";
 import { eventSecretsContext } from "../../src/events/secrets.ts";
 import { migratedDatabase, type TestDatabase } from "../support/postgres.ts";

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { type Database, openDatabase } from "../../src/db/connection.ts";
+import { type Database, openDatabase } from "../../src/db/database.ts";
 import { spawnWorker, type WorkerProcess } from "./support/child.ts";
 import { makeConnection, type TestConnection } from "./support/connection.ts";
 import { useDatabase } from "./support/database.ts";

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { beforeEach, describe, expect, test } from "vitest";
-import { openDatabase } from "../../src/db/connection.ts";
+import { openDatabase } from "../../src/db/database.ts";
 import { connectRaw } from "./support/raw_client.ts";
 import { FAIL, sampleApi } from "./support/sample_api.ts";
 

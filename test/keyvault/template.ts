@@ -3,7 +3,7 @@ import { join } from "node:path";
 import pg from "pg";
 import { inject } from "vitest";
 import { loadConfig } from "../../keyvault/config.ts";
-import { openDatabase } from "../../keyvault/db/connection.ts";
+import { openDatabase } from "../../keyvault/db/database.ts";
 import { grantPrivileges } from "../../keyvault/db/privileges.ts";
 import { initialise } from "../../keyvault/init.ts";
 import { createLog } from "../../keyvault/log.ts";

@@ -1,6 +1,6 @@
 import type { Pool, PoolClient } from "pg";
 import { afterAll, afterEach, beforeAll } from "vitest";
-import { type Database, openDatabase, openPool } from "../../src/db/connection.ts";
+import { type Database, openDatabase, openPool } from "../../src/db/database.ts";
 import { type DecisionItem, type DecisionOutcome, decideBatch } from "../../src/proofs/decide/decision.ts";
 import { migratedDatabase, type TestDatabase } from "../support/postgres.ts";
 import { until } from "../support/process.ts";

@@ -1,5 +1,5 @@
 import { randomBytes, randomUUID } from "node:crypto";
-import type { Database } from "../../src/db/connection.ts";
+import type { Database } from "../../src/db/database.ts";
 import type { DecisionItem } from "../../src/proofs/decide/decision.ts";
 import { insertAccount, insertApproval } from "../support/account_rows.ts";
 

@@ -1,5 +1,5 @@
 import { randomBytes, randomUUID } from "node:crypto";
-import type { Database } from "../../src/db/connection.ts";
+import type { Database } from "../../src/db/database.ts";
 import { MAX_ACCEPTED_PRINCIPALS } from "../../src/input/platform_fields.ts";
 
 type Verifier = { accountId: string; connectionId: string };

@@ -1,5 +1,5 @@
 import { randomBytes, randomUUID } from "node:crypto";
-import type { Database } from "../../src/db/connection.ts";
+import type { Database } from "../../src/db/database.ts";
 import type { HybridPublicKey } from "../../src/protocol/keys/hybrid.ts";
 
 /** Whose rows they are. */

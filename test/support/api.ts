@@ -8,7 +8,7 @@ import { createSessionTokens } from "../../src/accounts/sessions/session_tokens.
 import { createFindSession } from "../../src/accounts/sessions/sessions.ts";
 import { createCodeHashes } from "../../src/accounts/sign_in/codes.ts";
 import type { Clock } from "../../src/clock.ts";
-import { type Database, openDatabase } from "../../src/db/connection.ts";
+import { type Database, openDatabase } from "../../src/db/database.ts";
 import { type AppDeps, createApp } from "../../src/http/app.ts";
 import { type RunningServer, startServer } from "../../src/http/exchange/server.ts";
 import { mailboxPage } from "../../src/http/mailbox_page.ts";

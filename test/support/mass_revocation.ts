@@ -1,4 +1,4 @@
-import type { Database } from "../../src/db/connection.ts";
+import type { Database } from "../../src/db/database.ts";
 
 /**
  * Adds that many revoked certificates to those of a certificate's account, with requests of their own, as if

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { unixSeconds } from "../../src/clock.ts";
-import type { Database } from "../../src/db/connection.ts";
+import type { Database } from "../../src/db/database.ts";
 import { newApiKey } from "../../src/platforms/api_keys/api_key.ts";
 import { challengeDay, issueChallenge } from "../../src/proofs/present/challenge.ts";
 import { createChallengeKeys } from "../../src/proofs/present/challenge_keys.ts";

@@ -1,5 +1,5 @@
 import type { Pool } from "pg";
-import { openPool } from "../../src/db/connection.ts";
+import { openPool } from "../../src/db/database.ts";
 import { PATIENT_LOCK_MS, QUICK_LOCK_MS } from "../../src/proofs/decide/slow_accounts.ts";
 import { proofRoutes } from "../../src/proofs/routes.ts";
 import { type PlatformApi, type PlatformOptions, startPlatformApi } from "./platform_world.ts";

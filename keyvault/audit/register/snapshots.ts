@@ -1,7 +1,7 @@
 import { hash } from "node:crypto";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { canonicalBytes } from "../../../src/protocol/encoding/canonical.ts";
-import type { Database } from "../../db/connection.ts";
+import type { Database } from "../../db/database.ts";
 import type { Logger } from "../../log.ts";
 import type { Token } from "../../token/client.ts";
 import type { Head } from "../ledger.ts";

@@ -6,7 +6,7 @@ import { createRegister } from "../../audit/register/register.ts";
 import { type ChainVerdict, readFrom, verifyChain, walkChain } from "../../audit/verify.ts";
 import { systemClock } from "../../clock.ts";
 import { loadConfig } from "../../config.ts";
-import { type Database, openDatabase } from "../../db/connection.ts";
+import { type Database, openDatabase } from "../../db/database.ts";
 import type { AuditRow } from "../../db/rows.ts";
 import { UserError, VaultError } from "../../errors.ts";
 import { createLog, type Logger } from "../../log.ts";

@@ -9,7 +9,7 @@ import type { Register } from "../../audit/register/register.ts";
 import { keyStateDigest, type RowCodes } from "../../audit/row_codes.ts";
 import { type Clock, unixSeconds } from "../../clock.ts";
 import { available } from "../../db/available.ts";
-import type { Database } from "../../db/connection.ts";
+import type { Database } from "../../db/database.ts";
 import type { Attestation, KeyRow, Purpose, TenantRow } from "../../db/rows.ts";
 import { isRefusal, type Refusal, refuse, VaultError } from "../../errors.ts";
 import type { Token } from "../../token/client.ts";

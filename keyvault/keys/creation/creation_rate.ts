@@ -2,7 +2,7 @@ import type { Journal } from "../../audit/journal.ts";
 import type { Caller } from "../../audit/record.ts";
 import { recordRefusal } from "../../audit/refusals.ts";
 import { available } from "../../db/available.ts";
-import type { Database } from "../../db/connection.ts";
+import type { Database } from "../../db/database.ts";
 import { refuse } from "../../errors.ts";
 import type { Logger } from "../../log.ts";
 import type { CreationOutcome, Metrics } from "../../metrics.ts";

@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import type { Transaction } from "../../db/connection.ts";
+import type { Transaction } from "../../db/database.ts";
 
 /** A balance is low when it falls to this part of what it was after the last credit. */
 const LOW_PART = 5;

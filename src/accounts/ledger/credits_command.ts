@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { Clock } from "../../clock.ts";
-import { type Database, openDatabase } from "../../db/connection.ts";
+import { type Database, openDatabase } from "../../db/database.ts";
 import { ApiError } from "../../errors.ts";
 import { isUuid, newId } from "../../ids.ts";
 import { pageQuery } from "../../input/pagination.ts";

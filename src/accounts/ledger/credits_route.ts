@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { Database } from "../../db/connection.ts";
+import type { Database } from "../../db/database.ts";
 import { pageQuery } from "../../input/pagination.ts";
 import { VERIFICATION_PRICE_MICRO_USD } from "../../proofs/decide/decision.ts";
 import { type Route, route } from "../../route.ts";

@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import type { Database, Transaction } from "../../db/connection.ts";
+import type { Database, Transaction } from "../../db/database.ts";
 import { lowMark } from "./credits.ts";
 import { formatUsd } from "./usd.ts";
 

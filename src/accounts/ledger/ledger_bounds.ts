@@ -1,4 +1,4 @@
-import type { Database } from "../../db/connection.ts";
+import type { Database } from "../../db/database.ts";
 
 /** What a closed moment is older than: nothing is written to it any more, unless a clock is wrong. */
 const CLOSED_AFTER = "5 minutes";

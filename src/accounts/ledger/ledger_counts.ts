@@ -1,4 +1,4 @@
-import type { Database } from "../../db/connection.ts";
+import type { Database } from "../../db/database.ts";
 import { type LedgerCount, nothingOf } from "./ledger_difference.ts";
 
 /*

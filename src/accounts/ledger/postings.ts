@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { Database } from "../../db/connection.ts";
+import type { Database } from "../../db/database.ts";
 import type { CreditGrantRow, LedgerPostingRow } from "../../db/tables.ts";
 import { type Page, type PageOrder, type PageQuery, readPage } from "../../input/pagination.ts";
 import { isoTime } from "../../input/schemas.ts";

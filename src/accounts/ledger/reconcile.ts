@@ -1,4 +1,4 @@
-import type { Database } from "../../db/connection.ts";
+import type { Database } from "../../db/database.ts";
 import { accountAfter, accountBounds, sliceEnd } from "./ledger_bounds.ts";
 import { countPage, countSlice } from "./ledger_counts.ts";
 import { differencesOf, type LedgerCount, type LedgerDifference, nothingOf } from "./ledger_difference.ts";

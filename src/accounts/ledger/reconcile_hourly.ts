@@ -1,5 +1,5 @@
 import { Gauge } from "prom-client";
-import type { Database } from "../../db/connection.ts";
+import type { Database } from "../../db/database.ts";
 import type { Logger } from "../../log.ts";
 import type { Metrics } from "../../metrics.ts";
 import { differenceKinds } from "./ledger_difference.ts";

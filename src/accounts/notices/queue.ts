@@ -1,5 +1,5 @@
 import { addSeconds } from "../../clock.ts";
-import type { Database } from "../../db/connection.ts";
+import type { Database } from "../../db/database.ts";
 
 const MINUTE = 60;
 const HOUR = 60 * MINUTE;

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Clock } from "../../clock.ts";
-import type { Database } from "../../db/connection.ts";
+import type { Database } from "../../db/database.ts";
 import { isAccountEventType, readAccountEvent } from "../../events/account_kinds.ts";
 import { startLoop } from "../../events/loop.ts";
 import type { Logger } from "../../log.ts";

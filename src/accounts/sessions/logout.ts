@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { Clock } from "../../clock.ts";
-import type { Database } from "../../db/connection.ts";
+import type { Database } from "../../db/database.ts";
 import { type Route, route } from "../../route.ts";
 import { clearedCookies } from "./sessions.ts";
 

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { addSeconds, type Clock } from "../../clock.ts";
-import type { Database, Transaction } from "../../db/connection.ts";
+import type { Database, Transaction } from "../../db/database.ts";
 import type { SessionRow } from "../../db/tables.ts";
 import { ApiError } from "../../errors.ts";
 import type { Logger } from "../../log.ts";

@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 import { addSeconds, type Clock } from "../../clock.ts";
-import type { Database, Transaction } from "../../db/connection.ts";
+import type { Database, Transaction } from "../../db/database.ts";
 import { newId } from "../../ids.ts";
 import type { CookieChange, SessionCaller } from "../../route.ts";
 import type { Tokens } from "./session_tokens.ts";

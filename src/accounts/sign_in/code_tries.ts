@@ -1,5 +1,5 @@
 import { timingSafeEqual } from "node:crypto";
-import type { Database, Transaction } from "../../db/connection.ts";
+import type { Database, Transaction } from "../../db/database.ts";
 import { CODE_TRIES } from "./codes.ts";
 
 /** A code as it was presented; `clientHash` is the browser's, `null` without a cookie. */

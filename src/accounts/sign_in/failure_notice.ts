@@ -1,4 +1,4 @@
-import type { Database } from "../../db/connection.ts";
+import type { Database } from "../../db/database.ts";
 import type { Logger } from "../../log.ts";
 import { describeMailError, isInDoubt } from "../mail/mail_error.ts";
 import type { Mailer } from "../mail/mailer.ts";

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { Clock } from "../../clock.ts";
-import type { Database } from "../../db/connection.ts";
+import type { Database } from "../../db/database.ts";
 import { ApiError } from "../../errors.ts";
 import type { Logger } from "../../log.ts";
 import type { ClientRates } from "../../rates/client_rates.ts";

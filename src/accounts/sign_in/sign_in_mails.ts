@@ -1,5 +1,5 @@
 import { addSeconds } from "../../clock.ts";
-import type { Database, Transaction } from "../../db/connection.ts";
+import type { Database, Transaction } from "../../db/database.ts";
 import { newId } from "../../ids.ts";
 import { type AddressHistory, type CodeBounds, nextMail } from "./code_bounds.ts";
 import { CODE_SECONDS, CODE_TRIES, type CodeHashes, LINK_SECONDS, newCode, newLinkCode } from "./codes.ts";

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { Clock } from "../../clock.ts";
-import type { Database, Transaction } from "../../db/connection.ts";
+import type { Database, Transaction } from "../../db/database.ts";
 import type { AccountRow } from "../../db/tables.ts";
 import { ApiError } from "../../errors.ts";
 import { newId } from "../../ids.ts";

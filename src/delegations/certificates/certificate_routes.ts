@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { Clock } from "../../clock.ts";
-import type { Database } from "../../db/connection.ts";
+import type { Database } from "../../db/database.ts";
 import { isCertificateId } from "../../ids.ts";
 import { reasonBody } from "../../input/delegation_fields.ts";
 import { type PageOrder, pageOf, pageQuery, readPage } from "../../input/pagination.ts";

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Clock } from "../../clock.ts";
-import type { Database } from "../../db/connection.ts";
+import type { Database } from "../../db/database.ts";
 import { ApiError } from "../../errors.ts";
 import { findOwner } from "../../platforms/account_owner.ts";
 import { lockConnection } from "../../platforms/connection_lock.ts";

@@ -1,4 +1,4 @@
-import type { Database } from "../../db/connection.ts";
+import type { Database } from "../../db/database.ts";
 import type { DelegationRequestRow } from "../../db/tables.ts";
 import type { DelegationState } from "../../operator_calls.ts";
 import { showTime } from "../answers.ts";

@@ -1,5 +1,5 @@
 import type { Clock } from "../../clock.ts";
-import type { Database } from "../../db/connection.ts";
+import type { Database } from "../../db/database.ts";
 import { operatorCalls } from "../../operator_calls.ts";
 import { requireOwnObject } from "../../platforms/declared/own_object.ts";
 import { type Route, route } from "../../route.ts";

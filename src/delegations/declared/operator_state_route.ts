@@ -1,5 +1,5 @@
 import type { Clock } from "../../clock.ts";
-import type { Database } from "../../db/connection.ts";
+import type { Database } from "../../db/database.ts";
 import { operatorCalls, type StateAnswer } from "../../operator_calls.ts";
 import { isOwnObject } from "../../platforms/declared/own_object.ts";
 import { selectPlatforms } from "../../platforms/platform_record.ts";

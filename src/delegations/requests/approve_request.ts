@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import { type Clock, unixSeconds } from "../../clock.ts";
-import type { Database, Transaction } from "../../db/connection.ts";
+import type { Database, Transaction } from "../../db/database.ts";
 import type { AgentRow } from "../../db/tables.ts";
 import { ApiError } from "../../errors.ts";
 import { appendEvent } from "../../events/outbox.ts";

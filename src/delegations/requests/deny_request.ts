@@ -1,5 +1,5 @@
 import type { Clock } from "../../clock.ts";
-import type { Database } from "../../db/connection.ts";
+import type { Database } from "../../db/database.ts";
 import { appendEvent } from "../../events/outbox.ts";
 import { lockConnection } from "../../platforms/connection_lock.ts";
 import type { SecretBox } from "../../secret_box.ts";

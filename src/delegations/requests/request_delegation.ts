@@ -1,5 +1,5 @@
 import { addSeconds, type Clock, unixSeconds } from "../../clock.ts";
-import type { Database, Transaction } from "../../db/connection.ts";
+import type { Database, Transaction } from "../../db/database.ts";
 import type { AgentRow, DelegationRequestRow } from "../../db/tables.ts";
 import { ApiError } from "../../errors.ts";
 import { newCertificateId, newRequestId } from "../../ids.ts";

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { Clock } from "../../clock.ts";
-import type { Database } from "../../db/connection.ts";
+import type { Database } from "../../db/database.ts";
 import { constraintList, expiryFields } from "../../input/delegation_fields.ts";
 import { scopeList } from "../../input/platform_fields.ts";
 import { idText } from "../../input/schemas.ts";

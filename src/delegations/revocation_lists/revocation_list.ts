@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { LRUCache } from "lru-cache";
 import { addSeconds, type Clock, unixSeconds } from "../../clock.ts";
-import type { Database } from "../../db/connection.ts";
+import type { Database } from "../../db/database.ts";
 import { ApiError } from "../../errors.ts";
 import { isKeyId, newId } from "../../ids.ts";
 import { canonicalJson } from "../../protocol/encoding/canonical.ts";

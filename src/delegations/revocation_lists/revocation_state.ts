@@ -1,5 +1,5 @@
 import { addSeconds, type Clock } from "../../clock.ts";
-import type { Database } from "../../db/connection.ts";
+import type { Database } from "../../db/database.ts";
 import type { HybridPublicKey } from "../../protocol/keys/hybrid.ts";
 import {
   MAX_CERTS_PER_REVOCATION_LIST,

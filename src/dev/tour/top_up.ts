@@ -1,7 +1,7 @@
 import { grantCredits } from "../../accounts/ledger/grants.ts";
 import { formatUsd } from "../../accounts/ledger/usd.ts";
 import type { Clock } from "../../clock.ts";
-import { openDatabase } from "../../db/connection.ts";
+import { openDatabase } from "../../db/database.ts";
 import { newId } from "../../ids.ts";
 
 /**

@@ -1,5 +1,5 @@
 import { addSeconds } from "../../clock.ts";
-import type { Database } from "../../db/connection.ts";
+import type { Database } from "../../db/database.ts";
 import type { WebhookDeliveryRow } from "../../db/tables.ts";
 import { type BoxedSecrets, SECRET_COLUMNS } from "./signing_secrets.ts";
 

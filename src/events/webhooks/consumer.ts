@@ -1,5 +1,5 @@
 import type { Clock } from "../../clock.ts";
-import type { Transaction } from "../../db/connection.ts";
+import type { Transaction } from "../../db/database.ts";
 import type { WebhookDeliveryRow, WebhookEndpointRow } from "../../db/tables.ts";
 import type { SecretBox } from "../../secret_box.ts";
 import type { BusEvent, Consumer } from "../bus.ts";

@@ -1,5 +1,5 @@
 import { v5 as uuidv5 } from "uuid";
-import type { Transaction } from "../../db/connection.ts";
+import type { Transaction } from "../../db/database.ts";
 import { FRESH_HEALTH } from "./health.ts";
 
 /** The id of a connection's endpoint. It stays the same when the callback URL changes. */

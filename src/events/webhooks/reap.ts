@@ -1,4 +1,4 @@
-import type { Database } from "../../db/connection.ts";
+import type { Database } from "../../db/database.ts";
 import { CLAIM_SECONDS } from "./claim.ts";
 import { MAX_ATTEMPTS } from "./schedule.ts";
 

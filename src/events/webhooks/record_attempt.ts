@@ -1,4 +1,4 @@
-import type { Database, Transaction } from "../../db/connection.ts";
+import type { Database, Transaction } from "../../db/database.ts";
 import type { WebhookDeliveryRow } from "../../db/tables.ts";
 import { type AttemptResult, DEFERRALS, isDeferred, resultOf, type Sent } from "./attempt_result.ts";
 import type { Claimed } from "./claim.ts";

@@ -1,4 +1,4 @@
-import type { Database } from "../../db/connection.ts";
+import type { Database } from "../../db/database.ts";
 import type { ConnectionRow } from "../../db/tables.ts";
 import type { SecretBox } from "../../secret_box.ts";
 import { webhookFormerSecretContext, webhookNextSecretContext, webhookSecretContext } from "../secrets.ts";

@@ -1,5 +1,5 @@
 import { ApiError } from "../../errors.ts";
-import { createTally } from "./connections.ts";
+import { createTally } from "./client_sockets.ts";
 
 /** Milliseconds in which a body that was begun has to be there. */
 export const BODY_MS = 10_000;

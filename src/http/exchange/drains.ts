@@ -1,5 +1,5 @@
 import type { IncomingMessage } from "node:http";
-import { createTally } from "./connections.ts";
+import { createTally } from "./client_sockets.ts";
 
 /** Bytes that are taken in of a body after its call was answered: 256 times what a body may have. */
 const DRAIN_BYTES = 67_108_864;

@@ -15,7 +15,7 @@ import { MAX_BODY_BYTES } from "../request/body.ts";
 import { createPeerClient } from "../request/client_address.ts";
 import { requestIdOf } from "../request/request_id.ts";
 import { requestLineViolation } from "../request/request_line.ts";
-import { type ConnectionBounds, createConnections } from "./connections.ts";
+import { type ConnectionBounds, createConnections } from "./client_sockets.ts";
 import { createDrains, type Drains } from "./drains.ts";
 import { errorReply, sendEarly, sendReply } from "./replies.ts";
 import { securityHeaders } from "./security_headers.ts";

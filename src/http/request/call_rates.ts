@@ -1,6 +1,6 @@
 import { type RateLimiterPostgres, RateLimiterRes } from "rate-limiter-flexible";
 import type { Clock } from "../../clock.ts";
-import type { Database } from "../../db/connection.ts";
+import type { Database } from "../../db/database.ts";
 import { type ApiError, rateLimited } from "../../errors.ts";
 import { ACCOUNT_SHARE, createPace } from "../../rates/pace.ts";
 import { createStoredRate } from "../../rates/stored_rate.ts";

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { z } from "zod";
 import { addSeconds, type Clock } from "../../clock.ts";
-import type { Database } from "../../db/connection.ts";
+import type { Database } from "../../db/database.ts";
 import type { IdempotencyKeyRow } from "../../db/tables.ts";
 import { ApiError } from "../../errors.ts";
 import { describeFault } from "../../fault.ts";

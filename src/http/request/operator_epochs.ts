@@ -1,5 +1,5 @@
 import type { Clock } from "../../clock.ts";
-import type { Database } from "../../db/connection.ts";
+import type { Database } from "../../db/database.ts";
 import { ApiError } from "../../errors.ts";
 import type { OperatorCaller } from "../../route.ts";
 

@@ -1,5 +1,5 @@
 import type { Clock } from "../../clock.ts";
-import type { Database, Transaction } from "../../db/connection.ts";
+import type { Database, Transaction } from "../../db/database.ts";
 import type { AcceptedPrincipalRow } from "../../db/tables.ts";
 import { ApiError } from "../../errors.ts";
 import { MAX_ACCEPTED_PRINCIPALS } from "../../input/platform_fields.ts";

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { Clock } from "../../clock.ts";
-import type { Database } from "../../db/connection.ts";
+import type { Database } from "../../db/database.ts";
 import type { AcceptedPrincipalRow } from "../../db/tables.ts";
 import { type PageOrder, pageOf, pageQuery, readPage } from "../../input/pagination.ts";
 import { acceptanceBody, acceptedPrincipalList, PRINCIPAL_ID } from "../../input/platform_fields.ts";

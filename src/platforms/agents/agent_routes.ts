@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { z } from "zod";
 import type { Clock } from "../../clock.ts";
-import type { Database } from "../../db/connection.ts";
+import type { Database } from "../../db/database.ts";
 import type { AgentRow } from "../../db/tables.ts";
 import { ApiError } from "../../errors.ts";
 import { isKeyId } from "../../ids.ts";

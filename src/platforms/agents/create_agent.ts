@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import type { Clock } from "../../clock.ts";
-import type { Database, Transaction } from "../../db/connection.ts";
+import type { Database, Transaction } from "../../db/database.ts";
 import type { AgentRow, Json } from "../../db/tables.ts";
 import { ApiError } from "../../errors.ts";
 import type { AgentType } from "../../input/platform_fields.ts";

@@ -1,5 +1,5 @@
 import type { Clock } from "../../clock.ts";
-import type { Transaction } from "../../db/connection.ts";
+import type { Transaction } from "../../db/database.ts";
 import type { AgentRow } from "../../db/tables.ts";
 import { appendEvents } from "../../events/outbox.ts";
 import type { SecretBox } from "../../secret_box.ts";

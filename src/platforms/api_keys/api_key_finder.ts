@@ -1,7 +1,7 @@
 import { timingSafeEqual } from "node:crypto";
 import { LRUCache } from "lru-cache";
 import { addSeconds, type Clock } from "../../clock.ts";
-import type { Database } from "../../db/connection.ts";
+import type { Database } from "../../db/database.ts";
 import type { ApiKeyCaller } from "../../route.ts";
 import { apiKeyPrefix, hashApiKey } from "./api_key.ts";
 import { listenForApiKeyChanges } from "./api_key_changes.ts";

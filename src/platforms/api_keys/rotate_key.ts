@@ -1,5 +1,5 @@
 import { addSeconds, type Clock } from "../../clock.ts";
-import type { Database, Transaction } from "../../db/connection.ts";
+import type { Database, Transaction } from "../../db/database.ts";
 import { appendEvent } from "../../events/outbox.ts";
 import type { SecretBox } from "../../secret_box.ts";
 import { lockConnection } from "../connection_lock.ts";

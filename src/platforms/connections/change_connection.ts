@@ -1,4 +1,4 @@
-import type { Database } from "../../db/connection.ts";
+import type { Database } from "../../db/database.ts";
 import type { ApiKeyFinder } from "../api_keys/api_key_finder.ts";
 import { lockConnection } from "../connection_lock.ts";
 import { findConnection } from "../platform_record.ts";

@@ -1,4 +1,4 @@
-import type { Transaction } from "../../db/connection.ts";
+import type { Transaction } from "../../db/database.ts";
 import { ApiError } from "../../errors.ts";
 import { appendEvents, type LifecycleEvent } from "../../events/outbox.ts";
 import { isUuid } from "../../ids.ts";

@@ -1,4 +1,4 @@
-import type { Database } from "../../db/connection.ts";
+import type { Database } from "../../db/database.ts";
 import type { AgentRow } from "../../db/tables.ts";
 import { ApiError } from "../../errors.ts";
 import { type AgentWish, type CreateAgentDeps, createAgent } from "../agents/create_agent.ts";

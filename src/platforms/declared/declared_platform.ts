@@ -1,5 +1,5 @@
 import type { Clock } from "../../clock.ts";
-import type { Database, Transaction } from "../../db/connection.ts";
+import type { Database, Transaction } from "../../db/database.ts";
 import { ApiError } from "../../errors.ts";
 import { webhookSecretContext } from "../../events/secrets.ts";
 import type { SecretBox } from "../../secret_box.ts";

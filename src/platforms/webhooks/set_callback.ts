@@ -1,5 +1,5 @@
 import type { Clock } from "../../clock.ts";
-import type { Database } from "../../db/connection.ts";
+import type { Database } from "../../db/database.ts";
 import type { AddressPolicy } from "../../events/webhooks/callbacks/addresses.ts";
 import { resumeEndpoint } from "../../events/webhooks/endpoint.ts";
 import { lockConnection } from "../connection_lock.ts";

@@ -1,5 +1,5 @@
 import { addSeconds } from "../../clock.ts";
-import type { Transaction } from "../../db/connection.ts";
+import type { Transaction } from "../../db/database.ts";
 import { ApiError } from "../../errors.ts";
 import {
   createWebhookSecret,

@@ -1,6 +1,6 @@
 import type { Pool } from "pg";
 import { unixSeconds } from "../../clock.ts";
-import type { Database } from "../../db/connection.ts";
+import type { Database } from "../../db/database.ts";
 import { type ConstraintContext, evaluateConstraints } from "../../protocol/constraints/evaluation.ts";
 import { decodeDelegationCert } from "../../protocol/documents/certificate.ts";
 import { countAllowsBefore } from "../decide/max_rate.ts";

@@ -1,4 +1,4 @@
-import type { Database } from "../../db/connection.ts";
+import type { Database } from "../../db/database.ts";
 
 /** Whether a connection's platform accepts another account's root for a scope, as of a moment. */
 export type IsAccepted = (asked: {

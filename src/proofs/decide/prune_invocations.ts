@@ -1,5 +1,5 @@
 import { addSeconds } from "../../clock.ts";
-import type { Database } from "../../db/connection.ts";
+import type { Database } from "../../db/database.ts";
 
 const SECONDS_A_DAY = 86_400;
 const BATCH = 1_000;

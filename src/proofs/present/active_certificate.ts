@@ -1,4 +1,4 @@
-import type { Database } from "../../db/connection.ts";
+import type { Database } from "../../db/database.ts";
 import { notExpired } from "../../db/not_expired.ts";
 import { scopesGranting } from "../../protocol/documents/scopes.ts";
 

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { LRUCache } from "lru-cache";
-import type { Database } from "../../db/connection.ts";
+import type { Database } from "../../db/database.ts";
 import type { SecretBox } from "../../secret_box.ts";
 import type { ChallengeKey } from "./challenge.ts";
 

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { addSeconds, type Clock, unixSeconds } from "../../clock.ts";
-import type { Database } from "../../db/connection.ts";
+import type { Database } from "../../db/database.ts";
 import type { AgentRow } from "../../db/tables.ts";
 import { ApiError } from "../../errors.ts";
 import { newIdAt } from "../../ids.ts";

@@ -1,5 +1,5 @@
 import { addSeconds } from "../../clock.ts";
-import type { Database } from "../../db/connection.ts";
+import type { Database } from "../../db/database.ts";
 import { CHALLENGE_WINDOW_SECONDS } from "../../protocol/encoding/constants.ts";
 
 const BATCH = 1_000;

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { Clock } from "../../clock.ts";
-import type { Database } from "../../db/connection.ts";
+import type { Database } from "../../db/database.ts";
 import type { OutcomeRow } from "../../db/tables.ts";
 import { ApiError } from "../../errors.ts";
 import { isUuid, timeOfId } from "../../ids.ts";

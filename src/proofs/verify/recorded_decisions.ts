@@ -1,4 +1,4 @@
-import type { Database } from "../../db/connection.ts";
+import type { Database } from "../../db/database.ts";
 import type { AuditEventRow, InvocationRow } from "../../db/tables.ts";
 import type { ApiKeyCaller } from "../../route.ts";
 

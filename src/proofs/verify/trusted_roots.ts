@@ -1,5 +1,5 @@
 import { LRUCache } from "lru-cache";
-import type { Database } from "../../db/connection.ts";
+import type { Database } from "../../db/database.ts";
 import type { DelegationCert } from "../../protocol/documents/certificate.ts";
 import type { ProofBundle } from "../../protocol/documents/proof_bundle.ts";
 import { equalPublicKeys, type HybridPublicKey } from "../../protocol/keys/hybrid.ts";

@@ -7,7 +7,7 @@ import { grantAlphaCredits } from "../../../src/accounts/ledger/credits.ts";
 import type { LedgerDifference } from "../../../src/accounts/ledger/ledger_difference.ts";
 import { reconcileLedger } from "../../../src/accounts/ledger/reconcile.ts";
 import { createReconciliation } from "../../../src/accounts/ledger/reconcile_hourly.ts";
-import { type Database, openDatabase } from "../../../src/db/connection.ts";
+import { type Database, openDatabase } from "../../../src/db/database.ts";
 import { decideBatch, VERIFICATION_PRICE_MICRO_USD as price } from "../../../src/proofs/decide/decision.ts";
 import { decisionWorld } from "../../proofs/decision_world.ts";
 import { insertRecords, itemFor, type Records } from "../../proofs/records.ts";

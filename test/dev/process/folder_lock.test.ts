@@ -18,7 +18,7 @@ afterEach(async () => {
 });
 
 async function claimElsewhere(): Promise<string> {
-  const script = await runScript(join(import.meta.dirname, "../fixtures/run_claim.ts"), [folder]);
+  const script = await runScript(join(import.meta.dirname, "../fixtures/run_lock.ts"), [folder]);
   scripts.push(script);
   return script.firstLine;
 }

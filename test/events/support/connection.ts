@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import type { Database } from "../../../src/db/connection.ts";
+import type { Database } from "../../../src/db/database.ts";
 import { createWebhookSecret, webhookSecretContext } from "../../../src/events/secrets.ts";
 import { createSecretBox, type SecretBox } from "../../../src/secret_box.ts";
 

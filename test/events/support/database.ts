@@ -1,5 +1,5 @@
 import { afterAll, beforeAll } from "vitest";
-import { type Database, openDatabase } from "../../../src/db/connection.ts";
+import { type Database, openDatabase } from "../../../src/db/database.ts";
 import { migratedDatabase, type TestDatabase } from "../../support/postgres.ts";
 
 /** A migrated database for the file's tests. */

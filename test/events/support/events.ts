@@ -1,4 +1,4 @@
-import type { Database, Transaction } from "../../../src/db/connection.ts";
+import type { Database, Transaction } from "../../../src/db/database.ts";
 import type { Bus, BusEvent } from "../../../src/events/bus.ts";
 import { appendEvent, type LifecycleEvent } from "../../../src/events/outbox.ts";
 import { secretBox, type TestConnection } from "./connection.ts";

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect } from "vitest";
-import type { Database } from "../../../src/db/connection.ts";
+import type { Database } from "../../../src/db/database.ts";
 import type { TestConnection } from "./connection.ts";
 import { append, deniedEvent } from "./events.ts";
 import type { Receiver } from "./receiver.ts";

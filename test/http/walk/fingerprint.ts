@@ -1,4 +1,4 @@
-import type { Database } from "../../../src/db/connection.ts";
+import type { Database } from "../../../src/db/database.ts";
 
 /** What every table holds, as a number of rows and a hash of them. */
 export type Fingerprint = Record<string, string>;

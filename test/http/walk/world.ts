@@ -6,7 +6,7 @@ import { createSessionTokens } from "../../../src/accounts/sessions/session_toke
 import { createFindSession } from "../../../src/accounts/sessions/sessions.ts";
 import { createCodeHashes } from "../../../src/accounts/sign_in/codes.ts";
 import { apiRoutes } from "../../../src/api_routes.ts";
-import { type Database, openDatabase, openPool } from "../../../src/db/connection.ts";
+import { type Database, openDatabase, openPool } from "../../../src/db/database.ts";
 import { createAddressPolicy } from "../../../src/events/webhooks/callbacks/addresses.ts";
 import { type AppDeps, createApp } from "../../../src/http/app.ts";
 import { startServer } from "../../../src/http/exchange/server.ts";

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { acceptHead } from "../../../keyvault/audit/accept_head.ts";
-import { type Database, openDatabase } from "../../../keyvault/db/connection.ts";
+import { type Database, openDatabase } from "../../../keyvault/db/database.ts";
 import { openToken, type Token } from "../../../keyvault/token/client.ts";
 import { tokenSettings } from "../../../keyvault/token/install.ts";
 import { createHome, SILENT, testClock, type VaultHome } from "../fixture.ts";

@@ -4,7 +4,7 @@ import { type Journal, openJournal } from "../../../keyvault/audit/journal.ts";
 import type { AuditEntry } from "../../../keyvault/audit/record.ts";
 import { createRegister } from "../../../keyvault/audit/register/register.ts";
 import { verifyChain } from "../../../keyvault/audit/verify.ts";
-import { type Database, openDatabase } from "../../../keyvault/db/connection.ts";
+import { type Database, openDatabase } from "../../../keyvault/db/database.ts";
 import { VaultError } from "../../../keyvault/errors.ts";
 import { openToken, type Token } from "../../../keyvault/token/client.ts";
 import { tokenSettings } from "../../../keyvault/token/install.ts";

@@ -2,7 +2,7 @@ import { pino } from "pino";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { createRegister } from "../../../keyvault/audit/register/register.ts";
 import { createSnapshots, keepSnapshots } from "../../../keyvault/audit/register/snapshots.ts";
-import type { Database } from "../../../keyvault/db/connection.ts";
+import type { Database } from "../../../keyvault/db/database.ts";
 import { SILENT } from "../fixture.ts";
 
 const LOOK_MS = 10_000;

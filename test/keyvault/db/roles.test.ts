@@ -1,7 +1,7 @@
 import pg from "pg";
 import { afterAll, beforeAll, expect, inject, test } from "vitest";
 import { type Config, loadConfig } from "../../../keyvault/config.ts";
-import type { Database } from "../../../keyvault/db/connection.ts";
+import type { Database } from "../../../keyvault/db/database.ts";
 import { migrate } from "../../../keyvault/db/migrate.ts";
 import { findRunningRole } from "../../../keyvault/db/privileges.ts";
 import { requireTables } from "../../../keyvault/db/tables.ts";

@@ -53,11 +53,11 @@ async function adopt(
       return value;
     },
   } as unknown as Journal;
-  const coded = <Row>(row: Row) => ({ ...row, state_mac: Buffer.alloc(32) });
+  const withCode = <Row>(row: Row) => ({ ...row, state_mac: Buffer.alloc(32) });
   const rowCodes = {
     add: async ({ keys, tenants }: typeof stored) => ({
-      keys: keys.map(coded),
-      tenants: tenants.map(coded),
+      keys: keys.map(withCode),
+      tenants: tenants.map(withCode),
     }),
   } as unknown as RowCodes;
   const clock = testClock();

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { unixSeconds } from "../../../keyvault/clock.ts";
-import type { Database } from "../../../keyvault/db/connection.ts";
+import type { Database } from "../../../keyvault/db/database.ts";
 import { createTenantDestruction } from "../../../keyvault/lifecycle/destroy_tenant.ts";
 import { createErasing } from "../../../keyvault/lifecycle/erase_due.ts";
 import { issueIdentity, readIdentity, startVault, type TestVault } from "../fixture.ts";

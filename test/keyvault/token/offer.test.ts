@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { openToken } from "../../../keyvault/token/client.ts";
-import { connectToken } from "../../../keyvault/token/connection.ts";
 import { tokenSettings } from "../../../keyvault/token/install.ts";
+import { connectToken } from "../../../keyvault/token/link.ts";
 import { createOffer, encryptPin } from "../../../keyvault/token/pin_box.ts";
 import { StaleOffer, WrongPin } from "../../../keyvault/token/token_error.ts";
 import { createHome, SILENT } from "../fixture.ts";

@@ -2,8 +2,8 @@ import { readFileSync } from "node:fs";
 import { pino } from "pino";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { openToken, type Token } from "../../../keyvault/token/client.ts";
-import { connectToken } from "../../../keyvault/token/connection.ts";
 import { tokenSettings } from "../../../keyvault/token/install.ts";
+import { connectToken } from "../../../keyvault/token/link.ts";
 import { startTokenProcess } from "../../../keyvault/token/process.ts";
 import { createHome, type VaultHome } from "../fixture.ts";
 

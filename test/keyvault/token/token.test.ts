@@ -6,9 +6,9 @@ import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { GENESIS } from "../../../keyvault/audit/record.ts";
 import { openToken, type Token } from "../../../keyvault/token/client.ts";
-import { connectToken } from "../../../keyvault/token/connection.ts";
 import { MAX_FRAME_BYTES } from "../../../keyvault/token/frames.ts";
 import { tokenSettings } from "../../../keyvault/token/install.ts";
+import { connectToken } from "../../../keyvault/token/link.ts";
 import { DamagedBox } from "../../../keyvault/token/token_error.ts";
 import { createHome, SILENT, type VaultHome } from "../fixture.ts";
 

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { Client, escapeIdentifier } from "pg";
 import { afterAll, afterEach, beforeAll, describe, expect, inject, test } from "vitest";
 import { addSeconds } from "../../../src/clock.ts";
-import type { Database } from "../../../src/db/connection.ts";
+import type { Database } from "../../../src/db/database.ts";
 import { newApiKey } from "../../../src/platforms/api_keys/api_key.ts";
 import { type ApiKeyFinder, createApiKeyFinder } from "../../../src/platforms/api_keys/api_key_finder.ts";
 import {

@@ -1,7 +1,7 @@
 import type { Pool } from "pg";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { addSeconds } from "../../../src/clock.ts";
-import { openPool } from "../../../src/db/connection.ts";
+import { openPool } from "../../../src/db/database.ts";
 import { maintainPartitions } from "../../../src/proofs/decide/partitions.ts";
 import { migratedDatabase, type TestDatabase } from "../../support/postgres.ts";
 

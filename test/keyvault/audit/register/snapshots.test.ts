@@ -4,7 +4,7 @@ import { openJournal } from "../../../../keyvault/audit/journal.ts";
 import { PARTS } from "../../../../keyvault/audit/register/parts.ts";
 import { createRegister, type Register } from "../../../../keyvault/audit/register/register.ts";
 import { createSnapshots, keepSnapshots } from "../../../../keyvault/audit/register/snapshots.ts";
-import { type Database, openDatabase } from "../../../../keyvault/db/connection.ts";
+import { type Database, openDatabase } from "../../../../keyvault/db/database.ts";
 import { createKeyDisabling } from "../../../../keyvault/keys/disable.ts";
 import { createKeyDestruction } from "../../../../keyvault/lifecycle/destroy_key.ts";
 import { createTenantDestruction } from "../../../../keyvault/lifecycle/destroy_tenant.ts";

@@ -1,7 +1,7 @@
 import { createServer } from "node:net";
 import { pino } from "pino";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { createClient, openDatabase } from "../../../keyvault/db/connection.ts";
+import { createClient, openDatabase } from "../../../keyvault/db/database.ts";
 import { createHome, SILENT, type VaultHome } from "../fixture.ts";
 
 const LONGER_THAN_A_QUERY_MAY_TAKE_S = 30;

@@ -10,7 +10,7 @@ import {
   connectionOf,
   curlLines,
   tryItYourself,
-} from "../../../src/dev/tour/connection_file.ts";
+} from "../../../src/dev/tour/access_file.ts";
 import type { TourState } from "../../../src/dev/tour/steps.ts";
 
 /** What the server was asked: path, who asked, and with what. */
