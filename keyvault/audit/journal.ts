@@ -159,20 +159,20 @@ export async function openJournal({
 
   async function writeChange(current: Ledger, pending: PendingChange): Promise<void> {
     const { client } = current;
-    await onConnection(current, () => client.query("begin"));
+    await onClient(current, () => client.query("begin"));
     let change: Change<unknown>;
     try {
       change = await pending.apply(client, register.head().seq + 1);
     } catch (error) {
-      await onConnection(current, () => client.query("rollback"));
+      await onClient(current, () => client.query("rollback"));
       return pending.reject(error instanceof VaultError ? error : unavailable(error));
     }
     try {
       const rows = await append(current, change.entry === undefined ? [] : [change.entry]);
-      await onConnection(current, () => client.query("commit"));
+      await onClient(current, () => client.query("commit"));
       register.fold(rows);
     } catch (error) {
-      await onConnection(current, () => client.query("rollback")).catch(() => {});
+      await onClient(current, () => client.query("rollback")).catch(() => {});
       throw error;
     }
     try {
@@ -190,7 +190,7 @@ export async function openJournal({
     const macs = await token.chain(head.mac, records.map(recordBytes));
     const rows = records.map((record, index) => ({ ...record, mac: Buffer.from(macs[index] ?? []) }));
     register.awaiting(rows);
-    await onConnection(current, () => appendRecords(current.client, rows));
+    await onClient(current, () => appendRecords(current.client, rows));
     return rows;
   }
 
@@ -199,7 +199,7 @@ export async function openJournal({
    * from a fresh one. What awaits its transaction does so no more, also where the connection had ended
    * before.
    */
-  async function onConnection<T>(current: Ledger, query: () => Promise<T>): Promise<T> {
+  async function onClient<T>(current: Ledger, query: () => Promise<T>): Promise<T> {
     try {
       return await query();
     } catch (error) {

@@ -37,7 +37,10 @@ export function decideByTwo(
   { now, accepts }: Judging,
 ): Pending | "granted" | Refusal {
   const waits =
-    pending !== null && isFresh(pending, now) && isSame(pending, wish) && isStanding(pending, now, accepts);
+    pending !== null &&
+    isFresh(pending, now) &&
+    isSame(pending, wish) &&
+    isCertificateAccepted(pending, now, accepts);
   if (!waits) {
     const { certificate } = admin;
     const asked = { ...wish, admin: admin.name, asked_at: now.toISOString() };
@@ -52,7 +55,7 @@ function isFresh({ asked_at }: Pending, now: Date): boolean {
   return Math.abs(now.getTime() - Date.parse(asked_at)) <= APPROVAL_HOURS * 3_600_000;
 }
 
-function isStanding({ certificate }: Pending, now: Date, accepts: AcceptsCertificate): boolean {
+function isCertificateAccepted({ certificate }: Pending, now: Date, accepts: AcceptsCertificate): boolean {
   return certificate !== undefined && accepts(certificate, now);
 }
 

@@ -1,7 +1,7 @@
 import type pg from "pg";
 import type { Change, Journal } from "../audit/journal.ts";
 import type { Caller } from "../audit/record.ts";
-import type { ResidentOwner } from "../audit/register/parts.ts";
+import type { ResidentKey } from "../audit/register/parts.ts";
 import type { Register } from "../audit/register/register.ts";
 import type { Residency } from "../keys/residency.ts";
 import type { Token } from "../token/client.ts";
@@ -38,7 +38,7 @@ export function createResidentSweeping({
   token,
   flush,
 }: Parts): SweepResidents {
-  function isSuperfluous(label: string, owner: ResidentOwner): boolean {
+  function isSuperfluous(label: string, owner: ResidentKey): boolean {
     if (owner === undefined) return !residency.isUnderWay(label);
     return register.isErased("key", owner.keyId) || register.isErased("tenant", owner.tenant);
   }

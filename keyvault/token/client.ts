@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { VaultError } from "../errors.ts";
 import type { Logger } from "../log.ts";
-import { connectToken, type TokenConnection } from "./link.ts";
+import { openTokenLink, type TokenLink } from "./link.ts";
 import { applyMask, createMask } from "./mask.ts";
 import type {
   Half,
@@ -133,7 +133,7 @@ export async function openToken(
   const listeners: ((reason: SealReason) => void)[] = [];
   const lacksPin = (): boolean => withoutPin === "seal" && !existsSync(place.pinFile);
   let sealed: SealReason | undefined = lacksPin() ? "no_pin_file" : undefined;
-  let current: TokenConnection | undefined;
+  let current: TokenLink | undefined;
   let offer: Uint8Array | undefined;
   let info: TokenInfo | undefined;
   await connect();
@@ -148,18 +148,18 @@ export async function openToken(
 
   async function connect(): Promise<void> {
     const waits = sealed !== undefined;
-    const connection = connectToken(environment, log);
+    const link = openTokenLink(environment, log);
     try {
       if (waits) {
-        offer = (await connection.request({ kind: "offer" }, OPEN_DEADLINE_MS)).publicKey;
+        offer = (await link.request({ kind: "offer" }, OPEN_DEADLINE_MS)).publicKey;
       } else {
-        info = await connection.request({ kind: "open", ...place }, OPEN_DEADLINE_MS);
+        info = await link.request({ kind: "open", ...place }, OPEN_DEADLINE_MS);
       }
       if (waits !== (sealed !== undefined)) throw new TokenError("The token was sealed meanwhile");
-      current = connection;
+      current = link;
     } catch (error) {
-      connection.kill();
-      await connection.ended;
+      link.kill();
+      await link.ended;
       throw error;
     }
   }
@@ -204,18 +204,18 @@ export async function openToken(
   }
 
   async function unseal(box: Uint8Array): Promise<TokenInfo> {
-    const connection = current;
-    if (sealed === undefined || connection === undefined || offer === undefined) throw noOffer();
+    const link = current;
+    if (sealed === undefined || link === undefined || offer === undefined) throw noOffer();
     offer = undefined;
     try {
-      info = await connection.request({ kind: "unseal", ...place, box }, OPEN_DEADLINE_MS);
+      info = await link.request({ kind: "unseal", ...place, box }, OPEN_DEADLINE_MS);
     } catch (error) {
-      connection.kill();
+      link.kill();
       if (error instanceof WrongPin || error instanceof StaleOffer) throw error;
       log.error({ event: "token_fault", reason: describe(error) });
       throw new VaultError("token_unavailable", `The token cannot be opened: ${describe(error)}`);
     }
-    if (current !== connection) throw new VaultError("token_unavailable");
+    if (current !== link) throw new VaultError("token_unavailable");
     sealed = undefined;
     log.info({ event: "unsealed" });
     return info;

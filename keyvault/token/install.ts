@@ -5,7 +5,7 @@ import type { TokenConfig } from "../config.ts";
 import { makeFolderDurably, makePrivateFolder, writeFileDurably } from "../files.ts";
 import type { Logger } from "../log.ts";
 import type { TokenSettings } from "./client.ts";
-import { connectToken } from "./link.ts";
+import { openTokenLink } from "./link.ts";
 import { prepareSoftHsm } from "./softhsm.ts";
 import { TokenError } from "./token_error.ts";
 
@@ -54,13 +54,13 @@ export function requirePin({ managed, dir, pinFile }: TokenConfig): void {
 }
 
 async function provision(settings: TokenSettings, initialise: boolean, log: Logger): Promise<string[]> {
-  const connection = connectToken(settings.environment, log);
+  const link = openTokenLink(settings.environment, log);
   try {
     const request = { kind: "provision", initialise, ...settings.place } as const;
-    return (await connection.request(request, PROVISION_DEADLINE_MS)).created;
+    return (await link.request(request, PROVISION_DEADLINE_MS)).created;
   } finally {
-    connection.kill();
-    await connection.ended;
+    link.kill();
+    await link.ended;
   }
 }
 

@@ -4,7 +4,7 @@ import { startTokenProcess } from "./process.ts";
 import { DamagedBox, StaleOffer, TokenError, WrongPin } from "./token_error.ts";
 
 /** One life of the child that owns the token. */
-export type TokenConnection = {
+export type TokenLink = {
   pid: number | undefined;
   /**
    * Asks the child. Rejects with `DamagedBox`, `WrongPin` or `StaleOffer` as the operation says, and with
@@ -25,7 +25,7 @@ export type TokenConnection = {
 type Waiting = { resolve(answer: unknown): void; reject(error: Error): void; deadline: NodeJS.Timeout };
 
 /** Starts a child with this environment and nothing else. */
-export function connectToken(environment: Readonly<Record<string, string>>, log: Logger): TokenConnection {
+export function openTokenLink(environment: Readonly<Record<string, string>>, log: Logger): TokenLink {
   const waiting = new Map<number, Waiting>();
   const { promise: ended, resolve: tellEnded } = Promise.withResolvers<void>();
   let alive = true;

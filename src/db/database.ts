@@ -16,7 +16,7 @@ const types = {
 };
 
 /** How to reach the database. `max` connections, each named `name` in the server's activity view. */
-export type ConnectionSettings = {
+export type DatabaseSettings = {
   url: string;
   name: string;
   max?: number;
@@ -39,7 +39,7 @@ const IDLE_TRANSACTION_MS = 30_000;
  * Opens a database for ordinary queries. A lost idle connection is reported, never fatal: the next query
  * reconnects.
  */
-export function openDatabase(settings: ConnectionSettings): Database {
+export function openDatabase(settings: DatabaseSettings): Database {
   const { url, name, max = 8, idleTransactionMs = IDLE_TRANSACTION_MS, statementMs = 0, onError } = settings;
   const database = knex({
     client: "pg",
@@ -73,7 +73,7 @@ function report(onError: (error: Error) => void): (notice: unknown) => void {
 }
 
 /** Opens a plain pool for the hot statement and for single-purpose clients. */
-export function openPool(settings: ConnectionSettings): pg.Pool {
+export function openPool(settings: DatabaseSettings): pg.Pool {
   const { url, name, max = 4, idleTransactionMs = IDLE_TRANSACTION_MS, onError } = settings;
   const { statementMs = 0, lockMs = 0 } = settings;
   const pool = new pg.Pool({

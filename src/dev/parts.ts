@@ -22,7 +22,7 @@ export type StackPaths = {
   pkcs11Module: string | undefined;
   databaseUrlFile: string;
   vaultDatabaseUrlFile: string;
-  vaultOwnerUrlFile: string;
+  vaultMigrationUrlFile: string;
   sealingKeyFile: string;
   operatorTokenFile: string;
   manifests: string;
@@ -154,10 +154,10 @@ function shortest(path: string): string {
 }
 
 /** What the vault's own program needs besides to make its tables. */
-export function vaultOwnerEnvironment({
-  vaultOwnerUrlFile,
-}: Pick<StackPaths, "vaultOwnerUrlFile">): Environment {
-  return { KEYVAULT_MIGRATION_DATABASE_URL_FILE: vaultOwnerUrlFile };
+export function vaultMigrationEnvironment({
+  vaultMigrationUrlFile,
+}: Pick<StackPaths, "vaultMigrationUrlFile">): Environment {
+  return { KEYVAULT_MIGRATION_DATABASE_URL_FILE: vaultMigrationUrlFile };
 }
 
 /** The environment of the vault's own program, whatever its command. */

@@ -9,7 +9,7 @@ import {
   type StackPorts,
   stackParts,
   vaultEnvironment,
-  vaultOwnerEnvironment,
+  vaultMigrationEnvironment,
 } from "./parts.ts";
 import { databaseUrl, prepareDatabases } from "./postgres/databases.ts";
 import { postgresPart } from "./postgres/postgres.ts";
@@ -85,7 +85,7 @@ export async function startParts(
     pkcs11Module: settings.pkcs11Module,
     databaseUrlFile: await secrets.write("database.url", url),
     vaultDatabaseUrlFile: await secrets.write("keyvault.url", databaseUrl(guest, port, vaultOwn.name)),
-    vaultOwnerUrlFile: await secrets.write("keyvault_owner.url", databaseUrl(vaultOwn, port)),
+    vaultMigrationUrlFile: await secrets.write("keyvault_owner.url", databaseUrl(vaultOwn, port)),
     sealingKeyFile: secrets.sealingKeyFile,
     operatorTokenFile: secrets.operatorTokenFile,
     manifests: inFolder("manifests"),
@@ -98,7 +98,7 @@ export async function startParts(
     await prepareDatabases(postgres.superuserUrl("postgres"), [own, vaultOwn]);
     const vault = {
       program: paths.vaultProgram,
-      env: { ...settings.inherited, ...vaultEnvironment(ports, paths), ...vaultOwnerEnvironment(paths) },
+      env: { ...settings.inherited, ...vaultEnvironment(ports, paths), ...vaultMigrationEnvironment(paths) },
       logFile: await rotateLog(stack.folder, "keyvault_init"),
     };
     await Promise.all([migrate(url), initialiseVault(vault)]);

@@ -1,6 +1,6 @@
 import { mkdir, open, readdir, readFile, rename, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { claim } from "./process/folder_lock.mjs";
+import { lockFolder } from "./process/folder_lock.mjs";
 import { fileError, UserError } from "./user_error.ts";
 
 /**
@@ -24,7 +24,7 @@ export type StateFolder = {
  */
 export async function openStateFolder(path: string): Promise<StateFolder> {
   const lock = await makeFolder(path)
-    .then(() => claim(join(path, "lock")))
+    .then(() => lockFolder(join(path, "lock")))
     .catch((cause: unknown) => {
       throw unusable(path, cause);
     });

@@ -34,7 +34,7 @@ export function reasonOf(failure: ApiFailure): StatusReason {
 }
 
 /** Reasons of what is as it should be until people or the API say otherwise. */
-const STANDING: ReadonlySet<string> = new Set<Reason>([
+const AT_REST: ReadonlySet<string> = new Set<Reason>([
   "Active",
   "AwaitingApproval",
   "Denied",
@@ -46,9 +46,9 @@ const STANDING: ReadonlySet<string> = new Set<Reason>([
  * Whether an object has nothing left to do for its current spec, so that its status can stay through an
  * outage.
  */
-export function standsThroughOutage({ metadata, status }: AnyObject): boolean {
+export function isAtRest({ metadata, status }: AnyObject): boolean {
   const reason = conditionOf(status, "Ready")?.reason;
-  return reason !== undefined && STANDING.has(reason) && status.observedGeneration === metadata.generation;
+  return reason !== undefined && AT_REST.has(reason) && status.observedGeneration === metadata.generation;
 }
 
 /** Whether the cause is that the API could not be asked, rather than its answer. */

@@ -116,16 +116,16 @@ describe("a broken installation is mended", () => {
 
   test("when the installation was killed midway, and two start at the same time afterwards", async () => {
     await rm(join(clone, "node_modules"), { recursive: true });
-    const claims = join(clone, ".deputize/setup/lock");
+    const locks = join(clone, ".deputize/setup/lock");
     const killed = npm(quickTest());
     await until(
       "npm is at work",
       async () => (await readdir(join(clone, "node_modules")).catch(() => [])).length > 50,
       120_000,
     );
-    const [claim = ""] = await readdir(claims);
-    const installer = execFileSync("pgrep", ["-P", claim.split(".")[0] ?? ""], { encoding: "utf8" });
-    process.kill(Number.parseInt(claim, 10), "SIGKILL");
+    const [lock = ""] = await readdir(locks);
+    const installer = execFileSync("pgrep", ["-P", lock.split(".")[0] ?? ""], { encoding: "utf8" });
+    process.kill(Number.parseInt(lock, 10), "SIGKILL");
     await finish(killed);
     await until("npm ci is gone", () => !isRunning(Number.parseInt(installer, 10)));
     const both = await Promise.all([finish(npm(quickTest())), finish(npm(quickTest()))]);

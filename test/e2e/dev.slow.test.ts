@@ -145,8 +145,8 @@ test("it stays up with lines to paste that answer allow, and values for their ow
   expect(stack.said.err).toBe("");
   expect(await paste(stack)).toBe("allow authorized");
   expect(await paste(stack)).toBe("allow authorized");
-  const { owner } = await signIn(String(stack.connection.base_url), OWNER);
-  await owner.call("POST", `/v1/service/delegations/${stack.connection.cert_id}/revoke`, {
+  const { person } = await signIn(String(stack.connection.base_url), OWNER);
+  await person.call("POST", `/v1/service/delegations/${stack.connection.cert_id}/revoke`, {
     reason: "enough",
   });
   expect(await interrupt(stack)).toBe(0);
@@ -177,8 +177,8 @@ test("credits are given to the owner who is there up to the amount, and to accou
   expect(stack.said.out).toMatch(/owner@example\.test was granted 4\d\.\d+ USD and has 50\.00 USD/);
   const baseUrl = String(stack.connection.base_url);
   const creditOf = async (email: string) => {
-    const { owner } = await signIn(baseUrl, email);
-    return owner.call<{ balance_micro_usd: number }>("GET", "/v1/service/credits");
+    const { person } = await signIn(baseUrl, email);
+    return person.call<{ balance_micro_usd: number }>("GET", "/v1/service/credits");
   };
   // The tour's three decisions are charged.
   expect((await creditOf(OWNER)).balance_micro_usd).toBe(50_000_000 - 3 * 2_000);

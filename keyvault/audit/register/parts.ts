@@ -8,7 +8,7 @@ import type { Pending } from "../../db/rows.ts";
 export type Last = { seq: number; digest: string | undefined; coded: boolean; erased: boolean };
 
 /** Whose the halves under a label in the token are; undefined while no key got them. */
-export type ResidentOwner = { keyId: string; tenant: string } | undefined;
+export type ResidentKey = { keyId: string; tenant: string } | undefined;
 
 /**
  * The states of those keys and tenants, and the last lists of those roots, whose names fall into the part.
@@ -22,7 +22,7 @@ export type RegisterPart = {
 
 /** Things that exist once and have no name. */
 export type RegisterRest = {
-  residents: Map<string, ResidentOwner>;
+  residents: Map<string, ResidentKey>;
   /** Numbers of the records by which earlier versions took rows over by themselves. */
   earlierAdoptions: Set<number>;
   /** Whether every row has a code, because an earlier version's own adoption was completed. */

@@ -9,7 +9,7 @@ import {
   partOf,
   type RegisterPart,
   type RegisterRest,
-  type ResidentOwner,
+  type ResidentKey,
 } from "./parts.ts";
 
 /** What has a state with a code: a key, by its id, or a tenant, by its name. */
@@ -50,7 +50,7 @@ export type Register = {
   /** The last granted revocation list of a root. */
   lastList(keyId: string): LastList | undefined;
   /** Labels of the halves that were made in the token and not destroyed. */
-  residents(): ReadonlyMap<string, ResidentOwner>;
+  residents(): ReadonlyMap<string, ResidentKey>;
   /** Whether it was made by a version that knew no codes and never got one. */
   isAdoptable(kind: StateKind, name: string): boolean;
   /** The adoption that one admin asked for last. */

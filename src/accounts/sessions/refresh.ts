@@ -85,8 +85,8 @@ async function refreshOnce(
     await tx("sessions")
       .where("session_id", used.session_id)
       .update({ refreshed_at: now, refreshed_by: presented.client });
-    const owner = { accountId: used.account_id, familyId: used.family_id };
-    return startSession(tx, owner, presented.next, now);
+    const holder = { accountId: used.account_id, familyId: used.family_id };
+    return startSession(tx, holder, presented.next, now);
   }
   const repeated = await repeatedAnswer(tx, used, presented, now);
   if (repeated === undefined) {

@@ -20,9 +20,9 @@ export async function prepareDatabases(
   client.on("error", () => undefined);
   await client.connect();
   try {
-    for (const { guest, ...owner } of databases) {
-      const identifier = await prepareRole(client, owner);
-      const existing = await client.query("select from pg_database where datname = $1", [owner.name]);
+    for (const { guest, ...database } of databases) {
+      const identifier = await prepareRole(client, database);
+      const existing = await client.query("select from pg_database where datname = $1", [database.name]);
       if (existing.rowCount === 0) await client.query(`create database ${identifier} owner ${identifier}`);
       await client.query(`revoke connect on database ${identifier} from public`);
       if (guest === undefined) continue;

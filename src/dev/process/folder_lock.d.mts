@@ -1,3 +1,3 @@
 export function processBirth(pid: number): string | undefined;
 
-export function claim(folder: string): Promise<{ release(): void } | { heldBy: number }>;
+export function lockFolder(folder: string): Promise<{ release(): void } | { heldBy: number }>;

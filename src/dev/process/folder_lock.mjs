@@ -34,14 +34,14 @@ export function processBirth(pid) {
 }
 
 /**
- * Claims a folder for this process until it releases it or ends. Of any number of processes at most one holds
- * a folder; what a dead one left behind does not count. Each claimant puts down a file named after itself and
- * only then looks around: if it sees another living one it withdraws, so two can never both stay.
+ * Locks a folder for this process until it releases it or ends. Of any number of processes at most one holds
+ * a folder; what a dead one left behind does not count. Each candidate puts down a file named after itself
+ * and only then looks around: if it sees another living one it withdraws, so two can never both stay.
  *
- * @param {string} folder Created when it is not there, in a folder that is; holds nothing but claims.
+ * @param {string} folder Created when it is not there, in a folder that is; holds nothing but lock files.
  * @returns {Promise<{ release(): void } | { heldBy: number }>}
  */
-export async function claim(folder) {
+export async function lockFolder(folder) {
   makeFolder(folder);
   const own = `${process.pid}.${processBirth(process.pid)}`;
   for (let attempt = 1; ; attempt += 1) {

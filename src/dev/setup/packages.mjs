@@ -13,7 +13,7 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { claim } from "../process/folder_lock.mjs";
+import { lockFolder } from "../process/folder_lock.mjs";
 import { spawnTied } from "../process/lifeline.mjs";
 import { isLockedNode, LOCKED_NODE, NODE_PACKAGE } from "./node.mjs";
 import { npmCommand, npmEnvironment } from "./npm.mjs";
@@ -62,7 +62,7 @@ export async function installPackages(root) {
   }
   refuseLinks(root);
   mkdirSync(join(root, ".deputize", "setup"), { recursive: true, mode: 0o700 });
-  const held = await claimSetup(join(root, ".deputize", "setup", "lock"));
+  const held = await lockSetup(join(root, ".deputize", "setup", "lock"));
   try {
     if (isStamped(root)) {
       return;
@@ -106,9 +106,9 @@ function refuseLinks(root) {
 }
 
 /** @param {string} folder */
-async function claimSetup(folder) {
+async function lockSetup(folder) {
   for (let done; ; await sleep(200)) {
-    const outcome = await claim(folder);
+    const outcome = await lockFolder(folder);
     if ("release" in outcome) {
       done?.("done");
       return outcome;

@@ -1,7 +1,7 @@
 import { type TourState, USED_SCOPE } from "./steps.ts";
 
 /** What somebody needs to call the running stack; kept in `connection.json` (mode 0600). */
-export type Connection = {
+export type Access = {
   base_url: string;
   api_key: string;
   connection_id: string;
@@ -13,14 +13,10 @@ export type Connection = {
 };
 
 /** What is known when the tour did not finish. */
-export type KnownConnection = Partial<Connection> & Pick<Connection, "base_url" | "owner_email">;
+export type KnownAccess = Partial<Access> & Pick<Access, "base_url" | "owner_email">;
 
 /** The connection that the tour has kept, as far as it got. */
-export function connectionOf(
-  baseUrl: string,
-  state: Partial<TourState>,
-  ownerEmail: string,
-): KnownConnection {
+export function accessOf(baseUrl: string, state: Partial<TourState>, ownerEmail: string): KnownAccess {
   const { application, certId, granted } = state;
   const known = { base_url: baseUrl, owner_email: ownerEmail };
   if (application === undefined) return known;
@@ -36,9 +32,9 @@ export function connectionOf(
  * Lines for a shell, which work when they are pasted unchanged: challenge, present, verify. They name a
  * scope, not a certificate, and so go on working when a later start has replaced the delegation.
  */
-export function curlLines(connection: Connection): string[] {
-  const { base_url, api_key, connection_id, agent_id } = connection;
-  const scope = JSON.stringify(connection.scope);
+export function curlLines(access: Access): string[] {
+  const { base_url, api_key, connection_id, agent_id } = access;
+  const scope = JSON.stringify(access.scope);
   const post = (path: string) =>
     `curl -s -X POST ${base_url}/v1/service/${path} -H 'X-Service-API-Key: ${api_key}' -H 'Content-Type: application/json'`;
   const picked = (name: string) => `sed 's/.*"${name}":"\\([^"]*\\)".*/\\1/'`;
@@ -57,27 +53,27 @@ function quoted(text: string): string {
 }
 
 /** What a person sees when everything is up; lines to paste only when there is something they can prove. */
-export function tryItYourself(connection: KnownConnection, folder: string): string[] {
+export function tryItYourself(access: KnownAccess, folder: string): string[] {
   return [
     "",
-    ...(isComplete(connection)
+    ...(isComplete(access)
       ? [
           "Everything is up. Try it in another shell; the last line answers allow, once for each challenge:",
           "",
-          ...curlLines(connection),
+          ...curlLines(access),
         ]
       : ["Everything is up, but there is no delegation to try."]),
     "",
-    `Base URL     ${connection.base_url}`,
-    ...(connection.api_key === undefined ? [] : [`API key      ${connection.api_key}`]),
-    `Mailbox      ${connection.base_url}/dev/mailbox (sign in as ${connection.owner_email})`,
-    `API          ${connection.base_url}/openapi.json`,
+    `Base URL     ${access.base_url}`,
+    ...(access.api_key === undefined ? [] : [`API key      ${access.api_key}`]),
+    `Mailbox      ${access.base_url}/dev/mailbox (sign in as ${access.owner_email})`,
+    `API          ${access.base_url}/openapi.json`,
     `Manifests    ${folder}/manifests (change one and watch ${folder}/status)`,
     "",
     "Ctrl-C ends everything.",
   ];
 }
 
-function isComplete(connection: KnownConnection): connection is Connection {
-  return connection.cert_id !== undefined;
+function isComplete(access: KnownAccess): access is Access {
+  return access.cert_id !== undefined;
 }

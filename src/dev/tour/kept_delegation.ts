@@ -18,7 +18,7 @@ const fateOf = ({ reason }: ObjectState): Fate | undefined => fates[reason];
  * delegation is kept and a waiting one approved; one that has ended is declared again as long as the file is
  * the example's, else left as it is.
  */
-export const standingDelegation: TourStep = {
+export const keptDelegation: TourStep = {
   name: "standing_delegation",
   title: "delegation.yaml, kept for you to try",
   async run({ quickstart }, state) {
@@ -48,7 +48,7 @@ export const standingDelegation: TourStep = {
 };
 
 /** After a tour that did not finish: what the operator knows of the reader's delegation, if it is active. */
-export async function recallStanding({ quickstart }: TourWorld, state: TourState): Promise<void> {
+export async function recallKeptDelegation({ quickstart }: TourWorld, state: TourState): Promise<void> {
   const objectState = await quickstart.objectState("delegation").catch(() => undefined);
   const stands = objectState?.reason === "Active" ? objectState.status : undefined;
   state.certId = stands?.certID ?? "";

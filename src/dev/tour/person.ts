@@ -2,7 +2,7 @@
  * A person at the API, as a browser would be: keeps cookies, sends the CSRF value, reads codes from the
  * mailbox.
  */
-export type Owner = {
+export type Person = {
   email: string;
   /** Calls the API and expects success. Throws `UnexpectedAnswer` otherwise. */
   call<T>(method: "GET" | "POST" | "PUT" | "DELETE", path: string, body?: unknown): Promise<T>;
@@ -25,7 +25,7 @@ const CODE = /^Your sign-in code is (\d{6})$/m;
 export async function signIn(
   baseUrl: string,
   email: string,
-): Promise<{ owner: Owner; code: string; humanId: string; isNew: boolean }> {
+): Promise<{ person: Person; code: string; humanId: string; isNew: boolean }> {
   const cookies = new Map<string, string>();
 
   async function call<T>(method: string, path: string, body?: unknown): Promise<T> {
@@ -76,5 +76,5 @@ export async function signIn(
     await call("POST", "/v1/auth/onboarding/account-type", { account_type: "individual" });
   }
   const session = await call<{ human_id: string }>("GET", "/v1/auth/session");
-  return { owner: { email, call }, code, humanId: session.human_id, isNew };
+  return { person: { email, call }, code, humanId: session.human_id, isNew };
 }

@@ -10,7 +10,7 @@ import {
   verify,
   within,
 } from "./calls.ts";
-import { type Owner, signIn } from "./person.ts";
+import { type Person, signIn } from "./person.ts";
 import type { ObjectState, QuickstartFolder, QuickstartKind } from "./quickstart.ts";
 import type { Receiver } from "./receiver.ts";
 
@@ -24,7 +24,7 @@ export type TourWorld = {
 
 /** What the tour learns step by step: before its step has run, a field is not there. */
 export type TourState = {
-  owner: Owner;
+  person: Person;
   application: Application;
   requestId: string;
   certId: string;
@@ -50,8 +50,8 @@ const signedIn: TourStep = {
   name: "owner_signed_in",
   title: "A person signs in with a code sent by e-mail",
   async run({ baseUrl, email }, state) {
-    const { owner, code, humanId, isNew } = await signIn(baseUrl, email);
-    state.owner = owner;
+    const { person, code, humanId, isNew } = await signIn(baseUrl, email);
+    state.person = person;
     return `${email}, code ${code}, root identity ${humanId}${isNew ? " (new, in the vault)" : ""}`;
   },
 };
@@ -68,7 +68,7 @@ const platformRegistered: TourStep = {
     state.application = { baseUrl, connectionId, apiKey, agentId: "" };
     receiver.useSecret(credentials.webhook_signing_secret);
     const callback = { callback_url: receiver.url };
-    await state.owner.call("PUT", `/v1/service/connections/${connectionId}/callback`, callback);
+    await state.person.call("PUT", `/v1/service/connections/${connectionId}/callback`, callback);
     return `connection ${connectionId}, key ${credentials.api_key_prefix}…`;
   },
 };
@@ -91,7 +91,7 @@ const delegationRequested: TourStep = {
   async run({ quickstart }, state) {
     await quickstart.requestTour();
     state.requestId = await awaitStatus(quickstart, "tour", ({ status }) => status.requestID);
-    const request = await state.owner.call<DelegationRequest>("GET", requestPath(state));
+    const request = await state.person.call<DelegationRequest>("GET", requestPath(state));
     expectEqual("the request", request.status, "pending");
     return `${state.requestId} asks for ${request.requested_scope.join(", ")}`;
   },
@@ -150,9 +150,9 @@ const notDelegatedDenied: TourStep = {
 const revoked: TourStep = {
   name: "revoked",
   title: "The person revokes, and the application hears of it",
-  async run({ receiver }, { owner, certId }) {
+  async run({ receiver }, { person, certId }) {
     const path = `/v1/service/delegations/${certId}/revoke`;
-    const certificate = await owner.call<{ status: string }>("POST", path, { reason: "the tour is over" });
+    const certificate = await person.call<{ status: string }>("POST", path, { reason: "the tour is over" });
     expectEqual("the certificate", certificate.status, "revoked");
     return deliveredEvent(receiver, "delegation.revoked", certId);
   },
@@ -175,8 +175,8 @@ const presentRefused: TourStep = {
 const audited: TourStep = {
   name: "audited",
   title: "Every decision is in the history, newest first",
-  async run(_, { owner, certId }) {
-    const { events } = await owner.call<{ events: AuditEvent[] }>(
+  async run(_, { person, certId }) {
+    const { events } = await person.call<{ events: AuditEvent[] }>(
       "GET",
       "/v1/service/audit/personal?limit=25",
     );
@@ -252,7 +252,7 @@ function requestPath({ requestId }: TourState): string {
  * One that was approved before, which the operator has not written down yet, stays as it is.
  */
 export async function approve(state: TourState): Promise<string[]> {
-  const request = await state.owner.call<DelegationRequest>("GET", requestPath(state));
+  const request = await state.person.call<DelegationRequest>("GET", requestPath(state));
   const { requested_scope, cert_id, approved_scope } = request;
   if (request.status === "approved" && cert_id !== null && approved_scope !== null) {
     state.certId = cert_id;
@@ -261,7 +261,7 @@ export async function approve(state: TourState): Promise<string[]> {
   const kept = requested_scope.filter((scope) => scope !== WITHHELD_SCOPE);
   const wanted = kept.length === 0 ? requested_scope : kept;
   const path = `${requestPath(state)}/approve`;
-  const certificate = await state.owner.call<Certificate>("POST", path, { approved_scope: wanted });
+  const certificate = await state.person.call<Certificate>("POST", path, { approved_scope: wanted });
   expectEqual("the certificate", certificate.status, "approved");
   expectEqual("the approved scope", certificate.approved_scope.join(" "), wanted.join(" "));
   state.certId = certificate.cert_id;

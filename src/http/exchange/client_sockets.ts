@@ -2,7 +2,7 @@ import type { Socket } from "node:net";
 import { networkOf } from "../../rates/client_rates.ts";
 
 /** Bounds how many connections one network holds open at a time. */
-export type Connections = {
+export type ClientSockets = {
   /**
    * Counts a connection until it is closed. False, and not counted, when its network holds its share already.
    */
@@ -10,14 +10,14 @@ export type Connections = {
 };
 
 /** What the count knows clients by. */
-export type ConnectionBounds = {
+export type ClientSocketBounds = {
   perClient: number;
   /** The client of a TCP peer's address; `undefined` for proxies, whose connections are many clients'. */
   clientOf(peer: string | undefined): string | undefined;
 };
 
 /** A count of at most `perClient` connections for each network. */
-export function createConnections({ perClient, clientOf }: ConnectionBounds): Connections {
+export function createClientSockets({ perClient, clientOf }: ClientSocketBounds): ClientSockets {
   const open = createTally();
   return {
     admit(socket) {

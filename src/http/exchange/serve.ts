@@ -184,12 +184,12 @@ function rated({ id, rate }: Route, run: Run, rates: CallRates): Run {
 type Once = { route: Route; call: IncomingCall; bytes: Buffer; key: string };
 
 async function serveOnce({ route, call, bytes, key }: Once, run: Run, deps: ServeDeps): Promise<Reply> {
-  const owner = ownerOf(route, call.caller);
+  const keptAs = keptFor(route, call.caller);
   const target = `${JSON.stringify([call.params, call.query])}\n`;
   const said = route.sameCall === undefined ? bytes : Buffer.from(JSON.stringify(route.sameCall(call.body)));
   const bodyHash = hash("sha256", Buffer.concat([Buffer.from(target), said]), "buffer");
   const { answer, replayed } = await deps.idempotency.once(
-    { ...owner, routeId: route.id, key, bodyHash },
+    { ...keptAs, routeId: route.id, key, bodyHash },
     async () => {
       const { status = ownStatus(route), body, headers = {}, cookies } = await run(call);
       if (cookies !== undefined) throw new Error(`${route.id}: an answer with cookies cannot be kept`);
@@ -202,21 +202,21 @@ async function serveOnce({ route, call, bytes, key }: Once, run: Run, deps: Serv
   });
 }
 
-type Owner = Pick<KeyedCall, "accountId" | "caller" | "secretFor">;
+type KeptFor = Pick<KeyedCall, "accountId" | "caller" | "secretFor">;
 
 /**
  * Whose an answer is that is kept: the person's, or the connection's whose API key was sent; a secret is one
  * sign-in's.
  */
-function ownerOf({ id, showsSecret }: Route, caller: AnyCall["caller"]): Owner {
+function keptFor({ id, showsSecret }: Route, caller: AnyCall["caller"]): KeptFor {
   if (caller === undefined || !("accountId" in caller)) {
     throw new Error(`${id}: only calls of an account can be idempotent`);
   }
   const connectionId = "connectionId" in caller ? caller.connectionId : null;
-  const owner = { accountId: caller.accountId, caller: connectionId ?? "person" };
-  if (!showsSecret) return owner;
+  const kept = { accountId: caller.accountId, caller: connectionId ?? "person" };
+  if (!showsSecret) return kept;
   if (!("familyId" in caller)) throw new Error(`${id}: secrets are shown only to people`);
-  return { ...owner, secretFor: caller.familyId };
+  return { ...kept, secretFor: caller.familyId };
 }
 
 function answerReply(route: Route, answer: Answer<unknown>, cookies: Cookies): Reply {

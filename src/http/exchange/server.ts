@@ -15,7 +15,7 @@ import { MAX_BODY_BYTES } from "../request/body.ts";
 import { createPeerClient } from "../request/client_address.ts";
 import { requestIdOf } from "../request/request_id.ts";
 import { requestLineViolation } from "../request/request_line.ts";
-import { type ConnectionBounds, createConnections } from "./client_sockets.ts";
+import { type ClientSocketBounds, createClientSockets } from "./client_sockets.ts";
 import { createDrains, type Drains } from "./drains.ts";
 import { errorReply, sendEarly, sendReply } from "./replies.ts";
 import { securityHeaders } from "./security_headers.ts";
@@ -45,7 +45,7 @@ const POLL_MS = 20;
 export type ServerLimits = {
   connections: number;
   perClient: number;
-  clientOf: ConnectionBounds["clientOf"];
+  clientOf: ClientSocketBounds["clientOf"];
   /** Requests of one connection that may be without their answer. */
   unanswered: number;
   headersMs: number;
@@ -78,7 +78,7 @@ export async function startServer(
   { host, port, limits: given }: { host: string; port: number; limits?: Partial<ServerLimits> },
 ): Promise<RunningServer> {
   const limits = { ...LIMITS, ...given };
-  const connections = createConnections(limits);
+  const sockets = createClientSockets(limits);
   const unanswered = createUnanswered(limits.unanswered);
   const drains = createDrains();
   const networkAt = ({ remoteAddress }: Socket) =>
@@ -118,7 +118,7 @@ export async function startServer(
   server.maxConnections = limits.connections;
   server.setTimeout(limits.silenceMs);
   server.on("connection", (socket: Socket) => {
-    if (connections.admit(socket)) return;
+    if (sockets.admit(socket)) return;
     socket.on("error", () => {});
     socket.write(rawAnswer(tooManyConnections()));
     socket.destroySoon();

@@ -2,7 +2,7 @@ import { hash } from "node:crypto";
 import type { AgentAnswer } from "../../operator_calls.ts";
 import { canonicalBytes } from "../../protocol/encoding/canonical.ts";
 import type { ApiFailure } from "../api/transport.ts";
-import { isOutage, reasonOf, standsThroughOutage, visitAfter } from "../api_failures.ts";
+import { isAtRest, isOutage, reasonOf, visitAfter } from "../api_failures.ts";
 import { definedOnly, type Fact, isTrue, readiness, withFacts } from "../conditions.ts";
 import type { Agent, AgentStatus, Condition } from "../kinds.ts";
 import type { Visit } from "../queue/queue.ts";
@@ -96,7 +96,7 @@ function fingerprint(publicKey: unknown): string {
 async function reportFailure(world: World, input: AgentInput, failure: ApiFailure): Promise<Visit> {
   const { object } = input;
   const verdict = reasonOf(failure);
-  const mayStay = isOutage(failure) && standsThroughOutage(object);
+  const mayStay = isOutage(failure) && isAtRest(object);
   if (failure.kind !== "superseded" && !mayStay) {
     const hasKey = isOutage(failure) ? isTrue(object.status, "KeyReady") : input.state !== undefined;
     await report(world, object, agentStatus(world, input, verdict, hasKey), verdict);

@@ -1,7 +1,7 @@
 import { unixSeconds } from "../../clock.ts";
 import type { DelegationState, DelegationWish } from "../../operator_calls.ts";
 import type { ApiFailure, ApiResult } from "../api/transport.ts";
-import { isOutage, reasonOf, standsThroughOutage, visitAfter } from "../api_failures.ts";
+import { isAtRest, isOutage, reasonOf, visitAfter } from "../api_failures.ts";
 import { conditionOf } from "../conditions.ts";
 import { durationSeconds } from "../durations.ts";
 import type { Delegation } from "../kinds.ts";
@@ -88,7 +88,7 @@ async function reportFailure(world: World, input: DelegationInput, failure: ApiF
   const { object } = input;
   const verdict = reasonOf(failure);
   const visit = visitAfter(verdict, failure);
-  const mayStay = isOutage(failure) && standsThroughOutage(object);
+  const mayStay = isOutage(failure) && isAtRest(object);
   if (failure.kind !== "superseded" && !mayStay) {
     await report(world, object, failed(input, failure, verdict), verdict);
   }

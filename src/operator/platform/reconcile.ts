@@ -1,6 +1,6 @@
 import type { PlatformWish } from "../../operator_calls.ts";
 import type { ApiFailure, ApiResult } from "../api/transport.ts";
-import { isOutage, reasonOf, standsThroughOutage, visitAfter } from "../api_failures.ts";
+import { isAtRest, isOutage, reasonOf, visitAfter } from "../api_failures.ts";
 import type { Platform } from "../kinds.ts";
 import type { Visit } from "../queue/queue.ts";
 import { recheckOf } from "../reasons.ts";
@@ -112,7 +112,7 @@ async function release(world: World, object: Platform): Promise<ApiResult<unknow
 async function reportFailure(world: World, input: PlatformInput, failure: ApiFailure): Promise<Visit> {
   const { object, state } = input;
   const verdict = reasonOf(failure);
-  const mayStay = isOutage(failure) && standsThroughOutage(object);
+  const mayStay = isOutage(failure) && isAtRest(object);
   if (failure.kind !== "superseded" && !mayStay) {
     const status = isOutage(failure)
       ? unknownStatus(input, verdict)

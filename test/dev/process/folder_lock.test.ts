@@ -2,14 +2,14 @@ import { mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { claim, processBirth } from "../../../src/dev/process/folder_lock.mjs";
+import { lockFolder, processBirth } from "../../../src/dev/process/folder_lock.mjs";
 import { killHard, type RunningScript, runScript } from "../../support/process.ts";
 
 let folder: string;
 const scripts: RunningScript[] = [];
 
 beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), "deputize-claim-"));
+  folder = await mkdtemp(join(tmpdir(), "deputize-lock-"));
 });
 
 afterEach(async () => {
@@ -17,39 +17,39 @@ afterEach(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-async function claimElsewhere(): Promise<string> {
+async function lockElsewhere(): Promise<string> {
   const script = await runScript(join(import.meta.dirname, "../fixtures/run_lock.ts"), [folder]);
   scripts.push(script);
   return script.firstLine;
 }
 
-test("of many claimants at the same moment at most one holds the folder", async () => {
+test("of many candidates at the same moment at most one holds the folder", async () => {
   for (let round = 0; round < 3; round += 1) {
-    const answers = await Promise.all(Array.from({ length: 8 }, claimElsewhere));
+    const answers = await Promise.all(Array.from({ length: 8 }, lockElsewhere));
     expect(answers.filter((answer) => answer === "mine").length).toBeLessThanOrEqual(1);
     expect(answers.every((answer) => answer === "mine" || /^held by \d+$/.test(answer))).toBe(true);
     await Promise.all(scripts.splice(0).map(({ child }) => killHard(child)));
-    expect(await claimElsewhere()).toBe("mine");
+    expect(await lockElsewhere()).toBe("mine");
     await Promise.all(scripts.splice(0).map(({ child }) => killHard(child)));
   }
 });
 
-test("names the holder, and holds against a second claim of the same process too", async () => {
-  const first = await claim(folder);
-  expect(await claim(folder)).toEqual({ heldBy: process.pid });
-  expect(await claimElsewhere()).toBe(`held by ${process.pid}`);
+test("names the holder, and holds against a second lock of the same process too", async () => {
+  const first = await lockFolder(folder);
+  expect(await lockFolder(folder)).toEqual({ heldBy: process.pid });
+  expect(await lockElsewhere()).toBe(`held by ${process.pid}`);
   if ("release" in first) {
     first.release();
   }
-  expect(await claimElsewhere()).toBe("mine");
+  expect(await lockElsewhere()).toBe("mine");
 });
 
-test("clears away the claims of the dead and keeps those of the living", async () => {
+test("clears away the locks of the dead and keeps those of the living", async () => {
   const living = `${process.ppid}.${processBirth(process.ppid)}`;
   await writeFile(join(folder, "999999999.1"), "");
   await writeFile(join(folder, `${process.ppid}.1`), "");
   await writeFile(join(folder, living), "");
-  expect(await claim(folder)).toEqual({ heldBy: process.ppid });
+  expect(await lockFolder(folder)).toEqual({ heldBy: process.ppid });
   expect(await readdir(folder)).toEqual([living]);
 });
 

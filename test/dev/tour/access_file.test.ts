@@ -5,12 +5,7 @@ import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
 import { promisify } from "node:util";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import {
-  type Connection,
-  connectionOf,
-  curlLines,
-  tryItYourself,
-} from "../../../src/dev/tour/access_file.ts";
+import { type Access, accessOf, curlLines, tryItYourself } from "../../../src/dev/tour/access_file.ts";
 import type { TourState } from "../../../src/dev/tour/steps.ts";
 
 /** What the server was asked: path, who asked, and with what. */
@@ -24,7 +19,7 @@ const CHALLENGE = "Zm9vL2Jhcis=.AAAAAGVx/+8=";
 let server: Server;
 let calls: Call[];
 let spent: boolean;
-let connection: Connection;
+let connection: Access;
 
 /** Answers as the API does: a proof for the challenge it gave, a decision for that proof, once. */
 function answer(path: string, body: unknown): [status: number, answer: unknown] {
@@ -151,8 +146,7 @@ describe("a connection", () => {
     connectionId: "conn-1",
     agentId: "agent-1",
   };
-  const known = (state: Partial<TourState>) =>
-    connectionOf("http://127.0.0.1:1", state, "owner@example.test");
+  const known = (state: Partial<TourState>) => accessOf("http://127.0.0.1:1", state, "owner@example.test");
 
   test("names the scope of the tour when that is granted, else one that is", () => {
     const stands = { application, certId: "cert-1" };

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { Surprise } from "../../../src/dev/tour/calls.ts";
-import { recallStanding, standingDelegation } from "../../../src/dev/tour/kept_delegation.ts";
+import { keptDelegation, recallKeptDelegation } from "../../../src/dev/tour/kept_delegation.ts";
 import type { ObjectState, QuickstartFolder } from "../../../src/dev/tour/quickstart.ts";
 import type { TourState, TourWorld } from "../../../src/dev/tour/steps.ts";
 
@@ -38,7 +38,7 @@ function worldOf(file: File, now: ObjectState, request: object = { status: "pend
   };
   return {
     world: { quickstart } as TourWorld,
-    state: { owner: { email: "owner@example.test", call } } as TourState,
+    state: { person: { email: "owner@example.test", call } } as TourState,
     done,
   };
 }
@@ -50,7 +50,7 @@ const approved = (request: string) => [
 
 test("an active delegation is kept, with what it grants", async () => {
   const { world, state, done } = worldOf("edited", objectState("Active", active));
-  expect(await standingDelegation.run(world, state)).toBe("cert-old still grants data:read");
+  expect(await keptDelegation.run(world, state)).toBe("cert-old still grants data:read");
   expect(state).toMatchObject({ certId: "cert-old", granted: ["data:read"] });
   expect(done).toEqual([]);
 });
@@ -58,7 +58,7 @@ test("an active delegation is kept, with what it grants", async () => {
 test("one that waits for its owner is approved, narrower", async () => {
   const pending = objectState("AwaitingApproval", { requestID: "req-1" });
   const { world, state, done } = worldOf("edited", pending);
-  expect(await standingDelegation.run(world, state)).toBe("cert-new grants data:read, payments:send");
+  expect(await keptDelegation.run(world, state)).toBe("cert-new grants data:read, payments:send");
   expect(state).toMatchObject({ certId: "cert-new", granted: ["data:read", "payments:send"] });
   expect(done).toEqual(approved("req-1"));
 });
@@ -67,7 +67,7 @@ test("one that was approved before its file says so is kept, with what it grants
   const pending = objectState("AwaitingApproval", { requestID: "req-1" });
   const decided = { status: "approved", cert_id: "cert-old", approved_scope: ["data:read"] };
   const { world, state, done } = worldOf("edited", pending, decided);
-  expect(await standingDelegation.run(world, state)).toBe("cert-old grants data:read");
+  expect(await keptDelegation.run(world, state)).toBe("cert-old grants data:read");
   expect(state).toMatchObject({ certId: "cert-old", granted: ["data:read"] });
   expect(done).toEqual(["GET /v1/service/delegations/requests/req-1"]);
 });
@@ -76,7 +76,7 @@ test.each(["Denied", "Revoked", "Expired"])(
   "one that ended as %s is asked for anew and approved",
   async (how) => {
     const { world, state, done } = worldOf("example", objectState(how, active));
-    expect(await standingDelegation.run(world, state)).toBe("cert-new grants data:read, payments:send");
+    expect(await keptDelegation.run(world, state)).toBe("cert-new grants data:read, payments:send");
     expect(state.certId).toBe("cert-new");
     expect(done).toEqual(["renewed", ...approved("req-new")]);
   },
@@ -86,7 +86,7 @@ test.each(["Denied", "Revoked", "Expired"])(
   "one of the reader's own that ended as %s is left alone",
   async (how) => {
     const { world, state, done } = worldOf("edited", objectState(how, active));
-    expect(await standingDelegation.run(world, state)).toBe(
+    expect(await keptDelegation.run(world, state)).toBe(
       `left as it is: Ready=False, ${how}: in the operator's words`,
     );
     expect(state.certId).toBe("");
@@ -99,7 +99,7 @@ test.each([
   ["filed, not decided", { requestID: "req-1" }],
 ])("one under suspend, %s, is told in the operator's words, and not approved", async (_, status) => {
   const { world, state, done } = worldOf("edited", objectState("Suspended", status));
-  const thrown = await standingDelegation.run(world, state).catch((error: unknown) => error);
+  const thrown = await keptDelegation.run(world, state).catch((error: unknown) => error);
   expect(thrown).toBeInstanceOf(Surprise);
   expect((thrown as Surprise).message).toBe("Ready=False, Suspended: in the operator's words");
   expect(state.certId).toBe("");
@@ -108,7 +108,7 @@ test.each([
 
 test("one whose file was taken away is missed, not put back", async () => {
   const { world, state, done } = worldOf("missing", objectState("Active", active));
-  expect(await standingDelegation.run(world, state)).toContain("delegation.yaml is gone");
+  expect(await keptDelegation.run(world, state)).toContain("delegation.yaml is gone");
   expect(state.certId).toBe("");
   expect(done).toEqual([]);
 });
@@ -121,7 +121,7 @@ test.each([
   "after a tour that was cut short, one that is %s counts as standing as %j",
   async (reason, certId, granted) => {
     const { world, state } = worldOf("edited", objectState(reason, active));
-    await recallStanding(world, state);
+    await recallKeptDelegation(world, state);
     expect(state).toMatchObject({ certId, granted });
   },
 );

@@ -2,7 +2,7 @@ import type pg from "pg";
 import { pino } from "pino";
 import { expect, test } from "vitest";
 import type { Change } from "../../../keyvault/audit/journal.ts";
-import type { ResidentOwner } from "../../../keyvault/audit/register/parts.ts";
+import type { ResidentKey } from "../../../keyvault/audit/register/parts.ts";
 import { isRefusal } from "../../../keyvault/errors.ts";
 import { createResidency, type ResidencyParts } from "../../../keyvault/keys/residency.ts";
 import type { Half } from "../../../keyvault/token/messages.ts";
@@ -18,7 +18,7 @@ function told(labels: string[] = [], other: Partial<ResidencyParts> = {}) {
     },
   } as unknown as pg.Client;
   const halves: Half[] = ["ed25519"];
-  const residents = new Map<string, ResidentOwner>(labels.map((label) => [label, undefined]));
+  const residents = new Map<string, ResidentKey>(labels.map((label) => [label, undefined]));
   const residency = createResidency({
     journal: {
       async change<T>(apply: (client: pg.Client, seq: number) => Promise<Change<T>>) {

@@ -1,7 +1,7 @@
 import type pg from "pg";
 import { expect, test } from "vitest";
 import type { Change } from "../../../keyvault/audit/journal.ts";
-import type { ResidentOwner } from "../../../keyvault/audit/register/parts.ts";
+import type { ResidentKey } from "../../../keyvault/audit/register/parts.ts";
 import { createResidentSweeping } from "../../../keyvault/lifecycle/sweep_residents.ts";
 
 const LABEL = `key-${"0".repeat(32)}`;
@@ -11,8 +11,8 @@ const OWNER = { keyId: "1".repeat(32), tenant: "acc-1" };
  * Sweeping of one label that no key has; `before` is done to what the audit says when the sweep's turn
  * arrives.
  */
-function sweepOf(before: (residents: Map<string, ResidentOwner>) => void, owner?: ResidentOwner) {
-  const residents = new Map<string, ResidentOwner>([[LABEL, owner]]);
+function sweepOf(before: (residents: Map<string, ResidentKey>) => void, owner?: ResidentKey) {
+  const residents = new Map<string, ResidentKey>([[LABEL, owner]]);
   const destroyed: string[] = [];
   const steps: unknown[] = [];
   const sweep = createResidentSweeping({
@@ -46,7 +46,7 @@ test("a half without a key is destroyed", async () => {
   expect(destroyed).toEqual([LABEL]);
 });
 
-test.each<[string, (residents: Map<string, ResidentOwner>) => void]>([
+test.each<[string, (residents: Map<string, ResidentKey>) => void]>([
   ["has got its key, as the chain says after a lost connection", (residents) => residents.set(LABEL, OWNER)],
   ["was destroyed by another sweep", (residents) => residents.delete(LABEL)],
 ])("a half is left alone that, when the sweep's turn comes, %s", async (_, before) => {

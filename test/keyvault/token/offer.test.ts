@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { openToken } from "../../../keyvault/token/client.ts";
 import { tokenSettings } from "../../../keyvault/token/install.ts";
-import { connectToken } from "../../../keyvault/token/link.ts";
+import { openTokenLink } from "../../../keyvault/token/link.ts";
 import { createOffer, encryptPin } from "../../../keyvault/token/pin_box.ts";
 import { StaleOffer, WrongPin } from "../../../keyvault/token/token_error.ts";
 import { createHome, SILENT } from "../fixture.ts";
@@ -41,15 +41,15 @@ test("a process that was given a wrong PIN, or one that was not encrypted to it,
     [() => encryptPin(wrong, createOffer().publicKey), StaleOffer],
   ] as const;
   for (const [boxFor, refusal] of boxes) {
-    const connection = connectToken(environment, SILENT);
+    const link = openTokenLink(environment, SILENT);
     try {
-      const { publicKey } = await connection.request({ kind: "offer" }, 20_000);
-      const tried = connection.request({ kind: "unseal", ...place, box: boxFor(publicKey) }, 20_000);
+      const { publicKey } = await link.request({ kind: "offer" }, 20_000);
+      const tried = link.request({ kind: "unseal", ...place, box: boxFor(publicKey) }, 20_000);
       await expect(tried).rejects.toBeInstanceOf(refusal);
-      await connection.ended;
-      await expect(connection.request({ kind: "offer" }, 20_000)).rejects.toThrow(/away/);
+      await link.ended;
+      await expect(link.request({ kind: "offer" }, 20_000)).rejects.toThrow(/away/);
     } finally {
-      connection.kill();
+      link.kill();
     }
   }
   await home.remove();
@@ -58,23 +58,23 @@ test("a process that was given a wrong PIN, or one that was not encrypted to it,
 test("a process whose token failed once ends by itself: no call meets a token in doubt", async () => {
   const home = await createHome();
   const { place, environment } = await tokenSettings(home.config.token);
-  const connection = connectToken(environment, SILENT);
+  const link = openTokenLink(environment, SILENT);
   try {
-    await connection.request({ kind: "open", ...place }, 20_000);
-    const refused = connection.request({ kind: "retire", kek: "kek-1" }, 20_000);
+    await link.request({ kind: "open", ...place }, 20_000);
+    const refused = link.request({ kind: "retire", kek: "kek-1" }, 20_000);
     await expect(refused).rejects.toThrow("kek-1 is not an older version of the key-encryption key");
-    await connection.ended;
-    await expect(connection.request({ kind: "health" }, 20_000)).rejects.toThrow(/away/);
+    await link.ended;
+    await expect(link.request({ kind: "health" }, 20_000)).rejects.toThrow(/away/);
   } finally {
-    connection.kill();
+    link.kill();
     await home.remove();
   }
 });
 
 test("a process that has opened no token does nothing with one", async () => {
   for (const request of [{ kind: "health" }, { kind: "rotate" }, { kind: "noted_head" }] as const) {
-    const connection = connectToken({}, SILENT);
-    await expect(connection.request(request, 20_000)).rejects.toThrow("The token is not open");
-    await connection.ended;
+    const link = openTokenLink({}, SILENT);
+    await expect(link.request(request, 20_000)).rejects.toThrow("The token is not open");
+    await link.ended;
   }
 });

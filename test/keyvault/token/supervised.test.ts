@@ -3,7 +3,7 @@ import { pino } from "pino";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { openToken, type Token } from "../../../keyvault/token/client.ts";
 import { tokenSettings } from "../../../keyvault/token/install.ts";
-import { connectToken } from "../../../keyvault/token/link.ts";
+import { openTokenLink } from "../../../keyvault/token/link.ts";
 import { startTokenProcess } from "../../../keyvault/token/process.ts";
 import { createHome, type VaultHome } from "../fixture.ts";
 
@@ -76,11 +76,11 @@ test("one that was sealed, and why, is reported; its process is not called lost"
 });
 
 test("a process that lets a call's deadline pass is ended, and the call is named in the log", async () => {
-  const connection = connectToken({}, log);
-  await connection.request({ kind: "offer" }, 20_000);
-  process.kill(connection.pid!, "SIGSTOP");
-  await expect(connection.request({ kind: "offer" }, 10)).rejects.toThrow("The token's process ended");
-  await connection.ended;
+  const link = openTokenLink({}, log);
+  await link.request({ kind: "offer" }, 20_000);
+  process.kill(link.pid!, "SIGSTOP");
+  await expect(link.request({ kind: "offer" }, 10)).rejects.toThrow("The token's process ended");
+  await link.ended;
   expect(lines).toEqual([{ level: ERROR, event: "token_deadline", kind: "offer" }]);
 });
 

@@ -8,7 +8,7 @@ import { GENESIS } from "../../../keyvault/audit/record.ts";
 import { openToken, type Token } from "../../../keyvault/token/client.ts";
 import { MAX_FRAME_BYTES } from "../../../keyvault/token/frames.ts";
 import { tokenSettings } from "../../../keyvault/token/install.ts";
-import { connectToken } from "../../../keyvault/token/link.ts";
+import { openTokenLink } from "../../../keyvault/token/link.ts";
 import { DamagedBox } from "../../../keyvault/token/token_error.ts";
 import { createHome, SILENT, type VaultHome } from "../fixture.ts";
 
@@ -182,9 +182,9 @@ test("says which module cannot be loaded and which token is not there", async ()
 });
 
 test("a message that is too large for the pipe fails alone, and the child lives beyond its deadline", async () => {
-  const connection = connectToken({}, SILENT);
+  const link = openTokenLink({}, SILENT);
   let ended = false;
-  void connection.ended.then(() => {
+  void link.ended.then(() => {
     ended = true;
   });
   try {
@@ -195,13 +195,13 @@ test("a message that is too large for the pipe fails alone, and the child lives 
       half: "ed25519",
       bytes,
     } as const;
-    await expect(connection.request(request, 50)).rejects.toThrow(/too large/);
+    await expect(link.request(request, 50)).rejects.toThrow(/too large/);
     await new Promise((resolve) => setTimeout(resolve, 200));
     expect(ended).toBe(false);
-    expect(await connection.request({ kind: "offer" }, 20_000)).toHaveProperty("publicKey");
+    expect(await link.request({ kind: "offer" }, 20_000)).toHaveProperty("publicKey");
   } finally {
-    connection.kill();
-    await connection.ended;
+    link.kill();
+    await link.ended;
   }
 });
 
