@@ -3,7 +3,7 @@ import { Command } from "commander";
 import type { SealState } from "../lifecycle/sealing.ts";
 import { encryptPin } from "../token/pin_box.ts";
 import { readPin } from "./read_pin.ts";
-import { ask, Refused, type RemoteOptions, withRemoteOptions } from "./remote/call.ts";
+import { ask, CallError, type RemoteOptions, withRemoteOptions } from "./remote/call.ts";
 
 const ABOUT_SEAL = `Seal a running vault immediately, with an admin's certificate: the process that is logged in to the token is ended, and all keys in memory are overwritten. Until "keyvault unseal" the vault signs nothing, makes nothing and shows its status only. A PIN file is not read meanwhile, but by the next start.`;
 
@@ -59,7 +59,7 @@ async function askForOffer(options: RemoteOptions): Promise<string> {
     try {
       return ((await ask(options, "/v1/unseal")) as { offer: string }).offer;
     } catch (error) {
-      const isStarting = error instanceof Refused && error.code === "token_unavailable";
+      const isStarting = error instanceof CallError && error.code === "token_unavailable";
       if (!isStarting || performance.now() > deadline) throw error;
     }
     await sleep(RETRY_MS);

@@ -119,7 +119,7 @@ export function createApp(parts: AppParts): RequestListener {
 
   function requireAccepted(request: IncomingMessage): void {
     if (isAccepted(request.socket as TLSSocket)) return;
-    throw new PeerRefused("The certificate was revoked, or its authority is not trusted any more");
+    throw new PeerError("The certificate was revoked, or its authority is not trusted any more");
   }
 
   function failedReply(request: IncomingMessage, error: unknown): Reply {
@@ -132,7 +132,7 @@ export function createApp(parts: AppParts): RequestListener {
       err: known.code === "internal" ? error : known.cause,
     });
     const reply = errorReply(request, known.code, known.message);
-    return known instanceof PeerRefused
+    return known instanceof PeerError
       ? { ...reply, headers: { ...reply.headers, connection: "close" } }
       : reply;
   }
@@ -162,7 +162,7 @@ function requireHost({ headers, httpVersion }: IncomingMessage): void {
 /**
  * The peer at the other end of a connection is not accepted any more: the connection ends with the answer.
  */
-class PeerRefused extends VaultError {
+class PeerError extends VaultError {
   constructor(message: string) {
     super("forbidden", message);
   }

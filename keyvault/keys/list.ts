@@ -21,7 +21,7 @@ export function createKeyListing({
   store,
 }: {
   database: Database;
-  store: Pick<KeyStore, "judge">;
+  store: Pick<KeyStore, "checkRows">;
 }): ListKeys {
   return async ({ tenant, after, limit }) => {
     const query = selectKeys(database)
@@ -30,12 +30,12 @@ export function createKeyListing({
     if (tenant !== undefined) query.where("keys.tenant", tenant);
     if (after !== undefined) query.where("keys.key_id", ">", after);
     let more = false;
-    const judged = await store.judge(async () => {
+    const checked = await store.checkRows(async () => {
       const rows = await available(() => query);
       more = rows.length > limit;
       return rows.slice(0, limit).map(joinedRow);
     });
-    const keys = judged.map(({ row, intact }) => ({ ...viewKey(keyOf(row)), damaged: !intact }));
+    const keys = checked.map(({ row, intact }) => ({ ...viewKey(keyOf(row)), damaged: !intact }));
     return { keys, next: more ? (keys.at(-1)?.key_id ?? null) : null };
   };
 }

@@ -39,7 +39,7 @@ export type JoinedKeyRow = {
 };
 
 /** A row that was judged. */
-export type JudgedRow = { row: JoinedKeyRow; intact: boolean };
+export type CheckedRow = { row: JoinedKeyRow; intact: boolean };
 
 /** Keys read for one decision. */
 export type Reading = Pick<KeyStore, "find"> & {
@@ -63,7 +63,7 @@ export type KeyStore = {
    * The rows that `read` gives, in their order, and of each whether the service key attested it and it is in
    * the state that the vault gave it and its tenant last. One that changes meanwhile is read again.
    */
-  judge(read: () => PromiseLike<readonly JoinedKeyRow[]>): Promise<JudgedRow[]>;
+  checkRows(read: () => PromiseLike<readonly JoinedKeyRow[]>): Promise<CheckedRow[]>;
   /** Begins to read what one decision rests on. */
   reading(): Reading;
   /** Forgets what is remembered of a key, or of all. */
@@ -100,25 +100,25 @@ export function createKeyStore(
       const known = kept.get(keyId);
       if (known !== undefined && (tenant === undefined || known.tenant === tenant)) return known;
       const before = changes.count();
-      const [judged] = await store.judge(() => readOne(keyId, tenant));
-      if (judged === undefined) return undefined;
-      if (!judged.intact) throw new VaultError("key_damaged");
-      const key = keyOf(judged.row);
+      const [checked] = await store.checkRows(() => readOne(keyId, tenant));
+      if (checked === undefined) return undefined;
+      if (!checked.intact) throw new VaultError("key_damaged");
+      const key = keyOf(checked.row);
       if (!changes.happened(keyId, before)) kept.set(keyId, key);
       return key;
     },
-    async judge(read) {
+    async checkRows(read) {
       const readAt = rowCodes.now();
       const rows = await read();
       const holds = await check(rows);
-      const judged = rows.map(async (row, index): Promise<JudgedRow> => {
+      const checked = rows.map(async (row, index): Promise<CheckedRow> => {
         const last = { row, intact: holds[index] === true };
         const { key, tenant } = row;
         if (last.intact || !rowCodes.overtaken({ keys: [key], tenants: [tenant] }, readAt)) return last;
-        const [again] = await store.judge(() => readOne(key.key_id));
+        const [again] = await store.checkRows(() => readOne(key.key_id));
         return again ?? last;
       });
-      return Promise.all(judged);
+      return Promise.all(checked);
     },
     reading() {
       const before = changes.count();

@@ -23,7 +23,7 @@ export type SignChallenge = (
 export function createChallengeSigning(parts: SigningParts): SignChallenge {
   return async (caller, keyId, { tenant, binding }) => {
     const call = { caller, keyId, tenant, purpose: "agent", statement: "challenge", detail: {} } as const;
-    const signed = await signStatement(parts, call, async (_, now) => judge(binding, now));
+    const signed = await signStatement(parts, call, async (_, now) => build(binding, now));
     if (isRefusal(signed)) return signed;
     return {
       agent_id: signed.key.keyId,
@@ -33,7 +33,7 @@ export function createChallengeSigning(parts: SigningParts): SignChallenge {
   };
 }
 
-function judge(binding: ChallengeBinding, now: number): Uint8Array | Refusal {
+function build(binding: ChallengeBinding, now: number): Uint8Array | Refusal {
   const refusal = clockRefusal("challenge_at", binding.challenge_at, now);
   if (refusal !== undefined) return refusal;
   try {

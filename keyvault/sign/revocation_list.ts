@@ -9,7 +9,7 @@ import type { LastList } from "../audit/register/register.ts";
 import type { Database } from "../db/database.ts";
 import { isRefusal, type Refusal, refuse, VaultError } from "../errors.ts";
 import { dropOthers, follow, type Kept, keep, type Listed, readListed, writeListed } from "./listed.ts";
-import { clockRefusal, type Grant, type Judge, type SigningParts, signStatement } from "./statement.ts";
+import { type BuildBytes, clockRefusal, type Grant, type SigningParts, signStatement } from "./statement.ts";
 
 /**
  * The certificates to list. `expires_at` has the Unix second at which each ends, at the same place; 0 for one
@@ -64,7 +64,7 @@ export function createListSigning(parts: ListSigningParts): SignRevocationList {
       statement: "revocation_list",
       detail: { certificates: String(certificates.length) },
     } as const;
-    const judge: Judge = async (_, now) => {
+    const build: BuildBytes = async (_, now) => {
       last = readLast();
       const early = clockRefusal("updated_at", updatedAt, now) ?? notAfter(last, updatedAt, digest);
       if (early !== undefined) return early;
@@ -84,7 +84,7 @@ export function createListSigning(parts: ListSigningParts): SignRevocationList {
         const detail = { ...entry.detail, place: String(updatedAt), listed: kept.digest };
         return { value: true, entry: { ...entry, detail } };
       });
-    const signed = await signStatement(parts, call, judge, grant);
+    const signed = await signStatement(parts, call, build, grant);
     return isRefusal(signed) ? signed : { ...fields, signature: signed.signature };
   };
 }

@@ -54,7 +54,7 @@ export type SigningCall = {
  * Decides on the statement and builds its bytes: the only source of bytes that are ever signed. `now` is in
  * Unix seconds; other keys that the decision rests on are looked for in `reading`.
  */
-export type Judge = (key: Key, now: number, reading: Reading) => Promise<Uint8Array | Refusal>;
+export type BuildBytes = (key: Key, now: number, reading: Reading) => Promise<Uint8Array | Refusal>;
 
 /**
  * Writes the record of a statement that is signed, and returns whether it did: not if `stillTrue` answers
@@ -76,7 +76,7 @@ const ATTEMPTS = 5;
 export async function signStatement(
   parts: SigningParts,
   call: SigningCall,
-  judge: Judge,
+  build: BuildBytes,
   grant: Grant = parts.journal.record,
 ): Promise<Signed | Refusal> {
   const { store, custody, journal, clock } = parts;
@@ -86,8 +86,8 @@ export async function signStatement(
     const reading = store.reading();
     const key = await reading.find(call.keyId, call.tenant);
     if (key === undefined) return recordRefusal(journal, call, refuse("key_not_found"));
-    const judging = () => judge(key, unixSeconds(clock.now()), reading);
-    const bytes = await telling(journal, call, () => decide(key, call, judging));
+    const building = () => build(key, unixSeconds(clock.now()), reading);
+    const bytes = await telling(journal, call, () => decide(key, call, building));
     const about = { ...call, purpose: key.purpose };
     if (isRefusal(bytes)) return recordRefusal(journal, about, bytes);
     const entry = { ...about, digest: hash("sha256", bytes, "buffer") };
@@ -151,11 +151,11 @@ export async function telling<T>(
 async function decide(
   key: Key,
   call: SigningCall,
-  judge: () => Promise<Uint8Array | Refusal>,
+  build: () => Promise<Uint8Array | Refusal>,
 ): Promise<Uint8Array | Refusal> {
   if (key.purpose !== call.purpose) return refuse("purpose_mismatch", `The key's purpose is ${key.purpose}`);
   if (key.state !== "active" || key.tenantState !== "active") return refuse("key_disabled");
-  return judge();
+  return build();
 }
 
 async function fail(journal: Journal, entry: Omit<AuditEntry, "outcome">, reason: unknown): Promise<never> {

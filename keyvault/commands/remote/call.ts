@@ -13,7 +13,7 @@ export type RemoteOptions = AccessOptions & { json?: true };
 const TIMEOUT_MS = 10_000;
 
 /** What a vault refused, with the stable code of its error. */
-export class Refused extends UserError {
+export class CallError extends UserError {
   override readonly name = "Refused";
   readonly code: string;
 
@@ -111,5 +111,5 @@ async function refusalOf({ statusCode, headers, body }: Dispatcher.ResponseData,
   const { error } = (await body.json()) as { error?: { code?: string; message?: string } };
   if (error?.message === undefined) return new UserError(`The vault answered ${statusCode}`);
   const { code = "", message } = error;
-  return new Refused(code, explainRefusal(code, message, Number(headers["retry-after"]), access));
+  return new CallError(code, explainRefusal(code, message, Number(headers["retry-after"]), access));
 }

@@ -7,7 +7,7 @@ import { pageQuery } from "../../input/pagination.ts";
 import { oneLine } from "../../input/schemas.ts";
 import { emailAddress } from "../email.ts";
 import { readCreditState } from "./credits_route.ts";
-import { GrantRefused, grantCredits } from "./grants.ts";
+import { GrantError, grantCredits } from "./grants.ts";
 import { readPostings } from "./postings.ts";
 import { formatUsd, parseUsd, USD_RULE } from "./usd.ts";
 
@@ -22,26 +22,26 @@ type Report = { json: Record<string, unknown>; lines: string[] };
 /**
  * Something was asked for that cannot be done; the message says what to ask for instead. Nothing was changed.
  */
-class CreditsRefused extends Error {}
+class CreditsError extends Error {}
 
 type Account = { accountId: string; email: string };
 
 const reasonText = oneLine(200);
 const referenceText = z.string().regex(/^[\x21-\x7e]{1,128}$/);
 
-/** `deputize credits grant`: credits an account, once for each reference. Throws `CreditsRefused`. */
+/** `deputize credits grant`: credits an account, once for each reference. Throws `CreditsError`. */
 async function grant(
   db: Database,
   options: GrantOptions & { reference: string },
   clock: Clock,
 ): Promise<Report> {
   const amount = parseUsd(options.amount);
-  if (amount === undefined) throw new CreditsRefused(`--amount is not ${USD_RULE}`);
+  if (amount === undefined) throw new CreditsError(`--amount is not ${USD_RULE}`);
   const reason = reasonText.safeParse(options.reason);
-  if (!reason.success) throw new CreditsRefused("--reason is not one line of 1 to 200 characters");
+  if (!reason.success) throw new CreditsError("--reason is not one line of 1 to 200 characters");
   const reference = referenceText.safeParse(options.reference);
   if (!reference.success) {
-    throw new CreditsRefused("--reference is not 1 to 128 visible ASCII characters without a space");
+    throw new CreditsError("--reference is not 1 to 128 visible ASCII characters without a space");
   }
   const account = await findAccount(db, options.account);
   const wanted = { accountId: account.accountId, amount, reason: reason.data, reference: reference.data };
@@ -71,7 +71,7 @@ async function grant(
   };
 }
 
-/** `deputize credits show`: what an account has. Throws `CreditsRefused`. */
+/** `deputize credits show`: what an account has. Throws `CreditsError`. */
 async function show(db: Database, options: CreditsOptions): Promise<Report> {
   const account = await findAccount(db, options.account);
   const state = await readCreditState(db, account.accountId);
@@ -86,11 +86,11 @@ async function show(db: Database, options: CreditsOptions): Promise<Report> {
   };
 }
 
-/** `deputize credits list`: a page of an account's postings, newest first. Throws `CreditsRefused`. */
+/** `deputize credits list`: a page of an account's postings, newest first. Throws `CreditsError`. */
 async function list(db: Database, options: ListOptions): Promise<Report> {
   const page = pageQuery.safeParse({ limit: options.limit, cursor: options.cursor });
   if (!page.success) {
-    throw new CreditsRefused("--limit is not a number from 1 to 100, or --cursor is too long");
+    throw new CreditsError("--limit is not a number from 1 to 100, or --cursor is too long");
   }
   const account = await findAccount(db, options.account);
   const { items, next_cursor } = await readPostings(db, account.accountId, page.data);
@@ -153,7 +153,7 @@ async function run(
     out.write(asJson ? `${JSON.stringify(json)}\n` : `${lines.join("\n")}\n`);
     return 0;
   } catch (error) {
-    const refused = isRefusal(error);
+    const refused = isCreditsError(error);
     const complaint = refused ? error.message : `the database could not be used (${reasonOf(error)})${hint}`;
     err.write(`deputize credits: ${complaint}\n`);
     return refused ? 1 : 2;
@@ -162,8 +162,8 @@ async function run(
   }
 }
 
-function isRefusal(error: unknown): error is Error {
-  return error instanceof CreditsRefused || error instanceof GrantRefused || error instanceof ApiError;
+function isCreditsError(error: unknown): error is Error {
+  return error instanceof CreditsError || error instanceof GrantError || error instanceof ApiError;
 }
 
 /** What the driver says; several addresses that refused have one reason each. */
@@ -177,14 +177,14 @@ async function findAccount(db: Database, idOrEmail: string): Promise<Account> {
   const email = emailAddress.safeParse(idOrEmail);
   const id = idOrEmail.toLowerCase();
   if (!email.success && !isUuid(id)) {
-    throw new CreditsRefused("--account is neither an account's id nor an e-mail address");
+    throw new CreditsError("--account is neither an account's id nor an e-mail address");
   }
   const row = await db("accounts")
     .where(email.success ? { email: email.data } : { account_id: id })
     .first("account_id", "email", "onboarding_step");
-  if (row === undefined) throw new CreditsRefused(`There is no account ${idOrEmail}`);
+  if (row === undefined) throw new CreditsError(`There is no account ${idOrEmail}`);
   if (row.onboarding_step !== "complete") {
-    throw new CreditsRefused("The account has not completed its onboarding, so it has no balance yet");
+    throw new CreditsError("The account has not completed its onboarding, so it has no balance yet");
   }
   return { accountId: row.account_id, email: row.email };
 }

@@ -4,7 +4,7 @@ import { lowMark } from "./credits.ts";
 import { formatUsd } from "./usd.ts";
 
 /** A grant that was refused; nothing was changed. The message says why, for the person who asked for it. */
-export class GrantRefused extends Error {}
+export class GrantError extends Error {}
 
 /** Credit for an account, in whole micro-USD. A reference is used once. */
 export type Grant = { accountId: string; amount: number; reason: string; reference: string };
@@ -28,7 +28,7 @@ const MOST_BALANCE = 1_000_000_000_000_000;
  * account and they for it, so that neither is lost.
  *
  * A reference that was used before for the same account and amount gives that posting again, with its own
- * reason, and changes nothing. Throws `GrantRefused` when the reference was used for something else, the
+ * reason, and changes nothing. Throws `GrantError` when the reference was used for something else, the
  * account has no balance yet, or would have too much.
  */
 export async function grantCredits(database: Database, grant: Grant, now: Date): Promise<PostedGrant> {
@@ -65,11 +65,11 @@ async function credit(tx: Transaction, { accountId, amount }: Grant): Promise<nu
   const own = { account_id: accountId };
   const before = await tx("balances").where(own).forUpdate().first("balance_micro_usd");
   if (before === undefined) {
-    throw new GrantRefused("The account has not completed its onboarding, so it has no balance yet");
+    throw new GrantError("The account has not completed its onboarding, so it has no balance yet");
   }
   const balance = before.balance_micro_usd + amount;
   if (balance > MOST_BALANCE) {
-    throw new GrantRefused(`The balance would be more than ${formatUsd(MOST_BALANCE)} USD; grant less`);
+    throw new GrantError(`The balance would be more than ${formatUsd(MOST_BALANCE)} USD; grant less`);
   }
   await tx("balances")
     .where(own)
@@ -101,7 +101,7 @@ async function readRepeated(tx: Transaction, { accountId, amount, reference }: G
       posted.account_id === accountId
         ? `${formatUsd(posted.amount_micro_usd)} USD to this account`
         : "credit to another account";
-    throw new GrantRefused(`The reference ${reference} was used before, to grant ${other}; give a new one`);
+    throw new GrantError(`The reference ${reference} was used before, to grant ${other}; give a new one`);
   }
   return {
     accountId,

@@ -24,7 +24,7 @@ export async function handOver(server: SmtpServer, message: MimeNode, totalMs: n
     const work = converse(connection, server, { envelope: message.getEnvelope(), content });
     await Promise.race([work, failureOf(connection, totalMs, over.signal)]);
   } catch (error) {
-    throw Object.assign(error as Error, { inDoubt: isBegun && !isRefusal(error) });
+    throw Object.assign(error as Error, { inDoubt: isBegun && !isRefusedMail(error) });
   } finally {
     over.abort();
     connection.close();
@@ -69,7 +69,7 @@ function offersUtf8(answer: string | false): boolean {
   return answer !== false && /\n250[ -]SMTPUTF8\b/i.test(answer);
 }
 
-function isRefusal(error: unknown): boolean {
+function isRefusedMail(error: unknown): boolean {
   const { responseCode } = error as { responseCode?: number };
   return responseCode !== undefined && responseCode >= 400;
 }

@@ -86,9 +86,9 @@ export async function approveRequest(
   };
 }
 
-type Judged = { owner: Owner; agent: AgentRow; request: RequestRecord; approval: Approval; now: Date };
+type GrantInput = { owner: Owner; agent: AgentRow; request: RequestRecord; approval: Approval; now: Date };
 
-function grantOf({ owner, agent, request, approval, now }: Judged): Grant {
+function grantOf({ owner, agent, request, approval, now }: GrantInput): Grant {
   const scope = [...new Set(approval.approvedScope)];
   const wider = coversScopes(request.requested_scope, scope);
   if (scope.length === 0) throw new ApiError("scope_not_requested", "approved_scope: empty");

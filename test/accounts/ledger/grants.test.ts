@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { expect, test } from "vitest";
 import { grantAlphaCredits } from "../../../src/accounts/ledger/credits.ts";
-import { GrantRefused, grantCredits } from "../../../src/accounts/ledger/grants.ts";
+import { GrantError, grantCredits } from "../../../src/accounts/ledger/grants.ts";
 import { readPostings } from "../../../src/accounts/ledger/postings.ts";
 import { reconcileLedger } from "../../../src/accounts/ledger/reconcile.ts";
 import { decideBatch, VERIFICATION_PRICE_MICRO_USD as price } from "../../../src/proofs/decide/decision.ts";
@@ -116,7 +116,7 @@ test("a reference that was used for another amount or another account is refused
       grantCredits(world.db, refused, now).then(
         () => "granted",
         (error) => {
-          expect(error).toBeInstanceOf(GrantRefused);
+          expect(error).toBeInstanceOf(GrantError);
           return error.message;
         },
       ),
