@@ -1,4 +1,4 @@
-import { type HeadKeeping, keepHeads } from "./audit/heads.ts";
+import { type HeadKeeping, keepHeads } from "./audit/head_file.ts";
 import type { Operations } from "./http/calls/calls.ts";
 import type { Retirement } from "./kek/retire.ts";
 import type { Rewrapping } from "./kek/rewrap.ts";

@@ -2,6 +2,7 @@ import { existsSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { VaultError } from "../errors.ts";
 import type { Logger } from "../log.ts";
+import { partsOf } from "./chunks.ts";
 import { openTokenLink, type TokenLink } from "./link.ts";
 import { applyMask, createMask } from "./mask.ts";
 import type {
@@ -13,7 +14,6 @@ import type {
   TokenRequest,
   Wrapped,
 } from "./messages.ts";
-import { partsOf } from "./parts.ts";
 import { DamagedBox, StaleOffer, TokenError, WrongPin } from "./token_error.ts";
 
 const CALL_DEADLINE_MS = 5_000;

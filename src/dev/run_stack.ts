@@ -1,4 +1,4 @@
-import type { Stack } from "./supervisor.ts";
+import type { Stack } from "./open_stack.ts";
 import type { Terminal } from "./terminal.ts";
 
 const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;

@@ -1,6 +1,6 @@
 import type { RequestListener, ServerResponse } from "node:http";
 import type { Metrics } from "../metrics.ts";
-import { pathOf } from "./exchange/places.ts";
+import { pathOf } from "./exchange/path_routes.ts";
 
 const READY_MS = 2_000;
 

@@ -4,9 +4,9 @@ import Koa from "koa";
 import type { Clock } from "../clock.ts";
 import { ApiError } from "../errors.ts";
 import type { Logger } from "../log.ts";
-import { type Exchange, type FinishExchange, openExchange } from "./exchange/exchange.ts";
 import { createBreakLog } from "./exchange/fault_log.ts";
-import type { Place } from "./exchange/places.ts";
+import { type Exchange, type FinishExchange, openExchange } from "./exchange/finish_exchange.ts";
+import type { Place } from "./exchange/path_routes.ts";
 import { bodyBeside } from "./exchange/replies.ts";
 import type { ServePlace } from "./exchange/serve_place.ts";
 

@@ -1,12 +1,12 @@
 import { reconcileAgent } from "./agent/reconcile.ts";
 import { isTrue } from "./conditions.ts";
+import type { World } from "./context.ts";
 import { reconcileDelegation } from "./delegation/reconcile.ts";
 import { concerned } from "./fan_out.ts";
 import { type AnyObject, FINALIZER, type Key, keyOf, keyText } from "./kinds.ts";
 import { createPlatformReconciler } from "./platform/reconcile.ts";
 import { startPoll } from "./polling/poll.ts";
 import { createQueue, type Visit } from "./queue/queue.ts";
-import type { World } from "./world.ts";
 
 /** Runs the reconcilers over everything there is. */
 export type Controller = {

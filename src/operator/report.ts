@@ -1,7 +1,7 @@
 import { conditionOf, sameStatus } from "./conditions.ts";
+import type { World } from "./context.ts";
 import { type AnyObject, type CommonStatus, type Condition, keyOf, keyText } from "./kinds.ts";
 import { progressOf, type StatusReason } from "./reasons.ts";
-import type { World } from "./world.ts";
 
 type Reporter = Pick<World, "resources" | "log">;
 

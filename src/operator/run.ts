@@ -3,14 +3,14 @@ import type { Clock } from "../clock.ts";
 import type { OperatorConfig } from "../config.ts";
 import type { Logger } from "../log.ts";
 import { createApiClient } from "./api/client.ts";
+import { externalIds } from "./context.ts";
 import { startController } from "./controller.ts";
 import { clusterIdOf } from "./folder/cluster_id.ts";
 import { openFolder } from "./folder/source.ts";
 import { kinds } from "./kinds.ts";
-import { createStateReader } from "./polling/states.ts";
+import { createStateReader } from "./polling/state_reader.ts";
 import type { Resources } from "./resources.ts";
 import { loadSchemas } from "./schema/schemas.ts";
-import { externalIds } from "./world.ts";
 
 /** An operator that runs. */
 export type Operator = {

@@ -13,7 +13,7 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, expect, onTestFinished, test, vi } from "vitest";
-import { appendHead } from "../../keyvault/audit/heads.ts";
+import { appendHead } from "../../keyvault/audit/head_file.ts";
 import { makeFolderDurably, writeFileDurably } from "../../keyvault/files.ts";
 
 test("a file is written whole, or nothing is left of it and the error names it", async () => {

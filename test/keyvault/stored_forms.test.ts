@@ -2,7 +2,7 @@ import { createPrivateKey, hash } from "node:crypto";
 import { readdirSync } from "node:fs";
 import { expect, test } from "vitest";
 import { recordBytes } from "../../keyvault/audit/record.ts";
-import { partOf } from "../../keyvault/audit/register/parts.ts";
+import { partOf } from "../../keyvault/audit/register/partitions.ts";
 import { writeNamed } from "../../keyvault/audit/register/register.ts";
 import { createRowCodes } from "../../keyvault/audit/row_codes.ts";
 import { decryptStream } from "../../keyvault/backup/encrypted_stream.ts";

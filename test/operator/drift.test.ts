@@ -1,6 +1,6 @@
 import { describe, expect, it as test } from "vitest";
 import { hasDrifted } from "../../src/operator/drift.ts";
-import type { ExternalState } from "../../src/operator/polling/states.ts";
+import type { ExternalState } from "../../src/operator/polling/state_reader.ts";
 import type { Reason } from "../../src/operator/reasons.ts";
 import { aDelegation, anAgent, anApproval, aPlatform, aState, NOW, truth } from "./objects.ts";
 

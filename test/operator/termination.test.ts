@@ -1,9 +1,9 @@
 import { describe, expect, it as test } from "vitest";
 import { createLog } from "../../src/log.ts";
 import type { ApiFailure } from "../../src/operator/api/transport.ts";
+import type { World } from "../../src/operator/context.ts";
 import type { CommonStatus } from "../../src/operator/kinds.ts";
 import { STALLED_AFTER_FAILURES, terminate } from "../../src/operator/termination.ts";
-import type { World } from "../../src/operator/world.ts";
 import { aDelegation, NOW } from "./objects.ts";
 
 const object = aDelegation({ metadata: { deletionTimestamp: "2026-06-01T11:00:00.000Z" } });

@@ -13,7 +13,7 @@ import {
   readRest,
   writePart,
   writeRest,
-} from "./parts.ts";
+} from "./partitions.ts";
 import type { Register } from "./register.ts";
 
 /**

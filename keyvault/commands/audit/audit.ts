@@ -1,6 +1,6 @@
 import { Command, InvalidArgumentError } from "commander";
 import type { DamagedRows } from "../../audit/compare.ts";
-import { type NotedHeads, readHeads } from "../../audit/heads.ts";
+import { type NotedHeads, readHeads } from "../../audit/head_file.ts";
 import type { Head } from "../../audit/ledger.ts";
 import type { ChainVerdict } from "../../audit/verify.ts";
 import { UserError } from "../../errors.ts";

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { Command, InvalidArgumentError } from "commander";
-import { appendHead } from "../../audit/heads.ts";
+import { appendHead } from "../../audit/head_file.ts";
 import type { AuditPage, AuditView } from "../../audit/list.ts";
 import { systemClock } from "../../clock.ts";
 import { ask, type RemoteOptions, withRemoteOptions } from "../remote/call.ts";

@@ -1,6 +1,6 @@
 import { ApiError } from "../../errors.ts";
-import type { Exchange, FinishExchange } from "./exchange.ts";
-import type { Place } from "./places.ts";
+import type { Exchange, FinishExchange } from "./finish_exchange.ts";
+import type { Place } from "./path_routes.ts";
 
 /**
  * Ends an exchange at a place by its method's route, or as `method_not_allowed` with the methods there are.

@@ -4,13 +4,13 @@ import { canonicalBytes } from "../../protocol/encoding/canonical.ts";
 import type { ApiFailure } from "../api/transport.ts";
 import { isAtRest, isOutage, reasonOf, visitAfter } from "../api_failures.ts";
 import { definedOnly, type Fact, isTrue, readiness, withFacts } from "../conditions.ts";
+import type { World } from "../context.ts";
 import type { Agent, AgentStatus, Condition } from "../kinds.ts";
 import type { Visit } from "../queue/queue.ts";
 import type { StatusReason } from "../reasons.ts";
 import { dependentsOfAgent, platformObstacle } from "../references.ts";
 import { report } from "../report.ts";
 import { terminate } from "../termination.ts";
-import type { World } from "../world.ts";
 import { type AgentInput, agentObstacle, isKnownAgent } from "./rules.ts";
 
 /**

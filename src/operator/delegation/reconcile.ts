@@ -3,13 +3,13 @@ import type { DelegationState, DelegationWish } from "../../operator_calls.ts";
 import type { ApiFailure, ApiResult } from "../api/transport.ts";
 import { isAtRest, isOutage, reasonOf, visitAfter } from "../api_failures.ts";
 import { conditionOf } from "../conditions.ts";
+import type { World } from "../context.ts";
 import { durationSeconds } from "../durations.ts";
 import type { Delegation } from "../kinds.ts";
 import type { Visit } from "../queue/queue.ts";
 import { recheckOf } from "../reasons.ts";
 import { report } from "../report.ts";
 import { terminate } from "../termination.ts";
-import type { World } from "../world.ts";
 import { type DelegationInput, nextStep } from "./rules.ts";
 import { delegationStatus, unknownStatus } from "./status.ts";
 

@@ -5,7 +5,7 @@ import { parse, stringify } from "yaml";
 import { z } from "zod";
 import type { Secret } from "../resources.ts";
 import { isMissing, removeDurably, writeAtomically } from "./atomic_file.ts";
-import { createTurns } from "./turns.ts";
+import { createTurns } from "./keyed_queue.ts";
 
 /** Secrets as files, in the form of Kubernetes, readable by their owner only. */
 export type SecretFiles = {

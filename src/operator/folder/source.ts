@@ -9,7 +9,7 @@ import { parseTenants } from "../tenants.ts";
 import { setFinalizer, writeStatus } from "./changes.ts";
 import { openErrorFile } from "./error_file.ts";
 import { openEventFile } from "./events.ts";
-import { createLooks } from "./manifests/looks.ts";
+import { createLooks } from "./manifests/sync.ts";
 import { createSecretWatch } from "./secret_watch.ts";
 import { openSecretFiles } from "./secrets.ts";
 import { openStore } from "./store.ts";

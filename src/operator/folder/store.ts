@@ -4,9 +4,9 @@ import { type Key, keyOf, keyText } from "../kinds.ts";
 import type { Change } from "../resources.ts";
 import { isMissing, removeDurably, UNFINISHED, writeAtomically } from "./atomic_file.ts";
 import { frozen } from "./freeze.ts";
+import { createTurns } from "./keyed_queue.ts";
 import type { Known, TenantsFound } from "./manifests/plan.ts";
 import { parseState, parseTenantsState, StateDamaged, stateText, tenantsText } from "./state_file.ts";
-import { createTurns } from "./turns.ts";
 
 /** Why a manifest was never accepted, and the text of the file that says so. */
 export type Report = { message: string; text: string };

@@ -1,10 +1,10 @@
 import { isDeepStrictEqual } from "node:util";
 import type { PlatformAnswer } from "../../operator_calls.ts";
 import type { ApiFailure } from "../api/transport.ts";
+import type { World } from "../context.ts";
 import { durationSeconds } from "../durations.ts";
 import type { Platform } from "../kinds.ts";
 import type { Secret } from "../resources.ts";
-import type { World } from "../world.ts";
 import {
   deliveredSecret,
   holdsKey,

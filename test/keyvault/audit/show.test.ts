@@ -7,7 +7,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
-import { appendHead, keepHeads, readHeads } from "../../../keyvault/audit/heads.ts";
+import { appendHead, keepHeads, readHeads } from "../../../keyvault/audit/head_file.ts";
 import type { Head } from "../../../keyvault/audit/ledger.ts";
 import type { AuditPage, AuditView } from "../../../keyvault/audit/list.ts";
 import { verifyChain } from "../../../keyvault/audit/verify.ts";

@@ -8,7 +8,7 @@ import {
   readRest,
   writePart,
   writeRest,
-} from "../../../../keyvault/audit/register/parts.ts";
+} from "../../../../keyvault/audit/register/partitions.ts";
 import { createRegister } from "../../../../keyvault/audit/register/register.ts";
 import type { AuditRow } from "../../../../keyvault/db/rows.ts";
 

@@ -1,6 +1,6 @@
 import { describe, expect, it as test } from "vitest";
 import type { ApiClient } from "../../../src/operator/api/client.ts";
-import { createStateReader } from "../../../src/operator/polling/states.ts";
+import { createStateReader } from "../../../src/operator/polling/state_reader.ts";
 
 const agents = (ids: string[]) =>
   Object.fromEntries(ids.map((id) => [id, { agent_id: `agent of ${id}`, disabled: false }]));

@@ -1,6 +1,6 @@
 import type { Route } from "../../route.ts";
 import type { Names } from "../names.ts";
-import type { Serve } from "./serve.ts";
+import type { Serve } from "./route_handler.ts";
 
 /** A route and what answers its requests. */
 export type MountedRoute = { route: Route; serve: Serve };

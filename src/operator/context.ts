@@ -2,7 +2,7 @@ import type { Clock } from "../clock.ts";
 import type { Logger } from "../log.ts";
 import type { ApiClient } from "./api/client.ts";
 import type { AnyObject } from "./kinds.ts";
-import type { StateReader } from "./polling/states.ts";
+import type { StateReader } from "./polling/state_reader.ts";
 import type { Resources } from "./resources.ts";
 
 /** What the reconcilers read and act on. */

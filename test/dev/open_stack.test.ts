@@ -3,8 +3,8 @@ import { mkdir, readdir, readFile, rm, stat, writeFile } from "node:fs/promises"
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
+import { openStack } from "../../src/dev/open_stack.ts";
 import { processBirth } from "../../src/dev/process/folder_lock.mjs";
-import { openStack } from "../../src/dev/supervisor.ts";
 import { isRunning, killHard, until } from "../support/process.ts";
 import { stackWorld } from "./stack_world.ts";
 

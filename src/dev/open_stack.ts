@@ -1,8 +1,8 @@
 import { processBirth } from "./process/folder_lock.mjs";
-import { type Keeper, keepPart } from "./process/keeper.ts";
 import { rotateLog } from "./process/logs.ts";
 import type { Part } from "./process/part.ts";
 import { checkFree } from "./process/ports.ts";
+import { type Keeper, keepPart } from "./process/supervisor.ts";
 import { type Run, untilEarlierRunEnded, writeRun } from "./run_file.ts";
 import { openStateFolder } from "./state_folder.ts";
 import type { Terminal } from "./terminal.ts";

@@ -3,6 +3,12 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { systemClock } from "../clock.ts";
 import { migrate } from "../db/migrate.ts";
+import type { Stack } from "./open_stack.ts";
+import { databaseUrl, prepareDatabases } from "./postgres/databases.ts";
+import { postgresPart } from "./postgres/postgres.ts";
+import { rotateLog } from "./process/logs.ts";
+import { checkFree, freePort } from "./process/ports.ts";
+import { openSecrets } from "./secrets.ts";
 import {
   API_PORT_SETTING,
   type StackPaths,
@@ -10,13 +16,7 @@ import {
   stackParts,
   vaultEnvironment,
   vaultMigrationEnvironment,
-} from "./parts.ts";
-import { databaseUrl, prepareDatabases } from "./postgres/databases.ts";
-import { postgresPart } from "./postgres/postgres.ts";
-import { rotateLog } from "./process/logs.ts";
-import { checkFree, freePort } from "./process/ports.ts";
-import { openSecrets } from "./secrets.ts";
-import type { Stack } from "./supervisor.ts";
+} from "./stack_parts.ts";
 import type { Terminal } from "./terminal.ts";
 import { openManifests } from "./tour/manifests.ts";
 import { openQuickstart, type QuickstartFolder } from "./tour/quickstart.ts";
