@@ -1,8 +1,8 @@
 import type pg from "pg";
 import type { Change, Journal } from "../audit/journal.ts";
 import type { Caller } from "../audit/record.ts";
-import type { ResidentKey } from "../audit/register/partitions.ts";
 import type { Register } from "../audit/register/register.ts";
+import type { ResidentKey } from "../audit/register/register_parts.ts";
 import type { Residency } from "../keys/residency.ts";
 import type { Token } from "../token/client.ts";
 

@@ -2,23 +2,23 @@
  * Bytes of text that one message to the child carries: well within a frame, and short of what would keep
  * other calls waiting.
  */
-const PART_BYTES = 262_144;
+const CHUNK_BYTES = 262_144;
 
 /**
- * The texts in their order, in parts for one message each. A text longer than a part is a part of its own.
+ * The texts in their order, in chunks of one message each. A text longer than a chunk is a chunk of its own.
  */
-export function partsOf(texts: readonly Uint8Array[]): Uint8Array[][] {
-  const parts: Uint8Array[][] = [];
+export function chunksOf(texts: readonly Uint8Array[]): Uint8Array[][] {
+  const chunks: Uint8Array[][] = [];
   let left = 0;
   for (const text of texts) {
     left -= text.length;
-    const current = parts.at(-1);
+    const current = chunks.at(-1);
     if (current !== undefined && left >= 0) {
       current.push(text);
     } else {
-      parts.push([text]);
-      left = PART_BYTES - text.length;
+      chunks.push([text]);
+      left = CHUNK_BYTES - text.length;
     }
   }
-  return parts;
+  return chunks;
 }

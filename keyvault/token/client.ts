@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { VaultError } from "../errors.ts";
 import type { Logger } from "../log.ts";
-import { partsOf } from "./chunks.ts";
+import { chunksOf } from "./chunks.ts";
 import { openTokenLink, type TokenLink } from "./link.ts";
 import { applyMask, createMask } from "./mask.ts";
 import type {
@@ -238,13 +238,13 @@ export async function openToken(
     },
     async chain(previous, texts) {
       const codes: Uint8Array[] = [];
-      for (const part of partsOf(texts)) {
+      for (const part of chunksOf(texts)) {
         codes.push(...(await call({ kind: "chain", previous: codes.at(-1) ?? previous, texts: part })));
       }
       return codes;
     },
     async authenticate(texts) {
-      const parts = partsOf(texts).map((part) => call({ kind: "authenticate", texts: part }));
+      const parts = chunksOf(texts).map((part) => call({ kind: "authenticate", texts: part }));
       return (await Promise.all(parts)).flat();
     },
     rewrap: (boxes) => call({ kind: "rewrap", boxes }),

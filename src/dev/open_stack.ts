@@ -2,7 +2,7 @@ import { processBirth } from "./process/folder_lock.mjs";
 import { rotateLog } from "./process/logs.ts";
 import type { Part } from "./process/part.ts";
 import { checkFree } from "./process/ports.ts";
-import { type Keeper, keepPart } from "./process/supervisor.ts";
+import { type Supervisor, supervisePart } from "./process/supervisor.ts";
 import { type Run, untilEarlierRunEnded, writeRun } from "./run_file.ts";
 import { openStateFolder } from "./state_folder.ts";
 import type { Terminal } from "./terminal.ts";
@@ -32,7 +32,7 @@ export async function openStack({ folder, terminal }: StackOptions): Promise<Sta
   const state = await openStateFolder(folder);
   await untilEarlierRunEnded(folder);
   const over = new AbortController();
-  const keepers: Keeper[] = [];
+  const supervisors: Supervisor[] = [];
   const run: Run = { pid: process.pid, parts: {} };
   let writing: Promise<void> = Promise.resolve();
   let stopping: Promise<void> | undefined;
@@ -48,7 +48,7 @@ export async function openStack({ folder, terminal }: StackOptions): Promise<Sta
 
   async function stopAll(): Promise<void> {
     over.abort();
-    for (const keeper of keepers.toReversed()) {
+    for (const keeper of supervisors.toReversed()) {
       await keeper.stop();
     }
     run.parts = {};
@@ -68,9 +68,9 @@ export async function openStack({ folder, terminal }: StackOptions): Promise<Sta
           signal: over.signal,
           spawned: (pid: number) => record(part, pid),
         };
-        const keeper = keepPart(part, context, (line) => terminal.warn(line));
-        keepers.push(keeper);
-        await keeper.started;
+        const supervisor = supervisePart(part, context, (line) => terminal.warn(line));
+        supervisors.push(supervisor);
+        await supervisor.started;
         await writing;
         step.done();
       } catch (error) {
@@ -84,7 +84,7 @@ export async function openStack({ folder, terminal }: StackOptions): Promise<Sta
     },
     kill() {
       over.abort();
-      for (const keeper of keepers.toReversed()) {
+      for (const keeper of supervisors.toReversed()) {
         keeper.kill();
       }
     },

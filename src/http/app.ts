@@ -8,10 +8,15 @@ import type { Route } from "../route.ts";
 import { createArrivals } from "./exchange/arrivals.ts";
 import { createDrains } from "./exchange/drains.ts";
 import { createFinishExchange, openExchange } from "./exchange/finish_exchange.ts";
-import { createDirectPlaces, type MountedRoute, pathOf, placesOf } from "./exchange/path_routes.ts";
-import { serveRoute } from "./exchange/route_handler.ts";
+import {
+  createDirectPaths,
+  createServePath,
+  type MountedRoute,
+  pathOf,
+  pathRoutesOf,
+} from "./exchange/path_routes.ts";
+import { createRouteHandler } from "./exchange/route_handler.ts";
 import { securityHeaders } from "./exchange/security_headers.ts";
-import { createServePlace } from "./exchange/serve_place.ts";
 import { createKoa } from "./koa.ts";
 import { createNames } from "./names.ts";
 import type { Authenticators } from "./request/authenticate.ts";
@@ -60,7 +65,7 @@ export function createApp(deps: AppDeps): RequestListener {
   const names = createNames(config.SERVICE_WORD, config.SERVICE_WORD_ALIASES);
   const clientAddress = createClientAddress(config.TRUSTED_PROXIES);
   const networkOf = createNetworks();
-  const serveDeps = {
+  const handlerDeps = {
     authenticators: deps.authenticators,
     names,
     cookies: createCookies(names, config.BASE_URL),
@@ -84,18 +89,26 @@ export function createApp(deps: AppDeps): RequestListener {
   });
   const mounted = deps.routes
     .filter(({ access }) => (access === "operator") === (deps.forOperator ?? false))
-    .map((route) => ({ route, serve: serveRoute(route, serveDeps) }));
+    .map((route) => ({ route, serve: createRouteHandler(route, handlerDeps) }));
   refuseDuplicates(mounted);
-  const places = placesOf(mounted, names);
-  const direct = createDirectPlaces(places);
-  const servePlace = createServePlace(finish);
-  const koa = createKoa({ places, servePlace, finish, pages: deps.pages ?? [], log, clock, commonHeaders });
+  const routes = pathRoutesOf(mounted, names);
+  const direct = createDirectPaths(routes);
+  const servePath = createServePath(finish);
+  const koa = createKoa({
+    routes,
+    servePath,
+    finish,
+    pages: deps.pages ?? [],
+    log,
+    clock,
+    commonHeaders,
+  });
   return (request, response) => {
-    const place = direct.get(pathOf(request.url ?? ""));
-    if (place === undefined) {
+    const found = direct.get(pathOf(request.url ?? ""));
+    if (found === undefined) {
       void koa(request, response);
     } else {
-      void servePlace(place, openExchange(request, response), {});
+      void servePath(found, openExchange(request, response), {});
     }
   };
 }

@@ -6,13 +6,12 @@ import { ApiError } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import { createBreakLog } from "./exchange/fault_log.ts";
 import { type Exchange, type FinishExchange, openExchange } from "./exchange/finish_exchange.ts";
-import type { Place } from "./exchange/path_routes.ts";
+import type { PathRoutes, ServePath } from "./exchange/path_routes.ts";
 import { bodyBeside } from "./exchange/replies.ts";
-import type { ServePlace } from "./exchange/serve_place.ts";
 
 type KoaDeps = {
-  places: readonly Place[];
-  servePlace: ServePlace;
+  routes: readonly PathRoutes[];
+  servePath: ServePath;
   finish: FinishExchange;
   pages: readonly Koa.Middleware[];
   log: Logger;
@@ -29,15 +28,15 @@ type State = { exchange: Exchange };
  * neither. Operations and errors are ended by `finish`, as everywhere.
  */
 export function createKoa({
-  places,
-  servePlace,
+  routes,
+  servePath,
   finish,
   pages,
   log,
   clock,
   commonHeaders,
 }: KoaDeps): KoaListener {
-  const router = createRouter(places, servePlace);
+  const router = createRouter(routes, servePath);
   const koa = new Koa<State>();
   koa.on("error", createBreakLog({ log, clock }));
   koa.use(async (ctx, next) => {
@@ -56,18 +55,18 @@ export function createKoa({
 }
 
 /**
- * Each place takes every method, so that the path alone says which place it is; fewer parameters win, then
+ * Each path takes every method, so that the path alone says which one it is; fewer parameters win, then
  * the order.
  */
-function createRouter(places: readonly Place[], servePlace: ServePlace) {
+function createRouter(routes: readonly PathRoutes[], servePath: ServePath) {
   const router = new Router<State>({ sensitive: true, strict: true, exclusive: "specificity" });
-  for (const place of places.filter(({ paths }) => paths.some((path) => path.includes("{")))) {
-    const paths = place.paths.map((path) =>
+  for (const served of routes.filter(({ paths }) => paths.some((path) => path.includes("{")))) {
+    const paths = served.paths.map((path) =>
       path.replaceAll(/\{(\w+)\*\}/g, "*$1").replaceAll(/\{(\w+)\}/g, ":$1"),
     );
     router.register(paths, METHODS, async (ctx) => {
       ctx.respond = false;
-      await servePlace(place, ctx.state.exchange, ctx.params);
+      await servePath(served, ctx.state.exchange, ctx.params);
     });
   }
   return router;

@@ -6,7 +6,7 @@ import type { StateReader } from "./polling/state_reader.ts";
 import type { Resources } from "./resources.ts";
 
 /** What the reconcilers read and act on. */
-export type World = {
+export type OperatorContext = {
   resources: Resources;
   api: ApiClient;
   states: StateReader;
@@ -21,6 +21,6 @@ export type World = {
 };
 
 /** External ids are `<cluster>.<uid>`: never used twice, and never read back from a status. */
-export function externalIds(clusterId: string): World["externalIdOf"] {
+export function externalIds(clusterId: string): OperatorContext["externalIdOf"] {
   return ({ metadata }) => `${clusterId}.${metadata.uid}`;
 }

@@ -1,6 +1,6 @@
 import { reconcileAgent } from "./agent/reconcile.ts";
 import { isTrue } from "./conditions.ts";
-import type { World } from "./context.ts";
+import type { OperatorContext } from "./context.ts";
 import { reconcileDelegation } from "./delegation/reconcile.ts";
 import { concerned } from "./fan_out.ts";
 import { type AnyObject, FINALIZER, type Key, keyOf, keyText } from "./kinds.ts";
@@ -20,8 +20,8 @@ const WORKERS = 10;
  * Begins to reconcile: whatever changes is looked at, together with what refers to it. Resolves once all was
  * read.
  */
-export async function startController(world: World): Promise<Controller> {
-  const { resources, log } = world;
+export async function startController(context: OperatorContext): Promise<Controller> {
+  const { resources, log } = context;
   const reconcilePlatform = createPlatformReconciler();
 
   async function run(key: Key, failures: number): Promise<Visit> {
@@ -33,11 +33,11 @@ export async function startController(world: World): Promise<Controller> {
     }
     switch (object.kind) {
       case "Platform":
-        return reconcilePlatform(world, object, failures);
+        return reconcilePlatform(context, object, failures);
       case "Agent":
-        return reconcileAgent(world, object, failures);
+        return reconcileAgent(context, object, failures);
       case "Delegation":
-        return reconcileDelegation(world, object, failures);
+        return reconcileDelegation(context, object, failures);
     }
   }
 
@@ -51,7 +51,7 @@ export async function startController(world: World): Promise<Controller> {
     for (const object of concerned(resources, change)) queue.add(keyOf(object), isUrgent(object));
   });
   await resources.start();
-  const poll = startPoll(world, {
+  const poll = startPoll(context, {
     enqueue(key, urgent) {
       queue.forget(key);
       queue.add(key, urgent);

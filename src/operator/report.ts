@@ -1,9 +1,9 @@
 import { conditionOf, sameStatus } from "./conditions.ts";
-import type { World } from "./context.ts";
+import type { OperatorContext } from "./context.ts";
 import { type AnyObject, type CommonStatus, type Condition, keyOf, keyText } from "./kinds.ts";
 import { progressOf, type StatusReason } from "./reasons.ts";
 
-type Reporter = Pick<World, "resources" | "log">;
+type Reporter = Pick<OperatorContext, "resources" | "log">;
 
 /**
  * Writes a status, once, when it says anything new; then reports a new reason as an event and in the log. An

@@ -1,6 +1,6 @@
 import type { ApiFailure, ApiResult } from "./api/transport.ts";
 import { readiness, withFacts } from "./conditions.ts";
-import type { World } from "./context.ts";
+import type { OperatorContext } from "./context.ts";
 import { type AnyObject, FINALIZER } from "./kinds.ts";
 import type { Visit } from "./queue/queue.ts";
 import type { StatusReason } from "./reasons.ts";
@@ -20,22 +20,22 @@ type Ending = {
 };
 
 /** Lets a deleted object go: only when nothing refers to it and what it declares has been taken back. */
-export async function terminate(world: World, object: AnyObject, ending: Ending): Promise<Visit> {
+export async function terminate(context: OperatorContext, object: AnyObject, ending: Ending): Promise<Visit> {
   if (!object.metadata.finalizers.includes(FINALIZER)) return {};
   const { dependents } = ending;
   if (dependents.length > 0) {
-    await reportEnding(world, object, { reason: "DependentsExist", message: waitsFor(dependents) }, false);
+    await reportEnding(context, object, { reason: "DependentsExist", message: waitsFor(dependents) }, false);
     return {};
   }
   const { failure } = await ending.release();
   if (failure === undefined || isUnknownThere(failure)) {
-    await world.resources.setFinalizer(object, false);
+    await context.resources.setFinalizer(object, false);
     return {};
   }
   if (failure.kind !== "superseded") {
     const stalled = ending.failures + 1 >= STALLED_AFTER_FAILURES;
     const message = `Not yet let go: ${failure.message}`;
-    await reportEnding(world, object, { reason: "Terminating", message }, stalled);
+    await reportEnding(context, object, { reason: "Terminating", message }, stalled);
   }
   const notBeforeMs = failure.kind === "unavailable" ? failure.retryAfterMs : undefined;
   return { retry: true, urgent: true, ...(notBeforeMs === undefined ? {} : { notBeforeMs }) };
@@ -46,7 +46,7 @@ function isUnknownThere(failure: ApiFailure): boolean {
 }
 
 async function reportEnding(
-  world: World,
+  context: OperatorContext,
   object: AnyObject,
   verdict: StatusReason,
   stalled: boolean,
@@ -55,10 +55,10 @@ async function reportEnding(
   const facts = readiness(verdict).map((fact) =>
     fact.type === "Stalled" && stalled ? { ...fact, status: "True" as const } : fact,
   );
-  const at = { generation, now: world.clock.now() };
+  const at = { generation, now: context.clock.now() };
   const conditions = withFacts(object.status.conditions ?? [], facts, at);
   const { approval: _, ...status } = { approval: undefined, ...object.status };
-  await report(world, object, { ...status, observedGeneration: generation, conditions }, verdict);
+  await report(context, object, { ...status, observedGeneration: generation, conditions }, verdict);
 }
 
 const NAMED_DEPENDENTS = 5;

@@ -1,7 +1,7 @@
 import { describe, expect, it as test } from "vitest";
 import { createLog } from "../../src/log.ts";
 import type { ApiFailure } from "../../src/operator/api/transport.ts";
-import type { World } from "../../src/operator/context.ts";
+import type { OperatorContext } from "../../src/operator/context.ts";
 import type { CommonStatus } from "../../src/operator/kinds.ts";
 import { STALLED_AFTER_FAILURES, terminate } from "../../src/operator/termination.ts";
 import { aDelegation, NOW } from "./objects.ts";
@@ -22,7 +22,7 @@ async function end(failure: ApiFailure | undefined, failures = 0, ended = object
     },
     clock: { now: () => NOW },
     log: createLog("silent", "test"),
-  } as unknown as World;
+  } as unknown as OperatorContext;
   const release = async () => {
     released += 1;
     return failure === undefined ? { value: undefined } : { failure };

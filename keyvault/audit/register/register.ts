@@ -10,7 +10,7 @@ import {
   type RegisterPart,
   type RegisterRest,
   type ResidentKey,
-} from "./partitions.ts";
+} from "./register_parts.ts";
 
 /** What has a state with a code: a key, by its id, or a tenant, by its name. */
 export type StateKind = "key" | "tenant";

@@ -5,6 +5,7 @@ import type { Database } from "../../db/database.ts";
 import type { Logger } from "../../log.ts";
 import type { Token } from "../../token/client.ts";
 import type { Head } from "../ledger.ts";
+import type { Register } from "./register.ts";
 import {
   PARTS,
   type RegisterPart,
@@ -13,8 +14,7 @@ import {
   readRest,
   writePart,
   writeRest,
-} from "./partitions.ts";
-import type { Register } from "./register.ts";
+} from "./register_parts.ts";
 
 /**
  * The register's parts in the database: a cache that makes a start short. Each carries the token's code over

@@ -8,7 +8,7 @@ const LAST_DELAY_MS = 10_000;
 const STABLE_MS = 30_000;
 
 /** A part that is started again whenever it ends by itself. */
-export type Keeper = {
+export type Supervisor = {
   /** The first start; rejected, nothing of the part runs and nothing is tried again. */
   started: Promise<void>;
   /** Ends the part and the keeping, whatever is going on. The context's signal must be aborted before. */
@@ -20,7 +20,7 @@ export type Keeper = {
 /**
  * Starts a part and keeps it running until the context's signal is aborted; `warn` gets a line for each end.
  */
-export function keepPart(part: Part, context: StartContext, warn: (line: string) => void): Keeper {
+export function supervisePart(part: Part, context: StartContext, warn: (line: string) => void): Supervisor {
   const { signal } = context;
   let running: RunningPart | undefined;
   let failures = 0;
@@ -50,7 +50,7 @@ export function keepPart(part: Part, context: StartContext, warn: (line: string)
     return undefined;
   }
 
-  async function keep(first: RunningPart): Promise<void> {
+  async function supervise(first: RunningPart): Promise<void> {
     for (let current: RunningPart | undefined = first; current !== undefined; ) {
       const began = performance.now();
       const how = await current.exited;
@@ -61,7 +61,7 @@ export function keepPart(part: Part, context: StartContext, warn: (line: string)
   }
 
   const first = launch();
-  const kept = first.then(keep, () => undefined);
+  const kept = first.then(supervise, () => undefined);
   return {
     started: first.then(() => undefined),
     async stop() {

@@ -1,12 +1,14 @@
+import { ApiError } from "../../errors.ts";
 import type { Route } from "../../route.ts";
 import type { Names } from "../names.ts";
-import type { Serve } from "./route_handler.ts";
+import type { Exchange, FinishExchange } from "./finish_exchange.ts";
+import type { HandleRequest } from "./route_handler.ts";
 
 /** A route and what answers its requests. */
-export type MountedRoute = { route: Route; serve: Serve };
+export type MountedRoute = { route: Route; serve: HandleRequest };
 
 /** One path and its routes by method. A `GET` answers `HEAD` too. */
-export type Place = {
+export type PathRoutes = {
   /** The paths it is served at, with parameters as routes write them. */
   paths: readonly string[];
   byMethod: ReadonlyMap<string, MountedRoute>;
@@ -15,17 +17,16 @@ export type Place = {
 };
 
 /**
- * Routes by the path they have in common, those with fixed segments before those with parameters in the same
- * place.
+ * Routes by the path they have in common, those with fixed segments before those with parameters.
  */
-export function placesOf(mounted: readonly MountedRoute[], names: Names): Place[] {
+export function pathRoutesOf(mounted: readonly MountedRoute[], names: Names): PathRoutes[] {
   const groups = Map.groupBy(mounted, ({ route }) => route.path.replaceAll(/\{\w+(\*?)\}/g, "{$1}"));
   return [...groups]
     .sort(([a], [b]) => orderOf(a).localeCompare(orderOf(b), "en"))
-    .map(([, group]) => placeOf(group, names));
+    .map(([, group]) => groupOf(group, names));
 }
 
-function placeOf(group: readonly MountedRoute[], names: Names): Place {
+function groupOf(group: readonly MountedRoute[], names: Names): PathRoutes {
   const named = new Set(group.map(({ route }) => route.path));
   if (named.size > 1) {
     throw new Error(`Two routes name their parameters differently: ${[...named].join(", ")}`);
@@ -43,10 +44,34 @@ function orderOf(path: string): string {
   return path.split("/").map(kind).join("");
 }
 
-/** Places without parameters, by each path they are served at. */
-export function createDirectPlaces(places: readonly Place[]): Map<string, Place> {
-  const fixed = places.flatMap((place) => place.paths.map((path): [string, Place] => [path, place]));
+/** Paths without parameters, by each path they are served at. */
+export function createDirectPaths(routes: readonly PathRoutes[]): Map<string, PathRoutes> {
+  const fixed = routes.flatMap((one) => one.paths.map((path): [string, PathRoutes] => [path, one]));
   return new Map(fixed.filter(([path]) => !path.includes("{")));
+}
+
+/**
+ * Ends an exchange at a path by its method's route, or as `method_not_allowed` with the methods there are.
+ */
+export type ServePath = (
+  found: PathRoutes,
+  exchange: Exchange,
+  params: Record<string, string>,
+) => Promise<void>;
+
+/** Serves paths; every exchange is ended by `finish`. */
+export function createServePath(finish: FinishExchange): ServePath {
+  return ({ byMethod, allow }, exchange, params) => {
+    const found = byMethod.get(exchange.request.method ?? "");
+    if (found === undefined) {
+      return finish(exchange, "none", async () => {
+        throw new ApiError("method_not_allowed", undefined, { allow });
+      });
+    }
+    return finish(exchange, found.route.id, ({ request, id }) =>
+      found.serve({ message: request, params, requestId: id.logged }),
+    );
+  };
 }
 
 /** The path of a request's target, as it was sent. */

@@ -18,7 +18,7 @@ import { jsonReply, type Reply } from "./replies.ts";
 import { challengesOf } from "./www_authenticate.ts";
 
 /** What serving a route takes. */
-export type ServeDeps = {
+export type RouteHandlerDeps = {
   authenticators: Authenticators;
   names: Names;
   cookies: Cookies;
@@ -38,7 +38,7 @@ export type ServeDeps = {
 export type Request = { message: IncomingMessage; params: Record<string, string>; requestId: string };
 
 /** Answers requests to one route. Rejects with an `ApiError`, or with what broke. */
-export type Serve = (request: Request) => Promise<Reply>;
+export type HandleRequest = (request: Request) => Promise<Reply>;
 
 type AnyCall = Call<Route["access"], unknown, unknown, unknown>;
 
@@ -46,11 +46,11 @@ type AnyCall = Call<Route["access"], unknown, unknown, unknown>;
  * How a route is served, in order: who calls, what is sent, is it well-formed, do it, answer. Every 401 says
  * how the caller is proven.
  */
-export function serveRoute(route: Route, deps: ServeDeps): Serve {
+export function createRouteHandler(route: Route, deps: RouteHandlerDeps): HandleRequest {
   const authenticate = authenticateRoute(route, deps.authenticators, deps.cookies);
   const run = rated(route, deps.checkAnswers ? checked(route) : route.handle.bind(route), deps.rates);
   const challenges = challengesOf(route, deps.names);
-  const serve: Serve = async (request) => {
+  const serve: HandleRequest = async (request) => {
     const call = new IncomingCall(request, deps);
     call.caller = await authenticate({ request: request.message, header: call.header });
     const key = readIdempotencyKey(route, call);
@@ -69,7 +69,7 @@ export function serveRoute(route: Route, deps: ServeDeps): Serve {
 /** The bytes of a call's body. Only a body that is announced is waited for. */
 async function readArriving(
   call: IncomingCall,
-  { arrivals, networkOf }: Pick<ServeDeps, "arrivals" | "networkOf">,
+  { arrivals, networkOf }: Pick<RouteHandlerDeps, "arrivals" | "networkOf">,
 ): Promise<Buffer> {
   if (!hasBody(call.message)) return readBody(call.message);
   return arrivals.wait(networkOf(call.ip), () => readBody(call.message));
@@ -105,9 +105,9 @@ class IncomingCall implements AnyCall {
   readonly header: (name: string) => string | undefined;
   readonly cookie: (name: CookieName) => string | undefined;
   readonly message: IncomingMessage;
-  readonly #deps: ServeDeps;
+  readonly #deps: RouteHandlerDeps;
 
-  constructor({ message, params, requestId }: Request, deps: ServeDeps) {
+  constructor({ message, params, requestId }: Request, deps: RouteHandlerDeps) {
     this.message = message;
     this.params = params;
     this.requestId = requestId;
@@ -183,7 +183,11 @@ function rated({ id, rate }: Route, run: Run, rates: CallRates): Run {
 
 type Once = { route: Route; call: IncomingCall; bytes: Buffer; key: string };
 
-async function serveOnce({ route, call, bytes, key }: Once, run: Run, deps: ServeDeps): Promise<Reply> {
+async function serveOnce(
+  { route, call, bytes, key }: Once,
+  run: Run,
+  deps: RouteHandlerDeps,
+): Promise<Reply> {
   const keptAs = keptFor(route, call.caller);
   const target = `${JSON.stringify([call.params, call.query])}\n`;
   const said = route.sameCall === undefined ? bytes : Buffer.from(JSON.stringify(route.sameCall(call.body)));

@@ -4,7 +4,7 @@ import { canonicalBytes } from "../../protocol/encoding/canonical.ts";
 import type { ApiFailure } from "../api/transport.ts";
 import { isAtRest, isOutage, reasonOf, visitAfter } from "../api_failures.ts";
 import { definedOnly, type Fact, isTrue, readiness, withFacts } from "../conditions.ts";
-import type { World } from "../context.ts";
+import type { OperatorContext } from "../context.ts";
 import type { Agent, AgentStatus, Condition } from "../kinds.ts";
 import type { Visit } from "../queue/queue.ts";
 import type { StatusReason } from "../reasons.ts";
@@ -16,43 +16,47 @@ import { type AgentInput, agentObstacle, isKnownAgent } from "./rules.ts";
 /**
  * Makes an Agent true: has its key made once, and disabled when the Agent is deleted and its policy says so.
  */
-export async function reconcileAgent(world: World, object: Agent, failures: number): Promise<Visit> {
-  const { api, resources, states } = world;
-  const externalId = world.externalIdOf(object);
+export async function reconcileAgent(
+  context: OperatorContext,
+  object: Agent,
+  failures: number,
+): Promise<Visit> {
+  const { api, resources, states } = context;
+  const externalId = context.externalIdOf(object);
   if (object.metadata.deletionTimestamp !== undefined) {
     const dependents = dependentsOfAgent(resources, object);
     const release = async () =>
       object.spec.deletionPolicy === "Delete" ? api.removeAgent(externalId) : { value: undefined };
-    return terminate(world, object, { dependents, release, failures });
+    return terminate(context, object, { dependents, release, failures });
   }
   const platform = resources.get("Platform", object.metadata.namespace, object.spec.platformRef.name);
   const found = await states.read(externalId);
   const input: AgentInput = { object, platform, state: found.value?.agent };
-  if (found.failure !== undefined) return reportFailure(world, input, found.failure);
+  if (found.failure !== undefined) return reportFailure(context, input, found.failure);
   const refusal = agentObstacle(input);
   if (refusal !== undefined) {
-    await report(world, object, agentStatus(world, input, refusal, input.state !== undefined), refusal);
+    await report(context, object, agentStatus(context, input, refusal, input.state !== undefined), refusal);
     return {};
   }
   if (isKnownAgent(input)) {
     const verdict = active(object.status.agentID ?? "");
-    await report(world, object, agentStatus(world, input, verdict, true), verdict);
+    await report(context, object, agentStatus(context, input, verdict, true), verdict);
     return {};
   }
-  return register(world, input, externalId);
+  return register(context, input, externalId);
 }
 
-async function register(world: World, input: AgentInput, externalId: string): Promise<Visit> {
+async function register(context: OperatorContext, input: AgentInput, externalId: string): Promise<Visit> {
   const { object, platform } = input;
   if (platform === undefined) throw new Error("The agent's platform is missing");
-  const { value, failure } = await world.api.putAgent(externalId, {
-    platform_external_id: world.externalIdOf(platform),
+  const { value, failure } = await context.api.putAgent(externalId, {
+    platform_external_id: context.externalIdOf(platform),
     name: object.spec.displayName ?? object.metadata.name,
     agent_type: object.spec.agentType,
   });
-  if (failure !== undefined) return reportFailure(world, input, failure);
+  if (failure !== undefined) return reportFailure(context, input, failure);
   const verdict = agentObstacle({ ...input, state: value }) ?? active(value.agent_id);
-  await report(world, object, agentStatus(world, input, verdict, true, value), verdict);
+  await report(context, object, agentStatus(context, input, verdict, true, value), verdict);
   return {};
 }
 
@@ -61,7 +65,7 @@ function active(agentId: string): StatusReason {
 }
 
 function agentStatus(
-  { clock }: World,
+  { clock }: OperatorContext,
   { object, platform }: AgentInput,
   verdict: StatusReason,
   hasKey: boolean,
@@ -93,13 +97,17 @@ function fingerprint(publicKey: unknown): string {
 }
 
 /** An outage leaves the status as it is. */
-async function reportFailure(world: World, input: AgentInput, failure: ApiFailure): Promise<Visit> {
+async function reportFailure(
+  context: OperatorContext,
+  input: AgentInput,
+  failure: ApiFailure,
+): Promise<Visit> {
   const { object } = input;
   const verdict = reasonOf(failure);
   const mayStay = isOutage(failure) && isAtRest(object);
   if (failure.kind !== "superseded" && !mayStay) {
     const hasKey = isOutage(failure) ? isTrue(object.status, "KeyReady") : input.state !== undefined;
-    await report(world, object, agentStatus(world, input, verdict, hasKey), verdict);
+    await report(context, object, agentStatus(context, input, verdict, hasKey), verdict);
   }
   return visitAfter(verdict, failure);
 }

@@ -3,7 +3,7 @@ import type { DelegationState, DelegationWish } from "../../operator_calls.ts";
 import type { ApiFailure, ApiResult } from "../api/transport.ts";
 import { isAtRest, isOutage, reasonOf, visitAfter } from "../api_failures.ts";
 import { conditionOf } from "../conditions.ts";
-import type { World } from "../context.ts";
+import type { OperatorContext } from "../context.ts";
 import { durationSeconds } from "../durations.ts";
 import type { Delegation } from "../kinds.ts";
 import type { Visit } from "../queue/queue.ts";
@@ -22,33 +22,37 @@ const MAX_CALLS = 2;
  * deleted.
  */
 export async function reconcileDelegation(
-  world: World,
+  context: OperatorContext,
   object: Delegation,
   failures: number,
 ): Promise<Visit> {
-  const externalId = world.externalIdOf(object);
+  const externalId = context.externalIdOf(object);
   if (object.metadata.deletionTimestamp !== undefined) {
-    const release = () => world.api.revokeDelegation(externalId, object.spec.revokeReason ?? DELETED);
-    return terminate(world, object, { dependents: [], release, failures });
+    const release = () => context.api.revokeDelegation(externalId, object.spec.revokeReason ?? DELETED);
+    return terminate(context, object, { dependents: [], release, failures });
   }
-  const found = await world.states.read(externalId);
-  let input = gather(world, object, found.value?.delegation);
-  if (found.failure !== undefined) return reportFailure(world, input, found.failure);
+  const found = await context.states.read(externalId);
+  let input = gather(context, object, found.value?.delegation);
+  if (found.failure !== undefined) return reportFailure(context, input, found.failure);
   for (let calls = 0; ; calls += 1) {
     const next = nextStep(input);
     if (next.step === "report") {
-      await report(world, object, delegationStatus(input, next.verdict), next.verdict);
+      await report(context, object, delegationStatus(input, next.verdict), next.verdict);
       return comeBack(msUntilExpiry(input) ?? recheckOf(next.verdict.reason));
     }
     if (calls === MAX_CALLS) throw new Error(`The API answered, but ${next.step} had no effect`);
-    const { value, failure } = await call(world, input, next.step);
-    if (failure !== undefined) return reportFailure(world, input, failure);
+    const { value, failure } = await call(context, input, next.step);
+    if (failure !== undefined) return reportFailure(context, input, failure);
     input = { ...input, state: value };
   }
 }
 
-function gather(world: World, object: Delegation, state: DelegationState | undefined): DelegationInput {
-  const { resources, clock, consoleUrl } = world;
+function gather(
+  context: OperatorContext,
+  object: Delegation,
+  state: DelegationState | undefined,
+): DelegationInput {
+  const { resources, clock, consoleUrl } = context;
   const { metadata, spec } = object;
   return {
     object,
@@ -61,7 +65,7 @@ function gather(world: World, object: Delegation, state: DelegationState | undef
 }
 
 function call(
-  { api, externalIdOf }: World,
+  { api, externalIdOf }: OperatorContext,
   { object, platform, agent }: DelegationInput,
   step: "request" | "revoke",
 ): Promise<ApiResult<DelegationState>> {
@@ -84,13 +88,17 @@ function wishOf({ spec }: Delegation, platformId: string, agentId: string): Dele
 }
 
 /** An outage leaves the status as it is. What people wait for is tried again urgently. */
-async function reportFailure(world: World, input: DelegationInput, failure: ApiFailure): Promise<Visit> {
+async function reportFailure(
+  context: OperatorContext,
+  input: DelegationInput,
+  failure: ApiFailure,
+): Promise<Visit> {
   const { object } = input;
   const verdict = reasonOf(failure);
   const visit = visitAfter(verdict, failure);
   const mayStay = isOutage(failure) && isAtRest(object);
   if (failure.kind !== "superseded" && !mayStay) {
-    await report(world, object, failed(input, failure, verdict), verdict);
+    await report(context, object, failed(input, failure, verdict), verdict);
   }
   const isAwaited = conditionOf(object.status, "Ready")?.reason === "AwaitingApproval";
   return visit.retry ? { ...visit, urgent: isAwaited || object.spec.revoked === true } : visit;

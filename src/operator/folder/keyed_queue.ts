@@ -1,18 +1,18 @@
 /** Lets work on one name run one after the other; work on different names runs at the same time. */
-export type Turns = <T>(name: string, work: () => Promise<T>) => Promise<T>;
+export type KeyedQueue = <T>(name: string, work: () => Promise<T>) => Promise<T>;
 
-/** Creates turns for any number of names. */
-export function createTurns(): Turns {
+/** A queue for any number of names. */
+export function createKeyedQueue(): KeyedQueue {
   const last = new Map<string, Promise<unknown>>();
   return (name, work) => {
     const before = last.get(name) ?? Promise.resolve();
-    const turn = before.then(work, work);
-    const ended = turn
+    const result = before.then(work, work);
+    const ended = result
       .catch(() => undefined)
       .then(() => {
         if (last.get(name) === ended) last.delete(name);
       });
     last.set(name, ended);
-    return turn;
+    return result;
   };
 }

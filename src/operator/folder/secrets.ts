@@ -5,7 +5,7 @@ import { parse, stringify } from "yaml";
 import { z } from "zod";
 import type { Secret } from "../resources.ts";
 import { isMissing, removeDurably, writeAtomically } from "./atomic_file.ts";
-import { createTurns } from "./keyed_queue.ts";
+import { createKeyedQueue } from "./keyed_queue.ts";
 
 /** Secrets as files, in the form of Kubernetes, readable by their owner only. */
 export type SecretFiles = {
@@ -28,7 +28,7 @@ const secretFile = z.object({
 
 /** Opens a folder of Secrets, `<namespace>/<name>.yaml`. */
 export function openSecretFiles(folder: string): SecretFiles {
-  const turns = createTurns();
+  const oneAtATime = createKeyedQueue();
   const pathOf = (namespace: string, name: string) => join(folder, namespace, `${name}.yaml`);
 
   async function read(namespace: string, name: string): Promise<Secret | undefined> {
@@ -47,7 +47,7 @@ export function openSecretFiles(folder: string): SecretFiles {
     read,
     write: (secret, previous) => {
       const path = pathOf(secret.namespace, secret.name);
-      return turns(path, async () => {
+      return oneAtATime(path, async () => {
         if (previous !== undefined && !(await isCurrent(previous))) return false;
         const replace = previous !== undefined;
         return writeAtomically(path, secretText(secret), { mode: 0o600, folderMode: 0o700, replace });
@@ -55,7 +55,7 @@ export function openSecretFiles(folder: string): SecretFiles {
     },
     remove: (secret) => {
       const path = pathOf(secret.namespace, secret.name);
-      return turns(path, async () => {
+      return oneAtATime(path, async () => {
         const current = await read(secret.namespace, secret.name);
         if (current !== undefined && current.version !== secret.version) return false;
         await removeDurably(path);

@@ -9,7 +9,7 @@ import { parseTenants } from "../tenants.ts";
 import { setFinalizer, writeStatus } from "./changes.ts";
 import { openErrorFile } from "./error_file.ts";
 import { openEventFile } from "./events.ts";
-import { createLooks } from "./manifests/sync.ts";
+import { createManifestSync } from "./manifests/sync.ts";
 import { createSecretWatch } from "./secret_watch.ts";
 import { openSecretFiles } from "./secrets.ts";
 import { openStore } from "./store.ts";
@@ -43,7 +43,15 @@ export async function openFolder(options: Options): Promise<Resources> {
   const events = openEventFile(join(statusDir, "events.jsonl"), { clock });
   const errors = openErrorFile(join(statusDir, "errors.yaml"));
   const times = { quietMs, missingMs, rescanMs };
-  const looks = createLooks({ folder: manifestsDir, schemas, store, errors, clock, log, ...times });
+  const manifests = createManifestSync({
+    folder: manifestsDir,
+    schemas,
+    store,
+    errors,
+    clock,
+    log,
+    ...times,
+  });
   const listeners: ((change: Change) => void)[] = [];
   let bindings = parseTenants(store.tenants()?.data ?? {});
 
@@ -64,7 +72,7 @@ export async function openFolder(options: Options): Promise<Resources> {
     async start() {
       await mkdir(secretsDir, { recursive: true, mode: 0o700 });
       await secretWatch.start();
-      await looks.first();
+      await manifests.first();
       for (const { object } of store.known().values()) tell(keyOf(object));
     },
     subscribe: (listener) => void listeners.push(listener),
@@ -77,7 +85,7 @@ export async function openFolder(options: Options): Promise<Resources> {
     binding: (namespace) => bindings.get(namespace),
     async setFinalizer(object, present) {
       await store.change(keyOf(object), setFinalizer(object.metadata.uid, present));
-      if (store.get(keyOf(object)) === undefined) looks.soon();
+      if (store.get(keyOf(object)) === undefined) manifests.soon();
     },
     writeStatus: (object, status) => store.change(keyOf(object), writeStatus(object.metadata.uid, status)),
     readSecret: secrets.read,
@@ -90,7 +98,7 @@ export async function openFolder(options: Options): Promise<Resources> {
     recordEvent: events.record,
     async stop() {
       await secretWatch.stop();
-      await looks.stop();
+      await manifests.stop();
       await events.flush();
     },
   };

@@ -4,7 +4,7 @@ import { type Key, keyOf, keyText } from "../kinds.ts";
 import type { Change } from "../resources.ts";
 import { isMissing, removeDurably, UNFINISHED, writeAtomically } from "./atomic_file.ts";
 import { frozen } from "./freeze.ts";
-import { createTurns } from "./keyed_queue.ts";
+import { createKeyedQueue } from "./keyed_queue.ts";
 import type { Known, TenantsFound } from "./manifests/plan.ts";
 import { parseState, parseTenantsState, StateDamaged, stateText, tenantsText } from "./state_file.ts";
 
@@ -38,7 +38,7 @@ const STATE_FILE = /^(platform|agent|delegation)\..+\.yaml$/;
 
 /** Opens the state of a folder. Throws `StateDamaged` naming the first file that cannot be understood. */
 export async function openStore(folder: string): Promise<Store> {
-  const turns = createTurns();
+  const oneAtATime = createKeyedQueue();
   const listeners: ((change: Change) => void)[] = [];
   const known = new Map<string, Known>();
   const reports = new Map<string, { key: Key; report: Report }>();
@@ -66,7 +66,7 @@ export async function openStore(folder: string): Promise<Store> {
     reports: () => [...reports.values()],
     subscribe: (listener) => void listeners.push(listener),
     change: (key, change) =>
-      turns(keyText(key), async () => {
+      oneAtATime(keyText(key), async () => {
         const id = keyText(key);
         const before = known.get(id);
         const after = change(before);
@@ -85,7 +85,7 @@ export async function openStore(folder: string): Promise<Store> {
         tell(key);
       }),
     setTenants: (next) =>
-      turns(TENANTS_FILE, async () => {
+      oneAtATime(TENANTS_FILE, async () => {
         const path = join(folder, TENANTS_FILE);
         if (next === undefined) {
           await removeDurably(path);
@@ -96,7 +96,7 @@ export async function openStore(folder: string): Promise<Store> {
         tell({ kind: "Tenants", namespace: "", name: "" });
       }),
     setReport: (key, report) =>
-      turns(keyText(key), async () => {
+      oneAtATime(keyText(key), async () => {
         const id = keyText(key);
         if (known.has(id) || reports.get(id)?.report.message === report?.message) return;
         if (report === undefined) {

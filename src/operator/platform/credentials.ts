@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import type { PlatformAnswer } from "../../operator_calls.ts";
 import type { ApiFailure } from "../api/transport.ts";
-import type { World } from "../context.ts";
+import type { OperatorContext } from "../context.ts";
 import { durationSeconds } from "../durations.ts";
 import type { Platform } from "../kinds.ts";
 import type { Secret } from "../resources.ts";
@@ -30,7 +30,7 @@ export type HeldSecrets = { current?: Secret | undefined; former?: Secret | unde
 
 /** Reads both. */
 export async function readSecrets(
-  { resources }: Pick<World, "resources">,
+  { resources }: Pick<OperatorContext, "resources">,
   platform: Platform,
 ): Promise<HeldSecrets> {
   const { namespace } = platform.metadata;
@@ -57,37 +57,40 @@ export function rotationDue({ spec }: Platform, secret: Secret): Date | undefine
  * own is never touched.
  */
 export async function publishCredentials(
-  world: World,
+  context: OperatorContext,
   platform: Platform,
   answer: PlatformAnswer,
 ): Promise<Publication> {
-  const secrets = await readSecrets(world, platform);
+  const secrets = await readSecrets(context, platform);
   const { current } = secrets;
   if (current !== undefined && !isOwnSecret(current, platform)) return { kind: "not_owned" };
-  if (answer.credentials !== null) return store(world, platform, answer, secrets);
+  if (answer.credentials !== null) return store(context, platform, answer, secrets);
   const held = Object.values(secrets).find(
     (secret) => secret !== undefined && holdsKey(secret, platform, answer.api_key_prefix),
   );
-  if (held === undefined) return replaceKey(world, platform, secrets, 0);
+  if (held === undefined) return replaceKey(context, platform, secrets, 0);
   const due = rotationDue(platform, held);
-  if (due !== undefined && due <= world.clock.now()) {
-    return replaceKey(world, platform, secrets, durationSeconds(platform.spec.keyRotation?.grace ?? ""));
+  if (due !== undefined && due <= context.clock.now()) {
+    return replaceKey(context, platform, secrets, durationSeconds(platform.spec.keyRotation?.grace ?? ""));
   }
-  return putSecret(world, platform, answer, secrets, movedSecret(held, platform, world.apiUrl));
+  return putSecret(context, platform, answer, secrets, movedSecret(held, platform, context.apiUrl));
 }
 
 async function replaceKey(
-  world: World,
+  context: OperatorContext,
   platform: Platform,
   secrets: HeldSecrets,
   graceSeconds: number,
 ): Promise<Publication> {
-  const { value, failure } = await world.api.rotateCredentials(world.externalIdOf(platform), graceSeconds);
-  return failure === undefined ? store(world, platform, value, secrets) : { kind: "failed", failure };
+  const { value, failure } = await context.api.rotateCredentials(
+    context.externalIdOf(platform),
+    graceSeconds,
+  );
+  return failure === undefined ? store(context, platform, value, secrets) : { kind: "failed", failure };
 }
 
 async function store(
-  world: World,
+  context: OperatorContext,
   platform: Platform,
   answer: PlatformAnswer,
   secrets: HeldSecrets,
@@ -96,20 +99,23 @@ async function store(
   if (credentials === null) {
     return { kind: "failed", failure: { kind: "unavailable", message: "it gave no credentials" } };
   }
-  const { apiUrl, clock } = world;
+  const { apiUrl, clock } = context;
   const { current } = secrets;
   const issued = current?.data.api_key === credentials.api_key ? issuedAt(current) : clock.now();
   const wanted = deliveredSecret(platform, answer, credentials, { apiUrl, issued });
-  const publication = await putSecret(world, platform, answer, secrets, wanted);
+  const publication = await putSecret(context, platform, answer, secrets, wanted);
   if (publication.kind !== "published") return publication;
-  const { failure } = await world.api.acknowledgeCredentials(world.externalIdOf(platform), api_key_prefix);
+  const { failure } = await context.api.acknowledgeCredentials(
+    context.externalIdOf(platform),
+    api_key_prefix,
+  );
   if (failure === undefined) return publication;
   return failure.kind === "refused" ? { kind: "raced" } : { kind: "failed", failure };
 }
 
 /** Writes the Secret where it differs and removes the one it replaces. */
 async function putSecret(
-  { resources }: World,
+  { resources }: OperatorContext,
   platform: Platform,
   answer: PlatformAnswer,
   { current, former }: HeldSecrets,

@@ -1,7 +1,7 @@
 import type { PlatformWish } from "../../operator_calls.ts";
 import type { ApiFailure, ApiResult } from "../api/transport.ts";
 import { isAtRest, isOutage, reasonOf, visitAfter } from "../api_failures.ts";
-import type { World } from "../context.ts";
+import type { OperatorContext } from "../context.ts";
 import type { Platform } from "../kinds.ts";
 import type { Visit } from "../queue/queue.ts";
 import { recheckOf } from "../reasons.ts";
@@ -14,65 +14,77 @@ import { isOwnSecret } from "./secret.ts";
 import { platformStatus, unknownStatus } from "./status.ts";
 
 /** Makes a Platform true. */
-export type ReconcilePlatform = (world: World, object: Platform, failures: number) => Promise<Visit>;
+export type ReconcilePlatform = (
+  context: OperatorContext,
+  object: Platform,
+  failures: number,
+) => Promise<Visit>;
 
 /** A reconciler that remembers what it has sent to the API, so that an unchanged Platform costs no call. */
 export function createPlatformReconciler(): ReconcilePlatform {
   const lastWishes = new Map<string, LastWish>();
-  return async (world, object, failures) => {
+  return async (context, object, failures) => {
     const { uid, deletionTimestamp } = object.metadata;
-    if (deletionTimestamp === undefined) return reconcile(world, object, lastWishes);
+    if (deletionTimestamp === undefined) return reconcile(context, object, lastWishes);
     lastWishes.delete(uid);
-    const dependents = dependentsOfPlatform(world.resources, object);
-    return terminate(world, object, { dependents, release: () => release(world, object), failures });
+    const dependents = dependentsOfPlatform(context.resources, object);
+    return terminate(context, object, { dependents, release: () => release(context, object), failures });
   };
 }
 
-async function reconcile(world: World, object: Platform, lastWishes: Map<string, LastWish>): Promise<Visit> {
-  const { resources, states, clock, apiUrl } = world;
+async function reconcile(
+  context: OperatorContext,
+  object: Platform,
+  lastWishes: Map<string, LastWish>,
+): Promise<Visit> {
+  const { resources, states, clock, apiUrl } = context;
   const { uid, namespace } = object.metadata;
-  const found = await states.read(world.externalIdOf(object));
+  const found = await states.read(context.externalIdOf(object));
   const input: PlatformInput = {
     object,
     binding: resources.binding(namespace),
     state: found.value?.platform,
-    secrets: await readSecrets(world, object),
+    secrets: await readSecrets(context, object),
     lastWish: lastWishes.get(uid),
     apiUrl,
     now: clock.now(),
   };
-  if (found.failure !== undefined) return reportFailure(world, input, found.failure);
+  if (found.failure !== undefined) return reportFailure(context, input, found.failure);
   const next = nextStep(input);
   if (next.step === "report") {
     const registered = input.state !== undefined && !input.state.removed;
-    await report(world, object, platformStatus(input, next.verdict, { registered }), next.verdict);
+    await report(context, object, platformStatus(input, next.verdict, { registered }), next.verdict);
     return comeBack(msUntilRotation(input) ?? recheckOf(next.verdict.reason));
   }
   const { accountEmail } = next.tenant;
-  const visit = await register(world, input, accountEmail);
+  const visit = await register(context, input, accountEmail);
   if (visit.retry !== true) {
     lastWishes.set(uid, { generation: object.metadata.generation, accountEmail, at: input.now });
   }
   return visit;
 }
 
-async function register(world: World, input: PlatformInput, accountEmail: string): Promise<Visit> {
+async function register(
+  context: OperatorContext,
+  input: PlatformInput,
+  accountEmail: string,
+): Promise<Visit> {
   const { object } = input;
   const wish = wishOf(object, accountEmail);
-  const { value, failure } = await world.api.putPlatform(world.externalIdOf(object), wish);
-  if (failure !== undefined) return reportFailure(world, input, failure);
+  const { value, failure } = await context.api.putPlatform(context.externalIdOf(object), wish);
+  if (failure !== undefined) return reportFailure(context, input, failure);
   const told = { registered: true, callbackUrl: wish.callback_url ?? undefined };
-  const published = await publishCredentials(world, object, value);
+  const published = await publishCredentials(context, object, value);
   if (published.kind === "raced") return { retry: true };
-  if (published.kind === "failed") return reportFailure(world, input, published.failure);
+  if (published.kind === "failed") return reportFailure(context, input, published.failure);
   if (published.kind === "not_owned") {
     const verdict = notOwned(object);
-    await report(world, object, platformStatus(input, verdict, told), verdict);
+    await report(context, object, platformStatus(input, verdict, told), verdict);
     return {};
   }
   const verdict = active(object, published.answer.api_key_prefix);
-  await report(world, object, platformStatus(input, verdict, { ...told, published }), verdict);
-  return comeBack(msUntilRotation({ ...input, secrets: await readSecrets(world, object) }));
+  await report(context, object, platformStatus(input, verdict, { ...told, published }), verdict);
+  return comeBack(msUntilRotation({ ...input, secrets: await readSecrets(context, object) }));
 }
 
 /**
@@ -96,20 +108,24 @@ function wishOf({ spec, status }: Platform, accountEmail: string): PlatformWish 
   };
 }
 
-async function release(world: World, object: Platform): Promise<ApiResult<unknown>> {
+async function release(context: OperatorContext, object: Platform): Promise<ApiResult<unknown>> {
   if (object.spec.deletionPolicy !== "Delete") return { value: undefined };
-  const result = await world.api.removePlatform(world.externalIdOf(object));
+  const result = await context.api.removePlatform(context.externalIdOf(object));
   const unknown = result.failure?.kind === "refused" && result.failure.code === "not_found";
   if (result.failure !== undefined && !unknown) return result;
-  const { current, former } = await readSecrets(world, object);
+  const { current, former } = await readSecrets(context, object);
   for (const secret of [current, former]) {
-    if (secret !== undefined && isOwnSecret(secret, object)) await world.resources.removeSecret(secret);
+    if (secret !== undefined && isOwnSecret(secret, object)) await context.resources.removeSecret(secret);
   }
   return { value: undefined };
 }
 
 /** An outage leaves the status as it is. */
-async function reportFailure(world: World, input: PlatformInput, failure: ApiFailure): Promise<Visit> {
+async function reportFailure(
+  context: OperatorContext,
+  input: PlatformInput,
+  failure: ApiFailure,
+): Promise<Visit> {
   const { object, state } = input;
   const verdict = reasonOf(failure);
   const mayStay = isOutage(failure) && isAtRest(object);
@@ -117,7 +133,7 @@ async function reportFailure(world: World, input: PlatformInput, failure: ApiFai
     const status = isOutage(failure)
       ? unknownStatus(input, verdict)
       : platformStatus(input, verdict, { registered: state !== undefined });
-    await report(world, object, status, verdict);
+    await report(context, object, status, verdict);
   }
   return visitAfter(verdict, failure);
 }

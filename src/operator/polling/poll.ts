@@ -1,7 +1,7 @@
 import { MAX_STATE_IDS } from "../../operator_calls.ts";
 import type { ApiFailure } from "../api/transport.ts";
 import { conditionOf } from "../conditions.ts";
-import type { World } from "../context.ts";
+import type { OperatorContext } from "../context.ts";
 import { hasDrifted } from "../drift.ts";
 import { type AnyObject, type Key, keyOf, kinds } from "../kinds.ts";
 import type { Reason } from "../reasons.ts";
@@ -16,7 +16,7 @@ type Options = {
   random?: () => number;
 };
 
-type PollWorld = Pick<World, "resources" | "api" | "clock" | "externalIdOf" | "log">;
+type PollWorld = Pick<OperatorContext, "resources" | "api" | "clock" | "externalIdOf" | "log">;
 
 /** Reasons of what will not change by itself. */
 const FINAL: ReadonlySet<string> = new Set<Reason>(["Denied", "Revoked", "Expired"]);
@@ -36,7 +36,7 @@ const PROMPT_CALLS = 4;
  * Looks every second at what awaits a decision or the API itself, and every 10 min ± 20 % at everything.
  * While the API does not answer, the looks become rarer, down to one in 15 s.
  */
-export function startPoll(world: PollWorld, { enqueue, random = Math.random }: Options): Poll {
+export function startPoll(context: PollWorld, { enqueue, random = Math.random }: Options): Poll {
   let promptMs = PROMPT_MS;
   let lastNudge = 0;
   let turn = 0;
@@ -49,11 +49,11 @@ export function startPoll(world: PollWorld, { enqueue, random = Math.random }: O
   }
 
   async function prompt(): Promise<void> {
-    const waiting = allObjects(world).filter((object) => waitsForDecision(object) || waitsForApi(object));
+    const waiting = allObjects(context).filter((object) => waitsForDecision(object) || waitsForApi(object));
     const room = PROMPT_CALLS * MAX_STATE_IDS;
     const chosen = waiting.length <= room ? waiting : rotated(waiting, turn).slice(0, room);
     turn = waiting.length === 0 ? 0 : (turn + chosen.length) % waiting.length;
-    const now = world.clock.now().getTime();
+    const now = context.clock.now().getTime();
     const mayNudge = promptMs > PROMPT_MS || now - lastNudge >= NUDGE_MS;
     if (mayNudge) lastNudge = now;
     const failure = await look(chosen, (object) => mayNudge && waitsForApi(object));
@@ -62,7 +62,7 @@ export function startPoll(world: PollWorld, { enqueue, random = Math.random }: O
   }
 
   async function drift(): Promise<void> {
-    await look(allObjects(world), (object) => object.kind === "Platform" || waitsForOthers(object));
+    await look(allObjects(context), (object) => object.kind === "Platform" || waitsForOthers(object));
     if (!stopped) driftTimer = setTimeout(drift, driftMs());
   }
 
@@ -73,13 +73,13 @@ export function startPoll(world: PollWorld, { enqueue, random = Math.random }: O
   ): Promise<ApiFailure | undefined> {
     for (let start = 0; start < objects.length && !stopped; start += MAX_STATE_IDS) {
       const part = objects.slice(start, start + MAX_STATE_IDS);
-      const { value, failure } = await world.api.readState(part.map(world.externalIdOf));
+      const { value, failure } = await context.api.readState(part.map(context.externalIdOf));
       if (failure !== undefined) {
-        world.log.debug({ failure }, "the API could not be asked");
+        context.log.debug({ failure }, "the API could not be asked");
         return failure;
       }
       for (const object of part) {
-        const drifted = hasDrifted(object, stateOf(value, world.externalIdOf(object)), world.clock.now());
+        const drifted = hasDrifted(object, stateOf(value, context.externalIdOf(object)), context.clock.now());
         if (drifted || anyway(object)) enqueue(keyOf(object), drifted && waitsForDecision(object));
       }
     }

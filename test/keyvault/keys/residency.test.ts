@@ -2,7 +2,7 @@ import type pg from "pg";
 import { pino } from "pino";
 import { expect, test } from "vitest";
 import type { Change } from "../../../keyvault/audit/journal.ts";
-import type { ResidentKey } from "../../../keyvault/audit/register/partitions.ts";
+import type { ResidentKey } from "../../../keyvault/audit/register/register_parts.ts";
 import { isRefusal } from "../../../keyvault/errors.ts";
 import { createResidency, type ResidencyParts } from "../../../keyvault/keys/residency.ts";
 import type { Half } from "../../../keyvault/token/messages.ts";

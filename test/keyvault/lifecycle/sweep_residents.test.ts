@@ -1,7 +1,7 @@
 import type pg from "pg";
 import { expect, test } from "vitest";
 import type { Change } from "../../../keyvault/audit/journal.ts";
-import type { ResidentKey } from "../../../keyvault/audit/register/partitions.ts";
+import type { ResidentKey } from "../../../keyvault/audit/register/register_parts.ts";
 import { createResidentSweeping } from "../../../keyvault/lifecycle/sweep_residents.ts";
 
 const LABEL = `key-${"0".repeat(32)}`;

@@ -10,10 +10,10 @@ import { fingerprintOf, readManifests } from "./listing.ts";
 import { planChanges } from "./plan.ts";
 
 /** Brings the store in line with the manifests, again and again. */
-export type Looks = {
-  /** Looks, and looks again until nothing is being written or missing without certainty. */
+export type ManifestSync = {
+  /** Syncs, and syncs again until nothing is being written or missing without certainty. */
   first(): Promise<void>;
-  /** Looks as soon as a look under way has ended. */
+  /** Syncs as soon as the sync under way has ended. */
   soon(): void;
   stop(): Promise<void>;
 };
@@ -33,21 +33,21 @@ type Options = {
   rescanMs: number;
 };
 
-/** What the next look waits for: nothing, or a time in milliseconds after which it is due. */
-type Outcome = { againMs?: number };
+/** What the next sync waits for: nothing, or a time in milliseconds after which it is due. */
+type NextSync = { againMs?: number };
 
-/** Prepares looks at a folder; the first is made by `first`. */
-export function createLooks(options: Options): Looks {
+/** Syncs a folder; the first sync is made by `first`. */
+export function createManifestSync(options: Options): ManifestSync {
   const { folder, store, schemas, errors, clock, log, quietMs, missingMs, rescanMs } = options;
   const missingSince = new Map<string, number>();
   let lastFingerprint: string | undefined;
-  let running: Promise<Outcome> | undefined;
+  let running: Promise<NextSync> | undefined;
   let wanted = false;
   let timer: NodeJS.Timeout | undefined;
   let stopped = false;
   const watch = watchFolders(folder, { log, onHint: soon });
 
-  async function look(): Promise<Outcome> {
+  async function syncOnce(): Promise<NextSync> {
     await watch.refresh();
     const reading = await readManifests(folder, quietMs);
     if (reading.fault !== undefined) {
@@ -78,12 +78,12 @@ export function createLooks(options: Options): Looks {
     return [removed.filter(isSure), removed.filter((key) => !isSure(key))];
   }
 
-  function run(): Promise<Outcome> {
+  function run(): Promise<NextSync> {
     if (running !== undefined) return running;
     wanted = false;
     clearTimeout(timer);
-    running = look()
-      .catch((error: unknown): Outcome => {
+    running = syncOnce()
+      .catch((error: unknown): NextSync => {
         log.error({ err: error, folder }, "the manifests could not be applied");
         return { againMs: missingMs };
       })
@@ -95,7 +95,7 @@ export function createLooks(options: Options): Looks {
     return running;
   }
 
-  function next({ againMs }: Outcome): void {
+  function next({ againMs }: NextSync): void {
     if (wanted) {
       void run();
     } else {

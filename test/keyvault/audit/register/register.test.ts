@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { createRegister } from "../../../../keyvault/audit/register/register.ts";
 import {
   emptyPart,
   emptyRest,
@@ -8,8 +9,7 @@ import {
   readRest,
   writePart,
   writeRest,
-} from "../../../../keyvault/audit/register/partitions.ts";
-import { createRegister } from "../../../../keyvault/audit/register/register.ts";
+} from "../../../../keyvault/audit/register/register_parts.ts";
 import type { AuditRow } from "../../../../keyvault/db/rows.ts";
 
 const KEY = "0".repeat(32);

@@ -1,8 +1,8 @@
 import { hash } from "node:crypto";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { openJournal } from "../../../../keyvault/audit/journal.ts";
-import { PARTS } from "../../../../keyvault/audit/register/partitions.ts";
 import { createRegister, type Register } from "../../../../keyvault/audit/register/register.ts";
+import { PARTS } from "../../../../keyvault/audit/register/register_parts.ts";
 import { createSnapshots, keepSnapshots } from "../../../../keyvault/audit/register/snapshots.ts";
 import { type Database, openDatabase } from "../../../../keyvault/db/database.ts";
 import { createKeyDisabling } from "../../../../keyvault/keys/disable.ts";
