@@ -24,7 +24,7 @@ export type Failure =
 /** A call that was received. */
 export type ReceivedCall = { method: string; path: string; body: unknown };
 
-/** Behaves as the operator's API does, keeps state, and fails when told to. */
+/** Behaves as the operator's API does, keeps state, and fails when a test says so. */
 export type FakeOperatorApi = Omit<FakeRegistry, "handlers"> & {
   url: string;
   calls: ReceivedCall[];
@@ -54,7 +54,7 @@ export async function startFakeOperatorApi({ token }: { token: string }): Promis
   const calls: ReceivedCall[] = [];
   let failures: { prefix: string; failure: Failure; times: number }[] = [];
   let lost: string[] = [];
-  const faults: unknown[] = [];
+  const drifts: unknown[] = [];
   let server: Server | undefined;
   let port = 0;
 
@@ -111,7 +111,7 @@ export async function startFakeOperatorApi({ token }: { token: string }): Promis
       send(response, 200, answer);
     } catch (error) {
       if (!(error instanceof Refusal)) {
-        faults.push(error);
+        drifts.push(error);
         throw error;
       }
       sendError(response, error.code, error.message);
@@ -202,7 +202,7 @@ export async function startFakeOperatorApi({ token }: { token: string }): Promis
     comeBack: listen,
     async stop() {
       await close();
-      if (faults.length > 0) throw new AggregateError(faults, `the fake of the API failed: ${faults[0]}`);
+      if (drifts.length > 0) throw new AggregateError(drifts, `the fake of the API failed: ${drifts[0]}`);
     },
   };
 }

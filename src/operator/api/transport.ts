@@ -91,7 +91,7 @@ function failureOf({ statusCode, headers }: Dispatcher.ResponseData, text: strin
   return { kind: "refused", code, message };
 }
 
-/** Whether the same call may succeed later. The vault's absence is told apart, as it concerns keys only. */
+/** Whether the same call may succeed later. The vault's absence concerns keys only: a refusal. */
 function isPassing(status: number, code: ErrorCode): boolean {
   return code !== "vault_unavailable" && (status >= 500 || status === 429);
 }
@@ -118,7 +118,7 @@ function parsed(text: string): unknown {
   }
 }
 
-/** The kind of a network fault, without addresses, headers or bodies. */
+/** The kind of a network error, without addresses, headers or bodies. */
 function causeOf(error: unknown): string {
   const { name, code } = error as { name?: unknown; code?: unknown };
   if (name === "TimeoutError") return "it did not answer in time";

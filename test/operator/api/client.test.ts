@@ -99,6 +99,20 @@ describe("the API's client", () => {
     expect(seen[0]?.path).toBe("/internal/v1/agents/..%2Fplatforms%2Fx%3Fy");
   });
 
+  test("takes an answer of a newer API: fields, custody modes and keys that it does not know", async () => {
+    const known = {
+      agent_id: "a",
+      name: "bot",
+      agent_type: "new_type",
+      custody_mode: "new_mode",
+      public_key_json: { ed25519: "e", ml_dsa_65: "m", new_key: { of: "another form" } },
+      disabled: false,
+    };
+    answerWith({ status: 200, body: JSON.stringify({ ...known, new_field: true }) });
+    const wish = { platform_external_id: "cluster-1.p", name: "bot", agent_type: "api_agent" } as const;
+    expect(await client.putAgent("cluster-1.a", wish)).toEqual({ value: known });
+  });
+
   test("keeps its connections for the next calls", async () => {
     const sockets = new Set<unknown>();
     server.on("connection", (socket) => sockets.add(socket));
