@@ -4,14 +4,14 @@ import type { Database } from "../db/database.ts";
 const DAY = 24 * 60 * 60;
 /** Days that the inbox remembers an event: longer than a bus can bring it again. */
 const INBOX_DAYS = 14;
-/** Days that a settled delivery, a held one, a settled notice and a dead letter are kept. */
+/** Days that a finished delivery, a held one, a finished notice and a dead letter are kept. */
 const HISTORY_DAYS = 30;
 const BATCH = 1000;
 
 /**
- * Removes what is past its time: inbox entries after 14 days, settled deliveries with their attempts, settled
- * notices, dead letters and workers long gone after 30; a delivery held for 30 days is cancelled, a replaced
- * webhook secret is erased when its grace is over. In small statements; true when there is more.
+ * Removes what is past its time: inbox entries after 14 days, finished deliveries with their attempts,
+ * finished notices, dead letters and workers long gone after 30; a delivery held for 30 days is cancelled, a
+ * replaced webhook secret is erased when its grace is over. In small statements; true when there is more.
  */
 export async function removeOld(database: Database, now: Date): Promise<boolean> {
   const inboxEnd = addSeconds(now, -INBOX_DAYS * DAY);

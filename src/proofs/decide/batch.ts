@@ -75,7 +75,7 @@ export function createBatcher(pool: Pool, limits: BatchLimits = defaultLimits): 
 }
 
 /**
- * Settles every waiting item; never rejects itself. What the database refused as a whole is tried once more
+ * Answers every waiting item; never rejects itself. What the database refused as a whole is tried once more
  * item by item.
  */
 async function decideTogether(pool: Pool, batch: readonly Waiting[], isLastTry = false): Promise<void> {

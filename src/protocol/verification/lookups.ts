@@ -47,8 +47,8 @@ export async function checkSignatures(findings: Findings, { bundle, options }: E
 }
 
 /**
- * As {@link signatureViolation} of a certificate's own signature, which is taken from memory when it was found
- * good before.
+ * As {@link signatureViolation} of a certificate's own signature, which is taken from memory when it was
+ * found good before.
  */
 async function checkOnce(
   certificate: DelegationCert,

@@ -16,8 +16,8 @@ export type Identified =
 export type ManifestDocument = { number: number; identified: Identified };
 
 /**
- * The documents of a file, or why it has none that could be trusted. `beingWritten`: it is being written at this
- * moment, which is nobody's mistake.
+ * The documents of a file, or why it has none that could be trusted. `beingWritten`: it is being written at
+ * this moment, which is nobody's mistake.
  */
 export type ManifestFile =
   | { path: string; documents: ManifestDocument[]; fault?: never; beingWritten?: never }
