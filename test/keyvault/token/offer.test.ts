@@ -47,7 +47,7 @@ test("a process that was given a wrong PIN, or one that was not encrypted to it,
       const tried = link.request({ kind: "unseal", ...place, box: boxFor(publicKey) }, 20_000);
       await expect(tried).rejects.toBeInstanceOf(refusal);
       await link.ended;
-      await expect(link.request({ kind: "offer" }, 20_000)).rejects.toThrow(/away/);
+      await expect(link.request({ kind: "offer" }, 20_000)).rejects.toThrow(/not running/);
     } finally {
       link.kill();
     }
@@ -64,7 +64,7 @@ test("a process whose token failed once ends by itself: no call meets a token in
     const refused = link.request({ kind: "retire", kek: "kek-1" }, 20_000);
     await expect(refused).rejects.toThrow("kek-1 is not an older version of the key-encryption key");
     await link.ended;
-    await expect(link.request({ kind: "health" }, 20_000)).rejects.toThrow(/away/);
+    await expect(link.request({ kind: "health" }, 20_000)).rejects.toThrow(/not running/);
   } finally {
     link.kill();
     await home.remove();
