@@ -34,7 +34,7 @@ export type ExtAuthDeps = {
 
 /**
  * The hook that gateways ask before they let a request pass (nginx `auth_request`, Traefik ForwardAuth, Envoy
- * HTTP ext_authz): the proof comes in `X-Service-Proof`, and the answer is a status. The required scope is
+ * HTTP ext_authz): the proof is sent in `X-Service-Proof`, and the answer is a status. The required scope is
  * the first segment behind `ext-auth/`, which the gateway's own configuration fixes; only without one it is
  * the header `X-Service-Required-Scope`, which the gateway must then set itself, as it must the API key. Each
  * method is the same: some gateways pass the request's own.

@@ -33,7 +33,7 @@ const actionProfile = z
     "What kind of action it is, in the application's words: kept on the receipt, no part of the binding",
   );
 
-/** The application's own id of one action: text that can stand as one segment of a path. */
+/** The application's own id of one action: text that can be one segment of a path. */
 export const invocationIdText = name(256).refine((id) => id !== "." && id !== "..", "must not be . or ..");
 
 /** The one action that a proof is bound to (wire format §4, context binding). */

@@ -46,7 +46,7 @@ export type ProofDeps = {
   word: string;
 };
 
-/** Challenge, present, verify, what came of it, and the standard and gateway forms of verify. */
+/** Challenge, present, verify, the outcome, and the standard and gateway forms of verify. */
 export function proofRoutes(deps: ProofDeps): Route[] {
   const { db, decisions, patient, rated, vault, secretBox, clock, findApiKey, baseUrl, word } = deps;
   const keys = createChallengeKeys({ db, secretBox });

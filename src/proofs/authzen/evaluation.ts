@@ -13,7 +13,7 @@ const properties = z.record(z.string(), z.unknown()).optional();
 const id = z
   .string()
   .min(1)
-  .regex(/^[^\0]*$/, "must not hold U+0000");
+  .regex(/^[^\0]*$/, "must not contain U+0000");
 const entity = z.object({ type: z.string().min(1), id, properties });
 
 /** One question of AuthZEN 1.0 (Access Evaluation API): may this subject do this action on this resource. */
@@ -118,8 +118,8 @@ async function askRegistry(
 const REPLAYED = "replayed";
 
 /**
- * A proof that is no good, or of something else, is an answer: `false`. Any other status says that there is
- * none.
+ * A proof that is not valid, or is of something else, is an answer: `false`. Any other status says that there
+ * is no decision.
  */
 const REFUSED_STATUS: readonly number[] = [400, 403, 409];
 

@@ -11,7 +11,8 @@ const MOST_EVALUATIONS = 100;
 const semantic = z.enum(["execute_all", "deny_on_first_deny", "permit_on_first_permit"]);
 
 /**
- * The boxcarred form of AuthZEN 1.0: members beside `evaluations` stand in for those that an item leaves out.
+ * The boxcarred form of AuthZEN 1.0: members beside `evaluations` are the defaults of those that an item
+ * leaves out.
  */
 export const evaluationsBody = evaluationBody.partial().extend({
   evaluations: z.array(evaluationBody.partial()).max(MOST_EVALUATIONS).optional(),
@@ -30,7 +31,7 @@ export function readBatch(
   if (!Array.isArray(evaluations)) throw new ApiError("invalid_request", "evaluations: must be a list");
   if (evaluations.length === 0) return undefined;
   if (evaluations.length > MOST_EVALUATIONS) {
-    throw new ApiError("invalid_request", `evaluations: more than ${MOST_EVALUATIONS}`);
+    throw new ApiError("invalid_request", `evaluations: must have at most ${MOST_EVALUATIONS} items`);
   }
   return {
     items: evaluations.map((item) => (isJsonObject(item) ? { ...shared, ...item } : item)),

@@ -4,7 +4,7 @@ import { readMembers } from "../verify/call.ts";
 import { type EvaluateDeps, evaluate, evaluationAnswer, evaluationBody } from "./evaluation.ts";
 import { evaluateAll, evaluationsBody, readBatch } from "./evaluations.ts";
 
-/** Where proofs stand in a body: `context.proof_bundle`, and that inside `evaluations[]`. */
+/** Where proofs are in a body: `context.proof_bundle`, and that inside `evaluations[]`. */
 const [LEVELS_OF_ONE, LEVELS_OF_MANY] = [2, 4];
 
 /** `POST /access/v1/evaluation` (AuthZEN 1.0). */
@@ -61,9 +61,9 @@ const WELL_KNOWN = "/.well-known/authzen-configuration";
  * that a request says. `policy_decision_point` is that URL as it is written: a client must refuse any other
  * (AuthZEN 1.0 §9.2.3).
  *
- * Of a base URL with a path the well-known part stands between host and path (§9.2.1), and a proxy passes
- * that on as it is. The document is also served where the path comes first, with and without it, for proxies
- * that keep or take away the path they forward.
+ * Of a base URL with a path the well-known part is between host and path (§9.2.1), and a proxy passes that on
+ * as it is. The document is also served where the path is first, with and without it, for proxies that keep
+ * or take away the path they forward.
  */
 export function authzenMetadataRoute(baseUrl: string): Route {
   const base = baseUrl.replace(/\/+$/, "");

@@ -7,8 +7,8 @@ import { type DecisionItem, type DecisionOutcome, decideBatch } from "./decision
 export type Decide = (item: DecisionItem) => Promise<DecisionOutcome>;
 
 /**
- * `maxItems` per statement, `maxStatements` at once; a batch that is not full waits for the statement under
- * way, but no longer than `maxWaitMs`. An item that has waited `maxQueueMs` is not sent any more.
+ * `maxItems` per statement, `maxStatements` concurrently; a batch that is not full waits for the statement
+ * under way, but no longer than `maxWaitMs`. An item that has waited `maxQueueMs` is not sent any more.
  */
 export type BatchLimits = { maxItems: number; maxWaitMs: number; maxStatements: number; maxQueueMs: number };
 

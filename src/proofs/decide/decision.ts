@@ -102,8 +102,8 @@ export async function decideBatch(
 }
 
 /**
- * Who stands behind another with the same invocation or the same challenge that found no credit would be the
- * next to find none: nothing of the one before it was done.
+ * An item behind another one with the same invocation or challenge that found no credit would find none
+ * either, because nothing of the first was done.
  */
 function shareExhaustion(items: readonly DecisionItem[], outcomes: DecisionOutcome[]): DecisionOutcome[] {
   if (!outcomes.some(({ kind }) => kind === "credits_exhausted")) return outcomes;

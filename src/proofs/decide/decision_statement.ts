@@ -81,12 +81,12 @@ const EVENT_TYPE = "case when final = 'allow' then 'proof.verified' else 'proof.
  * An item without credit is not decided and its challenge not spent, so that its proof is good after a
  * top-up. Where credit is short, challenges that are spent already take no place in the queue for it.
  *
- * Order matters. Certificates come first, then balances, then challenges, each in key order, because two
+ * Order matters. Certificates are first, then balances, then challenges, each in key order, because two
  * batches that took them in their own order would deadlock; `group by` and `order by` see to it that each
- * step is complete before the next begins. `distinct on` keeps a challenge that stands twice in one batch
- * from being joined to both items: the later one is answered as spent. `for share` makes a revocation, and
- * the end of an acceptance, wait for the decisions that have read the row, and makes those that come later
- * read the new state: see decision record 0005.
+ * step is complete before the next begins. `distinct on` keeps a challenge that is in one batch twice from
+ * being joined to both items: the later one is answered as spent. `for share` makes a revocation, and the end
+ * of an acceptance, wait for the decisions that have read the row, and makes later ones read the new state:
+ * see decision record 0005.
  *
  * A charge that leaves little credit is announced in the same commit: see `low_credit.ts`.
  *

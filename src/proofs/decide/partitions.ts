@@ -8,7 +8,7 @@ const HOURS_AHEAD = 3;
 /** A challenge is refused by its own expiry long before its row goes. */
 const HOURS_KEPT = 2;
 const MONTHS_AHEAD = 1;
-/** Kept by month, for good. */
+/** Kept by month, permanently. */
 const HISTORY = ["audit_events", "outcomes"];
 
 /**
@@ -29,7 +29,7 @@ export async function maintainPartitions(pool: Pool, now: Date): Promise<void> {
           `create table if not exists ${name} partition of ${parent} for values from ('${from}') to ('${to}')`,
         );
       } catch (error) {
-        // Rows of this range already stand in the default partition: they keep being written there.
+        // Rows of this range are already in the default partition: they keep being written there.
         if (sqlState(error) !== CHECK_VIOLATION) throw error;
         await client.query("rollback to savepoint one");
       }

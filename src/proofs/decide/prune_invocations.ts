@@ -9,8 +9,8 @@ type PruneDeps = { db: Database; now: Date; keptDays: number; signal?: AbortSign
 /**
  * Forgets invocations decided more than `keptDays` days ago, at least one: by then the challenges of their
  * proofs are over, so that no proof that was decided on can be decided on again. Receipts, outcomes, history
- * and charges stay. In small statements that wait for nobody, from several processes at once if need be,
- * until all is done or `signal` comes. Gives how many went.
+ * and charges stay. In small statements that wait for nobody, from several processes concurrently if need be,
+ * until all is done or `signal` is aborted. Gives how many went.
  */
 export async function pruneInvocations({
   db,
@@ -20,7 +20,7 @@ export async function pruneInvocations({
   batch = BATCH,
 }: PruneDeps): Promise<number> {
   const end = addSeconds(now, -keptDays * SECONDS_A_DAY);
-  // What an earlier statement deleted still stands at the head of the index: each begins where the last one
+  // Rows that an earlier statement deleted are still at the head of the index: each begins where the last one
   // ended.
   let from: Date | "-infinity" = "-infinity";
   let pruned = 0;

@@ -1,4 +1,4 @@
-/** What is under way for each key, and whoever waits for some of it to end. */
+/** What is under way for each key, and the callers that wait for some of it to end. */
 export type UnderWay = {
   count(key: string): number;
   enter(key: string): void;

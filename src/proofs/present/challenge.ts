@@ -15,7 +15,7 @@ const SECONDS_A_DAY = 86_400;
 /** The key of a day, numbered from the Unix epoch. */
 export type ChallengeKey = { day: number; secret: Uint8Array };
 
-/** What a well-formed challenge says of itself; whether it is true is told by `isIssuedBy`. */
+/** What a well-formed challenge says of itself; `isIssuedBy` says whether it is true. */
 export type ChallengeClaims = { expiresAt: Date; day: number };
 
 /** The number of the day whose key signs challenges issued at `now`. */

@@ -6,7 +6,7 @@ import type { ChallengeKey } from "./challenge.ts";
 
 /** The daily keys that all replicas share. */
 export type ChallengeKeys = {
-  /** The key to issue with on a day; made by whichever replica comes first. */
+  /** The key to issue with on a day; made by the first replica that needs it. */
   forIssuing(day: number, now: Date): Promise<ChallengeKey>;
   /** The key of a day, if one was ever made. */
   find(day: number): Promise<ChallengeKey | undefined>;

@@ -7,7 +7,7 @@ const BATCH = 1_000;
 /**
  * Forgets proofs that were presented longer ago than a challenge lives: nothing can be decided on them any
  * more, and what was decided has a row of its own. In small statements that wait for nobody, from several
- * processes at once if need be, until all is done or `signal` comes. Gives how many went.
+ * processes concurrently if need be, until all is done or `signal` is aborted. Gives how many went.
  */
 export async function prunePresented({
   db,
@@ -21,7 +21,7 @@ export async function prunePresented({
   batch?: number;
 }): Promise<number> {
   const end = addSeconds(now, -CHALLENGE_WINDOW_SECONDS);
-  // What an earlier statement deleted still stands at the head of the index: each begins where the last one
+  // Rows that an earlier statement deleted are still at the head of the index: each begins where the last one
   // ended.
   let from: Date | "-infinity" = "-infinity";
   let pruned = 0;

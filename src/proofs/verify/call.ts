@@ -43,15 +43,15 @@ export const verifyBody = verifyOptions.extend({
   proof_ref: z.string().optional().describe("Instead of the bundle: the reference that present gave"),
 });
 
-/** A proof as it came: whole, or by reference to certificates that this service keeps. */
+/** A proof as it arrived: whole, or by reference to certificates that this service keeps. */
 export type Proof = { bundle: ProofBundle } | { ref: ProofRef };
 
 /** A verify call, strictly read but for its proof. */
 export type VerifyCall = {
   caller: ApiKeyCaller;
   /**
-   * Reads the proof. Throws `invalid_request` when there is none or one too many, `invalid_proof` for what is
-   * none.
+   * Reads the proof. Throws `invalid_request` when there is none or one too many, `invalid_proof` for
+   * anything that is not a proof.
    */
   readProof: () => Proof;
   options: z.infer<typeof verifyOptions>;
@@ -112,7 +112,7 @@ export type Presented = {
 
 /**
  * The proof of a call whose body has `bodyBytes` bytes. Throws `invalid_request` when there is none or one
- * too many, `invalid_proof` for what is none.
+ * too many, `invalid_proof` for anything that is not a proof.
  */
 export function readProof({ bundle, ref, header }: Presented, bodyBytes: number): Proof {
   if (bundle !== undefined && ref !== undefined) {
@@ -163,7 +163,7 @@ function storable(bundle: ProofBundle): ProofBundle {
     subject_id,
   ]);
   if ([bundle.agent_id, ...ids].some((id) => id.includes("\0"))) {
-    throw new ProtocolError("wrong_type", "an id holds U+0000");
+    throw new ProtocolError("wrong_type", "an id must not contain U+0000");
   }
   return bundle;
 }

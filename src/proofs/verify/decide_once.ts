@@ -26,7 +26,7 @@ const MOST_ATTEMPTS = 3;
 /**
  * Decides on an operation once. One that has its decision gets it again, with any genuine proof of it; when a
  * proof is refused, with the very proof that was decided on. Throws `invocation_conflict` when the invocation
- * was used for another operation, whatever proof comes with the call.
+ * was used for another operation, whatever proof is sent with the call.
  */
 export async function decideOnce(
   deps: OperationDeps,

@@ -16,7 +16,7 @@ const PERMISSION_RULES = [
 /** Rules about whose authority it is. */
 const TRUST_RULES = ["root_trusted", "principal_accepted"];
 
-/** The rule that a decision of stored state stands for. */
+/** The rule behind a decision of stored state. */
 const DECIDED_BY: Record<string, string> = {
   untrusted_root: "root_trusted",
   principal_not_accepted: "principal_accepted",

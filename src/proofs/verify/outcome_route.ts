@@ -24,7 +24,7 @@ const answer = z.object({
   recorded_at: isoTime,
 });
 
-/** `POST /v1/service/invocations/{invocation_id}/outcome`: what came of an operation, told once. */
+/** `POST /v1/service/invocations/{invocation_id}/outcome`: the outcome of an operation, reported once. */
 export function outcomeRoute({ db, clock }: { db: Database; clock: Clock }): Route {
   return route({
     id: "report_outcome",

@@ -18,7 +18,7 @@ const MOST_WAITING = 1_000;
 
 type Caller = Pick<ApiKeyCaller, "accountId" | "connectionId">;
 
-/** A proof to be worked on. `isSigned` tells, for less work, whether its agent signed it. */
+/** A proof to be worked on. `isSigned` says, for less work, whether its agent signed it. */
 export type GuardedProof<T> = {
   agentId: string;
   isSigned(): Promise<boolean>;
@@ -30,12 +30,12 @@ export type Refusals = {
   /**
    * Works on a proof, and counts it when it is refused. Throws `rate_limited` before any work once too many
    * were refused in a minute. What is not refused is never counted. No more proofs are worked on at a time
-   * than may still be refused, so that proofs that come at once do not outrun the count: the others wait.
+   * than may still be refused, so that concurrent proofs do not outrun the count: the others wait.
    *
    * Who sends an application forged proofs must not keep its agents out. An agent that was allowed at this
    * connection before is known, and not touched by what strangers' proofs were refused for. Once too many
-   * were refused that name a known agent, those that it signed are told from forged ones, and have a rate of
-   * their own.
+   * were refused that name a known agent, those that it signed are distinguished from forged ones, and have a
+   * rate of their own.
    */
   guard<T>(caller: Caller, proof: GuardedProof<T>): Promise<T>;
 };

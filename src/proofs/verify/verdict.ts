@@ -131,7 +131,7 @@ export function protocolWords(reason: string): string {
   return storedStateWords[reason] ?? reason;
 }
 
-/** The protocol's word for where a decided proof stands (wire format §8). */
+/** The protocol's word for the state of a decided proof (wire format §8). */
 export const identityStatusOf: Record<string, string> = {
   authorized: "authorized_agent",
   delegation_revoked: "revoked",

@@ -58,7 +58,7 @@ export type Evidence = {
   options: VerifyOptions;
 };
 
-/** How one named rule came out. */
+/** The outcome of one named rule. */
 export type Check = {
   name: string;
   outcome: "passed" | "failed" | "not_reached";

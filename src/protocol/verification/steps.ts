@@ -83,7 +83,7 @@ const REQUIRED_SCOPE_RULE: BundleRule = {
 
 /**
  * All rules for one bundle, in the order of wire format §8. Constraints belong to each certificate's turn
- * when no challenge store is in play, and come after the challenge is spent when one is.
+ * when no challenge store is in play, and after the challenge is spent when one is.
  */
 export function orderSteps(evidence: Evidence): Step[] {
   const constraintsComeLast = evidence.options.challengeStore !== undefined;
