@@ -12,7 +12,6 @@ import { sealCommand, unsealCommand } from "./commands/seal.ts";
 import { serveCommand } from "./commands/serve.ts";
 import { statusCommand } from "./commands/status.ts";
 import { tenantsCommand } from "./commands/tenants.ts";
-import { complainInOneLine } from "./commands/usage.ts";
 import { ConfigError } from "./config.ts";
 
 /** As sysexits.h has it: something is wrong with the configuration. */
@@ -70,4 +69,23 @@ try {
   if (message === undefined) throw error;
   console.error(`keyvault: ${message}`);
   process.exitCode = error instanceof ConfigError ? CONFIG_EXIT_CODE : 1;
+}
+
+/**
+ * Has a command, and all those below it, tell of a wrong use as of every other failure: one line on standard
+ * error that begins with the program's name, and that says which command's help to ask for.
+ */
+function complainInOneLine(command: Command, above = ""): void {
+  const name = `${above}${command.name()}`;
+  command.configureOutput({
+    outputError: (text, write) => write(`${complaintOf(text)}; see "${name} --help"\n`),
+  });
+  for (const sub of command.commands) complainInOneLine(sub, `${name} `);
+}
+
+function complaintOf(text: string): string {
+  return `keyvault: ${text
+    .trim()
+    .replace(/^error: /, "")
+    .replaceAll(/\s*\n\s*/g, " ")}`;
 }

@@ -1,12 +1,15 @@
 import { createMailer } from "./accounts/mail/mail.ts";
 import { startNotices } from "./accounts/notices/sender.ts";
+import { type AccountsDeps, accountsRoutes } from "./accounts/routes.ts";
 import { createSessionTokens } from "./accounts/sessions/session_tokens.ts";
 import { createFindSession } from "./accounts/sessions/sessions.ts";
 import { createCodeHashes } from "./accounts/sign_in/codes.ts";
-import { apiRoutes } from "./api_routes.ts";
+import { auditRoutes } from "./audit/routes.ts";
 import type { Clock } from "./clock.ts";
 import type { ApiConfig } from "./config.ts";
 import { openDatabase, openPool } from "./db/database.ts";
+import { operatorDelegationRoutes } from "./delegations/declared/operator_routes.ts";
+import { type DelegationDeps, delegationRoutes } from "./delegations/routes.ts";
 import { createAddressPolicy } from "./events/webhooks/callbacks/addresses.ts";
 import { type AppDeps, createApp } from "./http/app.ts";
 import { docsPage } from "./http/docs/page.ts";
@@ -21,9 +24,13 @@ import { createSharedToken } from "./http/request/operator_token.ts";
 import type { Logger } from "./log.ts";
 import type { Metrics } from "./metrics.ts";
 import { createApiKeyFinder } from "./platforms/api_keys/api_key_finder.ts";
-import { keepVaultSynced } from "./platforms/keep_vault_synced.ts";
+import { operatorPlatformRoutes } from "./platforms/declared/operator_routes.ts";
+import { type PlatformDeps, platformRoutes } from "./platforms/routes.ts";
+import { keepVaultSynced } from "./platforms/sync_vault.ts";
 import { PATIENT_LOCK_MS, QUICK_LOCK_MS } from "./proofs/decide/slow_accounts.ts";
+import { type ProofDeps, proofRoutes } from "./proofs/routes.ts";
 import { createClientRates } from "./rates/client_rates.ts";
+import type { Route } from "./route.ts";
 import { createSecretBox } from "./secret_box.ts";
 import { startUpkeep } from "./upkeep.ts";
 import { createVaultClient } from "./vault/client.ts";
@@ -167,4 +174,22 @@ async function startServers(app: AppDeps, pages: NonNullable<AppDeps["pages"]>, 
     operatorPort: operator?.port,
     stop: () => Promise.all([server.stop(), operator?.stop()]),
   };
+}
+
+/** What the operations of the API are made with. */
+export type ApiRoutesDeps = AccountsDeps & PlatformDeps & DelegationDeps & ProofDeps;
+
+/**
+ * Every operation of the API, the operator's included: what is mounted, documented and tested is this list.
+ */
+export function apiRoutes(deps: ApiRoutesDeps): Route[] {
+  return [
+    ...accountsRoutes(deps),
+    ...platformRoutes(deps),
+    ...delegationRoutes(deps),
+    ...proofRoutes(deps),
+    ...auditRoutes(deps),
+    ...operatorPlatformRoutes(deps),
+    ...operatorDelegationRoutes(deps),
+  ];
 }

@@ -3,7 +3,7 @@ import type { Wish } from "../db/rows.ts";
 import type { KeyPage, ListedKey } from "../keys/list.ts";
 import type { KeyView } from "../keys/view.ts";
 import type { KeyAnswer } from "../lifecycle/answers.ts";
-import { parseDays } from "./days.ts";
+import { parseDestructionDays } from "./destruction_days.ts";
 import { type Column, drawTable } from "./display/table.ts";
 import { ask, type RemoteOptions, withRemoteOptions } from "./remote/call.ts";
 import { parseTenant } from "./tenants.ts";
@@ -49,7 +49,7 @@ export function keysCommand(): Command {
   const enable = withId(new Command("enable").summary("let a disabled key sign again (two admins)"));
   enable.action((id: string, options: RemoteOptions) => decide(options, `/v1/keys/${id}/enable`, {}));
   const destroy = withId(new Command("destroy").summary("end a key (two admins)").description(ABOUT_DESTROY))
-    .option("--days <days>", "days until the seeds are erased, 7 to 30", parseDays, 30)
+    .option("--days <days>", "days until the seeds are erased, 7 to 30", parseDestructionDays, 30)
     .option("--cancel", "take the destruction back");
   destroy.action((id: string, options: DestroyOptions) =>
     options.cancel

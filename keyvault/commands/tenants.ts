@@ -1,6 +1,6 @@
 import { Command, InvalidArgumentError } from "commander";
 import type { TenantAnswer } from "../lifecycle/answers.ts";
-import { parseDays } from "./days.ts";
+import { parseDestructionDays } from "./destruction_days.ts";
 import { ask, type RemoteOptions, withRemoteOptions } from "./remote/call.ts";
 
 const TENANT = /^[A-Za-z0-9._:@-]{1,128}$/;
@@ -16,7 +16,7 @@ export function tenantsCommand(): Command {
     .description(ABOUT_DESTROY)
     .argument("<tenant>", "the tenant's name", parseTenant);
   withRemoteOptions(destroy)
-    .option("--days <days>", "days until the data key is erased, 7 to 30", parseDays, 30)
+    .option("--days <days>", "days until the data key is erased, 7 to 30", parseDestructionDays, 30)
     .option("--cancel", "take the destruction back")
     .action(async (tenant: string, options: DestroyOptions) => {
       const path = `/v1/tenants/${encodeURIComponent(tenant)}/destroy`;

@@ -1,7 +1,9 @@
 import { join, relative } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { CANONICAL_SCOPES } from "../protocol/documents/vocabulary.ts";
 import { NO_INSPECTOR, type Part, processPart } from "./process/part.ts";
-import { untilAnswers } from "./process/readiness.ts";
+
+const EVERY_MS = 25;
 
 /** Ports of the stack; those that nobody needs to know are free ones, chosen at each start. */
 export type StackPorts = {
@@ -170,4 +172,25 @@ export function vaultEnvironment(ports: StackPorts, paths: StackPaths): Environm
     KEYVAULT_HEALTH_PORT: String(ports.vaultHealth),
     KEYVAULT_CEILING: CEILING,
   };
+}
+
+/**
+ * Asks `url` until it answers with a success status. Rejects with the last failure when `signal` is aborted.
+ */
+export async function untilAnswers(url: string, signal: AbortSignal): Promise<void> {
+  let last: unknown;
+  while (!signal.aborted) {
+    try {
+      const response = await fetch(url, { signal });
+      await response.body?.cancel();
+      if (response.ok) {
+        return;
+      }
+      last = new Error(`${url} answered ${response.status}`);
+    } catch (error) {
+      last = signal.aborted ? (last ?? error) : error;
+    }
+    await sleep(EVERY_MS, undefined, { signal }).catch(() => undefined);
+  }
+  throw last ?? signal.reason;
 }

@@ -1,7 +1,10 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import type { Database } from "../db/database.ts";
 import type { AgentRow } from "../db/tables.ts";
 import type { Logger } from "../log.ts";
 import { type VaultClient, VaultRefused, VaultUnavailable } from "../vault/client.ts";
+
+const EVERY_MS = 30_000;
 
 /** What telling the vault works with. */
 export type VaultSyncDeps = {
@@ -88,4 +91,24 @@ async function dueAgents(db: Database, connectionId?: string): Promise<DueAgent[
       "p.default_allowed_scopes as ceiling",
     );
   return connectionId === undefined ? query : query.where({ "a.connection_id": connectionId });
+}
+
+/**
+ * Tells the vault, now and every 30 seconds, what it could not be sent when it happened: after a crash, or
+ * while it was away. Several processes may do so concurrently.
+ */
+export function keepVaultSynced(deps: VaultSyncDeps, everyMs: number = EVERY_MS): { stop(): Promise<void> } {
+  const stopping = new AbortController();
+  const running = (async () => {
+    while (!stopping.signal.aborted) {
+      await syncVault(deps);
+      await sleep(everyMs, undefined, { signal: stopping.signal }).catch(() => {});
+    }
+  })();
+  return {
+    async stop() {
+      stopping.abort();
+      await running;
+    },
+  };
 }

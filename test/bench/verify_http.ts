@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { processPart } from "../../src/dev/process/part.ts";
 import { freePort } from "../../src/dev/process/ports.ts";
-import { untilAnswers } from "../../src/dev/process/readiness.ts";
+import { untilAnswers } from "../../src/dev/stack_parts.ts";
 import { challengeSignBytes } from "../../src/protocol/documents/challenge.ts";
 import type { ProofBundle } from "../../src/protocol/documents/proof_bundle.ts";
 import { verifyHybrid } from "../../src/protocol/keys/hybrid.ts";

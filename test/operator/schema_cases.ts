@@ -1,4 +1,4 @@
-import { FOREIGN_PORTS } from "../../src/events/webhooks/callbacks/ports.ts";
+import { FOREIGN_PORTS } from "../../src/events/webhooks/callbacks/callback_url.ts";
 
 type Manifest = {
   apiVersion: string;

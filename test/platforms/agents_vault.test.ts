@@ -1,7 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
-import { keepVaultSynced } from "../../src/platforms/keep_vault_synced.ts";
-import { syncVault } from "../../src/platforms/sync_vault.ts";
+import { keepVaultSynced, syncVault } from "../../src/platforms/sync_vault.ts";
 import { VaultRefused, VaultUnavailable } from "../../src/vault/client.ts";
 import { createAgent, delegated, registerPlatform } from "../support/platform_world.ts";
 import { agentsWorld } from "./agents_world.ts";

@@ -42,7 +42,7 @@ const LEVELS: readonly (readonly string[])[] = [
   ["rates"],
   FEATURES,
   ["http", "operator", "console", "sdk"],
-  ["main.ts", "api.ts", "api_routes.ts", "roles.ts", "upkeep.ts", "worker.ts", "dev"],
+  ["main.ts", "api.ts", "roles.ts", "upkeep.ts", "worker.ts", "dev"],
 ];
 
 /** Units that may import others of their own level. */

@@ -3,7 +3,7 @@ import type { CertificateRow } from "../../db/tables.ts";
 import { ApiError } from "../../errors.ts";
 import { isCertificateId } from "../../ids.ts";
 import type { AccountCaller } from "../../route.ts";
-import { visibleTo } from "../visible.ts";
+import { callerRows } from "../caller_rows.ts";
 
 /** A certificate with who approved it, by e-mail. */
 export type CertificateRecord = Omit<CertificateRow, "approved_by"> & { approved_by: string };
@@ -23,7 +23,7 @@ export async function findCertificate(
 ): Promise<CertificateRecord> {
   if (!isCertificateId(certId)) throw new ApiError("not_found");
   const [record] = await selectCertificates(db)
-    .where({ "t.cert_id": certId, ...visibleTo(caller, "t") })
+    .where({ "t.cert_id": certId, ...callerRows(caller, "t") })
     .limit(1);
   if (record === undefined) throw new ApiError("not_found");
   return record;

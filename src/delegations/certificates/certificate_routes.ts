@@ -8,7 +8,7 @@ import { idText } from "../../input/schemas.ts";
 import { type Route, route } from "../../route.ts";
 import type { SecretBox } from "../../secret_box.ts";
 import { certificateAnswer, showCertificate } from "../answers.ts";
-import { visibleTo } from "../visible.ts";
+import { callerRows } from "../caller_rows.ts";
 import { type CertificateRecord, findCertificate, selectCertificates } from "./certificate_record.ts";
 import { revokeCertificate } from "./revoke_certificate.ts";
 
@@ -39,7 +39,7 @@ export function listCertificatesRoute({ db }: Deps): Route {
     },
     errors: [],
     async handle({ caller, query }) {
-      const found = selectCertificates(db).where(visibleTo(caller, "t"));
+      const found = selectCertificates(db).where(callerRows(caller, "t"));
       if (query.status !== undefined) found.where({ "t.status": query.status });
       if (query.connection_id !== undefined) found.where({ "t.connection_id": query.connection_id });
       if (query.agent_id !== undefined) found.where({ "t.agent_id": query.agent_id });

@@ -1,11 +1,11 @@
 import type { AgentRow } from "../../db/tables.ts";
 import { ApiError } from "../../errors.ts";
+import { isPlainLine } from "../../input/plain_text.ts";
 import type { Owner } from "../../platforms/account_owner.ts";
 import { type Constraint, canonicalConstraint } from "../../protocol/constraints/constraints.ts";
 import { checkIssuable, type DelegationFields } from "../../protocol/documents/certificate.ts";
 import { NO_EXPIRY_SENTINEL, PROTOCOL_VERSION } from "../../protocol/encoding/constants.ts";
 import { limitViolation } from "./constraint_limits.ts";
-import { textViolation } from "./constraint_texts.ts";
 
 /**
  * What a certificate says: who lends what to whom, under which constraints, from when to when (Unix seconds).
@@ -52,4 +52,25 @@ export function certificateFields(grant: Grant): DelegationFields {
 function checkConstraint(constraint: Constraint, index: number): void {
   const fault = textViolation(constraint) ?? limitViolation(constraint);
   if (fault !== undefined) throw new ApiError("invalid_constraints", `constraints.${index}: ${fault}`);
+}
+
+/**
+ * Why people would not see what they sign with a well-formed constraint: a text in it, at any depth, or the
+ * name of a member of `params`, is not one plain line. Says where and not what. `undefined` when they see all
+ * of it.
+ */
+export function textViolation(constraint: Constraint): string | undefined {
+  for (const [name, value] of Object.entries(constraint)) {
+    if (!texts(value).every(isPlainLine)) {
+      return `${name}: must be one line that shows all of itself: nothing invisible, no unusual spaces or stray marks, no space at an end`;
+    }
+  }
+  return undefined;
+}
+
+function texts(value: unknown): string[] {
+  if (typeof value === "string") return [value];
+  if (typeof value !== "object" || value === null) return [];
+  const names = Array.isArray(value) ? [] : Object.keys(value);
+  return [...names, ...Object.values(value).flatMap(texts)];
 }

@@ -3,7 +3,7 @@ import type { DelegationRequestRow } from "../../db/tables.ts";
 import { ApiError } from "../../errors.ts";
 import { isRequestId } from "../../ids.ts";
 import type { AccountCaller } from "../../route.ts";
-import { visibleTo } from "../visible.ts";
+import { callerRows } from "../caller_rows.ts";
 
 /** A delegation request with who decided it, by e-mail, and the certificate that resulted. */
 export type RequestRecord = Omit<DelegationRequestRow, "decided_by"> & {
@@ -29,7 +29,7 @@ export async function findRequest(
 ): Promise<RequestRecord> {
   if (!isRequestId(requestId)) throw new ApiError("not_found");
   const [record] = await selectRequests(db)
-    .where({ "r.request_id": requestId, ...visibleTo(caller, "r") })
+    .where({ "r.request_id": requestId, ...callerRows(caller, "r") })
     .limit(1);
   if (record === undefined) throw new ApiError("not_found");
   return standingAt(record, now);

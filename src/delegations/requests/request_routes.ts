@@ -6,7 +6,7 @@ import { type PageOrder, pageOf, pageQuery, readPage } from "../../input/paginat
 import { idText } from "../../input/schemas.ts";
 import { type Route, route } from "../../route.ts";
 import { requestAnswer, showRequest } from "../answers.ts";
-import { visibleTo } from "../visible.ts";
+import { callerRows } from "../caller_rows.ts";
 import {
   expireRequests,
   findRequest,
@@ -39,7 +39,7 @@ export function listRequestsRoute({ db, clock }: Deps): Route {
     async handle({ caller, query }) {
       const now = clock.now();
       await expireRequests(db, caller.accountId, now);
-      const found = selectRequests(db).where(visibleTo(caller, "r"));
+      const found = selectRequests(db).where(callerRows(caller, "r"));
       if (query.status !== undefined) found.where({ "r.status": query.status });
       if (query.connection_id !== undefined) found.where({ "r.connection_id": query.connection_id });
       if (query.agent_id !== undefined) found.where({ "r.agent_id": query.agent_id });

@@ -1,11 +1,12 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Clock } from "../../clock.ts";
+import { isAway } from "../../db/errors.ts";
 import { ApiError } from "../../errors.ts";
 import { describeFault } from "../../fault.ts";
 import type { Logger } from "../../log.ts";
 import type { Metrics } from "../../metrics.ts";
+import { VaultRefused, VaultUnavailable } from "../../vault/errors.ts";
 import { type RequestId, requestIdOf } from "../request/request_id.ts";
-import { toApiError } from "./api_error_of.ts";
 import type { Drains } from "./drains.ts";
 import { createFaultLog } from "./fault_log.ts";
 import { errorReply, type Reply, sendEarly, sendReply } from "./replies.ts";
@@ -120,4 +121,22 @@ function createObserver({ httpRequests }: Metrics) {
     known.set(route, byStatus.set(status, bound));
     bound.observe(seconds);
   };
+}
+
+/**
+ * What a caller's answer says of anything thrown: an `ApiError` as it is, a vault that is away or will not sign as
+ * `vault_unavailable` (with the time to try again when it was asked too often), another part that is away as
+ * `unavailable`, all else as `internal`, without a word of what happened.
+ */
+function toApiError(error: unknown): ApiError {
+  if (error instanceof ApiError) return error;
+  if (error instanceof VaultRefused) {
+    return new ApiError("vault_unavailable", undefined, retryHeaders(error.retryAfterSeconds));
+  }
+  if (error instanceof VaultUnavailable) return new ApiError("vault_unavailable");
+  return new ApiError(isAway(error) ? "unavailable" : "internal");
+}
+
+function retryHeaders(seconds: number | undefined): Record<string, string> {
+  return seconds === undefined ? {} : { "retry-after": String(seconds) };
 }

@@ -3,7 +3,6 @@ import { join, relative } from "node:path";
 import { type Key, keyOf, keyText } from "../kinds.ts";
 import type { Change } from "../resources.ts";
 import { isMissing, removeDurably, UNFINISHED, writeAtomically } from "./atomic_file.ts";
-import { frozen } from "./freeze.ts";
 import { createKeyedQueue } from "./keyed_queue.ts";
 import type { Known, TenantsFound } from "./manifests/plan.ts";
 import { parseState, parseTenantsState, StateDamaged, stateText, tenantsText } from "./state_file.ts";
@@ -135,4 +134,13 @@ async function readTenants(path: string): Promise<TenantsFound | undefined> {
     if (isMissing(error)) return undefined;
     throw error;
   }
+}
+
+/** The value, from now on unchangeable in all its parts. Plain objects and arrays only. */
+function frozen<T>(value: T): T {
+  if (typeof value === "object" && value !== null && !Object.isFrozen(value)) {
+    Object.freeze(value);
+    for (const member of Object.values(value)) frozen(member);
+  }
+  return value;
 }

@@ -1,5 +1,4 @@
-import { type Definition, readDefinitions } from "./definition.ts";
-import { withoutNulls } from "./nulls.ts";
+import { type Definition, readDefinitions, type StructuralSchema } from "./definition.ts";
 import { rulesCheck } from "./rules.ts";
 import { type SchemaViolation, structureCheck } from "./structure.ts";
 
@@ -48,4 +47,26 @@ function validatorOf({ schema }: Definition): Schemas["validate"] {
 
 function idOf({ apiVersion, kind }: { apiVersion: unknown; kind: unknown }): string {
   return `${String(apiVersion)} ${String(kind)}`;
+}
+
+/**
+ * The value without the members that are null, as the API server stores it. Members of lists and unknown
+ * fields stay.
+ */
+function withoutNulls(schema: StructuralSchema, value: unknown): unknown {
+  const { items, properties } = schema;
+  if (Array.isArray(value)) {
+    return items === undefined ? value : value.map((item) => withoutNulls(items, item));
+  }
+  if (typeof value !== "object" || value === null) return value;
+  if (properties === undefined) return value;
+  const kept = Object.entries(value).filter(
+    ([name, member]) => member !== null || !Object.hasOwn(properties, name),
+  );
+  return Object.fromEntries(
+    kept.map(([name, member]) => {
+      const child = properties[name];
+      return [name, child === undefined ? member : withoutNulls(child, member)];
+    }),
+  );
 }

@@ -5,7 +5,7 @@ import { createMailbox } from "../../../src/accounts/mail/mailbox.ts";
 import { createSessionTokens } from "../../../src/accounts/sessions/session_tokens.ts";
 import { createFindSession } from "../../../src/accounts/sessions/sessions.ts";
 import { createCodeHashes } from "../../../src/accounts/sign_in/codes.ts";
-import { apiRoutes } from "../../../src/api_routes.ts";
+import { apiRoutes } from "../../../src/api.ts";
 import { type Database, openDatabase, openPool } from "../../../src/db/database.ts";
 import { createAddressPolicy } from "../../../src/events/webhooks/callbacks/addresses.ts";
 import { type AppDeps, createApp } from "../../../src/http/app.ts";

@@ -1,6 +1,6 @@
 import { Dispatcher, fetch } from "undici";
 import { expect, test } from "vitest";
-import { isForeignPort } from "../../../../src/events/webhooks/callbacks/ports.ts";
+import { isForeignPort } from "../../../../src/events/webhooks/callbacks/callback_url.ts";
 
 /** Beyond the highest of them. */
 const LAST = 12_000;
