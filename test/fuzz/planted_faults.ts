@@ -114,8 +114,8 @@ export const PLANTED_FAULTS: readonly PlantedFault[] = [
   fault(
     "encoding/fields.ts",
     "a fraction is cut off",
-    'throw new ProtocolError("invalid_integer", "not written as a plain integer");\n    if (typeof value',
-    "return Math.trunc(value.value);\n    if (typeof value",
+    'throw new ProtocolError("invalid_integer", "not written as a plain integer");\n    }\n    if (typeof value',
+    "return Math.trunc(value.value);\n    }\n    if (typeof value",
   ),
   fault("encoding/fields.ts", "a time before 1970 is taken", "= integer(0);", "= integer();"),
   fault(
