@@ -15,7 +15,7 @@ import { type ChainBreak, type ReadRecords, walkChain } from "./verify.ts";
 export async function catchUp(
   client: pg.Client,
   token: Pick<Token, "chain" | "notedHead">,
-  register: Pick<Register, "head" | "fold">,
+  register: Pick<Register, "head" | "apply">,
   taken: readonly Head[] = [],
 ): Promise<void> {
   const { head: noted } = await token.notedHead();
@@ -34,7 +34,7 @@ export async function catchUp(
   for await (const { records, fault } of walkChain(read, token, from)) {
     if (fault !== undefined) throw mismatch(fault);
     requireExpected(records, codes);
-    register.fold(records);
+    register.apply(records);
   }
   const { seq: end } = register.head();
   const newest = expected.reduce((most, { seq }) => Math.max(most, seq), 0);

@@ -153,7 +153,7 @@ export async function openJournal({
       current,
       taken.map(({ entry }) => entry),
     );
-    register.fold(rows);
+    register.apply(rows);
     for (const pending of taken) pending.resolve(true);
   }
 
@@ -170,7 +170,7 @@ export async function openJournal({
     try {
       const rows = await append(current, change.entry === undefined ? [] : [change.entry]);
       await onClient(current, () => client.query("commit"));
-      register.fold(rows);
+      register.apply(rows);
     } catch (error) {
       await onClient(current, () => client.query("rollback")).catch(() => {});
       throw error;

@@ -31,9 +31,9 @@ export type Register = {
   /** The last record that is in it. */
   head(): Head;
   /** Takes in records that were verified, or are durable, in their order and behind the head. */
-  fold(records: readonly AuditRow[]): void;
+  apply(records: readonly AuditRow[]): void;
   /**
-   * Records whose transaction is just ending: until the next `fold` or `awaiting`, the states that they give
+   * Records whose transaction is just ending: until the next `apply` or `awaiting`, the states that they give
    * are last ones too.
    */
   awaiting(records: readonly AuditRow[]): void;
@@ -59,7 +59,7 @@ export type Register = {
   part(index: number): { content: RegisterPart; changes: number };
   rest(): RegisterRest;
   /**
-   * Starts again, at `head`, with parts that were taken at it or later: the records behind it are folded in
+   * Starts again, at `head`, with parts that were taken at it or later: the records behind it are applied
    * once more, which gives the same result. Without an argument, with nothing.
    */
   begin(from?: { head: Head; parts: readonly RegisterPart[]; rest: RegisterRest }): void;
@@ -183,7 +183,7 @@ export function createRegister(): Register {
 
   return {
     head: () => head,
-    fold(records) {
+    apply(records) {
       awaited.clear();
       for (const record of records) takeIn(record);
     },

@@ -35,7 +35,7 @@ export async function checkChain(heads: readonly Head[]): Promise<AuditVerdict> 
   const register = createRegister();
   const replay = createReplay();
   const take = (records: readonly AuditRow[]): void => {
-    register.fold(records);
+    register.apply(records);
     replay.take(records);
     progress.show(register.head().seq);
   };

@@ -32,24 +32,24 @@ const disable = record(2, { statement: "key_disable", digest: digest(2), detail:
 
 test("a state counts from the moment its transaction ends, and not any more when that failed", () => {
   const register = createRegister();
-  register.fold([record(1, {})]);
+  register.apply([record(1, {})]);
   register.awaiting([disable]);
   expect(register.isLast("key", KEY, 2, digest(2)), "whoever reads beside the journal may see it").toBe(true);
   expect(register.isLast("key", KEY, 1, digest(1))).toBe(true);
   register.awaiting([]);
   expect(register.isLast("key", KEY, 2, digest(2))).toBe(false);
-  register.fold([disable]);
+  register.apply([disable]);
   expect(register.isLast("key", KEY, 2, digest(2))).toBe(true);
   expect(register.isLast("key", KEY, 1, digest(1))).toBe(false);
 });
 
-test("records folded in once more, as a start from parts of different age does, come to the same", () => {
+test("records applied once more, as a start from parts of different age does, come to the same", () => {
   const whole = createRegister();
-  whole.fold([record(1, {}), disable]);
+  whole.apply([record(1, {}), disable]);
   const parts = Array.from({ length: PARTS }, (_, index) => whole.part(index).content);
   const again = createRegister();
   again.begin({ head: { seq: 0, mac: digest(0) }, parts, rest: emptyRest() });
-  again.fold([record(1, {}), disable]);
+  again.apply([record(1, {}), disable]);
   expect(again.rootsOf("acc-1")).toEqual([KEY]);
   for (let index = 0; index < PARTS; index += 1) {
     expect(again.part(index).content).toEqual(whole.part(index).content);
@@ -59,7 +59,7 @@ test("records folded in once more, as a start from parts of different age does, 
 
 test("a key that was only given again, and what was refused, change nothing", () => {
   const register = createRegister();
-  register.fold([
+  register.apply([
     record(1, { detail: { tenant: "acc-1", repeated: "true" } }),
     record(2, { outcome: "policy_violation" }),
   ]);
@@ -70,7 +70,7 @@ test("a key that was only given again, and what was refused, change nothing", ()
 
 test("a transaction's states count until the next one's, whatever became of it", () => {
   const register = createRegister();
-  register.fold([record(1, {})]);
+  register.apply([record(1, {})]);
   register.awaiting([disable]);
   register.awaiting([record(2, { statement: "ceiling_shrink", digest: digest(3), detail: {} })]);
   expect(register.isLast("key", KEY, 2, digest(2))).toBe(false);
@@ -81,7 +81,7 @@ test.each(["key_disable", "key_enable", "key_destroy", "key_destroy_cancel", "ke
   "%s gives a key its last state, and no former state and no other state of that record is one",
   (statement) => {
     const register = createRegister();
-    register.fold([record(1, {}), record(2, { statement, digest: digest(2), detail: {} })]);
+    register.apply([record(1, {}), record(2, { statement, digest: digest(2), detail: {} })]);
     expect(register.isLast("key", KEY, 2, digest(2))).toBe(true);
     expect(register.isLast("key", KEY, 2, digest(3)), "another state").toBe(false);
     expect(register.isLast("key", KEY, 1, digest(1)), "the former state").toBe(false);
@@ -95,7 +95,7 @@ test.each(["tenant_destroy", "tenant_destroy_cancel", "tenant_erase"])(
   (statement) => {
     const register = createRegister();
     const change = { statement, key_id: null, digest: digest(2), detail: { tenant: "acc-1" } };
-    register.fold([record(1, {}), record(2, change), record(3, { key_id: "1".repeat(32) })]);
+    register.apply([record(1, {}), record(2, change), record(3, { key_id: "1".repeat(32) })]);
     expect(register.isLast("tenant", "acc-1", 2, digest(2))).toBe(true);
     expect(register.isLast("tenant", "acc-1", 2, digest(1)), "another state").toBe(false);
     expect(register.isLast("tenant", "acc-1", 3, digest(2)), "a further key's record").toBe(false);
@@ -106,11 +106,11 @@ test.each(["tenant_destroy", "tenant_destroy_cancel", "tenant_erase"])(
 test("a half in the token is known from its label on, gets its owner, and is forgotten when it is erased", () => {
   const register = createRegister();
   const label = { label: "half-1" };
-  register.fold([record(1, { statement: "resident_make", key_id: null, detail: label })]);
+  register.apply([record(1, { statement: "resident_make", key_id: null, detail: label })]);
   expect([...register.residents()]).toEqual([["half-1", undefined]]);
-  register.fold([record(2, { detail: { tenant: "acc-1", resident: "half-1" } })]);
+  register.apply([record(2, { detail: { tenant: "acc-1", resident: "half-1" } })]);
   expect([...register.residents()]).toEqual([["half-1", { keyId: KEY, tenant: "acc-1" }]]);
-  register.fold([record(3, { statement: "resident_erase", key_id: null, detail: label })]);
+  register.apply([record(3, { statement: "resident_erase", key_id: null, detail: label })]);
   expect([...register.residents()]).toEqual([]);
 });
 
@@ -119,15 +119,15 @@ test("what never had a code is to be adopted, until it is, or until an earlier v
   const uncoded = { detail: { tenant: "acc-1" } };
   const adoption = { statement: "state_adopt", key_id: null } as const;
   const register = createRegister();
-  register.fold([record(1, uncoded), record(2, { ...uncoded, key_id: other })]);
+  register.apply([record(1, uncoded), record(2, { ...uncoded, key_id: other })]);
   expect(register.isAdoptable("key", KEY)).toBe(true);
   expect(register.isAdoptable("tenant", "acc-1")).toBe(true);
   const keys = `${KEY}=${digest(3).toString("hex")}`;
-  register.fold([record(3, { ...adoption, detail: { step: "done", rows: "1", keys, tenants: "" } })]);
+  register.apply([record(3, { ...adoption, detail: { step: "done", rows: "1", keys, tenants: "" } })]);
   expect(register.isAdoptable("key", KEY)).toBe(false);
   expect(register.isLast("key", KEY, 3, digest(3))).toBe(true);
   expect(register.isAdoptable("key", other)).toBe(true);
-  register.fold([record(4, { ...adoption, detail: { rows: "0" } })]);
+  register.apply([record(4, { ...adoption, detail: { rows: "0" } })]);
   expect(register.isAdoptable("key", other)).toBe(false);
   expect(register.isAdoptable("tenant", "acc-1")).toBe(false);
 });
@@ -135,20 +135,20 @@ test("what never had a code is to be adopted, until it is, or until an earlier v
 test("a code for the number of two admins' adoption counts for the rows that it names alone, and none for a wish's number", () => {
   const register = createRegister();
   const adoption = { statement: "state_adopt", key_id: null } as const;
-  register.fold([
+  register.apply([
     record(1, { detail: { tenant: "acc-1" } }),
     record(2, { ...adoption, detail: { step: "asked", rows: "all" } }),
     record(3, { ...adoption, detail: { step: "done", rows: "1", keys: "", tenants: "" } }),
   ]);
   for (const seq of [2, 3]) expect(register.isLast("key", KEY, seq, digest(seq))).toBe(false);
-  register.fold([record(4, { ...adoption, detail: { rows: "1" } })]);
+  register.apply([record(4, { ...adoption, detail: { rows: "1" } })]);
   expect(register.isLast("key", KEY, 4, digest(4)), "an earlier version's own adoption").toBe(true);
 });
 
 test("when an earlier version has taken over all, a change without a digest leaves the key's code needed, whatever adoption follows", () => {
   const register = createRegister();
   const adoption = { statement: "state_adopt", key_id: null } as const;
-  register.fold([
+  register.apply([
     record(1, { detail: { tenant: "acc-1" } }),
     record(2, { ...adoption, detail: { rows: "0" } }),
     record(3, { statement: "key_disable", detail: {} }),
@@ -160,7 +160,7 @@ test("when an earlier version has taken over all, a change without a digest leav
 
 test("a part that was written and read again says the same, of what was erased too", () => {
   const register = createRegister();
-  register.fold([
+  register.apply([
     record(1, {}),
     record(2, { statement: "key_erase", digest: digest(2), detail: {} }),
     record(3, { statement: "tenant_erase", key_id: null, digest: digest(3), detail: { tenant: "acc-1" } }),
@@ -181,7 +181,7 @@ test("a rest that was written and read again says the same", () => {
   const half = { statement: "resident_make", key_id: null } as const;
   const asked = { step: "asked", rows: "ab", certificate: "AA==" };
   const register = createRegister();
-  register.fold([
+  register.apply([
     record(1, { ...half, detail: { label: "key-a" } }),
     record(2, { detail: { tenant: "acc-1", resident: "key-b" } }),
     record(3, { ...adoption, detail: { rows: "1" } }),
@@ -193,7 +193,7 @@ test("a rest that was written and read again says the same", () => {
   expect([...rest.residents.keys()]).toEqual(["key-a", "key-b"]);
   expect([...rest.earlierAdoptions]).toEqual([3, 4]);
   expect(readRest(writeRest(rest))).toEqual(rest);
-  register.fold([record(6, { ...adoption, detail: { step: "done", rows: "1", keys: "", tenants: "" } })]);
+  register.apply([record(6, { ...adoption, detail: { step: "done", rows: "1", keys: "", tenants: "" } })]);
   expect(register.adoptionWish(), "a wish that came true").toBeNull();
   expect(readRest(writeRest(register.rest()))).toEqual(register.rest());
 });
@@ -201,14 +201,14 @@ test("a rest that was written and read again says the same", () => {
 test("whatever changes in a part counts, so that a snapshot has it", () => {
   const register = createRegister();
   const changes = (name: string) => register.part(partOf(name)).changes;
-  register.fold([record(1, { purpose: "account_root", detail: { tenant: "acc-1" } })]);
+  register.apply([record(1, { purpose: "account_root", detail: { tenant: "acc-1" } })]);
   const before = changes("acc-1");
   const other = "1".repeat(32);
-  register.fold([record(2, { key_id: other, purpose: "account_root", detail: { tenant: "acc-1" } })]);
+  register.apply([record(2, { key_id: other, purpose: "account_root", detail: { tenant: "acc-1" } })]);
   expect(register.rootsOf("acc-1")).toEqual([KEY, other]);
   expect(changes("acc-1"), "a further root").toBeGreaterThan(before);
   const ofRoot = changes(KEY);
-  register.fold([record(3, { statement: "revocation_list", digest: digest(3), detail: { place: "7" } })]);
+  register.apply([record(3, { statement: "revocation_list", digest: digest(3), detail: { place: "7" } })]);
   expect(register.lastList(KEY)).toEqual({ digest: digest(3), updatedAt: 7, listed: null });
   expect(changes(KEY), "a list").toBeGreaterThan(ofRoot);
 });
