@@ -65,8 +65,8 @@ export async function appendEvents(
   );
   for (const { eventId, event } of entries) {
     if (event.secrets === undefined) continue;
-    const sealed = secretBox.box(JSON.stringify(event.secrets), eventSecretsContext(eventId));
-    await tx("event_secrets").insert({ event_id: eventId, sealed, created_at: now });
+    const boxed = secretBox.box(JSON.stringify(event.secrets), eventSecretsContext(eventId));
+    await tx("event_secrets").insert({ event_id: eventId, sealed: boxed, created_at: now });
   }
 }
 

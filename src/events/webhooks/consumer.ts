@@ -63,8 +63,8 @@ function deliveryRow(
   };
 }
 
-function boxedBody(secretBox: SecretBox, event: BusEvent, sealed: Buffer, deliveryId: string): Buffer {
-  const secrets = JSON.parse(secretBox.unbox(sealed, eventSecretsContext(event.eventId)));
+function boxedBody(secretBox: SecretBox, event: BusEvent, boxed: Buffer, deliveryId: string): Buffer {
+  const secrets = JSON.parse(secretBox.unbox(boxed, eventSecretsContext(event.eventId)));
   const body = JSON.stringify({ ...JSON.parse(event.payload), ...secrets });
   return secretBox.box(body, deliveryBodyContext(deliveryId));
 }

@@ -147,8 +147,8 @@ async function otherSecrets(
   delivery: Claimed,
   used: string,
 ): Promise<[string, ...string[]] | undefined> {
-  const sealed = (await readSecrets(database, delivery.connection_id).catch(() => undefined)) ?? delivery;
-  const secrets = openSecrets(secretBox, sealed, clock.now());
+  const boxed = (await readSecrets(database, delivery.connection_id).catch(() => undefined)) ?? delivery;
+  const secrets = openSecrets(secretBox, boxed, clock.now());
   const other = secrets.find((secret) => secret !== used);
   return other === undefined ? undefined : [other, ...secrets.filter((secret) => secret !== other)];
 }

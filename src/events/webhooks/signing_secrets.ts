@@ -19,12 +19,12 @@ export type BoxedSecrets = Pick<ConnectionRow, (typeof SECRET_COLUMNS)[number]>;
  * The secrets that a delivery is signed with at `now`: the current one; the next one, from its creation to
  * its promotion; the one before the current, until its grace is over. Throws when one cannot be opened.
  */
-export function openSecrets(secretBox: SecretBox, sealed: BoxedSecrets, now: Date): [string, ...string[]] {
-  const { connection_id: id, webhook_former_until: until } = sealed;
-  const former = until !== null && now < until ? sealed.webhook_former_secret_sealed : null;
-  const next = sealed.webhook_next_secret_sealed;
+export function openSecrets(secretBox: SecretBox, boxed: BoxedSecrets, now: Date): [string, ...string[]] {
+  const { connection_id: id, webhook_former_until: until } = boxed;
+  const former = until !== null && now < until ? boxed.webhook_former_secret_sealed : null;
+  const next = boxed.webhook_next_secret_sealed;
   return [
-    secretBox.unbox(sealed.webhook_secret_sealed, webhookSecretContext(id)),
+    secretBox.unbox(boxed.webhook_secret_sealed, webhookSecretContext(id)),
     ...(next === null ? [] : [secretBox.unbox(next, webhookNextSecretContext(id))]),
     ...(former === null ? [] : [secretBox.unbox(former, webhookFormerSecretContext(id))]),
   ];
