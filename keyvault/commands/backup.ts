@@ -62,8 +62,9 @@ export function backupCommand(): Command {
 async function makeKey(file: string, { json }: Json): Promise<void> {
   const { recoveryKeyFile } = loadConfig();
   for (const path of [file, recoveryKeyFile]) {
-    if (existsSync(path))
+    if (existsSync(path)) {
       throw new UserError(`${path} exists already: backups made so far need it, so it is not overwritten`);
+    }
   }
   const { publicKey, privateKey } = createRecoveryKey();
   await writeFileDurably(file, privateKey);

@@ -98,7 +98,8 @@ function describe({ kek, done, remaining, damaged }: RewrapProgress): string {
 }
 
 function parseVersion(text: string): string {
-  if (!/^kek-[1-9]\d{0,8}$/.test(text))
+  if (!/^kek-[1-9]\d{0,8}$/.test(text)) {
     throw new InvalidArgumentError("Give kek- and a number, such as kek-1.");
+  }
   return text;
 }

@@ -60,8 +60,9 @@ export function createKekRetirement(parts: {
   async function refusal(client: pg.Client, kek: string): Promise<Refusal | undefined> {
     const { keks } = token.info();
     if (!keks.includes(kek)) return refuse("policy_violation", `The token has no ${kek}`);
-    if (keks.at(-1) === kek)
+    if (keks.at(-1) === kek) {
       return refuse("policy_violation", `${kek} is the newest version, which is in use`);
+    }
     const wrapped = await countUnder(client, kek);
     return wrapped === 0
       ? undefined

@@ -45,8 +45,9 @@ export function createKeyDestructionCancelling(parts: KeyChangeParts): CancelKey
 }
 
 function decide(row: KeyRow, caller: Caller, days: number, judging: Judging): Changed<KeyRow> | Refusal {
-  if (row.tenant === VAULT_TENANT)
+  if (row.tenant === VAULT_TENANT) {
     return refuse("policy_violation", "The vault's own key cannot be destroyed");
+  }
   if (row.destroy_at !== null) return refuse("policy_violation", `The key is ${row.state} already`);
   const decision = decideByTwo(row.pending, { action: "destroy", days }, caller, judging);
   if (decision !== "granted") {

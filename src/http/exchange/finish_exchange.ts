@@ -124,9 +124,9 @@ function createObserver({ httpRequests }: Metrics) {
 }
 
 /**
- * What a caller's answer says of anything thrown: an `ApiError` as it is, a vault that is away or will not sign as
- * `vault_unavailable` (with the time to try again when it was asked too often), another part that is away as
- * `unavailable`, all else as `internal`, without a word of what happened.
+ * What a caller's answer says of anything thrown: an `ApiError` as it is, a vault that is away or will not
+ * sign as `vault_unavailable` (with the time to try again when it was asked too often), another part that is
+ * away as `unavailable`, all else as `internal`, without a word of what happened.
  */
 function toApiError(error: unknown): ApiError {
   if (error instanceof ApiError) return error;

@@ -131,8 +131,9 @@ export async function startServer(
   server.on("connect", (request, socket) => {
     socket.on("error", () => {});
     const isAnswering = [...open].some((response) => response.socket === request.socket);
-    if (!isAnswering)
+    if (!isAnswering) {
       socket.write(rawAnswer(new ApiError("invalid_request", "CONNECT: this is not a proxy")));
+    }
     request.socket.destroySoon();
   });
   server.on("clientError", (error: NodeJS.ErrnoException, socket) => {

@@ -71,8 +71,9 @@ function call(
 ): Promise<ApiResult<DelegationState>> {
   const externalId = externalIdOf(object);
   if (step === "revoke") return api.revokeDelegation(externalId, object.spec.revokeReason);
-  if (platform === undefined || agent === undefined)
+  if (platform === undefined || agent === undefined) {
     throw new Error("The request's platform or agent is missing");
+  }
   return api.putDelegation(externalId, wishOf(object, externalIdOf(platform), externalIdOf(agent)));
 }
 
