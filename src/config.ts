@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { z } from "zod";
 import { writesItsHost } from "./input/url.ts";
-import { unregistrableScopes } from "./protocol/documents/registered_scopes.ts";
+import { unregistrableScopes } from "./protocol/documents/allowed_scopes.ts";
 import { EVERY_CUSTOM } from "./protocol/documents/scopes.ts";
 
 /**

@@ -1,5 +1,5 @@
 import { type Logger, pino } from "pino";
-import { describeFault } from "./fault.ts";
+import { describeFault } from "./describe_fault.ts";
 
 export type { Logger };
 

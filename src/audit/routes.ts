@@ -1,6 +1,6 @@
 import type { Database } from "../db/database.ts";
 import type { Route } from "../route.ts";
-import { personalAuditRoute } from "./personal_route.ts";
+import { personalAuditRoute } from "./history_route.ts";
 import { receiptRoute } from "./receipt_route.ts";
 
 /** The calls of specification §4 "Audit". */

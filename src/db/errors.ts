@@ -1,4 +1,4 @@
-import { codeOf } from "../fault.ts";
+import { codeOf } from "../describe_fault.ts";
 
 /** A row that must be the only one is there already. */
 export const UNIQUE_VIOLATION = "23505";

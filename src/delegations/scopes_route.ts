@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { CANONICAL_SCOPES, SENSITIVE_SCOPES, WILDCARDS } from "../protocol/documents/vocabulary.ts";
+import { CANONICAL_SCOPES, SENSITIVE_SCOPES, WILDCARDS } from "../protocol/documents/scope_vocabulary.ts";
 import { PROTOCOL_VERSION } from "../protocol/encoding/constants.ts";
 import { type Route, route } from "../route.ts";
 

@@ -1,6 +1,6 @@
 import { join, relative } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { CANONICAL_SCOPES } from "../protocol/documents/vocabulary.ts";
+import { CANONICAL_SCOPES } from "../protocol/documents/scope_vocabulary.ts";
 import { NO_INSPECTOR, type Part, processPart } from "./process/part.ts";
 
 const EVERY_MS = 25;

@@ -1,5 +1,5 @@
 import { ApiError } from "../errors.ts";
-import { CUSTOM_FORM, unregistrableScopes } from "../protocol/documents/registered_scopes.ts";
+import { CUSTOM_FORM, unregistrableScopes } from "../protocol/documents/allowed_scopes.ts";
 import { beyondCeiling, coversScopes } from "../protocol/documents/scopes.ts";
 
 /**

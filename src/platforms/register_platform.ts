@@ -11,7 +11,7 @@ import { type NewApiKey, newApiKey, undeliveredContext } from "./api_keys/api_ke
 import { checkScopes } from "./ceiling.ts";
 import { findPlatform, type LivePlatform } from "./platform_record.ts";
 import { checkSurface } from "./surface_types.ts";
-import { checkCallbackUrl } from "./webhooks/callback_url.ts";
+import { checkCallbackUrl } from "./webhooks/check_callback_url.ts";
 import { newSigningSecret, signingSecretContext } from "./webhooks/signing_secret.ts";
 
 const PLATFORM_LIFETIME_SECONDS = 365 * 24 * 3600;

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { ApiError } from "../errors.ts";
 import { type ApiKeyCaller, type Call, type Route, route } from "../route.ts";
-import type { Receipt } from "./decide/receipt.ts";
+import type { Receipt } from "./decide/decision_receipt.ts";
 import { PROOF_HEADER, readProof, verifyOptions } from "./verify/call.ts";
 import { type VerifyDeps, verifyProof } from "./verify/verify.ts";
 

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import type { Pool } from "pg";
 import { addSeconds } from "../../src/clock.ts";
 import { type DecisionItem, type DecisionOutcome, decideBatch } from "../../src/proofs/decide/decision.ts";
-import { receiptParts } from "../../src/proofs/decide/receipt.ts";
+import { receiptParts } from "../../src/proofs/decide/decision_receipt.ts";
 import { insertRecords, itemFor, type Records } from "../proofs/records.ts";
 import { acceptPrincipal } from "../support/accepted_principals.ts";
 import { withBenchDatabase } from "./database.ts";

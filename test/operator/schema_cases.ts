@@ -1,4 +1,4 @@
-import { FOREIGN_PORTS } from "../../src/events/webhooks/callbacks/callback_url.ts";
+import { FOREIGN_PORTS } from "../../src/events/webhooks/callbacks/url_form.ts";
 
 type Manifest = {
   apiVersion: string;

@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
 import { webhookSecretContext } from "../../src/events/secrets.ts";
 import { createAddressPolicy } from "../../src/events/webhooks/callbacks/addresses.ts";
-import { checkCallbackUrl } from "../../src/platforms/webhooks/callback_url.ts";
+import { checkCallbackUrl } from "../../src/platforms/webhooks/check_callback_url.ts";
 import { signingSecretContext } from "../../src/platforms/webhooks/signing_secret.ts";
-import { WILDCARDS } from "../../src/protocol/documents/vocabulary.ts";
+import { WILDCARDS } from "../../src/protocol/documents/scope_vocabulary.ts";
 import { errorCode, platformApi, registerPlatform } from "../support/platform_world.ts";
 
 const api = platformApi();

@@ -12,7 +12,7 @@ import { type Database, openDatabase } from "../../src/db/database.ts";
 import { type AppDeps, createApp } from "../../src/http/app.ts";
 import { type RunningServer, startServer } from "../../src/http/exchange/server.ts";
 import { mailboxPage } from "../../src/http/mailbox_page.ts";
-import { type CallLimits, createCallRates } from "../../src/http/request/call_rates.ts";
+import { type CallLimits, createCallRates } from "../../src/http/request/api_key_rates.ts";
 import { createIdempotency } from "../../src/http/request/idempotency.ts";
 import { createAdmitOperator } from "../../src/http/request/operator_epochs.ts";
 import { createSharedToken } from "../../src/http/request/operator_token.ts";

@@ -3,7 +3,7 @@ import type { Constraint } from "../../src/protocol/constraints/constraints.ts";
 import type { ConstraintContext } from "../../src/protocol/constraints/evaluation.ts";
 import type { DelegationFields } from "../../src/protocol/documents/certificate.ts";
 import type { ChallengeBinding } from "../../src/protocol/documents/challenge.ts";
-import { CANONICAL_SCOPES, WILDCARDS } from "../../src/protocol/documents/vocabulary.ts";
+import { CANONICAL_SCOPES, WILDCARDS } from "../../src/protocol/documents/scope_vocabulary.ts";
 import { bytes32, NOW } from "./chains.ts";
 
 /** What the verifier knows in these properties; every constraint of {@link certificates} holds for it. */

@@ -11,8 +11,8 @@ import {
   verifyRevocationList,
 } from "../../protocol/statements/revocation_list.ts";
 import type { VaultStatements } from "../../vault/client.ts";
+import { createSharedRuns } from "./coalesced_runs.ts";
 import { isWhole, type Root, readState, readStored } from "./revocation_state.ts";
-import { createSharedRuns } from "./shared_runs.ts";
 
 /** What revocation lists are made with. */
 export type RevocationListDeps = {

@@ -2,8 +2,8 @@ import type { LookupFunction } from "node:net";
 import { Client, type Dispatcher } from "undici";
 import type { Sent } from "./attempt_result.ts";
 import type { AddressPolicy } from "./callbacks/addresses.ts";
-import { checkCallbackUrl, fixedAddress } from "./callbacks/callback_url.ts";
 import type { Resolve } from "./callbacks/resolve.ts";
+import { checkCallbackUrl, fixedAddress } from "./callbacks/url_form.ts";
 
 /** Makes one request to a callback URL. Never rejects. */
 export type Send = (request: SendRequest) => Promise<Sent>;

@@ -1,6 +1,6 @@
 import type { Clock } from "../../clock.ts";
+import { describeFault, type Fault } from "../../describe_fault.ts";
 import type { ApiError } from "../../errors.ts";
-import { describeFault, type Fault } from "../../fault.ts";
 import type { Logger } from "../../log.ts";
 import { createPacedLines } from "../../rates/paced_lines.ts";
 

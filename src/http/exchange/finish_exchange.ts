@@ -1,8 +1,8 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Clock } from "../../clock.ts";
 import { isAway } from "../../db/errors.ts";
+import { describeFault } from "../../describe_fault.ts";
 import { ApiError } from "../../errors.ts";
-import { describeFault } from "../../fault.ts";
 import type { Logger } from "../../log.ts";
 import type { Metrics } from "../../metrics.ts";
 import { VaultRefused, VaultUnavailable } from "../../vault/errors.ts";

@@ -1,6 +1,6 @@
 import { unixSeconds } from "../../clock.ts";
 import type { DelegationState } from "../../operator_calls.ts";
-import { unregistrableScopes } from "../../protocol/documents/registered_scopes.ts";
+import { unregistrableScopes } from "../../protocol/documents/allowed_scopes.ts";
 import { coversScopes } from "../../protocol/documents/scopes.ts";
 import type { Agent, Delegation, Platform } from "../kinds.ts";
 import type { StatusReason } from "../reasons.ts";

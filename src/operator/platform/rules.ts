@@ -1,5 +1,5 @@
 import type { PlatformState } from "../../operator_calls.ts";
-import { unregistrableScopes } from "../../protocol/documents/registered_scopes.ts";
+import { unregistrableScopes } from "../../protocol/documents/allowed_scopes.ts";
 import { coversScopes } from "../../protocol/documents/scopes.ts";
 import { isTrue } from "../conditions.ts";
 import type { Platform } from "../kinds.ts";

@@ -21,7 +21,7 @@ import {
 } from "../platform_record.ts";
 import { type Credentials, type RegisterDeps, registerPlatform } from "../register_platform.ts";
 import type { VaultSyncDeps } from "../sync_vault.ts";
-import { checkCallbackUrl } from "../webhooks/callback_url.ts";
+import { checkCallbackUrl } from "../webhooks/check_callback_url.ts";
 import { setCallback } from "../webhooks/set_callback.ts";
 import { signingSecretContext } from "../webhooks/signing_secret.ts";
 

@@ -4,7 +4,7 @@ import type { AddressPolicy } from "../../events/webhooks/callbacks/addresses.ts
 import { resumeEndpoint } from "../../events/webhooks/endpoint.ts";
 import { lockConnection } from "../connection_lock.ts";
 import { findConnection } from "../platform_record.ts";
-import { checkCallbackUrl } from "./callback_url.ts";
+import { checkCallbackUrl } from "./check_callback_url.ts";
 
 /**
  * Sets or, with `null`, clears where a connection's events are delivered. Events from now on go there, and so

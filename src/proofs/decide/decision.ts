@@ -1,7 +1,7 @@
 import type { Pool, PoolClient } from "pg";
 import type { Check } from "../../protocol/verification/evidence.ts";
+import type { Receipt } from "./decision_receipt.ts";
 import { decisionStatement, parametersOf } from "./decision_statement.ts";
-import type { Receipt } from "./receipt.ts";
 
 /** Price of one decision in micro-USD (specification §8: 0.002 USD per verification). */
 export const VERIFICATION_PRICE_MICRO_USD = 2_000;

@@ -3,7 +3,7 @@ import { ApiError } from "../../errors.ts";
 import { bundleHash, type ProofBundle } from "../../protocol/documents/proof_bundle.ts";
 import { encodeBase64 } from "../../protocol/encoding/base64.ts";
 import type { Decided, Decision } from "../decide/decision.ts";
-import type { Receipt } from "../decide/receipt.ts";
+import type { Receipt } from "../decide/decision_receipt.ts";
 import { contextOf, type Operation, operationHash } from "../operation.ts";
 import type { VerifyCall } from "./call.ts";
 import { decideProof, type ProofDeps, readBundle } from "./decide_proof.ts";

@@ -9,7 +9,7 @@ import type { ResolveProofRef } from "../present/proof_ref.ts";
 import type { VerifyCall } from "./call.ts";
 import { checkChallenge, isSignedHere } from "./check_challenge.ts";
 import { decidedOf, itemOf } from "./item.ts";
-import { type CountingDeps, createRateCount } from "./rate_count.ts";
+import { type CountingDeps, createRateCount } from "./rate_turn.ts";
 import type { Refusals } from "./refused_proofs.ts";
 import { type FindRoot, rootOf, trustedRoot } from "./trusted_roots.ts";
 import { judge } from "./verdict.ts";

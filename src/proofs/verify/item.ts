@@ -4,7 +4,7 @@ import { bundleHash } from "../../protocol/documents/proof_bundle.ts";
 import type { CertificateMemory } from "../../protocol/verification/certificate_memory.ts";
 import type { Check } from "../../protocol/verification/evidence.ts";
 import type { Decided, DecisionItem, DecisionOutcome } from "../decide/decision.ts";
-import { type Receipt, receiptParts } from "../decide/receipt.ts";
+import { type Receipt, receiptParts } from "../decide/decision_receipt.ts";
 import { operationHash, writtenRequestHash } from "../operation.ts";
 import type { VerifyCall } from "./call.ts";
 import { rootOf } from "./trusted_roots.ts";

@@ -1,5 +1,5 @@
 import { ApiError } from "../../errors.ts";
-import { isRequirableScope } from "../../protocol/documents/registered_scopes.ts";
+import { isRequirableScope } from "../../protocol/documents/allowed_scopes.ts";
 import type { Decided } from "../decide/decision.ts";
 import { checkVerifier } from "../operation.ts";
 import type { VerifyCall } from "./call.ts";

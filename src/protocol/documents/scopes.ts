@@ -1,5 +1,5 @@
 import { compareUtf8 } from "../encoding/canonical.ts";
-import { CANONICAL_SCOPES, WILDCARDS } from "./vocabulary.ts";
+import { CANONICAL_SCOPES, WILDCARDS } from "./scope_vocabulary.ts";
 
 const CUSTOM_PREFIX = "custom:";
 

@@ -1,7 +1,11 @@
 import { beforeAll, describe, expect, it as test } from "vitest";
 import { readDefinitions } from "../../../src/operator/schema/definition.ts";
 import { loadSchemas, type Schemas } from "../../../src/operator/schema/schemas.ts";
-import { CANONICAL_SCOPES, SENSITIVE_SCOPES, WILDCARDS } from "../../../src/protocol/documents/vocabulary.ts";
+import {
+  CANONICAL_SCOPES,
+  SENSITIVE_SCOPES,
+  WILDCARDS,
+} from "../../../src/protocol/documents/scope_vocabulary.ts";
 import { schemaCases } from "../schema_cases.ts";
 
 describe("schemas", () => {

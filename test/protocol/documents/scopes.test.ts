@@ -1,6 +1,11 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import {
+  CANONICAL_SCOPES,
+  SENSITIVE_SCOPES,
+  WILDCARDS,
+} from "../../../src/protocol/documents/scope_vocabulary.ts";
+import {
   beyondCeiling,
   coversScopes,
   expandScopes,
@@ -8,7 +13,6 @@ import {
   invalidScopes,
   scopesGranting,
 } from "../../../src/protocol/documents/scopes.ts";
-import { CANONICAL_SCOPES, SENSITIVE_SCOPES, WILDCARDS } from "../../../src/protocol/documents/vocabulary.ts";
 import { compareUtf8 } from "../../../src/protocol/encoding/canonical.ts";
 
 const anyScope = fc.oneof(

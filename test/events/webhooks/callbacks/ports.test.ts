@@ -1,6 +1,6 @@
 import { Dispatcher, fetch } from "undici";
 import { expect, test } from "vitest";
-import { isForeignPort } from "../../../../src/events/webhooks/callbacks/callback_url.ts";
+import { isForeignPort } from "../../../../src/events/webhooks/callbacks/url_form.ts";
 
 /** Beyond the highest of them. */
 const LAST = 12_000;

@@ -3,7 +3,7 @@ import {
   isRegistrableScope,
   isRequirableScope,
   unregistrableScopes,
-} from "../../../src/protocol/documents/registered_scopes.ts";
+} from "../../../src/protocol/documents/allowed_scopes.ts";
 import { coversScopes, expandScopes, invalidScopes } from "../../../src/protocol/documents/scopes.ts";
 
 describe("a scope that is registered here", () => {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { createAddressPolicy } from "../../../../src/events/webhooks/callbacks/addresses.ts";
-import { checkCallbackUrl } from "../../../../src/events/webhooks/callbacks/callback_url.ts";
+import { checkCallbackUrl } from "../../../../src/events/webhooks/callbacks/url_form.ts";
 
 const production = createAddressPolicy({ development: false, allowedCidrs: ["127.0.0.0/8", "10.1.0.0/16"] });
 const development = createAddressPolicy({ development: true, allowedCidrs: ["127.0.0.0/8"] });

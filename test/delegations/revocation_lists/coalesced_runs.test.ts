@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createSharedRuns } from "../../../src/delegations/revocation_lists/shared_runs.ts";
+import { createSharedRuns } from "../../../src/delegations/revocation_lists/coalesced_runs.ts";
 
 /** Runs that end when they are told to, in the order in which they began. */
 function steeredRuns() {

@@ -3,7 +3,7 @@ import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import { expect, test } from "vitest";
 import type { DecisionOutcome } from "../../../src/proofs/decide/decision.ts";
-import { type Receipt, receiptParts } from "../../../src/proofs/decide/receipt.ts";
+import { type Receipt, receiptParts } from "../../../src/proofs/decide/decision_receipt.ts";
 import { decisionWorld } from "../decision_world.ts";
 import { insertRecords, itemFor } from "../records.ts";
 
