@@ -16,7 +16,7 @@ import { docsPage } from "./http/docs/page.ts";
 import { startServer } from "./http/exchange/server.ts";
 import { mailboxPage } from "./http/mailbox_page.ts";
 import { openApiDocument, openApiPage } from "./http/openapi/openapi.ts";
-import { createCallRates } from "./http/request/api_key_rates.ts";
+import { createApiKeyRates } from "./http/request/api_key_rates.ts";
 import { createPeerClient } from "./http/request/client_address.ts";
 import { createIdempotency } from "./http/request/idempotency.ts";
 import { createAdmitOperator } from "./http/request/operator_epochs.ts";
@@ -115,7 +115,7 @@ export async function startApi({ config, clock, log, metrics, version }: ApiDeps
       admitOperator: createAdmitOperator({ db, clock }),
     },
     idempotency,
-    rates: createCallRates({ db, clock, limits }),
+    rates: createApiKeyRates({ db, clock, limits }),
     bodies: { perClient: config.BODIES_PER_IP },
     log,
     clock,

@@ -47,7 +47,7 @@ const answer = z.object({ events: z.array(eventAnswer), next_cursor: z.string().
 const newestFirst: PageOrder = { time: "e.occurred_at", id: "e.event_id", isId: isUuid };
 
 /** `GET /v1/service/audit/personal`: the account's proof events, newest first. */
-export function personalAuditRoute({ db }: { db: Database }): Route {
+export function historyRoute({ db }: { db: Database }): Route {
   return route({
     id: "list_audit_events",
     method: "GET",

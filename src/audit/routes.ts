@@ -1,9 +1,9 @@
 import type { Database } from "../db/database.ts";
 import type { Route } from "../route.ts";
-import { personalAuditRoute } from "./history_route.ts";
+import { historyRoute } from "./history_route.ts";
 import { receiptRoute } from "./receipt_route.ts";
 
 /** The calls of specification §4 "Audit". */
 export function auditRoutes(deps: { db: Database }): Route[] {
-  return [personalAuditRoute(deps), receiptRoute(deps)];
+  return [historyRoute(deps), receiptRoute(deps)];
 }

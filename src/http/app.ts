@@ -19,7 +19,7 @@ import { createRouteHandler } from "./exchange/route_handler.ts";
 import { securityHeaders } from "./exchange/security_headers.ts";
 import { createKoa } from "./koa.ts";
 import { createNames } from "./names.ts";
-import type { CallRates } from "./request/api_key_rates.ts";
+import type { ApiKeyRates } from "./request/api_key_rates.ts";
 import type { Authenticators } from "./request/authenticate.ts";
 import { createClientAddress, createNetworks } from "./request/client_address.ts";
 import { createCookies } from "./request/cookies.ts";
@@ -35,7 +35,7 @@ export type AppDeps = {
   config: Pick<ApiConfig, "BASE_URL" | "SERVICE_WORD" | "SERVICE_WORD_ALIASES" | "TRUSTED_PROXIES">;
   authenticators: Authenticators;
   idempotency: Idempotency;
-  rates: CallRates;
+  rates: ApiKeyRates;
   /** Bodies that one client may have on their way; each has `bodyMs` milliseconds. Default 100 and 10,000. */
   bodies?: { perClient: number; bodyMs?: number } | undefined;
   log: Logger;

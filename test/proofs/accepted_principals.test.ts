@@ -1,6 +1,7 @@
 import { beforeEach, describe, expect, test } from "vitest";
+import { VERIFICATION_PRICE_MICRO_USD as price } from "../../src/accounts/ledger/price.ts";
 import { addSeconds } from "../../src/clock.ts";
-import { decideBatch, VERIFICATION_PRICE_MICRO_USD as price } from "../../src/proofs/decide/decision.ts";
+import { decideBatch } from "../../src/proofs/decide/decision.ts";
 import { countAllowsBefore } from "../../src/proofs/decide/max_rate.ts";
 import { acceptPrincipal } from "../support/accepted_principals.ts";
 import { decisionWorld } from "./decision_world.ts";

@@ -12,7 +12,7 @@ import { type Database, openDatabase } from "../../src/db/database.ts";
 import { type AppDeps, createApp } from "../../src/http/app.ts";
 import { type RunningServer, startServer } from "../../src/http/exchange/server.ts";
 import { mailboxPage } from "../../src/http/mailbox_page.ts";
-import { type CallLimits, createCallRates } from "../../src/http/request/api_key_rates.ts";
+import { type ApiKeyLimits, createApiKeyRates } from "../../src/http/request/api_key_rates.ts";
 import { createIdempotency } from "../../src/http/request/idempotency.ts";
 import { createAdmitOperator } from "../../src/http/request/operator_epochs.ts";
 import { createSharedToken } from "../../src/http/request/operator_token.ts";
@@ -53,7 +53,7 @@ export type ApiOptions = {
   perAddress?: number;
   perDay?: number;
   /** Default: 100,000 of each. */
-  limits?: Partial<CallLimits>;
+  limits?: Partial<ApiKeyLimits>;
   bodies?: AppDeps["bodies"];
   triesPerIp?: number;
   signInUrl?: string;
@@ -129,7 +129,7 @@ export async function startApi(options: ApiOptions = {}): Promise<TestApi> {
       admitOperator: createAdmitOperator({ db, clock }),
     },
     idempotency: createIdempotency({ db, secretBox, clock, log }),
-    rates: createCallRates({
+    rates: createApiKeyRates({
       db,
       clock,
       limits: { presentPerMinute: 100_000, agentsPerDay: 100_000, ...options.limits },

@@ -28,7 +28,7 @@ const LEVELS: readonly (readonly string[])[] = [
     "config.ts",
     "errors.ts",
     "etag.ts",
-    "fault.ts",
+    "describe_fault.ts",
     "ids.ts",
     "log.ts",
     "metrics.ts",

@@ -1,9 +1,9 @@
 import { z } from "zod";
 import type { Database } from "../../db/database.ts";
 import { pageQuery } from "../../input/pagination.ts";
-import { VERIFICATION_PRICE_MICRO_USD } from "../../proofs/decide/decision.ts";
 import { type Route, route } from "../../route.ts";
 import { posting, readPostings } from "./postings.ts";
+import { VERIFICATION_PRICE_MICRO_USD } from "./price.ts";
 import { formatUsd } from "./usd.ts";
 
 /** What an account has, and what a decision takes of it. */

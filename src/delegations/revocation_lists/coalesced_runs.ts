@@ -2,7 +2,7 @@
  * Runs of `run`, one at a time for each name. Callers that arrive during a run share the next one, so there
  * is at most one run and one waiting, and every answer is from a run that began after its call.
  */
-export function createSharedRuns<T>(run: (name: string) => Promise<T>): (name: string) => Promise<T> {
+export function createCoalescedRuns<T>(run: (name: string) => Promise<T>): (name: string) => Promise<T> {
   const ends = new Map<string, Promise<void>>();
   const waiting = new Map<string, Promise<T>>();
 

@@ -11,7 +11,7 @@ import {
   verifyRevocationList,
 } from "../../protocol/statements/revocation_list.ts";
 import type { VaultStatements } from "../../vault/client.ts";
-import { createSharedRuns } from "./coalesced_runs.ts";
+import { createCoalescedRuns } from "./coalesced_runs.ts";
 import { isWhole, type Root, readState, readStored } from "./revocation_state.ts";
 
 /** What revocation lists are made with. */
@@ -75,7 +75,7 @@ export function createRevocationLists(deps: RevocationListDeps): FindRevocationL
     return root;
   }
 
-  const find = createSharedRuns(findWhole);
+  const find = createCoalescedRuns(findWhole);
   return async (humanId) => {
     if (!isKeyId(humanId)) return undefined;
     for (let turn = 0; turn < MOST_TURNS; turn += 1) {

@@ -3,7 +3,7 @@ import { Client, type Dispatcher } from "undici";
 import type { Sent } from "./attempt_result.ts";
 import type { AddressPolicy } from "./callbacks/addresses.ts";
 import type { Resolve } from "./callbacks/resolve.ts";
-import { checkCallbackUrl, fixedAddress } from "./callbacks/url_form.ts";
+import { callbackUrlForm, fixedAddress } from "./callbacks/url_form.ts";
 
 /** Makes one request to a callback URL. Never rejects. */
 export type Send = (request: SendRequest) => Promise<Sent>;
@@ -56,7 +56,7 @@ export function createSender({ policy, resolve, limits = LIMITS, ca }: SenderDep
   }
 
   async function sendOnce({ url: text, headers, body }: SendRequest, signal: AbortSignal): Promise<Sent> {
-    const checked = checkCallbackUrl(text, policy);
+    const checked = callbackUrlForm(text, policy);
     if ("refused" in checked) return { fault: "forbidden_address", detail: checked.refused };
     const { url } = checked;
     let addresses: string[];

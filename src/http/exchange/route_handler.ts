@@ -6,7 +6,7 @@ import { validate } from "../../input/validate.ts";
 import type { Answer, Call, CookieName, Route } from "../../route.ts";
 import type { Names } from "../names.ts";
 import { routeErrors } from "../openapi/route_errors.ts";
-import type { CallRates } from "../request/api_key_rates.ts";
+import type { ApiKeyRates } from "../request/api_key_rates.ts";
 import { type Authenticators, authenticateRoute } from "../request/authenticate.ts";
 import { declaresJson, hasBody, parseBody, readBody, requireJson } from "../request/body.ts";
 import type { ClientAddress } from "../request/client_address.ts";
@@ -24,7 +24,7 @@ export type RouteHandlerDeps = {
   cookies: Cookies;
   clientAddress: ClientAddress;
   idempotency: Idempotency;
-  rates: CallRates;
+  rates: ApiKeyRates;
   arrivals: Arrivals;
   /** The network of a client's address. */
   networkOf(client: string): string;
@@ -168,7 +168,7 @@ type Run = (call: IncomingCall) => Promise<Answer<unknown>>;
  * Counts a call for its rate before it is run; one that is refused is taken back where the rate counts what
  * is made.
  */
-function rated({ id, rate }: Route, run: Run, rates: CallRates): Run {
+function rated({ id, rate }: Route, run: Run, rates: ApiKeyRates): Run {
   if (rate === undefined) return run;
   return async (call) => {
     const { caller } = call;

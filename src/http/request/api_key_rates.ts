@@ -9,7 +9,7 @@ import type { ApiKeyCaller, RatedKind } from "../../route.ts";
 const DAY_SECONDS = 86_400;
 
 /** What an installation sets, for one connection. */
-export type CallLimits = { presentPerMinute: number; agentsPerDay: number };
+export type ApiKeyLimits = { presentPerMinute: number; agentsPerDay: number };
 
 type Caller = Pick<ApiKeyCaller, "accountId" | "connectionId">;
 
@@ -17,7 +17,7 @@ type Caller = Pick<ApiKeyCaller, "accountId" | "connectionId">;
  * Rates of an API key's calls by their kind. Keys of one connection count as one, so that a rotation renews
  * nothing.
  */
-export type CallRates = {
+export type ApiKeyRates = {
   /**
    * Counts a call, and returns the headers that say how many are left to the connection. Throws
    * `rate_limited` with `Retry-After` when the connection, or all of its account together, have had theirs.
@@ -33,15 +33,15 @@ type Left = { limit: number; seconds: number; remaining: number; resetMs: number
  * Proofs count in this process, minute by minute; agents in the database, over all replicas, in a day from
  * the first on.
  */
-export function createCallRates({
+export function createApiKeyRates({
   db,
   clock,
   limits: { presentPerMinute, agentsPerDay },
 }: {
   db: Database;
   clock: Clock;
-  limits: CallLimits;
-}): CallRates {
+  limits: ApiKeyLimits;
+}): ApiKeyRates {
   const presents = createPace({ perMinute: presentPerMinute, clock });
   const accountPresents = createPace({ perMinute: ACCOUNT_SHARE * presentPerMinute, clock });
   const daily = (keyPrefix: string, points: number) =>

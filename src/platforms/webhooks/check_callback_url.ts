@@ -1,6 +1,6 @@
 import { ApiError } from "../../errors.ts";
 import type { AddressPolicy } from "../../events/webhooks/callbacks/addresses.ts";
-import { checkCallbackUrl as callbackUrlForm } from "../../events/webhooks/callbacks/url_form.ts";
+import { callbackUrlForm } from "../../events/webhooks/callbacks/url_form.ts";
 
 /**
  * Refuses with `invalid_callback_url` what a callback URL's text alone shows to be wrong: outside development

@@ -1,10 +1,8 @@
 import type { Pool, PoolClient } from "pg";
+import { VERIFICATION_PRICE_MICRO_USD } from "../../accounts/ledger/price.ts";
 import type { Check } from "../../protocol/verification/evidence.ts";
 import type { Receipt } from "./decision_receipt.ts";
 import { decisionStatement, parametersOf } from "./decision_statement.ts";
-
-/** Price of one decision in micro-USD (specification §8: 0.002 USD per verification). */
-export const VERIFICATION_PRICE_MICRO_USD = 2_000;
 
 /** A decision's value (specification §2). */
 export type Decision = "allow" | "deny" | "indeterminate";

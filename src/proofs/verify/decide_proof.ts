@@ -9,7 +9,7 @@ import type { ResolveProofRef } from "../present/proof_ref.ts";
 import type { VerifyCall } from "./call.ts";
 import { checkChallenge, isSignedHere } from "./check_challenge.ts";
 import { decidedOf, itemOf } from "./item.ts";
-import { type CountingDeps, createRateCount } from "./rate_turn.ts";
+import { type CountingDeps, createRateTurn } from "./rate_turn.ts";
 import type { Refusals } from "./refused_proofs.ts";
 import { type FindRoot, rootOf, trustedRoot } from "./trusted_roots.ts";
 import { judge } from "./verdict.ts";
@@ -69,7 +69,7 @@ async function decideUnguarded(
   const now = deps.clock.now();
   const challenge = await checkChallenge(deps.keys, bundle, caller.connectionId, now);
   const root = trustedRoot(await deps.findRoot(rootOf(bundle).issuer_id), bundle);
-  const counting = createRateCount(deps, { call, bundle, root, now });
+  const counting = createRateTurn(deps, { call, bundle, root, now });
   try {
     const verification = await verifyBundle(bundle, {
       now: unixSeconds(now),

@@ -15,7 +15,7 @@ export type CountingDeps = {
 };
 
 /** Counts what a proof's certificates allowed before, when a rule asks for it, and decides accordingly. */
-export type RateCount = Turn & {
+export type RateTurn = Turn & {
   /** Whether the root's authority was accepted where it was asked for; else nothing was counted. */
   isAccepted(): boolean;
 };
@@ -27,7 +27,7 @@ type Proof = { call: VerifyCall; bundle: ProofBundle; root: Root | undefined; no
  * known root waits for them, and of another account's root only where it is accepted. All other proofs are
  * decided at once.
  */
-export function createRateCount(deps: CountingDeps, { call, bundle, root, now }: Proof): RateCount {
+export function createRateTurn(deps: CountingDeps, { call, bundle, root, now }: Proof): RateTurn {
   const { caller, options } = call;
   let turn: Turn | undefined;
   let accepted = true;

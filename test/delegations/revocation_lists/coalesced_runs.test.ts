@@ -1,10 +1,10 @@
 import { expect, test } from "vitest";
-import { createSharedRuns } from "../../../src/delegations/revocation_lists/coalesced_runs.ts";
+import { createCoalescedRuns } from "../../../src/delegations/revocation_lists/coalesced_runs.ts";
 
 /** Runs that end when they are told to, in the order in which they began. */
 function steeredRuns() {
   const begun: { name: string; end: PromiseWithResolvers<string> }[] = [];
-  const share = createSharedRuns((name) => {
+  const share = createCoalescedRuns((name) => {
     const end = Promise.withResolvers<string>();
     begun.push({ name, end });
     return end.promise;

@@ -12,7 +12,7 @@ import { type AppDeps, createApp } from "../../../src/http/app.ts";
 import { startServer } from "../../../src/http/exchange/server.ts";
 import { mailboxPage } from "../../../src/http/mailbox_page.ts";
 import { openApiDocument } from "../../../src/http/openapi/openapi.ts";
-import { createCallRates } from "../../../src/http/request/api_key_rates.ts";
+import { createApiKeyRates } from "../../../src/http/request/api_key_rates.ts";
 import { createIdempotency } from "../../../src/http/request/idempotency.ts";
 import { createAdmitOperator } from "../../../src/http/request/operator_epochs.ts";
 import { createSharedToken } from "../../../src/http/request/operator_token.ts";
@@ -101,7 +101,7 @@ export async function startWholeApi(options: WholeApiOptions = {}): Promise<Whol
       admitOperator: createAdmitOperator({ db, clock }),
     },
     idempotency: createIdempotency({ db, secretBox, clock, log }),
-    rates: createCallRates({ db, clock, limits: { presentPerMinute: 100_000, agentsPerDay: 100_000 } }),
+    rates: createApiKeyRates({ db, clock, limits: { presentPerMinute: 100_000, agentsPerDay: 100_000 } }),
     log,
     clock,
     metrics: createMetrics(),

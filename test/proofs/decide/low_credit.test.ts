@@ -1,8 +1,9 @@
 import { randomUUID } from "node:crypto";
 import { expect, test } from "vitest";
+import { VERIFICATION_PRICE_MICRO_USD as price } from "../../../src/accounts/ledger/price.ts";
 import { readAccountEvent } from "../../../src/events/account_kinds.ts";
 import { shardOf } from "../../../src/events/outbox.ts";
-import { decideBatch, VERIFICATION_PRICE_MICRO_USD as price } from "../../../src/proofs/decide/decision.ts";
+import { decideBatch } from "../../../src/proofs/decide/decision.ts";
 import { decisionWorld } from "../decision_world.ts";
 import { insertRecords, itemFor, type Records } from "../records.ts";
 

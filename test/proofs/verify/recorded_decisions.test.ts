@@ -1,12 +1,9 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
+import { VERIFICATION_PRICE_MICRO_USD as price } from "../../../src/accounts/ledger/price.ts";
 import { sqlState } from "../../../src/db/errors.ts";
 import { createBatcher } from "../../../src/proofs/decide/batch.ts";
-import {
-  type DecisionItem,
-  decideBatch,
-  VERIFICATION_PRICE_MICRO_USD as price,
-} from "../../../src/proofs/decide/decision.ts";
+import { type DecisionItem, decideBatch } from "../../../src/proofs/decide/decision.ts";
 import { createRecordedFinder } from "../../../src/proofs/verify/recorded_decisions.ts";
 import { acceptPrincipal } from "../../support/accepted_principals.ts";
 import { decisionWorld } from "../decision_world.ts";

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { afterEach, beforeAll, describe, expect, test } from "vitest";
+import { VERIFICATION_PRICE_MICRO_USD } from "../../../src/accounts/ledger/price.ts";
 import { addSeconds, unixSeconds } from "../../../src/clock.ts";
-import { VERIFICATION_PRICE_MICRO_USD } from "../../../src/proofs/decide/decision.ts";
 import { challengeDay, issueChallenge } from "../../../src/proofs/present/challenge.ts";
 import { readVerifyCall } from "../../../src/proofs/verify/call.ts";
 import { verifyProof } from "../../../src/proofs/verify/verify.ts";

@@ -36,7 +36,7 @@ export type CallbackRefusal =
  * an address. Literal addresses and `localhost` pass only as far as the policy's allow-list names them. What
  * the name resolves to is checked at every attempt.
  */
-export function checkCallbackUrl(
+export function callbackUrlForm(
   text: string,
   policy: AddressPolicy,
 ): { url: URL } | { refused: CallbackRefusal } {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { createAddressPolicy } from "../../../../src/events/webhooks/callbacks/addresses.ts";
-import { checkCallbackUrl } from "../../../../src/events/webhooks/callbacks/url_form.ts";
+import { callbackUrlForm } from "../../../../src/events/webhooks/callbacks/url_form.ts";
 
 const production = createAddressPolicy({ development: false, allowedCidrs: ["127.0.0.0/8", "10.1.0.0/16"] });
 const development = createAddressPolicy({ development: true, allowedCidrs: ["127.0.0.0/8"] });
@@ -13,7 +13,7 @@ describe("a callback URL", () => {
     "https://example.com:8443/",
     "https://example.com:21000/",
     "https://münchen.example/",
-  ])("may be %s", (url) => expect(checkCallbackUrl(url, production)).toHaveProperty("url"));
+  ])("may be %s", (url) => expect(callbackUrlForm(url, production)).toHaveProperty("url"));
 
   test.each([
     ["http://hooks.example.com/", "the scheme must be https"],
@@ -49,24 +49,24 @@ describe("a callback URL", () => {
     ["https://localhost/", "the host must be a name that is not this machine's own"],
     ["https://LOCALHOST./", "the host must be a name that is not this machine's own"],
     ["https://a.b.localhost/", "the host must be a name that is not this machine's own"],
-  ])("may not be %s", (url, refused) => expect(checkCallbackUrl(url, production)).toEqual({ refused }));
+  ])("may not be %s", (url, refused) => expect(callbackUrlForm(url, production)).toEqual({ refused }));
 
   test("has at most 2048 characters", () => {
     const url = `https://example.com/${"a".repeat(2028)}`;
-    expect(checkCallbackUrl(url, production)).toHaveProperty("url");
-    expect(checkCallbackUrl(`${url}a`, production)).toHaveProperty("refused");
+    expect(callbackUrlForm(url, production)).toHaveProperty("url");
+    expect(callbackUrlForm(`${url}a`, production)).toHaveProperty("refused");
   });
 
   test("may be plain http and this machine in development, when the allow-list names it", () => {
     for (const url of ["http://127.0.0.1:8080/hook", "http://localhost:8080/", "http://example.com/"]) {
-      expect(checkCallbackUrl(url, development)).toHaveProperty("url");
+      expect(callbackUrlForm(url, development)).toHaveProperty("url");
     }
-    expect(checkCallbackUrl("http://127.0.0.1:8080/hook", closed)).toHaveProperty("refused");
-    expect(checkCallbackUrl("http://localhost:8080/hook", closed)).toHaveProperty("refused");
+    expect(callbackUrlForm("http://127.0.0.1:8080/hook", closed)).toHaveProperty("refused");
+    expect(callbackUrlForm("http://localhost:8080/hook", closed)).toHaveProperty("refused");
   });
 
   test("may be a literal address of a private network that the allow-list names", () => {
-    expect(checkCallbackUrl("https://10.1.2.3/", production)).toHaveProperty("url");
-    expect(checkCallbackUrl("https://10.2.2.3/", production)).toHaveProperty("refused");
+    expect(callbackUrlForm("https://10.1.2.3/", production)).toHaveProperty("url");
+    expect(callbackUrlForm("https://10.2.2.3/", production)).toHaveProperty("refused");
   });
 });
