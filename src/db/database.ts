@@ -72,7 +72,7 @@ function report(onError: (error: Error) => void): (notice: unknown) => void {
   };
 }
 
-/** Opens a plain pool for the hot statement and for single-purpose clients. */
+/** Opens a plain pool for the hot statement and for single-purpose clients. No lost connection is fatal. */
 export function openPool(settings: DatabaseSettings): pg.Pool {
   const { url, name, max = 4, idleTransactionMs = IDLE_TRANSACTION_MS, onError } = settings;
   const { statementMs = 0, lockMs = 0 } = settings;
@@ -88,5 +88,8 @@ export function openPool(settings: DatabaseSettings): pg.Pool {
     types: types as pg.CustomTypesConfig,
   });
   pool.on("error", onError);
+  // A connection that is lost while a caller has it: the caller's next query says so. Without a listener it
+  // would end the process.
+  pool.on("connect", (client) => client.on("error", () => {}));
   return pool;
 }

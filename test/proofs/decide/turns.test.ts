@@ -1,0 +1,50 @@
+import { describe, expect, test, vi } from "vitest";
+import { createTurns } from "../../../src/proofs/decide/max_rate.ts";
+import type { ProofWorld } from "../../support/proof_world.ts";
+import { now, verifyWorld } from "../verify_world.ts";
+
+const service = verifyWorld();
+const ratedAccount = () => service.account({ constraints: [{ type: "max_rate", count: 5, window_s: 3600 }] });
+
+/** What is counted of an account's one certificate. */
+function countingOf({ accountId, certificate }: ProofWorld) {
+  return { certificates: [{ accountId, certId: certificate.cert_id }], byOwner: true, now };
+}
+
+describe("a turn", () => {
+  test("whose connection is lost ends, and the next call is let in on another", async () => {
+    const rated = await ratedAccount();
+    const takeTurn = createTurns(service.openPool("lost", { max: 1 }));
+    const turn = await takeTurn(countingOf(rated));
+    const waiting = takeTurn(countingOf(rated));
+    await service.pool.query(
+      `select pg_terminate_backend(pid) from pg_stat_activity
+       where datname = current_database() and application_name = 'lost'`,
+    );
+    await expect(turn.countAllows(rated.certificate.cert_id, 60)).rejects.toThrow();
+    await turn.end();
+    const next = await waiting;
+    expect(await next.countAllows(rated.certificate.cert_id, 60)).toBe(0);
+    await next.end();
+  });
+
+  test("for which there is no connection lets the next call in", async () => {
+    const rated = await ratedAccount();
+    const pool = service.openPool("none", { max: 1 });
+    vi.spyOn(pool, "connect").mockImplementationOnce(() => Promise.reject(new Error("no connection")));
+    const takeTurn = createTurns(pool);
+    const [refused, waiting] = [takeTurn(countingOf(rated)), takeTurn(countingOf(rated))];
+    await expect(refused).rejects.toThrow("no connection");
+    await (await waiting).end();
+  });
+
+  test("at a certificate that is held for too long gives its connection back and lets the next in", async () => {
+    const rated = await ratedAccount();
+    const takeTurn = createTurns(service.openPool("held", { max: 1, lockMs: 50 }));
+    const text = "select from certificates where cert_id = $1 for update";
+    const held = await service.hold(text, [rated.certificate.cert_id]);
+    await expect(takeTurn(countingOf(rated))).rejects.toMatchObject({ code: "55P03" });
+    await held.commit();
+    await (await takeTurn(countingOf(rated))).end();
+  });
+});
