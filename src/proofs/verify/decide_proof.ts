@@ -80,7 +80,8 @@ async function decideUnguarded(
       revocation: "deferred",
       certificateMemory: deps.memory,
     });
-    const judged = judge({ bundle, challenge, now, root, verification, isAccepted: counting.isAccepted() });
+    const isAccepted = verification.genuine && (await counting.isAccepted());
+    const judged = judge({ bundle, challenge, now, root, verification, isAccepted });
     const item = itemOf(call, judged, deps.memory);
     return decidedOf(item, await counting.decide(item), verification.checks);
   } finally {

@@ -16,8 +16,11 @@ export type CountingDeps = {
 
 /** Counts what a proof's certificates allowed before, when a rule asks for it, and decides accordingly. */
 export type RateTurn = Turn & {
-  /** Whether the root's authority was accepted where it was asked for; else nothing was counted. */
-  isAccepted(): boolean;
+  /**
+   * Whether the root's authority may be used here, asked at most once. Where no certificate has a rate, the
+   * deciding statement alone asks, and here it counts as accepted.
+   */
+  isAccepted(): Promise<boolean>;
 };
 
 type Proof = { call: VerifyCall; bundle: ProofBundle; root: Root | undefined; now: Date };
@@ -29,23 +32,26 @@ type Proof = { call: VerifyCall; bundle: ProofBundle; root: Root | undefined; no
  */
 export function createRateTurn(deps: CountingDeps, { call, bundle, root, now }: Proof): RateTurn {
   const { caller, options } = call;
+  const rated = bundle.delegations.filter(isRated);
+  const byOwner = root?.accountId === caller.accountId;
+  let accepted: Promise<boolean> | undefined;
   let turn: Turn | undefined;
-  let accepted = true;
+
+  async function isAccepted(): Promise<boolean> {
+    if (root === undefined || byOwner || rated.length === 0) return true;
+    accepted ??= deps.isAccepted({
+      connectionId: caller.connectionId,
+      humanId: rootOf(bundle).issuer_id,
+      scope: options.required_scope,
+      at: now,
+    });
+    return accepted;
+  }
+
   return {
-    isAccepted: () => accepted,
+    isAccepted,
     async countAllows(certId, windowSeconds) {
-      if (root === undefined || !accepted) return 0;
-      const byOwner = root.accountId === caller.accountId;
-      if (turn === undefined && !byOwner) {
-        accepted = await deps.isAccepted({
-          connectionId: caller.connectionId,
-          humanId: rootOf(bundle).issuer_id,
-          scope: options.required_scope,
-          at: now,
-        });
-        if (!accepted) return 0;
-      }
-      const rated = bundle.delegations.filter(isRated);
+      if (root === undefined || !(await isAccepted())) return 0;
       const certificates = rated.map(({ cert_id }) => ({ accountId: root.accountId, certId: cert_id }));
       turn ??= await deps.takeTurn({ certificates, byOwner, now });
       return turn.countAllows(certId, windowSeconds);

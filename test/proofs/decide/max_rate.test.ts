@@ -57,6 +57,17 @@ describe("a rate of an account whose authority the verifier", () => {
     expect(await countOf("ledger_postings", shop)).toBe(2);
   });
 
+  test("does not accept is not waited for either where another rule denies", async () => {
+    const amount = { type: "max_amount" as const, max_amount: 10, currency: "EUR" };
+    const shop = await account();
+    const stranger = await account({ constraints: [amount, ...rate(1, 3600)] });
+    const held = await service.hold(lock, certificateOf(stranger));
+    const bundle = await stranger.prove({ now, shownTo: shop.connectionId });
+    const over = { as: shop, context: { amount: 11, currency: "EUR" } };
+    expect(await decisionOf(bundle, over)).toBe("deny principal_not_accepted");
+    await held.commit();
+  });
+
   test("accepts only after that was looked up is denied: what was not counted is not allowed", async () => {
     const [shop, stranger] = [await account(), await account({ constraints: rate(1, 3600) })];
     const isAccepted = async () => {

@@ -1,0 +1,94 @@
+import { expect, test, vi } from "vitest";
+import type { DecisionItem, DecisionOutcome } from "../../../src/proofs/decide/decision.ts";
+import { createRateTurn } from "../../../src/proofs/verify/rate_turn.ts";
+import type { Constraint } from "../../../src/protocol/constraints/constraints.ts";
+import type { ProofBundle } from "../../../src/protocol/documents/proof_bundle.ts";
+import { chain, ROOT } from "../../support/chains.ts";
+import { now } from "../verify_world.ts";
+
+const HOURLY: Constraint[] = [{ type: "max_rate", count: 5, window_s: 3600 }];
+const spent: DecisionOutcome = { kind: "challenge_spent" };
+
+/** The turn of a proof whose certificates 0 and 2 of 3 have a rate, shown to a connection of "verifier". */
+async function turnOf({ owner = "verifier", isAccepted = async () => true, constraints = HOURLY } = {}) {
+  const turn = {
+    countAllows: vi.fn(async () => 3),
+    decide: vi.fn(async () => spent),
+    end: vi.fn(async () => {}),
+  };
+  const deps = {
+    decide: vi.fn(async () => spent),
+    takeTurn: vi.fn(async () => turn),
+    isAccepted: vi.fn(isAccepted),
+  };
+  const caller = {
+    accountId: "verifier",
+    connectionId: "connection",
+    keyPrefix: "",
+    verifierId: "connection",
+    registryAnswers: false,
+  };
+  const call = { caller, options: { required_scope: "meeting:attend" }, readProof: () => ({ bundle }) };
+  const bundle = { delegations: await chain({ constraints }, {}, { constraints }) } as ProofBundle;
+  const root = owner === "nobody" ? undefined : { accountId: owner, publicKey: ROOT.publicKey };
+  return { ...deps, turn, rateTurn: createRateTurn(deps, { call, bundle, root, now }) };
+}
+
+test("one turn is for all certificates of the chain that have a rate, however often it is asked", async () => {
+  const { rateTurn, takeTurn, isAccepted, turn } = await turnOf();
+  expect(await rateTurn.countAllows("cert-0", 3600)).toBe(3);
+  expect(await rateTurn.countAllows("cert-2", 60)).toBe(3);
+  const certificates = ["cert-0", "cert-2"].map((certId) => ({ accountId: "verifier", certId }));
+  expect(takeTurn.mock.calls).toEqual([[{ certificates, byOwner: true, now }]]);
+  expect(turn.countAllows.mock.calls).toEqual([
+    ["cert-0", 3600],
+    ["cert-2", 60],
+  ]);
+  expect(isAccepted).not.toHaveBeenCalled();
+});
+
+test("another account's root is asked about once, and takes a turn of others", async () => {
+  const { rateTurn, takeTurn, isAccepted } = await turnOf({ owner: "another" });
+  await rateTurn.countAllows("cert-0", 3600);
+  await rateTurn.countAllows("cert-2", 3600);
+  const asked = { connectionId: "connection", humanId: ROOT.id, scope: "meeting:attend", at: now };
+  expect(isAccepted.mock.calls).toEqual([[asked]]);
+  expect(takeTurn.mock.calls).toMatchObject([[{ byOwner: false }]]);
+});
+
+test("a root that was not accepted when it was asked about is not counted later in the proof either", async () => {
+  let isAccepted = false;
+  const accepting = async () => {
+    const before = isAccepted;
+    isAccepted = true;
+    return before;
+  };
+  const { rateTurn, takeTurn } = await turnOf({ owner: "another", isAccepted: accepting });
+  expect(await rateTurn.countAllows("cert-0", 3600)).toBe(0);
+  expect(await rateTurn.countAllows("cert-2", 3600)).toBe(0);
+  expect(await rateTurn.isAccepted()).toBe(false);
+  expect(takeTurn).not.toHaveBeenCalled();
+});
+
+test("nobody's root is neither asked about nor counted", async () => {
+  const { rateTurn, takeTurn, isAccepted } = await turnOf({ owner: "nobody" });
+  expect(await rateTurn.countAllows("cert-0", 3600)).toBe(0);
+  expect(await rateTurn.isAccepted()).toBe(true);
+  expect([takeTurn, isAccepted].flatMap(({ mock }) => mock.calls)).toEqual([]);
+});
+
+test("what took a turn is decided in it, anything else at once", async () => {
+  const item = {} as DecisionItem;
+  const { rateTurn, decide, turn } = await turnOf();
+  await rateTurn.decide(item);
+  await rateTurn.end();
+  expect([decide.mock.calls, turn.decide.mock.calls, turn.end.mock.calls]).toEqual([[[item]], [], []]);
+  await rateTurn.countAllows("cert-0", 3600);
+  await rateTurn.decide(item);
+  await rateTurn.end();
+  expect([decide.mock.calls, turn.decide.mock.calls, turn.end.mock.calls]).toEqual([
+    [[item]],
+    [[item]],
+    [[]],
+  ]);
+});
