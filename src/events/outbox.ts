@@ -29,7 +29,7 @@ export async function appendEvent(
  * each with secrets.
  *
  * Takes the connection's next sequence numbers under the connection's row lock, so the events of one
- * connection are numbered and relayed in the order of their commits. Secrets are sealed, never in the
+ * connection are numbered and relayed in the order of their commits. Secrets are boxed, never in the
  * payload. Throws when the fields are not those of an event's kind, the events are of several connections or
  * theirs does not exist.
  */

@@ -44,8 +44,11 @@ export const PERMISSION_CODES = [
   "scope_denied",
 ] as const;
 
+/** One of {@link PERMISSION_CODES}. */
+export type PermissionCode = (typeof PERMISSION_CODES)[number];
+
 /** Any reason that verification gives. Closed. */
-export type ViolationCode = (typeof EVIDENCE_CODES)[number] | (typeof PERMISSION_CODES)[number];
+export type ViolationCode = (typeof EVIDENCE_CODES)[number] | PermissionCode;
 
 /** One rule that does not hold. */
 export type Violation = {

@@ -91,8 +91,8 @@ describe("the package that npm pack makes", () => {
     const protocol = paths.filter((path) => /^dist\/protocol\/.*js$/.test(path)).sort();
     expect(protocol).toEqual(
       [
-        ...["documents/context_binding", "documents/registered_scopes", "documents/scopes"],
-        ...["documents/vocabulary", "encoding/canonical", "encoding/constants", "encoding/errors"],
+        ...["documents/allowed_scopes", "documents/context_binding", "documents/scope_vocabulary"],
+        ...["documents/scopes", "encoding/canonical", "encoding/constants", "encoding/errors"],
         "encoding/json",
       ].map((name) => `dist/protocol/${name}.js`),
     );

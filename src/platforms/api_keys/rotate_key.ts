@@ -26,7 +26,7 @@ export type RotatedKey = { api_key: string; api_key_prefix: string; previous_pre
 
 /**
  * Replaces a connection's API key and emits `connection.key_rotated`. For a platform that the operator
- * declared the new key is kept sealed until the operator has stored it. Throws `not_found`.
+ * declared the new key is kept boxed until the operator has stored it. Throws `not_found`.
  */
 export async function rotateKey(
   { db, secretBox, clock, apiKeys }: RetireDeps,

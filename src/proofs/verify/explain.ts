@@ -1,17 +1,5 @@
 import type { Check } from "../../protocol/verification/evidence.ts";
-
-/**
- * Rules about what a good proof is allowed, in the protocol's order; all others are about the proof being
- * good.
- */
-const PERMISSION_RULES = [
-  "not_expired",
-  "already_valid",
-  "not_revoked",
-  "delegation_right",
-  "constraints",
-  "required_scope",
-];
+import { PERMISSION_RULES } from "../../protocol/verification/steps.ts";
 
 /** Rules about whose authority it is. */
 const TRUST_RULES = ["root_trusted", "principal_accepted"];

@@ -1,6 +1,7 @@
 import { ApiError, type ErrorCode } from "../../errors.ts";
 import type { ProofBundle } from "../../protocol/documents/proof_bundle.ts";
 import type { Verification } from "../../protocol/verification/evidence.ts";
+import type { PermissionCode } from "../../protocol/violations.ts";
 import type { OpenChallenge } from "./check_challenge.ts";
 import type { Root } from "./trusted_roots.ts";
 
@@ -87,7 +88,8 @@ export const decisionReasons = {
 /** A reason of a denial. */
 export type DenyReason = (typeof decisionReasons.deny)[number];
 
-const denials: Record<string, DenyReason> = {
+/** What a violation of a permission rule is called here. Revocation is for the deciding statement to say. */
+const denials: Record<Exclude<PermissionCode, "revoked" | "revocation_error">, DenyReason> = {
   expired: "delegation_expired",
   not_yet_valid: "not_yet_valid",
   scope_denied: "not_delegated",
@@ -110,7 +112,7 @@ const contextFaults = new Set([
 export function verdictOf(outcome: { violation?: { code: string } | undefined; genuine: boolean }): Verdict {
   const { violation, genuine } = outcome;
   if (violation === undefined) return { kind: "allow", reason: "authorized" };
-  const reason = denials[violation.code];
+  const reason: DenyReason | undefined = denials[violation.code as keyof typeof denials];
   if (genuine && reason !== undefined) return { kind: "deny", reason };
   if (violation.code === "unknown_challenge") return { kind: "refuse", code: "invalid_challenge" };
   if (contextFaults.has(violation.code)) return { kind: "refuse", code: "session_context_mismatch" };

@@ -81,29 +81,42 @@ const REQUIRED_SCOPE_RULE: BundleRule = {
         ),
 };
 
+const OPENING = [STRUCTURE_RULE, SESSION_CONTEXT_RULE, CHALLENGE_KNOWN_RULE, STREAM_RULE, AGENT_KEY_RULE];
+const OF_EACH_CERTIFICATE = [
+  VERSION_RULE,
+  VOCABULARY_RULE,
+  NOT_EXPIRED_RULE,
+  ALREADY_VALID_RULE,
+  NOT_REVOKED_RULE,
+  SIGNATURE_RULE,
+  LINK_RULE,
+  DELEGATION_RIGHT_RULE,
+];
+const OF_CHALLENGE = [FRESHNESS_RULE, CHALLENGE_SIGNATURE_RULE, CHALLENGE_SPENT_RULE];
+
+/**
+ * Names of the rules about what a good proof is allowed, in the order in which they are evaluated when a
+ * challenge store is in play.
+ */
+export const PERMISSION_RULES: readonly string[] = [
+  ...OF_EACH_CERTIFICATE.filter(({ kind }) => kind === "permission"),
+  CONSTRAINTS_RULE,
+  REQUIRED_SCOPE_RULE,
+].map(({ name }) => name);
+
 /**
  * All rules for one bundle, in the order of wire format §8. Constraints belong to each certificate's turn
- * when no challenge store is in play, and after the challenge is spent when one is.
+ * when no challenge store is in play, and come after the challenge is spent when one is.
  */
 export function orderSteps(evidence: Evidence): Step[] {
   const constraintsComeLast = evidence.options.challengeStore !== undefined;
-  const opening = [STRUCTURE_RULE, SESSION_CONTEXT_RULE, CHALLENGE_KNOWN_RULE, STREAM_RULE, AGENT_KEY_RULE];
-  const eachCertificate = [
-    VERSION_RULE,
-    VOCABULARY_RULE,
-    NOT_EXPIRED_RULE,
-    ALREADY_VALID_RULE,
-    NOT_REVOKED_RULE,
-    SIGNATURE_RULE,
-    ...(constraintsComeLast ? [] : [CONSTRAINTS_RULE]),
-    LINK_RULE,
-    DELEGATION_RIGHT_RULE,
-  ];
-  const challenge = [FRESHNESS_RULE, CHALLENGE_SIGNATURE_RULE, CHALLENGE_SPENT_RULE];
+  const ofEachCertificate = constraintsComeLast
+    ? OF_EACH_CERTIFICATE
+    : OF_EACH_CERTIFICATE.flatMap((rule) => (rule === LINK_RULE ? [CONSTRAINTS_RULE, rule] : [rule]));
   return [
-    ...bundleSteps(evidence, opening),
-    ...certificateSteps(evidence, eachCertificate),
-    ...bundleSteps(evidence, challenge),
+    ...bundleSteps(evidence, OPENING),
+    ...certificateSteps(evidence, ofEachCertificate),
+    ...bundleSteps(evidence, OF_CHALLENGE),
     ...(constraintsComeLast ? certificateSteps(evidence, [CONSTRAINTS_RULE]) : []),
     ...bundleSteps(evidence, [REQUIRED_SCOPE_RULE]),
   ];
