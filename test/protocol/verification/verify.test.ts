@@ -1,5 +1,6 @@
-import { describe, expect, test } from "vitest";
-import type { DelegationCert } from "../../../src/protocol/documents/certificate.ts";
+import { describe, expect, test, vi } from "vitest";
+import type { Constraint } from "../../../src/protocol/constraints/constraints.ts";
+import type { DelegationCert, DelegationFields } from "../../../src/protocol/documents/certificate.ts";
 import { presentProof } from "../../../src/protocol/statements/issuing.ts";
 import { verifyBundle } from "../../../src/protocol/verification/verify.ts";
 import { code, options } from "../../support/answers.ts";
@@ -108,6 +109,26 @@ describe("the first violation in order", () => {
       options(),
     );
     expect(result).toMatchObject({ genuine: false, violation: { code: "expired" } });
+  });
+
+  test("keeps the rates that come after it from being counted", async () => {
+    const constraints: Constraint[] = [{ type: "max_rate", count: 5, window_s: 60 }];
+    const full = {
+      constraints: [{ type: "max_rate", count: 1, window_s: 60 }, ...constraints] as Constraint[],
+    };
+    const counted = async (...changes: Partial<DelegationFields>[]) => {
+      const invocations = vi.fn(() => 1);
+      const context = { invocations };
+      await verifyBundle(await prove(changes), options({ context, challengeStore: "deferred" }));
+      return invocations.mock.calls;
+    };
+    expect(await counted({ constraints, expires_at: NOW - 1 })).toEqual([]);
+    expect(await counted({ constraints }, { scope: ["meeting:attend"] })).toEqual([]);
+    expect(await counted(full, { constraints })).toEqual([["cert-0", 60]]);
+    expect(await counted({ constraints }, { constraints })).toEqual([
+      ["cert-0", 60],
+      ["cert-1", 60],
+    ]);
   });
 
   test("is a bad signature before a later malformed certificate", async () => {
