@@ -1,7 +1,10 @@
+import type { Pool } from "pg";
 import { describe, expect, test, vi } from "vitest";
 import { createTurns } from "../../../src/proofs/decide/max_rate.ts";
+import { readVerifyCall } from "../../../src/proofs/verify/call.ts";
+import { verifyProof } from "../../../src/proofs/verify/verify.ts";
 import type { ProofWorld } from "../../support/proof_world.ts";
-import { now, verifyWorld } from "../verify_world.ts";
+import { callerOf, now, verifyWorld } from "../verify_world.ts";
 
 const service = verifyWorld();
 const ratedAccount = () => service.account({ constraints: [{ type: "max_rate", count: 5, window_s: 3600 }] });
@@ -46,5 +49,28 @@ describe("a turn", () => {
     await expect(takeTurn(countingOf(rated))).rejects.toMatchObject({ code: "55P03" });
     await held.commit();
     await (await takeTurn(countingOf(rated))).end();
+  });
+
+  test("that cannot be undone takes its connection out of the pool", async () => {
+    const failure = new Error("not undone");
+    const query = async (text: unknown) => {
+      if (text === "rollback") throw failure;
+    };
+    const release = vi.fn();
+    const takeTurn = createTurns({ connect: async () => ({ query, release }) } as unknown as Pool);
+    const turn = await takeTurn({ certificates: [], byOwner: true, now });
+    await turn.end();
+    expect(release.mock.calls).toEqual([[failure]]);
+  });
+
+  test.each(["countAllows", "decide"] as const)("is ended when its %s fails", async (part) => {
+    const rated = await ratedAccount();
+    const parts = { countAllows: async () => 0, decide: service.deps.decide, end: vi.fn(async () => {}) };
+    const turn = { ...parts, [part]: () => Promise.reject(new Error("cut off")) };
+    const body = { proof_bundle: await rated.prove({ now }), required_scope: "data:read" };
+    const call = readVerifyCall(callerOf(rated), Buffer.from(JSON.stringify(body)), undefined);
+    const verifying = verifyProof({ ...service.deps, takeTurn: async () => turn }, call);
+    await expect(verifying).rejects.toThrow("cut off");
+    expect(parts.end).toHaveBeenCalledOnce();
   });
 });

@@ -4,6 +4,7 @@ import { VERIFICATION_PRICE_MICRO_USD } from "../../../src/accounts/ledger/price
 import { addSeconds, unixSeconds } from "../../../src/clock.ts";
 import { challengeDay, issueChallenge } from "../../../src/proofs/present/challenge.ts";
 import { readVerifyCall } from "../../../src/proofs/verify/call.ts";
+import type { Refusals } from "../../../src/proofs/verify/refused_proofs.ts";
 import { verifyProof } from "../../../src/proofs/verify/verify.ts";
 import { acceptPrincipal } from "../../support/accepted_principals.ts";
 import type { ProofWorld } from "../../support/proof_world.ts";
@@ -121,6 +122,21 @@ describe("a proof", () => {
     expect(await decisionOf(await poor.prove({ now }), { as: poor })).toBe("allow authorized");
     expect(await codeOf(verify(await poor.prove({ now }), { as: poor }))).toBe("credits_exhausted");
     expect(await countOf("audit_events", poor)).toBe(1);
+  });
+
+  test("makes its agent known when it is allowed, and not when it is denied", async () => {
+    const known: boolean[] = [];
+    const guard: Refusals["guard"] = async (_, { work }) => {
+      const { result, allowed } = await work();
+      known.push(allowed);
+      return result;
+    };
+    for (const required_scope of ["data:read", "files:read"]) {
+      const body = { proof_bundle: await person.prove({ now }), required_scope };
+      const call = readVerifyCall(callerOf(person), Buffer.from(JSON.stringify(body)), undefined);
+      await verifyProof({ ...service.deps, refusals: { guard } }, call);
+    }
+    expect(known).toEqual([true, false]);
   });
 });
 
