@@ -78,7 +78,11 @@ describe("a proof", () => {
       .db("accounts")
       .where({ account_id: stranger.accountId })
       .update({ human_id: randomBytes(16).toString("hex") });
-    expect(await decisionOf(bundle, { as: person, scope: "files:read" })).toBe("deny untrusted_root");
+    expect(await verify(bundle, { as: person, scope: "files:read" })).toMatchObject({
+      decision: "deny",
+      reason: "untrusted_root",
+      errorReason: "untrusted_root",
+    });
   });
 
   test.each(["ed25519", "ml_dsa_65"] as const)(
