@@ -63,6 +63,24 @@ describe("a turn", () => {
     expect(release.mock.calls).toEqual([[failure]]);
   });
 
+  test("gives its connection back before the next one takes any", async () => {
+    let taken = 0;
+    let most = 0;
+    const query = () => new Promise((resolve) => setImmediate(resolve));
+    const release = () => {
+      taken -= 1;
+    };
+    const connect = async () => {
+      taken += 1;
+      most = Math.max(most, taken);
+      return { query, release };
+    };
+    const takeTurn = createTurns({ connect } as unknown as Pool);
+    const turns = Array.from({ length: 5 }, () => takeTurn({ certificates: [], byOwner: true, now }));
+    for (const turn of turns) await (await turn).end();
+    expect([most, taken]).toEqual([1, 0]);
+  });
+
   test.each(["countAllows", "decide"] as const)("is ended when its %s fails", async (part) => {
     const rated = await ratedAccount();
     const parts = { countAllows: async () => 0, decide: service.deps.decide, end: vi.fn(async () => {}) };
