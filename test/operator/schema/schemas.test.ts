@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, it as test } from "vitest";
-import { readDefinitions } from "../../../src/operator/schema/definition.ts";
+import { readDefinitions, type StructuralSchema } from "../../../src/operator/schema/definition.ts";
 import { loadSchemas, type Schemas } from "../../../src/operator/schema/schemas.ts";
 import {
   CANONICAL_SCOPES,
@@ -7,6 +7,9 @@ import {
   WILDCARDS,
 } from "../../../src/protocol/documents/scope_vocabulary.ts";
 import { schemaCases } from "../schema_cases.ts";
+
+/** The API server describes metadata, and lets no definition do so. */
+const METADATA = /^[A-Za-z]+\.metadata$/;
 
 describe("schemas", () => {
   let schemas: Schemas;
@@ -99,7 +102,24 @@ describe("schemas", () => {
     expect(lists).toEqual([reachable.sort(), reachable.sort()]);
   });
 
+  test("describes every field for kubectl explain", async () => {
+    const undescribed = (await readDefinitions()).flatMap(({ kind, schema }) =>
+      fieldsOf(schema, kind).filter(([, field]) => !/^[A-Z].*\.$/s.test(String(field.description))),
+    );
+    const paths = undescribed.map(([path]) => path).filter((path) => !METADATA.test(path));
+    expect(paths).toEqual([]);
+  });
+
   test("declares no defaults, which would make a GitOps tool see a difference", async () => {
     expect(JSON.stringify(await readDefinitions())).not.toContain('"default"');
   });
 });
+
+/** The fields of a schema by their paths, at any depth. */
+function fieldsOf(schema: StructuralSchema, path: string): [string, StructuralSchema][] {
+  const members = Object.entries(schema.properties ?? {}).flatMap(([name, child]) => [
+    [`${path}.${name}`, child] satisfies [string, StructuralSchema],
+    ...fieldsOf(child, `${path}.${name}`),
+  ]);
+  return schema.items === undefined ? members : [...members, ...fieldsOf(schema.items, `${path}[]`)];
+}
