@@ -51,6 +51,28 @@ describe.skipIf(binary.missing !== undefined)("schemas on a real API server", ()
     }
   });
 
+  test("has short names, and selects objects by their references", async () => {
+    const { body } = await kubernetes.call("GET", "/apis/deputize.io/v1alpha1");
+    const kinds = body.resources as { name: string; shortNames?: string[] }[];
+    const shortNames = kinds.flatMap(({ name, shortNames = [] }) => shortNames.map((short) => [short, name]));
+    expect(Object.fromEntries(shortNames)).toEqual({
+      dplat: "platforms",
+      dagent: "agents",
+      ddel: "delegations",
+    });
+    await kubernetes.call("POST", "/api/v1/namespaces", { metadata: { name: "selected" } });
+    for (const [name, agent] of ["bot", "bot", "other"].map((agent, index) => [`d${index}`, agent])) {
+      const spec = { platformRef: { name: "shop" }, agentRef: { name: agent }, scopes: ["data:read"] };
+      const metadata = { name, namespace: "selected" };
+      const object = { apiVersion: "deputize.io/v1alpha1", kind: "Delegation", metadata, spec };
+      expect(await write(object as SchemaCase["object"])).toMatchObject({ taken: true });
+    }
+    const collection = "/apis/deputize.io/v1alpha1/namespaces/selected/delegations";
+    const listed = await kubernetes.call("GET", `${collection}?fieldSelector=spec.agentRef.name%3Dbot`);
+    const items = listed.body.items as { metadata: { name: string } }[];
+    expect(items.map(({ metadata }) => metadata.name)).toEqual(["d0", "d1"]);
+  });
+
   test.each(schemaCases)("$name", async (schemaCase) => {
     const namespace = `case-${unused++}`;
     await kubernetes.call("POST", "/api/v1/namespaces", { metadata: { name: namespace } });
