@@ -3,8 +3,8 @@ import { join } from "node:path";
 import { parse } from "yaml";
 import { z } from "zod";
 
-/** A CEL rule of a schema node. */
-export type CelRule = { rule: string; message?: string };
+/** A CEL rule of a schema node. `fieldPath`: the field below the node that a refusal names, as in `.ttl`. */
+export type CelRule = { rule: string; message?: string; fieldPath?: string };
 
 /** The part of a structural OpenAPI schema that the definitions of `crds/` use. */
 export type StructuralSchema = {

@@ -4,6 +4,7 @@ import type { SchemaViolation } from "./structure.ts";
 
 type CompiledRule = {
   message: string;
+  fieldPath: string;
   isTransition: boolean;
   holds(self: unknown, oldSelf: unknown): boolean;
 };
@@ -23,6 +24,10 @@ export type RulesCheck = (object: unknown, previous: unknown) => SchemaViolation
 /** Compiles the rules of a schema. Throws when one is not CEL. */
 export function rulesCheck(schema: StructuralSchema): RulesCheck {
   const environment = new Environment().registerVariable("self", "dyn").registerVariable("oldSelf", "dyn");
+  environment.registerFunction(`string.${MATCHES}(string): bool`, matches);
+  environment.registerFunction("list.sum(): int", (counts: bigint[]) =>
+    counts.reduce((sum, n) => sum + n, 0n),
+  );
   const root = compile(environment, schema);
   return (object, previous) => [...violations(root, object, previous, "")];
 }
@@ -37,14 +42,25 @@ function compile(environment: Environment, schema: StructuralSchema): CompiledNo
   };
 }
 
-function compileRule(environment: Environment, { rule, message }: CelRule): CompiledRule {
-  const program = environment.parse(rule);
+/** The library's own `matches` takes no `\p{…}` and nothing beyond U+FFFF, which RE2 does. */
+const MATCHES = "matchesUnicode";
+const patterns = new Map<string, RegExp>();
+
+function matches(text: string, pattern: string): boolean {
+  const compiled = patterns.get(pattern) ?? new RegExp(pattern, "u");
+  patterns.set(pattern, compiled);
+  return compiled.test(text);
+}
+
+function compileRule(environment: Environment, { rule, message, fieldPath = "" }: CelRule): CompiledRule {
+  const program = environment.parse(rule.replaceAll(".matches(", `.${MATCHES}(`));
   const checked = program.check();
   if (!checked.valid) {
     throw new Error(`The rule ${JSON.stringify(rule)} is not valid`, { cause: checked.error });
   }
   return {
     message: message ?? `failed rule: ${rule}`,
+    fieldPath,
     isTransition: /\boldSelf\b/.test(rule),
     holds: (self, oldSelf) => evaluates(() => program({ self, oldSelf })),
   };
@@ -95,7 +111,9 @@ function* brokenRules(
   if (asked.length === 0) return;
   const self = toCel(schema, value);
   const oldSelf = previous === undefined ? undefined : toCel(schema, previous);
-  for (const rule of asked) if (!rule.holds(self, oldSelf)) yield { path, message: rule.message };
+  for (const { holds, fieldPath, message } of asked) {
+    if (!holds(self, oldSelf)) yield { path: `${path}${fieldPath}`.replace(/^\./, ""), message };
+  }
 }
 
 function member(value: unknown, name: string): unknown {

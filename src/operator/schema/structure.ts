@@ -1,6 +1,5 @@
 import { Ajv, type ErrorObject, type ValidateFunction } from "ajv";
 import formats from "ajv-formats";
-import { HIDDEN_TEXT } from "../../input/plain_text.ts";
 import type { StructuralSchema } from "./definition.ts";
 import { isQualifiedName, metadataSchema } from "./metadata.ts";
 
@@ -28,7 +27,7 @@ const keptKeywords = [
  */
 const meanings: readonly [part: string, meaning: string][] = [
   [":[A-Za-z0-9_.:/*-]+", "a scope is domain:action or custom:…"],
-  ["\\p{Co}", HIDDEN_TEXT],
+  ["T([01][0-9]|2[0-3])", "must be a moment as in 2030-01-31T12:00:00Z"],
 ];
 
 /** Checks an object against a structural schema as the API server does with strict field validation. */

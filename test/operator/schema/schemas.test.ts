@@ -46,6 +46,20 @@ describe("schemas", () => {
     ]);
   });
 
+  test("names the field that a rule of the whole spec is about", () => {
+    const spec = {
+      platformRef: { name: "shop" },
+      agentRef: { name: "bot" },
+      scopes: ["data:read"],
+      ttl: "1h",
+      expiresAt: "2030-01-31T12:00:00Z",
+    };
+    const object = { apiVersion: "deputize.io/v1alpha1", kind: "Delegation", metadata: { name: "a" }, spec };
+    expect(schemas.validate(object).violations).toEqual([
+      { path: "spec.ttl", message: "ttl and expiresAt exclude each other" },
+    ]);
+  });
+
   test("says what a text for people looks like, and shows neither pattern nor text", () => {
     const spec = {
       displayName: "Sh\u202eop",
