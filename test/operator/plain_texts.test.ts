@@ -8,6 +8,9 @@ const texts: [string, string, (text: string) => boolean][] = [
   ["Platform", "spec.description", isFreeText],
   ["Agent", "spec.displayName", isPlainLine],
   ["Delegation", "spec.revokeReason", isPlainText],
+  ["Delegation", "spec.requestedBy", isPlainLine],
+  ["Delegation", "status.approval.approver.username", isPlainLine],
+  ["Delegation", "status.approval.message", isFreeText],
   ["Delegation", "spec.constraints.resource_id", isPlainLine],
   ["Delegation", "spec.constraints.path_prefix", isPlainLine],
 ];

@@ -483,6 +483,93 @@ const constraints: SchemaCase[] = [
   refuses("33 constraints", constrained(...Array.from({ length: 33 }, () => circle))),
 ];
 
+const LARGEST_WHOLE = 9_007_199_254_740_991;
+const polygon = (corners: number): Changes => ({
+  type: "geo_polygon",
+  points: Array.from({ length: corners }, (_, index) => [index / 10, index / 10]),
+});
+const bounds: SchemaCase[] = [
+  accepts("1,024 corners together", constrained(...Array.from({ length: 4 }, () => polygon(256)))),
+  refuses(
+    "1,025 corners together",
+    constrained(...Array.from({ length: 4 }, () => polygon(255)), polygon(5)),
+  ),
+  accepts("a polygon of 256 corners", constrained(polygon(256))),
+  refuses("a polygon of 257 corners", constrained(polygon(257))),
+  accepts(
+    "8,192 characters of resources and paths together",
+    constrained(
+      ...Array.from({ length: 16 }, () => ({
+        ...path,
+        resource_id: "é".repeat(256),
+        path_prefix: `/${letters(255)}`,
+      })),
+    ),
+  ),
+  refuses(
+    "8,193 characters of resources and paths together",
+    constrained(
+      ...Array.from({ length: 16 }, () => ({
+        ...path,
+        resource_id: "é".repeat(256),
+        path_prefix: `/${letters(255)}`,
+      })),
+      { ...path, resource_id: "a" },
+    ),
+  ),
+  accepts("a resource of 512 bytes", constrained({ ...path, resource_id: "é".repeat(256) })),
+  refuses("a resource of 513 bytes", constrained({ ...path, resource_id: `${"é".repeat(256)}a` })),
+  accepts("a rate over a year", constrained({ type: "max_rate", count: 1, window_s: 31_536_000 })),
+  refuses("a rate over more than a year", constrained({ type: "max_rate", count: 1, window_s: 31_536_001 })),
+  ...[
+    ["radius_m", circle],
+    ["max_mps", { type: "max_speed_mps" }],
+    ["max_amount", { type: "max_amount", currency: "EUR" }],
+    ["max_alt_m", box],
+  ].flatMap(([field, rest]) => [
+    accepts(`the largest ${field}`, constrained({ ...(rest as Changes), [field as string]: LARGEST_WHOLE })),
+    refuses(
+      `a ${field} of which the wire format has no form`,
+      constrained({ ...(rest as Changes), [field as string]: LARGEST_WHOLE + 1 }),
+    ),
+  ]),
+  accepts("the lowest altitude", constrained({ ...box, min_alt_m: -LARGEST_WHOLE })),
+  refuses("an altitude below the lowest", constrained({ ...box, min_alt_m: -LARGEST_WHOLE - 1 })),
+];
+
+/** Texts by which people approve: what is hidden in one may make it look like another. */
+const hidingNames: [string, (text: string) => Manifest][] = [
+  ["a Platform's name for people", (displayName) => platform({ displayName })],
+  ["an Agent's name for people", (displayName) => agent({ displayName })],
+  ["a resource", (resource_id) => constrained({ ...path, resource_id })],
+  ["a path", (text) => constrained({ ...path, path_prefix: `/${text}` })],
+  ["who asks", (requestedBy) => delegation({ requestedBy })],
+  ["who approves", (username) => withStatus(approval({ approver: { username } }))],
+];
+const controls: SchemaCase[] = [
+  ...hidingNames.flatMap(([name, make]) => [
+    ...["b\u202ea", "b\u2066a", "b\u200ba", "b\ufeffa", "b\u200ca", "b\u200da", "b\u200d"].map((text) =>
+      refuses(`${name} with ${JSON.stringify(text)}`, make(text)),
+    ),
+    ...["b\ufe0fa", "b\u{e0101}a", "b\u3000a", "\u0645\u200c\u200d\u062e", "\u0645\u200ca", "a\nb", "a "].map(
+      (text) => refuses(`${name} with ${JSON.stringify(text)}`, make(text)),
+    ),
+    ...["\u0645\u06cc\u200c\u062e", "\u2764\ufe0f\u200d\u{1f525}", "1\ufe0f\u20e3", "\u00a9\ufe0f b"].map(
+      (text) => accepts(`${name} with ${JSON.stringify(text)}`, make(text)),
+    ),
+    ...[
+      "\u8fbb\u{e0100}",
+      "\u6f22\u3000\u5b57",
+      "system:serviceaccount:a:b",
+      "Jane Doe <jane@example.test>",
+    ].map((text) => accepts(`${name} with ${JSON.stringify(text)}`, make(text))),
+  ]),
+  accepts("an agent's name for people of 256 bytes", agent({ displayName: "\u{1f525}".repeat(64) })),
+  refuses("an agent's name for people of 260 bytes", agent({ displayName: "\u{1f525}".repeat(65) })),
+  accepts("an approval with a message", withStatus(approval({ message: "Fine.\nUntil May." }))),
+  refuses("an approval with a hiding message", withStatus(approval({ message: "Fi\u202ene" }))),
+];
+
 const statuses: SchemaCase[] = [
   accepts("an approval", withStatus(approval())),
   accepts("a denial", withStatus(approval({ decision: "Denied", approvedScopes: undefined }))),
@@ -530,6 +617,8 @@ export const schemaCases: SchemaCase[] = [
   ...delegations,
   ...changedDelegations,
   ...constraints,
+  ...bounds,
+  ...controls,
   ...statuses,
 ].map(withoutUndefined);
 

@@ -6,7 +6,14 @@ import {
   SENSITIVE_SCOPES,
   WILDCARDS,
 } from "../../../src/protocol/documents/scope_vocabulary.ts";
+import { canonicalBytes } from "../../../src/protocol/encoding/canonical.ts";
+import { MAX_PROOF_BUNDLE_BYTES } from "../../../src/protocol/encoding/constants.ts";
 import { schemaCases } from "../schema_cases.ts";
+
+/** What a certificate has beside scopes and constraints: two public keys, ids, times. */
+const CERTIFICATE_BYTES = 7_000;
+/** What the API keeps free for the rest of a bundle. */
+const BUNDLE_BYTES = 12_800;
 
 /** The API server describes metadata, and lets no definition do so. */
 const METADATA = /^[A-Za-z]+\.metadata$/;
@@ -114,6 +121,27 @@ describe("schemas", () => {
       (JSON.parse((list ?? "").replaceAll("'", '"')) as string[]).sort(),
     );
     expect(lists).toEqual([reachable.sort(), reachable.sort()]);
+  });
+
+  test("takes no constraints that make a certificate larger than the API issues", () => {
+    const long = -1.2345678901234567e-100;
+    const points = Array.from({ length: 256 }, () => [long, long]);
+    const box = { type: "geo_bbox", min_lat: long, min_lon: long, max_lat: long, max_lon: long };
+    const constraints = [
+      ...Array.from({ length: 4 }, () => ({ type: "geo_polygon", points })),
+      ...Array.from({ length: 16 }, () => ({
+        type: "resource_path",
+        resource_id: '"',
+        path_prefix: `/${"\u{1f525}".repeat(510)}`,
+      })),
+      ...Array.from({ length: 12 }, () => ({ ...box, min_alt_m: long, max_alt_m: long })),
+    ];
+    const scopes = Array.from({ length: 64 }, (_, index) => `custom:a:${String(index).padStart(247, "0")}`);
+    const spec = { platformRef: { name: "shop" }, agentRef: { name: "bot" }, scopes, constraints };
+    const object = { apiVersion: "deputize.io/v1alpha1", kind: "Delegation", metadata: { name: "a" }, spec };
+    expect(schemas.validate(object).violations).toBeUndefined();
+    const bytes = canonicalBytes({ constraints, scopes }).length + CERTIFICATE_BYTES;
+    expect(bytes).toBeLessThan(MAX_PROOF_BUNDLE_BYTES - BUNDLE_BYTES);
   });
 
   test("describes every field for kubectl explain", async () => {
