@@ -46,10 +46,11 @@ const tenantsFile = z.object({
   data: z.record(z.string(), z.string()),
 });
 
-/** A state file's text: the object as `kubectl get -o yaml` would show it. */
+/** A state file's text: the object as `kubectl get -o yaml` would show it, so that it can be a manifest. */
 export function stateText({ object, manifest }: Known): string {
   const annotations = { ...object.metadata.annotations, [MANIFEST]: manifest };
-  return stringify({ ...object, metadata: { ...object.metadata, annotations } }, { lineWidth: 0 });
+  const text = { lineWidth: 0, compat: "yaml-1.1" } as const;
+  return stringify({ ...object, metadata: { ...object.metadata, annotations } }, text);
 }
 
 /**

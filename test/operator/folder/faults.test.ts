@@ -10,7 +10,7 @@ describe("a folder of manifests with faults", () => {
 
   test.each([
     ["an unknown field", { colour: "red" }, "spec.colour: unknown field"],
-    ["a wrong type", { suspend: "yes" }, "spec.suspend: must be boolean"],
+    ["a wrong type", { suspend: "perhaps" }, "spec.suspend: must be boolean"],
     ["a broken rule", { keyRotation: { every: "1m" } }, "every is a duration of at least 1h"],
   ])("refuses a new object with %s, in a status of its own", async (_, spec, fault) => {
     await started("shop.yaml", platform("shop", spec));

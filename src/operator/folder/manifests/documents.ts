@@ -1,6 +1,6 @@
-import { parseAllDocuments } from "yaml";
 import { API_VERSION, type Key, type Kind, kinds } from "../../kinds.ts";
 import { TENANTS_NAME } from "../../tenants.ts";
+import { readYaml } from "./yaml.ts";
 
 /**
  * What one YAML document is: an object of ours, the tenants, nothing, or something that cannot be read. That
@@ -27,28 +27,16 @@ export type ManifestFile =
 export const MAX_FILE_BYTES = 1024 * 1024;
 
 const MAX_NAME_LENGTH = 63;
-const MAX_ALIASES = 100;
 
 /**
  * Splits a file into its documents. A syntax fault anywhere makes the whole file faulty: it may be
  * half-written.
  */
 export function readDocuments(path: string, text: string): ManifestFile {
-  const documents = parseAllDocuments(text, { prettyErrors: true });
-  if (!Array.isArray(documents)) return { path, documents: [] };
-  const [fault] = documents.flatMap(({ errors }) => errors);
-  if (fault !== undefined) return { path, fault: fault.message.split("\n")[0] ?? "the file is not YAML" };
-  try {
-    return {
-      path,
-      documents: documents.map((document, index) => ({
-        number: index + 1,
-        identified: identify(document.toJS({ maxAliasCount: MAX_ALIASES })),
-      })),
-    };
-  } catch {
-    return { path, fault: "the file is not YAML" };
-  }
+  const { values, fault } = readYaml(text);
+  if (fault !== undefined) return { path, fault };
+  const documents = values.map((value, index) => ({ number: index + 1, identified: identify(value) }));
+  return { path, documents };
 }
 
 function identify(value: unknown): Identified {

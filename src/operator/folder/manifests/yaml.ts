@@ -1,0 +1,149 @@
+import {
+  isScalar,
+  type Node,
+  type Pair,
+  parseAllDocuments,
+  Scalar,
+  visit,
+  type Document as YamlDocument,
+} from "yaml";
+
+/** The values of a file's documents, or why it has none that kubectl would read in the same way. */
+export type YamlFile = { values: unknown[]; fault?: never } | { values?: never; fault: string };
+
+const MAX_ALIASES = 100;
+const TEXT_TAG = "tag:yaml.org,2002:str";
+
+/** What a document may have that kubectl refuses, splits elsewhere or breaks into lines elsewhere. */
+const FOREIGN: readonly [pattern: RegExp, fault: string][] = [
+  [/[\u0085\u2028\u2029]/, "has a character that ends a line only in YAML 1.1: write it as an escape"],
+  [/^---(?![ \t\r]*(?:#.*)?$)/m, "has text after ---: begin it on a line of its own"],
+  [/^\.\.\.(?=\s|$)/m, "has an end of a document: separate documents with ---"],
+  [/^%/m, "has a directive: leave it out"],
+];
+
+const WORDS = new Map<string, boolean | null>([
+  ...["y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"].map(
+    (word) => [word, true] as const,
+  ),
+  ...["n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"].map(
+    (word) => [word, false] as const,
+  ),
+  ...["", "~", "null", "Null", "NULL"].map((word) => [word, null] as const),
+]);
+const INTEGER = /^([-+]?)(?:0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|0[oO]?([0-7]+)|(0|[1-9][0-9]*))$/;
+const DECIMAL = /^[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$/;
+const NO_NUMBER = /^[-+]?\.(?:inf|Inf|INF|nan|NaN|NAN)$/;
+
+class Refusal extends Error {
+  readonly offset: number;
+  constructor(offset: number, message: string) {
+    super(message);
+    this.offset = offset;
+  }
+}
+
+/**
+ * Reads a file as kubectl does: YAML 1.1 with merge keys, where `yes` is true and `0100` is 64, but a time of
+ * day or a date is text. What kubectl refuses or reads otherwise is a fault.
+ */
+export function readYaml(text: string): YamlFile {
+  const lineOf = (offset: number) => text.slice(0, offset).split("\n").length;
+  for (const [pattern, fault] of FOREIGN) {
+    const offset = text.search(pattern);
+    if (offset >= 0) return { fault: `line ${lineOf(offset)} ${fault}` };
+  }
+  const options = { schema: "failsafe", merge: true, keepSourceTokens: true } as const;
+  const documents = parseAllDocuments(text, options);
+  if (!Array.isArray(documents)) return { values: [] };
+  const [error] = documents.flatMap(({ errors }) => errors);
+  if (error !== undefined) return { fault: error.message.split("\n")[0] ?? "the file is not YAML" };
+  try {
+    return { values: documents.map((document) => contentOf(document)) };
+  } catch (refusal) {
+    if (refusal instanceof Refusal) return { fault: `line ${lineOf(refusal.offset)} ${refusal.message}` };
+    return { fault: "the file is not YAML" };
+  }
+}
+
+function contentOf(document: YamlDocument.Parsed): unknown {
+  visit(document, {
+    Seq: (_, node) => checkTag(node),
+    Map: (_, node) => {
+      checkTag(node);
+      node.items.slice(1).forEach(checkNoMerge);
+    },
+    Pair: (_, pair) => checkKey(pair),
+    Scalar: (place, node) => {
+      checkTag(node);
+      if (place !== "key") node.value = plainValue(node);
+    },
+  });
+  return document.toJS({ maxAliasCount: MAX_ALIASES });
+}
+
+function checkTag(node: Node & { tag?: string }): void {
+  if (node.tag !== undefined && !(isScalar(node) && node.tag === TEXT_TAG)) {
+    throw new Refusal(offsetOf(node), `has the tag ${node.tag}: leave it out`);
+  }
+}
+
+/** A key is text; kubectl makes text of others, but not always the text that was written. */
+function checkKey({ key }: Pair): void {
+  const node = key as Node;
+  if (!isScalar(node)) throw new Refusal(offsetOf(node), "has a key that is not text");
+  if (typeof plainValue(node) !== "string") {
+    throw new Refusal(
+      offsetOf(node),
+      `has the key ${String(node.value)}, which is not text: put it in quotes`,
+    );
+  }
+}
+
+/** To kubectl a merged member wins over one that was written before it. */
+function checkNoMerge({ key }: Pair): void {
+  if (isScalar(key) && key.type === Scalar.PLAIN && key.source === "<<") {
+    throw new Refusal(offsetOf(key), "has the merge key << after other keys: begin the object with it");
+  }
+}
+
+/** What a scalar is: what is in quotes, in a block or tagged as text is text. */
+function plainValue(node: Scalar): unknown {
+  const text = node.value === null ? "" : String(node.value);
+  if (node.type === Scalar.QUOTE_DOUBLE && hasForeignEscape(node)) {
+    throw new Refusal(offsetOf(node), "has the escape \\/: write / alone");
+  }
+  if (node.tag === TEXT_TAG || (node.type !== undefined && node.type !== Scalar.PLAIN)) return text;
+  const word = WORDS.get(text);
+  if (word !== undefined) return word;
+  if (NO_NUMBER.test(text)) throw new Refusal(offsetOf(node), `has ${text}, which is not a number in JSON`);
+  return /^[-+.0-9]/.test(text) ? numberOf(node, text) : text;
+}
+
+function hasForeignEscape({ srcToken }: Scalar): boolean {
+  const source = srcToken !== undefined && "source" in srcToken ? srcToken.source : "";
+  return source.replaceAll("\\\\", "").includes("\\/");
+}
+
+function numberOf(node: Scalar, text: string): number | string {
+  if (/^\.[0-9_]*_/.test(text)) {
+    throw new Refusal(offsetOf(node), `has ${text}: write it without _, or in quotes`);
+  }
+  const digits = text.replaceAll("_", "");
+  const [whole, sign, hex, binary, octal, decimal] = INTEGER.exec(digits) ?? [];
+  if (whole === undefined) {
+    const number = DECIMAL.test(digits) ? Number(digits) : Number.NaN;
+    return Number.isFinite(number) ? number : text;
+  }
+  const magnitude = Number(
+    (hex && `0x${hex}`) ?? (binary && `0b${binary}`) ?? (octal && `0o${octal}`) ?? decimal,
+  );
+  if (!Number.isSafeInteger(magnitude)) {
+    throw new Refusal(offsetOf(node), `has ${text}, which is beyond 2^53-1: put it in quotes`);
+  }
+  return sign === "-" && magnitude !== 0 ? -magnitude : magnitude;
+}
+
+function offsetOf(node: Node | null | undefined): number {
+  return node?.range?.[0] ?? 0;
+}
