@@ -115,7 +115,9 @@ describe.skipIf(binary.missing !== undefined)("schemas on a real API server", ()
     expect(answer.causes.map((cause) => cause.message).filter(showsPattern)).toEqual([]);
   });
 
-  /** Two patterns are left: CEL has a moment's text no more, and the other is too costly for 64,000 scopes. */
+  /**
+   * Two patterns are left: CEL has a moment's text no more, and the other is too costly for 64,000 scopes.
+   */
   function showsPattern(message: string): boolean {
     return message.includes("should match '") && !/should match '\^(2\[0-9\]|\(custom)/.test(message);
   }

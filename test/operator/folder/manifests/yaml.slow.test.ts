@@ -8,7 +8,9 @@ const BUILD_TIMEOUT_MS = 20 * 60_000;
 const binary = await kubernetesBinary();
 if (binary.missing !== undefined) console.error(`SKIPPED, missing: ${binary.missing}`);
 
-/** A kind that takes any spec, for what kubectl's YAML reader makes of it; the API server has the same one. */
+/**
+ * A kind that takes any spec, for what kubectl's YAML reader makes of it; the API server has the same one.
+ */
 const thing = {
   apiVersion: "apiextensions.k8s.io/v1",
   kind: "CustomResourceDefinition",

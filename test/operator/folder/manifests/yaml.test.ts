@@ -7,8 +7,11 @@ import { manifestOf, yamlCases } from "./yaml_cases.ts";
 describe("reading YAML", () => {
   test.each(yamlCases)("$name", (yamlCase) => {
     const { values = [], fault } = readYaml(manifestOf(yamlCase, "thing"));
-    if (yamlCase.spec === undefined) expect(fault).toMatch(/^line [5-8] has /);
-    else expect(values).toMatchObject([{ spec: yamlCase.spec }]);
+    if (yamlCase.spec === undefined) {
+      expect(fault).toMatch(/^line [5-8] has /);
+    } else {
+      expect(values).toMatchObject([{ spec: yamlCase.spec }]);
+    }
     expect((values[0] as { spec?: unknown } | undefined)?.spec).toEqual(yamlCase.spec);
   });
 
