@@ -1,5 +1,6 @@
 import { readdir, readFile, rm } from "node:fs/promises";
 import { join, relative } from "node:path";
+import { frozen } from "../frozen.ts";
 import { type Key, keyOf, keyText } from "../kinds.ts";
 import type { Change } from "../resources.ts";
 import { isMissing, removeDurably, UNFINISHED, writeAtomically } from "./atomic_file.ts";
@@ -134,13 +135,4 @@ async function readTenants(path: string): Promise<TenantsFound | undefined> {
     if (isMissing(error)) return undefined;
     throw error;
   }
-}
-
-/** The value, from now on unchangeable in all its parts. Plain objects and arrays only. */
-function frozen<T>(value: T): T {
-  if (typeof value === "object" && value !== null && !Object.isFrozen(value)) {
-    Object.freeze(value);
-    for (const member of Object.values(value)) frozen(member);
-  }
-  return value;
 }

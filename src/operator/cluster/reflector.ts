@@ -1,0 +1,226 @@
+import { z } from "zod";
+import type { Clock } from "../../clock.ts";
+import type { Logger } from "../../log.ts";
+import type { ClusterClient } from "./client.ts";
+import { ClusterError, errorOfAnswer, errorOfTransport, isStatus } from "./cluster_error.ts";
+import { createCopy, type Entry, type ObjectName } from "./copy.ts";
+import { pause } from "./pause.ts";
+
+/** Keeps a copy of all objects of one kind. */
+export type Reflector<T> = {
+  /** Begins, and resolves when the copy is complete. Rejects only when it is stopped before. */
+  start(): Promise<void>;
+  get(namespace: string, name: string): T | undefined;
+  values(): T[];
+  /** Takes the cluster's answer to a write of one of the objects into the copy. */
+  note(answer: unknown): void;
+  /** Takes note that an object has ended. */
+  noteEnd(object: ObjectName & { uid: string }): void;
+  stop(): Promise<void>;
+};
+
+/** The metadata that every object of a cluster has. */
+export const listedObject = z.looseObject({
+  metadata: z.looseObject({
+    name: z.string(),
+    namespace: z.string(),
+    uid: z.string(),
+    resourceVersion: z.string().regex(/^\d+$/),
+    deletionTimestamp: z.string().optional(),
+    finalizers: z.array(z.string()).default([]),
+  }),
+});
+export type ListedObject = z.infer<typeof listedObject>;
+
+type Options<T> = {
+  client: Pick<ClusterClient, "call" | "watch">;
+  /** What errors name. */
+  resource: string;
+  path: string;
+  /** Selectors. */
+  query?: Record<string, string>;
+  /** What is kept of an object. It is not changed later. */
+  read(object: ListedObject): T;
+  /** Called after each change of the copy. Returns immediately and does not throw. */
+  onChange(object: ObjectName): void;
+  clock: Clock;
+  log: Logger;
+  random?: () => number;
+};
+
+const PAGE = 500;
+const WATCH_SECONDS = { least: 300, most: 600 };
+const IDLE_MS = 90_000;
+/** A watch that ends sooner and said nothing has failed. */
+const SHORT_MS = 1000;
+/** So often everything is listed again, in case a watch left something out. */
+const RELIST_MS = 30 * 60_000;
+const BACKOFF_MS = { least: 200, most: 30_000 };
+
+const listPage = z.object({
+  metadata: z.object({ resourceVersion: z.string().regex(/^\d+$/), continue: z.string().optional() }),
+  items: z.array(listedObject).nullish(),
+});
+const watchEvent = z.object({
+  type: z.enum(["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]),
+  object: z.unknown(),
+});
+const bookmark = z.object({ metadata: z.object({ resourceVersion: z.string().regex(/^\d+$/) }) });
+
+/**
+ * Lists a kind in pages and watches it from there on. Whatever fails is tried again, with growing delays: the
+ * watch goes on where it was, and everything is listed again only when the cluster no longer knows where.
+ */
+export function createReflector<T>(options: Options<T>): Reflector<T> {
+  const { client, resource, path, query, read, onChange, clock, log, random = Math.random } = options;
+  const copy = createCopy<T>(onChange);
+  const stopping = new AbortController();
+  const started = Promise.withResolvers<void>();
+  // It is not a fault when nobody waits for the start of what is stopped.
+  started.promise.catch(() => undefined);
+  let running = Promise.resolve();
+  let failures = 0;
+  let isListDue = true;
+  /** A list in pages can be too slow for the cluster to remember where it was. */
+  let inPages = true;
+  let listedAt = 0;
+
+  function entryOf(object: ListedObject): Entry<T> {
+    const { namespace, name, uid, resourceVersion } = object.metadata;
+    return { namespace, name, uid, version: BigInt(resourceVersion), value: read(object) };
+  }
+
+  async function list(): Promise<void> {
+    const entries: Entry<T>[] = [];
+    let token: string | undefined;
+    let version: string;
+    do {
+      const page: z.infer<typeof listPage> = listPage.parse(
+        await client.call({
+          verb: "list",
+          resource,
+          path,
+          query: {
+            ...query,
+            ...(inPages && { limit: String(PAGE) }),
+            ...(token !== undefined && { continue: token }),
+          },
+          signal: stopping.signal,
+        }),
+      );
+      version = page.metadata.resourceVersion;
+      entries.push(...(page.items ?? []).map(entryOf));
+      token = page.metadata.continue || undefined;
+    } while (token !== undefined);
+    copy.replace(entries, BigInt(version));
+    inPages = true;
+    isListDue = false;
+    listedAt = clock.now().getTime();
+    started.resolve();
+  }
+
+  function take(raw: unknown): void {
+    const { type, object } = watchEvent.parse(raw);
+    if (type === "ERROR") throw errorOfAnswer({ verb: "watch", resource }, { body: object });
+    failures = 0;
+    if (type === "BOOKMARK") {
+      copy.advance(BigInt(bookmark.parse(object).metadata.resourceVersion));
+      return;
+    }
+    const entry = entryOf(listedObject.parse(object));
+    if (type === "DELETED") {
+      copy.remove(entry);
+    } else {
+      copy.put(entry);
+    }
+    copy.advance(entry.version);
+  }
+
+  async function watch(): Promise<void> {
+    const quiet = new AbortController();
+    const { least, most } = WATCH_SECONDS;
+    const begun = clock.now().getTime();
+    let timer = setTimeout(() => quiet.abort(), IDLE_MS);
+    let count = 0;
+    try {
+      const events = client.watch({
+        verb: "watch",
+        resource,
+        path,
+        query: {
+          ...query,
+          watch: "true",
+          allowWatchBookmarks: "true",
+          resourceVersion: String(copy.version()),
+          timeoutSeconds: String(Math.round(least + random() * (most - least))),
+        },
+        signal: AbortSignal.any([stopping.signal, quiet.signal]),
+      });
+      for await (const event of events) {
+        clearTimeout(timer);
+        timer = setTimeout(() => quiet.abort(), IDLE_MS);
+        take(event);
+        count += 1;
+      }
+    } catch (error) {
+      if (!quiet.signal.aborted) throw error;
+    } finally {
+      clearTimeout(timer);
+    }
+    if (count === 0 && clock.now().getTime() - begun < SHORT_MS) {
+      throw new ClusterError({ verb: "watch", resource, reason: "EndedEarly" });
+    }
+    failures = 0;
+    isListDue = clock.now().getTime() - listedAt >= RELIST_MS;
+  }
+
+  function fail(error: unknown): number {
+    const known =
+      error instanceof z.ZodError
+        ? new ClusterError({ verb: isListDue ? "list" : "watch", resource, reason: "BadAnswer" })
+        : errorOfTransport({ verb: isListDue ? "list" : "watch", resource }, error);
+    if (isStatus(known, 410)) {
+      inPages = !isListDue;
+      isListDue = true;
+    }
+    failures += 1;
+    log.warn({ failures, err: known }, "the copy of the cluster is not up to date");
+    const full = Math.min(BACKOFF_MS.most, BACKOFF_MS.least * 2 ** Math.min(failures, 20));
+    return Math.max(full * (0.5 + random() / 2), known.retryAfterMs ?? 0);
+  }
+
+  async function run(): Promise<void> {
+    while (!stopping.signal.aborted) {
+      try {
+        if (isListDue) await list();
+        await watch();
+      } catch (error) {
+        if (!stopping.signal.aborted) await pause(fail(error), stopping.signal);
+      }
+    }
+  }
+
+  return {
+    start() {
+      running = run();
+      return started.promise;
+    },
+    get: copy.get,
+    values: copy.values,
+    note(answer) {
+      const object = listedObject.parse(answer);
+      const { deletionTimestamp, finalizers } = object.metadata;
+      if (deletionTimestamp !== undefined && finalizers.length === 0) {
+        copy.remove(object.metadata);
+      } else {
+        copy.put(entryOf(object));
+      }
+    },
+    noteEnd: copy.remove,
+    async stop() {
+      stopping.abort();
+      await running;
+      started.reject(new Error("it was stopped before everything was read"));
+    },
+  };
+}

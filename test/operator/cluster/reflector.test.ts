@@ -1,0 +1,315 @@
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { systemClock } from "../../../src/clock.ts";
+import { createLog } from "../../../src/log.ts";
+import type { ClusterCall } from "../../../src/operator/cluster/client.ts";
+import { ClusterError } from "../../../src/operator/cluster/cluster_error.ts";
+import { createReflector, type Reflector } from "../../../src/operator/cluster/reflector.ts";
+
+const listed = (
+  name: string,
+  version: number,
+  { uid = name, ...metadata }: Record<string, unknown> = {},
+) => ({
+  metadata: { name, namespace: "default", uid, resourceVersion: String(version), ...metadata },
+});
+const error = (status?: number, retryAfterMs?: number) =>
+  new ClusterError({ verb: "list", resource: "things", status, reason: "Any", retryAfterMs });
+
+type Page = { version: number; items: object[]; continue?: string } | ClusterError;
+type Watch = {
+  query: Readonly<Record<string, string>>;
+  at: number;
+  send(type: string, object: object): Promise<void>;
+  end(failure?: Error): Promise<void>;
+};
+
+describe("a reflector", () => {
+  let pages: Page[];
+  let lists: { query: Readonly<Record<string, string>>; at: number }[];
+  let watches: Watch[];
+  let changes: string[];
+  let reflector: Reflector<string>;
+
+  const soon = () => vi.advanceTimersByTimeAsync(0);
+  const names = () => reflector.values().sort();
+
+  beforeEach(() => {
+    vi.useFakeTimers();
+    [pages, lists, watches, changes] = [[], [], [], []];
+    reflector = createReflector<string>({
+      client: { call, watch },
+      resource: "things",
+      path: "/things",
+      query: { fieldSelector: "type=own" },
+      read: ({ metadata }) => `${metadata.name}@${metadata.resourceVersion}`,
+      onChange: ({ namespace, name }) => changes.push(`${namespace}/${name}`),
+      clock: systemClock,
+      log: createLog("silent", "test"),
+      random: () => 0,
+    });
+  });
+
+  afterEach(async () => {
+    await reflector.stop();
+    vi.useRealTimers();
+  });
+
+  async function call({ query = {} }: ClusterCall): Promise<unknown> {
+    lists.push({ query, at: systemClock.now().getTime() });
+    const page = pages.shift();
+    if (page === undefined) throw error(500);
+    if (page instanceof Error) throw page;
+    return {
+      metadata: { resourceVersion: String(page.version), continue: page.continue },
+      items: page.items,
+    };
+  }
+
+  async function* watch({
+    query = {},
+    signal,
+  }: ClusterCall & { signal: AbortSignal }): AsyncGenerator<unknown> {
+    const waiting: unknown[] = [];
+    let over: { failure?: Error | undefined } | undefined;
+    let wake = () => {};
+    const wakeAndRun = async () => {
+      wake();
+      await soon();
+    };
+    watches.push({
+      query,
+      at: systemClock.now().getTime(),
+      send: (type, object) => {
+        waiting.push({ type, object });
+        return wakeAndRun();
+      },
+      end: (failure) => {
+        over = { failure };
+        return wakeAndRun();
+      },
+    });
+    signal.addEventListener("abort", () => wake());
+    for (;;) {
+      while (waiting.length > 0) yield waiting.shift();
+      if (signal.aborted) throw new ClusterError({ verb: "watch", resource: "things", reason: "Aborted" });
+      if (over?.failure !== undefined) throw over.failure;
+      if (over !== undefined) return;
+      await new Promise<void>((resolve) => {
+        wake = resolve;
+      });
+    }
+  }
+
+  const last = () => watches.at(-1) as Watch;
+
+  /** A reflector whose list gave these objects. */
+  async function started(version: number, ...items: object[]): Promise<void> {
+    pages.push({ version, items });
+    await reflector.start();
+    await soon();
+  }
+
+  test("lists in pages of 500 and watches from there on, with bookmarks", async () => {
+    pages.push({ version: 7, items: [listed("a", 3)], continue: "more" });
+    await started(7, listed("b", 5));
+    expect(lists.map(({ query }) => query)).toEqual([
+      { fieldSelector: "type=own", limit: "500" },
+      { fieldSelector: "type=own", limit: "500", continue: "more" },
+    ]);
+    expect(names()).toEqual(["a@3", "b@5"]);
+    expect(changes).toEqual(["default/a", "default/b"]);
+    expect(last().query).toEqual({
+      fieldSelector: "type=own",
+      watch: "true",
+      allowWatchBookmarks: "true",
+      resourceVersion: "7",
+      timeoutSeconds: "300",
+    });
+  });
+
+  test("follows what is added, changed and deleted", async () => {
+    await started(7, listed("a", 3));
+    await last().send("ADDED", listed("b", 8));
+    await last().send("MODIFIED", listed("a", 9));
+    expect(names()).toEqual(["a@9", "b@8"]);
+    await last().send("DELETED", listed("a", 10));
+    expect(names()).toEqual(["b@8"]);
+    expect(changes).toEqual(["default/a", "default/b", "default/a", "default/a"]);
+  });
+
+  test("goes on where it was after an end, a bookmark included", async () => {
+    await started(7);
+    await last().send("ADDED", listed("a", 8));
+    await last().send("BOOKMARK", { metadata: { resourceVersion: "12" } });
+    await last().end();
+    expect(watches.length).toBe(2);
+    expect(last().query.resourceVersion).toBe("12");
+    expect(lists.length).toBe(1);
+  });
+
+  test("opens the watch again after 90 s of silence", async () => {
+    await started(7);
+    await vi.advanceTimersByTimeAsync(60_000);
+    await last().send("BOOKMARK", { metadata: { resourceVersion: "12" } });
+    await vi.advanceTimersByTimeAsync(89_999);
+    expect(watches.length).toBe(1);
+    await vi.advanceTimersByTimeAsync(1);
+    expect(watches.length).toBe(2);
+    expect(lists.length).toBe(1);
+  });
+
+  test.each([
+    ["a status", () => last().end(error(410))],
+    ["an event", () => last().send("ERROR", { kind: "Status", code: 410, reason: "Expired" })],
+  ])("lists again after 410 as %s, and notices what was deleted meanwhile", async (_, expire) => {
+    await started(7, listed("a", 3), listed("b", 4));
+    pages.push({ version: 20, items: [listed("b", 4), listed("c", 15)] });
+    changes = [];
+    await expire();
+    await vi.advanceTimersByTimeAsync(200);
+    expect(names()).toEqual(["b@4", "c@15"]);
+    expect(changes.sort()).toEqual(["default/a", "default/c"]);
+    expect(last().query.resourceVersion).toBe("20");
+  });
+
+  test("deletes nothing before a list is complete", async () => {
+    await started(7, listed("a", 3), listed("b", 4));
+    pages.push({ version: 20, items: [listed("a", 3)], continue: "more" }, error(500));
+    await last().end(error(410));
+    await vi.advanceTimersByTimeAsync(200);
+    expect(lists.length).toBe(3);
+    expect(names()).toEqual(["a@3", "b@4"]);
+    pages.push({ version: 21, items: [listed("a", 3)] });
+    await vi.advanceTimersByTimeAsync(400);
+    expect(names()).toEqual(["a@3"]);
+  });
+
+  test("lists without pages when the cluster forgot a list between them", async () => {
+    pages.push({ version: 7, items: [listed("a", 3)], continue: "more" }, error(410));
+    void reflector.start();
+    await soon();
+    pages.push({ version: 8, items: [listed("a", 3), listed("b", 4)] });
+    await vi.advanceTimersByTimeAsync(200);
+    expect(lists.at(-1)?.query).toEqual({ fieldSelector: "type=own" });
+    expect(names()).toEqual(["a@3", "b@4"]);
+  });
+
+  test("waits longer after each failure, 0.2 to 30 s, and soon again after a success", async () => {
+    await started(7);
+    const fail = async () => {
+      const before = systemClock.now().getTime();
+      const count = watches.length;
+      await last().end(error(500));
+      while (watches.length === count) await vi.advanceTimersByTimeAsync(100);
+      return systemClock.now().getTime() - before;
+    };
+    const waits: number[] = [];
+    for (let count = 0; count < 9; count += 1) waits.push(await fail());
+    expect(waits).toEqual([200, 400, 800, 1600, 3200, 6400, 12_800, 15_000, 15_000]);
+    await last().send("ADDED", listed("a", 8));
+    expect(await fail()).toBe(200);
+    expect(lists.length).toBe(1);
+  });
+
+  test("waits as long as the cluster says", async () => {
+    await started(7);
+    await last().end(error(429, 5000));
+    await vi.advanceTimersByTimeAsync(4999);
+    expect(watches.length).toBe(1);
+    await vi.advanceTimersByTimeAsync(1);
+    expect(watches.length).toBe(2);
+  });
+
+  test("counts a watch that ends at its beginning as a failure", async () => {
+    await started(7);
+    await last().end();
+    expect(watches.length).toBe(1);
+    await vi.advanceTimersByTimeAsync(200);
+    expect(watches.length).toBe(2);
+  });
+
+  test("survives answers that make no sense", async () => {
+    await started(7, listed("a", 3));
+    await last().send("SURPRISE", {});
+    await vi.advanceTimersByTimeAsync(200);
+    await last().send("ADDED", { metadata: { name: "b" } });
+    await vi.advanceTimersByTimeAsync(400);
+    await last().send("ADDED", listed("c", 9));
+    expect(names()).toEqual(["a@3", "c@9"]);
+  });
+
+  test("finds by a list, from time to time, what a watch left out", async () => {
+    await started(7, listed("a", 3), listed("b", 4));
+    pages.push({ version: 30, items: [listed("a", 25)] });
+    for (let minutes = 0; minutes < 30; minutes += 1) {
+      await last().send("BOOKMARK", { metadata: { resourceVersion: "30" } });
+      await vi.advanceTimersByTimeAsync(60_000);
+    }
+    await last().end();
+    expect(names()).toEqual(["a@25"]);
+  });
+
+  test("has its owner's writes immediately, and does not go back behind them", async () => {
+    await started(7, listed("a", 3));
+    reflector.note(listed("a", 9));
+    expect(names()).toEqual(["a@9"]);
+    await last().send("MODIFIED", listed("a", 8));
+    expect(names()).toEqual(["a@9"]);
+    pages.push({ version: 8, items: [listed("a", 8)] });
+    await last().end(error(410));
+    await vi.advanceTimersByTimeAsync(200);
+    expect(names()).toEqual(["a@9"]);
+  });
+
+  test("keeps what its owner wrote after the list that lacks it", async () => {
+    await started(7);
+    reflector.note(listed("a", 9));
+    pages.push({ version: 8, items: [] });
+    await last().end(error(410));
+    await vi.advanceTimersByTimeAsync(200);
+    expect(names()).toEqual(["a@9"]);
+  });
+
+  test("does not bring back what its owner ended, but does take another one of that name", async () => {
+    await started(7, listed("a", 3));
+    reflector.note(listed("a", 8, { deletionTimestamp: "2026-01-01T00:00:00Z" }));
+    expect(names()).toEqual([]);
+    await last().send("MODIFIED", listed("a", 9));
+    expect(names()).toEqual([]);
+    await last().send("ADDED", listed("a", 11, { uid: "other" }));
+    await last().send("DELETED", listed("a", 10));
+    expect(names()).toEqual(["a@11"]);
+  });
+
+  test("keeps an object in deletion as long as it has finalizers", async () => {
+    await started(7, listed("a", 3));
+    reflector.note(listed("a", 8, { deletionTimestamp: "2026-01-01T00:00:00Z", finalizers: ["other"] }));
+    expect(names()).toEqual(["a@8"]);
+  });
+
+  test("believes a cluster that was restored", async () => {
+    await started(70, listed("a", 30), listed("b", 40));
+    reflector.noteEnd({ namespace: "default", name: "b", uid: "b" });
+    pages.push({ version: 20, items: [listed("a", 10), listed("b", 15)] });
+    changes = [];
+    await last().end(error(410));
+    await vi.advanceTimersByTimeAsync(200);
+    expect(names()).toEqual(["a@10", "b@15"]);
+    expect(changes.sort()).toEqual(["default/a", "default/b"]);
+    expect(last().query.resourceVersion).toBe("20");
+  });
+
+  test("starts only when it has everything, and rejects when it is stopped before", async () => {
+    const result = reflector.start().then(
+      () => "started",
+      (failure: Error) => failure.message,
+    );
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(lists.length).toBeGreaterThan(5);
+    await reflector.stop();
+    expect(await result).toBe("it was stopped before everything was read");
+    const count = lists.length;
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(lists.length).toBe(count);
+  });
+});
