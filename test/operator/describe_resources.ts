@@ -157,6 +157,18 @@ export function describeResources(name: string, open: () => Promise<ResourcesHar
       expect(get()?.status).toEqual(status("all is well"));
     });
 
+    test("have their own writes when these are done", async () => {
+      const object = await existing();
+      await resources.writeStatus(object, status("all is well"));
+      expect(get()?.status).toEqual(status("all is well"));
+      await resources.setFinalizer(object, true);
+      expect(get()?.metadata.finalizers).toEqual([FINALIZER]);
+      await harness.remove(key);
+      await until("it is being deleted", () => get()?.metadata.deletionTimestamp !== undefined);
+      await resources.setFinalizer(object, false);
+      expect(get()).toBeUndefined();
+    });
+
     test("replace a status as a whole", async () => {
       const object = await existing();
       await resources.writeStatus(object, status("all is well"));
@@ -272,11 +284,22 @@ export function describeResources(name: string, open: () => Promise<ResourcesHar
       expect(await resources.removeSecret(current)).toBe(true);
     });
 
-    test("tell of Secrets that others change", async () => {
+    test("tell of Secrets of the operator's type that others change", async () => {
+      await resources.start();
+      await harness.putSecret(secret());
+      await until("the Secret was reported", () => told("Secret", "shop-credentials"));
+      changes.length = 0;
+      await harness.putSecret(secret({ api_key: "of others" }));
+      await until("the change was reported", () => told("Secret", "shop-credentials"));
+      const read = await resources.readSecret("default", "shop-credentials");
+      expect(read?.data).toEqual({ api_key: "of others" });
+    });
+
+    test("give Secrets of other types when they are asked for, and leave them", async () => {
       await resources.start();
       await harness.putSecret({ ...secret(), type: "Opaque" });
-      await until("the change was told", () => told("Secret", "shop-credentials"));
       expect((await resources.readSecret("default", "shop-credentials"))?.type).toBe("Opaque");
+      expect(await resources.writeSecret(secret())).toBe(false);
     });
 
     test("take events without fail", async () => {

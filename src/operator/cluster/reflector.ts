@@ -46,6 +46,9 @@ type Options<T> = {
   clock: Clock;
   log: Logger;
   random?: () => number;
+  /** For tests: after how much silence a watch is opened again, and how often everything is listed. */
+  idleMs?: number;
+  relistMs?: number;
 };
 
 const PAGE = 500;
@@ -73,6 +76,7 @@ const bookmark = z.object({ metadata: z.object({ resourceVersion: z.string().reg
  */
 export function createReflector<T>(options: Options<T>): Reflector<T> {
   const { client, resource, path, query, read, onChange, clock, log, random = Math.random } = options;
+  const { idleMs = IDLE_MS, relistMs = RELIST_MS } = options;
   const copy = createCopy<T>(onChange);
   const stopping = new AbortController();
   const started = Promise.withResolvers<void>();
@@ -140,7 +144,7 @@ export function createReflector<T>(options: Options<T>): Reflector<T> {
     const quiet = new AbortController();
     const { least, most } = WATCH_SECONDS;
     const begun = clock.now().getTime();
-    let timer = setTimeout(() => quiet.abort(), IDLE_MS);
+    let timer = setTimeout(() => quiet.abort(), idleMs);
     let count = 0;
     try {
       const events = client.watch({
@@ -158,7 +162,7 @@ export function createReflector<T>(options: Options<T>): Reflector<T> {
       });
       for await (const event of events) {
         clearTimeout(timer);
-        timer = setTimeout(() => quiet.abort(), IDLE_MS);
+        timer = setTimeout(() => quiet.abort(), idleMs);
         take(event);
         count += 1;
       }
@@ -171,7 +175,7 @@ export function createReflector<T>(options: Options<T>): Reflector<T> {
       throw new ClusterError({ verb: "watch", resource, reason: "EndedEarly" });
     }
     failures = 0;
-    isListDue = clock.now().getTime() - listedAt >= RELIST_MS;
+    isListDue = clock.now().getTime() - listedAt >= relistMs;
   }
 
   function fail(error: unknown): number {

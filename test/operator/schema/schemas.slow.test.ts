@@ -1,14 +1,11 @@
-import { readFile } from "node:fs/promises";
-import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it as test } from "vitest";
 import { loadSchemas, type Schemas } from "../../../src/operator/schema/schemas.ts";
 import { kubernetesBinary } from "../../support/kubernetes/binary.ts";
+import { definitions, installDefinitions } from "../../support/kubernetes/definitions.ts";
 import { type Kubernetes, type KubernetesAnswer, startKubernetes } from "../../support/kubernetes/server.ts";
 import { type SchemaCase, schemaCases } from "../schema_cases.ts";
 
 const BUILD_TIMEOUT_MS = 20 * 60_000;
-const files = ["platforms", "agents", "delegations"];
 const binary = await kubernetesBinary();
 if (binary.missing !== undefined) console.error(`SKIPPED, missing: ${binary.missing}`);
 
@@ -20,33 +17,14 @@ describe.skipIf(binary.missing !== undefined)("schemas on a real API server", ()
   beforeAll(async () => {
     kubernetes = await startKubernetes(binary.path ?? "");
     schemas = await loadSchemas();
-    for (const file of files) await apply(file);
-    for (const file of files) await established(file);
+    await installDefinitions(kubernetes);
   }, BUILD_TIMEOUT_MS);
 
   afterAll(() => kubernetes?.stop());
 
-  async function apply(file: string): Promise<void> {
-    const path = `/apis/apiextensions.k8s.io/v1/customresourcedefinitions/${file}.deputize.io`;
-    const text = await readFile(join(import.meta.dirname, `../../../crds/${file}.yaml`), "utf8");
-    const query = "fieldManager=test&force=true&fieldValidation=Strict";
-    const answer = await kubernetes.call("PATCH", `${path}?${query}`, text, "application/apply-patch+yaml");
-    expect(answer.body.message).toBeUndefined();
-    expect(answer.status).toBe(201);
-  }
-
-  async function established(file: string): Promise<void> {
-    for (let tries = 0; tries < 100; tries += 1) {
-      const answer = await kubernetes.call("GET", `/apis/deputize.io/v1alpha1/${file}`);
-      if (answer.status === 200) return;
-      await sleep(100);
-    }
-    throw new Error(`${file} were not served`);
-  }
-
   test("takes the definitions without a warning about their structure", async () => {
-    for (const file of files) {
-      const path = `/apis/apiextensions.k8s.io/v1/customresourcedefinitions/${file}.deputize.io`;
+    for (const resource of definitions) {
+      const path = `/apis/apiextensions.k8s.io/v1/customresourcedefinitions/${resource}.deputize.io`;
       const { body } = await kubernetes.call("GET", path);
       const conditions = (body.status as { conditions: { type: string; status: string }[] }).conditions;
       expect(conditions.filter(({ type }) => type === "NonStructuralSchema")).toEqual([]);

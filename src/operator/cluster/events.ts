@@ -1,0 +1,66 @@
+import { randomUUID } from "node:crypto";
+import type { Clock } from "../../clock.ts";
+import type { AnyObject } from "../kinds.ts";
+import type { ObjectEvent } from "../resources.ts";
+import type { ClusterClient } from "./client.ts";
+
+/** Tells people in the cluster what happened to an object. */
+export type ClusterEvents = {
+  /** Never fails. An event is lost when the cluster does not take it, or when too many wait. */
+  record(object: AnyObject, event: ObjectEvent): void;
+  /** Resolves when what was recorded so far was sent. */
+  flush(): Promise<void>;
+};
+
+const MOST_WAITING = 200;
+const MAX_MESSAGE_LENGTH = 1024;
+const COMPONENT = "deputize-operator";
+
+/** Writes Events, one after the other, so that they do not hold up what is urgent. */
+export function createClusterEvents(client: Pick<ClusterClient, "call">, clock: Clock): ClusterEvents {
+  let sending = Promise.resolve();
+  let waiting = 0;
+
+  async function send(object: AnyObject, event: object): Promise<void> {
+    const { name, namespace } = object.metadata;
+    await client.call({
+      verb: "create",
+      resource: "events",
+      path: `/api/v1/namespaces/${namespace}/events`,
+      body: {
+        apiVersion: "v1",
+        kind: "Event",
+        metadata: { name: `${name}.${randomUUID().slice(-12)}`, namespace },
+        ...event,
+      },
+    });
+  }
+
+  return {
+    record(object, { type, reason, message }) {
+      if (waiting >= MOST_WAITING) return;
+      waiting += 1;
+      const { apiVersion, kind, metadata } = object;
+      const { name, namespace, uid } = metadata;
+      const time = `${clock.now().toISOString().slice(0, 19)}Z`;
+      const event = {
+        involvedObject: { apiVersion, kind, name, namespace, uid },
+        type,
+        reason,
+        message: message.slice(0, MAX_MESSAGE_LENGTH),
+        count: 1,
+        firstTimestamp: time,
+        lastTimestamp: time,
+        source: { component: COMPONENT },
+        reportingComponent: COMPONENT,
+      };
+      sending = sending
+        .then(() => send(object, event))
+        .catch(() => undefined)
+        .finally(() => {
+          waiting -= 1;
+        });
+    },
+    flush: () => sending,
+  };
+}

@@ -1,0 +1,145 @@
+import { frozen } from "../frozen.ts";
+import { type AnyObject, API_VERSION, type CommonStatus, FINALIZER, type Kind } from "../kinds.ts";
+import type { ClusterClient } from "./client.ts";
+import { ClusterError, isStatus } from "./cluster_error.ts";
+import { type ListedObject, listedObject } from "./reflector.ts";
+
+/** Path of all objects of a kind, in all namespaces. */
+export const pathsOfKinds: Record<Kind, string> = {
+  Platform: `/apis/${API_VERSION}/platforms`,
+  Agent: `/apis/${API_VERSION}/agents`,
+  Delegation: `/apis/${API_VERSION}/delegations`,
+};
+
+/** What roles call a kind. */
+export function resourceOf(kind: Kind): string {
+  return `${kind.toLowerCase()}s`;
+}
+
+const KUBECTL_NOTE = "kubectl.kubernetes.io/last-applied-configuration";
+
+/** An object as the reconcilers know it. Who wrote which field is left out, and kubectl's note of the whole. */
+export function objectOf(kind: Kind, { metadata, spec, status }: ListedObject): AnyObject {
+  const { name, namespace, uid, generation, creationTimestamp, deletionTimestamp, finalizers } = metadata;
+  const { [KUBECTL_NOTE]: _, ...annotations } = (metadata.annotations ?? {}) as Record<string, string>;
+  return frozen({
+    apiVersion: API_VERSION,
+    kind,
+    metadata: {
+      name,
+      namespace,
+      uid,
+      generation,
+      creationTimestamp,
+      ...(deletionTimestamp !== undefined && { deletionTimestamp }),
+      finalizers,
+      ...(metadata.labels !== undefined && { labels: metadata.labels }),
+      ...(Object.keys(annotations).length > 0 && { annotations }),
+    },
+    spec,
+    status: status ?? {},
+  } as AnyObject);
+}
+
+/** Changes objects in the cluster, each only as long as it is the one that is meant. */
+export type ObjectWrites = {
+  setFinalizer(object: AnyObject, present: boolean): Promise<void>;
+  writeStatus(object: AnyObject, status: CommonStatus): Promise<void>;
+};
+
+type Options = {
+  client: Pick<ClusterClient, "call">;
+  /** Hears of each object as it is after a write. */
+  note(kind: Kind, answer: unknown): void;
+};
+
+/** A change of an object: what to patch of its live state, if anything. */
+type ObjectChange = {
+  object: AnyObject;
+  subresource: "" | "/status";
+  patchOf(live: ListedObject): { metadata?: object; status?: object } | undefined;
+};
+
+/** So often a write is made that others' writes come before. */
+const TRIES = 5;
+
+/** Writes over a client. */
+export function createObjectWrites({ client, note }: Options): ObjectWrites {
+  const pathOf = ({ kind, metadata }: AnyObject) =>
+    pathsOfKinds[kind].replace(/[^/]*$/, `namespaces/${metadata.namespace}/$&/${metadata.name}`);
+
+  async function read(object: AnyObject): Promise<ListedObject | undefined> {
+    const call = { verb: "get", resource: resourceOf(object.kind), path: pathOf(object) } as const;
+    try {
+      return listedObject.parse(await client.call(call));
+    } catch (error) {
+      if (isStatus(error, 404)) return undefined;
+      throw error;
+    }
+  }
+
+  /**
+   * Patches the live object when it is the one meant. The patch carries the version that was compared: a
+   * write to `/status` does not compare the uid itself. `false`: somebody else's write came before.
+   */
+  async function attempt({ object, subresource, patchOf }: ObjectChange): Promise<boolean> {
+    const live = await read(object);
+    if (live === undefined || live.metadata.uid !== object.metadata.uid) return true;
+    const patch = patchOf(live);
+    if (patch === undefined) return true;
+    const { uid, resourceVersion } = live.metadata;
+    try {
+      const answer = await client.call({
+        verb: "patch",
+        resource: `${resourceOf(object.kind)}${subresource}`,
+        path: `${pathOf(object)}${subresource}`,
+        query: { fieldManager: "deputize-operator" },
+        body: { ...patch, metadata: { ...patch.metadata, uid, resourceVersion } },
+      });
+      note(object.kind, answer);
+      return true;
+    } catch (error) {
+      if (isStatus(error, 404)) return true;
+      if (isStatus(error, 409)) return false;
+      throw error;
+    }
+  }
+
+  async function change(wanted: ObjectChange): Promise<void> {
+    for (let tries = 0; tries < TRIES; tries += 1) {
+      if (await attempt(wanted)) return;
+    }
+    const resource = `${resourceOf(wanted.object.kind)}${wanted.subresource}`;
+    throw new ClusterError({ verb: "patch", resource, status: 409, reason: "Conflict" });
+  }
+
+  return {
+    setFinalizer: (object, present) =>
+      change({
+        object,
+        subresource: "",
+        patchOf: ({ metadata: { finalizers, deletionTimestamp } }) => {
+          if (finalizers.includes(FINALIZER) === present) return undefined;
+          // The cluster takes no new finalizer of an object that is being deleted.
+          if (present && deletionTimestamp !== undefined) return undefined;
+          const others = finalizers.filter((name) => name !== FINALIZER);
+          return { metadata: { finalizers: present ? [...others, FINALIZER] : others } };
+        },
+      }),
+    writeStatus: (object, status) =>
+      change({
+        object,
+        subresource: "/status",
+        patchOf: (live) => ({ status: replacing((live.status ?? {}) as object, status) }),
+      }),
+  };
+}
+
+/**
+ * A merge patch that makes of the one status the other, whose members are texts and lists. The approval is
+ * people's and stays.
+ */
+function replacing(live: object, wanted: CommonStatus): object {
+  const { approval: _, ...own } = { approval: undefined, ...live };
+  return { ...Object.fromEntries(Object.keys(own).map((name) => [name, null])), ...wanted };
+}

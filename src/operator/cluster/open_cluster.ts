@@ -1,0 +1,105 @@
+import { z } from "zod";
+import type { Clock } from "../../clock.ts";
+import type { Logger } from "../../log.ts";
+import type { AnyObject, Kind, ObjectOfKind } from "../kinds.ts";
+import { SECRET_TYPE } from "../platform/secret.ts";
+import type { Change, Resources } from "../resources.ts";
+import { type Binding, parseTenants, TENANTS_NAME } from "../tenants.ts";
+import type { ClusterAccess } from "./access.ts";
+import { createClusterClient } from "./client.ts";
+import { createClusterEvents } from "./events.ts";
+import { createObjectWrites, objectOf, pathsOfKinds, resourceOf } from "./objects.ts";
+import { createReflector, type Reflector } from "./reflector.ts";
+import { createClusterSecrets } from "./secrets.ts";
+
+type Options = {
+  access: ClusterAccess;
+  /** The operator's namespace: where the bindings are. */
+  namespace: string;
+  clock: Clock;
+  log: Logger;
+  /** For tests: how patient calls and watches are, in milliseconds. */
+  times?: { deadlineMs?: number; idleMs?: number; relistMs?: number };
+};
+
+const tenantsObject = z.object({ data: z.record(z.string(), z.string()).default({}) });
+
+/**
+ * Objects and Secrets of a Kubernetes cluster. Writes that the cluster refuses throw `ClusterRefused`, other
+ * failures `ClusterError`.
+ */
+export function openCluster({ access, namespace, clock, log, times = {} }: Options): Resources {
+  const { deadlineMs, ...watchTimes } = times;
+  const client = createClusterClient({ access, ...(deadlineMs !== undefined && { deadlineMs }) });
+  const common = { client, clock, log, ...watchTimes };
+  const listeners: ((change: Change) => void)[] = [];
+  const underWay = new Set<Promise<unknown>>();
+  const secrets = createClusterSecrets(client);
+  const events = createClusterEvents(client, clock);
+
+  function tell(change: Change): void {
+    for (const listener of listeners) listener(change);
+  }
+
+  const copyOf = (kind: Kind): Reflector<AnyObject> =>
+    createReflector<AnyObject>({
+      ...common,
+      resource: resourceOf(kind),
+      path: pathsOfKinds[kind],
+      read: (object) => objectOf(kind, object),
+      onChange: (object) => tell({ kind, ...object }),
+    });
+  const copies = { Platform: copyOf("Platform"), Agent: copyOf("Agent"), Delegation: copyOf("Delegation") };
+  // That one of ours changed is enough to know: what is in it is read when it is needed.
+  const secretWatch = createReflector<null>({
+    ...common,
+    resource: "secrets",
+    path: "/api/v1/secrets",
+    query: { fieldSelector: `type=${SECRET_TYPE}` },
+    read: () => null,
+    onChange: (secret) => tell({ kind: "Secret", ...secret }),
+  });
+  const tenants = createReflector<Map<string, Binding>>({
+    ...common,
+    resource: "configmaps",
+    path: `/api/v1/namespaces/${namespace}/configmaps`,
+    query: { fieldSelector: `metadata.name=${TENANTS_NAME}` },
+    read: (object) => parseTenants(tenantsObject.parse(object).data),
+    onChange: () => tell({ kind: "Tenants", namespace: "", name: "" }),
+  });
+  const reflectors = [...Object.values(copies), secretWatch, tenants];
+  const writes = createObjectWrites({ client, note: (kind, answer) => copies[kind].note(answer) });
+
+  function tracked<T>(work: Promise<T>): Promise<T> {
+    const done = work.then(
+      () => undefined,
+      () => undefined,
+    );
+    underWay.add(done);
+    void done.then(() => underWay.delete(done));
+    return work;
+  }
+
+  return {
+    async start() {
+      await Promise.all(reflectors.map((reflector) => reflector.start()));
+    },
+    subscribe: (listener) => void listeners.push(listener),
+    list: <K extends Kind>(kind: K) => copies[kind].values() as ObjectOfKind[K][],
+    get: <K extends Kind>(kind: K, of: string, name: string) =>
+      copies[kind].get(of, name) as ObjectOfKind[K] | undefined,
+    binding: (of) => tenants.get(namespace, TENANTS_NAME)?.get(of),
+    setFinalizer: (object, present) => tracked(writes.setFinalizer(object, present)),
+    writeStatus: (object, status) => tracked(writes.writeStatus(object, status)),
+    readSecret: secrets.read,
+    writeSecret: (secret, previous) => tracked(secrets.write(secret, previous)),
+    removeSecret: (secret) => tracked(secrets.remove(secret)),
+    recordEvent: events.record,
+    async stop() {
+      await Promise.all(reflectors.map((reflector) => reflector.stop()));
+      await Promise.all(underWay);
+      await events.flush();
+      await client.close();
+    },
+  };
+}

@@ -1,0 +1,123 @@
+import { z } from "zod";
+import type { Secret } from "../resources.ts";
+import type { ClusterClient } from "./client.ts";
+import { isStatus } from "./cluster_error.ts";
+
+/** Reads and writes Secrets of a cluster. */
+export type ClusterSecrets = {
+  read(namespace: string, name: string): Promise<Secret | undefined>;
+  /** Creates, or replaces exactly `previous`. `false`: another one is there and was left. */
+  write(secret: Omit<Secret, "version">, previous?: Secret): Promise<boolean>;
+  /** Removes exactly this version. `false`: it was changed and was left. */
+  remove(secret: Secret): Promise<boolean>;
+};
+
+const text = z.record(z.string(), z.string());
+const secretAnswer = z.object({
+  metadata: z.object({ resourceVersion: z.string(), annotations: text.optional() }),
+  type: z.string(),
+  data: text.optional(),
+});
+
+const RESOURCE = "secrets";
+const MANAGER = { fieldManager: "deputize-operator" };
+
+/** Secrets over a client. Their version is the cluster's, which no other object ever has. */
+export function createClusterSecrets(client: Pick<ClusterClient, "call">): ClusterSecrets {
+  const folderOf = (namespace: string) => `/api/v1/namespaces/${namespace}/secrets`;
+  const pathOf = ({ namespace, name }: { namespace: string; name: string }) =>
+    `${folderOf(namespace)}/${name}`;
+
+  async function create({ namespace, name, type, annotations, data }: Omit<Secret, "version">) {
+    await client.call({
+      verb: "create",
+      resource: RESOURCE,
+      path: folderOf(namespace),
+      query: MANAGER,
+      body: {
+        apiVersion: "v1",
+        kind: "Secret",
+        metadata: { name, namespace, annotations },
+        type,
+        data: encoded(data),
+      },
+    });
+  }
+
+  async function replace(secret: Omit<Secret, "version">, previous: Secret) {
+    await client.call({
+      verb: "patch",
+      resource: RESOURCE,
+      path: pathOf(secret),
+      query: MANAGER,
+      body: {
+        metadata: {
+          resourceVersion: previous.version,
+          annotations: { ...nothingOf(previous.annotations), ...secret.annotations },
+        },
+        type: secret.type,
+        data: { ...nothingOf(previous.data), ...encoded(secret.data) },
+      },
+    });
+  }
+
+  return {
+    async read(namespace, name) {
+      const call = { verb: "get", resource: RESOURCE, path: pathOf({ namespace, name }) } as const;
+      const answer = await client.call(call).catch((error) => {
+        if (isStatus(error, 404)) return undefined;
+        throw error;
+      });
+      if (answer === undefined) return undefined;
+      const { metadata, type, data } = secretAnswer.parse(answer);
+      return {
+        namespace,
+        name,
+        type,
+        annotations: metadata.annotations ?? {},
+        data: decoded(data ?? {}),
+        version: metadata.resourceVersion,
+      };
+    },
+    async write(secret, previous) {
+      try {
+        await (previous === undefined ? create(secret) : replace(secret, previous));
+        return true;
+      } catch (error) {
+        const isOther = isStatus(error, 409) || (previous !== undefined && isStatus(error, 404));
+        if (isOther) return false;
+        throw error;
+      }
+    },
+    async remove(secret) {
+      try {
+        await client.call({
+          verb: "delete",
+          resource: RESOURCE,
+          path: pathOf(secret),
+          body: { preconditions: { resourceVersion: secret.version } },
+        });
+        return true;
+      } catch (error) {
+        if (isStatus(error, 404)) return true;
+        if (isStatus(error, 409)) return false;
+        throw error;
+      }
+    },
+  };
+}
+
+/** A merge patch that removes every member. */
+function nothingOf(record: Record<string, string>): Record<string, null> {
+  return Object.fromEntries(Object.keys(record).map((name) => [name, null]));
+}
+
+function encoded(data: Record<string, string>): Record<string, string> {
+  const entries = Object.entries(data);
+  return Object.fromEntries(entries.map(([name, value]) => [name, Buffer.from(value).toString("base64")]));
+}
+
+function decoded(data: Record<string, string>): Record<string, string> {
+  const entries = Object.entries(data);
+  return Object.fromEntries(entries.map(([name, value]) => [name, Buffer.from(value, "base64").toString()]));
+}
