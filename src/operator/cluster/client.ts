@@ -21,7 +21,7 @@ export type ClusterClient = {
   call(call: ClusterCall): Promise<unknown>;
   /** The lines of a watch until it ends or `signal` does. */
   watch(call: ClusterCall & { signal: AbortSignal }): AsyncGenerator<unknown>;
-  /** Ends watches, and calls after those under way. */
+  /** Ends all watches and calls immediately, and refuses new ones. */
   close(): Promise<void>;
 };
 
@@ -42,6 +42,7 @@ type Agents = { tls: ClusterTls; calls: Agent; watches: Agent };
 
 /** Connects to a cluster. Calls share connections that are kept alive; watches have their own. */
 export function createClusterClient({ access, deadlineMs = DEADLINE_MS }: Options): ClusterClient {
+  const closing = new AbortController();
   const all = new Set<Agents>();
   let current: Agents | undefined;
 
@@ -62,7 +63,8 @@ export function createClusterClient({ access, deadlineMs = DEADLINE_MS }: Option
       throw new ClusterError({ verb, resource: call.resource, reason: "NoCredentials" });
     });
     const agents = agentsFor(tls);
-    return request(`${access.server}${path}?${new URLSearchParams(query)}`, {
+    if (closing.signal.aborted) throw closing.signal.reason;
+    const answer = request(`${access.server}${path}?${new URLSearchParams(query)}`, {
       method: METHODS[verb],
       dispatcher: verb === "watch" ? agents.watches : agents.calls,
       signal,
@@ -74,6 +76,13 @@ export function createClusterClient({ access, deadlineMs = DEADLINE_MS }: Option
       },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     });
+    // A request whose connection is not there yet does not heed its signal.
+    return within(answer, signal);
+  }
+
+  /** Ends with any of these, and when the client is closed. */
+  function endOf(...signals: (AbortSignal | undefined)[]): AbortSignal {
+    return AbortSignal.any([closing.signal, ...signals.filter((signal) => signal !== undefined)]);
   }
 
   async function refused(call: ClusterCall, response: Dispatcher.ResponseData): Promise<ClusterError> {
@@ -110,8 +119,7 @@ export function createClusterClient({ access, deadlineMs = DEADLINE_MS }: Option
 
   return {
     async call(call) {
-      const deadline = AbortSignal.timeout(deadlineMs);
-      const signal = call.signal === undefined ? deadline : AbortSignal.any([deadline, call.signal]);
+      const signal = endOf(call.signal, AbortSignal.timeout(deadlineMs));
       for (let tries = 0; ; tries += 1) {
         try {
           return await once(call, signal);
@@ -127,7 +135,7 @@ export function createClusterClient({ access, deadlineMs = DEADLINE_MS }: Option
       const late = new AbortController();
       const timer = setTimeout(() => late.abort(new DOMException("late", "TimeoutError")), deadlineMs);
       try {
-        const response = await send(call, AbortSignal.any([call.signal, late.signal]));
+        const response = await send(call, endOf(call.signal, late.signal));
         if (response.statusCode >= 300) throw await refused(call, response);
         clearTimeout(timer);
         yield* jsonLines(response.body);
@@ -139,7 +147,8 @@ export function createClusterClient({ access, deadlineMs = DEADLINE_MS }: Option
       }
     },
     async close() {
-      await Promise.all([...all].map(closed));
+      closing.abort();
+      await Promise.all([...all].flatMap(({ calls, watches }) => [calls.destroy(), watches.destroy()]));
     },
   };
 }

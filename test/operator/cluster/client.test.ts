@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import { type AddressInfo, createServer as createTcpServer, type Socket } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { ClusterAccess } from "../../../src/operator/cluster/access.ts";
 import {
@@ -161,6 +162,48 @@ describe("the client of a cluster", () => {
     expect((await failure(client.call(list))).message).toMatch(
       /^list platforms: (UND_ERR_SOCKET|ECONNRESET)$/,
     );
+  });
+
+  test("gives up a connection that is not made within the deadline", async () => {
+    const sockets: Socket[] = [];
+    const silent = createTcpServer((socket) => void sockets.push(socket.on("error", () => undefined)));
+    silent.listen(0, "127.0.0.1");
+    await once(silent, "listening");
+    access.server = `https://127.0.0.1:${(silent.address() as AddressInfo).port}`;
+    const start = performance.now();
+    expect(await failure(client.call(list))).toMatchObject({ reason: "Timeout" });
+    expect(performance.now() - start).toBeLessThan(2 * DEADLINE_MS);
+    for (const socket of sockets) socket.destroy();
+    silent.close();
+    await once(silent, "close");
+  });
+
+  const silence: Handler = () => undefined;
+  const halfAnswer: Handler = (_, response) => void response.writeHead(200).write("{}\n");
+  const longWait: Handler = (_, response) => void response.writeHead(429, { "retry-after": "20" }).end("{}");
+  test.each([
+    ["a server that is silent", silence],
+    ["half an answer", halfAnswer],
+    ["a wait that the cluster asked for", longWait],
+  ])("ends calls and watches immediately when it is closed: %s", async (_, given) => {
+    await client.close();
+    client = createClusterClient({ access, deadlineMs: 60_000 });
+    const arrived = Promise.withResolvers<void>();
+    handler = (request, response) => {
+      given(request, response);
+      if (request.url?.includes("second")) arrived.resolve();
+    };
+    const signal = new AbortController().signal;
+    const events = client.watch({ ...list, verb: "watch", signal });
+    const watching = failure(Array.fromAsync(events));
+    const calls = ["first", "second"].map((path) => failure(client.call({ ...list, path: `/${path}` })));
+    await arrived.promise;
+    await sleep(100);
+    const start = performance.now();
+    await client.close();
+    for (const error of await Promise.all([...calls, watching])) expect(error).toBeInstanceOf(ClusterError);
+    expect(await failure(client.call(list))).toMatchObject({ reason: "Aborted" });
+    expect(performance.now() - start).toBeLessThan(1000);
   });
 
   test("gives a watch's lines, whole ones only, however they arrive", async () => {
