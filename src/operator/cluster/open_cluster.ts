@@ -9,6 +9,7 @@ import type { ClusterAccess } from "./access.ts";
 import { createClusterClient } from "./client.ts";
 import { createClusterEvents } from "./events.ts";
 import { createObjectWrites, objectOf, pathsOfKinds, resourceOf } from "./objects.ts";
+import { pause } from "./pause.ts";
 import { createReflector, type Reflector } from "./reflector.ts";
 import { createClusterSecrets } from "./secrets.ts";
 
@@ -18,9 +19,12 @@ type Options = {
   namespace: string;
   clock: Clock;
   log: Logger;
-  /** For tests: how patient calls and watches are, in milliseconds. */
-  times?: { deadlineMs?: number; idleMs?: number; relistMs?: number };
+  /** For tests: how patient calls, watches and the stop are, in milliseconds. */
+  times?: { deadlineMs?: number; idleMs?: number; relistMs?: number; stopMs?: number };
 };
+
+/** So long a stop waits for writes under way and for events. */
+const STOP_MS = 10_000;
 
 const tenantsObject = z.object({ data: z.record(z.string(), z.string()).default({}) });
 
@@ -29,7 +33,7 @@ const tenantsObject = z.object({ data: z.record(z.string(), z.string()).default(
  * failures `ClusterError`.
  */
 export function openCluster({ access, namespace, clock, log, times = {} }: Options): Resources {
-  const { deadlineMs, ...watchTimes } = times;
+  const { deadlineMs, stopMs = STOP_MS, ...watchTimes } = times;
   const client = createClusterClient({ access, ...(deadlineMs !== undefined && { deadlineMs }) });
   const common = { client, clock, log, ...watchTimes };
   const listeners: ((change: Change) => void)[] = [];
@@ -97,9 +101,14 @@ export function openCluster({ access, namespace, clock, log, times = {} }: Optio
     recordEvent: events.record,
     async stop() {
       await Promise.all(reflectors.map((reflector) => reflector.stop()));
-      await Promise.all(underWay);
-      await events.flush();
+      const finished = new AbortController();
+      const rest = Promise.all(underWay)
+        .then(events.flush)
+        .then(() => finished.abort());
+      await pause(stopMs, finished.signal);
+      // What still goes on fails now.
       await client.close();
+      await rest;
     },
   };
 }
