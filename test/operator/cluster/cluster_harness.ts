@@ -33,7 +33,7 @@ export function pathOf({ kind, name }: Pick<Key, "kind" | "name">): string {
 export async function clusterHarness(
   kubernetes: Kubernetes,
   access: ClusterAccess = adminAccess(kubernetes),
-  times: { idleMs?: number; relistMs?: number } = {},
+  times: { deadlineMs?: number; idleMs?: number; relistMs?: number } = {},
 ): Promise<ResourcesHarness> {
   await clear(kubernetes);
   const open = () =>

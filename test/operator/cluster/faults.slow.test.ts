@@ -1,0 +1,223 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import type { ClusterAccess } from "../../../src/operator/cluster/access.ts";
+import type { Key, Platform } from "../../../src/operator/kinds.ts";
+import type { Resources } from "../../../src/operator/resources.ts";
+import { kubernetesBinary } from "../../support/kubernetes/binary.ts";
+import { installDefinitions } from "../../support/kubernetes/definitions.ts";
+import {
+  type FaultyGateway,
+  type GatewayFault,
+  startFaultyGateway,
+} from "../../support/kubernetes/faulty_gateway.ts";
+import { type Kubernetes, startKubernetes } from "../../support/kubernetes/server.ts";
+import { until } from "../../support/process.ts";
+import { startTcpProxy } from "../../support/tcp_proxy.ts";
+import type { ResourcesHarness } from "../describe_resources.ts";
+import { adminAccess, clusterHarness } from "./cluster_harness.ts";
+
+const BUILD_TIMEOUT_MS = 20 * 60_000;
+const TIMES = { deadlineMs: 3000, idleMs: 1500, relistMs: 3000 };
+const binary = await kubernetesBinary();
+if (binary.missing !== undefined) console.error(`SKIPPED, missing: ${binary.missing}`);
+
+const key = (name: string): Key => ({ kind: "Platform", namespace: "default", name });
+const platform = (name: string, displayName = "Shop") => ({
+  apiVersion: "deputize.io/v1alpha1",
+  kind: "Platform",
+  metadata: { name, namespace: "default" },
+  spec: { displayName, surfaceType: "agentic_api", defaultAllowedScopes: ["data:read"] },
+});
+const isWatch = (url: URL) => url.searchParams.has("watch") && url.pathname.endsWith("/platforms");
+const isList = (url: URL) => !url.searchParams.has("watch") && url.pathname.endsWith("/platforms");
+
+describe.skipIf(binary.missing !== undefined)("a cluster that fails", () => {
+  let kubernetes: Kubernetes;
+  let gateway: FaultyGateway;
+  let harness: ResourcesHarness;
+  let resources: Resources;
+
+  beforeAll(async () => {
+    kubernetes = await startKubernetes(binary.path ?? "");
+    await installDefinitions(kubernetes);
+  }, BUILD_TIMEOUT_MS);
+
+  afterAll(() => kubernetes?.stop());
+
+  beforeEach(async () => {
+    gateway = await startFaultyGateway(kubernetes);
+    const access: ClusterAccess = {
+      server: gateway.url,
+      namespace: undefined,
+      credentials: async () => ({ headers: {}, tls: {} }),
+      forget: () => undefined,
+    };
+    harness = await clusterHarness(kubernetes, access, TIMES);
+    resources = harness.resources;
+    await harness.apply(platform("kept"));
+    await harness.apply(platform("removed"));
+    await resources.start();
+  });
+
+  afterEach(async () => {
+    gateway.setRule();
+    await harness.close();
+    await gateway.stop();
+  });
+
+  const get = (name: string): Platform | undefined => resources.get("Platform", "default", name);
+  const nameOf = (name: string) => get(name)?.spec.displayName;
+
+  /** All watches are opened again, under this rule. */
+  function underRule(rule?: (url: URL) => GatewayFault | undefined): void {
+    gateway.setRule(rule && ((_, url) => rule(url)));
+    gateway.breakAll();
+  }
+
+  /** Adds, changes and removes one object each. */
+  async function change(): Promise<void> {
+    await harness.apply(platform("added"));
+    await harness.apply(platform("kept", "Changed"));
+    await harness.remove(key("removed"));
+  }
+
+  const isUpToDate = () =>
+    get("added") !== undefined && nameOf("kept") === "Changed" && get("removed") === undefined;
+  const upToDate = () => until("the copy is up to date", isUpToDate, 15_000);
+
+  test("misses nothing when every connection breaks", async () => {
+    gateway.breakAll();
+    await change();
+    gateway.breakAll();
+    await upToDate();
+  });
+
+  test("misses nothing while everything is answered with 500", async () => {
+    underRule(() => ({ status: 500 }));
+    await change();
+    await sleep(1000);
+    expect(isUpToDate()).toBe(false);
+    underRule();
+    await upToDate();
+  });
+
+  test("notices what was deleted before a 410 as a status, by a new list", async () => {
+    let lists = 0;
+    underRule((url) => {
+      if (isList(url)) lists += 1;
+      return isWatch(url) && lists === 0 ? { status: 410, body: { reason: "Expired" } } : undefined;
+    });
+    await change();
+    await upToDate();
+  });
+
+  test("notices what was deleted before a 410 as an event, by a new list", async () => {
+    const event = JSON.stringify({ type: "ERROR", object: { kind: "Status", code: 410, reason: "Expired" } });
+    let lists = 0;
+    underRule((url) => {
+      if (isList(url)) lists += 1;
+      return isWatch(url) ? { line: (text) => (lists === 0 ? event : text) } : undefined;
+    });
+    await change();
+    await upToDate();
+  });
+
+  test("forgets no object when a list breaks in the middle", async () => {
+    let breaks = 0;
+    underRule((url) => {
+      if (isWatch(url)) return breaks < 2 ? { status: 410 } : undefined;
+      return isList(url) && breaks++ < 2 ? { breakAfter: 700 } : undefined;
+    });
+    await until("lists broke", () => breaks >= 2 || get("kept") === undefined, 15_000);
+    expect(nameOf("kept")).toBe("Shop");
+    await change();
+    await upToDate();
+  });
+
+  test("goes on without a list that is too slow, or put off, and lists again", async () => {
+    const faults: GatewayFault[] = [{ delayMs: 3500 }, { status: 429, headers: { "retry-after": "1" } }];
+    let lists = 0;
+    underRule((url) => {
+      if (isWatch(url)) return lists <= faults.length ? { status: 410 } : undefined;
+      return isList(url) ? faults[lists++] : undefined;
+    });
+    await change();
+    await until("the list is under way", () => lists === 1);
+    expect(nameOf("kept")).toBe("Shop");
+    await upToDate();
+    expect(lists).toBeGreaterThanOrEqual(3);
+  });
+
+  test("reads the rest when a watch breaks within a line", async () => {
+    let breaks = 0;
+    underRule((url) => (isWatch(url) && breaks++ < 3 ? { breakAfter: 300 } : undefined));
+    await change();
+    await upToDate();
+    expect(breaks).toBeGreaterThan(1);
+  });
+
+  test("notices a watch that is silent", async () => {
+    underRule((url) => (isWatch(url) ? { line: () => undefined } : undefined));
+    await sleep(500);
+    await change();
+    gateway.setRule();
+    await upToDate();
+  });
+
+  test("finds events that a watch left out", async () => {
+    const drop = (text: string) => (text.includes('"BOOKMARK"') ? text : undefined);
+    underRule((url) => (isWatch(url) ? { line: drop } : undefined));
+    await sleep(500);
+    await change();
+    await upToDate();
+  });
+
+  test("writes once the cluster no longer throttles", async () => {
+    let throttled = 0;
+    gateway.setRule((method) =>
+      method === "PATCH" && throttled++ < 2 ? { status: 429, headers: { "retry-after": "1" } } : undefined,
+    );
+    await resources.writeStatus(get("kept") as Platform, { observedGeneration: 1 });
+    expect(throttled).toBe(3);
+    expect(get("kept")?.status).toEqual({ observedGeneration: 1 });
+  });
+
+  test("gives up a write that is not answered, and goes on", async () => {
+    gateway.setRule((method) => (method === "PATCH" ? "silence" : undefined));
+    const write = resources.writeStatus(get("kept") as Platform, { observedGeneration: 1 });
+    await expect(write).rejects.toMatchObject({
+      verb: "patch",
+      resource: "platforms/status",
+      reason: "Timeout",
+    });
+    gateway.setRule((method) => (method === "PATCH" ? "reset" : undefined));
+    await expect(resources.setFinalizer(get("kept") as Platform, true)).rejects.toThrow(/^patch platforms: /);
+    gateway.setRule();
+    await resources.writeStatus(get("kept") as Platform, { observedGeneration: 1 });
+  });
+
+  test("notices a network that passes nothing on, by TLS, and one that is cut", async () => {
+    const proxy = await startTcpProxy(kubernetes.url);
+    await harness.close();
+    harness = await clusterHarness(
+      kubernetes,
+      { ...adminAccess(kubernetes), server: proxy.url.replace(/\/$/, "") },
+      TIMES,
+    );
+    resources = harness.resources;
+    await harness.apply(platform("kept"));
+    await harness.apply(platform("removed"));
+    await resources.start();
+    proxy.stall();
+    await change();
+    await sleep(1000);
+    expect(isUpToDate()).toBe(false);
+    proxy.mend();
+    await upToDate();
+    proxy.cut();
+    await harness.remove(key("added"));
+    proxy.mend();
+    await until("the deletion is noticed", () => get("added") === undefined, 15_000);
+    await proxy.stop();
+  });
+});

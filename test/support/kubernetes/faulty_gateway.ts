@@ -1,0 +1,121 @@
+import { once } from "node:events";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
+import { Agent, type Dispatcher, request } from "undici";
+import type { Kubernetes } from "./server.ts";
+
+/**
+ * What is done with a call instead of passing it on: an answer of its own, a connection that breaks, no
+ * answer. Or with its answer: it comes late, breaks after some bytes, or each line becomes another one or none.
+ */
+export type GatewayFault =
+  | { status: number; body?: object; headers?: Record<string, string> }
+  | "reset"
+  | "silence"
+  | { delayMs: number }
+  | { breakAfter: number }
+  | { line(text: string): string | undefined };
+
+type AnswerFault = Exclude<GatewayFault, string | { status: number }>;
+
+/** A way to an API server, as its administrator, that a test can make faulty. */
+export type FaultyGateway = {
+  url: string;
+  /** Faults of calls that begin from now on; without a rule there are none. */
+  setRule(rule?: (method: string, url: URL) => GatewayFault | undefined): void;
+  /** Breaks every connection. */
+  breakAll(): void;
+  stop(): Promise<void>;
+};
+
+/** Starts a gateway on a free loopback port. */
+export async function startFaultyGateway({ url, ca, adminToken }: Kubernetes): Promise<FaultyGateway> {
+  const dispatcher = new Agent({ connect: { ca }, bodyTimeout: 0 });
+  let rule: (method: string, url: URL) => GatewayFault | undefined = () => undefined;
+
+  async function pass(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
+    const target = new URL(incoming.url ?? "/", url);
+    const fault = rule(incoming.method ?? "GET", target);
+    if (fault === "silence") return;
+    if (fault === "reset") {
+      incoming.socket.destroy();
+    } else if (fault !== undefined && "status" in fault) {
+      outgoing.writeHead(fault.status, fault.headers).end(JSON.stringify(fault.body ?? {}));
+    } else {
+      await forward(incoming, outgoing, target, fault);
+    }
+  }
+
+  async function forward(
+    incoming: IncomingMessage,
+    outgoing: ServerResponse,
+    target: URL,
+    fault: AnswerFault | undefined,
+  ): Promise<void> {
+    const { method = "GET", headers } = incoming;
+    const chunks = await incoming.toArray();
+    const ended = new AbortController();
+    outgoing.on("close", () => ended.abort());
+    const answer = await request(target, {
+      method: method as Dispatcher.HttpMethod,
+      dispatcher,
+      signal: ended.signal,
+      headers: {
+        authorization: `Bearer ${adminToken}`,
+        "content-type": headers["content-type"] ?? "application/json",
+      },
+      ...(chunks.length > 0 && { body: Buffer.concat(chunks) }),
+    });
+    if (fault !== undefined && "delayMs" in fault) await sleep(fault.delayMs);
+    outgoing.writeHead(answer.statusCode);
+    outgoing.flushHeaders();
+    for await (const chunk of altered(answer.body, fault)) outgoing.write(chunk);
+    if (fault !== undefined && "breakAfter" in fault) {
+      outgoing.destroy();
+    } else {
+      outgoing.end();
+    }
+  }
+
+  const server = createServer((incoming, outgoing) => {
+    pass(incoming, outgoing).catch(() => outgoing.destroy());
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    setRule(next = () => undefined) {
+      rule = next;
+    },
+    breakAll: () => server.closeAllConnections(),
+    async stop() {
+      server.closeAllConnections();
+      server.close();
+      await once(server, "close");
+      await dispatcher.destroy();
+    },
+  };
+}
+
+async function* altered(
+  chunks: AsyncIterable<Buffer>,
+  fault: AnswerFault | undefined,
+): AsyncGenerator<Buffer> {
+  let rest = "";
+  let left = fault !== undefined && "breakAfter" in fault ? fault.breakAfter : Number.POSITIVE_INFINITY;
+  for await (const chunk of chunks) {
+    if (fault === undefined || !("line" in fault)) {
+      yield chunk.subarray(0, left);
+      left -= chunk.length;
+      if (left <= 0) return;
+      continue;
+    }
+    const lines = (rest + chunk.toString()).split("\n");
+    rest = lines.pop() ?? "";
+    for (const text of lines) {
+      const line = fault.line(text);
+      if (line !== undefined) yield Buffer.from(`${line}\n`);
+    }
+  }
+}
