@@ -1,4 +1,4 @@
-import { describe, expect, it as test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { tenants } from "./folder/folders.ts";
 import { agent, condition, delegation, only, operatorFolderEach, platform } from "./operator_folder.ts";
 

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, it as test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { type AnyObject, FINALIZER, type Key, type Kind, keyOf } from "../../src/operator/kinds.ts";
 import type { Change, Resources, Secret } from "../../src/operator/resources.ts";
 import { until } from "../support/process.ts";

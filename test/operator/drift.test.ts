@@ -1,4 +1,4 @@
-import { describe, expect, it as test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { hasDrifted } from "../../src/operator/drift.ts";
 import type { ExternalState } from "../../src/operator/polling/state_reader.ts";
 import type { Reason } from "../../src/operator/reasons.ts";

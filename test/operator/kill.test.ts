@@ -1,7 +1,7 @@
 import { randomInt } from "node:crypto";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterEach, beforeEach, describe, expect, it as test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { killHard, type RunningScript, runScript, until } from "../support/process.ts";
 import { tenants } from "./folder/folders.ts";
 import { agent, delegation, type OperatorFolder, only, operatorFolder, platform } from "./operator_folder.ts";

@@ -1,6 +1,6 @@
 import { mkdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { describe, expect, it as test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { until } from "../support/process.ts";
 import { tenants } from "./folder/folders.ts";
 import { condition, OWNER, only, operatorFolderEach, platform } from "./operator_folder.ts";

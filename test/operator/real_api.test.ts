@@ -1,6 +1,6 @@
 import { copyFile, readdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it as test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { VaultUnavailable } from "../../src/vault/client.ts";
 import { OPERATOR_TOKEN } from "../support/api.ts";
 import { approve, type Person, type PlatformApi, startPlatformApi } from "../support/platform_world.ts";

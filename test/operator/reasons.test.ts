@@ -1,6 +1,6 @@
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { describe, expect, it as test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { readiness } from "../../src/operator/conditions.ts";
 import { type Reason, reasons } from "../../src/operator/reasons.ts";
 

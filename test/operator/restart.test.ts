@@ -1,7 +1,7 @@
 import { readFile, rename, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { describe, expect, it as test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { StartError } from "../../src/config.ts";
 import { reasons } from "../../src/operator/reasons.ts";
 import { until } from "../support/process.ts";

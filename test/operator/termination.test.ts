@@ -1,4 +1,4 @@
-import { describe, expect, it as test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { createLog } from "../../src/log.ts";
 import type { ApiFailure } from "../../src/operator/api/transport.ts";
 import type { OperatorContext } from "../../src/operator/context.ts";

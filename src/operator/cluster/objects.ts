@@ -18,7 +18,9 @@ export function resourceOf(kind: Kind): string {
 
 const KUBECTL_NOTE = "kubectl.kubernetes.io/last-applied-configuration";
 
-/** An object as the reconcilers know it. Who wrote which field is left out, and kubectl's note of the whole. */
+/**
+ * An object as the reconcilers know it. Who wrote which field is left out, and kubectl's note of the whole.
+ */
 export function objectOf(kind: Kind, { metadata, spec, status }: ListedObject): AnyObject {
   const { name, namespace, uid, generation, creationTimestamp, deletionTimestamp, finalizers } = metadata;
   const { [KUBECTL_NOTE]: _, ...annotations } = (metadata.annotations ?? {}) as Record<string, string>;

@@ -3,7 +3,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it as test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { type ApiClient, createApiClient } from "../../../src/operator/api/client.ts";
 
 type Seen = { method: string; path: string; headers: IncomingMessage["headers"]; body: string };

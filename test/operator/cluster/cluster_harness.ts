@@ -29,7 +29,9 @@ export function pathOf({ kind, name }: Pick<Key, "kind" | "name">): string {
   return `${GROUP}/${kind.toLowerCase()}s/${name}`;
 }
 
-/** A cluster without objects, Secrets and bindings, and people who write in it. `access` is the operator's. */
+/**
+ * A cluster without objects, Secrets and bindings, and people who write in it. `access` is the operator's.
+ */
 export async function clusterHarness(
   kubernetes: Kubernetes,
   access: ClusterAccess = adminAccess(kubernetes),

@@ -1,4 +1,4 @@
-import { describe, expect, it as test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { type DelegationInput, hasEnded, nextStep } from "../../../src/operator/delegation/rules.ts";
 import { delegationStatus } from "../../../src/operator/delegation/status.ts";
 import { aDelegation, anAgent, anApproval, aPlatform, aState, NOW, truth } from "../objects.ts";

@@ -1,7 +1,7 @@
 import { appendFile, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { describe, expect, it as test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { stringify } from "yaml";
 import { until } from "../../support/process.ts";
 import { QUICK } from "./folders.ts";

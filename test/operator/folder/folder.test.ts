@@ -3,7 +3,7 @@ import { constants } from "node:fs";
 import { mkdir, open, rename, symlink } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { describe, expect, it as test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { until } from "../../support/process.ts";
 import { tenants } from "./folders.ts";
 import { openFolderEach, platform } from "./open_folder.ts";

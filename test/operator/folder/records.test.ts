@@ -1,6 +1,6 @@
 import { mkdir, readdir, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { describe, expect, it as test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { StartError } from "../../../src/config.ts";
 import { clusterIdOf } from "../../../src/operator/folder/cluster_id.ts";
 import { StateDamaged } from "../../../src/operator/folder/state_file.ts";

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, it as test, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { systemClock } from "../../../src/clock.ts";
 import { createLog } from "../../../src/log.ts";
 import { type AnyObject, type Kind, keyText } from "../../../src/operator/kinds.ts";

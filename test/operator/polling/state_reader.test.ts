@@ -1,4 +1,4 @@
-import { describe, expect, it as test } from "vitest";
+import { describe, expect, test } from "vitest";
 import type { ApiClient } from "../../../src/operator/api/client.ts";
 import { createStateReader } from "../../../src/operator/polling/state_reader.ts";
 

@@ -1,4 +1,4 @@
-import { describe, expect, it as test } from "vitest";
+import { describe, expect, test } from "vitest";
 import type { Key } from "../../../src/operator/kinds.ts";
 import { keyText } from "../../../src/operator/kinds.ts";
 import { createLanes } from "../../../src/operator/queue/lanes.ts";

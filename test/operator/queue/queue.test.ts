@@ -1,5 +1,5 @@
 import fc from "fast-check";
-import { afterEach, beforeEach, describe, expect, it as test, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { type Key, keyText } from "../../../src/operator/kinds.ts";
 import { createQueue, type Queue, type Visit } from "../../../src/operator/queue/queue.ts";
 

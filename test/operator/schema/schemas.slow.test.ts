@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it as test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { loadSchemas, type Schemas } from "../../../src/operator/schema/schemas.ts";
 import { kubernetesBinary } from "../../support/kubernetes/binary.ts";
 import { definitions, installDefinitions } from "../../support/kubernetes/definitions.ts";

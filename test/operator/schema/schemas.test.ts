@@ -1,4 +1,4 @@
-import { beforeAll, describe, expect, it as test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import { readDefinitions, type StructuralSchema } from "../../../src/operator/schema/definition.ts";
 import { loadSchemas, type Schemas } from "../../../src/operator/schema/schemas.ts";
 import {

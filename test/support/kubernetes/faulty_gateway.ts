@@ -7,7 +7,8 @@ import type { Kubernetes } from "./server.ts";
 
 /**
  * What is done with a call instead of passing it on: an answer of its own, a connection that breaks, no
- * answer. Or with its answer: it comes late, breaks after some bytes, or each line becomes another one or none.
+ * answer. Or with its answer: it comes late, breaks after some bytes, or each line becomes another one or
+ * none.
  */
 export type GatewayFault =
   | { status: number; body?: object; headers?: Record<string, string> }

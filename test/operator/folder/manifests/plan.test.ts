@@ -1,4 +1,4 @@
-import { beforeAll, describe, expect, it as test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import { stringify } from "yaml";
 import { type ManifestFile, readDocuments } from "../../../../src/operator/folder/manifests/documents.ts";
 import {

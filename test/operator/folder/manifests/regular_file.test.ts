@@ -2,7 +2,7 @@ import { execFileSync } from "node:child_process";
 import { mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it as test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { readRegularFile } from "../../../../src/operator/folder/manifests/regular_file.ts";
 
 describe("reading a regular file", () => {
