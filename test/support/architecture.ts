@@ -38,7 +38,7 @@ const LEVELS: readonly (readonly string[])[] = [
     "route.ts",
     "secret_box.ts",
   ],
-  ["db", "vault"],
+  ["db", "vault", "kubernetes"],
   ["rates"],
   FEATURES,
   ["http", "operator", "console", "sdk"],

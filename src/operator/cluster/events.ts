@@ -1,8 +1,8 @@
 import { randomUUID } from "node:crypto";
 import type { Clock } from "../../clock.ts";
+import type { ClusterClient } from "../../kubernetes/client.ts";
 import type { AnyObject } from "../kinds.ts";
 import type { ObjectEvent } from "../resources.ts";
-import type { ClusterClient } from "./client.ts";
 
 /** Tells people in the cluster what happened to an object. */
 export type ClusterEvents = {

@@ -1,7 +1,7 @@
+import type { ClusterClient } from "../../kubernetes/client.ts";
+import { ClusterError, isStatus } from "../../kubernetes/cluster_error.ts";
 import { frozen } from "../frozen.ts";
 import { type AnyObject, API_VERSION, type CommonStatus, FINALIZER, type Kind } from "../kinds.ts";
-import type { ClusterClient } from "./client.ts";
-import { ClusterError, isStatus } from "./cluster_error.ts";
 import { type ListedObject, listedObject } from "./reflector.ts";
 
 /** Path of all objects of a kind, in all namespaces. */

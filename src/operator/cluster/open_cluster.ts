@@ -1,15 +1,15 @@
 import { z } from "zod";
 import type { Clock } from "../../clock.ts";
+import type { ClusterAccess } from "../../kubernetes/access.ts";
+import { createClusterClient } from "../../kubernetes/client.ts";
+import { pause } from "../../kubernetes/pause.ts";
 import type { Logger } from "../../log.ts";
 import type { AnyObject, Kind, ObjectOfKind } from "../kinds.ts";
 import { SECRET_TYPE } from "../platform/secret.ts";
 import type { Change, Resources } from "../resources.ts";
 import { type Binding, parseTenants, TENANTS_NAME } from "../tenants.ts";
-import type { ClusterAccess } from "./access.ts";
-import { createClusterClient } from "./client.ts";
 import { createClusterEvents } from "./events.ts";
 import { createObjectWrites, objectOf, pathsOfKinds, resourceOf } from "./objects.ts";
-import { pause } from "./pause.ts";
 import { createReflector, type Reflector } from "./reflector.ts";
 import { createClusterSecrets } from "./secrets.ts";
 

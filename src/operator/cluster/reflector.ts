@@ -1,10 +1,10 @@
 import { z } from "zod";
 import type { Clock } from "../../clock.ts";
+import type { ClusterClient } from "../../kubernetes/client.ts";
+import { ClusterError, errorOfAnswer, errorOfTransport, isStatus } from "../../kubernetes/cluster_error.ts";
+import { pause } from "../../kubernetes/pause.ts";
 import type { Logger } from "../../log.ts";
-import type { ClusterClient } from "./client.ts";
-import { ClusterError, errorOfAnswer, errorOfTransport, isStatus } from "./cluster_error.ts";
 import { createCopy, type Entry, type ObjectName } from "./copy.ts";
-import { pause } from "./pause.ts";
 
 /** Keeps a copy of all objects of one kind. */
 export type Reflector<T> = {

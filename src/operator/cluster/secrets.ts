@@ -1,7 +1,7 @@
 import { z } from "zod";
+import type { ClusterClient } from "../../kubernetes/client.ts";
+import { isStatus } from "../../kubernetes/cluster_error.ts";
 import type { Secret } from "../resources.ts";
-import type { ClusterClient } from "./client.ts";
-import { isStatus } from "./cluster_error.ts";
 
 /** Reads and writes Secrets of a cluster. */
 export type ClusterSecrets = {

@@ -1,6 +1,6 @@
 import { systemClock } from "../../../src/clock.ts";
+import type { ClusterAccess } from "../../../src/kubernetes/access.ts";
 import { createLog } from "../../../src/log.ts";
-import type { ClusterAccess } from "../../../src/operator/cluster/access.ts";
 import { openCluster } from "../../../src/operator/cluster/open_cluster.ts";
 import type { Key } from "../../../src/operator/kinds.ts";
 import { TENANTS_NAME } from "../../../src/operator/tenants.ts";

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import type { ClusterAccess } from "../../../src/operator/cluster/access.ts";
+import type { ClusterAccess } from "../../../src/kubernetes/access.ts";
 import type { Key, Platform } from "../../../src/operator/kinds.ts";
 import type { Resources } from "../../../src/operator/resources.ts";
 import { kubernetesBinary } from "../../support/kubernetes/binary.ts";

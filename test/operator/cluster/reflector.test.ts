@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { systemClock } from "../../../src/clock.ts";
+import type { ClusterCall } from "../../../src/kubernetes/client.ts";
+import { ClusterError } from "../../../src/kubernetes/cluster_error.ts";
 import { createLog } from "../../../src/log.ts";
-import type { ClusterCall } from "../../../src/operator/cluster/client.ts";
-import { ClusterError } from "../../../src/operator/cluster/cluster_error.ts";
 import { createReflector, type Reflector } from "../../../src/operator/cluster/reflector.ts";
 
 const listed = (

@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { ClusterRefused } from "../../../src/operator/cluster/cluster_error.ts";
+import { ClusterRefused } from "../../../src/kubernetes/cluster_error.ts";
 import type { Approval, CommonStatus, Condition, Delegation, Platform } from "../../../src/operator/kinds.ts";
 import { SECRET_TYPE } from "../../../src/operator/platform/secret.ts";
 import type { Resources, Secret } from "../../../src/operator/resources.ts";

@@ -3,13 +3,9 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import { type AddressInfo, createServer as createTcpServer, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import type { ClusterAccess } from "../../../src/operator/cluster/access.ts";
-import {
-  type ClusterCall,
-  type ClusterClient,
-  createClusterClient,
-} from "../../../src/operator/cluster/client.ts";
-import { ClusterError, ClusterRefused } from "../../../src/operator/cluster/cluster_error.ts";
+import type { ClusterAccess } from "../../src/kubernetes/access.ts";
+import { type ClusterCall, type ClusterClient, createClusterClient } from "../../src/kubernetes/client.ts";
+import { ClusterError, ClusterRefused } from "../../src/kubernetes/cluster_error.ts";
 
 const list: ClusterCall = {
   verb: "list",

@@ -3,9 +3,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { stringify } from "yaml";
-import { StartError } from "../../../src/config.ts";
-import { openAccess } from "../../../src/operator/cluster/access.ts";
-import { steeredClock } from "../../support/clock.ts";
+import { StartError } from "../../src/config.ts";
+import { openAccess } from "../../src/kubernetes/access.ts";
+import { steeredClock } from "../support/clock.ts";
 
 describe("access to a cluster", () => {
   const clock = steeredClock();
@@ -152,5 +152,10 @@ describe("access to a cluster", () => {
     expect(await refusal()).toContain("proxy-url");
     vi.stubEnv("KUBERNETES_SERVICE_HOST", undefined);
     await expect(openAccess({ clock })).rejects.toThrow("There is no cluster");
+    vi.stubEnv("KUBERNETES_SERVICE_HOST", "10.0.0.1");
+    vi.stubEnv("KUBERNETES_SERVICE_PORT", "443");
+    await expect(openAccess({ context: "nowhere", clock })).rejects.toThrow(
+      'The pod\'s service account has no context "nowhere"',
+    );
   });
 });

@@ -1,7 +1,7 @@
 import type { RequestOptions } from "node:https";
 import type { KubeConfig } from "@kubernetes/client-node";
-import type { Clock } from "../../clock.ts";
-import { StartError } from "../../config.ts";
+import type { Clock } from "../clock.ts";
+import { StartError } from "../config.ts";
 
 /** What a connection to the cluster is made with. */
 export type ClusterTls = {
@@ -94,27 +94,32 @@ async function loadConfig({ file, context, podRoot }: Omit<Options, "clock">): P
       config.loadFromFile(file);
     }
   } catch {
-    throw new StartError(`The kubeconfig ${file} cannot be read.`);
+    throw new StartError(`${nameOf(file)} cannot be read.`);
   }
   if (context !== undefined) config.setCurrentContext(context);
   return config;
+}
+
+/** What messages call the source of a configuration. */
+function nameOf(file: string | undefined): string {
+  return file === undefined ? "The pod's service account" : `The kubeconfig ${file}`;
 }
 
 function serverOf(config: KubeConfig, file: string | undefined): string {
   const cluster = config.getCurrentCluster();
   if (cluster === null || config.getCurrentUser() === null) {
     throw new StartError(
-      `The kubeconfig ${file} has no context "${config.getCurrentContext()}" with a cluster and a user.`,
+      `${nameOf(file)} has no context "${config.getCurrentContext()}" with a cluster and a user.`,
     );
   }
   if (cluster.proxyUrl) {
-    throw new StartError(`The kubeconfig ${file} has a proxy-url, which the operator cannot use.`);
+    throw new StartError(`${nameOf(file)} has a proxy-url, which is not supported.`);
   }
   if (URL.parse(cluster.server)?.protocol !== "https:") {
     throw new StartError(
       file === undefined
         ? "There is no cluster: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set."
-        : `The kubeconfig ${file} has a server that is not an https URL.`,
+        : `${nameOf(file)} has a server that is not an https URL.`,
     );
   }
   return cluster.server.replace(/\/$/, "");
