@@ -15,7 +15,7 @@ const AVOIDED_ACCOUNTS = 10_000;
 /**
  * Keeps accounts from waiting for each other. Decisions of all accounts share batches, so one row that is
  * held for long (somebody ends thousands of certificates in one go) would hold everybody up. A batch gives
- * such a row up at once; whoever needs it waits apart, and so do the next decisions of that account.
+ * such a row up immediately; whoever needs it waits apart, and so do the next decisions of that account.
  *
  * `batched` is a batcher whose statements wait `QUICK_LOCK_MS` for a row, `patient` a small pool whose
  * statements wait `PATIENT_LOCK_MS`.

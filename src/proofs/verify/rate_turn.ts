@@ -28,7 +28,7 @@ type Proof = { call: VerifyCall; bundle: ProofBundle; root: Root | undefined; no
 /**
  * Takes the turn at a proof's certificates when their rate is first asked for: only a genuine proof of a
  * known root waits for them, and of another account's root only where it is accepted. All other proofs are
- * decided at once.
+ * decided immediately.
  */
 export function createRateTurn(deps: CountingDeps, { call, bundle, root, now }: Proof): RateTurn {
   const { caller, options } = call;

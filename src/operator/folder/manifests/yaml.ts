@@ -35,7 +35,7 @@ const INTEGER = /^([-+]?)(?:0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|0[oO]?([0-7]+)|(0|[
 const DECIMAL = /^[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$/;
 const NO_NUMBER = /^[-+]?\.(?:inf|Inf|INF|nan|NaN|NAN)$/;
 
-class Refusal extends Error {
+class YamlFault extends Error {
   readonly offset: number;
   constructor(offset: number, message: string) {
     super(message);
@@ -60,8 +60,8 @@ export function readYaml(text: string): YamlFile {
   if (error !== undefined) return { fault: error.message.split("\n")[0] ?? "the file is not YAML" };
   try {
     return { values: documents.map((document) => contentOf(document)) };
-  } catch (refusal) {
-    if (refusal instanceof Refusal) return { fault: `line ${lineOf(refusal.offset)} ${refusal.message}` };
+  } catch (error) {
+    if (error instanceof YamlFault) return { fault: `line ${lineOf(error.offset)} ${error.message}` };
     return { fault: "the file is not YAML" };
   }
 }
@@ -84,16 +84,16 @@ function contentOf(document: YamlDocument.Parsed): unknown {
 
 function checkTag(node: Node & { tag?: string }): void {
   if (node.tag !== undefined && !(isScalar(node) && node.tag === TEXT_TAG)) {
-    throw new Refusal(offsetOf(node), `has the tag ${node.tag}: leave it out`);
+    throw new YamlFault(offsetOf(node), `has the tag ${node.tag}: leave it out`);
   }
 }
 
 /** A key is text; kubectl makes text of others, but not always the text that was written. */
 function checkKey({ key }: Pair): void {
   const node = key as Node;
-  if (!isScalar(node)) throw new Refusal(offsetOf(node), "has a key that is not text");
+  if (!isScalar(node)) throw new YamlFault(offsetOf(node), "has a key that is not text");
   if (typeof plainValue(node) !== "string") {
-    throw new Refusal(
+    throw new YamlFault(
       offsetOf(node),
       `has the key ${String(node.value)}, which is not text: put it in quotes`,
     );
@@ -103,7 +103,7 @@ function checkKey({ key }: Pair): void {
 /** To kubectl a merged member wins over one that was written before it. */
 function checkNoMerge({ key }: Pair): void {
   if (isScalar(key) && key.type === Scalar.PLAIN && key.source === "<<") {
-    throw new Refusal(offsetOf(key), "has the merge key << after other keys: begin the object with it");
+    throw new YamlFault(offsetOf(key), "has the merge key << after other keys: begin the object with it");
   }
 }
 
@@ -111,12 +111,12 @@ function checkNoMerge({ key }: Pair): void {
 function plainValue(node: Scalar): unknown {
   const text = node.value === null ? "" : String(node.value);
   if (node.type === Scalar.QUOTE_DOUBLE && hasForeignEscape(node)) {
-    throw new Refusal(offsetOf(node), "has the escape \\/: write / alone");
+    throw new YamlFault(offsetOf(node), "has the escape \\/: write / alone");
   }
   if (node.tag === TEXT_TAG || (node.type !== undefined && node.type !== Scalar.PLAIN)) return text;
   const word = WORDS.get(text);
   if (word !== undefined) return word;
-  if (NO_NUMBER.test(text)) throw new Refusal(offsetOf(node), `has ${text}, which is not a number in JSON`);
+  if (NO_NUMBER.test(text)) throw new YamlFault(offsetOf(node), `has ${text}, which is not a number in JSON`);
   return /^[-+.0-9]/.test(text) ? numberOf(node, text) : text;
 }
 
@@ -127,7 +127,7 @@ function hasForeignEscape({ srcToken }: Scalar): boolean {
 
 function numberOf(node: Scalar, text: string): number | string {
   if (/^\.[0-9_]*_/.test(text)) {
-    throw new Refusal(offsetOf(node), `has ${text}: write it without _, or in quotes`);
+    throw new YamlFault(offsetOf(node), `has ${text}: write it without _, or in quotes`);
   }
   const digits = text.replaceAll("_", "");
   const [whole, sign, hex, binary, octal, decimal] = INTEGER.exec(digits) ?? [];
@@ -139,7 +139,7 @@ function numberOf(node: Scalar, text: string): number | string {
     (hex && `0x${hex}`) ?? (binary && `0b${binary}`) ?? (octal && `0o${octal}`) ?? decimal,
   );
   if (!Number.isSafeInteger(magnitude)) {
-    throw new Refusal(offsetOf(node), `has ${text}, which is beyond 2^53-1: put it in quotes`);
+    throw new YamlFault(offsetOf(node), `has ${text}, which is beyond 2^53-1: put it in quotes`);
   }
   return sign === "-" && magnitude !== 0 ? -magnitude : magnitude;
 }
