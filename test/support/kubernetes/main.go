@@ -1,4 +1,5 @@
-// Command kubernetes is a Kubernetes API server and its etcd in one binary, for tests: kubernetes etcd|kube-apiserver [flags].
+// Command kubernetes is a Kubernetes API server, its etcd and its controllers in one binary, for tests:
+// kubernetes etcd|kube-apiserver|kube-controller-manager [flags].
 package main
 
 import (
@@ -8,11 +9,12 @@ import (
 	"go.etcd.io/etcd/server/v3/etcdmain"
 	"k8s.io/component-base/cli"
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
+	controllers "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 )
 
 func main() {
 	if len(os.Args) < 2 {
-		fmt.Fprintln(os.Stderr, "usage: kubernetes etcd|kube-apiserver [flags]")
+		fmt.Fprintln(os.Stderr, "usage: kubernetes etcd|kube-apiserver|kube-controller-manager [flags]")
 		os.Exit(2)
 	}
 	program := os.Args[1]
@@ -22,6 +24,8 @@ func main() {
 		etcdmain.Main(os.Args)
 	case "kube-apiserver":
 		os.Exit(cli.Run(apiserver.NewAPIServerCommand()))
+	case "kube-controller-manager":
+		os.Exit(cli.Run(controllers.NewControllerManagerCommand()))
 	default:
 		fmt.Fprintln(os.Stderr, "unknown program: "+program)
 		os.Exit(2)
