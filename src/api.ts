@@ -19,11 +19,11 @@ import { openApiDocument, openApiPage } from "./http/openapi/openapi.ts";
 import { createApiKeyRates } from "./http/request/api_key_rates.ts";
 import { createPeerClient } from "./http/request/client_address.ts";
 import { createIdempotency } from "./http/request/idempotency.ts";
-import { createAdmitOperator } from "./http/request/operator_epochs.ts";
 import { createSharedToken } from "./http/request/operator_token.ts";
 import type { Logger } from "./log.ts";
 import type { Metrics } from "./metrics.ts";
 import { createApiKeyFinder } from "./platforms/api_keys/api_key_finder.ts";
+import { createIsLeader } from "./platforms/declared/leadership.ts";
 import { operatorPlatformRoutes } from "./platforms/declared/operator_routes.ts";
 import { type PlatformDeps, platformRoutes } from "./platforms/routes.ts";
 import { keepVaultSynced } from "./platforms/sync_vault.ts";
@@ -112,7 +112,7 @@ export async function startApi({ config, clock, log, metrics, version }: ApiDeps
       findSession: createFindSession({ db, clock }),
       findApiKey: apiKeys.find,
       isOperator: createSharedToken(config.OPERATOR_TOKEN),
-      admitOperator: createAdmitOperator({ db, clock }),
+      isLeader: createIsLeader({ db }),
     },
     idempotency,
     rates: createApiKeyRates({ db, clock, limits }),

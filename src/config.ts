@@ -123,10 +123,29 @@ const operatorSchema = role.extend({
   OPERATOR_TOKEN: z.string().min(32),
   /** The file that the token is in, when it is not in the environment: it is read again from there. */
   OPERATOR_TOKEN_FILE: z.string().optional(),
+  CONSOLE_URL: url,
+});
+
+const folderOperatorSchema = operatorSchema.extend({
   MANIFESTS_DIR: z.string().min(1),
   STATUS_DIR: z.string().min(1),
   SECRETS_DIR: z.string().min(1),
-  CONSOLE_URL: url,
+});
+
+const clusterOperatorSchema = operatorSchema.extend({
+  /** Without one it runs in the cluster, as a pod with a service account. */
+  KUBECONFIG: z.string().optional(),
+  KUBE_CONTEXT: z.string().optional(),
+  /** Where its lease and the bindings of namespaces are; without it the namespace of its pod or context. */
+  OPERATOR_NAMESPACE: z
+    .string()
+    .regex(/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/, "must be the name of a namespace")
+    .optional(),
+  /** What the API calls the cluster; without it the uid of its namespace kube-system. */
+  CLUSTER_ID: z
+    .string()
+    .regex(/^[A-Za-z0-9-]{1,64}$/, "must be at most 64 letters, digits and hyphens")
+    .optional(),
 });
 
 const migrateSchema = z.object({ DATABASE_URL: z.string().min(1) });
@@ -138,7 +157,11 @@ export type ApiConfig = z.infer<typeof apiSchema>;
 /** Settings of the worker role: relay and webhook delivery. */
 export type WorkerConfig = z.infer<typeof workerSchema>;
 /** Settings of the operator role over a folder of manifests. */
-export type OperatorConfig = z.infer<typeof operatorSchema>;
+export type FolderOperatorConfig = z.infer<typeof folderOperatorSchema>;
+/** Settings of the operator role in a cluster. */
+export type ClusterOperatorConfig = z.infer<typeof clusterOperatorSchema>;
+/** Settings of the operator role. */
+export type OperatorConfig = FolderOperatorConfig | ClusterOperatorConfig;
 
 type Environment = Record<string, string | undefined>;
 
@@ -182,9 +205,16 @@ export function readWorkerConfig(environment: Environment = process.env): Worker
   return read(workerSchema, environment);
 }
 
-/** Reads the operator's settings. Throws `ConfigError`. */
+/** Settings that an operator over a folder has, and one in a cluster has not. */
+const FOLDERS = ["MANIFESTS_DIR", "STATUS_DIR", "SECRETS_DIR"];
+
+/**
+ * Reads the operator's settings: for a folder of manifests when one of its folders is named, else for a
+ * cluster. Throws `ConfigError`.
+ */
 export function readOperatorConfig(environment: Environment = process.env): OperatorConfig {
-  return read(operatorSchema, environment);
+  const isFolder = FOLDERS.some((name) => (environment[name] ?? "") !== "");
+  return isFolder ? read(folderOperatorSchema, environment) : read(clusterOperatorSchema, environment);
 }
 
 /** Reads what `deputize migrate`, `deputize reconcile` and `deputize credits` need. Throws `ConfigError`. */

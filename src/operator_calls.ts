@@ -109,6 +109,12 @@ const removed = answerOf(z.object({ removed: z.literal(true) }), "Removed");
  * sends them and reads their answers with them, and so does the tests' fake of the API.
  */
 export const operatorCalls = {
+  claimLeadership: {
+    method: "POST",
+    path: "/internal/v1/leadership",
+    body: z.object({ holder: z.string().min(1).max(253).describe("Which process leads, for the log") }),
+    answer: answerOf(z.object({ epoch: z.int() }), "The epoch that its calls name from now on"),
+  },
   putPlatform: {
     method: "PUT",
     path: platformPath,

@@ -32,8 +32,8 @@ export type RatedKind = "present" | "agents";
 /** A person or an application of an account; an application sees what belongs to its connection only. */
 export type AccountCaller = { accountId: string; connectionId: string | null };
 
-/** The Kubernetes operator: `clusterId` names its cluster, `epoch` grows with each new leader. */
-export type OperatorCaller = { clusterId: string; epoch: number };
+/** The leader of the Kubernetes operator in the cluster `clusterId`. */
+export type OperatorCaller = { clusterId: string };
 
 /** The proven caller of a route by its access. */
 export type CallerOf = {
@@ -99,6 +99,8 @@ export type Route<A extends Access = Access, P = unknown, Q = unknown, B = unkno
   onboarding?: "any";
   /** Session calls that change state need the CSRF header; `false` only where no session exists yet. */
   csrf?: false;
+  /** Calls of the operator name the epoch of its leader; `"none"` where no leader has one yet. */
+  epoch?: "none";
   params?: ZodType<P>;
   query?: ZodType<Q>;
   /** JSON body. Absent: the call takes none, whatever is sent is ignored. */

@@ -4,9 +4,11 @@ import type { OperatorContext } from "./context.ts";
 import { reconcileDelegation } from "./delegation/reconcile.ts";
 import { concerned } from "./fan_out.ts";
 import { type AnyObject, FINALIZER, type Key, keyOf, keyText } from "./kinds.ts";
+import type { Lead } from "./leadership/elector.ts";
 import { createPlatformReconciler } from "./platform/reconcile.ts";
 import { startPoll } from "./polling/poll.ts";
 import { createQueue, type Visit } from "./queue/queue.ts";
+import { allObjects } from "./resources.ts";
 
 /** Runs the reconcilers over everything there is. */
 export type Controller = {
@@ -17,14 +19,15 @@ export type Controller = {
 const WORKERS = 10;
 
 /**
- * Begins to reconcile: whatever changes is looked at, together with what refers to it. Resolves once all was
- * read.
+ * Begins to reconcile what is in the copy: everything there is, and from then on whatever changes, together
+ * with what refers to it. Nothing is begun any more once the lead is no longer held.
  */
-export async function startController(context: OperatorContext): Promise<Controller> {
+export function startController(context: OperatorContext, { isHeld }: Pick<Lead, "isHeld">): Controller {
   const { resources, log } = context;
   const reconcilePlatform = createPlatformReconciler();
 
   async function run(key: Key, failures: number): Promise<Visit> {
+    if (!isHeld()) return {};
     const object: AnyObject | undefined = resources.get(key.kind, key.namespace, key.name);
     if (object === undefined) return {};
     if (needsFinalizer(object)) {
@@ -47,10 +50,10 @@ export async function startController(context: OperatorContext): Promise<Control
     onError: (key, error) =>
       log.error({ object: keyText(key), err: error }, "the object could not be reconciled"),
   });
-  resources.subscribe((change) => {
+  const unsubscribe = resources.subscribe((change) => {
     for (const object of concerned(resources, change)) queue.add(keyOf(object), isUrgent(object));
   });
-  await resources.start();
+  for (const object of allObjects(resources)) queue.add(keyOf(object), isUrgent(object));
   const poll = startPoll(context, {
     enqueue(key, urgent) {
       queue.forget(key);
@@ -59,6 +62,7 @@ export async function startController(context: OperatorContext): Promise<Control
   });
   return {
     async stop() {
+      unsubscribe();
       poll.stop();
       await queue.stop();
     },

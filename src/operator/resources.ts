@@ -1,4 +1,4 @@
-import type { AnyObject, CommonStatus, Kind, ObjectOfKind } from "./kinds.ts";
+import { type AnyObject, type CommonStatus, type Kind, kinds, type ObjectOfKind } from "./kinds.ts";
 import type { Reason } from "./reasons.ts";
 import type { Binding } from "./tenants.ts";
 
@@ -26,8 +26,11 @@ export type ObjectEvent = { type: "Normal" | "Warning"; reason: Reason; message:
 export type Resources = {
   /** Fills the copy and keeps it up to date from then on. Every object there is shows as a change once. */
   start(): Promise<void>;
-  /** Hears of every change, its own writes included. Listeners return immediately and do not throw. */
-  subscribe(listener: (change: Change) => void): void;
+  /**
+   * Hears of every change, its own writes included, until the function that it answers is called. Listeners
+   * return immediately and do not throw.
+   */
+  subscribe(listener: (change: Change) => void): () => void;
   list<K extends Kind>(kind: K): ObjectOfKind[K][];
   get<K extends Kind>(kind: K, namespace: string, name: string): ObjectOfKind[K] | undefined;
   /** The binding of a namespace; `undefined` when there is none. */
@@ -54,3 +57,8 @@ export type Resources = {
   /** Ends the updates. Writes under way are finished. */
   stop(): Promise<void>;
 };
+
+/** Every object of every kind. */
+export function allObjects({ list }: Pick<Resources, "list">): AnyObject[] {
+  return kinds.flatMap((kind): AnyObject[] => list(kind));
+}

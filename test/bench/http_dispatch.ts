@@ -132,7 +132,7 @@ function createListener(): RequestListener {
       findSession: async () => undefined,
       findApiKey: async (presented) => (presented === "known" ? caller : undefined),
       isOperator: async () => false,
-      admitOperator: async () => false,
+      isLeader: async () => false,
     },
     idempotency: {
       once: async (_, run) => ({ answer: await run(), replayed: false }),

@@ -7,14 +7,13 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type Api, startApi as startProductionApi } from "../../src/api.ts";
 import { systemClock } from "../../src/clock.ts";
 import { readApiConfig } from "../../src/config.ts";
-import { createAdmitOperator } from "../../src/http/request/operator_epochs.ts";
 import { createSharedToken } from "../../src/http/request/operator_token.ts";
 import { createMetrics } from "../../src/metrics.ts";
+import { claimLeadership, createIsLeader } from "../../src/platforms/declared/leadership.ts";
 import { OPERATOR_TOKEN } from "../support/api.ts";
 import { createClient, type HttpClient } from "../support/http.ts";
-import { errorCode, platformApi } from "../support/platform_world.ts";
+import { errorCode, leaderOf, platformApi } from "../support/platform_world.ts";
 import { migratedDatabase, type TestDatabase } from "../support/postgres.ts";
-import { until } from "../support/process.ts";
 import { declaredRoutes } from "./walk/documented.ts";
 
 const UNKNOWN = "01980f3e-6b1c-7d52-9a3e-5c1f7e20b846";
@@ -51,28 +50,34 @@ describe("a stolen operator token", () => {
     }
   });
 
-  test.each([1_001, 999_999_999_999_999])(
-    "does not lock a cluster's operator out with one call of epoch %d",
+  test.each([1, 999_999_999_999_999])(
+    "does not lock a cluster's operator out with epoch %d",
     async (epoch) => {
       const cluster = `locked-${epoch}`;
       const call = (at: number) =>
         api
           .operatorClient()
           .post("/internal/v1/state", { external_ids: [] }, { headers: stolen(at, cluster) });
-      expect(errorCode(await call(epoch))).toBe("invalid_request");
-      expect((await call(1)).status).toBe(200);
-      expect(errorCode(await call(epoch + 1))).toBe("invalid_request");
-      expect((await call(2)).status).toBe(200);
+      expect(errorCode(await call(epoch))).toBe("stale_epoch");
+      const leader = await leaderOf(api, cluster);
+      expect(errorCode(await call(epoch))).toBe("stale_epoch");
+      expect((await call(leader)).status).toBe(200);
     },
   );
 
-  test("moves an epoch by no more than a thousand, from the last one that was seen", async () => {
+  test("that leads in its operator's place is followed by whoever claims the lead again", async () => {
+    const claim = async () => {
+      const answer = await api
+        .operatorClient()
+        .post("/internal/v1/leadership", { holder: "pod-1" }, { headers: stolen(0, "moved") });
+      return Number(answer.body.epoch);
+    };
     const call = (at: number) =>
       api.operatorClient().post("/internal/v1/state", { external_ids: [] }, { headers: stolen(at, "moved") });
-    expect((await call(1_000)).status).toBe(200);
-    expect(errorCode(await call(2_001))).toBe("invalid_request");
-    expect((await call(2_000)).status).toBe(200);
-    expect(errorCode(await call(1_999))).toBe("stale_epoch");
+    const [first, second] = [await claim(), await claim()];
+    expect(errorCode(await call(first))).toBe("stale_epoch");
+    expect((await call(second)).status).toBe(200);
+    expect(second).toBeGreaterThan(first);
   });
 });
 
@@ -89,20 +94,27 @@ test.each([
   expect(await isOperator(OPERATOR_TOKEN)).toBe(true);
 });
 
-test("of two leaders that arrive at the same time the older one is refused, and does not put the epoch back", async () => {
-  const at = (epoch: number) => ({ clusterId: "two-at-once", epoch });
-  const admit = createAdmitOperator(api);
-  const newer = await api.db.transaction();
-  await newer("operator_clusters").insert({ cluster_id: "two-at-once", epoch: 5, seen_at: new Date() });
-  const older = admit(at(3));
-  const waiting = { datname: api.db.raw("current_database()"), wait_event_type: "Lock" };
-  await until(
-    "the older one waits",
-    async () => (await api.db("pg_stat_activity").where(waiting)).length > 0,
-  );
-  await newer.commit();
-  expect(await older).toBe(false);
-  expect(await admit(at(5))).toBe(true);
+test("each of many leaders at the same time gets an epoch of its own, and the greatest one counts", async () => {
+  const cluster = { clusterId: "many" };
+  const epochs = await Promise.all(Array.from({ length: 16 }, () => claimLeadership(api, cluster)));
+  expect(new Set(epochs).size).toBe(16);
+  const isLeader = createIsLeader(api);
+  const leaders = await Promise.all(epochs.map((epoch) => isLeader(cluster, epoch)));
+  expect(epochs.filter((_, n) => leaders[n])).toEqual([Math.max(...epochs)]);
+});
+
+test("a leader of before a restore of the database has no epoch that counts after it", async () => {
+  const cluster = { clusterId: "restored" };
+  await claimLeadership(api, cluster);
+  const backup = await api.db("operator_clusters").where({ cluster_id: "restored" });
+  api.clock.advance(1);
+  const former = [await claimLeadership(api, cluster), await claimLeadership(api, cluster)];
+  await api.db("operator_clusters").where({ cluster_id: "restored" }).delete();
+  await api.db("operator_clusters").insert(backup);
+  api.clock.advance(1);
+  const leader = await claimLeadership(api, cluster);
+  expect(former).not.toContain(leader);
+  expect(leader).toBeGreaterThan(Math.max(...former));
 });
 
 describe("the API as it is run", () => {
@@ -133,14 +145,14 @@ describe("the API as it is run", () => {
     return startProductionApi({ config, clock: systemClock, log, metrics: createMetrics(), version: "0" });
   }
 
-  const state = (client: HttpClient) =>
-    client.post("/internal/v1/state", { external_ids: [] }, { headers: stolen() });
+  const claim = (client: HttpClient) =>
+    client.post("/internal/v1/leadership", { holder: "pod-1" }, { headers: stolen() });
 
   test("answers the operator at its own port, on this machine alone unless it is set otherwise", async () => {
     running = await run({ OPERATOR_TOKEN });
     const at = (port: number | undefined) => createClient(`http://127.0.0.1:${port}`);
-    expect((await state(at(running.operatorPort))).status).toBe(200);
-    expect((await state(at(running.port))).status).toBe(404);
+    expect((await claim(at(running.operatorPort))).status).toBe(200);
+    expect((await claim(at(running.port))).status).toBe(404);
     await expect(fetch(`http://127.0.0.2:${running.operatorPort}/internal/v1/state`)).rejects.toThrow();
     await running.stop();
   });
@@ -148,7 +160,7 @@ describe("the API as it is run", () => {
   test("listens for no operator without a token for it", async () => {
     running = await run({});
     expect(running.operatorPort).toBeUndefined();
-    expect((await state(createClient(`http://127.0.0.1:${running.port}`))).status).toBe(404);
+    expect((await claim(createClient(`http://127.0.0.1:${running.port}`))).status).toBe(404);
     await running.stop();
   });
 

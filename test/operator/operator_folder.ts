@@ -1,12 +1,13 @@
 import { join } from "node:path";
 import { afterEach, beforeEach } from "vitest";
 import { systemClock } from "../../src/clock.ts";
-import type { OperatorConfig } from "../../src/config.ts";
+import type { FolderOperatorConfig } from "../../src/config.ts";
 import { createLog } from "../../src/log.ts";
 import { openSecretFiles } from "../../src/operator/folder/secrets.ts";
 import type { Kind } from "../../src/operator/kinds.ts";
+import type { Operator } from "../../src/operator/operator.ts";
 import type { Reason } from "../../src/operator/reasons.ts";
-import { type Operator, startOperator } from "../../src/operator/run.ts";
+import { startOperator } from "../../src/operator/run.ts";
 import { type FakeOperatorApi, startFakeOperatorApi } from "../support/fake_operator_api.ts";
 import { until } from "../support/process.ts";
 import { QUICK, type StateFile, type TestFolders, tenants, testFolders } from "./folder/folders.ts";
@@ -50,7 +51,7 @@ export const delegation = (spec: object = {}, metadata: object = {}): object => 
 export type OperatorFolder = {
   api: FakeOperatorApi;
   folders: TestFolders;
-  config: OperatorConfig;
+  config: FolderOperatorConfig;
   operator(): Operator;
   start(): Promise<void>;
   stop(): Promise<void>;
@@ -79,7 +80,7 @@ export async function operatorFolder(): Promise<OperatorFolder> {
   const fake = await startFakeOperatorApi({ token: TOKEN });
   fake.accounts.set(OWNER, { onboarded: true, platformLimit: 10 });
   const folders = await testFolders();
-  const config: OperatorConfig = {
+  const config: FolderOperatorConfig = {
     API_URL: fake.url,
     OPERATOR_API_URL: fake.url,
     CONSOLE_URL: "https://console.example.test/",

@@ -20,7 +20,9 @@ describe("platforms in a folder", () => {
       surface_type: "agentic_api",
     });
     expect(registered.wish).not.toHaveProperty("callback_url");
-    expect([...world.api.platforms.keys()]).toEqual([`${world.operator().clusterId}.${state.metadata.uid}`]);
+    expect([...world.api.platforms.keys()]).toEqual([
+      `${world.operator().clusterId()}.${state.metadata.uid}`,
+    ]);
     expect(state.metadata.finalizers).toEqual(["deputize.io/revoke"]);
     expect(state.status).toMatchObject({
       observedGeneration: 1,

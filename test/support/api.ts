@@ -14,10 +14,10 @@ import { type RunningServer, startServer } from "../../src/http/exchange/server.
 import { mailboxPage } from "../../src/http/mailbox_page.ts";
 import { type ApiKeyLimits, createApiKeyRates } from "../../src/http/request/api_key_rates.ts";
 import { createIdempotency } from "../../src/http/request/idempotency.ts";
-import { createAdmitOperator } from "../../src/http/request/operator_epochs.ts";
 import { createSharedToken } from "../../src/http/request/operator_token.ts";
 import type { Logger } from "../../src/log.ts";
 import { createMetrics, type Metrics } from "../../src/metrics.ts";
+import { createIsLeader } from "../../src/platforms/declared/leadership.ts";
 import { createClientRates } from "../../src/rates/client_rates.ts";
 import type { ApiKeyCaller, Route } from "../../src/route.ts";
 import { createSecretBox, type SecretBox } from "../../src/secret_box.ts";
@@ -126,7 +126,7 @@ export async function startApi(options: ApiOptions = {}): Promise<TestApi> {
       findSession: createFindSession({ db, clock }),
       findApiKey: options.findApiKey?.(parts) ?? (async () => undefined),
       isOperator: createSharedToken(OPERATOR_TOKEN),
-      admitOperator: createAdmitOperator({ db, clock }),
+      isLeader: createIsLeader({ db }),
     },
     idempotency: createIdempotency({ db, secretBox, clock, log }),
     rates: createApiKeyRates({

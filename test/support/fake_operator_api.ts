@@ -50,7 +50,6 @@ export type FakeOperatorApi = Omit<FakeRegistry, "handlers"> & {
 /** Starts the fake on a free loopback port. `token` is what the operator must present. */
 export async function startFakeOperatorApi({ token }: { token: string }): Promise<FakeOperatorApi> {
   const { handlers, ...registry } = createFakeRegistry();
-  const epochs = new Map<string, number>();
   const calls: ReceivedCall[] = [];
   let failures: { prefix: string; failure: Failure; times: number }[] = [];
   let lost: string[] = [];
@@ -75,15 +74,12 @@ export async function startFakeOperatorApi({ token }: { token: string }): Promis
     throw new Refusal("not_found");
   }
 
-  function checkCaller({ headers }: IncomingMessage): void {
+  function checkCaller({ headers, url }: IncomingMessage): void {
     if (headers.authorization !== `Bearer ${token}`) throw new Refusal("operator_unauthorized");
     const cluster = String(headers["x-deputize-cluster"]);
-    const epoch = Number(headers["x-deputize-epoch"]);
-    if (!/^[A-Za-z0-9-]{1,64}$/.test(cluster) || !Number.isInteger(epoch)) {
-      throw new Refusal("invalid_request");
-    }
-    if (epoch < (epochs.get(cluster) ?? 0)) throw new Refusal("stale_epoch");
-    epochs.set(cluster, epoch);
+    if (!/^[A-Za-z0-9-]{1,64}$/.test(cluster)) throw new Refusal("invalid_request");
+    if (url === operatorCalls.claimLeadership.path) return;
+    if (headers["x-deputize-epoch"] !== String(registry.leader.epoch)) throw new Refusal("stale_epoch");
   }
 
   async function handle(request: IncomingMessage, response: ServerResponse): Promise<void> {

@@ -58,6 +58,8 @@ export class Refusal extends Error {
 
 /** What the fake keeps, and what it does of each call. */
 export type FakeRegistry = {
+  /** The epoch of the newest leader. */
+  leader: { epoch: number };
   accounts: Map<string, FakeAccount>;
   platforms: Map<string, FakePlatform>;
   agents: Map<string, FakeAgent>;
@@ -67,6 +69,7 @@ export type FakeRegistry = {
 
 /** An empty registry with the API's rules. */
 export function createFakeRegistry(): FakeRegistry {
+  const leader = { epoch: 0 };
   const accounts = new Map<string, FakeAccount>();
   const platforms = new Map<string, FakePlatform>();
   const agents = new Map<string, FakeAgent>();
@@ -107,6 +110,11 @@ export function createFakeRegistry(): FakeRegistry {
   }
 
   const handlers: Handlers = {
+    claimLeadership() {
+      leader.epoch += 1;
+      return { epoch: leader.epoch };
+    },
+
     putPlatform(id, body) {
       const account = findAccount(body.account_email);
       checkRegistration(body);
@@ -234,7 +242,7 @@ export function createFakeRegistry(): FakeRegistry {
     },
   };
 
-  return { accounts, platforms, agents, delegations, handlers };
+  return { leader, accounts, platforms, agents, delegations, handlers };
 }
 
 function checkRegistration(body: BodyOf<"putPlatform">): void {

@@ -5,6 +5,7 @@ import { operatorDelegationRoutes } from "../../src/delegations/declared/operato
 import { delegationRoutes } from "../../src/delegations/routes.ts";
 import { createAddressPolicy } from "../../src/events/webhooks/callbacks/addresses.ts";
 import { type ApiKeyFinder, createApiKeyFinder } from "../../src/platforms/api_keys/api_key_finder.ts";
+import { claimLeadership } from "../../src/platforms/declared/leadership.ts";
 import { operatorPlatformRoutes } from "../../src/platforms/declared/operator_routes.ts";
 import { platformRoutes } from "../../src/platforms/routes.ts";
 import type { Route } from "../../src/route.ts";
@@ -24,6 +25,7 @@ export type PlatformApi = TestApi & {
   events(connectionId: string): Promise<{ event: string; [field: string]: unknown }[]>;
 };
 
+/** Without an `epoch` it is the one of the cluster's leader, which is claimed when there is none. */
 export type OperatorOptions = { cluster?: string; epoch?: number; token?: string };
 
 /** A signed-in person with a complete account. */
@@ -68,11 +70,11 @@ export async function startPlatformApi(options: PlatformOptions = {}): Promise<P
       const { account_id, human_id } = await client.onboard(email, type);
       return { client, accountId: account_id, humanId: human_id, email };
     },
-    operator(method, path, body, { cluster = "c1", epoch = 1, token = OPERATOR_TOKEN } = {}) {
+    async operator(method, path, body, { cluster = "c1", epoch, token = OPERATOR_TOKEN } = {}) {
       const headers = {
         authorization: `Bearer ${token}`,
         "x-deputize-cluster": cluster,
-        "x-deputize-epoch": String(epoch),
+        "x-deputize-epoch": String(epoch ?? (await leaderOf(api, cluster))),
       };
       return operatorClient.call(method, path, { body, headers });
     },
@@ -85,6 +87,12 @@ export async function startPlatformApi(options: PlatformOptions = {}): Promise<P
       await api.stop();
     },
   };
+}
+
+/** The epoch of a cluster's leader; the first one that asks leads. */
+export async function leaderOf(deps: Pick<TestApi, "db" | "clock">, clusterId: string): Promise<number> {
+  const known = await deps.db("operator_clusters").where("cluster_id", clusterId).first("epoch");
+  return known?.epoch ?? claimLeadership(deps, { clusterId });
 }
 
 /** Runs such an API for a test file, from its first test to its last. */

@@ -20,8 +20,8 @@ export type Authenticators = {
   findApiKey(presented: string): Promise<ApiKeyCaller | undefined>;
   /** Whether a bearer token is an operator's. */
   isOperator(token: string): Promise<boolean>;
-  /** Whether no newer leader of the operator's cluster was seen before. */
-  admitOperator(caller: OperatorCaller): Promise<boolean>;
+  /** Whether this is the epoch of the newest leader of the operator's cluster. */
+  isLeader(caller: OperatorCaller, epoch: number): Promise<boolean>;
 };
 
 /**
@@ -46,7 +46,7 @@ export function authenticateRoute(
     case "api_key":
       return authenticateApiKey(authenticators);
     case "operator":
-      return authenticateOperator(authenticators);
+      return authenticateOperator(route, authenticators);
     case "session":
       return authenticateSession(route, authenticators, cookies);
     case "account":
@@ -103,25 +103,31 @@ function checkOnboarding(route: Route, caller: SessionCaller): SessionCaller {
   return caller;
 }
 
-function authenticateOperator({ isOperator, admitOperator }: Authenticators): Authenticate {
+function authenticateOperator(route: Route, { isOperator, isLeader }: Authenticators): Authenticate {
   return async ({ header }) => {
     const token = /^Bearer (\S+)$/i.exec(header("authorization") ?? "")?.[1];
     if (token === undefined || !(await isOperator(token))) throw new ApiError("operator_unauthorized");
-    const caller = readOperator(header("x-deputize-cluster"), header("x-deputize-epoch"));
-    if (!(await admitOperator(caller))) throw new ApiError("stale_epoch");
+    const caller = { clusterId: readCluster(header("x-deputize-cluster")) };
+    if (route.epoch === "none") return caller;
+    const epoch = readEpoch(header("x-deputize-epoch"));
+    if (!(await isLeader(caller, epoch))) throw new ApiError("stale_epoch");
     return caller;
   };
 }
 
-function readOperator(clusterId: string | undefined, epoch: string | undefined): OperatorCaller {
+function readCluster(clusterId: string | undefined): string {
   if (clusterId === undefined || !/^[A-Za-z0-9-]{1,64}$/.test(clusterId)) {
     throw new ApiError(
       "invalid_request",
       "x-deputize-cluster: must be at most 64 letters, digits and hyphens",
     );
   }
+  return clusterId;
+}
+
+function readEpoch(epoch: string | undefined): number {
   if (epoch === undefined || !/^\d{1,15}$/.test(epoch)) {
     throw new ApiError("invalid_request", "x-deputize-epoch: must be a whole number");
   }
-  return { clusterId, epoch: Number(epoch) };
+  return Number(epoch);
 }

@@ -11,11 +11,11 @@ import {
   type StateAnswer,
 } from "../../operator_calls.ts";
 import { createTokenSource } from "./token.ts";
-import { type ApiResult, createTransport } from "./transport.ts";
+import { type ApiFailure, type ApiResult, createTransport } from "./transport.ts";
 
 /**
- * The API as the operator sees it. Everything is named by external ids, so that repeating a call changes
- * nothing. No call rejects: a refusal, an outage, a wrong token are values.
+ * The API as one leader of the operator sees it. Everything is named by external ids, so that repeating a
+ * call changes nothing. No call rejects: a refusal, an outage, a wrong token are values.
  */
 export type ApiClient = {
   putPlatform(externalId: string, wish: PlatformWish): Promise<ApiResult<PlatformAnswer>>;
@@ -41,32 +41,57 @@ type Options = {
   token: string;
   tokenFile?: string | undefined;
   clusterId: string;
-  /** Grows with every new leader of the cluster. */
-  epoch: number;
+  /** Which process leads, for the API's log. */
+  holder: string;
+  /** Called each time that a call is refused because a newer leader was given its epoch. */
+  onSuperseded(): void;
   /** Deadline of every call. */
   deadlineMs?: number;
 };
 
 const DEADLINE_MS = 20_000;
 
-/** A client for one cluster. */
+/** A client for a new leader of one cluster: its first call has the API give it an epoch. */
 export function createApiClient({
   clock,
   token,
   tokenFile,
+  holder,
+  onSuperseded,
   deadlineMs = DEADLINE_MS,
   ...rest
 }: Options): ApiClient {
   const tokens = createTokenSource(clock, { token, file: tokenFile });
   const transport = createTransport({ ...rest, tokens, deadlineMs });
+  let leadership: Promise<ApiResult<{ epoch: number }>> | undefined;
 
-  function send<B, R>(
+  async function claim(): Promise<ApiResult<{ epoch: number }>> {
+    const { method, path, answer } = operatorCalls.claimLeadership;
+    const result = await transport.send({ method, path, body: { holder }, answer: answer.schema });
+    if (result.failure === undefined) return result;
+    leadership = undefined;
+    return { failure: outageOf(result.failure) };
+  }
+
+  async function send<B, R>(
     call: OperatorCall<B, R>,
     externalId: string,
     body?: NoInfer<B>,
   ): Promise<ApiResult<R>> {
     const path = call.path.replace("{external_id}", encodeURIComponent(externalId));
-    return transport.send({ method: call.method, path, body, answer: call.answer.schema });
+    leadership ??= claim();
+    const { value, failure } = await leadership;
+    if (failure !== undefined) return { failure };
+    const { epoch } = value;
+    const result = await transport.send({
+      method: call.method,
+      path,
+      body,
+      answer: call.answer.schema,
+      epoch,
+    });
+    if (result.failure?.kind === "superseded") onSuperseded();
+    return result;
   }
 
   return {
@@ -84,4 +109,9 @@ export function createApiClient({
     readState: (ids) => send(operatorCalls.readState, "", { external_ids: ids }),
     close: () => transport.close(),
   };
+}
+
+/** That nobody could lead says nothing about the object of the call. */
+function outageOf(failure: ApiFailure): ApiFailure {
+  return failure.kind === "refused" ? { kind: "unavailable", message: failure.message } : failure;
 }

@@ -18,7 +18,14 @@ export type ApiFailure =
 export type ApiResult<T> = { value: T; failure?: never } | { value?: never; failure: ApiFailure };
 
 /** One call: method, path and body, and the form of its answer. */
-export type Call<T> = { method: "PUT" | "POST" | "DELETE"; path: string; body?: unknown; answer: ZodType<T> };
+export type Call<T> = {
+  method: "PUT" | "POST" | "DELETE";
+  path: string;
+  body?: unknown;
+  answer: ZodType<T>;
+  /** Which leader calls; without one it is nobody yet. */
+  epoch?: number | undefined;
+};
 
 /** Sends calls of the operator to the API. */
 export type Transport = {
@@ -31,7 +38,6 @@ type Options = {
   baseUrl: string;
   tokens: TokenSource;
   clusterId: string;
-  epoch: number;
   deadlineMs: number;
 };
 
@@ -41,10 +47,10 @@ const MAX_RETRY_AFTER_SECONDS = 3600;
 const errorAnswer = z.object({ error: z.object({ code: z.string(), message: z.string() }) });
 
 /** Connects to an API. Connections are kept alive and shared by all calls. */
-export function createTransport({ baseUrl, tokens, clusterId, epoch, deadlineMs }: Options): Transport {
+export function createTransport({ baseUrl, tokens, clusterId, deadlineMs }: Options): Transport {
   const dispatcher = new Agent({ allowH2: false, connections: 16, keepAliveTimeout: 30_000 });
 
-  async function exchange<T>({ method, path, body, answer }: Call<T>): Promise<ApiResult<T>> {
+  async function exchange<T>({ method, path, body, answer, epoch }: Call<T>): Promise<ApiResult<T>> {
     const response = await request(new URL(path, baseUrl), {
       method,
       dispatcher,
@@ -53,7 +59,7 @@ export function createTransport({ baseUrl, tokens, clusterId, epoch, deadlineMs 
         accept: "application/json",
         authorization: `Bearer ${await tokens.current()}`,
         "x-deputize-cluster": clusterId,
-        "x-deputize-epoch": String(epoch),
+        ...(epoch === undefined ? {} : { "x-deputize-epoch": String(epoch) }),
         ...(body === undefined ? {} : { "content-type": "application/json" }),
       },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),

@@ -1,13 +1,18 @@
 import { randomUUID } from "node:crypto";
 import type { Clock } from "../../clock.ts";
 import type { ClusterClient } from "../../kubernetes/client.ts";
-import type { AnyObject } from "../kinds.ts";
-import type { ObjectEvent } from "../resources.ts";
+
+/** What an Event is about. */
+export type EventSubject = {
+  apiVersion: string;
+  kind: string;
+  metadata: { name: string; namespace: string; uid?: string };
+};
 
 /** Tells people in the cluster what happened to an object. */
 export type ClusterEvents = {
   /** Never fails. An event is lost when the cluster does not take it, or when too many wait. */
-  record(object: AnyObject, event: ObjectEvent): void;
+  record(object: EventSubject, event: { type: "Normal" | "Warning"; reason: string; message: string }): void;
   /** Resolves when what was recorded so far was sent. */
   flush(): Promise<void>;
 };
@@ -21,7 +26,7 @@ export function createClusterEvents(client: Pick<ClusterClient, "call">, clock: 
   let sending = Promise.resolve();
   let waiting = 0;
 
-  async function send(object: AnyObject, event: object): Promise<void> {
+  async function send(object: EventSubject, event: object): Promise<void> {
     const { name, namespace } = object.metadata;
     await client.call({
       verb: "create",

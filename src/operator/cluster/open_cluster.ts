@@ -36,7 +36,7 @@ export function openCluster({ access, namespace, clock, log, times = {} }: Optio
   const { deadlineMs, stopMs = STOP_MS, ...watchTimes } = times;
   const client = createClusterClient({ access, ...(deadlineMs !== undefined && { deadlineMs }) });
   const common = { client, clock, log, ...watchTimes };
-  const listeners: ((change: Change) => void)[] = [];
+  const listeners = new Set<(change: Change) => void>();
   const underWay = new Set<Promise<unknown>>();
   const secrets = createClusterSecrets(client);
   const events = createClusterEvents(client, clock);
@@ -88,7 +88,10 @@ export function openCluster({ access, namespace, clock, log, times = {} }: Optio
     async start() {
       await Promise.all(reflectors.map((reflector) => reflector.start()));
     },
-    subscribe: (listener) => void listeners.push(listener),
+    subscribe(listener) {
+      listeners.add(listener);
+      return () => void listeners.delete(listener);
+    },
     list: <K extends Kind>(kind: K) => copies[kind].values() as ObjectOfKind[K][],
     get: <K extends Kind>(kind: K, of: string, name: string) =>
       copies[kind].get(of, name) as ObjectOfKind[K] | undefined,

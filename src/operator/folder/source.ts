@@ -52,7 +52,7 @@ export async function openFolder(options: Options): Promise<Resources> {
     log,
     ...times,
   });
-  const listeners: ((change: Change) => void)[] = [];
+  const listeners = new Set<(change: Change) => void>();
   let bindings = parseTenants(store.tenants()?.data ?? {});
 
   function tell(change: Change): void {
@@ -75,7 +75,10 @@ export async function openFolder(options: Options): Promise<Resources> {
       await manifests.first();
       for (const { object } of store.known().values()) tell(keyOf(object));
     },
-    subscribe: (listener) => void listeners.push(listener),
+    subscribe(listener) {
+      listeners.add(listener);
+      return () => void listeners.delete(listener);
+    },
     list: <K extends Kind>(kind: K) => {
       const objects = [...store.known().values()].map(({ object }) => object);
       return objects.filter((object) => object.kind === kind) as ObjectOfKind[K][];

@@ -3,8 +3,9 @@ import type { ApiFailure } from "../api/transport.ts";
 import { conditionOf } from "../conditions.ts";
 import type { OperatorContext } from "../context.ts";
 import { hasDrifted } from "../drift.ts";
-import { type AnyObject, type Key, keyOf, kinds } from "../kinds.ts";
+import { type AnyObject, type Key, keyOf } from "../kinds.ts";
 import type { Reason } from "../reasons.ts";
+import { allObjects } from "../resources.ts";
 import { stateOf } from "./state_reader.ts";
 
 /** Looks at the API for what changed there: decisions of people, the end of an outage, drift. */
@@ -49,7 +50,9 @@ export function startPoll(context: PollWorld, { enqueue, random = Math.random }:
   }
 
   async function prompt(): Promise<void> {
-    const waiting = allObjects(context).filter((object) => waitsForDecision(object) || waitsForApi(object));
+    const waiting = allObjects(context.resources).filter(
+      (object) => waitsForDecision(object) || waitsForApi(object),
+    );
     const room = PROMPT_CALLS * MAX_STATE_IDS;
     const chosen = waiting.length <= room ? waiting : rotated(waiting, turn).slice(0, room);
     turn = waiting.length === 0 ? 0 : (turn + chosen.length) % waiting.length;
@@ -62,7 +65,10 @@ export function startPoll(context: PollWorld, { enqueue, random = Math.random }:
   }
 
   async function drift(): Promise<void> {
-    await look(allObjects(context), (object) => object.kind === "Platform" || waitsForOthers(object));
+    await look(
+      allObjects(context.resources),
+      (object) => object.kind === "Platform" || waitsForOthers(object),
+    );
     if (!stopped) driftTimer = setTimeout(drift, driftMs());
   }
 
@@ -93,10 +99,6 @@ export function startPoll(context: PollWorld, { enqueue, random = Math.random }:
       clearTimeout(driftTimer);
     },
   };
-}
-
-function allObjects({ resources }: PollWorld): AnyObject[] {
-  return kinds.flatMap((kind): AnyObject[] => resources.list(kind));
 }
 
 function readyReason(object: AnyObject): string | undefined {

@@ -6,6 +6,7 @@ import { type Route, route } from "../../../src/route.ts";
 import { VaultRefused, VaultUnavailable } from "../../../src/vault/errors.ts";
 import { OPERATOR_TOKEN, startApi, type TestApi } from "../../support/api.ts";
 import type { HttpClient } from "../../support/http.ts";
+import { leaderOf } from "../../support/platform_world.ts";
 import { until } from "../../support/process.ts";
 import { refusal } from "../support/sample_routes.ts";
 
@@ -204,7 +205,7 @@ describe("an idempotency key", () => {
       const credentials = {
         authorization: `Bearer ${OPERATOR_TOKEN}`,
         "x-deputize-cluster": "c1",
-        "x-deputize-epoch": "1",
+        "x-deputize-epoch": String(await leaderOf(api, "c1")),
         ...(access === "api_key" ? { "x-service-api-key": "ada-shop" } : {}),
       };
       for (const [method, body] of [["GET"], ["POST", { name: "n" }]] as const) {

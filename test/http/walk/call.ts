@@ -75,7 +75,7 @@ function withIds(value: unknown, ids: Record<string, string>): unknown {
 
 /** The headers that prove a caller to an operation in its `choice`-th way; none for a public one. */
 export function credentialsOf({ path, security }: Operation, scene: Scene, choice = 0): Draft["headers"] {
-  if (path.startsWith("/internal/")) return operator;
+  if (path.startsWith("/internal/")) return operatorHeaders(scene.epoch);
   const { client } = scene.person;
   const cookie = (name: string) => `service_${name}=${client.cookie(`service_${name}`)}`;
   const demanded = Object.keys(security[choice] ?? {});
@@ -95,11 +95,13 @@ export function credentialsOf({ path, security }: Operation, scene: Scene, choic
   ];
 }
 
-const operator: Draft["headers"] = [
-  ["authorization", `Bearer ${OPERATOR_TOKEN}`],
-  ["x-deputize-cluster", "c1"],
-  ["x-deputize-epoch", "1"],
-];
+function operatorHeaders(epoch: number): Draft["headers"] {
+  return [
+    ["authorization", `Bearer ${OPERATOR_TOKEN}`],
+    ["x-deputize-cluster", "c1"],
+    ["x-deputize-epoch", String(epoch)],
+  ];
+}
 
 /** Sends a draft with these headers besides its own. */
 export async function send(url: string, draft: Draft, headers: Draft["headers"]): Promise<SeenAnswer> {

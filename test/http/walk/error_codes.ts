@@ -6,7 +6,7 @@ import { fillAcceptedPrincipals } from "../../support/accepted_principals.ts";
 import { OPERATOR_TOKEN } from "../../support/api.ts";
 import { createClient, type HttpAnswer } from "../../support/http.ts";
 import { addRevoked } from "../../support/mass_revocation.ts";
-import { createAgent, registerPlatform } from "../../support/platform_world.ts";
+import { createAgent, leaderOf, registerPlatform } from "../../support/platform_world.ts";
 import { startTcpProxy } from "../../support/tcp_proxy.ts";
 import { SCOPE, type Scene, setScene } from "./scene.ts";
 import { startWholeApi, type WholeApi } from "./world.ts";
@@ -50,17 +50,17 @@ const agents = (scene: Scene) =>
     agent_type: "robot",
   });
 
-function operate(
+async function operate(
   api: WholeApi,
   method: string,
   path: string,
   body?: unknown,
-  { epoch = 1, token = OPERATOR_TOKEN } = {},
+  { epoch, token = OPERATOR_TOKEN }: { epoch?: number; token?: string } = {},
 ) {
   const headers = {
     authorization: `Bearer ${token}`,
     "x-deputize-cluster": "c1",
-    "x-deputize-epoch": String(epoch),
+    "x-deputize-epoch": String(epoch ?? (await leaderOf(api, "c1"))),
   };
   return createClient(api.operatorUrl).call(method, path, { body, headers });
 }
@@ -174,8 +174,8 @@ export const scenarios: Record<ErrorCode, Scenario> = {
     return operate(api, "PUT", path, declared((await api.person()).email));
   },
   stale_epoch: async (api) => {
-    await operate(api, "POST", "/internal/v1/state", {}, { epoch: 7 });
-    return operate(api, "POST", "/internal/v1/state", {}, { epoch: 6 });
+    const epoch = await leaderOf(api, "c1");
+    return operate(api, "POST", "/internal/v1/state", {}, { epoch: epoch - 1 });
   },
   idempotency_conflict: async (_, scene) => {
     const key = { "idempotency-key": "one" };

@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { errorCodes } from "../../../src/errors.ts";
+import { leaderOf } from "../../support/platform_world.ts";
 import { credentialsOf, type Draft, draftOf, send } from "./call.ts";
 import { contract } from "./documented.ts";
 import { changedTables, fingerprintOf, writesSoFar } from "./fingerprint.ts";
@@ -13,9 +14,6 @@ const COUNTED: Record<string, readonly string[]> = {
   send_code: ["rate_limits"],
   verify_code: ["rate_limits", "sign_in_mails"],
 };
-
-/** Where the newest leader of an operator's cluster is kept, whatever it calls. */
-const LEADERS: readonly string[] = ["operator_clusters"];
 
 /** Calls in a run, their results by status, and what was wrong with any. */
 export type FuzzReport = { seed: number; calls: number; statuses: Record<number, number>; faults: string[] };
@@ -49,7 +47,7 @@ export async function fuzz(
       report.faults.push(JSON.stringify(seen).slice(0, 3_000));
     }
     if (report.faults.length === 10 || !isWanted(report.calls)) break;
-    if (tables.length > 0 && !(await isWhole(scene))) {
+    if (tables.length > 0 && !(await isWhole(api, scene))) {
       scene = await setSafely(api);
       await watch.changes();
     }
@@ -118,14 +116,16 @@ function wellFormed(draft: Draft): Draft {
 }
 
 function uncounted({ operation }: Wish, tables: string[]): string[] {
-  const counted = operation.path.startsWith("/internal/") ? LEADERS : COUNTED[operation.operationId];
+  const counted = COUNTED[operation.operationId];
   return tables.filter((name) => !counted?.includes(name));
 }
 
 /**
- * Whether the scene is still usable: somebody may have signed out, or removed the connection or its agent.
+ * Whether the scene is still usable: somebody may have signed out, removed the connection or its agent, or
+ * have had another operator lead.
  */
-async function isWhole({ person, keyed, platform, agentId }: Scene): Promise<boolean> {
+async function isWhole(api: WholeApi, { person, keyed, platform, agentId, epoch }: Scene): Promise<boolean> {
+  if ((await leaderOf(api, "c1")) !== epoch) return false;
   const session = await person.client.get("/v1/auth/session");
   const agent = await keyed("GET", `/v1/service/connections/${platform.connectionId}/agents/${agentId}`);
   return session.status === 200 && agent.status === 200 && agent.body.disabled_at === null;

@@ -4,6 +4,7 @@ import type { CallOptions, HttpAnswer } from "../../support/http.ts";
 import {
   approve,
   createAgent,
+  leaderOf,
   type Person,
   registerPlatform,
   selfRequest,
@@ -25,6 +26,8 @@ export type Scene = {
   receiptId: string;
   /** Decided; no outcome is reported yet. */
   invocationId: string;
+  /** Of the leader of the cluster c1. */
+  epoch: number;
   /** Good for five minutes, and not to be spent. */
   sparedChallenge: string;
   /** A call with the platform's API key. */
@@ -66,6 +69,7 @@ export async function setScene(
     certId: String(certificate.cert_id),
     receiptId: String((decided.body.receipt as { receipt_id: string }).receipt_id),
     invocationId,
+    epoch: await leaderOf(api, "c1"),
   };
 }
 

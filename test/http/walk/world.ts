@@ -14,10 +14,10 @@ import { mailboxPage } from "../../../src/http/mailbox_page.ts";
 import { openApiDocument } from "../../../src/http/openapi/openapi.ts";
 import { createApiKeyRates } from "../../../src/http/request/api_key_rates.ts";
 import { createIdempotency } from "../../../src/http/request/idempotency.ts";
-import { createAdmitOperator } from "../../../src/http/request/operator_epochs.ts";
 import { createSharedToken } from "../../../src/http/request/operator_token.ts";
 import { createMetrics } from "../../../src/metrics.ts";
 import { createApiKeyFinder } from "../../../src/platforms/api_keys/api_key_finder.ts";
+import { createIsLeader } from "../../../src/platforms/declared/leadership.ts";
 import { PATIENT_LOCK_MS, QUICK_LOCK_MS } from "../../../src/proofs/decide/slow_accounts.ts";
 import { createClientRates } from "../../../src/rates/client_rates.ts";
 import type { Route } from "../../../src/route.ts";
@@ -98,7 +98,7 @@ export async function startWholeApi(options: WholeApiOptions = {}): Promise<Whol
       findSession: createFindSession({ db, clock }),
       findApiKey: apiKeys.find,
       isOperator: createSharedToken(OPERATOR_TOKEN),
-      admitOperator: createAdmitOperator({ db, clock }),
+      isLeader: createIsLeader({ db }),
     },
     idempotency: createIdempotency({ db, secretBox, clock, log }),
     rates: createApiKeyRates({ db, clock, limits: { presentPerMinute: 100_000, agentsPerDay: 100_000 } }),

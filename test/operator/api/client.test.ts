@@ -19,6 +19,9 @@ describe("the API's client", () => {
   let folder: string;
   let now: Date;
   let seen: Seen[];
+  let claims: Seen[];
+  let claimAnswer: { status: number; body: string };
+  let superseded: number;
   let answer: (response: ServerResponse) => void;
   let client: ApiClient;
   const clients: ApiClient[] = [];
@@ -27,13 +30,22 @@ describe("the API's client", () => {
     folder = await mkdtemp(join(tmpdir(), "deputize-client-"));
     now = new Date("2026-01-01T00:00:00Z");
     seen = [];
+    claims = [];
+    claimAnswer = { status: 200, body: JSON.stringify({ epoch: 7 }) };
+    superseded = 0;
     answerWith({ status: 200, body: JSON.stringify(state) });
     server = createServer(async (request, response) => {
       const chunks: Buffer[] = [];
       for await (const chunk of request) chunks.push(chunk as Buffer);
       const { method = "", url: path = "", headers } = request;
-      seen.push({ method, path, headers, body: Buffer.concat(chunks).toString() });
-      answer(response);
+      const call = { method, path, headers, body: Buffer.concat(chunks).toString() };
+      if (path === "/internal/v1/leadership") {
+        claims.push(call);
+        response.writeHead(claimAnswer.status).end(claimAnswer.body);
+      } else {
+        seen.push(call);
+        answer(response);
+      }
     });
     server.listen(0, "127.0.0.1");
     await once(server, "listening");
@@ -58,7 +70,10 @@ describe("the API's client", () => {
       baseUrl: url(),
       token: "first-token",
       clusterId: "cluster-1",
-      epoch: 7,
+      holder: "pod-1",
+      onSuperseded: () => {
+        superseded += 1;
+      },
       ...options,
     });
     clients.push(made);
@@ -92,6 +107,43 @@ describe("the API's client", () => {
         },
       },
     ]);
+  });
+
+  test("has the API give it an epoch once, before its first call", async () => {
+    await Promise.all([client.readState([]), client.removeAgent("a")]);
+    await client.readState([]);
+    expect(claims).toMatchObject([{ method: "POST", body: '{"holder":"pod-1"}' }]);
+    expect(claims[0]?.headers["x-deputize-epoch"]).toBeUndefined();
+    expect(seen.map(({ headers }) => headers["x-deputize-epoch"])).toEqual(["7", "7", "7"]);
+  });
+
+  test.each([
+    ["an outage", refusal("unavailable", 503), { kind: "unavailable", message: "because" }],
+    ["a refusal", refusal("not_found", 404), { kind: "unavailable", message: "because" }],
+    ["a wrong token", refusal("operator_unauthorized", 401), { kind: "unauthorized", message: "because" }],
+    [
+      "another form",
+      { status: 200, body: '{"epoch":"7"}' },
+      { kind: "unavailable", message: "the answer to POST has an unknown form" },
+    ],
+  ])(
+    "calls nothing without an epoch, and asks for it again with the next call: %s",
+    async (_, reply, failure) => {
+      claimAnswer = reply;
+      expect(await client.readState([])).toEqual({ failure });
+      expect(seen).toEqual([]);
+      claimAnswer = { status: 200, body: JSON.stringify({ epoch: 8 }) };
+      expect(await client.readState([])).toEqual({ value: state });
+      expect(seen[0]?.headers["x-deputize-epoch"]).toBe("8");
+    },
+  );
+
+  test("says when a newer leader was given its epoch, and claims none itself", async () => {
+    await client.readState([]);
+    expect(superseded).toBe(0);
+    answerWith(refusal("stale_epoch", 409));
+    await client.readState([]);
+    expect([superseded, claims.length]).toEqual([1, 1]);
   });
 
   test("keeps an id within its place in a path", async () => {

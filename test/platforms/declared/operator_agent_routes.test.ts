@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test } from "vitest";
 import { VaultUnavailable } from "../../../src/vault/client.ts";
-import { errorCode, platformApi } from "../../support/platform_world.ts";
+import { errorCode, leaderOf, platformApi } from "../../support/platform_world.ts";
 import { agentPath, declaration, declarations, newUid, path } from "../declarations.ts";
 
 const api = platformApi();
@@ -113,8 +113,9 @@ describe("the operator of another cluster", () => {
     const wrong = await put(newUid(), declaration(person), { token: "wrong" });
     expect([wrong.status, errorCode(wrong)]).toEqual([401, "operator_unauthorized"]);
     const cluster = "c9";
-    await api.operator("DELETE", path("c9.x"), undefined, { cluster, epoch: 7 });
-    const stale = await api.operator("DELETE", path("c9.x"), undefined, { cluster, epoch: 6 });
+    const former = await leaderOf(api, cluster);
+    await api.operator("POST", "/internal/v1/leadership", { holder: "pod-2" }, { cluster });
+    const stale = await api.operator("DELETE", path("c9.x"), undefined, { cluster, epoch: former });
     expect([stale.status, errorCode(stale)]).toEqual([409, "stale_epoch"]);
   });
 });

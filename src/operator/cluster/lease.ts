@@ -1,0 +1,120 @@
+import { z } from "zod";
+import type { Clock } from "../../clock.ts";
+import type { ClusterClient } from "../../kubernetes/client.ts";
+import { isStatus } from "../../kubernetes/cluster_error.ts";
+
+/** Where the lease is and who wants it. */
+export type LeaseOptions = {
+  client: Pick<ClusterClient, "call">;
+  namespace: string;
+  name: string;
+  /** Who this process is: no other has ever had this name. */
+  holder: string;
+  clock: Clock;
+};
+
+/** How a try to hold the lease ended: it is held, another holds it, or another wrote to it meanwhile. */
+export type LeaseTry = "held" | "taken" | "contended";
+
+/** A lease of the cluster as one process sees it. */
+export type ClusterLease = {
+  /** Takes the lease when it is free, or renews it. Rejects when the cluster could not be asked. */
+  hold(): Promise<LeaseTry>;
+  /** Lets the next one have it immediately, when this process has it. */
+  release(): Promise<void>;
+};
+
+/** So long nobody else takes a lease that is not renewed. */
+export const LEASE_MS = 15_000;
+
+const leaseObject = z.object({
+  metadata: z.object({ resourceVersion: z.string() }),
+  spec: z.object({ holderIdentity: z.string().optional(), leaseTransitions: z.int().optional() }).default({}),
+});
+type Live = z.infer<typeof leaseObject>;
+
+const RESOURCE = "leases";
+
+/**
+ * A lease. Times in it are for people: whether its holder is still there is judged by whether it changes,
+ * measured here.
+ */
+export function createClusterLease({ client, namespace, name, holder, clock }: LeaseOptions): ClusterLease {
+  const folder = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases`;
+  const path = `${folder}/${name}`;
+  let seen: { version: string; at: number } | undefined;
+
+  async function read(): Promise<Live | undefined> {
+    try {
+      return leaseObject.parse(await client.call({ verb: "get", resource: RESOURCE, path }));
+    } catch (error) {
+      if (isStatus(error, 404)) return undefined;
+      throw error;
+    }
+  }
+
+  /** `false`: another one wrote first. */
+  async function write(spec: object, live: Live | undefined): Promise<boolean> {
+    try {
+      await (live === undefined
+        ? client.call({
+            verb: "create",
+            resource: RESOURCE,
+            path: folder,
+            body: {
+              apiVersion: "coordination.k8s.io/v1",
+              kind: "Lease",
+              metadata: { name, namespace },
+              spec,
+            },
+          })
+        : client.call({
+            verb: "patch",
+            resource: RESOURCE,
+            path,
+            body: { metadata: { resourceVersion: live.metadata.resourceVersion }, spec },
+          }));
+      return true;
+    } catch (error) {
+      if (isStatus(error, 409) || isStatus(error, 404)) return false;
+      throw error;
+    }
+  }
+
+  /** Whether the lease has not changed for as long as it is good. */
+  function isLapsed({ metadata }: Live): boolean {
+    const now = performance.now();
+    if (seen?.version !== metadata.resourceVersion) seen = { version: metadata.resourceVersion, at: now };
+    return now - seen.at >= LEASE_MS;
+  }
+
+  return {
+    async hold() {
+      const live = await read();
+      const current = live?.spec.holderIdentity ?? "";
+      const isOwn = current === holder;
+      if (live !== undefined && !isOwn && current !== "" && !isLapsed(live)) return "taken";
+      const now = microTime(clock.now());
+      const isWritten = await write(
+        {
+          holderIdentity: holder,
+          leaseDurationSeconds: LEASE_MS / 1000,
+          renewTime: now,
+          ...(!isOwn && { acquireTime: now, leaseTransitions: (live?.spec.leaseTransitions ?? 0) + 1 }),
+        },
+        live,
+      );
+      return isWritten ? "held" : "contended";
+    },
+    async release() {
+      const live = await read();
+      if (live?.spec.holderIdentity !== holder) return;
+      await write({ holderIdentity: "", leaseDurationSeconds: 1, renewTime: microTime(clock.now()) }, live);
+    },
+  };
+}
+
+/** A time as Kubernetes' `MicroTime` wants it. */
+function microTime(time: Date): string {
+  return time.toISOString().replace("Z", "000Z");
+}

@@ -1,0 +1,117 @@
+import { z } from "zod";
+import type { Clock } from "../../clock.ts";
+import { type ClusterOperatorConfig, ConfigError } from "../../config.ts";
+import { openAccess } from "../../kubernetes/access.ts";
+import { type ClusterClient, createClusterClient } from "../../kubernetes/client.ts";
+import { pause } from "../../kubernetes/pause.ts";
+import type { Logger } from "../../log.ts";
+import { type Leadership, startLeadership } from "../leadership/leadership.ts";
+import { startTerm } from "../leadership/term.ts";
+import { type Operator, termOptions } from "../operator.ts";
+import { createClusterEvents } from "./events.ts";
+import { createClusterLease } from "./lease.ts";
+import { createLeaseElector } from "./lease_elector.ts";
+import { openCluster } from "./open_cluster.ts";
+
+type Options = {
+  config: ClusterOperatorConfig;
+  clock: Clock;
+  log: Logger;
+  /** Which process this is. */
+  holder: string;
+};
+
+const LEASE_NAME = "deputize-operator";
+/** A lease that is not answered soon is as good as lost. */
+const LEASE_DEADLINE_MS = 5_000;
+const RETRY_MS = 2_000;
+/** So long a stop lets work under way go on; then its calls end. */
+const DRAIN_MS = 15_000;
+
+/**
+ * Runs the operator in a cluster. It reads everything first, then stands for election, and works while it
+ * leads. Throws `StartError` when no cluster is set; one that does not answer is waited for.
+ */
+export async function runInCluster({ config, clock, log, holder }: Options): Promise<Operator> {
+  const access = await openAccess({ file: config.KUBECONFIG, context: config.KUBE_CONTEXT, clock });
+  const namespace = config.OPERATOR_NAMESPACE ?? access.namespace;
+  if (namespace === undefined) {
+    throw new ConfigError(
+      "Settings are missing or wrong:\n  OPERATOR_NAMESPACE: is required, as the kubeconfig's context names none",
+    );
+  }
+  const resources = openCluster({ access, namespace, clock, log });
+  const client = createClusterClient({ access, deadlineMs: LEASE_DEADLINE_MS });
+  const events = createClusterEvents(client, clock);
+  const lease = createClusterLease({ client, namespace, name: LEASE_NAME, holder, clock });
+  const elector = createLeaseElector({ lease, log });
+  const leaseObject = {
+    apiVersion: "coordination.k8s.io/v1",
+    kind: "Lease",
+    metadata: { name: LEASE_NAME, namespace },
+  };
+  const stopping = new AbortController();
+  let clusterId: string | undefined = config.CLUSTER_ID;
+  let leadership: Leadership | undefined;
+  let isSynced = false;
+
+  async function start(): Promise<void> {
+    await resources.start();
+    isSynced = true;
+    log.info("all objects of the cluster are read");
+    clusterId ??= await readClusterId(client, log, stopping.signal);
+    if (clusterId === undefined || stopping.signal.aborted) return;
+    const term = termOptions(config, { resources, clock, log, clusterId, holder });
+    leadership = startLeadership({
+      elector,
+      begin: (lead) => startTerm(term, lead),
+      announce: ({ message, ...event }) =>
+        events.record(leaseObject, { ...event, message: `${message} (${holder})` }),
+      clock,
+      log,
+    });
+  }
+
+  const starting = start().catch((error: unknown) => {
+    if (!stopping.signal.aborted) log.error({ err: error }, "the operator could not begin");
+  });
+  return {
+    clusterId: () => clusterId,
+    resources,
+    isReady: async () => isSynced,
+    isLeading: () => leadership?.isLeading() ?? false,
+    async stop() {
+      stopping.abort();
+      const drained = new AbortController();
+      const ending = (leadership?.stop() ?? Promise.resolve()).then(() => drained.abort());
+      await pause(DRAIN_MS, drained.signal);
+      await resources.stop();
+      await starting;
+      await ending;
+      await events.flush();
+      await client.close();
+    },
+  };
+}
+
+const namespaceObject = z.object({ metadata: z.object({ uid: z.string() }) });
+
+/**
+ * The uid of the namespace `kube-system`, which lives as long as the cluster. `undefined`: it was stopped.
+ */
+async function readClusterId(
+  client: Pick<ClusterClient, "call">,
+  log: Logger,
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  while (!signal.aborted) {
+    try {
+      const call = { verb: "get", resource: "namespaces", path: "/api/v1/namespaces/kube-system" } as const;
+      return namespaceObject.parse(await client.call({ ...call, signal })).metadata.uid;
+    } catch (error) {
+      if (!signal.aborted) log.warn({ err: error }, "the id of the cluster could not be read");
+      await pause(RETRY_MS, signal);
+    }
+  }
+  return undefined;
+}

@@ -1,0 +1,101 @@
+import type { Clock } from "../../clock.ts";
+import { pause } from "../../kubernetes/pause.ts";
+import type { Logger } from "../../log.ts";
+import type { Elector, Lead } from "./elector.ts";
+
+/** The work of a process while it leads. */
+export type Term = {
+  /** Resolves when the API has given a newer leader its epoch. */
+  superseded: Promise<void>;
+  /** Ends the work and resolves when what is under way has ended. Never rejects. */
+  stop(): Promise<void>;
+};
+
+/** Something that happened to the leadership, for people. */
+export type LeadershipEvent = { type: "Normal" | "Warning"; reason: string; message: string };
+
+/** Whether this process leads, for as long as it runs. */
+export type Leadership = {
+  isLeading(): boolean;
+  stop(): Promise<void>;
+};
+
+type Options = {
+  elector: Elector;
+  /** Begins the work of a leader. */
+  begin(lead: Lead): Term;
+  /** Told when this process begins or ceases to lead. */
+  announce(event: LeadershipEvent): void;
+  clock: Clock;
+  log: Logger;
+  /** For tests: milliseconds before it stands again after it was superseded, at first and at most. */
+  standAgainMs?: { least: number; most: number };
+};
+
+/** Two that supersede each other, as a cluster and its clone do, do so ever more rarely. */
+const STAND_AGAIN_MS = { least: 1000, most: 5 * 60_000 };
+/** Who has led so long is not in a quarrel. */
+const SETTLED_MS = 10 * 60_000;
+
+/**
+ * Stands for election, works while it leads, and stands again whenever it has lost the lead. Work of a former
+ * term has ended before the next one begins.
+ */
+export function startLeadership(options: Options): Leadership {
+  const { elector, begin, announce, clock, log, standAgainMs = STAND_AGAIN_MS } = options;
+  const stopping = new AbortController();
+  let leading = false;
+  let waitMs = standAgainMs.least;
+
+  async function serve(lead: Lead): Promise<void> {
+    const begun = clock.now().getTime();
+    const term = begin(lead);
+    leading = true;
+    log.info("this operator leads");
+    announce({ type: "Normal", reason: "Leading", message: "This operator leads" });
+    const cause = await endOf(lead, term);
+    leading = false;
+    if (cause !== "stopped") tellLoss(cause);
+    await term.stop();
+    await lead.release();
+    if (clock.now().getTime() - begun >= SETTLED_MS) waitMs = standAgainMs.least;
+    if (cause !== "superseded") return;
+    await pause(waitMs, stopping.signal);
+    waitMs = Math.min(waitMs * 2, standAgainMs.most);
+  }
+
+  function endOf({ lost }: Lead, { superseded }: Term): Promise<"stopped" | "lost" | "superseded"> {
+    const { promise, resolve } = Promise.withResolvers<"stopped" | "lost" | "superseded">();
+    stopping.signal.addEventListener("abort", () => resolve("stopped"), { once: true });
+    lost.addEventListener("abort", () => resolve("lost"), { once: true });
+    if (stopping.signal.aborted) resolve("stopped");
+    if (lost.aborted) resolve("lost");
+    void superseded.then(() => resolve("superseded"));
+    return promise;
+  }
+
+  function tellLoss(cause: "lost" | "superseded"): void {
+    const message =
+      cause === "lost"
+        ? "This operator no longer holds the lease: it stops its work and stands again"
+        : "The API knows a newer leader of this cluster: this operator stops its work and stands again";
+    log.warn(message);
+    announce({ type: "Warning", reason: cause === "lost" ? "LeaseLost" : "Superseded", message });
+  }
+
+  async function run(): Promise<void> {
+    while (!stopping.signal.aborted) {
+      const lead = await elector.acquire(stopping.signal);
+      if (lead !== undefined) await serve(lead);
+    }
+  }
+
+  const running = run();
+  return {
+    isLeading: () => leading,
+    async stop() {
+      stopping.abort();
+      await running;
+    },
+  };
+}

@@ -1,0 +1,30 @@
+import { createApiClient } from "../api/client.ts";
+import type { OperatorContext } from "../context.ts";
+import { startController } from "../controller.ts";
+import { createStateReader } from "../polling/state_reader.ts";
+import type { Lead } from "./elector.ts";
+import type { Term } from "./leadership.ts";
+
+type ApiAccess = Pick<
+  Parameters<typeof createApiClient>[0],
+  "baseUrl" | "token" | "tokenFile" | "clusterId" | "holder"
+>;
+/** Whom a leader calls and what it reconciles. */
+export type TermOptions = { access: ApiAccess; world: Omit<OperatorContext, "api" | "states"> };
+
+/**
+ * Begins to reconcile as a new leader. Whatever a former term still sends carries that term's epoch, and is
+ * refused.
+ */
+export function startTerm({ access, world }: TermOptions, lead: Lead): Term {
+  const superseded = Promise.withResolvers<void>();
+  const api = createApiClient({ ...access, clock: world.clock, onSuperseded: superseded.resolve });
+  const controller = startController({ ...world, api, states: createStateReader(api) }, lead);
+  return {
+    superseded: superseded.promise,
+    async stop() {
+      await controller.stop();
+      await api.close();
+    },
+  };
+}

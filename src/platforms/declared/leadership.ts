@@ -1,0 +1,32 @@
+import type { Clock } from "../../clock.ts";
+import type { Database } from "../../db/database.ts";
+import type { OperatorCaller } from "../../route.ts";
+
+type Deps = { db: Database; clock: Clock };
+
+/**
+ * Gives a new leader of a cluster's operator its epoch. It is greater than every epoch before, even when the
+ * database was restored from a backup meanwhile: no former leader has one that counts. From then on calls
+ * under another epoch are refused.
+ */
+export async function claimLeadership({ db, clock }: Deps, { clusterId }: OperatorCaller): Promise<number> {
+  const now = clock.now();
+  const { rows } = await db.raw<{ rows: { epoch: number }[] }>(
+    `insert into operator_clusters as known (cluster_id, epoch, seen_at) values (?, ?, ?)
+     on conflict (cluster_id) do update
+     set epoch = greatest(known.epoch + 1, excluded.epoch), seen_at = excluded.seen_at
+     returning epoch`,
+    [clusterId, now.getTime(), now],
+  );
+  const [row] = rows;
+  if (row === undefined) throw new Error("The epoch was not written");
+  return row.epoch;
+}
+
+/** Whether this is the epoch that the cluster's newest leader was given, on any replica. */
+export function createIsLeader({ db }: Pick<Deps, "db">) {
+  return async ({ clusterId }: OperatorCaller, epoch: number): Promise<boolean> => {
+    const known = await db("operator_clusters").where("cluster_id", clusterId).first("epoch");
+    return known?.epoch === epoch;
+  };
+}

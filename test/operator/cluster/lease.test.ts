@@ -1,0 +1,142 @@
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { systemClock } from "../../../src/clock.ts";
+import type { ClusterCall } from "../../../src/kubernetes/client.ts";
+import { ClusterError } from "../../../src/kubernetes/cluster_error.ts";
+import { createLog } from "../../../src/log.ts";
+import { createClusterLease } from "../../../src/operator/cluster/lease.ts";
+import { createLeaseElector } from "../../../src/operator/cluster/lease_elector.ts";
+import type { Lead } from "../../../src/operator/leadership/elector.ts";
+import { until } from "../../support/process.ts";
+
+type Spec = { holderIdentity?: string; leaseTransitions?: number; renewTime?: string };
+
+/** A lease in a cluster: writes under another version than the live one are conflicts. */
+function fakeCluster() {
+  const state = {
+    spec: undefined as Spec | undefined,
+    version: 0,
+    failure: undefined as ClusterError | undefined,
+    /** Comes between a read and the write that follows it. */
+    meanwhile: undefined as (() => void) | undefined,
+  };
+  const error = (status: number) =>
+    new ClusterError({ verb: "patch", resource: "leases", status, reason: "Because" });
+  return Object.assign(state, {
+    put(spec: Spec | undefined) {
+      state.spec = spec;
+      state.version += 1;
+    },
+    async call({ verb, body }: ClusterCall): Promise<unknown> {
+      if (state.failure !== undefined) throw state.failure;
+      const metadata = { resourceVersion: String(state.version) };
+      if (verb === "get") {
+        if (state.spec === undefined) throw error(404);
+        return { metadata, spec: state.spec };
+      }
+      state.meanwhile?.();
+      state.meanwhile = undefined;
+      const sent = body as { metadata: { resourceVersion?: string }; spec: Spec };
+      if (verb === "create" && state.spec !== undefined) throw error(409);
+      if (verb === "patch" && sent.metadata.resourceVersion !== String(state.version)) throw error(409);
+      state.spec = { ...state.spec, ...sent.spec };
+      state.version += 1;
+      return {};
+    },
+  });
+}
+
+const TIMES = { renewMs: 200, retryMs: 20 };
+
+describe("a lease of the cluster", () => {
+  let cluster: ReturnType<typeof fakeCluster>;
+  let leads: Lead[];
+  let stopping: AbortController;
+
+  beforeEach(() => {
+    cluster = fakeCluster();
+    leads = [];
+    stopping = new AbortController();
+  });
+
+  afterEach(async () => {
+    stopping.abort();
+    cluster.failure = undefined;
+    await Promise.all(leads.map((lead) => lead.release()));
+  });
+
+  const leaseOf = (holder: string) =>
+    createClusterLease({ client: cluster, namespace: "system", name: "lease", holder, clock: systemClock });
+  const electorOf = (holder: string) =>
+    createLeaseElector({ lease: leaseOf(holder), log: createLog("silent", "test"), times: TIMES });
+  async function acquire(holder: string): Promise<Lead> {
+    const lead = await electorOf(holder).acquire(stopping.signal);
+    if (lead === undefined) throw new Error("it was stopped");
+    leads.push(lead);
+    return lead;
+  }
+
+  test("is taken where there is none, renewed, and given up", async () => {
+    const lead = await acquire("a");
+    expect(cluster.spec).toMatchObject({ holderIdentity: "a", leaseTransitions: 1 });
+    const version = cluster.version;
+    await until("it is renewed", () => cluster.version > version);
+    expect(cluster.spec).toMatchObject({ holderIdentity: "a", leaseTransitions: 1 });
+    expect(cluster.spec?.renewTime).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$/);
+    expect(lead.isHeld()).toBe(true);
+    await lead.release();
+    expect(cluster.spec?.holderIdentity).toBe("");
+    await acquire("b");
+    expect(cluster.spec).toMatchObject({ holderIdentity: "b", leaseTransitions: 2 });
+  });
+
+  test("is not taken from one who renews it, whatever its times say", async () => {
+    cluster.put({ holderIdentity: "a", renewTime: "2001-01-01T00:00:00.000000Z" });
+    expect(await leaseOf("b").hold()).toBe("taken");
+  });
+
+  test("is lost to another holder immediately, and the other one's lease is left alone", async () => {
+    const lead = await acquire("a");
+    cluster.put({ holderIdentity: "b" });
+    await until("it is lost", () => lead.lost.aborted);
+    expect(lead.isHeld()).toBe(false);
+    await lead.release();
+    expect(cluster.spec?.holderIdentity).toBe("b");
+  });
+
+  test("is lost when it cannot be renewed in time, and not before", async () => {
+    const lead = await acquire("a");
+    cluster.failure = new ClusterError({ verb: "get", resource: "leases", reason: "ECONNREFUSED" });
+    await new Promise((resolve) => setTimeout(resolve, TIMES.renewMs / 2));
+    expect(lead.isHeld()).toBe(true);
+    cluster.failure = undefined;
+    await new Promise((resolve) => setTimeout(resolve, TIMES.renewMs));
+    expect(lead.isHeld()).toBe(true);
+    cluster.failure = new ClusterError({ verb: "get", resource: "leases", reason: "ECONNREFUSED" });
+    await until("it is lost", () => lead.lost.aborted);
+    expect(lead.isHeld()).toBe(false);
+  });
+
+  test("is kept when it was deleted, or somebody wrote to it", async () => {
+    const lead = await acquire("a");
+    cluster.put(undefined);
+    await until("it is there again", () => cluster.spec?.holderIdentity === "a");
+    cluster.meanwhile = () => cluster.put({ ...cluster.spec, leaseTransitions: 40 });
+    await until("somebody wrote", () => cluster.spec?.leaseTransitions === 40);
+    const version = cluster.version;
+    await until("it is renewed", () => cluster.version > version);
+    expect(lead.isHeld()).toBe(true);
+  });
+
+  test("goes to one of two who want it at the same time", async () => {
+    cluster.meanwhile = () => cluster.put({ holderIdentity: "b" });
+    expect(await leaseOf("a").hold()).toBe("contended");
+    expect(await leaseOf("a").hold()).toBe("taken");
+  });
+
+  test("is waited for until the wait is stopped", async () => {
+    cluster.put({ holderIdentity: "a" });
+    const waiting = electorOf("b").acquire(stopping.signal);
+    stopping.abort();
+    expect(await waiting).toBeUndefined();
+  });
+});

@@ -1,0 +1,140 @@
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { systemClock } from "../../../src/clock.ts";
+import { createLog } from "../../../src/log.ts";
+import type { Elector } from "../../../src/operator/leadership/elector.ts";
+import {
+  type Leadership,
+  type LeadershipEvent,
+  startLeadership,
+} from "../../../src/operator/leadership/leadership.ts";
+import { until } from "../../support/process.ts";
+
+/** What happens, in order, and what a test makes happen. */
+type Stage = {
+  seen: string[];
+  events: LeadershipEvent[];
+  lose(): void;
+  supersede(): void;
+  finish(): void;
+};
+
+describe("the leadership of a process", () => {
+  let stage: Stage;
+  let leadership: Leadership;
+
+  beforeEach(() => {
+    stage = {
+      seen: [],
+      events: [],
+      lose: () => undefined,
+      supersede: () => undefined,
+      finish: () => undefined,
+    };
+  });
+
+  afterEach(async () => {
+    stage.finish();
+    await leadership.stop();
+  });
+
+  const elector: Elector = {
+    async acquire(signal) {
+      if (signal.aborted) return undefined;
+      stage.seen.push("acquire");
+      const lost = new AbortController();
+      stage.lose = () => lost.abort();
+      return {
+        lost: lost.signal,
+        isHeld: () => !lost.signal.aborted,
+        release: async () => void stage.seen.push("release"),
+      };
+    },
+  };
+
+  function start({ slowly = false, wait = 1 } = {}): void {
+    leadership = startLeadership({
+      elector,
+      begin() {
+        stage.seen.push("begin");
+        const superseded = Promise.withResolvers<void>();
+        const ended = Promise.withResolvers<void>();
+        stage.supersede = superseded.resolve;
+        stage.finish = ended.resolve;
+        if (!slowly) ended.resolve();
+        return {
+          superseded: superseded.promise,
+          async stop() {
+            stage.seen.push("stop");
+            await ended.promise;
+            stage.seen.push("stopped");
+          },
+        };
+      },
+      announce: (event) => void stage.events.push(event),
+      clock: systemClock,
+      log: createLog("silent", "test"),
+      standAgainMs: { least: wait, most: wait * 8 },
+    });
+  }
+
+  const begun = (count = 1) =>
+    until("it leads", () => stage.seen.filter((each) => each === "begin").length === count);
+
+  test("begins the work when it leads, and ends it before it lets another lead", async () => {
+    start();
+    await begun();
+    expect(leadership.isLeading()).toBe(true);
+    await leadership.stop();
+    expect(stage.seen).toEqual(["acquire", "begin", "stop", "stopped", "release"]);
+    expect(leadership.isLeading()).toBe(false);
+  });
+
+  test.each([
+    ["lost the lease", "LeaseLost", () => stage.lose()],
+    ["was superseded", "Superseded", () => stage.supersede()],
+  ])("stands again when it %s, and tells people", async (_, reason, fail) => {
+    start();
+    await begun();
+    fail();
+    await begun(2);
+    expect(stage.seen).toEqual(["acquire", "begin", "stop", "stopped", "release", "acquire", "begin"]);
+    expect(stage.events.map((event) => [event.type, event.reason])).toEqual([
+      ["Normal", "Leading"],
+      ["Warning", reason],
+      ["Normal", "Leading"],
+    ]);
+  });
+
+  test("does not lead any more while its former work ends", async () => {
+    start({ slowly: true });
+    await begun();
+    stage.supersede();
+    await until("it stops", () => stage.seen.includes("stop"));
+    expect(leadership.isLeading()).toBe(false);
+    expect(stage.seen).not.toContain("release");
+    stage.finish();
+    await begun(2);
+  });
+
+  test("stands again ever more rarely when it is superseded again and again", async () => {
+    start({ wait: 40 });
+    const times: number[] = [];
+    for (let count = 1; count <= 4; count += 1) {
+      await begun(count);
+      times.push(performance.now());
+      stage.supersede();
+    }
+    const gaps = times.slice(1).map((time, n) => time - (times[n] ?? 0));
+    expect(gaps[1]).toBeGreaterThan(75);
+    expect(gaps[2]).toBeGreaterThan(155);
+  });
+
+  test("ends while it waits to stand again", async () => {
+    start({ wait: 60_000 });
+    await begun();
+    stage.supersede();
+    await until("it let go", () => stage.seen.includes("release"));
+    await leadership.stop();
+    expect(stage.seen.filter((each) => each === "acquire")).toHaveLength(1);
+  });
+});
