@@ -1,0 +1,160 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { kubernetesBinary } from "../../support/kubernetes/binary.ts";
+import { installDefinitions } from "../../support/kubernetes/definitions.ts";
+import { type Kubernetes, startKubernetes } from "../../support/kubernetes/server.ts";
+import { killHard, until } from "../../support/process.ts";
+import { agent, delegation, only, platform } from "../operator_folder.ts";
+import { type OperatorCluster, operatorCluster } from "./operator_cluster.ts";
+
+const BUILD_TIMEOUT_MS = 20 * 60_000;
+const binary = await kubernetesBinary();
+if (binary.missing !== undefined) console.error(`SKIPPED, missing: ${binary.missing}`);
+
+describe.skipIf(binary.missing !== undefined)("operators in a real cluster", { timeout: 90_000 }, () => {
+  let kubernetes: Kubernetes;
+  let world: OperatorCluster;
+
+  beforeAll(async () => {
+    kubernetes = await startKubernetes(binary.path ?? "");
+    await installDefinitions(kubernetes);
+  }, BUILD_TIMEOUT_MS);
+  afterAll(() => kubernetes?.stop());
+  beforeEach(async () => {
+    world = await operatorCluster(kubernetes);
+  });
+  afterEach(() => world.dispose());
+
+  const declare = async () => {
+    await world.apply(platform(), agent(), delegation());
+    return world.reaches("Delegation", "bot", "AwaitingApproval");
+  };
+
+  test("one makes true what is declared, from the Platform to the Delegation and to its end", async () => {
+    const operator = await world.start();
+    const requested = await declare();
+    expect(await operator.isReady()).toBe(true);
+    expect(only(world.api.platforms).undelivered).toBe(false);
+    world.api.approve(String((requested.status as { requestID?: string }).requestID), ["data:read"]);
+    const active = await world.reaches("Delegation", "bot", "Active");
+    expect(active.status).toMatchObject({ approvedScope: ["data:read"], certStatus: "Active" });
+    await world.apply(delegation({ revoked: true }));
+    await world.reaches("Delegation", "bot", "Revoked");
+    expect(only(world.api.delegations).status).toBe("revoked");
+    for (const [kind, name] of [
+      ["Delegation", "bot"],
+      ["Agent", "bot"],
+      ["Platform", "shop"],
+    ] as const) {
+      await world.remove(kind, name);
+      await world.gone(kind, name);
+    }
+  });
+
+  test("one that starts again writes nothing where nothing has changed", async () => {
+    const first = await world.start();
+    await declare();
+    await first.stop();
+    const before = await Promise.all(
+      (["Platform", "Agent", "Delegation"] as const).map((kind) =>
+        world.find(kind, kind === "Platform" ? "shop" : "bot"),
+      ),
+    );
+    world.api.calls.length = 0;
+    await world.start();
+    await until("every object was looked at", () => world.api.callsTo("PUT", "/platforms").length === 1);
+    await sleep(1500);
+    const after = await Promise.all(
+      (["Platform", "Agent", "Delegation"] as const).map((kind) =>
+        world.find(kind, kind === "Platform" ? "shop" : "bot"),
+      ),
+    );
+    expect(after).toEqual(before);
+  });
+
+  test("of two one leads, and the other goes on where that one stops", async () => {
+    const [first, second] = [await world.start(), await world.start()];
+    await until("one leads", () => first.isLeading() || second.isLeading());
+    await sleep(3000);
+    expect([first.isLeading(), second.isLeading()].filter(Boolean)).toHaveLength(1);
+    const [leader, other] = first.isLeading() ? [first, second] : [second, first];
+    await declare();
+    await leader.stop();
+    await until("the other leads", () => other.isLeading(), 5000);
+    await world.apply(delegation({ revoked: true }));
+    await world.reaches("Delegation", "bot", "Revoked");
+    expect(world.api.leader.epoch).toBe(2);
+  });
+
+  test("one takes over from another that was killed, after the lease has run out", async () => {
+    const { child } = await world.spawn();
+    await until("it leads", async () => (await world.holder()) !== undefined);
+    await declare();
+    const killed = await world.holder();
+    await killHard(child);
+    const next = await world.start();
+    await sleep(5000);
+    expect(next.isLeading()).toBe(false);
+    await until("the next one leads", () => next.isLeading(), 25_000);
+    expect(await world.holder()).not.toBe(killed);
+    await world.apply(delegation({ revoked: true }));
+    await world.reaches("Delegation", "bot", "Revoked");
+  });
+
+  test("one goes on when its Lease is deleted, and calls under the same epoch", async () => {
+    const operator = await world.start();
+    await declare();
+    await world.lease("DELETE");
+    await until("the Lease is there again", async () => ((await world.holder()) ?? "") !== "");
+    await world.apply(delegation({ revoked: true }));
+    await world.reaches("Delegation", "bot", "Revoked");
+    expect(operator.isLeading()).toBe(true);
+    expect(world.api.leader.epoch).toBe(1);
+  });
+
+  test("one that another took the Lease from stops, and waits its turn", async () => {
+    const operator = await world.start();
+    await declare();
+    await world.lease("PATCH", { spec: { holderIdentity: "somebody" } });
+    await until("it no longer leads", () => !operator.isLeading());
+    await world.apply(delegation({ revoked: true }));
+    await sleep(2000);
+    expect(only(world.api.delegations).status).toBe("pending");
+    await until("it leads again", () => operator.isLeading(), 25_000);
+    await world.reaches("Delegation", "bot", "Revoked");
+    expect(await world.events(world.systemNamespace)).toContain("LeaseLost");
+  });
+
+  test("one that the API no longer knows as the leader stands again, and people are told", async () => {
+    const operator = await world.start();
+    await declare();
+    world.api.leader.epoch += 5;
+    await world.apply(delegation({ revoked: true }));
+    await world.reaches("Delegation", "bot", "Revoked");
+    expect(operator.isLeading()).toBe(true);
+    await until("the event is there", async () =>
+      (await world.events(world.systemNamespace)).includes("Superseded"),
+    );
+  });
+
+  test("one that was paused and wakes up after another leads does nothing any more", async () => {
+    const { child } = await world.spawn();
+    await until("it leads", async () => (await world.holder()) !== undefined);
+    await declare();
+    child.kill("SIGSTOP");
+    const next = await world.start();
+    await until("the next one leads", () => next.isLeading(), 25_000);
+    const holder = await world.holder();
+    await world.apply(delegation({}, { name: "second" }));
+    await world.reaches("Delegation", "second", "AwaitingApproval");
+    world.api.calls.length = 0;
+    const epoch = world.api.leader.epoch;
+    child.kill("SIGCONT");
+    await sleep(5000);
+    expect(next.isLeading()).toBe(true);
+    expect(await world.holder()).toBe(holder);
+    expect(world.api.leader.epoch).toBe(epoch);
+    expect(only(world.api.platforms).retired).toEqual([]);
+    expect(world.api.delegations.size).toBe(2);
+  });
+});

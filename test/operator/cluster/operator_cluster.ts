@@ -1,0 +1,171 @@
+import { randomUUID } from "node:crypto";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { stringify } from "yaml";
+import { systemClock } from "../../../src/clock.ts";
+import type { ClusterOperatorConfig } from "../../../src/config.ts";
+import { createLog } from "../../../src/log.ts";
+import type { AnyObject, Kind } from "../../../src/operator/kinds.ts";
+import type { Operator } from "../../../src/operator/operator.ts";
+import { startOperator } from "../../../src/operator/run.ts";
+import { TENANTS_NAME } from "../../../src/operator/tenants.ts";
+import { type FakeOperatorApi, startFakeOperatorApi } from "../../support/fake_operator_api.ts";
+import type { Kubernetes, KubernetesAnswer } from "../../support/kubernetes/server.ts";
+import { killHard, type RunningScript, runScript, until } from "../../support/process.ts";
+import { OWNER, TOKEN } from "../operator_folder.ts";
+
+const PROGRAM = join(import.meta.dirname, "../operator_process.ts");
+const LEASE = "/apis/coordination.k8s.io/v1/namespaces/NAMESPACE/leases/deputize-operator";
+
+/** Operators in a real cluster, in namespaces of their own, against a fake of the API with one account. */
+export type OperatorCluster = {
+  api: FakeOperatorApi;
+  config: ClusterOperatorConfig;
+  /** The namespace of the objects, and the operator's own. */
+  namespace: string;
+  systemNamespace: string;
+  /** An operator in this process. */
+  start(): Promise<Operator>;
+  /** One in a process of its own. */
+  spawn(): Promise<RunningScript>;
+  apply(...manifests: object[]): Promise<void>;
+  remove(kind: Kind, name: string): Promise<void>;
+  /** The object; `undefined` when there is none. */
+  find(kind: Kind, name: string): Promise<AnyObject | undefined>;
+  /** Waits until Ready of an object has a reason, and gives the object. */
+  reaches(kind: Kind, name: string, reason: string, ms?: number): Promise<AnyObject>;
+  gone(kind: Kind, name: string): Promise<void>;
+  /** Who holds the Lease; empty when nobody does, `undefined` when there is none. */
+  holder(): Promise<string | undefined>;
+  lease(method: string, body?: object): Promise<KubernetesAnswer>;
+  /** Reasons of the Events of a namespace. */
+  events(namespace: string): Promise<string[]>;
+  /** Stops every operator and the fake. What is in the cluster stays. */
+  dispose(): Promise<void>;
+};
+
+/** Makes namespaces, binding and fake; operators are started by `start` and `spawn`. */
+export async function operatorCluster(
+  kubernetes: Kubernetes,
+  { server = kubernetes.url }: { server?: string } = {},
+): Promise<OperatorCluster> {
+  const id = randomUUID().slice(0, 8);
+  const [namespace, systemNamespace] = [`shop-${id}`, `system-${id}`];
+  const folder = await mkdtemp(join(tmpdir(), "deputize-kubeconfig-"));
+  const kubeconfig = join(folder, "config");
+  await writeFile(kubeconfig, stringify(kubeconfigOf(kubernetes, server)));
+  const api = await startFakeOperatorApi({ token: TOKEN });
+  api.accounts.set(OWNER, { onboarded: true, platformLimit: 10 });
+  for (const name of [namespace, systemNamespace]) {
+    await kubernetes.call("POST", "/api/v1/namespaces", { metadata: { name } });
+  }
+  await kubernetes.call("POST", `/api/v1/namespaces/${systemNamespace}/configmaps`, {
+    metadata: { name: TENANTS_NAME },
+    data: { [namespace]: `accountEmail: ${OWNER}` },
+  });
+  const config: ClusterOperatorConfig = {
+    API_URL: api.url,
+    OPERATOR_API_URL: api.url,
+    CONSOLE_URL: "https://console.example.test/",
+    OPERATOR_TOKEN: TOKEN,
+    KUBECONFIG: kubeconfig,
+    OPERATOR_NAMESPACE: systemNamespace,
+    LOG_LEVEL: "silent",
+    HEALTH_HOST: "127.0.0.1",
+    HEALTH_PORT: 0,
+  };
+  const operators: Operator[] = [];
+  const scripts: RunningScript[] = [];
+  const pathOf = (kind: Kind, name: string) =>
+    `/apis/deputize.io/v1alpha1/namespaces/${namespace}/${kind.toLowerCase()}s/${name}`;
+
+  async function find(kind: Kind, name: string): Promise<AnyObject | undefined> {
+    const { status, body } = await kubernetes.call("GET", pathOf(kind, name));
+    return status === 200 ? (body as unknown as AnyObject) : undefined;
+  }
+
+  const lease: OperatorCluster["lease"] = (method, body) =>
+    kubernetes.call(
+      method,
+      LEASE.replace("NAMESPACE", systemNamespace),
+      body,
+      "application/merge-patch+json",
+    );
+
+  return {
+    api,
+    config,
+    namespace,
+    systemNamespace,
+    async start() {
+      const log = createLog("silent", "test");
+      const operator = await startOperator({ config, clock: systemClock, log });
+      operators.push(operator);
+      return operator;
+    },
+    async spawn() {
+      const script = await runScript(PROGRAM, [JSON.stringify(config)]);
+      scripts.push(script);
+      return script;
+    },
+    async apply(...manifests) {
+      for (const manifest of manifests) {
+        const { kind, metadata } = manifest as { kind: Kind; metadata: { name: string } };
+        const path = `${pathOf(kind, metadata.name)}?fieldManager=person&force=true`;
+        const answer = await kubernetes.call("PATCH", path, manifest, "application/apply-patch+yaml");
+        if (answer.status >= 300) throw new Error(`${answer.status} ${String(answer.body.message)}`);
+      }
+    },
+    remove: async (kind, name) => void (await kubernetes.call("DELETE", pathOf(kind, name))),
+    find,
+    async reaches(kind, name, reason, ms) {
+      let object: AnyObject | undefined;
+      const ready = () => object?.status?.conditions?.find(({ type }) => type === "Ready");
+      await until(
+        `${kind} ${name} is ${reason}`,
+        async () => {
+          object = await find(kind, name);
+          return ready()?.reason === reason;
+        },
+        ms,
+      ).catch((error: unknown) => {
+        throw new Error(`${String(error)}; it is ${JSON.stringify(object?.status ?? object)}`);
+      });
+      return object as AnyObject;
+    },
+    gone: (kind, name) =>
+      until(`${kind} ${name} is gone`, async () => (await find(kind, name)) === undefined),
+    lease,
+    async holder() {
+      const { status, body } = await lease("GET");
+      return status === 200 ? ((body.spec as { holderIdentity?: string }).holderIdentity ?? "") : undefined;
+    },
+    async events(of) {
+      const { body } = await kubernetes.call("GET", `/api/v1/namespaces/${of}/events`);
+      return (body.items as { reason: string }[]).map(({ reason }) => reason);
+    },
+    async dispose() {
+      await Promise.all(operators.map((operator) => operator.stop()));
+      await Promise.all(scripts.map(({ child }) => killHard(child)));
+      await api.stop();
+      await rm(folder, { recursive: true });
+    },
+  };
+}
+
+function kubeconfigOf({ ca, adminToken }: Kubernetes, server: string): object {
+  return {
+    apiVersion: "v1",
+    kind: "Config",
+    "current-context": "test",
+    clusters: [
+      {
+        name: "test",
+        cluster: { server, "certificate-authority-data": Buffer.from(ca).toString("base64") },
+      },
+    ],
+    users: [{ name: "test", user: { token: adminToken } }],
+    contexts: [{ name: "test", context: { cluster: "test", user: "test" } }],
+  };
+}
