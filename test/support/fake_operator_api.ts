@@ -36,6 +36,8 @@ export type FakeOperatorApi = Omit<FakeRegistry, "handlers"> & {
   heal(): void;
   /** Does a call's work but loses its answer, once. */
   loseAnswer(prefix: string): void;
+  /** Asks before each call whether it is refused a connection, or its answer is lost; ends other plans of it. */
+  intercept(plan: (method: string, path: string) => "cut" | "lost" | undefined): void;
   /** What people do in the console. The delegation is named by its request id. */
   approve(requestId: string, scopes: string[], expiresAt?: Date): void;
   decide(requestId: string, status: "denied" | "expired" | "withdrawn" | "revoked", reason?: string): void;
@@ -53,6 +55,7 @@ export async function startFakeOperatorApi({ token }: { token: string }): Promis
   const calls: ReceivedCall[] = [];
   let failures: { prefix: string; failure: Failure; times: number }[] = [];
   let lost: string[] = [];
+  let intercepted: Parameters<FakeOperatorApi["intercept"]>[0] = () => undefined;
   const drifts: unknown[] = [];
   let server: Server | undefined;
   let port = 0;
@@ -82,6 +85,18 @@ export async function startFakeOperatorApi({ token }: { token: string }): Promis
     if (headers["x-deputize-epoch"] !== String(registry.leader.epoch)) throw new Refusal("stale_epoch");
   }
 
+  function plannedFor(call: string): Failure | undefined {
+    const planned = failures.find(({ prefix, times }) => times > 0 && call.startsWith(prefix));
+    if (planned !== undefined) planned.times -= 1;
+    return planned?.failure;
+  }
+
+  function isLost(call: string): boolean {
+    const before = lost.length;
+    lost = lost.filter((prefix) => !call.startsWith(prefix));
+    return lost.length < before;
+  }
+
   async function handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const chunks: Buffer[] = [];
     for await (const chunk of request) chunks.push(chunk as Buffer);
@@ -89,22 +104,20 @@ export async function startFakeOperatorApi({ token }: { token: string }): Promis
     const body: unknown = text === "" ? {} : JSON.parse(text);
     const { method = "", url: path = "" } = request;
     calls.push({ method, path, body });
-    const planned = failures.find(({ prefix, times }) => times > 0 && `${method} ${path}`.startsWith(prefix));
-    if (planned !== undefined) {
-      planned.times -= 1;
-      answerFailure(request, response, planned.failure);
+    const interception = intercepted(method, path);
+    const failure = interception === "cut" ? interception : plannedFor(`${method} ${path}`);
+    if (failure !== undefined) {
+      answerFailure(request, response, failure);
       return;
     }
     try {
       checkCaller(request);
       const answer = answerTo(method, path, body);
-      const isLost = lost.some((prefix) => `${method} ${path}`.startsWith(prefix));
-      if (isLost) {
-        lost = lost.filter((prefix) => !`${method} ${path}`.startsWith(prefix));
+      if (isLost(`${method} ${path}`) || interception === "lost") {
         request.socket.destroy();
-        return;
+      } else {
+        send(response, 200, answer);
       }
-      send(response, 200, answer);
     } catch (error) {
       if (!(error instanceof Refusal)) {
         drifts.push(error);
@@ -173,6 +186,9 @@ export async function startFakeOperatorApi({ token }: { token: string }): Promis
       failures = [];
     },
     loseAnswer: (prefix) => void lost.push(prefix),
+    intercept: (plan) => {
+      intercepted = plan;
+    },
     approve(requestId, scopes, expiresAt) {
       const delegation = byRequest(requestId);
       const now = new Date();

@@ -49,7 +49,7 @@ describe.skipIf(binary.missing !== undefined)("a cluster that fails", () => {
     const access: ClusterAccess = {
       server: gateway.url,
       namespace: undefined,
-      credentials: async () => ({ headers: {}, tls: {} }),
+      credentials: async () => ({ headers: {}, tls: { ca: gateway.ca } }),
       forget: () => undefined,
     };
     harness = await clusterHarness(kubernetes, access, TIMES);

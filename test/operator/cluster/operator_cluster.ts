@@ -36,6 +36,9 @@ export type OperatorCluster = {
   /** Waits until Ready of an object has a reason, and gives the object. */
   reaches(kind: Kind, name: string, reason: string, ms?: number): Promise<AnyObject>;
   gone(kind: Kind, name: string): Promise<void>;
+  /** The data of a Secret; `undefined` when there is none. */
+  secret(name: string): Promise<Record<string, string> | undefined>;
+  removeSecret(name: string): Promise<void>;
   /** Who holds the Lease; empty when nobody does, `undefined` when there is none. */
   holder(): Promise<string | undefined>;
   lease(method: string, body?: object): Promise<KubernetesAnswer>;
@@ -45,16 +48,19 @@ export type OperatorCluster = {
   dispose(): Promise<void>;
 };
 
-/** Makes namespaces, binding and fake; operators are started by `start` and `spawn`. */
+/**
+ * Makes namespaces, binding and fake; operators are started by `start` and `spawn`, and reach the cluster at
+ * `url`.
+ */
 export async function operatorCluster(
   kubernetes: Kubernetes,
-  { server = kubernetes.url }: { server?: string } = {},
+  { url, ca }: { url: string; ca: string } = kubernetes,
 ): Promise<OperatorCluster> {
   const id = randomUUID().slice(0, 8);
   const [namespace, systemNamespace] = [`shop-${id}`, `system-${id}`];
   const folder = await mkdtemp(join(tmpdir(), "deputize-kubeconfig-"));
   const kubeconfig = join(folder, "config");
-  await writeFile(kubeconfig, stringify(kubeconfigOf(kubernetes, server)));
+  await writeFile(kubeconfig, stringify(kubeconfigOf({ url, ca, token: kubernetes.adminToken })));
   const api = await startFakeOperatorApi({ token: TOKEN });
   api.accounts.set(OWNER, { onboarded: true, platformLimit: 10 });
   for (const name of [namespace, systemNamespace]) {
@@ -79,6 +85,8 @@ export async function operatorCluster(
   const scripts: RunningScript[] = [];
   const pathOf = (kind: Kind, name: string) =>
     `/apis/deputize.io/v1alpha1/namespaces/${namespace}/${kind.toLowerCase()}s/${name}`;
+
+  const secretPath = (name: string) => `/api/v1/namespaces/${namespace}/secrets/${name}`;
 
   async function find(kind: Kind, name: string): Promise<AnyObject | undefined> {
     const { status, body } = await kubernetes.call("GET", pathOf(kind, name));
@@ -136,6 +144,13 @@ export async function operatorCluster(
     },
     gone: (kind, name) =>
       until(`${kind} ${name} is gone`, async () => (await find(kind, name)) === undefined),
+    async secret(name) {
+      const { status, body } = await kubernetes.call("GET", secretPath(name));
+      if (status !== 200) return undefined;
+      const data = Object.entries((body.data ?? {}) as Record<string, string>);
+      return Object.fromEntries(data.map(([key, value]) => [key, Buffer.from(value, "base64").toString()]));
+    },
+    removeSecret: async (name) => void (await kubernetes.call("DELETE", secretPath(name))),
     lease,
     async holder() {
       const { status, body } = await lease("GET");
@@ -154,7 +169,7 @@ export async function operatorCluster(
   };
 }
 
-function kubeconfigOf({ ca, adminToken }: Kubernetes, server: string): object {
+function kubeconfigOf({ url, ca, token }: { url: string; ca: string; token: string }): object {
   return {
     apiVersion: "v1",
     kind: "Config",
@@ -162,10 +177,10 @@ function kubeconfigOf({ ca, adminToken }: Kubernetes, server: string): object {
     clusters: [
       {
         name: "test",
-        cluster: { server, "certificate-authority-data": Buffer.from(ca).toString("base64") },
+        cluster: { server: url, "certificate-authority-data": Buffer.from(ca).toString("base64") },
       },
     ],
-    users: [{ name: "test", user: { token: adminToken } }],
+    users: [{ name: "test", user: { token } }],
     contexts: [{ name: "test", context: { cluster: "test", user: "test" } }],
   };
 }

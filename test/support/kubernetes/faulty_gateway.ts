@@ -1,14 +1,16 @@
 import { once } from "node:events";
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { createServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Agent, type Dispatcher, request } from "undici";
+import { createAuthority, issueCertificate } from "../../../keyvault/tls/authority.ts";
 import type { Kubernetes } from "./server.ts";
 
 /**
  * What is done with a call instead of passing it on: an answer of its own, a connection that breaks, no
- * answer. Or with its answer: it comes late, breaks after some bytes, or each line becomes another one or
- * none.
+ * answer. Or with its answer: it comes late, breaks after some bytes or before the first, or each line
+ * becomes another one or none.
  */
 export type GatewayFault =
   | { status: number; body?: object; headers?: Record<string, string> }
@@ -16,13 +18,16 @@ export type GatewayFault =
   | "silence"
   | { delayMs: number }
   | { breakAfter: number }
+  | "lost"
   | { line(text: string): string | undefined };
 
-type AnswerFault = Exclude<GatewayFault, string | { status: number }>;
+type AnswerFault = Exclude<GatewayFault, "reset" | "silence" | { status: number }>;
 
 /** A way to an API server, as its administrator, that a test can make faulty. */
 export type FaultyGateway = {
   url: string;
+  /** Certificate that its TLS is checked with. */
+  ca: string;
   /** Faults of calls that begin from now on; without a rule there are none. */
   setRule(rule?: (method: string, url: URL) => GatewayFault | undefined): void;
   /** Breaks every connection. */
@@ -32,6 +37,9 @@ export type FaultyGateway = {
 
 /** Starts a gateway on a free loopback port. */
 export async function startFaultyGateway({ url, ca, adminToken }: Kubernetes): Promise<FaultyGateway> {
+  const validity = { notBefore: new Date(Date.now() - 60_000), notAfter: new Date(Date.now() + 3_600_000) };
+  const authority = await createAuthority(validity);
+  const identity = await issueCertificate(authority, { kind: "server", names: ["127.0.0.1"] }, validity);
   const dispatcher = new Agent({ connect: { ca }, bodyTimeout: 0 });
   let rule: (method: string, url: URL) => GatewayFault | undefined = () => undefined;
 
@@ -41,7 +49,7 @@ export async function startFaultyGateway({ url, ca, adminToken }: Kubernetes): P
     if (fault === "silence") return;
     if (fault === "reset") {
       incoming.socket.destroy();
-    } else if (fault !== undefined && "status" in fault) {
+    } else if (typeof fault === "object" && "status" in fault) {
       outgoing.writeHead(fault.status, fault.headers).end(JSON.stringify(fault.body ?? {}));
     } else {
       await forward(incoming, outgoing, target, fault);
@@ -68,6 +76,11 @@ export async function startFaultyGateway({ url, ca, adminToken }: Kubernetes): P
       },
       ...(chunks.length > 0 && { body: Buffer.concat(chunks) }),
     });
+    if (fault === "lost") {
+      await answer.body.dump();
+      incoming.socket.destroy();
+      return;
+    }
     if (fault !== undefined && "delayMs" in fault) await sleep(fault.delayMs);
     outgoing.writeHead(answer.statusCode);
     outgoing.flushHeaders();
@@ -79,13 +92,15 @@ export async function startFaultyGateway({ url, ca, adminToken }: Kubernetes): P
     }
   }
 
-  const server = createServer((incoming, outgoing) => {
+  const options = { cert: identity.certificate, key: identity.privateKey };
+  const server = createServer(options, (incoming, outgoing) => {
     pass(incoming, outgoing).catch(() => outgoing.destroy());
   });
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
   return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    ca: authority.certificate,
+    url: `https://127.0.0.1:${(server.address() as AddressInfo).port}`,
     setRule(next = () => undefined) {
       rule = next;
     },
@@ -101,7 +116,7 @@ export async function startFaultyGateway({ url, ca, adminToken }: Kubernetes): P
 
 async function* altered(
   chunks: AsyncIterable<Buffer>,
-  fault: AnswerFault | undefined,
+  fault: Exclude<AnswerFault, "lost"> | undefined,
 ): AsyncGenerator<Buffer> {
   let rest = "";
   let left = fault !== undefined && "breakAfter" in fault ? fault.breakAfter : Number.POSITIVE_INFINITY;
