@@ -36,7 +36,9 @@ export type FakeOperatorApi = Omit<FakeRegistry, "handlers"> & {
   heal(): void;
   /** Does a call's work but loses its answer, once. */
   loseAnswer(prefix: string): void;
-  /** Asks before each call whether it is refused a connection, or its answer is lost; ends other plans of it. */
+  /**
+   * Asks before each call whether it is refused a connection, or its answer is lost; ends other plans of it.
+   */
   intercept(plan: (method: string, path: string) => "cut" | "lost" | undefined): void;
   /** What people do in the console. The delegation is named by its request id. */
   approve(requestId: string, scopes: string[], expiresAt?: Date): void;

@@ -123,7 +123,9 @@ describe.skipIf(binary.missing !== undefined)("an operator that is cut off from 
     await kubernetes?.stop();
   });
 
-  /** Plays a scenario with an operator that is cut off there and another after it. Gives the count of writes. */
+  /**
+   * Plays a scenario with an operator that is cut off there and another after it. Gives the count of writes.
+   */
   async function play({ given, when, ends }: Scenario, cut: Cut | undefined): Promise<number> {
     const cluster = await operatorCluster(kubernetes, gateway);
     const requestId = () => only(cluster.api.delegations).request_id;
