@@ -10,6 +10,8 @@ export type FailedCall = {
   status?: number | undefined;
   reason: string;
   retryAfterMs?: number | undefined;
+  /** The quota that the call would go beyond. */
+  quota?: string | undefined;
 };
 
 /**
@@ -37,8 +39,11 @@ export class ClusterError extends Error {
 
 /** The cluster refuses a call, and will until a person changes something: roles, a quota, the object. */
 export class ClusterRefused extends ClusterError {
+  readonly quota: string | undefined;
+
   constructor(call: FailedCall) {
     super(call);
+    this.quota = call.quota;
     this.name = "ClusterRefused";
   }
 }
@@ -46,12 +51,15 @@ export class ClusterRefused extends ClusterError {
 /** Answers after which the same call fails again. A quota is 403, an immutable field 422. */
 const REFUSALS = new Set([400, 403, 405, 406, 413, 415, 422]);
 const REASON = /^[A-Za-z]{1,64}$/;
+/** All of a message that is kept: it may quote what was sent. */
+const QUOTA = /exceeded quota: ([a-z0-9][-.a-z0-9]{0,252})/;
 /** Longest wait that a Retry-After header is believed. */
 const MAX_RETRY_AFTER_SECONDS = 3600;
 
 const statusObject = z.object({
   code: z.number().optional(),
   reason: z.string().regex(REASON).optional(),
+  message: z.string().optional(),
   details: z.object({ retryAfterSeconds: z.number().optional() }).optional(),
 });
 
@@ -61,7 +69,7 @@ export function errorOfAnswer(
   { status, body, retryAfter }: { status?: number; body: unknown; retryAfter?: string | undefined },
 ): ClusterError {
   const parsed = statusObject.safeParse(body);
-  const { code, reason = "Unknown", details } = parsed.success ? parsed.data : {};
+  const { code, reason = "Unknown", details, message = "" } = parsed.success ? parsed.data : {};
   const found = status ?? code;
   const seconds = Number(retryAfter ?? details?.retryAfterSeconds ?? Number.NaN);
   const isWait = Number.isInteger(seconds) && seconds >= 0;
@@ -70,6 +78,7 @@ export function errorOfAnswer(
     resource,
     status: found,
     reason,
+    quota: QUOTA.exec(message)?.[1],
     retryAfterMs: isWait ? Math.min(seconds, MAX_RETRY_AFTER_SECONDS) * 1000 : undefined,
   };
   return found !== undefined && REFUSALS.has(found) ? new ClusterRefused(call) : new ClusterError(call);

@@ -1,5 +1,5 @@
+import { ClusterRefused } from "../kubernetes/cluster_error.ts";
 import { reconcileAgent } from "./agent/reconcile.ts";
-import { isTrue } from "./conditions.ts";
 import type { OperatorContext } from "./context.ts";
 import { reconcileDelegation } from "./delegation/reconcile.ts";
 import { concerned } from "./fan_out.ts";
@@ -9,6 +9,8 @@ import { createPlatformReconciler } from "./platform/reconcile.ts";
 import { startPoll } from "./polling/poll.ts";
 import { createQueue, type Visit } from "./queue/queue.ts";
 import { allObjects } from "./resources.ts";
+import { isTrue } from "./status/conditions.ts";
+import { reportRefusedWrite } from "./status/refused_writes.ts";
 
 /** Runs the reconcilers over everything there is. */
 export type Controller = {
@@ -27,9 +29,17 @@ export function startController(context: OperatorContext, { isHeld }: Pick<Lead,
   const reconcilePlatform = createPlatformReconciler();
 
   async function run(key: Key, failures: number): Promise<Visit> {
-    if (!isHeld()) return {};
     const object: AnyObject | undefined = resources.get(key.kind, key.namespace, key.name);
-    if (object === undefined) return {};
+    if (!isHeld() || object === undefined) return {};
+    try {
+      return await reconcile(object, failures);
+    } catch (error) {
+      if (error instanceof ClusterRefused) return reportRefusedWrite(context, object, error);
+      throw error;
+    }
+  }
+
+  async function reconcile(object: AnyObject, failures: number): Promise<Visit> {
     if (needsFinalizer(object)) {
       await resources.setFinalizer(object, true);
       return {};

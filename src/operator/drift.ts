@@ -1,7 +1,7 @@
-import { conditionOf, isTrue } from "./conditions.ts";
 import { hasEnded, hasRequestedEndPassed } from "./delegation/rules.ts";
 import type { AnyObject, Delegation } from "./kinds.ts";
 import type { ExternalState } from "./polling/state_reader.ts";
+import { conditionOf, isTrue } from "./status/conditions.ts";
 
 /** Whether an object's status no longer says what the API has, so that it must be looked at. */
 export function hasDrifted(object: AnyObject, state: ExternalState, now: Date): boolean {

@@ -1,5 +1,5 @@
 import { type AnyObject, type CommonStatus, type Kind, kinds, type ObjectOfKind } from "./kinds.ts";
-import type { Reason } from "./reasons.ts";
+import type { Reason } from "./status/reasons.ts";
 import type { Binding } from "./tenants.ts";
 
 /** Something that may have changed; what and how is found by reading. `Tenants` means all bindings. */
@@ -22,6 +22,8 @@ export type ObjectEvent = { type: "Normal" | "Warning"; reason: Reason; message:
  * Where objects, bindings and Secrets live: a folder or a cluster. Objects that it gives are never changed in
  * place. Reads of objects come from a complete copy in memory; writes are durable when they resolve. Every
  * write names its object by uid, so an object created again under the same name is never touched by mistake.
+ * A write that the cluster refuses, and will until a person changes something, throws `ClusterRefused`; a
+ * folder refuses none.
  */
 export type Resources = {
   /** Fills the copy and keeps it up to date from then on. Every object there is shows as a change once. */

@@ -1,10 +1,10 @@
 import type { ApiFailure, ApiResult } from "./api/transport.ts";
-import { readiness, withFacts } from "./conditions.ts";
 import type { OperatorContext } from "./context.ts";
 import { type AnyObject, FINALIZER } from "./kinds.ts";
 import type { Visit } from "./queue/queue.ts";
-import type { StatusReason } from "./reasons.ts";
-import { report } from "./report.ts";
+import { readiness, withFacts } from "./status/conditions.ts";
+import type { StatusReason } from "./status/reasons.ts";
+import { report } from "./status/report.ts";
 
 /**
  * Failures in a row after which an object that cannot be let go counts as stalled. Tries go on every 30 s.

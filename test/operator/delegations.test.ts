@@ -1,9 +1,24 @@
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { until } from "../support/process.ts";
 import { condition, delegation, only, operatorFolderEach, platform } from "./operator_folder.ts";
 
 describe("delegations in a folder", () => {
   const world = operatorFolderEach();
+
+  /** Types of the events about Delegations that have this reason, once there is one. */
+  async function eventsOf(reason: string): Promise<string[]> {
+    let types: string[] = [];
+    await until(`there is an event ${reason}`, async () => {
+      const text = await readFile(join(world.folders.status, "events.jsonl"), "utf8");
+      const lines = text.split("\n").filter((line) => line.includes('"Delegation/') && line.endsWith("}"));
+      const events = lines.map((line) => JSON.parse(line) as { type: string; reason: string });
+      types = events.filter((event) => event.reason === reason).map(({ type }) => type);
+      return types.length > 0;
+    });
+    return types;
+  }
 
   test("are asked for once and wait for the owner, with a link", async () => {
     await world.start();
@@ -110,6 +125,8 @@ describe("delegations in a folder", () => {
     expect(only(world.api.delegations)).toMatchObject({ status: "revoked", reason: "left the team" });
     expect(state.status).toMatchObject({ certStatus: "Revoked" });
     expect(condition(state, "Revoked")?.status).toBe("True");
+    expect(condition(state, "Stalled")?.status).toBe("False");
+    expect(await eventsOf("Revoked")).toEqual(["Normal"]);
     await world.folders.write("delegation.yaml", delegation());
     await until("taking it back is refused", async () => (await world.folders.errors()).length === 1);
     expect(only(world.api.delegations).status).toBe("revoked");
@@ -158,6 +175,33 @@ describe("delegations in a folder", () => {
     expect(only(world.api.delegations).status).toBe("revoked");
   });
 
+  test("that the service has forgotten are not asked for again, and are revoked by nobody", async () => {
+    await world.start();
+    const requestId = await world.declareDelegation();
+    world.api.approve(requestId, ["data:read"]);
+    const active = await world.reaches("Delegation", "bot", "Active");
+    world.api.delegations.clear();
+    await world.folders.write("platform.yaml", platform({ displayName: "Touched" }));
+    const state = await world.reaches("Delegation", "bot", "ExternalMissing");
+    expect(condition(state, "Stalled")?.status).toBe("True");
+    expect(condition(state, "Issued")?.status).toBe("Unknown");
+    expect(state.status).toMatchObject({ requestID: requestId, certID: active.status?.certID });
+    expect(state.status?.certStatus).toBeUndefined();
+    expect(await eventsOf("ExternalMissing")).toEqual(["Warning"]);
+    await world.folders.write("delegation.yaml", delegation({ revoked: true }));
+    await until("it was looked at", async () => {
+      const seen = (await world.state("Delegation", "bot")).status?.observedGeneration;
+      return seen === (await world.state("Delegation", "bot")).metadata.generation && seen === 2;
+    });
+    expect(condition(await world.state("Delegation", "bot"), "Ready")?.reason).toBe("ExternalMissing");
+    expect(world.api.delegations.size).toBe(0);
+    expect(world.api.callsTo("PUT", "/delegations")).toHaveLength(1);
+    await world.folders.remove("delegation.yaml");
+    await world.gone("Delegation", "bot");
+    await world.folders.write("delegation.yaml", delegation());
+    await world.reaches("Delegation", "bot", "AwaitingApproval");
+  });
+
   test("notice a revocation in the console at the next look", async () => {
     await world.start();
     const requestId = await world.declareDelegation();
@@ -167,6 +211,8 @@ describe("delegations in a folder", () => {
     await world.folders.write("platform.yaml", platform({ displayName: "Touched" }));
     const state = await world.reaches("Delegation", "bot", "Revoked");
     expect(condition(state, "Ready")?.message).toContain("in the console");
+    expect(condition(state, "Stalled")?.status).toBe("True");
+    expect(await eventsOf("Revoked")).toEqual(["Warning"]);
   });
 
   test.each([

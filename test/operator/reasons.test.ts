@@ -1,10 +1,10 @@
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { readiness } from "../../src/operator/conditions.ts";
-import { type Reason, reasons } from "../../src/operator/reasons.ts";
+import { readiness } from "../../src/operator/status/conditions.ts";
+import { type Reason, reasons } from "../../src/operator/status/reasons.ts";
 
-const CLUSTER_ONLY = ["Issuing", "ApprovalPolicyMissing", "ApproverNotLinked"];
+const CLUSTER_ONLY = ["Issuing", "ApprovalPolicyMissing", "ApproverNotLinked", "ClusterRefused"];
 const names = Object.keys(reasons) as Reason[];
 
 describe("reasons", () => {
@@ -19,6 +19,11 @@ describe("reasons", () => {
   test("are documented, each with what it means", async () => {
     const docs = await readFile(join(import.meta.dirname, "../../docs/operator.md"), "utf8");
     for (const reason of names) expect(docs).toContain(`| \`${reason}\` | ${reasons[reason].meaning} |`);
+  });
+
+  test("an end that the spec asked for sets none of Ready, Reconciling and Stalled", () => {
+    const facts = readiness({ reason: "Revoked", message: "", asAsked: true });
+    expect(facts.map(({ status }) => status)).toEqual(["False", "False", "False"]);
   });
 
   test.each(names)("%s sets at most one of Ready, Reconciling and Stalled", (reason) => {

@@ -2,14 +2,14 @@ import { hash } from "node:crypto";
 import type { AgentAnswer } from "../../operator_calls.ts";
 import { canonicalBytes } from "../../protocol/encoding/canonical.ts";
 import type { ApiFailure } from "../api/transport.ts";
-import { isAtRest, isOutage, reasonOf, visitAfter } from "../api_failures.ts";
-import { definedOnly, type Fact, isTrue, readiness, withFacts } from "../conditions.ts";
 import type { OperatorContext } from "../context.ts";
 import type { Agent, AgentStatus, Condition } from "../kinds.ts";
 import type { Visit } from "../queue/queue.ts";
-import type { StatusReason } from "../reasons.ts";
 import { dependentsOfAgent, platformObstacle } from "../references.ts";
-import { report } from "../report.ts";
+import { isAtRest, isOutage, reasonOf, visitAfter } from "../status/api_failures.ts";
+import { definedOnly, type Fact, isTrue, readiness, withFacts } from "../status/conditions.ts";
+import type { StatusReason } from "../status/reasons.ts";
+import { report } from "../status/report.ts";
 import { terminate } from "../termination.ts";
 import { type AgentInput, agentObstacle, isKnownAgent } from "./rules.ts";
 

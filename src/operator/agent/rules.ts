@@ -1,7 +1,7 @@
 import type { AgentState } from "../../operator_calls.ts";
 import type { Agent, Platform } from "../kinds.ts";
-import type { StatusReason } from "../reasons.ts";
 import { platformObstacle } from "../references.ts";
+import type { StatusReason } from "../status/reasons.ts";
 
 /** Everything that a decision about an Agent depends on. `state`: what the API has, if it knows the Agent. */
 export type AgentInput = {

@@ -1,14 +1,14 @@
 import { unixSeconds } from "../../clock.ts";
 import type { DelegationState, DelegationWish } from "../../operator_calls.ts";
 import type { ApiFailure, ApiResult } from "../api/transport.ts";
-import { isAtRest, isOutage, reasonOf, visitAfter } from "../api_failures.ts";
-import { conditionOf } from "../conditions.ts";
 import type { OperatorContext } from "../context.ts";
 import { durationSeconds } from "../durations.ts";
 import type { Delegation } from "../kinds.ts";
 import type { Visit } from "../queue/queue.ts";
-import { recheckOf } from "../reasons.ts";
-import { report } from "../report.ts";
+import { isAtRest, isOutage, reasonOf, visitAfter } from "../status/api_failures.ts";
+import { conditionOf } from "../status/conditions.ts";
+import { recheckOf } from "../status/reasons.ts";
+import { report } from "../status/report.ts";
 import { terminate } from "../termination.ts";
 import { type DelegationInput, nextStep } from "./rules.ts";
 import { delegationStatus, unknownStatus } from "./status.ts";

@@ -3,8 +3,8 @@ import type { DelegationState } from "../../operator_calls.ts";
 import { unregistrableScopes } from "../../protocol/documents/allowed_scopes.ts";
 import { coversScopes } from "../../protocol/documents/scopes.ts";
 import type { Agent, Delegation, Platform } from "../kinds.ts";
-import type { StatusReason } from "../reasons.ts";
 import { agentObstacle, platformObstacle } from "../references.ts";
+import type { StatusReason } from "../status/reasons.ts";
 
 /**
  * Everything that a decision about a Delegation depends on. `state`: what the API has, if it knows the
@@ -32,7 +32,7 @@ type FiledRule = (input: DelegationInput, state: DelegationState) => StatusReaso
 export function nextStep(input: DelegationInput): DelegationStep {
   const { object, state } = input;
   if (state === undefined) {
-    const verdict = firstOf(beforeRequest, (rule) => rule(input));
+    const verdict = missing(input) ?? firstOf(beforeRequest, (rule) => rule(input));
     return verdict === undefined ? { step: "request" } : { step: "report", verdict };
   }
   const isOpen = state.status === "pending" || state.status === "approved";
@@ -41,9 +41,18 @@ export function nextStep(input: DelegationInput): DelegationStep {
   return { step: "report", verdict };
 }
 
+/** Authority that the service has forgotten is not asked for again by itself: a person may have ended it. */
+const missing: Rule = ({ object: { status } }) =>
+  status.requestID === undefined
+    ? undefined
+    : {
+        reason: "ExternalMissing",
+        message: `The service does not know request ${status.requestID}; nothing is asked for again. Delete this object and create it again`,
+      };
+
 const revokedUnasked: Rule = ({ object }) =>
   object.spec.revoked === true
-    ? { reason: "Revoked", message: "Revoked before it was asked for" }
+    ? { reason: "Revoked", message: "Revoked before it was asked for", asAsked: true }
     : undefined;
 
 const suspendedUnasked: Rule = ({ object }) =>
@@ -85,12 +94,11 @@ const beforeRequest: readonly Rule[] = [
   scopesWithinCeiling,
 ];
 
-const revoked: FiledRule = (_, { status, reason }) => {
-  if (status === "revoked") return { reason: "Revoked", message: because("Revoked", reason) };
-  if (status === "withdrawn") {
-    return { reason: "Revoked", message: because("The request was withdrawn", reason) };
-  }
-  return undefined;
+const revoked: FiledRule = ({ object }, { status, reason }) => {
+  if (status !== "revoked" && status !== "withdrawn") return undefined;
+  const what = status === "revoked" ? "Revoked" : "The request was withdrawn";
+  const verdict: StatusReason = { reason: "Revoked", message: because(what, reason) };
+  return object.spec.revoked === true ? { ...verdict, asAsked: true } : verdict;
 };
 
 const denied: FiledRule = (_, { status, reason, decided_by }) =>
@@ -110,7 +118,7 @@ const undecidedInTime: FiledRule = (input, { status }) =>
 
 const certificateExpired: FiledRule = ({ now }, { status, expires_at }) =>
   status === "approved" && expires_at !== null && hasEnded(expires_at, now)
-    ? { reason: "Expired", message: `The certificate ended at ${expires_at}` }
+    ? { reason: "Expired", message: `The certificate ended at ${expires_at}`, asAsked: true }
     : undefined;
 
 const active: FiledRule = (input, { status, approved_scope, expires_at }) => {

@@ -1,8 +1,8 @@
 import type { DelegationState } from "../../operator_calls.ts";
-import { definedOnly, type Fact, readiness, withFacts } from "../conditions.ts";
 import type { Condition, DelegationStatus } from "../kinds.ts";
-import type { StatusReason } from "../reasons.ts";
 import { agentObstacle, platformObstacle } from "../references.ts";
+import { definedOnly, type Fact, readiness, withFacts } from "../status/conditions.ts";
+import type { StatusReason } from "../status/reasons.ts";
 import { beyondCeiling, type DelegationInput, hasEnded } from "./rules.ts";
 
 /**
@@ -15,6 +15,7 @@ export function delegationStatus(
   const { object, state, now } = input;
   const { generation } = object.metadata;
   const facts = [...readiness(verdict), ...ownFacts(input, verdict)];
+  if (verdict.reason === "ExternalMissing") return forgottenStatus(input, facts);
   return definedOnly<DelegationStatus & { conditions: Condition[] }>({
     observedGeneration: generation,
     requestID: state?.request_id,
@@ -26,6 +27,20 @@ export function delegationStatus(
     decidedBy: state?.decided_by ?? undefined,
     conditions: withFacts(object.status.conditions ?? [], facts, { generation, now }),
   });
+}
+
+/**
+ * The status of a Delegation that the API has forgotten: which request and certificate it had stays to be
+ * read, nothing says that they are good.
+ */
+function forgottenStatus(
+  { object, now }: DelegationInput,
+  facts: Fact[],
+): DelegationStatus & { conditions: Condition[] } {
+  const { approval: _, certStatus: __, ...known } = object.status;
+  const { generation } = object.metadata;
+  const conditions = withFacts(known.conditions ?? [], facts, { generation, now });
+  return { ...known, observedGeneration: generation, conditions };
 }
 
 /** The status when the API could not be asked: what was known stays, the verdict is new. */

@@ -1,8 +1,8 @@
 import { randomUUID } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 import type { Clock } from "../../clock.ts";
-import { type Fact, readiness, withFacts } from "../conditions.ts";
 import { type AnyObject, type CommonStatus, type Condition, FINALIZER, type Key } from "../kinds.ts";
+import { type Fact, readiness, withFacts } from "../status/conditions.ts";
 import type { Known, Manifest } from "./manifests/plan.ts";
 import { reportText } from "./state_file.ts";
 

@@ -1,12 +1,12 @@
 import type { PlatformWish } from "../../operator_calls.ts";
 import type { ApiFailure, ApiResult } from "../api/transport.ts";
-import { isAtRest, isOutage, reasonOf, visitAfter } from "../api_failures.ts";
 import type { OperatorContext } from "../context.ts";
 import type { Platform } from "../kinds.ts";
 import type { Visit } from "../queue/queue.ts";
-import { recheckOf } from "../reasons.ts";
 import { dependentsOfPlatform } from "../references.ts";
-import { report } from "../report.ts";
+import { isAtRest, isOutage, reasonOf, visitAfter } from "../status/api_failures.ts";
+import { recheckOf } from "../status/reasons.ts";
+import { report } from "../status/report.ts";
 import { terminate } from "../termination.ts";
 import { publishCredentials, readSecrets, rotationDue } from "./credentials.ts";
 import { active, type LastWish, nextStep, notOwned, type PlatformInput } from "./rules.ts";

@@ -1,9 +1,9 @@
 import type { PlatformState } from "../../operator_calls.ts";
 import { unregistrableScopes } from "../../protocol/documents/allowed_scopes.ts";
 import { coversScopes } from "../../protocol/documents/scopes.ts";
-import { isTrue } from "../conditions.ts";
 import type { Platform } from "../kinds.ts";
-import type { StatusReason } from "../reasons.ts";
+import { isTrue } from "../status/conditions.ts";
+import type { StatusReason } from "../status/reasons.ts";
 import type { Binding, Tenant } from "../tenants.ts";
 import { type HeldSecrets, rotationDue } from "./credentials.ts";
 import { holdsKey, isOwnSecret, secretName } from "./secret.ts";

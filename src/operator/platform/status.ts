@@ -1,6 +1,6 @@
-import { definedOnly, type Fact, isTrue, readiness, withFacts } from "../conditions.ts";
 import type { Condition, PlatformStatus } from "../kinds.ts";
-import type { StatusReason } from "../reasons.ts";
+import { definedOnly, type Fact, isTrue, readiness, withFacts } from "../status/conditions.ts";
+import type { StatusReason } from "../status/reasons.ts";
 import type { Publication } from "./credentials.ts";
 import type { PlatformInput } from "./rules.ts";
 import { holdsKey, secretName } from "./secret.ts";

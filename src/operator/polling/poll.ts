@@ -1,11 +1,11 @@
 import { MAX_STATE_IDS } from "../../operator_calls.ts";
 import type { ApiFailure } from "../api/transport.ts";
-import { conditionOf } from "../conditions.ts";
 import type { OperatorContext } from "../context.ts";
 import { hasDrifted } from "../drift.ts";
 import { type AnyObject, type Key, keyOf } from "../kinds.ts";
-import type { Reason } from "../reasons.ts";
 import { allObjects } from "../resources.ts";
+import { conditionOf } from "../status/conditions.ts";
+import type { Reason } from "../status/reasons.ts";
 import { stateOf } from "./state_reader.ts";
 
 /** Looks at the API for what changed there: decisions of people, the end of an outage, drift. */

@@ -27,6 +27,8 @@ export type OperatorCluster = {
   systemNamespace: string;
   /** An operator in this process. */
   start(): Promise<Operator>;
+  /** Those in this process. */
+  operators(): Operator[];
   /** One in a process of its own. */
   spawn(): Promise<RunningScript>;
   apply(...manifests: object[]): Promise<void>;
@@ -50,17 +52,17 @@ export type OperatorCluster = {
 
 /**
  * Makes namespaces, binding and fake; operators are started by `start` and `spawn`, and reach the cluster at
- * `url`.
+ * `url`, as the administrator or as the user `as`.
  */
 export async function operatorCluster(
   kubernetes: Kubernetes,
-  { url, ca }: { url: string; ca: string } = kubernetes,
+  { url = kubernetes.url, ca = kubernetes.ca, as }: { url?: string; ca?: string; as?: string } = {},
 ): Promise<OperatorCluster> {
   const id = randomUUID().slice(0, 8);
   const [namespace, systemNamespace] = [`shop-${id}`, `system-${id}`];
   const folder = await mkdtemp(join(tmpdir(), "deputize-kubeconfig-"));
   const kubeconfig = join(folder, "config");
-  await writeFile(kubeconfig, stringify(kubeconfigOf({ url, ca, token: kubernetes.adminToken })));
+  await writeFile(kubeconfig, stringify(kubeconfigOf({ url, ca, token: kubernetes.adminToken, as })));
   const api = await startFakeOperatorApi({ token: TOKEN });
   api.accounts.set(OWNER, { onboarded: true, platformLimit: 10 });
   for (const name of [namespace, systemNamespace]) {
@@ -112,6 +114,7 @@ export async function operatorCluster(
       operators.push(operator);
       return operator;
     },
+    operators: () => operators,
     async spawn() {
       const script = await runScript(PROGRAM, [JSON.stringify(config)]);
       scripts.push(script);
@@ -169,7 +172,9 @@ export async function operatorCluster(
   };
 }
 
-function kubeconfigOf({ url, ca, token }: { url: string; ca: string; token: string }): object {
+type Access = { url: string; ca: string; token: string; as: string | undefined };
+
+function kubeconfigOf({ url, ca, token, as }: Access): object {
   return {
     apiVersion: "v1",
     kind: "Config",
@@ -180,7 +185,7 @@ function kubeconfigOf({ url, ca, token }: { url: string; ca: string; token: stri
         cluster: { server: url, "certificate-authority-data": Buffer.from(ca).toString("base64") },
       },
     ],
-    users: [{ name: "test", user: { token } }],
+    users: [{ name: "test", user: { token, ...(as !== undefined && { as }) } }],
     contexts: [{ name: "test", context: { cluster: "test", user: "test" } }],
   };
 }

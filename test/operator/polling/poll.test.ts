@@ -3,7 +3,7 @@ import { systemClock } from "../../../src/clock.ts";
 import { createLog } from "../../../src/log.ts";
 import { type AnyObject, type Kind, keyText } from "../../../src/operator/kinds.ts";
 import { type Poll, startPoll } from "../../../src/operator/polling/poll.ts";
-import type { Reason } from "../../../src/operator/reasons.ts";
+import type { Reason } from "../../../src/operator/status/reasons.ts";
 import type { StateAnswer } from "../../../src/operator_calls.ts";
 import { aDelegation, anApproval, aPlatform, aState, truth } from "../objects.ts";
 

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
-import type { CommonStatus, Condition } from "./kinds.ts";
+import type { CommonStatus, Condition } from "../kinds.ts";
 import { progressOf, type StatusReason } from "./reasons.ts";
 
 /** A condition as a reconciler states it. Without a reason: the type's own name, as for what is simply so. */
@@ -8,8 +8,9 @@ export type Fact = { type: string; status: Condition["status"]; reason?: string;
 const MAX_MESSAGE_LENGTH = 2048;
 
 /** The facts Ready, Reconciling and Stalled (kstatus) that a verdict means. */
-export function readiness({ reason, message }: StatusReason): Fact[] {
-  const progress = progressOf(reason);
+export function readiness(verdict: StatusReason): Fact[] {
+  const { reason, message } = verdict;
+  const progress = progressOf(verdict);
   return [
     { type: "Ready", status: progress === "done" ? "True" : "False", reason, message },
     { type: "Reconciling", status: progress === "waiting" ? "True" : "False", reason },

@@ -1,8 +1,8 @@
 /**
- * How far an object is, by its reason: `done` (Ready), `waiting` (the operator looks again by itself),
- * `stuck` (a person has to change something), `paused`.
+ * How far an object is: `done` (Ready), `waiting` (the operator looks again by itself), `stuck` (a person has
+ * to change something), `paused`, `ended` (as its spec says, so nothing is left to do).
  */
-export type Progress = "done" | "waiting" | "stuck" | "paused";
+export type Progress = "done" | "waiting" | "stuck" | "paused" | "ended";
 
 type Entry = {
   progress: Progress;
@@ -69,6 +69,17 @@ export const reasons = {
     meaning: "The authority was taken back, or the agent or platform was removed in the account.",
   },
   Expired: { progress: "stuck", meaning: "The certificate has ended, or nobody decided in time." },
+  ExternalMissing: {
+    progress: "stuck",
+    meaning:
+      "The service does not know what was asked for before, as after a restore of its database. Nothing is asked for again: delete the object and create it again.",
+  },
+  ClusterRefused: {
+    progress: "stuck",
+    meaning:
+      "The cluster refuses the operator a write: its role, an admission policy, a quota or an immutable object. The message names verb and resource.",
+    recheckMs: 30_000,
+  },
   ApiUnavailable: { progress: "waiting", meaning: "The service's API does not answer." },
   VaultUnavailable: { progress: "waiting", meaning: "The key vault does not answer." },
   AuthorizationFailed: { progress: "stuck", meaning: "The API refuses the operator's token." },
@@ -87,12 +98,15 @@ export const reasons = {
 /** A documented reason. */
 export type Reason = keyof typeof reasons;
 
-/** What was found out about an object: a reason and a sentence for people. */
-export type StatusReason = { reason: Reason; message: string };
+/**
+ * What was found out about an object: a reason and a sentence for people; whether its end is what its spec
+ * says.
+ */
+export type StatusReason = { reason: Reason; message: string; asAsked?: true };
 
-/** The progress that a reason means. */
-export function progressOf(reason: Reason): Progress {
-  return reasons[reason].progress;
+/** The progress that a verdict means. */
+export function progressOf({ reason, asAsked }: Pick<StatusReason, "reason" | "asAsked">): Progress {
+  return asAsked === true ? "ended" : reasons[reason].progress;
 }
 
 /**

@@ -1,6 +1,6 @@
+import type { OperatorContext } from "../context.ts";
+import { type AnyObject, type CommonStatus, type Condition, keyOf, keyText } from "../kinds.ts";
 import { conditionOf, sameStatus } from "./conditions.ts";
-import type { OperatorContext } from "./context.ts";
-import { type AnyObject, type CommonStatus, type Condition, keyOf, keyText } from "./kinds.ts";
 import { progressOf, type StatusReason } from "./reasons.ts";
 
 type Reporter = Pick<OperatorContext, "resources" | "log">;
@@ -13,13 +13,14 @@ export async function report(
   { resources, log }: Reporter,
   object: AnyObject,
   status: CommonStatus & { conditions: Condition[] },
-  { reason, message }: StatusReason,
+  verdict: StatusReason,
 ): Promise<void> {
+  const { reason, message } = verdict;
   if (sameStatus(ownPart(object.status), status)) return;
   await resources.writeStatus(object, status);
   if (conditionOf(object.status, "Ready")?.reason === reason) return;
   log.info({ object: keyText(keyOf(object)), reason }, message);
-  const type = progressOf(reason) === "stuck" ? "Warning" : "Normal";
+  const type = progressOf(verdict) === "stuck" ? "Warning" : "Normal";
   resources.recordEvent(object, { type, reason, message });
 }
 

@@ -1,8 +1,8 @@
-import type { ErrorCode } from "../errors.ts";
-import type { ApiFailure } from "./api/transport.ts";
+import type { ErrorCode } from "../../errors.ts";
+import type { ApiFailure } from "../api/transport.ts";
+import type { AnyObject } from "../kinds.ts";
+import type { Visit } from "../queue/queue.ts";
 import { conditionOf } from "./conditions.ts";
-import type { AnyObject } from "./kinds.ts";
-import type { Visit } from "./queue/queue.ts";
 import { progressOf, type Reason, recheckOf, type StatusReason } from "./reasons.ts";
 
 /** The reason that a refusal of the API means. Any other code is a fault of the spec. */
@@ -59,11 +59,11 @@ export function isOutage(failure: ApiFailure): boolean {
 /**
  * When to look again after a verdict: what waits for something that is not watched is tried again by itself.
  */
-export function visitAfter({ reason }: StatusReason, failure?: ApiFailure): Visit {
-  if (failure !== undefined && (isOutage(failure) || progressOf(reason) === "waiting")) {
+export function visitAfter(verdict: StatusReason, failure?: ApiFailure): Visit {
+  if (failure !== undefined && (isOutage(failure) || progressOf(verdict) === "waiting")) {
     const notBeforeMs = failure.kind === "unavailable" ? failure.retryAfterMs : undefined;
     return { retry: true, ...(notBeforeMs === undefined ? {} : { notBeforeMs }) };
   }
-  const afterMs = recheckOf(reason);
+  const afterMs = recheckOf(verdict.reason);
   return afterMs === undefined ? {} : { afterMs };
 }
