@@ -1,6 +1,6 @@
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { parse } from "yaml";
+import { parseAllDocuments } from "yaml";
 import { z } from "zod";
 
 /** A CEL rule of a schema node. `fieldPath`: the field below the node that a refusal names, as in `.ttl`. */
@@ -46,10 +46,10 @@ export const definitionsFolder = join(import.meta.dirname, "../../../crds");
 export async function readDefinitions(folder: string = definitionsFolder): Promise<Definition[]> {
   const names = (await readdir(folder)).filter((name) => name.endsWith(".yaml")).sort();
   const documents = await Promise.all(
-    names.map(async (name) => parse(await readFile(join(folder, name), "utf8")) as unknown),
+    names.map(async (name) => parseAllDocuments(await readFile(join(folder, name), "utf8"))),
   );
-  return documents.flatMap((document) => {
-    const definition = file.safeParse(document);
+  return documents.flat().flatMap((document) => {
+    const definition = file.safeParse(document.toJS());
     if (!definition.success) return [];
     const { group, names: kindNames, versions } = definition.data.spec;
     return versions.map((version) => ({

@@ -14,6 +14,9 @@ export type KubernetesAnswer = { status: number; body: KubernetesObject };
 /** A JSON object of the Kubernetes API. */
 export type KubernetesObject = { [field: string]: unknown };
 
+/** A user of the cluster. Everybody who is signed in is in the group `system:authenticated` besides. */
+export type KubernetesUser = { name: string; group?: string; uid?: string };
+
 /** A running API server with real RBAC and admission, nothing else: no scheduler, no controllers. */
 export type Kubernetes = {
   url: string;
@@ -23,6 +26,8 @@ export type Kubernetes = {
   adminToken: string;
   /** One call as the administrator. A body is JSON unless `contentType` says otherwise. */
   call(method: string, path: string, body?: unknown, contentType?: string): Promise<KubernetesAnswer>;
+  /** Calls made as another user. */
+  as(user: KubernetesUser): Kubernetes["call"];
   stop(): Promise<void>;
 };
 
@@ -89,19 +94,28 @@ async function startBoth(folder: string, start: StartProgram): Promise<Omit<Kube
   const url = `https://127.0.0.1:${port}`;
   const ca = await whenReady(url, join(folder, "certificates", "apiserver.crt"), adminToken);
   const dispatcher = new Agent({ connect: { ca }, keepAliveTimeout: 1000 });
+  const callAs =
+    (user: Record<string, string>): Kubernetes["call"] =>
+    async (method, path, body, contentType = "application/json") => {
+      const answer = await request(new URL(path, url), {
+        method,
+        dispatcher,
+        headers: { authorization: `Bearer ${adminToken}`, "content-type": contentType, ...user },
+        ...(body === undefined ? {} : { body: typeof body === "string" ? body : JSON.stringify(body) }),
+      });
+      return { status: answer.statusCode, body: (await answer.body.json()) as KubernetesObject };
+    };
   return {
     url,
     ca,
     adminToken,
-    async call(method, path, body, contentType = "application/json") {
-      const answer = await request(new URL(path, url), {
-        method,
-        dispatcher,
-        headers: { authorization: `Bearer ${adminToken}`, "content-type": contentType },
-        ...(body === undefined ? {} : { body: typeof body === "string" ? body : JSON.stringify(body) }),
-      });
-      return { status: answer.statusCode, body: (await answer.body.json()) as KubernetesObject };
-    },
+    call: callAs({}),
+    as: ({ name, group, uid }) =>
+      callAs({
+        "impersonate-user": name,
+        ...(group !== undefined && { "impersonate-group": group }),
+        ...(uid !== undefined && { "impersonate-uid": uid }),
+      }),
   };
 }
 

@@ -1,0 +1,255 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { kubernetesBinary } from "../../support/kubernetes/binary.ts";
+import { installDefinitions } from "../../support/kubernetes/definitions.ts";
+import { installPolicies } from "../../support/kubernetes/policies.ts";
+import { type Kubernetes, type KubernetesAnswer, startKubernetes } from "../../support/kubernetes/server.ts";
+import { until } from "../../support/process.ts";
+import { type AdmissionWorld, admissionWorld, PEOPLE, type Somebody } from "./world.ts";
+
+const BUILD_TIMEOUT_MS = 20 * 60_000;
+const binary = await kubernetesBinary();
+if (binary.missing !== undefined) console.error(`SKIPPED, missing: ${binary.missing}`);
+
+const refused = (answer: KubernetesAnswer) => [answer.status, String(answer.body.message)];
+const forbidden = (text: string) => [403, expect.stringContaining(text)];
+const invalid = (text: string) => [422, expect.stringContaining(text)];
+
+describe.skipIf(binary.missing !== undefined)("an approval in Kubernetes", () => {
+  let kubernetes: Kubernetes;
+  let world: AdmissionWorld;
+
+  beforeAll(async () => {
+    kubernetes = await startKubernetes(binary.path ?? "");
+    await installDefinitions(kubernetes);
+    await installPolicies(kubernetes);
+  }, BUILD_TIMEOUT_MS);
+  afterAll(() => kubernetes?.stop());
+  beforeEach(async () => {
+    world = await admissionWorld(kubernetes);
+  });
+
+  const approvalOf = async (name = "help") => (await world.get("delegations", name)).status?.approval;
+
+  test("is written by who has the verb approve on the Platform, as narrow as wanted", async () => {
+    expect((await world.approve("approver", "help")).status).toBe(200);
+    expect(await approvalOf()).toMatchObject({ decision: "Approved", approvedScopes: ["data:read"] });
+  });
+
+  test("is a denial, too", async () => {
+    const denial = { decision: "Denied", approvedScopes: undefined, message: "not this month" };
+    expect((await world.approve("approver", "help", denial)).status).toBe(200);
+    expect(await approvalOf()).toMatchObject({ decision: "Denied", message: "not this month" });
+  });
+
+  test("names the approver's uid or none, and no other", async () => {
+    const wrong = { approver: { username: PEOPLE.approver.name, uid: "uid-of-bob" } };
+    expect(refused(await world.approve("approver", "help", wrong))).toEqual(
+      forbidden("must be your own uid"),
+    );
+    const right = { approver: { username: PEOPLE.approver.name, uid: PEOPLE.approver.uid } };
+    expect((await world.approve("approver", "help", right)).status).toBe(200);
+  });
+
+  test("may be given by a person of a small cluster, system:admin, who has the verb", async () => {
+    const admin = { name: "system:admin", group: "system:masters" };
+    expect((await world.approve(admin, "help")).status).toBe(200);
+  });
+
+  describe("is refused", () => {
+    test("with a spoofed approver name", async () => {
+      const spoofed = { approver: { username: PEOPLE.both.name } };
+      expect(refused(await world.approve("approver", "help", spoofed))).toEqual(
+        forbidden(`must be your own user name, ${PEOPLE.approver.name}`),
+      );
+      expect(await approvalOf()).toBeUndefined();
+    });
+
+    test("of an editor, who may not write a status", async () => {
+      expect((await world.approve("editor", "help")).status).toBe(403);
+      expect(await approvalOf()).toBeUndefined();
+    });
+
+    test("of an approver of another platform", async () => {
+      expect(refused(await world.approve("stranger", "help"))).toEqual(
+        forbidden("a role must allow the verb approve on platforms.deputize.io"),
+      );
+    });
+
+    test("of an approver of another namespace", async () => {
+      const other = await admissionWorld(kubernetes);
+      const bindings = `/apis/rbac.authorization.k8s.io/v1/namespaces/${other.namespace}/rolebindings`;
+      await kubernetes.call("DELETE", `${bindings}/approver-${other.namespace}`);
+      await until("the role is gone", async () => (await other.approve("approver", "help")).status === 403);
+      expect((await other.get("delegations", "help")).status).toBeUndefined();
+    });
+
+    test("of a service account, whatever it may do", async () => {
+      const account = {
+        name: `system:serviceaccount:${world.namespace}:bot`,
+        group: "system:masters",
+      };
+      expect(refused(await world.approve(account, "help"))).toEqual(forbidden("a person approves"));
+    });
+
+    test("of a node", async () => {
+      const node = { name: "system:node:one", group: "system:masters" };
+      expect(refused(await world.approve(node, "help"))).toEqual(forbidden("a person approves"));
+    });
+
+    test("of the operator, even where its roles allow all", async () => {
+      const status = { status: { requestID: "r-1", observedGeneration: 1 } };
+      expect((await world.patch("operator", "delegations", "help", status, "status")).status).toBe(200);
+      expect((await world.approve("operator", "help")).status).toBe(403);
+      expect(await approvalOf()).toBeUndefined();
+      await world.approve("approver", "help");
+      const none = { status: { approval: null } };
+      expect((await world.patch("operator", "delegations", "help", none, "status")).status).toBe(422);
+      expect(await approvalOf()).toBeDefined();
+    });
+
+    test("of who asked for it", async () => {
+      await world.declare("both", "own", { requestedBy: PEOPLE.both.name });
+      expect(refused(await world.approve("both", "own"))).toEqual(forbidden("you asked for this Delegation"));
+      expect((await world.approve("approver", "own")).status).toBe(200);
+    });
+
+    test("wider than what was asked for", async () => {
+      expect(
+        refused(await world.approve("approver", "help", { approvedScopes: ["data:read", "data:share"] })),
+      ).toEqual(invalid("approvedScopes must lie within spec.scopes"));
+    });
+
+    test("without a scope, or a denial with one", async () => {
+      expect((await world.approve("approver", "help", { approvedScopes: [] })).status).toBe(422);
+      expect((await world.approve("approver", "help", { decision: "Denied" })).status).toBe(422);
+    });
+
+    test("of another generation than the Delegation has now", async () => {
+      await world.patch("editor", "delegations", "help", { spec: { suspend: true } });
+      expect(refused(await world.approve("approver", "help"))).toEqual(
+        forbidden("must be the Delegation's metadata.generation"),
+      );
+      expect((await world.approve("approver", "help", { observedGeneration: 2 })).status).toBe(200);
+    });
+
+    test("of a Delegation that is being deleted, or revoked", async () => {
+      await world.call("editor", "DELETE", world.path("delegations", "help"));
+      const leaving = { observedGeneration: 2 };
+      expect(refused(await world.approve("approver", "help", leaving))).toEqual(
+        forbidden("is being deleted"),
+      );
+      await world.declare("editor", "over");
+      await world.patch("editor", "delegations", "over", { spec: { revoked: true } });
+      expect(refused(await world.approve("approver", "over", leaving))).toEqual(forbidden("is revoked"));
+    });
+
+    test.each<[string, object]>([
+      ["flipped", { decision: "Denied", approvedScopes: null }],
+      ["widened", { approvedScopes: ["data:read", "payments:send"] }],
+    ])("once there is one, which is not %s", async (_, changes) => {
+      await world.approve("approver", "help");
+      const before = await approvalOf();
+      for (const who of ["approver", "wildcard", "admin"] as const) {
+        const answer = await world.approve(who, "help", changes);
+        expect([403, 422]).toContain(answer.status);
+      }
+      expect(await approvalOf()).toEqual(before);
+    });
+
+    test("to vanish, for anybody", async () => {
+      await world.approve("approver", "help");
+      for (const who of ["approver", "wildcard", "admin"] as const) {
+        const gone = { status: { approval: null } };
+        expect((await world.patch(who, "delegations", "help", gone, "status")).status).toBeGreaterThan(400);
+        const all = { status: null };
+        expect((await world.patch(who, "delegations", "help", all, "status")).status).toBeGreaterThan(400);
+      }
+      expect(await approvalOf()).toBeDefined();
+    });
+
+    test("with text that hides its direction or breaks lines of a log", async () => {
+      for (const message of ["ok \u202etnaw\u202c", "ok\u0000", "fine\u200b"]) {
+        expect((await world.approve("approver", "help", { message })).status).toBe(422);
+      }
+      const approver = { username: "ann@example.test\nOK approved" };
+      expect((await world.approve("approver", "help", { approver })).status).toBe(422);
+    });
+  });
+
+  test("is not inherited by a Delegation that is created again, nor brought along at its creation", async () => {
+    await world.approve("approver", "help");
+    await world.call("operator", "PATCH", world.path("delegations", "help"), {
+      metadata: { finalizers: null },
+    });
+    await world.call("editor", "DELETE", world.path("delegations", "help"));
+    const approval = {
+      decision: "Approved",
+      approvedScopes: ["data:read"],
+      approver: { username: PEOPLE.approver.name },
+      observedGeneration: 1,
+    };
+    const created = await world.call("wildcard", "POST", world.path("delegations"), {
+      apiVersion: "deputize.io/v1alpha1",
+      kind: "Delegation",
+      metadata: { name: "help" },
+      spec: { platformRef: { name: "shop" }, agentRef: { name: "bot" }, scopes: ["data:read"] },
+      status: { approval, certID: "cert-1" },
+    });
+    expect(created.status).toBe(201);
+    expect((await world.get("delegations", "help")).status).toBeUndefined();
+  });
+
+  test.each<[string, object]>([
+    ["its scopes", { scopes: ["data:read", "payments:send", "data:share"] }],
+    ["its platform", { platformRef: { name: "other" } }],
+    ["its agent", { agentRef: { name: "other" } }],
+    ["its end", { ttl: "87600h" }],
+    ["who asked for it", { requestedBy: "ed@example.test" }],
+    ["its constraints", { constraints: [] }],
+  ])("stays that of what was judged: nobody changes %s afterwards", async (_, spec) => {
+    await world.approve("approver", "help");
+    for (const who of ["editor", "wildcard", "admin", "operator"] as const) {
+      expect((await world.patch(who, "delegations", "help", { spec })).status).toBeGreaterThan(400);
+    }
+  });
+
+  test.each<[Somebody, object]>([
+    ["approver", { certID: "cert-1" }],
+    ["approver", { conditions: [] }],
+    ["wildcard", { certID: "cert-1" }],
+    ["wildcard", { requestID: "r-2" }],
+    ["wildcard", { certStatus: "Active" }],
+    ["admin", { certID: "cert-1" }],
+    ["admin", { observedGeneration: 7 }],
+  ])("is all that %s writes of a status: not %j", async (who, status) => {
+    expect(refused(await world.patch(who, "delegations", "help", { status }, "status"))).toEqual(
+      forbidden("only the operator writes the status"),
+    );
+    expect((await world.get("delegations", "help")).status).toBeUndefined();
+  });
+
+  test("leaves no way to a Platform's or an Agent's status", async () => {
+    for (const [resource, name] of [
+      ["platforms", "shop"],
+      ["agents", "bot"],
+    ] as const) {
+      const status = { conditions: [] };
+      expect(refused(await world.patch("admin", resource, name, { status }, "status"))).toEqual(
+        forbidden("only the operator writes the status"),
+      );
+      const own = { observedGeneration: 1 };
+      expect((await world.patch("operator", resource, name, { status: own }, "status")).status).toBe(200);
+    }
+  });
+
+  test("by kubectl --as is that of whoever is impersonated: RBAC says who may impersonate", async () => {
+    const other = kubernetes.as(PEOPLE.wildcard);
+    // Impersonation inside impersonation is not possible: the right to impersonate is asked for instead.
+    const review = await other("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", {
+      apiVersion: "authorization.k8s.io/v1",
+      kind: "SelfSubjectAccessReview",
+      spec: { resourceAttributes: { verb: "impersonate", resource: "users", name: PEOPLE.approver.name } },
+    });
+    expect((review.body.status as { allowed: boolean }).allowed).toBe(false);
+  });
+});

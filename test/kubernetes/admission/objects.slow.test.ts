@@ -1,0 +1,190 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { kubernetesBinary } from "../../support/kubernetes/binary.ts";
+import { installDefinitions } from "../../support/kubernetes/definitions.ts";
+import { installPolicies } from "../../support/kubernetes/policies.ts";
+import { type Kubernetes, type KubernetesAnswer, startKubernetes } from "../../support/kubernetes/server.ts";
+import { type AdmissionWorld, admissionWorld, PEOPLE, type Somebody } from "./world.ts";
+
+const BUILD_TIMEOUT_MS = 20 * 60_000;
+const DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const FINALIZER = "deputize.io/revoke";
+const TYPE = "deputize.io/platform-credentials";
+const binary = await kubernetesBinary();
+if (binary.missing !== undefined) console.error(`SKIPPED, missing: ${binary.missing}`);
+
+const refused = (answer: KubernetesAnswer) => [answer.status, String(answer.body.message)];
+const forbidden = (text: string) => [403, expect.stringContaining(text)];
+
+describe.skipIf(binary.missing !== undefined)("our objects in a cluster", () => {
+  let kubernetes: Kubernetes;
+  let world: AdmissionWorld;
+
+  beforeAll(async () => {
+    kubernetes = await startKubernetes(binary.path ?? "");
+    await installDefinitions(kubernetes);
+    await installPolicies(kubernetes);
+  }, BUILD_TIMEOUT_MS);
+  afterAll(() => kubernetes?.stop());
+  beforeEach(async () => {
+    world = await admissionWorld(kubernetes);
+  });
+
+  const metadataOf = async (resource: string, name: string) =>
+    (await world.get(resource, name)).metadata as { uid: string; finalizers?: string[] };
+
+  describe("who asked for a Delegation", () => {
+    test("is whoever creates it, or nobody is named", async () => {
+      expect((await world.declare("editor", "a", { requestedBy: PEOPLE.editor.name })).status).toBe(201);
+      expect((await world.declare("editor", "b")).status).toBe(201);
+    });
+
+    test.each<Somebody>(["editor", "wildcard", "admin"])(
+      "is nobody else, whatever %s may do",
+      async (who) => {
+        expect(refused(await world.declare(who, "c", { requestedBy: "somebody@example.test" }))).toEqual(
+          forbidden(`spec.requestedBy must be your own user name, ${PEOPLE[who].name}`),
+        );
+      },
+    );
+
+    test("is not added, changed or taken away later", async () => {
+      await world.declare("editor", "a", { requestedBy: PEOPLE.editor.name });
+      for (const who of ["editor", "admin"] as const) {
+        for (const [name, requestedBy] of [
+          ["a", null],
+          ["a", PEOPLE.both.name],
+          ["help", PEOPLE.editor.name],
+        ]) {
+          const answer = await world.patch(who, "delegations", String(name), { spec: { requestedBy } });
+          expect(answer.status).toBeGreaterThan(400);
+        }
+      }
+    });
+  });
+
+  describe("the finalizer", () => {
+    test.each(["platforms", "agents", "delegations"])(
+      "of %s is taken away by the operator",
+      async (resource) => {
+        const name = resource === "platforms" ? "shop" : resource === "agents" ? "bot" : "help";
+        const none = { metadata: { finalizers: null } };
+        for (const who of ["editor", "wildcard", "admin"] as const) {
+          expect(refused(await world.patch(who, resource, name, none))).toEqual(
+            forbidden("only the operator removes the finalizer deputize.io/revoke"),
+          );
+        }
+        expect((await metadataOf(resource, name)).finalizers).toEqual([FINALIZER]);
+        expect((await world.patch("operator", resource, name, none)).status).toBe(200);
+      },
+    );
+
+    test("stays while the object is being deleted, too, and beside others", async () => {
+      await world.patch("editor", "delegations", "help", {
+        metadata: { finalizers: [FINALIZER, "example.test/other"] },
+      });
+      await world.call("editor", "DELETE", world.path("delegations", "help"));
+      const other = { metadata: { finalizers: ["example.test/other"] } };
+      expect((await world.patch("wildcard", "delegations", "help", other)).status).toBe(403);
+      const own = { metadata: { finalizers: [FINALIZER] } };
+      expect((await world.patch("editor", "delegations", "help", own)).status).toBe(200);
+    });
+
+    test("goes by force only with the verb and the object's uid in an annotation: verbs [*] alone strip none", async () => {
+      const { uid } = await metadataOf("delegations", "help");
+      const strip = (annotation: string) => ({
+        metadata: { finalizers: null, annotations: { "deputize.io/force-delete": annotation } },
+      });
+      expect((await world.patch("wildcard", "delegations", "help", strip("yes"))).status).toBe(403);
+      expect((await world.patch("editor", "delegations", "help", strip(uid))).status).toBe(403);
+      expect((await world.patch("wildcard", "delegations", "help", strip(uid))).status).toBe(200);
+    });
+
+    test("may be missing from a new object, and be added by anybody", async () => {
+      const answer = await world.call("editor", "POST", world.path("delegations"), {
+        apiVersion: "deputize.io/v1alpha1",
+        kind: "Delegation",
+        metadata: { name: "bare" },
+        spec: { platformRef: { name: "shop" }, agentRef: { name: "bot" }, scopes: ["data:read"] },
+      });
+      expect(answer.status).toBe(201);
+      const own = { metadata: { finalizers: [FINALIZER] } };
+      expect((await world.patch("operator", "delegations", "bare", own)).status).toBe(200);
+    });
+  });
+
+  describe("the operator", () => {
+    test("creates no objects, and changes nothing of a spec", async () => {
+      expect(refused(await world.declare("operator", "own"))).toEqual(
+        forbidden("the operator creates no objects"),
+      );
+      for (const [resource, name, spec] of [
+        ["delegations", "help", { revoked: true }],
+        ["delegations", "help", { suspend: true }],
+        ["platforms", "shop", { defaultAllowedScopes: ["data:read"] }],
+      ] as const) {
+        expect(refused(await world.patch("operator", resource, name, { spec }))).toEqual(
+          forbidden("changes nothing of a spec"),
+        );
+      }
+    });
+
+    test("writes Secrets of its own type and no others", async () => {
+      const folder = `/api/v1/namespaces/${world.namespace}/secrets`;
+      const secret = (name: string, type: string) => ({ metadata: { name }, type });
+      expect(refused(await world.call("operator", "POST", folder, secret("a", "Opaque")))).toEqual(
+        forbidden("the operator writes Secrets of the type"),
+      );
+      const token = secret("b", "kubernetes.io/service-account-token");
+      expect((await world.call("operator", "POST", folder, token)).status).toBeGreaterThan(400);
+      await world.call("editor", "POST", folder, secret("c", "Opaque"));
+      await world.call("wildcard", "POST", folder, secret("c", "Opaque"));
+      for (const method of ["PATCH", "DELETE"] as const) {
+        const body = method === "PATCH" ? { data: {} } : undefined;
+        const answer = await world.call("operator", method, `${folder}/c`, body);
+        expect(refused(answer)).toEqual(forbidden("the operator writes Secrets of the type"));
+      }
+      expect((await world.call("operator", "POST", folder, secret("d", TYPE))).status).toBe(201);
+      const label = { metadata: { labels: { a: "b" } } };
+      expect((await world.call("operator", "PATCH", `${folder}/d`, label)).status).toBe(200);
+      expect((await world.call("operator", "DELETE", `${folder}/d`)).status).toBe(200);
+    });
+
+    test("is one user: other people's Secrets are none of this", async () => {
+      const folder = `/api/v1/namespaces/${world.namespace}/secrets`;
+      const answer = await world.call("wildcard", "POST", folder, {
+        metadata: { name: "e" },
+        type: "Opaque",
+      });
+      expect(answer.status).toBe(201);
+    });
+  });
+
+  test("refer to nothing in another namespace: there is no field for it", async () => {
+    const spec = { platformRef: { name: "shop", namespace: "other" } };
+    const strict = `${world.path("delegations")}?fieldValidation=Strict`;
+    const answer = await world.call("editor", "POST", strict, {
+      apiVersion: "deputize.io/v1alpha1",
+      kind: "Delegation",
+      metadata: { name: "far" },
+      spec: { agentRef: { name: "bot" }, scopes: ["data:read"], ...spec },
+    });
+    expect(refused(answer)).toEqual([
+      400,
+      expect.stringContaining('unknown field "spec.platformRef.namespace"'),
+    ]);
+    await world.declare("editor", "far", spec);
+    const stored = (await world.get("delegations", "far")).spec as { platformRef: object };
+    expect(stored.platformRef).toEqual({ name: "shop" });
+  });
+
+  test("outlive a deletion of their definition that nobody meant", async () => {
+    for (const resource of ["platforms", "agents", "delegations"]) {
+      const answer = await kubernetes.call("DELETE", `${DEFINITIONS}/${resource}.deputize.io`);
+      expect(refused(answer)).toEqual(forbidden("deleting this definition deletes all its objects"));
+    }
+    const path = `${DEFINITIONS}/agents.deputize.io`;
+    const annotations = { "deputize.io/delete-all": "agents.deputize.io" };
+    await kubernetes.call("PATCH", path, { metadata: { annotations } }, "application/merge-patch+json");
+    expect((await kubernetes.call("DELETE", `${path}?dryRun=All`)).status).toBe(200);
+  });
+});

@@ -1,0 +1,132 @@
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { type ClusterClient, createClusterClient } from "../../src/kubernetes/client.ts";
+import { checkPolicies, DEFAULT_OPERATOR } from "../../src/kubernetes/policies.ts";
+import { adminAccess } from "../operator/cluster/cluster_harness.ts";
+import { kubernetesBinary } from "../support/kubernetes/binary.ts";
+import { installDefinitions } from "../support/kubernetes/definitions.ts";
+import { installPolicies, policyPath } from "../support/kubernetes/policies.ts";
+import { type Kubernetes, startKubernetes } from "../support/kubernetes/server.ts";
+
+const BUILD_TIMEOUT_MS = 20 * 60_000;
+const POLICY = "ValidatingAdmissionPolicy";
+const BINDING = "ValidatingAdmissionPolicyBinding";
+const NAMES = [
+  "deputize-status",
+  "deputize-approval",
+  "deputize-objects",
+  "deputize-secrets",
+  "deputize-definitions",
+];
+const binary = await kubernetesBinary();
+if (binary.missing !== undefined) console.error(`SKIPPED, missing: ${binary.missing}`);
+
+describe.skipIf(binary.missing !== undefined)("the check of a cluster's policies", () => {
+  let kubernetes: Kubernetes;
+  let client: ClusterClient;
+
+  beforeAll(async () => {
+    kubernetes = await startKubernetes(binary.path ?? "");
+    await installDefinitions(kubernetes);
+    await installPolicies(kubernetes);
+    client = createClusterClient({ access: adminAccess(kubernetes) });
+  }, BUILD_TIMEOUT_MS);
+  afterAll(async () => {
+    await client?.close();
+    await kubernetes?.stop();
+  });
+  afterEach(() => installPolicies(kubernetes));
+
+  const check = () => checkPolicies(client, { operator: DEFAULT_OPERATOR });
+  const change = async (kind: string, name: string, patch: object) => {
+    const answer = await kubernetes.call(
+      "PATCH",
+      policyPath(kind, name),
+      patch,
+      "application/merge-patch+json",
+    );
+    if (answer.status !== 200) throw new Error(`${answer.status} ${String(answer.body.message)}`);
+  };
+
+  test("finds those of this version, with their hash and since when they are so", async () => {
+    const before = await check();
+    expect(before.hash).toMatch(/^[0-9a-f]{64}$/);
+    expect(Math.abs(Date.now() - (before.since?.getTime() ?? 0))).toBeLessThan(120_000);
+    await installPolicies(kubernetes);
+    expect(await check()).toEqual(before);
+  });
+
+  test.each(
+    NAMES.flatMap((name) => [
+      [POLICY, name],
+      [BINDING, name],
+    ]),
+  )("misses %s %s", async (kind, name) => {
+    await kubernetes.call("DELETE", policyPath(kind, name));
+    expect(await check()).toEqual({ fault: `${kind} ${name} is missing` });
+  });
+
+  test.each<[string, string, string, object]>([
+    ["a rule that is left out", POLICY, "deputize-approval", { validations: [{ expression: "true" }] }],
+    ["a policy that lets pass what fails", POLICY, "deputize-status", { failurePolicy: "Ignore" }],
+    [
+      "another condition",
+      POLICY,
+      "deputize-objects",
+      { matchConditions: [{ name: "none", expression: "false" }] },
+    ],
+    [
+      "namespaces that are left out",
+      POLICY,
+      "deputize-approval",
+      { matchConstraints: { namespaceSelector: { matchLabels: { strict: "true" } } } },
+    ],
+    [
+      "resources that are left out",
+      POLICY,
+      "deputize-approval",
+      {
+        matchConstraints: {
+          excludeResourceRules: [
+            { apiGroups: ["*"], apiVersions: ["*"], operations: ["*"], resources: ["*/*"] },
+          ],
+        },
+      },
+    ],
+    ["a binding that only warns", BINDING, "deputize-status", { validationActions: ["Warn"] }],
+    [
+      "a binding of some namespaces",
+      BINDING,
+      "deputize-approval",
+      { matchResources: { namespaceSelector: { matchLabels: { strict: "true" } } } },
+    ],
+  ])("notices %s", async (_, kind, name, spec) => {
+    await change(kind, name, { spec });
+    expect(await check()).toEqual({
+      fault: `${kind} ${name} is not as this version's crds/policies.yaml has it`,
+    });
+    // What was added is no other manager's to remove.
+    await kubernetes.call("DELETE", policyPath(kind, name));
+  });
+
+  test("takes policies for another operator as altered, and says since when they are as they are", async () => {
+    expect((await checkPolicies(client, { operator: "system:serviceaccount:a:b" })).fault).toContain(
+      "ValidatingAdmissionPolicy deputize-status",
+    );
+    const before = await check();
+    await change(POLICY, "deputize-status", { spec: { failurePolicy: "Ignore" } });
+    await new Promise((resolve) => setTimeout(resolve, 1100));
+    await change(POLICY, "deputize-status", { spec: { failurePolicy: "Fail" } });
+    const after = await check();
+    expect(after.hash).toBe(before.hash);
+    expect(after.since?.getTime()).toBeGreaterThan(before.since?.getTime() ?? 0);
+  });
+
+  test("does not take silence for consent", async () => {
+    const nowhere = createClusterClient({
+      access: { ...adminAccess(kubernetes), server: "https://127.0.0.1:1" },
+      deadlineMs: 500,
+    });
+    await expect(checkPolicies(nowhere, { operator: DEFAULT_OPERATOR })).rejects.toThrow();
+    await nowhere.close();
+  });
+});
