@@ -19,10 +19,12 @@ import { openApiDocument, openApiPage } from "./http/openapi/openapi.ts";
 import { createApiKeyRates } from "./http/request/api_key_rates.ts";
 import { createPeerClient } from "./http/request/client_address.ts";
 import { createIdempotency } from "./http/request/idempotency.ts";
-import { createSharedToken } from "./http/request/operator_token.ts";
 import type { Logger } from "./log.ts";
 import type { Metrics } from "./metrics.ts";
 import { createApiKeyFinder } from "./platforms/api_keys/api_key_finder.ts";
+import { readClustersFile } from "./platforms/clusters/clusters_file.ts";
+import { createIdentifyOperator } from "./platforms/clusters/identify_operator.ts";
+import { openClusters } from "./platforms/clusters/trusted_clusters.ts";
 import { createIsLeader } from "./platforms/declared/leadership.ts";
 import { operatorPlatformRoutes } from "./platforms/declared/operator_routes.ts";
 import { type PlatformDeps, platformRoutes } from "./platforms/routes.ts";
@@ -70,6 +72,9 @@ export async function startApi({ config, clock, log, metrics, version }: ApiDeps
     ...(await readCredentials(vaultFiles)),
     files: vaultFiles,
   });
+  const { CLUSTERS_FILE } = config;
+  const entries = CLUSTERS_FILE === undefined ? [] : await readClustersFile(CLUSTERS_FILE);
+  const clusters = await openClusters(entries, { clock });
   const { mailer, mailbox } = createMailer(config, { log, clock });
   const apiKeys = createApiKeyFinder({ db, clock, url, onError });
   const idempotency = createIdempotency({ db, secretBox, clock, log });
@@ -111,7 +116,12 @@ export async function startApi({ config, clock, log, metrics, version }: ApiDeps
     authenticators: {
       findSession: createFindSession({ db, clock }),
       findApiKey: apiKeys.find,
-      isOperator: createSharedToken(config.OPERATOR_TOKEN),
+      identifyOperator: createIdentifyOperator({
+        db,
+        clock,
+        clusters,
+        sharedToken: config.OPERATOR_TOKEN,
+      }),
       isLeader: createIsLeader({ db }),
     },
     idempotency,
@@ -146,6 +156,7 @@ export async function startApi({ config, clock, log, metrics, version }: ApiDeps
       await notices.stop();
       await apiKeys.close();
       await vault.close();
+      await clusters.close();
       mailer.close();
       await Promise.all([db.destroy(), decisions.end(), patient.end(), rated.end()]);
     },
@@ -159,10 +170,10 @@ async function startServers(app: AppDeps, pages: NonNullable<AppDeps["pages"]>, 
     perClient: config.CONNECTIONS_PER_IP,
     clientOf: createPeerClient(config.TRUSTED_PROXIES),
   };
-  const { HOST, PORT, OPERATOR_HOST, OPERATOR_PORT, OPERATOR_TOKEN } = config;
+  const { HOST, PORT, OPERATOR_HOST, OPERATOR_PORT, OPERATOR_TOKEN, CLUSTERS_FILE } = config;
   const server = await startServer(createApp({ ...app, pages }), { host: HOST, port: PORT, limits });
   const operator =
-    OPERATOR_TOKEN === undefined
+    OPERATOR_TOKEN === undefined && CLUSTERS_FILE === undefined
       ? undefined
       : await startServer(createApp({ ...app, forOperator: true }), {
           host: OPERATOR_HOST,

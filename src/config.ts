@@ -81,8 +81,11 @@ const apiSchema = common.extend({
   SMTP_URL: z.string().optional(),
   MAIL_FROM: z.string().default("Deputize <no-reply@localhost>"),
   OPERATOR_TOKEN: z.string().min(32).optional(),
+  /** YAML: the clusters whose operators are known by tokens of these clusters. */
+  CLUSTERS_FILE: z.string().min(1).optional(),
   /**
-   * Where the operator's calls are answered, and nowhere else; not for the outside. There with a token only.
+   * Where the operators' calls are answered, and nowhere else; not for the outside. There only with a token
+   * or a file of clusters.
    */
   OPERATOR_HOST: z.string().default("127.0.0.1"),
   OPERATOR_PORT: port.default(8081),

@@ -18,6 +18,7 @@ import { grantAmounts } from "./migrations/0016_grant_amounts.ts";
 import { isSpent } from "./migrations/0017_is_spent.ts";
 import { keptSecrets } from "./migrations/0018_kept_secrets.ts";
 import { presented } from "./migrations/0019_presented.ts";
+import { clusters } from "./migrations/0020_clusters.ts";
 
 /** One step of the schema: a numbered name and the SQL that makes it. */
 export type Migration = { name: string; sql: string };
@@ -43,6 +44,7 @@ const migrations: readonly Migration[] = [
   isSpent,
   keptSecrets,
   presented,
+  clusters,
 ];
 
 const settings = {

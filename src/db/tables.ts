@@ -1,4 +1,11 @@
 import type {
+  ClusterApproverRow,
+  DeclaredCeilingRow,
+  NamespaceBindingRow,
+  OperatorClusterRow,
+  OperatorTokenClusterRow,
+} from "./cluster_tables.ts";
+import type {
   DeadLetterRow,
   EventSecretsRow,
   InboxRow,
@@ -118,8 +125,6 @@ export type IdempotencyKeyRow = {
 
 export type RateLimitRow = { key: string; points: number; expire: number | null };
 
-export type OperatorClusterRow = { cluster_id: string; epoch: number; seen_at: Date };
-
 export type PlatformRow = {
   platform_id: string;
   account_id: string;
@@ -130,6 +135,9 @@ export type PlatformRow = {
   publish_state: "draft" | "pending_review" | "published" | "suspended";
   signing_secret_sealed: Buffer;
   external_id: string | null;
+  /** Where the object is that declares it; null when a person registered it. */
+  object_namespace: string | null;
+  object_name: string | null;
   created_at: Date;
   expires_at: Date;
   removed_at: Date | null;
@@ -182,6 +190,7 @@ export type AgentRow = {
   public_key: { ed25519: string; ml_dsa_65: string };
   attestation: Json | null;
   external_id: string | null;
+  object_name: string | null;
   created_at: Date;
   disabled_at: Date | null;
   vault_due_at: Date | null;
@@ -200,6 +209,10 @@ export type DelegationRequestRow = {
   reason: string | null;
   decided_by: string | null;
   decided_at: Date | null;
+  /** Of a decision in a cluster: where, who, and the hash of the policies there. */
+  decided_cluster: string | null;
+  decided_user: string | null;
+  decided_policies: string | null;
   external_id: string | null;
   created_at: Date;
   expires_at: Date;
@@ -243,6 +256,10 @@ declare module "knex/types/tables.js" {
     idempotency_keys: IdempotencyKeyRow;
     rate_limits: RateLimitRow;
     operator_clusters: OperatorClusterRow;
+    operator_token_cluster: OperatorTokenClusterRow;
+    namespace_bindings: NamespaceBindingRow;
+    cluster_approvers: ClusterApproverRow;
+    declared_ceilings: DeclaredCeilingRow;
     platforms: PlatformRow;
     connections: ConnectionRow;
     accepted_principals: AcceptedPrincipalRow;

@@ -6,6 +6,7 @@ import autocannon from "autocannon";
 import { pino } from "pino";
 import { z } from "zod";
 import { systemClock } from "../../src/clock.ts";
+import { ApiError } from "../../src/errors.ts";
 import { createApp } from "../../src/http/app.ts";
 import { MAX_HEADER_BYTES } from "../../src/http/exchange/server.ts";
 import { createMetrics } from "../../src/metrics.ts";
@@ -131,7 +132,9 @@ function createListener(): RequestListener {
     authenticators: {
       findSession: async () => undefined,
       findApiKey: async (presented) => (presented === "known" ? caller : undefined),
-      isOperator: async () => false,
+      identifyOperator: async () => {
+        throw new ApiError("operator_unauthorized");
+      },
       isLeader: async () => false,
     },
     idempotency: {

@@ -14,7 +14,6 @@ import { type RunningServer, startServer } from "../../src/http/exchange/server.
 import { mailboxPage } from "../../src/http/mailbox_page.ts";
 import { type ApiKeyLimits, createApiKeyRates } from "../../src/http/request/api_key_rates.ts";
 import { createIdempotency } from "../../src/http/request/idempotency.ts";
-import { createSharedToken } from "../../src/http/request/operator_token.ts";
 import type { Logger } from "../../src/log.ts";
 import { createMetrics, type Metrics } from "../../src/metrics.ts";
 import { createIsLeader } from "../../src/platforms/declared/leadership.ts";
@@ -24,6 +23,7 @@ import { createSecretBox, type SecretBox } from "../../src/secret_box.ts";
 import { type SteeredClock, steeredClock } from "./clock.ts";
 import { createFakeVault, type FakeVault } from "./fake_vault.ts";
 import { createClient, type HttpClient } from "./http.ts";
+import { anyClusterWith } from "./operators.ts";
 import { migratedDatabase } from "./postgres.ts";
 
 /** The token under which the test API knows its operator. */
@@ -125,7 +125,7 @@ export async function startApi(options: ApiOptions = {}): Promise<TestApi> {
     authenticators: {
       findSession: createFindSession({ db, clock }),
       findApiKey: options.findApiKey?.(parts) ?? (async () => undefined),
-      isOperator: createSharedToken(OPERATOR_TOKEN),
+      identifyOperator: anyClusterWith(OPERATOR_TOKEN),
       isLeader: createIsLeader({ db }),
     },
     idempotency: createIdempotency({ db, secretBox, clock, log }),

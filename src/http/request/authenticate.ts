@@ -18,8 +18,8 @@ export type Authenticators = {
   findSession(token: string): Promise<LiveSession | undefined>;
   /** The connection of an API key. */
   findApiKey(presented: string): Promise<ApiKeyCaller | undefined>;
-  /** Whether a bearer token is an operator's. */
-  isOperator(token: string): Promise<boolean>;
+  /** The operator whose bearer token this is, of this cluster. Throws `operator_unauthorized`. */
+  identifyOperator(token: string, clusterId: string): Promise<OperatorCaller>;
   /** Whether this is the epoch of the newest leader of the operator's cluster. */
   isLeader(caller: OperatorCaller, epoch: number): Promise<boolean>;
 };
@@ -103,11 +103,11 @@ function checkOnboarding(route: Route, caller: SessionCaller): SessionCaller {
   return caller;
 }
 
-function authenticateOperator(route: Route, { isOperator, isLeader }: Authenticators): Authenticate {
+function authenticateOperator(route: Route, { identifyOperator, isLeader }: Authenticators): Authenticate {
   return async ({ header }) => {
     const token = /^Bearer (\S+)$/i.exec(header("authorization") ?? "")?.[1];
-    if (token === undefined || !(await isOperator(token))) throw new ApiError("operator_unauthorized");
-    const caller = { clusterId: readCluster(header("x-deputize-cluster")) };
+    if (token === undefined) throw new ApiError("operator_unauthorized");
+    const caller = await identifyOperator(token, readCluster(header("x-deputize-cluster")));
     if (route.epoch === "none") return caller;
     const epoch = readEpoch(header("x-deputize-epoch"));
     if (!(await isLeader(caller, epoch))) throw new ApiError("stale_epoch");

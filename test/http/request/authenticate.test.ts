@@ -238,10 +238,10 @@ describe("the operator", () => {
   });
 
   test("is nobody where no token is set", async () => {
-    const { createSharedToken } = await import("../../../src/http/request/operator_token.ts");
+    const { createSharedToken } = await import("../../../src/platforms/clusters/identify_operator.ts");
     const isOperator = createSharedToken(undefined);
-    expect(await isOperator("")).toBe(false);
-    expect(await isOperator("undefined")).toBe(false);
+    expect(isOperator("")).toBe(false);
+    expect(isOperator("undefined")).toBe(false);
   });
 });
 

@@ -14,7 +14,6 @@ import { mailboxPage } from "../../../src/http/mailbox_page.ts";
 import { openApiDocument } from "../../../src/http/openapi/openapi.ts";
 import { createApiKeyRates } from "../../../src/http/request/api_key_rates.ts";
 import { createIdempotency } from "../../../src/http/request/idempotency.ts";
-import { createSharedToken } from "../../../src/http/request/operator_token.ts";
 import { createMetrics } from "../../../src/metrics.ts";
 import { createApiKeyFinder } from "../../../src/platforms/api_keys/api_key_finder.ts";
 import { createIsLeader } from "../../../src/platforms/declared/leadership.ts";
@@ -26,6 +25,7 @@ import { OPERATOR_TOKEN } from "../../support/api.ts";
 import { type SteeredClock, steeredClock } from "../../support/clock.ts";
 import { createFakeVault, type FakeVault } from "../../support/fake_vault.ts";
 import { createClient, type HttpClient } from "../../support/http.ts";
+import { anyClusterWith } from "../../support/operators.ts";
 import type { Person } from "../../support/platform_world.ts";
 import { migratedDatabase } from "../../support/postgres.ts";
 import { type OpenApiDocument, readOpenApiDocument } from "./openapi_document.ts";
@@ -97,7 +97,7 @@ export async function startWholeApi(options: WholeApiOptions = {}): Promise<Whol
     authenticators: {
       findSession: createFindSession({ db, clock }),
       findApiKey: apiKeys.find,
-      isOperator: createSharedToken(OPERATOR_TOKEN),
+      identifyOperator: anyClusterWith(OPERATOR_TOKEN),
       isLeader: createIsLeader({ db }),
     },
     idempotency: createIdempotency({ db, secretBox, clock, log }),
