@@ -1,4 +1,5 @@
 import { type ZodType, z } from "zod";
+import { objectPlace } from "./input/cluster_fields.ts";
 import { constraintList, expiryFields, reasonBody } from "./input/delegation_fields.ts";
 import {
   acceptedPrincipalList,
@@ -121,6 +122,7 @@ export const operatorCalls = {
     params,
     body: z.object({
       ...registrationFields,
+      object: objectPlace,
       account_email: z.string().min(1).max(320),
       accepted_principals: acceptedPrincipalList
         .optional()
@@ -148,6 +150,7 @@ export const operatorCalls = {
     path: agentPath,
     params,
     body: z.object({
+      object: objectPlace,
       platform_external_id: externalId,
       name: agentName,
       agent_type: agentType,
@@ -161,6 +164,7 @@ export const operatorCalls = {
     path: delegationPath,
     params,
     body: z.object({
+      object: objectPlace,
       platform_external_id: externalId,
       agent_external_id: externalId,
       requested_scope: scopeList,

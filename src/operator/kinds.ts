@@ -147,3 +147,8 @@ export type AnyObject = ObjectOfKind[Kind];
 export function keyOf(object: AnyObject): Key {
   return { kind: object.kind, namespace: object.metadata.namespace, name: object.metadata.name };
 }
+
+/** Where an object is, as the API is told. */
+export function placeOf({ metadata: { namespace, name } }: AnyObject): { namespace: string; name: string } {
+  return { namespace, name };
+}

@@ -1,4 +1,3 @@
-import { canonicalEmail } from "../accounts/email.ts";
 import type { Database, Transaction } from "../db/database.ts";
 import type { AccountRow } from "../db/tables.ts";
 import { ApiError } from "../errors.ts";
@@ -21,17 +20,6 @@ export type Owner = {
 export async function findOwner(db: Database | Transaction, accountId: string): Promise<Owner> {
   const row = await db("accounts").where({ account_id: accountId }).first();
   if (row === undefined) throw new ApiError("not_found");
-  return ownerOf(row);
-}
-
-/**
- * The account that a namespace is bound to by e-mail. Throws `namespace_not_bound`, or
- * `onboarding_incomplete`.
- */
-export async function findOwnerByEmail(db: Database | Transaction, email: string): Promise<Owner> {
-  const address = canonicalEmail(email.trim());
-  const row = address === undefined ? undefined : await db("accounts").where({ email: address }).first();
-  if (row === undefined) throw new ApiError("namespace_not_bound");
   return ownerOf(row);
 }
 

@@ -30,6 +30,8 @@ export function selectPlatforms(db: Database | Transaction) {
       "p.default_allowed_scopes",
       "p.publish_state",
       "p.external_id",
+      "p.object_namespace",
+      "p.object_name",
       "p.created_at",
       "p.expires_at",
       "p.removed_at",

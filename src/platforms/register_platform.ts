@@ -5,6 +5,7 @@ import { appendEvent } from "../events/outbox.ts";
 import { createWebhookSecret, webhookSecretContext } from "../events/secrets.ts";
 import type { AddressPolicy } from "../events/webhooks/callbacks/addresses.ts";
 import { newId } from "../ids.ts";
+import type { ObjectPlace } from "../input/cluster_fields.ts";
 import type { SecretBox } from "../secret_box.ts";
 import type { Owner } from "./account_owner.ts";
 import { type NewApiKey, newApiKey, undeliveredContext } from "./api_keys/api_key.ts";
@@ -20,7 +21,7 @@ const PERSONAL_PLATFORMS = 1;
 /** What the registration of platforms works with. */
 export type RegisterDeps = { db: Database; secretBox: SecretBox; clock: Clock; callbacks: AddressPolicy };
 
-/** A platform as it is asked for. `externalId` names the Kubernetes object that declares it. */
+/** A platform as it is asked for. `externalId` and `object` name the Kubernetes object that declares it. */
 export type PlatformWish = {
   name: string;
   description: string;
@@ -28,6 +29,7 @@ export type PlatformWish = {
   allowedScopes: readonly string[];
   callbackUrl: string | null;
   externalId: string | null;
+  object: ObjectPlace | null;
 };
 
 /** The three secrets that are shown once. */
@@ -116,10 +118,12 @@ async function insertRows(tx: Transaction, { secretBox, clock }: RegisterDeps, d
       default_allowed_scopes: [...wish.allowedScopes],
       signing_secret_sealed: secretBox.box(credentials.signing_secret, signingSecretContext(platformId)),
       external_id: wish.externalId,
+      object_namespace: wish.object?.namespace ?? null,
+      object_name: wish.object?.name ?? null,
       created_at: now,
       expires_at: addSeconds(now, PLATFORM_LIFETIME_SECONDS),
     })
-    .onConflict("external_id")
+    .onConflict()
     .ignore()
     .returning("platform_id");
   if (inserted.length === 0) throw new ApiError("external_conflict", "Registered for another account");

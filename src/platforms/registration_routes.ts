@@ -70,6 +70,7 @@ async function register(
     allowedScopes: body.default_allowed_scopes,
     callbackUrl: body.callback_url ?? null,
     externalId: null,
+    object: null,
   });
   return { body: { ...showPlatform(record), ...credentials } };
 }

@@ -10,6 +10,7 @@ import {
   rotateKeyRoute,
   setCallbackRoute,
 } from "./connections/connection_routes.ts";
+import { namespaceRoutes } from "./namespaces/routes.ts";
 import { laterRoutes } from "./not_open_yet_routes.ts";
 import { changePlatformRoute, getPlatformRoute, listPlatformsRoute } from "./platform_routes.ts";
 import { registrationRoutes } from "./registration_routes.ts";
@@ -26,6 +27,7 @@ export function platformRoutes(deps: PlatformDeps): Route[] {
     getPlatformRoute(deps),
     changePlatformRoute(deps),
     ...acceptedPrincipalRoutes(deps),
+    ...namespaceRoutes(deps),
     changeConnectionRoute(deps),
     setCallbackRoute(deps),
     rotateKeyRoute(deps),

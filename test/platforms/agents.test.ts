@@ -121,6 +121,7 @@ describe("creating an agent", () => {
       agentType: "api_agent",
       attemptKey: "attempt",
       externalId: null,
+      objectName: null,
     } as const;
     const crash = new Error("crash");
     const dying: typeof api.vault = {

@@ -7,6 +7,7 @@ import { createAddressPolicy } from "../../src/events/webhooks/callbacks/address
 import { type ApiKeyFinder, createApiKeyFinder } from "../../src/platforms/api_keys/api_key_finder.ts";
 import { claimLeadership } from "../../src/platforms/declared/leadership.ts";
 import { operatorPlatformRoutes } from "../../src/platforms/declared/operator_routes.ts";
+import { acceptBinding } from "../../src/platforms/namespaces/namespace_binding.ts";
 import { platformRoutes } from "../../src/platforms/routes.ts";
 import type { Route } from "../../src/route.ts";
 import { type ApiOptions, OPERATOR_TOKEN, startApi, type TestApi, type TestParts } from "./api.ts";
@@ -17,9 +18,12 @@ import type { HttpAnswer, HttpClient } from "./http.ts";
  * allowed.
  */
 export type PlatformApi = TestApi & {
-  /** A client signed in to a fresh account. */
+  /** A client signed in to a fresh account, which accepts the namespace `default` of the cluster `c1`. */
   person(type?: { organization_name: string }): Promise<Person>;
-  /** A call of the operator of `cluster`. */
+  /**
+   * A call of the operator of `cluster`. What is put without an `object` is one of its own in the namespace
+   * `default`.
+   */
   operator(method: string, path: string, body?: unknown, options?: OperatorOptions): Promise<HttpAnswer>;
   /** The outbox's events of one connection, in order. */
   events(connectionId: string): Promise<{ event: string; [field: string]: unknown }[]>;
@@ -68,6 +72,8 @@ export async function startPlatformApi(options: PlatformOptions = {}): Promise<P
       const client = api.client();
       const email = `${randomUUID()}@example.test`;
       const { account_id, human_id } = await client.onboard(email, type);
+      const place = { clusterId: "c1", namespace: "default" };
+      await acceptBinding(api, account_id, place, { ceiling: null, fourEyes: false });
       return { client, accountId: account_id, humanId: human_id, email };
     },
     async operator(method, path, body, { cluster = "c1", epoch, token = OPERATOR_TOKEN } = {}) {
@@ -76,7 +82,7 @@ export async function startPlatformApi(options: PlatformOptions = {}): Promise<P
         "x-deputize-cluster": cluster,
         "x-deputize-epoch": String(epoch ?? (await leaderOf(api, cluster))),
       };
-      return operatorClient.call(method, path, { body, headers });
+      return operatorClient.call(method, path, { body: withObject(method, path, body), headers });
     },
     async events(connectionId) {
       const rows = await api.db("outbox").where({ aggregateid: connectionId }).orderBy("aggregate_seq");
@@ -87,6 +93,14 @@ export async function startPlatformApi(options: PlatformOptions = {}): Promise<P
       await api.stop();
     },
   };
+}
+
+/** The body of a declaration with the place of its object, which has the name of its uid. */
+function withObject(method: string, path: string, body: unknown): unknown {
+  if (method !== "PUT" || typeof body !== "object" || body === null) return body;
+  const uid = decodeURIComponent(path.split("/").at(-1) ?? "").replace(/^[^.]*\./, "");
+  const name = uid.toLowerCase().replaceAll(/[^a-z0-9-]/g, "-") || "none";
+  return { object: { namespace: "default", name }, ...body };
 }
 
 /** The epoch of a cluster's leader; the first one that asks leads. */

@@ -46,6 +46,10 @@ create table declared_ceilings (
 
 -- Where the object is that declares it; null when a person registered it.
 alter table platforms add column object_namespace text, add column object_name text;
+-- Of an account's platforms one at most is declared under a name.
+create unique index platforms_object on platforms
+  (account_id, split_part(external_id, '.', 1), object_namespace, object_name)
+  where removed_at is null and object_name is not null;
 alter table agents add column object_name text;
 
 -- The user who decided in a cluster, and the hash of the policies that guarded that.

@@ -2,10 +2,12 @@ import { isDeepStrictEqual } from "node:util";
 import type { Clock } from "../../clock.ts";
 import type { Database } from "../../db/database.ts";
 import { ApiError } from "../../errors.ts";
+import type { ObjectPlace } from "../../input/cluster_fields.ts";
 import { findOwner } from "../../platforms/account_owner.ts";
 import { lockConnection } from "../../platforms/connection_lock.ts";
+import { checkWithinBinding, requireBinding } from "../../platforms/declared/bound_owner.ts";
 import { findDeclaredAgent } from "../../platforms/declared/declared_agent.ts";
-import { requireDeclaredPlatform } from "../../platforms/declared/declared_platform.ts";
+import { requireDeclaredPlatform, requireSamePlace } from "../../platforms/declared/declared_platform.ts";
 import type { SecretBox } from "../../secret_box.ts";
 import { revokeCertificate } from "../certificates/revoke_certificate.ts";
 import type { ExpiryWish } from "../expiry.ts";
@@ -16,6 +18,8 @@ import { type DeclaredDelegation, findDeclaredDelegations } from "./delegation_s
 /** A delegation as a Kubernetes object declares it. */
 export type DelegationDeclaration = {
   externalId: string;
+  clusterId: string;
+  object: ObjectPlace;
   platformExternalId: string;
   agentExternalId: string;
   scope: readonly string[];
@@ -27,8 +31,9 @@ type Deps = { db: Database; secretBox: SecretBox; clock: Clock };
 
 /**
  * Files the request that an object declares, by the rules of people's own requests, once; it may be repeated
- * at any time. Throws what {@link requestDelegation} throws, besides `external_conflict` when the object
- * asked for something else before: nothing about a delegation changes but that it ends.
+ * at any time. Throws what {@link requestDelegation} throws, besides `namespace_not_bound` when the account
+ * no longer accepts the namespace, `external_conflict` when the object asked for something else before, since
+ * nothing about a delegation changes but that it ends, or lies in another namespace than its platform.
  */
 export async function putDelegation(
   deps: Deps,
@@ -43,7 +48,11 @@ export async function putDelegation(
 
 async function fileRequest(deps: Deps, declaration: DelegationDeclaration): Promise<void> {
   const { scope, expiry, constraints, externalId } = declaration;
+  const { clusterId, object } = declaration;
   const platform = await requireDeclaredPlatform(deps.db, declaration.platformExternalId);
+  requireSamePlace(platform, object);
+  const place = { clusterId, namespace: object.namespace };
+  checkWithinBinding(await requireBinding(deps.db, platform.account_id, place), scope);
   const agent = await findDeclaredAgent(deps.db, declaration.agentExternalId);
   if (agent === undefined) throw new ApiError("not_found");
   const owner = await findOwner(deps.db, platform.account_id);

@@ -25,6 +25,7 @@ function putDelegationRoute(deps: Deps): Route {
     access: "operator",
     errors: [
       "not_found",
+      "namespace_not_bound",
       "agent_disabled",
       "invalid_scopes",
       "ceiling_exceeded",
@@ -36,6 +37,8 @@ function putDelegationRoute(deps: Deps): Route {
       requireOwnObject(caller, params.external_id, body.platform_external_id, body.agent_external_id);
       const filed = await putDelegation(deps, {
         externalId: params.external_id,
+        clusterId: caller.clusterId,
+        object: body.object,
         platformExternalId: body.platform_external_id,
         agentExternalId: body.agent_external_id,
         scope: body.requested_scope,

@@ -41,6 +41,8 @@ export type QuickstartKind = "platform" | "agent" | "tour" | "delegation";
 
 /** The example's manifests in the folder that the operator watches, and what the operator says of them. */
 export type QuickstartFolder = {
+  /** The namespace of the manifests, and what the API calls the folder that they lie in. */
+  place(): Promise<{ clusterId: string; namespace: string }>;
   /**
    * Declares tenant, platform and agent; what is there already stays as it is. Where there is nothing of the
    * example yet, the reader's delegation is written with it.
@@ -115,6 +117,11 @@ export function openQuickstart({
   }
 
   return {
+    async place() {
+      const identity = (await readYaml(join(status, "cluster.yaml"))) as { clusterID?: string } | undefined;
+      if (identity?.clusterID === undefined) throw new Error("The operator has no identity yet");
+      return { clusterId: identity.clusterID, namespace: NAMESPACE };
+    },
     async declarePlatform() {
       const missing: string[] = [];
       for (const file of [...PLATFORM_FILES, DELEGATION_FILE]) {

@@ -56,6 +56,16 @@ const signedIn: TourStep = {
   },
 };
 
+const namespaceAccepted: TourStep = {
+  name: "namespace_accepted",
+  title: "The person lets the namespace act for the account",
+  async run({ quickstart }, { person }) {
+    const { clusterId, namespace } = await quickstart.place();
+    await person.call("PUT", `/v1/service/namespace-bindings/${clusterId}/${namespace}`, {});
+    return `namespace ${namespace} of ${clusterId}`;
+  },
+};
+
 const platformRegistered: TourStep = {
   name: "platform_registered",
   title: "platform.yaml becomes a platform with an API key",
@@ -192,6 +202,7 @@ const audited: TourStep = {
 /** From YAML to allow, to revoked: the main job, each answer checked. */
 export const tourSteps: readonly TourStep[] = [
   signedIn,
+  namespaceAccepted,
   platformRegistered,
   agentKeyed,
   delegationRequested,

@@ -3,7 +3,7 @@ import type { AgentAnswer } from "../../operator_calls.ts";
 import { canonicalBytes } from "../../protocol/encoding/canonical.ts";
 import type { ApiFailure } from "../api/transport.ts";
 import type { OperatorContext } from "../context.ts";
-import type { Agent, AgentStatus, Condition } from "../kinds.ts";
+import { type Agent, type AgentStatus, type Condition, placeOf } from "../kinds.ts";
 import type { Visit } from "../queue/queue.ts";
 import { dependentsOfAgent, platformObstacle } from "../references.ts";
 import { isAtRest, isOutage, reasonOf, visitAfter } from "../status/api_failures.ts";
@@ -50,6 +50,7 @@ async function register(context: OperatorContext, input: AgentInput, externalId:
   const { object, platform } = input;
   if (platform === undefined) throw new Error("The agent's platform is missing");
   const { value, failure } = await context.api.putAgent(externalId, {
+    object: placeOf(object),
     platform_external_id: context.externalIdOf(platform),
     name: object.spec.displayName ?? object.metadata.name,
     agent_type: object.spec.agentType,

@@ -3,7 +3,7 @@ import type { DelegationState, DelegationWish } from "../../operator_calls.ts";
 import type { ApiFailure, ApiResult } from "../api/transport.ts";
 import type { OperatorContext } from "../context.ts";
 import { durationSeconds } from "../durations.ts";
-import type { Delegation } from "../kinds.ts";
+import { type Delegation, placeOf } from "../kinds.ts";
 import type { Visit } from "../queue/queue.ts";
 import { isAtRest, isOutage, reasonOf, visitAfter } from "../status/api_failures.ts";
 import { conditionOf } from "../status/conditions.ts";
@@ -77,8 +77,10 @@ function call(
   return api.putDelegation(externalId, wishOf(object, externalIdOf(platform), externalIdOf(agent)));
 }
 
-function wishOf({ spec }: Delegation, platformId: string, agentId: string): DelegationWish {
+function wishOf(object: Delegation, platformId: string, agentId: string): DelegationWish {
+  const { spec } = object;
   return {
+    object: placeOf(object),
     platform_external_id: platformId,
     agent_external_id: agentId,
     requested_scope: spec.scopes,

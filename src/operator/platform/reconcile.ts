@@ -1,7 +1,7 @@
 import type { PlatformWish } from "../../operator_calls.ts";
 import type { ApiFailure, ApiResult } from "../api/transport.ts";
 import type { OperatorContext } from "../context.ts";
-import type { Platform } from "../kinds.ts";
+import { type Platform, placeOf } from "../kinds.ts";
 import type { Visit } from "../queue/queue.ts";
 import { dependentsOfPlatform } from "../references.ts";
 import { isAtRest, isOutage, reasonOf, visitAfter } from "../status/api_failures.ts";
@@ -91,9 +91,11 @@ async function register(
  * A callback URL that this object set before and no longer has is removed; one set elsewhere is left alone.
  * Whose authority counts is what the object says and nothing else.
  */
-function wishOf({ spec, status }: Platform, accountEmail: string): PlatformWish {
+function wishOf(object: Platform, accountEmail: string): PlatformWish {
+  const { spec, status } = object;
   const callback = spec.callbackUrl ?? (status.callbackUrl === undefined ? undefined : null);
   return {
+    object: placeOf(object),
     account_email: accountEmail,
     name: spec.displayName,
     description: spec.description ?? "",

@@ -46,6 +46,7 @@ export function createAgentRoute(deps: Deps): Route {
         agentType: body.agent_type,
         attemptKey: header("idempotency-key") ?? randomUUID(),
         externalId: null,
+        objectName: null,
       });
       return { body: showAgent(agent) };
     },

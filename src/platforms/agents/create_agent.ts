@@ -14,7 +14,7 @@ import { syncVault } from "../sync_vault.ts";
 /**
  * An agent as it is asked for. `attemptKey` names the attempt: the same one again, after a crash or a lost
  * answer, finds the key that the vault made at first. `externalId` names the Kubernetes object that declares
- * the agent.
+ * the agent, which has the name `objectName`.
  */
 export type AgentWish = {
   accountId: string;
@@ -23,6 +23,7 @@ export type AgentWish = {
   agentType: AgentType;
   attemptKey: string;
   externalId: string | null;
+  objectName: string | null;
 };
 
 /** What making agents works with. */
@@ -91,6 +92,7 @@ async function insertAgent(
       public_key: key.public_key,
       attestation: key.attestation as Json,
       external_id: wish.externalId,
+      object_name: wish.objectName,
       created_at: now,
       vault_due_at: stale ? now : null,
     })

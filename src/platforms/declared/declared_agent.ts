@@ -1,12 +1,16 @@
 import type { Database } from "../../db/database.ts";
 import type { AgentRow } from "../../db/tables.ts";
 import { ApiError } from "../../errors.ts";
+import type { ObjectPlace } from "../../input/cluster_fields.ts";
 import { type AgentWish, type CreateAgentDeps, createAgent } from "../agents/create_agent.ts";
-import { findDeclaredPlatform, requireDeclaredPlatform } from "./declared_platform.ts";
+import type { LivePlatform } from "../platform_record.ts";
+import { findDeclaredPlatform, requireDeclaredPlatform, requireSamePlace } from "./declared_platform.ts";
 
 /** An agent as a Kubernetes object declares it. */
 export type DeclaredAgent = {
   externalId: string;
+  clusterId: string;
+  object: ObjectPlace;
   platformExternalId: string;
   name: string;
   agentType: AgentWish["agentType"];
@@ -15,12 +19,16 @@ export type DeclaredAgent = {
 /**
  * Makes a declared agent true: creates it at first, renames it later. A deleted one stays deleted. It may be
  * repeated at any time. Throws `not_found` when its platform is not registered, `external_conflict` when the
- * object was registered for another platform or as another type; `VaultUnavailable`, `VaultRefused`.
+ * object was registered for another platform or as another type, or lies in another namespace than its
+ * platform; `VaultUnavailable`, `VaultRefused`.
  */
 export async function putAgent(deps: CreateAgentDeps, declared: DeclaredAgent): Promise<AgentRow> {
-  const known = await findDeclaredAgent(deps.db, declared.externalId);
-  if (known !== undefined) return changeDeclared(deps.db, known, declared);
+  const registered = await findDeclaredAgent(deps.db, declared.externalId);
+  if (registered !== undefined) return changeDeclared(deps.db, registered, declared);
   const platform = await requireDeclaredPlatform(deps.db, declared.platformExternalId);
+  requireSamePlace(platform, declared.object);
+  const adopted = await adopt(deps.db, platform, declared);
+  if (adopted !== undefined) return changeDeclared(deps.db, adopted, declared);
   const agent = await createAgent(deps, {
     accountId: platform.account_id,
     connectionId: platform.connection_id,
@@ -28,8 +36,24 @@ export async function putAgent(deps: CreateAgentDeps, declared: DeclaredAgent): 
     agentType: declared.agentType,
     attemptKey: declared.externalId,
     externalId: declared.externalId,
+    objectName: declared.object.name,
   });
   return changeDeclared(deps.db, agent, declared);
+}
+
+/** The agent that an object of this name left behind when it was deleted. */
+async function adopt(
+  db: Database,
+  { connection_id }: LivePlatform,
+  { externalId, clusterId, object, agentType }: DeclaredAgent,
+): Promise<AgentRow | undefined> {
+  const [adopted] = await db("agents")
+    .where({ connection_id, object_name: object.name, agent_type: agentType })
+    .whereNull("disabled_at")
+    .whereLike("external_id", `${clusterId}.%`)
+    .update({ external_id: externalId })
+    .returning("*");
+  return adopted;
 }
 
 async function changeDeclared(db: Database, known: AgentRow, declared: DeclaredAgent): Promise<AgentRow> {

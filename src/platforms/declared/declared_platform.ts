@@ -1,14 +1,16 @@
+import { isDeepStrictEqual } from "node:util";
 import type { Clock } from "../../clock.ts";
 import type { Database, Transaction } from "../../db/database.ts";
 import { ApiError } from "../../errors.ts";
 import { webhookSecretContext } from "../../events/secrets.ts";
+import type { ObjectPlace } from "../../input/cluster_fields.ts";
 import type { SecretBox } from "../../secret_box.ts";
 import {
   type Acceptance,
   checkAcceptances,
   replaceAcceptedPrincipals,
 } from "../accepted_principals/accept.ts";
-import { findOwnerByEmail, type Owner } from "../account_owner.ts";
+import type { Owner } from "../account_owner.ts";
 import { undeliveredContext } from "../api_keys/api_key.ts";
 import { changePlatform } from "../change_platform.ts";
 import { lockConnection } from "../connection_lock.ts";
@@ -24,6 +26,8 @@ import type { VaultSyncDeps } from "../sync_vault.ts";
 import { checkCallbackUrl } from "../webhooks/check_callback_url.ts";
 import { setCallback } from "../webhooks/set_callback.ts";
 import { signingSecretContext } from "../webhooks/signing_secret.ts";
+import { checkWithinBinding, findBoundOwner } from "./bound_owner.ts";
+import { noteCeiling } from "./declared_ceiling.ts";
 
 /**
  * A platform as a Kubernetes object declares it. A callback left out stays as it is; so do accepted
@@ -31,6 +35,8 @@ import { signingSecretContext } from "../webhooks/signing_secret.ts";
  */
 export type DeclaredPlatform = {
   externalId: string;
+  clusterId: string;
+  object: ObjectPlace;
   accountEmail: string;
   name: string;
   description: string;
@@ -46,12 +52,18 @@ export type DeclareDeps = RegisterDeps & VaultSyncDeps & { clock: Clock };
 /**
  * Makes a declared platform true: registers it at first, changes it later by the rules that people's changes
  * keep. It may be repeated at any time. Throws what {@link registerPlatform}, {@link changePlatform} and
- * {@link checkAcceptances} throw, besides `namespace_not_bound`, `onboarding_incomplete`, and
- * `external_conflict` when the object was registered for another account or surface or is removed.
+ * {@link checkAcceptances} throw, besides `namespace_not_bound`, `ceiling_exceeded`, and `external_conflict`
+ * when the object was registered for another account or surface or elsewhere, or is removed.
  */
 export async function putPlatform(deps: DeclareDeps, declared: DeclaredPlatform): Promise<LivePlatform> {
-  const owner = await findOwnerByEmail(deps.db, declared.accountEmail);
-  await checkAcceptances(deps.db, owner.accountId, declared.acceptedPrincipals ?? []);
+  const { clusterId, object, acceptedPrincipals = [] } = declared;
+  const place = { clusterId, namespace: object.namespace };
+  const { owner, binding } = await findBoundOwner(deps, declared.accountEmail, place);
+  await checkAcceptances(deps.db, owner.accountId, acceptedPrincipals);
+  checkWithinBinding(binding, [
+    ...declared.allowedScopes,
+    ...acceptedPrincipals.flatMap(({ scopes }) => scopes),
+  ]);
   const record = await putRegistration(deps, owner, declared);
   if (declared.acceptedPrincipals !== undefined) {
     const place = { accountId: owner.accountId, platformId: record.platform_id };
@@ -65,8 +77,11 @@ async function putRegistration(
   owner: Owner,
   declared: DeclaredPlatform,
 ): Promise<LivePlatform> {
-  const known = await findDeclaredPlatform(deps.db, declared.externalId);
+  const known =
+    (await findDeclaredPlatform(deps.db, declared.externalId)) ?? (await adopt(deps.db, owner, declared));
   if (known !== undefined) return changeDeclared(deps, owner, known, declared);
+  const { clusterId, object, allowedScopes } = declared;
+  await noteCeiling(deps, { accountId: owner.accountId, clusterId, object }, allowedScopes);
   try {
     const { record } = await registerPlatform(deps, owner, {
       ...declared,
@@ -79,6 +94,28 @@ async function putRegistration(
     if (winner === undefined) throw error;
     return changeDeclared(deps, owner, winner, declared);
   }
+}
+
+/**
+ * The platform that an object of this name left behind when it was deleted: it is this object's from now on.
+ * Names are used once at a time, so nobody else declares it.
+ */
+async function adopt(
+  db: Database,
+  { accountId }: Owner,
+  { externalId, clusterId, object, surfaceType }: DeclaredPlatform,
+): Promise<PlatformRecord | undefined> {
+  await db("platforms")
+    .where({
+      account_id: accountId,
+      surface_type: surfaceType,
+      object_namespace: object.namespace,
+      object_name: object.name,
+    })
+    .whereNull("removed_at")
+    .whereLike("external_id", `${clusterId}.%`)
+    .update({ external_id: externalId });
+  return findDeclaredPlatform(db, externalId);
 }
 
 async function changeDeclared(
@@ -94,9 +131,12 @@ async function changeDeclared(
     throw new ApiError("external_conflict", "surface_type cannot change");
   }
   if (!isLive(known)) throw new ApiError("external_conflict", "The platform was removed");
+  const { clusterId, object } = declared;
+  await checkPlace(deps.db, known, object);
   const { callbackUrl } = declared;
   if (callbackUrl != null) checkCallbackUrl(callbackUrl, deps.callbacks);
   if (differs(known, declared)) {
+    await noteCeiling(deps, { accountId: owner.accountId, clusterId, object }, declared.allowedScopes);
     await changePlatform(deps, owner.accountId, known.platform_id, {
       name: declared.name,
       description: declared.description,
@@ -107,6 +147,17 @@ async function changeDeclared(
     await setCallback(deps, owner.accountId, known.connection_id, callbackUrl);
   }
   return findPlatform(deps.db, owner.accountId, known.platform_id);
+}
+
+/** An object stays where it is. One that was registered before places were noted is there from now on. */
+async function checkPlace(db: Database, known: LivePlatform, object: ObjectPlace): Promise<void> {
+  const place = { object_namespace: object.namespace, object_name: object.name };
+  const noted = { object_namespace: known.object_namespace, object_name: known.object_name };
+  if (known.object_namespace === null) {
+    await db("platforms").where({ platform_id: known.platform_id }).update(place);
+  } else if (!isDeepStrictEqual(noted, place)) {
+    throw new ApiError("external_conflict", "Registered for an object elsewhere");
+  }
 }
 
 function differs(known: LivePlatform, declared: DeclaredPlatform): boolean {
@@ -134,6 +185,12 @@ export async function requireDeclaredPlatform(
   const record = await findDeclaredPlatform(db, externalId);
   if (record === undefined || !isLive(record)) throw new ApiError("not_found");
   return record;
+}
+
+/** Throws `external_conflict` for an object in another namespace than its platform's. */
+export function requireSamePlace({ object_namespace }: LivePlatform, { namespace }: ObjectPlace): void {
+  if (object_namespace === namespace) return;
+  throw new ApiError("external_conflict", "The platform is declared in another namespace");
 }
 
 /**

@@ -25,6 +25,8 @@ export function putAgentRoute(deps: Deps): Route {
       requireCustodial(body);
       const agent = await putAgent(deps, {
         externalId: params.external_id,
+        clusterId: caller.clusterId,
+        object: body.object,
         platformExternalId: body.platform_external_id,
         name: body.name,
         agentType: body.agent_type,

@@ -25,7 +25,7 @@ export function putPlatformRoute(deps: Deps): Route {
     access: "operator",
     errors: [
       "namespace_not_bound",
-      "onboarding_incomplete",
+      "ceiling_exceeded",
       "invalid_scopes",
       "surface_not_available",
       "platform_limit",
@@ -39,6 +39,8 @@ export function putPlatformRoute(deps: Deps): Route {
       requireOwnObject(caller, params.external_id);
       const record = await putPlatform(deps, {
         externalId: params.external_id,
+        clusterId: caller.clusterId,
+        object: body.object,
         accountEmail: body.account_email,
         name: body.name,
         description: body.description ?? "",

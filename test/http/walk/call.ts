@@ -33,6 +33,8 @@ export function idsOf(scene: Scene): Record<string, string> {
     challenge: scene.sparedChallenge,
     email: scene.person.email,
     target: SCOPE,
+    cluster: "c1",
+    namespace: "default",
     external_id: `c1.${scene.platform.platformId}`,
     platform_external_id: `c1.${scene.platform.platformId}`,
     account_email: scene.person.email,

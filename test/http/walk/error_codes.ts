@@ -65,7 +65,11 @@ async function operate(
   return createClient(api.operatorUrl).call(method, path, { body, headers });
 }
 
-const declared = (accountEmail: string) => ({ ...PLATFORM, account_email: accountEmail });
+const declared = (accountEmail: string) => ({
+  ...PLATFORM,
+  account_email: accountEmail,
+  object: { namespace: "default", name: "shop" },
+});
 
 /** A way to get each code of the service. */
 export const scenarios: Record<ErrorCode, Scenario> = {
@@ -87,6 +91,20 @@ export const scenarios: Record<ErrorCode, Scenario> = {
     await fillAcceptedPrincipals(api, scene);
     const { humanId } = await api.person();
     return acceptPrincipal(scene, humanId);
+  },
+  namespace_limit: async (api, { person }) => {
+    const now = new Date();
+    const rows = Array.from({ length: 1_000 }, (_, n) => ({
+      account_id: person.accountId,
+      cluster_id: "c2",
+      namespace: `team-${n}`,
+      ceiling: null,
+      four_eyes: false,
+      asked_at: now,
+      accepted_at: now,
+    }));
+    await api.db.batchInsert("namespace_bindings", rows);
+    return person.client.call("PUT", "/v1/service/namespace-bindings/c2/team-last", { body: {} });
   },
   agent_required: async (api, scene) => {
     await createAgent(api.client(), scene.platform);

@@ -126,6 +126,17 @@ export const ordinaryCalls: Record<string, Calls> = {
     const { path } = await acceptPrincipal(api, scene);
     return [await scene.person.client.call("DELETE", path)];
   },
+  list_namespace_bindings: async (_, { person }) => [
+    await person.client.get("/v1/service/namespace-bindings"),
+  ],
+  accept_namespace_binding: async (_, { person }) => [
+    await person.client.call("PUT", "/v1/service/namespace-bindings/c1/shop", {
+      body: { ceiling: [SCOPE], four_eyes: true },
+    }),
+  ],
+  end_namespace_binding: async (_, { person }) => [
+    await person.client.call("DELETE", "/v1/service/namespace-bindings/c1/default"),
+  ],
   change_connection: async (_, { person, platform: { connectionId } }) => [
     await person.client.call("PATCH", `/v1/service/connections/${connectionId}`, {
       body: { verifier_id: "https://shop.example.com", registry_answers: true },

@@ -17,6 +17,7 @@ import { createIdempotency } from "../../../src/http/request/idempotency.ts";
 import { createMetrics } from "../../../src/metrics.ts";
 import { createApiKeyFinder } from "../../../src/platforms/api_keys/api_key_finder.ts";
 import { createIsLeader } from "../../../src/platforms/declared/leadership.ts";
+import { acceptBinding } from "../../../src/platforms/namespaces/namespace_binding.ts";
 import { PATIENT_LOCK_MS, QUICK_LOCK_MS } from "../../../src/proofs/decide/slow_accounts.ts";
 import { createClientRates } from "../../../src/rates/client_rates.ts";
 import type { Route } from "../../../src/route.ts";
@@ -122,6 +123,8 @@ export async function startWholeApi(options: WholeApiOptions = {}): Promise<Whol
       const own = client();
       const email = `${randomUUID()}@example.test`;
       const { account_id, human_id } = await own.onboard(email, type);
+      const place = { clusterId: "c1", namespace: "default" };
+      await acceptBinding({ db, clock }, account_id, place, { ceiling: null, fourEyes: false });
       return { client: own, accountId: account_id, humanId: human_id, email };
     },
     async stop() {

@@ -161,7 +161,12 @@ describe("the API's client", () => {
       disabled: false,
     };
     answerWith({ status: 200, body: JSON.stringify({ ...known, new_field: true }) });
-    const wish = { platform_external_id: "cluster-1.p", name: "bot", agent_type: "api_agent" } as const;
+    const wish = {
+      object: { namespace: "default", name: "bot" },
+      platform_external_id: "cluster-1.p",
+      name: "bot",
+      agent_type: "api_agent",
+    } as const;
     expect(await client.putAgent("cluster-1.a", wish)).toEqual({ value: known });
   });
 

@@ -1,0 +1,59 @@
+import { canonicalEmail } from "../../accounts/email.ts";
+import type { Clock } from "../../clock.ts";
+import type { NamespaceBindingRow } from "../../db/cluster_tables.ts";
+import type { Database } from "../../db/database.ts";
+import { ApiError } from "../../errors.ts";
+import { coversScopes } from "../../protocol/documents/scopes.ts";
+import { findOwner, type Owner } from "../account_owner.ts";
+import { named } from "../ceiling.ts";
+import { askForBinding, findAcceptedBinding, type NamespacePlace } from "../namespaces/namespace_binding.ts";
+
+/** An account that a namespace acts for, and within which bounds. */
+export type BoundOwner = { owner: Owner; binding: NamespaceBindingRow };
+
+/**
+ * The account with this address, if its owner has accepted the namespace; if not, the owner is asked. Throws
+ * `namespace_not_bound` alike for an address that has no account.
+ */
+export async function findBoundOwner(
+  deps: { db: Database; clock: Clock },
+  email: string,
+  place: NamespacePlace,
+): Promise<BoundOwner> {
+  const address = canonicalEmail(email.trim());
+  const account =
+    address === undefined
+      ? undefined
+      : await deps.db("accounts").where({ email: address }).first("account_id", "onboarding_step");
+  if (account === undefined) throw notBound(place);
+  const binding = await findAcceptedBinding(deps.db, account.account_id, place);
+  if (binding !== undefined) return { owner: await findOwner(deps.db, account.account_id), binding };
+  await askForBinding(deps, account.account_id, place);
+  throw notBound(place);
+}
+
+/** The bounds of a namespace that acts for an account. Throws `namespace_not_bound`. */
+export async function requireBinding(
+  db: Database,
+  accountId: string,
+  place: NamespacePlace,
+): Promise<NamespaceBindingRow> {
+  const binding = await findAcceptedBinding(db, accountId, place);
+  if (binding === undefined) throw notBound(place);
+  return binding;
+}
+
+/** Throws `ceiling_exceeded`, naming what the account's owner has not accepted of the namespace. */
+export function checkWithinBinding({ ceiling }: NamespaceBindingRow, scopes: readonly string[]): void {
+  const over = ceiling === null ? [] : coversScopes(ceiling, scopes);
+  if (over.length > 0) {
+    throw new ApiError("ceiling_exceeded", `Beyond what the owner accepts of the namespace: ${named(over)}`);
+  }
+}
+
+function notBound({ clusterId, namespace }: NamespacePlace): ApiError {
+  return new ApiError(
+    "namespace_not_bound",
+    `No account with this address has accepted namespace ${namespace} of cluster ${clusterId}; its owner does so with PUT /v1/service/namespace-bindings/${clusterId}/${namespace}`,
+  );
+}

@@ -1,0 +1,246 @@
+import { randomUUID } from "node:crypto";
+import { beforeEach, describe, expect, test } from "vitest";
+import { listBindings } from "../../../src/platforms/namespaces/namespace_binding.ts";
+import type { HttpAnswer } from "../../support/http.ts";
+import { errorCode, type Person, platformApi } from "../../support/platform_world.ts";
+
+const PATH = "/v1/service/namespace-bindings";
+const DAY = 24 * 3600;
+const api = platformApi();
+
+describe("a namespace that acts for an account", () => {
+  let person: Person;
+  beforeEach(async () => {
+    person = await api.person({ organization_name: "Analytical Engines" });
+  });
+
+  const newId = (cluster = "c1") => `${cluster}.${randomUUID()}`;
+  /** Declares the Platform `name` of a namespace. */
+  const declare = (
+    namespace: string,
+    { id = newId(), name = "shop", email = person.email, ...fields }: Record<string, unknown> = {},
+  ) =>
+    api.operator(
+      "PUT",
+      `/internal/v1/platforms/${String(id)}`,
+      {
+        account_email: email,
+        object: { namespace, name },
+        name: "Shop",
+        surface_type: "agentic_api",
+        default_allowed_scopes: ["data:read", "payments:send"],
+        ...fields,
+      },
+      { cluster: String(id).split(".")[0] ?? "" },
+    );
+  const accept = (place: string, body: object = {}, who = person) =>
+    who.client.call("PUT", `${PATH}/${place}`, { body });
+  const bindings = async (who = person) =>
+    (await who.client.get(PATH)).body.namespace_bindings as Record<string, unknown>[];
+  const seen = (answer: HttpAnswer) => [answer.status, errorCode(answer)];
+
+  test("is accepted by the account's owner, and registers nothing before", async () => {
+    const refused = await declare("shop");
+    expect(seen(refused)).toEqual([404, "namespace_not_bound"]);
+    expect(refused.text).toContain("/v1/service/namespace-bindings/c1/shop");
+    expect(await bindings()).toMatchObject([
+      { namespace: "shop", cluster_id: "c1", status: "asking", accepted_at: null },
+      { namespace: "default", status: "accepted" },
+    ]);
+    const accepted = await accept("c1/shop", { ceiling: ["data:*", "payments:*"], four_eyes: true });
+    expect(accepted.body).toMatchObject({
+      status: "accepted",
+      ceiling: ["data:*", "payments:*"],
+      four_eyes: true,
+    });
+    expect((await declare("shop")).status).toBe(200);
+  });
+
+  test("is one of one cluster: the same name in another cluster is not accepted", async () => {
+    await accept("c1/shop");
+    expect(seen(await declare("shop", { id: newId("c2") }))).toEqual([404, "namespace_not_bound"]);
+  });
+
+  test("of a stranger's account is nobody else's: an acceptance counts for its own account only", async () => {
+    const stranger = await api.person();
+    await accept("c1/shop", {}, stranger);
+    expect(seen(await declare("shop"))).toEqual([404, "namespace_not_bound"]);
+    expect((await bindings(stranger)).map(({ namespace }) => namespace)).toEqual(["default", "shop"]);
+  });
+
+  test("is refused alike whether or not the address has an account", async () => {
+    const unknown = await declare("shop", { email: "nobody@example.test" });
+    const unaccepted = await declare("shop");
+    expect(unknown.text.replaceAll(/"request_id":"[^"]*"/g, "")).toBe(
+      unaccepted.text.replaceAll(/"request_id":"[^"]*"/g, ""),
+    );
+    const halfway = api.client();
+    await halfway.signIn("halfway@example.test");
+    expect(seen(await declare("shop", { email: "halfway@example.test" }))).toEqual([
+      404,
+      "namespace_not_bound",
+    ]);
+  });
+
+  test("gets no more than its owner accepts of it, for agents and for other accounts' principals", async () => {
+    await accept("c1/shop", { ceiling: ["data:*"] });
+    expect(seen(await declare("shop"))).toEqual([400, "ceiling_exceeded"]);
+    const other = await api.person();
+    const accepted_principals = [{ human_id: other.humanId, scopes: ["payments:send"] }];
+    const data = { default_allowed_scopes: ["data:read"] };
+    expect(seen(await declare("shop", { ...data, accepted_principals }))).toEqual([400, "ceiling_exceeded"]);
+    expect((await declare("shop", data)).status).toBe(200);
+  });
+
+  test("asks for nothing beyond a ceiling that was narrowed, and nothing once it is no longer accepted", async () => {
+    await accept("c1/shop");
+    const platform = newId();
+    const agent = newId();
+    await declare("shop", { id: platform });
+    const object = (name: string) => ({ namespace: "shop", name });
+    await api.operator("PUT", `/internal/v1/agents/${agent}`, {
+      object: object("bot"),
+      platform_external_id: platform,
+      name: "bot",
+      agent_type: "robot",
+    });
+    const ask = (scope: string) =>
+      api.operator("PUT", `/internal/v1/delegations/${newId()}`, {
+        object: object("help"),
+        platform_external_id: platform,
+        agent_external_id: agent,
+        requested_scope: [scope],
+      });
+    expect((await ask("payments:send")).status).toBe(200);
+    await accept("c1/shop", { ceiling: ["data:*"] });
+    expect(seen(await ask("payments:send"))).toEqual([400, "ceiling_exceeded"]);
+    expect((await ask("data:read")).status).toBe(200);
+    expect((await person.client.call("DELETE", `${PATH}/c1/shop`)).body).toEqual({
+      cluster_id: "c1",
+      namespace: "shop",
+      accepted: false,
+    });
+    expect(seen(await ask("data:read"))).toEqual([404, "namespace_not_bound"]);
+    expect(seen(await person.client.call("DELETE", `${PATH}/c1/shop`))).toEqual([404, "not_found"]);
+  });
+
+  test("lends nothing to agents and delegations of another namespace", async () => {
+    await accept("c1/shop");
+    const platform = newId();
+    await declare("shop", { id: platform });
+    const answer = await api.operator("PUT", `/internal/v1/agents/${newId()}`, {
+      object: { namespace: "default", name: "bot" },
+      platform_external_id: platform,
+      name: "bot",
+      agent_type: "robot",
+    });
+    expect(seen(answer)).toEqual([409, "external_conflict"]);
+    expect(seen(await declare("default", { id: platform }))).toEqual([409, "external_conflict"]);
+    expect(seen(await declare("shop", { id: platform, name: "other" }))).toEqual([409, "external_conflict"]);
+  });
+
+  describe("whose Platform was deleted and is created again", () => {
+    const before = { default_allowed_scopes: ["data:read", "payments:send"] };
+    const wider = { default_allowed_scopes: ["data:read", "payments:send", "data:share"] };
+    beforeEach(() => accept("c1/shop"));
+
+    test("gets the platform that was retained, with its key", async () => {
+      const first = await declare("shop", before);
+      const again = await declare("shop", { ...before, description: "again" });
+      for (const field of ["platform_id", "connection_id", "api_key_prefix"]) {
+        expect(again.body[field]).toBe(first.body[field]);
+      }
+    });
+
+    test("gets its agents, too", async () => {
+      const [platform, agent, next] = [newId(), newId(), newId()];
+      const put = (id: string, of: string) =>
+        api.operator("PUT", `/internal/v1/agents/${id}`, {
+          object: { namespace: "shop", name: "bot" },
+          platform_external_id: of,
+          name: "bot",
+          agent_type: "robot",
+        });
+      await declare("shop", { id: platform });
+      const first = await put(agent, platform);
+      await declare("shop", { id: next });
+      expect((await put(newId(), next)).body.agent_id).toBe(first.body.agent_id);
+    });
+
+    test("gets no wider ceiling, whether the platform was retained or removed", async () => {
+      const id = newId();
+      await declare("shop", { id, ...before });
+      expect(seen(await declare("shop", wider))).toEqual([400, "ceiling_widened"]);
+      await api.operator("DELETE", `/internal/v1/platforms/${id}`);
+      expect(seen(await declare("shop", wider))).toEqual([400, "ceiling_widened"]);
+      const narrow = { default_allowed_scopes: ["data:read"] };
+      const next = await declare("shop", narrow);
+      expect(next.status).toBe(200);
+      expect(seen(await declare("shop", before))).toEqual([400, "ceiling_widened"]);
+    });
+
+    test("begins anew once its owner has taken the acceptance back and given it again", async () => {
+      const id = newId();
+      await declare("shop", { id, ...before });
+      await api.operator("DELETE", `/internal/v1/platforms/${id}`);
+      await person.client.call("DELETE", `${PATH}/c1/shop`);
+      await accept("c1/shop");
+      expect((await declare("shop", wider)).status).toBe(200);
+    });
+
+    test("is another platform under another name, in another namespace or cluster", async () => {
+      await accept("c1/other");
+      await accept("c2/shop");
+      const first = await declare("shop");
+      for (const next of [
+        await declare("shop", { name: "shop-2" }),
+        await declare("other"),
+        await declare("shop", { id: newId("c2") }),
+      ]) {
+        expect(next.status).toBe(200);
+        expect(next.body.platform_id).not.toBe(first.body.platform_id);
+      }
+    });
+  });
+
+  describe("that asks", () => {
+    const ask = async (namespaces: string[], cluster = "c3") => {
+      for (const namespace of namespaces) await declare(namespace, { id: newId(cluster) });
+    };
+    /** Read past the session, which does not live that long. */
+    const asking = async () =>
+      (await listBindings(api, person.accountId))
+        .filter(({ accepted_at }) => accepted_at === null)
+        .map(({ namespace }) => namespace);
+
+    test("is shown with the nine newest ones of its cluster, and pushes no other cluster's out", async () => {
+      await ask(["mine"], "c4");
+      for (let n = 0; n < 12; n += 1) {
+        api.clock.advance(1);
+        await ask([`team-${n}`]);
+      }
+      const shown = await asking();
+      expect(shown).toHaveLength(11);
+      expect(shown).toContain("mine");
+      expect(shown).toContain("team-11");
+      expect(shown).not.toContain("team-1");
+    });
+
+    test("is forgotten after 14 days, and shown anew when it asks again", async () => {
+      await ask(["old"]);
+      api.clock.advance(14 * DAY + 1);
+      expect(await asking()).toEqual([]);
+      await ask(["old"]);
+      expect(await asking()).toEqual(["old"]);
+    });
+  });
+
+  test.each<[string, string, object, [number, string]]>([
+    ["a cluster of other characters", "c_1/shop", {}, [404, "not_found"]],
+    ["a namespace that can be none", "c1/Shop", {}, [404, "not_found"]],
+    ["an empty ceiling", "c1/shop", { ceiling: [] }, [400, "invalid_request"]],
+    ["scopes that are none", "c1/shop", { ceiling: ["data:fly"] }, [400, "invalid_scopes"]],
+  ])("is not accepted with %s", async (_, place, body, expected) => {
+    expect(seen(await accept(place, body))).toEqual(expected);
+  });
+});
