@@ -96,6 +96,11 @@ describe.skipIf(binary.missing !== undefined)("an approval in Kubernetes", () =>
       expect(refused(await world.approve(node, "help"))).toEqual(forbidden("a person approves"));
     });
 
+    test("of nobody in particular", async () => {
+      const nobody = { name: "system:anonymous", group: "system:masters" };
+      expect(refused(await world.approve(nobody, "help"))).toEqual(forbidden("a person approves"));
+    });
+
     test("of the operator, even where its roles allow all", async () => {
       const status = { status: { requestID: "r-1", observedGeneration: 1 } };
       expect((await world.patch("operator", "delegations", "help", status, "status")).status).toBe(200);

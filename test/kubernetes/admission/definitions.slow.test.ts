@@ -1,0 +1,110 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { kubernetesBinary } from "../../support/kubernetes/binary.ts";
+import { definitions, installDefinitions } from "../../support/kubernetes/definitions.ts";
+import { installPolicies } from "../../support/kubernetes/policies.ts";
+import { type Kubernetes, type KubernetesObject, startKubernetes } from "../../support/kubernetes/server.ts";
+import { until } from "../../support/process.ts";
+import { type AdmissionWorld, admissionWorld } from "./world.ts";
+
+const BUILD_TIMEOUT_MS = 20 * 60_000;
+const FOLDER = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const DELEGATIONS = `${FOLDER}/delegations.deputize.io`;
+const binary = await kubernetesBinary();
+if (binary.missing !== undefined) console.error(`SKIPPED, missing: ${binary.missing}`);
+
+type Definition = KubernetesObject & {
+  metadata: { deletionTimestamp?: string };
+  spec: { versions: [KubernetesObject] };
+};
+
+describe.skipIf(binary.missing !== undefined)("a definition", () => {
+  let kubernetes: Kubernetes;
+  let world: AdmissionWorld;
+
+  beforeAll(async () => {
+    kubernetes = await startKubernetes(binary.path ?? "");
+    await installDefinitions(kubernetes);
+    await installPolicies(kubernetes);
+  }, BUILD_TIMEOUT_MS);
+  afterAll(() => kubernetes?.stop());
+  beforeEach(async () => {
+    world = await admissionWorld(kubernetes);
+  });
+
+  const read = async (path: string) => (await kubernetes.call("GET", path)).body as Definition;
+
+  test("is not deleted along with all others at once", async () => {
+    const answer = await kubernetes.call("DELETE", FOLDER);
+    expect(answer.status).toBe(403);
+    expect(String(answer.body.message)).toContain("deleting this definition deletes all its objects");
+    for (const resource of definitions) {
+      expect((await read(`${FOLDER}/${resource}.deputize.io`)).metadata.deletionTimestamp).toBeUndefined();
+    }
+  });
+
+  test("that lost its subresource lets nobody forge an approval with the object", async () => {
+    const whole = await read(DELEGATIONS);
+    const { subresources: _, ...version } = whole.spec.versions[0];
+    const without = { ...whole, spec: { ...whole.spec, versions: [version] } };
+    expect((await kubernetes.call("PUT", DELEGATIONS, without)).status).toBe(200);
+    await until("the subresource is gone", async () => {
+      const answer = await kubernetes.call("GET", world.path("delegations", "help", "status"));
+      return answer.status === 404;
+    });
+    const status = {
+      certID: "cert-1",
+      approval: {
+        decision: "Approved",
+        approvedScopes: ["data:read"],
+        approver: { username: "ann@example.test" },
+        observedGeneration: 1,
+      },
+    };
+    for (const who of ["editor", "wildcard", "admin", "operator"] as const) {
+      const answer = await world.patch(who, "delegations", "help", { status });
+      expect([answer.status, String(answer.body.message)]).toEqual([
+        403,
+        expect.stringContaining("a status is written by the subresource status and not with the object"),
+      ]);
+    }
+    const created = await world.call("wildcard", "POST", world.path("delegations"), {
+      apiVersion: "deputize.io/v1alpha1",
+      kind: "Delegation",
+      metadata: { name: "born-approved" },
+      spec: { platformRef: { name: "shop" }, agentRef: { name: "bot" }, scopes: ["data:read"] },
+      status,
+    });
+    expect(created.status).toBe(403);
+    const { metadata } = await read(DELEGATIONS);
+    await kubernetes.call("PUT", DELEGATIONS, { ...whole, metadata });
+    await until("the subresource is back", async () => {
+      const answer = await kubernetes.call("GET", world.path("delegations", "help", "status"));
+      return answer.status === 200;
+    });
+  });
+
+  test("that is deleted as asked waits until the operator has let every object go", async () => {
+    const annotations = { "deputize.io/delete-all": "delegations.deputize.io" };
+    const merge = "application/merge-patch+json";
+    await kubernetes.call("PATCH", DELEGATIONS, { metadata: { annotations } }, merge);
+    expect((await kubernetes.call("DELETE", DELEGATIONS)).status).toBe(200);
+    await until("the objects are being deleted", async () => {
+      const { metadata } = (await world.get("delegations", "help")) as { metadata: KubernetesObject };
+      return metadata.deletionTimestamp !== undefined;
+    });
+    const none = { metadata: { finalizers: null } };
+    expect((await world.patch("wildcard", "delegations", "help", none)).status).toBe(403);
+    expect((await read(DELEGATIONS)).metadata.deletionTimestamp).toBeDefined();
+    const { body } = await kubernetes.call("GET", "/apis/deputize.io/v1alpha1/delegations");
+    for (const { metadata } of body.items as { metadata: { namespace: string; name: string } }[]) {
+      const path = `/apis/deputize.io/v1alpha1/namespaces/${metadata.namespace}/delegations/${metadata.name}`;
+      const operator = { name: "system:serviceaccount:deputize-system:deputize-operator" };
+      const asOperator = kubernetes.as({ ...operator, group: "system:masters" });
+      expect((await asOperator("PATCH", path, none, merge)).status).toBe(200);
+    }
+    await until(
+      "the definition is gone",
+      async () => (await kubernetes.call("GET", DELEGATIONS)).status === 404,
+    );
+  });
+});
