@@ -9,17 +9,24 @@ import type { ClusterClient } from "./client.ts";
 import { isStatus } from "./cluster_error.ts";
 
 /**
- * Whether the admission policies of a cluster are those of `crds/policies.yaml`: their hash, and since when
- * they have been so; or which one is missing or altered.
+ * Whether the admission policies of a cluster are those of `crds/policies.yaml`, or which one is missing or
+ * altered.
+ *
+ * `hash` is of what they say: equal wherever the same file was applied for the same operator. `revision` is
+ * of the objects: another one shows that one of them was changed in between, even if it was changed back.
+ * `since` is the moment from which they were enforced as they are. Compare it with the creation of the object
+ * that they guarded: the times in an object's `managedFields` are whatever its writers say.
  */
 export type PoliciesVerdict =
-  | { hash: string; since: Date; fault?: never }
-  | { hash?: never; since?: never; fault: string };
+  | { hash: string; revision: string; since: Date; fault?: never }
+  | { hash?: never; revision?: never; since?: never; fault: string };
 
 /** The operator that the file names. */
 export const DEFAULT_OPERATOR = "system:serviceaccount:deputize-system:deputize-operator";
 
 const FILE = join(import.meta.dirname, "../../crds/policies.yaml");
+/** Every API server of a cluster enforces what was written this long ago; one alone takes half a second. */
+const ENFORCED_MS = 10_000;
 const FOLDER = "/apis/admissionregistration.k8s.io/v1";
 const RESOURCES = {
   ValidatingAdmissionPolicy: "validatingadmissionpolicies",
@@ -35,6 +42,8 @@ type Policy = z.infer<typeof document>;
 
 const liveObject = z.object({
   metadata: z.object({
+    uid: z.string(),
+    generation: z.int(),
     creationTimestamp: z.iso.datetime(),
     deletionTimestamp: z.string().optional(),
     managedFields: z
@@ -58,19 +67,31 @@ export async function checkPolicies(
     wanted.map(async (policy) => ({ policy, live: await readLive(client, policy) })),
   );
   const times: number[] = [];
+  const revisions: object[] = [];
   for (const { policy, live } of found) {
     const fault = faultOf(policy, live);
     if (fault !== undefined || live === undefined) return { fault: `${nameOf(policy)} ${fault}` };
     times.push(lastChange(live));
+    revisions.push({ uid: live.metadata.uid, generation: live.metadata.generation });
   }
   const specs = found.map(({ policy, live }) => ({ name: nameOf(policy), spec: live?.spec }));
-  return { hash: hash("sha256", canonicalBytes(specs), "hex"), since: new Date(Math.max(...times)) };
+  return {
+    hash: hashOf(specs),
+    revision: hashOf(revisions),
+    since: new Date(Math.max(...times) + ENFORCED_MS),
+  };
+}
+
+function hashOf(value: object[]): string {
+  return hash("sha256", canonicalBytes(value), "hex");
 }
 
 /** The file's policies as an API server keeps them. */
 async function readPolicies(operator: string): Promise<Policy[]> {
-  const text = (await readFile(FILE, "utf8")).replaceAll(DEFAULT_OPERATOR, operator);
-  return parseAllDocuments(text).map((each) => withDefaults(document.parse(each.toJS())));
+  const documents = parseAllDocuments(await readFile(FILE, "utf8")).map((each) => each.toJS());
+  const name = JSON.stringify(operator).slice(1, -1);
+  const text = JSON.stringify(documents).replaceAll(DEFAULT_OPERATOR, () => name);
+  return z.array(document).parse(JSON.parse(text)).map(withDefaults);
 }
 
 /** What an API server adds to a policy that is given without it. */
@@ -102,18 +123,24 @@ async function readLive(
 function faultOf({ spec }: Policy, live: Live | undefined): string | undefined {
   if (live === undefined) return "is missing";
   if (live.metadata.deletionTimestamp !== undefined) return "is being deleted";
-  return isDeepStrictEqual(live.spec, spec)
-    ? undefined
-    : "is not as this version's crds/policies.yaml has it";
+  if (!isDeepStrictEqual(live.spec, spec)) return "is not as this version's crds/policies.yaml has it";
+  if (live.metadata.generation > 1 && changes(live).length === 0) {
+    return "does not say since when it is so; delete it and apply crds/policies.yaml again";
+  }
+  return undefined;
 }
 
 function nameOf({ kind, metadata }: Policy): string {
   return `${kind} ${metadata.name}`;
 }
 
-/** When somebody last wrote to it, as the API server noted. What it writes itself goes to the status. */
-function lastChange({ metadata }: Live): number {
+/** When somebody last wrote to it, as the API server noted. */
+function lastChange(live: Live): number {
+  return Math.max(...[live.metadata.creationTimestamp, ...changes(live)].map((time) => Date.parse(time)));
+}
+
+/** When it was written to. What the API server writes itself goes to the status. */
+function changes({ metadata }: Live): string[] {
   const writes = metadata.managedFields.filter(({ subresource }) => subresource === undefined);
-  const times = writes.flatMap(({ time }) => (time === undefined ? [] : [time]));
-  return Math.max(...[metadata.creationTimestamp, ...times].map((time) => Date.parse(time)));
+  return writes.flatMap(({ time }) => (time === undefined ? [] : [time]));
 }

@@ -92,6 +92,22 @@ describe.skipIf(binary.missing !== undefined)("the check of a cluster's policies
         },
       },
     ],
+    [
+      "a user who is left out",
+      POLICY,
+      "deputize-status",
+      {
+        matchConditions: [{ name: "not-mallory", expression: "request.userInfo.username != 'mallory'" }],
+      },
+    ],
+    ["a parameter", POLICY, "deputize-status", { paramKind: { apiVersion: "v1", kind: "ConfigMap" } }],
+    [
+      "a binding with a parameter, which need not be there",
+      BINDING,
+      "deputize-approval",
+      { paramRef: { name: "none", namespace: "default", parameterNotFoundAction: "Allow" } },
+    ],
+    ["a binding that only notes", BINDING, "deputize-approval", { validationActions: ["Audit"] }],
     ["a binding that only warns", BINDING, "deputize-status", { validationActions: ["Warn"] }],
     [
       "a binding of some namespaces",
@@ -119,6 +135,63 @@ describe.skipIf(binary.missing !== undefined)("the check of a cluster's policies
     const after = await check();
     expect(after.hash).toBe(before.hash);
     expect(after.since?.getTime()).toBeGreaterThan(before.since?.getTime() ?? 0);
+  });
+
+  test("counts from when every API server enforces them, not from when they were written", async () => {
+    await kubernetes.call("DELETE", policyPath(BINDING, "deputize-approval"));
+    await installPolicies(kubernetes);
+    const written = (await kubernetes.call("GET", policyPath(BINDING, "deputize-approval"))).body.metadata;
+    const { creationTimestamp } = written as { creationTimestamp: string };
+    expect((await check()).since).toEqual(new Date(Date.parse(creationTimestamp) + 10_000));
+  });
+
+  test.each<[string, object, object]>([
+    [POLICY, { failurePolicy: "Ignore" }, { failurePolicy: "Fail" }],
+    [BINDING, { validationActions: ["Warn"] }, { validationActions: ["Deny", "Audit"] }],
+  ])("takes a %s for altered whose changes were wiped out", async (kind, weak, whole) => {
+    const name = "deputize-approval";
+    await change(kind, name, { spec: weak });
+    await change(kind, name, { spec: whole });
+    await change(kind, name, { metadata: { managedFields: [{}] } });
+    expect(await check()).toEqual({
+      fault: `${kind} ${name} does not say since when it is so; delete it and apply crds/policies.yaml again`,
+    });
+    await kubernetes.call("DELETE", policyPath(kind, name));
+  });
+
+  test("says of another revision whatever was done and undone in between, even where it left no time", async () => {
+    const path = policyPath(POLICY, "deputize-approval");
+    const before = await check();
+    const { managedFields } = (await kubernetes.call("GET", path)).body.metadata as {
+      managedFields: object[];
+    };
+    await change(POLICY, "deputize-approval", { spec: { failurePolicy: "Ignore" } });
+    await change(POLICY, "deputize-approval", { spec: { failurePolicy: "Fail" } });
+    await change(POLICY, "deputize-approval", { metadata: { managedFields: [{}] } });
+    await change(POLICY, "deputize-approval", { metadata: { managedFields } });
+    const after = await check();
+    expect([after.hash, after.since]).toEqual([before.hash, before.since]);
+    expect(after.revision).not.toBe(before.revision);
+    await kubernetes.call("DELETE", path);
+  });
+
+  test("keeps its revision while the same file is applied again", async () => {
+    const before = await check();
+    await installPolicies(kubernetes);
+    expect((await check()).revision).toBe(before.revision);
+  });
+
+  test("knows an operator of another name, whose name was put into the file", async () => {
+    const operator = "system:serviceaccount:elsewhere:helper";
+    await installPolicies(kubernetes, operator);
+    expect((await checkPolicies(client, { operator })).fault).toBeUndefined();
+    expect((await check()).fault).toContain("deputize-status is not as");
+  });
+
+  test("takes the operator's name as it is, whatever is in it", async () => {
+    for (const operator of ["$&", "a: b # c", 'oidc:op\'s \\ "name"']) {
+      expect((await checkPolicies(client, { operator })).fault).toContain("is not as this version's");
+    }
   });
 
   test("does not take silence for consent", async () => {

@@ -22,11 +22,12 @@ export function policyPath(kind: keyof typeof KINDS, name: string): string {
 }
 
 /**
- * Applies `crds/policies.yaml` strictly and resolves when the policies are enforced, all of them, which a
- * refused probe shows.
+ * Applies `crds/policies.yaml`, for another operator if wanted, strictly, and resolves when the policies are
+ * enforced, all of them, which a refused probe shows.
  */
-export async function installPolicies(kubernetes: Kubernetes): Promise<void> {
-  const text = await readFile(join(import.meta.dirname, "../../../crds/policies.yaml"), "utf8");
+export async function installPolicies(kubernetes: Kubernetes, operator = DEFAULT_OPERATOR): Promise<void> {
+  const file = await readFile(join(import.meta.dirname, "../../../crds/policies.yaml"), "utf8");
+  const text = file.replaceAll(DEFAULT_OPERATOR, operator);
   for (const document of parseAllDocuments(text)) {
     const policy = document.toJS() as { kind: keyof typeof KINDS; metadata: { name: string } };
     const path = policyPath(policy.kind, policy.metadata.name);
@@ -46,7 +47,7 @@ export async function installPolicies(kubernetes: Kubernetes): Promise<void> {
     const probe = await kubernetes.call("DELETE", `${definition}?dryRun=All`);
     return probe.status === 403;
   });
-  const asOperator = kubernetes.as({ name: OPERATOR.name, group: "system:masters" });
+  const asOperator = kubernetes.as({ name: operator, group: "system:masters" });
   await until("the policies of Secrets are enforced", async () => {
     const probe = { metadata: { generateName: "probe-" } };
     const { status } = await asOperator("POST", "/api/v1/namespaces/default/secrets?dryRun=All", probe);
