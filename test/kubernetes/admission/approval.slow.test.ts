@@ -246,15 +246,4 @@ describe.skipIf(binary.missing !== undefined)("an approval in Kubernetes", () =>
       expect((await world.patch("operator", resource, name, { status: own }, "status")).status).toBe(200);
     }
   });
-
-  test("by kubectl --as is that of whoever is impersonated: RBAC says who may impersonate", async () => {
-    const other = kubernetes.as(PEOPLE.wildcard);
-    // Impersonation inside impersonation is not possible: the right to impersonate is asked for instead.
-    const review = await other("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", {
-      apiVersion: "authorization.k8s.io/v1",
-      kind: "SelfSubjectAccessReview",
-      spec: { resourceAttributes: { verb: "impersonate", resource: "users", name: PEOPLE.approver.name } },
-    });
-    expect((review.body.status as { allowed: boolean }).allowed).toBe(false);
-  });
 });

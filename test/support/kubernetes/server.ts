@@ -26,16 +26,38 @@ export type Kubernetes = {
   adminToken: string;
   /** One call as the administrator. A body is JSON unless `contentType` says otherwise. */
   call(method: string, path: string, body?: unknown, contentType?: string): Promise<KubernetesAnswer>;
-  /** Calls made as another user. */
+  /** Calls made as another user, by impersonation. */
   as(user: KubernetesUser): Kubernetes["call"];
+  /** Calls made with a token of its own, and whom they impersonate, if anybody. */
+  withToken(token: string, as?: KubernetesUser): Kubernetes["call"];
+  /** What the audit log says of writes that changed or tried to change our objects. */
+  audited(): Promise<KubernetesObject[]>;
   stop(): Promise<void>;
+};
+
+/** Users by their tokens, besides the administrator. */
+export type KubernetesTokens = Record<string, KubernetesUser>;
+
+/** Writes of our kinds, who made them and what policies noted of them. */
+const AUDIT_POLICY = {
+  apiVersion: "audit.k8s.io/v1",
+  kind: "Policy",
+  omitStages: ["RequestReceived"],
+  rules: [
+    {
+      level: "Metadata",
+      verbs: ["create", "update", "patch", "delete"],
+      resources: [{ group: "deputize.io" }],
+    },
+    { level: "None" },
+  ],
 };
 
 /**
  * Starts etcd and the API server in a temporary folder on free loopback ports. They cannot outlive this
  * process.
  */
-export async function startKubernetes(binary: string): Promise<Kubernetes> {
+export async function startKubernetes(binary: string, tokens: KubernetesTokens = {}): Promise<Kubernetes> {
   const folder = await mkdtemp(join(tmpdir(), "deputize-kubernetes-"));
   const children: ChildProcess[] = [];
   const stop = async (): Promise<void> => {
@@ -54,7 +76,7 @@ export async function startKubernetes(binary: string): Promise<Kubernetes> {
     await log.close();
   };
   try {
-    return { ...(await startBoth(folder, start)), stop };
+    return { ...(await startBoth(folder, start, tokens)), stop };
   } catch (error) {
     await stop();
     throw error;
@@ -63,7 +85,11 @@ export async function startKubernetes(binary: string): Promise<Kubernetes> {
 
 type StartProgram = (program: string, flags: string[]) => Promise<void>;
 
-async function startBoth(folder: string, start: StartProgram): Promise<Omit<Kubernetes, "stop">> {
+async function startBoth(
+  folder: string,
+  start: StartProgram,
+  tokens: KubernetesTokens,
+): Promise<Omit<Kubernetes, "stop">> {
   const [etcdPort, peerPort, port] = await Promise.all([freePort(), freePort(), freePort()]);
   const etcd = `http://127.0.0.1:${etcdPort}`;
   await start("etcd", [
@@ -74,7 +100,9 @@ async function startBoth(folder: string, start: StartProgram): Promise<Omit<Kube
     "--unsafe-no-fsync",
   ]);
   const adminToken = randomBytes(16).toString("hex");
-  await writeFile(join(folder, "tokens.csv"), `${adminToken},admin,admin,system:masters\n`);
+  const users = { ...tokens, [adminToken]: { name: "admin", uid: "admin", group: "system:masters" } };
+  await writeFile(join(folder, "tokens.csv"), Object.entries(users).map(tokenLine).join(""));
+  await writeFile(join(folder, "audit.yaml"), JSON.stringify(AUDIT_POLICY));
   await writeServiceAccountKeys(folder);
   await start("kube-apiserver", [
     `--etcd-servers=${etcd}`,
@@ -89,18 +117,24 @@ async function startBoth(folder: string, start: StartProgram): Promise<Omit<Kube
     "--service-cluster-ip-range=10.96.0.0/16",
     "--authorization-mode=RBAC",
     `--token-auth-file=${join(folder, "tokens.csv")}`,
+    `--audit-policy-file=${join(folder, "audit.yaml")}`,
+    `--audit-log-path=${join(folder, "audit.log")}`,
     "--disable-admission-plugins=ServiceAccount",
   ]);
   const url = `https://127.0.0.1:${port}`;
   const ca = await whenReady(url, join(folder, "certificates", "apiserver.crt"), adminToken);
   const dispatcher = new Agent({ connect: { ca }, keepAliveTimeout: 1000 });
-  const callAs =
-    (user: Record<string, string>): Kubernetes["call"] =>
+  const withToken: Kubernetes["withToken"] =
+    (token, as) =>
     async (method, path, body, contentType = "application/json") => {
       const answer = await request(new URL(path, url), {
         method,
         dispatcher,
-        headers: { authorization: `Bearer ${adminToken}`, "content-type": contentType, ...user },
+        headers: {
+          authorization: `Bearer ${token}`,
+          "content-type": contentType,
+          ...(as !== undefined && impersonating(as)),
+        },
         ...(body === undefined ? {} : { body: typeof body === "string" ? body : JSON.stringify(body) }),
       });
       return { status: answer.statusCode, body: (await answer.body.json()) as KubernetesObject };
@@ -109,14 +143,26 @@ async function startBoth(folder: string, start: StartProgram): Promise<Omit<Kube
     url,
     ca,
     adminToken,
-    call: callAs({}),
-    as: ({ name, group, uid }) =>
-      callAs({
-        "impersonate-user": name,
-        ...(group !== undefined && { "impersonate-group": group }),
-        ...(uid !== undefined && { "impersonate-uid": uid }),
-      }),
+    call: withToken(adminToken),
+    as: (user) => withToken(adminToken, user),
+    withToken,
+    async audited() {
+      const lines = (await readFile(join(folder, "audit.log"), "utf8")).trim().split("\n");
+      return lines.map((line) => JSON.parse(line) as KubernetesObject);
+    },
   };
+}
+
+function impersonating({ name, group, uid }: KubernetesUser): Record<string, string> {
+  return {
+    "impersonate-user": name,
+    ...(group !== undefined && { "impersonate-group": group }),
+    ...(uid !== undefined && { "impersonate-uid": uid }),
+  };
+}
+
+function tokenLine([token, { name, uid = name, group }]: [string, KubernetesUser]): string {
+  return `${token},${name},${uid}${group === undefined ? "" : `,${group}`}\n`;
 }
 
 async function writeServiceAccountKeys(folder: string): Promise<void> {
