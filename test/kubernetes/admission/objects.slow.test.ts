@@ -47,6 +47,28 @@ describe.skipIf(binary.missing !== undefined)("our objects in a cluster", () => 
       },
     );
 
+    test("is nobody else by server-side apply, either", async () => {
+      const apply = (requestedBy: string) =>
+        kubernetes.as(PEOPLE.editor)(
+          "PATCH",
+          `${world.path("delegations", "applied")}?fieldManager=test`,
+          {
+            apiVersion: "deputize.io/v1alpha1",
+            kind: "Delegation",
+            metadata: { name: "applied" },
+            spec: {
+              platformRef: { name: "shop" },
+              agentRef: { name: "bot" },
+              scopes: ["data:read"],
+              requestedBy,
+            },
+          },
+          "application/apply-patch+yaml",
+        );
+      expect((await apply(PEOPLE.both.name)).status).toBe(403);
+      expect((await apply(PEOPLE.editor.name)).status).toBe(201);
+    });
+
     test("is not added, changed or taken away later", async () => {
       await world.declare("editor", "a", { requestedBy: PEOPLE.editor.name });
       for (const who of ["editor", "admin"] as const) {
@@ -149,6 +171,13 @@ describe.skipIf(binary.missing !== undefined)("our objects in a cluster", () => 
       expect((await world.call("operator", "DELETE", `${folder}/d`)).status).toBe(200);
     });
 
+    test("deletes no Secret of another type along with all others", async () => {
+      const folder = `/api/v1/namespaces/${world.namespace}/secrets`;
+      await world.call("wildcard", "POST", folder, { metadata: { name: "f" }, type: "Opaque" });
+      expect((await world.call("operator", "DELETE", folder)).status).toBe(403);
+      expect((await world.call("admin", "GET", `${folder}/f`)).status).toBe(200);
+    });
+
     test("is one user: other people's Secrets are none of this", async () => {
       const folder = `/api/v1/namespaces/${world.namespace}/secrets`;
       const answer = await world.call("wildcard", "POST", folder, {
@@ -157,6 +186,33 @@ describe.skipIf(binary.missing !== undefined)("our objects in a cluster", () => 
       });
       expect(answer.status).toBe(201);
     });
+  });
+
+  test("show when they were created, and not when an approval was written: its writers date that", async () => {
+    await world.approve("approver", "help");
+    type Metadata = { creationTimestamp: string; managedFields: { subresource?: string; time: string }[] };
+    const read = async () => (await world.get("delegations", "help")).metadata as Metadata;
+    const { creationTimestamp, managedFields } = await read();
+    const time = "2030-01-01T00:00:00Z";
+    const dated = {
+      metadata: {
+        creationTimestamp: time,
+        labels: { any: "change" },
+        managedFields: managedFields.map((fields) => ({ ...fields, time })),
+      },
+    };
+    await world.patch("editor", "delegations", "help", dated);
+    const after = await read();
+    expect(after.creationTimestamp).toBe(creationTimestamp);
+    expect(after.managedFields.find(({ subresource }) => subresource === "status")?.time).toBe(time);
+    const spec = { platformRef: { name: "shop" }, agentRef: { name: "bot" }, scopes: ["data:read"] };
+    const created = await world.call("editor", "POST", world.path("delegations"), {
+      apiVersion: "deputize.io/v1alpha1",
+      kind: "Delegation",
+      metadata: { name: "future", creationTimestamp: time },
+      spec,
+    });
+    expect((created.body.metadata as Metadata).creationTimestamp).not.toBe(time);
   });
 
   test("refer to nothing in another namespace: there is no field for it", async () => {
