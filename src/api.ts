@@ -8,6 +8,7 @@ import { auditRoutes } from "./audit/routes.ts";
 import type { Clock } from "./clock.ts";
 import type { ApiConfig } from "./config.ts";
 import { openDatabase, openPool } from "./db/database.ts";
+import type { DecideDeps } from "./delegations/declared/decide_in_cluster.ts";
 import { operatorDelegationRoutes } from "./delegations/declared/operator_routes.ts";
 import { type DelegationDeps, delegationRoutes } from "./delegations/routes.ts";
 import { createAddressPolicy } from "./events/webhooks/callbacks/addresses.ts";
@@ -83,7 +84,7 @@ export async function startApi({ config, clock, log, metrics, version }: ApiDeps
     allowedCidrs: config.WEBHOOK_ALLOWED_CIDRS,
   });
   const limits = { presentPerMinute: config.PRESENT_PER_MINUTE, agentsPerDay: config.AGENTS_PER_DAY };
-  const shared = { db, secretBox, clock, vault, log };
+  const shared = { db, secretBox, clock, vault, log, clusters };
   const routes = apiRoutes({
     ...shared,
     mailer,
@@ -188,7 +189,7 @@ async function startServers(app: AppDeps, pages: NonNullable<AppDeps["pages"]>, 
 }
 
 /** What the operations of the API are made with. */
-export type ApiRoutesDeps = AccountsDeps & PlatformDeps & DelegationDeps & ProofDeps;
+export type ApiRoutesDeps = AccountsDeps & PlatformDeps & DelegationDeps & DecideDeps & ProofDeps;
 
 /**
  * Every operation of the API, the operator's included: what is mounted, documented and tested is this list.

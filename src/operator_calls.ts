@@ -74,7 +74,9 @@ const delegationState = z.object({
   expires_at: isoTime
     .nullable()
     .describe("When the certificate ends; null when it does not or there is none"),
-  decided_by: text.nullable().describe("E-mail of who decided"),
+  decided_by: text
+    .nullable()
+    .describe("E-mail of who decided, or the user's name in the cluster where that was"),
 });
 /** A declared delegation as the API has it: its request and, once approved, its certificate. */
 export type DelegationState = z.infer<typeof delegationState>;
@@ -179,6 +181,13 @@ export const operatorCalls = {
     params,
     body: reasonBody,
     answer: answerOf(delegationState, "The delegation"),
+  },
+  decideDelegation: {
+    method: "POST",
+    path: `${delegationPath}/decision`,
+    params,
+    body: z.object({ object: objectPlace }),
+    answer: answerOf(delegationState, "The delegation, decided as its object says"),
   },
   readState: {
     method: "POST",

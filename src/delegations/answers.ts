@@ -18,7 +18,10 @@ export const requestAnswer = z.object({
   created_at: isoTime,
   expires_at: isoTime.describe("When a pending request expires"),
   decided_at: isoTime.nullable(),
-  decided_by: z.string().nullable().describe("E-mail of who decided"),
+  decided_by: z
+    .string()
+    .nullable()
+    .describe("E-mail of who decided, or the user's name in the cluster where that was"),
   approved_scope: z.array(z.string()).nullable(),
   cert_id: z.string().nullable(),
 });

@@ -84,8 +84,11 @@ function needsFinalizer({ metadata }: AnyObject): boolean {
   return metadata.deletionTimestamp === undefined && !metadata.finalizers.includes(FINALIZER);
 }
 
-/** What takes authority away goes first. */
+/** What takes authority away goes first, and what was just approved. */
 function isUrgent(object: AnyObject): boolean {
   if (object.metadata.deletionTimestamp !== undefined) return true;
-  return object.kind === "Delegation" && object.spec.revoked === true && !isTrue(object.status, "Revoked");
+  if (object.kind !== "Delegation") return false;
+  const { spec, status } = object;
+  if (spec.revoked === true) return !isTrue(status, "Revoked");
+  return status.approval !== undefined && !isTrue(status, "Approved") && !isTrue(status, "Denied");
 }

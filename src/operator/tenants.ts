@@ -12,7 +12,13 @@ export const TENANTS_NAME = "deputize-tenants";
  * What a namespace is bound to: an account, the most its Platforms may allow, and who may approve in
  * Kubernetes.
  */
-export type Tenant = { accountEmail: string; ceiling?: string[]; approvers?: string[] };
+export type Tenant = {
+  accountEmail: string;
+  ceiling?: string[];
+  approvers?: string[];
+  /** Whether who approves must be another person than who asked, who must be known. */
+  fourEyes?: boolean;
+};
 
 /** The binding of one namespace, or why its entry cannot be used. A faulty entry binds nothing. */
 export type Binding = { tenant: Tenant; fault?: never } | { tenant?: never; fault: string };
@@ -30,11 +36,12 @@ const entry = z.strictObject({
     .regex(/^[^\s@]+@[^\s@]+\.[^\s@]+$/, "is not an e-mail address"),
   ceiling: z.array(scope).min(1).max(64).optional(),
   approvers: z.array(z.string().min(1).max(253)).max(64).optional(),
+  fourEyes: z.boolean().optional(),
 });
 
 /**
  * Reads the ConfigMap's data: each key is a namespace, each value YAML with `accountEmail` and, if wanted,
- * `ceiling` and `approvers`. A faulty entry spoils no other.
+ * `ceiling`, `approvers` and `fourEyes`. A faulty entry spoils no other.
  */
 export function parseTenants(data: Readonly<Record<string, string>>): Map<string, Binding> {
   return new Map(Object.entries(data).map(([namespace, text]) => [namespace, parseEntry(text)]));
@@ -52,6 +59,7 @@ function parseEntry(text: string): Binding {
     const [issue] = result.error.issues;
     return { fault: [issue?.path.join("."), issue?.message].filter(Boolean).join(": ") };
   }
-  const { accountEmail, ceiling, approvers } = result.data;
-  return { tenant: { accountEmail, ...(ceiling && { ceiling }), ...(approvers && { approvers }) } };
+  const { accountEmail, ...bounds } = result.data;
+  const given = Object.entries(bounds).filter(([, value]) => value !== undefined);
+  return { tenant: { accountEmail, ...Object.fromEntries(given) } };
 }

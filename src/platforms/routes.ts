@@ -10,6 +10,7 @@ import {
   rotateKeyRoute,
   setCallbackRoute,
 } from "./connections/connection_routes.ts";
+import { approverRoutes } from "./namespaces/approver_routes.ts";
 import { namespaceRoutes } from "./namespaces/routes.ts";
 import { laterRoutes } from "./not_open_yet_routes.ts";
 import { changePlatformRoute, getPlatformRoute, listPlatformsRoute } from "./platform_routes.ts";
@@ -28,6 +29,7 @@ export function platformRoutes(deps: PlatformDeps): Route[] {
     changePlatformRoute(deps),
     ...acceptedPrincipalRoutes(deps),
     ...namespaceRoutes(deps),
+    ...approverRoutes(deps),
     changeConnectionRoute(deps),
     setCallbackRoute(deps),
     rotateKeyRoute(deps),

@@ -1,3 +1,4 @@
+import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, beforeEach } from "vitest";
 import { systemClock } from "../../src/clock.ts";
@@ -69,6 +70,12 @@ export type OperatorFolder = {
   secretFile(): Promise<Record<string, string> | undefined>;
   dispose(): Promise<void>;
 };
+
+/** Has the API know the folder under this id, before its operator is started for the first time. */
+export async function nameCluster({ config }: OperatorFolder, id: string): Promise<void> {
+  await mkdir(config.STATUS_DIR, { recursive: true });
+  await writeFile(join(config.STATUS_DIR, "cluster.yaml"), `clusterID: ${id}\n`);
+}
 
 /** A condition of a state file. */
 export function condition(state: StateFile | undefined, type: string) {

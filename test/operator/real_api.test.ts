@@ -1,4 +1,4 @@
-import { copyFile, mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { copyFile, readdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { VaultUnavailable } from "../../src/vault/client.ts";
@@ -10,6 +10,7 @@ import {
   agent,
   condition,
   delegation,
+  nameCluster,
   type OperatorFolder,
   operatorFolder,
   platform,
@@ -28,9 +29,8 @@ describe("the operator with the real API", () => {
       OPERATOR_API_URL: api.operatorUrl,
       OPERATOR_TOKEN,
     });
-    // Under this id the API knows the folder, and people accept its namespace.
-    await mkdir(world.config.STATUS_DIR, { recursive: true });
-    await writeFile(join(world.config.STATUS_DIR, "cluster.yaml"), "clusterID: c1\n");
+    // People of these tests accept its namespace.
+    await nameCluster(world, "c1");
     person = await api.person();
   });
   afterEach(async () => {

@@ -4,7 +4,13 @@ import { describe, expect, test } from "vitest";
 import { readiness } from "../../src/operator/status/conditions.ts";
 import { type Reason, reasons } from "../../src/operator/status/reasons.ts";
 
-const CLUSTER_ONLY = ["Issuing", "ApprovalPolicyMissing", "ApproverNotLinked", "ClusterRefused"];
+const CLUSTER_ONLY = [
+  "Issuing",
+  "ApprovalPolicyMissing",
+  "ApproverNotLinked",
+  "FourEyesRequired",
+  "ClusterRefused",
+];
 const names = Object.keys(reasons) as Reason[];
 
 describe("reasons", () => {

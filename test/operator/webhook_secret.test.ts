@@ -3,7 +3,7 @@ import { OPERATOR_TOKEN } from "../support/api.ts";
 import { type PlatformApi, startPlatformApi } from "../support/platform_world.ts";
 import { until } from "../support/process.ts";
 import { tenants } from "./folder/folders.ts";
-import { type OperatorFolder, operatorFolder, platform } from "./operator_folder.ts";
+import { nameCluster, type OperatorFolder, operatorFolder, platform } from "./operator_folder.ts";
 
 let api: PlatformApi;
 let world: OperatorFolder;
@@ -14,6 +14,7 @@ beforeEach(async () => {
     OPERATOR_API_URL: api.operatorUrl,
     OPERATOR_TOKEN,
   });
+  await nameCluster(world, "c1");
 });
 afterEach(async () => {
   await world.dispose();

@@ -221,6 +221,12 @@ export function createFakeRegistry(): FakeRegistry {
       return delegationState(delegation);
     },
 
+    decideDelegation(id) {
+      const delegation = delegations.get(id);
+      if (delegation === undefined) throw new Refusal("not_found");
+      return delegationState(delegation);
+    },
+
     readState(_, { external_ids }) {
       const pick = <V, R>(from: Map<string, V>, show: (value: V) => R) =>
         Object.fromEntries(

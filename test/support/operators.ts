@@ -1,11 +1,16 @@
 import { ApiError } from "../../src/errors.ts";
-import { createSharedToken, type IdentifyOperator } from "../../src/platforms/clusters/identify_operator.ts";
+import {
+  checkClusterId,
+  createSharedToken,
+  type IdentifyOperator,
+} from "../../src/platforms/clusters/identify_operator.ts";
 
 /** Knows the operator of every cluster by one token. Whom the API as it is run believes is tested apart. */
 export function anyClusterWith(token: string): IdentifyOperator {
   const isShared = createSharedToken(token);
   return async (presented, clusterId) => {
     if (!isShared(presented)) throw new ApiError("operator_unauthorized");
+    checkClusterId(clusterId);
     return { clusterId };
   };
 }

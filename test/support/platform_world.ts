@@ -11,6 +11,7 @@ import { acceptBinding } from "../../src/platforms/namespaces/namespace_binding.
 import { platformRoutes } from "../../src/platforms/routes.ts";
 import type { Route } from "../../src/route.ts";
 import { type ApiOptions, OPERATOR_TOKEN, startApi, type TestApi, type TestParts } from "./api.ts";
+import { createFakeCluster, type FakeCluster } from "./fake_cluster.ts";
 import type { HttpAnswer, HttpClient } from "./http.ts";
 
 /**
@@ -18,6 +19,8 @@ import type { HttpAnswer, HttpClient } from "./http.ts";
  * allowed.
  */
 export type PlatformApi = TestApi & {
+  /** The clusters that the API reads. */
+  clusters: FakeCluster;
   /** A client signed in to a fresh account, which accepts the namespace `default` of the cluster `c1`. */
   person(type?: { organization_name: string }): Promise<Person>;
   /**
@@ -48,6 +51,7 @@ export async function startPlatformApi(options: PlatformOptions = {}): Promise<P
     development: options.development ?? true,
     allowedCidrs: options.development === false ? [] : ["127.0.0.0/8"],
   });
+  const clusters = createFakeCluster();
   let finder: ApiKeyFinder | undefined;
   const apiKeys = (parts: TestParts): ApiKeyFinder => {
     finder ??= createApiKeyFinder({ ...parts, url: parts.databaseUrl, onError: () => {} });
@@ -60,7 +64,7 @@ export async function startPlatformApi(options: PlatformOptions = {}): Promise<P
       ...delegationRoutes(parts),
       ...auditRoutes(parts),
       ...operatorPlatformRoutes({ ...parts, callbacks, apiKeys: apiKeys(parts) }),
-      ...operatorDelegationRoutes(parts),
+      ...operatorDelegationRoutes({ ...parts, clusters }),
       ...(options.routes?.({ ...parts, find: apiKeys(parts).find }) ?? []),
     ],
     findApiKey: (parts) => apiKeys(parts).find,
@@ -68,6 +72,7 @@ export async function startPlatformApi(options: PlatformOptions = {}): Promise<P
   const operatorClient = api.operatorClient();
   return {
     ...api,
+    clusters,
     async person(type) {
       const client = api.client();
       const email = `${randomUUID()}@example.test`;

@@ -103,7 +103,7 @@ async function withdraw(
     .transaction(async (tx) => {
       await lockConnection(tx, connection_id);
       const now = clock.now();
-      await decideRequest(tx, request_id, { status: "withdrawn", decidedBy: null, reason, now });
+      await decideRequest(tx, request_id, { status: "withdrawn", by: null, reason, now });
     })
     .catch((error: unknown) => {
       if (!(error instanceof ApiError && error.code === "request_not_pending")) throw error;
@@ -118,7 +118,11 @@ async function findDeclaredDelegation(
   return declared;
 }
 
-async function requireDeclaredDelegation(db: Database, externalId: string): Promise<DeclaredDelegation> {
+/** What an object has filed. Throws `not_found`. */
+export async function requireDeclaredDelegation(
+  db: Database,
+  externalId: string,
+): Promise<DeclaredDelegation> {
   const declared = await findDeclaredDelegation(db, externalId);
   if (declared === undefined) throw new ApiError("not_found");
   return declared;

@@ -27,7 +27,7 @@ export async function findDeclaredDelegations(
     .whereIn("r.external_id", externalIds)
     .select<DeclaredDelegation[]>(
       "r.*",
-      "d.email as decider",
+      db.raw("coalesce(d.email, r.decided_user) as decider"),
       "t.cert_id",
       "t.approved_scope",
       "t.status as cert_status",

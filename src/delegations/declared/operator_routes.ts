@@ -1,19 +1,22 @@
-import type { Clock } from "../../clock.ts";
-import type { Database } from "../../db/database.ts";
 import { operatorCalls } from "../../operator_calls.ts";
 import { requireOwnObject } from "../../platforms/declared/own_object.ts";
 import { type Route, route } from "../../route.ts";
-import type { SecretBox } from "../../secret_box.ts";
 import { readExpiry } from "../expiry.ts";
+import { type DecideDeps, decideInCluster } from "./decide_in_cluster.ts";
 import { endDelegation, putDelegation } from "./declared_delegation.ts";
 import { showState } from "./delegation_state.ts";
 import { declaredStateRoute } from "./operator_state_route.ts";
 
-type Deps = { db: Database; secretBox: SecretBox; clock: Clock };
+type Deps = DecideDeps;
 
 /** The operator's calls about delegations. They keep the rules of the calls that people make. */
 export function operatorDelegationRoutes(deps: Deps): Route[] {
-  return [putDelegationRoute(deps), endDelegationRoute(deps), declaredStateRoute(deps)];
+  return [
+    putDelegationRoute(deps),
+    decideDelegationRoute(deps),
+    endDelegationRoute(deps),
+    declaredStateRoute(deps),
+  ];
 }
 
 /** `PUT /internal/v1/delegations/{external_id}`. */
@@ -46,6 +49,35 @@ function putDelegationRoute(deps: Deps): Route {
         constraints: body.constraints ?? [],
       });
       return { body: showState(filed, deps.clock.now()) };
+    },
+  });
+}
+
+/** `POST /internal/v1/delegations/{external_id}/decision`. */
+function decideDelegationRoute(deps: Deps): Route {
+  return route({
+    id: "internal_decide_delegation",
+    ...operatorCalls.decideDelegation,
+    summary: "Decide a declared delegation as a person did in its cluster, which is read there",
+    access: "operator",
+    errors: [
+      "not_found",
+      "not_available",
+      "namespace_not_bound",
+      "external_conflict",
+      "approval_policy_missing",
+      "approver_not_linked",
+      "four_eyes_required",
+      "scope_not_requested",
+      "ceiling_exceeded",
+      "invalid_expiry",
+      "invalid_constraints",
+      "vault_unavailable",
+    ],
+    async handle({ caller: { clusterId }, params: { external_id: externalId }, body: { object } }) {
+      requireOwnObject({ clusterId }, externalId);
+      const decided = await decideInCluster(deps, { externalId, clusterId, object });
+      return { body: showState(decided, deps.clock.now()) };
     },
   });
 }

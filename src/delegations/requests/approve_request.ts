@@ -16,7 +16,7 @@ import { canonicalJson } from "../../protocol/encoding/canonical.ts";
 import type { SecretBox } from "../../secret_box.ts";
 import { approvedEnd, type ExpiryWish } from "../expiry.ts";
 import type { Grant } from "./certificate_fields.ts";
-import { decideRequest } from "./decide_request.ts";
+import { type ClusterDecider, decideRequest } from "./decide_request.ts";
 import { findRequest, isPending, type RequestRecord } from "./request_record.ts";
 import { type SignDeps, signGrant } from "./sign_grant.ts";
 
@@ -26,7 +26,9 @@ export type Approval = {
   expiry: ExpiryWish;
   /** Hold besides those that were requested. */
   constraints: readonly unknown[];
-  channel: "session";
+  channel: "session" | "kubernetes";
+  /** Who decided in the owner's place. */
+  decider?: ClusterDecider;
 };
 
 /** The certificate of an approval; `expiresAt` is `null` when it does not expire. */
@@ -39,7 +41,8 @@ type Draft = {
   owner: Owner;
   request: RequestRecord;
   grant: Grant;
-  channel: string;
+  channel: Approval["channel"];
+  decider: ClusterDecider | undefined;
   certificate: DelegationCert;
 };
 
@@ -76,7 +79,8 @@ export async function approveRequest(
   checkCeiling(ceiling, grant.scope);
   checkAccountCeiling(owner.rootCeiling, grant.scope);
   const certificate = await signGrant(deps, grant, { ceiling, requestId });
-  const draft = { owner, request, grant, channel: approval.channel, certificate };
+  const { channel, decider } = approval;
+  const draft = { owner, request, grant, channel, decider, certificate };
   await deps.db.transaction((tx) => storeApproval(tx, deps, draft));
   return {
     certId: grant.certId,
@@ -123,11 +127,12 @@ async function storeApproval(
   { secretBox, clock }: ApproveDeps,
   draft: Draft,
 ): Promise<void> {
-  const { owner, request, grant, certificate, channel } = draft;
+  const { owner, request, grant, certificate, channel, decider } = draft;
   const { request_id, connection_id, agent_id } = request;
   await lockConnection(tx, connection_id);
   const now = clock.now();
-  await decideRequest(tx, request_id, { status: "approved", decidedBy: owner.accountId, reason: null, now });
+  const by = decider ?? { accountId: owner.accountId };
+  await decideRequest(tx, request_id, { status: "approved", by, reason: null, now });
   const platform = await findConnection(tx, owner.accountId, connection_id);
   checkCeiling(platform.default_allowed_scopes, grant.scope);
   const certJson = canonicalJson(certificate);

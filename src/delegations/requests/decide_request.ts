@@ -2,10 +2,16 @@ import type { Transaction } from "../../db/database.ts";
 import type { DelegationRequestRow } from "../../db/tables.ts";
 import { ApiError } from "../../errors.ts";
 
-/** What becomes of a pending request, by whom (an account), why and when. */
+/** A user of a cluster who decided there, under policies of this hash. */
+export type ClusterDecider = { clusterId: string; username: string; policies: string };
+
+/** Who decides: an account's owner, or a user of a cluster in the owner's place. */
+export type Decider = { accountId: string } | ClusterDecider;
+
+/** What becomes of a pending request, by whom, why and when. */
 export type RequestDecision = {
   status: "approved" | "denied" | "withdrawn";
-  decidedBy: string | null;
+  by: Decider | null;
   reason: string | null;
   now: Date;
 };
@@ -17,13 +23,23 @@ export type RequestDecision = {
 export async function decideRequest(
   tx: Transaction,
   requestId: string,
-  { status, decidedBy, reason, now }: RequestDecision,
+  { status, by, reason, now }: RequestDecision,
 ): Promise<DelegationRequestRow> {
   const [row] = await tx("delegation_requests")
     .where({ request_id: requestId, status: "pending" })
     .andWhere("expires_at", ">", now)
-    .update({ status, decided_by: decidedBy, reason, decided_at: now })
+    .update({ status, ...columnsOf(by), reason, decided_at: now })
     .returning("*");
   if (row === undefined) throw new ApiError("request_not_pending");
   return row;
+}
+
+function columnsOf(by: Decider | null): Partial<DelegationRequestRow> {
+  if (by === null) return {};
+  if ("accountId" in by) return { decided_by: by.accountId };
+  return {
+    decided_cluster: by.clusterId,
+    decided_user: by.username,
+    decided_policies: by.policies,
+  };
 }

@@ -89,7 +89,7 @@ export function denyRoute(deps: Deps): Route {
     answer: { status: 200, schema: denyAnswer, description: "The denied request" },
     errors: ["not_found", "request_not_pending"],
     async handle({ caller, params, body }) {
-      await denyRequest(deps, caller.accountId, params.request_id, body?.reason ?? null);
+      await denyRequest(deps, caller.accountId, params.request_id, { reason: body?.reason ?? null });
       return { body: { request_id: params.request_id, status: "denied" } };
     },
   });

@@ -17,7 +17,12 @@ export function selectRequests(db: Database | Transaction) {
   return db("delegation_requests as r")
     .leftJoin("certificates as t", "t.request_id", "r.request_id")
     .leftJoin("accounts as d", "d.account_id", "r.decided_by")
-    .select<RequestRecord[]>("r.*", "d.email as decided_by", "t.cert_id", "t.approved_scope");
+    .select<RequestRecord[]>(
+      "r.*",
+      db.raw("coalesce(d.email, r.decided_user) as decided_by"),
+      "t.cert_id",
+      "t.approved_scope",
+    );
 }
 
 /** The caller's request with this id, in its state at `now`. Throws `not_found`. */

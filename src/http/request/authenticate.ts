@@ -18,7 +18,10 @@ export type Authenticators = {
   findSession(token: string): Promise<LiveSession | undefined>;
   /** The connection of an API key. */
   findApiKey(presented: string): Promise<ApiKeyCaller | undefined>;
-  /** The operator whose bearer token this is, of this cluster. Throws `operator_unauthorized`. */
+  /**
+   * The operator whose bearer token this is, of this cluster. Throws `operator_unauthorized`, and
+   * `invalid_request` for a cluster that can be none.
+   */
   identifyOperator(token: string, clusterId: string): Promise<OperatorCaller>;
   /** Whether this is the epoch of the newest leader of the operator's cluster. */
   isLeader(caller: OperatorCaller, epoch: number): Promise<boolean>;
@@ -107,22 +110,12 @@ function authenticateOperator(route: Route, { identifyOperator, isLeader }: Auth
   return async ({ header }) => {
     const token = /^Bearer (\S+)$/i.exec(header("authorization") ?? "")?.[1];
     if (token === undefined) throw new ApiError("operator_unauthorized");
-    const caller = await identifyOperator(token, readCluster(header("x-deputize-cluster")));
+    const caller = await identifyOperator(token, header("x-deputize-cluster") ?? "");
     if (route.epoch === "none") return caller;
     const epoch = readEpoch(header("x-deputize-epoch"));
     if (!(await isLeader(caller, epoch))) throw new ApiError("stale_epoch");
     return caller;
   };
-}
-
-function readCluster(clusterId: string | undefined): string {
-  if (clusterId === undefined || !/^[A-Za-z0-9-]{1,64}$/.test(clusterId)) {
-    throw new ApiError(
-      "invalid_request",
-      "x-deputize-cluster: must be at most 64 letters, digits and hyphens",
-    );
-  }
-  return clusterId;
 }
 
 function readEpoch(epoch: string | undefined): number {

@@ -1,4 +1,5 @@
 import type { Clock } from "../../clock.ts";
+import type { ObjectPlace } from "../../input/cluster_fields.ts";
 import {
   type AgentAnswer,
   type AgentWish,
@@ -29,6 +30,8 @@ export type ApiClient = {
   putAgent(externalId: string, wish: AgentWish): Promise<ApiResult<AgentAnswer>>;
   removeAgent(externalId: string): Promise<ApiResult<unknown>>;
   putDelegation(externalId: string, wish: DelegationWish): Promise<ApiResult<DelegationState>>;
+  /** Has the API read in the cluster how a person decided there. */
+  decideDelegation(externalId: string, object: ObjectPlace): Promise<ApiResult<DelegationState>>;
   revokeDelegation(externalId: string, reason: string | undefined): Promise<ApiResult<DelegationState>>;
   /** What is there under at most `MAX_STATE_IDS` ids. */
   readState(externalIds: string[]): Promise<ApiResult<StateAnswer>>;
@@ -104,6 +107,7 @@ export function createApiClient({
     putAgent: (id, wish) => send(operatorCalls.putAgent, id, wish),
     removeAgent: (id) => send(operatorCalls.removeAgent, id),
     putDelegation: (id, wish) => send(operatorCalls.putDelegation, id, wish),
+    decideDelegation: (id, object) => send(operatorCalls.decideDelegation, id, { object }),
     revokeDelegation: (id, reason) =>
       send(operatorCalls.revokeDelegation, id, reason === undefined ? {} : { reason }),
     readState: (ids) => send(operatorCalls.readState, "", { external_ids: ids }),

@@ -1,21 +1,21 @@
 import { unixSeconds } from "../../clock.ts";
+import { durationSeconds } from "../../input/durations.ts";
 import type { DelegationState, DelegationWish } from "../../operator_calls.ts";
 import type { ApiFailure, ApiResult } from "../api/transport.ts";
 import type { OperatorContext } from "../context.ts";
-import { durationSeconds } from "../durations.ts";
 import { type Delegation, placeOf } from "../kinds.ts";
 import type { Visit } from "../queue/queue.ts";
 import { isAtRest, isOutage, reasonOf, visitAfter } from "../status/api_failures.ts";
 import { conditionOf } from "../status/conditions.ts";
-import { recheckOf } from "../status/reasons.ts";
+import { recheckOf, type StatusReason } from "../status/reasons.ts";
 import { report } from "../status/report.ts";
 import { terminate } from "../termination.ts";
 import { type DelegationInput, nextStep } from "./rules.ts";
 import { delegationStatus, unknownStatus } from "./status.ts";
 
 const DELETED = "The Delegation was deleted";
-/** Calls that one visit may make: the request or its revocation, and never the same again. */
-const MAX_CALLS = 2;
+/** Calls that one visit may make: the request, its decision, its revocation, and never the same again. */
+const MAX_CALLS = 3;
 
 /**
  * Makes a Delegation true: files it once, follows the owner's decision, revokes when the spec says so or when
@@ -42,8 +42,8 @@ export async function reconcileDelegation(
     }
     if (calls === MAX_CALLS) throw new Error(`The API answered, but ${next.step} had no effect`);
     const { value, failure } = await call(context, input, next.step);
-    if (failure !== undefined) return reportFailure(context, input, failure);
-    input = { ...input, state: value };
+    if (failure !== undefined) return reportFailure(context, input, failure, next.step);
+    input = { ...input, state: value, hasDecided: input.hasDecided === true || next.step === "decide" };
   }
 }
 
@@ -59,6 +59,7 @@ function gather(
     platform: resources.get("Platform", metadata.namespace, spec.platformRef.name),
     agent: resources.get("Agent", metadata.namespace, spec.agentRef.name),
     state,
+    binding: resources.binding(metadata.namespace),
     now: clock.now(),
     consoleUrl,
   };
@@ -67,9 +68,10 @@ function gather(
 function call(
   { api, externalIdOf }: OperatorContext,
   { object, platform, agent }: DelegationInput,
-  step: "request" | "revoke",
+  step: "request" | "decide" | "revoke",
 ): Promise<ApiResult<DelegationState>> {
   const externalId = externalIdOf(object);
+  if (step === "decide") return api.decideDelegation(externalId, placeOf(object));
   if (step === "revoke") return api.revokeDelegation(externalId, object.spec.revokeReason);
   if (platform === undefined || agent === undefined) {
     throw new Error("The request's platform or agent is missing");
@@ -95,19 +97,28 @@ async function reportFailure(
   context: OperatorContext,
   input: DelegationInput,
   failure: ApiFailure,
+  step?: "request" | "decide" | "revoke",
 ): Promise<Visit> {
   const { object } = input;
-  const verdict = reasonOf(failure);
+  const verdict = step === "decide" ? issuing(failure) : reasonOf(failure);
   const visit = visitAfter(verdict, failure);
   const mayStay = isOutage(failure) && isAtRest(object);
   if (failure.kind !== "superseded" && !mayStay) {
     await report(context, object, failed(input, failure, verdict), verdict);
   }
   const isAwaited = conditionOf(object.status, "Ready")?.reason === "AwaitingApproval";
-  return visit.retry ? { ...visit, urgent: isAwaited || object.spec.revoked === true } : visit;
+  const isUrgent = isAwaited || step === "decide" || object.spec.revoked === true;
+  return visit.retry ? { ...visit, urgent: isUrgent } : visit;
 }
 
-function failed(input: DelegationInput, failure: ApiFailure, verdict: ReturnType<typeof reasonOf>) {
+/** What was approved in the cluster is issued as soon as everything is there for it. */
+function issuing(failure: ApiFailure): StatusReason {
+  const verdict = reasonOf(failure);
+  const isPassing = verdict.reason === "ApiUnavailable" || verdict.reason === "VaultUnavailable";
+  return isPassing ? { reason: "Issuing", message: `Decided in the cluster. ${verdict.message}` } : verdict;
+}
+
+function failed(input: DelegationInput, failure: ApiFailure, verdict: StatusReason) {
   return isOutage(failure) ? unknownStatus(input, verdict) : delegationStatus(input, verdict);
 }
 

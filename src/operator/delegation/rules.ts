@@ -2,9 +2,10 @@ import { unixSeconds } from "../../clock.ts";
 import type { DelegationState } from "../../operator_calls.ts";
 import { unregistrableScopes } from "../../protocol/documents/allowed_scopes.ts";
 import { coversScopes } from "../../protocol/documents/scopes.ts";
-import type { Agent, Delegation, Platform } from "../kinds.ts";
+import type { Agent, Approval, Delegation, Platform } from "../kinds.ts";
 import { agentObstacle, platformObstacle } from "../references.ts";
 import type { StatusReason } from "../status/reasons.ts";
+import type { Binding } from "../tenants.ts";
 
 /**
  * Everything that a decision about a Delegation depends on. `state`: what the API has, if it knows the
@@ -15,6 +16,9 @@ export type DelegationInput = {
   platform?: Platform | undefined;
   agent?: Agent | undefined;
   state?: DelegationState | undefined;
+  binding?: Binding | undefined;
+  /** Whether the API was asked on this visit to take the decision in the cluster. */
+  hasDecided?: boolean;
   now: Date;
   consoleUrl: string;
 };
@@ -22,6 +26,7 @@ export type DelegationInput = {
 /** What to do next: call the API, or only report the state. */
 export type DelegationStep =
   | { step: "request" }
+  | { step: "decide" }
   | { step: "revoke" }
   | { step: "report"; verdict: StatusReason };
 
@@ -37,8 +42,12 @@ export function nextStep(input: DelegationInput): DelegationStep {
   }
   const isOpen = state.status === "pending" || state.status === "approved";
   if (object.spec.revoked === true && isOpen) return { step: "revoke" };
-  const verdict = firstOf(afterRequest, (rule) => rule(input, state)) ?? awaiting(input, state);
-  return { step: "report", verdict };
+  const verdict = firstOf(afterRequest, (rule) => rule(input, state));
+  if (verdict === undefined && object.status.approval !== undefined && input.hasDecided !== true) {
+    const refusal = approverObstacle(object, object.status.approval, input.binding);
+    return refusal === undefined ? { step: "decide" } : { step: "report", verdict: refusal };
+  }
+  return { step: "report", verdict: verdict ?? waiting(input, state) };
 }
 
 /** Authority that the service has forgotten is not asked for again by itself: a person may have ended it. */
@@ -145,8 +154,28 @@ const afterRequest: readonly FiledRule[] = [
   undecidedInTime,
   certificateExpired,
   active,
-  suspended,
 ];
+
+/** Why the administrator of the cluster does not want a decision to count; the API has its own say. */
+function approverObstacle(
+  { spec: { requestedBy } }: Delegation,
+  { approver: { username } }: Approval,
+  binding: Binding | undefined,
+): StatusReason | undefined {
+  const tenant = binding?.tenant;
+  if (tenant?.approvers !== undefined && !tenant.approvers.includes(username)) {
+    const message = `${username} is not among the approvers of the namespace in deputize-tenants`;
+    return { reason: "ApproverNotLinked", message };
+  }
+  if (tenant?.fourEyes !== true || (requestedBy !== undefined && requestedBy !== username)) return undefined;
+  const message =
+    "deputize-tenants wants two people: spec.requestedBy must name another one than the approver";
+  return { reason: "FourEyesRequired", message };
+}
+
+function waiting(input: DelegationInput, state: DelegationState): StatusReason {
+  return suspended(input, state) ?? awaiting(input, state);
+}
 
 function awaiting({ consoleUrl }: DelegationInput, { request_id }: DelegationState): StatusReason {
   const link = `${consoleUrl.replace(/\/$/, "")}/requests/${request_id}`;

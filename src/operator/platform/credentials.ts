@@ -1,8 +1,8 @@
 import { isDeepStrictEqual } from "node:util";
+import { durationSeconds } from "../../input/durations.ts";
 import type { PlatformAnswer } from "../../operator_calls.ts";
 import type { ApiFailure } from "../api/transport.ts";
 import type { OperatorContext } from "../context.ts";
-import { durationSeconds } from "../durations.ts";
 import type { Platform } from "../kinds.ts";
 import type { Secret } from "../resources.ts";
 import {

@@ -19,6 +19,10 @@ const refusals: Partial<Record<ErrorCode, Reason>> = {
   agent_required: "AgentNotReady",
   agent_disabled: "AgentNotReady",
   vault_unavailable: "VaultUnavailable",
+  approver_not_linked: "ApproverNotLinked",
+  four_eyes_required: "FourEyesRequired",
+  approval_policy_missing: "ApprovalPolicyMissing",
+  not_available: "ApprovalPolicyMissing",
 };
 
 /** What to report of a call that failed. */

@@ -58,10 +58,17 @@ export const reasons = {
   ApprovalPolicyMissing: {
     progress: "stuck",
     meaning: "The admission policies that guard approvals are missing or altered.",
+    recheckMs: 30_000,
   },
   ApproverNotLinked: {
     progress: "stuck",
     meaning: "The Kubernetes user who approved is not linked to the account.",
+    recheckMs: 30_000,
+  },
+  FourEyesRequired: {
+    progress: "stuck",
+    meaning: "Whoever asked also approved, or nobody is said to have asked where two people are needed.",
+    recheckMs: 30_000,
   },
   Denied: { progress: "stuck", meaning: "The owner said no." },
   Revoked: {

@@ -2,6 +2,7 @@ import { hash, timingSafeEqual } from "node:crypto";
 import type { Clock } from "../../clock.ts";
 import type { Database } from "../../db/database.ts";
 import { ApiError } from "../../errors.ts";
+import { clusterId as clusterIdField } from "../../input/cluster_fields.ts";
 import type { OperatorCaller } from "../../route.ts";
 import { createTokenReviews } from "./token_reviews.ts";
 import type { TrustedClusters } from "./trusted_clusters.ts";
@@ -41,12 +42,20 @@ export function createIdentifyOperator({ db, clock, clusters, sharedToken }: Opt
       throw new ApiError("operator_unauthorized");
     }
     if (!isShared(token)) throw new ApiError("operator_unauthorized");
+    checkClusterId(clusterId);
     if ((await clusterOfSharedToken(clusterId)) === clusterId) return { clusterId };
     throw new ApiError(
       "operator_unauthorized",
       "OPERATOR_TOKEN is good for one cluster and another one has used it: name this one in CLUSTERS_FILE",
     );
   };
+}
+
+/** Throws `invalid_request` for the id of a cluster that can be none. */
+export function checkClusterId(text: string): void {
+  if (clusterIdField.safeParse(text).success) return;
+  const why = "must be at most 64 letters, digits and hyphens";
+  throw new ApiError("invalid_request", `x-deputize-cluster: ${why}`);
 }
 
 /** Compares with a secret in constant time. Without one nothing is equal. */

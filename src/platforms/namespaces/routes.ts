@@ -15,7 +15,7 @@ const memberPath = `${path}/{cluster}/{namespace}`;
 const params = z.object({ cluster: clusterId, namespace: namespaceName });
 
 const shown = z.object({
-  cluster_id: z.string(),
+  cluster: z.string(),
   namespace: z.string(),
   status: z.enum(["asking", "accepted"]),
   ceiling: z.array(z.string()).nullable().describe("null sets no bound"),
@@ -86,21 +86,21 @@ function endRoute(deps: Deps): Route {
     params,
     answer: {
       status: 200,
-      schema: z.object({ cluster_id: z.string(), namespace: z.string(), accepted: z.literal(false) }),
+      schema: z.object({ cluster: z.string(), namespace: z.string(), accepted: z.literal(false) }),
       description: "It can register and ask for nothing more",
     },
     errors: ["not_found"],
     async handle({ caller, params }) {
       const { cluster, namespace } = params;
       await endBinding(deps, caller.accountId, { clusterId: cluster, namespace });
-      return { body: { cluster_id: cluster, namespace, accepted: false as const } };
+      return { body: { cluster, namespace, accepted: false as const } };
     },
   });
 }
 
 function show(row: NamespaceBindingRow): z.infer<typeof shown> {
   return {
-    cluster_id: row.cluster_id,
+    cluster: row.cluster_id,
     namespace: row.namespace,
     status: row.accepted_at === null ? "asking" : "accepted",
     ceiling: row.ceiling,

@@ -33,6 +33,7 @@ export function idsOf(scene: Scene): Record<string, string> {
     challenge: scene.sparedChallenge,
     email: scene.person.email,
     target: SCOPE,
+    approver_id: scene.approverId,
     cluster: "c1",
     namespace: "default",
     external_id: `c1.${scene.platform.platformId}`,

@@ -65,6 +65,53 @@ async function operate(
   return createClient(api.operatorUrl).call(method, path, { body, headers });
 }
 
+/** Has a Delegation decided in its cluster. */
+async function decideInCluster(
+  api: WholeApi,
+  spec: object = {},
+  { isLinked = true } = {},
+): Promise<HttpAnswer> {
+  const person = await api.person();
+  const [platform, agent, delegation] = [randomUUID(), randomUUID(), randomUUID()];
+  const object = (name: string) => ({ namespace: "default", name });
+  const name = `shop-${platform}`;
+  const path = (kind: string, id: string) => `/internal/v1/${kind}/c1.${id}`;
+  await operate(api, "PUT", path("platforms", platform), { ...declared(person.email), object: object(name) });
+  await operate(api, "PUT", path("agents", agent), {
+    object: object("bot"),
+    platform_external_id: `c1.${platform}`,
+    name: "bot",
+    agent_type: "robot",
+  });
+  const scopes = [SCOPE];
+  await operate(api, "PUT", path("delegations", delegation), {
+    object: object(`help-${delegation}`),
+    platform_external_id: `c1.${platform}`,
+    agent_external_id: `c1.${agent}`,
+    requested_scope: scopes,
+  });
+  const username = "ann@example.test";
+  if (isLinked) {
+    await person.client.post("/v1/service/cluster-approvers", { cluster: "c1", username });
+  }
+  const now = new Date().toISOString();
+  api.clusters.delegations.set(`default/help-${delegation}`, {
+    metadata: { uid: delegation, generation: 1, creationTimestamp: now },
+    spec: { platformRef: { name }, agentRef: { name: "bot" }, scopes, ...spec },
+    status: {
+      approval: {
+        decision: "Approved",
+        approvedScopes: scopes,
+        approver: { username },
+        observedGeneration: 1,
+      },
+    },
+  });
+  return operate(api, "POST", `${path("delegations", delegation)}/decision`, {
+    object: object(`help-${delegation}`),
+  });
+}
+
 const declared = (accountEmail: string) => ({
   ...PLATFORM,
   account_email: accountEmail,
@@ -105,6 +152,26 @@ export const scenarios: Record<ErrorCode, Scenario> = {
     }));
     await api.db.batchInsert("namespace_bindings", rows);
     return person.client.call("PUT", "/v1/service/namespace-bindings/c2/team-last", { body: {} });
+  },
+  approver_limit: async (api, { person }) => {
+    const rows = Array.from({ length: 1_000 }, (_, n) => ({
+      approver_id: randomUUID(),
+      account_id: person.accountId,
+      cluster_id: "c2",
+      username: `user-${n}`,
+      linked_at: new Date(),
+    }));
+    await api.db.batchInsert("cluster_approvers", rows);
+    const last = { cluster: "c2", username: "last" };
+    return person.client.post("/v1/service/cluster-approvers", last);
+  },
+  approver_not_linked: (api) => decideInCluster(api, {}, { isLinked: false }),
+  four_eyes_required: (api) => decideInCluster(api, { requestedBy: "ann@example.test" }),
+  approval_policy_missing: async (api) => {
+    api.clusters.missing.add("deputize-approval");
+    const answer = await decideInCluster(api);
+    api.clusters.missing.clear();
+    return answer;
   },
   agent_required: async (api, scene) => {
     await createAgent(api.client(), scene.platform);

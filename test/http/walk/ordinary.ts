@@ -137,6 +137,13 @@ export const ordinaryCalls: Record<string, Calls> = {
   end_namespace_binding: async (_, { person }) => [
     await person.client.call("DELETE", "/v1/service/namespace-bindings/c1/default"),
   ],
+  list_cluster_approvers: async (_, { person }) => [await person.client.get("/v1/service/cluster-approvers")],
+  link_cluster_approver: async (_, { person }) => [
+    await person.client.post("/v1/service/cluster-approvers", { cluster: "c1", username: "ann" }),
+  ],
+  unlink_cluster_approver: async (_, scene) => [
+    await scene.person.client.call("DELETE", `/v1/service/cluster-approvers/${scene.approverId}`),
+  ],
   change_connection: async (_, { person, platform: { connectionId } }) => [
     await person.client.call("PATCH", `/v1/service/connections/${connectionId}`, {
       body: { verifier_id: "https://shop.example.com", registry_answers: true },

@@ -26,6 +26,7 @@ export type Scene = {
   receiptId: string;
   /** Decided; no outcome is reported yet. */
   invocationId: string;
+  approverId: string;
   /** Of the leader of the cluster c1. */
   epoch: number;
   /** Good for five minutes, and not to be spent. */
@@ -62,8 +63,13 @@ export async function setScene(
     required_scope: SCOPE,
   });
   if (decided.body.decision !== "allow") throw new Error(decided.text);
+  const approver = await person.client.post("/v1/service/cluster-approvers", {
+    cluster: "c1",
+    username: "somebody",
+  });
   return {
     ...scene,
+    approverId: String(approver.body.approver_id),
     sparedChallenge: await scene.challenge(),
     requestId: await selfRequest(person, platform.connectionId),
     certId: String(certificate.cert_id),

@@ -24,6 +24,7 @@ import type { Route } from "../../../src/route.ts";
 import { createSecretBox } from "../../../src/secret_box.ts";
 import { OPERATOR_TOKEN } from "../../support/api.ts";
 import { type SteeredClock, steeredClock } from "../../support/clock.ts";
+import { createFakeCluster, type FakeCluster } from "../../support/fake_cluster.ts";
 import { createFakeVault, type FakeVault } from "../../support/fake_vault.ts";
 import { createClient, type HttpClient } from "../../support/http.ts";
 import { anyClusterWith } from "../../support/operators.ts";
@@ -40,6 +41,8 @@ export type WholeApi = {
   databaseUrl: string;
   clock: SteeredClock;
   vault: FakeVault;
+  /** The clusters that it reads. */
+  clusters: FakeCluster;
   routes: Route[];
   contract: OpenApiDocument;
   client(): HttpClient;
@@ -67,11 +70,12 @@ export async function startWholeApi(options: WholeApiOptions = {}): Promise<Whol
   const [decisions, patient, rated] = [pool(QUICK_LOCK_MS), pool(PATIENT_LOCK_MS), pool(PATIENT_LOCK_MS)];
   const sealingKey = randomBytes(32);
   const [secretBox, clock, vault] = [createSecretBox(sealingKey), steeredClock(), createFakeVault()];
+  const clusters = createFakeCluster();
   const mailbox = createMailbox({ log, clock });
   const apiKeys = createApiKeyFinder({ db, clock, url, onError });
   const baseUrl = "http://127.0.0.1";
   const routes = apiRoutes({
-    ...{ db, secretBox, clock, vault, log, decisions, patient, rated, apiKeys, baseUrl },
+    ...{ db, secretBox, clock, vault, log, decisions, patient, rated, apiKeys, baseUrl, clusters },
     mailer: mailbox,
     hashes: createCodeHashes(sealingKey),
     tokens: createSessionTokens(sealingKey),
@@ -117,7 +121,7 @@ export async function startWholeApi(options: WholeApiOptions = {}): Promise<Whol
   const client = () => createClient(serverUrl);
   return {
     operatorUrl,
-    ...{ url: serverUrl, db, databaseUrl: url, clock, vault, routes, client },
+    ...{ url: serverUrl, db, databaseUrl: url, clock, vault, clusters, routes, client },
     contract: readOpenApiDocument(document),
     async person(type) {
       const own = client();

@@ -44,7 +44,7 @@ describe("a namespace that acts for an account", () => {
     expect(seen(refused)).toEqual([404, "namespace_not_bound"]);
     expect(refused.text).toContain("/v1/service/namespace-bindings/c1/shop");
     expect(await bindings()).toMatchObject([
-      { namespace: "shop", cluster_id: "c1", status: "asking", accepted_at: null },
+      { namespace: "shop", cluster: "c1", status: "asking", accepted_at: null },
       { namespace: "default", status: "accepted" },
     ]);
     const accepted = await accept("c1/shop", { ceiling: ["data:*", "payments:*"], four_eyes: true });
@@ -116,7 +116,7 @@ describe("a namespace that acts for an account", () => {
     expect(seen(await ask("payments:send"))).toEqual([400, "ceiling_exceeded"]);
     expect((await ask("data:read")).status).toBe(200);
     expect((await person.client.call("DELETE", `${PATH}/c1/shop`)).body).toEqual({
-      cluster_id: "c1",
+      cluster: "c1",
       namespace: "shop",
       accepted: false,
     });

@@ -1,0 +1,157 @@
+import { isDeepStrictEqual } from "node:util";
+import type { Clock } from "../../clock.ts";
+import type { Database } from "../../db/database.ts";
+import { ApiError } from "../../errors.ts";
+import type { ObjectPlace } from "../../input/cluster_fields.ts";
+import { durationSeconds } from "../../input/durations.ts";
+import { checkPolicies, type PoliciesVerdict } from "../../kubernetes/policies.ts";
+import { findOwner } from "../../platforms/account_owner.ts";
+import type { TrustedCluster, TrustedClusters } from "../../platforms/clusters/trusted_clusters.ts";
+import { checkWithinBinding, requireBinding } from "../../platforms/declared/bound_owner.ts";
+import { isLinked, isPerson } from "../../platforms/namespaces/approvers.ts";
+import type { SecretBox } from "../../secret_box.ts";
+import { approveRequest } from "../requests/approve_request.ts";
+import type { ClusterDecider } from "../requests/decide_request.ts";
+import { denyRequest } from "../requests/deny_request.ts";
+import type { SignDeps } from "../requests/sign_grant.ts";
+import { requireDeclaredDelegation } from "./declared_delegation.ts";
+import type { DeclaredDelegation } from "./delegation_state.ts";
+import { clusterSilent, type LiveDelegation, readLiveDelegation } from "./live_delegation.ts";
+
+/** What deciding works with: the clusters whose API servers can be read. */
+export type DecideDeps = SignDeps & {
+  db: Database;
+  secretBox: SecretBox;
+  clock: Clock;
+  clusters: TrustedClusters;
+};
+
+type Question = { externalId: string; clusterId: string; object: ObjectPlace };
+type Approval = NonNullable<LiveDelegation["status"]["approval"]>;
+
+/**
+ * Decides a declared request as a person did in its cluster. The operator's word counts for nothing: the
+ * Delegation, the decision in its status and the policies that guarded it are read from the API server. A
+ * request that is decided stays so, and it may be repeated at any time.
+ *
+ * Throws `not_found`, `not_available` for a cluster that cannot be read, `external_conflict` when the object
+ * is not what was filed, `approval_policy_missing`, `approver_not_linked`, `four_eyes_required`,
+ * `namespace_not_bound`, `unavailable`, and what {@link approveRequest} throws.
+ */
+export async function decideInCluster(deps: DecideDeps, question: Question): Promise<DeclaredDelegation> {
+  const { externalId, clusterId, object } = question;
+  const filed = await requireDeclaredDelegation(deps.db, externalId);
+  if (filed.status !== "pending") return filed;
+  const cluster = deps.clusters.get(clusterId);
+  if (cluster === undefined) {
+    throw new ApiError("not_available", "Decisions count in clusters of CLUSTERS_FILE only");
+  }
+  const live = await readLiveDelegation(cluster.client, object);
+  if (`${clusterId}.${live.metadata.uid}` !== externalId) throw new ApiError("not_found");
+  await checkUnchanged(deps.db, filed, live, object);
+  const { approval } = live.status;
+  if (approval === undefined) return filed;
+  const decider = await deciderOf(deps, { cluster, question, filed, live, approval });
+  await decide(deps, { filed, approval, decider });
+  return requireDeclaredDelegation(deps.db, externalId);
+}
+
+/** What a person judged is what was filed. */
+async function checkUnchanged(
+  db: Database,
+  filed: DeclaredDelegation,
+  { metadata, spec }: LiveDelegation,
+  { namespace }: ObjectPlace,
+): Promise<void> {
+  const agent = await db("agents as a")
+    .join("connections as c", "c.connection_id", "a.connection_id")
+    .join("platforms as p", "p.platform_id", "c.platform_id")
+    .where({ "a.agent_id": filed.agent_id, "a.connection_id": filed.connection_id })
+    .first<{ object_name: string; platform: string; object_namespace: string } | undefined>(
+      "a.object_name",
+      "p.object_name as platform",
+      "p.object_namespace",
+    );
+  const end = filed.requested_expires_at?.getTime();
+  const isSame =
+    agent?.object_name === spec.agentRef.name &&
+    agent.platform === spec.platformRef.name &&
+    agent.object_namespace === namespace &&
+    new Set(spec.scopes).symmetricDifference(new Set(filed.requested_scope)).size === 0 &&
+    (spec.ttl === undefined ? null : durationSeconds(spec.ttl)) === filed.requested_expires_in &&
+    (spec.expiresAt === undefined ? undefined : Math.floor(Date.parse(spec.expiresAt) / 1000) * 1000) ===
+      end &&
+    isDeepStrictEqual(filed.constraints, spec.constraints);
+  const hasEnded = spec.revoked || metadata.deletionTimestamp !== undefined;
+  if (!isSame || hasEnded) {
+    throw new ApiError("external_conflict", "The Delegation is not, or no longer, what was filed");
+  }
+}
+
+type Evidence = {
+  cluster: TrustedCluster;
+  question: Question;
+  filed: DeclaredDelegation;
+  live: LiveDelegation;
+  approval: Approval;
+};
+
+/** Who decided, if that counts. */
+async function deciderOf(
+  { db }: DecideDeps,
+  { cluster, question, filed, live, approval }: Evidence,
+): Promise<ClusterDecider> {
+  const { clusterId, object } = question;
+  const { username } = approval.approver;
+  const policies = await policiesOf(cluster);
+  if (policies.fault !== undefined) throw new ApiError("approval_policy_missing", policies.fault);
+  if (Date.parse(live.metadata.creationTimestamp) < policies.since.getTime()) {
+    throw new ApiError(
+      "approval_policy_missing",
+      `The Delegation was created before ${policies.since.toISOString()}, since when the admission policies are enforced; create it again`,
+    );
+  }
+  if (approval.observedGeneration > live.metadata.generation) throw new ApiError("external_conflict");
+  if (!isPerson(username) || !(await isLinked(db, filed.account_id, { clusterId, username }))) {
+    throw new ApiError("approver_not_linked", `The account does not link ${username} of ${clusterId}`);
+  }
+  const place = { clusterId, namespace: object.namespace };
+  const binding = await requireBinding(db, filed.account_id, place);
+  const { requestedBy } = live.spec;
+  if (requestedBy === username || (binding.four_eyes && requestedBy === undefined)) {
+    throw new ApiError("four_eyes_required");
+  }
+  checkWithinBinding(binding, approval.approvedScopes);
+  return { clusterId, username, policies: policies.hash };
+}
+
+async function policiesOf({ client, operator }: TrustedCluster): Promise<PoliciesVerdict> {
+  try {
+    return await checkPolicies(client, { operator });
+  } catch {
+    throw clusterSilent();
+  }
+}
+
+/** A request that was decided meanwhile stays decided. */
+async function decide(
+  deps: DecideDeps,
+  { filed, approval, decider }: { filed: DeclaredDelegation; approval: Approval; decider: ClusterDecider },
+): Promise<void> {
+  const { account_id, request_id } = filed;
+  try {
+    if (approval.decision === "Denied") {
+      await denyRequest(deps, account_id, request_id, { reason: approval.message ?? null, decider });
+    } else {
+      await approveRequest(deps, await findOwner(deps.db, account_id), request_id, {
+        approvedScope: approval.approvedScopes,
+        expiry: { at: null, inSeconds: null },
+        constraints: [],
+        channel: "kubernetes",
+        decider,
+      });
+    }
+  } catch (error) {
+    if (!(error instanceof ApiError && error.code === "request_not_pending")) throw error;
+  }
+}
