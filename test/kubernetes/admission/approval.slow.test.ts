@@ -112,6 +112,20 @@ describe.skipIf(binary.missing !== undefined)("an approval in Kubernetes", () =>
       expect(await approvalOf()).toBeDefined();
     });
 
+    test("of an operator that is no service account, too", async () => {
+      await installPolicies(kubernetes, PEOPLE.both.name);
+      try {
+        expect(refused(await world.approve("both", "help"))).toEqual(
+          forbidden("the operator does not write status.approval"),
+        );
+        const denial = { decision: "Denied", approvedScopes: undefined };
+        expect((await world.approve("both", "help", denial)).status).toBe(403);
+      } finally {
+        await installPolicies(kubernetes);
+      }
+      expect(await approvalOf()).toBeUndefined();
+    });
+
     test("of who asked for it", async () => {
       await world.declare("both", "own", { requestedBy: PEOPLE.both.name });
       expect(refused(await world.approve("both", "own"))).toEqual(forbidden("you asked for this Delegation"));

@@ -9,12 +9,20 @@ import { type AdmissionWorld, admissionWorld } from "./world.ts";
 const BUILD_TIMEOUT_MS = 20 * 60_000;
 const FOLDER = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const DELEGATIONS = `${FOLDER}/delegations.deputize.io`;
+const MERGE_PATCH = "application/merge-patch+json";
 const binary = await kubernetesBinary();
 if (binary.missing !== undefined) console.error(`SKIPPED, missing: ${binary.missing}`);
 
 type Definition = KubernetesObject & {
   metadata: { deletionTimestamp?: string };
   spec: { versions: [KubernetesObject] };
+};
+
+type Rules = { "x-kubernetes-validations"?: object[] };
+type Version = KubernetesObject & {
+  schema: {
+    openAPIV3Schema: Rules & { properties: { status: { properties: { approval: Rules } } } };
+  };
 };
 
 describe.skipIf(binary.missing !== undefined)("a definition", () => {
@@ -33,6 +41,17 @@ describe.skipIf(binary.missing !== undefined)("a definition", () => {
 
   const read = async (path: string) => (await kubernetes.call("GET", path)).body as Definition;
 
+  const setVersions = async (versions: KubernetesObject[]) => {
+    const { status } = await kubernetes.call("PATCH", DELEGATIONS, { spec: { versions } }, MERGE_PATCH);
+    expect(status).toBe(200);
+  };
+
+  /** While a definition changes, the API server cuts calls of its objects. */
+  const statusOfStatus = async () => {
+    const path = world.path("delegations", "help", "status");
+    return (await kubernetes.call("GET", path).catch(() => undefined))?.status;
+  };
+
   test("is not deleted along with all others at once", async () => {
     const answer = await kubernetes.call("DELETE", FOLDER);
     expect(answer.status).toBe(403);
@@ -45,12 +64,8 @@ describe.skipIf(binary.missing !== undefined)("a definition", () => {
   test("that lost its subresource lets nobody forge an approval with the object", async () => {
     const whole = await read(DELEGATIONS);
     const { subresources: _, ...version } = whole.spec.versions[0];
-    const without = { ...whole, spec: { ...whole.spec, versions: [version] } };
-    expect((await kubernetes.call("PUT", DELEGATIONS, without)).status).toBe(200);
-    await until("the subresource is gone", async () => {
-      const answer = await kubernetes.call("GET", world.path("delegations", "help", "status"));
-      return answer.status === 404;
-    });
+    await setVersions([version]);
+    await until("the subresource is gone", async () => (await statusOfStatus()) === 404);
     const status = {
       certID: "cert-1",
       approval: {
@@ -75,18 +90,51 @@ describe.skipIf(binary.missing !== undefined)("a definition", () => {
       status,
     });
     expect(created.status).toBe(403);
-    const { metadata } = await read(DELEGATIONS);
-    await kubernetes.call("PUT", DELEGATIONS, { ...whole, metadata });
-    await until("the subresource is back", async () => {
-      const answer = await kubernetes.call("GET", world.path("delegations", "help", "status"));
-      return answer.status === 200;
+    await setVersions(whole.spec.versions);
+    await until("the subresource is back", async () => (await statusOfStatus()) === 200);
+  });
+
+  test("that lost its rules lets nobody decide twice, or for nothing", async () => {
+    const whole = await read(DELEGATIONS);
+    const version = structuredClone(whole.spec.versions[0]) as Version;
+    const { openAPIV3Schema } = version.schema;
+    delete openAPIV3Schema["x-kubernetes-validations"];
+    delete openAPIV3Schema.properties.status.properties.approval["x-kubernetes-validations"];
+    await setVersions([version]);
+    const approve = async (changes: object) => {
+      const { status, body } = await world.approve("approver", "help", changes);
+      return [status, String(body.message)];
+    };
+    const forbidden = (text: string) => [403, expect.stringContaining(text)];
+    await until("the rules are gone", async () => {
+      const answer = await approve({ approvedScopes: [] }).catch(() => undefined);
+      return answer?.[0] === 403;
+    });
+    const none = forbidden("Approved names at least one scope of spec.scopes, Denied none");
+    expect(await approve({ approvedScopes: [] })).toEqual(none);
+    expect(await approve({ decision: "Denied" })).toEqual(none);
+    expect(await approve({})).toEqual([200, "undefined"]);
+    const twice = forbidden("a decision is written once");
+    expect(await approve({ decision: "Denied", approvedScopes: null })).toEqual(twice);
+    expect(await approve({ approvedScopes: ["data:read", "payments:send"] })).toEqual(twice);
+    const vanish = await world.patch(
+      "approver",
+      "delegations",
+      "help",
+      { status: { approval: null } },
+      "status",
+    );
+    expect([vanish.status, String(vanish.body.message)]).toEqual(twice);
+    await setVersions(whole.spec.versions);
+    await until("the rules are back", async () => {
+      const answer = await approve({ approvedScopes: [] }).catch(() => undefined);
+      return answer?.[0] === 422;
     });
   });
 
   test("that is deleted as asked waits until the operator has let every object go", async () => {
     const annotations = { "deputize.io/delete-all": "delegations.deputize.io" };
-    const merge = "application/merge-patch+json";
-    await kubernetes.call("PATCH", DELEGATIONS, { metadata: { annotations } }, merge);
+    await kubernetes.call("PATCH", DELEGATIONS, { metadata: { annotations } }, MERGE_PATCH);
     expect((await kubernetes.call("DELETE", DELEGATIONS)).status).toBe(200);
     await until("the objects are being deleted", async () => {
       const { metadata } = (await world.get("delegations", "help")) as { metadata: KubernetesObject };
@@ -100,7 +148,7 @@ describe.skipIf(binary.missing !== undefined)("a definition", () => {
       const path = `/apis/deputize.io/v1alpha1/namespaces/${metadata.namespace}/delegations/${metadata.name}`;
       const operator = { name: "system:serviceaccount:deputize-system:deputize-operator" };
       const asOperator = kubernetes.as({ ...operator, group: "system:masters" });
-      expect((await asOperator("PATCH", path, none, merge)).status).toBe(200);
+      expect((await asOperator("PATCH", path, none, MERGE_PATCH)).status).toBe(200);
     }
     await until(
       "the definition is gone",
