@@ -6,6 +6,7 @@ import { kubernetesBinary } from "../support/kubernetes/binary.ts";
 import { installDefinitions } from "../support/kubernetes/definitions.ts";
 import { installPolicies, policyPath } from "../support/kubernetes/policies.ts";
 import { type Kubernetes, startKubernetes } from "../support/kubernetes/server.ts";
+import { until } from "../support/process.ts";
 
 const BUILD_TIMEOUT_MS = 20 * 60_000;
 const POLICY = "ValidatingAdmissionPolicy";
@@ -191,6 +192,32 @@ describe.skipIf(binary.missing !== undefined)("the check of a cluster's policies
   test("takes the operator's name as it is, whatever is in it", async () => {
     for (const operator of ["$&", "a: b # c", 'oidc:op\'s \\ "name"']) {
       expect((await checkPolicies(client, { operator })).fault).toContain("is not as this version's");
+    }
+  });
+
+  test("needs the right to read them, and no other", async () => {
+    const rbac = "/apis/rbac.authorization.k8s.io/v1";
+    const apiGroup = "rbac.authorization.k8s.io";
+    const name = "reads-policies";
+    const asReader = createClusterClient({ access: adminAccess(kubernetes, name) });
+    try {
+      await expect(checkPolicies(asReader, { operator: DEFAULT_OPERATOR })).rejects.toThrow("403");
+      const resources = ["validatingadmissionpolicies", "validatingadmissionpolicybindings"];
+      const rules = [{ apiGroups: ["admissionregistration.k8s.io"], resources, verbs: ["get"] }];
+      await kubernetes.call("POST", `${rbac}/clusterroles`, { metadata: { name }, rules });
+      await kubernetes.call("POST", `${rbac}/clusterrolebindings`, {
+        metadata: { name },
+        roleRef: { apiGroup, kind: "ClusterRole", name },
+        subjects: [{ apiGroup, kind: "User", name }],
+      });
+      await until("the role counts", async () =>
+        checkPolicies(asReader, { operator: DEFAULT_OPERATOR }).then(
+          ({ fault }) => fault === undefined,
+          () => false,
+        ),
+      );
+    } finally {
+      await asReader.close();
     }
   });
 

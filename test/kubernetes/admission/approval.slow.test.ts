@@ -55,6 +55,11 @@ describe.skipIf(binary.missing !== undefined)("an approval in Kubernetes", () =>
     expect((await world.approve(admin, "help")).status).toBe(200);
   });
 
+  test("of who left out that they asked for it passes here: only the API sees what a binding demands", async () => {
+    await world.declare("both", "own");
+    expect((await world.approve("both", "own")).status).toBe(200);
+  });
+
   describe("is refused", () => {
     test("with a spoofed approver name", async () => {
       const spoofed = { approver: { username: PEOPLE.both.name } };

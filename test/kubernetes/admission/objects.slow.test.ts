@@ -111,6 +111,17 @@ describe.skipIf(binary.missing !== undefined)("our objects in a cluster", () => 
       expect((await world.patch("editor", "delegations", "help", own)).status).toBe(200);
     });
 
+    test("is out of reach of who writes a status", async () => {
+      const none = { metadata: { finalizers: null, annotations: { any: "thing" } } };
+      await world.patch("wildcard", "delegations", "help", none, "status");
+      const { finalizers, annotations } = (await world.get("delegations", "help")).metadata as {
+        finalizers: string[];
+        annotations?: object;
+      };
+      expect(finalizers).toEqual([FINALIZER]);
+      expect(annotations).toBeUndefined();
+    });
+
     test("goes by force only with the verb and the object's uid in an annotation: verbs [*] alone strip none", async () => {
       const { uid } = await metadataOf("delegations", "help");
       const strip = (annotation: string) => ({

@@ -14,12 +14,15 @@ const GROUP = "/apis/deputize.io/v1alpha1/namespaces/default";
 const SECRETS = "/api/v1/namespaces/default/secrets";
 const CONFIG_MAPS = `/api/v1/namespaces/${OPERATOR_NAMESPACE}/configmaps`;
 
-/** The API server as its administrator. */
-export function adminAccess({ url, ca, adminToken }: Kubernetes): ClusterAccess {
+/** The API server as its administrator, or as whom that one impersonates. */
+export function adminAccess({ url, ca, adminToken }: Kubernetes, as?: string): ClusterAccess {
   return {
     server: url,
     namespace: undefined,
-    credentials: async () => ({ headers: { authorization: `Bearer ${adminToken}` }, tls: { ca } }),
+    credentials: async () => ({
+      headers: { authorization: `Bearer ${adminToken}`, ...(as !== undefined && { "impersonate-user": as }) },
+      tls: { ca },
+    }),
     forget: () => undefined,
   };
 }
