@@ -47,7 +47,13 @@ const liveObject = z.object({
     creationTimestamp: z.iso.datetime(),
     deletionTimestamp: z.string().optional(),
     managedFields: z
-      .array(z.object({ time: z.iso.datetime().optional(), subresource: z.string().optional() }))
+      .array(
+        z.object({
+          time: z.iso.datetime().optional(),
+          subresource: z.string().optional(),
+          fieldsV1: z.record(z.string(), z.unknown()).optional(),
+        }),
+      )
       .default([]),
   }),
   spec: z.record(z.string(), z.unknown()),
@@ -134,13 +140,16 @@ function nameOf({ kind, metadata }: Policy): string {
   return `${kind} ${metadata.name}`;
 }
 
-/** When somebody last wrote to it, as the API server noted. */
+/** When its rules were last written, as the API server noted. */
 function lastChange(live: Live): number {
   return Math.max(...[live.metadata.creationTimestamp, ...changes(live)].map((time) => Date.parse(time)));
 }
 
-/** When it was written to. What the API server writes itself goes to the status. */
+/** When its rules were changed after its creation. Labels change nothing, nor does what goes to the status. */
 function changes({ metadata }: Live): string[] {
-  const writes = metadata.managedFields.filter(({ subresource }) => subresource === undefined);
+  if (metadata.generation === 1) return [];
+  const writes = metadata.managedFields.filter(
+    ({ subresource, fieldsV1 = {} }) => subresource === undefined && "f:spec" in fieldsV1,
+  );
   return writes.flatMap(({ time }) => (time === undefined ? [] : [time]));
 }

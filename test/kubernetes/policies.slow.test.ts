@@ -146,6 +146,27 @@ describe.skipIf(binary.missing !== undefined)("the check of a cluster's policies
     expect((await check()).since).toEqual(new Date(Date.parse(creationTimestamp) + 10_000));
   });
 
+  test.each(["never", "once"])(
+    "counts from no label or annotation: what they say was changed %s",
+    async (changed) => {
+      const name = "deputize-definitions";
+      await kubernetes.call("DELETE", policyPath(POLICY, name));
+      await installPolicies(kubernetes);
+      if (changed === "once") {
+        await change(POLICY, name, { spec: { failurePolicy: "Ignore" } });
+        await change(POLICY, name, { spec: { failurePolicy: "Fail" } });
+      }
+      const before = await check();
+      await new Promise((resolve) => setTimeout(resolve, 1100));
+      const path = `${policyPath(POLICY, name)}?fieldManager=helm`;
+      const metadata = { labels: { "helm.sh/chart": "deputize-2" }, annotations: { synced: "now" } };
+      const { status } = await kubernetes.call("PATCH", path, { metadata }, "application/merge-patch+json");
+      expect(status).toBe(200);
+      expect(await check()).toEqual(before);
+      await kubernetes.call("DELETE", policyPath(POLICY, name));
+    },
+  );
+
   test.each<[string, object, object]>([
     [POLICY, { failurePolicy: "Ignore" }, { failurePolicy: "Fail" }],
     [BINDING, { validationActions: ["Warn"] }, { validationActions: ["Deny", "Audit"] }],
