@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { until } from "../support/process.ts";
 import { tenants } from "./folder/folders.ts";
 import { agent, condition, delegation, only, operatorFolderEach, platform } from "./operator_folder.ts";
 
@@ -41,6 +42,24 @@ describe("deletion in a folder", () => {
     expect(only(world.api.agents).disabled).toBe(false);
     expect(only(world.api.platforms).removed).toBe(false);
     expect(await world.credentials()).toBeDefined();
+  });
+
+  test("gives back what was retained to objects of the same names, with key and Secret", async () => {
+    await world.start();
+    await world.declareAgent();
+    const before = await world.credentials();
+    const agentId = (await world.state("Agent", "bot")).status?.agentID;
+    for (const file of ["agent.yaml", "platform.yaml"]) await world.folders.remove(file);
+    await world.gone("Agent", "bot");
+    await world.gone("Platform", "shop");
+    await world.declareAgent();
+    await world.reaches("Platform", "shop", "Active");
+    expect((await world.state("Agent", "bot")).status?.agentID).toBe(agentId);
+    expect(await world.credentials()).toEqual(before);
+    expect(only(world.api.platforms).retired).toEqual([]);
+    await world.folders.write("platform.yaml", platform({ credentialsSecretName: "moved" }));
+    await until("it is moved", async () => (await world.credentials("moved")) !== undefined);
+    await until("the former one is gone", async () => (await world.credentials()) === undefined);
   });
 
   test("goes through for objects that were never registered", async () => {

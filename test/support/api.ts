@@ -16,6 +16,7 @@ import { type ApiKeyLimits, createApiKeyRates } from "../../src/http/request/api
 import { createIdempotency } from "../../src/http/request/idempotency.ts";
 import type { Logger } from "../../src/log.ts";
 import { createMetrics, type Metrics } from "../../src/metrics.ts";
+import type { IdentifyOperator } from "../../src/platforms/clusters/identify_operator.ts";
 import { createIsLeader } from "../../src/platforms/declared/leadership.ts";
 import { createClientRates } from "../../src/rates/client_rates.ts";
 import type { ApiKeyCaller, Route } from "../../src/route.ts";
@@ -59,6 +60,8 @@ export type ApiOptions = {
   signInUrl?: string;
   alphaCredits?: number;
   accountCeiling?: string[];
+  /** Default: the operator of every cluster is known by one token. */
+  identifyOperator?: (parts: TestParts) => IdentifyOperator;
   /** Default: one in memory. */
   vault?: FakeVault;
   /** Another API on the database of this one. */
@@ -125,7 +128,7 @@ export async function startApi(options: ApiOptions = {}): Promise<TestApi> {
     authenticators: {
       findSession: createFindSession({ db, clock }),
       findApiKey: options.findApiKey?.(parts) ?? (async () => undefined),
-      identifyOperator: anyClusterWith(OPERATOR_TOKEN),
+      identifyOperator: options.identifyOperator?.(parts) ?? anyClusterWith(OPERATOR_TOKEN),
       isLeader: createIsLeader({ db }),
     },
     idempotency: createIdempotency({ db, secretBox, clock, log }),

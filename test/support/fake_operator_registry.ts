@@ -1,6 +1,8 @@
 import { randomBytes, randomUUID } from "node:crypto";
+import { isDeepStrictEqual } from "node:util";
 import type { z } from "zod";
 import { type ErrorCode, errorCodes } from "../../src/errors.ts";
+import type { ObjectPlace } from "../../src/input/cluster_fields.ts";
 import type {
   DelegationState,
   operatorCalls,
@@ -39,6 +41,7 @@ export type FakeAgent = {
   name: string;
   agent_type: string;
   platform: string;
+  object: ObjectPlace;
   disabled: boolean;
 };
 export type FakeDelegation = DelegationState & {
@@ -66,6 +69,19 @@ export type FakeRegistry = {
   delegations: Map<string, FakeDelegation>;
   handlers: Handlers;
 };
+
+/** What an object of the same name left behind is this one's. */
+function adopted<T>(entries: Map<string, T>, id: string, isIt: (entry: T) => boolean): T | undefined {
+  const [found] = [...entries].filter(([, entry]) => isIt(entry));
+  if (found === undefined) return undefined;
+  entries.delete(found[0]);
+  entries.set(id, found[1]);
+  return found[1];
+}
+
+function isLeftBehind({ removed, wish }: FakePlatform, body: BodyOf<"putPlatform">): boolean {
+  return !removed && wish.account_email === body.account_email && isDeepStrictEqual(wish.object, body.object);
+}
 
 /** An empty registry with the API's rules. */
 export function createFakeRegistry(): FakeRegistry {
@@ -118,7 +134,7 @@ export function createFakeRegistry(): FakeRegistry {
     putPlatform(id, body) {
       const account = findAccount(body.account_email);
       checkRegistration(body);
-      const known = platforms.get(id);
+      const known = platforms.get(id) ?? adopted(platforms, id, (each) => isLeftBehind(each, body));
       const wish: PlatformWish = {
         ...body,
         description: body.description ?? "",
@@ -157,9 +173,11 @@ export function createFakeRegistry(): FakeRegistry {
       return { removed: true };
     },
 
-    putAgent(id, { platform_external_id, name, agent_type }) {
+    putAgent(id, { platform_external_id, name, agent_type, object }) {
       livePlatform(platform_external_id);
-      const known = agents.get(id);
+      const known =
+        agents.get(id) ??
+        adopted(agents, id, (each) => !each.disabled && isDeepStrictEqual(each.object, object));
       if (known !== undefined && known.agent_type !== agent_type) throw new Refusal("external_conflict");
       if (known !== undefined) known.name = name;
       const agent = known ?? {
@@ -167,10 +185,11 @@ export function createFakeRegistry(): FakeRegistry {
         name,
         agent_type,
         platform: platform_external_id,
+        object,
         disabled: false,
       };
       agents.set(id, agent);
-      const { platform: _, ...shown } = agent;
+      const { platform: _, object: __, ...shown } = agent;
       const public_key_json = { ed25519: `key of ${agent.agent_id}`, ml_dsa_65: "…" };
       return { ...shown, custody_mode: "custodial", public_key_json };
     },

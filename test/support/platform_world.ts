@@ -5,6 +5,8 @@ import { operatorDelegationRoutes } from "../../src/delegations/declared/operato
 import { delegationRoutes } from "../../src/delegations/routes.ts";
 import { createAddressPolicy } from "../../src/events/webhooks/callbacks/addresses.ts";
 import { type ApiKeyFinder, createApiKeyFinder } from "../../src/platforms/api_keys/api_key_finder.ts";
+import { createIdentifyOperator } from "../../src/platforms/clusters/identify_operator.ts";
+import type { TrustedClusters } from "../../src/platforms/clusters/trusted_clusters.ts";
 import { claimLeadership } from "../../src/platforms/declared/leadership.ts";
 import { operatorPlatformRoutes } from "../../src/platforms/declared/operator_routes.ts";
 import { acceptBinding } from "../../src/platforms/namespaces/namespace_binding.ts";
@@ -43,6 +45,8 @@ export type PlatformParts = TestParts & Pick<ApiKeyFinder, "find">;
 
 export type PlatformOptions = Omit<ApiOptions, "routes"> & {
   development?: boolean;
+  /** Real clusters, whose operators are known by their own tokens only. */
+  trusted?: TrustedClusters;
   routes?: (parts: PlatformParts) => Route[];
 };
 
@@ -64,10 +68,19 @@ export async function startPlatformApi(options: PlatformOptions = {}): Promise<P
       ...delegationRoutes(parts),
       ...auditRoutes(parts),
       ...operatorPlatformRoutes({ ...parts, callbacks, apiKeys: apiKeys(parts) }),
-      ...operatorDelegationRoutes({ ...parts, clusters }),
+      ...operatorDelegationRoutes({ ...parts, clusters: options.trusted ?? clusters }),
       ...(options.routes?.({ ...parts, find: apiKeys(parts).find }) ?? []),
     ],
     findApiKey: (parts) => apiKeys(parts).find,
+    ...(options.trusted && {
+      identifyOperator: ({ db, clock }) =>
+        createIdentifyOperator({
+          db,
+          clock,
+          clusters: options.trusted as TrustedClusters,
+          sharedToken: undefined,
+        }),
+    }),
   });
   const operatorClient = api.operatorClient();
   return {

@@ -6,6 +6,7 @@ import type { Secret } from "../resources.ts";
 export const SECRET_TYPE = "deputize.io/platform-credentials";
 
 const OWNER = "deputize.io/platform-uid";
+const OWNER_NAME = "deputize.io/platform";
 const ISSUED_AT = "deputize.io/issued-at";
 const NAMES = [
   "api_key",
@@ -25,9 +26,17 @@ export function secretName({ metadata, spec }: Platform): string {
   return spec.credentialsSecretName ?? `${metadata.name}-credentials`;
 }
 
-/** Whether the operator wrote a Secret, and for this Platform. */
-export function isOwnSecret(secret: Secret, { metadata }: Platform): boolean {
-  return secret.type === SECRET_TYPE && secret.annotations[OWNER] === metadata.uid;
+/**
+ * Whether the operator wrote a Secret, and for this Platform, or for a former one of its name: that is gone,
+ * and what it left behind is this one's.
+ */
+export function isOwnSecret({ type, annotations }: Secret, { metadata }: Platform): boolean {
+  if (type !== SECRET_TYPE) return false;
+  return annotations[OWNER] === metadata.uid || annotations[OWNER_NAME] === metadata.name;
+}
+
+function ownerOf({ metadata: { uid, name } }: Platform): Record<string, string> {
+  return { [OWNER]: uid, [OWNER_NAME]: name };
 }
 
 /**
@@ -55,7 +64,7 @@ export function deliveredSecret(
     namespace: platform.metadata.namespace,
     name: secretName(platform),
     type: SECRET_TYPE,
-    annotations: { [OWNER]: platform.metadata.uid, [ISSUED_AT]: issued.toISOString() },
+    annotations: { ...ownerOf(platform), [ISSUED_AT]: issued.toISOString() },
     data: {
       api_key,
       api_key_prefix: answer.api_key_prefix,
@@ -71,5 +80,10 @@ export function deliveredSecret(
 /** The Secret that holds the same credentials under the name and base URL wanted now. */
 export function movedSecret(held: Secret, platform: Platform, apiUrl: string): WantedSecret {
   const { version: _, ...secret } = held;
-  return { ...secret, name: secretName(platform), data: { ...held.data, base_url: apiUrl } };
+  return {
+    ...secret,
+    name: secretName(platform),
+    annotations: { ...held.annotations, ...ownerOf(platform) },
+    data: { ...held.data, base_url: apiUrl },
+  };
 }
