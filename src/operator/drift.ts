@@ -2,6 +2,7 @@ import { hasEnded, hasRequestedEndPassed } from "./delegation/rules.ts";
 import type { AnyObject, Delegation } from "./kinds.ts";
 import type { ExternalState } from "./polling/state_reader.ts";
 import { conditionOf, isTrue } from "./status/conditions.ts";
+import { UNDECIDED } from "./status/reasons.ts";
 
 /** Whether an object's status no longer says what the API has, so that it must be looked at. */
 export function hasDrifted(object: AnyObject, state: ExternalState, now: Date): boolean {
@@ -29,7 +30,7 @@ function delegationDrifted(object: Delegation, state: ExternalState["delegation"
   switch (state.status) {
     case "pending":
       if (hasRequestedEndPassed(object, now)) return reason !== "Expired";
-      return reason !== "AwaitingApproval" && reason !== "Suspended";
+      return reason === undefined || !UNDECIDED.has(reason);
     case "approved":
       return reason !== (state.expires_at !== null && hasEnded(state.expires_at, now) ? "Expired" : "Active");
     case "denied":

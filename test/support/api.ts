@@ -128,7 +128,7 @@ export async function startApi(options: ApiOptions = {}): Promise<TestApi> {
     authenticators: {
       findSession: createFindSession({ db, clock }),
       findApiKey: options.findApiKey?.(parts) ?? (async () => undefined),
-      identifyOperator: options.identifyOperator?.(parts) ?? anyClusterWith(OPERATOR_TOKEN),
+      identifyOperator: identifierOf(options, parts),
       isLeader: createIsLeader({ db }),
     },
     idempotency: createIdempotency({ db, secretBox, clock, log }),
@@ -176,4 +176,8 @@ function memory(lines: string[]): Writable {
       done();
     },
   });
+}
+
+function identifierOf({ identifyOperator }: ApiOptions, parts: TestParts): IdentifyOperator {
+  return identifyOperator?.(parts) ?? anyClusterWith(OPERATOR_TOKEN);
 }

@@ -5,7 +5,7 @@ import { hasDrifted } from "../drift.ts";
 import { type AnyObject, type Key, keyOf } from "../kinds.ts";
 import { allObjects } from "../resources.ts";
 import { conditionOf } from "../status/conditions.ts";
-import type { Reason } from "../status/reasons.ts";
+import { type Reason, UNDECIDED } from "../status/reasons.ts";
 import { stateOf } from "./state_reader.ts";
 
 /** Looks at the API for what changed there: decisions of people, the end of an outage, drift. */
@@ -106,7 +106,7 @@ function readyReason(object: AnyObject): string | undefined {
 }
 
 function waitsForDecision(object: AnyObject): boolean {
-  return object.kind === "Delegation" && readyReason(object) === "AwaitingApproval";
+  return object.kind === "Delegation" && UNDECIDED.has(readyReason(object) ?? "");
 }
 
 function waitsForApi(object: AnyObject): boolean {

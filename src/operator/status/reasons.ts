@@ -111,6 +111,15 @@ export type Reason = keyof typeof reasons;
  */
 export type StatusReason = { reason: Reason; message: string; asAsked?: true };
 
+/** Reasons of a Delegation whose request can still be decided. */
+export const UNDECIDED: ReadonlySet<string> = new Set<Reason>([
+  "AwaitingApproval",
+  "Suspended",
+  "ApproverNotLinked",
+  "FourEyesRequired",
+  "ApprovalPolicyMissing",
+]);
+
 /** The progress that a verdict means. */
 export function progressOf({ reason, asAsked }: Pick<StatusReason, "reason" | "asAsked">): Progress {
   return asAsked === true ? "ended" : reasons[reason].progress;

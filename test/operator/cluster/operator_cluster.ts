@@ -52,11 +52,23 @@ export type OperatorCluster = {
 
 /**
  * Makes namespaces, binding and fake; operators are started by `start` and `spawn`, and reach the cluster at
- * `url`, as the administrator or as the user `as`.
+ * `url`, as the administrator or as the user `as`. `settings` may name another API than the fake.
  */
 export async function operatorCluster(
   kubernetes: Kubernetes,
-  { url = kubernetes.url, ca = kubernetes.ca, as }: { url?: string; ca?: string; as?: string } = {},
+  {
+    url = kubernetes.url,
+    ca = kubernetes.ca,
+    as,
+    accountEmail = OWNER,
+    settings = {},
+  }: {
+    url?: string;
+    ca?: string;
+    as?: string;
+    accountEmail?: string;
+    settings?: Partial<ClusterOperatorConfig>;
+  } = {},
 ): Promise<OperatorCluster> {
   const id = randomUUID().slice(0, 8);
   const [namespace, systemNamespace] = [`shop-${id}`, `system-${id}`];
@@ -70,7 +82,7 @@ export async function operatorCluster(
   }
   await kubernetes.call("POST", `/api/v1/namespaces/${systemNamespace}/configmaps`, {
     metadata: { name: TENANTS_NAME },
-    data: { [namespace]: `accountEmail: ${OWNER}` },
+    data: { [namespace]: `accountEmail: ${accountEmail}` },
   });
   const config: ClusterOperatorConfig = {
     API_URL: api.url,
@@ -82,6 +94,7 @@ export async function operatorCluster(
     LOG_LEVEL: "silent",
     HEALTH_HOST: "127.0.0.1",
     HEALTH_PORT: 0,
+    ...settings,
   };
   const operators: Operator[] = [];
   const scripts: RunningScript[] = [];
