@@ -1,0 +1,88 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { kubernetesBinary } from "../../support/kubernetes/binary.ts";
+import { type Controllers, startControllers } from "../../support/kubernetes/controllers.ts";
+import { installDefinitions } from "../../support/kubernetes/definitions.ts";
+import { type Kubernetes, startKubernetes } from "../../support/kubernetes/server.ts";
+import { until } from "../../support/process.ts";
+import { agent, delegation, only, platform } from "../operator_folder.ts";
+import { type OperatorCluster, operatorCluster } from "./operator_cluster.ts";
+
+const BUILD_TIMEOUT_MS = 20 * 60_000;
+const binary = await kubernetesBinary();
+if (binary.missing !== undefined) console.error(`SKIPPED, missing: ${binary.missing}`);
+
+describe.skipIf(binary.missing !== undefined)(
+  "a namespace with the cluster's own controllers",
+  {
+    timeout: 90_000,
+  },
+  () => {
+    let kubernetes: Kubernetes;
+    let controllers: Controllers;
+    let world: OperatorCluster;
+
+    beforeAll(async () => {
+      kubernetes = await startKubernetes(binary.path ?? "");
+      await installDefinitions(kubernetes);
+      controllers = await startControllers(binary.path ?? "", kubernetes);
+    }, BUILD_TIMEOUT_MS);
+    afterAll(async () => {
+      await controllers?.stop();
+      await kubernetes?.stop();
+    });
+    beforeEach(async () => {
+      world = await operatorCluster(kubernetes);
+      await world.start();
+    });
+    afterEach(() => world.dispose());
+
+    const path = () => `/api/v1/namespaces/${world.namespace}`;
+    const isGone = async () => (await kubernetes.call("GET", path())).status === 404;
+    async function declareActive(): Promise<void> {
+      await world.apply(platform({ deletionPolicy: "Delete" }), agent(), delegation());
+      await world.reaches("Delegation", "bot", "AwaitingApproval");
+      world.api.approve(only(world.api.delegations).request_id, ["data:read"]);
+      await world.reaches("Delegation", "bot", "Active");
+    }
+
+    test("is deleted with everything in it, and what was lent has ended before", async () => {
+      await declareActive();
+      await kubernetes.call("DELETE", path());
+      await until("it is gone", isGone, 60_000);
+      expect(only(world.api.delegations).status).toBe("revoked");
+      expect(only(world.api.platforms).removed).toBe(true);
+    });
+
+    test("stays while the API is away and says why, and goes when that is back", async () => {
+      await declareActive();
+      await world.api.goAway();
+      await kubernetes.call("DELETE", path());
+      await world.reaches("Delegation", "bot", "Terminating");
+      await sleep(3000);
+      expect(await isGone()).toBe(false);
+      const ready = (await world.find("Delegation", "bot"))?.status.conditions?.find(
+        ({ type }) => type === "Ready",
+      );
+      expect(ready?.message).toContain("Not yet let go");
+      await world.api.comeBack();
+      await until("it is gone", isGone, 60_000);
+      expect(only(world.api.delegations).status).toBe("revoked");
+    });
+
+    test("with a quota that is used up shows it at the Platform, and goes on when it is raised", async () => {
+      const quotas = `${path()}/resourcequotas`;
+      await kubernetes.call("POST", quotas, { metadata: { name: "few" }, spec: { hard: { secrets: "0" } } });
+      await until("the quota counts", async () => {
+        const { body } = await kubernetes.call("GET", `${quotas}/few`);
+        return (body.status as { hard?: object } | undefined)?.hard !== undefined;
+      });
+      await world.apply(platform());
+      await world.reaches("Platform", "shop", "ClusterRefused");
+      const more = { spec: { hard: { secrets: "5" } } };
+      await kubernetes.call("PATCH", `${quotas}/few`, more, "application/merge-patch+json");
+      await world.reaches("Platform", "shop", "Active", 60_000);
+      expect(only(world.api.platforms).retired).toEqual([]);
+    });
+  },
+);
