@@ -252,6 +252,19 @@ describe.skipIf(binary.missing !== undefined)("an approval in Kubernetes", () =>
     expect((await world.get("delegations", "help")).status).toBeUndefined();
   });
 
+  test.each<Somebody>(["approver", "wildcard", "admin"])(
+    "lets %s take nothing of a status away",
+    async (who) => {
+      const status = { certID: "cert-1", certStatus: "Active" };
+      await world.patch("operator", "delegations", "help", { status }, "status");
+      for (const change of [{ certID: null }, { certStatus: null }, null]) {
+        const answer = await world.patch(who, "delegations", "help", { status: change }, "status");
+        expect(refused(answer)).toEqual(forbidden("only the operator writes the status"));
+      }
+      expect((await world.get("delegations", "help")).status).toEqual(status);
+    },
+  );
+
   test("leaves no way to a Platform's or an Agent's status", async () => {
     for (const [resource, name] of [
       ["platforms", "shop"],

@@ -250,8 +250,14 @@ describe.skipIf(binary.missing !== undefined)("our objects in a cluster", () => 
       expect(refused(answer)).toEqual(forbidden("deleting this definition deletes all its objects"));
     }
     const path = `${DEFINITIONS}/agents.deputize.io`;
-    const annotations = { "deputize.io/delete-all": "agents.deputize.io" };
-    await kubernetes.call("PATCH", path, { metadata: { annotations } }, "application/merge-patch+json");
-    expect((await kubernetes.call("DELETE", `${path}?dryRun=All`)).status).toBe(200);
+    for (const [name, status] of [
+      ["true", 403],
+      ["platforms.deputize.io", 403],
+      ["agents.deputize.io", 200],
+    ] as const) {
+      const annotations = { "deputize.io/delete-all": name };
+      await kubernetes.call("PATCH", path, { metadata: { annotations } }, "application/merge-patch+json");
+      expect((await kubernetes.call("DELETE", `${path}?dryRun=All`)).status).toBe(status);
+    }
   });
 });
