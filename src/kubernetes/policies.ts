@@ -145,7 +145,7 @@ function lastChange(live: Live): number {
   return Math.max(...[live.metadata.creationTimestamp, ...changes(live)].map((time) => Date.parse(time)));
 }
 
-/** When its rules were changed after its creation. Labels change nothing, nor does what goes to the status. */
+/** When its rules were changed after its creation, which labels and the status do not. */
 function changes({ metadata }: Live): string[] {
   if (metadata.generation === 1) return [];
   const writes = metadata.managedFields.filter(
