@@ -152,3 +152,14 @@ export function keyOf(object: AnyObject): Key {
 export function placeOf({ metadata: { namespace, name } }: AnyObject): { namespace: string; name: string } {
   return { namespace, name };
 }
+
+/** Whether two are the same object, as declared and as far as its deletion goes. */
+export function isSameVersion(left: ObjectVersion, right: ObjectVersion): boolean {
+  return (
+    left.uid === right.uid &&
+    left.generation === right.generation &&
+    (left.deletionTimestamp === undefined) === (right.deletionTimestamp === undefined)
+  );
+}
+
+type ObjectVersion = Pick<Metadata, "uid" | "generation" | "deletionTimestamp">;

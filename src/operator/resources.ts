@@ -35,6 +35,11 @@ export type Resources = {
   subscribe(listener: (change: Change) => void): () => void;
   list<K extends Kind>(kind: K): ObjectOfKind[K][];
   get<K extends Kind>(kind: K, namespace: string, name: string): ObjectOfKind[K] | undefined;
+  /**
+   * Whether an object is where it lives as it is here: the same one, of the same generation, and being
+   * deleted or not. It is read there now; if it is not, the copy is told and a change follows.
+   */
+  isCurrent(object: AnyObject): Promise<boolean>;
   /** The binding of a namespace; `undefined` when there is none. */
   binding(namespace: string): Binding | undefined;
   /** Adds or removes the operator's finalizer. Removing the last one of a deleted object ends it. */

@@ -27,6 +27,7 @@ export async function terminate(context: OperatorContext, object: AnyObject, end
     await reportEnding(context, object, { reason: "DependentsExist", message: waitsFor(dependents) }, false);
     return {};
   }
+  if (!(await context.resources.isCurrent(object))) return {};
   const { failure } = await ending.release();
   if (failure === undefined || isUnknownThere(failure)) {
     await context.resources.setFinalizer(object, false);

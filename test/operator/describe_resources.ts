@@ -117,6 +117,28 @@ export function describeResources(name: string, open: () => Promise<ResourcesHar
       expect(told("Platform")).toBe(true);
     });
 
+    test("say whether an object is still as it was read, and tell the copy when it is not", async () => {
+      const first = await existing();
+      expect(await resources.isCurrent(first)).toBe(true);
+      expect(await resources.isCurrent({ ...first, metadata: { ...first.metadata, uid: "another" } })).toBe(
+        false,
+      );
+      await harness.apply(platform({ displayName: "New shop" }));
+      await until("it is no longer so", async () => !(await resources.isCurrent(first)));
+      expect(get()?.metadata.generation).toBe(2);
+      const second = get() as AnyObject;
+      expect(await resources.isCurrent(second)).toBe(true);
+      await resources.writeStatus(second, { observedGeneration: 2 });
+      expect(await resources.isCurrent(second)).toBe(true);
+      await resources.setFinalizer(second, true);
+      await harness.remove(key);
+      await until("it is being deleted", async () => !(await resources.isCurrent(second)));
+      expect(get()?.metadata.deletionTimestamp).toBeDefined();
+      await resources.setFinalizer(get() as AnyObject, false);
+      await until("it is gone", () => get() === undefined);
+      expect(await resources.isCurrent(second)).toBe(false);
+    });
+
     test("count a new spec as a new generation of the same object", async () => {
       const { metadata } = await existing();
       await harness.apply(platform({ displayName: "New shop" }));

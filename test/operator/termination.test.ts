@@ -8,12 +8,13 @@ import { aDelegation, NOW } from "./objects.ts";
 
 const object = aDelegation({ metadata: { deletionTimestamp: "2026-06-01T11:00:00.000Z" } });
 
-async function end(failure: ApiFailure | undefined, failures = 0, ended = object) {
+async function end(failure: ApiFailure | undefined, failures = 0, ended = object, isCurrent = true) {
   const written: CommonStatus[] = [];
   let released = 0;
   let finalizerRemoved = false;
   const world = {
     resources: {
+      isCurrent: async () => isCurrent,
       writeStatus: async (_: unknown, status: CommonStatus) => void written.push(status),
       setFinalizer: async () => {
         finalizerRemoved = true;
@@ -35,6 +36,11 @@ async function end(failure: ApiFailure | undefined, failures = 0, ended = object
 const outage: ApiFailure = { kind: "unavailable", message: "away" };
 
 describe("termination", () => {
+  test("takes nothing back for an object that is not, or no longer, the one that was read", async () => {
+    const { released, finalizerRemoved, written } = await end(undefined, 0, object, false);
+    expect([released, finalizerRemoved, written]).toEqual([0, false, []]);
+  });
+
   test("removes the finalizer once the API has confirmed, and not before", async () => {
     expect(await end(undefined)).toMatchObject({ finalizerRemoved: true, released: 1, visit: {} });
     expect(await end(outage)).toMatchObject({

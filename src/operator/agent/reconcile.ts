@@ -48,6 +48,7 @@ export async function reconcileAgent(
 
 async function register(context: OperatorContext, input: AgentInput, externalId: string): Promise<Visit> {
   const { object, platform } = input;
+  if (!(await context.resources.isCurrent(object))) return {};
   if (platform === undefined) throw new Error("The agent's platform is missing");
   const { value, failure } = await context.api.putAgent(externalId, {
     object: placeOf(object),

@@ -1,7 +1,14 @@
 import type { ClusterClient } from "../../kubernetes/client.ts";
 import { ClusterError, isStatus } from "../../kubernetes/cluster_error.ts";
 import { frozen } from "../frozen.ts";
-import { type AnyObject, API_VERSION, type CommonStatus, FINALIZER, type Kind } from "../kinds.ts";
+import {
+  type AnyObject,
+  API_VERSION,
+  type CommonStatus,
+  FINALIZER,
+  isSameVersion,
+  type Kind,
+} from "../kinds.ts";
 import { type ListedObject, listedObject } from "./reflector.ts";
 
 /** Path of all objects of a kind, in all namespaces. */
@@ -43,16 +50,21 @@ export function objectOf(kind: Kind, { metadata, spec, status }: ListedObject): 
   } as AnyObject);
 }
 
-/** Changes objects in the cluster, each only as long as it is the one that is meant. */
-export type ObjectWrites = {
+/**
+ * Reads and changes single objects in the cluster, each only as long as it is the one that is meant.
+ */
+export type ClusterObjects = {
+  isCurrent(object: AnyObject): Promise<boolean>;
   setFinalizer(object: AnyObject, present: boolean): Promise<void>;
   writeStatus(object: AnyObject, status: CommonStatus): Promise<void>;
 };
 
 type Options = {
   client: Pick<ClusterClient, "call">;
-  /** Hears of each object as it is after a write. */
+  /** Hears of each object as it is after a write, or was read. */
   note(kind: Kind, answer: unknown): void;
+  /** Hears of an object that is no longer there. */
+  noteEnd(object: AnyObject): void;
 };
 
 /** A change of an object: what to patch of its live state, if anything. */
@@ -65,8 +77,8 @@ type ObjectChange = {
 /** So often a write is made that others' writes come before. */
 const TRIES = 5;
 
-/** Writes over a client. */
-export function createObjectWrites({ client, note }: Options): ObjectWrites {
+/** Single objects over a client. */
+export function createClusterObjects({ client, note, noteEnd }: Options): ClusterObjects {
   const pathOf = ({ kind, metadata }: AnyObject) =>
     pathsOfKinds[kind].replace(/[^/]*$/, `namespaces/${metadata.namespace}/$&/${metadata.name}`);
 
@@ -116,6 +128,13 @@ export function createObjectWrites({ client, note }: Options): ObjectWrites {
   }
 
   return {
+    async isCurrent(object) {
+      const live = await read(object);
+      if (live === undefined || live.metadata.uid !== object.metadata.uid) noteEnd(object);
+      if (live === undefined) return false;
+      note(object.kind, live);
+      return isSameVersion(objectOf(object.kind, live).metadata, object.metadata);
+    },
     setFinalizer: (object, present) =>
       change({
         object,

@@ -9,7 +9,7 @@ import { SECRET_TYPE } from "../platform/secret.ts";
 import type { Change, Resources } from "../resources.ts";
 import { type Binding, parseTenants, TENANTS_NAME } from "../tenants.ts";
 import { createClusterEvents } from "./events.ts";
-import { createObjectWrites, objectOf, pathsOfKinds, resourceOf } from "./objects.ts";
+import { createClusterObjects, objectOf, pathsOfKinds, resourceOf } from "./objects.ts";
 import { createReflector, type Reflector } from "./reflector.ts";
 import { createClusterSecrets } from "./secrets.ts";
 
@@ -72,7 +72,11 @@ export function openCluster({ access, namespace, clock, log, times = {} }: Optio
     onChange: () => tell({ kind: "Tenants", namespace: "", name: "" }),
   });
   const reflectors = [...Object.values(copies), secretWatch, tenants];
-  const writes = createObjectWrites({ client, note: (kind, answer) => copies[kind].note(answer) });
+  const objects = createClusterObjects({
+    client,
+    note: (kind, answer) => copies[kind].note(answer),
+    noteEnd: ({ kind, metadata }) => copies[kind].noteEnd(metadata),
+  });
 
   function tracked<T>(work: Promise<T>): Promise<T> {
     const done = work.then(
@@ -95,9 +99,10 @@ export function openCluster({ access, namespace, clock, log, times = {} }: Optio
     list: <K extends Kind>(kind: K) => copies[kind].values() as ObjectOfKind[K][],
     get: <K extends Kind>(kind: K, of: string, name: string) =>
       copies[kind].get(of, name) as ObjectOfKind[K] | undefined,
+    isCurrent: objects.isCurrent,
     binding: (of) => tenants.get(namespace, TENANTS_NAME)?.get(of),
-    setFinalizer: (object, present) => tracked(writes.setFinalizer(object, present)),
-    writeStatus: (object, status) => tracked(writes.writeStatus(object, status)),
+    setFinalizer: (object, present) => tracked(objects.setFinalizer(object, present)),
+    writeStatus: (object, status) => tracked(objects.writeStatus(object, status)),
     readSecret: secrets.read,
     writeSecret: (secret, previous) => tracked(secrets.write(secret, previous)),
     removeSecret: (secret) => tracked(secrets.remove(secret)),

@@ -40,6 +40,8 @@ export async function reconcileDelegation(
       await report(context, object, delegationStatus(input, next.verdict), next.verdict);
       return comeBack(msUntilExpiry(input) ?? recheckOf(next.verdict.reason));
     }
+    // What was decided here is for the object as it is now, or for its own next visit.
+    if (!(await context.resources.isCurrent(object))) return {};
     if (calls === MAX_CALLS) throw new Error(`The API answered, but ${next.step} had no effect`);
     const { value, failure } = await call(context, input, next.step);
     if (failure !== undefined) return reportFailure(context, input, failure, next.step);

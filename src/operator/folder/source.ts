@@ -2,7 +2,7 @@ import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import type { Clock } from "../../clock.ts";
 import type { Logger } from "../../log.ts";
-import { type Kind, keyOf, type ObjectOfKind } from "../kinds.ts";
+import { isSameVersion, type Kind, keyOf, type ObjectOfKind } from "../kinds.ts";
 import type { Change, Resources } from "../resources.ts";
 import type { Schemas } from "../schema/schemas.ts";
 import { parseTenants } from "../tenants.ts";
@@ -85,6 +85,10 @@ export async function openFolder(options: Options): Promise<Resources> {
     },
     get: <K extends Kind>(kind: K, namespace: string, name: string) =>
       store.get({ kind, namespace, name })?.object as ObjectOfKind[K] | undefined,
+    isCurrent: async (object) => {
+      const known = store.get(keyOf(object))?.object;
+      return known !== undefined && isSameVersion(known.metadata, object.metadata);
+    },
     binding: (namespace) => bindings.get(namespace),
     async setFinalizer(object, present) {
       await store.change(keyOf(object), setFinalizer(object.metadata.uid, present));

@@ -70,6 +70,7 @@ async function register(
   accountEmail: string,
 ): Promise<Visit> {
   const { object } = input;
+  if (!(await context.resources.isCurrent(object))) return {};
   const wish = wishOf(object, accountEmail);
   const { value, failure } = await context.api.putPlatform(context.externalIdOf(object), wish);
   if (failure !== undefined) return reportFailure(context, input, failure);

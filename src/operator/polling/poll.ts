@@ -106,7 +106,8 @@ function readyReason(object: AnyObject): string | undefined {
 }
 
 function waitsForDecision(object: AnyObject): boolean {
-  return object.kind === "Delegation" && UNDECIDED.has(readyReason(object) ?? "");
+  if (object.kind !== "Delegation" || object.status.requestID === undefined) return false;
+  return UNDECIDED.has(readyReason(object) ?? "");
 }
 
 function waitsForApi(object: AnyObject): boolean {
