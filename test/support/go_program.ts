@@ -1,0 +1,74 @@
+import { execFile } from "node:child_process";
+import { createHash } from "node:crypto";
+import { access, mkdir, readFile, rename } from "node:fs/promises";
+import { homedir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+
+const run = promisify(execFile);
+
+/** A program, or what is missing to have it. */
+export type GoProgram = { path: string; missing?: never } | { path?: never; missing: string };
+
+type Options = {
+  /** Folder with `main.go`, `go.mod` and `go.sum`. */
+  sources: string;
+  /** Name of the program, and of its folder in the cache. */
+  name: string;
+  folder: string;
+  /** What it is, where it is missing. */
+  what: string;
+  linkerFlags?: string[];
+};
+
+/**
+ * A program built from Go modules on first use and kept under `~/.cache/deputize/`. Changed sources build
+ * another one. Where it cannot be built, says what is missing.
+ */
+export async function goProgram({
+  sources,
+  name,
+  folder,
+  what,
+  linkerFlags = [],
+}: Options): Promise<GoProgram> {
+  const files = ["main.go", "go.mod", "go.sum"].map((file) => readFile(join(sources, file)));
+  const digest = createHash("sha256")
+    .update(Buffer.concat(await Promise.all(files)))
+    .digest("hex")
+    .slice(0, 12);
+  const place = join(homedir(), ".cache", "deputize", `${folder}-${digest}`);
+  const path = join(place, name);
+  if (await exists(path)) return { path };
+  const isThere = await run("go", ["version"]).catch(() => undefined);
+  if (isThere === undefined) return { missing: `Go 1.26 or newer, to build ${what}` };
+  await mkdir(place, { recursive: true });
+  const unfinished = `${path}.${process.pid}`;
+  try {
+    await build(sources, unfinished, ["-s -w", ...linkerFlags]);
+  } catch (error) {
+    return { missing: `${what}: go build failed: ${lastLines(error)}` };
+  }
+  await rename(unfinished, path);
+  return { path };
+}
+
+async function build(sources: string, output: string, flags: string[]): Promise<void> {
+  await run("go", ["build", "-trimpath", "-buildvcs=false", "-ldflags", flags.join(" "), "-o", output, "."], {
+    cwd: sources,
+    env: { ...process.env, CGO_ENABLED: "0", GOTOOLCHAIN: "local", GOFLAGS: "-mod=readonly" },
+    maxBuffer: 16 * 1024 * 1024,
+  });
+}
+
+async function exists(path: string): Promise<boolean> {
+  return access(path).then(
+    () => true,
+    () => false,
+  );
+}
+
+function lastLines(error: unknown): string {
+  const text = (error as { stderr?: string }).stderr ?? String(error);
+  return text.trim().split("\n").slice(-3).join(" | ");
+}
