@@ -144,6 +144,11 @@ const clusterOperatorSchema = operatorSchema.extend({
     .string()
     .regex(/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/, "must be the name of a namespace")
     .optional(),
+  /** How long a delegation is left that has lost its object; without it such ones are only listed. */
+  ORPHAN_GRACE: z
+    .string()
+    .regex(/^(?=.)(\d{1,5}h)?(\d{1,5}m)?(\d{1,5}s)?$/, "must be a duration such as 24h or 90m")
+    .optional(),
   /** What the API calls the cluster; without it the uid of its namespace kube-system. */
   CLUSTER_ID: z
     .string()

@@ -81,6 +81,15 @@ const delegationState = z.object({
 /** A declared delegation as the API has it: its request and, once approved, its certificate. */
 export type DelegationState = z.infer<typeof delegationState>;
 
+const liveDelegation = z.object({
+  external_id: text,
+  namespace: text.nullable(),
+  name: text.nullable(),
+  status: z.enum(["pending", "approved"]),
+});
+/** A declared delegation that is in force, or waits for a decision. */
+export type LiveDelegation = z.infer<typeof liveDelegation>;
+
 const stateAnswer = z.object({
   platforms: z.record(text, platformState),
   agents: z.record(text, agentState),
@@ -116,7 +125,13 @@ export const operatorCalls = {
     method: "POST",
     path: "/internal/v1/leadership",
     body: z.object({ holder: z.string().min(1).max(253).describe("Which process leads, for the log") }),
-    answer: answerOf(z.object({ epoch: z.int() }), "The epoch that its calls name from now on"),
+    answer: answerOf(
+      z.object({
+        epoch: z.int(),
+        former_epoch: z.int().nullable().describe("That of the leader before; null for the first one"),
+      }),
+      "The epoch that its calls name from now on",
+    ),
   },
   putPlatform: {
     method: "PUT",
@@ -181,6 +196,15 @@ export const operatorCalls = {
     params,
     body: reasonBody,
     answer: answerOf(delegationState, "The delegation"),
+  },
+  listDelegations: {
+    method: "POST",
+    path: "/internal/v1/delegations",
+    body: z.object({ after: externalId.nullable().describe("The last one of the page before") }),
+    answer: answerOf(
+      z.object({ delegations: z.array(liveDelegation), next: text.nullable() }),
+      "Those in force or waiting, by external id, and where the next page begins after",
+    ),
   },
   decideDelegation: {
     method: "POST",

@@ -213,6 +213,8 @@ export type DelegationRequestRow = {
   decided_cluster: string | null;
   decided_user: string | null;
   decided_policies: string | null;
+  /** Name of the object that declares it. */
+  object_name: string | null;
   external_id: string | null;
   created_at: Date;
   expires_at: Date;

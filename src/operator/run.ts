@@ -3,7 +3,7 @@ import { hostname } from "node:os";
 import type { Clock } from "../clock.ts";
 import type { OperatorConfig } from "../config.ts";
 import type { Logger } from "../log.ts";
-import { runInCluster } from "./cluster/run_in_cluster.ts";
+import { runInCluster, type SweepTimes } from "./cluster/run_in_cluster.ts";
 import { runOverFolder } from "./folder/run_over_folder.ts";
 import type { Operator } from "./operator.ts";
 
@@ -13,6 +13,8 @@ type Deps = {
   log: Logger;
   /** For tests: how patient the folder is, in milliseconds. */
   folderTimes?: { quietMs?: number; missingMs?: number; rescanMs?: number };
+  /** For tests: when the operator in a cluster looks for what lost its object. */
+  sweepTimes?: SweepTimes;
 };
 
 /**
@@ -21,9 +23,9 @@ type Deps = {
  * `IdentityMissing` when only its identity is gone. In a cluster it resolves before: `isReady` says when all
  * was read. Throws `StartError` when no cluster is set.
  */
-export async function startOperator({ config, folderTimes, ...deps }: Deps): Promise<Operator> {
+export async function startOperator({ config, folderTimes, sweepTimes, ...deps }: Deps): Promise<Operator> {
   const holder = `${hostname()}_${randomUUID()}`;
   return "MANIFESTS_DIR" in config
     ? runOverFolder({ ...deps, config, holder, times: folderTimes })
-    : runInCluster({ ...deps, config, holder });
+    : runInCluster({ ...deps, config, holder, sweepTimes });
 }

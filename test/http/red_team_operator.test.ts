@@ -103,6 +103,19 @@ test("each of many leaders at the same time gets an epoch of its own, and the gr
   expect(epochs.filter((_, n) => leaders[n])).toEqual([Math.max(...epochs)]);
 });
 
+test("a leader is told the epoch of the one before, so that a restored cluster can be recognized", async () => {
+  const claim = async () => {
+    const headers = stolen(0, "told");
+    const answer = await api
+      .operatorClient()
+      .post("/internal/v1/leadership", { holder: "pod-1" }, { headers });
+    return answer.body as { epoch: number; former_epoch: number | null };
+  };
+  const first = await claim();
+  expect(first.former_epoch).toBeNull();
+  expect((await claim()).former_epoch).toBe(first.epoch);
+});
+
 test("a leader of before a restore of the database has no epoch that counts after it", async () => {
   const cluster = { clusterId: "restored" };
   await claimLeadership(api, cluster);

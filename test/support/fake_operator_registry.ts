@@ -128,7 +128,7 @@ export function createFakeRegistry(): FakeRegistry {
   const handlers: Handlers = {
     claimLeadership() {
       leader.epoch += 1;
-      return { epoch: leader.epoch };
+      return { epoch: leader.epoch, former_epoch: leader.epoch === 1 ? null : leader.epoch - 1 };
     },
 
     putPlatform(id, body) {
@@ -239,6 +239,13 @@ export function createFakeRegistry(): FakeRegistry {
       }
       return delegationState(delegation);
     },
+
+    listDelegations: () => ({
+      delegations: [...delegations].flatMap(([external_id, { status, wish }]) =>
+        status === "pending" || status === "approved" ? [{ external_id, ...wish.object, status }] : [],
+      ),
+      next: null,
+    }),
 
     decideDelegation(id) {
       const delegation = delegations.get(id);

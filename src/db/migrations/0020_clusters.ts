@@ -52,8 +52,9 @@ create unique index platforms_object on platforms
   where removed_at is null and object_name is not null;
 alter table agents add column object_name text;
 
--- The user who decided in a cluster, and the hash of the policies that guarded that.
+-- The object that declares it; the user who decided in its cluster, and the hash of the policies there.
 alter table delegation_requests
+  add column object_name text,
   add column decided_cluster text,
   add column decided_user text,
   add column decided_policies text;

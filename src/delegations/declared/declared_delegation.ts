@@ -57,7 +57,9 @@ async function fileRequest(deps: Deps, declaration: DelegationDeclaration): Prom
   if (agent === undefined) throw new ApiError("not_found");
   const owner = await findOwner(deps.db, platform.account_id);
   const { connection_id: connectionId } = platform;
-  const wish = { connectionId, agentId: agent.agent_id, scope, expiry, constraints, externalId };
+  const agentId = agent.agent_id;
+  const objectName = object.name;
+  const wish = { connectionId, agentId, scope, expiry, constraints, externalId, objectName };
   await requestDelegation(deps, owner, wish);
 }
 

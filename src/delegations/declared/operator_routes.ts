@@ -5,6 +5,7 @@ import { readExpiry } from "../expiry.ts";
 import { type DecideDeps, decideInCluster } from "./decide_in_cluster.ts";
 import { endDelegation, putDelegation } from "./declared_delegation.ts";
 import { showState } from "./delegation_state.ts";
+import { liveDelegationsRoute } from "./live_delegations_route.ts";
 import { declaredStateRoute } from "./operator_state_route.ts";
 
 type Deps = DecideDeps;
@@ -16,6 +17,7 @@ export function operatorDelegationRoutes(deps: Deps): Route[] {
     decideDelegationRoute(deps),
     endDelegationRoute(deps),
     declaredStateRoute(deps),
+    liveDelegationsRoute(deps),
   ];
 }
 

@@ -15,7 +15,7 @@ const PENDING_SECONDS = 7 * 24 * 3600;
 
 /**
  * A delegation as it is asked for. Without `agentId` it is for the connection's only agent; without `scope`
- * it asks for the whole ceiling. `externalId` names the Kubernetes object that declares it.
+ * it asks for the whole ceiling. `externalId` and `objectName` name the Kubernetes object that declares it.
  */
 export type DelegationWish = {
   connectionId: string;
@@ -24,6 +24,7 @@ export type DelegationWish = {
   expiry: ExpiryWish;
   constraints: readonly unknown[];
   externalId: string | null;
+  objectName?: string;
 };
 
 /**
@@ -99,7 +100,7 @@ async function insertRequest(
   tx: Transaction,
   agent: AgentRow,
   scope: string[],
-  { expiry, constraints, externalId }: DelegationWish,
+  { expiry, constraints, externalId, objectName }: DelegationWish,
   now: Date,
 ): Promise<DelegationRequestRow> {
   const requestId = newRequestId();
@@ -115,6 +116,7 @@ async function insertRequest(
       requested_expires_in: expiry.inSeconds,
       status: "pending",
       external_id: externalId,
+      object_name: objectName ?? null,
       created_at: now,
       expires_at: addSeconds(now, PENDING_SECONDS),
     })

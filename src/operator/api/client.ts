@@ -5,6 +5,7 @@ import {
   type AgentWish,
   type DelegationState,
   type DelegationWish,
+  type LiveDelegation,
   type OperatorCall,
   operatorCalls,
   type PlatformAnswer,
@@ -33,10 +34,18 @@ export type ApiClient = {
   /** Has the API read in the cluster how a person decided there. */
   decideDelegation(externalId: string, object: ObjectPlace): Promise<ApiResult<DelegationState>>;
   revokeDelegation(externalId: string, reason: string | undefined): Promise<ApiResult<DelegationState>>;
+  /** The epoch of this leader, and of the one before; claimed with the first call. */
+  leadership(): Promise<ApiResult<Leadership>>;
+  /** A page of what is in force or waits, `after` the last one of the page before. */
+  listDelegations(
+    after: string | null,
+  ): Promise<ApiResult<{ delegations: LiveDelegation[]; next: string | null }>>;
   /** What is there under at most `MAX_STATE_IDS` ids. */
   readState(externalIds: string[]): Promise<ApiResult<StateAnswer>>;
   close(): Promise<void>;
 };
+
+type Leadership = { epoch: number; former_epoch: number | null };
 
 type Options = {
   clock: Clock;
@@ -66,9 +75,9 @@ export function createApiClient({
 }: Options): ApiClient {
   const tokens = createTokenSource(clock, { token, file: tokenFile });
   const transport = createTransport({ ...rest, tokens, deadlineMs });
-  let leadership: Promise<ApiResult<{ epoch: number }>> | undefined;
+  let leadership: Promise<ApiResult<Leadership>> | undefined;
 
-  async function claim(): Promise<ApiResult<{ epoch: number }>> {
+  async function claim(): Promise<ApiResult<Leadership>> {
     const { method, path, answer } = operatorCalls.claimLeadership;
     const result = await transport.send({ method, path, body: { holder }, answer: answer.schema });
     if (result.failure === undefined) return result;
@@ -110,6 +119,11 @@ export function createApiClient({
     decideDelegation: (id, object) => send(operatorCalls.decideDelegation, id, { object }),
     revokeDelegation: (id, reason) =>
       send(operatorCalls.revokeDelegation, id, reason === undefined ? {} : { reason }),
+    async leadership() {
+      leadership ??= claim();
+      return leadership;
+    },
+    listDelegations: (after) => send(operatorCalls.listDelegations, "", { after }),
     readState: (ids) => send(operatorCalls.readState, "", { external_ids: ids }),
     close: () => transport.close(),
   };

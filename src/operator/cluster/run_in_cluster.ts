@@ -1,6 +1,7 @@
 import { z } from "zod";
 import type { Clock } from "../../clock.ts";
 import { type ClusterOperatorConfig, ConfigError } from "../../config.ts";
+import { durationSeconds } from "../../input/durations.ts";
 import { openAccess } from "../../kubernetes/access.ts";
 import { type ClusterClient, createClusterClient } from "../../kubernetes/client.ts";
 import { pause } from "../../kubernetes/pause.ts";
@@ -12,6 +13,7 @@ import { createClusterEvents } from "./events.ts";
 import { createClusterLease } from "./lease.ts";
 import { createLeaseElector } from "./lease_elector.ts";
 import { openCluster } from "./open_cluster.ts";
+import { createSweepRecords } from "./sweep_records.ts";
 
 type Options = {
   config: ClusterOperatorConfig;
@@ -19,7 +21,11 @@ type Options = {
   log: Logger;
   /** Which process this is. */
   holder: string;
+  sweepTimes?: SweepTimes | undefined;
 };
+
+/** For tests: when to look for what lost its object, in milliseconds. */
+export type SweepTimes = { firstMs: number; everyMs: number };
 
 const LEASE_NAME = "deputize-operator";
 /** A lease that is not answered soon is as good as lost. */
@@ -32,7 +38,7 @@ const DRAIN_MS = 15_000;
  * Runs the operator in a cluster. It reads everything first, then stands for election, and works while it
  * leads. Throws `StartError` when no cluster is set; one that does not answer is waited for.
  */
-export async function runInCluster({ config, clock, log, holder }: Options): Promise<Operator> {
+export async function runInCluster({ config, clock, log, holder, sweepTimes }: Options): Promise<Operator> {
   const access = await openAccess({ file: config.KUBECONFIG, context: config.KUBE_CONTEXT, clock });
   const namespace = config.OPERATOR_NAMESPACE ?? access.namespace;
   if (namespace === undefined) {
@@ -45,6 +51,8 @@ export async function runInCluster({ config, clock, log, holder }: Options): Pro
   const events = createClusterEvents(client, clock);
   const lease = createClusterLease({ client, namespace, name: LEASE_NAME, holder, clock });
   const elector = createLeaseElector({ lease, log });
+  const records = createSweepRecords(client, namespace);
+  const sweeps = { records, graceMs: graceOf(config), ...sweepTimes };
   const leaseObject = {
     apiVersion: "coordination.k8s.io/v1",
     kind: "Lease",
@@ -59,9 +67,10 @@ export async function runInCluster({ config, clock, log, holder }: Options): Pro
     await resources.start();
     isSynced = true;
     log.info("all objects of the cluster are read");
-    clusterId ??= await readClusterId(client, log, stopping.signal);
-    if (clusterId === undefined || stopping.signal.aborted) return;
-    const term = termOptions(config, { resources, clock, log, clusterId, holder });
+    const id = clusterId ?? (await readClusterId(client, log, stopping.signal));
+    if (id === undefined || stopping.signal.aborted) return;
+    clusterId = id;
+    const term = { ...termOptions(config, { resources, clock, log, clusterId: id, holder }), sweeps };
     leadership = startLeadership({
       elector,
       begin: (lead) => startTerm(term, lead),
@@ -92,6 +101,10 @@ export async function runInCluster({ config, clock, log, holder }: Options): Pro
       await client.close();
     },
   };
+}
+
+function graceOf({ ORPHAN_GRACE }: ClusterOperatorConfig): number | undefined {
+  return ORPHAN_GRACE === undefined ? undefined : durationSeconds(ORPHAN_GRACE) * 1000;
 }
 
 const namespaceObject = z.object({ metadata: z.object({ uid: z.string() }) });

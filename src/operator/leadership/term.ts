@@ -2,6 +2,7 @@ import { createApiClient } from "../api/client.ts";
 import type { OperatorContext } from "../context.ts";
 import { startController } from "../controller.ts";
 import { createStateReader } from "../polling/state_reader.ts";
+import { type SweepOptions, startSweeper } from "../sweeper/sweeper.ts";
 import type { Lead } from "./elector.ts";
 import type { Term } from "./leadership.ts";
 
@@ -10,20 +11,26 @@ type ApiAccess = Pick<
   "baseUrl" | "token" | "tokenFile" | "clusterId" | "holder"
 >;
 /** Whom a leader calls and what it reconciles. */
-export type TermOptions = { access: ApiAccess; world: Omit<OperatorContext, "api" | "states"> };
+export type TermOptions = {
+  access: ApiAccess;
+  world: Omit<OperatorContext, "api" | "states">;
+  /** Where there are objects that can go unseen: how what they left is found. */
+  sweeps?: SweepOptions | undefined;
+};
 
 /**
  * Begins to reconcile as a new leader. Whatever a former term still sends carries that term's epoch, and is
  * refused.
  */
-export function startTerm({ access, world }: TermOptions, lead: Lead): Term {
+export function startTerm({ access, world, sweeps }: TermOptions, lead: Lead): Term {
   const superseded = Promise.withResolvers<void>();
   const api = createApiClient({ ...access, clock: world.clock, onSuperseded: superseded.resolve });
   const controller = startController({ ...world, api, states: createStateReader(api) }, lead);
+  const sweeper = sweeps && startSweeper({ ...world, api }, lead.isHeld, sweeps);
   return {
     superseded: superseded.promise,
     async stop() {
-      await controller.stop();
+      await Promise.all([controller.stop(), sweeper?.stop()]);
       await api.close();
     },
   };

@@ -9,18 +9,29 @@ type Deps = { db: Database; clock: Clock };
  * database was restored from a backup meanwhile: no former leader has one that counts. From then on calls
  * under another epoch are refused.
  */
-export async function claimLeadership({ db, clock }: Deps, { clusterId }: OperatorCaller): Promise<number> {
+export async function claimLeadership({ db, clock }: Deps, caller: OperatorCaller): Promise<number> {
+  return (await followLeader({ db, clock }, caller)).epoch;
+}
+
+/** The same, and the epoch of the leader before; `null` for the first one. */
+export async function followLeader(
+  { db, clock }: Deps,
+  { clusterId }: OperatorCaller,
+): Promise<{ epoch: number; formerEpoch: number | null }> {
   const now = clock.now();
-  const { rows } = await db.raw<{ rows: { epoch: number }[] }>(
-    `insert into operator_clusters as known (cluster_id, epoch, seen_at) values (?, ?, ?)
-     on conflict (cluster_id) do update
-     set epoch = greatest(known.epoch + 1, excluded.epoch), seen_at = excluded.seen_at
-     returning epoch`,
-    [clusterId, now.getTime(), now],
-  );
-  const [row] = rows;
-  if (row === undefined) throw new Error("The epoch was not written");
-  return row.epoch;
+  return db.transaction(async (tx) => {
+    const former = await tx("operator_clusters").where("cluster_id", clusterId).forUpdate().first("epoch");
+    const { rows } = await tx.raw<{ rows: { epoch: number }[] }>(
+      `insert into operator_clusters as known (cluster_id, epoch, seen_at) values (?, ?, ?)
+       on conflict (cluster_id) do update
+       set epoch = greatest(known.epoch + 1, excluded.epoch), seen_at = excluded.seen_at
+       returning epoch`,
+      [clusterId, now.getTime(), now],
+    );
+    const [row] = rows;
+    if (row === undefined) throw new Error("The epoch was not written");
+    return { epoch: row.epoch, formerEpoch: former?.epoch ?? null };
+  });
 }
 
 /** Whether this is the epoch that the cluster's newest leader was given, on any replica. */

@@ -3,7 +3,7 @@ import type { Database } from "../../db/database.ts";
 import type { Logger } from "../../log.ts";
 import { operatorCalls } from "../../operator_calls.ts";
 import { type Route, route } from "../../route.ts";
-import { claimLeadership } from "./leadership.ts";
+import { followLeader } from "./leadership.ts";
 
 type Deps = { db: Database; clock: Clock; log: Logger };
 
@@ -17,9 +17,9 @@ export function claimLeadershipRoute(deps: Deps): Route {
     epoch: "none",
     errors: [],
     async handle({ caller, body }) {
-      const epoch = await claimLeadership(deps, caller);
+      const { epoch, formerEpoch } = await followLeader(deps, caller);
       deps.log.info({ cluster: caller.clusterId, holder: body.holder, epoch }, "an operator leads");
-      return { body: { epoch } };
+      return { body: { epoch, former_epoch: formerEpoch } };
     },
   });
 }

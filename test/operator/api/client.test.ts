@@ -31,7 +31,7 @@ describe("the API's client", () => {
     now = new Date("2026-01-01T00:00:00Z");
     seen = [];
     claims = [];
-    claimAnswer = { status: 200, body: JSON.stringify({ epoch: 7 }) };
+    claimAnswer = { status: 200, body: JSON.stringify({ epoch: 7, former_epoch: 6 }) };
     superseded = 0;
     answerWith({ status: 200, body: JSON.stringify(state) });
     server = createServer(async (request, response) => {
@@ -132,7 +132,7 @@ describe("the API's client", () => {
       claimAnswer = reply;
       expect(await client.readState([])).toEqual({ failure });
       expect(seen).toEqual([]);
-      claimAnswer = { status: 200, body: JSON.stringify({ epoch: 8 }) };
+      claimAnswer = { status: 200, body: JSON.stringify({ epoch: 8, former_epoch: 7 }) };
       expect(await client.readState([])).toEqual({ value: state });
       expect(seen[0]?.headers["x-deputize-epoch"]).toBe("8");
     },

@@ -6,6 +6,7 @@ import { stringify } from "yaml";
 import { systemClock } from "../../../src/clock.ts";
 import type { ClusterOperatorConfig } from "../../../src/config.ts";
 import { createLog } from "../../../src/log.ts";
+import type { SweepTimes } from "../../../src/operator/cluster/run_in_cluster.ts";
 import type { AnyObject, Kind } from "../../../src/operator/kinds.ts";
 import type { Operator } from "../../../src/operator/operator.ts";
 import { startOperator } from "../../../src/operator/run.ts";
@@ -62,12 +63,14 @@ export async function operatorCluster(
     as,
     accountEmail = OWNER,
     settings = {},
+    sweepTimes,
   }: {
     url?: string;
     ca?: string;
     as?: string;
     accountEmail?: string;
     settings?: Partial<ClusterOperatorConfig>;
+    sweepTimes?: SweepTimes;
   } = {},
 ): Promise<OperatorCluster> {
   const id = randomUUID().slice(0, 8);
@@ -123,7 +126,12 @@ export async function operatorCluster(
     systemNamespace,
     async start() {
       const log = createLog("silent", "test");
-      const operator = await startOperator({ config, clock: systemClock, log });
+      const operator = await startOperator({
+        config,
+        clock: systemClock,
+        log,
+        ...(sweepTimes && { sweepTimes }),
+      });
       operators.push(operator);
       return operator;
     },

@@ -23,7 +23,7 @@ const RULES = [
     resources: ["secrets"],
     verbs: ["get", "list", "watch", "create", "patch", "delete"],
   },
-  { apiGroups: [""], resources: ["configmaps"], verbs: ["get", "list", "watch"] },
+  { apiGroups: [""], resources: ["configmaps"], verbs: ["get", "list", "watch", "create", "patch"] },
   { apiGroups: [""], resources: ["namespaces"], verbs: ["get"] },
   { apiGroups: [""], resources: ["events"], verbs: ["create", "patch"] },
   { apiGroups: ["coordination.k8s.io"], resources: ["leases"], verbs: ["get", "create", "patch"] },

@@ -1,0 +1,71 @@
+import { z } from "zod";
+import type { ClusterClient } from "../../kubernetes/client.ts";
+import { isStatus } from "../../kubernetes/cluster_error.ts";
+import type { SweepRecords } from "../sweeper/sweeper.ts";
+
+const NAME = "deputize-orphans";
+const KEY = "orphans.json";
+const CONFIRMED = "deputize.io/confirmed";
+const RESOURCE = "configmaps";
+
+const configMap = z.object({
+  metadata: z.object({ annotations: z.record(z.string(), z.string()).optional() }),
+  data: z.record(z.string(), z.string()).optional(),
+});
+
+const record = z.object({
+  checkedAt: z.string(),
+  epoch: z.number(),
+  state: z.enum(["ok", "held"]),
+  why: z.string().optional(),
+  items: z.array(
+    z.object({
+      externalID: z.string(),
+      kind: z.literal("Delegation"),
+      namespace: z.string().nullable(),
+      name: z.string().nullable(),
+      status: z.enum(["pending", "approved"]),
+      since: z.iso.datetime(),
+      revokeAt: z.iso.datetime().optional(),
+    }),
+  ),
+  more: z.number().optional(),
+});
+
+/** Records of sweeps in the ConfigMap `deputize-orphans` of the operator's namespace. */
+export function createSweepRecords(client: Pick<ClusterClient, "call">, namespace: string): SweepRecords {
+  const folder = `/api/v1/namespaces/${namespace}/configmaps`;
+  const path = `${folder}/${NAME}`;
+  return {
+    async read() {
+      const answer = await client.call({ verb: "get", resource: RESOURCE, path }).catch((error: unknown) => {
+        if (isStatus(error, 404)) return undefined;
+        throw error;
+      });
+      if (answer === undefined) return undefined;
+      const { metadata, data } = configMap.parse(answer);
+      const confirmed = Number(metadata.annotations?.[CONFIRMED]);
+      const read = record.safeParse(decoded(data?.[KEY] ?? ""));
+      if (!read.success) return undefined;
+      return { record: read.data, confirmed: Number.isInteger(confirmed) ? confirmed : undefined };
+    },
+    async write(next) {
+      const data = { [KEY]: JSON.stringify(next, undefined, 1) };
+      try {
+        await client.call({ verb: "patch", resource: RESOURCE, path, body: { data } });
+      } catch (error) {
+        if (!isStatus(error, 404)) throw error;
+        const body = { apiVersion: "v1", kind: "ConfigMap", metadata: { name: NAME, namespace }, data };
+        await client.call({ verb: "create", resource: RESOURCE, path: folder, body });
+      }
+    },
+  };
+}
+
+function decoded(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

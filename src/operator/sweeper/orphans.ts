@@ -1,0 +1,109 @@
+import type { LiveDelegation } from "../../operator_calls.ts";
+
+/** A delegation that is in force or can still be approved although its object is not in the cluster. */
+export type Orphan = {
+  externalID: string;
+  kind: "Delegation";
+  namespace: string | null;
+  name: string | null;
+  status: LiveDelegation["status"];
+  /** When it was first found so. */
+  since: string;
+  /** When it is revoked, if an administrator has set a grace. */
+  revokeAt?: string | undefined;
+};
+
+/**
+ * What the operator found out last, for people and for the next leader. `held`: nothing is revoked until an
+ * administrator has confirmed, for the reason `why`.
+ */
+export type SweepRecord = {
+  checkedAt: string;
+  /** The epoch of the leader that wrote it. */
+  epoch: number;
+  state: "ok" | "held";
+  why?: string | undefined;
+  items: Orphan[];
+  /** How many more there are. */
+  more?: number | undefined;
+};
+
+/** A record and the epoch that an administrator has confirmed at it. */
+export type HeldRecord = { record: SweepRecord; confirmed: number | undefined };
+
+/** What a sweep looks at. */
+export type SweepInput = {
+  now: Date;
+  epoch: number;
+  /** The epoch of the leader before, as the API knows it; `null` for the first one. */
+  formerEpoch: number | null;
+  former: HeldRecord | undefined;
+  /** All that the API has in force or waiting for this cluster. */
+  live: readonly LiveDelegation[];
+  /** External ids of all Delegations in the cluster. */
+  present: ReadonlySet<string>;
+  /** Whether there is any object of ours in the cluster. */
+  isEmpty: boolean;
+  graceMs: number | undefined;
+};
+
+/** So many at once are no accident of one object. */
+const MANY = { least: 10, share: 0.2 };
+/** What fits into a ConfigMap. */
+const MAX_ITEMS = 1_000;
+
+/** What is recorded now, and what is to be revoked. */
+export type Sweep = { record: SweepRecord; revoke: string[] };
+
+/** Finds delegations without an object. What may be a restored, emptied or new cluster is held. */
+export function sweep(input: SweepInput): Sweep {
+  const { now, epoch, former, live, present, graceMs } = input;
+  const known = new Map(former?.record.items.map((item) => [item.externalID, item.since]));
+  const orphans = live
+    .filter(({ external_id }) => !present.has(external_id))
+    .map(({ external_id, namespace, name, status }): Orphan => {
+      const since = known.get(external_id) ?? now.toISOString();
+      const revokeAt =
+        graceMs === undefined ? undefined : new Date(Date.parse(since) + graceMs).toISOString();
+      return {
+        externalID: external_id,
+        kind: "Delegation",
+        namespace,
+        name,
+        status,
+        since,
+        ...(revokeAt !== undefined && { revokeAt }),
+      };
+    });
+  const why = orphans.length === 0 ? undefined : reasonToHold(input, orphans.length);
+  const record: SweepRecord = {
+    checkedAt: now.toISOString(),
+    epoch,
+    state: why === undefined ? "ok" : "held",
+    ...(why !== undefined && { why }),
+    items: orphans.slice(0, MAX_ITEMS),
+    ...(orphans.length > MAX_ITEMS && { more: orphans.length - MAX_ITEMS }),
+  };
+  const due = orphans.filter(
+    ({ revokeAt }) => revokeAt !== undefined && Date.parse(revokeAt) <= now.getTime(),
+  );
+  return { record, revoke: why === undefined ? due.map(({ externalID }) => externalID) : [] };
+}
+
+function reasonToHold(
+  { epoch, formerEpoch, former, live, isEmpty }: SweepInput,
+  count: number,
+): string | undefined {
+  const howTo = `Look at the list; if these shall end, confirm with the annotation deputize.io/confirmed: "${epoch}"`;
+  if (former?.confirmed === epoch) return undefined;
+  if (isEmpty) return `The cluster has no object of ours, as one that was emptied. ${howTo}`;
+  if (former?.record.state === "held") return `It was held before and nobody has confirmed. ${howTo}`;
+  const isOurs = former?.record.epoch === epoch || former?.record.epoch === formerEpoch;
+  if (!isOurs && formerEpoch !== null) {
+    return `The cluster does not know the service's last leader, as one that is new or was restored. ${howTo}`;
+  }
+  if (count > Math.max(MANY.least, live.length * MANY.share)) {
+    return `${count} of ${live.length} delegations have no object, which are many at once. ${howTo}`;
+  }
+  return undefined;
+}

@@ -1,0 +1,38 @@
+import { describe, expect, test } from "vitest";
+import { ConfigError, readOperatorConfig } from "../../src/config.ts";
+
+const common = {
+  API_URL: "https://api.example.test",
+  OPERATOR_API_URL: "http://127.0.0.1:8081",
+  CONSOLE_URL: "https://console.example.test",
+  OPERATOR_TOKEN: "t".repeat(32),
+};
+const folder = { MANIFESTS_DIR: "m", STATUS_DIR: "s", SECRETS_DIR: "c" };
+
+describe("the operator's settings", () => {
+  test("are for a folder when its folders are named, else for a cluster", () => {
+    expect(readOperatorConfig({ ...common, ...folder })).toMatchObject(folder);
+    const cluster = readOperatorConfig({ ...common, MANIFESTS_DIR: "", CLUSTER_ID: "prod-eu" });
+    expect(cluster).toMatchObject({ CLUSTER_ID: "prod-eu" });
+    expect(cluster).not.toHaveProperty("MANIFESTS_DIR");
+  });
+
+  test.each(Object.keys(folder))("ask for %s where another folder is named", (name) => {
+    const { [name as keyof typeof folder]: _, ...rest } = folder;
+    expect(() => readOperatorConfig({ ...common, ...rest })).toThrow(ConfigError);
+    expect(() => readOperatorConfig({ ...common, ...rest })).toThrow(name);
+  });
+
+  test.each([
+    ["CLUSTER_ID", "a".repeat(64), "a".repeat(65)],
+    ["CLUSTER_ID", "Prod-1", "prod.eu"],
+    ["OPERATOR_NAMESPACE", "a".repeat(63), "a".repeat(64)],
+    ["OPERATOR_NAMESPACE", "deputize-system", "Deputize"],
+    ["ORPHAN_GRACE", "24h", "24"],
+    ["ORPHAN_GRACE", "1h30m", "1d"],
+    ["ORPHAN_GRACE", "0s", "-1s"],
+  ])("take %s=%s and not %s", (name, good, bad) => {
+    expect(readOperatorConfig({ ...common, [name]: good })).toMatchObject({ [name]: good });
+    expect(() => readOperatorConfig({ ...common, [name]: bad })).toThrow(name);
+  });
+});
