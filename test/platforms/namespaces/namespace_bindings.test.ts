@@ -167,15 +167,21 @@ describe("a namespace that acts for an account", () => {
       expect((await put(newId(), next)).body.agent_id).toBe(first.body.agent_id);
     });
 
-    test("gets no wider ceiling, whether the platform was retained or removed", async () => {
+    test("gets no wider ceiling than the platform that was retained", async () => {
+      await declare("shop", before);
+      expect(seen(await declare("shop", wider))).toEqual([400, "ceiling_widened"]);
+      expect((await declare("shop", before)).status).toBe(200);
+    });
+
+    test("gets no wider ceiling than the platform that was removed had last", async () => {
       const id = newId();
       await declare("shop", { id, ...before });
-      expect(seen(await declare("shop", wider))).toEqual([400, "ceiling_widened"]);
       await api.operator("DELETE", `/internal/v1/platforms/${id}`);
       expect(seen(await declare("shop", wider))).toEqual([400, "ceiling_widened"]);
+      const next = newId();
       const narrow = { default_allowed_scopes: ["data:read"] };
-      const next = await declare("shop", narrow);
-      expect(next.status).toBe(200);
+      expect((await declare("shop", { id: next, ...narrow })).status).toBe(200);
+      await api.operator("DELETE", `/internal/v1/platforms/${next}`);
       expect(seen(await declare("shop", before))).toEqual([400, "ceiling_widened"]);
     });
 
