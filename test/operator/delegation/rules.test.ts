@@ -232,3 +232,40 @@ describe("the status of a delegation", () => {
     expect(statusOf({ object, state: anApproval(), now: later })).toEqual(first);
   });
 });
+
+describe("the next step of a delegation that a person decided on in the cluster", () => {
+  const decided = (requestedBy?: string, tenant: object = {}): Partial<DelegationInput> => ({
+    state: aState(),
+    binding: { tenant: { accountEmail: "owner@example.test", ...tenant } },
+    object: aDelegation({
+      spec: requestedBy === undefined ? {} : { requestedBy },
+      status: {
+        approval: {
+          decision: "Approved",
+          approvedScopes: ["data:read"],
+          approver: { username: "ann" },
+          observedGeneration: 1,
+        },
+      },
+    }),
+  });
+
+  test.each<[string, Partial<DelegationInput>, string]>([
+    ["is to have it decided", decided(), "decide"],
+    ["is to have it decided where nobody is bound to it", { ...decided(), binding: undefined }, "decide"],
+    ["waits once that was asked for on this visit", { ...decided(), hasDecided: true }, "AwaitingApproval"],
+    ["is none once it is approved", { ...decided(), state: anApproval() }, "Active"],
+    ["is to have it decided by an approver of the binding", decided("ed", { approvers: ["ann"] }), "decide"],
+    ["is none for another approver", decided("ed", { approvers: ["bob"] }), "ApproverNotLinked"],
+    ["is to have it decided by another pair of eyes", decided("ed", { fourEyes: true }), "decide"],
+    ["is none for who asked", decided("ann", { fourEyes: true }), "FourEyesRequired"],
+    [
+      "is none where nobody is said to have asked",
+      decided(undefined, { fourEyes: true }),
+      "FourEyesRequired",
+    ],
+    ["is to have it decided where one pair is enough", decided("ann", { fourEyes: false }), "decide"],
+  ])("%s", (_, changes, expected) => {
+    expect(outcome(changes)).toBe(expected);
+  });
+});
