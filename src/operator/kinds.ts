@@ -46,7 +46,12 @@ export type Condition = {
 };
 
 /** What every status has. */
-export type CommonStatus = { observedGeneration?: number; conditions?: Condition[] };
+export type CommonStatus = {
+  observedGeneration?: number;
+  /** The request to look at the object again that was carried out last. */
+  lastHandledReconcileAt?: string;
+  conditions?: Condition[];
+};
 
 export type DeletionPolicy = "Retain" | "Delete";
 export type Reference = { name: string };
@@ -65,6 +70,7 @@ export type PlatformSpec = {
   callbackUrl?: string;
   acceptedPrincipals?: AcceptedPrincipal[];
   credentialsSecretName?: string;
+  secretTemplate?: { labels?: Record<string, string>; annotations?: Record<string, string> };
   keyRotation?: { every: string; grace?: string };
   deletionPolicy?: DeletionPolicy;
   suspend?: boolean;
@@ -76,6 +82,8 @@ export type PlatformStatus = CommonStatus & {
   apiKeyPrefix?: string;
   credentialsSecretName?: string;
   credentialsIssuedAt?: string;
+  credentialsVersion?: number;
+  lastRotationRequest?: string;
   callbackUrl?: string;
 };
 
@@ -160,6 +168,14 @@ export function isSameVersion(left: ObjectVersion, right: ObjectVersion): boolea
     left.generation === right.generation &&
     (left.deletionTimestamp === undefined) === (right.deletionTimestamp === undefined)
   );
+}
+
+const RECONCILE_AT = "deputize.io/reconcile-at";
+const MAX_REQUEST_LENGTH = 256;
+
+/** What people ask a fresh look at an object with: any text, a time by custom, as an annotation. */
+export function reconcileRequest({ metadata }: AnyObject): string | undefined {
+  return metadata.annotations?.[RECONCILE_AT]?.slice(0, MAX_REQUEST_LENGTH);
 }
 
 type ObjectVersion = Pick<Metadata, "uid" | "generation" | "deletionTimestamp">;

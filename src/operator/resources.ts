@@ -10,6 +10,7 @@ export type Secret = {
   namespace: string;
   name: string;
   type: string;
+  labels: Record<string, string>;
   annotations: Record<string, string>;
   data: Record<string, string>;
   version: string;

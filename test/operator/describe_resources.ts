@@ -39,6 +39,7 @@ const secret = (data: Record<string, string> = { api_key: "first" }): Omit<Secre
   namespace: "default",
   name: "shop-credentials",
   type: "deputize.io/platform-credentials",
+  labels: { team: "shop" },
   annotations: { "deputize.io/platform-uid": "1" },
   data,
 });

@@ -14,7 +14,11 @@ export type ClusterSecrets = {
 
 const text = z.record(z.string(), z.string());
 const secretAnswer = z.object({
-  metadata: z.object({ resourceVersion: z.string(), annotations: text.optional() }),
+  metadata: z.object({
+    resourceVersion: z.string(),
+    labels: text.optional(),
+    annotations: text.optional(),
+  }),
   type: z.string(),
   data: text.optional(),
 });
@@ -28,7 +32,7 @@ export function createClusterSecrets(client: Pick<ClusterClient, "call">): Clust
   const pathOf = ({ namespace, name }: { namespace: string; name: string }) =>
     `${folderOf(namespace)}/${name}`;
 
-  async function create({ namespace, name, type, annotations, data }: Omit<Secret, "version">) {
+  async function create({ namespace, name, type, labels, annotations, data }: Omit<Secret, "version">) {
     await client.call({
       verb: "create",
       resource: RESOURCE,
@@ -37,7 +41,7 @@ export function createClusterSecrets(client: Pick<ClusterClient, "call">): Clust
       body: {
         apiVersion: "v1",
         kind: "Secret",
-        metadata: { name, namespace, annotations },
+        metadata: { name, namespace, labels, annotations },
         type,
         data: encoded(data),
       },
@@ -53,6 +57,7 @@ export function createClusterSecrets(client: Pick<ClusterClient, "call">): Clust
       body: {
         metadata: {
           resourceVersion: previous.version,
+          labels: { ...nothingOf(previous.labels), ...secret.labels },
           annotations: { ...nothingOf(previous.annotations), ...secret.annotations },
         },
         type: secret.type,
@@ -74,6 +79,7 @@ export function createClusterSecrets(client: Pick<ClusterClient, "call">): Clust
         namespace,
         name,
         type,
+        labels: metadata.labels ?? {},
         annotations: metadata.annotations ?? {},
         data: decoded(data ?? {}),
         version: metadata.resourceVersion,

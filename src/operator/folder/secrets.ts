@@ -20,7 +20,7 @@ const text = z.record(z.string(), z.string());
 const secretFile = z.object({
   apiVersion: z.literal("v1"),
   kind: z.literal("Secret"),
-  metadata: z.object({ annotations: text.optional() }),
+  metadata: z.object({ labels: text.optional(), annotations: text.optional() }),
   type: z.string().default("Opaque"),
   data: text.default({}),
   stringData: text.default({}),
@@ -69,7 +69,7 @@ export function openSecretFiles(folder: string): SecretFiles {
 function parseSecret(namespace: string, name: string, source: string): Secret {
   const version = hash("sha256", source, "hex");
   const result = secretFile.safeParse(parsed(source));
-  if (!result.success) return { namespace, name, type: "", annotations: {}, data: {}, version };
+  if (!result.success) return { namespace, name, type: "", labels: {}, annotations: {}, data: {}, version };
   const { metadata, type, data, stringData } = result.data;
   const decoded = Object.entries(data).map(([key, value]) => [
     key,
@@ -79,18 +79,20 @@ function parseSecret(namespace: string, name: string, source: string): Secret {
     namespace,
     name,
     type,
+    labels: metadata.labels ?? {},
     annotations: metadata.annotations ?? {},
     data: { ...Object.fromEntries(decoded), ...stringData },
     version,
   };
 }
 
-function secretText({ namespace, name, type, annotations, data }: Omit<Secret, "version">): string {
+function secretText(secret: Omit<Secret, "version">): string {
+  const { namespace, name, type, labels, annotations, data } = secret;
   const encoded = Object.entries(data).map(([key, value]) => [
     key,
     Buffer.from(value, "utf8").toString("base64"),
   ]);
-  const metadata = { name, namespace, annotations };
+  const metadata = { name, namespace, labels, annotations };
   return stringify(
     { apiVersion: "v1", kind: "Secret", metadata, type, data: Object.fromEntries(encoded) },
     { lineWidth: 0 },

@@ -9,10 +9,15 @@ import {
   deliveredSecret,
   holdsKey,
   isOwnSecret,
+  isRotationAsked,
   issuedAt,
+  keyNoteOf,
   movedSecret,
+  rotationRequest,
   secretName,
+  versionOf,
   type WantedSecret,
+  withOthersMarks,
 } from "./secret.ts";
 
 /**
@@ -20,7 +25,7 @@ import {
  * by another meanwhile; or the API failed.
  */
 export type Publication =
-  | { kind: "published"; answer: PlatformAnswer; issued: Date }
+  | { kind: "published"; answer: PlatformAnswer; secret: WantedSecret }
   | { kind: "not_owned" }
   | { kind: "raced" }
   | { kind: "failed"; failure: ApiFailure };
@@ -45,8 +50,10 @@ export async function readSecrets(
   };
 }
 
-/** When the key in a Secret is to be replaced; `undefined`: never. */
-export function rotationDue({ spec }: Platform, secret: Secret): Date | undefined {
+/** When the key in a Secret is to be replaced, which is past when it is asked for; `undefined`: never. */
+export function rotationDue(platform: Platform, secret: Secret): Date | undefined {
+  const { spec } = platform;
+  if (isRotationAsked(platform, secret)) return new Date(0);
   if (spec.keyRotation === undefined) return undefined;
   return new Date(issuedAt(secret).getTime() + durationSeconds(spec.keyRotation.every) * 1000);
 }
@@ -101,8 +108,11 @@ async function store(
   }
   const { apiUrl, clock } = context;
   const { current } = secrets;
-  const issued = current?.data.api_key === credentials.api_key ? issuedAt(current) : clock.now();
-  const wanted = deliveredSecret(platform, answer, credentials, { apiUrl, issued });
+  const isStoredKey = current?.data.api_key === credentials.api_key;
+  const key = isStoredKey
+    ? keyNoteOf(current)
+    : { issued: clock.now(), version: nextVersion(platform, secrets), request: rotationRequest(platform) };
+  const wanted = deliveredSecret(platform, answer, credentials, { apiUrl, ...key });
   const publication = await putSecret(context, platform, answer, secrets, wanted);
   if (publication.kind !== "published") return publication;
   const { failure } = await context.api.acknowledgeCredentials(
@@ -113,19 +123,26 @@ async function store(
   return failure.kind === "refused" ? { kind: "raced" } : { kind: "failed", failure };
 }
 
+/** Also when Secret or status was lost it is none that the other one knows. */
+function nextVersion({ status }: Platform, { current, former }: HeldSecrets): number {
+  const known = [current, former].map((secret) => (secret === undefined ? 0 : versionOf(secret)));
+  return Math.max(status.credentialsVersion ?? 0, ...known) + 1;
+}
+
 /** Writes the Secret where it differs and removes the one it replaces. */
 async function putSecret(
   { resources }: OperatorContext,
   platform: Platform,
   answer: PlatformAnswer,
   { current, former }: HeldSecrets,
-  wanted: WantedSecret,
+  bare: WantedSecret,
 ): Promise<Publication> {
+  const wanted = withOthersMarks(bare, current);
   if (!isStored(current, wanted) && !(await resources.writeSecret(wanted, current))) {
     return { kind: "not_owned" };
   }
   if (former !== undefined && isOwnSecret(former, platform)) await resources.removeSecret(former);
-  return { kind: "published", answer, issued: issuedAt(wanted) };
+  return { kind: "published", answer, secret: wanted };
 }
 
 function isStored(current: Secret | undefined, wanted: WantedSecret): boolean {

@@ -1,7 +1,7 @@
 import type { PlatformWish } from "../../operator_calls.ts";
 import type { ApiFailure, ApiResult } from "../api/transport.ts";
 import type { OperatorContext } from "../context.ts";
-import { type Platform, placeOf } from "../kinds.ts";
+import { type Platform, placeOf, reconcileRequest } from "../kinds.ts";
 import type { Visit } from "../queue/queue.ts";
 import { dependentsOfPlatform } from "../references.ts";
 import { isAtRest, isOutage, reasonOf, visitAfter } from "../status/api_failures.ts";
@@ -59,7 +59,13 @@ async function reconcile(
   const { accountEmail } = next.tenant;
   const visit = await register(context, input, accountEmail);
   if (visit.retry !== true) {
-    lastWishes.set(uid, { generation: object.metadata.generation, accountEmail, at: input.now });
+    const { generation } = object.metadata;
+    lastWishes.set(uid, {
+      generation,
+      accountEmail,
+      at: input.now,
+      reconcileRequest: reconcileRequest(object),
+    });
   }
   return visit;
 }

@@ -1,7 +1,7 @@
 import type { PlatformState } from "../../operator_calls.ts";
 import { unregistrableScopes } from "../../protocol/documents/allowed_scopes.ts";
 import { coversScopes } from "../../protocol/documents/scopes.ts";
-import type { Platform } from "../kinds.ts";
+import { type Platform, reconcileRequest } from "../kinds.ts";
 import { isTrue } from "../status/conditions.ts";
 import type { StatusReason } from "../status/reasons.ts";
 import type { Binding, Tenant } from "../tenants.ts";
@@ -9,9 +9,15 @@ import { type HeldSecrets, rotationDue } from "./credentials.ts";
 import { holdsKey, isOwnSecret, secretName } from "./secret.ts";
 
 /**
- * What this process last sent to the API about a Platform: of which version, under whose account, and when.
+ * What this process last sent to the API about a Platform: of which version, under whose account, when, and
+ * at whose request.
  */
-export type LastWish = { generation: number; accountEmail: string; at: Date };
+export type LastWish = {
+  generation: number;
+  accountEmail: string;
+  at: Date;
+  reconcileRequest?: string | undefined;
+};
 
 /**
  * Everything that a decision about a Platform depends on. `state`: what the API has, if it knows the
@@ -104,6 +110,7 @@ function isUpToDate(
   const { metadata, status } = object;
   if (lastWish === undefined || lastWish.generation !== metadata.generation) return false;
   if (lastWish.accountEmail !== accountEmail) return false;
+  if (lastWish.reconcileRequest !== reconcileRequest(object)) return false;
   if (now.getTime() - lastWish.at.getTime() >= REPEAT_MS) return false;
   if (!isTrue(status, "Ready") || former !== undefined) return false;
   if (current === undefined || !holdsKey(current, object, prefix)) return false;

@@ -3,7 +3,7 @@ import { definedOnly, type Fact, isTrue, readiness, withFacts } from "../status/
 import type { StatusReason } from "../status/reasons.ts";
 import type { Publication } from "./credentials.ts";
 import type { PlatformInput } from "./rules.ts";
-import { holdsKey, secretName } from "./secret.ts";
+import { handledRequest, holdsKey, issuedAt, secretName, versionOf } from "./secret.ts";
 
 type Known = {
   registered: boolean;
@@ -35,7 +35,9 @@ export function platformStatus(
       connectionID: published.answer.connection_id,
       apiKeyPrefix: published.answer.api_key_prefix,
       credentialsSecretName: secretName(object),
-      credentialsIssuedAt: published.issued.toISOString(),
+      credentialsIssuedAt: issuedAt(published.secret).toISOString(),
+      credentialsVersion: versionOf(published.secret),
+      lastRotationRequest: handledRequest(published.secret),
     }),
     ...("callbackUrl" in known ? { callbackUrl: known.callbackUrl } : {}),
     observedGeneration: generation,

@@ -10,6 +10,7 @@ export type CelRule = { rule: string; message?: string; fieldPath?: string };
 export type StructuralSchema = {
   type: "object" | "array" | "string" | "number" | "integer" | "boolean";
   properties?: Record<string, StructuralSchema>;
+  additionalProperties?: StructuralSchema;
   items?: StructuralSchema;
   required?: string[];
   format?: string;

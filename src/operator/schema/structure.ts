@@ -19,6 +19,7 @@ const keptKeywords = [
   "maximum",
   "minItems",
   "maxItems",
+  "maxProperties",
 ];
 
 /**
@@ -66,6 +67,8 @@ function toJsonSchema(node: StructuralSchema): JsonSchema {
       Object.entries(node.properties).map(([name, child]) => [name, toJsonSchema(child)]),
     );
   }
+  const { additionalProperties } = node;
+  if (additionalProperties !== undefined) schema.additionalProperties = toJsonSchema(additionalProperties);
   if (node.items !== undefined) schema.items = toJsonSchema(node.items);
   if (node["x-kubernetes-list-type"] === "set") schema.uniqueItems = true;
   if (node["x-kubernetes-list-type"] === "map") schema.uniqueBy = node["x-kubernetes-list-map-keys"];

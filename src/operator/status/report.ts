@@ -1,6 +1,13 @@
 import type { OperatorContext } from "../context.ts";
-import { type AnyObject, type CommonStatus, type Condition, keyOf, keyText } from "../kinds.ts";
-import { conditionOf, sameStatus } from "./conditions.ts";
+import {
+  type AnyObject,
+  type CommonStatus,
+  type Condition,
+  keyOf,
+  keyText,
+  reconcileRequest,
+} from "../kinds.ts";
+import { conditionOf, definedOnly, sameStatus } from "./conditions.ts";
 import { progressOf, type StatusReason } from "./reasons.ts";
 
 type Reporter = Pick<OperatorContext, "resources" | "log">;
@@ -12,10 +19,11 @@ type Reporter = Pick<OperatorContext, "resources" | "log">;
 export async function report(
   { resources, log }: Reporter,
   object: AnyObject,
-  status: CommonStatus & { conditions: Condition[] },
+  found: CommonStatus & { conditions: Condition[] },
   verdict: StatusReason,
 ): Promise<void> {
   const { reason, message } = verdict;
+  const status = definedOnly({ ...found, lastHandledReconcileAt: reconcileRequest(object) });
   if (sameStatus(ownPart(object.status), status)) return;
   await resources.writeStatus(object, status);
   if (conditionOf(object.status, "Ready")?.reason === reason) return;

@@ -20,6 +20,7 @@ const secret = (api_key: string, namespace = "default"): Omit<Secret, "version">
   namespace,
   name: "shop-credentials",
   type: SECRET_TYPE,
+  labels: {},
   annotations: { note: "secret-note" },
   data: { api_key },
 });

@@ -18,6 +18,7 @@ describe("a folder of manifests, and the records kept of it,", () => {
       namespace: "default",
       name: "s",
       type: "t",
+      labels: {},
       annotations: {},
       data: { a: "b" },
     });
@@ -31,7 +32,14 @@ describe("a folder of manifests, and the records kept of it,", () => {
     await mkdir(join(world.folders.secrets, "default"), { recursive: true });
     await writeFile(join(world.folders.secrets, "default", "s.yaml"), "my shopping list");
     expect(await world.resources.readSecret("default", "s")).toMatchObject({ type: "", data: {} });
-    const written = { namespace: "default", name: "s", type: "t", annotations: {}, data: { a: "b" } };
+    const written = {
+      namespace: "default",
+      name: "s",
+      type: "t",
+      labels: {},
+      annotations: {},
+      data: { a: "b" },
+    };
     expect(await world.resources.writeSecret(written)).toBe(false);
   });
 

@@ -20,6 +20,7 @@ const secret = (changes: Partial<Secret> = {}): Secret => ({
   namespace: "default",
   name: "shop-credentials",
   type: SECRET_TYPE,
+  labels: {},
   annotations: {
     "deputize.io/platform-uid": "uid-of-shop",
     "deputize.io/issued-at": ago(3_600_000).toISOString(),

@@ -3,7 +3,8 @@ import { loadSchemas, type Schemas } from "../../../src/operator/schema/schemas.
 import { kubernetesBinary } from "../../support/kubernetes/binary.ts";
 import { definitions, installDefinitions } from "../../support/kubernetes/definitions.ts";
 import { type Kubernetes, type KubernetesAnswer, startKubernetes } from "../../support/kubernetes/server.ts";
-import { type SchemaCase, schemaCases } from "../schema_cases.ts";
+import type { SchemaCase } from "./cases/manifests.ts";
+import { schemaCases } from "./schema_cases.ts";
 
 const BUILD_TIMEOUT_MS = 20 * 60_000;
 const binary = await kubernetesBinary();

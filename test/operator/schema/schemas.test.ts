@@ -8,7 +8,7 @@ import {
 } from "../../../src/protocol/documents/scope_vocabulary.ts";
 import { canonicalBytes } from "../../../src/protocol/encoding/canonical.ts";
 import { MAX_PROOF_BUNDLE_BYTES } from "../../../src/protocol/encoding/constants.ts";
-import { schemaCases } from "../schema_cases.ts";
+import { schemaCases } from "./schema_cases.ts";
 
 /** What a certificate has beside scopes and constraints: two public keys, ids, times. */
 const CERTIFICATE_BYTES = 7_000;

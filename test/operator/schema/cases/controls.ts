@@ -1,0 +1,46 @@
+import {
+  accepts,
+  agent,
+  approval,
+  constrained,
+  delegation,
+  type Manifest,
+  path,
+  platform,
+  refuses,
+  type SchemaCase,
+  withStatus,
+} from "./manifests.ts";
+
+/** Texts by which people approve: what is hidden in one may make it look like another. */
+const hidingNames: [string, (text: string) => Manifest][] = [
+  ["a Platform's name for people", (displayName) => platform({ displayName })],
+  ["an Agent's name for people", (displayName) => agent({ displayName })],
+  ["a resource", (resource_id) => constrained({ ...path, resource_id })],
+  ["a path", (text) => constrained({ ...path, path_prefix: `/${text}` })],
+  ["who asks", (requestedBy) => delegation({ requestedBy })],
+  ["who approves", (username) => withStatus(approval({ approver: { username } }))],
+];
+export const controls: SchemaCase[] = [
+  ...hidingNames.flatMap(([name, make]) => [
+    ...["b\u202ea", "b\u2066a", "b\u200ba", "b\ufeffa", "b\u200ca", "b\u200da", "b\u200d"].map((text) =>
+      refuses(`${name} with ${JSON.stringify(text)}`, make(text)),
+    ),
+    ...["b\ufe0fa", "b\u{e0101}a", "b\u3000a", "\u0645\u200c\u200d\u062e", "\u0645\u200ca", "a\nb", "a "].map(
+      (text) => refuses(`${name} with ${JSON.stringify(text)}`, make(text)),
+    ),
+    ...["\u0645\u06cc\u200c\u062e", "\u2764\ufe0f\u200d\u{1f525}", "1\ufe0f\u20e3", "\u00a9\ufe0f b"].map(
+      (text) => accepts(`${name} with ${JSON.stringify(text)}`, make(text)),
+    ),
+    ...[
+      "\u8fbb\u{e0100}",
+      "\u6f22\u3000\u5b57",
+      "system:serviceaccount:a:b",
+      "Jane Doe <jane@example.test>",
+    ].map((text) => accepts(`${name} with ${JSON.stringify(text)}`, make(text))),
+  ]),
+  accepts("an agent's name for people of 256 bytes", agent({ displayName: "\u{1f525}".repeat(64) })),
+  refuses("an agent's name for people of 260 bytes", agent({ displayName: "\u{1f525}".repeat(65) })),
+  accepts("an approval with a message", withStatus(approval({ message: "Fine.\nUntil May." }))),
+  refuses("an approval with a hiding message", withStatus(approval({ message: "Fi\u202ene" }))),
+];

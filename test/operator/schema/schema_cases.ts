@@ -1,0 +1,28 @@
+import { agents } from "./cases/agents.ts";
+import { bounds } from "./cases/bounds.ts";
+import { changedDelegations } from "./cases/changes.ts";
+import { constraints } from "./cases/constraints.ts";
+import { controls } from "./cases/controls.ts";
+import { delegations } from "./cases/delegations.ts";
+import type { SchemaCase } from "./cases/manifests.ts";
+import { metadata } from "./cases/metadata.ts";
+import { platforms } from "./cases/platforms.ts";
+import { statuses } from "./cases/statuses.ts";
+
+/** Good and bad objects, both sides of each limit. */
+export const schemaCases: SchemaCase[] = [
+  ...metadata,
+  ...platforms,
+  ...agents,
+  ...delegations,
+  ...changedDelegations,
+  ...constraints,
+  ...bounds,
+  ...controls,
+  ...statuses,
+].map(withoutUndefined);
+
+/** As YAML would give it: members that are undefined are absent. */
+function withoutUndefined(schemaCase: SchemaCase): SchemaCase {
+  return JSON.parse(JSON.stringify(schemaCase)) as SchemaCase;
+}
