@@ -129,6 +129,11 @@ const operatorSchema = role.extend({
   CONSOLE_URL: url,
 });
 
+const NAMESPACE = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;
+const duration = z
+  .string()
+  .regex(/^(?=.)(\d{1,5}h)?(\d{1,5}m)?(\d{1,5}s)?$/, "must be a duration such as 24h or 90m");
+
 const folderOperatorSchema = operatorSchema.extend({
   MANIFESTS_DIR: z.string().min(1),
   STATUS_DIR: z.string().min(1),
@@ -140,15 +145,16 @@ const clusterOperatorSchema = operatorSchema.extend({
   KUBECONFIG: z.string().optional(),
   KUBE_CONTEXT: z.string().optional(),
   /** Where its lease and the bindings of namespaces are; without it the namespace of its pod or context. */
-  OPERATOR_NAMESPACE: z
-    .string()
-    .regex(/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/, "must be the name of a namespace")
+  OPERATOR_NAMESPACE: z.string().regex(NAMESPACE, "must be the name of a namespace").optional(),
+  /** The namespaces whose objects are looked at; without them those of all. */
+  WATCH_NAMESPACES: list
+    .pipe(z.array(z.string().regex(NAMESPACE, "must be names of namespaces, with commas")).min(1))
+    .transform((names) => [...new Set(names)])
     .optional(),
+  /** How long a delegation that has ended is kept; without it for ever. */
+  ENDED_TTL: duration.optional(),
   /** How long a delegation is left that has lost its object; without it such ones are only listed. */
-  ORPHAN_GRACE: z
-    .string()
-    .regex(/^(?=.)(\d{1,5}h)?(\d{1,5}m)?(\d{1,5}s)?$/, "must be a duration such as 24h or 90m")
-    .optional(),
+  ORPHAN_GRACE: duration.optional(),
   /** What the API calls the cluster; without it the uid of its namespace kube-system. */
   CLUSTER_ID: z
     .string()
@@ -216,12 +222,27 @@ export function readWorkerConfig(environment: Environment = process.env): Worker
 /** Settings that an operator over a folder has, and one in a cluster has not. */
 const FOLDERS = ["MANIFESTS_DIR", "STATUS_DIR", "SECRETS_DIR"];
 
+/** Settings that would be expected to do something over a folder too, and cannot. */
+const CLUSTER_ONLY = ["WATCH_NAMESPACES", "ENDED_TTL", "ORPHAN_GRACE"];
+
 /**
  * Reads the operator's settings: for a folder of manifests when one of its folders is named, else for a
- * cluster. Throws `ConfigError`.
+ * cluster. `options` come before them. Throws `ConfigError`.
  */
-export function readOperatorConfig(environment: Environment = process.env): OperatorConfig {
-  const isFolder = FOLDERS.some((name) => (environment[name] ?? "") !== "");
+export function readOperatorConfig(
+  settings: Environment = process.env,
+  options: Environment = {},
+): OperatorConfig {
+  const given = Object.entries(options).filter(([, value]) => value !== undefined);
+  const environment: Environment = { ...settings, ...Object.fromEntries(given) };
+  const isGiven = (name: string) => (environment[name] ?? "") !== "";
+  const isFolder = FOLDERS.some(isGiven);
+  const wrong = isFolder ? CLUSTER_ONLY.find(isGiven) : undefined;
+  if (wrong !== undefined) {
+    throw new ConfigError(
+      `Settings are missing or wrong:\n  ${wrong}: is for a cluster, and a folder is named`,
+    );
+  }
   return isFolder ? read(folderOperatorSchema, environment) : read(clusterOperatorSchema, environment);
 }
 

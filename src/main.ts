@@ -39,7 +39,12 @@ program
 program
   .command("operator")
   .description("Make declared platforms, agents and delegations true")
-  .action(async () => (await import("./roles.ts")).runOperator());
+  .option("--watch-namespaces <names>", "look at these namespaces only; as WATCH_NAMESPACES")
+  .option("--ended-ttl <duration>", "delete Delegations so long after their end, as in 720h; as ENDED_TTL")
+  .action(async ({ watchNamespaces, endedTtl }) => {
+    const options = { WATCH_NAMESPACES: watchNamespaces, ENDED_TTL: endedTtl };
+    await (await import("./roles.ts")).runOperator(options);
+  });
 
 program
   .command("migrate")

@@ -40,9 +40,9 @@ export async function runWorker(): Promise<void> {
   });
 }
 
-/** Makes declared resources true until a signal ends it. */
-export async function runOperator(): Promise<void> {
-  const config = readOperatorConfig();
+/** Makes declared resources true until a signal ends it. `options` come before those of the environment. */
+export async function runOperator(options: Record<string, string | undefined>): Promise<void> {
+  const config = readOperatorConfig(undefined, options);
   const { startOperator } = await import("./operator/run.ts");
   await run("operator", config, async ({ log }) => startOperator({ config, clock: systemClock, log }));
 }

@@ -1,4 +1,5 @@
-import { hasEnded, hasRequestedEndPassed } from "./delegation/rules.ts";
+import { hasEnded } from "./delegation/expiry.ts";
+import { hasRequestedEndPassed } from "./delegation/rules.ts";
 import type { AnyObject, Delegation } from "./kinds.ts";
 import type { ExternalState } from "./polling/state_reader.ts";
 import { conditionOf, isTrue } from "./status/conditions.ts";

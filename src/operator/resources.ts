@@ -17,7 +17,7 @@ export type Secret = {
 };
 
 /** Something that happened to an object, for people. */
-export type ObjectEvent = { type: "Normal" | "Warning"; reason: Reason; message: string };
+export type ObjectEvent = { type: "Normal" | "Warning"; reason: Reason | "ExpiresSoon"; message: string };
 
 /**
  * Where objects, bindings and Secrets live: a folder or a cluster. Objects that it gives are never changed in

@@ -20,8 +20,17 @@ export type Tenant = {
   fourEyes?: boolean;
 };
 
-/** The binding of one namespace, or why its entry cannot be used. A faulty entry binds nothing. */
-export type Binding = { tenant: Tenant; fault?: never } | { tenant?: never; fault: string };
+/**
+ * The binding of one namespace, or why its entry cannot be used. A faulty entry binds nothing. `source`: the
+ * ConfigMaps that it is in.
+ */
+export type Binding = { source: string } & (
+  | { tenant: Tenant; fault?: never }
+  | { tenant?: never; fault: string }
+);
+
+/** A ConfigMap that binds namespaces. */
+export type TenantsMap = { name: string; data: Readonly<Record<string, string>> };
 
 /** In the form that a Platform's scopes have: another one would be in no Platform, and bound nothing. */
 const scope = z
@@ -40,14 +49,28 @@ const entry = z.strictObject({
 });
 
 /**
- * Reads the ConfigMap's data: each key is a namespace, each value YAML with `accountEmail` and, if wanted,
- * `ceiling`, `approvers` and `fourEyes`. A faulty entry spoils no other.
+ * Reads ConfigMaps: in the data of each a key is a namespace, its value YAML with `accountEmail` and, if
+ * wanted, `ceiling`, `approvers` and `fourEyes`. A faulty entry spoils no other. A namespace that is in two
+ * ConfigMaps is bound by neither.
  */
-export function parseTenants(data: Readonly<Record<string, string>>): Map<string, Binding> {
-  return new Map(Object.entries(data).map(([namespace, text]) => [namespace, parseEntry(text)]));
+export function bindingsOf(maps: readonly TenantsMap[]): Map<string, Binding> {
+  const sources = new Map<string, string[]>();
+  const bindings = new Map<string, Binding>();
+  for (const { name, data } of maps) {
+    for (const [namespace, text] of Object.entries(data)) {
+      sources.set(namespace, [...(sources.get(namespace) ?? []), name]);
+      bindings.set(namespace, { source: name, ...parseEntry(text) });
+    }
+  }
+  for (const [namespace, names] of sources) {
+    if (names.length === 1) continue;
+    const fault = "the namespace is in more than one ConfigMap";
+    bindings.set(namespace, { source: names.join(" and "), fault });
+  }
+  return bindings;
 }
 
-function parseEntry(text: string): Binding {
+function parseEntry(text: string): { tenant: Tenant; fault?: never } | { tenant?: never; fault: string } {
   let document: unknown;
   try {
     document = parse(text);

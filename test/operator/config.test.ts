@@ -28,11 +28,28 @@ describe("the operator's settings", () => {
     ["CLUSTER_ID", "Prod-1", "prod.eu"],
     ["OPERATOR_NAMESPACE", "a".repeat(63), "a".repeat(64)],
     ["OPERATOR_NAMESPACE", "deputize-system", "Deputize"],
+    ["ENDED_TTL", "720h", "30d"],
     ["ORPHAN_GRACE", "24h", "24"],
     ["ORPHAN_GRACE", "1h30m", "1d"],
     ["ORPHAN_GRACE", "0s", "-1s"],
   ])("take %s=%s and not %s", (name, good, bad) => {
     expect(readOperatorConfig({ ...common, [name]: good })).toMatchObject({ [name]: good });
     expect(() => readOperatorConfig({ ...common, [name]: bad })).toThrow(name);
+  });
+
+  test("name the namespaces that are watched, each once; none are all", () => {
+    const read = (names: string) => readOperatorConfig({ ...common, WATCH_NAMESPACES: names });
+    expect(read("shop, bank,shop")).toMatchObject({ WATCH_NAMESPACES: ["shop", "bank"] });
+    expect(read("")).not.toHaveProperty("WATCH_NAMESPACES");
+    const option = readOperatorConfig({ ...common, WATCH_NAMESPACES: "shop" }, { WATCH_NAMESPACES: "bank" });
+    expect(option).toMatchObject({ WATCH_NAMESPACES: ["bank"] });
+    const none = readOperatorConfig({ ...common, WATCH_NAMESPACES: "shop" }, { WATCH_NAMESPACES: undefined });
+    expect(none).toMatchObject({ WATCH_NAMESPACES: ["shop"] });
+    for (const bad of [",", "Shop", "shop;bank"]) expect(() => read(bad)).toThrow("WATCH_NAMESPACES");
+  });
+
+  test.each(["WATCH_NAMESPACES", "ENDED_TTL", "ORPHAN_GRACE"])("refuse %s for a folder", (name) => {
+    expect(() => readOperatorConfig({ ...common, ...folder, [name]: "1h" })).toThrow(name);
+    expect(readOperatorConfig({ ...common, ...folder, [name]: "" })).toMatchObject(folder);
   });
 });

@@ -257,7 +257,10 @@ export function describeResources(name: string, open: () => Promise<ResourcesHar
       await harness.bind({ default: "accountEmail: owner@example.test", broken: "accountEmail: nobody" });
       await resources.start();
       await until("the binding is there", () => resources.binding("default") !== undefined);
-      expect(resources.binding("default")).toEqual({ tenant: { accountEmail: "owner@example.test" } });
+      expect(resources.binding("default")).toEqual({
+        source: "deputize-tenants",
+        tenant: { accountEmail: "owner@example.test" },
+      });
       expect(resources.binding("broken")?.fault).toContain("accountEmail");
       expect(resources.binding("other")).toBeUndefined();
       changes.length = 0;

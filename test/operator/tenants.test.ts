@@ -1,14 +1,20 @@
 import { describe, expect, test } from "vitest";
-import { parseTenants } from "../../src/operator/tenants.ts";
+import { bindingsOf } from "../../src/operator/tenants.ts";
+
+const parse = (data: Record<string, string>) => bindingsOf([{ name: "deputize-tenants", data }]);
 
 describe("tenants", () => {
   test("bind each namespace to an account, with a ceiling and approvers when given", () => {
-    const bindings = parseTenants({
+    const bindings = parse({
       a: "accountEmail: a@example.test",
       b: "accountEmail: b@example.test\nceiling: [data:read]\napprovers: [jane]",
     });
-    expect(bindings.get("a")).toEqual({ tenant: { accountEmail: "a@example.test" } });
+    expect(bindings.get("a")).toEqual({
+      source: "deputize-tenants",
+      tenant: { accountEmail: "a@example.test" },
+    });
     expect(bindings.get("b")).toEqual({
+      source: "deputize-tenants",
       tenant: { accountEmail: "b@example.test", ceiling: ["data:read"], approvers: ["jane"] },
     });
     expect(bindings.get("c")).toBeUndefined();
@@ -17,7 +23,7 @@ describe("tenants", () => {
   test("take every form of scope that a Platform may have", () => {
     const ceiling = ["data:read", "comms:*", "custom:orders:refund", "custom:orders:*"];
     const { tenant } =
-      parseTenants({ a: JSON.stringify({ accountEmail: "a@example.test", ceiling }) }).get("a") ?? {};
+      parse({ a: JSON.stringify({ accountEmail: "a@example.test", ceiling }) }).get("a") ?? {};
     expect(tenant?.ceiling).toEqual(ceiling);
   });
 
@@ -37,9 +43,25 @@ describe("tenants", () => {
       ],
     ),
   ])("bind nothing by an entry with %s, and spoil no other", (_, text, fault) => {
-    const bindings = parseTenants({ bad: text, good: "accountEmail: a@example.test" });
+    const bindings = parse({ bad: text, good: "accountEmail: a@example.test" });
     expect(bindings.get("bad")?.tenant).toBeUndefined();
     expect(bindings.get("bad")?.fault).toContain(fault);
     expect(bindings.get("good")?.tenant).toBeDefined();
+  });
+
+  test("come from several ConfigMaps, of which two with the same namespace bind it to nothing", () => {
+    const first = {
+      name: "first",
+      data: { a: "accountEmail: a@example.test", b: "accountEmail: b@example.test" },
+    };
+    const second = { name: "second", data: { b: "accountEmail: b@example.test", c: "nothing" } };
+    const bindings = bindingsOf([first, second]);
+    expect(bindings.get("a")).toEqual({ source: "first", tenant: { accountEmail: "a@example.test" } });
+    expect(bindings.get("b")).toEqual({
+      source: "first and second",
+      fault: "the namespace is in more than one ConfigMap",
+    });
+    expect(bindings.get("c")).toMatchObject({ source: "second", fault: expect.stringContaining("expected") });
+    expect(bindingsOf([second, first]).get("b")?.tenant).toBeUndefined();
   });
 });

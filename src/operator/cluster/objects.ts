@@ -9,6 +9,7 @@ import {
   isSameVersion,
   type Kind,
 } from "../kinds.ts";
+import { pathIn } from "./namespaced.ts";
 import { type ListedObject, listedObject } from "./reflector.ts";
 
 /** Path of all objects of a kind, in all namespaces. */
@@ -57,6 +58,8 @@ export type ClusterObjects = {
   isCurrent(object: AnyObject): Promise<boolean>;
   setFinalizer(object: AnyObject, present: boolean): Promise<void>;
   writeStatus(object: AnyObject, status: CommonStatus): Promise<void>;
+  /** Asks for its deletion. One that is gone, or was created again, is left. */
+  remove(object: AnyObject): Promise<void>;
 };
 
 type Options = {
@@ -80,7 +83,7 @@ const TRIES = 5;
 /** Single objects over a client. */
 export function createClusterObjects({ client, note, noteEnd }: Options): ClusterObjects {
   const pathOf = ({ kind, metadata }: AnyObject) =>
-    pathsOfKinds[kind].replace(/[^/]*$/, `namespaces/${metadata.namespace}/$&/${metadata.name}`);
+    pathIn(pathsOfKinds[kind], metadata.namespace, metadata.name);
 
   async function read(object: AnyObject): Promise<ListedObject | undefined> {
     const call = { verb: "get", resource: resourceOf(object.kind), path: pathOf(object) } as const;
@@ -153,6 +156,13 @@ export function createClusterObjects({ client, note, noteEnd }: Options): Cluste
         subresource: "/status",
         patchOf: (live) => ({ status: replacing((live.status ?? {}) as object, status) }),
       }),
+    async remove(object) {
+      const { uid } = object.metadata;
+      const call = { verb: "delete", resource: resourceOf(object.kind), path: pathOf(object) } as const;
+      await client.call({ ...call, body: { preconditions: { uid } } }).catch((error) => {
+        if (!isStatus(error, 404) && !isStatus(error, 409)) throw error;
+      });
+    },
   };
 }
 

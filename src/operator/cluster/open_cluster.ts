@@ -1,4 +1,3 @@
-import { z } from "zod";
 import type { Clock } from "../../clock.ts";
 import type { ClusterAccess } from "../../kubernetes/access.ts";
 import { createClusterClient } from "../../kubernetes/client.ts";
@@ -7,8 +6,9 @@ import type { Logger } from "../../log.ts";
 import type { AnyObject, Kind, ObjectOfKind } from "../kinds.ts";
 import { SECRET_TYPE } from "../platform/secret.ts";
 import type { Change, Resources } from "../resources.ts";
-import { type Binding, parseTenants, TENANTS_NAME } from "../tenants.ts";
+import { type BindingFaults, createClusterBindings, tenantsObjectOf } from "./bindings.ts";
 import { createClusterEvents } from "./events.ts";
+import { namespacedCopy } from "./namespaced.ts";
 import { createClusterObjects, objectOf, pathsOfKinds, resourceOf } from "./objects.ts";
 import { createReflector, type Reflector } from "./reflector.ts";
 import { createClusterSecrets } from "./secrets.ts";
@@ -17,6 +17,8 @@ type Options = {
   access: ClusterAccess;
   /** The operator's namespace: where the bindings are. */
   namespace: string;
+  /** Whose objects and Secrets are seen; those of all namespaces when left out. */
+  watched?: readonly string[] | undefined;
   clock: Clock;
   log: Logger;
   /** For tests: how patient calls, watches and the stop are, in milliseconds. */
@@ -26,13 +28,19 @@ type Options = {
 /** So long a stop waits for writes under way and for events. */
 const STOP_MS = 10_000;
 
-const tenantsObject = z.object({ data: z.record(z.string(), z.string()).default({}) });
+/** Objects of a cluster, and what is only there. */
+export type Cluster = Resources & {
+  /** What is wrong in ConfigMaps that bind namespaces. */
+  bindingFaults(): BindingFaults[];
+  /** Deletes an object as people do, if it is still this one. */
+  remove(object: AnyObject): Promise<void>;
+};
 
 /**
  * Objects and Secrets of a Kubernetes cluster. Writes that the cluster refuses throw `ClusterRefused`, other
  * failures `ClusterError`.
  */
-export function openCluster({ access, namespace, clock, log, times = {} }: Options): Resources {
+export function openCluster({ access, namespace, watched, clock, log, times = {} }: Options): Cluster {
   const { deadlineMs, stopMs = STOP_MS, ...watchTimes } = times;
   const client = createClusterClient({ access, ...(deadlineMs !== undefined && { deadlineMs }) });
   const common = { client, clock, log, ...watchTimes };
@@ -46,32 +54,40 @@ export function openCluster({ access, namespace, clock, log, times = {} }: Optio
   }
 
   const copyOf = (kind: Kind): Reflector<AnyObject> =>
-    createReflector<AnyObject>({
-      ...common,
-      resource: resourceOf(kind),
-      path: pathsOfKinds[kind],
-      read: (object) => objectOf(kind, object),
-      onChange: (object) => tell({ kind, ...object }),
-    });
+    namespacedCopy(pathsOfKinds[kind], watched, (path) =>
+      createReflector<AnyObject>({
+        ...common,
+        resource: resourceOf(kind),
+        path,
+        read: (object) => objectOf(kind, object),
+        onChange: (object) => tell({ kind, ...object }),
+      }),
+    );
   const copies = { Platform: copyOf("Platform"), Agent: copyOf("Agent"), Delegation: copyOf("Delegation") };
   // That one of ours changed is enough to know: what is in it is read when it is needed.
-  const secretWatch = createReflector<null>({
-    ...common,
-    resource: "secrets",
-    path: "/api/v1/secrets",
-    query: { fieldSelector: `type=${SECRET_TYPE}` },
-    read: () => null,
-    onChange: (secret) => tell({ kind: "Secret", ...secret }),
-  });
-  const tenants = createReflector<Map<string, Binding>>({
-    ...common,
-    resource: "configmaps",
-    path: `/api/v1/namespaces/${namespace}/configmaps`,
-    query: { fieldSelector: `metadata.name=${TENANTS_NAME}` },
-    read: (object) => parseTenants(tenantsObject.parse(object).data),
-    onChange: () => tell({ kind: "Tenants", namespace: "", name: "" }),
-  });
-  const reflectors = [...Object.values(copies), secretWatch, tenants];
+  const secretWatch = namespacedCopy("/api/v1/secrets", watched, (path) =>
+    createReflector<null>({
+      ...common,
+      resource: "secrets",
+      path,
+      query: { fieldSelector: `type=${SECRET_TYPE}` },
+      read: () => null,
+      onChange: (secret) => tell({ kind: "Secret", ...secret }),
+    }),
+  );
+  const bindings = createClusterBindings(
+    (query, onChange) =>
+      createReflector({
+        ...common,
+        resource: "configmaps",
+        path: `/api/v1/namespaces/${namespace}/configmaps`,
+        query,
+        read: tenantsObjectOf,
+        onChange,
+      }),
+    () => tell({ kind: "Tenants", namespace: "", name: "" }),
+  );
+  const copiesOfAll = [...Object.values(copies), secretWatch, bindings];
   const objects = createClusterObjects({
     client,
     note: (kind, answer) => copies[kind].note(answer),
@@ -90,7 +106,7 @@ export function openCluster({ access, namespace, clock, log, times = {} }: Optio
 
   return {
     async start() {
-      await Promise.all(reflectors.map((reflector) => reflector.start()));
+      await Promise.all(copiesOfAll.map((copy) => copy.start()));
     },
     subscribe(listener) {
       listeners.add(listener);
@@ -100,7 +116,9 @@ export function openCluster({ access, namespace, clock, log, times = {} }: Optio
     get: <K extends Kind>(kind: K, of: string, name: string) =>
       copies[kind].get(of, name) as ObjectOfKind[K] | undefined,
     isCurrent: objects.isCurrent,
-    binding: (of) => tenants.get(namespace, TENANTS_NAME)?.get(of),
+    binding: bindings.get,
+    bindingFaults: bindings.faults,
+    remove: objects.remove,
     setFinalizer: (object, present) => tracked(objects.setFinalizer(object, present)),
     writeStatus: (object, status) => tracked(objects.writeStatus(object, status)),
     readSecret: secrets.read,
@@ -108,7 +126,7 @@ export function openCluster({ access, namespace, clock, log, times = {} }: Optio
     removeSecret: (secret) => tracked(secrets.remove(secret)),
     recordEvent: events.record,
     async stop() {
-      await Promise.all(reflectors.map((reflector) => reflector.stop()));
+      await Promise.all(copiesOfAll.map((copy) => copy.stop()));
       const finished = new AbortController();
       const rest = Promise.all(underWay)
         .then(events.flush)

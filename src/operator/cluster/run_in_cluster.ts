@@ -9,6 +9,7 @@ import type { Logger } from "../../log.ts";
 import { type Leadership, startLeadership } from "../leadership/leadership.ts";
 import { startTerm } from "../leadership/term.ts";
 import { type Operator, termOptions } from "../operator.ts";
+import { createFaultTeller } from "./bindings.ts";
 import { createClusterEvents } from "./events.ts";
 import { createClusterLease } from "./lease.ts";
 import { createLeaseElector } from "./lease_elector.ts";
@@ -25,7 +26,7 @@ type Options = {
 };
 
 /** For tests: when to look for what lost its object, in milliseconds. */
-export type SweepTimes = { firstMs: number; everyMs: number };
+export type SweepTimes = { firstMs: number; everyMs: number; endedEveryMs?: number };
 
 const LEASE_NAME = "deputize-operator";
 /** A lease that is not answered soon is as good as lost. */
@@ -46,13 +47,20 @@ export async function runInCluster({ config, clock, log, holder, sweepTimes }: O
       "Settings are missing or wrong:\n  OPERATOR_NAMESPACE: is required, as the kubeconfig's context names none",
     );
   }
-  const resources = openCluster({ access, namespace, clock, log });
+  const watched = config.WATCH_NAMESPACES;
+  const resources = openCluster({ access, namespace, watched, clock, log });
   const client = createClusterClient({ access, deadlineMs: LEASE_DEADLINE_MS });
   const events = createClusterEvents(client, clock);
   const lease = createClusterLease({ client, namespace, name: LEASE_NAME, holder, clock });
   const elector = createLeaseElector({ lease, log });
   const records = createSweepRecords(client, namespace);
-  const sweeps = { records, graceMs: graceOf(config), ...sweepTimes };
+  const sweeps = { records, graceMs: msOf(config.ORPHAN_GRACE), watched, ...sweepTimes };
+  const ttlMs = msOf(config.ENDED_TTL);
+  const ended =
+    ttlMs === undefined ? undefined : { ttlMs, remove: resources.remove, everyMs: sweepTimes?.endedEveryMs };
+  const faults = createFaultTeller((configMap, message) =>
+    events.record(configMap, { type: "Warning", reason: "FaultyBinding", message }),
+  );
   const leaseObject = {
     apiVersion: "coordination.k8s.io/v1",
     kind: "Lease",
@@ -70,10 +78,17 @@ export async function runInCluster({ config, clock, log, holder, sweepTimes }: O
     const id = clusterId ?? (await readClusterId(client, log, stopping.signal));
     if (id === undefined || stopping.signal.aborted) return;
     clusterId = id;
-    const term = { ...termOptions(config, { resources, clock, log, clusterId: id, holder }), sweeps };
+    const term = { ...termOptions(config, { resources, clock, log, clusterId: id, holder }), sweeps, ended };
+    const tellFaults = () => faults.tell(resources.bindingFaults());
+    resources.subscribe(({ kind }) => {
+      if (kind === "Tenants" && leadership?.isLeading()) tellFaults();
+    });
     leadership = startLeadership({
       elector,
-      begin: (lead) => startTerm(term, lead),
+      begin(lead) {
+        tellFaults();
+        return startTerm(term, lead);
+      },
       announce: ({ message, ...event }) =>
         events.record(leaseObject, { ...event, message: `${message} (${holder})` }),
       clock,
@@ -103,8 +118,8 @@ export async function runInCluster({ config, clock, log, holder, sweepTimes }: O
   };
 }
 
-function graceOf({ ORPHAN_GRACE }: ClusterOperatorConfig): number | undefined {
-  return ORPHAN_GRACE === undefined ? undefined : durationSeconds(ORPHAN_GRACE) * 1000;
+function msOf(duration: string | undefined): number | undefined {
+  return duration === undefined ? undefined : durationSeconds(duration) * 1000;
 }
 
 const namespaceObject = z.object({ metadata: z.object({ uid: z.string() }) });
@@ -122,7 +137,8 @@ async function readClusterId(
       const call = { verb: "get", resource: "namespaces", path: "/api/v1/namespaces/kube-system" } as const;
       return namespaceObject.parse(await client.call({ ...call, signal })).metadata.uid;
     } catch (error) {
-      if (!signal.aborted) log.warn({ err: error }, "the id of the cluster could not be read");
+      const hint = "allow get on the namespace kube-system, or set CLUSTER_ID";
+      if (!signal.aborted) log.warn({ err: error }, `the id of the cluster could not be read: ${hint}`);
       await pause(RETRY_MS, signal);
     }
   }

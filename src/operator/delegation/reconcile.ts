@@ -10,6 +10,7 @@ import { conditionOf } from "../status/conditions.ts";
 import { recheckOf, type StatusReason } from "../status/reasons.ts";
 import { report } from "../status/report.ts";
 import { terminate } from "../termination.ts";
+import { soonFrom, tellExpiresSoon } from "./expiry.ts";
 import { type DelegationInput, nextStep } from "./rules.ts";
 import { delegationStatus, unknownStatus } from "./status.ts";
 
@@ -37,8 +38,10 @@ export async function reconcileDelegation(
   for (let calls = 0; ; calls += 1) {
     const next = nextStep(input);
     if (next.step === "report") {
-      await report(context, object, delegationStatus(input, next.verdict), next.verdict);
-      return comeBack(msUntilExpiry(input) ?? recheckOf(next.verdict.reason));
+      const status = delegationStatus(input, next.verdict);
+      await report(context, object, status, next.verdict);
+      tellExpiresSoon(context.resources, object, status);
+      return comeBack(msUntilNext(input) ?? recheckOf(next.verdict.reason));
     }
     // What was decided here is for the object as it is now, or for its own next visit.
     if (!(await context.resources.isCurrent(object))) return {};
@@ -128,11 +131,15 @@ function comeBack(afterMs: number | undefined): Visit {
   return afterMs === undefined ? {} : { afterMs };
 }
 
-function msUntilExpiry(input: DelegationInput): number | undefined {
+/** Milliseconds until time alone changes what is to be said. */
+function msUntilNext(input: DelegationInput): number | undefined {
+  const now = input.now.getTime();
+  const soon = input.state && soonFrom(input.state);
+  if (soon !== undefined && soon.getTime() > now) return soon.getTime() - now;
   const expiresAt = comingEnd(input);
   if (expiresAt === undefined) return undefined;
   const end = (unixSeconds(new Date(expiresAt)) + 1) * 1000;
-  return end > input.now.getTime() ? end - input.now.getTime() : undefined;
+  return end > now ? end - now : undefined;
 }
 
 /** When the certificate ends by itself, or before it is issued the chance of one. */

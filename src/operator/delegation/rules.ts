@@ -1,11 +1,11 @@
-import { unixSeconds } from "../../clock.ts";
 import type { DelegationState } from "../../operator_calls.ts";
 import { unregistrableScopes } from "../../protocol/documents/allowed_scopes.ts";
 import { coversScopes } from "../../protocol/documents/scopes.ts";
 import type { Agent, Approval, Delegation, Platform } from "../kinds.ts";
 import { agentObstacle, platformObstacle } from "../references.ts";
 import type { StatusReason } from "../status/reasons.ts";
-import type { Binding } from "../tenants.ts";
+import { type Binding, TENANTS_NAME } from "../tenants.ts";
+import { hasEnded } from "./expiry.ts";
 
 /**
  * Everything that a decision about a Delegation depends on. `state`: what the API has, if it knows the
@@ -163,13 +163,13 @@ function approverObstacle(
   binding: Binding | undefined,
 ): StatusReason | undefined {
   const tenant = binding?.tenant;
+  const source = binding?.source ?? TENANTS_NAME;
   if (tenant?.approvers !== undefined && !tenant.approvers.includes(username)) {
-    const message = `${username} is not among the approvers of the namespace in deputize-tenants`;
+    const message = `${username} is not among the approvers of the namespace in ${source}`;
     return { reason: "ApproverNotLinked", message };
   }
   if (tenant?.fourEyes !== true || (requestedBy !== undefined && requestedBy !== username)) return undefined;
-  const message =
-    "deputize-tenants wants two people: spec.requestedBy must name another one than the approver";
+  const message = `${source} wants two people: spec.requestedBy must name another one than the approver`;
   return { reason: "FourEyesRequired", message };
 }
 
@@ -189,11 +189,6 @@ function awaiting({ consoleUrl }: DelegationInput, { request_id }: DelegationSta
 export function beyondCeiling({ object, platform, state }: DelegationInput): string[] | undefined {
   if (platform === undefined) return undefined;
   return coversScopes(platform.spec.defaultAllowedScopes, state?.approved_scope ?? object.spec.scopes);
-}
-
-/** Whether a certificate with this end is no longer good: it is good through its last second. */
-export function hasEnded(expiresAt: string, now: Date): boolean {
-  return unixSeconds(now) > unixSeconds(new Date(expiresAt));
 }
 
 /** Whether a certificate could no longer be issued because the end that was asked for is over. */

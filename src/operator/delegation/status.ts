@@ -3,7 +3,8 @@ import type { Condition, DelegationStatus } from "../kinds.ts";
 import { agentObstacle, platformObstacle } from "../references.ts";
 import { definedOnly, type Fact, readiness, withFacts } from "../status/conditions.ts";
 import type { StatusReason } from "../status/reasons.ts";
-import { beyondCeiling, type DelegationInput, hasEnded } from "./rules.ts";
+import { EXPIRES_SOON, expiryFacts, hasEnded } from "./expiry.ts";
+import { beyondCeiling, type DelegationInput } from "./rules.ts";
 
 /**
  * The status of a Delegation whose state at the API is known, `input.state` being absent when it has none.
@@ -14,8 +15,12 @@ export function delegationStatus(
 ): DelegationStatus & { conditions: Condition[] } {
   const { object, state, now } = input;
   const { generation } = object.metadata;
-  const facts = [...readiness(verdict), ...ownFacts(input, verdict)];
-  if (verdict.reason === "ExternalMissing") return forgottenStatus(input, facts);
+  const expiry = expiryFacts(state, now);
+  const facts = [...readiness(verdict), ...ownFacts(input, verdict), ...expiry];
+  const stays = ({ type }: Condition) => expiry.length > 0 || type !== EXPIRES_SOON;
+  const before = (object.status.conditions ?? []).filter(stays);
+  const conditions = withFacts(before, facts, { generation, now });
+  if (verdict.reason === "ExternalMissing") return forgottenStatus(input, conditions);
   return definedOnly<DelegationStatus & { conditions: Condition[] }>({
     observedGeneration: generation,
     requestID: state?.request_id,
@@ -25,7 +30,7 @@ export function delegationStatus(
     issuedAt: state?.issued_at ?? undefined,
     expiresAt: state?.expires_at ?? undefined,
     decidedBy: state?.decided_by ?? undefined,
-    conditions: withFacts(object.status.conditions ?? [], facts, { generation, now }),
+    conditions,
   });
 }
 
@@ -34,13 +39,11 @@ export function delegationStatus(
  * read, nothing says that they are good.
  */
 function forgottenStatus(
-  { object, now }: DelegationInput,
-  facts: Fact[],
+  { object }: DelegationInput,
+  conditions: Condition[],
 ): DelegationStatus & { conditions: Condition[] } {
   const { approval: _, certStatus: __, ...known } = object.status;
-  const { generation } = object.metadata;
-  const conditions = withFacts(known.conditions ?? [], facts, { generation, now });
-  return { ...known, observedGeneration: generation, conditions };
+  return { ...known, observedGeneration: object.metadata.generation, conditions };
 }
 
 /** The status when the API could not be asked: what was known stays, the verdict is new. */

@@ -5,7 +5,7 @@ import type { Logger } from "../../log.ts";
 import { isSameVersion, type Kind, keyOf, type ObjectOfKind } from "../kinds.ts";
 import type { Change, Resources } from "../resources.ts";
 import type { Schemas } from "../schema/schemas.ts";
-import { parseTenants } from "../tenants.ts";
+import { bindingsOf, TENANTS_NAME } from "../tenants.ts";
 import { setFinalizer, writeStatus } from "./changes.ts";
 import { openErrorFile } from "./error_file.ts";
 import { openEventFile } from "./events.ts";
@@ -53,10 +53,11 @@ export async function openFolder(options: Options): Promise<Resources> {
     ...times,
   });
   const listeners = new Set<(change: Change) => void>();
-  let bindings = parseTenants(store.tenants()?.data ?? {});
+  const readBindings = () => bindingsOf([{ name: TENANTS_NAME, data: store.tenants()?.data ?? {} }]);
+  let bindings = readBindings();
 
   function tell(change: Change): void {
-    if (change.kind === "Tenants") bindings = parseTenants(store.tenants()?.data ?? {});
+    if (change.kind === "Tenants") bindings = readBindings();
     for (const listener of listeners) listener(change);
   }
 

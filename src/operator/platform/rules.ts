@@ -4,7 +4,7 @@ import { coversScopes } from "../../protocol/documents/scopes.ts";
 import { type Platform, reconcileRequest } from "../kinds.ts";
 import { isTrue } from "../status/conditions.ts";
 import type { StatusReason } from "../status/reasons.ts";
-import type { Binding, Tenant } from "../tenants.ts";
+import { type Binding, TENANTS_NAME, type Tenant } from "../tenants.ts";
 import { type HeldSecrets, rotationDue } from "./credentials.ts";
 import { holdsKey, isOwnSecret, secretName } from "./secret.ts";
 
@@ -55,7 +55,8 @@ const bound: Rule = ({ object, binding }) => {
   if (binding?.tenant !== undefined) return undefined;
   const { namespace } = object.metadata;
   const fault = binding === undefined ? "has no entry" : `has a faulty entry (${binding.fault})`;
-  return { reason: "NamespaceNotBound", message: `Namespace ${namespace} ${fault} in deputize-tenants` };
+  const source = binding?.source ?? TENANTS_NAME;
+  return { reason: "NamespaceNotBound", message: `Namespace ${namespace} ${fault} in ${source}` };
 };
 
 /** Every scope that a Platform asks for: for its own agents, and of other accounts' authority. */

@@ -40,6 +40,8 @@ export type SweepInput = {
   former: HeldRecord | undefined;
   /** All that the API has in force or waiting for this cluster. */
   live: readonly LiveDelegation[];
+  /** The namespaces whose objects are seen; all, when left out. */
+  watched?: readonly string[] | undefined;
   /** External ids of all Delegations in the cluster. */
   present: ReadonlySet<string>;
   /** Whether there is any object of ours in the cluster. */
@@ -56,7 +58,8 @@ const MAX_ITEMS = 1_000;
 export type Sweep = { record: SweepRecord; revoke: string[] };
 
 /** Finds delegations without an object. What may be a restored, emptied or new cluster is held. */
-export function sweep(input: SweepInput): Sweep {
+export function sweep(given: SweepInput): Sweep {
+  const input = { ...given, live: given.live.filter((each) => isSeen(each, given)) };
   const { now, epoch, former, live, present, graceMs } = input;
   const known = new Map(former?.record.items.map((item) => [item.externalID, item.since]));
   const orphans = live
@@ -88,6 +91,11 @@ export function sweep(input: SweepInput): Sweep {
     ({ revokeAt }) => revokeAt !== undefined && Date.parse(revokeAt) <= now.getTime(),
   );
   return { record, revoke: why === undefined ? due.map(({ externalID }) => externalID) : [] };
+}
+
+/** What lies where nobody looks is not missed, nor what does not say where it lies. */
+function isSeen({ namespace }: LiveDelegation, { watched }: SweepInput): boolean {
+  return watched === undefined || (namespace !== null && watched.includes(namespace));
 }
 
 function reasonToHold(

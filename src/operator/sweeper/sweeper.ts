@@ -3,6 +3,7 @@ import type { ApiResult } from "../api/transport.ts";
 import type { OperatorContext } from "../context.ts";
 import { allObjects } from "../resources.ts";
 import { type HeldRecord, type SweepRecord, sweep } from "./orphans.ts";
+import { type Repetition, repeat } from "./repeat.ts";
 
 /** Where the last sweep is recorded. */
 export type SweepRecords = {
@@ -16,12 +17,11 @@ export type SweepRecords = {
 export type SweepOptions = {
   records: SweepRecords;
   graceMs: number | undefined;
+  /** The namespaces whose objects are seen; all, when left out. */
+  watched?: readonly string[] | undefined;
   firstMs?: number;
   everyMs?: number;
 };
-
-/** Sweeps that go on until they are stopped. */
-export type Sweeper = { stop(): Promise<void> };
 
 const FIRST_MS = 60_000;
 const EVERY_MS = 10 * 60_000;
@@ -37,22 +37,10 @@ type SweepWorld = Pick<OperatorContext, "resources" | "api" | "clock" | "externa
 export function startSweeper(
   context: SweepWorld,
   isHeld: () => boolean,
-  { records, graceMs, firstMs = FIRST_MS, everyMs = EVERY_MS }: SweepOptions,
-): Sweeper {
+  { records, graceMs, watched, firstMs = FIRST_MS, everyMs = EVERY_MS }: SweepOptions,
+): Repetition {
   const { resources, api, clock, log } = context;
   let isStopped = false;
-  let timer = setTimeout(run, firstMs);
-  let running = Promise.resolve();
-
-  function run(): void {
-    running = once()
-      .catch((error: unknown) =>
-        log.warn({ err: error }, "delegations without an object were not looked for"),
-      )
-      .then(() => {
-        if (!isStopped) timer = setTimeout(run, everyMs);
-      });
-  }
 
   async function listLive(): Promise<ApiResult<LiveDelegation[]>> {
     const all: LiveDelegation[] = [];
@@ -82,6 +70,7 @@ export function startSweeper(
       formerEpoch: leadership.value.former_epoch,
       former,
       live: live.value,
+      watched,
       present: new Set(objects.filter(({ kind }) => kind === "Delegation").map(context.externalIdOf)),
       isEmpty: objects.length === 0,
       graceMs,
@@ -98,11 +87,15 @@ export function startSweeper(
     log.warn({ delegation: externalId, failure }, "a delegation without an object is revoked");
   }
 
+  const sweeps = repeat(once, {
+    firstMs,
+    everyMs,
+    onError: (error) => log.warn({ err: error }, "delegations without an object were not looked for"),
+  });
   return {
     async stop() {
       isStopped = true;
-      clearTimeout(timer);
-      await running;
+      await sweeps.stop();
     },
   };
 }

@@ -58,6 +58,7 @@ export type OperatorCluster = {
 export async function operatorCluster(
   kubernetes: Kubernetes,
   {
+    id = randomUUID().slice(0, 8),
     url = kubernetes.url,
     ca = kubernetes.ca,
     as,
@@ -65,6 +66,8 @@ export async function operatorCluster(
     settings = {},
     sweepTimes,
   }: {
+    /** What the names of the namespaces end with. */
+    id?: string;
     url?: string;
     ca?: string;
     as?: string;
@@ -73,7 +76,6 @@ export async function operatorCluster(
     sweepTimes?: SweepTimes;
   } = {},
 ): Promise<OperatorCluster> {
-  const id = randomUUID().slice(0, 8);
   const [namespace, systemNamespace] = [`shop-${id}`, `system-${id}`];
   const folder = await mkdtemp(join(tmpdir(), "deputize-kubeconfig-"));
   const kubeconfig = join(folder, "config");

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { type DelegationInput, hasEnded, nextStep } from "../../../src/operator/delegation/rules.ts";
+import { hasEnded } from "../../../src/operator/delegation/expiry.ts";
+import { type DelegationInput, nextStep } from "../../../src/operator/delegation/rules.ts";
 import { delegationStatus } from "../../../src/operator/delegation/status.ts";
 import { aDelegation, anAgent, anApproval, aPlatform, aState, NOW, truth } from "../objects.ts";
 
@@ -236,7 +237,7 @@ describe("the status of a delegation", () => {
 describe("the next step of a delegation that a person decided on in the cluster", () => {
   const decided = (requestedBy?: string, tenant: object = {}): Partial<DelegationInput> => ({
     state: aState(),
-    binding: { tenant: { accountEmail: "owner@example.test", ...tenant } },
+    binding: { source: "deputize-tenants", tenant: { accountEmail: "owner@example.test", ...tenant } },
     object: aDelegation({
       spec: requestedBy === undefined ? {} : { requestedBy },
       status: {

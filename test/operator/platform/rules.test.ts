@@ -42,7 +42,7 @@ const state = { platform_id: "p", connection_id: "c", api_key_prefix: "dpz_1", r
 /** A platform with nothing left to do, but for what is given. */
 const input = (changes: Partial<PlatformInput> = {}): PlatformInput => ({
   object: aPlatform(),
-  binding: { tenant: { accountEmail: ACCOUNT } },
+  binding: { source: "deputize-tenants", tenant: { accountEmail: ACCOUNT } },
   state,
   secrets: { current: secret() },
   ...told(),
@@ -59,7 +59,7 @@ const withData = (changes: Record<string, string>) => ({
 });
 const accepting = (scopes: string[], ceiling?: string[]) => ({
   object: aPlatform({ spec: { acceptedPrincipals: [{ humanID: "a".repeat(32), scopes }] } }),
-  binding: { tenant: { accountEmail: ACCOUNT, ...(ceiling && { ceiling }) } },
+  binding: { source: "deputize-tenants", tenant: { accountEmail: ACCOUNT, ...(ceiling && { ceiling }) } },
 });
 const rotated = (every: string) => ({ object: aPlatform({ spec: { keyRotation: { every } } }) });
 
@@ -78,7 +78,11 @@ describe("the next step of a platform", () => {
       "Revoked",
     ],
     ["waits for a binding", { binding: undefined }, "NamespaceNotBound"],
-    ["waits for a binding without faults", { binding: { fault: "not YAML" } }, "NamespaceNotBound"],
+    [
+      "waits for a binding without faults",
+      { binding: { source: "deputize-tenants", fault: "not YAML" } },
+      "NamespaceNotBound",
+    ],
     [
       "needs scopes of the vocabulary",
       { object: aPlatform({ spec: { defaultAllowedScopes: ["urn:x"] } }) },
@@ -86,12 +90,17 @@ describe("the next step of a platform", () => {
     ],
     [
       "needs a ceiling within the namespace's",
-      { binding: { tenant: { accountEmail: ACCOUNT, ceiling: ["data:read"] } } },
+      { binding: { source: "deputize-tenants", tenant: { accountEmail: ACCOUNT, ceiling: ["data:read"] } } },
       "CeilingExceeded",
     ],
     [
       "takes a ceiling that the namespace's wildcards grant",
-      { binding: { tenant: { accountEmail: ACCOUNT, ceiling: ["data:read", "payments:*"] } } },
+      {
+        binding: {
+          source: "deputize-tenants",
+          tenant: { accountEmail: ACCOUNT, ceiling: ["data:read", "payments:*"] },
+        },
+      },
       "Active",
     ],
     [

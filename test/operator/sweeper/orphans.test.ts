@@ -129,4 +129,14 @@ describe("a sweep", () => {
     expect([next.items.length, next.more]).toEqual([1_000, 500]);
     expect(JSON.stringify(next, undefined, 1).length).toBeLessThan(1_000_000);
   });
+
+  test("misses nothing of namespaces that are not watched", () => {
+    const elsewhere = { ...live("d11"), namespace: "bank" };
+    const nowhere = { ...live("d12"), namespace: null };
+    const all = { live: [...input([]).live, elsewhere, nowhere] };
+    const { record, revoke } = sweep(input(["d1"], { ...all, watched: ["shop"], graceMs: 0 }));
+    expect(record.items.map(({ name }) => name)).toEqual(["d1"]);
+    expect(revoke).toEqual(["c1.d1"]);
+    expect(sweep(input([], all)).record.items.map(({ name }) => name)).toEqual(["d11", "d12"]);
+  });
 });

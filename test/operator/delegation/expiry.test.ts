@@ -1,0 +1,67 @@
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { soonFrom } from "../../../src/operator/delegation/expiry.ts";
+import { delegationStatus } from "../../../src/operator/delegation/status.ts";
+import type { Condition } from "../../../src/operator/kinds.ts";
+import { until } from "../../support/process.ts";
+import { aDelegation, anApproval, aState, NOW, truth } from "../objects.ts";
+import { condition, operatorFolderEach } from "../operator_folder.ts";
+
+const after = (seconds: number) => new Date(NOW.getTime() + seconds * 1000).toISOString();
+const lasting = (seconds: number) => anApproval({ issued_at: NOW.toISOString(), expires_at: after(seconds) });
+const verdict = { reason: "Active", message: "" } as const;
+const DAY = 86_400;
+
+describe("the end of a certificate", () => {
+  test.each([
+    ["an hour", 3600, 3240],
+    ["a minute", 60, 54],
+    ["70 days", 70 * DAY, 63 * DAY],
+    ["a year", 365 * DAY, 358 * DAY],
+  ])("is near in the last tenth of its life, at most seven days: of %s", (_, life, from) => {
+    expect(soonFrom(lasting(life))?.toISOString()).toBe(after(from));
+  });
+
+  test("is never near for what lives until revoked, waits, or has ended", () => {
+    expect(soonFrom(anApproval({ expires_at: null }))).toBeUndefined();
+    expect(soonFrom(aState({ expires_at: after(1) }))).toBeUndefined();
+    expect(soonFrom(anApproval({ status: "revoked" }))).toBeUndefined();
+  });
+
+  const found = (seconds: number, before: Condition[] = []): string | undefined => {
+    const object = aDelegation({ status: { conditions: before } });
+    const now = new Date(NOW.getTime() + seconds * 1000);
+    const input = { object, state: lasting(3600), now, consoleUrl: "" };
+    return delegationStatus(input, verdict).conditions.find(({ type }) => type === "ExpiresSoon")?.status;
+  };
+  test("is a condition while the certificate is in force, and none after it", () => {
+    expect(found(3239)).toBe("False");
+    expect(found(3240)).toBe("True");
+    expect(found(3600)).toBe("True");
+    expect(found(3601, [truth("ExpiresSoon")])).toBeUndefined();
+  });
+
+  describe("of a delegation in a folder", () => {
+    const world = operatorFolderEach();
+    const soonEvents = async () =>
+      (await readFile(join(world.folders.status, "events.jsonl"), "utf8"))
+        .split("\n")
+        .filter((line) => line.includes('"ExpiresSoon"'));
+
+    test("is told as one event when it comes near, without anybody's change", async () => {
+      await world.start();
+      const request = await world.declareDelegation();
+      world.api.approve(request, ["data:read"], new Date(Date.now() + 10_000));
+      await world.reaches("Delegation", "bot", "Active");
+      const isSoon = async () => condition(await world.state("Delegation", "bot"), "ExpiresSoon")?.status;
+      expect(await isSoon()).toBe("False");
+      await until("its end is near", async () => (await isSoon()) === "True");
+      await until("it is told", async () => (await soonEvents()).length > 0);
+      await world.stop();
+      await world.start();
+      await world.reaches("Delegation", "bot", "Expired");
+      expect(await soonEvents()).toHaveLength(1);
+    });
+  });
+});

@@ -1,0 +1,74 @@
+import { describe, expect, test } from "vitest";
+import { createLog } from "../../../src/log.ts";
+import type { Condition, DelegationStatus, Metadata } from "../../../src/operator/kinds.ts";
+import type { Resources } from "../../../src/operator/resources.ts";
+import { endedAt, isRemovable, startEndedRemoval } from "../../../src/operator/sweeper/ended.ts";
+import { until } from "../../support/process.ts";
+import { aDelegation, NOW, truth } from "../objects.ts";
+
+const THEN = "2026-05-01T12:00:00.000Z";
+const since = (type: string, changes: Partial<Condition> = {}) =>
+  truth(type, { lastTransitionTime: THEN, ...changes });
+const ready = (reason: string) => truth("Ready", { status: "False", reason });
+const ended = (reason: string, conditions: Condition[], status: Partial<DelegationStatus> = {}) =>
+  aDelegation({ status: { observedGeneration: 1, conditions: [ready(reason), ...conditions], ...status } });
+const marked = (metadata: Partial<Metadata>) => aDelegation({ metadata });
+
+describe("a delegation has ended", () => {
+  test.each([
+    ["when it was denied", ended("Denied", [since("Denied")])],
+    ["when it was revoked", ended("Revoked", [since("Revoked")])],
+    ["when nobody decided in time", ended("Expired", [since("Approved", { status: "False" })])],
+    [
+      "when its certificate ended",
+      ended("Expired", [truth("Approved")], { certStatus: "Expired", expiresAt: THEN }),
+    ],
+  ])("%s", (_, object) => {
+    expect(endedAt(object)?.toISOString()).toBe(THEN);
+  });
+
+  test.each([
+    ["in force", ended("Active", [since("Approved")])],
+    ["awaiting approval", ended("AwaitingApproval", [])],
+    ["unknown to the service", ended("ExternalMissing", [since("Revoked")])],
+    ["denied, but of another spec", ended("Denied", [since("Denied")], { observedGeneration: 0 })],
+    ["denied without a sign of when", ended("Denied", [])],
+    ["seen by nobody", aDelegation()],
+  ])("not while it is %s", (_, object) => {
+    expect(endedAt(object)).toBeUndefined();
+  });
+
+  test.each<[string, Partial<Metadata>]>([
+    ["Argo CD declares it", { annotations: { "argocd.argoproj.io/tracking-id": "x" } }],
+    ["Flux declares it", { labels: { "kustomize.toolkit.fluxcd.io/name": "x" } }],
+    ["Helm declares it", { annotations: { "meta.helm.sh/release-name": "x" } }],
+    ["it is to be kept", { annotations: { "deputize.io/keep": "true" } }],
+    ["it is being deleted", { deletionTimestamp: THEN }],
+  ])("and stays when %s", (_, metadata) => {
+    expect(isRemovable(marked(metadata))).toBe(false);
+    expect(isRemovable(marked({ labels: { team: "shop" } }))).toBe(true);
+  });
+
+  test("and is deleted after the time, not before, and only by who leads", async () => {
+    const named = (name: string, at: string) => {
+      const object = ended("Denied", [since("Denied", { lastTransitionTime: at })]);
+      return { ...object, metadata: { ...object.metadata, name } };
+    };
+    const minutesAgo = (minutes: number) => new Date(NOW.getTime() - minutes * 60_000).toISOString();
+    const objects = [named("old", minutesAgo(61)), named("young", minutesAgo(59))];
+    const removed: string[] = [];
+    let looks = 0;
+    const resources = { list: () => ((looks += 1), objects) } as unknown as Resources;
+    const context = { resources, clock: { now: () => NOW }, log: createLog("silent", "test") };
+    const remove = async ({ metadata }: { metadata: Metadata }) => void removed.push(metadata.name);
+    const options = { ttlMs: 3_600_000, remove, everyMs: 5 };
+    const other = startEndedRemoval(context, () => false, options);
+    await until("it looked", () => looks > 2);
+    await other.stop();
+    expect(removed).toEqual([]);
+    const leader = startEndedRemoval(context, () => true, options);
+    await until("one is deleted", () => removed.length > 0);
+    await leader.stop();
+    expect(new Set(removed)).toEqual(new Set(["old"]));
+  });
+});
