@@ -14,7 +14,7 @@ import { createLog, type Logger } from "./log.ts";
 import { createMetrics, type Metrics } from "./metrics.ts";
 
 /** A role that is up: whether it can do its work, and how it ends in order. */
-type RunningRole = { isReady(): Promise<boolean>; stop(): Promise<void> };
+type RunningRole = { isReady(): Promise<boolean>; isAlive?(): boolean; stop(): Promise<void> };
 
 /** Serves the HTTP API until a signal ends it. */
 export async function runApi(): Promise<void> {
@@ -43,8 +43,13 @@ export async function runWorker(): Promise<void> {
 /** Makes declared resources true until a signal ends it. `options` come before those of the environment. */
 export async function runOperator(options: Record<string, string | undefined>): Promise<void> {
   const config = readOperatorConfig(undefined, options);
-  const { startOperator } = await import("./operator/run.ts");
-  await run("operator", config, async ({ log }) => startOperator({ config, clock: systemClock, log }));
+  const [{ startOperator }, { createOperatorMetrics }] = await Promise.all([
+    import("./operator/run.ts"),
+    import("./operator/metrics/operator_metrics.ts"),
+  ]);
+  await run("operator", config, async ({ log, metrics: { registry } }) =>
+    startOperator({ config, clock: systemClock, log, metrics: createOperatorMetrics(registry) }),
+  );
 }
 
 /** Brings the database to this version's schema, and says what was applied. */
@@ -99,7 +104,7 @@ async function run(
   const log = createLog(config.LOG_LEVEL, name);
   const metrics = createMetrics({ processMetrics: true });
   const role = await start({ log, metrics });
-  const health = await startServer(createHealth({ metrics, ready: role.isReady }), {
+  const health = await startServer(createHealth({ metrics, ready: role.isReady, alive: role.isAlive }), {
     host: config.HEALTH_HOST,
     port: config.HEALTH_PORT,
   });

@@ -5,18 +5,24 @@ import { pathOf } from "./exchange/path_routes.ts";
 const READY_MS = 2_000;
 
 /**
- * The listener of the health port, which is not for the outside. `/livez`: this process runs. `/readyz`:
- * `ready` resolved to true within 2 seconds, else 503. `/metrics`: Prometheus text.
+ * The listener of the health port, which is not for the outside. `/livez` and `/healthz`: this process runs,
+ * and `alive` says that it works, else 503. `/readyz`: `ready` resolved to true within 2 seconds, else 503.
+ * `/metrics`: Prometheus text.
  */
 export function createHealth({
   metrics,
   ready,
+  alive = () => true,
 }: {
   metrics: Pick<Metrics, "registry">;
   ready(): Promise<boolean>;
+  alive?: (() => boolean) | undefined;
 }): RequestListener {
+  const live = async (response: ServerResponse) =>
+    alive() ? sendText(response, 200, "ok\n") : sendText(response, 503, "not alive\n");
   const pages: Record<string, (response: ServerResponse) => Promise<void>> = {
-    "/livez": async (response) => sendText(response, 200, "ok\n"),
+    "/livez": live,
+    "/healthz": live,
     "/readyz": async (response) =>
       (await inTime(ready)) ? sendText(response, 200, "ok\n") : sendText(response, 503, "not ready\n"),
     "/metrics": async (response) =>

@@ -25,7 +25,17 @@ export type ClusterClient = {
   close(): Promise<void>;
 };
 
-type Options = { access: ClusterAccess; deadlineMs?: number };
+/** What is counted as the status of a request without an answer, as client-go does. */
+export const NO_ANSWER = "<error>";
+
+/** A request that ended: its status, or `NO_ANSWER`. */
+export type ClusterAnswer = { code: string; method: string; host: string };
+
+type Options = {
+  access: ClusterAccess;
+  deadlineMs?: number;
+  onAnswer?: ((answer: ClusterAnswer) => void) | undefined;
+};
 
 const DEADLINE_MS = 30_000;
 const CONNECT_MS = 10_000;
@@ -41,7 +51,8 @@ const METHODS: Record<Verb, Dispatcher.HttpMethod> = {
 type Agents = { tls: ClusterTls; calls: Agent; watches: Agent };
 
 /** Connects to a cluster. Calls share connections that are kept alive; watches have their own. */
-export function createClusterClient({ access, deadlineMs = DEADLINE_MS }: Options): ClusterClient {
+export function createClusterClient({ access, deadlineMs = DEADLINE_MS, onAnswer }: Options): ClusterClient {
+  const { host } = new URL(access.server);
   const closing = new AbortController();
   const all = new Set<Agents>();
   let current: Agents | undefined;
@@ -64,8 +75,10 @@ export function createClusterClient({ access, deadlineMs = DEADLINE_MS }: Option
     });
     const agents = agentsFor(tls);
     if (closing.signal.aborted) throw closing.signal.reason;
+    const method = METHODS[verb];
+    const tell = (code: string) => onAnswer?.({ code, method, host });
     const answer = request(`${access.server}${path}?${new URLSearchParams(query)}`, {
-      method: METHODS[verb],
+      method,
       dispatcher: verb === "watch" ? agents.watches : agents.calls,
       signal,
       headers: {
@@ -76,6 +89,10 @@ export function createClusterClient({ access, deadlineMs = DEADLINE_MS }: Option
       },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     });
+    answer.then(
+      ({ statusCode }) => tell(String(statusCode)),
+      () => tell(NO_ANSWER),
+    );
     // A request whose connection is not there yet does not heed its signal.
     return within(answer, signal);
   }

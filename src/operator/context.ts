@@ -2,6 +2,7 @@ import type { Clock } from "../clock.ts";
 import type { Logger } from "../log.ts";
 import type { ApiClient } from "./api/client.ts";
 import type { AnyObject } from "./kinds.ts";
+import type { OperatorMetrics } from "./metrics/operator_metrics.ts";
 import type { StateReader } from "./polling/state_reader.ts";
 import type { Resources } from "./resources.ts";
 
@@ -12,6 +13,7 @@ export type OperatorContext = {
   states: StateReader;
   clock: Clock;
   log: Logger;
+  metrics: OperatorMetrics;
   /** Base URL of the API that applications are given to call. */
   apiUrl: string;
   /** Base URL of the console that people are sent to. */

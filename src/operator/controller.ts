@@ -7,10 +7,10 @@ import { type AnyObject, FINALIZER, type Key, keyOf, keyText } from "./kinds.ts"
 import type { Lead } from "./leadership/elector.ts";
 import { createPlatformReconciler } from "./platform/reconcile.ts";
 import { startPoll } from "./polling/poll.ts";
-import { createQueue, type Visit } from "./queue/queue.ts";
+import { createQueue, type Visit, WORKERS } from "./queue/queue.ts";
 import { allObjects } from "./resources.ts";
-import { isTrue } from "./status/conditions.ts";
 import { reportRefusedWrite } from "./status/refused_writes.ts";
+import { isUrgent } from "./urgency.ts";
 
 /** Runs the reconcilers over everything there is. */
 export type Controller = {
@@ -18,14 +18,12 @@ export type Controller = {
   stop(): Promise<void>;
 };
 
-const WORKERS = 10;
-
 /**
  * Begins to reconcile what is in the copy: everything there is, and from then on whatever changes, together
  * with what refers to it. Nothing is begun any more once the lead is no longer held.
  */
 export function startController(context: OperatorContext, { isHeld }: Pick<Lead, "isHeld">): Controller {
-  const { resources, log } = context;
+  const { resources, log, metrics } = context;
   const reconcilePlatform = createPlatformReconciler();
 
   async function run(key: Key, failures: number): Promise<Visit> {
@@ -56,14 +54,23 @@ export function startController(context: OperatorContext, { isHeld }: Pick<Lead,
 
   const queue = createQueue({
     workers: WORKERS,
+    observer: metrics.queue,
     run,
     onError: (key, error) =>
       log.error({ object: keyText(key), err: error }, "the object could not be reconciled"),
   });
+  const add = (object: AnyObject) => {
+    metrics.urgent.sees(keyOf(object), object);
+    queue.add(keyOf(object), isUrgent(object));
+  };
   const unsubscribe = resources.subscribe((change) => {
-    for (const object of concerned(resources, change)) queue.add(keyOf(object), isUrgent(object));
+    const { kind, namespace, name } = change;
+    if (kind === "Delegation") {
+      metrics.urgent.sees({ kind, namespace, name }, resources.get(kind, namespace, name));
+    }
+    for (const object of concerned(resources, change)) add(object);
   });
-  for (const object of allObjects(resources)) queue.add(keyOf(object), isUrgent(object));
+  for (const object of allObjects(resources)) add(object);
   const poll = startPoll(context, {
     enqueue(key, urgent) {
       queue.forget(key);
@@ -74,6 +81,7 @@ export function startController(context: OperatorContext, { isHeld }: Pick<Lead,
     async stop() {
       unsubscribe();
       poll.stop();
+      metrics.urgent.stops();
       await queue.stop();
     },
   };
@@ -82,13 +90,4 @@ export function startController(context: OperatorContext, { isHeld }: Pick<Lead,
 /** Nothing is asked of the API before the object is sure to stay until that is taken back. */
 function needsFinalizer({ metadata }: AnyObject): boolean {
   return metadata.deletionTimestamp === undefined && !metadata.finalizers.includes(FINALIZER);
-}
-
-/** What takes authority away goes first, and what was just approved. */
-function isUrgent(object: AnyObject): boolean {
-  if (object.metadata.deletionTimestamp !== undefined) return true;
-  if (object.kind !== "Delegation") return false;
-  const { spec, status } = object;
-  if (spec.revoked === true) return !isTrue(status, "Revoked");
-  return status.approval !== undefined && !isTrue(status, "Approved") && !isTrue(status, "Denied");
 }

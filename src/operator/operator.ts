@@ -11,6 +11,8 @@ export type Operator = {
   resources: Resources;
   /** Whether every object has been read once. */
   isReady(): Promise<boolean>;
+  /** Whether it works, or at least can be expected to: a restart would not help. */
+  isAlive(): boolean;
   /** Whether this process leads. */
   isLeading(): boolean;
   /** Ends in order: what is under way is finished first. */
@@ -24,7 +26,7 @@ export function termOptions(
     clusterId,
     holder,
     ...world
-  }: Pick<TermOptions["world"], "resources" | "clock" | "log"> & {
+  }: Pick<TermOptions["world"], "resources" | "clock" | "log" | "metrics"> & {
     clusterId: string;
     holder: string;
   },

@@ -5,12 +5,14 @@ import type { OperatorConfig } from "../config.ts";
 import type { Logger } from "../log.ts";
 import { runInCluster, type SweepTimes } from "./cluster/run_in_cluster.ts";
 import { runOverFolder } from "./folder/run_over_folder.ts";
+import type { OperatorMetrics } from "./metrics/operator_metrics.ts";
 import type { Operator } from "./operator.ts";
 
 type Deps = {
   config: OperatorConfig;
   clock: Clock;
   log: Logger;
+  metrics: OperatorMetrics;
   /** For tests: how patient the folder is, in milliseconds. */
   folderTimes?: { quietMs?: number; missingMs?: number; rescanMs?: number };
   /** For tests: when the operator in a cluster looks for what lost its object. */

@@ -19,6 +19,25 @@ describe("the health port", () => {
     expect((await fetch(`${url}/livez`)).status).toBe(200);
   });
 
+  test("answers under /healthz as under /livez, and no when the process does not work", async () => {
+    let isAlive = true;
+    const listener = createHealth({
+      metrics: createMetrics(),
+      ready: async () => true,
+      alive: () => isAlive,
+    });
+    server = await startServer(listener, { host: "127.0.0.1", port: 0 });
+    const statuses = () =>
+      Promise.all(
+        ["/livez", "/healthz", "/readyz"].map(
+          async (path) => (await fetch(`http://127.0.0.1:${server?.port}${path}`)).status,
+        ),
+      );
+    expect(await statuses()).toEqual([200, 200, 200]);
+    isAlive = false;
+    expect(await statuses()).toEqual([503, 503, 200]);
+  });
+
   test.each([
     ["ready", async () => true, 200],
     ["not ready", async () => false, 503],

@@ -1,5 +1,6 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { Registry } from "prom-client";
 import { afterEach, beforeEach } from "vitest";
 import { systemClock } from "../../src/clock.ts";
 import type { FolderOperatorConfig } from "../../src/config.ts";
@@ -10,6 +11,7 @@ import type { Operator } from "../../src/operator/operator.ts";
 import { startOperator } from "../../src/operator/run.ts";
 import type { Reason } from "../../src/operator/status/reasons.ts";
 import { type FakeOperatorApi, startFakeOperatorApi } from "../support/fake_operator_api.ts";
+import { operatorMetrics } from "../support/operator_metrics.ts";
 import { until } from "../support/process.ts";
 import { QUICK, type StateFile, type TestFolders, tenants, testFolders } from "./folder/folders.ts";
 
@@ -51,6 +53,8 @@ export const delegation = (spec: object = {}, metadata: object = {}): object => 
 /** An operator over folders of its own, against a fake of the API with one account. */
 export type OperatorFolder = {
   api: FakeOperatorApi;
+  /** What the operator counts, of the one that was started last. */
+  metrics(): Promise<string>;
   folders: TestFolders;
   config: FolderOperatorConfig;
   operator(): Operator;
@@ -100,6 +104,7 @@ export async function operatorFolder(): Promise<OperatorFolder> {
     HEALTH_PORT: 0,
   };
   let running: Operator | undefined;
+  let registry = new Registry();
 
   async function reaches(kind: Kind, name: string, reason: Reason, ms?: number): Promise<StateFile> {
     let state: StateFile | undefined;
@@ -125,12 +130,20 @@ export async function operatorFolder(): Promise<OperatorFolder> {
 
   return {
     api: fake,
+    metrics: () => registry.metrics(),
     folders,
     config,
     operator: () => running as Operator,
     async start() {
       const log = createLog("silent", "test");
-      running = await startOperator({ config, clock: systemClock, log, folderTimes: QUICK });
+      registry = new Registry();
+      running = await startOperator({
+        config,
+        clock: systemClock,
+        log,
+        metrics: operatorMetrics(registry),
+        folderTimes: QUICK,
+      });
     },
     async stop() {
       await running?.stop();

@@ -2,9 +2,11 @@ import { systemClock } from "../../src/clock.ts";
 import type { OperatorConfig } from "../../src/config.ts";
 import { createLog } from "../../src/log.ts";
 import { startOperator } from "../../src/operator/run.ts";
+import { operatorMetrics } from "../support/operator_metrics.ts";
 
 // An operator as a process of its own, so that it can be killed. Its settings are JSON in the first argument.
 const config = JSON.parse(process.argv[2] ?? "") as OperatorConfig;
 const folderTimes = { quietMs: 15, missingMs: 60, rescanMs: 400 };
 console.log("starting");
-await startOperator({ config, clock: systemClock, log: createLog("silent", "test"), folderTimes });
+const log = createLog("silent", "test");
+await startOperator({ config, clock: systemClock, log, metrics: operatorMetrics(), folderTimes });

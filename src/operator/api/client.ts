@@ -57,11 +57,16 @@ type Options = {
   holder: string;
   /** Called each time that a call is refused because a newer leader was given its epoch. */
   onSuperseded(): void;
+  /** Told of every call's end: its name, `ok` or a kind of failure, and how long it took. */
+  onAnswer?: Parameters<typeof createTransport>[0]["onAnswer"];
   /** Deadline of every call. */
   deadlineMs?: number;
 };
 
 const DEADLINE_MS = 20_000;
+
+/** What each call is called, by path and method. */
+const names = new Map(Object.entries(operatorCalls).map(([name, { path, method }]) => [path + method, name]));
 
 /** A client for a new leader of one cluster: its first call has the API give it an epoch. */
 export function createApiClient({
@@ -79,7 +84,8 @@ export function createApiClient({
 
   async function claim(): Promise<ApiResult<Leadership>> {
     const { method, path, answer } = operatorCalls.claimLeadership;
-    const result = await transport.send({ method, path, body: { holder }, answer: answer.schema });
+    const call = { name: "claimLeadership", method, path, body: { holder }, answer: answer.schema };
+    const result = await transport.send(call);
     if (result.failure === undefined) return result;
     leadership = undefined;
     return { failure: outageOf(result.failure) };
@@ -96,6 +102,7 @@ export function createApiClient({
     if (failure !== undefined) return { failure };
     const { epoch } = value;
     const result = await transport.send({
+      name: names.get(call.path + call.method) ?? "",
       method: call.method,
       path,
       body,

@@ -19,6 +19,8 @@ export type ApiResult<T> = { value: T; failure?: never } | { value?: never; fail
 
 /** One call: method, path and body, and the form of its answer. */
 export type Call<T> = {
+  /** What it is called in metrics. */
+  name: string;
   method: "PUT" | "POST" | "DELETE";
   path: string;
   body?: unknown;
@@ -39,6 +41,8 @@ type Options = {
   tokens: TokenSource;
   clusterId: string;
   deadlineMs: number;
+  /** Told of every call's end: `ok` or a kind of failure, and how long it took. */
+  onAnswer?: ((call: string, result: "ok" | ApiFailure["kind"], seconds: number) => void) | undefined;
 };
 
 /** Longest wait that a Retry-After header is believed. */
@@ -47,7 +51,8 @@ const MAX_RETRY_AFTER_SECONDS = 3600;
 const errorAnswer = z.object({ error: z.object({ code: z.string(), message: z.string() }) });
 
 /** Connects to an API. Connections are kept alive and shared by all calls. */
-export function createTransport({ baseUrl, tokens, clusterId, deadlineMs }: Options): Transport {
+export function createTransport(options: Options): Transport {
+  const { baseUrl, tokens, clusterId, deadlineMs, onAnswer } = options;
   const dispatcher = new Agent({ allowH2: false, connections: 16, keepAliveTimeout: 30_000 });
 
   async function exchange<T>({ method, path, body, answer, epoch }: Call<T>): Promise<ApiResult<T>> {
@@ -71,15 +76,22 @@ export function createTransport({ baseUrl, tokens, clusterId, deadlineMs }: Opti
     return { failure: unavailable(`the answer to ${method} has an unknown form`) };
   }
 
+  async function attempt<T>(call: Call<T>): Promise<ApiResult<T>> {
+    try {
+      const result = await exchange(call);
+      if (result.failure?.kind === "unauthorized") tokens.forget();
+      return result;
+    } catch (error) {
+      return { failure: unavailable(causeOf(error)) };
+    }
+  }
+
   return {
     async send(call) {
-      try {
-        const result = await exchange(call);
-        if (result.failure?.kind === "unauthorized") tokens.forget();
-        return result;
-      } catch (error) {
-        return { failure: unavailable(causeOf(error)) };
-      }
+      const begun = performance.now();
+      const result = await attempt(call);
+      onAnswer?.(call.name, result.failure?.kind ?? "ok", (performance.now() - begun) / 1000);
+      return result;
     },
     close: () => dispatcher.destroy(),
   };

@@ -1,6 +1,8 @@
 import { z } from "zod";
+import type { WatchState } from "../metrics/operator_metrics.ts";
 import { type Binding, bindingsOf, TENANTS_NAME, type TenantsMap } from "../tenants.ts";
 import type { EventSubject } from "./events.ts";
+import { togetherState } from "./namespaced.ts";
 import type { ListedObject, Reflector } from "./reflector.ts";
 
 /** Marks ConfigMaps that bind namespaces besides the one that its name is enough for. */
@@ -13,6 +15,8 @@ export type BindingFaults = { configMap: EventSubject; faults: string[] };
 export type ClusterBindings = {
   start(): Promise<void>;
   get(namespace: string): Binding | undefined;
+  /** How the copy of the ConfigMaps is kept. */
+  state(): WatchState;
   /** Of each ConfigMap in which something is wrong. */
   faults(): BindingFaults[];
   stop(): Promise<void>;
@@ -63,6 +67,7 @@ export function createClusterBindings(
       await Promise.all(copies.map((copy) => copy.start()));
     },
     get: (namespace) => bindings().get(namespace),
+    state: () => togetherState(copies.map((copy) => copy.state())),
     faults: () =>
       configMaps().flatMap((configMap) => {
         const faults = Object.keys(configMap.data).flatMap((namespace) => {

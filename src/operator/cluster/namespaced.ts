@@ -1,3 +1,4 @@
+import type { WatchState } from "../metrics/operator_metrics.ts";
 import { listedObject, type Reflector } from "./reflector.ts";
 
 /**
@@ -18,6 +19,7 @@ export function namespacedCopy<T>(
     },
     get: (namespace, name) => copies.get(namespace)?.get(namespace, name),
     values: () => all.flatMap((copy) => copy.values()),
+    state: () => togetherState(all.map((copy) => copy.state())),
     note(answer) {
       copies.get(listedObject.parse(answer).metadata.namespace)?.note(answer);
     },
@@ -32,4 +34,15 @@ export function namespacedCopy<T>(
 export function pathIn(path: string, namespace: string, name?: string): string {
   const own = path.replace(/[^/]*$/, `namespaces/${namespace}/$&`);
   return name === undefined ? own : `${own}/${name}`;
+}
+
+/** Of several copies the worst, and all that happened. */
+export function togetherState(states: readonly WatchState[]): WatchState {
+  return {
+    resource: states[0]?.resource ?? "",
+    isSynced: states.every(({ isSynced }) => isSynced),
+    activeAt: Math.min(...states.map(({ activeAt }) => activeAt)),
+    lists: states.reduce((total, { lists }) => total + lists, 0),
+    failures: states.reduce((total, { failures }) => total + failures, 0),
+  };
 }

@@ -1,9 +1,10 @@
 import type { Clock } from "../../clock.ts";
 import type { ClusterAccess } from "../../kubernetes/access.ts";
-import { createClusterClient } from "../../kubernetes/client.ts";
+import { type ClusterAnswer, createClusterClient } from "../../kubernetes/client.ts";
 import { pause } from "../../kubernetes/pause.ts";
 import type { Logger } from "../../log.ts";
 import type { AnyObject, Kind, ObjectOfKind } from "../kinds.ts";
+import type { WatchState } from "../metrics/operator_metrics.ts";
 import { SECRET_TYPE } from "../platform/secret.ts";
 import type { Change, Resources } from "../resources.ts";
 import { type BindingFaults, createClusterBindings, tenantsObjectOf } from "./bindings.ts";
@@ -21,6 +22,7 @@ type Options = {
   watched?: readonly string[] | undefined;
   clock: Clock;
   log: Logger;
+  onAnswer?: ((answer: ClusterAnswer) => void) | undefined;
   /** For tests: how patient calls, watches and the stop are, in milliseconds. */
   times?: { deadlineMs?: number; idleMs?: number; relistMs?: number; stopMs?: number };
 };
@@ -30,6 +32,8 @@ const STOP_MS = 10_000;
 
 /** Objects of a cluster, and what is only there. */
 export type Cluster = Resources & {
+  /** How the copies are kept, of each resource. */
+  watches(): WatchState[];
   /** What is wrong in ConfigMaps that bind namespaces. */
   bindingFaults(): BindingFaults[];
   /** Deletes an object as people do, if it is still this one. */
@@ -40,9 +44,10 @@ export type Cluster = Resources & {
  * Objects and Secrets of a Kubernetes cluster. Writes that the cluster refuses throw `ClusterRefused`, other
  * failures `ClusterError`.
  */
-export function openCluster({ access, namespace, watched, clock, log, times = {} }: Options): Cluster {
+export function openCluster(options: Options): Cluster {
+  const { access, namespace, watched, clock, log, onAnswer, times = {} } = options;
   const { deadlineMs, stopMs = STOP_MS, ...watchTimes } = times;
-  const client = createClusterClient({ access, ...(deadlineMs !== undefined && { deadlineMs }) });
+  const client = createClusterClient({ access, onAnswer, ...(deadlineMs !== undefined && { deadlineMs }) });
   const common = { client, clock, log, ...watchTimes };
   const listeners = new Set<(change: Change) => void>();
   const underWay = new Set<Promise<unknown>>();
@@ -117,6 +122,7 @@ export function openCluster({ access, namespace, watched, clock, log, times = {}
       copies[kind].get(of, name) as ObjectOfKind[K] | undefined,
     isCurrent: objects.isCurrent,
     binding: bindings.get,
+    watches: () => copiesOfAll.map((copy) => copy.state()),
     bindingFaults: bindings.faults,
     remove: objects.remove,
     setFinalizer: (object, present) => tracked(objects.setFinalizer(object, present)),

@@ -4,6 +4,7 @@ import type { ClusterClient } from "../../kubernetes/client.ts";
 import { ClusterError, errorOfAnswer, errorOfTransport, isStatus } from "../../kubernetes/cluster_error.ts";
 import { pause } from "../../kubernetes/pause.ts";
 import type { Logger } from "../../log.ts";
+import type { WatchState } from "../metrics/operator_metrics.ts";
 import { createCopy, type Entry, type ObjectName } from "./copy.ts";
 
 /** Keeps a copy of all objects of one kind. */
@@ -14,6 +15,8 @@ export type Reflector<T> = {
   values(): T[];
   /** Takes the cluster's answer to a write of one of the objects into the copy. */
   note(answer: unknown): void;
+  /** How it is kept. */
+  state(): WatchState;
   /** Takes note that an object has ended. */
   noteEnd(object: ObjectName & { uid: string }): void;
   stop(): Promise<void>;
@@ -88,6 +91,7 @@ export function createReflector<T>(options: Options<T>): Reflector<T> {
   /** A list in pages can be too slow for the cluster to remember where it was. */
   let inPages = true;
   let listedAt = 0;
+  const state: WatchState = { resource, isSynced: false, activeAt: performance.now(), lists: 0, failures: 0 };
 
   function entryOf(object: ListedObject): Entry<T> {
     const { namespace, name, uid, resourceVersion } = object.metadata;
@@ -120,6 +124,9 @@ export function createReflector<T>(options: Options<T>): Reflector<T> {
     inPages = true;
     isListDue = false;
     listedAt = clock.now().getTime();
+    state.activeAt = performance.now();
+    state.lists += 1;
+    state.isSynced = true;
     started.resolve();
   }
 
@@ -164,6 +171,7 @@ export function createReflector<T>(options: Options<T>): Reflector<T> {
         clearTimeout(timer);
         timer = setTimeout(() => quiet.abort(), idleMs);
         take(event);
+        state.activeAt = performance.now();
         count += 1;
       }
     } catch (error) {
@@ -188,6 +196,7 @@ export function createReflector<T>(options: Options<T>): Reflector<T> {
       isListDue = true;
     }
     failures += 1;
+    state.failures += 1;
     log.warn({ failures, err: known }, "the copy of the cluster is not up to date");
     const full = Math.min(BACKOFF_MS.most, BACKOFF_MS.least * 2 ** Math.min(failures, 20));
     return Math.max(full * (0.5 + random() / 2), known.retryAfterMs ?? 0);
@@ -211,6 +220,7 @@ export function createReflector<T>(options: Options<T>): Reflector<T> {
     },
     get: copy.get,
     values: copy.values,
+    state: () => state,
     note(answer) {
       const object = listedObject.parse(answer);
       const { deletionTimestamp, finalizers } = object.metadata;

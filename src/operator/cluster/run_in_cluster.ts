@@ -3,16 +3,23 @@ import type { Clock } from "../../clock.ts";
 import { type ClusterOperatorConfig, ConfigError } from "../../config.ts";
 import { durationSeconds } from "../../input/durations.ts";
 import { openAccess } from "../../kubernetes/access.ts";
-import { type ClusterClient, createClusterClient } from "../../kubernetes/client.ts";
+import {
+  type ClusterAnswer,
+  type ClusterClient,
+  createClusterClient,
+  NO_ANSWER,
+} from "../../kubernetes/client.ts";
 import { pause } from "../../kubernetes/pause.ts";
 import type { Logger } from "../../log.ts";
 import { type Leadership, startLeadership } from "../leadership/leadership.ts";
 import { startTerm } from "../leadership/term.ts";
+import { LEASE_NAME, type OperatorMetrics } from "../metrics/operator_metrics.ts";
 import { type Operator, termOptions } from "../operator.ts";
 import { createFaultTeller } from "./bindings.ts";
 import { createClusterEvents } from "./events.ts";
 import { createClusterLease } from "./lease.ts";
 import { createLeaseElector } from "./lease_elector.ts";
+import { createLiveness } from "./liveness.ts";
 import { openCluster } from "./open_cluster.ts";
 import { createSweepRecords } from "./sweep_records.ts";
 
@@ -20,6 +27,7 @@ type Options = {
   config: ClusterOperatorConfig;
   clock: Clock;
   log: Logger;
+  metrics: OperatorMetrics;
   /** Which process this is. */
   holder: string;
   sweepTimes?: SweepTimes | undefined;
@@ -28,7 +36,6 @@ type Options = {
 /** For tests: when to look for what lost its object, in milliseconds. */
 export type SweepTimes = { firstMs: number; everyMs: number; endedEveryMs?: number };
 
-const LEASE_NAME = "deputize-operator";
 /** A lease that is not answered soon is as good as lost. */
 const LEASE_DEADLINE_MS = 5_000;
 const RETRY_MS = 2_000;
@@ -39,7 +46,8 @@ const DRAIN_MS = 15_000;
  * Runs the operator in a cluster. It reads everything first, then stands for election, and works while it
  * leads. Throws `StartError` when no cluster is set; one that does not answer is waited for.
  */
-export async function runInCluster({ config, clock, log, holder, sweepTimes }: Options): Promise<Operator> {
+export async function runInCluster(options: Options): Promise<Operator> {
+  const { config, clock, log, metrics, holder, sweepTimes } = options;
   const access = await openAccess({ file: config.KUBECONFIG, context: config.KUBE_CONTEXT, clock });
   const namespace = config.OPERATOR_NAMESPACE ?? access.namespace;
   if (namespace === undefined) {
@@ -48,8 +56,14 @@ export async function runInCluster({ config, clock, log, holder, sweepTimes }: O
     );
   }
   const watched = config.WATCH_NAMESPACES;
-  const resources = openCluster({ access, namespace, watched, clock, log });
-  const client = createClusterClient({ access, deadlineMs: LEASE_DEADLINE_MS });
+  const liveness = createLiveness(() => resources.watches());
+  const onAnswer = (answer: ClusterAnswer) => {
+    metrics.clusterAnswered(answer);
+    if (answer.code !== NO_ANSWER) liveness.answered();
+  };
+  const resources = openCluster({ access, namespace, watched, clock, log, onAnswer });
+  const client = createClusterClient({ access, deadlineMs: LEASE_DEADLINE_MS, onAnswer });
+  metrics.watches(resources.watches);
   const events = createClusterEvents(client, clock);
   const lease = createClusterLease({ client, namespace, name: LEASE_NAME, holder, clock });
   const elector = createLeaseElector({ lease, log });
@@ -78,7 +92,11 @@ export async function runInCluster({ config, clock, log, holder, sweepTimes }: O
     const id = clusterId ?? (await readClusterId(client, log, stopping.signal));
     if (id === undefined || stopping.signal.aborted) return;
     clusterId = id;
-    const term = { ...termOptions(config, { resources, clock, log, clusterId: id, holder }), sweeps, ended };
+    const term = {
+      ...termOptions(config, { resources, clock, log, metrics, clusterId: id, holder }),
+      sweeps,
+      ended,
+    };
     const tellFaults = () => faults.tell(resources.bindingFaults());
     resources.subscribe(({ kind }) => {
       if (kind === "Tenants" && leadership?.isLeading()) tellFaults();
@@ -91,6 +109,7 @@ export async function runInCluster({ config, clock, log, holder, sweepTimes }: O
       },
       announce: ({ message, ...event }) =>
         events.record(leaseObject, { ...event, message: `${message} (${holder})` }),
+      metrics,
       clock,
       log,
     });
@@ -103,6 +122,7 @@ export async function runInCluster({ config, clock, log, holder, sweepTimes }: O
     clusterId: () => clusterId,
     resources,
     isReady: async () => isSynced,
+    isAlive: liveness.isAlive,
     isLeading: () => leadership?.isLeading() ?? false,
     async stop() {
       stopping.abort();
@@ -114,6 +134,7 @@ export async function runInCluster({ config, clock, log, holder, sweepTimes }: O
       await ending;
       await events.flush();
       await client.close();
+      liveness.stop();
     },
   };
 }

@@ -5,6 +5,7 @@ import type { Logger } from "../../log.ts";
 import { soleElector } from "../leadership/elector.ts";
 import { startLeadership } from "../leadership/leadership.ts";
 import { startTerm } from "../leadership/term.ts";
+import type { OperatorMetrics } from "../metrics/operator_metrics.ts";
 import { type Operator, termOptions } from "../operator.ts";
 import { allObjects } from "../resources.ts";
 import { loadSchemas } from "../schema/schemas.ts";
@@ -15,6 +16,7 @@ type Options = {
   config: FolderOperatorConfig;
   clock: Clock;
   log: Logger;
+  metrics: OperatorMetrics;
   /** Which process this is. */
   holder: string;
   times?: { quietMs?: number; missingMs?: number; rescanMs?: number } | undefined;
@@ -24,7 +26,8 @@ type Options = {
  * Runs the operator over a folder of manifests. Resolves once all of them were read. Throws `StateDamaged`
  * and `IdentityMissing`.
  */
-export async function runOverFolder({ config, clock, log, holder, times }: Options): Promise<Operator> {
+export async function runOverFolder(options: Options): Promise<Operator> {
+  const { config, clock, log, metrics, holder, times } = options;
   const resources = await openFolder({
     manifestsDir: config.MANIFESTS_DIR,
     statusDir: config.STATUS_DIR,
@@ -37,11 +40,12 @@ export async function runOverFolder({ config, clock, log, holder, times }: Optio
   const hasObjects = allObjects(resources).length > 0;
   const clusterId = await clusterIdOf(join(config.STATUS_DIR, "cluster.yaml"), { hasObjects });
   await resources.start();
-  const term = termOptions(config, { resources, clock, log, clusterId, holder });
+  const term = termOptions(config, { resources, clock, log, metrics, clusterId, holder });
   const leadership = startLeadership({
     elector: soleElector,
     begin: (lead) => startTerm(term, lead),
     announce: () => undefined,
+    metrics,
     clock,
     log,
   });
@@ -49,6 +53,7 @@ export async function runOverFolder({ config, clock, log, holder, times }: Optio
     clusterId: () => clusterId,
     resources,
     isReady: async () => true,
+    isAlive: () => true,
     isLeading: leadership.isLeading,
     async stop() {
       await leadership.stop();

@@ -1,6 +1,7 @@
 import type { Clock } from "../../clock.ts";
 import { pause } from "../../kubernetes/pause.ts";
 import type { Logger } from "../../log.ts";
+import type { OperatorMetrics } from "../metrics/operator_metrics.ts";
 import type { Elector, Lead } from "./elector.ts";
 
 /** The work of a process while it leads. */
@@ -26,6 +27,7 @@ type Options = {
   begin(lead: Lead): Term;
   /** Told when this process begins or ceases to lead. */
   announce(event: LeadershipEvent): void;
+  metrics: Pick<OperatorMetrics, "leadLost">;
   clock: Clock;
   log: Logger;
   /** For tests: milliseconds before it stands again after it was superseded, at first and at most. */
@@ -42,7 +44,7 @@ const SETTLED_MS = 10 * 60_000;
  * term has ended before the next one begins.
  */
 export function startLeadership(options: Options): Leadership {
-  const { elector, begin, announce, clock, log, standAgainMs = STAND_AGAIN_MS } = options;
+  const { elector, begin, announce, metrics, clock, log, standAgainMs = STAND_AGAIN_MS } = options;
   const stopping = new AbortController();
   let leading = false;
   let waitMs = standAgainMs.least;
@@ -56,6 +58,7 @@ export function startLeadership(options: Options): Leadership {
     const cause = await endOf(lead, term);
     leading = false;
     if (cause !== "stopped") tellLoss(cause);
+    if (cause !== "stopped") metrics.leadLost(cause);
     await term.stop();
     await lead.release();
     if (clock.now().getTime() - begun >= SETTLED_MS) waitMs = standAgainMs.least;

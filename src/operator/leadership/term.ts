@@ -27,13 +27,20 @@ export type TermOptions = {
  */
 export function startTerm({ access, world, sweeps, ended }: TermOptions, lead: Lead): Term {
   const superseded = Promise.withResolvers<void>();
-  const api = createApiClient({ ...access, clock: world.clock, onSuperseded: superseded.resolve });
+  const api = createApiClient({
+    ...access,
+    clock: world.clock,
+    onSuperseded: superseded.resolve,
+    onAnswer: world.metrics.apiAnswered,
+  });
+  world.metrics.leads(world.resources);
   const controller = startController({ ...world, api, states: createStateReader(api) }, lead);
   const sweeper = sweeps && startSweeper({ ...world, api }, lead.isHeld, sweeps);
   const removal = ended && startEndedRemoval(world, lead.isHeld, ended);
   return {
     superseded: superseded.promise,
     async stop() {
+      world.metrics.leads(undefined);
       await Promise.all([controller.stop(), sweeper?.stop(), removal?.stop()]);
       await api.close();
     },

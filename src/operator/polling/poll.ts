@@ -17,7 +17,7 @@ type Options = {
   random?: () => number;
 };
 
-type PollWorld = Pick<OperatorContext, "resources" | "api" | "clock" | "externalIdOf" | "log">;
+type PollWorld = Pick<OperatorContext, "resources" | "api" | "clock" | "externalIdOf" | "log" | "metrics">;
 
 /** Reasons of what will not change by itself. */
 const FINAL: ReadonlySet<string> = new Set<Reason>(["Denied", "Revoked", "Expired"]);
@@ -86,6 +86,7 @@ export function startPoll(context: PollWorld, { enqueue, random = Math.random }:
       }
       for (const object of part) {
         const drifted = hasDrifted(object, stateOf(value, context.externalIdOf(object)), context.clock.now());
+        if (drifted && !waitsForDecision(object)) context.metrics.driftFound(object.kind);
         if (drifted || anyway(object)) enqueue(keyOf(object), drifted && waitsForDecision(object));
       }
     }

@@ -1,6 +1,9 @@
 import { type Key, keyText } from "../kinds.ts";
 import { createLanes } from "./lanes.ts";
 
+/** Objects that are worked on at the same time. */
+export const WORKERS = 10;
+
 /** How quickly retries slow down, in milliseconds. */
 type BackoffRange = { baseMs: number; maxMs: number };
 
@@ -41,8 +44,19 @@ export type Queue = {
   depth(): { waiting: number; running: number };
 };
 
+/** Hears of what the queue does, and returns immediately. */
+export type QueueObserver = {
+  /** A key waits for a worker; told again while it still waits, it is the same time. */
+  waits(key: Key): void;
+  starts(key: Key): void;
+  ends(key: Key, visit: Visit): void;
+  /** What waited is not run any more. */
+  stops(): void;
+};
+
 type Options = {
   workers: number;
+  observer?: QueueObserver | undefined;
   /** One run. `failures`: how often in a row it failed before. A rejection is a failure. */
   run(key: Key, failures: number): Promise<Visit>;
   /** Told of a run that rejected; it is tried again. */
@@ -54,7 +68,7 @@ type Options = {
 const MAX_TIMER_MS = 24 * 3600 * 1000;
 
 /** Creates a queue that immediately runs what is added. */
-export function createQueue({ workers, run, onError, random = Math.random }: Options): Queue {
+export function createQueue({ workers, observer, run, onError, random = Math.random }: Options): Queue {
   const lanes = createLanes();
   const keys = new Map<string, Key>();
   const running = new Set<string>();
@@ -73,6 +87,7 @@ export function createQueue({ workers, run, onError, random = Math.random }: Opt
       return;
     }
     lanes.push(id, key, urgent);
+    observer?.waits(key);
     fill();
   }
 
@@ -82,6 +97,7 @@ export function createQueue({ workers, run, onError, random = Math.random }: Opt
       const key = id === undefined ? undefined : keys.get(id);
       if (id === undefined || key === undefined) return;
       running.add(id);
+      observer?.starts(key);
       clearTimeout(timers.get(id));
       timers.delete(id);
       void runOnce(id, key);
@@ -97,6 +113,7 @@ export function createQueue({ workers, run, onError, random = Math.random }: Opt
       visit = { retry: true };
     }
     running.delete(id);
+    observer?.ends(key, visit);
     plan(id, key, visit);
     const again = addedMeanwhile.get(id);
     addedMeanwhile.delete(id);
@@ -137,6 +154,7 @@ export function createQueue({ workers, run, onError, random = Math.random }: Opt
     forget: (key) => void failures.delete(keyText(key)),
     async stop() {
       stopped = true;
+      observer?.stops();
       for (const timer of timers.values()) clearTimeout(timer);
       timers.clear();
       if (running.size > 0) await new Promise<void>((resolve) => (whenIdle = resolve));

@@ -27,7 +27,7 @@ const FIRST_MS = 60_000;
 const EVERY_MS = 10 * 60_000;
 const REASON = "Its object is gone from the cluster";
 
-type SweepWorld = Pick<OperatorContext, "resources" | "api" | "clock" | "externalIdOf" | "log">;
+type SweepWorld = Pick<OperatorContext, "resources" | "api" | "clock" | "externalIdOf" | "log" | "metrics">;
 
 /**
  * While `isHeld` says that this process leads: looks now and then for delegations whose object is gone
@@ -76,6 +76,7 @@ export function startSweeper(
       graceMs,
     });
     if (!isHeld() || isStopped) return;
+    context.metrics.swept({ state: record.state, orphans: record.items.length + (record.more ?? 0) });
     await records.write(record);
     if (record.state === "held") log.warn({ orphans: record.items.length }, record.why ?? "");
     for (const externalId of revoke) await end(externalId);

@@ -123,6 +123,7 @@ describe.skipIf(binary.missing !== undefined)("operators in a real cluster", { t
     await until("it leads again", () => operator.isLeading(), 25_000);
     await world.reaches("Delegation", "bot", "Revoked");
     expect(await world.events(world.systemNamespace)).toContain("LeaseLost");
+    expect(await world.metrics()).toContain('deputize_operator_lead_losses_total{cause="lost"} 1');
   });
 
   test("one that the API no longer knows as the leader stands again, and people are told", async () => {
@@ -135,6 +136,16 @@ describe.skipIf(binary.missing !== undefined)("operators in a real cluster", { t
     await until("the event is there", async () =>
       (await world.events(world.systemNamespace)).includes("Superseded"),
     );
+    const metrics = await world.metrics();
+    expect(metrics).toContain('deputize_operator_lead_losses_total{cause="superseded"} 1');
+    expect(metrics).toContain('leader_election_master_status{name="deputize-operator"} 1');
+    for (const resource of ["platforms", "agents", "delegations", "secrets", "configmaps"]) {
+      expect(metrics).toContain(`deputize_operator_synced{resource="${resource}"} 1`);
+    }
+    expect(metrics).toMatch(
+      /rest_client_requests_total\{code="200",method="PATCH",host="127\.0\.0\.1:\d+"\} /,
+    );
+    expect(operator.isAlive()).toBe(true);
   });
 
   test("one that was paused and wakes up after another leads does nothing any more", async () => {

@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { Registry } from "prom-client";
 import { stringify } from "yaml";
 import { systemClock } from "../../../src/clock.ts";
 import type { ClusterOperatorConfig } from "../../../src/config.ts";
@@ -13,6 +14,7 @@ import { startOperator } from "../../../src/operator/run.ts";
 import { TENANTS_NAME } from "../../../src/operator/tenants.ts";
 import { type FakeOperatorApi, startFakeOperatorApi } from "../../support/fake_operator_api.ts";
 import type { Kubernetes, KubernetesAnswer } from "../../support/kubernetes/server.ts";
+import { operatorMetrics } from "../../support/operator_metrics.ts";
 import { killHard, type RunningScript, runScript, until } from "../../support/process.ts";
 import { OWNER, TOKEN } from "../operator_folder.ts";
 
@@ -22,6 +24,8 @@ const LEASE = "/apis/coordination.k8s.io/v1/namespaces/NAMESPACE/leases/deputize
 /** Operators in a real cluster, in namespaces of their own, against a fake of the API with one account. */
 export type OperatorCluster = {
   api: FakeOperatorApi;
+  /** What the operator counts, of the one that was started last. */
+  metrics(): Promise<string>;
   config: ClusterOperatorConfig;
   /** The namespace of the objects, and the operator's own. */
   namespace: string;
@@ -102,6 +106,7 @@ export async function operatorCluster(
     ...settings,
   };
   const operators: Operator[] = [];
+  let registry = new Registry();
   const scripts: RunningScript[] = [];
   const pathOf = (kind: Kind, name: string) =>
     `/apis/deputize.io/v1alpha1/namespaces/${namespace}/${kind.toLowerCase()}s/${name}`;
@@ -123,15 +128,18 @@ export async function operatorCluster(
 
   return {
     api,
+    metrics: () => registry.metrics(),
     config,
     namespace,
     systemNamespace,
     async start() {
       const log = createLog("silent", "test");
+      registry = new Registry();
       const operator = await startOperator({
         config,
         clock: systemClock,
         log,
+        metrics: operatorMetrics(registry),
         ...(sweepTimes && { sweepTimes }),
       });
       operators.push(operator);

@@ -7,6 +7,7 @@ import {
   type LeadershipEvent,
   startLeadership,
 } from "../../../src/operator/leadership/leadership.ts";
+import { operatorMetrics } from "../../support/operator_metrics.ts";
 import { until } from "../../support/process.ts";
 
 /** What happens, in order, and what a test makes happen. */
@@ -54,6 +55,7 @@ describe("the leadership of a process", () => {
   function start({ slowly = false, wait = 1 } = {}): void {
     leadership = startLeadership({
       elector,
+      metrics: operatorMetrics(),
       begin() {
         stage.seen.push("begin");
         const superseded = Promise.withResolvers<void>();

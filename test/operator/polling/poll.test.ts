@@ -5,6 +5,7 @@ import { type AnyObject, type Kind, keyText } from "../../../src/operator/kinds.
 import { type Poll, startPoll } from "../../../src/operator/polling/poll.ts";
 import type { Reason } from "../../../src/operator/status/reasons.ts";
 import type { StateAnswer } from "../../../src/operator_calls.ts";
+import { operatorMetrics } from "../../support/operator_metrics.ts";
 import { aDelegation, anApproval, aPlatform, aState, truth } from "../objects.ts";
 
 const named = (name: string, reason: Reason): AnyObject =>
@@ -40,6 +41,7 @@ describe("the poll", () => {
         } as never,
         clock: systemClock,
         log: createLog("silent", "test"),
+        metrics: operatorMetrics(),
         externalIdOf: ({ metadata }) => metadata.uid,
       },
       { enqueue: (key, urgent) => enqueued.push(`${keyText(key)}${urgent ? "!" : ""}`), random: () => 0.5 },

@@ -1,0 +1,39 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterEach, describe, expect, test } from "vitest";
+import { createLiveness, type Liveness } from "../../../src/operator/cluster/liveness.ts";
+
+const LIMITS = { silentMs: 1_000, answeredMs: 1_000, lagMs: 100 };
+const watch = (silentMs: number, isSynced = true) => ({
+  resource: "platforms",
+  isSynced,
+  activeAt: performance.now() - silentMs,
+  lists: 1,
+  failures: 0,
+});
+
+describe("an operator in a cluster is alive", () => {
+  let liveness: Liveness;
+  afterEach(() => liveness.stop());
+
+  function begin(silentMs: number, { isSynced = true, answers = true } = {}): boolean {
+    liveness = createLiveness(() => [watch(0), watch(silentMs, isSynced)], LIMITS);
+    if (answers) liveness.answered();
+    return liveness.isAlive();
+  }
+
+  test("as long as its watches say something", () => expect(begin(500)).toBe(true));
+  test("not when one is silent although the cluster answers", () => expect(begin(1_500)).toBe(false));
+  test("where the cluster answers nothing at all", () => expect(begin(1_500, { answers: false })).toBe(true));
+  test("while not everything was read yet", () => expect(begin(1_500, { isSynced: false })).toBe(true));
+
+  test("not while its event loop lags, and again after that", async () => {
+    expect(begin(0)).toBe(true);
+    await sleep(150);
+    const end = performance.now() + 800;
+    while (performance.now() < end);
+    await sleep(1);
+    expect(liveness.isAlive()).toBe(false);
+    await sleep(300);
+    expect(liveness.isAlive()).toBe(true);
+  });
+});

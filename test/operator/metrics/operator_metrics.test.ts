@@ -1,0 +1,62 @@
+import { readFile } from "node:fs/promises";
+import { Registry } from "prom-client";
+import { describe, expect, test } from "vitest";
+import { operatorMetrics } from "../../support/operator_metrics.ts";
+import { until } from "../../support/process.ts";
+import { operatorFolderEach } from "../operator_folder.ts";
+
+describe("the operator's metrics", () => {
+  const world = operatorFolderEach();
+  const line = async (start: string) =>
+    (await world.metrics())
+      .split("\n")
+      .find((each) => each.startsWith(start))
+      ?.split(" ")
+      .at(-1);
+  const objects = (kind: string, reason: string) =>
+    line(`deputize_operator_objects{kind="${kind}",reason="${reason}"}`);
+  const EXPIRY = 'deputize_delegation_expiry_timestamp_seconds{namespace="default",name="bot"}';
+
+  test("are all in the documents, and no other", async () => {
+    const registry = new Registry();
+    operatorMetrics(registry).watches(() => []);
+    const named = registry.getMetricsAsArray().map(({ name }) => name);
+    const page = await readFile(new URL("../../../docs/operator.md", import.meta.url), "utf8");
+    const section = page.slice(page.indexOf("## What to watch"), page.indexOf("## Without a cluster"));
+    const documented = [...section.matchAll(/^\| `([a-z_]+)/gm)].map(([, name]) => name);
+    expect(documented.sort()).toEqual(named.sort());
+  });
+
+  test("show what there is by reason, and each certificate's end, until it is gone", async () => {
+    await world.start();
+    const request = await world.declareDelegation();
+    expect(await objects("Delegation", "AwaitingApproval")).toBe("1");
+    expect(await objects("Platform", "Active")).toBe("1");
+    expect(await line(EXPIRY)).toBeUndefined();
+    world.api.approve(request, ["data:read"], new Date("2099-01-01T00:00:00.700Z"));
+    await world.reaches("Delegation", "bot", "Active");
+    expect(await line(EXPIRY)).toBe("4070908800");
+    expect(await objects("Delegation", "AwaitingApproval")).toBeUndefined();
+    expect(await line('leader_election_master_status{name="deputize-operator"}')).toBe("1");
+    await world.folders.remove("delegation.yaml");
+    await world.gone("Delegation", "bot");
+    expect(await line(EXPIRY)).toBeUndefined();
+    expect(await line('deputize_operator_urgent_seconds_count{what="revoke"}')).toBe("1");
+    await world.stop();
+    expect(await objects("Platform", "Active")).toBeUndefined();
+    expect(await line('leader_election_master_status{name="deputize-operator"}')).toBe("0");
+  });
+
+  test("count calls of the API by name and result, and what a look there found", async () => {
+    await world.start();
+    await world.declareDelegation();
+    const calls = (name: string, result: string) =>
+      line(`deputize_operator_api_call_seconds_count{call="${name}",result="${result}"}`);
+    expect(await calls("claimLeadership", "ok")).toBe("1");
+    expect(await calls("putDelegation", "ok")).toBe("1");
+    await world.api.goAway();
+    await until("an outage is counted", async () => (await calls("readState", "unavailable")) !== undefined);
+    await world.api.comeBack();
+    expect(await world.metrics()).not.toContain("operator-token");
+  });
+});

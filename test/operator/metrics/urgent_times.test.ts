@@ -1,0 +1,60 @@
+import { describe, expect, test } from "vitest";
+import { type Delegation, keyOf } from "../../../src/operator/kinds.ts";
+import { createUrgentTimes } from "../../../src/operator/metrics/urgent_times.ts";
+import { aDelegation, aPlatform, truth } from "../objects.ts";
+
+const approval = { decision: "Denied", approver: { username: "jane" }, observedGeneration: 1 } as const;
+
+describe("how long people wait", () => {
+  function seen(...objects: (Delegation | undefined)[]): string[] {
+    const told: string[] = [];
+    const times = createUrgentTimes((what, seconds) => {
+      expect(seconds).toBeGreaterThanOrEqual(0);
+      told.push(what);
+    });
+    for (const object of objects) times.sees(keyOf(aDelegation()), object);
+    return told;
+  }
+  const revoked = aDelegation({ spec: { revoked: true } });
+  const deleting = aDelegation({ metadata: { deletionTimestamp: "2026-06-01T11:59:00.000Z" } });
+  const decided = aDelegation({ status: { approval } });
+
+  test.each<[string, (Delegation | undefined)[], string[]]>([
+    [
+      "for a revocation until it is confirmed",
+      [
+        revoked,
+        revoked,
+        aDelegation({ spec: { revoked: true }, status: { conditions: [truth("Revoked")] } }),
+      ],
+      ["revoke"],
+    ],
+    ["for a deletion until the object is gone", [aDelegation(), deleting, undefined], ["revoke"]],
+    [
+      "for a decision until it is approved",
+      [decided, aDelegation({ status: { approval, conditions: [truth("Approved")] } })],
+      ["decide"],
+    ],
+    [
+      "for a decision until it is denied",
+      [decided, aDelegation({ status: { approval, conditions: [truth("Denied")] } })],
+      ["decide"],
+    ],
+    ["for the deletion where a decision was not done before", [decided, deleting, undefined], ["revoke"]],
+    ["for nothing else", [aDelegation(), aDelegation({ spec: { suspend: true } }), undefined], []],
+  ])("is measured %s", (_, objects, told) => {
+    expect(seen(...objects)).toEqual(told);
+  });
+
+  test("is not measured for platforms, nor across terms", () => {
+    const told: string[] = [];
+    const times = createUrgentTimes((what) => told.push(what));
+    const platform = aPlatform({ metadata: { deletionTimestamp: "2026-06-01T11:59:00.000Z" } });
+    times.sees(keyOf(platform), platform);
+    times.sees(keyOf(platform), undefined);
+    times.sees(keyOf(revoked), revoked);
+    times.stops();
+    times.sees(keyOf(revoked), undefined);
+    expect(told).toEqual([]);
+  });
+});

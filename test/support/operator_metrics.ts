@@ -1,0 +1,7 @@
+import { Registry } from "prom-client";
+import { createOperatorMetrics, type OperatorMetrics } from "../../src/operator/metrics/operator_metrics.ts";
+
+/** Metrics of a registry of their own. */
+export function operatorMetrics(registry = new Registry()): OperatorMetrics {
+  return createOperatorMetrics(registry);
+}
