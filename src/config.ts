@@ -127,6 +127,8 @@ const operatorSchema = role.extend({
   /** The file that the token is in, when it is not in the environment: it is read again from there. */
   OPERATOR_TOKEN_FILE: z.string().optional(),
   CONSOLE_URL: url,
+  /** Where spans are sent (OTLP over HTTP); without it none are recorded. */
+  OTEL_EXPORTER_OTLP_ENDPOINT: url.optional(),
 });
 
 const NAMESPACE = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;

@@ -48,7 +48,13 @@ export async function runOperator(options: Record<string, string | undefined>): 
     import("./operator/metrics/operator_metrics.ts"),
   ]);
   await run("operator", config, async ({ log, metrics: { registry } }) =>
-    startOperator({ config, clock: systemClock, log, metrics: createOperatorMetrics(registry) }),
+    startOperator({
+      config,
+      clock: systemClock,
+      log,
+      metrics: createOperatorMetrics(registry),
+      version: await readVersion(),
+    }),
   );
 }
 

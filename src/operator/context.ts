@@ -5,6 +5,7 @@ import type { AnyObject } from "./kinds.ts";
 import type { OperatorMetrics } from "./metrics/operator_metrics.ts";
 import type { StateReader } from "./polling/state_reader.ts";
 import type { Resources } from "./resources.ts";
+import type { Tracing } from "./tracing/tracing.ts";
 
 /** What the reconcilers read and act on. */
 export type OperatorContext = {
@@ -14,6 +15,7 @@ export type OperatorContext = {
   clock: Clock;
   log: Logger;
   metrics: OperatorMetrics;
+  tracing: Tracing;
   /** Base URL of the API that applications are given to call. */
   apiUrl: string;
   /** Base URL of the console that people are sent to. */

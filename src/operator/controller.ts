@@ -23,7 +23,7 @@ export type Controller = {
  * with what refers to it. Nothing is begun any more once the lead is no longer held.
  */
 export function startController(context: OperatorContext, { isHeld }: Pick<Lead, "isHeld">): Controller {
-  const { resources, log, metrics } = context;
+  const { resources, log, metrics, tracing } = context;
   const reconcilePlatform = createPlatformReconciler();
 
   async function run(key: Key, failures: number): Promise<Visit> {
@@ -55,7 +55,7 @@ export function startController(context: OperatorContext, { isHeld }: Pick<Lead,
   const queue = createQueue({
     workers: WORKERS,
     observer: metrics.queue,
-    run,
+    run: (key, failures) => tracing.visit(key, () => run(key, failures)),
     onError: (key, error) =>
       log.error({ object: keyText(key), err: error }, "the object could not be reconciled"),
   });

@@ -26,7 +26,7 @@ export function termOptions(
     clusterId,
     holder,
     ...world
-  }: Pick<TermOptions["world"], "resources" | "clock" | "log" | "metrics"> & {
+  }: Pick<TermOptions["world"], "resources" | "clock" | "log" | "metrics" | "tracing"> & {
     clusterId: string;
     holder: string;
   },

@@ -7,12 +7,15 @@ import { runInCluster, type SweepTimes } from "./cluster/run_in_cluster.ts";
 import { runOverFolder } from "./folder/run_over_folder.ts";
 import type { OperatorMetrics } from "./metrics/operator_metrics.ts";
 import type { Operator } from "./operator.ts";
+import { createTracing } from "./tracing/tracing.ts";
 
 type Deps = {
   config: OperatorConfig;
   clock: Clock;
   log: Logger;
   metrics: OperatorMetrics;
+  /** Of what version spans say they are. */
+  version: string;
   /** For tests: how patient the folder is, in milliseconds. */
   folderTimes?: { quietMs?: number; missingMs?: number; rescanMs?: number };
   /** For tests: when the operator in a cluster looks for what lost its object. */
@@ -25,9 +28,19 @@ type Deps = {
  * `IdentityMissing` when only its identity is gone. In a cluster it resolves before: `isReady` says when all
  * was read. Throws `StartError` when no cluster is set.
  */
-export async function startOperator({ config, folderTimes, sweepTimes, ...deps }: Deps): Promise<Operator> {
+export async function startOperator(options: Deps): Promise<Operator> {
+  const { config, folderTimes, sweepTimes, version, ...rest } = options;
+  const tracing = await createTracing(config.OTEL_EXPORTER_OTLP_ENDPOINT, version);
+  const deps = { ...rest, tracing };
   const holder = `${hostname()}_${randomUUID()}`;
-  return "MANIFESTS_DIR" in config
+  const operator = await ("MANIFESTS_DIR" in config
     ? runOverFolder({ ...deps, config, holder, times: folderTimes })
-    : runInCluster({ ...deps, config, holder, sweepTimes });
+    : runInCluster({ ...deps, config, holder, sweepTimes }));
+  return {
+    ...operator,
+    async stop() {
+      await operator.stop();
+      await tracing.stop();
+    },
+  };
 }

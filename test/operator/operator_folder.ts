@@ -142,6 +142,7 @@ export async function operatorFolder(): Promise<OperatorFolder> {
         clock: systemClock,
         log,
         metrics: operatorMetrics(registry),
+        version: "0",
         folderTimes: QUICK,
       });
     },

@@ -9,4 +9,11 @@ const config = JSON.parse(process.argv[2] ?? "") as OperatorConfig;
 const folderTimes = { quietMs: 15, missingMs: 60, rescanMs: 400 };
 console.log("starting");
 const log = createLog("silent", "test");
-await startOperator({ config, clock: systemClock, log, metrics: operatorMetrics(), folderTimes });
+await startOperator({
+  config,
+  clock: systemClock,
+  log,
+  metrics: operatorMetrics(),
+  version: "0",
+  folderTimes,
+});

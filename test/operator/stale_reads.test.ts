@@ -3,6 +3,7 @@ import { createLog } from "../../src/log.ts";
 import type { OperatorContext } from "../../src/operator/context.ts";
 import { startController } from "../../src/operator/controller.ts";
 import type { AnyObject } from "../../src/operator/kinds.ts";
+import { noTracing } from "../../src/operator/tracing/tracing.ts";
 import { operatorMetrics } from "../support/operator_metrics.ts";
 import { aDelegation, anAgent, aPlatform, NOW } from "./objects.ts";
 
@@ -42,6 +43,7 @@ async function callsFor(
     clock: { now: () => NOW },
     log: createLog("silent", "test"),
     metrics: operatorMetrics(),
+    tracing: noTracing,
     apiUrl: "https://api.example.test",
     consoleUrl: "https://console.example.test",
     externalIdOf: ({ metadata }: AnyObject) => `c1.${metadata.uid}`,

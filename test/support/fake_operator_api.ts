@@ -22,7 +22,7 @@ export type Failure =
   | "cut";
 
 /** A call that was received. */
-export type ReceivedCall = { method: string; path: string; body: unknown };
+export type ReceivedCall = { method: string; path: string; body: unknown; traceparent?: string };
 
 /** Behaves as the operator's API does, keeps state, and fails when a test says so. */
 export type FakeOperatorApi = Omit<FakeRegistry, "handlers"> & {
@@ -105,7 +105,8 @@ export async function startFakeOperatorApi({ token }: { token: string }): Promis
     const text = Buffer.concat(chunks).toString();
     const body: unknown = text === "" ? {} : JSON.parse(text);
     const { method = "", url: path = "" } = request;
-    calls.push({ method, path, body });
+    const { traceparent } = request.headers;
+    calls.push({ method, path, body, ...(typeof traceparent === "string" && { traceparent }) });
     const interception = intercepted(method, path);
     const failure = interception === "cut" ? interception : plannedFor(`${method} ${path}`);
     if (failure !== undefined) {

@@ -57,6 +57,8 @@ type Options = {
   holder: string;
   /** Called each time that a call is refused because a newer leader was given its epoch. */
   onSuperseded(): void;
+  /** The trace that a call is a part of, if it is. */
+  traceparent?: () => string | undefined;
   /** Told of every call's end: its name, `ok` or a kind of failure, and how long it took. */
   onAnswer?: Parameters<typeof createTransport>[0]["onAnswer"];
   /** Deadline of every call. */

@@ -41,6 +41,8 @@ type Options = {
   tokens: TokenSource;
   clusterId: string;
   deadlineMs: number;
+  /** The trace that the call is a part of, if it is. */
+  traceparent?: (() => string | undefined) | undefined;
   /** Told of every call's end: `ok` or a kind of failure, and how long it took. */
   onAnswer?: ((call: string, result: "ok" | ApiFailure["kind"], seconds: number) => void) | undefined;
 };
@@ -52,10 +54,11 @@ const errorAnswer = z.object({ error: z.object({ code: z.string(), message: z.st
 
 /** Connects to an API. Connections are kept alive and shared by all calls. */
 export function createTransport(options: Options): Transport {
-  const { baseUrl, tokens, clusterId, deadlineMs, onAnswer } = options;
+  const { baseUrl, tokens, clusterId, deadlineMs, traceparent, onAnswer } = options;
   const dispatcher = new Agent({ allowH2: false, connections: 16, keepAliveTimeout: 30_000 });
 
   async function exchange<T>({ method, path, body, answer, epoch }: Call<T>): Promise<ApiResult<T>> {
+    const trace = traceparent?.();
     const response = await request(new URL(path, baseUrl), {
       method,
       dispatcher,
@@ -64,6 +67,7 @@ export function createTransport(options: Options): Transport {
         accept: "application/json",
         authorization: `Bearer ${await tokens.current()}`,
         "x-deputize-cluster": clusterId,
+        ...(trace === undefined ? {} : { traceparent: trace }),
         ...(epoch === undefined ? {} : { "x-deputize-epoch": String(epoch) }),
         ...(body === undefined ? {} : { "content-type": "application/json" }),
       },

@@ -15,6 +15,7 @@ import { type Leadership, startLeadership } from "../leadership/leadership.ts";
 import { startTerm } from "../leadership/term.ts";
 import { LEASE_NAME, type OperatorMetrics } from "../metrics/operator_metrics.ts";
 import { type Operator, termOptions } from "../operator.ts";
+import type { Tracing } from "../tracing/tracing.ts";
 import { createFaultTeller } from "./bindings.ts";
 import { createClusterEvents } from "./events.ts";
 import { createClusterLease } from "./lease.ts";
@@ -28,6 +29,7 @@ type Options = {
   clock: Clock;
   log: Logger;
   metrics: OperatorMetrics;
+  tracing: Tracing;
   /** Which process this is. */
   holder: string;
   sweepTimes?: SweepTimes | undefined;
@@ -47,7 +49,7 @@ const DRAIN_MS = 15_000;
  * leads. Throws `StartError` when no cluster is set; one that does not answer is waited for.
  */
 export async function runInCluster(options: Options): Promise<Operator> {
-  const { config, clock, log, metrics, holder, sweepTimes } = options;
+  const { config, clock, log, metrics, tracing, holder, sweepTimes } = options;
   const access = await openAccess({ file: config.KUBECONFIG, context: config.KUBE_CONTEXT, clock });
   const namespace = config.OPERATOR_NAMESPACE ?? access.namespace;
   if (namespace === undefined) {
@@ -93,7 +95,7 @@ export async function runInCluster(options: Options): Promise<Operator> {
     if (id === undefined || stopping.signal.aborted) return;
     clusterId = id;
     const term = {
-      ...termOptions(config, { resources, clock, log, metrics, clusterId: id, holder }),
+      ...termOptions(config, { resources, clock, log, metrics, tracing, clusterId: id, holder }),
       sweeps,
       ended,
     };

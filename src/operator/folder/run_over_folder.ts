@@ -9,6 +9,7 @@ import type { OperatorMetrics } from "../metrics/operator_metrics.ts";
 import { type Operator, termOptions } from "../operator.ts";
 import { allObjects } from "../resources.ts";
 import { loadSchemas } from "../schema/schemas.ts";
+import type { Tracing } from "../tracing/tracing.ts";
 import { clusterIdOf } from "./cluster_id.ts";
 import { openFolder } from "./source.ts";
 
@@ -17,6 +18,7 @@ type Options = {
   clock: Clock;
   log: Logger;
   metrics: OperatorMetrics;
+  tracing: Tracing;
   /** Which process this is. */
   holder: string;
   times?: { quietMs?: number; missingMs?: number; rescanMs?: number } | undefined;
@@ -27,7 +29,7 @@ type Options = {
  * and `IdentityMissing`.
  */
 export async function runOverFolder(options: Options): Promise<Operator> {
-  const { config, clock, log, metrics, holder, times } = options;
+  const { config, clock, log, metrics, tracing, holder, times } = options;
   const resources = await openFolder({
     manifestsDir: config.MANIFESTS_DIR,
     statusDir: config.STATUS_DIR,
@@ -40,7 +42,7 @@ export async function runOverFolder(options: Options): Promise<Operator> {
   const hasObjects = allObjects(resources).length > 0;
   const clusterId = await clusterIdOf(join(config.STATUS_DIR, "cluster.yaml"), { hasObjects });
   await resources.start();
-  const term = termOptions(config, { resources, clock, log, metrics, clusterId, holder });
+  const term = termOptions(config, { resources, clock, log, metrics, tracing, clusterId, holder });
   const leadership = startLeadership({
     elector: soleElector,
     begin: (lead) => startTerm(term, lead),

@@ -32,6 +32,7 @@ export function startTerm({ access, world, sweeps, ended }: TermOptions, lead: L
     clock: world.clock,
     onSuperseded: superseded.resolve,
     onAnswer: world.metrics.apiAnswered,
+    traceparent: world.tracing.traceparent,
   });
   world.metrics.leads(world.resources);
   const controller = startController({ ...world, api, states: createStateReader(api) }, lead);

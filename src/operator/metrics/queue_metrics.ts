@@ -1,6 +1,6 @@
 import { Counter, exponentialBuckets, Gauge, Histogram, type Registry } from "prom-client";
 import { type Key, type Kind, keyText, kinds } from "../kinds.ts";
-import type { QueueObserver } from "../queue/queue.ts";
+import { type QueueObserver, resultOf } from "../queue/queue.ts";
 
 /** As controller-runtime has them, so that dashboards for it show this operator too. */
 const RECONCILE_BUCKETS = [
@@ -118,7 +118,7 @@ export function createQueueMetrics(registry: Registry, { workers }: { workers: n
         worked.observe(labelsOf(key.kind), secondsSince(since));
         time.observe({ controller }, secondsSince(since));
       }
-      const result = visit.retry ? "error" : visit.afterMs === undefined ? "success" : "requeue_after";
+      const result = resultOf(visit);
       total.inc({ controller, result });
       if (visit.retry) errors.inc({ controller });
       if (result !== "success") retries.inc(labelsOf(key.kind));

@@ -29,6 +29,12 @@ export type Visit =
   | { afterMs?: number; retry?: never }
   | { retry: true; urgent?: boolean; notBeforeMs?: number };
 
+/** How a visit ended, as controller-runtime calls it. */
+export function resultOf(visit: Visit): "success" | "requeue_after" | "error" {
+  if (visit.retry) return "error";
+  return visit.afterMs === undefined ? "success" : "requeue_after";
+}
+
 /**
  * A queue of keys with the semantics of client-go's: a key never runs twice at the same time, adding it while
  * it waits changes nothing, adding it while it runs causes exactly one more run. Namespaces take turns.

@@ -140,6 +140,7 @@ export async function operatorCluster(
         clock: systemClock,
         log,
         metrics: operatorMetrics(registry),
+        version: "0",
         ...(sweepTimes && { sweepTimes }),
       });
       operators.push(operator);
