@@ -15,8 +15,10 @@ const PACKED = [
   "tsconfig.json",
   "README.md",
   "docs/guard.md",
+  "docs/kubectl.md",
   "src/package.json",
   "src/sdk",
+  "src/plugin",
   "src/protocol",
 ];
 const ALLOW = { decision: "allow", agent_id: "aa", human_id: "bb", granted_scope: [] };
@@ -85,9 +87,9 @@ describe("the package that npm pack makes", () => {
       .filter((file) => file.isFile())
       .map((file) => join(file.parentPath, file.name).split("deputize/").at(-1) ?? "");
     const others = paths.filter(
-      (path) => !/^dist\/(sdk|protocol)\/([a-z_]+\/)?[a-z_]+\.(js|d\.ts)$/.test(path),
+      (path) => !/^dist\/(sdk|plugin|protocol)\/([a-z_]+\/)?[a-z_]+\.(js|d\.ts)$/.test(path),
     );
-    expect(others.sort()).toEqual(["README.md", "docs/guard.md", "package.json"]);
+    expect(others.sort()).toEqual(["README.md", "docs/guard.md", "docs/kubectl.md", "package.json"]);
     const protocol = paths.filter((path) => /^dist\/protocol\/.*js$/.test(path)).sort();
     expect(protocol).toEqual(
       [
@@ -107,6 +109,15 @@ describe("the package that npm pack makes", () => {
     );
     expect(imported.length).toBeGreaterThan(20);
     expect(imported.filter((name) => !/^(node:|\.\.?\/.*\.js$)/.test(name ?? ""))).toEqual([]);
+  });
+
+  test.each(NODES)("is a plugin of kubectl, on Node %s", async (_, node) => {
+    const programs = join(project, "node_modules/.bin");
+    expect((await readdir(programs)).sort()).toEqual(["kubectl-deputize", "kubectl_complete-deputize"]);
+    const { stdout } = await run(node, [join(programs, "kubectl-deputize"), "--help"]);
+    expect(stdout).toContain("kubectl deputize <command>");
+    const completed = await run(node, [join(programs, "kubectl_complete-deputize"), "app"]);
+    expect(completed.stdout).toBe("approve\n:4\n");
   });
 
   test("has types that a strict TypeScript project takes", async () => {

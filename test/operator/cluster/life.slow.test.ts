@@ -1,23 +1,17 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { createClusterClient } from "../../../src/kubernetes/client.ts";
-import { DEFAULT_OPERATOR } from "../../../src/kubernetes/policies.ts";
 import type { AnyObject, DelegationStatus } from "../../../src/operator/kinds.ts";
-import type { TrustedClusters } from "../../../src/platforms/clusters/trusted_clusters.ts";
 import { kubernetesBinary } from "../../support/kubernetes/binary.ts";
-import { installDefinitions } from "../../support/kubernetes/definitions.ts";
-import { installPolicies, OPERATOR } from "../../support/kubernetes/policies.ts";
-import { type Kubernetes, type KubernetesUser, startKubernetes } from "../../support/kubernetes/server.ts";
-import { approve, type Person, type PlatformApi, startPlatformApi } from "../../support/platform_world.ts";
+import { installPolicies } from "../../support/kubernetes/policies.ts";
+import type { Kubernetes, KubernetesUser } from "../../support/kubernetes/server.ts";
+import { approve, type Person, type PlatformApi } from "../../support/platform_world.ts";
 import { until } from "../../support/process.ts";
 import { agent, delegation, platform } from "../operator_folder.ts";
-import { adminAccess } from "./cluster_harness.ts";
-import { type OperatorCluster, operatorCluster } from "./operator_cluster.ts";
+import type { OperatorCluster } from "./operator_cluster.ts";
+import { CLUSTER, type RealCluster, startRealCluster } from "./real_cluster.ts";
 
 const BUILD_TIMEOUT_MS = 20 * 60_000;
-const RBAC = "/apis/rbac.authorization.k8s.io/v1";
 const ACCOUNT = "/api/v1/namespaces/deputize-system/serviceaccounts";
-const CLUSTER = "real";
 const ANN: KubernetesUser = { name: "ann@example.test", group: "system:masters" };
 const binary = await kubernetesBinary();
 if (binary.missing !== undefined) console.error(`SKIPPED, missing: ${binary.missing}`);
@@ -26,60 +20,20 @@ const statusOf = (object: AnyObject) => object.status as DelegationStatus;
 
 /** API server, API and operator are the real ones; keys are made by the tests' vault. */
 describe.skipIf(binary.missing !== undefined)("the life of objects in a cluster", { timeout: 60_000 }, () => {
+  let real: RealCluster;
   let kubernetes: Kubernetes;
-  let clusters: TrustedClusters;
   let api: PlatformApi;
+  let tokenOf: RealCluster["tokenOf"];
   let world: OperatorCluster;
   let person: Person;
 
   beforeAll(async () => {
-    kubernetes = await startKubernetes(binary.path ?? "");
-    await installDefinitions(kubernetes);
-    await installPolicies(kubernetes);
-    const begun = performance.now();
-    await kubernetes.call("POST", "/api/v1/namespaces", { metadata: { name: "deputize-system" } });
-    for (const name of ["deputize-operator", "other"]) {
-      await kubernetes.call("POST", ACCOUNT, { metadata: { name } });
-    }
-    await kubernetes.call("POST", `${RBAC}/clusterrolebindings`, {
-      metadata: { name: "operator" },
-      roleRef: { apiGroup: "rbac.authorization.k8s.io", kind: "ClusterRole", name: "cluster-admin" },
-      subjects: [{ kind: "User", apiGroup: "rbac.authorization.k8s.io", name: OPERATOR.name }],
-    });
-    const client = createClusterClient({ access: adminAccess(kubernetes) });
-    clusters = {
-      get: (id) => (id === CLUSTER ? { operator: DEFAULT_OPERATOR, client } : undefined),
-      close: () => client.close(),
-    };
-    api = await startPlatformApi({ trusted: clusters });
-    // Only what was created ten seconds after the policies were guarded all its life.
-    await sleep(Math.max(0, 12_000 - (performance.now() - begun)));
+    real = await startRealCluster(binary.path ?? "");
+    ({ kubernetes, api, tokenOf } = real);
   }, BUILD_TIMEOUT_MS);
-  afterAll(async () => {
-    await api?.stop();
-    await clusters?.close();
-    await kubernetes?.stop();
-  });
-
-  async function tokenOf(account: string, audience: string): Promise<string> {
-    const { body } = await kubernetes.call("POST", `${ACCOUNT}/${account}/token`, {
-      spec: { audiences: [audience], expirationSeconds: 3600 },
-    });
-    return String((body.status as { token?: string }).token);
-  }
-
+  afterAll(() => real?.stop());
   beforeEach(async () => {
-    person = await api.person();
-    world = await operatorCluster(kubernetes, {
-      as: OPERATOR.name,
-      accountEmail: person.email,
-      settings: {
-        API_URL: api.url,
-        OPERATOR_API_URL: api.operatorUrl,
-        OPERATOR_TOKEN: await tokenOf("deputize-operator", "deputize-api"),
-        CLUSTER_ID: CLUSTER,
-      },
-    });
+    ({ world, person } = await real.open());
   });
   afterEach(() => world.dispose());
 

@@ -1,5 +1,5 @@
-// Command kubernetes is a Kubernetes API server, its etcd and its controllers in one binary, for tests:
-// kubernetes etcd|kube-apiserver|kube-controller-manager [flags].
+// Command kubernetes is a Kubernetes API server, its etcd, its controllers and kubectl in one binary, for tests:
+// kubernetes etcd|kube-apiserver|kube-controller-manager|kubectl [flags].
 package main
 
 import (
@@ -8,13 +8,15 @@ import (
 
 	"go.etcd.io/etcd/server/v3/etcdmain"
 	"k8s.io/component-base/cli"
+	kubectl "k8s.io/kubectl/pkg/cmd"
+	kubectlutil "k8s.io/kubectl/pkg/cmd/util"
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
 	controllers "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 )
 
 func main() {
 	if len(os.Args) < 2 {
-		fmt.Fprintln(os.Stderr, "usage: kubernetes etcd|kube-apiserver|kube-controller-manager [flags]")
+		fmt.Fprintln(os.Stderr, "usage: kubernetes etcd|kube-apiserver|kube-controller-manager|kubectl [flags]")
 		os.Exit(2)
 	}
 	program := os.Args[1]
@@ -26,6 +28,10 @@ func main() {
 		os.Exit(cli.Run(apiserver.NewAPIServerCommand()))
 	case "kube-controller-manager":
 		os.Exit(cli.Run(controllers.NewControllerManagerCommand()))
+	case "kubectl":
+		if err := cli.RunNoErrOutput(kubectl.NewDefaultKubectlCommand()); err != nil {
+			kubectlutil.CheckErr(err)
+		}
 	default:
 		fmt.Fprintln(os.Stderr, "unknown program: "+program)
 		os.Exit(2)

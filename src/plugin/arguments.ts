@@ -1,0 +1,71 @@
+import { parseArgs } from "node:util";
+import type { Command, Options } from "./command.ts";
+import { UsageFailure } from "./failure.ts";
+
+/** Options of kubectl that are handed on as they are: those that say where, and as whom. */
+export const HANDED_ON: Readonly<Record<string, { type: "string" | "boolean"; short?: string }>> = {
+  as: { type: "string" },
+  "as-group": { type: "string" },
+  "as-uid": { type: "string" },
+  "as-user-extra": { type: "string" },
+  "certificate-authority": { type: "string" },
+  "client-certificate": { type: "string" },
+  "client-key": { type: "string" },
+  cluster: { type: "string" },
+  context: { type: "string" },
+  "insecure-skip-tls-verify": { type: "boolean" },
+  kubeconfig: { type: "string" },
+  namespace: { type: "string", short: "n" },
+  "request-timeout": { type: "string" },
+  server: { type: "string", short: "s" },
+  "tls-server-name": { type: "string" },
+  token: { type: "string" },
+  user: { type: "string" },
+};
+const REPEATED = new Set(["as-group", "as-user-extra"]);
+
+/** A command line that is understood. */
+export type Arguments = {
+  names: string[];
+  options: Options;
+  /** What kubectl is given with every call. */
+  common: string[];
+};
+
+/** Reads what follows a command's name. Throws `UsageFailure`. */
+export function readArguments(command: Command, args: readonly string[]): Arguments {
+  const own = Object.entries(command.options).map(([name, { takes, short }]) => {
+    const type = takes === undefined ? ("boolean" as const) : ("string" as const);
+    return [name, { type, ...(short !== undefined && { short }) }] as const;
+  });
+  const handedOn = Object.entries(HANDED_ON).map(
+    ([name, option]) => [name, { ...option, multiple: REPEATED.has(name) }] as const,
+  );
+  try {
+    const { values, positionals } = parseArgs({
+      args: [...args],
+      allowPositionals: true,
+      options: { help: { type: "boolean", short: "h" }, ...Object.fromEntries([...handedOn, ...own]) },
+    });
+    const given = values as Record<string, string | boolean | string[] | undefined>;
+    const common = Object.keys(HANDED_ON).flatMap((name) => handOn(name, given[name]));
+    const options = Object.entries(given).filter(([name]) => !(name in HANDED_ON));
+    return { names: positionals, options: Object.fromEntries(options) as Options, common };
+  } catch (error) {
+    throw new UsageFailure(error instanceof Error ? error.message : String(error));
+  }
+}
+
+function handOn(name: string, value: string | boolean | string[] | undefined): string[] {
+  if (value === undefined) return [];
+  if (typeof value === "boolean") return [`--${name}=${value}`];
+  return [value].flat().map((each) => `--${name}=${each}`);
+}
+
+/** The one name that a command needs. */
+export function onlyName(names: readonly string[], what: string): string {
+  const [name, ...others] = names;
+  if (name === undefined) throw new UsageFailure(`Name ${what}`);
+  if (others.length > 0) throw new UsageFailure(`Name one only, not also ${others.join(", ")}`);
+  return name;
+}

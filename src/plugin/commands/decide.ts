@@ -1,0 +1,153 @@
+import { onlyName } from "../arguments.ts";
+import { type Command, type Context, shared, textOf } from "../command.ts";
+import { Failure, UsageFailure } from "../failure.ts";
+import { type Kubectl, KubectlFailure } from "../kubectl.ts";
+import { type Approval, conditionOf, type Delegation, objectOf, reasonOf, resources } from "../objects.ts";
+import { visible } from "../output/text.ts";
+import { waitFor } from "../waiting.ts";
+import { askedLines, linesText, nextOf } from "./describe.ts";
+import { whoAmI } from "./who_am_i.ts";
+
+const options = {
+  message: { short: "m", takes: "text", help: "why, for people" },
+  yes: shared.yes,
+  "dry-run": shared.dryRun,
+  "no-wait": shared.noWait,
+  timeout: shared.timeout,
+  output: shared.output,
+};
+
+/** `approve`: writes that a delegation is approved, all of it or some of its scopes. */
+export const approve: Command = {
+  summary: "Approve a delegation, or some of its scopes",
+  usage: "<delegation>",
+  named: "delegation",
+  options: {
+    scopes: { takes: "a,b", help: "grant these only; all that is asked for when left out" },
+    ...options,
+  },
+  run: (context) => decide(context, "Approved"),
+};
+
+/** `deny`: writes that a delegation is denied. */
+export const deny: Command = {
+  summary: "Deny a delegation",
+  usage: "<delegation>",
+  named: "delegation",
+  options,
+  run: (context) => decide(context, "Denied"),
+};
+
+/** What the operator has found out about a decision. */
+const SETTLED: ReadonlySet<string> = new Set([
+  ...["Active", "Denied", "Revoked", "Expired", "ApproverNotLinked", "FourEyesRequired"],
+  ...["ApprovalPolicyMissing", "NamespaceNotBound", "CeilingExceeded", "InvalidSpec", "ExternalMissing"],
+]);
+/** So often a decision is written that the operator's own writes come before. */
+const TRIES = 5;
+
+async function decide(context: Context, decision: Approval["decision"]): Promise<void> {
+  const { kubectl, terminal, clock, options, names } = context;
+  const name = onlyName(names, "the delegation");
+  const read = () => objectOf<Delegation>(kubectl, "delegation", name);
+  const object = await read();
+  const { username } = await whoAmI(kubectl);
+  const obstacle = obstacleTo(object, username);
+  if (obstacle !== undefined) throw new Failure(obstacle);
+  const message = textOf(options, "message");
+  const approval: Omit<Approval, "approver"> & {
+    approver: { username: string };
+    observedGeneration: number;
+  } = {
+    decision,
+    ...(decision === "Approved" && { approvedScopes: chosenScopes(object, textOf(options, "scopes")) }),
+    approver: { username },
+    observedGeneration: object.metadata.generation ?? 0,
+    ...(message !== undefined && { message }),
+  };
+  const granted = approval.approvedScopes?.join(", ");
+  const what = granted === undefined ? "Deny it" : `Grant ${granted}`;
+  if (options.yes !== true && options["dry-run"] !== true) {
+    terminal.note(linesText(askedLines(object, clock.now()), terminal.width));
+    if (!(await terminal.confirm(`${visible(what)} as ${visible(username)}?`))) {
+      throw new Failure("Nothing was decided");
+    }
+  }
+  await write(kubectl, object, approval, { read, dryRun: options["dry-run"] === true });
+  if (options["dry-run"] === true) {
+    terminal.out(`delegation/${name} would be ${decision.toLowerCase()} (dry run)\n`);
+    return;
+  }
+  if (options["no-wait"] === true) {
+    terminal.out(`delegation/${name} ${decision.toLowerCase()}\n`);
+    return;
+  }
+  await tellOutcome(context, read);
+}
+
+function obstacleTo({ metadata, spec, status }: Delegation, username: string): string | undefined {
+  const { approval } = status ?? {};
+  if (approval !== undefined) {
+    const { decision, approver } = approval;
+    return `It was ${decision.toLowerCase()} by ${visible(approver.username)}; a decision is written once`;
+  }
+  if (metadata.deletionTimestamp !== undefined) return "It is being deleted; it can no longer be decided";
+  if (spec.revoked === true) return "It is revoked; it can no longer be decided";
+  if (spec.requestedBy === username) return "You asked for it yourself; somebody else decides";
+  return undefined;
+}
+
+function chosenScopes({ spec }: Delegation, given: string | undefined): string[] {
+  if (given === undefined) return spec.scopes;
+  const chosen = [...new Set(given.split(",").map((scope) => scope.trim()))].filter((scope) => scope !== "");
+  const others = chosen.filter((scope) => !spec.scopes.includes(scope));
+  if (others.length > 0) throw new UsageFailure(`Not asked for: ${visible(others.join(", "))}`);
+  if (chosen.length === 0) throw new UsageFailure("--scopes names none; to grant nothing, deny it");
+  return chosen;
+}
+
+/** Writes at exactly what was shown: not at another object of the name, nor at one that has changed. */
+async function write(
+  kubectl: Kubectl,
+  shown: Delegation,
+  approval: object,
+  { read, dryRun }: { read(): Promise<Delegation>; dryRun: boolean },
+): Promise<void> {
+  let current = shown;
+  for (let tries = 1; ; tries += 1) {
+    const { name, resourceVersion } = current.metadata;
+    const patch = { metadata: { resourceVersion }, status: { approval } };
+    try {
+      await kubectl.run([
+        ...["patch", resources.delegation, name, "--subresource=status", "--type=merge"],
+        ...["-p", JSON.stringify(patch), ...(dryRun ? ["--dry-run=server"] : [])],
+      ]);
+      return;
+    } catch (error) {
+      if (!(error instanceof KubectlFailure && error.isConflict) || tries === TRIES) throw error;
+    }
+    current = await read();
+    const isSame = (["uid", "generation"] as const).every(
+      (key) => current.metadata[key] === shown.metadata[key],
+    );
+    if (!isSame) throw new Failure("It has changed since it was read; look at it again");
+  }
+}
+
+async function tellOutcome(context: Context, read: () => Promise<Delegation>): Promise<void> {
+  const { terminal, options } = context;
+  const object = await waitFor(context, "The decision", async () => {
+    const found = await read();
+    return SETTLED.has(reasonOf(found)) ? found : undefined;
+  });
+  const reason = reasonOf(object);
+  if (options.output === "json") {
+    terminal.out(`${JSON.stringify(object, undefined, 2)}\n`);
+  } else {
+    const message = conditionOf(object, "Ready")?.message ?? "";
+    terminal.out(`delegation/${object.metadata.name} is ${reason}: ${visible(message)}\n`);
+  }
+  const isDecided =
+    reason === "Active" || (reason === "Denied" && object.status?.approval?.decision === "Denied");
+  if (!isDecided) throw new Failure(nextOf(object) ?? "The decision does not count");
+}

@@ -1,0 +1,45 @@
+import { type Command, shared, textOf } from "../command.ts";
+import type { KubernetesObject } from "../kubectl.ts";
+import { wrapped } from "../output/paragraph.ts";
+import { visible } from "../output/text.ts";
+import { whoAmI } from "./who_am_i.ts";
+
+/** `link`: says as whom one approves here, and what the account's owner confirms for it to count. */
+export const link: Command = {
+  summary: "Say who you are, and how your decisions come to count",
+  usage: "",
+  named: "none",
+  options: {
+    "cluster-id": { takes: "id", help: "the operator's CLUSTER_ID, if it has one" },
+    output: shared.output,
+  },
+  async run({ kubectl, terminal, options }) {
+    const { username } = await whoAmI(kubectl);
+    const cluster = textOf(options, "cluster-id") ?? (await idOf());
+    const body = { cluster, username };
+    if (options.output === "json") {
+      terminal.out(`${JSON.stringify(body, undefined, 2)}\n`);
+      return;
+    }
+    const isPerson = !/^system:(serviceaccount|node):/.test(username);
+    terminal.out(`User      ${visible(username)}\nCluster   ${visible(cluster)}\n\n`);
+    if (!isPerson) {
+      terminal.out(
+        `${wrapped("Service accounts and nodes cannot approve: sign in as a person.", terminal.width)}\n`,
+      );
+      return;
+    }
+    const text =
+      "Where the operator has a CLUSTER_ID of its own, give that with --cluster-id. The owner of the account confirms, signed in to the product:";
+    terminal.out(`${wrapped(text, terminal.width)}\n\n`);
+    terminal.out(`  POST /v1/service/cluster-approvers\n  ${visible(JSON.stringify(body))}\n\n`);
+    terminal.out(
+      `${wrapped("After that your decisions count for the account's platforms in this cluster, as far as RBAC lets you write them.", terminal.width)}\n`,
+    );
+
+    async function idOf(): Promise<string> {
+      const { metadata } = await kubectl.json<KubernetesObject>(["get", "namespace", "kube-system"]);
+      return metadata.uid ?? "";
+    }
+  },
+};

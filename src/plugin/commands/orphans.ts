@@ -1,0 +1,103 @@
+import { type Command, type Context, shared, textOf } from "../command.ts";
+import { Failure } from "../failure.ts";
+import { KubectlFailure, type KubernetesObject } from "../kubectl.ts";
+import { wrapped } from "../output/paragraph.ts";
+import { table } from "../output/table.ts";
+import { relative, visible } from "../output/text.ts";
+
+type Orphan = {
+  externalID: string;
+  namespace: string | null;
+  name: string | null;
+  status: string;
+  since: string;
+  revokeAt?: string;
+};
+type SweepRecord = {
+  checkedAt: string;
+  epoch: number;
+  state: "ok" | "held";
+  why?: string;
+  items: Orphan[];
+  more?: number;
+};
+
+const NAME = "deputize-orphans";
+const CONFIRMED = "deputize.io/confirmed";
+export const OPERATOR_NAMESPACE = "deputize-system";
+
+/** `orphans`: what is in force although its object is gone. */
+export const orphans: Command = {
+  summary: "List what is in force although its object is gone",
+  usage: "",
+  named: "none",
+  options: {
+    confirm: { help: "let those that are held be revoked after the operator's grace" },
+    "operator-namespace": shared.operatorNamespace,
+    yes: shared.yes,
+    output: shared.output,
+  },
+  async run(context) {
+    const { terminal, clock, options } = context;
+    const record = await read(context);
+    if (options.output === "json") {
+      terminal.out(`${JSON.stringify(record, undefined, 2)}\n`);
+    } else {
+      show(context, record, clock.now());
+    }
+    if (options.confirm === true) await confirm(context, record);
+  },
+};
+
+function namespaceOf({ options }: Context): string {
+  return textOf(options, "operator-namespace") ?? OPERATOR_NAMESPACE;
+}
+
+async function read(context: Context): Promise<SweepRecord> {
+  const args = ["get", "configmap", NAME, "-n", namespaceOf(context)];
+  try {
+    const { data } = await context.kubectl.json<KubernetesObject & { data?: Record<string, string> }>(args);
+    return JSON.parse(data?.["orphans.json"] ?? "") as SweepRecord;
+  } catch (error) {
+    const isUnwritten = error instanceof SyntaxError || (error instanceof KubectlFailure && error.isMissing);
+    if (!isUnwritten) throw error;
+    const place = `${namespaceOf(context)}/${NAME}`;
+    throw new Failure(
+      `The operator has recorded nothing yet in configmap ${place}; it looks every 10 minutes`,
+    );
+  }
+}
+
+function show({ terminal }: Context, record: SweepRecord, now: Date): void {
+  const { items, more = 0, state, why, checkedAt } = record;
+  if (items.length === 0) {
+    terminal.out(`Every delegation has its object (looked at ${relative(checkedAt, now)}).\n`);
+    return;
+  }
+  const columns = [
+    {
+      heading: "DELEGATION",
+      of: ({ namespace, name, externalID }: Orphan) => (name === null ? externalID : `${namespace}/${name}`),
+    },
+    { heading: "STATUS", of: ({ status }: Orphan) => status },
+    { heading: "SEEN", of: ({ since }: Orphan) => relative(since, now) },
+    {
+      heading: "REVOKED",
+      of: ({ revokeAt }: Orphan) => (state === "held" ? "held" : relative(revokeAt, now) || "never"),
+    },
+    { heading: "EXTERNAL ID", of: ({ externalID }: Orphan) => externalID, dropsAt: 1 },
+  ];
+  terminal.out(table(items, columns, terminal.width));
+  if (more > 0) terminal.out(`… and ${more} more\n`);
+  if (state === "held") terminal.out(`\n${wrapped(visible(why ?? "They are held."), terminal.width)}\n`);
+}
+
+async function confirm(context: Context, { state, epoch, items }: SweepRecord): Promise<void> {
+  const { kubectl, terminal, options } = context;
+  if (state !== "held") throw new Failure("Nothing is held, so there is nothing to confirm");
+  const question = `Let these ${items.length} be revoked after the operator's grace?`;
+  if (options.yes !== true && !(await terminal.confirm(question))) throw new Failure("They stay held");
+  const mark = `${CONFIRMED}=${epoch}`;
+  await kubectl.run(["annotate", "configmap", NAME, mark, "--overwrite", "-n", namespaceOf(context)]);
+  terminal.note("Confirmed; the operator revokes them at its next look after the grace.\n");
+}

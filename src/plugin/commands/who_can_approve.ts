@@ -1,0 +1,96 @@
+import { onlyName } from "../arguments.ts";
+import { type Command, type Context, shared } from "../command.ts";
+import { type Delegation, objectOf, type Platform } from "../objects.ts";
+import { wrapped } from "../output/paragraph.ts";
+import { table } from "../output/table.ts";
+import {
+  type Allowed,
+  type Rbac,
+  type Role,
+  type RoleBinding,
+  type Subject,
+  subjectText,
+  whoMay,
+} from "../rbac.ts";
+
+/** Who may approve, or nearly: with what is in the way. */
+type Approver = Allowed & { note: string };
+
+/** `who-can-approve`: whom RBAC lets approve for a platform. */
+export const whoCanApprove: Command = {
+  summary: "Show whom roles let approve",
+  usage: "<delegation> | platform/<name>",
+  named: "any",
+  options: { output: shared.output },
+  async run(context) {
+    const { terminal, options, names } = context;
+    const named = onlyName(names, "a delegation, or platform/<name>");
+    const platform = await platformOf(context, named);
+    const rbac = await readRbac(context);
+    const delegation = named.includes("/") ? "*" : named;
+    const writers = whoMay(rbac, {
+      resource: "delegations/status",
+      name: delegation,
+      verbs: ["get", "patch"],
+    });
+    const approvers = whoMay(rbac, { resource: "platforms", name: platform, verbs: ["approve"] });
+    const isAdministrators = ({ subject }: Allowed) =>
+      subjectText(subject) === subjectText(ADMINISTRATORS.subject);
+    const others = approvers.filter((each) => !isAdministrators(each));
+    const found = [...others.map((each) => judged(each, writers)), ADMINISTRATORS];
+    if (options.output === "json") {
+      terminal.out(`${JSON.stringify(found, undefined, 2)}\n`);
+      return;
+    }
+    const columns = [
+      { heading: "WHO", of: ({ subject }: Approver) => subjectText(subject) },
+      { heading: "CAN", of: ({ note }: Approver) => (note === "" ? "yes" : "no") },
+      { heading: "BY", of: ({ bindings }: Approver) => bindings.join(","), dropsAt: 1 },
+      { heading: "WHY NOT", of: ({ note }: Approver) => note },
+    ];
+    terminal.out(table(found, columns, terminal.width));
+    const text =
+      "A decision counts only of somebody whom the account's owner has linked (kubectl deputize link), whom the binding of the namespace does not leave out, and who did not ask for it. To write the status needs get and patch on delegations/status.";
+    terminal.out(`\n${wrapped(text, terminal.width)}\n`);
+  },
+};
+
+/** No role is needed there. */
+const ADMINISTRATORS: Approver = {
+  subject: { kind: "Group", name: "system:masters" },
+  bindings: ["built in"],
+  note: "",
+};
+
+async function platformOf({ kubectl }: Context, named: string): Promise<string> {
+  const [kind, name] = named.split("/");
+  if (name !== undefined && /^platforms?(\.deputize\.io)?$/.test(kind ?? "")) {
+    return (await objectOf<Platform>(kubectl, "platform", name)).metadata.name;
+  }
+  return (await objectOf<Delegation>(kubectl, "delegation", named)).spec.platformRef.name;
+}
+
+async function readRbac({ kubectl }: Context): Promise<Rbac> {
+  const list = async <T>(resource: string) => (await kubectl.list<never>([resource])) as T[];
+  const [roles, clusterRoles, roleBindings, clusterRoleBindings] = await Promise.all([
+    list<Role>("roles.rbac.authorization.k8s.io"),
+    list<Role>("clusterroles.rbac.authorization.k8s.io"),
+    list<RoleBinding>("rolebindings.rbac.authorization.k8s.io"),
+    list<RoleBinding>("clusterrolebindings.rbac.authorization.k8s.io"),
+  ]);
+  return { roles, clusterRoles, roleBindings, clusterRoleBindings };
+}
+
+function judged(allowed: Allowed, writers: readonly Allowed[]): Approver {
+  const same = ({ subject }: Allowed) => subjectText(subject) === subjectText(allowed.subject);
+  const writer = writers.find(same);
+  if (!isPerson(allowed.subject)) {
+    return { ...allowed, note: "not a person" };
+  }
+  if (writer === undefined) return { ...allowed, note: "cannot write the status" };
+  return { ...allowed, bindings: [...new Set([...allowed.bindings, ...writer.bindings])], note: "" };
+}
+
+function isPerson({ kind, name }: Subject): boolean {
+  return kind !== "ServiceAccount" && !/^system:(serviceaccount|node|anonymous|unauthenticated)/.test(name);
+}

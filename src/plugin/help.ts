@@ -1,0 +1,35 @@
+import type { Command } from "./command.ts";
+import { commands } from "./commands.ts";
+import { labelled, wrapped } from "./output/paragraph.ts";
+
+const NAME = "kubectl deputize";
+const INDENT = "  ";
+
+/** What the plugin can do, in lines of at most `width` columns. */
+export function overview(width: number): string {
+  const lines = Object.entries(commands).map(([name, { summary }]) => [name, summary] as const);
+  return [
+    "Delegations of authority to AI agents, from the command line.",
+    `${NAME} <command>`,
+    labelled(lines, width, INDENT),
+    wrapped("Options of kubectl say where and as whom: -n, --context, --kubeconfig, --as and others.", width),
+    wrapped(
+      `${NAME} <command> --help says more. Exit status: 0 done, 1 refused or failed, 2 not understood.`,
+      width,
+    ),
+    "",
+  ]
+    .join("\n\n")
+    .trimEnd()
+    .concat("\n");
+}
+
+/** What one command does, and how it is said. */
+export function helpOf(name: string, { summary, usage, options }: Command, width: number): string {
+  const lines = Object.entries(options).map(([option, { short, takes, help }]) => {
+    const form = `--${option}${takes === undefined ? "" : ` ${takes}`}`;
+    return [short === undefined ? `    ${form}` : `-${short}, ${form}`, help] as const;
+  });
+  const parts = [wrapped(`${summary}.`, width), `${NAME} ${name} ${usage}`.trimEnd()];
+  return `${[...parts, labelled(lines, width, INDENT)].join("\n\n")}\n`;
+}

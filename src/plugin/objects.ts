@@ -1,0 +1,77 @@
+import { Failure } from "./failure.ts";
+import type { Kubectl, KubernetesObject } from "./kubectl.ts";
+
+/** Our kinds by what kubectl calls them. */
+export const resources = {
+  platform: "platforms.deputize.io",
+  agent: "agents.deputize.io",
+  delegation: "delegations.deputize.io",
+} as const;
+export type KindName = keyof typeof resources;
+
+export type Condition = { type: string; status: string; reason: string; message: string };
+
+type Declared<Spec, Status> = KubernetesObject & {
+  spec: Spec;
+  status?: Status & { observedGeneration?: number; conditions?: Condition[] };
+};
+
+export type Platform = Declared<
+  { displayName: string; defaultAllowedScopes: string[] },
+  { credentialsSecretName?: string; credentialsVersion?: number; lastRotationRequest?: string }
+>;
+
+export type Agent = Declared<{ platformRef: { name: string } }, { agentID?: string }>;
+
+export type Approval = {
+  decision: "Approved" | "Denied";
+  approvedScopes?: string[];
+  approver: { username: string };
+  message?: string;
+};
+
+export type Delegation = Declared<
+  {
+    platformRef: { name: string };
+    agentRef: { name: string };
+    scopes: string[];
+    ttl?: string;
+    expiresAt?: string;
+    constraints?: Record<string, unknown>[];
+    requestedBy?: string;
+    revoked?: boolean;
+  },
+  {
+    requestID?: string;
+    certID?: string;
+    approvedScope?: string[];
+    certStatus?: string;
+    expiresAt?: string;
+    decidedBy?: string;
+    approval?: Approval;
+  }
+>;
+
+export type AnyObject = Platform | Agent | Delegation;
+
+/** The object of a name. Throws `Failure` when there is none. */
+export async function objectOf<T extends AnyObject>(
+  kubectl: Kubectl,
+  kind: KindName,
+  name: string,
+): Promise<T> {
+  const object = await kubectl.find<T>(resources[kind], name);
+  if (object === undefined) throw new Failure(`There is no ${kind} ${name} in the namespace`);
+  return object;
+}
+
+/** The condition of a type. */
+export function conditionOf({ status }: AnyObject, type: string): Condition | undefined {
+  return status?.conditions?.find((condition) => condition.type === type);
+}
+
+/** The word that says how an object is. */
+export function reasonOf(object: AnyObject): string {
+  if (object.metadata.deletionTimestamp !== undefined) return "Terminating";
+  return conditionOf(object, "Ready")?.reason ?? "Unknown";
+}

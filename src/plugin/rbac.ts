@@ -1,0 +1,82 @@
+/** A rule of a role. */
+export type Rule = { apiGroups?: string[]; resources?: string[]; resourceNames?: string[]; verbs: string[] };
+/** A role of a namespace or of the cluster. */
+export type Role = { metadata: { name: string; namespace?: string }; rules?: Rule[] | null };
+/** Whom a binding gives a role. */
+export type Subject = { kind: string; name: string; namespace?: string };
+/** A binding of either kind. */
+export type RoleBinding = {
+  metadata: { name: string; namespace?: string };
+  roleRef: { kind: string; name: string };
+  subjects?: Subject[] | null;
+};
+
+/** What a namespace's roles say, with those of the cluster. */
+export type Rbac = {
+  roles: readonly Role[];
+  clusterRoles: readonly Role[];
+  roleBindings: readonly RoleBinding[];
+  clusterRoleBindings: readonly RoleBinding[];
+};
+
+/** Something to be allowed, of our group. */
+export type Wanted = { resource: string; name: string; verbs: readonly string[] };
+
+const GROUP = "deputize.io";
+
+/** Whether a rule allows one verb with an object, as the API server judges. */
+function allows(
+  { apiGroups = [], resources = [], resourceNames = [], verbs }: Rule,
+  wanted: Wanted,
+  verb: string,
+) {
+  const [, subresource] = wanted.resource.split("/");
+  const names = ["*", wanted.resource, ...(subresource === undefined ? [] : [`*/${subresource}`])];
+  return (
+    (verbs.includes("*") || verbs.includes(verb)) &&
+    (apiGroups.includes("*") || apiGroups.includes(GROUP)) &&
+    resources.some((resource) => names.includes(resource)) &&
+    (resourceNames.length === 0 || resourceNames.includes(wanted.name))
+  );
+}
+
+/** A subject, by what bindings it has its rights. */
+export type Allowed = { subject: Subject; bindings: string[] };
+
+/** Who may do something, each with the bindings that matter; every verb must be allowed by one of them. */
+export function whoMay(rbac: Rbac, wanted: Wanted): Allowed[] {
+  const found = new Map<string, Allowed & { verbs: Set<string> }>();
+  for (const { binding, rules, place } of boundRules(rbac)) {
+    const verbs = wanted.verbs.filter((verb) => rules.some((rule) => allows(rule, wanted, verb)));
+    if (verbs.length === 0) continue;
+    for (const subject of binding.subjects ?? []) {
+      const known = found.get(subjectText(subject)) ?? { subject, bindings: [], verbs: new Set<string>() };
+      known.bindings.push(place);
+      for (const verb of verbs) known.verbs.add(verb);
+      found.set(subjectText(subject), known);
+    }
+  }
+  return [...found.values()]
+    .filter(({ verbs }) => verbs.size === wanted.verbs.length)
+    .map(({ subject, bindings }) => ({ subject, bindings }));
+}
+
+function* boundRules({ roles, clusterRoles, roleBindings, clusterRoleBindings }: Rbac) {
+  const rulesOf = ({ roleRef }: RoleBinding): Rule[] => {
+    const known = roleRef.kind === "ClusterRole" ? clusterRoles : roles;
+    return known.find(({ metadata }) => metadata.name === roleRef.name)?.rules ?? [];
+  };
+  for (const binding of roleBindings) {
+    yield { binding, rules: rulesOf(binding), place: `rolebinding/${binding.metadata.name}` };
+  }
+  for (const binding of clusterRoleBindings) {
+    yield { binding, rules: rulesOf(binding), place: `clusterrolebinding/${binding.metadata.name}` };
+  }
+}
+
+/** A subject as one text: `User jane`, `ServiceAccount ns/name`. */
+export function subjectText({ kind, name, namespace }: Subject): string {
+  return namespace === undefined || kind !== "ServiceAccount"
+    ? `${kind} ${name}`
+    : `${kind} ${namespace}/${name}`;
+}

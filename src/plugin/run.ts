@@ -1,0 +1,60 @@
+import { readArguments } from "./arguments.ts";
+import type { Clock } from "./clock.ts";
+import type { Context, Terminal } from "./command.ts";
+import { commands } from "./commands.ts";
+import { Failure, UsageFailure } from "./failure.ts";
+import { helpOf, overview } from "./help.ts";
+import { createKubectl } from "./kubectl.ts";
+import { visible } from "./output/text.ts";
+
+type World = {
+  terminal: Terminal;
+  clock: Clock;
+  wait(ms: number): Promise<void>;
+  /** For tests: what is run as kubectl. */
+  program?: string;
+};
+
+/** Exit status of a command that was not understood. */
+const USAGE = 2;
+
+/** Carries out a command line and gives the exit status: 0 done, 1 refused or failed, 2 not understood. */
+export async function runPlugin(args: readonly string[], world: World): Promise<number> {
+  const { terminal } = world;
+  const [name = "", ...rest] = args;
+  if (name === "" || name === "help" || name === "-h" || name === "--help") {
+    terminal.out(overview(terminal.width));
+    return name === "" ? USAGE : 0;
+  }
+  try {
+    await runCommand(name, rest, world);
+    return 0;
+  } catch (error) {
+    if (!(error instanceof Failure)) throw error;
+    terminal.note(`${lines(error.message)}\n`);
+    if (!(error instanceof UsageFailure)) return 1;
+    terminal.note(`(kubectl deputize ${name in commands ? `${name} ` : ""}--help says more)\n`);
+    return USAGE;
+  }
+}
+
+async function runCommand(name: string, rest: readonly string[], world: World): Promise<void> {
+  const command = Object.hasOwn(commands, name) ? commands[name] : undefined;
+  if (command === undefined) throw new UsageFailure(`There is no command ${visible(name)}`);
+  const { names, options, common } = readArguments(command, rest);
+  const { terminal, clock, wait, program } = world;
+  if (options.help === true) {
+    terminal.out(helpOf(name, command, terminal.width));
+    return;
+  }
+  if (options.output !== undefined && options.output !== "json") {
+    throw new UsageFailure("--output is json, or left out");
+  }
+  const context: Context = { kubectl: createKubectl(common, program), terminal, clock, options, names, wait };
+  await command.run(context);
+}
+
+/** What kubectl says may hold anything, several lines too. */
+function lines(message: string): string {
+  return message.split("\n").map(visible).join("\n");
+}

@@ -1,0 +1,26 @@
+import { createInterface } from "node:readline/promises";
+import { text } from "node:stream/consumers";
+import type { Terminal } from "./command.ts";
+import { Failure } from "./failure.ts";
+
+const NARROW = 80;
+
+/** The terminal of this process. Without one nobody can be asked. */
+export function processTerminal(): Terminal {
+  const { stdin, stdout, stderr } = process;
+  return {
+    out: (output) => void stdout.write(output),
+    note: (output) => void stderr.write(output),
+    input: () => text(stdin),
+    width: stdout.columns ?? NARROW,
+    async confirm(question) {
+      if (!stdin.isTTY) throw new Failure("Nobody can be asked here: say --yes if you mean it");
+      const lines = createInterface({ input: stdin, output: stderr });
+      try {
+        return /^y(es)?$/i.test((await lines.question(`${question} [y/N] `)).trim());
+      } finally {
+        lines.close();
+      }
+    },
+  };
+}

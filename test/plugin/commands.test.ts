@@ -1,0 +1,242 @@
+import { chmod, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { bindingsOf } from "../../src/operator/tenants.ts";
+import { nextName, renewed } from "../../src/plugin/commands/renew.ts";
+import { commands } from "../../src/plugin/commands.ts";
+import type { Delegation } from "../../src/plugin/objects.ts";
+import { runPlugin } from "../../src/plugin/run.ts";
+import { entryFaults } from "../../src/plugin/tenants.ts";
+
+const NOW = new Date("2026-06-01T12:00:00Z");
+const delegation: Delegation = {
+  apiVersion: "deputize.io/v1alpha1",
+  kind: "Delegation",
+  metadata: { name: "bot", namespace: "shop", uid: "1", resourceVersion: "5", generation: 1 },
+  spec: { platformRef: { name: "shop" }, agentRef: { name: "bot" }, scopes: ["data:read"], ttl: "24h" },
+};
+
+/** A program in kubectl's place that answers by its first words and notes what it was given. */
+const FAKE = `#!${process.execPath}
+const fs = require("node:fs");
+const [, , ...args] = process.argv;
+fs.appendFileSync(__filename + ".calls", JSON.stringify(args) + "\\n");
+const answers = JSON.parse(fs.readFileSync(__filename + ".json", "utf8"));
+const answer = answers[args.slice(0, 2).join(" ")];
+if (answer === undefined || answer.fails) { console.error(answer?.fails ?? "Error: unexpected " + args.join(" ")); process.exit(1); }
+console.log(JSON.stringify(answer));
+`;
+
+describe("the plugin", () => {
+  let folder: string;
+  let program: string;
+  let out: string;
+  let notes: string;
+  let answer: boolean;
+
+  beforeEach(async () => {
+    folder = await mkdtemp(join(tmpdir(), "deputize-kubectl-"));
+    program = join(folder, "kubectl.cjs");
+    await writeFile(program, FAKE);
+    await chmod(program, 0o755);
+    [out, notes, answer] = ["", "", true];
+  });
+  afterEach(() => rm(folder, { recursive: true }));
+
+  async function run(args: string[], answers: Record<string, unknown> = {}): Promise<number> {
+    await writeFile(`${program}.json`, JSON.stringify(answers));
+    return runPlugin(args, {
+      terminal: {
+        out: (text) => void (out += text),
+        note: (text) => void (notes += text),
+        width: 80,
+        input: async () => "",
+        confirm: async () => answer,
+      },
+      clock: { now: () => NOW },
+      wait: async () => undefined,
+      program,
+    });
+  }
+  const calls = async () =>
+    (await readFile(`${program}.calls`, "utf8"))
+      .trim()
+      .split("\n")
+      .map((line) => JSON.parse(line) as string[]);
+  const me = { status: { userInfo: { username: "jane" } } };
+
+  test("says what it can do, and how each command is said", async () => {
+    expect(await run(["--help"])).toBe(0);
+    expect(out).toContain("kubectl deputize <command>");
+    expect(await run([])).toBe(2);
+    for (const name of ["status", "approve", "uninstall"]) expect(await run([name, "--help"])).toBe(0);
+    expect(out).toContain("kubectl deputize approve <delegation>");
+    for (const line of out.split("\n")) expect(line.length).toBeLessThanOrEqual(80);
+  });
+
+  test.each([
+    [["aprove", "bot"], "There is no command aprove"],
+    [["__proto__"], "There is no command __proto__"],
+    [["approve"], "Name the delegation"],
+    [["approve", "a", "b"], "Name one only, not also b"],
+    [["approve", "bot", "--scope", "x"], "Unknown option '--scope'"],
+    [["status", "-o", "yaml"], "--output is json"],
+    [["tenants"], "kubectl deputize tenants check"],
+    [["uninstall"], "Say one of --revoke and --orphan"],
+  ])("%j is not understood, with a sentence", async (args, message) => {
+    expect(await run(args)).toBe(2);
+    expect(notes).toContain(message);
+    expect(out).toBe("");
+  });
+
+  test("has a page that names every command", async () => {
+    const page = await readFile(new URL("../../docs/kubectl.md", import.meta.url), "utf8");
+    const named = [...page.matchAll(/^\| `([a-z-]+)/gm)].map(([, name]) => name);
+    expect(named.sort()).toEqual(Object.keys(commands).sort());
+  });
+
+  test("hands on to every call where to look and as whom", async () => {
+    await run(["status", "-n", "bank", "--context=prod", "--as", "jane", "--as-group", "a", "--as-group=b"], {
+      "get platforms.deputize.io,agents.deputize.io,delegations.deputize.io": { items: [] },
+    });
+    expect((await calls())[0]?.slice(2).sort()).toEqual(
+      [
+        "--as-group=a",
+        "--as-group=b",
+        "--as=jane",
+        "--context=prod",
+        "--namespace=bank",
+        "-o",
+        "json",
+      ].sort(),
+    );
+  });
+
+  test("decides nothing where nobody says yes", async () => {
+    answer = false;
+    expect(
+      await run(["approve", "bot"], { "get delegations.deputize.io": delegation, "auth whoami": me }),
+    ).toBe(1);
+    expect(notes).toContain("Nothing was decided");
+    expect((await calls()).map(([first]) => first)).not.toContain("patch");
+  });
+
+  test("writes a decision at the version that was shown, as who makes it", async () => {
+    await run(["deny", "bot", "--no-wait", "-y", "-m", "no"], {
+      "get delegations.deputize.io": delegation,
+      "auth whoami": me,
+      "patch delegations.deputize.io": {},
+    });
+    const patch = (await calls()).find(([first]) => first === "patch") ?? [];
+    expect(patch).toContain("--subresource=status");
+    expect(JSON.parse(patch[patch.indexOf("-p") + 1] ?? "")).toEqual({
+      metadata: { resourceVersion: "5" },
+      status: {
+        approval: {
+          decision: "Denied",
+          approver: { username: "jane" },
+          observedGeneration: 1,
+          message: "no",
+        },
+      },
+    });
+  });
+
+  test.each<
+    [string, Partial<Delegation["spec"]> | undefined, Partial<Delegation["metadata"]> | undefined, string]
+  >([
+    ["what one asked for oneself", { requestedBy: "jane" }, undefined, "You asked for it yourself"],
+    ["what is revoked", { revoked: true }, undefined, "It is revoked"],
+    ["what is being deleted", undefined, { deletionTimestamp: NOW.toISOString() }, "It is being deleted"],
+  ])("does not decide %s", async (_, spec, metadata, message) => {
+    const object = {
+      ...delegation,
+      spec: { ...delegation.spec, ...spec },
+      metadata: { ...delegation.metadata, ...metadata },
+    };
+    expect(
+      await run(["approve", "bot", "-y"], { "get delegations.deputize.io": object, "auth whoami": me }),
+    ).toBe(1);
+    expect(notes).toContain(message);
+  });
+
+  test("shows what hides in names and refusals written out", async () => {
+    await run(["status"], {
+      "get platforms.deputize.io,agents.deputize.io,delegations.deputize.io": { fails: "no\u001b[2J" },
+    });
+    expect(notes).toBe("no\\u{1b}[2J\n");
+  });
+
+  test("says that kubectl is not there", async () => {
+    program = join(folder, "nothing");
+    expect(await run(["status"])).toBe(1);
+    expect(notes).toContain("is not there: install it");
+  });
+
+  test.each([
+    ["bot", [], "bot-2"],
+    ["bot-2", [], "bot-3"],
+    ["bot", ["bot-2", "bot-3"], "bot-4"],
+    [`${"a".repeat(62)}b`, [], `${"a".repeat(61)}-2`],
+  ])("calls what renews %s, beside %j, %s", (name, taken, next) => {
+    expect(nextName(name, new Set(taken))).toBe(next);
+  });
+
+  test("renews what was asked for, without its end, its owners and who asked before", () => {
+    const old = {
+      ...delegation,
+      metadata: {
+        ...delegation.metadata,
+        labels: { team: "shop", "kustomize.toolkit.fluxcd.io/name": "x" },
+        annotations: {
+          "kubectl.kubernetes.io/last-applied-configuration": "x",
+          "deputize.io/keep": "true",
+          note: "n",
+        },
+      },
+      spec: { ...delegation.spec, revoked: true, revokeReason: "over", suspend: true, requestedBy: "ed" },
+    };
+    expect(renewed(old, { name: "bot-2", ttl: undefined, username: "jane" })).toEqual({
+      apiVersion: "deputize.io/v1alpha1",
+      kind: "Delegation",
+      metadata: { name: "bot-2", namespace: "shop", labels: { team: "shop" }, annotations: { note: "n" } },
+      spec: { ...delegation.spec, requestedBy: "jane" },
+    });
+    const { ttl: _, ...spec } = delegation.spec;
+    const ended = { ...delegation, spec: { ...spec, expiresAt: "2026-05-01T00:00:00Z" } };
+    expect(() => renewed(ended, { name: "b", ttl: undefined, username: "jane" })).toThrow("--ttl");
+    expect(renewed(ended, { name: "b", ttl: "1h", username: "jane" })).toMatchObject({ spec: { ttl: "1h" } });
+  });
+
+  test.each([
+    { accountEmail: "a@example.test" },
+    { accountEmail: "a@example.test", ceiling: ["data:*"], approvers: ["jane"], fourEyes: true },
+    { accountEmail: "zoë@bücher.example" },
+    { accountEmail: "nobody" },
+    { accountEmail: "a b@example.test" },
+    { accountEmail: `${"a".repeat(308)}@example.test` },
+    { accountEmail: `${"a".repeat(309)}@example.test` },
+    {},
+    [],
+    "text",
+    null,
+    { accountEmail: "a@example.test", celling: [] },
+    { accountEmail: "a@example.test", ceiling: [] },
+    { accountEmail: "a@example.test", ceiling: "data:*" },
+    { accountEmail: "a@example.test", ceiling: ["data:raed"] },
+    { accountEmail: "a@example.test", ceiling: ["custom:orders:refund", "custom:*"] },
+    { accountEmail: "a@example.test", ceiling: Array.from({ length: 64 }, (_, n) => `custom:a:s${n}`) },
+    { accountEmail: "a@example.test", ceiling: Array.from({ length: 65 }, (_, n) => `custom:a:s${n}`) },
+    { accountEmail: "a@example.test", approvers: [] },
+    { accountEmail: "a@example.test", approvers: [""] },
+    { accountEmail: "a@example.test", approvers: ["a".repeat(253)] },
+    { accountEmail: "a@example.test", approvers: ["a".repeat(254)] },
+    { accountEmail: "a@example.test", approvers: Array.from({ length: 65 }, (_, n) => `u${n}`) },
+    { accountEmail: "a@example.test", approvers: [1] },
+    { accountEmail: "a@example.test", fourEyes: "yes" },
+  ])("takes an entry as the operator does: %j", (entry) => {
+    const binding = bindingsOf([{ name: "x", data: { shop: JSON.stringify(entry) } }]).get("shop");
+    expect(entryFaults(entry).length === 0).toBe(binding?.tenant !== undefined);
+  });
+});

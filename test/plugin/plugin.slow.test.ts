@@ -1,0 +1,359 @@
+import { join } from "node:path";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import type { AnyObject, DelegationStatus, PlatformStatus } from "../../src/operator/kinds.ts";
+import type { OperatorCluster } from "../operator/cluster/operator_cluster.ts";
+import { type RealCluster, startRealCluster } from "../operator/cluster/real_cluster.ts";
+import { agent, delegation, platform } from "../operator/operator_folder.ts";
+import { kubernetesBinary } from "../support/kubernetes/binary.ts";
+import type { Person } from "../support/platform_world.ts";
+import { until } from "../support/process.ts";
+import { type PluginWorld, pluginWorld, type Ran } from "./plugin_world.ts";
+
+const BUILD_TIMEOUT_MS = 20 * 60_000;
+const RBAC = "/apis/rbac.authorization.k8s.io/v1";
+const PLUGIN = join(import.meta.dirname, "../../src/plugin");
+const JANE = "jane@example.test";
+const TOKENS = { jane: "jane-of-the-tests", ed: "ed-of-the-tests", ann: "ann-of-the-tests" };
+const binary = await kubernetesBinary();
+if (binary.missing !== undefined) console.error(`SKIPPED, missing: ${binary.missing}`);
+
+/** kubectl, API server, API and operator are the real ones; keys are made by the tests' vault. */
+describe.skipIf(binary.missing !== undefined)("kubectl deputize", { timeout: 60_000 }, () => {
+  let real: RealCluster;
+  let world: OperatorCluster;
+  let person: Person;
+  let plugin: PluginWorld;
+
+  beforeAll(async () => {
+    real = await startRealCluster(binary.path ?? "", {
+      [TOKENS.jane]: { name: JANE },
+      [TOKENS.ed]: { name: "ed@example.test" },
+      [TOKENS.ann]: { name: "ann@example.test", group: "system:masters" },
+    });
+  }, BUILD_TIMEOUT_MS);
+  afterAll(() => real?.stop());
+  beforeEach(async () => {
+    ({ world, person } = await real.open());
+    plugin = await pluginWorld(real.kubernetes, {
+      binary: binary.path ?? "",
+      programs: {
+        "kubectl-deputize": `${process.execPath} ${join(PLUGIN, "main.ts")}`,
+        "kubectl_complete-deputize": `${process.execPath} ${join(PLUGIN, "complete_main.ts")}`,
+      },
+      people: TOKENS,
+      namespace: world.namespace,
+    });
+    await person.client.call("PUT", `/v1/service/namespace-bindings/real/${world.namespace}`, { body: {} });
+    await world.start();
+  });
+  afterEach(async () => {
+    await plugin.dispose();
+    await world.dispose();
+  });
+
+  const as = (who: keyof typeof TOKENS, ...args: string[]): Promise<Ran> =>
+    plugin.kubectl(who, ["deputize", ...args]);
+  const call = async (...args: Parameters<RealCluster["kubernetes"]["call"]>) => {
+    const { status, body } = await real.kubernetes.call(...args);
+    if (status >= 300) throw new Error(`${args[1]}: ${status} ${String(body.message)}`);
+    return body;
+  };
+  const statusOf = (object: AnyObject | undefined) => object?.status as DelegationStatus & PlatformStatus;
+  const link = () => person.client.post("/v1/service/cluster-approvers", { cluster: "real", username: JANE });
+
+  /** Lets somebody read our objects, and write and approve them too where it says so. */
+  async function allow(who: string, name: string, rules: object[]): Promise<void> {
+    const reads = { apiGroups: ["deputize.io"], resources: ["*"], verbs: ["get", "list", "watch"] };
+    const metadata = { name };
+    await call("POST", `${RBAC}/namespaces/${world.namespace}/roles`, { metadata, rules: [reads, ...rules] });
+    await call("POST", `${RBAC}/namespaces/${world.namespace}/rolebindings`, {
+      metadata,
+      roleRef: { apiGroup: "rbac.authorization.k8s.io", kind: "Role", name },
+      subjects: [{ kind: "User", apiGroup: "rbac.authorization.k8s.io", name: who }],
+    });
+  }
+  const approvers = () =>
+    allow(JANE, "approver", [
+      { apiGroups: ["deputize.io"], resources: ["delegations/status"], verbs: ["get", "update", "patch"] },
+      { apiGroups: ["deputize.io"], resources: ["platforms"], verbs: ["approve"], resourceNames: ["shop"] },
+    ]);
+  const editors = () =>
+    allow("ed@example.test", "editor", [
+      {
+        apiGroups: ["deputize.io"],
+        resources: ["delegations", "platforms"],
+        verbs: ["create", "patch", "delete"],
+      },
+    ]);
+
+  async function declare(spec: object = {}): Promise<void> {
+    await world.apply(platform(), agent(), delegation(spec));
+    await world.reaches("Delegation", "bot", "AwaitingApproval");
+  }
+
+  test("approves what is asked for, some of it, once, and waits for what comes of it", async () => {
+    await approvers();
+    await link();
+    await declare();
+    const nobody = await as("jane", "approve", "bot");
+    expect(nobody).toMatchObject({ status: 1, out: "" });
+    expect(nobody.err).toContain("Nobody can be asked here: say --yes if you mean it");
+    expect(nobody.err).toMatch(/Asked +data:read, payments:send/);
+    const dry = await as("jane", "approve", "bot", "--dry-run");
+    expect(dry).toMatchObject({ status: 0, out: "delegation/bot would be approved (dry run)\n" });
+    expect(statusOf(await world.find("Delegation", "bot")).approval).toBeUndefined();
+    const other = await as("jane", "approve", "bot", "--scopes", "data:share", "--yes");
+    expect(other).toMatchObject({ status: 2, err: expect.stringContaining("Not asked for: data:share") });
+    const done = await as("jane", "approve", "bot", "--scopes", "data:read", "-m", "for March", "--yes");
+    expect(done).toMatchObject({ status: 0, err: "" });
+    expect(done.out).toMatch(/^delegation\/bot is Active: bot may data:read until /);
+    expect(statusOf(await world.find("Delegation", "bot"))).toMatchObject({
+      approvedScope: ["data:read"],
+      decidedBy: JANE,
+      approval: { message: "for March", approver: { username: JANE } },
+    });
+    const again = await as("jane", "deny", "bot", "--yes");
+    expect(again).toMatchObject({
+      status: 1,
+      err: `It was approved by ${JANE}; a decision is written once\n`,
+    });
+    const shown = await as("jane", "status", "bot");
+    expect(shown.out).toMatch(/State +Active\nGranted +data:read\n/);
+    expect(shown.out).toContain(`Approved      data:read by ${JANE}: for March`);
+  });
+
+  test("denies, with the reason that people read", async () => {
+    await approvers();
+    await link();
+    await declare();
+    const done = await as("jane", "deny", "bot", "-m", "not this month", "--yes");
+    expect(done).toMatchObject({
+      status: 0,
+      out: `delegation/bot is Denied: Denied by ${JANE}: not this month\n`,
+    });
+  });
+
+  test("says what is missing where a decision does not count, and what the cluster refuses", async () => {
+    await approvers();
+    await declare();
+    const unlinked = await as("jane", "approve", "bot", "--yes");
+    expect(unlinked.status).toBe(1);
+    expect(unlinked.out).toContain("delegation/bot is ApproverNotLinked");
+    expect(unlinked.err).toContain("kubectl deputize link says what its owner has to confirm");
+    await editors();
+    await world.apply(delegation({}, { name: "second" }));
+    const refused = await as("ed", "approve", "second", "--yes");
+    expect(refused).toMatchObject({ status: 1, out: "" });
+    expect(refused.err).toMatch(/ed@example\.test/);
+    const missing = await as("jane", "approve", "nothing", "--yes");
+    expect(missing).toMatchObject({ status: 1, err: "There is no delegation nothing in the namespace\n" });
+  });
+
+  test("says who one is, and what the account's owner confirms", async () => {
+    const { out, status } = await as("jane", "link", "--cluster-id", "real", "-o", "json");
+    expect({ status, body: JSON.parse(out) }).toEqual({
+      status: 0,
+      body: { cluster: "real", username: JANE },
+    });
+    const text = await as("ann", "link");
+    const { metadata } = await call("GET", "/api/v1/namespaces/kube-system");
+    expect(text.out).toContain(`Cluster   ${(metadata as { uid: string }).uid}`);
+    expect(text.out).toContain("POST /v1/service/cluster-approvers");
+    const link = await person.client.post("/v1/service/cluster-approvers", JSON.parse(out));
+    expect(link.status).toBe(201);
+  });
+
+  test("shows whom roles let approve, and what the others lack", async () => {
+    await approvers();
+    await declare();
+    await allow("half@example.test", "half", [{ apiGroups: ["*"], resources: ["platforms"], verbs: ["*"] }]);
+    const { out } = await as("ann", "who-can-approve", "bot", "-o", "json");
+    const found = (JSON.parse(out) as { subject: { name: string }; note: string }[]).map(
+      ({ subject, note }) => [subject.name, note],
+    );
+    expect(found).toContainEqual([JANE, ""]);
+    expect(found).toContainEqual(["system:masters", ""]);
+    expect(found).toContainEqual(["half@example.test", "cannot write the status"]);
+    const platformOnly = await as("ann", "who-can-approve", "platform/shop");
+    expect(platformOnly.out).toMatch(/^WHO +CAN +/);
+    expect(platformOnly.out).toMatch(/User jane@example\.test +yes/);
+    expect((await as("jane", "who-can-approve", "bot")).err).toContain("Forbidden");
+  });
+
+  test("revokes and waits for it, and asks for the same again in the name of who does", async () => {
+    await editors();
+    await declare({ requestedBy: undefined });
+    const done = await as("ed", "revoke", "bot", "--reason", "over", "--yes");
+    expect(done.out).toMatch(/^delegation\/bot is Revoked: /);
+    expect((await world.find("Delegation", "bot"))?.spec).toMatchObject({
+      revoked: true,
+      revokeReason: "over",
+    });
+    const dry = await as("ed", "renew", "bot", "--dry-run");
+    expect(dry).toMatchObject({ status: 0, out: "delegation/bot-2 would be created (dry run)\n" });
+    const renewed = await as("ed", "renew", "bot", "--ttl", "1h");
+    expect(renewed.out).toBe(
+      "delegation/bot-2 created; it needs a decision: kubectl deputize approve bot-2\n",
+    );
+    const next = await world.reaches("Delegation", "bot-2", "AwaitingApproval");
+    expect(next.spec).toEqual({
+      platformRef: { name: "shop" },
+      agentRef: { name: "bot" },
+      scopes: ["data:read", "payments:send"],
+      ttl: "1h",
+    });
+  });
+
+  test("replaces a platform's key and says in which Secret it is", async () => {
+    await editors();
+    await declare();
+    const before = await world.secret("shop-credentials");
+    const done = await as("ed", "rotate-key", "shop", "--yes");
+    expect(done).toMatchObject({
+      status: 0,
+      out: "platform/shop has key number 2 in secret/shop-credentials; the old one ends at once\n",
+    });
+    expect((await world.secret("shop-credentials"))?.api_key).not.toBe(before?.api_key);
+  });
+
+  test("lists what there is, and one in words", async () => {
+    await editors();
+    await declare();
+    const { out } = await as("ed", "status");
+    expect(out.split("\n").map((line) => line.split(/ {2,}/).slice(0, 3))).toEqual([
+      ["NAME", "READY", "REASON"],
+      ["platform/shop", "True", "Active"],
+      ["agent/bot", "True", "Active"],
+      ["delegation/bot", "False", "AwaitingApproval"],
+      [""],
+    ]);
+    for (const line of out.split("\n")) expect(line.length).toBeLessThanOrEqual(80);
+    const one = await as("ed", "status", "platform/shop");
+    expect(one.out).toMatch(/^Platform +shop-\w+\/shop\nState +Active\n/);
+    const everywhere = await as("ann", "status", "-A");
+    expect(everywhere.out).toContain(world.namespace);
+    expect(JSON.parse((await as("ed", "status", "bot", "-o", "json")).out).metadata.name).toBe("bot");
+  });
+
+  test("checks the bindings of the cluster and of a file", async () => {
+    const system = world.systemNamespace;
+    const good = await as("ann", "tenants", "check", "--operator-namespace", system);
+    expect(good).toMatchObject({ status: 0, err: "" });
+    expect(good.out).toMatch(new RegExp(`${world.namespace} +deputize-tenants +ok`));
+    const manifest = {
+      apiVersion: "v1",
+      kind: "ConfigMap",
+      metadata: { name: "more", labels: { "deputize.io/tenants": "true" } },
+      data: {
+        nowhere: "accountEmail: a@example.test",
+        bad: "accountEmail: [",
+        worse: "ceiling: [data:raed]",
+      },
+    };
+    await call("POST", `/api/v1/namespaces/${system}/configmaps`, manifest);
+    const bad = await as("ann", "tenants", "check", "--operator-namespace", system);
+    expect(bad).toMatchObject({ status: 1, err: "3 of 4 entries bind nothing\n" });
+    expect(bad.out).toMatch(/worse +more +faulty/);
+    const faults = bad.out.slice(bad.out.indexOf("\n\n")).trim().split("\n");
+    expect(faults).toEqual([
+      "bad: the entry is not YAML",
+      "bad: there is no such namespace in the cluster",
+      "nowhere: there is no such namespace in the cluster",
+      "worse: accountEmail: is required, an e-mail address",
+      'worse: ceiling: "data:raed" is neither in the vocabulary nor',
+      "custom:<area>:<action> of two to four parts",
+      "worse: there is no such namespace in the cluster",
+    ]);
+    const file = await plugin.kubectl(
+      "ann",
+      ["deputize", "tenants", "check", "-f", "-"],
+      JSON.stringify({ ...manifest, metadata: { name: "unlabelled" } }),
+    );
+    expect(file).toMatchObject({
+      status: 1,
+      err: expect.stringContaining("has no label deputize.io/tenants"),
+    });
+  });
+
+  test("lists what has lost its object, and lets it be confirmed", async () => {
+    const record = {
+      checkedAt: new Date().toISOString(),
+      epoch: 7,
+      state: "held",
+      why: "The cluster has no object of ours",
+      items: [
+        {
+          externalID: "real.1",
+          kind: "Delegation",
+          namespace: "shop",
+          name: "old",
+          status: "approved",
+          since: new Date().toISOString(),
+        },
+      ],
+    };
+    const configMaps = `/api/v1/namespaces/${world.systemNamespace}/configmaps`;
+    const args = ["orphans", "--operator-namespace", world.systemNamespace];
+    const nothing = await as("ann", ...args);
+    expect(nothing).toMatchObject({ status: 1, err: expect.stringContaining("recorded nothing yet") });
+    await call("POST", configMaps, {
+      metadata: { name: "deputize-orphans" },
+      data: { "orphans.json": JSON.stringify(record) },
+    });
+    const held = await as("ann", ...args);
+    expect(held.out).toMatch(/shop\/old +approved +\S+ ago +held/);
+    expect(held.out).toContain("The cluster has no object of ours");
+    expect(await as("ann", ...args, "--confirm", "--yes")).toMatchObject({ status: 0 });
+    const { metadata } = await call("GET", `${configMaps}/deputize-orphans`);
+    expect(metadata).toMatchObject({ annotations: { "deputize.io/confirmed": "7" } });
+  });
+
+  test("completes commands, options and names", async () => {
+    await editors();
+    await declare();
+    const complete = async (...words: string[]) =>
+      (await plugin.kubectl("ed", ["__complete", "deputize", ...words])).out.split("\n");
+    expect(await complete("re")).toEqual(["revoke", "renew", ":4", ""]);
+    expect(await complete("revoke", "")).toEqual(["bot", ":4", ""]);
+    expect(await complete("rotate-key", "s")).toEqual(["shop", ":4", ""]);
+    expect(await complete("approve", "--sc")).toEqual(["--scopes", ":4", ""]);
+    expect(await complete("status", "platform/")).toEqual(["platform/shop", ":4", ""]);
+  });
+
+  describe("uninstall", () => {
+    const uninstall = (...args: string[]) =>
+      as("ann", "uninstall", "--operator-namespace", world.systemNamespace, ...args);
+    const nothingLeft = async () =>
+      (await as("ann", "status", "-A")).out === "There is nothing of ours in the cluster.\n";
+
+    test("--revoke deletes everything in order, and what it declared ends", async () => {
+      await declare();
+      expect(await uninstall("--yes")).toMatchObject({ status: 2 });
+      expect(await uninstall("--orphan", "--yes")).toMatchObject({
+        status: 1,
+        err: expect.stringContaining("The operator runs"),
+      });
+      const dry = await uninstall("--revoke", "--dry-run");
+      expect(dry).toMatchObject({ status: 0, out: "Nothing was changed (dry run).\n" });
+      const done = await uninstall("--revoke", "--yes");
+      expect(done).toMatchObject({ status: 0, out: expect.stringContaining("what they declared has ended") });
+      await until("nothing is left", nothingLeft);
+      const requests = await real.api.db("delegation_requests").where({ account_id: person.accountId });
+      expect(requests.map(({ status }) => status)).toEqual(["withdrawn"]);
+    });
+
+    test("--orphan leaves in force what was declared, once the operator is stopped", async () => {
+      await declare();
+      await world.operators()[0]?.stop();
+      expect(await uninstall("--revoke", "--yes")).toMatchObject({
+        status: 1,
+        err: expect.stringContaining("No operator runs"),
+      });
+      const done = await uninstall("--orphan", "--yes");
+      expect(done).toMatchObject({ status: 0, out: expect.stringContaining("is in force") });
+      await until("nothing is left", nothingLeft);
+      const requests = await real.api.db("delegation_requests").where({ account_id: person.accountId });
+      expect(requests.map(({ status }) => status)).toEqual(["pending"]);
+    });
+  });
+});

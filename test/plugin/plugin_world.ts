@@ -1,0 +1,80 @@
+import { execFile } from "node:child_process";
+import { chmod, mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { delimiter, join } from "node:path";
+import { stringify } from "yaml";
+import type { Kubernetes } from "../support/kubernetes/server.ts";
+
+/** What a program printed, and its exit status. */
+export type Ran = { status: number; out: string; err: string };
+
+/** kubectl with the plugin on its PATH, as people with tokens of their own call it. */
+export type PluginWorld = {
+  /** `kubectl …` as somebody; `input` is its standard input. */
+  kubectl(as: string, args: readonly string[], input?: string): Promise<Ran>;
+  /** A folder for files. */
+  folder: string;
+  dispose(): Promise<void>;
+};
+
+/**
+ * Puts on a PATH: kubectl, by the test binary, and the programs of the plugin, each a command line. People
+ * are named by their tokens.
+ */
+export async function pluginWorld(
+  kubernetes: Kubernetes,
+  {
+    binary,
+    programs,
+    people,
+    namespace,
+  }: { binary: string; programs: Record<string, string>; people: Record<string, string>; namespace: string },
+): Promise<PluginWorld> {
+  const folder = await mkdtemp(join(tmpdir(), "deputize-plugin-"));
+  const bin = join(folder, "bin");
+  await mkdir(bin);
+  for (const [name, line] of Object.entries({ kubectl: `${binary} kubectl`, ...programs })) {
+    await writeFile(join(bin, name), `#!/bin/sh\nexec ${line} "$@"\n`);
+    await chmod(join(bin, name), 0o755);
+  }
+  const configs = new Map<string, string>();
+  for (const [name, token] of Object.entries(people)) {
+    const path = join(folder, `${name}.yaml`);
+    await writeFile(path, stringify(kubeconfig(kubernetes, token, namespace)));
+    configs.set(name, path);
+  }
+  const env = {
+    HOME: folder,
+    PATH: [bin, process.env.PATH ?? ""].join(delimiter),
+  };
+  return {
+    folder,
+    kubectl: (as, args, input = "") =>
+      new Promise((resolve) => {
+        const child = execFile(
+          join(bin, "kubectl"),
+          [...args],
+          { env: { ...env, KUBECONFIG: configs.get(as) ?? "" }, maxBuffer: 16 * 1024 * 1024 },
+          (error, out, err) => resolve({ status: error === null ? 0 : Number(error.code ?? 1), out, err }),
+        );
+        child.stdin?.end(input);
+      }),
+    dispose: () => rm(folder, { recursive: true, force: true }),
+  };
+}
+
+function kubeconfig({ url, ca }: Kubernetes, token: string, namespace: string): object {
+  return {
+    apiVersion: "v1",
+    kind: "Config",
+    "current-context": "test",
+    clusters: [
+      {
+        name: "test",
+        cluster: { server: url, "certificate-authority-data": Buffer.from(ca).toString("base64") },
+      },
+    ],
+    users: [{ name: "test", user: { token } }],
+    contexts: [{ name: "test", context: { cluster: "test", user: "test", namespace } }],
+  };
+}
