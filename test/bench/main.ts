@@ -14,6 +14,7 @@ const BENCHES = {
   http_dispatch: "HTTP dispatch against bare node:http",
   vault: "Signatures over mutual TLS, audited, against signing in process",
   vault_start: "Starts of a vault behind a long audit, against one behind a short one",
+  operator: "The operator in a cluster with 10,000 delegations: starts, writes, memory, waits",
   revocation_list: "Long revocation lists, and challenges signed beside them",
 } as const;
 
