@@ -14,7 +14,10 @@ export const STALLED_AFTER_FAILURES = 20;
 type Ending = {
   /** Objects that must go first. */
   dependents: AnyObject[];
-  /** Takes back what the object declares. An answer that it never was there is success. */
+  /**
+   * Takes back what the object declares. An answer that it never was there, or that its owner no longer
+   * accepts the namespace and keeps it, is success.
+   */
   release(): Promise<ApiResult<unknown>>;
   failures: number;
 };
@@ -29,7 +32,7 @@ export async function terminate(context: OperatorContext, object: AnyObject, end
   }
   if (!(await context.resources.isCurrent(object))) return {};
   const { failure } = await ending.release();
-  if (failure === undefined || isUnknownThere(failure)) {
+  if (failure === undefined || isNoneOfOurs(failure)) {
     await context.resources.setFinalizer(object, false);
     return {};
   }
@@ -42,8 +45,10 @@ export async function terminate(context: OperatorContext, object: AnyObject, end
   return { retry: true, urgent: true, ...(notBeforeMs === undefined ? {} : { notBeforeMs }) };
 }
 
-function isUnknownThere(failure: ApiFailure): boolean {
-  return failure.kind === "refused" && failure.code === "not_found";
+/** It never was there, or the account's owner has kept it: they no longer accept the namespace. */
+export function isNoneOfOurs(failure: ApiFailure): boolean {
+  if (failure.kind !== "refused") return false;
+  return failure.code === "not_found" || failure.code === "namespace_not_bound";
 }
 
 async function reportEnding(

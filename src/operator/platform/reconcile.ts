@@ -7,7 +7,7 @@ import { dependentsOfPlatform } from "../references.ts";
 import { isAtRest, isOutage, reasonOf, visitAfter } from "../status/api_failures.ts";
 import { recheckOf } from "../status/reasons.ts";
 import { report } from "../status/report.ts";
-import { terminate } from "../termination.ts";
+import { isNoneOfOurs, terminate } from "../termination.ts";
 import { publishCredentials, readSecrets, rotationDue } from "./credentials.ts";
 import { active, type LastWish, nextStep, notOwned, type PlatformInput } from "./rules.ts";
 import { isOwnSecret } from "./secret.ts";
@@ -120,8 +120,7 @@ function wishOf(object: Platform, accountEmail: string): PlatformWish {
 async function release(context: OperatorContext, object: Platform): Promise<ApiResult<unknown>> {
   if (object.spec.deletionPolicy !== "Delete") return { value: undefined };
   const result = await context.api.removePlatform(context.externalIdOf(object));
-  const unknown = result.failure?.kind === "refused" && result.failure.code === "not_found";
-  if (result.failure !== undefined && !unknown) return result;
+  if (result.failure !== undefined && !isNoneOfOurs(result.failure)) return result;
   const { current, former } = await readSecrets(context, object);
   for (const secret of [current, former]) {
     if (secret !== undefined && isOwnSecret(secret, object)) await context.resources.removeSecret(secret);

@@ -43,6 +43,24 @@ export async function requireBinding(
   return binding;
 }
 
+/**
+ * That the account which a connection is of still accepts the namespace that its platform is declared in: one
+ * whose acceptance has ended gets no key and no agent, and removes nothing that was registered. Throws
+ * `namespace_not_bound`.
+ */
+export async function requireBoundConnection(
+  db: Database,
+  connectionId: string,
+  clusterId: string,
+): Promise<void> {
+  const platform = await db("connections as c")
+    .join("platforms as p", "p.platform_id", "c.platform_id")
+    .where({ "c.connection_id": connectionId })
+    .first("p.account_id", "p.object_namespace");
+  const namespace = platform?.object_namespace ?? "";
+  await requireBinding(db, platform?.account_id ?? "", { clusterId, namespace });
+}
+
 /** Throws `ceiling_exceeded`, naming what the account's owner has not accepted of the namespace. */
 export function checkWithinBinding({ ceiling }: NamespaceBindingRow, scopes: readonly string[]): void {
   const over = ceiling === null ? [] : coversScopes(ceiling, scopes);

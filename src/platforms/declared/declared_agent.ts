@@ -4,6 +4,7 @@ import { ApiError } from "../../errors.ts";
 import type { ObjectPlace } from "../../input/cluster_fields.ts";
 import { type AgentWish, type CreateAgentDeps, createAgent } from "../agents/create_agent.ts";
 import type { LivePlatform } from "../platform_record.ts";
+import { requireBoundConnection } from "./bound_owner.ts";
 import { findDeclaredPlatform, requireDeclaredPlatform, requireSamePlace } from "./declared_platform.ts";
 
 /** An agent as a Kubernetes object declares it. */
@@ -18,15 +19,17 @@ export type DeclaredAgent = {
 
 /**
  * Makes a declared agent true: creates it at first, renames it later. A deleted one stays deleted. It may be
- * repeated at any time. Throws `not_found` when its platform is not registered, `external_conflict` when the
- * object was registered for another platform or as another type, or lies in another namespace than its
- * platform; `VaultUnavailable`, `VaultRefused`.
+ * repeated at any time. Throws `not_found` when its platform is not registered, `namespace_not_bound` for a
+ * new one when the account no longer accepts the namespace, `external_conflict` when the object was
+ * registered for another platform or as another type, or lies in another namespace than its platform;
+ * `VaultUnavailable`, `VaultRefused`.
  */
 export async function putAgent(deps: CreateAgentDeps, declared: DeclaredAgent): Promise<AgentRow> {
   const registered = await findDeclaredAgent(deps.db, declared.externalId);
   if (registered !== undefined) return changeDeclared(deps.db, registered, declared);
   const platform = await requireDeclaredPlatform(deps.db, declared.platformExternalId);
   requireSamePlace(platform, declared.object);
+  await requireBoundConnection(deps.db, platform.connection_id, declared.clusterId);
   const adopted = await adopt(deps.db, platform, declared);
   if (adopted !== undefined) return changeDeclared(deps.db, adopted, declared);
   const agent = await createAgent(deps, {

@@ -7,6 +7,7 @@ import type { SecretBox } from "../../secret_box.ts";
 import type { CreateAgentDeps } from "../agents/create_agent.ts";
 import { deleteAgent } from "../agents/delete_agent.ts";
 import { showAgent } from "../answers.ts";
+import { requireBoundConnection } from "./bound_owner.ts";
 import { findDeclaredAgent, putAgent } from "./declared_agent.ts";
 import { requireOwnObject } from "./own_object.ts";
 
@@ -19,7 +20,7 @@ export function putAgentRoute(deps: Deps): Route {
     ...operatorCalls.putAgent,
     summary: "Make a declared agent true",
     access: "operator",
-    errors: ["not_found", "not_available", "external_conflict", "vault_unavailable"],
+    errors: ["not_found", "namespace_not_bound", "not_available", "external_conflict", "vault_unavailable"],
     async handle({ caller, params, body }) {
       requireOwnObject(caller, params.external_id, body.platform_external_id);
       requireCustodial(body);
@@ -43,11 +44,14 @@ export function removeAgentRoute(deps: Deps): Route {
     ...operatorCalls.removeAgent,
     summary: "Delete a declared agent, for ever",
     access: "operator",
-    errors: [],
+    errors: ["namespace_not_bound"],
     async handle({ caller, params }) {
       requireOwnObject(caller, params.external_id);
       const agent = await findDeclaredAgent(deps.db, params.external_id);
-      if (agent !== undefined) await deleteAgent(deps, agent.connection_id, agent.agent_id);
+      if (agent !== undefined && agent.disabled_at === null) {
+        await requireBoundConnection(deps.db, agent.connection_id, caller.clusterId);
+        await deleteAgent(deps, agent.connection_id, agent.agent_id);
+      }
       return { body: { removed: true } };
     },
   });

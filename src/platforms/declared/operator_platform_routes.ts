@@ -3,7 +3,8 @@ import { type Route, route } from "../../route.ts";
 import { readAcceptance } from "../accepted_principals/routes.ts";
 import { type RetireDeps, rotateKey } from "../api_keys/rotate_key.ts";
 import { removeConnection } from "../connections/remove_connection.ts";
-import type { LivePlatform } from "../platform_record.ts";
+import { isLive, type LivePlatform } from "../platform_record.ts";
+import { requireBoundConnection } from "./bound_owner.ts";
 import {
   acknowledgeCredentials,
   type DeclareDeps,
@@ -79,10 +80,11 @@ export function rotateCredentialsRoute(deps: Deps): Route {
     ...operatorCalls.rotateCredentials,
     summary: "Replace a platform's API key",
     access: "operator",
-    errors: ["not_found"],
+    errors: ["not_found", "namespace_not_bound"],
     async handle({ caller, params, body }) {
       requireOwnObject(caller, params.external_id);
       const { account_id, connection_id } = await requireDeclaredPlatform(deps.db, params.external_id);
+      await requireBoundConnection(deps.db, connection_id, caller.clusterId);
       const graceSeconds = body?.grace_seconds ?? 0;
       await rotateKey(deps, { accountId: account_id, connectionId: connection_id, graceSeconds });
       return {
@@ -99,11 +101,14 @@ export function removePlatformRoute(deps: Deps): Route {
     ...operatorCalls.removePlatform,
     summary: "Remove a declared platform, for ever",
     access: "operator",
-    errors: [],
+    errors: ["namespace_not_bound"],
     async handle({ caller, params }) {
       requireOwnObject(caller, params.external_id);
       const record = await findDeclaredPlatform(deps.db, params.external_id);
-      if (record !== undefined) await removeConnection(deps, record.account_id, record.connection_id);
+      if (record !== undefined && isLive(record)) {
+        await requireBoundConnection(deps.db, record.connection_id, caller.clusterId);
+        await removeConnection(deps, record.account_id, record.connection_id);
+      }
       return { body: { removed: true } };
     },
   });

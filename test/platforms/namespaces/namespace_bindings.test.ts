@@ -124,6 +124,41 @@ describe("a namespace that acts for an account", () => {
     expect(seen(await person.client.call("DELETE", `${PATH}/c1/shop`))).toEqual([404, "not_found"]);
   });
 
+  test("that is no longer accepted gets no key, no agent, and removes nothing; it can still revoke", async () => {
+    await accept("c1/shop");
+    const [platform, agent, delegation] = [newId(), newId(), newId()];
+    const declared = await declare("shop", { id: platform });
+    const call = (method: string, of: string, body?: object) =>
+      api.operator(method, `/internal/v1/${of}`, body ?? {});
+    const putAgent = (id: string, name: string) =>
+      call("PUT", `agents/${id}`, {
+        object: { namespace: "shop", name },
+        platform_external_id: platform,
+        name: "bot",
+        agent_type: "robot",
+      });
+    await putAgent(agent, "bot");
+    await call("PUT", `delegations/${delegation}`, {
+      object: { namespace: "shop", name: "help" },
+      platform_external_id: platform,
+      agent_external_id: agent,
+      requested_scope: ["data:read"],
+    });
+    await person.client.call("DELETE", `${PATH}/c1/shop`);
+    const notBound = [404, "namespace_not_bound"];
+    const rotated = await call("POST", `platforms/${platform}/credentials/rotate`);
+    expect(seen(rotated)).toEqual(notBound);
+    expect(rotated.text).not.toContain("dpz_");
+    expect(seen(await putAgent(newId(), "other"))).toEqual(notBound);
+    expect(seen(await putAgent(newId(), "bot"))).toEqual(notBound);
+    expect(seen(await call("DELETE", `agents/${agent}`))).toEqual(notBound);
+    expect(seen(await call("DELETE", `platforms/${platform}`))).toEqual(notBound);
+    const shown = await person.client.get(`/v1/service/platforms/${String(declared.body.platform_id)}`);
+    expect(shown.body).toMatchObject({ api_key_prefix: declared.body.api_key_prefix });
+    const ended = await call("POST", `delegations/${delegation}/revoke`);
+    expect(ended.body).toMatchObject({ status: "withdrawn" });
+  });
+
   test("lends nothing to agents and delegations of another namespace", async () => {
     await accept("c1/shop");
     const platform = newId();
