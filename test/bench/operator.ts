@@ -104,7 +104,7 @@ function start(): Promise<BenchOperator> {
   return startBenchOperator(settings, join(dir, "operator.log"));
 }
 
-/** From a start beside objects that nobody has looked at until all await approval, then until all are Active. */
+/** From a start beside objects that nobody has seen until all await approval, then until all are Active. */
 async function measureFirst(): Promise<void> {
   const begun = performance.now();
   operator = await start();
@@ -301,6 +301,7 @@ function report(): void {
     return;
   }
   console.log(`${crowd.delegations} delegations, ${crowd.agents} agents, ${crowd.platforms} platforms`);
-  for (const [name, value] of Object.entries(figures))
+  for (const [name, value] of Object.entries(figures)) {
     console.log(`  ${name.padEnd(28)} ${value.toFixed(2)}`);
+  }
 }

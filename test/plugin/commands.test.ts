@@ -48,8 +48,12 @@ describe("the plugin", () => {
     await writeFile(`${program}.json`, JSON.stringify(answers));
     return runPlugin(args, {
       terminal: {
-        out: (text) => void (out += text),
-        note: (text) => void (notes += text),
+        out(text) {
+          out += text;
+        },
+        note(text) {
+          notes += text;
+        },
         width: 80,
         input: async () => "",
         confirm: async () => answer,

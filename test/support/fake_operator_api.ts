@@ -22,7 +22,12 @@ export type Failure =
   | "cut";
 
 /** A call that was received. */
-export type ReceivedCall = { method: string; path: string; body: unknown; traceparent?: string };
+export type ReceivedCall = {
+  method: string;
+  path: string;
+  body: unknown;
+  traceparent: string | undefined;
+};
 
 /** Behaves as the operator's API does, keeps state, and fails when a test says so. */
 export type FakeOperatorApi = Omit<FakeRegistry, "handlers"> & {
@@ -105,8 +110,7 @@ export async function startFakeOperatorApi({ token }: { token: string }): Promis
     const text = Buffer.concat(chunks).toString();
     const body: unknown = text === "" ? {} : JSON.parse(text);
     const { method = "", url: path = "" } = request;
-    const { traceparent } = request.headers;
-    calls.push({ method, path, body, ...(typeof traceparent === "string" && { traceparent }) });
+    calls.push({ method, path, body, traceparent: request.headers.traceparent?.toString() });
     const interception = intercepted(method, path);
     const failure = interception === "cut" ? interception : plannedFor(`${method} ${path}`);
     if (failure !== undefined) {

@@ -113,7 +113,10 @@ async function deciderOf(
   }
   if (approval.observedGeneration > live.metadata.generation) throw new ApiError("external_conflict");
   if (!isPerson(username) || !(await isLinked(db, filed.account_id, { clusterId, username }))) {
-    throw new ApiError("approver_not_linked", `${username} of the cluster ${clusterId} is not linked to the account`);
+    throw new ApiError(
+      "approver_not_linked",
+      `${username} of the cluster ${clusterId} is not linked to the account`,
+    );
   }
   const place = { clusterId, namespace: object.namespace };
   const binding = await requireBinding(db, filed.account_id, place);

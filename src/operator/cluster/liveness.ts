@@ -13,6 +13,9 @@ export type Liveness = {
 /** In milliseconds: silence of a watch, freshness of the cluster's last answer, lag of the event loop. */
 type Limits = { silentMs: number; answeredMs: number; lagMs: number };
 
+/** How long the event loop lagged since the last reset, on average, in nanoseconds; not a number before. */
+type LoopDelay = Pick<ReturnType<typeof monitorEventLoopDelay>, "mean" | "enable" | "disable" | "reset">;
+
 const LIMITS: Limits = { silentMs: 10 * 60_000, answeredMs: 60_000, lagMs: 5_000 };
 
 /**
@@ -23,8 +26,8 @@ const LIMITS: Limits = { silentMs: 10 * 60_000, answeredMs: 60_000, lagMs: 5_000
 export function createLiveness(
   watches: () => readonly WatchState[],
   { silentMs, answeredMs, lagMs }: Limits = LIMITS,
+  delay: LoopDelay = monitorEventLoopDelay({ resolution: 100 }),
 ): Liveness {
-  const delay = monitorEventLoopDelay({ resolution: 100 });
   delay.enable();
   let answeredAt = Number.NEGATIVE_INFINITY;
 

@@ -6,7 +6,7 @@ import { type AnyObject, type Key, keyOf } from "../kinds.ts";
 import { allObjects } from "../resources.ts";
 import { conditionOf } from "../status/conditions.ts";
 import { type Reason, UNDECIDED } from "../status/reasons.ts";
-import { stateOf } from "./state_reader.ts";
+import { type ExternalState, stateOf } from "./state_reader.ts";
 
 /** Looks at the API for what changed there: decisions of people, the end of an outage, drift. */
 export type Poll = { stop(): void };
@@ -85,12 +85,17 @@ export function startPoll(context: PollWorld, { enqueue, random = Math.random }:
         return failure;
       }
       for (const object of part) {
-        const drifted = hasDrifted(object, stateOf(value, context.externalIdOf(object)), context.clock.now());
-        if (drifted && !waitsForDecision(object)) context.metrics.driftFound(object.kind);
-        if (drifted || anyway(object)) enqueue(keyOf(object), drifted && waitsForDecision(object));
+        judge(object, stateOf(value, context.externalIdOf(object)), anyway(object));
       }
     }
     return undefined;
+  }
+
+  function judge(object: AnyObject, state: ExternalState, anyway: boolean): void {
+    const drifted = hasDrifted(object, state, context.clock.now());
+    const isAwaited = waitsForDecision(object);
+    if (drifted && !isAwaited) context.metrics.driftFound(object.kind);
+    if (drifted || anyway) enqueue(keyOf(object), drifted && isAwaited);
   }
 
   return {

@@ -26,7 +26,12 @@ export async function startBenchOperator(
 ): Promise<BenchOperator> {
   const port = await freePort();
   const child = spawn(process.execPath, [PROGRAM, "operator"], {
-    env: { PATH: process.env.PATH, ...settings, HEALTH_PORT: String(port) },
+    env: {
+      PATH: process.env.PATH,
+      NODE_OPTIONS: process.env.OPERATOR_NODE_OPTIONS ?? "",
+      ...settings,
+      HEALTH_PORT: String(port),
+    },
     stdio: ["ignore", "pipe", "pipe"],
   });
   const file = createWriteStream(log, { flags: "a" });
@@ -40,8 +45,9 @@ export async function startBenchOperator(
       () => false,
     ))
   ) {
-    if (performance.now() > end || child.exitCode !== null)
+    if (performance.now() > end || child.exitCode !== null) {
       throw new Error(`the operator did not start: ${log}`);
+    }
     await sleep(50);
   }
   const { pid = 0 } = child;

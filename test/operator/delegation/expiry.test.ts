@@ -8,8 +8,9 @@ import { until } from "../../support/process.ts";
 import { aDelegation, anApproval, aState, NOW, truth } from "../objects.ts";
 import { condition, operatorFolderEach } from "../operator_folder.ts";
 
-const after = (seconds: number) => new Date(NOW.getTime() + seconds * 1000).toISOString();
-const lasting = (seconds: number) => anApproval({ issued_at: NOW.toISOString(), expires_at: after(seconds) });
+const inSeconds = (seconds: number) => new Date(NOW.getTime() + seconds * 1000).toISOString();
+const lasting = (seconds: number) =>
+  anApproval({ issued_at: NOW.toISOString(), expires_at: inSeconds(seconds) });
 const verdict = { reason: "Active", message: "" } as const;
 const DAY = 86_400;
 
@@ -20,12 +21,12 @@ describe("the end of a certificate", () => {
     ["70 days", 70 * DAY, 63 * DAY],
     ["a year", 365 * DAY, 358 * DAY],
   ])("is near in the last tenth of its life, at most seven days: of %s", (_, life, from) => {
-    expect(soonFrom(lasting(life))?.toISOString()).toBe(after(from));
+    expect(soonFrom(lasting(life))?.toISOString()).toBe(inSeconds(from));
   });
 
   test("is never near for what lives until revoked, waits, or has ended", () => {
     expect(soonFrom(anApproval({ expires_at: null }))).toBeUndefined();
-    expect(soonFrom(aState({ expires_at: after(1) }))).toBeUndefined();
+    expect(soonFrom(aState({ expires_at: inSeconds(1) }))).toBeUndefined();
     expect(soonFrom(anApproval({ status: "revoked" }))).toBeUndefined();
   });
 

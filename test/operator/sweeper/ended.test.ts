@@ -58,7 +58,11 @@ describe("a delegation has ended", () => {
     const objects = [named("old", minutesAgo(61)), named("young", minutesAgo(59))];
     const removed: string[] = [];
     let looks = 0;
-    const resources = { list: () => ((looks += 1), objects) } as unknown as Resources;
+    const list = () => {
+      looks += 1;
+      return objects;
+    };
+    const resources = { list } as unknown as Resources;
     const context = { resources, clock: { now: () => NOW }, log: createLog("silent", "test") };
     const remove = async ({ metadata }: { metadata: Metadata }) => void removed.push(metadata.name);
     const options = { ttlMs: 3_600_000, remove, everyMs: 5 };
