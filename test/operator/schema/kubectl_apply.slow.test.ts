@@ -1,0 +1,114 @@
+import { execFile } from "node:child_process";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { stringify } from "yaml";
+import { systemClock } from "../../../src/clock.ts";
+import { createLog } from "../../../src/log.ts";
+import { openFolder } from "../../../src/operator/folder/source.ts";
+import type { AnyObject, Kind } from "../../../src/operator/kinds.ts";
+import type { Resources } from "../../../src/operator/resources.ts";
+import { loadSchemas } from "../../../src/operator/schema/schemas.ts";
+import { kubernetesBinary } from "../../support/kubernetes/binary.ts";
+import { definitions, installDefinitions } from "../../support/kubernetes/definitions.ts";
+import { type Kubernetes, startKubernetes } from "../../support/kubernetes/server.ts";
+import { QUICK, type TestFolders, testFolders } from "../folder/folders.ts";
+import type { SchemaCase } from "./cases/manifests.ts";
+import { schemaCases } from "./schema_cases.ts";
+
+const BUILD_TIMEOUT_MS = 20 * 60_000;
+/** Every other case of a new object; the rest are sent as JSON by another test. */
+const SHARE = 2;
+const binary = await kubernetesBinary();
+if (binary.missing !== undefined) console.error(`SKIPPED, missing: ${binary.missing}`);
+
+type Stored = Pick<AnyObject, "kind" | "metadata" | "spec">;
+
+const cases = schemaCases
+  .filter(({ object, previous }) => previous === undefined && object.status === undefined)
+  .filter((_, index) => index % SHARE === 0)
+  .map((each, index) => ({ ...each, namespace: `case-${index}`, file: `case-${index}.yaml` }));
+
+/** The manifest of a case as people write it, in a namespace of its own. */
+function textOf({ object, namespace }: SchemaCase & { namespace: string }): string {
+  const manifest = { ...object, metadata: { ...object.metadata, namespace } };
+  return stringify(manifest, { version: "1.1" });
+}
+
+describe.skipIf(binary.missing !== undefined)("YAML files of manifests", () => {
+  let kubernetes: Kubernetes;
+  let folder: string;
+  let folders: TestFolders;
+  let resources: Resources;
+  let inCluster: Map<string, Stored>;
+
+  beforeAll(async () => {
+    kubernetes = await startKubernetes(binary.path ?? "");
+    await installDefinitions(kubernetes);
+    folder = await mkdtemp(join(tmpdir(), "deputize-manifests-"));
+    folders = await testFolders();
+    for (const each of cases) {
+      await kubernetes.call("POST", "/api/v1/namespaces", { metadata: { name: each.namespace } });
+      await writeFile(join(folder, each.file), textOf(each));
+      await writeFile(join(folders.manifests, each.file), textOf(each));
+    }
+    await apply();
+    inCluster = await stored();
+    resources = await openFolder({
+      manifestsDir: folders.manifests,
+      statusDir: folders.status,
+      secretsDir: folders.secrets,
+      schemas: await loadSchemas(),
+      clock: systemClock,
+      log: createLog("silent", "test"),
+      ...QUICK,
+    });
+    await resources.start();
+  }, BUILD_TIMEOUT_MS);
+  afterAll(async () => {
+    await resources?.stop();
+    await folders?.dispose();
+    await rm(folder, { recursive: true, force: true });
+    await kubernetes?.stop();
+  });
+
+  /** `kubectl apply` of the whole folder; that some files are refused is as it should be. */
+  async function apply(): Promise<void> {
+    const ca = join(folder, "ca.crt");
+    await writeFile(ca, kubernetes.ca);
+    const args = [
+      ...["kubectl", "apply", "-f", folder, "--server", kubernetes.url],
+      ...["--certificate-authority", ca, "--token", kubernetes.adminToken],
+    ];
+    await new Promise((resolve) => {
+      execFile(binary.path ?? "", args, { env: { HOME: folder }, maxBuffer: 64 * 1024 * 1024 }, resolve);
+    });
+  }
+
+  async function stored(): Promise<Map<string, Stored>> {
+    const found = new Map<string, Stored>();
+    for (const resource of definitions) {
+      const { body } = await kubernetes.call("GET", `/apis/deputize.io/v1alpha1/${resource}`);
+      for (const item of body.items as Stored[]) found.set(item.metadata.namespace, item);
+    }
+    return found;
+  }
+
+  test("are at least 150, both good and bad ones", () => {
+    expect(cases.length).toBeGreaterThanOrEqual(150);
+    expect(cases.filter(({ accepted }) => accepted).length).toBeGreaterThanOrEqual(50);
+    expect(cases.filter(({ accepted }) => !accepted).length).toBeGreaterThanOrEqual(50);
+  });
+
+  test.each(cases)("kubectl apply and the folder agree: $name", ({ namespace, object, accepted }) => {
+    const taken = inCluster.get(namespace);
+    const name = String(object.metadata.name);
+    const inFolder = resources.get(object.kind as Kind, namespace, name);
+    expect({ cluster: taken !== undefined, folder: inFolder !== undefined }).toEqual({
+      cluster: accepted,
+      folder: accepted,
+    });
+    if (accepted) expect(inFolder?.spec).toEqual(taken?.spec);
+  });
+});
