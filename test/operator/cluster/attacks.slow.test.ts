@@ -1,0 +1,163 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import type { AnyObject, DelegationStatus, PlatformStatus } from "../../../src/operator/kinds.ts";
+import { kubernetesBinary } from "../../support/kubernetes/binary.ts";
+import { installPolicies } from "../../support/kubernetes/policies.ts";
+import type { Kubernetes } from "../../support/kubernetes/server.ts";
+import { approve, type Person, type PlatformApi } from "../../support/platform_world.ts";
+import { until } from "../../support/process.ts";
+import { agent, delegation, platform } from "../operator_folder.ts";
+import type { OperatorCluster } from "./operator_cluster.ts";
+import { CLUSTER, type RealCluster, startRealCluster } from "./real_cluster.ts";
+
+const BUILD_TIMEOUT_MS = 20 * 60_000;
+const MERGE_PATCH = "application/merge-patch+json";
+const BINDINGS = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings";
+const binary = await kubernetesBinary();
+if (binary.missing !== undefined) console.error(`SKIPPED, missing: ${binary.missing}`);
+
+const statusOf = (object: AnyObject | undefined) => object?.status as DelegationStatus & PlatformStatus;
+
+/** Tenants with every right in their namespace, and the admission policies away: what still holds. */
+describe.skipIf(binary.missing !== undefined)("a tenant of a cluster", { timeout: 60_000 }, () => {
+  let real: RealCluster;
+  let kubernetes: Kubernetes;
+  let api: PlatformApi;
+  let world: OperatorCluster;
+  let person: Person;
+
+  beforeAll(async () => {
+    real = await startRealCluster(binary.path ?? "");
+    ({ kubernetes, api } = real);
+  }, BUILD_TIMEOUT_MS);
+  afterAll(() => real?.stop());
+  beforeEach(async () => {
+    ({ world, person } = await real.open());
+    const place = `/v1/service/namespace-bindings/${CLUSTER}/${world.namespace}`;
+    await person.client.call("PUT", place, { body: {} });
+    await world.start();
+  });
+  afterEach(() => world.dispose());
+
+  const must = async (...call: Parameters<Kubernetes["call"]>) => {
+    const { status, body } = await kubernetes.call(...call);
+    if (status >= 300) throw new Error(`${call[1]}: ${status} ${String(body.message)}`);
+    return body;
+  };
+  const pathOf = (name: string) =>
+    `/apis/deputize.io/v1alpha1/namespaces/${world.namespace}/delegations/${name}`;
+  const certificate = async (status: DelegationStatus) =>
+    (await person.client.get(`/v1/service/delegations/${status.certID}`)).body.status;
+
+  /** Writes a status as nobody can while the policies are there. */
+  async function forge(name: string, status: object): Promise<void> {
+    await must("DELETE", `${BINDINGS}/deputize-status`);
+    try {
+      await until("the policy is gone", async () => {
+        const answer = await kubernetes.call("PATCH", `${pathOf(name)}/status`, { status }, MERGE_PATCH);
+        return answer.status === 200;
+      });
+    } finally {
+      await installPolicies(kubernetes);
+    }
+  }
+
+  async function active(name: string): Promise<DelegationStatus> {
+    await world.apply(delegation({}, { name }));
+    const { requestID } = statusOf(await world.reaches("Delegation", name, "AwaitingApproval"));
+    await approve(person, String(requestID), ["data:read"]);
+    return statusOf(await world.reaches("Delegation", name, "Active"));
+  }
+
+  test("who forges a certID has nobody else's certificate revoked", async () => {
+    await world.apply(platform(), agent());
+    const [mine, theirs] = [await active("mine"), await active("theirs")];
+    await forge("mine", { certID: theirs.certID, requestID: theirs.requestID });
+    await world.apply(delegation({ revoked: true }, { name: "mine" }));
+    await world.reaches("Delegation", "mine", "Revoked");
+    expect(await certificate(mine)).toBe("revoked");
+    expect(await certificate(theirs)).toBe("approved");
+    expect(statusOf(await world.find("Delegation", "mine")).certID).toBe(mine.certID);
+  });
+
+  test("who forges conditions gets nothing by it, and the operator says again what is so", async () => {
+    await world.apply(platform(), agent(), delegation());
+    const waiting = statusOf(await world.reaches("Delegation", "bot", "AwaitingApproval"));
+    const conditions = (waiting.conditions ?? []).map((each) =>
+      ["Ready", "Approved", "Issued"].includes(each.type)
+        ? { ...each, status: "True", reason: "Active" }
+        : each,
+    );
+    await forge("bot", {
+      conditions,
+      certID: "cert-forged",
+      certStatus: "Active",
+      approvedScope: ["data:read"],
+    });
+    await until("it is said again", async () => {
+      const status = statusOf(await world.find("Delegation", "bot"));
+      return status.certID === undefined && status.approvedScope === undefined;
+    });
+    await world.reaches("Delegation", "bot", "AwaitingApproval");
+    const row = await api.db("delegation_requests").where({ account_id: person.accountId }).first();
+    expect(row?.status).toBe("pending");
+  });
+
+  test("who points a Platform at an existing Secret gets no key into it, and reads none from it", async () => {
+    const secrets = `/api/v1/namespaces/${world.namespace}/secrets`;
+    const data = { password: Buffer.from("theirs").toString("base64") };
+    await must("POST", secrets, { metadata: { name: "database" }, data });
+    await world.apply(platform({ credentialsSecretName: "database" }));
+    await world.reaches("Platform", "shop", "SecretNotOwned");
+    expect(await world.secret("database")).toEqual({ password: "theirs" });
+    expect(await api.db("platforms").where({ account_id: person.accountId })).toEqual([]);
+    await world.apply(platform());
+    await world.reaches("Platform", "shop", "Active");
+    const key = await world.secret("shop-credentials");
+    const second = platform({ credentialsSecretName: "shop-credentials" }, { name: "second" });
+    await world.apply(second);
+    await world.reaches("Platform", "second", "SecretNotOwned");
+    expect(await world.secret("shop-credentials")).toEqual(key);
+  });
+
+  test("who suspends and revokes at once has revoked", async () => {
+    await world.apply(platform(), agent());
+    const status = await active("bot");
+    await world.apply(delegation({ suspend: true, revoked: true }));
+    await world.reaches("Delegation", "bot", "Revoked");
+    expect(await certificate(status)).toBe("revoked");
+  });
+
+  test("who deletes a Platform and creates it again has raised no ceiling", async () => {
+    const narrow = { defaultAllowedScopes: ["data:read"] };
+    await world.apply(platform(narrow));
+    await world.reaches("Platform", "shop", "Active");
+    await world.remove("Platform", "shop");
+    await world.gone("Platform", "shop");
+    await world.apply(platform());
+    await world.reaches("Platform", "shop", "CeilingExceeded");
+    await world.apply(agent(), delegation({ scopes: ["payments:send"] }));
+    await world.reaches("Delegation", "bot", "PlatformNotReady");
+    expect(await api.db("delegation_requests").where({ account_id: person.accountId })).toEqual([]);
+  });
+
+  test("whose namespace the owner no longer accepts gets no new key, and can delete and revoke", async () => {
+    await world.apply(platform({ deletionPolicy: "Delete" }), agent());
+    const status = await active("bot");
+    const key = await world.secret("shop-credentials");
+    await person.client.call("DELETE", `/v1/service/namespace-bindings/${CLUSTER}/${world.namespace}`);
+    await world.removeSecret("shop-credentials");
+    await world.reaches("Platform", "shop", "NamespaceNotBound");
+    expect(await world.secret("shop-credentials")).toBeUndefined();
+    await world.remove("Delegation", "bot");
+    await world.gone("Delegation", "bot");
+    expect(await certificate(status)).toBe("revoked");
+    for (const [kind, name] of [["Agent", "bot"] as const, ["Platform", "shop"] as const]) {
+      await world.remove(kind, name);
+      await world.gone(kind, name);
+    }
+    const [kept] = await api.db("platforms").where({ account_id: person.accountId });
+    expect(kept?.removed_at).toBeNull();
+    const shown = await person.client.get(`/v1/service/platforms/${kept?.platform_id}`);
+    expect(shown.body.api_key_prefix).toBe(key?.api_key_prefix);
+  });
+});
