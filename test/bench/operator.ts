@@ -2,12 +2,12 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { stringify } from "yaml";
 import { createClusterClient } from "../../src/kubernetes/client.ts";
 import { adminAccess } from "../operator/cluster/cluster_harness.ts";
 import { startFakeOperatorApi } from "../support/fake_operator_api.ts";
 import { kubernetesBinary } from "../support/kubernetes/binary.ts";
 import { installDefinitions } from "../support/kubernetes/definitions.ts";
+import { kubeconfigText } from "../support/kubernetes/kubeconfig.ts";
 import { startKubernetes } from "../support/kubernetes/server.ts";
 import { type Crowd, collection, declareCrowd, each, namespaceName } from "./operator/crowd.ts";
 import { type BenchOperator, startBenchOperator } from "./operator/process.ts";
@@ -76,19 +76,7 @@ async function prepare(): Promise<void> {
     metadata: { name: "deputize-tenants" },
     data: Object.fromEntries(names.map((name) => [name, `accountEmail: ${OWNER}`])),
   });
-  const cluster = {
-    server: kubernetes.url,
-    "certificate-authority-data": Buffer.from(kubernetes.ca).toString("base64"),
-  };
-  const config = {
-    apiVersion: "v1",
-    kind: "Config",
-    "current-context": "bench",
-    clusters: [{ name: "bench", cluster }],
-    users: [{ name: "bench", user: { token: kubernetes.adminToken } }],
-    contexts: [{ name: "bench", context: { cluster: "bench", user: "bench" } }],
-  };
-  await writeFile(join(dir, "kubeconfig"), stringify(config));
+  await writeFile(join(dir, "kubeconfig"), kubeconfigText(kubernetes, { token: kubernetes.adminToken }));
 }
 
 function start(): Promise<BenchOperator> {

@@ -2,7 +2,7 @@ import { execFile } from "node:child_process";
 import { chmod, mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
-import { stringify } from "yaml";
+import { kubeconfigText } from "../support/kubernetes/kubeconfig.ts";
 import type { Kubernetes } from "../support/kubernetes/server.ts";
 
 /** What a program printed, and its exit status. */
@@ -40,7 +40,7 @@ export async function pluginWorld(
   const configs = new Map<string, string>();
   for (const [name, token] of Object.entries(people)) {
     const path = join(folder, `${name}.yaml`);
-    await writeFile(path, stringify(kubeconfig(kubernetes, token, namespace)));
+    await writeFile(path, kubeconfigText(kubernetes, { token, namespace }));
     configs.set(name, path);
   }
   const env = {
@@ -60,21 +60,5 @@ export async function pluginWorld(
         child.stdin?.end(input);
       }),
     dispose: () => rm(folder, { recursive: true, force: true }),
-  };
-}
-
-function kubeconfig({ url, ca }: Kubernetes, token: string, namespace: string): object {
-  return {
-    apiVersion: "v1",
-    kind: "Config",
-    "current-context": "test",
-    clusters: [
-      {
-        name: "test",
-        cluster: { server: url, "certificate-authority-data": Buffer.from(ca).toString("base64") },
-      },
-    ],
-    users: [{ name: "test", user: { token } }],
-    contexts: [{ name: "test", context: { cluster: "test", user: "test", namespace } }],
   };
 }

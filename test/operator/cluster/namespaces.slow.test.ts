@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { kubernetesBinary } from "../../support/kubernetes/binary.ts";
+import { kubernetesBinary, missingControllers } from "../../support/kubernetes/binary.ts";
 import { type Controllers, startControllers } from "../../support/kubernetes/controllers.ts";
 import { installDefinitions } from "../../support/kubernetes/definitions.ts";
 import { type Kubernetes, startKubernetes } from "../../support/kubernetes/server.ts";
@@ -10,9 +10,10 @@ import { type OperatorCluster, operatorCluster } from "./operator_cluster.ts";
 
 const BUILD_TIMEOUT_MS = 20 * 60_000;
 const binary = await kubernetesBinary();
-if (binary.missing !== undefined) console.error(`SKIPPED, missing: ${binary.missing}`);
+const missing = binary.missing ?? (await missingControllers());
+if (missing !== undefined) console.error(`SKIPPED, missing: ${missing}`);
 
-describe.skipIf(binary.missing !== undefined)(
+describe.skipIf(missing !== undefined)(
   "a namespace with the cluster's own controllers",
   {
     timeout: 90_000,
@@ -68,6 +69,28 @@ describe.skipIf(binary.missing !== undefined)(
       await world.api.comeBack();
       await until("it is gone", isGone, 60_000);
       expect(only(world.api.delegations).status).toBe("revoked");
+    });
+
+    test("with a quota of our objects takes no more of them, whoever makes masses", async () => {
+      const quotas = `/api/v1/namespaces/${world.namespace}/resourcequotas`;
+      const hard = { "count/delegations.deputize.io": "2" };
+      await kubernetes.call("POST", quotas, { metadata: { name: "few" }, spec: { hard } });
+      await until(
+        "the quota counts",
+        async () => {
+          const { body } = await kubernetes.call("GET", `${quotas}/few`);
+          const { used } = (body.status ?? {}) as { used?: Record<string, string> };
+          return used?.["count/delegations.deputize.io"] === "0";
+        },
+        60_000,
+      );
+      const objects = `/apis/deputize.io/v1alpha1/namespaces/${world.namespace}/delegations`;
+      const statuses: number[] = [];
+      for (let n = 0; n < 5; n += 1) {
+        const { status } = await kubernetes.call("POST", objects, delegation({}, { name: `mass-${n}` }));
+        statuses.push(status);
+      }
+      expect(statuses).toEqual([201, 201, 403, 403, 403]);
     });
 
     test("with a quota that is used up shows it at the Platform, and goes on when it is raised", async () => {

@@ -3,7 +3,6 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Registry } from "prom-client";
-import { stringify } from "yaml";
 import { systemClock } from "../../../src/clock.ts";
 import type { ClusterOperatorConfig } from "../../../src/config.ts";
 import { createLog } from "../../../src/log.ts";
@@ -13,6 +12,7 @@ import type { Operator } from "../../../src/operator/operator.ts";
 import { startOperator } from "../../../src/operator/run.ts";
 import { TENANTS_NAME } from "../../../src/operator/tenants.ts";
 import { type FakeOperatorApi, startFakeOperatorApi } from "../../support/fake_operator_api.ts";
+import { kubeconfigText } from "../../support/kubernetes/kubeconfig.ts";
 import type { Kubernetes, KubernetesAnswer } from "../../support/kubernetes/server.ts";
 import { operatorMetrics } from "../../support/operator_metrics.ts";
 import { killHard, type RunningScript, runScript, until } from "../../support/process.ts";
@@ -83,7 +83,7 @@ export async function operatorCluster(
   const [namespace, systemNamespace] = [`shop-${id}`, `system-${id}`];
   const folder = await mkdtemp(join(tmpdir(), "deputize-kubeconfig-"));
   const kubeconfig = join(folder, "config");
-  await writeFile(kubeconfig, stringify(kubeconfigOf({ url, ca, token: kubernetes.adminToken, as })));
+  await writeFile(kubeconfig, kubeconfigText({ url, ca }, { token: kubernetes.adminToken, as }));
   const api = await startFakeOperatorApi({ token: TOKEN });
   api.accounts.set(OWNER, { onboarded: true, platformLimit: 10 });
   for (const name of [namespace, systemNamespace]) {
@@ -201,23 +201,5 @@ export async function operatorCluster(
       await api.stop();
       await rm(folder, { recursive: true });
     },
-  };
-}
-
-type Access = { url: string; ca: string; token: string; as: string | undefined };
-
-function kubeconfigOf({ url, ca, token, as }: Access): object {
-  return {
-    apiVersion: "v1",
-    kind: "Config",
-    "current-context": "test",
-    clusters: [
-      {
-        name: "test",
-        cluster: { server: url, "certificate-authority-data": Buffer.from(ca).toString("base64") },
-      },
-    ],
-    users: [{ name: "test", user: { token, ...(as !== undefined && { as }) } }],
-    contexts: [{ name: "test", context: { cluster: "test", user: "test" } }],
   };
 }

@@ -1,12 +1,22 @@
+import { access, chmod, mkdtemp, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { type GoProgram, goProgram } from "../go_program.ts";
 
 const VERSION = "1.36.3";
+/** What a folder of programs must have, as envtest's has. */
+const NEEDED = ["etcd", "kube-apiserver", "kubectl"];
 
 /**
- * The API server, etcd and the controllers in one binary: about 4 minutes to build on two cores, the first
- * time.
+ * The API server, etcd, the controllers and kubectl in one binary: about 4 minutes to build on two cores, the
+ * first time. With KUBEBUILDER_ASSETS the programs of that folder, whatever their version.
  */
 export async function kubernetesBinary(): Promise<GoProgram> {
+  const { KUBEBUILDER_ASSETS: assets = "" } = process.env;
+  return assets === "" ? builtBinary() : assetsProgram(assets);
+}
+
+async function builtBinary(): Promise<GoProgram> {
   const version = "k8s.io/component-base/version";
   const [major, minor] = VERSION.split(".");
   return goProgram({
@@ -20,4 +30,30 @@ export async function kubernetesBinary(): Promise<GoProgram> {
       `-X ${version}.gitMinor=${minor}`,
     ],
   });
+}
+
+/** The programs of a folder in the form of the one binary: the first argument says which. */
+export async function assetsProgram(assets: string): Promise<GoProgram> {
+  for (const name of NEEDED) {
+    const isThere = await access(join(assets, name)).then(
+      () => true,
+      () => false,
+    );
+    if (!isThere) return { missing: `${name} in KUBEBUILDER_ASSETS, which names ${assets}` };
+  }
+  const path = join(await mkdtemp(join(tmpdir(), "deputize-assets-")), "kubernetes");
+  const folder = `'${assets.replaceAll("'", "'\\''")}'`;
+  await writeFile(path, `#!/bin/sh\nprogram=$1\nshift\nexec ${folder}/"$program" "$@"\n`);
+  await chmod(path, 0o755);
+  return { path };
+}
+
+/** Why the controllers cannot be run; envtest's folder has none. `undefined`: they can. */
+export async function missingControllers(): Promise<string | undefined> {
+  const { KUBEBUILDER_ASSETS: assets = "" } = process.env;
+  if (assets === "") return undefined;
+  return access(join(assets, "kube-controller-manager")).then(
+    () => undefined,
+    () => `kube-controller-manager in KUBEBUILDER_ASSETS, which names ${assets}`,
+  );
 }

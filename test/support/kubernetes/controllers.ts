@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { spawnTied } from "../../../src/dev/process/lifeline.mjs";
 import { until } from "../process.ts";
+import { kubeconfigText } from "./kubeconfig.ts";
 import type { Kubernetes } from "./server.ts";
 
 const CONTROLLERS = [
@@ -27,20 +28,7 @@ export async function startControllers(
 ): Promise<Controllers> {
   const folder = await mkdtemp(join(tmpdir(), "deputize-controllers-"));
   const kubeconfig = join(folder, "config");
-  const config = {
-    apiVersion: "v1",
-    kind: "Config",
-    "current-context": "test",
-    clusters: [
-      {
-        name: "test",
-        cluster: { server: url, "certificate-authority-data": Buffer.from(ca).toString("base64") },
-      },
-    ],
-    users: [{ name: "test", user: { token: adminToken } }],
-    contexts: [{ name: "test", context: { cluster: "test", user: "test" } }],
-  };
-  await writeFile(kubeconfig, JSON.stringify(config));
+  await writeFile(kubeconfig, kubeconfigText({ url, ca }, { token: adminToken }));
   const log = await open(join(folder, "controllers.log"), "w");
   const child = spawnTied(
     binary,
