@@ -14,6 +14,8 @@ import { isUrgent } from "./urgency.ts";
 
 /** Runs the reconcilers over everything there is. */
 export type Controller = {
+  /** Resolves when everything that was there at the beginning has been looked at once. */
+  firstPass: Promise<void>;
   /** Stops new work and resolves when what is under way has ended. */
   stop(): Promise<void>;
 };
@@ -52,10 +54,18 @@ export function startController(context: OperatorContext, { isHeld }: Pick<Lead,
     }
   }
 
+  const firstPass = Promise.withResolvers<void>();
+  const unseen = new Set(allObjects(resources).map((object) => keyText(keyOf(object))));
+  function see(key: Key): void {
+    unseen.delete(keyText(key));
+    if (unseen.size === 0) firstPass.resolve();
+  }
+  if (unseen.size === 0) firstPass.resolve();
+
   const queue = createQueue({
     workers: WORKERS,
     observer: metrics.queue,
-    run: (key, failures) => tracing.visit(key, () => run(key, failures)),
+    run: (key, failures) => tracing.visit(key, () => run(key, failures)).finally(() => see(key)),
     onError: (key, error) =>
       log.error({ object: keyText(key), err: error }, "the object could not be reconciled"),
   });
@@ -78,6 +88,7 @@ export function startController(context: OperatorContext, { isHeld }: Pick<Lead,
     },
   });
   return {
+    firstPass: firstPass.promise,
     async stop() {
       unsubscribe();
       poll.stop();

@@ -9,7 +9,10 @@ export type Operator = {
   clusterId(): string | undefined;
   /** The objects as the operator sees them. */
   resources: Resources;
-  /** Whether every object has been read once. */
+  /**
+   * In a cluster, whether every object has been read; over a folder, whether each has been looked at once, so
+   * that no status is from before the start.
+   */
   isReady(): Promise<boolean>;
   /** Whether it works, or at least can be expected to: a restart would not help. */
   isAlive(): boolean;

@@ -5,7 +5,8 @@ import { describe, expect, test } from "vitest";
 import { StartError } from "../../src/config.ts";
 import { reasons } from "../../src/operator/status/reasons.ts";
 import { until } from "../support/process.ts";
-import { only, operatorFolderEach, platform, statePath } from "./operator_folder.ts";
+import { tenants } from "./folder/folders.ts";
+import { condition, only, operatorFolderEach, platform, statePath } from "./operator_folder.ts";
 
 describe("the operator over a restart", () => {
   const world = operatorFolderEach();
@@ -23,6 +24,23 @@ describe("the operator over a restart", () => {
     await expect(world.start()).rejects.toThrow(StartError);
     await rename(`${path}.away`, path);
     await world.start();
+  });
+
+  test("is ready when no status is from before, and though the API is away", async () => {
+    await world.start();
+    await world.declareAgent();
+    await world.stop();
+    await world.folders.write("tenants.yaml", tenants({ default: "accountEmail: nobody@example.test" }));
+    await world.start();
+    const reason = async () => condition(await world.state("Platform", "shop"), "Ready")?.reason;
+    expect(await reason()).toBe("Active");
+    await until("it is ready", () => world.operator().isReady(), 5_000);
+    expect(await reason()).toBe("NamespaceNotBound");
+    await world.stop();
+    await world.api.goAway();
+    await world.start();
+    await until("it is ready", () => world.operator().isReady(), 5_000);
+    await world.api.comeBack();
   });
 
   test("writes nothing when it starts again and nothing changed, and asks for nothing twice", async () => {

@@ -54,7 +54,7 @@ export async function runOverFolder(options: Options): Promise<Operator> {
   return {
     clusterId: () => clusterId,
     resources,
-    isReady: async () => true,
+    isReady: async () => leadership.hasLooked(),
     isAlive: () => true,
     isLeading: leadership.isLeading,
     async stop() {

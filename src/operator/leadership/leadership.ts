@@ -6,6 +6,8 @@ import type { Elector, Lead } from "./elector.ts";
 
 /** The work of a process while it leads. */
 export type Term = {
+  /** Resolves when everything has been looked at once. */
+  firstPass: Promise<void>;
   /** Resolves when the API has given a newer leader its epoch. */
   superseded: Promise<void>;
   /** Ends the work and resolves when what is under way has ended. Never rejects. */
@@ -18,6 +20,8 @@ export type LeadershipEvent = { type: "Normal" | "Warning"; reason: string; mess
 /** Whether this process leads, for as long as it runs. */
 export type Leadership = {
   isLeading(): boolean;
+  /** Whether this process has looked at everything once, in its first term or a later one. */
+  hasLooked(): boolean;
   stop(): Promise<void>;
 };
 
@@ -47,12 +51,16 @@ export function startLeadership(options: Options): Leadership {
   const { elector, begin, announce, metrics, clock, log, standAgainMs = STAND_AGAIN_MS } = options;
   const stopping = new AbortController();
   let leading = false;
+  let looked = false;
   let waitMs = standAgainMs.least;
 
   async function serve(lead: Lead): Promise<void> {
     const begun = clock.now().getTime();
     const term = begin(lead);
     leading = true;
+    void term.firstPass.then(() => {
+      looked = true;
+    });
     log.info("this operator leads");
     announce({ type: "Normal", reason: "Leading", message: "This operator leads" });
     const cause = await endOf(lead, term);
@@ -96,6 +104,7 @@ export function startLeadership(options: Options): Leadership {
   const running = run();
   return {
     isLeading: () => leading,
+    hasLooked: () => looked,
     async stop() {
       stopping.abort();
       await running;

@@ -40,6 +40,7 @@ export function startTerm({ access, world, sweeps, ended }: TermOptions, lead: L
   const removal = ended && startEndedRemoval(world, lead.isHeld, ended);
   return {
     superseded: superseded.promise,
+    firstPass: controller.firstPass,
     async stop() {
       world.metrics.leads(undefined);
       await Promise.all([controller.stop(), sweeper?.stop(), removal?.stop()]);

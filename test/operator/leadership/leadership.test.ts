@@ -65,6 +65,7 @@ describe("the leadership of a process", () => {
         if (!slowly) ended.resolve();
         return {
           superseded: superseded.promise,
+          firstPass: Promise.resolve(),
           async stop() {
             stage.seen.push("stop");
             await ended.promise;
