@@ -34,6 +34,8 @@ test("the shards of the table are those that connections are mapped to", async (
 test("a worker alone takes every shard, and keeps them by renewing", async () => {
   const alone = worker();
   await alone.renew();
+  const hurried = { held_until: home.database.raw("held_until - interval '1 second'") };
+  await home.database("relay_shards").where({ owner: alone.id }).update(hurried);
   const [before] = await home.database("relay_shards").orderBy("shard");
   await alone.renew();
   const [after] = await home.database("relay_shards").orderBy("shard");
