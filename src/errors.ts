@@ -48,6 +48,7 @@ export const errorCodes = {
   agent_disabled: [409, "The agent is disabled"],
   request_not_pending: [409, "The delegation request is no longer pending"],
   no_secret_rotation: [409, "No new webhook secret waits to be promoted"],
+  adoption_not_confirmed: [409, "The account's owner has not confirmed that the object takes it over"],
   external_conflict: [409, "The resource was registered before with other immutable fields"],
   approval_policy_missing: [409, "The admission policies of the cluster do not guard the decision"],
   stale_epoch: [409, "A newer operator leads"],

@@ -3,9 +3,11 @@ import { objectPlace } from "./input/cluster_fields.ts";
 import { constraintList, expiryFields, reasonBody } from "./input/delegation_fields.ts";
 import {
   acceptedPrincipalList,
+  agentId,
   agentName,
   agentType,
   custodyFields,
+  platformId,
   registrationFields,
   rotationBody,
   scopeList,
@@ -141,6 +143,7 @@ export const operatorCalls = {
       ...registrationFields,
       object: objectPlace,
       account_email: z.string().min(1).max(320),
+      adopt: platformId.optional().describe("The platform to take over, as its owner has confirmed"),
       accepted_principals: acceptedPrincipalList
         .optional()
         .describe("Left out, those that are accepted stay"),
@@ -171,6 +174,7 @@ export const operatorCalls = {
       platform_external_id: externalId,
       name: agentName,
       agent_type: agentType,
+      adopt: agentId.optional().describe("The agent to take over, as its owner has confirmed"),
       ...custodyFields,
     }),
     answer: answerOf(agentAnswer, "The agent"),

@@ -31,3 +31,17 @@ export type DeclaredCeilingRow = {
   name: string;
   ceiling: string[];
 };
+
+/** What an account's owner has confirmed that an object may take over. */
+export type AdoptionRow = {
+  kind: "platform" | "agent";
+  adopted_id: string;
+  account_id: string;
+  cluster_id: string;
+  namespace: string;
+  name: string;
+  confirmed_at: Date;
+};
+
+/** An object that something was taken over from. */
+export type ReleasedObjectRow = { external_id: string; released_at: Date };

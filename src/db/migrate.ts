@@ -19,6 +19,7 @@ import { isSpent } from "./migrations/0017_is_spent.ts";
 import { keptSecrets } from "./migrations/0018_kept_secrets.ts";
 import { presented } from "./migrations/0019_presented.ts";
 import { clusters } from "./migrations/0020_clusters.ts";
+import { adoptions } from "./migrations/0021_adoptions.ts";
 
 /** One step of the schema: a numbered name and the SQL that makes it. */
 export type Migration = { name: string; sql: string };
@@ -45,6 +46,7 @@ const migrations: readonly Migration[] = [
   keptSecrets,
   presented,
   clusters,
+  adoptions,
 ];
 
 const settings = {

@@ -1,9 +1,11 @@
 import type {
+  AdoptionRow,
   ClusterApproverRow,
   DeclaredCeilingRow,
   NamespaceBindingRow,
   OperatorClusterRow,
   OperatorTokenClusterRow,
+  ReleasedObjectRow,
 } from "./cluster_tables.ts";
 import type {
   DeadLetterRow,
@@ -262,6 +264,8 @@ declare module "knex/types/tables.js" {
     namespace_bindings: NamespaceBindingRow;
     cluster_approvers: ClusterApproverRow;
     declared_ceilings: DeclaredCeilingRow;
+    adoptions: AdoptionRow;
+    released_objects: ReleasedObjectRow;
     platforms: PlatformRow;
     connections: ConnectionRow;
     accepted_principals: AcceptedPrincipalRow;

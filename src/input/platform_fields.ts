@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { ApiError } from "../errors.ts";
+import { isKeyId, isUuid } from "../ids.ts";
 import { freeText, isoTimeInput, oneLine } from "./schemas.ts";
 
 /** Scopes a ceiling or a request may list. */
@@ -7,6 +8,11 @@ export const MAX_SCOPES = 64;
 
 /** A list of scopes as a call carries it, 1–64. Whether each is a scope is checked by `checkScopes`. */
 export const scopeList = z.array(z.string()).min(1).max(MAX_SCOPES);
+
+/** The id of a platform. */
+export const platformId = z.string().refine(isUuid, "must be the id of a platform");
+/** The id of an agent. */
+export const agentId = z.string().refine(isKeyId, "must be the id of an agent");
 
 /** A platform's name. */
 export const platformName = oneLine(128);

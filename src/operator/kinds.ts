@@ -67,6 +67,7 @@ export type PlatformSpec = {
   description?: string;
   surfaceType: string;
   defaultAllowedScopes: string[];
+  adopt?: string;
   callbackUrl?: string;
   acceptedPrincipals?: AcceptedPrincipal[];
   credentialsSecretName?: string;
@@ -91,6 +92,7 @@ export type AgentSpec = {
   platformRef: Reference;
   displayName?: string;
   agentType: AgentType;
+  adopt?: string;
   custodyMode?: "custodial";
   deletionPolicy?: DeletionPolicy;
   suspend?: boolean;

@@ -1,6 +1,7 @@
 import type { AddressPolicy } from "../events/webhooks/callbacks/addresses.ts";
 import type { Route } from "../route.ts";
 import { acceptedPrincipalRoutes } from "./accepted_principals/routes.ts";
+import { adoptionRoutes } from "./adoptions/routes.ts";
 import { createAgentRoute, deleteAgentRoute, getAgentRoute, listAgentsRoute } from "./agents/agent_routes.ts";
 import type { CreateAgentDeps } from "./agents/create_agent.ts";
 import type { RetireDeps } from "./api_keys/rotate_key.ts";
@@ -30,6 +31,7 @@ export function platformRoutes(deps: PlatformDeps): Route[] {
     ...acceptedPrincipalRoutes(deps),
     ...namespaceRoutes(deps),
     ...approverRoutes(deps),
+    ...adoptionRoutes(deps),
     changeConnectionRoute(deps),
     setCallbackRoute(deps),
     rotateKeyRoute(deps),

@@ -6,6 +6,7 @@ import { type Reason, reasons } from "../../src/operator/status/reasons.ts";
 
 const CLUSTER_ONLY = [
   "Issuing",
+  "AdoptionNotConfirmed",
   "ApprovalPolicyMissing",
   "ApproverNotLinked",
   "FourEyesRequired",

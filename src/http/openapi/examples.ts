@@ -24,6 +24,7 @@ const shown: Json = {
   cert_id: `cert-${ID}`,
   cert_json: { cert_id: `cert-${ID}` },
   challenge: "kW3n1xY7bT5mR9sD2fG4hJ6kL8zXcVbNmQwErTyUi1A=",
+  cluster: "prod",
   code: "123456",
   connection_id: ID,
   credits: 10_000_000,
@@ -42,6 +43,7 @@ const shown: Json = {
   last_name: "Lovelace",
   message: "what is wrong, for people",
   name: "Shop",
+  namespace: "shop",
   operation: {
     verifier_id: ID,
     workspace_id: ID,
@@ -92,6 +94,8 @@ const requests: Record<string, readonly string[]> = {
 
 /** Members of requests whose names mean something else in answers. */
 const asked: Record<string, Json> = {
+  confirm_platform_adoption: { name: "shop" },
+  confirm_agent_adoption: { name: "bot" },
   access_evaluations: { evaluations: [{ action: { name: SCOPE } }, { action: { name: "data:read" } }] },
 };
 

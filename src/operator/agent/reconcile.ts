@@ -55,6 +55,7 @@ async function register(context: OperatorContext, input: AgentInput, externalId:
     platform_external_id: context.externalIdOf(platform),
     name: object.spec.displayName ?? object.metadata.name,
     agent_type: object.spec.agentType,
+    ...(object.spec.adopt === undefined ? {} : { adopt: object.spec.adopt }),
   });
   if (failure !== undefined) return reportFailure(context, input, failure);
   const verdict = agentObstacle({ ...input, state: value }) ?? active(value.agent_id);

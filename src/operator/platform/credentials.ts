@@ -75,12 +75,16 @@ export async function publishCredentials(
   const held = Object.values(secrets).find(
     (secret) => secret !== undefined && holdsKey(secret, platform, answer.api_key_prefix),
   );
-  if (held === undefined) return replaceKey(context, platform, secrets, 0);
+  const grace = durationSeconds(platform.spec.keyRotation?.grace ?? "");
+  if (held === undefined) return replaceKey(context, platform, secrets, isTakingOver(platform) ? grace : 0);
   const due = rotationDue(platform, held);
-  if (due !== undefined && due <= context.clock.now()) {
-    return replaceKey(context, platform, secrets, durationSeconds(platform.spec.keyRotation?.grace ?? ""));
-  }
+  if (due !== undefined && due <= context.clock.now()) return replaceKey(context, platform, secrets, grace);
   return putSecret(context, platform, answer, secrets, movedSecret(held, platform, context.apiUrl));
+}
+
+/** Whether the key that is to be replaced is another's, in use, rather than lost. */
+function isTakingOver({ spec, status }: Platform): boolean {
+  return spec.adopt !== undefined && status.platformID !== spec.adopt;
 }
 
 async function replaceKey(

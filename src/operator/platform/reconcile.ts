@@ -108,6 +108,7 @@ function wishOf(object: Platform, accountEmail: string): PlatformWish {
     description: spec.description ?? "",
     surface_type: spec.surfaceType,
     default_allowed_scopes: spec.defaultAllowedScopes,
+    ...(spec.adopt === undefined ? {} : { adopt: spec.adopt }),
     ...(callback === undefined ? {} : { callback_url: callback }),
     accepted_principals: (spec.acceptedPrincipals ?? []).map(({ humanID, scopes, acceptedUntil }) => ({
       human_id: humanID,

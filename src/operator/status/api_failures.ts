@@ -14,6 +14,7 @@ const refusals: Partial<Record<ErrorCode, Reason>> = {
   ceiling_exceeded: "CeilingExceeded",
   platform_limit: "PlatformLimit",
   external_conflict: "ExternalConflict",
+  adoption_not_confirmed: "AdoptionNotConfirmed",
   not_found: "PlatformNotReady",
   no_agent: "AgentNotReady",
   agent_required: "AgentNotReady",

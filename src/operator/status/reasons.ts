@@ -55,6 +55,11 @@ export const reasons = {
     progress: "stuck",
     meaning: "The service knows the object with other values that cannot be changed.",
   },
+  AdoptionNotConfirmed: {
+    progress: "stuck",
+    meaning: "The account's owner has not confirmed that the object takes over what spec.adopt names.",
+    recheckMs: 30_000,
+  },
   ApprovalPolicyMissing: {
     progress: "stuck",
     meaning: "The admission policies that guard approvals are missing or altered.",

@@ -3,7 +3,7 @@ import type { AgentRow } from "../../db/tables.ts";
 import { ApiError } from "../../errors.ts";
 import type { ObjectPlace } from "../../input/cluster_fields.ts";
 import { type AgentWish, type CreateAgentDeps, createAgent } from "../agents/create_agent.ts";
-import type { LivePlatform } from "../platform_record.ts";
+import { adoptAgent } from "./adopt_agent.ts";
 import { requireBoundConnection } from "./bound_owner.ts";
 import { findDeclaredPlatform, requireDeclaredPlatform, requireSamePlace } from "./declared_platform.ts";
 
@@ -15,14 +15,16 @@ export type DeclaredAgent = {
   platformExternalId: string;
   name: string;
   agentType: AgentWish["agentType"];
+  /** The agent that it takes over instead of creating one. */
+  adopt?: string | undefined;
 };
 
 /**
  * Makes a declared agent true: creates it at first, renames it later. A deleted one stays deleted. It may be
  * repeated at any time. Throws `not_found` when its platform is not registered, `namespace_not_bound` for a
  * new one when the account no longer accepts the namespace, `external_conflict` when the object was
- * registered for another platform or as another type, or lies in another namespace than its platform;
- * `VaultUnavailable`, `VaultRefused`.
+ * registered for another platform or as another type or agent, or lies in another namespace than its
+ * platform; `adoption_not_confirmed`, `VaultUnavailable`, `VaultRefused`.
  */
 export async function putAgent(deps: CreateAgentDeps, declared: DeclaredAgent): Promise<AgentRow> {
   const registered = await findDeclaredAgent(deps.db, declared.externalId);
@@ -30,7 +32,7 @@ export async function putAgent(deps: CreateAgentDeps, declared: DeclaredAgent): 
   const platform = await requireDeclaredPlatform(deps.db, declared.platformExternalId);
   requireSamePlace(platform, declared.object);
   await requireBoundConnection(deps.db, platform.connection_id, declared.clusterId);
-  const adopted = await adopt(deps.db, platform, declared);
+  const adopted = await adoptAgent(deps, platform, declared);
   if (adopted !== undefined) return changeDeclared(deps.db, adopted, declared);
   const agent = await createAgent(deps, {
     accountId: platform.account_id,
@@ -44,21 +46,6 @@ export async function putAgent(deps: CreateAgentDeps, declared: DeclaredAgent): 
   return changeDeclared(deps.db, agent, declared);
 }
 
-/** The agent that an object of this name left behind when it was deleted. */
-async function adopt(
-  db: Database,
-  { connection_id }: LivePlatform,
-  { externalId, clusterId, object, agentType }: DeclaredAgent,
-): Promise<AgentRow | undefined> {
-  const [adopted] = await db("agents")
-    .where({ connection_id, object_name: object.name, agent_type: agentType })
-    .whereNull("disabled_at")
-    .whereLike("external_id", `${clusterId}.%`)
-    .update({ external_id: externalId })
-    .returning("*");
-  return adopted;
-}
-
 async function changeDeclared(db: Database, known: AgentRow, declared: DeclaredAgent): Promise<AgentRow> {
   const platform = await findDeclaredPlatform(db, declared.platformExternalId);
   if (platform?.connection_id !== known.connection_id) {
@@ -66,6 +53,9 @@ async function changeDeclared(db: Database, known: AgentRow, declared: DeclaredA
   }
   if (known.agent_type !== declared.agentType) {
     throw new ApiError("external_conflict", "agent_type cannot change");
+  }
+  if (declared.adopt !== undefined && declared.adopt !== known.agent_id) {
+    throw new ApiError("external_conflict", `Registered as agent ${known.agent_id} already`);
   }
   if (known.name === declared.name) return known;
   await db("agents").where({ agent_id: known.agent_id }).update({ name: declared.name });

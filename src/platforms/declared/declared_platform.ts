@@ -26,12 +26,13 @@ import type { VaultSyncDeps } from "../sync_vault.ts";
 import { checkCallbackUrl } from "../webhooks/check_callback_url.ts";
 import { setCallback } from "../webhooks/set_callback.ts";
 import { signingSecretContext } from "../webhooks/signing_secret.ts";
+import { adoptPlatform } from "./adopt_platform.ts";
 import { checkWithinBinding, findBoundOwner } from "./bound_owner.ts";
 import { noteCeiling } from "./declared_ceiling.ts";
 
 /**
  * A platform as a Kubernetes object declares it. A callback left out stays as it is; so do accepted
- * principals.
+ * principals. `adopt` is the platform that it takes over instead of registering one.
  */
 export type DeclaredPlatform = {
   externalId: string;
@@ -43,6 +44,7 @@ export type DeclaredPlatform = {
   surfaceType: string;
   allowedScopes: readonly string[];
   callbackUrl?: string | null | undefined;
+  adopt?: string | undefined;
   acceptedPrincipals?: readonly Acceptance[] | undefined;
 };
 
@@ -52,8 +54,9 @@ export type DeclareDeps = RegisterDeps & VaultSyncDeps & { clock: Clock };
 /**
  * Makes a declared platform true: registers it at first, changes it later by the rules that people's changes
  * keep. It may be repeated at any time. Throws what {@link registerPlatform}, {@link changePlatform} and
- * {@link checkAcceptances} throw, besides `namespace_not_bound`, `ceiling_exceeded`, and `external_conflict`
- * when the object was registered for another account or surface or elsewhere, or is removed.
+ * {@link checkAcceptances} throw, besides `namespace_not_bound`, `ceiling_exceeded`,
+ * `adoption_not_confirmed`, and `external_conflict` when the object was registered for another account or
+ * surface or elsewhere or as another platform, or is removed.
  */
 export async function putPlatform(deps: DeclareDeps, declared: DeclaredPlatform): Promise<LivePlatform> {
   const { clusterId, object, acceptedPrincipals = [] } = declared;
@@ -77,11 +80,12 @@ async function putRegistration(
   owner: Owner,
   declared: DeclaredPlatform,
 ): Promise<LivePlatform> {
-  const known =
-    (await findDeclaredPlatform(deps.db, declared.externalId)) ?? (await adopt(deps.db, owner, declared));
-  if (known !== undefined) return changeDeclared(deps, owner, known, declared);
-  const { clusterId, object, allowedScopes } = declared;
-  await noteCeiling(deps, { accountId: owner.accountId, clusterId, object }, allowedScopes);
+  const registered = await findDeclaredPlatform(deps.db, declared.externalId);
+  if (registered !== undefined) return changeDeclared(deps, owner, registered, declared);
+  checkCallback(deps, declared);
+  await adoptPlatform(deps, { ...declared, accountId: owner.accountId });
+  const adopted = await findDeclaredPlatform(deps.db, declared.externalId);
+  if (adopted !== undefined) return changeDeclared(deps, owner, adopted, declared);
   try {
     const { record } = await registerPlatform(deps, owner, {
       ...declared,
@@ -94,28 +98,6 @@ async function putRegistration(
     if (winner === undefined) throw error;
     return changeDeclared(deps, owner, winner, declared);
   }
-}
-
-/**
- * The platform that an object of this name left behind when it was deleted: it is this object's from now on.
- * Names are used once at a time, so nobody else declares it.
- */
-async function adopt(
-  db: Database,
-  { accountId }: Owner,
-  { externalId, clusterId, object, surfaceType }: DeclaredPlatform,
-): Promise<PlatformRecord | undefined> {
-  await db("platforms")
-    .where({
-      account_id: accountId,
-      surface_type: surfaceType,
-      object_namespace: object.namespace,
-      object_name: object.name,
-    })
-    .whereNull("removed_at")
-    .whereLike("external_id", `${clusterId}.%`)
-    .update({ external_id: externalId });
-  return findDeclaredPlatform(db, externalId);
 }
 
 async function changeDeclared(
@@ -131,10 +113,13 @@ async function changeDeclared(
     throw new ApiError("external_conflict", "surface_type cannot change");
   }
   if (!isLive(known)) throw new ApiError("external_conflict", "The platform was removed");
+  if (declared.adopt !== undefined && declared.adopt !== known.platform_id) {
+    throw new ApiError("external_conflict", `Registered as platform ${known.platform_id} already`);
+  }
   const { clusterId, object } = declared;
   await checkPlace(deps.db, known, object);
   const { callbackUrl } = declared;
-  if (callbackUrl != null) checkCallbackUrl(callbackUrl, deps.callbacks);
+  checkCallback(deps, declared);
   if (differs(known, declared)) {
     await noteCeiling(deps, { accountId: owner.accountId, clusterId, object }, declared.allowedScopes);
     await changePlatform(deps, owner.accountId, known.platform_id, {
@@ -147,6 +132,10 @@ async function changeDeclared(
     await setCallback(deps, owner.accountId, known.connection_id, callbackUrl);
   }
   return findPlatform(deps.db, owner.accountId, known.platform_id);
+}
+
+function checkCallback({ callbacks }: DeclareDeps, { callbackUrl }: DeclaredPlatform): void {
+  if (callbackUrl != null) checkCallbackUrl(callbackUrl, callbacks);
 }
 
 /** An object stays where it is. One that was registered before places were noted is there from now on. */

@@ -20,7 +20,14 @@ export function putAgentRoute(deps: Deps): Route {
     ...operatorCalls.putAgent,
     summary: "Make a declared agent true",
     access: "operator",
-    errors: ["not_found", "namespace_not_bound", "not_available", "external_conflict", "vault_unavailable"],
+    errors: [
+      "not_found",
+      "namespace_not_bound",
+      "not_available",
+      "adoption_not_confirmed",
+      "external_conflict",
+      "vault_unavailable",
+    ],
     async handle({ caller, params, body }) {
       requireOwnObject(caller, params.external_id, body.platform_external_id);
       requireCustodial(body);
@@ -31,6 +38,7 @@ export function putAgentRoute(deps: Deps): Route {
         platformExternalId: body.platform_external_id,
         name: body.name,
         agentType: body.agent_type,
+        adopt: body.adopt,
       });
       return { body: showAgentAnswer(agent) };
     },

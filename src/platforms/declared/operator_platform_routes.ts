@@ -31,6 +31,7 @@ export function putPlatformRoute(deps: Deps): Route {
       "surface_not_available",
       "platform_limit",
       "ceiling_widened",
+      "adoption_not_confirmed",
       "external_conflict",
       "invalid_callback_url",
       "invalid_principal",
@@ -48,6 +49,7 @@ export function putPlatformRoute(deps: Deps): Route {
         surfaceType: body.surface_type,
         allowedScopes: body.default_allowed_scopes,
         callbackUrl: body.callback_url,
+        adopt: body.adopt,
         acceptedPrincipals: body.accepted_principals?.map(readAcceptance),
       });
       return { body: await showPlatformAnswer(deps, record) };

@@ -258,6 +258,10 @@ export const scenarios: Record<ErrorCode, Scenario> = {
     await operate(api, "PUT", path, declared(scene.person.email));
     return operate(api, "PUT", path, declared((await api.person()).email));
   },
+  adoption_not_confirmed: (api, scene) => {
+    const body = { ...declared(scene.person.email), adopt: scene.platform.platformId };
+    return operate(api, "PUT", `/internal/v1/platforms/c1.${randomUUID()}`, body);
+  },
   stale_epoch: async (api) => {
     const epoch = await leaderOf(api, "c1");
     return operate(api, "POST", "/internal/v1/state", {}, { epoch: epoch - 1 });

@@ -20,8 +20,14 @@ const agentPath = ({ platform, agentId }: Scene) =>
 const secretCall = ({ person, platform: { connectionId } }: Scene, suffix: string) =>
   person.client.post(`/v1/service/connections/${connectionId}/rotate-webhook-secret${suffix}`);
 
-const principalsPath = ({ platform }: Scene) =>
-  `/v1/service/platforms/${platform.platformId}/accepted-principals`;
+const platformPath = ({ platform }: Scene) => `/v1/service/platforms/${platform.platformId}`;
+
+const adoption = ({ person }: Scene, method: "PUT" | "DELETE", path: string) => {
+  const body = { cluster: "c1", namespace: "default", name: "shop" };
+  return person.client.call(method, `${path}/adoption`, method === "PUT" ? { body } : {});
+};
+
+const principalsPath = (scene: Scene) => `${platformPath(scene)}/accepted-principals`;
 
 /** Accepts a fresh account's root at the scene's platform. */
 async function acceptPrincipal(api: WholeApi, scene: Scene) {
@@ -144,6 +150,16 @@ export const ordinaryCalls: Record<string, Calls> = {
   unlink_cluster_approver: async (_, scene) => [
     await scene.person.client.call("DELETE", `/v1/service/cluster-approvers/${scene.approverId}`),
   ],
+  confirm_platform_adoption: async (_, scene) => [await adoption(scene, "PUT", platformPath(scene))],
+  withdraw_platform_adoption: async (_, scene) => {
+    await adoption(scene, "PUT", platformPath(scene));
+    return [await adoption(scene, "DELETE", platformPath(scene))];
+  },
+  confirm_agent_adoption: async (_, scene) => [await adoption(scene, "PUT", agentPath(scene))],
+  withdraw_agent_adoption: async (_, scene) => {
+    await adoption(scene, "PUT", agentPath(scene));
+    return [await adoption(scene, "DELETE", agentPath(scene))];
+  },
   change_connection: async (_, { person, platform: { connectionId } }) => [
     await person.client.call("PATCH", `/v1/service/connections/${connectionId}`, {
       body: { verifier_id: "https://shop.example.com", registry_answers: true },

@@ -4,7 +4,13 @@ import type { AnyObject, DelegationStatus } from "../../../src/operator/kinds.ts
 import { kubernetesBinary } from "../../support/kubernetes/binary.ts";
 import { installPolicies } from "../../support/kubernetes/policies.ts";
 import type { Kubernetes, KubernetesUser } from "../../support/kubernetes/server.ts";
-import { approve, type Person, type PlatformApi } from "../../support/platform_world.ts";
+import {
+  approve,
+  createAgent,
+  type Person,
+  type PlatformApi,
+  registerPlatform,
+} from "../../support/platform_world.ts";
 import { until } from "../../support/process.ts";
 import { agent, delegation, platform } from "../operator_folder.ts";
 import type { OperatorCluster } from "./operator_cluster.ts";
@@ -158,6 +164,41 @@ describe.skipIf(binary.missing !== undefined)("the life of objects in a cluster"
     expect(await world.secret("shop-credentials")).toEqual(before);
     const platforms = await api.db("platforms").where({ account_id: person.accountId });
     expect(platforms).toHaveLength(1);
+  });
+
+  test("takes over what the owner registered, once confirmed, and the former key stays good for its grace", async () => {
+    await accept();
+    const registered = await registerPlatform(person, { default_allowed_scopes: ["data:read"] });
+    const agentId = await createAgent(api.client(), registered);
+    const confirm = (path: string, name: string) => {
+      const body = { cluster: CLUSTER, namespace: world.namespace, name };
+      return person.client.call("PUT", `/v1/service/${path}/adoption`, { body });
+    };
+    const keyRotation = { every: "720h", grace: "1h" };
+    const adopting = { adopt: registered.platformId, defaultAllowedScopes: ["data:read"], keyRotation };
+    await world.start();
+    await world.apply(platform(adopting), agent({ adopt: agentId }));
+    await world.reaches("Platform", "shop", "AdoptionNotConfirmed");
+    expect(await world.secret("shop-credentials")).toBeUndefined();
+    await confirm(`platforms/${registered.platformId}`, "shop");
+    const asked = { annotations: { "deputize.io/reconcile-at": "now" } };
+    await world.apply(platform(adopting, asked));
+    await world.reaches("Platform", "shop", "Active");
+    await world.reaches("Agent", "bot", "AdoptionNotConfirmed");
+    await confirm(`connections/${registered.connectionId}/agents/${agentId}`, "bot");
+    await world.apply(agent({ adopt: agentId }, asked));
+    await world.reaches("Agent", "bot", "Active");
+    const secret = await world.secret("shop-credentials");
+    expect(secret).toMatchObject({
+      platform_id: registered.platformId,
+      connection_id: registered.connectionId,
+    });
+    expect(secret?.api_key).not.toBe(registered.apiKey);
+    for (const key of [secret?.api_key, registered.apiKey]) {
+      const headers = { "x-service-api-key": key ?? "" };
+      const agents = `/v1/service/connections/${registered.connectionId}/agents`;
+      expect((await api.client().get(agents, { headers })).body.items).toMatchObject([{ agent_id: agentId }]);
+    }
   });
 
   test("ends with its deletion, whatever is suspended", async () => {

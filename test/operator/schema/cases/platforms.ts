@@ -12,6 +12,7 @@ import {
   scopes,
 } from "./manifests.ts";
 
+const PLATFORM_ID = "0195d3a0-7c1e-7000-8000-00000000000a";
 const secretTemplate = (template: Changes) => platform({ secretTemplate: template });
 const marks = (count: number): Record<string, string> =>
   Object.fromEntries(Array.from({ length: count }, (_, n) => [`mark-${n}`, "x"]));
@@ -29,6 +30,10 @@ export const platforms: SchemaCase[] = [
       suspend: false,
     }),
   ),
+  accepts("a platform that takes one over", platform({ adopt: PLATFORM_ID })),
+  refuses("taking over what is no platform's id", platform({ adopt: PLATFORM_ID.replaceAll("-", "") })),
+  refuses("taking over a platform's id in capitals", platform({ adopt: PLATFORM_ID.toUpperCase() })),
+  refuses("taking over a platform without an id", platform({ adopt: "" })),
   refuses("a platform without a spec", { ...platform(), spec: undefined } as unknown as Manifest),
   refuses("a platform without a name for people", platform({ displayName: undefined })),
   refuses("an empty name for people", platform({ displayName: "" })),

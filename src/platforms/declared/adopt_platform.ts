@@ -1,0 +1,87 @@
+import type { Clock } from "../../clock.ts";
+import type { Database } from "../../db/database.ts";
+import { sqlState, UNIQUE_VIOLATION } from "../../db/errors.ts";
+import type { PlatformRow } from "../../db/tables.ts";
+import { ApiError } from "../../errors.ts";
+import type { ObjectPlace } from "../../input/cluster_fields.ts";
+import { notConfirmed, noteTakenOver, requireNotReleased, useConfirmation } from "../adoptions/adoption.ts";
+import { checkShrinks } from "../ceiling.ts";
+import { keepCeiling, noteCeiling } from "./declared_ceiling.ts";
+
+type Deps = { db: Database; clock: Clock };
+
+/** What an object that is not registered yet declares. */
+type Newcomer = {
+  accountId: string;
+  externalId: string;
+  clusterId: string;
+  object: ObjectPlace;
+  surfaceType: string;
+  allowedScopes: readonly string[];
+  adopt?: string | undefined;
+};
+
+/**
+ * Gives an object that is not registered yet the platform that it names in `adopt`, as its owner has
+ * confirmed, or the one that an object of its name left behind when it was deleted; without either it is to
+ * be registered anew. All or nothing. Throws `adoption_not_confirmed`, `external_conflict`, `invalid_scopes`,
+ * `ceiling_widened`.
+ */
+export async function adoptPlatform(deps: Deps, newcomer: Newcomer): Promise<void> {
+  if (newcomer.adopt !== undefined) return takeOver(deps, newcomer, newcomer.adopt);
+  await requireNotReleased(deps.db, newcomer.externalId);
+  await noteCeiling(deps, newcomer, newcomer.allowedScopes);
+  await takeLeftBehind(deps.db, newcomer);
+}
+
+/** Names are used once at a time, so nobody else declares it. */
+async function takeLeftBehind(
+  db: Database,
+  { accountId, externalId, clusterId, object, surfaceType }: Newcomer,
+): Promise<void> {
+  await db("platforms")
+    .where({ account_id: accountId, surface_type: surfaceType, ...columnsOf(object) })
+    .whereNull("removed_at")
+    .whereLike("external_id", `${clusterId}.%`)
+    .update({ external_id: externalId });
+}
+
+async function takeOver({ db, clock }: Deps, newcomer: Newcomer, platformId: string): Promise<void> {
+  const { accountId, externalId, object, allowedScopes } = newcomer;
+  const own = { account_id: accountId, platform_id: platformId };
+  const taking = db.transaction(async (tx) => {
+    const platform = await tx("platforms").where(own).whereNull("removed_at").forUpdate().first();
+    if (platform?.external_id === externalId) return;
+    const adopted = { accountId, kind: "platform", id: platformId } as const;
+    if (platform === undefined) throw notConfirmed(adopted, newcomer);
+    if (!isLeftBehind(platform, newcomer)) {
+      await useConfirmation(tx, adopted, newcomer);
+      await keepCeiling(tx, newcomer, platform.default_allowed_scopes);
+      await noteTakenOver(tx, platform.external_id, externalId, clock.now());
+    }
+    if (platform.surface_type !== newcomer.surfaceType) {
+      throw new ApiError("external_conflict", `Platform ${platformId} has another surface_type`);
+    }
+    checkShrinks(platform.default_allowed_scopes, allowedScopes);
+    await tx("platforms")
+      .where(own)
+      .update({ external_id: externalId, ...columnsOf(object) });
+  });
+  return taking.catch((error: unknown) => {
+    if (sqlState(error) !== UNIQUE_VIOLATION) throw error;
+    throw new ApiError("external_conflict", "Another platform of the account is declared under this name");
+  });
+}
+
+/** Whether an object of the same name in the same place had it: nothing is to be confirmed. */
+function isLeftBehind(platform: PlatformRow, { clusterId, object }: Newcomer): boolean {
+  return (
+    platform.external_id?.startsWith(`${clusterId}.`) === true &&
+    platform.object_namespace === object.namespace &&
+    platform.object_name === object.name
+  );
+}
+
+function columnsOf({ namespace, name }: ObjectPlace) {
+  return { object_namespace: namespace, object_name: name };
+}
