@@ -5,7 +5,7 @@ import { verifyHybrid } from "../../src/protocol/keys/hybrid.ts";
 import { decodeRevocationList, verifyRevocationList } from "../../src/protocol/statements/revocation_list.ts";
 import { createVaultClient, type VaultClient } from "../../src/vault/client.ts";
 import { createHome, readIdentity, startVault, type TestVault, type VaultHome } from "../keyvault/fixture.ts";
-import { createFakeVault } from "../support/fake_vault.ts";
+import { vaultForApi } from "../keyvault/for_api.ts";
 import {
   approve,
   createAgent,
@@ -30,17 +30,7 @@ beforeAll(async () => {
   home = await createHome();
   vault = await startVault(home);
   connect();
-  const throughClient = Object.fromEntries(
-    (["createKey", "signDelegation", "signChallenge", "disableKey", "shrinkCeiling"] as const).map((call) => [
-      call,
-      (...parameters: never[]) => (client[call] as (...given: never[]) => Promise<unknown>)(...parameters),
-    ]),
-  );
-  const statements: VaultClient["statements"] = {
-    ...client.statements,
-    revocationList: (...order) => client.statements.revocationList(...order),
-  };
-  api = await startPlatformApi({ vault: { ...createFakeVault(), ...throughClient, statements } });
+  api = await startPlatformApi({ vault: vaultForApi(() => client) });
 });
 
 afterAll(async () => {

@@ -5,6 +5,7 @@ import type { OperatorCluster } from "../operator/cluster/operator_cluster.ts";
 import { type RealCluster, startRealCluster } from "../operator/cluster/real_cluster.ts";
 import { agent, delegation, platform } from "../operator/operator_folder.ts";
 import { kubernetesBinary } from "../support/kubernetes/binary.ts";
+import { startKubernetes } from "../support/kubernetes/server.ts";
 import type { Person } from "../support/platform_world.ts";
 import { until } from "../support/process.ts";
 import { type PluginWorld, pluginWorld, type Ran } from "./plugin_world.ts";
@@ -25,11 +26,12 @@ describe.skipIf(binary.missing !== undefined)("kubectl deputize", { timeout: 60_
   let plugin: PluginWorld;
 
   beforeAll(async () => {
-    real = await startRealCluster(binary.path ?? "", {
+    const kubernetes = await startKubernetes(binary.path ?? "", {
       [TOKENS.jane]: { name: JANE },
       [TOKENS.ed]: { name: "ed@example.test" },
       [TOKENS.ann]: { name: "ann@example.test", group: "system:masters" },
     });
+    real = await startRealCluster(kubernetes);
   }, BUILD_TIMEOUT_MS);
   afterAll(() => real?.stop());
   beforeEach(async () => {

@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import type { AnyObject, DelegationStatus, PlatformStatus } from "../../../src/operator/kinds.ts";
 import { kubernetesBinary } from "../../support/kubernetes/binary.ts";
 import { installPolicies } from "../../support/kubernetes/policies.ts";
-import type { Kubernetes } from "../../support/kubernetes/server.ts";
+import { type Kubernetes, startKubernetes } from "../../support/kubernetes/server.ts";
 import { approve, type Person, type PlatformApi } from "../../support/platform_world.ts";
 import { until } from "../../support/process.ts";
 import { agent, delegation, platform } from "../operator_folder.ts";
@@ -26,7 +26,7 @@ describe.skipIf(binary.missing !== undefined)("a tenant of a cluster", { timeout
   let person: Person;
 
   beforeAll(async () => {
-    real = await startRealCluster(binary.path ?? "");
+    real = await startRealCluster(await startKubernetes(binary.path ?? ""));
     ({ kubernetes, api } = real);
   }, BUILD_TIMEOUT_MS);
   afterAll(() => real?.stop());

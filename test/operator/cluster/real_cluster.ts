@@ -1,10 +1,15 @@
+import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
+import { systemClock } from "../../../src/clock.ts";
 import { createClusterClient } from "../../../src/kubernetes/client.ts";
 import { DEFAULT_OPERATOR } from "../../../src/kubernetes/policies.ts";
 import type { TrustedClusters } from "../../../src/platforms/clusters/trusted_clusters.ts";
+import { createVaultClient, type VaultClient } from "../../../src/vault/client.ts";
+import { readIdentity, startVault, type TestVault } from "../../keyvault/fixture.ts";
+import { vaultForApi } from "../../keyvault/for_api.ts";
 import { installDefinitions } from "../../support/kubernetes/definitions.ts";
 import { installPolicies, OPERATOR } from "../../support/kubernetes/policies.ts";
-import { type Kubernetes, type KubernetesTokens, startKubernetes } from "../../support/kubernetes/server.ts";
+import type { Kubernetes } from "../../support/kubernetes/server.ts";
 import { type Person, type PlatformApi, startPlatformApi } from "../../support/platform_world.ts";
 import { adminAccess } from "./cluster_harness.ts";
 import { type OperatorCluster, operatorCluster } from "./operator_cluster.ts";
@@ -15,10 +20,12 @@ const ACCOUNT = "/api/v1/namespaces/deputize-system/serviceaccounts";
 /** What the API calls the cluster. */
 export const CLUSTER = "real";
 
-/** A real API server with our definitions and policies, and the real API, which trusts it. */
+/** A real API server with our definitions and policies, the real API, which trusts it, and its vault. */
 export type RealCluster = {
   kubernetes: Kubernetes;
   api: PlatformApi;
+  /** Has the vault away while something happens; afterwards it runs again. */
+  withoutVault(happens: () => Promise<void>): Promise<void>;
   /** A token of a service account of the operator's namespace. */
   tokenOf(account: string, audience: string): Promise<string>;
   /** A person with an account, and an operator in a namespace that is bound to it. */
@@ -26,9 +33,11 @@ export type RealCluster = {
   stop(): Promise<void>;
 };
 
-/** Starts both. The operator may do everything; `tokens` are people's. Keys are made by the tests' vault. */
-export async function startRealCluster(binary: string, tokens: KubernetesTokens = {}): Promise<RealCluster> {
-  const kubernetes = await startKubernetes(binary, tokens);
+/**
+ * Starts API and vault beside an API server, which ends with them. The operator may do everything; in a
+ * cluster that others use it watches its own namespace only.
+ */
+export async function startRealCluster(kubernetes: Kubernetes, isShared = false): Promise<RealCluster> {
   await installDefinitions(kubernetes);
   await installPolicies(kubernetes);
   const begun = performance.now();
@@ -37,7 +46,7 @@ export async function startRealCluster(binary: string, tokens: KubernetesTokens 
     await kubernetes.call("POST", ACCOUNT, { metadata: { name } });
   }
   await kubernetes.call("POST", `${RBAC}/clusterrolebindings`, {
-    metadata: { name: "operator" },
+    metadata: { name: "deputize-test-operator" },
     roleRef: { apiGroup: "rbac.authorization.k8s.io", kind: "ClusterRole", name: "cluster-admin" },
     subjects: [{ kind: "User", apiGroup: "rbac.authorization.k8s.io", name: OPERATOR.name }],
   });
@@ -46,7 +55,8 @@ export async function startRealCluster(binary: string, tokens: KubernetesTokens 
     get: (id) => (id === CLUSTER ? { operator: DEFAULT_OPERATOR, client } : undefined),
     close: () => client.close(),
   };
-  const api = await startPlatformApi({ trusted: clusters });
+  let vault = await connected(await startVault());
+  const api = await startPlatformApi({ trusted: clusters, vault: vaultForApi(() => vault.client) });
   // Only what was created ten seconds after the policies were guarded all its life.
   await sleep(Math.max(0, 12_000 - (performance.now() - begun)));
 
@@ -61,9 +71,20 @@ export async function startRealCluster(binary: string, tokens: KubernetesTokens 
     kubernetes,
     api,
     tokenOf,
+    async withoutVault(happens) {
+      await vault.running.stop();
+      try {
+        await happens();
+      } finally {
+        await vault.client.close();
+        vault = await connected(await startVault(vault.running.home));
+      }
+    },
     async open() {
       const person = await api.person();
+      const id = randomUUID().slice(0, 8);
       const world = await operatorCluster(kubernetes, {
+        id,
         as: OPERATOR.name,
         accountEmail: person.email,
         settings: {
@@ -71,14 +92,25 @@ export async function startRealCluster(binary: string, tokens: KubernetesTokens 
           OPERATOR_API_URL: api.operatorUrl,
           OPERATOR_TOKEN: await tokenOf("deputize-operator", "deputize-api"),
           CLUSTER_ID: CLUSTER,
+          ...(isShared && { WATCH_NAMESPACES: [`shop-${id}`] }),
         },
       });
       return { person, world };
     },
     async stop() {
       await api.stop();
+      await vault.client.close();
+      await vault.running.close();
       await clusters.close();
       await kubernetes.stop();
     },
   };
+}
+
+type ConnectedVault = { running: TestVault; client: VaultClient };
+
+/** The vault, at the machine's time, over mutual TLS with the API's certificate. */
+async function connected(running: TestVault): Promise<ConnectedVault> {
+  running.clock.now = () => systemClock.now();
+  return { running, client: createVaultClient({ url: running.url, ...readIdentity(running.home, "api") }) };
 }

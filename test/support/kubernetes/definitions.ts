@@ -18,7 +18,7 @@ export async function installDefinitions(kubernetes: Kubernetes): Promise<void> 
       text,
       "application/apply-patch+yaml",
     );
-    if (status !== 201) throw new Error(`${resource} were refused: ${status} ${String(body.message)}`);
+    if (status >= 300) throw new Error(`${resource} were refused: ${status} ${String(body.message)}`);
   }
   for (const resource of definitions) await served(kubernetes, resource);
 }

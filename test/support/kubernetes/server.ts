@@ -8,6 +8,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { Agent, request } from "undici";
 import { spawnTied } from "../../../src/dev/process/lifeline.mjs";
 import { freePort } from "../../../src/dev/process/ports.ts";
+import { callsOf } from "./calls.ts";
 
 /** What the API server answered: HTTP status and decoded body, a `Status` object when it refused. */
 export type KubernetesAnswer = { status: number; body: KubernetesObject };
@@ -123,41 +124,15 @@ async function startBoth(
   ]);
   const url = `https://127.0.0.1:${port}`;
   const ca = await whenReady(url, join(folder, "certificates", "apiserver.crt"), adminToken);
-  const dispatcher = new Agent({ connect: { ca }, keepAliveTimeout: 1000 });
-  const withToken: Kubernetes["withToken"] =
-    (token, as) =>
-    async (method, path, body, contentType = "application/json") => {
-      const answer = await request(new URL(path, url), {
-        method,
-        dispatcher,
-        headers: {
-          authorization: `Bearer ${token}`,
-          "content-type": contentType,
-          ...(as !== undefined && impersonating(as)),
-        },
-        ...(body === undefined ? {} : { body: typeof body === "string" ? body : JSON.stringify(body) }),
-      });
-      return { status: answer.statusCode, body: (await answer.body.json()) as KubernetesObject };
-    };
   return {
     url,
     ca,
     adminToken,
-    call: withToken(adminToken),
-    as: (user) => withToken(adminToken, user),
-    withToken,
+    ...callsOf({ url, ca, adminToken }),
     async audited() {
       const lines = (await readFile(join(folder, "audit.log"), "utf8")).trim().split("\n");
       return lines.map((line) => JSON.parse(line) as KubernetesObject);
     },
-  };
-}
-
-function impersonating({ name, group, uid }: KubernetesUser): Record<string, string> {
-  return {
-    "impersonate-user": name,
-    ...(group !== undefined && { "impersonate-group": group }),
-    ...(uid !== undefined && { "impersonate-uid": uid }),
   };
 }
 

@@ -1,0 +1,17 @@
+import type { VaultClient } from "../../src/vault/client.ts";
+import { createFakeVault, type FakeVault } from "../support/fake_vault.ts";
+
+const CALLS = ["createKey", "signDelegation", "signChallenge", "disableKey", "shrinkCeiling"] as const;
+
+/** The real vault as tests hand it to an API: each call goes through the client that there is then. */
+export function vaultForApi(client: () => VaultClient): FakeVault {
+  const calls = CALLS.map((call) => [
+    call,
+    (...parameters: never[]) => (client()[call] as (...given: never[]) => Promise<unknown>)(...parameters),
+  ]);
+  return {
+    ...createFakeVault(),
+    ...Object.fromEntries(calls),
+    statements: { revocationList: (...order) => client().statements.revocationList(...order) },
+  };
+}
