@@ -119,6 +119,57 @@ describe.skipIf(binary.missing !== undefined)("a tenant of a cluster", { timeout
     expect(await world.secret("shop-credentials")).toEqual(key);
   });
 
+  test("who edits the scopes, before or after the approval, is refused, and has widened nothing", async () => {
+    await world.apply(platform(), agent(), delegation());
+    const widen = async () => {
+      const scopes = ["data:read", "data:share", "payments:send"];
+      const { status, body } = await kubernetes.call(
+        "PATCH",
+        pathOf("bot"),
+        { spec: { scopes } },
+        MERGE_PATCH,
+      );
+      return [status, String(body.message)];
+    };
+    const refused = [422, expect.stringContaining("scopes are immutable")];
+    await world.reaches("Delegation", "bot", "AwaitingApproval");
+    expect(await widen()).toEqual(refused);
+    const status = await active("bot");
+    expect(await widen()).toEqual(refused);
+    const { body } = await person.client.get(`/v1/service/delegations/${status.certID}`);
+    expect(body.cert_json).toMatchObject({ scope: ["data:read"] });
+  });
+
+  test("who points a Platform at the Secret of another namespace reads no key from it", async () => {
+    await world.apply(platform());
+    await world.reaches("Platform", "shop", "Active");
+    const key = await world.secret("shop-credentials");
+    const theirs = platform(
+      { credentialsSecretName: `${world.namespace}/shop-credentials` },
+      { name: "thief" },
+    );
+    await expect(world.apply(theirs)).rejects.toThrow("422");
+    expect(await world.secret("shop-credentials")).toEqual(key);
+  });
+
+  test("who has the operator's own token decides nothing by calling the API", async () => {
+    await world.apply(platform(), agent(), delegation());
+    const waiting = await world.reaches("Delegation", "bot", "AwaitingApproval");
+    const headers = {
+      authorization: `Bearer ${await real.tokenOf("deputize-operator", "deputize-api")}`,
+      "x-deputize-cluster": CLUSTER,
+    };
+    const client = api.operatorClient();
+    const leader = await client.post("/internal/v1/leadership", { holder: "pod-2" }, { headers });
+    const object = { namespace: world.namespace, name: "bot" };
+    const decided = await client.post(
+      `/internal/v1/delegations/${CLUSTER}.${waiting.metadata.uid}/decision`,
+      { object },
+      { headers: { ...headers, "x-deputize-epoch": String(leader.body.epoch) } },
+    );
+    expect(decided.body).toMatchObject({ status: "pending", cert_id: null });
+  });
+
   test("who suspends and revokes at once has revoked", async () => {
     await world.apply(platform(), agent());
     const status = await active("bot");
