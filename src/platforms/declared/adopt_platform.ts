@@ -1,4 +1,5 @@
 import type { Clock } from "../../clock.ts";
+import type { NamespaceBindingRow } from "../../db/cluster_tables.ts";
 import type { Database } from "../../db/database.ts";
 import { sqlState, UNIQUE_VIOLATION } from "../../db/errors.ts";
 import type { PlatformRow } from "../../db/tables.ts";
@@ -12,7 +13,7 @@ type Deps = { db: Database; clock: Clock };
 
 /** What an object that is not registered yet declares. */
 type Newcomer = {
-  accountId: string;
+  binding: NamespaceBindingRow;
   externalId: string;
   clusterId: string;
   object: ObjectPlace;
@@ -30,29 +31,29 @@ type Newcomer = {
 export async function adoptPlatform(deps: Deps, newcomer: Newcomer): Promise<void> {
   if (newcomer.adopt !== undefined) return takeOver(deps, newcomer, newcomer.adopt);
   await requireNotReleased(deps.db, newcomer.externalId);
-  await noteCeiling(deps, newcomer, newcomer.allowedScopes);
+  await noteCeiling(deps.db, newcomer, newcomer.allowedScopes);
   await takeLeftBehind(deps.db, newcomer);
 }
 
 /** Names are used once at a time, so nobody else declares it. */
 async function takeLeftBehind(
   db: Database,
-  { accountId, externalId, clusterId, object, surfaceType }: Newcomer,
+  { binding: { account_id }, externalId, clusterId, object, surfaceType }: Newcomer,
 ): Promise<void> {
   await db("platforms")
-    .where({ account_id: accountId, surface_type: surfaceType, ...columnsOf(object) })
+    .where({ account_id, surface_type: surfaceType, ...columnsOf(object) })
     .whereNull("removed_at")
     .whereLike("external_id", `${clusterId}.%`)
     .update({ external_id: externalId });
 }
 
 async function takeOver({ db, clock }: Deps, newcomer: Newcomer, platformId: string): Promise<void> {
-  const { accountId, externalId, object, allowedScopes } = newcomer;
-  const own = { account_id: accountId, platform_id: platformId };
+  const { binding, externalId, object, allowedScopes } = newcomer;
+  const own = { account_id: binding.account_id, platform_id: platformId };
   const taking = db.transaction(async (tx) => {
     const platform = await tx("platforms").where(own).whereNull("removed_at").forUpdate().first();
     if (platform?.external_id === externalId) return;
-    const adopted = { accountId, kind: "platform", id: platformId } as const;
+    const adopted = { accountId: binding.account_id, kind: "platform", id: platformId } as const;
     if (platform === undefined) throw notConfirmed(adopted, newcomer);
     if (!isLeftBehind(platform, newcomer)) {
       await useConfirmation(tx, adopted, newcomer);

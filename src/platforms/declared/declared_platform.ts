@@ -10,7 +10,6 @@ import {
   checkAcceptances,
   replaceAcceptedPrincipals,
 } from "../accepted_principals/accept.ts";
-import type { Owner } from "../account_owner.ts";
 import { undeliveredContext } from "../api_keys/api_key.ts";
 import { changePlatform } from "../change_platform.ts";
 import { lockConnection } from "../connection_lock.ts";
@@ -27,8 +26,8 @@ import { checkCallbackUrl } from "../webhooks/check_callback_url.ts";
 import { setCallback } from "../webhooks/set_callback.ts";
 import { signingSecretContext } from "../webhooks/signing_secret.ts";
 import { adoptPlatform } from "./adopt_platform.ts";
-import { checkWithinBinding, findBoundOwner } from "./bound_owner.ts";
-import { noteCeiling } from "./declared_ceiling.ts";
+import { type BoundOwner, checkWithinBinding, findBoundOwner } from "./bound_owner.ts";
+import { keepCeiling } from "./declared_ceiling.ts";
 
 /**
  * A platform as a Kubernetes object declares it. A callback left out stays as it is; so do accepted
@@ -67,7 +66,7 @@ export async function putPlatform(deps: DeclareDeps, declared: DeclaredPlatform)
     ...declared.allowedScopes,
     ...acceptedPrincipals.flatMap(({ scopes }) => scopes),
   ]);
-  const record = await putRegistration(deps, owner, declared);
+  const record = await putRegistration(deps, { owner, binding }, declared);
   if (declared.acceptedPrincipals !== undefined) {
     const place = { accountId: owner.accountId, platformId: record.platform_id };
     await replaceAcceptedPrincipals(deps, place, declared.acceptedPrincipals);
@@ -77,15 +76,16 @@ export async function putPlatform(deps: DeclareDeps, declared: DeclaredPlatform)
 
 async function putRegistration(
   deps: DeclareDeps,
-  owner: Owner,
+  bound: BoundOwner,
   declared: DeclaredPlatform,
 ): Promise<LivePlatform> {
+  const { owner, binding } = bound;
   const registered = await findDeclaredPlatform(deps.db, declared.externalId);
-  if (registered !== undefined) return changeDeclared(deps, owner, registered, declared);
+  if (registered !== undefined) return changeDeclared(deps, bound, registered, declared);
   checkCallback(deps, declared);
-  await adoptPlatform(deps, { ...declared, accountId: owner.accountId });
+  await adoptPlatform(deps, { ...declared, binding });
   const adopted = await findDeclaredPlatform(deps.db, declared.externalId);
-  if (adopted !== undefined) return changeDeclared(deps, owner, adopted, declared);
+  if (adopted !== undefined) return changeDeclared(deps, bound, adopted, declared);
   try {
     const { record } = await registerPlatform(deps, owner, {
       ...declared,
@@ -96,13 +96,13 @@ async function putRegistration(
     if (!(error instanceof ApiError && error.code === "external_conflict")) throw error;
     const winner = await findDeclaredPlatform(deps.db, declared.externalId);
     if (winner === undefined) throw error;
-    return changeDeclared(deps, owner, winner, declared);
+    return changeDeclared(deps, bound, winner, declared);
   }
 }
 
 async function changeDeclared(
   deps: DeclareDeps,
-  owner: Owner,
+  { owner, binding }: BoundOwner,
   known: PlatformRecord,
   declared: DeclaredPlatform,
 ): Promise<LivePlatform> {
@@ -116,17 +116,17 @@ async function changeDeclared(
   if (declared.adopt !== undefined && declared.adopt !== known.platform_id) {
     throw new ApiError("external_conflict", `Registered as platform ${known.platform_id} already`);
   }
-  const { clusterId, object } = declared;
+  const { object } = declared;
   await checkPlace(deps.db, known, object);
   const { callbackUrl } = declared;
   checkCallback(deps, declared);
   if (differs(known, declared)) {
-    await noteCeiling(deps, { accountId: owner.accountId, clusterId, object }, declared.allowedScopes);
-    await changePlatform(deps, owner.accountId, known.platform_id, {
+    const changed = await changePlatform(deps, owner.accountId, known.platform_id, {
       name: declared.name,
       description: declared.description,
       default_allowed_scopes: declared.allowedScopes,
     });
+    await keepCeiling(deps.db, { binding, object }, changed.default_allowed_scopes);
   }
   if (callbackUrl !== undefined && callbackUrl !== known.callback_url) {
     await setCallback(deps, owner.accountId, known.connection_id, callbackUrl);

@@ -220,6 +220,22 @@ describe("a namespace that acts for an account", () => {
       expect(seen(await declare("shop", before))).toEqual([400, "ceiling_widened"]);
     });
 
+    test.each(["the operator", "its owner"])(
+      "gets no wider ceiling than its owner narrowed it to, whoever removed it: %s",
+      async (who) => {
+        const id = newId();
+        const { platform_id, connection_id } = (await declare("shop", { id, ...before })).body;
+        const narrow = { default_allowed_scopes: ["data:read"] };
+        const path = `/v1/service/platforms/${String(platform_id)}`;
+        expect((await person.client.call("PATCH", path, { body: narrow })).status).toBe(200);
+        api.clock.advance(1);
+        if (who === "the operator") await api.operator("DELETE", `/internal/v1/platforms/${id}`);
+        else await person.client.call("DELETE", `/v1/service/connections/${String(connection_id)}`);
+        expect(seen(await declare("shop", before))).toEqual([400, "ceiling_widened"]);
+        expect((await declare("shop", narrow)).status).toBe(200);
+      },
+    );
+
     test("begins anew once its owner has taken the acceptance back and given it again", async () => {
       const id = newId();
       await declare("shop", { id, ...before });
