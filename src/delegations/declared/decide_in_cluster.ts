@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Clock } from "../../clock.ts";
-import type { Database } from "../../db/database.ts";
+import type { Database, Transaction } from "../../db/database.ts";
 import { ApiError } from "../../errors.ts";
 import type { ObjectPlace } from "../../input/cluster_fields.ts";
 import { durationSeconds } from "../../input/durations.ts";
@@ -97,12 +97,8 @@ type Evidence = {
 };
 
 /** Who decided, if that counts. */
-async function deciderOf(
-  { db }: DecideDeps,
-  { cluster, question, filed, live, approval }: Evidence,
-): Promise<ClusterDecider> {
-  const { clusterId, object } = question;
-  const { username } = approval.approver;
+async function deciderOf({ db }: DecideDeps, evidence: Evidence): Promise<ClusterDecider> {
+  const { cluster, question, live, approval } = evidence;
   const policies = await policiesOf(cluster);
   if (policies.fault !== undefined) throw new ApiError("approval_policy_missing", policies.fault);
   if (Date.parse(live.metadata.creationTimestamp) < policies.since.getTime()) {
@@ -112,20 +108,35 @@ async function deciderOf(
     );
   }
   if (approval.observedGeneration > live.metadata.generation) throw new ApiError("external_conflict");
-  if (!isPerson(username) || !(await isLinked(db, filed.account_id, { clusterId, username }))) {
+  await db.transaction((tx) => checkOwnersWord(tx, evidence));
+  return {
+    clusterId: question.clusterId,
+    username: approval.approver.username,
+    policies: policies.hash,
+    check: (tx) => checkOwnersWord(tx, evidence),
+  };
+}
+
+/** That the account's owner lets this user decide so. It stays so until the transaction ends. */
+async function checkOwnersWord(
+  tx: Transaction,
+  { question, filed, live, approval }: Evidence,
+): Promise<void> {
+  const { clusterId, object } = question;
+  const { username } = approval.approver;
+  if (!isPerson(username) || !(await isLinked(tx, filed.account_id, { clusterId, username }))) {
     throw new ApiError(
       "approver_not_linked",
       `${username} of the cluster ${clusterId} is not linked to the account`,
     );
   }
   const place = { clusterId, namespace: object.namespace };
-  const binding = await requireBinding(db, filed.account_id, place);
+  const binding = await requireBinding(tx, filed.account_id, place, { lock: true });
   const { requestedBy } = live.spec;
   if (requestedBy === username || (binding.four_eyes && requestedBy === undefined)) {
     throw new ApiError("four_eyes_required");
   }
   checkWithinBinding(binding, approval.approvedScopes);
-  return { clusterId, username, policies: policies.hash };
 }
 
 async function policiesOf({ client, operator }: TrustedCluster): Promise<PoliciesVerdict> {

@@ -2,8 +2,16 @@ import type { Transaction } from "../../db/database.ts";
 import type { DelegationRequestRow } from "../../db/tables.ts";
 import { ApiError } from "../../errors.ts";
 
-/** A user of a cluster who decided there, under policies of this hash. */
-export type ClusterDecider = { clusterId: string; username: string; policies: string };
+/**
+ * A user of a cluster who decided there, under policies of this hash. `check` throws when that counts no
+ * longer, and keeps it so until the transaction ends.
+ */
+export type ClusterDecider = {
+  clusterId: string;
+  username: string;
+  policies: string;
+  check(tx: Transaction): Promise<void>;
+};
 
 /** Who decides: an account's owner, or a user of a cluster in the owner's place. */
 export type Decider = { accountId: string } | ClusterDecider;
@@ -18,7 +26,8 @@ export type RequestDecision = {
 
 /**
  * Decides a pending request, once: of several decisions that race, one gets the request and the others
- * `request_not_pending`, as all do once it has expired. The caller holds the connection's lock.
+ * `request_not_pending`, as all do once it has expired. A decision of a cluster's user is checked again. The
+ * caller holds the connection's lock.
  */
 export async function decideRequest(
   tx: Transaction,
@@ -31,6 +40,7 @@ export async function decideRequest(
     .update({ status, ...columnsOf(by), reason, decided_at: now })
     .returning("*");
   if (row === undefined) throw new ApiError("request_not_pending");
+  if (by !== null && "check" in by) await by.check(tx);
   return row;
 }
 

@@ -1,7 +1,7 @@
 import { canonicalEmail } from "../../accounts/email.ts";
 import type { Clock } from "../../clock.ts";
 import type { NamespaceBindingRow } from "../../db/cluster_tables.ts";
-import type { Database } from "../../db/database.ts";
+import type { Database, Transaction } from "../../db/database.ts";
 import { ApiError } from "../../errors.ts";
 import { coversScopes } from "../../protocol/documents/scopes.ts";
 import { findOwner, type Owner } from "../account_owner.ts";
@@ -32,13 +32,17 @@ export async function findBoundOwner(
   throw notBound(place);
 }
 
-/** The bounds of a namespace that acts for an account. Throws `namespace_not_bound`. */
+/**
+ * The bounds of a namespace that acts for an account. With `lock` they stay so until the transaction ends.
+ * Throws `namespace_not_bound`.
+ */
 export async function requireBinding(
-  db: Database,
+  db: Database | Transaction,
   accountId: string,
   place: NamespacePlace,
+  options?: { lock: boolean },
 ): Promise<NamespaceBindingRow> {
-  const binding = await findAcceptedBinding(db, accountId, place);
+  const binding = await findAcceptedBinding(db, accountId, place, options);
   if (binding === undefined) throw notBound(place);
   return binding;
 }

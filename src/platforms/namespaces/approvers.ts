@@ -1,6 +1,6 @@
 import type { Clock } from "../../clock.ts";
 import type { ClusterApproverRow } from "../../db/cluster_tables.ts";
-import type { Database } from "../../db/database.ts";
+import type { Database, Transaction } from "../../db/database.ts";
 import { ApiError } from "../../errors.ts";
 import { isUuid, newId } from "../../ids.ts";
 
@@ -59,12 +59,15 @@ export async function unlinkApprover(db: Database, accountId: string, approverId
   if (count === 0) throw new ApiError("not_found");
 }
 
-/** Whether a user's decisions in a cluster count for an account. */
+/**
+ * Whether a user's decisions in a cluster count for an account. In a transaction that stays so until its end.
+ */
 export async function isLinked(
-  db: Database,
+  db: Database | Transaction,
   accountId: string,
   { clusterId, username }: ClusterUser,
 ): Promise<boolean> {
   const user = { account_id: accountId, cluster_id: clusterId, username };
-  return (await db("cluster_approvers").where(user).first("approver_id")) !== undefined;
+  const [row] = await db("cluster_approvers").where(user).select("approver_id").forShare();
+  return row !== undefined;
 }

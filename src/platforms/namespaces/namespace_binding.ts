@@ -20,16 +20,21 @@ const ASKING_SECONDS = 14 * 24 * 3600;
 /** An operator asks every few seconds; that is noted so seldom. */
 const NOTED_SECONDS = 3600;
 
-/** The binding of a namespace that the account's owner has accepted. */
+/**
+ * The binding of a namespace that the account's owner has accepted. With `lock` nobody changes it before the
+ * transaction ends.
+ */
 export async function findAcceptedBinding(
   db: Database | Transaction,
   accountId: string,
   { clusterId, namespace }: NamespacePlace,
+  { lock = false }: { lock?: boolean } = {},
 ): Promise<NamespaceBindingRow | undefined> {
-  return db("namespace_bindings")
+  const found = db("namespace_bindings")
     .where({ account_id: accountId, cluster_id: clusterId, namespace })
     .whereNotNull("accepted_at")
     .first();
+  return lock ? found.forShare() : found;
 }
 
 /**

@@ -191,6 +191,41 @@ describe("a decision in a cluster", () => {
       expect(await refused()).toBe("namespace_not_bound");
     });
 
+    test.each<[string, () => Promise<unknown>, string]>([
+      [
+        "the owner unlinked the approver",
+        async () => {
+          const path = "/v1/service/cluster-approvers";
+          const { body } = await person.client.get(path);
+          const [approver] = body.cluster_approvers as { approver_id: string }[];
+          await must(person.client.call("DELETE", `${path}/${approver?.approver_id}`));
+        },
+        "approver_not_linked",
+      ],
+      [
+        "the owner took the namespace back",
+        () => must(person.client.call("DELETE", "/v1/service/namespace-bindings/c1/default")),
+        "namespace_not_bound",
+      ],
+      [
+        "the owner narrowed the namespace",
+        () => {
+          const body = { ceiling: ["payments:*"] };
+          return must(person.client.call("PUT", "/v1/service/namespace-bindings/c1/default", { body }));
+        },
+        "ceiling_exceeded",
+      ],
+    ])("when %s while the vault signed", async (_, meanwhile, code) => {
+      let isFirst = true;
+      api.vault.pause = async () => {
+        if (isFirst) await meanwhile();
+        isFirst = false;
+      };
+      expect(await refused()).toBe(code);
+      api.vault.pause = undefined;
+      expect(await api.db("certificates").where({ account_id: person.accountId })).toEqual([]);
+    });
+
     test.each(["deputize-approval", "deputize-status", "deputize-objects"])(
       "while the policy %s is missing",
       async (name) => {
