@@ -19,6 +19,7 @@ const STALE_MS = 30_000;
 const BAD_MS = 10_000;
 /** Longer tokens are no Kubernetes tokens. */
 const MAX_TOKEN_LENGTH = 8_192;
+/** Good answers, and bad ones, that are kept. */
 const MAX_KEPT = 1_000;
 /** Reviews of one cluster at a time: whoever sends bad tokens does not keep its API server busy. */
 const MAX_UNDER_WAY = 8;
@@ -36,16 +37,22 @@ type Kept = { isGood: boolean; at: number; until: number };
 
 /**
  * Asks clusters by `TokenReview` and keeps their answers for a minute at most, never longer than a token is
- * good. Reviews of the same token at the same time are one.
+ * good. Reviews of the same token at the same time are one. Bad tokens, however many, neither push a good one
+ * out nor keep it waiting.
  */
 export function createTokenReviews(clock: Clock): TokenReviews {
-  const kept = new Map<string, Kept>();
+  const good = new Map<string, Kept>();
+  const bad = new Map<string, Kept>();
   const asking = new Map<string, Promise<boolean>>();
   const underWay = new Map<string, number>();
 
-  async function ask(clusterId: string, cluster: TrustedCluster, token: string): Promise<boolean> {
+  async function ask(
+    clusterId: string,
+    cluster: TrustedCluster,
+    { token, wasGood }: { token: string; wasGood: boolean },
+  ): Promise<boolean> {
     const count = underWay.get(clusterId) ?? 0;
-    if (count >= MAX_UNDER_WAY) throw unavailable();
+    if (count >= MAX_UNDER_WAY && !wasGood) throw unavailable();
     underWay.set(clusterId, count + 1);
     try {
       const answer = await cluster.client.call({
@@ -70,7 +77,9 @@ export function createTokenReviews(clock: Clock): TokenReviews {
   function keep(key: string, isGood: boolean, token: string): void {
     const now = clock.now().getTime();
     const until = isGood ? Math.min(now + GOOD_MS, expiryOf(token)) : now + BAD_MS;
-    kept.delete(key);
+    good.delete(key);
+    bad.delete(key);
+    const kept = isGood ? good : bad;
     kept.set(key, { isGood, at: now, until });
     const [oldest] = kept.keys();
     if (kept.size > MAX_KEPT && oldest !== undefined) kept.delete(oldest);
@@ -85,7 +94,7 @@ export function createTokenReviews(clock: Clock): TokenReviews {
   ): Promise<boolean> {
     let asked = asking.get(key);
     if (asked === undefined) {
-      asked = ask(clusterId, cluster, token)
+      asked = ask(clusterId, cluster, { token, wasGood: good.has(key) })
         .then((isGood) => {
           keep(key, isGood, token);
           return isGood;
@@ -101,7 +110,7 @@ export function createTokenReviews(clock: Clock): TokenReviews {
       if (token.length > MAX_TOKEN_LENGTH) return false;
       const key = hash("sha256", `${clusterId} ${token}`, "base64");
       const now = clock.now().getTime();
-      const known = kept.get(key);
+      const known = good.get(key) ?? bad.get(key);
       if (known === undefined || known.until <= now || known.at > now) {
         return reviewed(key, clusterId, cluster, token);
       }

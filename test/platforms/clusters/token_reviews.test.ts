@@ -124,4 +124,46 @@ describe("reviews of operators' tokens", () => {
     expect(seen.filter((each) => each === "unavailable")).toHaveLength(42);
     expect(await isOperator("x".repeat(8_193))).toBe(false);
   });
+
+  test("of a good token outlast masses of bad ones, and are made beside them when their time is over", async () => {
+    await isOperator("own");
+    answer = (token) => (token === "own" ? GOOD : { authenticated: false });
+    for (let n = 0; n < 1_100; n += 1) await isOperator(`bad-${n}`);
+    asked = [];
+    expect(await isOperator("own")).toBe(true);
+    expect(asked).toEqual([]);
+    clock.advance(61);
+    const release = Promise.withResolvers<void>();
+    answer = (token) => (token === "own" ? GOOD : release.promise.then(() => ({ authenticated: false })));
+    const flood = Array.from({ length: 8 }, (_, n) => isOperator(`slow-${n}`));
+    expect(await isOperator("own")).toBe(true);
+    release.resolve();
+    await Promise.all(flood);
+  });
+
+  test("are forgotten when they are very many: bad tokens do not fill the memory", async () => {
+    answer = () => ({ authenticated: false });
+    for (let n = 0; n < 1_001; n += 1) await isOperator(`bad-${n}`);
+    asked = [];
+    await isOperator("bad-1");
+    await isOperator("bad-0");
+    expect(asked).toEqual(["bad-0"]);
+  });
+
+  test("are asked for again when the clock was set back", async () => {
+    await isOperator();
+    clock.advance(-3_600);
+    await isOperator();
+    expect(asked).toHaveLength(2);
+  });
+
+  test("that fail while a former answer is still good end nothing", async () => {
+    await isOperator();
+    answer = () => Promise.reject(new Error("away"));
+    clock.advance(30);
+    expect(await isOperator()).toBe(true);
+    await new Promise(setImmediate);
+    clock.advance(30);
+    await expect(isOperator()).rejects.toMatchObject({ code: "unavailable" });
+  });
 });
