@@ -26,8 +26,8 @@ export type FakeCluster = TrustedClusters & {
   missing: Set<string>;
   /** When the policies were created. */
   policiesSince: string;
-  /** Whether calls fail. */
-  isAway: boolean;
+  /** Whether calls fail, or those about policies alone. */
+  isAway: boolean | "policies";
 };
 
 /** Makes one; policies are in place. */
@@ -43,7 +43,8 @@ export function createFakeCluster(): FakeCluster {
   };
 
   async function call({ verb, resource, path }: ClusterCall): Promise<unknown> {
-    if (fake.isAway) throw new ClusterError({ verb, resource, reason: "ECONNREFUSED" });
+    const isAway = fake.isAway === "policies" ? resource !== "delegations" : fake.isAway;
+    if (isAway) throw new ClusterError({ verb, resource, reason: "ECONNREFUSED" });
     const [, , , , , namespace, , name] = path.split("/");
     const found =
       resource === "delegations"

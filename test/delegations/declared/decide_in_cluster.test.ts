@@ -129,6 +129,13 @@ describe("a decision in a cluster", () => {
     expect((await decide()).body).toMatchObject({ request_id, status: "approved" });
   });
 
+  test("that was taken is told again while the cluster is away, to its own operator alone", async () => {
+    await decide();
+    api.clusters.isAway = true;
+    expect(await decide()).toMatchObject({ status: 200, body: { status: "approved" } });
+    expect(errorCode(await decide(OBJECT, { cluster: "c2" }))).toBe("not_found");
+  });
+
   describe("does not count", () => {
     /** Nothing came of it but this. */
     async function refused(): Promise<unknown> {
@@ -237,6 +244,8 @@ describe("a decision in a cluster", () => {
     test("about a Delegation that is older than the policies: whoever decided did so unguarded", async () => {
       api.clusters.policiesSince = "2026-01-01T00:00:00Z";
       expect(await refused()).toBe("approval_policy_missing");
+      live.metadata.creationTimestamp = "2026-01-01T00:00:09Z";
+      expect(await refused()).toBe("approval_policy_missing");
       live.metadata.creationTimestamp = "2026-01-01T00:00:10Z";
       expect((await decide()).body.status).toBe("approved");
     });
@@ -270,8 +279,17 @@ describe("a decision in a cluster", () => {
       expect(errorCode(await decide({ namespace: "other", name: "help" }))).toBe("not_found");
     });
 
+    test("about the object itself when it is in another namespace than what was filed", async () => {
+      await person.client.call("PUT", "/v1/service/namespace-bindings/c1/other", { body: {} });
+      api.clusters.delegations.set("other/help", live);
+      expect(errorCode(await decide({ namespace: "other", name: "help" }))).toBe("external_conflict");
+      expect((await stored())?.status).toBe("pending");
+    });
+
     test("while the cluster does not say", async () => {
       api.clusters.isAway = true;
+      expect(await refused()).toBe("unavailable");
+      api.clusters.isAway = "policies";
       expect(await refused()).toBe("unavailable");
     });
 

@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { beforeEach, describe, expect, test } from "vitest";
 import { errorCode, type Person, platformApi } from "../../support/platform_world.ts";
 
@@ -36,6 +37,26 @@ describe("a user of a cluster who decides for an account", () => {
     const path = `${PATH}/${String(body.approver_id)}`;
     expect(errorCode(await stranger.client.call("DELETE", path))).toBe("not_found");
     expect(await linked()).toEqual(["ann@example.test"]);
+  });
+
+  test("is one of 1,000: at the limit they are still linked again and unlinked, by others linked too", async () => {
+    await api.db("cluster_approvers").insert(
+      Array.from({ length: 999 }, (_, n) => ({
+        approver_id: randomUUID(),
+        account_id: person.accountId,
+        cluster_id: "c1",
+        username: `user-${n}`,
+        linked_at: new Date(),
+      })),
+    );
+    const last = await link("last");
+    expect(last.status).toBe(201);
+    expect(errorCode(await link("beyond"))).toBe("approver_limit");
+    expect(await linked()).not.toContain("beyond");
+    expect((await link("last")).body).toEqual(last.body);
+    expect((await link("ann", "c1", await api.person())).status).toBe(201);
+    await person.client.call("DELETE", `${PATH}/${String(last.body.approver_id)}`);
+    expect((await link("beyond")).status).toBe(201);
   });
 
   test.each([

@@ -1,43 +1,20 @@
-import { randomUUID } from "node:crypto";
 import { beforeEach, describe, expect, test } from "vitest";
 import { listBindings } from "../../../src/platforms/namespaces/namespace_binding.ts";
-import type { HttpAnswer } from "../../support/http.ts";
-import { errorCode, type Person, platformApi } from "../../support/platform_world.ts";
+import { type Person, platformApi } from "../../support/platform_world.ts";
+import { BINDINGS, namespaces, newId, seen } from "./namespaces.ts";
 
-const PATH = "/v1/service/namespace-bindings";
 const DAY = 24 * 3600;
 const api = platformApi();
+let person: Person;
+const { declare, accept } = namespaces(api, () => person);
 
 describe("a namespace that acts for an account", () => {
-  let person: Person;
   beforeEach(async () => {
     person = await api.person({ organization_name: "Analytical Engines" });
   });
 
-  const newId = (cluster = "c1") => `${cluster}.${randomUUID()}`;
-  /** Declares the Platform `name` of a namespace. */
-  const declare = (
-    namespace: string,
-    { id = newId(), name = "shop", email = person.email, ...fields }: Record<string, unknown> = {},
-  ) =>
-    api.operator(
-      "PUT",
-      `/internal/v1/platforms/${String(id)}`,
-      {
-        account_email: email,
-        object: { namespace, name },
-        name: "Shop",
-        surface_type: "agentic_api",
-        default_allowed_scopes: ["data:read", "payments:send"],
-        ...fields,
-      },
-      { cluster: String(id).split(".")[0] ?? "" },
-    );
-  const accept = (place: string, body: object = {}, who = person) =>
-    who.client.call("PUT", `${PATH}/${place}`, { body });
   const bindings = async (who = person) =>
-    (await who.client.get(PATH)).body.namespace_bindings as Record<string, unknown>[];
-  const seen = (answer: HttpAnswer) => [answer.status, errorCode(answer)];
+    (await who.client.get(BINDINGS)).body.namespace_bindings as Record<string, unknown>[];
 
   test("is accepted by the account's owner, and registers nothing before", async () => {
     const refused = await declare("shop");
@@ -115,13 +92,13 @@ describe("a namespace that acts for an account", () => {
     await accept("c1/shop", { ceiling: ["data:*"] });
     expect(seen(await ask("payments:send"))).toEqual([400, "ceiling_exceeded"]);
     expect((await ask("data:read")).status).toBe(200);
-    expect((await person.client.call("DELETE", `${PATH}/c1/shop`)).body).toEqual({
+    expect((await person.client.call("DELETE", `${BINDINGS}/c1/shop`)).body).toEqual({
       cluster: "c1",
       namespace: "shop",
       accepted: false,
     });
     expect(seen(await ask("data:read"))).toEqual([404, "namespace_not_bound"]);
-    expect(seen(await person.client.call("DELETE", `${PATH}/c1/shop`))).toEqual([404, "not_found"]);
+    expect(seen(await person.client.call("DELETE", `${BINDINGS}/c1/shop`))).toEqual([404, "not_found"]);
   });
 
   test("that is no longer accepted gets no key, no agent, and removes nothing; it can still revoke", async () => {
@@ -144,7 +121,7 @@ describe("a namespace that acts for an account", () => {
       agent_external_id: agent,
       requested_scope: ["data:read"],
     });
-    await person.client.call("DELETE", `${PATH}/c1/shop`);
+    await person.client.call("DELETE", `${BINDINGS}/c1/shop`);
     const notBound = [404, "namespace_not_bound"];
     const rotated = await call("POST", `platforms/${platform}/credentials/rotate`);
     expect(seen(rotated)).toEqual(notBound);
@@ -170,94 +147,56 @@ describe("a namespace that acts for an account", () => {
       agent_type: "robot",
     });
     expect(seen(answer)).toEqual([409, "external_conflict"]);
+    const agent = newId();
+    await api.operator("PUT", `/internal/v1/agents/${agent}`, {
+      object: { namespace: "shop", name: "bot" },
+      platform_external_id: platform,
+      name: "bot",
+      agent_type: "robot",
+    });
+    const asked = await api.operator("PUT", `/internal/v1/delegations/${newId()}`, {
+      object: { namespace: "default", name: "help" },
+      platform_external_id: platform,
+      agent_external_id: agent,
+      requested_scope: ["data:read"],
+    });
+    expect(seen(asked)).toEqual([409, "external_conflict"]);
     expect(seen(await declare("default", { id: platform }))).toEqual([409, "external_conflict"]);
     expect(seen(await declare("shop", { id: platform, name: "other" }))).toEqual([409, "external_conflict"]);
   });
 
-  describe("whose Platform was deleted and is created again", () => {
-    const before = { default_allowed_scopes: ["data:read", "payments:send"] };
-    const wider = { default_allowed_scopes: ["data:read", "payments:send", "data:share"] };
-    beforeEach(() => accept("c1/shop"));
-
-    test("gets the platform that was retained, with its key", async () => {
-      const first = await declare("shop", before);
-      const again = await declare("shop", { ...before, description: "again" });
-      for (const field of ["platform_id", "connection_id", "api_key_prefix"]) {
-        expect(again.body[field]).toBe(first.body[field]);
-      }
-    });
-
-    test("gets its agents, too", async () => {
-      const [platform, agent, next] = [newId(), newId(), newId()];
-      const put = (id: string, of: string) =>
-        api.operator("PUT", `/internal/v1/agents/${id}`, {
-          object: { namespace: "shop", name: "bot" },
-          platform_external_id: of,
-          name: "bot",
-          agent_type: "robot",
-        });
-      await declare("shop", { id: platform });
-      const first = await put(agent, platform);
-      await declare("shop", { id: next });
-      expect((await put(newId(), next)).body.agent_id).toBe(first.body.agent_id);
-    });
-
-    test("gets no wider ceiling than the platform that was retained", async () => {
-      await declare("shop", before);
-      expect(seen(await declare("shop", wider))).toEqual([400, "ceiling_widened"]);
-      expect((await declare("shop", before)).status).toBe(200);
-    });
-
-    test("gets no wider ceiling than the platform that was removed had last", async () => {
-      const id = newId();
-      await declare("shop", { id, ...before });
-      await api.operator("DELETE", `/internal/v1/platforms/${id}`);
-      expect(seen(await declare("shop", wider))).toEqual([400, "ceiling_widened"]);
-      const next = newId();
-      const narrow = { default_allowed_scopes: ["data:read"] };
-      expect((await declare("shop", { id: next, ...narrow })).status).toBe(200);
-      await api.operator("DELETE", `/internal/v1/platforms/${next}`);
-      expect(seen(await declare("shop", before))).toEqual([400, "ceiling_widened"]);
-    });
-
-    test.each(["the operator", "its owner"])(
-      "gets no wider ceiling than its owner narrowed it to, whoever removed it: %s",
-      async (who) => {
-        const id = newId();
-        const { platform_id, connection_id } = (await declare("shop", { id, ...before })).body;
-        const narrow = { default_allowed_scopes: ["data:read"] };
-        const path = `/v1/service/platforms/${String(platform_id)}`;
-        expect((await person.client.call("PATCH", path, { body: narrow })).status).toBe(200);
-        api.clock.advance(1);
-        if (who === "the operator") await api.operator("DELETE", `/internal/v1/platforms/${id}`);
-        else await person.client.call("DELETE", `/v1/service/connections/${String(connection_id)}`);
-        expect(seen(await declare("shop", before))).toEqual([400, "ceiling_widened"]);
-        expect((await declare("shop", narrow)).status).toBe(200);
-      },
+  test("is one of 1,000 accepted ones, which change and end at the limit, and asks beside them", async () => {
+    await api.db("namespace_bindings").insert(
+      Array.from({ length: 998 }, (_, n) => ({
+        account_id: person.accountId,
+        cluster_id: "c1",
+        namespace: `team-${n}`,
+        ceiling: null,
+        four_eyes: false,
+        asked_at: api.clock.now(),
+        accepted_at: api.clock.now(),
+      })),
     );
+    for (let n = 0; n < 11; n += 1) await declare(`asks-${n}`, { id: newId("c3") });
+    expect((await accept("c1/last")).status).toBe(200);
+    expect(seen(await accept("c1/beyond"))).toEqual([409, "namespace_limit"]);
+    expect((await accept("c1/last", { four_eyes: true })).body.four_eyes).toBe(true);
+    await person.client.call("DELETE", `${BINDINGS}/c1/last`);
+    expect((await accept("c1/beyond")).status).toBe(200);
+  });
 
-    test("begins anew once its owner has taken the acceptance back and given it again", async () => {
-      const id = newId();
-      await declare("shop", { id, ...before });
-      await api.operator("DELETE", `/internal/v1/platforms/${id}`);
-      await person.client.call("DELETE", `${PATH}/c1/shop`);
-      await accept("c1/shop");
-      expect((await declare("shop", wider)).status).toBe(200);
+  test("has the Platforms of before places were noted where they are declared next", async () => {
+    await accept("c1/shop");
+    const id = newId();
+    const first = await declare("shop", { id });
+    const row = { platform_id: String(first.body.platform_id) };
+    await api.db("platforms").where(row).update({ object_namespace: null, object_name: null });
+    expect((await declare("shop", { id })).body.platform_id).toBe(first.body.platform_id);
+    expect(await api.db("platforms").where(row).first()).toMatchObject({
+      object_namespace: "shop",
+      object_name: "shop",
     });
-
-    test("is another platform under another name, in another namespace or cluster", async () => {
-      await accept("c1/other");
-      await accept("c2/shop");
-      const first = await declare("shop");
-      for (const next of [
-        await declare("shop", { name: "shop-2" }),
-        await declare("other"),
-        await declare("shop", { id: newId("c2") }),
-      ]) {
-        expect(next.status).toBe(200);
-        expect(next.body.platform_id).not.toBe(first.body.platform_id);
-      }
-    });
+    expect(seen(await declare("default", { id }))).toEqual([409, "external_conflict"]);
   });
 
   describe("that asks", () => {
@@ -281,6 +220,18 @@ describe("a namespace that acts for an account", () => {
       expect(shown).toContain("mine");
       expect(shown).toContain("team-11");
       expect(shown).not.toContain("team-1");
+    });
+
+    test("is noted once an hour", async () => {
+      const noted = async () => (await listBindings(api, person.accountId))[0]?.asked_at;
+      await ask(["team"]);
+      const first = await noted();
+      api.clock.advance(3_600);
+      await ask(["team"]);
+      expect(await noted()).toEqual(first);
+      api.clock.advance(1);
+      await ask(["team"]);
+      expect(await noted()).toEqual(api.clock.now());
     });
 
     test("is forgotten after 14 days, and shown anew when it asks again", async () => {
