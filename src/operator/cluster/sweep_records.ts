@@ -27,6 +27,7 @@ const record = z.object({
       status: z.enum(["pending", "approved"]),
       since: z.iso.datetime(),
       revokeAt: z.iso.datetime().optional(),
+      confirmed: z.literal(true).optional(),
     }),
   ),
   more: z.number().optional(),
@@ -49,10 +50,11 @@ export function createSweepRecords(client: Pick<ClusterClient, "call">, namespac
       if (!read.success) return undefined;
       return { record: read.data, confirmed: Number.isInteger(confirmed) ? confirmed : undefined };
     },
-    async write(next) {
+    async write(next, { isTaken }) {
       const data = { [KEY]: JSON.stringify(next, undefined, 1) };
+      const body = { data, ...(isTaken && { metadata: { annotations: { [CONFIRMED]: null } } }) };
       try {
-        await client.call({ verb: "patch", resource: RESOURCE, path, body: { data } });
+        await client.call({ verb: "patch", resource: RESOURCE, path, body });
       } catch (error) {
         if (!isStatus(error, 404)) throw error;
         const body = { apiVersion: "v1", kind: "ConfigMap", metadata: { name: NAME, namespace }, data };

@@ -11,6 +11,8 @@ export type Orphan = {
   since: string;
   /** When it is revoked, if an administrator has set a grace. */
   revokeAt?: string | undefined;
+  /** An administrator has confirmed that it shall end. */
+  confirmed?: true | undefined;
 };
 
 /**
@@ -28,7 +30,10 @@ export type SweepRecord = {
   more?: number | undefined;
 };
 
-/** A record and the epoch that an administrator has confirmed at it. */
+/**
+ * A record and the epoch that an administrator has confirmed at it. That is good for what the record lists,
+ * and for nothing that loses its object later.
+ */
 export type HeldRecord = { record: SweepRecord; confirmed: number | undefined };
 
 /** What a sweep looks at. */
@@ -61,11 +66,14 @@ export type Sweep = { record: SweepRecord; revoke: string[] };
 export function sweep(given: SweepInput): Sweep {
   const input = { ...given, live: given.live.filter((each) => isSeen(each, given)) };
   const { now, epoch, former, live, present, graceMs } = input;
-  const known = new Map(former?.record.items.map((item) => [item.externalID, item.since]));
+  const known = new Map(former?.record.items.map((item) => [item.externalID, item]));
   const orphans = live
     .filter(({ external_id }) => !present.has(external_id))
     .map(({ external_id, namespace, name, status }): Orphan => {
-      const since = known.get(external_id) ?? now.toISOString();
+      const before = known.get(external_id);
+      const since = before?.since ?? now.toISOString();
+      const isConfirmed =
+        before !== undefined && (former?.confirmed === epoch || (before.confirmed === true && isOurs(input)));
       const revokeAt =
         graceMs === undefined ? undefined : new Date(Date.parse(since) + graceMs).toISOString();
       return {
@@ -76,9 +84,11 @@ export function sweep(given: SweepInput): Sweep {
         status,
         since,
         ...(revokeAt !== undefined && { revokeAt }),
+        ...(isConfirmed && { confirmed: true }),
       };
     });
-  const why = orphans.length === 0 ? undefined : reasonToHold(input, orphans.length);
+  const open = orphans.filter(({ confirmed }) => confirmed !== true);
+  const why = open.length === 0 ? undefined : reasonToHold(input, open.length);
   const record: SweepRecord = {
     checkedAt: now.toISOString(),
     epoch,
@@ -88,9 +98,12 @@ export function sweep(given: SweepInput): Sweep {
     ...(orphans.length > MAX_ITEMS && { more: orphans.length - MAX_ITEMS }),
   };
   const due = orphans.filter(
-    ({ revokeAt }) => revokeAt !== undefined && Date.parse(revokeAt) <= now.getTime(),
+    ({ revokeAt, confirmed }) =>
+      revokeAt !== undefined &&
+      Date.parse(revokeAt) <= now.getTime() &&
+      (why === undefined || confirmed === true),
   );
-  return { record, revoke: why === undefined ? due.map(({ externalID }) => externalID) : [] };
+  return { record, revoke: due.map(({ externalID }) => externalID) };
 }
 
 /** What lies where nobody looks is not missed, nor what does not say where it lies. */
@@ -98,16 +111,19 @@ function isSeen({ namespace }: LiveDelegation, { watched }: SweepInput): boolean
   return watched === undefined || (namespace !== null && watched.includes(namespace));
 }
 
-function reasonToHold(
-  { epoch, formerEpoch, former, live, isEmpty }: SweepInput,
-  count: number,
-): string | undefined {
+/** Whether the record is this leader's own or that of the one before: the cluster was not restored between. */
+function isOurs({ epoch, formerEpoch, former }: SweepInput): boolean {
+  return former?.record.epoch === epoch || former?.record.epoch === formerEpoch;
+}
+
+/** Why those that nobody has confirmed are held, if they are. */
+function reasonToHold(input: SweepInput, count: number): string | undefined {
+  const { epoch, formerEpoch, former, live, isEmpty } = input;
   const howTo = `Look at the list; if these shall end, confirm with the annotation deputize.io/confirmed: "${epoch}"`;
-  if (former?.confirmed === epoch) return undefined;
   if (isEmpty) return `The cluster has no object of ours, as one that was emptied. ${howTo}`;
-  if (former?.record.state === "held") return `It was held before and nobody has confirmed. ${howTo}`;
-  const isOurs = former?.record.epoch === epoch || former?.record.epoch === formerEpoch;
-  if (!isOurs && formerEpoch !== null) {
+  if (former?.record.state === "held" && former.confirmed !== epoch)
+    return `It was held before and nobody has confirmed. ${howTo}`;
+  if (!isOurs(input) && formerEpoch !== null) {
     return `The cluster does not know the service's last leader, as one that is new or was restored. ${howTo}`;
   }
   if (count > Math.max(MANY.least, live.length * MANY.share)) {

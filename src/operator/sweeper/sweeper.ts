@@ -8,7 +8,8 @@ import { type Repetition, repeat } from "./repeat.ts";
 /** Where the last sweep is recorded. */
 export type SweepRecords = {
   read(): Promise<HeldRecord | undefined>;
-  write(record: SweepRecord): Promise<void>;
+  /** With `isTaken` the confirmation that was read is taken away: it counts once. */
+  write(record: SweepRecord, options: { isTaken: boolean }): Promise<void>;
 };
 
 /**
@@ -77,7 +78,7 @@ export function startSweeper(
     });
     if (!isHeld() || isStopped) return;
     context.metrics.swept({ state: record.state, orphans: record.items.length + (record.more ?? 0) });
-    await records.write(record);
+    await records.write(record, { isTaken: former?.confirmed !== undefined });
     if (record.state === "held") log.warn({ orphans: record.items.length }, record.why ?? "");
     for (const externalId of revoke) await end(externalId);
   }

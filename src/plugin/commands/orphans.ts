@@ -12,6 +12,7 @@ type Orphan = {
   status: string;
   since: string;
   revokeAt?: string;
+  confirmed?: true;
 };
 type SweepRecord = {
   checkedAt: string;
@@ -83,7 +84,8 @@ function show({ terminal }: Context, record: SweepRecord, now: Date): void {
     { heading: "SEEN", of: ({ since }: Orphan) => relative(since, now) },
     {
       heading: "REVOKED",
-      of: ({ revokeAt }: Orphan) => (state === "held" ? "held" : relative(revokeAt, now) || "never"),
+      of: ({ revokeAt, confirmed }: Orphan) =>
+        state === "held" && confirmed !== true ? "held" : relative(revokeAt, now) || "never",
     },
     { heading: "EXTERNAL ID", of: ({ externalID }: Orphan) => externalID, dropsAt: 1 },
   ];

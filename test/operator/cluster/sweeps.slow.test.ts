@@ -107,6 +107,8 @@ describe.skipIf(binary.missing !== undefined)("delegations that lose their objec
     const annotations = { "deputize.io/confirmed": String(epoch) };
     await kubernetes.call("PATCH", configMap(), { metadata: { annotations } }, MERGE_PATCH);
     await until("it is revoked", () => only(world.api.delegations).status === "revoked");
+    const { metadata } = (await kubernetes.call("GET", configMap())).body;
+    expect(metadata).not.toHaveProperty("annotations");
   });
 
   test("are held in a cluster that knows an older leader than the service, as a restored one", async () => {

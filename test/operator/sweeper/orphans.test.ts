@@ -115,6 +115,26 @@ describe("a sweep", () => {
     test("until an administrator confirms", () => {
       const { record: next, revoke } = sweep(input(["d1"], overdue({ state: "held" }, 7)));
       expect([next.state, revoke]).toEqual(["ok", ["c1.d1"]]);
+      expect(next.items[0]?.confirmed).toBe(true);
+    });
+
+    test("what loses its object after an administrator has confirmed", () => {
+      const names = Array.from({ length: 30 }, (_, n) => `d${n}`);
+      const all = { live: names.map(live), present: new Set<string>() };
+      const first = sweep(input([], { ...all, ...overdue({ state: "held" }, 7) }));
+      expect([first.record.state, first.revoke]).toEqual(["held", ["c1.d1"]]);
+      const next = sweep(input([], { ...all, former: { record: first.record, confirmed: undefined } }));
+      expect([next.record.state, next.revoke]).toEqual(["held", ["c1.d1"]]);
+      const emptied = overdue({ state: "ok" }, 7);
+      expect(sweep(input(["d1", "d2"], { ...emptied, isEmpty: true })).record.state).toBe("held");
+    });
+
+    test("what was confirmed in a cluster that was restored since", () => {
+      const confirmed = { items: [{ ...orphan("d1", old), confirmed: true as const }] };
+      expect(sweep(input(["d1"], overdue(confirmed))).revoke).toEqual(["c1.d1"]);
+      expect(sweep(input(["d1"], overdue({ ...confirmed, epoch: 6 }))).revoke).toEqual(["c1.d1"]);
+      const restored = sweep(input(["d1"], overdue({ ...confirmed, epoch: 3 })));
+      expect([restored.record.state, restored.revoke]).toEqual(["held", []]);
     });
   });
 
