@@ -21,7 +21,10 @@ const PERSONAL_PLATFORMS = 1;
 /** What the registration of platforms works with. */
 export type RegisterDeps = { db: Database; secretBox: SecretBox; clock: Clock; callbacks: AddressPolicy };
 
-/** A platform as it is asked for. `externalId` and `object` name the Kubernetes object that declares it. */
+/**
+ * A platform as it is asked for. `externalId` and `object` name the Kubernetes object that declares it, and
+ * `check` throws when that may no longer do so.
+ */
 export type PlatformWish = {
   name: string;
   description: string;
@@ -30,6 +33,7 @@ export type PlatformWish = {
   callbackUrl: string | null;
   externalId: string | null;
   object: ObjectPlace | null;
+  check?(tx: Transaction): Promise<void>;
 };
 
 /** The three secrets that are shown once. */
@@ -66,6 +70,7 @@ export async function registerPlatform(
   const draft = draftOf(owner, { ...wish, allowedScopes });
   const record = await deps.db.transaction(async (tx) => {
     await checkLimits(tx, draft);
+    await wish.check?.(tx);
     await insertRows(tx, deps, draft);
     await tellCreated(tx, deps, draft);
     return findPlatform(tx, owner.accountId, draft.platformId);

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Clock } from "../../clock.ts";
-import type { Database } from "../../db/database.ts";
+import type { Database, Transaction } from "../../db/database.ts";
 import { ApiError } from "../../errors.ts";
 import type { ObjectPlace } from "../../input/cluster_fields.ts";
 import { findOwner } from "../../platforms/account_owner.ts";
@@ -52,14 +52,18 @@ async function fileRequest(deps: Deps, declaration: DelegationDeclaration): Prom
   const platform = await requireDeclaredPlatform(deps.db, declaration.platformExternalId);
   requireSamePlace(platform, object);
   const place = { clusterId, namespace: object.namespace };
-  checkWithinBinding(await requireBinding(deps.db, platform.account_id, place), scope);
+  async function check(tx: Transaction): Promise<void> {
+    const binding = await requireBinding(tx, platform.account_id, place, { lock: true });
+    checkWithinBinding(binding, scope);
+  }
+  await deps.db.transaction(check);
   const agent = await findDeclaredAgent(deps.db, declaration.agentExternalId);
   if (agent === undefined) throw new ApiError("not_found");
   const owner = await findOwner(deps.db, platform.account_id);
   const { connection_id: connectionId } = platform;
   const agentId = agent.agent_id;
   const objectName = object.name;
-  const wish = { connectionId, agentId, scope, expiry, constraints, externalId, objectName };
+  const wish = { connectionId, agentId, scope, expiry, constraints, externalId, objectName, check };
   await requestDelegation(deps, owner, wish);
 }
 

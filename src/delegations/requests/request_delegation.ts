@@ -15,7 +15,8 @@ const PENDING_SECONDS = 7 * 24 * 3600;
 
 /**
  * A delegation as it is asked for. Without `agentId` it is for the connection's only agent; without `scope`
- * it asks for the whole ceiling. `externalId` and `objectName` name the Kubernetes object that declares it.
+ * it asks for the whole ceiling. `externalId` and `objectName` name the Kubernetes object that declares it,
+ * and `check` throws when that may no longer do so.
  */
 export type DelegationWish = {
   connectionId: string;
@@ -25,6 +26,7 @@ export type DelegationWish = {
   constraints: readonly unknown[];
   externalId: string | null;
   objectName?: string;
+  check?(tx: Transaction): Promise<void>;
 };
 
 /**
@@ -43,6 +45,7 @@ export async function requestDelegation(
   return db.transaction(async (tx) => {
     await lockConnection(tx, connection_id);
     const platform = await findConnection(tx, owner.accountId, connection_id);
+    await wish.check?.(tx);
     const agent = await chooseAgent(tx, connection_id, wish.agentId);
     const scope = chooseScope(platform, wish.scope);
     const now = clock.now();

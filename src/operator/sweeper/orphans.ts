@@ -111,7 +111,9 @@ function isSeen({ namespace }: LiveDelegation, { watched }: SweepInput): boolean
   return watched === undefined || (namespace !== null && watched.includes(namespace));
 }
 
-/** Whether the record is this leader's own or that of the one before: the cluster was not restored between. */
+/**
+ * Whether the record is this leader's own or that of the one before: the cluster was not restored between.
+ */
 function isOurs({ epoch, formerEpoch, former }: SweepInput): boolean {
   return former?.record.epoch === epoch || former?.record.epoch === formerEpoch;
 }
@@ -121,8 +123,9 @@ function reasonToHold(input: SweepInput, count: number): string | undefined {
   const { epoch, formerEpoch, former, live, isEmpty } = input;
   const howTo = `Look at the list; if these shall end, confirm with the annotation deputize.io/confirmed: "${epoch}"`;
   if (isEmpty) return `The cluster has no object of ours, as one that was emptied. ${howTo}`;
-  if (former?.record.state === "held" && former.confirmed !== epoch)
+  if (former?.record.state === "held" && former.confirmed !== epoch) {
     return `It was held before and nobody has confirmed. ${howTo}`;
+  }
   if (!isOurs(input) && formerEpoch !== null) {
     return `The cluster does not know the service's last leader, as one that is new or was restored. ${howTo}`;
   }

@@ -14,7 +14,7 @@ import { syncVault } from "../sync_vault.ts";
 /**
  * An agent as it is asked for. `attemptKey` names the attempt: the same one again, after a crash or a lost
  * answer, finds the key that the vault made at first. `externalId` names the Kubernetes object that declares
- * the agent, which has the name `objectName`.
+ * the agent, which has the name `objectName`, and `check` throws when that may no longer do so.
  */
 export type AgentWish = {
   accountId: string;
@@ -24,6 +24,7 @@ export type AgentWish = {
   attemptKey: string;
   externalId: string | null;
   objectName: string | null;
+  check?(tx: Transaction): Promise<void>;
 };
 
 /** What making agents works with. */
@@ -47,6 +48,7 @@ export async function createAgent(deps: CreateAgentDeps, wish: AgentWish): Promi
   const agent = await deps.db.transaction(async (tx) => {
     await lockConnection(tx, platform.connection_id);
     const current = await findConnection(tx, wish.accountId, platform.connection_id);
+    await wish.check?.(tx);
     return insertAgent(tx, wish, key, { now: deps.clock.now(), stale: hasChanged(platform, current) });
   });
   if (agent.vault_due_at !== null) await syncVault(deps, platform.connection_id);

@@ -15,12 +15,14 @@ type Newcomer = {
   object: ObjectPlace;
   agentType: string;
   adopt?: string | undefined;
+  /** Throws when the account no longer accepts the namespace; until the transaction ends it stays so. */
+  check(tx: Transaction): Promise<void>;
 };
 
 /**
  * Gives an object that is not registered yet the agent that it names in `adopt`, as the owner has confirmed,
- * or the one of its platform that an object of its name had before; `undefined` without either. Throws
- * `adoption_not_confirmed`, `external_conflict`.
+ * or the one of its platform that an object of its name had before; `undefined` without either. Throws what
+ * `check` throws, `adoption_not_confirmed`, `external_conflict`.
  */
 export async function adoptAgent(
   deps: Deps,
@@ -29,6 +31,7 @@ export async function adoptAgent(
 ): Promise<AgentRow | undefined> {
   const { adopt, externalId } = newcomer;
   return deps.db.transaction(async (tx) => {
+    await newcomer.check(tx);
     if (adopt === undefined) await requireNotReleased(tx, externalId);
     const found =
       adopt === undefined

@@ -1,6 +1,6 @@
 import type { Clock } from "../../clock.ts";
 import type { NamespaceBindingRow } from "../../db/cluster_tables.ts";
-import type { Database } from "../../db/database.ts";
+import type { Database, Transaction } from "../../db/database.ts";
 import { sqlState, UNIQUE_VIOLATION } from "../../db/errors.ts";
 import type { PlatformRow } from "../../db/tables.ts";
 import { ApiError } from "../../errors.ts";
@@ -20,27 +20,30 @@ type Newcomer = {
   surfaceType: string;
   allowedScopes: readonly string[];
   adopt?: string | undefined;
+  /** Throws when the account no longer accepts the namespace; until the transaction ends it stays so. */
+  check(tx: Transaction): Promise<void>;
 };
 
 /**
  * Gives an object that is not registered yet the platform that it names in `adopt`, as its owner has
  * confirmed, or the one that an object of its name left behind when it was deleted; without either it is to
- * be registered anew. All or nothing. Throws `adoption_not_confirmed`, `external_conflict`, `invalid_scopes`,
- * `ceiling_widened`.
+ * be registered anew. All or nothing. Throws what `check` throws, `adoption_not_confirmed`,
+ * `external_conflict`, `invalid_scopes`, `ceiling_widened`.
  */
 export async function adoptPlatform(deps: Deps, newcomer: Newcomer): Promise<void> {
   if (newcomer.adopt !== undefined) return takeOver(deps, newcomer, newcomer.adopt);
   await requireNotReleased(deps.db, newcomer.externalId);
   await noteCeiling(deps.db, newcomer, newcomer.allowedScopes);
-  await takeLeftBehind(deps.db, newcomer);
+  await deps.db.transaction((tx) => takeLeftBehind(tx, newcomer));
 }
 
 /** Names are used once at a time, so nobody else declares it. */
 async function takeLeftBehind(
-  db: Database,
-  { binding: { account_id }, externalId, clusterId, object, surfaceType }: Newcomer,
+  tx: Transaction,
+  { binding: { account_id }, externalId, clusterId, object, surfaceType, check }: Newcomer,
 ): Promise<void> {
-  await db("platforms")
+  await check(tx);
+  await tx("platforms")
     .where({ account_id, surface_type: surfaceType, ...columnsOf(object) })
     .whereNull("removed_at")
     .whereLike("external_id", `${clusterId}.%`)
@@ -51,6 +54,7 @@ async function takeOver({ db, clock }: Deps, newcomer: Newcomer, platformId: str
   const { binding, externalId, object, allowedScopes } = newcomer;
   const own = { account_id: binding.account_id, platform_id: platformId };
   const taking = db.transaction(async (tx) => {
+    await newcomer.check(tx);
     const platform = await tx("platforms").where(own).whereNull("removed_at").forUpdate().first();
     if (platform?.external_id === externalId) return;
     const adopted = { accountId: binding.account_id, kind: "platform", id: platformId } as const;

@@ -49,20 +49,21 @@ export async function requireBinding(
 
 /**
  * That the account which a connection is of still accepts the namespace that its platform is declared in: one
- * whose acceptance has ended gets no key and no agent, and removes nothing that was registered. Throws
- * `namespace_not_bound`.
+ * whose acceptance has ended gets no key and no agent, and removes nothing that was registered. With
+ * `lock` that stays so until the transaction ends. Throws `namespace_not_bound`.
  */
 export async function requireBoundConnection(
-  db: Database,
+  db: Database | Transaction,
   connectionId: string,
   clusterId: string,
+  options?: { lock: boolean },
 ): Promise<void> {
   const platform = await db("connections as c")
     .join("platforms as p", "p.platform_id", "c.platform_id")
     .where({ "c.connection_id": connectionId })
     .first("p.account_id", "p.object_namespace");
   const namespace = platform?.object_namespace ?? "";
-  await requireBinding(db, platform?.account_id ?? "", { clusterId, namespace });
+  await requireBinding(db, platform?.account_id ?? "", { clusterId, namespace }, options);
 }
 
 /** Throws `ceiling_exceeded`, naming what the account's owner has not accepted of the namespace. */

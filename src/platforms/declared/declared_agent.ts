@@ -1,4 +1,4 @@
-import type { Database } from "../../db/database.ts";
+import type { Database, Transaction } from "../../db/database.ts";
 import type { AgentRow } from "../../db/tables.ts";
 import { ApiError } from "../../errors.ts";
 import type { ObjectPlace } from "../../input/cluster_fields.ts";
@@ -22,26 +22,29 @@ export type DeclaredAgent = {
 /**
  * Makes a declared agent true: creates it at first, renames it later. A deleted one stays deleted. It may be
  * repeated at any time. Throws `not_found` when its platform is not registered, `namespace_not_bound` for a
- * new one when the account no longer accepts the namespace, `external_conflict` when the object was
- * registered for another platform or as another type or agent, or lies in another namespace than its
- * platform; `adoption_not_confirmed`, `VaultUnavailable`, `VaultRefused`.
+ * new one, or a new name, when the account no longer accepts the namespace, `external_conflict` when the
+ * object was registered for another platform or as another type or agent, or lies in another namespace than
+ * its platform; `adoption_not_confirmed`, `VaultUnavailable`, `VaultRefused`.
  */
 export async function putAgent(deps: CreateAgentDeps, declared: DeclaredAgent): Promise<AgentRow> {
   const registered = await findDeclaredAgent(deps.db, declared.externalId);
   if (registered !== undefined) return changeDeclared(deps.db, registered, declared);
   const platform = await requireDeclaredPlatform(deps.db, declared.platformExternalId);
   requireSamePlace(platform, declared.object);
-  await requireBoundConnection(deps.db, platform.connection_id, declared.clusterId);
-  const adopted = await adoptAgent(deps, platform, declared);
+  const { connection_id: connectionId } = platform;
+  const check = (tx: Transaction) =>
+    requireBoundConnection(tx, connectionId, declared.clusterId, { lock: true });
+  const adopted = await adoptAgent(deps, platform, { ...declared, check });
   if (adopted !== undefined) return changeDeclared(deps.db, adopted, declared);
   const agent = await createAgent(deps, {
     accountId: platform.account_id,
-    connectionId: platform.connection_id,
+    connectionId,
     name: declared.name,
     agentType: declared.agentType,
     attemptKey: declared.externalId,
     externalId: declared.externalId,
     objectName: declared.object.name,
+    check,
   });
   return changeDeclared(deps.db, agent, declared);
 }
@@ -57,9 +60,14 @@ async function changeDeclared(db: Database, known: AgentRow, declared: DeclaredA
   if (declared.adopt !== undefined && declared.adopt !== known.agent_id) {
     throw new ApiError("external_conflict", `Registered as agent ${known.agent_id} already`);
   }
-  if (known.name === declared.name) return known;
-  await db("agents").where({ agent_id: known.agent_id }).update({ name: declared.name });
-  return { ...known, name: declared.name };
+  const { clusterId, object, name } = declared;
+  // One that was registered before names were noted has the one that it is declared under next.
+  const isHere = platform.object_namespace === object.namespace;
+  const next = { name, object_name: known.object_name ?? (isHere ? object.name : null) };
+  if (known.name === name && known.object_name === next.object_name) return known;
+  if (known.name !== name) await requireBoundConnection(db, known.connection_id, clusterId);
+  await db("agents").where({ agent_id: known.agent_id }).update(next);
+  return { ...known, ...next };
 }
 
 /** The agent that an object declares, deleted or not. */

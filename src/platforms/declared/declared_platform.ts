@@ -26,7 +26,7 @@ import { checkCallbackUrl } from "../webhooks/check_callback_url.ts";
 import { setCallback } from "../webhooks/set_callback.ts";
 import { signingSecretContext } from "../webhooks/signing_secret.ts";
 import { adoptPlatform } from "./adopt_platform.ts";
-import { type BoundOwner, checkWithinBinding, findBoundOwner } from "./bound_owner.ts";
+import { type BoundOwner, checkWithinBinding, findBoundOwner, requireBinding } from "./bound_owner.ts";
 import { keepCeiling } from "./declared_ceiling.ts";
 
 /**
@@ -83,13 +83,19 @@ async function putRegistration(
   const registered = await findDeclaredPlatform(deps.db, declared.externalId);
   if (registered !== undefined) return changeDeclared(deps, bound, registered, declared);
   checkCallback(deps, declared);
-  await adoptPlatform(deps, { ...declared, binding });
+  const place = { clusterId: declared.clusterId, namespace: declared.object.namespace };
+  async function check(tx: Transaction): Promise<void> {
+    const kept = await requireBinding(tx, owner.accountId, place, { lock: true });
+    checkWithinBinding(kept, declared.allowedScopes);
+  }
+  await adoptPlatform(deps, { ...declared, binding, check });
   const adopted = await findDeclaredPlatform(deps.db, declared.externalId);
   if (adopted !== undefined) return changeDeclared(deps, bound, adopted, declared);
   try {
     const { record } = await registerPlatform(deps, owner, {
       ...declared,
       callbackUrl: declared.callbackUrl ?? null,
+      check,
     });
     return record;
   } catch (error) {

@@ -23,8 +23,7 @@ const ACCOUNT = "/api/v1/namespaces/deputize-system/serviceaccounts";
 const ANN: KubernetesUser = { name: "ann@example.test", group: "system:masters" };
 const cluster = await testCluster();
 if (cluster.missing !== undefined) console.error(`SKIPPED, missing: ${cluster.missing}`);
-if (cluster.isShared)
-  console.error("SKIPPED in the cluster of KUBECONFIG_TEST: what takes its policies away");
+if (cluster.isShared) console.error("SKIPPED with KUBECONFIG_TEST: what takes a cluster's policies away");
 
 const statusOf = (object: AnyObject) => object.status as DelegationStatus;
 

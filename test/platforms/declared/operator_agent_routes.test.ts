@@ -46,6 +46,19 @@ describe("declaring an agent", () => {
     expect(api.vault.keys.get(String(created.body.agent_id))!.disabled).toBe(true);
   });
 
+  test("of before names were noted gets the name that it is declared under next", async () => {
+    const { id: platform } = await declared();
+    const id = newUid();
+    const put = () => {
+      const object = { namespace: "default", name: "bot" };
+      return api.operator("PUT", agentPath(id), wish(platform, { object }));
+    };
+    const created = await put();
+    await api.db("agents").where({ external_id: id }).update({ object_name: null });
+    expect((await put()).body).toEqual(created.body);
+    expect((await api.db("agents").where({ external_id: id }).first())?.object_name).toBe("bot");
+  });
+
   test("makes one agent when 8 first calls race", async () => {
     const { id: platform } = await declared();
     const id = newUid();

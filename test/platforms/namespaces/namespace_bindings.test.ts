@@ -107,11 +107,11 @@ describe("a namespace that acts for an account", () => {
     const declared = await declare("shop", { id: platform });
     const call = (method: string, of: string, body?: object) =>
       api.operator(method, `/internal/v1/${of}`, body ?? {});
-    const putAgent = (id: string, name: string) =>
+    const putAgent = (id: string, name: string, shown = "bot") =>
       call("PUT", `agents/${id}`, {
         object: { namespace: "shop", name },
         platform_external_id: platform,
-        name: "bot",
+        name: shown,
         agent_type: "robot",
       });
     await putAgent(agent, "bot");
@@ -128,6 +128,8 @@ describe("a namespace that acts for an account", () => {
     expect(rotated.text).not.toContain("dpz_");
     expect(seen(await putAgent(newId(), "other"))).toEqual(notBound);
     expect(seen(await putAgent(newId(), "bot"))).toEqual(notBound);
+    expect(seen(await putAgent(agent, "bot", "Payroll"))).toEqual(notBound);
+    expect((await putAgent(agent, "bot")).status).toBe(200);
     expect(seen(await call("DELETE", `agents/${agent}`))).toEqual(notBound);
     expect(seen(await call("DELETE", `platforms/${platform}`))).toEqual(notBound);
     const shown = await person.client.get(`/v1/service/platforms/${String(declared.body.platform_id)}`);

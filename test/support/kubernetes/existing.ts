@@ -37,8 +37,7 @@ export async function testCluster(): Promise<TestCluster> {
 export async function openExisting(kubeconfig: string): Promise<Kubernetes> {
   const access = await openAccess({ file: kubeconfig, clock: systemClock });
   const { tls } = await access.credentials();
-  if (tls.ca === undefined)
-    throw new Error("KUBECONFIG_TEST: the cluster's certificate authority is missing");
+  if (tls.ca === undefined) throw new Error("KUBECONFIG_TEST names no certificate authority");
   const first = callerOf(access);
   await requireNoOperator(await first("GET", LEASES));
   const name = `deputize-test-${randomUUID().slice(0, 8)}`;
