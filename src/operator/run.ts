@@ -7,7 +7,7 @@ import { runInCluster, type SweepTimes } from "./cluster/run_in_cluster.ts";
 import { runOverFolder } from "./folder/run_over_folder.ts";
 import type { OperatorMetrics } from "./metrics/operator_metrics.ts";
 import type { Operator } from "./operator.ts";
-import { createTracing } from "./tracing/tracing.ts";
+import { createTracing } from "./tracing/create_tracing.ts";
 
 type Deps = {
   config: OperatorConfig;
