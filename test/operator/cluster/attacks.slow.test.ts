@@ -11,6 +11,7 @@ import { CLUSTER, type RealCluster, startRealCluster } from "./real_cluster.ts";
 
 const BUILD_TIMEOUT_MS = 20 * 60_000;
 const MERGE_PATCH = "application/merge-patch+json";
+const ACCOUNT = "/api/v1/namespaces/deputize-system/serviceaccounts";
 const BINDINGS = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings";
 const binary = await kubernetesBinary();
 if (binary.missing !== undefined) console.error(`SKIPPED, missing: ${binary.missing}`);
@@ -210,5 +211,42 @@ describe.skipIf(binary.missing !== undefined)("a tenant of a cluster", { timeout
     expect(kept?.removed_at).toBeNull();
     const shown = await person.client.get(`/v1/service/platforms/${kept?.platform_id}`);
     expect(shown.body.api_key_prefix).toBe(key?.api_key_prefix);
+  });
+
+  describe("who is not the cluster's operator opens nothing:", () => {
+    const claim = (token: string, cluster = CLUSTER) =>
+      api
+        .operatorClient()
+        .post(
+          "/internal/v1/leadership",
+          { holder: "pod-1" },
+          { headers: { authorization: `Bearer ${token}`, "x-deputize-cluster": cluster } },
+        );
+
+    test("its operator's token opens the API", async () => {
+      expect((await claim(await real.tokenOf("deputize-operator", "deputize-api"))).status).toBe(200);
+    });
+
+    test.each([
+      ["another service account's token", "other", "deputize-api"],
+      ["the operator's token for another audience", "deputize-operator", "https://kubernetes.default.svc"],
+    ])("%s does not", async (_, account, audience) => {
+      expect((await claim(await real.tokenOf(account, audience))).status).toBe(401);
+    });
+
+    test("its own token does not for another cluster, nor does one that nobody has issued", async () => {
+      const token = await real.tokenOf("deputize-operator", "deputize-api");
+      expect((await claim(token, "other")).status).toBe(401);
+      const [header, payload] = token.split(".");
+      expect((await claim(`${header}.${payload}.AAAA`)).status).toBe(401);
+      expect((await claim("x".repeat(40))).status).toBe(401);
+    });
+
+    test("a token ends with its service account", async () => {
+      await kubernetes.call("POST", ACCOUNT, { metadata: { name: "short" } });
+      const token = await real.tokenOf("short", "deputize-api");
+      await kubernetes.call("DELETE", `${ACCOUNT}/short`);
+      await until("it is refused", async () => (await claim(token)).status === 401);
+    });
   });
 });

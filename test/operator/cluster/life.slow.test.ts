@@ -19,279 +19,247 @@ import type { OperatorCluster } from "./operator_cluster.ts";
 import { CLUSTER, type RealCluster, startRealCluster } from "./real_cluster.ts";
 
 const BUILD_TIMEOUT_MS = 20 * 60_000;
-const ACCOUNT = "/api/v1/namespaces/deputize-system/serviceaccounts";
 const ANN: KubernetesUser = { name: "ann@example.test", group: "system:masters" };
-const cluster = await testCluster();
-if (cluster.missing !== undefined) console.error(`SKIPPED, missing: ${cluster.missing}`);
-if (cluster.isShared) console.error("SKIPPED with KUBECONFIG_TEST: what takes a cluster's policies away");
+const { missing, isShared, open } = await testCluster();
+if (missing !== undefined) console.error(`SKIPPED, missing: ${missing}`);
+if (isShared) console.error("SKIPPED with KUBECONFIG_TEST: what takes a cluster's policies away");
 
 const statusOf = (object: AnyObject) => object.status as DelegationStatus;
 
 /** API server, API, vault and operator are the real ones. */
-describe.skipIf(cluster.missing !== undefined)(
-  "the life of objects in a cluster",
-  { timeout: 60_000 },
-  () => {
-    let real: RealCluster;
-    let kubernetes: Kubernetes;
-    let api: PlatformApi;
-    let tokenOf: RealCluster["tokenOf"];
-    let world: OperatorCluster;
-    let person: Person;
+describe.skipIf(missing !== undefined)("the life of objects in a cluster", { timeout: 60_000 }, () => {
+  let real: RealCluster;
+  let kubernetes: Kubernetes;
+  let api: PlatformApi;
+  let world: OperatorCluster;
+  let person: Person;
 
-    beforeAll(async () => {
-      real = await startRealCluster(await cluster.open(), cluster.isShared);
-      ({ kubernetes, api, tokenOf } = real);
-    }, BUILD_TIMEOUT_MS);
-    afterAll(() => real?.stop());
-    beforeEach(async () => {
-      ({ world, person } = await real.open());
-    });
-    afterEach(() => world.dispose());
+  beforeAll(async () => {
+    real = await startRealCluster(await open(), isShared);
+    ({ kubernetes, api } = real);
+  }, BUILD_TIMEOUT_MS);
+  afterAll(() => real?.stop());
+  beforeEach(async () => {
+    ({ world, person } = await real.open());
+  });
+  afterEach(() => world.dispose());
 
-    const accept = (body: object = {}) =>
-      person.client.call("PUT", `/v1/service/namespace-bindings/${CLUSTER}/${world.namespace}`, { body });
-    const link = (username: string) =>
-      person.client.post("/v1/service/cluster-approvers", { cluster: CLUSTER, username });
-    async function declare(spec: object = {}): Promise<AnyObject> {
-      await world.apply(platform(), agent(), delegation(spec));
-      return world.reaches("Delegation", "bot", "AwaitingApproval");
-    }
-    const decide = async (decision: object, who = ANN, name = "bot") => {
-      const path = `/apis/deputize.io/v1alpha1/namespaces/${world.namespace}/delegations/${name}/status`;
-      const approval = { approver: { username: who.name }, observedGeneration: 1, ...decision };
-      const patch = { status: { approval } };
-      const answer = await kubernetes.as(who)("PATCH", path, patch, "application/merge-patch+json");
-      if (answer.status !== 200) throw new Error(String(answer.body.message));
-    };
-    const approved = { decision: "Approved", approvedScopes: ["data:read"] };
+  const accept = (body: object = {}) =>
+    person.client.call("PUT", `/v1/service/namespace-bindings/${CLUSTER}/${world.namespace}`, { body });
+  const link = (username: string) =>
+    person.client.post("/v1/service/cluster-approvers", { cluster: CLUSTER, username });
+  async function declare(spec: object = {}): Promise<AnyObject> {
+    await world.apply(platform(), agent(), delegation(spec));
+    return world.reaches("Delegation", "bot", "AwaitingApproval");
+  }
+  const decide = async (decision: object, who = ANN, name = "bot") => {
+    const path = `/apis/deputize.io/v1alpha1/namespaces/${world.namespace}/delegations/${name}/status`;
+    const approval = { approver: { username: who.name }, observedGeneration: 1, ...decision };
+    const patch = { status: { approval } };
+    const answer = await kubernetes.as(who)("PATCH", path, patch, "application/merge-patch+json");
+    if (answer.status !== 200) throw new Error(String(answer.body.message));
+  };
+  const approved = { decision: "Approved", approvedScopes: ["data:read"] };
 
-    test("begins when the account's owner accepts the namespace", async () => {
-      await world.start();
-      await world.apply(platform());
-      const waiting = await world.reaches("Platform", "shop", "NamespaceNotBound");
-      const ready = waiting.status.conditions?.find(({ type }) => type === "Ready");
-      expect(ready?.message).toContain(`/v1/service/namespace-bindings/${CLUSTER}/${world.namespace}`);
-      const { body } = await person.client.get("/v1/service/namespace-bindings");
-      expect(body.namespace_bindings).toContainEqual(
-        expect.objectContaining({ cluster: CLUSTER, namespace: world.namespace, status: "asking" }),
-      );
-      await accept();
-      await world.reaches("Platform", "shop", "Active");
-    });
-
-    test("goes on when the owner approves in the product, narrower, and ends when the spec says so", async () => {
-      await accept();
-      await world.start();
-      const { requestID } = statusOf(await declare());
-      await approve(person, String(requestID), ["data:read"]);
-      const active = await world.reaches("Delegation", "bot", "Active");
-      expect(statusOf(active)).toMatchObject({ approvedScope: ["data:read"], decidedBy: person.email });
-      await world.apply(delegation({ revoked: true, revokeReason: "done" }));
-      await world.reaches("Delegation", "bot", "Revoked");
-      const { body } = await person.client.get(`/v1/service/delegations/${statusOf(active).certID}`);
-      expect(body).toMatchObject({ status: "revoked" });
-    });
-
-    test("goes on when a linked approver approves in Kubernetes, within two seconds", async () => {
-      await accept();
-      await link(ANN.name);
-      await world.start();
-      await declare();
-      await decide(approved);
-      const active = await world.reaches("Delegation", "bot", "Active", 2_000);
-      expect(statusOf(active)).toMatchObject({
-        approvedScope: ["data:read"],
-        decidedBy: ANN.name,
-        approval: { decision: "Approved" },
-      });
-    });
-
-    test("goes on when the vault is back, with a certificate that the vault's key has signed", async () => {
-      await accept();
-      await link(ANN.name);
-      await world.start();
-      await declare();
-      await real.withoutVault(async () => {
-        await decide(approved);
-        await world.reaches("Delegation", "bot", "Issuing");
-      });
-      const { certID } = statusOf(await world.reaches("Delegation", "bot", "Active", 30_000));
-      const { body } = await person.client.get(`/v1/service/delegations/${certID}`);
-      const certificate = decodeDelegationCert(Buffer.from(JSON.stringify(body.cert_json)));
-      expect(
-        await verifyHybrid(
-          certificate.issuer_pub_key,
-          delegationSignBytes(certificate),
-          certificate.signature,
-        ),
-      ).toBe(true);
-    });
-
-    test("ends when a linked approver says no", async () => {
-      await accept();
-      await link(ANN.name);
-      await world.start();
-      await declare();
-      await decide({ decision: "Denied", message: "not this month" });
-      const denied = await world.reaches("Delegation", "bot", "Denied");
-      const ready = denied.status.conditions?.find(({ type }) => type === "Ready");
-      expect(ready?.message).toBe(`Denied by ${ANN.name}: not this month`);
-    });
-
-    test("waits where the approver is not linked, and the owner can decide all the same", async () => {
-      await accept();
-      await world.start();
-      const { requestID } = statusOf(await declare());
-      await decide(approved);
-      await world.reaches("Delegation", "bot", "ApproverNotLinked");
-      await approve(person, String(requestID), ["payments:send"]);
-      const active = await world.reaches("Delegation", "bot", "Active", 5_000);
-      expect(statusOf(active)).toMatchObject({ approvedScope: ["payments:send"], decidedBy: person.email });
-    });
-
-    test("waits where four eyes are wanted and nobody is said to have asked", async () => {
-      await accept({ four_eyes: true });
-      await link(ANN.name);
-      await world.start();
-      await declare();
-      await decide(approved);
-      await world.reaches("Delegation", "bot", "FourEyesRequired");
-    });
-
-    test.skipIf(cluster.isShared)(
-      "waits while the policies are missing, and what was decided then never counts",
-      async () => {
-        await accept();
-        await link(ANN.name);
-        await world.start();
-        await declare();
-        const path =
-          "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings/deputize-approval";
-        await kubernetes.call("DELETE", path);
-        await decide(approved);
-        await world.reaches("Delegation", "bot", "ApprovalPolicyMissing");
-        await installPolicies(kubernetes);
-        await sleep(12_000);
-        const request = await api.db("delegation_requests").where({ account_id: person.accountId }).first();
-        expect(request?.status).toBe("pending");
-      },
+  test("begins when the account's owner accepts the namespace", async () => {
+    await world.start();
+    await world.apply(platform());
+    const waiting = await world.reaches("Platform", "shop", "NamespaceNotBound");
+    const ready = waiting.status.conditions?.find(({ type }) => type === "Ready");
+    expect(ready?.message).toContain(`/v1/service/namespace-bindings/${CLUSTER}/${world.namespace}`);
+    const { body } = await person.client.get("/v1/service/namespace-bindings");
+    expect(body.namespace_bindings).toContainEqual(
+      expect.objectContaining({ cluster: CLUSTER, namespace: world.namespace, status: "asking" }),
     );
+    await accept();
+    await world.reaches("Platform", "shop", "Active");
+  });
 
-    test("is taken up again where Platform and Agent were retained, with key and Secret", async () => {
+  test("goes on when the owner approves in the product, narrower, and ends when the spec says so", async () => {
+    await accept();
+    await world.start();
+    const { requestID } = statusOf(await declare());
+    await approve(person, String(requestID), ["data:read"]);
+    const active = await world.reaches("Delegation", "bot", "Active");
+    expect(statusOf(active)).toMatchObject({ approvedScope: ["data:read"], decidedBy: person.email });
+    await world.apply(delegation({ revoked: true, revokeReason: "done" }));
+    await world.reaches("Delegation", "bot", "Revoked");
+    const { body } = await person.client.get(`/v1/service/delegations/${statusOf(active).certID}`);
+    expect(body).toMatchObject({ status: "revoked" });
+  });
+
+  test("goes on when a linked approver approves in Kubernetes, within two seconds", async () => {
+    await accept();
+    await link(ANN.name);
+    await world.start();
+    await declare();
+    await decide(approved);
+    const active = await world.reaches("Delegation", "bot", "Active", 2_000);
+    expect(statusOf(active)).toMatchObject({
+      approvedScope: ["data:read"],
+      decidedBy: ANN.name,
+      approval: { decision: "Approved" },
+    });
+  });
+
+  test("goes on when the vault is back, with a certificate that the vault's key has signed", async () => {
+    await accept();
+    await link(ANN.name);
+    await world.start();
+    await declare();
+    await real.withoutVault(async () => {
+      await decide(approved);
+      await world.reaches("Delegation", "bot", "Issuing");
+    });
+    const { certID } = statusOf(await world.reaches("Delegation", "bot", "Active", 30_000));
+    const { body } = await person.client.get(`/v1/service/delegations/${certID}`);
+    const certificate = decodeDelegationCert(Buffer.from(JSON.stringify(body.cert_json)));
+    expect(
+      await verifyHybrid(certificate.issuer_pub_key, delegationSignBytes(certificate), certificate.signature),
+    ).toBe(true);
+  });
+
+  test("ends when a linked approver says no", async () => {
+    await accept();
+    await link(ANN.name);
+    await world.start();
+    await declare();
+    await decide({ decision: "Denied", message: "not this month" });
+    const denied = await world.reaches("Delegation", "bot", "Denied");
+    const ready = denied.status.conditions?.find(({ type }) => type === "Ready");
+    expect(ready?.message).toBe(`Denied by ${ANN.name}: not this month`);
+  });
+
+  test("waits where the approver is not linked, and the owner can decide all the same", async () => {
+    await accept();
+    await world.start();
+    const { requestID } = statusOf(await declare());
+    await decide(approved);
+    await world.reaches("Delegation", "bot", "ApproverNotLinked");
+    await approve(person, String(requestID), ["payments:send"]);
+    const active = await world.reaches("Delegation", "bot", "Active", 5_000);
+    expect(statusOf(active)).toMatchObject({ approvedScope: ["payments:send"], decidedBy: person.email });
+  });
+
+  test("waits where four eyes are wanted and nobody is said to have asked", async () => {
+    await accept({ four_eyes: true });
+    await link(ANN.name);
+    await world.start();
+    await declare();
+    await decide(approved);
+    await world.reaches("Delegation", "bot", "FourEyesRequired");
+  });
+
+  test.skipIf(isShared)(
+    "waits while the policies are missing, and what was decided then never counts",
+    async () => {
       await accept();
+      await link(ANN.name);
       await world.start();
       await declare();
-      const before = await world.secret("shop-credentials");
-      for (const [kind, name] of [
-        ["Delegation", "bot"],
-        ["Agent", "bot"],
-        ["Platform", "shop"],
-      ] as const) {
-        await world.remove(kind, name);
-        await world.gone(kind, name);
-      }
-      await declare();
-      expect(await world.secret("shop-credentials")).toEqual(before);
-      const platforms = await api.db("platforms").where({ account_id: person.accountId });
-      expect(platforms).toHaveLength(1);
+      const path =
+        "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings/deputize-approval";
+      await kubernetes.call("DELETE", path);
+      await decide(approved);
+      await world.reaches("Delegation", "bot", "ApprovalPolicyMissing");
+      await installPolicies(kubernetes);
+      await sleep(12_000);
+      const request = await api.db("delegation_requests").where({ account_id: person.accountId }).first();
+      expect(request?.status).toBe("pending");
+    },
+  );
+
+  test("is taken up again where Platform and Agent were retained, with key and Secret", async () => {
+    await accept();
+    await world.start();
+    await declare();
+    const before = await world.secret("shop-credentials");
+    for (const [kind, name] of [
+      ["Delegation", "bot"],
+      ["Agent", "bot"],
+      ["Platform", "shop"],
+    ] as const) {
+      await world.remove(kind, name);
+      await world.gone(kind, name);
+    }
+    await declare();
+    expect(await world.secret("shop-credentials")).toEqual(before);
+    const platforms = await api.db("platforms").where({ account_id: person.accountId });
+    expect(platforms).toHaveLength(1);
+  });
+
+  test("takes over what the owner registered, once confirmed, and the former key stays good for its grace", async () => {
+    await accept();
+    const registered = await registerPlatform(person, { default_allowed_scopes: ["data:read"] });
+    const agentId = await createAgent(api.client(), registered);
+    const confirm = (path: string, name: string) => {
+      const body = { cluster: CLUSTER, namespace: world.namespace, name };
+      return person.client.call("PUT", `/v1/service/${path}/adoption`, { body });
+    };
+    const keyRotation = { every: "720h", grace: "1h" };
+    const adopting = { adopt: registered.platformId, defaultAllowedScopes: ["data:read"], keyRotation };
+    await world.start();
+    await world.apply(platform(adopting), agent({ adopt: agentId }));
+    await world.reaches("Platform", "shop", "AdoptionNotConfirmed");
+    expect(await world.secret("shop-credentials")).toBeUndefined();
+    await confirm(`platforms/${registered.platformId}`, "shop");
+    const asked = { annotations: { "deputize.io/reconcile-at": "now" } };
+    await world.apply(platform(adopting, asked));
+    await world.reaches("Platform", "shop", "Active");
+    await world.reaches("Agent", "bot", "AdoptionNotConfirmed");
+    await confirm(`connections/${registered.connectionId}/agents/${agentId}`, "bot");
+    await world.apply(agent({ adopt: agentId }, asked));
+    await world.reaches("Agent", "bot", "Active");
+    const secret = await world.secret("shop-credentials");
+    expect(secret).toMatchObject({
+      platform_id: registered.platformId,
+      connection_id: registered.connectionId,
     });
+    expect(secret?.api_key).not.toBe(registered.apiKey);
+    for (const key of [secret?.api_key, registered.apiKey]) {
+      const headers = { "x-service-api-key": key ?? "" };
+      const agents = `/v1/service/connections/${registered.connectionId}/agents`;
+      expect((await api.client().get(agents, { headers })).body.items).toMatchObject([{ agent_id: agentId }]);
+    }
+  });
 
-    test("takes over what the owner registered, once confirmed, and the former key stays good for its grace", async () => {
-      await accept();
-      const registered = await registerPlatform(person, { default_allowed_scopes: ["data:read"] });
-      const agentId = await createAgent(api.client(), registered);
-      const confirm = (path: string, name: string) => {
-        const body = { cluster: CLUSTER, namespace: world.namespace, name };
-        return person.client.call("PUT", `/v1/service/${path}/adoption`, { body });
-      };
-      const keyRotation = { every: "720h", grace: "1h" };
-      const adopting = { adopt: registered.platformId, defaultAllowedScopes: ["data:read"], keyRotation };
-      await world.start();
-      await world.apply(platform(adopting), agent({ adopt: agentId }));
-      await world.reaches("Platform", "shop", "AdoptionNotConfirmed");
-      expect(await world.secret("shop-credentials")).toBeUndefined();
-      await confirm(`platforms/${registered.platformId}`, "shop");
-      const asked = { annotations: { "deputize.io/reconcile-at": "now" } };
-      await world.apply(platform(adopting, asked));
-      await world.reaches("Platform", "shop", "Active");
-      await world.reaches("Agent", "bot", "AdoptionNotConfirmed");
-      await confirm(`connections/${registered.connectionId}/agents/${agentId}`, "bot");
-      await world.apply(agent({ adopt: agentId }, asked));
-      await world.reaches("Agent", "bot", "Active");
-      const secret = await world.secret("shop-credentials");
-      expect(secret).toMatchObject({
-        platform_id: registered.platformId,
-        connection_id: registered.connectionId,
+  test("has its Secret again, with a new key that works, when somebody deletes it", async () => {
+    await accept();
+    await world.start();
+    await declare();
+    const before = await world.secret("shop-credentials");
+    await world.removeSecret("shop-credentials");
+    await until("it is back", async () => (await world.secret("shop-credentials")) !== undefined);
+    const after = await world.secret("shop-credentials");
+    expect(after).toMatchObject({ platform_id: before?.platform_id, connection_id: before?.connection_id });
+    const agents = (key = "") =>
+      api.client().get(`/v1/service/connections/${after?.connection_id}/agents`, {
+        headers: { "x-service-api-key": key },
       });
-      expect(secret?.api_key).not.toBe(registered.apiKey);
-      for (const key of [secret?.api_key, registered.apiKey]) {
-        const headers = { "x-service-api-key": key ?? "" };
-        const agents = `/v1/service/connections/${registered.connectionId}/agents`;
-        expect((await api.client().get(agents, { headers })).body.items).toMatchObject([
-          { agent_id: agentId },
-        ]);
-      }
-    });
+    expect((await agents(after?.api_key)).status).toBe(200);
+    await until("the lost one ends", async () => (await agents(before?.api_key)).status === 401);
+  });
 
-    test("ends with its deletion, whatever is suspended", async () => {
-      await accept();
-      await world.start();
-      const { requestID } = statusOf(await declare());
-      await approve(person, String(requestID), ["data:read"]);
-      const active = await world.reaches("Delegation", "bot", "Active");
-      await world.apply(delegation({ suspend: true }));
-      await world.remove("Delegation", "bot");
-      await world.gone("Delegation", "bot");
-      const { body } = await person.client.get(`/v1/service/delegations/${statusOf(active).certID}`);
-      expect(body).toMatchObject({ status: "revoked" });
-    });
+  test("ends with its deletion, whatever is suspended", async () => {
+    await accept();
+    await world.start();
+    const { requestID } = statusOf(await declare());
+    await approve(person, String(requestID), ["data:read"]);
+    const active = await world.reaches("Delegation", "bot", "Active");
+    await world.apply(delegation({ suspend: true }));
+    await world.remove("Delegation", "bot");
+    await world.gone("Delegation", "bot");
+    const { body } = await person.client.get(`/v1/service/delegations/${statusOf(active).certID}`);
+    expect(body).toMatchObject({ status: "revoked" });
+  });
 
-    test("is shown as forgotten when the service lost it, and nothing is asked for again", async () => {
-      await accept();
-      await world.start();
-      await declare();
-      await api.db("delegation_requests").where({ account_id: person.accountId }).delete();
-      await world.apply(delegation({ suspend: true }));
-      await world.reaches("Delegation", "bot", "ExternalMissing");
-      expect(await api.db("delegation_requests").where({ account_id: person.accountId })).toEqual([]);
-    });
-
-    describe("is ruled by nobody but its cluster's operator:", () => {
-      const claim = (token: string, cluster = CLUSTER) =>
-        api
-          .operatorClient()
-          .post(
-            "/internal/v1/leadership",
-            { holder: "pod-1" },
-            { headers: { authorization: `Bearer ${token}`, "x-deputize-cluster": cluster } },
-          );
-
-      test("its token opens the API", async () => {
-        expect((await claim(await tokenOf("deputize-operator", "deputize-api"))).status).toBe(200);
-      });
-
-      test.each([
-        ["another service account's token", "other", "deputize-api"],
-        ["the operator's token for another audience", "deputize-operator", "https://kubernetes.default.svc"],
-      ])("%s does not", async (_, account, audience) => {
-        expect((await claim(await tokenOf(account, audience))).status).toBe(401);
-      });
-
-      test("its own token does not for another cluster, nor does one that nobody has issued", async () => {
-        const token = await tokenOf("deputize-operator", "deputize-api");
-        expect((await claim(token, "other")).status).toBe(401);
-        const [header, payload] = token.split(".");
-        expect((await claim(`${header}.${payload}.AAAA`)).status).toBe(401);
-        expect((await claim("x".repeat(40))).status).toBe(401);
-      });
-
-      test("a token ends with its service account", async () => {
-        await kubernetes.call("POST", ACCOUNT, { metadata: { name: "short" } });
-        const token = await tokenOf("short", "deputize-api");
-        await kubernetes.call("DELETE", `${ACCOUNT}/short`);
-        await until("it is refused", async () => (await claim(token)).status === 401);
-      });
-    });
-  },
-);
+  test("is shown as forgotten when the service lost it, and nothing is asked for again", async () => {
+    await accept();
+    await world.start();
+    await declare();
+    await api.db("delegation_requests").where({ account_id: person.accountId }).delete();
+    await world.apply(delegation({ suspend: true }));
+    await world.reaches("Delegation", "bot", "ExternalMissing");
+    expect(await api.db("delegation_requests").where({ account_id: person.accountId })).toEqual([]);
+  });
+});
