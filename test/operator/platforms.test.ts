@@ -216,6 +216,16 @@ describe("platforms in a folder", () => {
     expect(world.api.platforms.size).toBe(1);
   });
 
+  test("leave a lost key no time, whatever grace replaced keys have", async () => {
+    await world.start();
+    const keyRotation = { every: "720h", grace: "1h" };
+    await world.folders.write("platform.yaml", platform({ keyRotation }));
+    await world.reaches("Platform", "shop", "Active");
+    await rm(join(world.folders.secrets, "default", "shop-credentials.yaml"));
+    await until("the key is replaced", () => only(world.api.platforms).retired.length === 1);
+    expect(only(world.api.platforms).retired[0]?.graceSeconds).toBe(0);
+  });
+
   test("move their credentials to a Secret of another name without a new key", async () => {
     await world.start();
     await world.declareAgent();

@@ -51,14 +51,8 @@ export function notConfirmed({ kind, id }: Pick<Adopted, "kind" | "id">, adopter
   );
 }
 
-/** Notes that `former`, if it is an object, has nothing any more, and that `next` has it. */
-export async function noteTakenOver(
-  tx: Transaction,
-  former: string | null,
-  next: string,
-  now: Date,
-): Promise<void> {
-  await tx("released_objects").where({ external_id: next }).delete();
+/** Notes that the object which had it, if one had, has nothing any more. */
+export async function noteTakenOver(tx: Transaction, former: string | null, now: Date): Promise<void> {
   if (former === null) return;
   await tx("released_objects")
     .insert({ external_id: former, released_at: now })

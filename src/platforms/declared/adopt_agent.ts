@@ -54,7 +54,6 @@ async function leftBehind(
   return tx("agents")
     .where({ connection_id, object_name: object.name, agent_type: agentType })
     .whereNull("disabled_at")
-    .whereNotNull("external_id")
     .forUpdate()
     .first();
 }
@@ -78,7 +77,7 @@ async function confirmed(
   }
   if (agent.object_name !== newcomer.object.name) {
     await useConfirmation(tx, adopted, newcomer);
-    await noteTakenOver(tx, agent.external_id, newcomer.externalId, now);
+    await noteTakenOver(tx, agent.external_id, now);
   }
   return agent;
 }

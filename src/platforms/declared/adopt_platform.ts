@@ -62,7 +62,7 @@ async function takeOver({ db, clock }: Deps, newcomer: Newcomer, platformId: str
     if (!isLeftBehind(platform, newcomer)) {
       await useConfirmation(tx, adopted, newcomer);
       await keepCeiling(tx, newcomer, platform.default_allowed_scopes);
-      await noteTakenOver(tx, platform.external_id, externalId, clock.now());
+      await noteTakenOver(tx, platform.external_id, clock.now());
     }
     if (platform.surface_type !== newcomer.surfaceType) {
       throw new ApiError("external_conflict", `Platform ${platformId} has another surface_type`);

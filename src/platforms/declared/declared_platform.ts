@@ -27,7 +27,6 @@ import { setCallback } from "../webhooks/set_callback.ts";
 import { signingSecretContext } from "../webhooks/signing_secret.ts";
 import { adoptPlatform } from "./adopt_platform.ts";
 import { type BoundOwner, checkWithinBinding, findBoundOwner, requireBinding } from "./bound_owner.ts";
-import { keepCeiling } from "./declared_ceiling.ts";
 
 /**
  * A platform as a Kubernetes object declares it. A callback left out stays as it is; so do accepted
@@ -108,7 +107,7 @@ async function putRegistration(
 
 async function changeDeclared(
   deps: DeclareDeps,
-  { owner, binding }: BoundOwner,
+  { owner }: BoundOwner,
   known: PlatformRecord,
   declared: DeclaredPlatform,
 ): Promise<LivePlatform> {
@@ -127,12 +126,11 @@ async function changeDeclared(
   const { callbackUrl } = declared;
   checkCallback(deps, declared);
   if (differs(known, declared)) {
-    const changed = await changePlatform(deps, owner.accountId, known.platform_id, {
+    await changePlatform(deps, owner.accountId, known.platform_id, {
       name: declared.name,
       description: declared.description,
       default_allowed_scopes: declared.allowedScopes,
     });
-    await keepCeiling(deps.db, { binding, object }, changed.default_allowed_scopes);
   }
   if (callbackUrl !== undefined && callbackUrl !== known.callback_url) {
     await setCallback(deps, owner.accountId, known.connection_id, callbackUrl);

@@ -88,6 +88,42 @@ describe("taking over a platform", () => {
     expect(errorCode(withdrawal)).toBe("not_found");
   });
 
+  test("is refused for what another account left behind under the same name", async () => {
+    const object = { namespace: "default", name: "shop" };
+    const { id, answer } = await declared({ object });
+    const mine = await registered();
+    const adopt = String(answer.body.platform_id);
+    expect(errorCode(await put(newUid(), mine.wish({ adopt })))).toBe("adoption_not_confirmed");
+    expect((await rowOf(adopt))?.external_id).toBe(id);
+  });
+
+  test("is refused for what an object of the same name left behind in another namespace", async () => {
+    const { person, id, answer } = await declared({ object: { namespace: "default", name: "shop" } });
+    await person.client.call("PUT", "/v1/service/namespace-bindings/c1/team-a", { body: {} });
+    const adopt = String(answer.body.platform_id);
+    const wish = declaration(person, { object: { namespace: "team-a", name: "shop" }, adopt });
+    expect(errorCode(await put(newUid(), wish))).toBe("adoption_not_confirmed");
+    expect((await rowOf(adopt))?.external_id).toBe(id);
+  });
+
+  test("brings its ceiling, also for the next object, under a name that had a narrower one before", async () => {
+    const person = await api.person({ organization_name: "Analytical Engines" });
+    const object = { namespace: "default", name: "shop" };
+    const former = newUid();
+    await put(former, declaration(person, { object, default_allowed_scopes: ["data:read"] }));
+    await api.operator("DELETE", path(former));
+    expect(errorCode(await put(newUid(), declaration(person, { object })))).toBe("ceiling_widened");
+    const wide = await registerPlatform(person, { default_allowed_scopes: scopes }, "/v1/service/platforms");
+    await person.client.call("PUT", adoption(wide.platformId), { body: here });
+    const id = newUid();
+    const taken = await put(id, declaration(person, { object, adopt: wide.platformId, name: "Shop" }));
+    expect(taken.body.default_allowed_scopes).toEqual(scopes);
+    await api.operator("DELETE", path(id));
+    expect((await put(newUid(), declaration(person, { object }))).body.default_allowed_scopes).toEqual(
+      scopes,
+    );
+  });
+
   test("is over when the owner withdraws the confirmation", async () => {
     const { person, platform, confirm, wish } = await registered();
     await confirm();
@@ -246,6 +282,20 @@ describe("taking over an agent", () => {
     expect(errorCode(await putAgent(newUid()))).toBe("adoption_not_confirmed");
     expect(errorCode(await confirm())).toBe("not_found");
     expect(errorCode(await elsewhere.person.client.call("PUT", adoption, { body: place }))).toBe("not_found");
+  });
+
+  test("is refused for an agent of another platform of the account", async () => {
+    const person = await api.person({ organization_name: "Analytical Engines" });
+    const elsewhere = await registerPlatform(person, {}, "/v1/service/platforms");
+    const agentId = await createAgent(api.client(), elsewhere);
+    const confirmation = `/v1/service/connections/${elsewhere.connectionId}/agents/${agentId}/adoption`;
+    await person.client.call("PUT", confirmation, { body: place });
+    const id = newUid();
+    await put(id, declaration(person));
+    const object = { namespace: "default", name: "bot" };
+    const refused = await api.operator("PUT", agentPath(newUid()), wish(id, agentId, { object }));
+    expect(errorCode(refused)).toBe("adoption_not_confirmed");
+    expect((await api.db("agents").where({ agent_id: agentId }).first())?.external_id).toBeNull();
   });
 
   test("leaves the object that had it with nothing, and an object that has one keeps it", async () => {

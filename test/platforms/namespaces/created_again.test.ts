@@ -92,6 +92,20 @@ describe("a Platform that was deleted and is created again", () => {
     },
   );
 
+  test("gets no wider ceiling than the platform had that was removed last", async () => {
+    const first = newId();
+    await declare("shop", { ...before, id: first });
+    api.clock.advance(1);
+    await api.operator("DELETE", `/internal/v1/platforms/${first}`);
+    const second = newId();
+    const { platform_id } = (await declare("shop", { ...before, id: second })).body;
+    const narrow = { body: { default_allowed_scopes: ["data:read"] } };
+    await person.client.call("PATCH", `/v1/service/platforms/${String(platform_id)}`, narrow);
+    api.clock.advance(1);
+    await api.operator("DELETE", `/internal/v1/platforms/${second}`);
+    expect(seen(await declare("shop", before))).toEqual([400, "ceiling_widened"]);
+  });
+
   test("begins anew once its owner has taken the acceptance back and given it again", async () => {
     const id = newId();
     await declare("shop", { id, ...before });

@@ -19,7 +19,11 @@ describe("a namespace that its owner takes back meanwhile", () => {
   });
 
   /** What the work answers when the namespace is taken back while the work waits for a lock. */
-  async function waiting(lock: (tx: Transaction) => Promise<unknown>, work: () => Promise<HttpAnswer>) {
+  async function waiting(
+    lock: (tx: Transaction) => Promise<unknown>,
+    work: () => Promise<HttpAnswer>,
+    meanwhile: () => Promise<void> = takeBack,
+  ) {
     const answer = await api.db.transaction(async (tx) => {
       await lock(tx);
       const answered = work();
@@ -27,7 +31,7 @@ describe("a namespace that its owner takes back meanwhile", () => {
         const { rows } = await api.db.raw("select 1 from pg_locks where not granted");
         return rows.length > 0;
       });
-      await takeBack();
+      await meanwhile();
       return { answered };
     });
     return seen(await answer.answered);
@@ -39,6 +43,21 @@ describe("a namespace that its owner takes back meanwhile", () => {
     const account = (tx: Transaction) =>
       tx("accounts").where({ account_id: accountId }).select("account_id").forUpdate();
     expect(await waiting(account, () => declare("shop"))).toEqual(notBound);
+    expect(await api.db("platforms").where({ account_id: accountId })).toEqual([]);
+  });
+
+  test("registers no more than its owner leaves it", async () => {
+    const { accountId } = person;
+    const account = (tx: Transaction) =>
+      tx("accounts").where({ account_id: accountId }).select("account_id").forUpdate();
+    const narrow = async () => {
+      const place = { account_id: accountId, namespace: "shop" };
+      await api
+        .db("namespace_bindings")
+        .where(place)
+        .update({ ceiling: ["data:read"] });
+    };
+    expect(await waiting(account, () => declare("shop"), narrow)).toEqual([400, "ceiling_exceeded"]);
     expect(await api.db("platforms").where({ account_id: accountId })).toEqual([]);
   });
 
