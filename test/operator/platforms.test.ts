@@ -218,9 +218,10 @@ describe("platforms in a folder", () => {
 
   test("leave a lost key no time, whatever grace replaced keys have", async () => {
     await world.start();
+    await world.declareAgent();
     const keyRotation = { every: "720h", grace: "1h" };
     await world.folders.write("platform.yaml", platform({ keyRotation }));
-    await world.reaches("Platform", "shop", "Active");
+    await until("it is read", async () => (await world.state("Platform", "shop")).metadata.generation === 2);
     await rm(join(world.folders.secrets, "default", "shop-credentials.yaml"));
     await until("the key is replaced", () => only(world.api.platforms).retired.length === 1);
     expect(only(world.api.platforms).retired[0]?.graceSeconds).toBe(0);
