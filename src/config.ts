@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import { z } from "zod";
+import { checkEventSettings, EVENT_SECRETS, eventFields } from "./event_settings.ts";
 import { writesItsHost } from "./input/url.ts";
 import { unregistrableScopes } from "./protocol/documents/allowed_scopes.ts";
 import { EVERY_CUSTOM } from "./protocol/documents/scopes.ts";
@@ -8,6 +9,8 @@ import { EVERY_CUSTOM } from "./protocol/documents/scopes.ts";
  * A start that was refused for something a person can correct: the message says what, and no stack is shown.
  */
 export class StartError extends Error {}
+/** The exit status of such a start. */
+export const WRONG_SETTING = 78;
 
 /**
  * A start that was refused because a setting is missing or wrong. The message names the setting, never its
@@ -112,11 +115,13 @@ const apiSchema = common.extend({
   SIGN_IN_URL: z.url({ protocol: /^https?$/ }).optional(),
 });
 
-const workerSchema = common.extend({
+const workerFields = common.extend({
+  ...eventFields,
   /** Seconds that a dead worker's share of the outbox, and the deliveries it was sending, stay its own. */
   LEASE_SECONDS: z.coerce.number().int().min(2).default(15),
   CLAIM_SECONDS: z.coerce.number().int().min(20).default(60),
 });
+const workerSchema = workerFields.superRefine(checkEventSettings);
 
 const operatorSchema = role.extend({
   /** The URL that applications are given to call. */
@@ -164,7 +169,8 @@ const clusterOperatorSchema = operatorSchema.extend({
     .optional(),
 });
 
-const migrateSchema = z.object({ DATABASE_URL: z.string().min(1) });
+const databaseSchema = z.object({ DATABASE_URL: z.string().min(1) });
+const migrateSchema = databaseSchema.extend(eventFields).superRefine(checkEventSettings);
 
 /** Settings that every role has. */
 export type RoleConfig = z.infer<typeof role>;
@@ -187,7 +193,7 @@ type Environment = Record<string, string | undefined>;
  */
 function withFiles(environment: Environment): Environment {
   const values: Environment = { ...environment };
-  for (const name of ["DATABASE_URL", "SEALING_KEY", "SMTP_URL", "OPERATOR_TOKEN"]) {
+  for (const name of ["DATABASE_URL", "SEALING_KEY", "SMTP_URL", "OPERATOR_TOKEN", ...EVENT_SECRETS]) {
     const file = environment[`${name}_FILE`];
     if (file === undefined || values[name] !== undefined) continue;
     try {
@@ -248,7 +254,12 @@ export function readOperatorConfig(
   return isFolder ? read(folderOperatorSchema, environment) : read(clusterOperatorSchema, environment);
 }
 
-/** Reads what `deputize migrate`, `deputize reconcile` and `deputize credits` need. Throws `ConfigError`. */
-export function readMigrateConfig(environment: Environment = process.env): { DATABASE_URL: string } {
+/** Reads what `deputize migrate` needs. Throws `ConfigError`. */
+export function readMigrateConfig(environment: Environment = process.env): z.infer<typeof migrateSchema> {
   return read(migrateSchema, environment);
+}
+
+/** Reads what commands on the database need. Throws `ConfigError`. */
+export function readDatabaseConfig(environment: Environment = process.env): { DATABASE_URL: string } {
+  return read(databaseSchema, environment);
 }

@@ -1,5 +1,5 @@
 import { Command, Option } from "commander";
-import { StartError } from "./config.ts";
+import { StartError, WRONG_SETTING } from "./config.ts";
 
 /**
  * `deputize <role>`: one program, one role a process. Each role is loaded only when it is asked for, so that
@@ -102,5 +102,5 @@ try {
 } catch (error) {
   if (!(error instanceof StartError)) throw error;
   console.error(error.message);
-  process.exitCode = 78;
+  process.exitCode = WRONG_SETTING;
 }

@@ -4,10 +4,14 @@ import { systemClock } from "./clock.ts";
 import {
   type RoleConfig,
   readApiConfig,
+  readDatabaseConfig,
   readMigrateConfig,
   readOperatorConfig,
   readWorkerConfig,
+  StartError,
+  WRONG_SETTING,
 } from "./config.ts";
+import { kafkaSettings } from "./event_settings.ts";
 import { startServer } from "./http/exchange/server.ts";
 import { createHealth } from "./http/health.ts";
 import { createLog, type Logger } from "./log.ts";
@@ -28,14 +32,22 @@ export async function runApi(): Promise<void> {
 /** Relays events and delivers webhooks until a signal ends it. */
 export async function runWorker(): Promise<void> {
   const config = readWorkerConfig();
-  const { startWorker } = await import("./worker.ts");
+  const [{ startWorker }, { openCarrier }] = await Promise.all([
+    import("./worker.ts"),
+    import("./events/carrier.ts"),
+  ]);
   await run("worker", config, async ({ log, metrics }) => {
     const timing = {
       leaseSeconds: config.LEASE_SECONDS,
       claimSeconds: config.CLAIM_SECONDS,
       reapSeconds: config.LEASE_SECONDS / 3,
     };
-    const worker = startWorker({ config, clock: systemClock, log, metrics, timing });
+    const fatal = (error: Error): void => {
+      log.error({ err: error }, "the worker cannot go on");
+      process.exit(error instanceof StartError ? WRONG_SETTING : 1);
+    };
+    const carrier = await openCarrier(kafkaSettings(config), fatal);
+    const worker = startWorker({ config, clock: systemClock, log, metrics, timing, carrier, fatal });
     return { isReady: async () => (await worker.health()).ok, stop: worker.stop };
   });
 }
@@ -58,12 +70,17 @@ export async function runOperator(options: Record<string, string | undefined>): 
   );
 }
 
-/** Brings the database to this version's schema, and says what was applied. */
+/** Brings the database to this version's schema, makes missing topics, and says what was done. */
 export async function runMigrate(): Promise<void> {
-  const { DATABASE_URL } = readMigrateConfig();
+  const config = readMigrateConfig();
+  const log = createLog("info", "migrate");
   const { migrate } = await import("./db/migrate.ts");
-  const { applied } = await migrate(DATABASE_URL);
-  createLog("info", "migrate").info({ applied }, applied.length > 0 ? "migrated" : "nothing to migrate");
+  const { applied } = await migrate(config.DATABASE_URL);
+  log.info({ applied }, applied.length > 0 ? "migrated" : "nothing to migrate");
+  const settings = kafkaSettings(config);
+  if (settings === undefined) return;
+  const { makeTopics } = await import("./events/kafka/topics.ts");
+  await makeTopics(settings, log);
 }
 
 /**
@@ -72,7 +89,7 @@ export async function runMigrate(): Promise<void> {
  * compared.
  */
 export async function runReconcile(): Promise<number> {
-  const { DATABASE_URL } = readMigrateConfig();
+  const { DATABASE_URL } = readDatabaseConfig();
   const [{ openDatabase }, { reconcileLedger }] = await Promise.all([
     import("./db/database.ts"),
     import("./accounts/ledger/reconcile.ts"),
@@ -93,7 +110,7 @@ export async function runReconcile(): Promise<number> {
 
 /** The commands of `deputize credits` on the database of the settings. */
 export async function openCredits(): Promise<CreditsCommands> {
-  const { DATABASE_URL: url } = readMigrateConfig();
+  const { DATABASE_URL: url } = readDatabaseConfig();
   const { createCreditsCommands } = await import("./accounts/ledger/credits_command.ts");
   return createCreditsCommands({ url, clock: systemClock, out: process.stdout, err: process.stderr });
 }

@@ -2,9 +2,9 @@ import { randomUUID } from "node:crypto";
 import { createReconciliation } from "./accounts/ledger/reconcile_hourly.ts";
 import { createNoticeConsumer } from "./accounts/notices/consumer.ts";
 import type { Clock } from "./clock.ts";
-import type { WorkerConfig } from "./config.ts";
+import { StartError, type WorkerConfig } from "./config.ts";
 import { type Database, openDatabase } from "./db/database.ts";
-import { createLocalBus } from "./events/local_bus.ts";
+import { type EventCarrier, embeddedCarrier, takeWay } from "./events/carrier.ts";
 import { type Loop, startLoop } from "./events/loop.ts";
 import { createEventMetrics } from "./events/metrics.ts";
 import { createRelay } from "./events/relay.ts";
@@ -30,6 +30,10 @@ export type WorkerDeps = {
     WorkerConfig,
     "DATABASE_URL" | "SEALING_KEY" | "SERVICE_WORD" | "DEVELOPMENT" | "WEBHOOK_ALLOWED_CIDRS"
   >;
+  /** What carries events; left out, the worker itself. */
+  carrier?: EventCarrier;
+  /** Told what the worker cannot go on after: the process is to end. */
+  fatal?: (error: Error) => void;
   clock: Clock;
   log: Logger;
   metrics?: Pick<Metrics, "registry">;
@@ -61,7 +65,8 @@ const RECONCILE_SECONDS = 60 * 60;
  * to mail. It needs no other part to be up, not even the database: it goes on trying. Any number of workers
  * may run; they divide the work. Throws on a malformed setting.
  */
-export function startWorker({ config, clock, log, metrics, timing = TIMING }: WorkerDeps): Worker {
+export function startWorker({ config, clock, log, metrics, timing = TIMING, ...deps }: WorkerDeps): Worker {
+  const { carrier = embeddedCarrier, fatal } = deps;
   const onError = (error: Error) => log.debug({ err: error }, "database connection lost");
   const database = openDatabase({
     url: config.DATABASE_URL,
@@ -74,7 +79,7 @@ export function startWorker({ config, clock, log, metrics, timing = TIMING }: Wo
   const measured = metrics && createEventMetrics(metrics);
   const workerId = randomUUID();
   const leases = createShardLeases(database, workerId, timing.leaseSeconds);
-  const bus = createLocalBus({ database, clock, log });
+  const bus = carrier.open({ database, clock, log });
   const relay = createRelay({ database, bus, clock, workerId });
   const policy = createAddressPolicy({
     development: config.DEVELOPMENT,
@@ -92,10 +97,17 @@ export function startWorker({ config, clock, log, metrics, timing = TIMING }: Wo
     finished: wakeSending,
     ...(measured && { measure: measured.attempt }),
   });
-  const subscribed = Promise.all([
-    bus.subscribe(createWebhookConsumer({ secretBox, clock, created: wakeSending })),
-    bus.subscribe(createNoticeConsumer({ clock })),
-  ]);
+  const unprepared = [
+    () => takeWay(database, carrier),
+    () => bus.subscribe(createWebhookConsumer({ secretBox, clock, created: wakeSending })),
+    () => bus.subscribe(createNoticeConsumer({ clock })),
+  ];
+  async function prepare(): Promise<void> {
+    for (let [next] = unprepared; next !== undefined; [next] = unprepared) {
+      await next();
+      unprepared.shift();
+    }
+  }
 
   /** A loop that takes a step once in so many seconds, and further steps immediately while it says so. */
   const every = (seconds: number, name: string, step: () => Promise<boolean>): Loop =>
@@ -105,7 +117,10 @@ export function startWorker({ config, clock, log, metrics, timing = TIMING }: Wo
     name: "relay",
     log,
     async step() {
-      await subscribed;
+      await prepare().catch((error: unknown) => {
+        if (error instanceof StartError) fatal?.(error);
+        throw error;
+      });
       await leases.dropSurplus();
       return relay.step();
     },

@@ -13,6 +13,9 @@ export type OutboxRow = {
   created_at: Date;
 };
 
+/** The one way that events take. */
+export type EventWayRow = { single: boolean; way: "embedded" | "kafka" };
+
 export type EventSecretsRow = { event_id: string; sealed: Buffer; created_at: Date };
 
 export type RelayWorkerRow = { worker_id: string; alive_until: Date };
@@ -27,6 +30,9 @@ export type DeadLetterRow = {
   event: unknown;
   reason: string;
   created_at: Date;
+  /** Where Kafka had it. */
+  origin: { topic: string; partition: number; offset: string } | null;
+  carried_at: Date | null;
 };
 
 export type WebhookEndpointRow = {

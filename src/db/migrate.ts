@@ -20,6 +20,7 @@ import { keptSecrets } from "./migrations/0018_kept_secrets.ts";
 import { presented } from "./migrations/0019_presented.ts";
 import { clusters } from "./migrations/0020_clusters.ts";
 import { adoptions } from "./migrations/0021_adoptions.ts";
+import { eventCarriers } from "./migrations/0022_event_carriers.ts";
 
 /** One step of the schema: a numbered name and the SQL that makes it. */
 export type Migration = { name: string; sql: string };
@@ -47,6 +48,7 @@ const migrations: readonly Migration[] = [
   presented,
   clusters,
   adoptions,
+  eventCarriers,
 ];
 
 const settings = {

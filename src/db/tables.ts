@@ -10,6 +10,7 @@ import type {
 import type {
   DeadLetterRow,
   EventSecretsRow,
+  EventWayRow,
   InboxRow,
   NoticeRow,
   OutboxRow,
@@ -278,6 +279,7 @@ declare module "knex/types/tables.js" {
     audit_events: AuditEventRow;
     invocations: InvocationRow;
     outcomes: OutcomeRow;
+    event_way: EventWayRow;
     outbox: OutboxRow;
     event_secrets: EventSecretsRow;
     relay_workers: RelayWorkerRow;

@@ -7,6 +7,9 @@ import type { BusEvent, Consumer } from "./bus.ts";
 /** What consuming needs. */
 export type ConsumeDeps = { database: Database; clock: Clock; log: Logger };
 
+/** Where a bus brought an event from. */
+export type Origin = { topic: string; partition: number; offset: string };
+
 const TRIES = 3;
 
 /**
@@ -15,7 +18,12 @@ const TRIES = 3;
  * handled one by one; one that fails three times is put aside as a dead letter. Throws when the database is
  * away: then nothing is put aside, call again.
  */
-export async function consume(deps: ConsumeDeps, consumer: Consumer, events: BusEvent[]): Promise<void> {
+export async function consume(
+  deps: ConsumeDeps,
+  consumer: Consumer,
+  events: BusEvent[],
+  originOf: (event: BusEvent) => Origin | undefined = () => undefined,
+): Promise<void> {
   const { aggregateType = null } = consumer;
   const own = events.filter((event) => aggregateType === null || event.aggregateType === aggregateType);
   if (own.length === 0) return;
@@ -23,7 +31,7 @@ export async function consume(deps: ConsumeDeps, consumer: Consumer, events: Bus
     await handleOnce(deps, consumer, own);
   } catch (error) {
     if (isAway(error)) throw error;
-    for (const event of own) await handleOrPutAside(deps, consumer, event);
+    for (const event of own) await handleOrPutAside(deps, consumer, event, originOf(event));
   }
   consumer.handled?.();
 }
@@ -35,7 +43,12 @@ async function handleOnce(deps: ConsumeDeps, consumer: Consumer, events: BusEven
   });
 }
 
-async function handleOrPutAside(deps: ConsumeDeps, consumer: Consumer, event: BusEvent): Promise<void> {
+async function handleOrPutAside(
+  deps: ConsumeDeps,
+  consumer: Consumer,
+  event: BusEvent,
+  origin: Origin | undefined,
+): Promise<void> {
   let reason = "";
   for (let tries = 0; tries < TRIES; tries++) {
     try {
@@ -46,15 +59,16 @@ async function handleOrPutAside(deps: ConsumeDeps, consumer: Consumer, event: Bu
     }
   }
   deps.log.error({ consumer: consumer.name, event_id: event.eventId, reason }, "event put aside");
-  await putAside(deps, consumer, event, reason);
+  await putAside(deps, consumer, event, { reason, origin });
 }
 
-async function putAside(
-  { database, clock }: ConsumeDeps,
-  consumer: Consumer,
+/** Puts an event aside as a dead letter, for people to look at; once, however often it comes. */
+export async function putAside(
+  { database, clock }: Pick<ConsumeDeps, "database" | "clock">,
+  consumer: Pick<Consumer, "name">,
   event: BusEvent,
-  reason: string,
-) {
+  { reason, origin }: { reason: string; origin?: Origin | undefined },
+): Promise<void> {
   const now = clock.now();
   await database.transaction(async (tx) => {
     const fresh = await enterInbox(tx, consumer, [event], now);
@@ -64,6 +78,7 @@ async function putAside(
       event_id: event.eventId,
       event: JSON.stringify(event),
       reason,
+      origin: origin === undefined ? null : (JSON.stringify(origin) as never),
       created_at: now,
     });
   });
@@ -72,7 +87,7 @@ async function putAside(
 /** Rows go in by event id, so that two batches wait for each other in one order only. */
 async function enterInbox(
   tx: Transaction,
-  consumer: Consumer,
+  consumer: Pick<Consumer, "name">,
   events: BusEvent[],
   now: Date,
 ): Promise<BusEvent[]> {

@@ -1,0 +1,76 @@
+import { execFile } from "node:child_process";
+import { access, mkdir, mkdtemp, rename, rm, writeFile } from "node:fs/promises";
+import { homedir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+
+const run = promisify(execFile);
+
+/** The Kafka that is run on one's own machine and in tests. */
+export const KAFKA_VERSION = "4.4.0";
+const LEAST_JAVA = 17;
+const FETCH_MS = 10 * 60_000;
+
+/** A folder of Kafka's jars, or what is missing to have it. */
+export type KafkaJars = { jars: string; missing?: never } | { jars?: never; missing: string };
+
+/**
+ * Kafka's jars and what they need, fetched by Maven the first time and kept under `~/.cache/deputize`. Where
+ * that cannot be done, says what is missing.
+ */
+export async function kafkaJars(): Promise<KafkaJars> {
+  const java = await javaVersion();
+  if (java === undefined || java < LEAST_JAVA) {
+    const found = java === undefined ? "there is none" : `this is Java ${java}`;
+    return { missing: `Java ${LEAST_JAVA} or newer (${found}): apt-get install -y openjdk-17-jre-headless` };
+  }
+  const cache = join(homedir(), ".cache", "deputize");
+  const jars = join(cache, `kafka-${KAFKA_VERSION}`);
+  if (await exists(jars)) return { jars };
+  if ((await run("mvn", ["--version"]).catch(() => undefined)) === undefined) {
+    return { missing: "Maven, to fetch Kafka the first time: apt-get install -y maven" };
+  }
+  await mkdir(cache, { recursive: true });
+  return fetchJars(cache, jars);
+}
+
+async function fetchJars(cache: string, jars: string): Promise<KafkaJars> {
+  const folder = await mkdtemp(join(cache, "kafka-unfinished-"));
+  try {
+    await writeFile(join(folder, "pom.xml"), PROJECT);
+    const goal = ["dependency:copy-dependencies", "-DoutputDirectory=jars", "-DincludeScope=runtime"];
+    await run("mvn", ["-q", "-B", ...goal], { cwd: folder, timeout: FETCH_MS });
+    // Another process may have been faster.
+    await rename(join(folder, "jars"), jars).catch(async (error: unknown) => {
+      if (!(await exists(jars))) throw error;
+    });
+    return { jars };
+  } catch (error) {
+    const { stdout = "", message = "" } = error as { stdout?: string; message?: string };
+    const reason = (stdout.trim() || message).split("\n").slice(0, 2).join(" | ");
+    return { missing: `Kafka ${KAFKA_VERSION}, which Maven does not fetch: ${reason}` };
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+const PROJECT = `<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion><groupId>deputize</groupId><artifactId>kafka</artifactId><version>1</version>
+  <dependencies>
+    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>${KAFKA_VERSION}</version></dependency>
+  </dependencies>
+</project>
+`;
+
+async function javaVersion(): Promise<number | undefined> {
+  const answer = await run("java", ["-version"]).catch(() => undefined);
+  const version = /version "(\d+)/.exec(answer?.stderr ?? "")?.[1];
+  return version === undefined ? undefined : Number(version);
+}
+
+async function exists(path: string): Promise<boolean> {
+  return access(path).then(
+    () => true,
+    () => false,
+  );
+}

@@ -1,0 +1,44 @@
+import { StartError } from "../config.ts";
+import type { Database } from "../db/database.ts";
+import type { Bus } from "./bus.ts";
+import type { ConsumeDeps } from "./consume.ts";
+import type { KafkaSettings } from "./kafka/settings.ts";
+import { createLocalBus } from "./local_bus.ts";
+
+/** The way that events take from the outbox to their consumers, and the bus that it is made of. */
+export type EventCarrier = { way: "embedded" | "kafka"; open(deps: ConsumeDeps): Bus };
+
+/** Inside the worker, by way of the database alone. */
+export const embeddedCarrier: EventCarrier = { way: "embedded", open: createLocalBus };
+
+/**
+ * Kafka, where there are settings for it; its library is loaded only then. `fatal` is told what it cannot go
+ * on after.
+ */
+export async function openCarrier(
+  settings: KafkaSettings | undefined,
+  fatal: (error: Error) => void,
+): Promise<EventCarrier> {
+  if (settings === undefined) return embeddedCarrier;
+  const { createKafkaBus } = await import("./kafka/kafka_bus.ts");
+  return { way: "kafka", open: (deps) => createKafkaBus({ ...deps, settings, fatal }) };
+}
+
+/**
+ * Notes the way that events take from now on. Another one than before is refused while events wait: those of
+ * one connection would overtake each other. Throws `StartError` with how many wait.
+ */
+export async function takeWay(database: Database, { way }: EventCarrier): Promise<void> {
+  await database.transaction(async (tx) => {
+    const known = await tx("event_way").forUpdate().first("way");
+    if (known?.way === way) return;
+    const [waiting] = await tx("outbox").count();
+    const left = Number(waiting?.count);
+    if (left > 0) {
+      throw new StartError(
+        `EVENTS=${way}, but ${left} events still wait to go the way EVENTS=${known?.way}: start the worker with that until none is left`,
+      );
+    }
+    await tx("event_way").update({ way });
+  });
+}

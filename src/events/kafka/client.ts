@@ -1,0 +1,42 @@
+import { Kafka, logLevel } from "kafkajs";
+import RequestQueue from "kafkajs/src/network/requestQueue/index.js";
+import { systemClock } from "../../clock.ts";
+import type { Logger } from "../../log.ts";
+import { clientConfig, type KafkaSettings } from "./settings.ts";
+
+/** The library logs what it will try again as an error: that is nothing to wake anybody for. */
+const LEVELS = { [logLevel.ERROR]: "warn", [logLevel.WARN]: "debug" } as const;
+
+/** A client of the library, with its faults worked around. It connects to nothing by itself. */
+export function createKafkaClient(settings: KafkaSettings, log: Logger): Kafka {
+  calmRequestQueues();
+  return new Kafka({
+    ...clientConfig(settings),
+    logLevel: logLevel.WARN,
+    logCreator: () => (entry) => {
+      const level = LEVELS[entry.level as keyof typeof LEVELS] ?? "debug";
+      const { message, broker, groupId, retryCount } = entry.log;
+      log[level]({ kafka: entry.namespace, broker, groupId, retryCount }, message);
+    },
+  });
+}
+
+/**
+ * A queue of the library checks itself forever, every millisecond, and with times in the past, of which newer
+ * versions of Node warn. It needs to be checked only while something waits in it.
+ */
+function calmRequestQueues(): void {
+  RequestQueue.prototype.scheduleCheckPendingRequests = function scheduleCheck() {
+    if (this.throttleCheckTimeoutId !== null || this.pending.length === 0) return;
+    const throttledMs = this.throttledUntil - systemClock.now().getTime();
+    this.throttleCheckTimeoutId = setTimeout(
+      () => {
+        this.throttleCheckTimeoutId = null;
+        this.checkPendingRequests();
+      },
+      throttledMs > 0 ? throttledMs : CHECK_MS,
+    );
+  };
+}
+
+const CHECK_MS = 10;

@@ -1,0 +1,134 @@
+import type { Consumer as Client, EachBatchPayload, Kafka, KafkaMessage } from "kafkajs";
+import { v5 as uuidv5 } from "uuid";
+import { isAway } from "../../db/errors.ts";
+import type { BusEvent, Consumer } from "../bus.ts";
+import { type ConsumeDeps, consume, type Origin, putAside } from "../consume.ts";
+import { readRecord, UnreadableRecord } from "./records.ts";
+
+/** What reading from Kafka works with. `fatal` is told what the library does not go on after by itself. */
+export type KafkaConsumerDeps = ConsumeDeps & { client: Kafka; fatal(error: Error): void };
+
+/** Where a consumer reads, in which group. */
+export type Subscription = { topic: string; groupId: string };
+
+/** A running consumer. */
+export type KafkaConsumer = { close(): Promise<void> };
+
+const SESSION_MS = 30_000;
+const HEARTBEAT_MS = 3_000;
+/** Events of one transaction at most. */
+const MOST = 500;
+const DATABASE_AWAY_MS = 1_000;
+const PARTITIONS_AT_ONCE = 4;
+/** The space of the ids of what cannot be read, and how much of it is kept. */
+const UNREADABLE = "6f0d3a52-4a55-4c0f-9a51-0c3a1f4d8b27";
+const UNREADABLE_BYTES = 64 * 1024;
+
+/**
+ * Has a consumer handle the records of a topic. An offset is committed after the commit of the database, so a
+ * record may come again and none is left out. While the database is away the partition waits.
+ */
+export async function startKafkaConsumer(
+  deps: KafkaConsumerDeps,
+  consumer: Consumer,
+  { topic, groupId }: Subscription,
+): Promise<KafkaConsumer> {
+  const reader = deps.client.consumer({
+    groupId,
+    sessionTimeout: SESSION_MS,
+    heartbeatInterval: HEARTBEAT_MS,
+    maxWaitTimeInMs: 250,
+    allowAutoTopicCreation: false,
+    retry: { initialRetryTime: 200, maxRetryTime: 5_000, retries: 10 },
+  });
+  const waiting = new Set<NodeJS.Timeout>();
+  watchCrashes(reader, deps.fatal);
+  await reader.connect();
+  await reader.subscribe({ topics: [topic], fromBeginning: true });
+  await reader.run({
+    autoCommit: false,
+    eachBatchAutoResolve: false,
+    partitionsConsumedConcurrently: PARTITIONS_AT_ONCE,
+    async eachBatch(payload) {
+      try {
+        await handleBatch(deps, consumer, reader, payload);
+      } catch (error) {
+        if (!isAway(error)) throw error;
+        deps.log.warn({ consumer: consumer.name, err: error }, "the database is away, Kafka waits");
+        const resume = payload.pause();
+        const timer = setTimeout(() => {
+          waiting.delete(timer);
+          resume();
+        }, DATABASE_AWAY_MS);
+        waiting.add(timer);
+      }
+    },
+  });
+  return {
+    async close() {
+      for (const timer of waiting) clearTimeout(timer);
+      await reader.disconnect();
+    },
+  };
+}
+
+async function handleBatch(
+  deps: KafkaConsumerDeps,
+  consumer: Consumer,
+  reader: Client,
+  { batch, resolveOffset, heartbeat, isRunning, isStale }: EachBatchPayload,
+): Promise<void> {
+  const { topic, partition, messages } = batch;
+  for (let from = 0; from < messages.length; from += MOST) {
+    if (!isRunning() || isStale()) return;
+    const chunk = messages.slice(from, from + MOST);
+    await handleChunk(deps, consumer, { topic, partition }, chunk);
+    const last = chunk.at(-1)?.offset ?? "0";
+    resolveOffset(last);
+    await reader.commitOffsets([{ topic, partition, offset: String(BigInt(last) + 1n) }]);
+    await heartbeat();
+  }
+}
+
+/** A record that is no event of ours is put aside too: whoever wrote it may want to know. */
+async function handleChunk(
+  deps: KafkaConsumerDeps,
+  consumer: Consumer,
+  place: { topic: string; partition: number },
+  chunk: readonly KafkaMessage[],
+): Promise<void> {
+  const origins = new Map<BusEvent, Origin>();
+  for (const message of chunk) {
+    const origin = { ...place, offset: message.offset };
+    try {
+      origins.set(readRecord(message), origin);
+    } catch (error) {
+      if (!(error instanceof UnreadableRecord)) throw error;
+      deps.log.error({ consumer: consumer.name, ...origin, reason: error.message }, "record put aside");
+      await putAside(deps, consumer, unreadable(origin, message), { reason: error.message, origin });
+    }
+  }
+  await consume(deps, consumer, [...origins.keys()], (event) => origins.get(event));
+}
+
+/** A record that cannot be read, in the form of an event; its id is always the same one. */
+function unreadable({ topic, partition, offset }: Origin, { value, timestamp }: KafkaMessage): BusEvent {
+  return {
+    eventId: uuidv5(`${topic}/${partition}/${offset}`, UNREADABLE),
+    type: "unreadable",
+    aggregateType: "unreadable",
+    aggregateId: topic,
+    aggregateSeq: 1,
+    schemaVersion: 1,
+    payload: value?.subarray(0, UNREADABLE_BYTES).toString("utf8").replaceAll("\0", "") ?? "",
+    headers: {},
+    createdAt: new Date(Number(timestamp)),
+  };
+}
+
+/** The library starts a reader again after some errors, after others it stays silent for ever. */
+function watchCrashes(reader: Client, fatal: (error: Error) => void): void {
+  reader.on(reader.events.CRASH, ({ payload }) => {
+    if (!payload.restart) fatal(payload.error);
+  });
+}

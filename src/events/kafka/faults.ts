@@ -1,0 +1,52 @@
+import { StartError } from "../../config.ts";
+import type { KafkaSettings } from "./settings.ts";
+
+/** Codes of TLS that say which certificate is at fault, and what to do. */
+const certificates: Record<string, string> = {
+  CERT_HAS_EXPIRED: "the broker's certificate has expired: renew it",
+  CERT_NOT_YET_VALID: "the broker's certificate is not valid yet: compare the clocks",
+  DEPTH_ZERO_SELF_SIGNED_CERT: "KAFKA_CA does not vouch for the broker's certificate",
+  SELF_SIGNED_CERT_IN_CHAIN: "KAFKA_CA does not vouch for the broker's certificate",
+  UNABLE_TO_GET_ISSUER_CERT: "KAFKA_CA does not vouch for the broker's certificate",
+  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: "KAFKA_CA does not vouch for the broker's certificate",
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: "KAFKA_CA does not vouch for the broker's certificate",
+  ERR_TLS_CERT_ALTNAME_INVALID: "the broker's certificate is for another host: use its name in KAFKA_BROKERS",
+  ERR_SSL_TLSV1_ALERT_CERTIFICATE_EXPIRED: "the broker says that KAFKA_CERT has expired: renew it",
+  ERR_SSL_SSLV3_ALERT_CERTIFICATE_EXPIRED: "the broker says that KAFKA_CERT has expired: renew it",
+  ERR_SSL_SSLV3_ALERT_CERTIFICATE_UNKNOWN: "the broker does not take KAFKA_CERT",
+  ERR_SSL_SSLV3_ALERT_BAD_CERTIFICATE: "the broker does not take KAFKA_CERT",
+  ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED:
+    "the broker asks for a certificate: set KAFKA_CERT and KAFKA_KEY",
+  ERR_SSL_TLSV1_ALERT_UNKNOWN_CA: "the broker does not know the authority of KAFKA_CERT",
+  ERR_SSL_WRONG_VERSION_NUMBER: "the broker does not speak TLS there: KAFKA_TLS or the port is wrong",
+};
+
+/**
+ * What is wrong with the way to Kafka, where a setting or a certificate is at fault, in a sentence that names
+ * the setting and no secret. Any other error is given as it is.
+ */
+export function explained(error: unknown, { sasl, brokers }: Pick<KafkaSettings, "sasl" | "brokers">): Error {
+  const chain = causesOf(error);
+  if (chain.some((each) => each.name === "KafkaJSSASLAuthenticationError")) {
+    const user = sasl === undefined ? "nobody" : JSON.stringify(sasl.username);
+    return new StartError(
+      `Kafka refuses ${user}: check KAFKA_USERNAME, KAFKA_PASSWORD and KAFKA_SASL_MECHANISM`,
+      { cause: error },
+    );
+  }
+  const codes = chain.map(({ code }) => code);
+  const fault = codes.map((code) => certificates[code ?? ""]).find((text) => text !== undefined);
+  if (fault !== undefined) return new StartError(`Kafka cannot be reached: ${fault}`, { cause: error });
+  if (codes.some((code) => code === "ECONNREFUSED" || code === "ENOTFOUND" || code === "ETIMEDOUT")) {
+    return new Error(`No broker of KAFKA_BROKERS answers: ${brokers.join(", ")}`, { cause: error });
+  }
+  return error instanceof Error ? error : new Error(String(error));
+}
+
+type Caused = Error & { code?: string; cause?: unknown };
+
+function causesOf(error: unknown): Caused[] {
+  const chain: Caused[] = [];
+  for (let each = error; each instanceof Error && chain.length < 10; each = each.cause) chain.push(each);
+  return chain;
+}

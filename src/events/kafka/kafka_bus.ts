@@ -1,0 +1,69 @@
+import type { Bus, BusEvent } from "../bus.ts";
+import type { ConsumeDeps } from "../consume.ts";
+import { createKafkaClient } from "./client.ts";
+import { type KafkaConsumer, startKafkaConsumer } from "./consumer.ts";
+import { startDeadLetterLoop } from "./dead_letters.ts";
+import { createKafkaProducer, type PlacedRecord, partitionFor } from "./producer.ts";
+import { toRecord } from "./records.ts";
+import { type KafkaSettings, topics } from "./settings.ts";
+
+/** What the bus over Kafka works with. `fatal`: it cannot go on, the process is to end. */
+export type KafkaBusDeps = ConsumeDeps & { settings: KafkaSettings; fatal(error: Error): void };
+
+const HEALTH_MS = 3_000;
+
+/**
+ * The bus over Kafka: `publish` resolves when the records are on all copies in sync; consumers read in groups
+ * of their own names, so processes divide the partitions among themselves.
+ */
+export function createKafkaBus({ settings, ...deps }: KafkaBusDeps): Bus {
+  const client = createKafkaClient(settings, deps.log);
+  const producer = createKafkaProducer(client);
+  const consumers: KafkaConsumer[] = [];
+  const lifecycle = `${settings.prefix}${topics.lifecycle}`;
+  const deadLetters = startDeadLetterLoop({
+    ...deps,
+    producer,
+    topic: `${settings.prefix}${topics.deadLetters}`,
+  });
+  let closed = false;
+
+  async function place(events: readonly BusEvent[]): Promise<PlacedRecord[]> {
+    const count = await producer.partitionsOf(lifecycle);
+    return events.map((event) => {
+      const message = toRecord(event);
+      return { topic: lifecycle, partition: partitionFor(message.key, count), message };
+    });
+  }
+
+  return {
+    async publish(events) {
+      if (closed) throw new Error("The bus is closed");
+      await producer.send(await place(events));
+    },
+    async subscribe(consumer) {
+      const groupId = `${settings.prefix}deputize.${consumer.name}`;
+      consumers.push(await startKafkaConsumer({ ...deps, client }, consumer, { topic: lifecycle, groupId }));
+    },
+    async health() {
+      if (closed) return { ok: false, detail: "closed" };
+      const asked = producer.partitionsOf(lifecycle).then(
+        () => ({ ok: true }),
+        (error: unknown) => ({ ok: false, detail: String(error) }),
+      );
+      return Promise.race([asked, afterwards(HEALTH_MS)]);
+    },
+    async close() {
+      closed = true;
+      await Promise.allSettled(consumers.map((consumer) => consumer.close()));
+      await deadLetters.stop();
+      await producer.close();
+    },
+  };
+}
+
+async function afterwards(ms: number): Promise<{ ok: boolean; detail: string }> {
+  return new Promise((resolve) => {
+    setTimeout(() => resolve({ ok: false, detail: "Kafka does not answer" }), ms).unref();
+  });
+}

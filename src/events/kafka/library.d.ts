@@ -1,0 +1,12 @@
+/** A part of the library that it does not describe. */
+declare module "kafkajs/src/network/requestQueue/index.js" {
+  type Queue = {
+    pending: unknown[];
+    throttledUntil: number;
+    throttleCheckTimeoutId: NodeJS.Timeout | null;
+    checkPendingRequests(): void;
+    scheduleCheckPendingRequests(): void;
+  };
+  const RequestQueue: { prototype: Queue };
+  export default RequestQueue;
+}

@@ -1,0 +1,122 @@
+import {
+  type Kafka,
+  type Message,
+  type PartitionerArgs,
+  Partitioners,
+  type Producer,
+  type RecordMetadata,
+} from "kafkajs";
+
+/** A record for one partition of one topic. */
+export type PlacedRecord = { topic: string; partition: number; message: Message };
+
+/** Writes records, each to the partition it is for. */
+export type KafkaProducer = {
+  /** How many partitions a topic has. Rejects when Kafka does not say, or there is no such topic. */
+  partitionsOf(topic: string): Promise<number>;
+  /**
+   * Resolves when every record is on all copies that are in sync, in the order given for each partition.
+   * Rejects when that is not certain: some may have been written, and are to be sent again.
+   */
+  send(records: readonly PlacedRecord[]): Promise<void>;
+  close(): Promise<void>;
+};
+
+/** How often a topic's partitions are looked up anew. */
+const METADATA_MS = 5 * 60_000;
+const RETRY = { initialRetryTime: 100, retries: 4, maxRetryTime: 3_000 };
+const TIMEOUT_MS = 10_000;
+const ALL_IN_SYNC = -1;
+
+/**
+ * A producer without the library's idempotent mode, which loses records of its own. One call of the library
+ * is for one partition: of two, it can lose one and report success.
+ */
+export function createKafkaProducer(client: Kafka): KafkaProducer {
+  const producer = client.producer({
+    allowAutoTopicCreation: false,
+    idempotent: false,
+    maxInFlightRequests: 1,
+    metadataMaxAge: METADATA_MS,
+    createPartitioner: () => namedPartition,
+    retry: RETRY,
+  });
+  const admin = client.admin({ retry: RETRY });
+  const counts = new Map<string, Promise<number>>();
+  let connected: Promise<void> | undefined;
+
+  function connect(): Promise<void> {
+    connected ??= Promise.all([producer.connect(), admin.connect()]).then(() => undefined);
+    connected.catch(() => {
+      connected = undefined;
+    });
+    return connected;
+  }
+
+  async function countPartitions(topic: string): Promise<number> {
+    await connect();
+    const { topics } = await admin.fetchTopicMetadata({ topics: [topic] });
+    const count = topics.find(({ name }) => name === topic)?.partitions.length ?? 0;
+    if (count === 0) throw new Error(`Kafka has no topic ${topic}: run deputize migrate`);
+    return count;
+  }
+
+  return {
+    partitionsOf(topic) {
+      let count = counts.get(topic);
+      if (count === undefined) {
+        count = countPartitions(topic);
+        counts.set(topic, count);
+        count.catch(() => counts.delete(topic));
+      }
+      return count;
+    },
+    async send(records) {
+      await connect();
+      await Promise.all([...byPartition(records)].map(([, batch]) => sendToOne(producer, batch)));
+    },
+    async close() {
+      await connected?.catch(() => undefined);
+      await Promise.all([producer.disconnect(), admin.disconnect()]);
+    },
+  };
+}
+
+/** The partition for a key, as the Java client places it (murmur2). */
+export function partitionFor(key: string, count: number): number {
+  const partitionMetadata = Array.from({ length: count }, (_, partitionId) => ({ partitionId }));
+  return murmur2({ topic: "", partitionMetadata, message: { key, value: null } } as never);
+}
+
+const murmur2 = Partitioners.DefaultPartitioner();
+
+function namedPartition({ message: { partition } }: PartitionerArgs): number {
+  if (partition === undefined) throw new Error("The record names no partition");
+  return partition;
+}
+
+function byPartition(records: readonly PlacedRecord[]): Map<string, PlacedRecord[]> {
+  return Map.groupBy(records, ({ topic, partition }) => `${topic}/${partition}`);
+}
+
+async function sendToOne(producer: Producer, batch: readonly PlacedRecord[]): Promise<void> {
+  const [first] = batch;
+  if (first === undefined) return;
+  const { topic, partition } = first;
+  const messages = batch.map(({ message }) => ({ ...message, partition }));
+  const answers = await producer.send({ topic, acks: ALL_IN_SYNC, timeout: TIMEOUT_MS, messages });
+  if (!isWritten(answers, topic, partition)) {
+    throw new Error(`Kafka did not confirm partition ${partition} of ${topic}: ${JSON.stringify(answers)}`);
+  }
+}
+
+/** Whether the answer is that all was written there, and nothing else. */
+export function isWritten(answers: readonly RecordMetadata[], topic: string, partition: number): boolean {
+  const [answer] = answers;
+  return (
+    answers.length === 1 &&
+    answer?.topicName === topic &&
+    answer.partition === partition &&
+    answer.errorCode === 0
+  );
+}

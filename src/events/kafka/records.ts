@@ -1,0 +1,73 @@
+import type { IHeaders, KafkaMessage, Message } from "kafkajs";
+import { z } from "zod";
+import type { BusEvent } from "../bus.ts";
+
+const SPECVERSION = "1.0";
+const SOURCE = "/deputize";
+
+const headers = z.object({
+  ce_specversion: z.literal(SPECVERSION),
+  ce_id: z.uuid(),
+  ce_type: z.string().min(1),
+  ce_subject: z.string().min(1),
+  ce_time: z.iso.datetime(),
+  ce_sequence: z.coerce.number().int().positive(),
+  ce_schemaversion: z.coerce.number().int().positive(),
+  ce_aggregatetype: z.string().min(1),
+  traceparent: z.string().optional(),
+});
+
+/** Why a record is no event of ours. */
+export class UnreadableRecord extends Error {
+  override name = "UnreadableRecord";
+}
+
+/**
+ * An event as a record: CloudEvents 1.0 in binary mode, keyed by what it happened to. `ce_sequence` is its
+ * number among the events of its subject.
+ */
+export function toRecord(event: BusEvent): Message & { key: string; headers: IHeaders } {
+  const { traceparent } = event.headers;
+  return {
+    key: event.aggregateId,
+    value: event.payload,
+    timestamp: String(event.createdAt.getTime()),
+    headers: {
+      ce_specversion: SPECVERSION,
+      ce_id: event.eventId,
+      ce_source: SOURCE,
+      ce_type: event.type,
+      ce_subject: event.aggregateId,
+      ce_time: event.createdAt.toISOString(),
+      ce_sequence: String(event.aggregateSeq),
+      ce_schemaversion: String(event.schemaVersion),
+      ce_aggregatetype: event.aggregateType,
+      "content-type": "application/json",
+      ...(traceparent !== undefined && { traceparent }),
+    },
+  };
+}
+
+/** Reads a record. Throws `UnreadableRecord`. */
+export function readRecord({ value, headers: raw = {} }: Pick<KafkaMessage, "value" | "headers">): BusEvent {
+  const texts = Object.entries(raw).map(([name, text]) => [name, Array.isArray(text) ? text[0] : text]);
+  const read = headers.safeParse(Object.fromEntries(texts.map(([name, text]) => [name, String(text)])));
+  if (!read.success) {
+    throw new UnreadableRecord(
+      read.error.issues.map(({ path, message }) => `${path}: ${message}`).join("; "),
+    );
+  }
+  if (value === null) throw new UnreadableRecord("The record has no value");
+  const { data } = read;
+  return {
+    eventId: data.ce_id,
+    type: data.ce_type,
+    aggregateType: data.ce_aggregatetype,
+    aggregateId: data.ce_subject,
+    aggregateSeq: data.ce_sequence,
+    schemaVersion: data.ce_schemaversion,
+    payload: value.toString("utf8"),
+    headers: data.traceparent === undefined ? {} : { traceparent: data.traceparent },
+    createdAt: new Date(data.ce_time),
+  };
+}

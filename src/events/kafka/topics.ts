@@ -1,0 +1,92 @@
+import kafkajs, { type Kafka } from "kafkajs";
+import type { Logger } from "../../log.ts";
+import { createKafkaClient } from "./client.ts";
+import { type KafkaSettings, topics } from "./settings.ts";
+
+type Wanted = { topic: string; partitions: number; retentionMs: number };
+
+const DAY_MS = 24 * 60 * 60 * 1000;
+const RETRY = { initialRetryTime: 200, retries: 5, maxRetryTime: 3_000 };
+/** Fewer records are put aside than happen: that topic needs no more. */
+const DEAD_LETTER_PARTITIONS = 3;
+
+/** The topics with the prefix, as they are made. */
+export function wantedTopics({ prefix, partitions }: Pick<KafkaSettings, "prefix" | "partitions">): Wanted[] {
+  return [
+    { topic: `${prefix}${topics.lifecycle}`, partitions, retentionMs: 7 * DAY_MS },
+    { topic: `${prefix}${topics.audit}`, partitions, retentionMs: 7 * DAY_MS },
+    {
+      topic: `${prefix}${topics.deadLetters}`,
+      partitions: Math.min(partitions, DEAD_LETTER_PARTITIONS),
+      retentionMs: 30 * DAY_MS,
+    },
+  ];
+}
+
+/** What became of the topics: those that were made, and what differs, in sentences. */
+export type TopicsReport = { made: string[]; differing: string[] };
+
+/**
+ * Makes the topics that are missing. Those that exist stay as they are: more partitions would break the order
+ * of what is under way, and how long records are kept is the administrator's to decide.
+ */
+export async function ensureTopics(client: Kafka, settings: KafkaSettings): Promise<TopicsReport> {
+  const admin = client.admin({ retry: RETRY });
+  await admin.connect();
+  try {
+    const wanted = wantedTopics(settings);
+    const known = new Set(await admin.listTopics());
+    const missing = wanted.filter(({ topic }) => !known.has(topic));
+    if (missing.length > 0) {
+      await admin.createTopics({
+        waitForLeaders: true,
+        topics: missing.map(({ topic, partitions, retentionMs }) => ({
+          topic,
+          numPartitions: partitions,
+          replicationFactor: settings.replication,
+          configEntries: [
+            { name: "cleanup.policy", value: "delete" },
+            { name: "retention.ms", value: String(retentionMs) },
+            { name: "min.insync.replicas", value: String(Math.max(1, settings.replication - 1)) },
+          ],
+        })),
+      });
+    }
+    const differing = await Promise.all(
+      wanted.filter(({ topic }) => known.has(topic)).map((each) => differencesOf(admin, each)),
+    );
+    return { made: missing.map(({ topic }) => topic), differing: differing.flat() };
+  } finally {
+    await admin.disconnect();
+  }
+}
+
+/** Does so, and says what was made and what differs. */
+export async function makeTopics(settings: KafkaSettings, log: Logger): Promise<void> {
+  const { made, differing } = await ensureTopics(createKafkaClient(settings, log), settings);
+  if (made.length > 0) log.info({ topics: made }, "topics made");
+  for (const difference of differing) log.warn(`${difference}; it is left as it is`);
+}
+
+async function differencesOf(
+  admin: ReturnType<Kafka["admin"]>,
+  { topic, partitions, retentionMs }: Wanted,
+): Promise<string[]> {
+  const metadata = await admin.fetchTopicMetadata({ topics: [topic] });
+  const { resources } = await admin.describeConfigs({
+    includeSynonyms: false,
+    resources: [{ type: kafkajs.ConfigResourceTypes.TOPIC, name: topic, configNames: ["retention.ms"] }],
+  });
+  const hasPartitions = metadata.topics[0]?.partitions.length ?? 0;
+  const hasRetention = Number(resources[0]?.configEntries[0]?.configValue);
+  return [
+    hasPartitions === partitions ? undefined : `${topic} has ${hasPartitions} partitions, not ${partitions}`,
+    hasRetention === retentionMs
+      ? undefined
+      : `${topic} keeps records for ${days(hasRetention)}, not ${days(retentionMs)}`,
+  ].filter((text) => text !== undefined);
+}
+
+function days(ms: number): string {
+  return ms === -1 ? "ever" : `${ms / DAY_MS} days`;
+}

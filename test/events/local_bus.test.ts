@@ -1,0 +1,13 @@
+import { pino } from "pino";
+import { systemClock } from "../../src/clock.ts";
+import { createLocalBus } from "../../src/events/local_bus.ts";
+import { describeBus } from "./describe_bus.ts";
+import { useDatabase } from "./support/database.ts";
+
+const home = useDatabase();
+describeBus("the bus inside a process", home, async () => {
+  const join = async () =>
+    createLocalBus({ database: home.database, clock: systemClock, log: pino({ level: "silent" }) });
+  const bus = await join();
+  return { bus, join, dispose: () => bus.close() };
+});
