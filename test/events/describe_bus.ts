@@ -4,8 +4,8 @@ import type { Bus, BusEvent, Consumer } from "../../src/events/bus.ts";
 import { until } from "../support/process.ts";
 import type { Home } from "./support/database.ts";
 
-/** A bus, how further processes join it, and what ends with the test. */
-export type BusHarness = { bus: Bus; join(): Promise<Bus>; dispose(): Promise<void> };
+/** A bus, and how it ends with the test. */
+export type BusHarness = { bus: Bus; dispose(): Promise<void> };
 
 const NOW = new Date("2026-01-31T12:00:00.123Z");
 

@@ -6,8 +6,7 @@ import { useDatabase } from "./support/database.ts";
 
 const home = useDatabase();
 describeBus("the bus inside a process", home, async () => {
-  const join = async () =>
-    createLocalBus({ database: home.database, clock: systemClock, log: pino({ level: "silent" }) });
-  const bus = await join();
-  return { bus, join, dispose: () => bus.close() };
+  const log = pino({ level: "silent" });
+  const bus = createLocalBus({ database: home.database, clock: systemClock, log });
+  return { bus, dispose: () => bus.close() };
 });

@@ -1,19 +1,19 @@
 import { randomUUID } from "node:crypto";
-import { pino } from "pino";
-import { afterAll, beforeAll, describe } from "vitest";
-import { systemClock } from "../../../src/clock.ts";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import type { BusEvent } from "../../../src/events/bus.ts";
 import { createKafkaClient } from "../../../src/events/kafka/client.ts";
-import { createKafkaBus } from "../../../src/events/kafka/kafka_bus.ts";
-import type { KafkaSettings } from "../../../src/events/kafka/settings.ts";
+import { createKafkaProducer } from "../../../src/events/kafka/producer.ts";
+import { topics } from "../../../src/events/kafka/settings.ts";
 import { ensureTopics } from "../../../src/events/kafka/topics.ts";
 import { kafkaForTests, type TestKafka } from "../../support/kafka.ts";
-import { describeBus } from "../describe_bus.ts";
+import { until } from "../../support/process.ts";
+import { busEvent, describeBus, keeping, labelOf } from "../describe_bus.ts";
 import { useDatabase } from "../support/database.ts";
+import { type KafkaWorld, kafkaWorld, SILENT } from "./kafka_world.ts";
 
 const START_MS = 10 * 60_000;
 const { missing, start } = await kafkaForTests();
 if (missing !== undefined) console.error(`SKIPPED, missing: ${missing}`);
-const log = pino({ level: "silent" });
 
 describe.skipIf(missing !== undefined)("over Kafka", { timeout: 60_000 }, () => {
   const home = useDatabase();
@@ -24,27 +24,110 @@ describe.skipIf(missing !== undefined)("over Kafka", { timeout: 60_000 }, () => 
   afterAll(() => kafka?.stop());
 
   describeBus("the bus", home, async () => {
-    const settings: KafkaSettings = {
-      brokers: kafka.brokers,
-      prefix: `${randomUUID()}.`,
-      partitions: 4,
-      replication: 1,
-    };
-    await ensureTopics(createKafkaClient(settings, log), settings);
-    const buses = new Set<ReturnType<typeof createKafkaBus>>();
-    const join = async () => {
-      const fatal = (error: Error) => {
-        throw error;
+    const world = await kafkaWorld(home, kafka.brokers);
+    return { bus: world.join(), dispose: world.dispose };
+  });
+
+  describe("several processes", () => {
+    let world: KafkaWorld;
+    beforeEach(async () => {
+      world = await kafkaWorld(home, kafka.brokers);
+    });
+    afterEach(() => world.dispose());
+
+    test("divide the partitions, and handle each event once while processes come and go", async () => {
+      const name = `test-${randomUUID()}`;
+      const handled: { process: number; event: BusEvent }[] = [];
+      const joined = async (process: number) => {
+        const bus = world.join();
+        await bus.subscribe({
+          name,
+          async handle(_, events) {
+            handled.push(...events.map((event) => ({ process, event })));
+          },
+        });
+        return bus;
       };
-      const bus = createKafkaBus({ settings, database: home.database, clock: systemClock, log, fatal });
-      buses.add(bus);
-      return bus;
-    };
-    const bus = await join();
-    return {
-      bus,
-      join,
-      dispose: async () => void (await Promise.all([...buses].map((each) => each.close()))),
-    };
+      const first = await joined(1);
+      const events = Array.from({ length: 400 }, (_, n) => busEvent(String(n)));
+      const publishing = (async () => {
+        for (let from = 0; from < 400; from += 20) {
+          await first.publish(events.slice(from, from + 20));
+          if (from === 100) await joined(2);
+          if (from === 200) await (await joined(3)).close();
+        }
+      })();
+      await publishing;
+      await until("all are handled", async () => handled.length >= 400);
+      const labels = handled.map(({ event }) => Number(labelOf(event))).sort((one, other) => one - other);
+      expect(labels).toEqual(events.map((_, n) => n));
+      expect(new Set(handled.map(({ process }) => process)).size).toBeGreaterThan(1);
+      expect(world.fatal).toEqual([]);
+    });
+
+    test("find what they had not handled when they ended", async () => {
+      const { consumer, handled } = keeping();
+      const before = world.join();
+      await before.subscribe(consumer);
+      await before.publish([busEvent("before")]);
+      await until("it is handled", async () => handled.length === 1);
+      await before.close();
+      const publisher = world.join();
+      await publisher.publish([busEvent("meanwhile")]);
+      await world.join().subscribe(consumer);
+      await until("it is handled", async () => handled.length === 2);
+      expect(handled.map(labelOf)).toEqual(["before", "meanwhile"]);
+    });
+
+    test("put aside what is no event, once, and bring it to the topic of dead letters", async () => {
+      const { consumer, handled } = keeping((event) => {
+        if (labelOf(event) === "poison") throw new TypeError("cannot read it");
+      });
+      const bus = world.join();
+      const { prefix } = world.settings;
+      const topic = `${prefix}${topics.lifecycle}`;
+      const producer = createKafkaProducer(createKafkaClient(world.settings, SILENT));
+      await producer.send([{ topic, partition: 0, message: { key: "x", value: "not ours\0" } }]);
+      const poison = busEvent("poison");
+      await bus.publish([poison, busEvent("good")]);
+      await bus.subscribe(consumer);
+      await until("the good one is handled", async () => handled.length === 1);
+      const letters = () =>
+        home.database("dead_letters").where({ consumer: consumer.name }).orderBy("reason");
+      await until("both are carried", async () => {
+        const rows = await letters();
+        return rows.length === 2 && rows.every(({ carried_at }) => carried_at !== null);
+      });
+      const [thrown, unreadable] = await letters();
+      expect(thrown).toMatchObject({ event_id: poison.eventId, reason: "TypeError: cannot read it" });
+      expect(unreadable).toMatchObject({ origin: { topic, partition: 0, offset: "0" } });
+      const seen: (string | undefined)[][] = [];
+      const reader = createKafkaClient(world.settings, SILENT).consumer({ groupId: `${prefix}siem` });
+      await reader.subscribe({ topics: [`${prefix}${topics.deadLetters}`], fromBeginning: true });
+      await reader.run({
+        async eachMessage({ message: { headers = {} } }) {
+          const names = ["ce_id", "deputize_consumer", "deputize_reason", "deputize_origin_topic"];
+          seen.push(names.map((name) => headers[name]?.toString()));
+        },
+      });
+      await until("they are read", async () => seen.length === 2);
+      await reader.disconnect();
+      await producer.close();
+      expect(seen).toContainEqual([poison.eventId, consumer.name, "TypeError: cannot read it", topic]);
+    });
+  });
+
+  test("missing topics are made, and what differs in others is told and left", async () => {
+    const { settings, dispose } = await kafkaWorld(home, kafka.brokers);
+    const client = createKafkaClient(settings, SILENT);
+    expect(await ensureTopics(client, settings)).toEqual({ made: [], differing: [] });
+    const { made, differing } = await ensureTopics(client, { ...settings, partitions: 2 });
+    expect(made).toEqual([]);
+    expect(differing).toEqual([
+      `${settings.prefix}deputize.lifecycle.v1 has 4 partitions, not 2`,
+      `${settings.prefix}deputize.audit.v1 has 4 partitions, not 2`,
+      `${settings.prefix}deputize.dlq.v1 has 3 partitions, not 2`,
+    ]);
+    await dispose();
   });
 });
