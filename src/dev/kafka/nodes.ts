@@ -39,7 +39,7 @@ export type KafkaOptions = {
   scram?: { mechanism: "SCRAM-SHA-256" | "SCRAM-SHA-512"; name: string; password: string }[];
 };
 
-type Place = { id: number; folder: string; port: number; controllerPort: number };
+type Place = { id: number; folder: string; port: number; innerPort: number; controllerPort: number };
 
 const JAVA = ["-Xms128m", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"];
 const READY_MS = 60_000;
@@ -53,7 +53,12 @@ export async function startKafka(options: KafkaOptions): Promise<KafkaNodes> {
   const places: Place[] = [];
   for (let id = 1; id <= count; id += 1) {
     const place = { id, folder: join(folder, `node-${id}`) };
-    places.push({ ...place, port: await freePort(), controllerPort: await freePort() });
+    places.push({
+      ...place,
+      port: await freePort(),
+      innerPort: await freePort(),
+      controllerPort: await freePort(),
+    });
   }
   const nodes: KafkaNode[] = [];
   try {
@@ -130,21 +135,22 @@ async function makeNode(
 }
 
 function settingsOf(
-  { id, folder, port, controllerPort }: Place,
+  { id, folder, port, innerPort, controllerPort }: Place,
   places: Place[],
   protocol: string,
 ): Record<string, string> {
   const copies = String(places.length);
   const inSync = String(Math.max(1, places.length - 1));
+  const between = `PEOPLE://127.0.0.1:${port},BROKERS://127.0.0.1:${innerPort}`;
   const voters = places.map((each) => `${each.id}@127.0.0.1:${each.controllerPort}`);
   return {
     "process.roles": "broker,controller",
     "node.id": String(id),
     "controller.quorum.voters": voters.join(","),
-    listeners: `PEOPLE://127.0.0.1:${port},CONTROLLER://127.0.0.1:${controllerPort}`,
-    "advertised.listeners": `PEOPLE://127.0.0.1:${port}`,
-    "listener.security.protocol.map": `PEOPLE:${protocol},CONTROLLER:PLAINTEXT`,
-    "inter.broker.listener.name": "PEOPLE",
+    listeners: `${between},CONTROLLER://127.0.0.1:${controllerPort}`,
+    "advertised.listeners": between,
+    "listener.security.protocol.map": `PEOPLE:${protocol},BROKERS:PLAINTEXT,CONTROLLER:PLAINTEXT`,
+    "inter.broker.listener.name": "BROKERS",
     "controller.listener.names": "CONTROLLER",
     "log.dirs": join(folder, "data"),
     "num.partitions": "1",

@@ -11,15 +11,19 @@ const certificates: Record<string, string> = {
   UNABLE_TO_GET_ISSUER_CERT_LOCALLY: "KAFKA_CA does not vouch for the broker's certificate",
   UNABLE_TO_VERIFY_LEAF_SIGNATURE: "KAFKA_CA does not vouch for the broker's certificate",
   ERR_TLS_CERT_ALTNAME_INVALID: "the broker's certificate is for another host: use its name in KAFKA_BROKERS",
-  ERR_SSL_TLSV1_ALERT_CERTIFICATE_EXPIRED: "the broker says that KAFKA_CERT has expired: renew it",
-  ERR_SSL_SSLV3_ALERT_CERTIFICATE_EXPIRED: "the broker says that KAFKA_CERT has expired: renew it",
-  ERR_SSL_SSLV3_ALERT_CERTIFICATE_UNKNOWN: "the broker does not take KAFKA_CERT",
-  ERR_SSL_SSLV3_ALERT_BAD_CERTIFICATE: "the broker does not take KAFKA_CERT",
-  ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED:
-    "the broker asks for a certificate: set KAFKA_CERT and KAFKA_KEY",
-  ERR_SSL_TLSV1_ALERT_UNKNOWN_CA: "the broker does not know the authority of KAFKA_CERT",
   ERR_SSL_WRONG_VERSION_NUMBER: "the broker does not speak TLS there: KAFKA_TLS or the port is wrong",
 };
+
+/** Alerts by which a broker ends a handshake (RFC 8446 §6), by their numbers. */
+const alerts: Record<string, string> = {
+  "42": "the broker does not take KAFKA_CERT",
+  "44": "the broker says that KAFKA_CERT is revoked: renew it",
+  "45": "the broker says that KAFKA_CERT has expired: renew it",
+  "46": "the broker does not take KAFKA_CERT",
+  "48": "the broker does not know the authority of KAFKA_CERT",
+  "116": "the broker asks for a certificate: set KAFKA_CERT and KAFKA_KEY",
+};
+const NO_TLS = "the broker ends the connection before TLS begins: KAFKA_TLS or the port is wrong";
 
 /**
  * What is wrong with the way to Kafka, where a setting or a certificate is at fault, in a sentence that names
@@ -35,12 +39,18 @@ export function explained(error: unknown, { sasl, brokers }: Pick<KafkaSettings,
     );
   }
   const codes = chain.map(({ code }) => code);
-  const fault = codes.map((code) => certificates[code ?? ""]).find((text) => text !== undefined);
+  const fault = chain.map(tlsFault).find((text) => text !== undefined);
   if (fault !== undefined) return new StartError(`Kafka cannot be reached: ${fault}`, { cause: error });
   if (codes.some((code) => code === "ECONNREFUSED" || code === "ENOTFOUND" || code === "ETIMEDOUT")) {
     return new Error(`No broker of KAFKA_BROKERS answers: ${brokers.join(", ")}`, { cause: error });
   }
   return error instanceof Error ? error : new Error(String(error));
+}
+
+function tlsFault({ code = "", message }: Caused): string | undefined {
+  const [, alert = ""] = /SSL alert number (\d+)/.exec(message) ?? [];
+  if (message.includes("before secure TLS connection was established")) return NO_TLS;
+  return certificates[code] ?? alerts[alert];
 }
 
 type Caused = Error & { code?: string; cause?: unknown };

@@ -3,6 +3,7 @@ import type { ConsumeDeps } from "../consume.ts";
 import { createKafkaClient } from "./client.ts";
 import { type KafkaConsumer, startKafkaConsumer } from "./consumer.ts";
 import { startDeadLetterLoop } from "./dead_letters.ts";
+import { explained } from "./faults.ts";
 import { createKafkaProducer, type PlacedRecord, partitionFor } from "./producer.ts";
 import { toRecord } from "./records.ts";
 import { type KafkaSettings, topics } from "./settings.ts";
@@ -36,20 +37,32 @@ export function createKafkaBus({ settings, ...deps }: KafkaBusDeps): Bus {
     });
   }
 
+  async function explaining(work: () => Promise<void>): Promise<void> {
+    try {
+      await work();
+    } catch (error) {
+      throw explained(error, settings);
+    }
+  }
+
   return {
     async publish(events) {
       if (closed) throw new Error("The bus is closed");
-      await producer.send(await place(events));
+      await explaining(async () => producer.send(await place(events)));
     },
     async subscribe(consumer) {
       const groupId = `${settings.prefix}deputize.${consumer.name}`;
-      consumers.push(await startKafkaConsumer({ ...deps, client }, consumer, { topic: lifecycle, groupId }));
+      await explaining(async () => {
+        consumers.push(
+          await startKafkaConsumer({ ...deps, client }, consumer, { topic: lifecycle, groupId }),
+        );
+      });
     },
     async health() {
       if (closed) return { ok: false, detail: "closed" };
-      const asked = producer.partitionsOf(lifecycle).then(
+      const asked = producer.check(lifecycle).then(
         () => ({ ok: true }),
-        (error: unknown) => ({ ok: false, detail: String(error) }),
+        (error: unknown) => ({ ok: false, detail: explained(error, settings).message }),
       );
       return Promise.race([asked, afterwards(HEALTH_MS)]);
     },

@@ -14,6 +14,8 @@ export type PlacedRecord = { topic: string; partition: number; message: Message 
 export type KafkaProducer = {
   /** How many partitions a topic has. Rejects when Kafka does not say, or there is no such topic. */
   partitionsOf(topic: string): Promise<number>;
+  /** Rejects when Kafka does not answer for a topic now. */
+  check(topic: string): Promise<void>;
   /**
    * Resolves when every record is on all copies that are in sync, in the order given for each partition.
    * Rejects when that is not certain: some may have been written, and are to be sent again.
@@ -71,6 +73,7 @@ export function createKafkaProducer(client: Kafka): KafkaProducer {
       }
       return count;
     },
+    check: async (topic) => void (await countPartitions(topic)),
     async send(records) {
       await connect();
       await Promise.all([...byPartition(records)].map(([, batch]) => sendToOne(producer, batch)));

@@ -1,12 +1,13 @@
 import kafkajs, { type Kafka } from "kafkajs";
 import type { Logger } from "../../log.ts";
 import { createKafkaClient } from "./client.ts";
+import { explained } from "./faults.ts";
 import { type KafkaSettings, topics } from "./settings.ts";
 
 type Wanted = { topic: string; partitions: number; retentionMs: number };
 
 const DAY_MS = 24 * 60 * 60 * 1000;
-const RETRY = { initialRetryTime: 200, retries: 5, maxRetryTime: 3_000 };
+const RETRY = { initialRetryTime: 200, retries: 3, maxRetryTime: 1_000 };
 /** Fewer records are put aside than happen: that topic needs no more. */
 const DEAD_LETTER_PARTITIONS = 3;
 
@@ -28,12 +29,13 @@ export type TopicsReport = { made: string[]; differing: string[] };
 
 /**
  * Makes the topics that are missing. Those that exist stay as they are: more partitions would break the order
- * of what is under way, and how long records are kept is the administrator's to decide.
+ * of what is under way, and how long records are kept is the administrator's to decide. Throws `StartError`
+ * where a setting or a certificate is at fault.
  */
 export async function ensureTopics(client: Kafka, settings: KafkaSettings): Promise<TopicsReport> {
   const admin = client.admin({ retry: RETRY });
-  await admin.connect();
   try {
+    await admin.connect();
     const wanted = wantedTopics(settings);
     const known = new Set(await admin.listTopics());
     const missing = wanted.filter(({ topic }) => !known.has(topic));
@@ -56,6 +58,8 @@ export async function ensureTopics(client: Kafka, settings: KafkaSettings): Prom
       wanted.filter(({ topic }) => known.has(topic)).map((each) => differencesOf(admin, each)),
     );
     return { made: missing.map(({ topic }) => topic), differing: differing.flat() };
+  } catch (error) {
+    throw explained(error, settings);
   } finally {
     await admin.disconnect();
   }
