@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { ConfigError, readApiConfig } from "../src/config.ts";
+import { ConfigError, readApiConfig, readWorkerConfig } from "../src/config.ts";
+import { kafkaSettings } from "../src/event_settings.ts";
 
 const environment = {
   DATABASE_URL: "postgres://localhost/none",
@@ -43,4 +44,66 @@ describe("BASE_URL", () => {
 test("a URL that another setting names must name its host as well", () => {
   const read = () => readApiConfig({ ...environment, BASE_URL: "https://a", VAULT_URL: "https:///x" });
   expect(read).toThrow(/VAULT_URL: must name its host/);
+});
+
+describe("the way of events", () => {
+  const worker = { DATABASE_URL: "postgres://", SEALING_KEY: `${"A".repeat(43)}=` };
+  const kafka = { ...worker, EVENTS: "kafka", KAFKA_BROKERS: "one:9092, [::1]:9093" };
+  const read = (environment: Record<string, string>) => kafkaSettings(readWorkerConfig(environment));
+  const faults = (environment: Record<string, string>): string => {
+    try {
+      read(environment);
+      return "";
+    } catch (error) {
+      return (error as Error).message.replace("Settings are missing or wrong:\n  ", "");
+    }
+  };
+
+  test("is the embedded one unless Kafka is named, whose topics have 12 partitions and three copies", () => {
+    expect(read(worker)).toBeUndefined();
+    const usual = { prefix: "", partitions: 12, replication: 3 };
+    expect(read(kafka)).toEqual({ brokers: ["one:9092", "[::1]:9093"], ...usual });
+  });
+
+  test("takes TLS with a client's certificate, and each way to sign in", () => {
+    const tls = { KAFKA_TLS: "true", KAFKA_CA: "ca", KAFKA_CERT: "cert", KAFKA_KEY: "key" };
+    expect(read({ ...kafka, ...tls })?.tls).toEqual({ ca: "ca", cert: "cert", key: "key" });
+    for (const mechanism of ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]) {
+      const sasl = { KAFKA_SASL_MECHANISM: mechanism, KAFKA_USERNAME: "u", KAFKA_PASSWORD: "p" };
+      const expected = { mechanism: mechanism.toLowerCase(), username: "u", password: "p" };
+      expect(read({ ...kafka, ...sasl })?.sasl).toEqual(expected);
+    }
+  });
+
+  test.each<[Record<string, string>, string]>([
+    [{ ...worker, EVENTS: "kafka" }, "KAFKA_BROKERS: is required with EVENTS=kafka"],
+    [{ ...worker, KAFKA_BROKERS: "one:9092" }, "KAFKA_BROKERS: is for EVENTS=kafka, which is not set"],
+    [{ ...kafka, KAFKA_BROKERS: "one" }, "KAFKA_BROKERS.0: must be <host>:<port>"],
+    [{ ...kafka, KAFKA_BROKERS: "kafka://one:9092" }, "KAFKA_BROKERS.0: must be <host>:<port>"],
+    [{ ...kafka, KAFKA_CA: "ca" }, "KAFKA_CA: needs KAFKA_TLS=true"],
+    [{ ...kafka, KAFKA_TLS: "true", KAFKA_CERT: "cert" }, "KAFKA_KEY: is required with KAFKA_CERT"],
+    [{ ...kafka, KAFKA_TLS: "true", KAFKA_KEY: "key" }, "KAFKA_CERT: is required with KAFKA_KEY"],
+    [
+      { ...kafka, KAFKA_USERNAME: "u", KAFKA_PASSWORD: "secret" },
+      "KAFKA_SASL_MECHANISM: is required with KAFKA_USERNAME and KAFKA_PASSWORD",
+    ],
+    [
+      { ...kafka, KAFKA_SASL_MECHANISM: "PLAIN", KAFKA_USERNAME: "u" },
+      "KAFKA_PASSWORD: is required with KAFKA_SASL_MECHANISM and KAFKA_USERNAME",
+    ],
+  ])("is refused with what is wrong: %o", (environment, message) => {
+    expect(faults(environment)).toBe(message);
+  });
+
+  test.each([
+    ["KAFKA_PARTITIONS", "1", "0"],
+    ["KAFKA_PARTITIONS", "1000", "1001"],
+    ["KAFKA_REPLICATION", "1", "0"],
+    ["KAFKA_REPLICATION", "9", "10"],
+    ["KAFKA_PREFIX", "p".repeat(100), "p".repeat(101)],
+    ["KAFKA_PREFIX", "a.b_c-1.", "a/b"],
+  ])("has bounds: %s %s", (name, good, bad) => {
+    expect(faults({ ...kafka, [name]: good })).toBe("");
+    expect(faults({ ...kafka, [name]: bad })).toContain(name);
+  });
 });
