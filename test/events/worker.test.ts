@@ -111,7 +111,7 @@ test("survives its connections being cut again and again", async () => {
 
 test("counts what waits and what was sent, without naming anybody", async () => {
   const registry = new Registry();
-  const worker = startTestWorker(home.url, undefined, { registry });
+  const worker = startTestWorker(home.url, undefined, { metrics: { registry } });
   workers.push(worker);
   const connection = await connect();
   receiver.reply = (_request, _response, nth) => (nth === 1 ? 400 : 204);

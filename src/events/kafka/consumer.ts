@@ -3,10 +3,17 @@ import { v5 as uuidv5 } from "uuid";
 import { isAway } from "../../db/errors.ts";
 import type { BusEvent, Consumer } from "../bus.ts";
 import { type ConsumeDeps, consume, type Origin, putAside } from "../consume.ts";
+import { type Loop, startLoop } from "../loop.ts";
 import { readRecord, UnreadableRecord } from "./records.ts";
+import { createWatchdog } from "./watchdog.ts";
 
 /** What reading from Kafka works with. `fatal` is told what the library does not go on after by itself. */
-export type KafkaConsumerDeps = ConsumeDeps & { client: Kafka; fatal(error: Error): void };
+export type KafkaConsumerDeps = ConsumeDeps & {
+  client: Kafka;
+  /** Rejects while Kafka does not answer. */
+  answers(): Promise<void>;
+  fatal(error: Error): void;
+};
 
 /** Where a consumer reads, in which group. */
 export type Subscription = { topic: string; groupId: string };
@@ -20,6 +27,7 @@ const HEARTBEAT_MS = 3_000;
 const MOST = 500;
 const DATABASE_AWAY_MS = 1_000;
 const PARTITIONS_AT_ONCE = 4;
+const WATCH_MS = 10_000;
 /** The space of the ids of what cannot be read, and how much of it is kept. */
 const UNREADABLE = "6f0d3a52-4a55-4c0f-9a51-0c3a1f4d8b27";
 const UNREADABLE_BYTES = 64 * 1024;
@@ -42,7 +50,7 @@ export async function startKafkaConsumer(
     retry: { initialRetryTime: 200, maxRetryTime: 5_000, retries: 10 },
   });
   const waiting = new Set<NodeJS.Timeout>();
-  watchCrashes(reader, deps.fatal);
+  const watchdog = watch(reader, deps, consumer.name);
   await reader.connect();
   await reader.subscribe({ topics: [topic], fromBeginning: true });
   await reader.run({
@@ -66,6 +74,7 @@ export async function startKafkaConsumer(
   });
   return {
     async close() {
+      await watchdog.stop();
       for (const timer of waiting) clearTimeout(timer);
       await reader.disconnect();
     },
@@ -127,8 +136,21 @@ function unreadable({ topic, partition, offset }: Origin, { value, timestamp }: 
 }
 
 /** The library starts a reader again after some errors, after others it stays silent for ever. */
-function watchCrashes(reader: Client, fatal: (error: Error) => void): void {
-  reader.on(reader.events.CRASH, ({ payload }) => {
+function watch(reader: Client, { answers, clock, fatal, log }: KafkaConsumerDeps, name: string): Loop {
+  const { CRASH, FETCH, GROUP_JOIN, HEARTBEAT } = reader.events;
+  reader.on(CRASH, ({ payload }) => {
     if (!payload.restart) fatal(payload.error);
+  });
+  const watchdog = createWatchdog({ name, clock, answers, fatal });
+  for (const event of [FETCH, GROUP_JOIN, HEARTBEAT]) reader.on(event, () => watchdog.sign());
+  return startLoop({
+    name: `watchdog of ${name}`,
+    log,
+    shortestPause: WATCH_MS,
+    longestPause: WATCH_MS,
+    async step() {
+      await watchdog.check();
+      return false;
+    },
   });
 }

@@ -27,6 +27,7 @@ export function createKafkaBus({ settings, ...deps }: KafkaBusDeps): Bus {
     producer,
     topic: `${settings.prefix}${topics.deadLetters}`,
   });
+  const answers = () => producer.check(lifecycle);
   let closed = false;
 
   async function place(events: readonly BusEvent[]): Promise<PlacedRecord[]> {
@@ -54,13 +55,13 @@ export function createKafkaBus({ settings, ...deps }: KafkaBusDeps): Bus {
       const groupId = `${settings.prefix}deputize.${consumer.name}`;
       await explaining(async () => {
         consumers.push(
-          await startKafkaConsumer({ ...deps, client }, consumer, { topic: lifecycle, groupId }),
+          await startKafkaConsumer({ ...deps, client, answers }, consumer, { topic: lifecycle, groupId }),
         );
       });
     },
     async health() {
       if (closed) return { ok: false, detail: "closed" };
-      const asked = producer.check(lifecycle).then(
+      const asked = answers().then(
         () => ({ ok: true }),
         (error: unknown) => ({ ok: false, detail: explained(error, settings).message }),
       );

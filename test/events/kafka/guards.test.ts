@@ -1,8 +1,12 @@
 import type { Kafka, RecordMetadata } from "kafkajs";
+import { pino } from "pino";
 import { expect, test } from "vitest";
+import type { Database } from "../../../src/db/database.ts";
+import { startKafkaConsumer } from "../../../src/events/kafka/consumer.ts";
 import { createKafkaProducer, partitionFor } from "../../../src/events/kafka/producer.ts";
 import { readRecord, toRecord } from "../../../src/events/kafka/records.ts";
 import { busEvent } from "../describe_bus.ts";
+import { virtualClock } from "../support/time.ts";
 
 type Sent = { topic: string; acks: number; messages: { partition: number; value: string }[] };
 
@@ -79,6 +83,41 @@ test.each([
 ])("a key goes where the Java client places it: %s", (key, partition) => {
   expect(partitionFor(key, 12)).toBe(partition);
 });
+
+/* After some errors the library starts a reader again by itself, after others it stays silent for ever. */
+test.each([
+  [true, []],
+  [false, ["not allowed"]],
+])(
+  "a reader that crashed is the end of the process unless it is started again: %s",
+  async (restart, told) => {
+    const listeners = new Map<string, (event: unknown) => void>();
+    const reader = {
+      events: { CRASH: "crash", FETCH: "fetch", GROUP_JOIN: "join", HEARTBEAT: "heartbeat" },
+      on: (name: string, listener: (event: unknown) => void) => listeners.set(name, listener),
+      connect: async () => undefined,
+      subscribe: async () => undefined,
+      run: async () => undefined,
+      disconnect: async () => undefined,
+    };
+    const fatal: string[] = [];
+    const running = await startKafkaConsumer(
+      {
+        client: { consumer: () => reader } as unknown as Kafka,
+        database: {} as Database,
+        clock: virtualClock(),
+        log: pino({ level: "silent" }),
+        answers: async () => undefined,
+        fatal: (error) => fatal.push(error.message),
+      },
+      { name: "webhooks", handle: async () => undefined },
+      { topic: "t", groupId: "g" },
+    );
+    listeners.get("crash")?.({ payload: { restart, error: new Error("not allowed") } });
+    await running.close();
+    expect(fatal).toEqual(told);
+  },
+);
 
 test("a record is read as the event that it was made of", () => {
   const event = busEvent("bücher", { headers: { traceparent: "00-1-2-01" } });

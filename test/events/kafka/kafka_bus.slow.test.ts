@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import type { BusEvent } from "../../../src/events/bus.ts";
 import { createKafkaClient } from "../../../src/events/kafka/client.ts";
 import { createKafkaProducer } from "../../../src/events/kafka/producer.ts";
@@ -115,6 +116,25 @@ describe.skipIf(missing !== undefined)("over Kafka", { timeout: 60_000 }, () => 
       await producer.close();
       expect(seen).toContainEqual([poison.eventId, consumer.name, "TypeError: cannot read it", topic]);
     });
+  });
+
+  /* Without the guard a connection of the library sets a timer every millisecond, and warns of its times. */
+  test("a connection that has nothing to do sets no timers", async () => {
+    const warnings: Error[] = [];
+    const noted = (warning: Error) => void warnings.push(warning);
+    process.on("warning", noted);
+    const { settings, dispose } = await kafkaWorld(home, kafka.brokers);
+    const producer = createKafkaProducer(createKafkaClient(settings, SILENT));
+    await producer.check(`${settings.prefix}${topics.lifecycle}`);
+    await sleep(200);
+    const timers = vi.spyOn(globalThis, "setTimeout");
+    await sleep(1_000);
+    expect(timers.mock.calls.length).toBeLessThan(10);
+    timers.mockRestore();
+    await producer.close();
+    await dispose();
+    process.off("warning", noted);
+    expect(warnings.filter(({ name }) => name === "TimeoutNegativeWarning")).toEqual([]);
   });
 
   test("missing topics are made, and what differs in others is told and left", async () => {

@@ -6,7 +6,11 @@ import { startWorker, type Worker, type WorkerDeps, type WorkerTiming } from "..
 export const SEALING_KEY = Buffer.alloc(32, 7).toString("base64");
 
 /** Starts the worker role in this process, with loopback opened. */
-export function startTestWorker(url: string, timing?: WorkerTiming, metrics?: WorkerDeps["metrics"]): Worker {
+export function startTestWorker(
+  url: string,
+  timing?: WorkerTiming,
+  more: Pick<WorkerDeps, "metrics" | "carrier" | "fatal"> = {},
+): Worker {
   return startWorker({
     config: {
       DATABASE_URL: url,
@@ -18,6 +22,6 @@ export function startTestWorker(url: string, timing?: WorkerTiming, metrics?: Wo
     clock: systemClock,
     log: pino({ level: "silent" }),
     ...(timing && { timing }),
-    ...(metrics && { metrics }),
+    ...more,
   });
 }

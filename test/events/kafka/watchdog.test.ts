@@ -1,0 +1,50 @@
+import { expect, test } from "vitest";
+import { createWatchdog } from "../../../src/events/kafka/watchdog.ts";
+import { virtualClock } from "../support/time.ts";
+
+function setUp() {
+  const clock = virtualClock();
+  const told: string[] = [];
+  const kafka = { answers: true };
+  const watchdog = createWatchdog({
+    name: "webhooks",
+    clock,
+    async answers() {
+      if (!kafka.answers) throw new Error("away");
+    },
+    fatal: (error) => told.push(error.message),
+  });
+  const after = async (seconds: number) => {
+    clock.advance(seconds);
+    await watchdog.check();
+  };
+  return { after, told, kafka, watchdog };
+}
+
+test("a reader that is silent for two minutes while Kafka answers is the end of its process, told once", async () => {
+  const { after, told } = setUp();
+  await after(119);
+  expect(told).toEqual([]);
+  await after(1);
+  await after(60);
+  expect(told).toEqual(["The reader webhooks has been silent for 120 s although Kafka answers"]);
+});
+
+test("a sign of life begins the two minutes anew", async () => {
+  const { after, told, watchdog } = setUp();
+  await after(100);
+  watchdog.sign();
+  await after(100);
+  expect(told).toEqual([]);
+});
+
+test("while Kafka does not answer a silent reader waits, and has two minutes afterwards", async () => {
+  const { after, told, kafka } = setUp();
+  kafka.answers = false;
+  await after(600);
+  kafka.answers = true;
+  await after(119);
+  expect(told).toEqual([]);
+  await after(1);
+  expect(told).toHaveLength(1);
+});
