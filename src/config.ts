@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { z } from "zod";
-import { checkEventSettings, EVENT_SECRETS, eventFields } from "./event_settings.ts";
+import { checkEventSettings, EVENT_SECRETS, eventFields } from "./input/event_settings.ts";
 import { writesItsHost } from "./input/url.ts";
 import { unregistrableScopes } from "./protocol/documents/allowed_scopes.ts";
 import { EVERY_CUSTOM } from "./protocol/documents/scopes.ts";

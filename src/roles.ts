@@ -11,9 +11,9 @@ import {
   StartError,
   WRONG_SETTING,
 } from "./config.ts";
-import { kafkaSettings } from "./event_settings.ts";
 import { startServer } from "./http/exchange/server.ts";
 import { createHealth } from "./http/health.ts";
+import { kafkaSettings } from "./input/event_settings.ts";
 import { createLog, type Logger } from "./log.ts";
 import { createMetrics, type Metrics } from "./metrics.ts";
 

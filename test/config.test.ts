@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { ConfigError, readApiConfig, readWorkerConfig } from "../src/config.ts";
-import { kafkaSettings } from "../src/event_settings.ts";
+import { kafkaSettings } from "../src/input/event_settings.ts";
 
 const environment = {
   DATABASE_URL: "postgres://localhost/none",

@@ -1,8 +1,8 @@
 import { StartError } from "../config.ts";
 import type { Database } from "../db/database.ts";
+import type { KafkaSettings } from "../input/event_settings.ts";
 import type { Bus } from "./bus.ts";
 import type { ConsumeDeps } from "./consume.ts";
-import type { KafkaSettings } from "./kafka/settings.ts";
 import { createLocalBus } from "./local_bus.ts";
 
 /** The way that events take from the outbox to their consumers, and the bus that it is made of. */

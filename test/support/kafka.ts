@@ -10,7 +10,7 @@ export type TestKafka = Pick<KafkaNodes, "brokers" | "stop"> & { nodes: KafkaNod
 /** Whether there can be one, or why not. `needsOwn`: its nodes are stopped, or secured in a special way. */
 export async function kafkaForTests({ needsOwn = false } = {}): Promise<{
   missing?: string;
-  start(options?: Omit<KafkaOptions, "jars" | "folder">): Promise<TestKafka>;
+  start(options?: Omit<KafkaOptions, "jars" | "folder" | "path">): Promise<TestKafka>;
 }> {
   const { KAFKA_BROKERS_TEST: given = "" } = process.env;
   if (given !== "" && needsOwn) {
@@ -23,10 +23,10 @@ export async function kafkaForTests({ needsOwn = false } = {}): Promise<{
   return { ...(missing !== undefined && { missing }), start };
 }
 
-async function start(options: Omit<KafkaOptions, "jars" | "folder"> = {}): Promise<TestKafka> {
+async function start(options: Omit<KafkaOptions, "jars" | "folder" | "path"> = {}): Promise<TestKafka> {
   const { jars = "" } = await kafkaJars();
   const folder = await mkdtemp(join(tmpdir(), "deputize-kafka-"));
-  const kafka = await startKafka({ ...options, jars, folder });
+  const kafka = await startKafka({ ...options, jars, folder, path: process.env.PATH ?? "" });
   return {
     ...kafka,
     async stop() {

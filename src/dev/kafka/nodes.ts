@@ -29,6 +29,8 @@ export type KafkaNodes = { brokers: string[]; nodes: KafkaNode[]; stop(): Promis
 /** How they are started. */
 export type KafkaOptions = {
   jars: string;
+  /** Where java is looked for, as PATH has it. */
+  path: string;
   /** Where the nodes keep their data. One that has data already goes on with it. */
   folder: string;
   count?: 1 | 3;
@@ -86,7 +88,7 @@ async function makeNode(
   place: Place,
   places: Place[],
   clusterId: string,
-  { jars, settings = {}, protocol = "PLAINTEXT", scram = [] }: KafkaOptions,
+  { jars, path, settings = {}, protocol = "PLAINTEXT", scram = [] }: KafkaOptions,
 ): Promise<KafkaNode> {
   await mkdir(place.folder, { recursive: true });
   const properties = join(place.folder, "server.properties");
@@ -97,7 +99,7 @@ async function makeNode(
     "--add-scram",
     `${mechanism}=[name=${name},password=${password}]`,
   ]);
-  const java = (...args: string[]) => spawnJava(place.folder, [...JAVA, "-cp", `${jars}/*`, ...args]);
+  const java = (...args: string[]) => spawnJava(place.folder, path, [...JAVA, "-cp", `${jars}/*`, ...args]);
   const format = ["format", "--ignore-formatted", "-t", clusterId, "-c", properties, ...users];
   const [code] = await once(await java("kafka.tools.StorageTool", ...format), "exit");
   if (code !== 0) throw new Error(`Kafka's folder was not made: ${await lastLines(place.folder)}`);
@@ -167,10 +169,10 @@ function settingsOf(
   };
 }
 
-async function spawnJava(folder: string, args: string[]): Promise<ChildProcess> {
+async function spawnJava(folder: string, path: string, args: string[]): Promise<ChildProcess> {
   const log = await open(join(folder, "kafka.log"), "w");
   try {
-    const env = { PATH: process.env.PATH, HOME: folder };
+    const env = { PATH: path, HOME: folder };
     return spawnTied("java", args, { cwd: folder, env, stdio: ["ignore", log.fd, log.fd] });
   } finally {
     await log.close();

@@ -1,8 +1,9 @@
 import { Kafka, logLevel } from "kafkajs";
 import RequestQueue from "kafkajs/src/network/requestQueue/index.js";
 import { systemClock } from "../../clock.ts";
+import type { KafkaSettings } from "../../input/event_settings.ts";
 import type { Logger } from "../../log.ts";
-import { clientConfig, type KafkaSettings } from "./settings.ts";
+import { clientConfig } from "./settings.ts";
 
 /** The library logs what it will try again as an error: that is nothing to wake anybody for. */
 const LEVELS = { [logLevel.ERROR]: "warn", [logLevel.WARN]: "debug" } as const;

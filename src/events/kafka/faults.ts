@@ -1,5 +1,5 @@
 import { StartError } from "../../config.ts";
-import type { KafkaSettings } from "./settings.ts";
+import type { KafkaSettings } from "../../input/event_settings.ts";
 
 /** Codes of TLS that say which certificate is at fault, and what to do. */
 const certificates: Record<string, string> = {

@@ -1,3 +1,4 @@
+import type { KafkaSettings } from "../../input/event_settings.ts";
 import type { Bus, BusEvent } from "../bus.ts";
 import type { ConsumeDeps } from "../consume.ts";
 import { createKafkaClient } from "./client.ts";
@@ -6,7 +7,7 @@ import { startDeadLetterLoop } from "./dead_letters.ts";
 import { explained } from "./faults.ts";
 import { createKafkaProducer, type PlacedRecord, partitionFor } from "./producer.ts";
 import { toRecord } from "./records.ts";
-import { type KafkaSettings, topics } from "./settings.ts";
+import { topics } from "./settings.ts";
 
 /** What the bus over Kafka works with. `fatal`: it cannot go on, the process is to end. */
 export type KafkaBusDeps = ConsumeDeps & { settings: KafkaSettings; fatal(error: Error): void };

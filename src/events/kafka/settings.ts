@@ -1,20 +1,5 @@
 import type { KafkaConfig as ClientConfig, SASLOptions } from "kafkajs";
-
-/** How Kafka is reached, and which topics are used. Secrets and certificates are texts, as read. */
-export type KafkaSettings = {
-  brokers: string[];
-  /** Comes before the name of every topic and consumer group. */
-  prefix: string;
-  /** For topics that are made; those that exist stay as they are. */
-  partitions: number;
-  replication: number;
-  tls?: { ca?: string | undefined; cert?: string | undefined; key?: string | undefined } | undefined;
-  sasl?: { mechanism: SaslMechanism; username: string; password: string } | undefined;
-};
-
-/** How people and programs show who they are. */
-export const saslMechanisms = ["plain", "scram-sha-256", "scram-sha-512"] as const;
-export type SaslMechanism = (typeof saslMechanisms)[number];
+import type { KafkaSettings } from "../../input/event_settings.ts";
 
 /** Names of the topics, without the prefix. */
 export const topics = {

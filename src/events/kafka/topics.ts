@@ -1,8 +1,9 @@
 import kafkajs, { type Kafka } from "kafkajs";
+import type { KafkaSettings } from "../../input/event_settings.ts";
 import type { Logger } from "../../log.ts";
 import { createKafkaClient } from "./client.ts";
 import { explained } from "./faults.ts";
-import { type KafkaSettings, topics } from "./settings.ts";
+import { topics } from "./settings.ts";
 
 type Wanted = { topic: string; partitions: number; retentionMs: number };
 

@@ -4,8 +4,8 @@ import { systemClock } from "../../../src/clock.ts";
 import type { Bus } from "../../../src/events/bus.ts";
 import { createKafkaClient } from "../../../src/events/kafka/client.ts";
 import { createKafkaBus } from "../../../src/events/kafka/kafka_bus.ts";
-import type { KafkaSettings } from "../../../src/events/kafka/settings.ts";
 import { ensureTopics } from "../../../src/events/kafka/topics.ts";
+import type { KafkaSettings } from "../../../src/input/event_settings.ts";
 import type { Home } from "../support/database.ts";
 
 export const SILENT = pino({ level: "silent" });

@@ -1,5 +1,19 @@
 import { z } from "zod";
-import type { KafkaSettings } from "./events/kafka/settings.ts";
+
+/** How Kafka is reached, and which topics are used. Secrets and certificates are texts, as read. */
+export type KafkaSettings = {
+  brokers: string[];
+  /** Comes before the name of every topic and consumer group. */
+  prefix: string;
+  /** For topics that are made; those that exist stay as they are. */
+  partitions: number;
+  replication: number;
+  tls?: { ca?: string | undefined; cert?: string | undefined; key?: string | undefined } | undefined;
+  sasl?: { mechanism: SaslMechanism; username: string; password: string } | undefined;
+};
+
+/** How a program shows who it is. */
+export type SaslMechanism = "plain" | "scram-sha-256" | "scram-sha-512";
 
 const brokers = z
   .string()
