@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import { uuidv7 } from "uuidv7";
 import type { Transaction } from "../db/database.ts";
 import type { SecretBox } from "../secret_box.ts";
+import { traceparent } from "../trace_context.ts";
 import { eventKinds, type LifecycleEvent } from "./kinds.ts";
 import { eventSecretsContext } from "./secrets.ts";
 
@@ -48,7 +49,7 @@ export async function appendEvents(
     `insert into outbox (event_id, aggregatetype, aggregateid, aggregate_seq, type, schema_version, shard, payload,
                          headers, created_at)
      select event_id, 'connection', :connectionId, :firstSeq::bigint + place - 1, type, :version::integer,
-            :shard::smallint, payload, '{}', :now::timestamptz
+            :shard::smallint, payload, :headers::jsonb, :now::timestamptz
      from unnest(:ids::uuid[], :types::text[], :payloads::text[]) with ordinality
        as entry (event_id, type, payload, place)
      order by place`,
@@ -57,6 +58,7 @@ export async function appendEvents(
       firstSeq,
       version: SCHEMA_VERSION,
       shard: shardOf(connectionId),
+      headers: JSON.stringify({ traceparent: traceparent() }),
       now,
       ids: entries.map(({ eventId }) => eventId),
       types: entries.map(({ event }) => event.type),

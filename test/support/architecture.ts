@@ -37,6 +37,7 @@ const LEVELS: readonly (readonly string[])[] = [
     "operator_calls.ts",
     "route.ts",
     "secret_box.ts",
+    "trace_context.ts",
   ],
   ["db", "vault", "kubernetes"],
   ["rates"],

@@ -4,6 +4,7 @@ import { type ZodType, z } from "zod";
 import { ApiError } from "../../errors.ts";
 import { validate } from "../../input/validate.ts";
 import type { Answer, Call, CookieName, Route } from "../../route.ts";
+import { inTrace } from "../../trace_context.ts";
 import type { Names } from "../names.ts";
 import { routeErrors } from "../openapi/route_errors.ts";
 import type { ApiKeyRates } from "../request/api_key_rates.ts";
@@ -63,7 +64,10 @@ export function createRouteHandler(route: Route, deps: RouteHandlerDeps): Handle
     if (call.rate !== undefined) Object.assign(reply.headers, call.rate);
     return reply;
   };
-  return (request) => serve(request).catch((error: unknown) => Promise.reject(challenged(error, challenges)));
+  return (request) =>
+    inTrace(request.message.headers.traceparent, () => serve(request)).catch((error: unknown) =>
+      Promise.reject(challenged(error, challenges)),
+    );
 }
 
 /** The bytes of a call's body. Only a body that is announced is waited for. */

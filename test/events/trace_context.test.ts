@@ -1,0 +1,42 @@
+import { expect, test } from "vitest";
+import { platformApi, requested } from "../support/platform_world.ts";
+
+const api = platformApi();
+const TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
+/** Headers of the event of an approval that was asked for with this header. */
+async function headersAfter(traceparent?: string): Promise<unknown> {
+  const { person, platform, requestId } = await requested(api);
+  const path = `/v1/service/delegations/requests/${requestId}/approve`;
+  const headers = traceparent === undefined ? {} : { traceparent };
+  const answer = await person.client.post(path, { approved_scope: ["data:read"] }, { headers });
+  if (answer.status !== 200) throw new Error(answer.text);
+  const row = await api
+    .db("outbox")
+    .where({ aggregateid: platform.connectionId, type: "delegation.approved" })
+    .first("headers");
+  return row?.headers;
+}
+
+test("an event belongs to the trace of the request that caused it", async () => {
+  expect(await headersAfter(TRACE)).toEqual({ traceparent: TRACE });
+});
+
+test.each([
+  undefined,
+  "",
+  "no trace",
+  TRACE.toUpperCase(),
+  TRACE.replace("00-", "01-"),
+  `${TRACE}-more`,
+  `00-${"0".repeat(32)}-b7ad6b7169203331-01`,
+  `00-0af7651916cd43dd8448eb211c80319c-${"0".repeat(16)}-01`,
+])("an event has no trace where the request names none: %s", async (header) => {
+  expect(await headersAfter(header)).toEqual({});
+});
+
+test("requests at the same time keep their traces apart", async () => {
+  const traces = Array.from({ length: 8 }, (_, n) => TRACE.replace("b7ad6b716920333", `b7ad6b71692033${n}`));
+  const seen = await Promise.all(traces.map((trace) => headersAfter(trace)));
+  expect(seen).toEqual(traces.map((traceparent) => ({ traceparent })));
+});
